@@ -1,4 +1,4 @@
-// commands/adapter.c -- /adapter: what training changed, put on the model and taken off.
+// commands/adapter.c -- /adapter: loads, applies, shows, merges and unloads adapters.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,27 @@ static char *kinds_text(const struct adapter *a)
     return buf_take(&b);
 }
 
-// What its training noted of the model under it, where that is another one.
+static bool holds_tensors(const struct adapter *a, const struct method *m)
+{
+    struct method_tensor t;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->list[i].kind == ADAPTER_EXTRA && method_learning(a->model, a->list[i].name, &t) == m)
+            return true;
+    return false;
+}
+
+// Methods that are off although the adapter was trained with them.
+static void notice_methods(const struct shell *shell, const struct adapter *a)
+{
+    const struct method *m;
+    for (int i = 0; (m = method_shown(i)); i++)
+        if (holds_tensors(a, m) && !method_on(m, engine_settings(shell->engine)))
+            sinks_notice(shell->sinks,
+                         "it includes trained parameters of %s: /set %s %s enables it", m->title,
+                         m->toggle.key, m->toggle.on);
+}
+
+// Warns if training.json records another base model.
 static void notice_base(const struct shell *shell, const struct adapter *a)
 {
     cJSON *record = out_read(a->folder, NULL);
@@ -50,10 +70,7 @@ static void notice_loaded(const struct shell *shell, const struct adapter *a)
             shell->sinks,
             "its LoRA scale is multiplied by %s: /set adapter.scale 1 restores the trained scale",
             scale);
-    if (adapter_find(a, "norm_align.weight") &&
-        !settings_flag(engine_settings(shell->engine), "norm.align"))
-        sinks_notice(shell->sinks,
-                     "it includes a trained norm alignment: /set norm.align on enables it");
+    notice_methods(shell, a);
     notice_base(shell, a);
 }
 
@@ -256,7 +273,7 @@ const struct command command_adapter = {
         "unload         removes the adapter; unload NAME also forgets a loaded one\n"
         "show           ranks, tensor counts and norms\n"
         "scale X        multiplies the LoRA scale (the setting adapter.scale); weights that the\n"
-        "               adapter replaces whole are not scaled\n"
+        "               adapter replaces are not scaled\n"
         "merge FOLDER   writes a merged model with the original tensor names and types, and\n"
         "               compares logits before and after on a fixed prompt\n"
         "--once         does nothing if FOLDER already holds a model",

@@ -79,7 +79,7 @@ const struct command command_ask = {
         "               done\n"
         "--images DIR   base folder of relative picture paths (default: the folder of the data)\n"
         "--limit N      stops after N new samples\n"
-        "Each sample is a conversation of its own, with the current system message and\n"
+        "Each sample is a separate conversation, with the current system message and\n"
         "settings. Your own conversation is restored afterwards.",
     .min = 1,
     .max = 1,

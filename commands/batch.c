@@ -1,8 +1,8 @@
 // commands/batch.c -- many questions in one process: data file in, JSON lines out, resumable.
 //
-// A sample is known by its id and by how often that id came before in the data, so that repeated
-// ids lose nothing. The conversation of the person is put aside and every event kept away from the
-// front end and the session database, but for the progress.
+// A sample is identified by its id and the number of earlier samples with that id, so that repeated
+// ids lose nothing. The user's conversation is stashed; front end and session database receive no
+// events except progress.
 #include "commands/batch.h"
 
 #include <errno.h>
@@ -81,7 +81,7 @@ struct output {
     int file;
     const char *path;
     const struct provenance *now; // what new lines come from; NULL: those that are there go anyway
-    bool aside;                   // what --again writes until it takes the place of --out
+    bool temporary;               // written by --again until it replaces --out
     struct answer_line *lines;    // sorted by id
     size_t count;
 };
@@ -95,8 +95,8 @@ static int compare_lines(const void *a, const void *b)
 
 static const char *advice(const struct output *o)
 {
-    return o->aside ? "or delete that file"
-                    : "choose another --out, or use --again to answer all samples again";
+    return o->temporary ? "or delete that file"
+                        : "choose another --out, or use --again to answer all samples again";
 }
 
 static int not_results(const struct output *o, struct err *err)
@@ -335,7 +335,7 @@ static void note_change(struct capture *c)
     provenance_release(&now);
 }
 
-// The person's settings change for good, so everybody is told, but not as a part of their answer.
+// The user's settings change permanently, so this is reported, but not as part of the answer.
 static void tell_setting(const struct batch *b, const struct event *event)
 {
     struct event told = *event;
@@ -430,7 +430,7 @@ static int write_line(const struct output *o, const cJSON *line, struct err *err
     return status;
 }
 
-// What was answered under two states is the answer of neither.
+// An answer computed under two states belongs to neither.
 static int changed(const struct capture *c, struct err *err)
 {
     return err_set(err,
@@ -496,17 +496,17 @@ static char *system_text(const struct engine *e)
     return message_text(&c->messages[0]);
 }
 
-// Beside --out, after links.
-static char *aside_path(const char *out)
+// Beside --out, links followed.
+static char *temporary_path(const char *out)
 {
     char *real = realpath(out, NULL), *path = xasprintf("%s.again", real ? real : out);
     free(real);
     return path;
 }
 
-// With --again, answers that are there stay until all of the new ones are: those grow in a file
-// beside them, where a run that was ended goes on. `former` keeps --out locked.
-static int open_outputs(struct batch *b, struct output *former, char **aside, struct err *err)
+// With --again, existing answers stay until all new ones are written: these go to a temporary file
+// beside them, which an interrupted run continues. `former` keeps --out locked.
+static int open_outputs(struct batch *b, struct output *former, char **temporary, struct err *err)
 {
     const struct batch_options *o = b->options;
     if (!o->again) return open_output(&b->output, o->out, &b->provenance, err);
@@ -516,13 +516,14 @@ static int open_outputs(struct batch *b, struct output *former, char **aside, st
         former->file = -1;
         return open_output(&b->output, o->out, &b->provenance, err);
     }
-    *aside = aside_path(o->out);
-    b->output.aside = true;
-    return open_output(&b->output, *aside, &b->provenance, err);
+    *temporary = temporary_path(o->out);
+    b->output.temporary = true;
+    return open_output(&b->output, *temporary, &b->provenance, err);
 }
 
-// All is answered anew: it takes the place of what --out held.
-static int put_in_place(const struct batch *b, const char *aside, int64_t skipped, struct err *err)
+// Replaces --out once all samples are answered again.
+static int put_in_place(const struct batch *b, const char *temporary, int64_t skipped,
+                        struct err *err)
 {
     const char *out = b->options->out;
     char *real = realpath(out, NULL);
@@ -532,9 +533,9 @@ static int put_in_place(const struct batch *b, const char *aside, int64_t skippe
         sinks_notice(b->shell->sinks,
                      "'%s' is unchanged until all samples are answered again; '%s' holds the new "
                      "answers, and the same command continues there",
-                     out, aside);
-    else if (rename(aside, real ? real : out) < 0)
-        status = err_set(err, "cannot replace '%s' with '%s': %s", aside, out, strerror(errno));
+                     out, temporary);
+    else if (rename(temporary, real ? real : out) < 0)
+        status = err_set(err, "cannot replace '%s' with '%s': %s", temporary, out, strerror(errno));
     free(real);
     return status;
 }
@@ -558,26 +559,26 @@ int batch_run(struct shell *shell, const struct batch_options *options, struct e
 {
     struct batch b = { .shell = shell, .options = options, .output = { .file = -1 } };
     struct output former = { .file = -1 };
-    char *aside = NULL;
+    char *temporary = NULL;
     int64_t skipped = 0;
     int status = -1;
     b.system = system_text(shell->engine);
     state_now(&b, &b.provenance);
     if (read_data(&b.data, options->data, options->images, err) < 0) goto out;
-    if (open_outputs(&b, &former, &aside, err) < 0) goto out;
+    if (open_outputs(&b, &former, &temporary, err) < 0) goto out;
     if ((skipped = mark_done(&b.data, &b.output, err)) < 0) goto out;
     b.said = *shell->sinks;
     engine_stash(shell->engine);
     status = run_samples(&b, skipped, err);
     engine_unstash(shell->engine);
     if (status == 0) tell_done(&b, skipped, options->out);
-    if (status == 0 && aside) status = put_in_place(&b, aside, skipped, err);
+    if (status == 0 && temporary) status = put_in_place(&b, temporary, skipped, err);
 out:
     data_release(&b.data);
     output_release(&b.output);
     output_release(&former);
     provenance_release(&b.provenance);
     free(b.system);
-    free(aside);
+    free(temporary);
     return status;
 }

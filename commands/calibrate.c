@@ -1,5 +1,5 @@
-// commands/calibrate.c -- /calibrate measures a model for methods that need numbers of it,
-// /calibration puts such a file to use.
+// commands/calibrate.c -- /calibrate collects statistics of a model for methods, /calibration loads
+// and shows such files.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

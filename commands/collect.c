@@ -1,5 +1,5 @@
-// commands/collect.c -- /collect: runs a command and puts what its tables say into a CSV file, a
-// row for each time, so that scripts can measure under many settings and draw or print the whole.
+// commands/collect.c -- /collect: runs a command and appends values from its tables to a CSV file,
+// one row per run, so that scripts can measure under many settings and plot or report the results.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,6 +7,7 @@
 #include "commands/command.h"
 #include "core/adapter/provenance.h"
 #include "core/base/csv.h"
+#include "core/base/items.h"
 #include "core/probes/taps.h"
 
 enum { WORDS_MAX = 64 };
@@ -39,8 +40,8 @@ struct collecting {
 
 // --- what the command shows ----------------------------------------------------------------------
 
-// The command may change settings (/run, /set): its tables would be of another state than the row
-// says.
+// The command may change settings (/run, /set): its tables would then belong to another state than
+// the row records.
 static void check_state(struct collecting *c)
 {
     struct provenance now;
@@ -73,7 +74,7 @@ static void take_table(void *self, const struct event *e)
     }
 }
 
-// "412.0 MB, forecast ..." is 412.0, "5.9%" is 5.9; other texts stay as they are.
+// "412.0 MB, forecast ..." is 412.0, "5.9%" is 5.9; other texts are unchanged.
 static char *plain_value(const char *text, bool units)
 {
     char *end;
@@ -164,7 +165,7 @@ static enum kinship kinship(const struct collecting *c, const struct csv *t, siz
     const char *model = cell(t, row, PROVENANCE_COLUMN_MODEL);
     const char *state = cell(t, row, PROVENANCE_COLUMN_STATE);
     if (!*model && !*state) return UNKNOWN;
-    return !strcmp(model, c->model) && !strcmp(state, c->state) ? SAME : OTHER_STATE;
+    return !strcmp(model, c->model) && items_same(state, c->state, ", ") ? SAME : OTHER_STATE;
 }
 
 static int open_file(const struct collecting *c, struct csv *t, struct err *err)

@@ -48,8 +48,8 @@ struct shell {
     int64_t *jobs;                     // jobs started here whose end has not been reported yet
                                        // (commands/jobs.h)
     size_t job_count;
-    bool quit;                     // /quit was said
-    bool interactive;              // a person types: a failed line does not end the session
+    bool quit;                     // /quit was entered
+    bool interactive;              // a person types: a failed line does not end the program
     int depth;                     // of /run
     const struct command *running; // the command whose run() is active
 };

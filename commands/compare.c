@@ -1,7 +1,7 @@
 // commands/compare.c -- /compare: one question, or a data set, under two sets of settings.
 //
-// The engine's settings, conversation and adapter are as before afterwards: both sides are computed
-// with settings of their own in a conversation of their own.
+// The engine's settings, conversation and adapter are unchanged afterwards: each side is computed
+// with separate settings in a separate conversation.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// commands/context.c -- /context: how full the context is, before anything is computed.
+// commands/context.c -- /context: context usage, without computing anything.
 #include <inttypes.h>
 
 #include "commands/command.h"

@@ -1,4 +1,4 @@
-// commands/data.c -- /data: what a data set holds, and what is wrong with it.
+// commands/data.c -- /data: counts and checks the samples of a data set.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// commands/devices.c -- /devices: what --device can name, and what memory each has.
+// commands/devices.c -- /devices: the devices available to --device, with their memory.
 #include "commands/command.h"
 #include "core/graph/device.h"
 

@@ -1,4 +1,4 @@
-// commands/eval.c -- /eval: how well the model answers a data set, and what it answered.
+// commands/eval.c -- /eval: evaluates the model on a data set and shows scores and answers.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -126,7 +126,7 @@ static int last_evaluation(struct store *store, int64_t *id, struct err *err)
     return *id >= 0 ? 0 : err_set(err, "nothing has been evaluated yet: /eval DATA");
 }
 
-// Only what is the better the greater has a wrong answer, that scores 0.
+// Only metrics where higher is better have wrong answers, those that score 0.
 static int check_wrong(const struct shell *shell, int64_t job, struct err *err)
 {
     struct job_result *results;

@@ -1,4 +1,4 @@
-// commands/help.c -- /help: commands, settings and topics, in the words of their tables.
+// commands/help.c -- /help: commands, settings and topics, from their tables.
 #include <stdlib.h>
 #include <string.h>
 

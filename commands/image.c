@@ -113,7 +113,7 @@ const struct command command_image = {
     .details =
         "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture\n"
         "from standard input. Put names with blanks in double quotes.\n"
-        "--clear detaches the waiting pictures; without arguments, lists all pictures.",
+        "--clear detaches the pending pictures; without arguments, lists all pictures.",
     .max = -1,
     .complete = COMPLETE_PATH,
     .run = image_run,

@@ -1,4 +1,4 @@
-// commands/info.c -- /info: what is loaded, how large it is, what memory it takes.
+// commands/info.c -- /info: the loaded model, its size and memory.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

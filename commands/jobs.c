@@ -1,4 +1,4 @@
-// commands/jobs.c -- /jobs, /job and /wait: what runs beside the shell.
+// commands/jobs.c -- /jobs, /job and /wait: background jobs.
 #include "commands/jobs.h"
 
 #include <inttypes.h>
@@ -56,8 +56,8 @@ static void forget(struct shell *shell, int64_t id)
     shell->job_count = kept;
 }
 
-// What a finished job came to, in its kind's words: the text belongs to the caller and may be NULL.
-// Tables are shown where there are sinks.
+// The outcome of a finished job, as its kind words it; the caller frees the text, which may be
+// NULL. Shows the job's tables if there are sinks.
 static char *outcome(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
 {
     const struct job_kind *kind = job_kind_find(row->kind);
@@ -166,7 +166,7 @@ int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_
     return 0;
 }
 
-// A run that was finished and is only looked at again by --resume tells nothing.
+// A finished run that --resume only opens again reports nothing.
 static bool told(const struct shell *shell, int64_t id)
 {
     struct job_result *results = NULL;
@@ -277,7 +277,7 @@ const struct command command_jobs = {
     .usage = "/jobs",
     .help = "Lists jobs with state, step, loss and time left.",
     .details =
-        "Jobs run in processes of their own: they continue when the shell exits, and every\n"
+        "Jobs run in separate processes: they continue when the shell exits, and every\n"
         "shell with the same database sees them. \"interrupted\" means that a job's process is\n"
         "gone (kill -9, power failure, a truncated file; /job N shows the reason if it is\n"
         "known); /job N resume continues it.",
@@ -376,7 +376,7 @@ static int show_log(struct shell *shell, const struct job_row *row, int argc, ch
     return 0;
 }
 
-// The process ends when it has obeyed; one that is gone is cancelled at once.
+// The process ends once it has handled the request; a job without a process is cancelled at once.
 static int ask(struct shell *shell, const struct job_row *row, enum job_stop what, struct err *err)
 {
     if (store_job_ask(shell->store, row->id, what, err) < 0) return -1;
@@ -502,7 +502,7 @@ static int tell_end(struct shell *shell, const struct job_row *row, struct err *
     return row->state == STATE_DONE ? 0 : -1;
 }
 
-// 1: the person would rather not wait.
+// 1: the user interrupted the wait.
 static int wait_for(struct shell *shell, int64_t id, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 100000000 };
@@ -543,7 +543,7 @@ static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_wait = {
     .name = "wait",
     .usage = "/wait [N]",
-    .help = "Waits for a job, or without N for all started here; fails if a job failed.",
+    .help = "Waits for a job, or without N for all started by this shell; fails if a job failed.",
     .details =
         "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss\n"
         "of a training and the path of its result, or the scores of a sweep.\n"

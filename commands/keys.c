@@ -30,7 +30,8 @@ const struct command command_bind = {
     .details =
         "KEY is a name listed by /keys: F5, Ctrl-T, Alt-x, PageUp. COMMAND is a command line or\n"
         "an action listed by /keys. $XDG_CONFIG_HOME/vlmsh/config (default\n"
-        "~/.config/vlmsh/config) runs at every start: put your key bindings and settings there.\n"
+        "~/.config/vlmsh/config) runs at every interactive start (not with -c, -f, --json or\n"
+        "piped input): put your key bindings and settings there.\n"
         "Lines that fail are reported; the others still apply.",
     .min = 1,
     .max = 1,

@@ -1,4 +1,4 @@
-// commands/load.c -- /load and /unload: which model answers.
+// commands/load.c -- /load and /unload: loads and unloads the model.
 #include <string.h>
 
 #include "commands/command.h"

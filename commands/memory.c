@@ -1,4 +1,4 @@
-// commands/memory.c -- /memory: what model and conversation take, layer by layer.
+// commands/memory.c -- /memory: memory of model and conversation, layer by layer.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

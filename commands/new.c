@@ -182,15 +182,15 @@ const struct command command_new = {
     .help = "Writes a model folder with random weights.",
     .details =
         "SHAPE is that of a published model (/new --like lists them) or `demo`, a small model\n"
-        "for training. DIR must not exist or be empty. `vlmsh new` does the same.\n"
+        "for training. DIR must be new or empty. `vlmsh new` does the same.\n"
         "--text FILE   the tokenizer learns words from it, besides common ones: a data set\n"
         "              (.json, .jsonl: its texts) or plain text; may be repeated\n"
         "--seed N      random seed of the weights (default 42)\n"
-        "--zeros       all-zero weights in a sparse file that takes no disk space: for trying\n"
-        "              what fits\n"
+        "--zeros       all-zero weights in a sparse file that takes no disk space, to test\n"
+        "              whether a model fits into memory\n"
         "--dry         counts only, writes nothing\n"
-        "--once        does nothing if DIR already holds a model, for scripts that are run\n"
-        "              again",
+        "--once        does nothing if DIR already holds a model, for scripts that run\n"
+        "              repeatedly",
     .min = 0,
     .max = -1,
     .complete = COMPLETE_PATH,

@@ -1,7 +1,7 @@
 // commands/option_table.h -- options of a command line or of a command: a table, read by one
 // function.
 //
-//   static const struct option_row rows[] = { { "--seed", "N", "of the dice", take_seed }, { 0 } };
+//   static const struct option_row rows[] = { { "--seed", "N", "random seed", take_seed }, { 0 } };
 //   static const struct option_table table = { rows, take_word };
 //   int at = 0;
 //   if (option_table_read(&table, &mine, argc, argv, &at, err) < 0) return -1;

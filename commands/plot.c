@@ -1,5 +1,5 @@
-// commands/plot.c -- /plot: what jobs told, step by step, as curves; columns of a CSV file
-// (commands/plot_table.c).
+// commands/plot.c -- /plot: metrics of jobs as curves; columns of a CSV file are plotted by
+// commands/plot_table.c.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -139,8 +139,8 @@ static bool wanted(const struct plot *p, const char *name)
     return false;
 }
 
-// A run that was resumed by another job goes on where that begins: what was told of later steps
-// before is forgotten.
+// If another job resumed a run, the curve continues where that job starts; the earlier job's values
+// of later steps are discarded.
 static void go_on(struct curve *c, const struct curve *more)
 {
     if (!more->count) return;

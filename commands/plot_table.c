@@ -20,7 +20,7 @@ struct drawing {
     size_t line_count;
 };
 
-// --- what is asked for ---------------------------------------------------------------------------
+// --- the request ---------------------------------------------------------------------------------
 
 static int choose_rows(struct drawing *d, struct err *err)
 {

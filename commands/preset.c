@@ -1,4 +1,4 @@
-// commands/preset.c -- /preset: named sets of settings, those of the papers and one's own.
+// commands/preset.c -- /preset: named sets of settings, the papers' and the user's.
 #include "commands/presets.h"
 
 #include <stdlib.h>

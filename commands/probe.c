@@ -1,6 +1,6 @@
-// commands/probe.c -- the measurements as commands: one for each probe of the list.
+// commands/probe.c -- the measuring commands: one for each probe.
 //
-// A probe (core/probes/probe.h) looks at one pass over the conversation as it stands, or over the
+// A probe (core/probes/probe.h) looks at one pass over the current conversation, or over the
 // samples of a data set; tables and maps are shown, kept in the session database and written to
 // files.
 #include "commands/probe.h"

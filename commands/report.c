@@ -1,7 +1,7 @@
 // commands/report.c -- /report: puts the tables that a Markdown file names into it.
 //
 //   <!-- table keep.csv keep score hellinger where method=capa -->
-//   | keep | score | hellinger |        these lines are written anew each time, up to the end
+//   | keep | score | hellinger |        these lines are rewritten each time, up to the end
 //   <!-- end -->
 //
 // The text around stays as a person wrote it; pictures are Markdown's own (![](keep.png)). Files
@@ -166,7 +166,7 @@ static bool first_of(const struct wanted *w, size_t row, const int *columns, int
     return w->chosen[row];
 }
 
-// What stands where the columns have the values of row `a`, and `across` that of row `b`.
+// The cell where the columns have the values of row `a`, and `across` that of row `b`.
 static const char *find_value(const struct wanted *w, size_t a, size_t b)
 {
     for (size_t r = 0; r < w->t.row_count; r++) {
@@ -214,7 +214,7 @@ static int add_table(struct buf *b, const char *line, size_t length, const struc
     return status;
 }
 
-// The text with its tables written anew; their number, -1.
+// Writes the text with its tables updated; returns their number, or -1.
 static int fill(struct buf *b, const char *text, const struct place *place,
                 const struct shell *shell, struct err *err)
 {
@@ -319,7 +319,7 @@ const struct command command_report = {
         "the rows of FILE.csv are inserted: the named columns or all, the matching rows or all.\n"
         "`across C V` turns each value of C into a column that shows V:\n"
         "    <!-- table keep.csv keep across score hellinger -->\n"
-        "Other text is unchanged. With OUT.md, FILE.md stays as it is. FILE.csv is searched in\n"
+        "Other text is unchanged. With OUT.md, FILE.md is unchanged. FILE.csv is searched in\n"
         "the folder of the output, then in that of FILE.md; pictures (PNG) found only in the\n"
         "latter are copied. Put names with blanks in double quotes.",
     .min = 1,

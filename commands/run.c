@@ -54,8 +54,7 @@ static void variables_release(struct variables *v)
     }
 }
 
-// The script with the values of now before the variables that the shell has; those are as before
-// afterwards.
+// Runs the script with the current values in front of the shell's variables, then restores these.
 static int run_once(struct shell *shell, const char *file, const struct variables *v,
                     struct err *err)
 {

@@ -155,16 +155,15 @@ const struct command command_scenes = {
     .usage = "/scenes N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",
     .help = "Generates N pictures of simple scenes, with captions, questions and answers.",
     .details =
-        "Writes to DIR, which must not exist or be empty: pictures/NNNNNN.png, objects.jsonl\n"
-        "(box and mask of each object) and samples in LLaVA format. `vlmsh scenes` does the\n"
-        "same.\n"
+        "Writes to DIR, which must be new or empty: pictures/NNNNNN.png, objects.jsonl (box\n"
+        "and mask of each object) and samples in LLaVA format. `vlmsh scenes` does the same.\n"
         "--seed S       random seed (default 42); seeds that differ modulo 16 share no scene:\n"
         "               train on one, test on another\n"
         "--size PIXELS  side of a picture (default 96)\n"
         "--objects N    maximum number of objects in a picture (1 to 7, default 7)\n"
         "--kind KIND    captions, questions, yesno, lessons or all (default); may be repeated\n"
-        "--once         does nothing if DIR already holds these files, for scripts that are run\n"
-        "               again",
+        "--once         does nothing if DIR already holds these files, for scripts that run\n"
+        "               repeatedly",
     .min = 0,
     .max = -1,
     .complete = COMPLETE_PATH,

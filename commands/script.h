@@ -2,8 +2,8 @@
 //
 //   struct line_reader r = { 0 };
 //   while (read a line without its end)
-//       if (line_reader_add(&r, line)) shell_line(shell, r.text.data, &err);   // else: goes on
-//   if (line_reader_open(&r)) ... the input ends in the middle ...
+//       if (line_reader_add(&r, line)) shell_line(shell, r.text.data, &err);   // else: incomplete
+//   if (line_reader_open(&r)) ... the input ended within a logical line ...
 //   line_reader_release(&r);
 //
 // Shared by scripts and the prompt. A line that ends in an odd number of backslashes continues on
@@ -16,7 +16,7 @@
 
 struct line_reader {
     struct buf text; // the logical line so far
-    bool open;       // it goes on
+    bool open;       // it is incomplete
     size_t triple;   // offset after an opening """; 0 = none
 };
 

@@ -1,4 +1,4 @@
-// commands/session.c -- /session and /save: the kept conversations.
+// commands/session.c -- /session and /save: stored conversations.
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -39,7 +39,7 @@ static void show_changed(const struct shell *shell)
     if (!shown) sinks_text(shell->sinks, "every setting has its default; /settings lists them");
 }
 
-// The engine tells a change; a value that is there already is told here, so that a program always
+// The engine reports a change; an unchanged value is reported here, so that a program always
 // sees an answer.
 static int set_value(const struct shell *shell, const char *key, const char *value, struct err *err)
 {
@@ -127,8 +127,8 @@ const struct command command_later = {
     .help = "Changes settings during the next answer, after N tokens.",
     .details =
         "Recomputes as much of the prompt and answer as needed, then continues the answer. Sets\n"
-        "all values or none, with a notice. If the answer ends earlier, the change waits for\n"
-        "the next.",
+        "all values or none, with a notice. If the answer ends earlier, the change applies to\n"
+        "the next one.",
     .min = 2,
     .max = -1,
     .complete = COMPLETE_SETTING,

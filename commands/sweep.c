@@ -19,9 +19,9 @@ const struct command command_sweep = {
         "and 1e-7. Otherwise as /train, with a folder OUT/VALUE for each run.\n"
         "Runs are compared by validation (train.validation, train.score), each at its best\n"
         "checkpoint. A run that fails, for instance because the learning rate is too high, is\n"
-        "noted and the sweep continues. /job N shows the scores and the best, /plot N loss@1e-3\n"
-        "loss@1e-4 the curves of two values. After a pause or kill -9, /job N resume continues\n"
-        "the unfinished run.",
+        "reported, and the sweep continues. /job N shows the scores and the best, /plot N\n"
+        "loss@1e-3 loss@1e-4 the curves of two values. After a pause or kill -9, /job N resume\n"
+        "continues the unfinished run.",
     .min = 1,
     .max = -1,
     .needs = NEEDS_STORE,

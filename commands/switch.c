@@ -4,22 +4,21 @@
 #include "commands/command.h"
 #include "core/engine/presets.h"
 
-static const struct alias {
-    const char *word, *preset;
-    const char *without; // what is set besides where the preset alone is refused; NULL: nothing
-} aliases[] = {
-    { "capa", "capa-auto", "ffn.approx=off" }, // which needs a calibration
-    { "align", "norm-alignment", NULL },
-    { "ira", "ira", NULL },
-    { "baseline", "baseline", NULL },
-};
+// X(command, preset, what is set besides where the preset alone is refused (NULL: nothing), help,
+// details). The command is listed in commands/list.h too.
+#define ALIASES(X)                                                                              \
+    X(capa, "capa-auto", "ffn.approx=off", /* it needs a calibration */                         \
+      "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",                \
+      "Loads the preset capa-auto. Without a calibration the FFN approximation stays off,\n"    \
+      "with a notice. /preset load capa loads the paper's recipe.")                             \
+    X(align, "norm-alignment", NULL, "Enables norm alignment with its defaults.",               \
+      "Loads the preset norm-alignment.")                                                       \
+    X(ira, "ira", NULL, "Enables IRA (information-regularized attention) with its defaults.",   \
+      "Loads the preset ira. Needs an adapter that was trained with train.ira.")
 
-static const struct alias *alias_of(const char *word)
-{
-    const struct alias *alias = aliases;
-    while (strcmp(alias->word, word) != 0) alias++;
-    return alias;
-}
+struct alias {
+    const char *word, *preset, *without;
+};
 
 static int set_all(struct shell *shell, struct preset_values *v, int status, struct err *err)
 {
@@ -44,7 +43,8 @@ static int switch_on(struct shell *shell, const struct alias *alias, struct err 
     if (!alias->without) return load(shell, alias, NULL, err);
     if (load(shell, alias, NULL, &why) == 0) return 0;
     if (load(shell, alias, alias->without, err) < 0) return -1;
-    sinks_notice(shell->sinks, "preset '%s' with %s: %s", alias->preset, alias->without, why.text);
+    sinks_notice(shell->sinks, "preset '%s' loaded, but with %s: %s", alias->preset, alias->without,
+                 why.text);
     return 0;
 }
 
@@ -61,9 +61,9 @@ static int switch_off(struct shell *shell, const struct alias *alias, struct err
     return set_all(shell, &off, status, err);
 }
 
-static int run(struct shell *shell, int argc, char **argv, struct err *err)
+static int run_alias(struct shell *shell, const struct alias *alias, int argc, char **argv,
+                     struct err *err)
 {
-    const struct alias *alias = alias_of(shell->running->name);
     const bool off = argc && !strcmp(argv[0], "off");
     if (argc && !off && strcmp(argv[0], "on") != 0)
         return err_set(err, "/%s takes on or off, not '%s'", alias->word, argv[0]);
@@ -72,31 +72,35 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
 
 static const char *const words[] = { "on", "off", NULL };
 
-#define SWITCH(id, text, more)            \
-    const struct command command_##id = { \
-        .name = #id,                      \
-        .usage = "/" #id " [on|off]",     \
-        .help = text,                     \
-        .details = more,                  \
-        .max = 1,                         \
-        .needs = NEEDS_MODEL,             \
-        .live = "",                       \
-        .complete = COMPLETE_WORDS,       \
-        .words = words,                   \
-        .run = run,                       \
+#define X(id, preset, without, text, more)                                                      \
+    static int id##_run(struct shell *shell, int argc, char **argv, struct err *err)            \
+    {                                                                                           \
+        return run_alias(shell, &(const struct alias){ #id, preset, without }, argc, argv, err); \
+    }                                                                                           \
+    const struct command command_##id = {                                                       \
+        .name = #id,                                                                            \
+        .usage = "/" #id " [on|off]",                                                           \
+        .help = text,                                                                           \
+        .details = more,                                                                        \
+        .max = 1,                                                                               \
+        .needs = NEEDS_MODEL,                                                                   \
+        .live = "",                                                                             \
+        .complete = COMPLETE_WORDS,                                                             \
+        .words = words,                                                                         \
+        .run = id##_run,                                                                        \
     };
+ALIASES(X)
+#undef X
 
-SWITCH(capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
-       "Loads the preset capa-auto. Without a calibration the FFN approximation stays off,\n"
-       "with a notice. /preset load capa loads the paper's recipe.")
-SWITCH(align, "Enables norm alignment with its defaults.", "Loads the preset norm-alignment.")
-SWITCH(ira, "Enables IRA (information-regularized attention) with its defaults.",
-       "Loads the preset ira. Needs an adapter that was trained with train.ira.")
+static int baseline_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    return switch_on(shell, &(const struct alias){ "baseline", "baseline", NULL }, err);
+}
 
 const struct command command_baseline = {
     .name = "baseline",
     .usage = "/baseline",
     .help = "Disables every method; the adapter stays.",
     .live = "",
-    .run = run,
+    .run = baseline_run,
 };

@@ -1,12 +1,11 @@
-// commands/train.c -- /train: a training run on a data set, as a job of its own; /train plan: what
-// it would train, and the memory that would take.
+// commands/train.c -- /train: a training run on a data set, as a job; /train plan: the trained
+// parameters and a memory forecast.
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "core/base/clock.h"
-#include "core/new/outline.h"
 #include "core/train/forecast.h"
 
 static const char *const words[] = { "plan", NULL };
@@ -67,7 +66,7 @@ static const struct option_row plan_rows[] = {
 };
 static const struct option_table plan_table = { plan_rows, take_data };
 
-// What is planned for: the loaded model or a shape; settings with the method asked for.
+// The subject of a plan: the loaded model or a shape, and settings with the requested method.
 struct plan {
     const struct plan_options *o;
     struct shell *shell;
@@ -92,25 +91,18 @@ static void add_counts(struct table_builder *t, const struct params_count *c)
 }
 
 // How many parameters are trained, by part.
-static int show_counts(const struct plan *p, struct err *err)
+static void show_counts(const struct plan *p, const struct forecast *f)
 {
     static const char *const columns[] = { "part", "trained", "of", "share" };
     static const bool numeric[] = { false, true, true, true };
-    struct params_count counted[MODEL_PARTS + 1] = { 0 };
-    struct model *outline = p->o->shape ? outline_shape(p->o->shape, err)
-                                        : outline_model(engine_model(p->shell->engine), err);
-    const int status = outline ? params_count(outline, p->settings, counted, err) : -1;
-    outline_free(outline);
-    if (status < 0) return -1;
     struct table_builder t;
     table_begin(&t, "train plan", 4, columns, numeric);
     for (int i = 0; i <= MODEL_PARTS; i++) {
-        if (!counted[i].total) continue;
+        if (!f->count[i].total) continue;
         table_add(&t, "%s", i < MODEL_PARTS ? part_name((enum model_part_kind)i) : "all");
-        add_counts(&t, &counted[i]);
+        add_counts(&t, &f->count[i]);
     }
     table_emit(&t, p->shell->sinks);
-    return 0;
 }
 
 static void show_memory(const struct plan *p, const struct forecast *f)
@@ -143,7 +135,8 @@ static void show_memory(const struct plan *p, const struct forecast *f)
 static int show_one(const struct plan *p, struct err *err)
 {
     struct forecast f;
-    if (forecast(p, &f, err) < 0 || show_counts(p, err) < 0) return -1;
+    if (forecast(p, &f, err) < 0) return -1;
+    show_counts(p, &f);
     show_memory(p, &f);
     return 0;
 }
@@ -166,7 +159,7 @@ static int show_all(struct plan *p, struct err *err)
         if (status < 0) break;
         const uint64_t *of = f.parts.of;
         table_add(&t, "%s", name);
-        add_counts(&t, &f.count);
+        add_counts(&t, &f.count[MODEL_PARTS]);
         table_add(&t, "%.1f", (double)memory_own(&f.parts) / 1e6);
         table_add(&t, "%.1f",
                   (double)(of[MEMORY_MASTERS] + of[MEMORY_GRADIENTS] + of[MEMORY_OPTIMIZER]) / 1e6);

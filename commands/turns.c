@@ -50,7 +50,7 @@ static int answer_run(struct shell *shell, int argc, char **argv, struct err *er
 const struct command command_answer = {
     .name = "answer",
     .usage = "/answer",
-    .help = "Answers the conversation as it is (after /messages).",
+    .help = "Answers the last user message (after /messages).",
     .needs = NEEDS_MODEL,
     .run = answer_run,
 };

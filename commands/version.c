@@ -1,4 +1,4 @@
-// commands/version.c -- /version: the program and what it computes on.
+// commands/version.c -- /version: the version and the device.
 #include "commands/command.h"
 
 static int version_run(struct shell *shell, int argc, char **argv, struct err *err)

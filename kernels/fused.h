@@ -42,7 +42,7 @@ struct fused_add {
     int mode;
 };
 
-// h += attention(q, k, v) w^T (+ bias); of attention as the op says.
+// h += attention(q, k, v) w^T (+ bias); attention as in kernels/ops.h.
 struct fused_attend {
     struct tensor *h;                  // [n,M]
     const struct tensor *q, *k, *v;    // [n,H,d] [P,Hkv,d] [P,Hkv,d]

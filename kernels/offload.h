@@ -1,16 +1,16 @@
 // kernels/offload.h -- device memory offloaded to the host until it is needed again.
 //
-//   int64_t number = b->offload->put(x, bytes);      // -1: there is no room, x stays where it is
+//   int64_t number = b->offload->put(x, bytes);      // -1: no room, x stays on the device
 //   ... ops that read x ...
-//   b->offload->settle(number);                      // the ops from here on may write over x
+//   b->offload->settle(number);                      // ops from here on may overwrite x
 //   ...
-//   b->offload->fetch(number, x);                    // those after may neither read nor write x,
+//   b->offload->fetch(number, x);                    // ops must not access x ...
 //   ... ops on other memory ...
-//   b->offload->settle(number);                      // from here on it is what it was
+//   b->offload->settle(number);                      // ... until here; x has its content again
 //   b->offload->drop(number);
 //
-// Copies run concurrently with the ops, after everything requested before; the host waits for none
-// of them. It is a stack: drop frees that tensor and all later ones.
+// Copies run concurrently with later ops, after everything issued before; the host waits for none
+// of them. Numbers form a stack: drop frees that tensor and all later ones.
 #ifndef KERNELS_OFFLOAD_H
 #define KERNELS_OFFLOAD_H
 
@@ -20,10 +20,10 @@
 struct offload {
     int64_t (*put)(const void *device, size_t bytes);
     void (*fetch)(int64_t number, void *device);
-    // Ops requested from now on come after the last of the two.
+    // Makes later ops wait for the most recent put or fetch of this number.
     void (*settle)(int64_t number);
     void (*drop)(int64_t number);
-    // Drops all and frees the host memory, which otherwise waits for reuse.
+    // Drops all and frees the host memory, which is otherwise kept for reuse.
     void (*release)(void);
 };
 

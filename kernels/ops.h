@@ -6,16 +6,17 @@
 //
 // Contract of every op:
 //  - the caller has checked shapes and dtypes (core/ops/ does) and allocated the outputs;
-//  - activations are f32; weights w are f32, f16 or bf16 unless said; vectors (gain, bias) are f32;
-//  - keys and values are f32, or bf16 as a cache may hold them, where that is said;
-//  - an output may be the same memory as an input only where "in place" is said;
+//  - activations are f32; weights w are f32, f16 or bf16 unless stated otherwise; vectors (gain,
+//    bias) are f32;
+//  - keys and values are f32, or where stated also bf16, as a cache may hold them;
+//  - an output may share memory with an input only where the comment says so ("in place");
 //  - returns 0, or -1 with backend->failure() set (no scratch memory, a device error).
 //
 // Letters: N rows, K inner, M outputs, D hidden size, H query heads, Hkv key/value heads, d head
 // dimension, P keys.
 // clang-format off
 
-// y[N,M] = x[N,K] w[M,K]^T (+ bias[M], may be NULL). One row reads the weights as they are stored.
+// y[N,M] = x[N,K] w[M,K]^T (+ bias[M], may be NULL). One row reads the weights in their stored dtype.
 OP(matmul, (struct tensor *y, const struct tensor *x, const struct tensor *w,
             const struct tensor *bias, enum matmul_mode mode))
 // y[N,D] = table[V,D] at rows ids[N] (i32, checked by the caller to lie in 0..V-1).
@@ -29,10 +30,10 @@ OP(layernorm, (struct tensor *y, const struct tensor *x, const struct tensor *ga
 // i+d/2.
 OP(rope, (struct tensor *x, const struct tensor *cos, const struct tensor *sin))
 // y[N,H,d] = softmax(q[N,H,d] k[P,Hkv,d]^T * scale) v[P,Hkv,d], query row i sees keys
-// first[i] .. last[i]-1 (i32 [N]; first NULL = 0, last NULL = P). probs [H,N,P] (may be NULL: then
-// no such matrix exists) receives the probabilities, and asking for them changes no bit of y.
-// k and v are both f32 or both bf16; sums are f32 either way. What a row does not see changes no bit
-// of it, be it infinite or NaN; its own values that are make it so.
+// first[i] .. last[i]-1 (i32 [N]; first NULL = 0, last NULL = P). probs [H,N,P] receives the
+// probabilities, which changes no bit of y; NULL: no such matrix is materialised. k and v are both
+// f32 or both bf16; sums are f32 either way. Keys and values that a row does not see never change
+// it, even if they are infinite or NaN; infinite or NaN values that it sees propagate.
 // MATMUL_BF16: a device that multiplies bf16 may round q, k, v and the probabilities to it.
 OP(attention, (struct tensor *y, const struct tensor *q, const struct tensor *k,
                const struct tensor *v, const struct tensor *first, const struct tensor *last,
@@ -45,13 +46,14 @@ OP(gelu, (struct tensor *y, const struct tensor *x, enum gelu_form form))
 OP(add, (struct tensor *y, const struct tensor *a, const struct tensor *b))
 // y = softmax over the last dimension of x * scale; in place allowed.
 OP(softmax, (struct tensor *y, const struct tensor *x, float scale))
-// y row i = x row index[i] (i32 [N]); any dtype, y of the same; y may be x when index ascends.
+// y row i = x row index[i] (i32 [N]); any dtype, the same for x and y; y may be x if index ascends.
 OP(gather_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
-// y row index[i] = x row i; other rows of y stay. Indices are distinct. Any dtype, y of the same; or
-// x f32 and y bf16: rounded to the nearest, ties to even.
+// y row index[i] = x row i; other rows of y are unchanged. Indices are distinct. Any dtype, the same
+// for x and y; or x is f32 and y bf16: rounds to nearest, ties to even.
 OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
 // y[S, C*p*p] = the p x p patches of pixels[C,Ht,Wd], row-major over the grid, each patch in the
-// order of a convolution's weight [C,p,p]. Pixels right and below of whole patches are left out.
+// order of a convolution's weight [C,p,p]. Pixels to the right of and below the last whole patch are
+// ignored.
 OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
 // y = x, elementwise: f32 from any float dtype, bf16 from f16 (rounded, in place allowed), or any
 // dtype from the same (a copy).
@@ -100,8 +102,9 @@ OP(layernorm_backward, (struct tensor *dx, struct tensor *dgain, struct tensor *
 // dx += dy rotated back.
 OP(rope_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *cos,
                    const struct tensor *sin))
-// y is the forward op's result; no matrix of queries by keys exists. All are f32, k and v too, and
-// finite: an infinity or NaN may reach the gradients of rows and keys that do not see it.
+// y is the forward op's result; no matrix of queries by keys is materialised. All tensors must be
+// f32, including k and v, and finite: infinities and NaN may reach gradients of rows and keys that
+// do not see them.
 OP(attention_backward, (struct tensor *dq, struct tensor *dk, struct tensor *dv,
                         const struct tensor *dy, const struct tensor *y, const struct tensor *q,
                         const struct tensor *k, const struct tensor *v, const struct tensor *first,
@@ -140,8 +143,8 @@ OP(cross_entropy, (struct tensor *loss, struct tensor *logits, const struct tens
 
 // *sum += the sum of the squares of x, in double; it does not depend on the number of threads.
 OP(sum_squares, (double *sum, const struct tensor *x))
-// One step of AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) on w; all tensors f32 with as
-// many numbers. g = grad * step->scale is the gradient used; m, v are the running means.
+// One step of AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) on w; all tensors are f32 and of
+// the same size. g = grad * step->scale is the gradient used; m, v are the running means.
 OP(adamw, (struct tensor *w, const struct tensor *grad, struct tensor *m, struct tensor *v,
            const struct adamw_step *step))
 // clang-format on

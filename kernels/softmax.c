@@ -1,4 +1,4 @@
-// kernels/softmax.c -- softmax over the last dimension, the row's maximum taken off first.
+// kernels/softmax.c -- softmax over the last dimension; subtracts the row's maximum first.
 #include <math.h>
 
 #include "kernels/vec.h"

@@ -1,8 +1,7 @@
-// kernels/tensor.h -- what a tensor is: memory with a dtype and a shape.
+// kernels/tensor.h -- a tensor: memory with a dtype and a shape.
 //
-// Plain data, row-major and contiguous, the last dimension fastest. The struct owns nothing: memory
-// belongs to an arena (core/graph/arena.h) or to a mapped file. Shapes are written [rows, columns,
-// ...].
+// Contiguous, row-major: the last dimension varies fastest. The struct owns nothing: an arena
+// (core/graph/arena.h) or a mapped file owns the memory. Shapes are written [rows, columns, ...].
 #ifndef KERNELS_TENSOR_H
 #define KERNELS_TENSOR_H
 
@@ -17,11 +16,11 @@ enum { TENSOR_MAX_RANK = 4 };
 struct grad; // core/graph/tape.h
 
 struct tensor {
-    void *data; // in the memory of the backend that made it, or the host's
+    void *data; // in the memory of its backend or of the host (on_host)
     enum dtype dtype;
     int rank;                       // 0..TENSOR_MAX_RANK
     int64_t shape[TENSOR_MAX_RANK]; // shape[0..rank-1]
-    struct grad *grad;              // its gradient accumulator; NULL: none wanted
+    struct grad *grad;              // gradient accumulator; NULL: no gradient
     bool on_host;                   // data is host memory on every device (backend_of)
 };
 
@@ -32,7 +31,7 @@ static inline size_t dtype_size(enum dtype dtype)
     return size[dtype];
 }
 
-// Number of elements. Shapes are trusted here: files are checked when read.
+// Number of elements. Does not check for overflow: shapes are validated when a file is read.
 static inline int64_t tensor_count(const struct tensor *t)
 {
     int64_t n = 1;
@@ -45,7 +44,7 @@ static inline size_t tensor_bytes(const struct tensor *t)
     return (size_t)tensor_count(t) * dtype_size(t->dtype);
 }
 
-// Elements in one row, a row being everything below the first dimension.
+// Elements per row; a row spans all dimensions but the first.
 static inline int64_t tensor_row(const struct tensor *t)
 {
     return t->rank && t->shape[0] ? tensor_count(t) / t->shape[0] : 0;

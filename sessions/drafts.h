@@ -1,13 +1,13 @@
-// sessions/drafts.h -- drafts: typed but unsent text, kept during and after the life of its shell.
+// sessions/drafts.h -- drafts: typed but unsent text, which survives its shell.
 //
 //   struct draft_owner me = draft_owner_begin(store);
 //   store_draft_keep(store, &me, "trip", "What is", 0, &err);   // "" forgets it
 //   int64_t id;
-//   char *text = store_draft_find(store, &me, NULL, &id, &err); // of a shell that is gone
+//   char *text = store_draft_find(store, &me, NULL, &id, &err); // of a shell that has ended
 //   draft_owner_end(&me);
 //
-// A shell has one draft. While it lives it locks its own byte of a file beside the database, so the
-// draft of a killed shell is recognised at once.
+// A shell has one draft. While it runs, it locks its own byte of a file beside the database, so
+// that the draft of a killed shell is detected at once.
 #ifndef SESSIONS_DRAFTS_H
 #define SESSIONS_DRAFTS_H
 

@@ -1,7 +1,7 @@
 // sessions/job_process.c -- the process of a job: its lock, its start, its folder.
 //
-// The lock is a POSIX record lock: the kernel gives it back when the process ends in any way, and
-// tells others who holds it, so no process number that was used again can be mistaken for the job.
+// The lock is a POSIX record lock: the kernel releases it however the process ends, and reports its
+// holder, so that a reused process number cannot be mistaken for the job.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -84,8 +84,8 @@ int shells_open(const struct store *s)
     return open_beside(s, "shells");
 }
 
-// A job holds the lock for an instant before each layer. One that was stopped just then must not
-// stop this shell: after a moment the answer begins without it.
+// A job holds the lock for an instant before each layer. A job suspended just then must not block
+// this shell: after a moment the answer starts without the lock.
 void answering_tell(struct store *s, bool begins)
 {
     const struct timespec moment = { .tv_nsec = 200000 };
@@ -120,7 +120,7 @@ int job_lock(const struct store *s, int64_t id, struct err *err)
     return fd;
 }
 
-// A process that holds the lock itself must not look: closing the file would give the lock back.
+// A process that holds the lock must not call this: closing the file would release the lock.
 bool job_alive(const struct store *s, int64_t id, pid_t *pid)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -224,9 +224,8 @@ _Noreturn static void become(const struct launch *l, int tell)
     give_up(tell);
 }
 
-// Two forks: the job belongs to nobody who would have to wait for it. The pipe closes by itself
-// when the program is replaced; what comes through it is why it was not. How the child ends cannot
-// be asked where SIGCHLD is ignored.
+// Forks twice, so that no process has to wait for the job. The pipe closes when exec succeeds;
+// otherwise it delivers the reason. The child's exit status is not available if SIGCHLD is ignored.
 static int launch(const struct launch *l, struct err *err)
 {
     int tell[2], why = 0;

@@ -1,4 +1,4 @@
-// sessions/job_run.c -- a job in this process: what was asked for, the model, run(), how it ended.
+// sessions/job_run.c -- runs a job in this process: request, model, run(), final state.
 #include "sessions/job_run.h"
 
 #include <errno.h>
@@ -155,7 +155,7 @@ static int begin(struct runner *r, int64_t id, struct err *err)
     job_row_release(&r->row);
     if (job_folder_make(r->store, id, err) < 0) return -1;
     if (take_lock(r, id, err) < 0) return -1;
-    // From here on nobody else writes the job's state.
+    // From here on no other process writes the job's state.
     if (job_read_own(r->store, id, &r->row, err) < 0) return -1;
     if (r->row.state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to run", (long long)id);

@@ -2,10 +2,10 @@
 //
 //   struct job_control control = { 0 };            // signal handlers set it
 //   enum job_state state;
-//   if (job_run(store, id, &setup, &state, &err) < 0) ... failed, told and kept in the row ...
+//   if (job_run(store, id, &setup, &state, &err) < 0) ... failed: reported and stored ...
 //
-// Order: lock (a second process for the job is refused), folder, settings, model, run(), the row's
-// end. The job's reports go to the database through a sink of its own, and to setup->sinks.
+// Order: lock (a second process for the same job is refused), folder, settings, model, run(), final
+// state. The job's reports go to the database, through a separate sink, and to setup->sinks.
 #ifndef SESSIONS_JOB_RUN_H
 #define SESSIONS_JOB_RUN_H
 
@@ -27,7 +27,7 @@ struct job_setup {
     double patience_s; // how long database writes may fail before the job does; 0: a minute
 };
 
-// *state: its final state (done, paused, cancelled); with -1: failed, or not started (refused).
+// *state: the final state (done, paused, cancelled). -1: it failed, or was refused and not started.
 int job_run(struct store *s, int64_t id, const struct job_setup *setup, enum job_state *state,
             struct err *err);
 

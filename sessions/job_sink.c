@@ -1,10 +1,10 @@
-// sessions/job_sink.c -- the sink that keeps what a job tells.
+// sessions/job_sink.c -- the sink that stores a job's reports.
 //
 //   event -> pending rows -> one transaction with each EVENT_STEP
 //
-// Progress, log lines, results and scores are written with the next step too, or at once where none
-// comes soon. What cannot be written (disk full, another program's lock) waits, in order, and is
-// tried again; for how long is the runner's business (job_sink_failing).
+// Progress, log lines, results and scores are also written with the next step, or at once if none
+// comes soon. Rows that cannot be written (disk full, another program's lock) stay pending, in
+// order, and are retried; the runner decides for how long (job_sink_failing).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // sessions/jobs.c -- the rows of jobs: adding, reading, asking.
 //
-// The row says what the job's process last wrote; whether that process lives is told by its lock
-// (job_process.c). So "running" without a process reads as "interrupted".
+// The row holds what the job's process last wrote; its lock (job_process.c) shows whether the
+// process is alive. So "running" without a process is read as "interrupted".
 #include "sessions/jobs.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "core/base/json.h"
 #include "sessions/job_internal.h"
 
-// A process that was started and holds no lock after so many seconds never will.
+// A started process that holds no lock after so many seconds never will.
 enum { BEGIN_S = 20 };
 
 static const char *const state_names[] = {
@@ -101,7 +101,7 @@ static void arguments_read(struct job_row *row, const char *text)
     cJSON_Delete(list);
 }
 
-// A setting of another version of the program is left out.
+// Skips settings that this version of the program does not know.
 static void settings_read(struct job_row *row, const char *text)
 {
     cJSON *object = cJSON_Parse(text), *item;
@@ -218,7 +218,7 @@ static int read_once(struct store *s, int64_t id, struct job_row *row, struct er
     if (read_plain(s, id, row, &asked, err) < 0) return -1;
     if (!job_state_ended(row->state) && !job_alive(s, id, &row->pid) &&
         (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S)) {
-        // A process that never began said nothing: the words there are those of the one before.
+        // A process that never began left no message: this one is of the process before.
         char *words = row->state == STATE_RUNNING ? job_last_words(s, id) : xstrdup("");
         row->state = STATE_INTERRUPTED;
         free(row->message);

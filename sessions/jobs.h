@@ -33,7 +33,7 @@ enum job_state {
 enum { JOB_HERE = 0 };
 
 const char *job_state_name(enum job_state state); // "running"
-bool job_state_ended(enum job_state state);       // no process works or will work on it
+bool job_state_ended(enum job_state state);       // no process runs it or is about to
 
 // A request; everything is copied. Paths in argv start at the current folder.
 struct job_order {
@@ -55,7 +55,7 @@ struct job_row {
     char *model, *fingerprint; // "" without one
     char *device;
     enum job_state state;
-    enum job_stop request;           // not obeyed yet
+    enum job_stop request;           // pending request
     char *message;                   // why it failed or was interrupted, if known; or ""
     pid_t pid;                       // of its process; 0: none, or on another machine
     int64_t runs;                    // number of processes started for it

@@ -1,4 +1,4 @@
-// sessions/metrics.c -- the curves that jobs told.
+// sessions/metrics.c -- the curves that jobs reported.
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,8 +1,9 @@
 // sessions/presets.h -- the user's named presets.
 //
-//   store_preset_save(store, "mine", values.list, values.count, &err);    // in the place of a
-//   former struct preset_values v = { 0 }; if (store_preset_read(store, "mine", &v, &err) < 0) ...
-//   // -1 also: there is none preset_values_release(&v);
+//   store_preset_save(store, "mine", values.list, values.count, &err);   // replaces an old one
+//   struct preset_values v = { 0 };
+//   if (store_preset_read(store, "mine", &v, &err) < 0) ...              // also if there is none
+//   preset_values_release(&v);
 #ifndef SESSIONS_PRESETS_H
 #define SESSIONS_PRESETS_H
 
@@ -14,7 +15,7 @@ int store_preset_save(struct store *s, const char *name, const struct change *li
                       struct err *err);
 int store_preset_read(struct store *s, const char *name, struct preset_values *v, struct err *err);
 int store_preset_delete(struct store *s, const char *name, struct err *err);
-// By name; names_release them.
+// Names of all presets, sorted; names_release them.
 int store_presets(struct store *s, struct names *names, struct err *err);
 
 #endif

@@ -1,11 +1,10 @@
-// sessions/rescue.c -- leaving when the database takes no more: what was said goes into a script.
+// sessions/rescue.c -- if the database cannot be written at exit, saves the session as a script.
 //
-//   the current session as it is kept + what waits -> a database in memory -> script on another
-//   disk
+//   stored session + pending events -> a database in memory -> script on another disk
 //
-// Reading goes on where writing does not, so the script has the whole session: an answer depends on
-// all that was said before. Where the session cannot be read either, the script begins with what
-// waits.
+// A database that cannot be written can usually still be read, so the script has the whole session:
+// an answer depends on all earlier messages. If the session cannot be read either, the script
+// starts with the pending events.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +44,8 @@ static int copy_session(struct store *s, const char *path, int64_t session, stru
     return status;
 }
 
-// Writes what waits into `memory`, which is otherwise like `s`, behind what is kept of the session:
-// *from says how much of which one, 0 where nothing can be read.
+// Writes the pending events into `memory`, which is otherwise like `s`, after the stored part of
+// the session: *from says how much of which session, 0 if nothing can be read.
 static int write_pending(struct store *s, struct store *memory, struct position *from,
                          struct err *err)
 {
@@ -95,7 +94,7 @@ static char *script_path(const char *folder, const char *name)
 static int export_all(struct store *memory, const struct position *from, const char *folder,
                       struct buf *paths, struct err *err)
 {
-    // Where another program wrote into that one, what waited went into a copy of it.
+    // If another program wrote into that session, the pending events went into a copy of it.
     sqlite3_stmt *q = store_query(memory, err,
                                   "SELECT name FROM sessions WHERE entries > ? OR id <> ? "
                                   "ORDER BY id",

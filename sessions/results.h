@@ -13,7 +13,8 @@ struct result_entry {
     char *time, *name, *json;
 };
 
-// name NULL: of all names. id 0: all of them, with json NULL; else that one.
+// Reads the entries of one name (NULL: all names); with an id only that entry, with id 0 all of
+// them, without json (NULL).
 int store_results(struct store *s, const char *name, int64_t id, struct result_entry **list,
                   size_t *count, struct err *err);
 void result_entries_free(struct result_entry *list, size_t count);

@@ -1,14 +1,15 @@
-// sessions/resume.c -- a kept session back into the engine.
+// sessions/resume.c -- restores a stored session into the engine.
 //
-// Everything that can fail is done first: the session read, its pictures found and decoded, and
-// last its model loaded. Only then is the conversation replaced, so that a failure changes nothing.
+// Everything that can fail comes first: reading the session, finding and decoding its pictures, and
+// last loading its model. Only then is the conversation replaced, so that a failure changes
+// nothing.
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/text/message.h"
 #include "sessions/internal.h"
 
-// Every picture decoded, in a conversation of their own.
+// Decodes every picture, into a separate conversation.
 static int read_pictures(struct store *s, const struct saved *saved, struct conversation *pictures,
                          struct err *err)
 {
@@ -83,7 +84,7 @@ static void restore_settings(struct engine *e, const struct saved *saved)
                          saved->list[i].key, saved->list[i].value);
 }
 
-// What the session was computed in, `auto` as it was meant there, holds here too.
+// Restores the session's precision, with `auto` as it was resolved there.
 static void restore_arithmetic(struct engine *e, const struct saved *saved)
 {
     const struct saved_entry *model = last_model(saved);
@@ -120,8 +121,7 @@ void store_restore_arithmetic(struct store *s, struct engine *e)
 {
     if (still_as_resumed(s, e) && strcmp(s->former_matmul, s->resumed_matmul) != 0 &&
         engine_set(e, "compute.matmul", s->former_matmul, NULL) == 0)
-        sinks_notice(engine_sinks(e),
-                     "compute.matmul = %s again: %s belonged to the resumed session",
+        sinks_notice(engine_sinks(e), "compute.matmul = %s restored: %s was the resumed session's",
                      s->former_matmul, s->resumed_matmul);
     free(s->resumed_matmul);
     s->resumed_matmul = NULL;
@@ -166,7 +166,7 @@ static void add_message(struct engine *e, const struct saved_entry *entry, bool 
     message_release(&m);
 }
 
-// The system message that holds is the last one set.
+// The last system message that was set applies.
 static const struct saved_entry *system_message(const struct saved *saved)
 {
     const struct saved_entry *last = NULL;
@@ -206,7 +206,7 @@ static void tell_what_waits(struct engine *e)
         sinks_notice(engine_sinks(e), "the last question has no answer yet: /answer generates one");
 }
 
-// Where things are now other than the session says, the session is told.
+// Records differences between the current state and the session's.
 static void note_differences(struct store *s, struct engine *e, const struct saved *saved)
 {
     const struct saved_entry *model = last_model(saved);

@@ -1,8 +1,7 @@
-// sessions/saved.c -- a session read back: messages, changes of settings and models, in the order
-// they came.
+// sessions/saved.c -- reads a session: messages and changes of settings and models, in order.
 //
-// The file may be damaged or made by somebody else: sizes, roles, ids and hashes are checked here,
-// once, for resuming and exporting alike.
+// The file may be damaged or crafted: sizes, roles, ids and hashes are checked here, once, for both
+// resuming and exporting.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

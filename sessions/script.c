@@ -1,4 +1,4 @@
-// sessions/script.c -- a session as a command script that replays it to the same answers.
+// sessions/script.c -- writes a session as a command script that replays it with the same answers.
 //
 //   settings, /load, /system   where they came
 //   question with its answer   /image ..., then the text as a line, or /ask "..."
@@ -162,7 +162,7 @@ static bool is_answer(const struct saved_entry *e)
     return e->kind == SAVED_MESSAGE && e->message.role == ROLE_ASSISTANT && e->message.generated;
 }
 
-// An answer that was stopped by hand is as long as it was; `ask` writes what it answers.
+// Limits a cancelled answer to its original length; `ask` writes its question.
 static int write_answered(struct script *r, const struct saved_entry *answer,
                           int (*ask)(struct script *, const struct message *, struct err *),
                           const struct message *question, struct err *err)

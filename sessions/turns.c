@@ -1,10 +1,10 @@
-// sessions/turns.c -- the sink: what is told becomes rows.
+// sessions/turns.c -- the sink that stores events as rows.
 //
-//   event -> entry in s->pending (a copy) -> store_flush: one transaction for all that waits
+//   event -> entry in s->pending (a copy) -> store_flush: one transaction for all pending entries
 //
-// The user's message is flushed when it is told, before its answer begins; the answer when it is
+// The user's message is flushed when it is sent, before its answer begins; the answer when it is
 // complete. A failed write leaves everything pending, in order, to be written with a later turn.
-// The system message is a row of each time it was set ("" = removed): the last one holds.
+// Each change of the system message is a row ("" = removed): the last one applies.
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -517,7 +517,7 @@ static bool hear_result(struct store *s, const char *name, const char *json)
     return true;
 }
 
-// What a resume tells is known already; only where model and settings stand is followed.
+// Events of a resume are already stored; only the current model and settings are tracked.
 static bool hear(struct store *s, const struct event *e)
 {
     switch (e->kind) {

@@ -1,5 +1,5 @@
 #!/bin/bash
-# tools/rooms.sh LIBRARY -- arrows between the rooms of core/ point one way: a room uses those above
+# tools/rooms.sh LIBRARY -- arrows between folders and between the rooms of core/ point one way: a room uses those above
 # it in this list only, by its #includes and by the symbols of its objects. `make lint` runs it.
 rooms="base settings picture text graph ops files model methods metrics data talk probes adapter engine
        scenes draw new train compare lists"
@@ -7,6 +7,17 @@ rooms="base settings picture text graph ops files model methods metrics data tal
 set -o pipefail
 library=$1
 cd "$(dirname "$0")/.." || exit 1
+
+# The folders beside it: each includes those before it in this list only.
+below=
+for folder in kernels core sessions commands tui; do
+    below="$below|$folder"
+    if grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(kernels|core|sessions|commands|tui)/' \
+        "$folder" --include='*.[ch]' --include='*.cu' --include='*.cuh' | grep -vE "\"(${below#|})/"; then
+        echo "tools/rooms.sh: $folder/ includes ${below#|} only"
+        exit 1
+    fi
+done
 
 # core/talk/ alone changes a conversation.
 field='\<(c|conversation|stashed)(->|\.)(messages|pictures|waiting|(message|picture|waiting)_count|cached|kv)\>'

@@ -1,4 +1,4 @@
-// tui/complete.c -- what may stand where.
+// tui/complete.c -- completion: candidates for each position of a line.
 #include "tui/complete.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // tui/line_edit.h -- readline setup of both front ends: completion from the tables, $EDITOR.
 //
-//   line_edit_setup(&shell);                     // what Tab offers is found through the shell
-//   char *text = line_edit_in_editor(rl_line_buffer);   // the terminal must be given back before
+//   line_edit_setup(&shell);                            // completion looks up names in the shell
+//   char *text = line_edit_in_editor(rl_line_buffer);   // restore the terminal first
 #ifndef TUI_LINE_EDIT_H
 #define TUI_LINE_EDIT_H
 

@@ -1,4 +1,4 @@
-// tui/list.h -- lists to choose from, over the panels: the palette, the pickers, the keys.
+// tui/list.h -- lists drawn over the panels: the command palette, the pickers, the keys.
 //
 //   list_open_palette(v);  list_open_picker(v, "image", shell);  list_open_help(v, keys, "chat");
 //   list_type(v, &key);  list_act(v, "choose");                // v->run, or v->insert

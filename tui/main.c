@@ -137,7 +137,7 @@ static void start(struct program *p, const struct backend *backend)
     fatal_set_hook(signals_restore_terminal);
 }
 
-// What is not kept is told as every front end tells it, and below the closed screen.
+// Unsaved work is reported through the front end, and again after the screen has closed.
 static int finish_store(struct program *p)
 {
     struct err err = { 0 };
@@ -171,8 +171,8 @@ static void tell_config_error(void *self, const struct err *err)
     lines_tell_error(&p->lines, "", err);
 }
 
-// The user's own lines, where a person types. The shell starts with those that are right. A link
-// that leads nowhere is there too: it is told.
+// Runs the user's config in interactive use; valid lines apply even if others fail. lstat, so that
+// a dangling link is reported.
 static void run_config(struct program *p)
 {
     struct stat st;
@@ -182,12 +182,12 @@ static void run_config(struct program *p)
     free(path);
 }
 
-// A model or a session that was asked for and cannot be had ends a script; a person goes on.
+// If the requested model or session cannot be opened, a script ends; a person may continue.
 static int begin(struct program *p)
 {
     const struct options *o = &p->options;
     struct err err = { 0 };
-    // Here and not earlier: it holds for the thread that computes alone. Beside a GPU too.
+    // Not earlier: it applies only to the computing thread. Used on the host with a GPU too.
     if (o->threads) backend_cpu()->set_threads(o->threads);
     if (!p->shell.store) sinks_notice(&p->sinks, "nothing will be saved: %s", p->no_store->text);
     run_config(p);

@@ -28,7 +28,7 @@ static const char *text_of(const struct entry *e)
     return e->text.data ? e->text.data : "";
 }
 
-// Before a question stands an empty line.
+// An empty line precedes each question.
 static int lead(const struct chat_view *c, size_t i)
 {
     return i > 0 && (c->entries[i].kind == ENTRY_USER || c->entries[i].kind == ENTRY_RULE);

@@ -51,7 +51,7 @@ static const struct setting *selected_row(struct view *v)
 
 // --- drawing -------------------------------------------------------------------------------------
 
-// The line of row i: groups have a line of their own in front of them.
+// The line of row i; a line with the group's name precedes each group.
 static int line_of(const struct setting **list, int index)
 {
     int line = 0;

@@ -48,7 +48,7 @@ static void stream_open(struct stream *s, FILE *file)
     s->colours = s->escapes && !(no_color && *no_color);
 }
 
-// Text as this stream can take it: pipes get the bytes as they are.
+// Writes text in a form safe for this stream; pipes get the bytes unchanged.
 static void put(const struct stream *s, enum style style, const char *text)
 {
     bool styled = style != STYLE_PLAIN && s->colours;
@@ -125,7 +125,7 @@ static void show_measures(struct plain *p, const struct event_answer *a)
 static void show_answer(struct plain *p, const struct event *e)
 {
     const struct event_answer *a = e->answer;
-    // A mere prefill has nothing to show; a notice tells of it.
+    // A prefill alone has no text to show; a notice reports it.
     if (!p->answering && !a->in_conversation && !a->count && !strcmp(a->stop, "length")) return;
     if (!p->answering) {
         put_line(p, &p->out, STYLE_PLAIN, a->text ? a->text : "");
@@ -254,7 +254,7 @@ static void put_blocks(struct buf *b, const struct event_heatmap *h, int room)
     free(pixels);
 }
 
-// "0.0012 ... 0.31, mean 0.04; most at row 3, column 1: 0.31"
+// "12 x 12, mean 0.04, sum 5.8; maximum at row 3, column 1: 0.31"
 static void put_numbers(struct buf *b, const struct event_heatmap *h)
 {
     double sum = 0;
@@ -267,8 +267,8 @@ static void put_numbers(struct buf *b, const struct event_heatmap *h)
         if (most < 0 || h->values[i] > h->values[most]) most = i;
     }
     if (!count) return;
-    buf_printf(b, "%d x %d, mean %.4g, sum %.4g; most at row %d, column %d: %.4g", h->rows, h->cols,
-               sum / count, sum, most / h->cols, most % h->cols, (double)h->values[most]);
+    buf_printf(b, "%d x %d, mean %.4g, sum %.4g; maximum at row %d, column %d: %.4g", h->rows,
+               h->cols, sum / count, sum, most / h->cols, most % h->cols, (double)h->values[most]);
     if (h->dropped) buf_printf(b, "; %d dropped, %d kept", dropped, h->rows * h->cols - dropped);
     buf_putc(b, '\n');
 }
@@ -341,7 +341,7 @@ static void show_result(struct plain *p, const struct event *e)
     free(line);
 }
 
-// What was asked for is output, a change is news.
+// A queried value is output; a change is a notice.
 static void show_setting(struct plain *p, const struct event *e)
 {
     char *line = xasprintf("%s = %s", e->key, e->value);

@@ -206,7 +206,7 @@ size_t prompt_offers(const struct prompt *p, char *const **list)
 
 // --- drawing -------------------------------------------------------------------------------------
 
-// Where each character stands: x, y from the beginning of the area.
+// Position of each character: x, y relative to the area.
 struct place {
     int x, y;
 };

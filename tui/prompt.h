@@ -1,8 +1,9 @@
 // tui/prompt.h -- the input line of the full screen: readline edits, the screen draws.
 //
 //   struct prompt *p = prompt_new(&shell, on_line, self);
-//   prompt_feed(p, bytes, n);               // keys that nobody else took; on_line when one is
-//   ready prompt_draw(p, &canvas, area, "vlmsh> ", true); prompt_free(p);
+//   prompt_feed(p, bytes, n);               // keys for readline; calls on_line for a complete line
+//   prompt_draw(p, &canvas, area, "vlmsh> ", true);
+//   prompt_free(p);
 //
 // Readline never touches the terminal: its output is discarded.
 #ifndef TUI_PROMPT_H

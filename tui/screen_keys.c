@@ -104,7 +104,7 @@ static void stop_work(struct screen *s, double now)
 {
     const int waited = worker_cancel(s->worker);
     if (!s->stopping) {
-        view_hint(s->view, waited ? "stopping; %d waiting lines dropped" : "stopping", waited);
+        view_hint(s->view, waited ? "stopping; %d queued lines dropped" : "stopping", waited);
         s->stopping = true;
         s->interrupted = 0;
     } else if (s->interrupted > 0 && now - s->interrupted < 2) {

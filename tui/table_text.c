@@ -1,4 +1,4 @@
-// tui/table_text.c -- columns as wide as what stands in them, or as the room there is.
+// tui/table_text.c -- fits the columns of a table to their content and to the available width.
 #include "tui/table_text.h"
 
 #include <stdlib.h>

@@ -32,7 +32,7 @@ enum style {
     STYLE_CURVE2,
     STYLE_CURVE3,
     STYLE_CURVE4,
-    STYLE_GHOST, // the run before
+    STYLE_GHOST, // the previous run
     STYLE_BAR,
     STYLE_COUNT
 };

@@ -9,8 +9,8 @@
 
 struct throttle {
     double last;    // seconds of the clock below; 0 = nothing passed yet
-    bool running;   // a first one has passed and no last one
-    double started; // when the first one came
+    bool running;   // the first one has passed, the last one has not
+    double started; // time of the first one
 };
 
 bool throttle_pass(struct throttle *t, const struct event_progress *progress);

@@ -1,9 +1,9 @@
-// tui/typed.h -- turns typed input into logical lines: a multi-line message stays one, commands are
-// taken one by one.
+// tui/typed.h -- splits typed input into logical lines: a multi-line message stays together,
+// commands are separated.
 //
-//   typed_submit(&t, text);                     // what readline gave
+//   typed_submit(&t, text);                     // the text from readline
 //   while (typed_next(&t, &line)) { ... free(line); }
-//   if (typed_open(&t)) ... a text was begun and goes on ...
+//   if (typed_open(&t)) ... a multi-line text is incomplete ...
 //   typed_release(&t);
 #ifndef TUI_TYPED_H
 #define TUI_TYPED_H
@@ -12,11 +12,11 @@
 #include "tui/history.h"
 
 struct typed {
-    struct history *history;   // gets what was typed; borrowed
-    struct line_reader reader; // physical lines to a logical one
-    struct buf text;           // the same as it was typed, for the history
-    char *pending;             // lines pasted at once and not taken yet; NULL = none
-    size_t at;                 // how far pending is taken
+    struct history *history;   // receives the typed text; borrowed
+    struct line_reader reader; // joins physical lines
+    struct buf text;           // the text as typed, for the history
+    char *pending;             // pasted lines not taken yet; NULL = none
+    size_t at;                 // offset of the next one
 };
 
 void typed_submit(struct typed *t, const char *text);

@@ -1,4 +1,4 @@
-// tui/view.h -- the state of the screen: everything the panels draw, made only from news.
+// tui/view.h -- the state of the screen: everything the panels draw, built only from news.
 //
 //   view_take(v, news);                  // one piece of news
 //   panel->draw(v, &canvas, area, true);
@@ -85,7 +85,7 @@ struct compare_view {
     size_t *starts[2], tokens[2];   // start of each token
     struct image_view maps, coming; // of the tokens; of an unfinished comparison
     int token;                      // shown
-    bool fresh;                     // it arrived and was not viewed
+    bool fresh;                     // not viewed yet
 };
 
 // --- settings, tables, jobs ----------------------------------------------------------------------
@@ -163,8 +163,8 @@ struct view {
     char *folders[PICKER_KINDS]; // last folder of each picker; NULL: not opened yet
     // Of the status line.
     bool busy, answering;
-    char *line;                // that runs
-    int waiting;               // lines
+    char *line;                // the running line
+    int waiting;               // number of queued lines
     double asked, first, last; // times of the running answer; 0: not yet
     size_t tokens;
     double rate, first_s; // of the last answer

@@ -1,4 +1,4 @@
-// tui/worker.c -- lines one after the other, in a thread of their own.
+// tui/worker.c -- runs lines one after the other, in a separate thread.
 #include "tui/worker.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 // other.
 //
 //   struct worker *w = worker_start(shell, queue, &owner, begin, self);  // begin(self) runs first
-//   worker_submit(w, "What is this?");       // at once back; NEWS_BUSY, events, NEWS_IDLE follow
-//   worker_cancel(w);                        // what runs, and what waits
+//   worker_submit(w, "What is this?");       // returns at once; NEWS_BUSY, events, NEWS_IDLE
+//   follow worker_cancel(w);                        // the running line and the queued ones
 //   worker_stop(w, 5);  worker_free(w);
 #ifndef TUI_WORKER_H
 #define TUI_WORKER_H
@@ -18,14 +18,15 @@ struct worker;
 struct worker *worker_start(struct shell *shell, struct news_queue *queue,
                             const struct draft_owner *owner, int (*begin)(void *self), void *self);
 void worker_submit(struct worker *w, const char *line);
-// Before the waiting lines.
+// Runs it before the queued lines.
 void worker_submit_first(struct worker *w, const char *line);
-// Before the next token of the running answer (shell_line_live), or before the waiting lines.
+// Runs it before the next token of the running answer (shell_line_live), or before the queued
+// lines.
 void worker_submit_live(struct worker *w, const char *line);
-// Drops waiting lines and cancels the running one. Returns how many were waiting.
+// Drops the queued lines and cancels the running one. Returns how many were queued.
 int worker_cancel(struct worker *w);
-bool worker_busy(struct worker *w);   // a line is running or waiting
-int worker_waiting(struct worker *w); // lines
+bool worker_busy(struct worker *w);   // a line is running or queued
+int worker_waiting(struct worker *w); // number of queued lines
 // Ends the thread; false: it did not end in time, and memory must not be freed.
 bool worker_stop(struct worker *w, int seconds);
 void worker_free(struct worker *w);

@@ -1,4 +1,4 @@
-// tui/wrap.h -- text to lines of a width: between words where there are any.
+// tui/wrap.h -- wraps text to a width, between words if possible.
 //
 //   struct wrap w = wrap_begin(text, 40);
 //   while (wrap_next(&w)) ... w.line[0..w.length) is a line, w.code says whether it is code ...
@@ -12,13 +12,13 @@
 #include <stddef.h>
 
 struct wrap {
-    const char *line; // of this step
+    const char *line; // the current line
     size_t length;
     bool code;
-    // Where it is:
+    // Position:
     const char *next;
     int width;
-    bool fenced, within; // between ```; the next line goes on with a cut one
+    bool fenced, within; // between ```; the next line continues one that was cut
     bool ended;
 };
 

@@ -1,10 +1,10 @@
-// core/adapter/adapter.h -- adapters: folders with what training changed in a model. Read, apply,
-// remove, write.
+// core/adapter/adapter.h -- adapters: folders with what training changed in a model. Reads,
+// applies, removes and writes them.
 //
 //   struct adapter *a = adapter_read("out/ln", model, &err);
-//   adapter_apply(a);                                  // the next token obeys
+//   adapter_apply(a);                                  // takes effect from the next token
 //   const struct tensor *g = adapter_find(a, "norm_align.weight");
-//   adapter_remove(a);                                 // the model is what it was, bit for bit
+//   adapter_remove(a);                                 // restores the model bit for bit
 //   adapter_free(a);
 //
 // adapter_config.json, adapter_model.safetensors: in PEFT format (LORA, LN_TUNING,

@@ -553,10 +553,11 @@ int adapter_need(const char *folder, struct err *err)
     if (access(folder, F_OK) < 0) return err_set(err, "no folder '%s'", folder);
     const bool model = has_file(folder, "config.json");
     if (!model && has_file(folder, "state.safetensors"))
-        return err_set(err,
-                       "'%s' can only be resumed from: to get loadable checkpoints, train with "
-                       "train.keep 1 or more",
-                       folder);
+        return err_set(
+            err,
+            "'%s' holds only the state for resuming: to get loadable checkpoints, train with "
+            "train.keep 1 or more",
+            folder);
     if (!model && has_file(folder, "training.json"))
         return err_set(err,
                        "'%s' holds an unfinished training or a sweep (/job %s): load a folder in "

@@ -1,7 +1,7 @@
 // core/adapter/adapters.h -- the adapters loaded for a model, at most one of them applied.
 //
-//   struct adapter *a = adapters_open(&list, "out/ln", false, model, &err);   // read, or loaded
-//   adapters_use(&list, a, 1.0);                                              // on; NULL: none
+//   struct adapter *a = adapters_open(&list, "out/ln", false, model, &err);   // reads it if needed
+//   adapters_use(&list, a, 1.0);                                              // NULL: none
 //   adapters_drop(&list, a);
 //   adapters_release(&list);                                                  // before the model
 #ifndef CORE_ADAPTER_ADAPTERS_H
@@ -25,7 +25,7 @@ struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, s
 void adapters_use(struct adapters *s, struct adapter *a, double scale);
 void adapters_drop(struct adapters *s, struct adapter *a);
 void adapters_release(struct adapters *s);
-// Writes the model with the applied adapter into a folder of its own (core/adapter/model_write.h).
+// Writes the model with the applied adapter into a new folder (core/adapter/model_write.h).
 int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
                    struct err *err);
 

@@ -1,5 +1,5 @@
-// core/adapter/model_write.h -- writes the current model (trained, or with an adapter) into a
-// folder of its own in Hugging Face format.
+// core/adapter/model_write.h -- writes the current model (trained, or with an adapter) as a new
+// folder in Hugging Face format.
 //
 //   model_write(m, NULL, 0, "out/merged", &err);
 //
@@ -20,7 +20,7 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
                      const char *folder, struct err *err);
 
 // model_write, then loads the result and compares it with the model on a fixed prompt (with a
-// picture if the model sees) before the folder gets its name.
+// picture if the model has a vision encoder) before the folder gets its name.
 struct merge_report {
     int64_t rows;              // of logits compared
     float difference, largest; // max |a - b|, max |a|

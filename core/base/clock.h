@@ -2,7 +2,7 @@
 #ifndef CORE_BASE_CLOCK_H
 #define CORE_BASE_CLOCK_H
 
-// Seconds since some moment in the past.
+// Seconds since an arbitrary origin.
 double clock_seconds(void);
 
 #endif

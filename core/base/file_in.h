@@ -1,11 +1,11 @@
 // core/base/file_in.h -- opens files for reading: a regular file, or an error message.
 //
-//   const int fd = file_in_open(path, &err);            // -1: no such file, or no plain one
+//   const int fd = file_in_open(path, &err);            // -1: no such file, or not a regular one
 //   char *text = file_read(path, limit, &size, &err);   // all of it
 //
-// Data must come from regular files: a pipe would wait for its writer, a terminal for its keys,
-// /dev/zero would never end. Standard input and scripts may be pipes; their readers wait with
-// file_in_wait, which Ctrl-C interrupts.
+// Data must come from regular files: reading a pipe or a terminal could block, and /dev/zero never
+// ends. Standard input and scripts may be pipes; their readers wait with file_in_wait, which Ctrl-C
+// interrupts.
 #ifndef CORE_BASE_FILE_IN_H
 #define CORE_BASE_FILE_IN_H
 

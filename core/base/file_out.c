@@ -72,7 +72,7 @@ FILE *file_out_open(const char *path, struct err *err)
     const int standard = standard_of(path);
     FILE *f = standard < 0 ? open_part(part) : open_standard(standard);
     if (!f && errno == ENXIO)
-        err_set(err, "cannot write '%s': the reader of this pipe or socket has gone", path);
+        err_set(err, "cannot write '%s': the reader of this pipe or socket has closed it", path);
     else if (!f)
         err_set(err, "cannot write '%s': %s", path, strerror(errno));
     free(part);

@@ -3,7 +3,7 @@
 //   char *work = folder_begin("out/adapter", &err);        // out/adapter.XXXXXX
 //   ... files into work ...
 //   if (folder_commit(work, "out/adapter", &err) < 0) ...  // on disk, then renamed; frees work
-//   folder_abandon(work);                                  // or: gone with what is in it; frees it
+//   folder_abandon(work);                                  // or: deletes it; frees work
 #ifndef CORE_BASE_FOLDER_H
 #define CORE_BASE_FOLDER_H
 

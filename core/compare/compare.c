@@ -18,7 +18,8 @@ static bool meter_wants(void *self, enum site site, int layer)
 {
     const struct compare_meter *m = self;
     return site == SITE_VALUES || site == SITE_FFN || site == SITE_STEP_LOGITS ||
-           site == SITE_KEPT || site == SITE_EMBED || site == SITE_FINAL || m->method[site] > 0;
+           site == SITE_KEPT || site == SITE_EMBED || site == SITE_FINAL ||
+           methods_cost(m->settings, site);
 }
 
 // Mean norms of the rows of x [n,D] by modality.
@@ -53,7 +54,7 @@ static double ffn_flops(const struct compare_meter *m, const struct site_args *a
 {
     const struct decoder *d = &m->model->decoder;
     const double n = (double)args->x->shape[0], rows = args->only ? (double)args->only_count : n;
-    return flops_ffn(&d->layer[args->layer], rows) + m->method[SITE_FFN] * (n - rows);
+    return flops_ffn(&d->layer[args->layer], rows);
 }
 
 static int meter_run(void *self, struct graph *g, enum site site, struct site_args *args)
@@ -63,10 +64,9 @@ static int meter_run(void *self, struct graph *g, enum site site, struct site_ar
     struct compare_cost *cost = &m->cost;
     double *flops = args->prefill ? &cost->prefill_flops : &cost->decode_flops;
     if (site == SITE_VALUES) *flops += values_flops(&m->model->decoder, args);
-    if (site == SITE_FFN)
-        *flops += ffn_flops(m, args);
-    else if (m->method[site] > 0)
-        *flops += m->method[site] * (double)flops_rows(site, args);
+    if (site == SITE_FFN) *flops += ffn_flops(m, args);
+    if (methods_cost(m->settings, site))
+        *flops += methods_flops(m->settings, c, site, args, INT64_MAX);
     if (site == SITE_STEP_LOGITS) *flops += flops_head(c);
     if (site == SITE_KEPT && args->prefill) cost->kept = args->x->shape[0];
     if ((site == SITE_EMBED || site == SITE_FINAL) && args->prefill)
@@ -76,8 +76,7 @@ static int meter_run(void *self, struct graph *g, enum site site, struct site_ar
 
 struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s)
 {
-    for (int site = 0; site < SITE_COUNT; site++)
-        m->method[site] = methods_flops(s, &m->model->decoder.config, (enum site)site);
+    m->settings = s;
     m->cost = (struct compare_cost){ .kept = -1 };
     return (struct hook){ .wants = meter_wants, .run = meter_run, .self = m };
 }

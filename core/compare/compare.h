@@ -3,8 +3,7 @@
 //
 //   struct compare_request r = { .model = model, .backend = backend, .settings = { a, b },
 //                                .from = engine_conversation(e), .messages = 2,
-//                                .use = put_adapter_on, .self = e
-//                                };
+//                                .use = apply_adapter, .self = e };
 //   struct comparison c;
 //   if (compare_run(&r, &c, &err) < 0) ...
 //   ... c.side[0].text, c.first, c.hellinger[t], c.mean ...
@@ -80,9 +79,9 @@ void comparison_release(struct comparison *c);
 struct compare_meter {
     const struct model *model;
     struct compare_cost cost;
-    double method[SITE_COUNT]; // FLOPs of the methods per row
+    const struct settings *settings; // of the answer
 };
-// Resets the counts; `s` are the settings of the answer.
+// Resets the counts; `s` are the settings of the answer and outlast it.
 struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s);
 // Adds the costs recorded in the answered conversation and its answer event.
 void compare_meter_end(struct compare_meter *m, const struct conversation *c,

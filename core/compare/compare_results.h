@@ -3,7 +3,7 @@
 //   struct results r = { 0 };
 //   compare_results(&r, (const char *const[]){ "off", "prune.score=contribution" }, &comparison);
 //   results_show(&r, sinks);
-//   compare_results_steps(&r, &comparison);   // kept besides: every step
+//   compare_results_steps(&r, &comparison);   // every step: stored, not shown
 //   results_release(&r);
 #ifndef CORE_COMPARE_COMPARE_RESULTS_H
 #define CORE_COMPARE_COMPARE_RESULTS_H
@@ -21,8 +21,8 @@ void compare_results(struct results *r, const char *const title[2], const struct
 // Table "compare.steps": distance and ids of the most likely tokens.
 void compare_results_steps(struct results *r, const struct comparison *c);
 
-// The same tables for a data set, with what was compared as notes; "compare.steps": mean distance
-// by step.
+// The same tables for a data set, with notes that name the sides and the data; "compare.steps":
+// mean distance by step.
 void compare_data_results(struct results *r, const char *const title[2],
                           const struct compared_data *d);
 // Table "compare.questions": scores and distances.

@@ -1,8 +1,8 @@
 // core/data/dataset.c -- finds the samples of a data file, and reads one of them.
 //
-// The index needs no JSON reader: in a list, a sample ends at a comma or the bracket at depth 1
-// outside a text; in JSON lines, at the line's end. What stands between is checked when the sample
-// is read. So a file of any size costs its places only.
+// The index needs no JSON parser: in a list, a sample ends at a comma or bracket at depth 1 outside
+// strings; in JSON lines, at the end of the line. The content is checked when a sample is read, so
+// that a file of any size needs memory only for the offsets.
 #include "core/data/dataset.h"
 
 #include <errno.h>
@@ -131,7 +131,7 @@ static ssize_t read_at(const struct dataset *d, char *to, size_t size, uint64_t 
     return (ssize_t)done;
 }
 
-// A list begins with '['; what stands before it is blank, or a byte order mark.
+// A list starts with '[', after white space or a byte order mark.
 static void look_at_start(struct scan *s, const char *block, size_t size)
 {
     size_t i = size >= 3 && !memcmp(block, "\xEF\xBB\xBF", 3) ? 3 : 0;
@@ -158,7 +158,7 @@ static int scan_file(struct scan *s, char *block, struct err *err)
     return 0;
 }
 
-// Lines of anything are no data: one of the first must be an object.
+// Arbitrary lines are not data: one of the first must be an object.
 static int check_kind(const struct dataset *d, struct err *err)
 {
     bool object = false;
@@ -279,7 +279,7 @@ static void add_reference(struct sample *s, const cJSON *item)
     }
 }
 
-// Other things than texts and numbers (VQA's answers with confidences) are no references.
+// Values other than strings and numbers (VQA's answers with confidences) are not references.
 static void read_references(struct sample *s, const cJSON *json)
 {
     static const char *const keys[] = { "answer",   "answers", "references",

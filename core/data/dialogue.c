@@ -1,6 +1,6 @@
 // core/data/dialogue.c -- JSON to messages, for /messages, /ask --data and data sets.
 //
-// All of it is untrusted: every type is checked, and a message says which place is wrong.
+// The input is untrusted: every type is checked, and messages name the position.
 #include "core/data/dialogue.h"
 
 #include <stdlib.h>
@@ -129,7 +129,7 @@ static int read_content(struct dialogue *d, struct message *m, const cJSON *cont
         return 0;
     }
     if (!cJSON_IsArray(content))
-        return err_set(err, "\"content\" must be a string or a list of parts");
+        return err_set(err, "\"content\" must be a string or a list of items");
     int index = 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, content)
@@ -235,7 +235,7 @@ static int read_turns(struct dialogue *d, const cJSON *turns, struct err *err)
     return 0;
 }
 
-// Pictures without a mark stand before the text of the first question.
+// Pictures without a mark come before the text of the first question.
 static void place_unmarked(struct dialogue *d, size_t given)
 {
     size_t first = 0, next = d->placed;
@@ -253,7 +253,7 @@ static void place_unmarked(struct dialogue *d, size_t given)
     *m = whole;
 }
 
-// What follows the last question is the answer the data expects.
+// The message after the last question is the reference answer.
 static int end_with_question(struct dialogue *d, struct err *err)
 {
     while (d->count && d->messages[d->count - 1].role != ROLE_USER) {

@@ -1,6 +1,5 @@
-// core/engine/engine.c -- the border between the core and what people and programs use: what the
-// engine holds, and the model in it. Its settings: engine_settings.c; the conversation:
-// engine_talk.c.
+// core/engine/engine.c -- the engine's state and its model. Settings are in engine_settings.c, the
+// conversation in engine_talk.c.
 #include "core/engine/engine_parts.h"
 
 #include <stdio.h>

@@ -55,8 +55,8 @@ struct settings *engine_propose(struct engine *e, const struct change *list, siz
                                 struct err *err);
 // engine_set_all from any thread, for the running answer: applies from the next token, or once the
 // answer has `tokens` tokens. What is posted while no answer is running, or left over at its end,
-// waits for engine_obey_posted (or the next answer) if `tokens` is 0, else for an answer that long.
-// Invalid changes give a notice.
+// is applied by engine_obey_posted (or the next answer) if `tokens` is 0, else by an answer that
+// long. Invalid changes give a notice.
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens);
 void engine_obey_posted(struct engine *e);
 // Called before each token of an answer, in its thread: it may change settings and adapters, and
@@ -89,7 +89,7 @@ int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, s
                         struct err *err);
 // Takes all pictures of another conversation, which need not have a model. None of them is pending.
 void engine_adopt_pictures(struct engine *e, struct conversation *from);
-void engine_detach(struct engine *e); // pictures waiting for the next message
+void engine_detach(struct engine *e); // removes the pending pictures
 int engine_system(struct engine *e, const char *text, struct err *err); // "" removes it
 // Appends a message as given (pending pictures are not used); `pictures` by attach index.
 int engine_add_message(struct engine *e, const struct message *m, struct err *err);
@@ -99,11 +99,11 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
                         const char *const *paths, size_t path_count, struct err *err);
 // Adds a user message (with the pending pictures) and answers it.
 int engine_ask(struct engine *e, const char *text, struct err *err);
-// Answers the conversation as it is: the last message must be the user's.
+// Answers the conversation, whose last message must be the user's.
 int engine_answer(struct engine *e, struct err *err);
 // As engine_ask without generating; the conversation is unchanged afterwards.
 int engine_forward(struct engine *e, const char *text, struct err *err);
-// Feeds ids as they are, then answers.
+// Feeds literal token ids without a chat template, then answers.
 int engine_raw(struct engine *e, const int32_t *ids, size_t count, struct err *err);
 int engine_regenerate(struct engine *e, struct err *err); // generates the last answer again
 int engine_undo(struct engine *e, struct err *err);       // removes the last question and its

@@ -7,7 +7,7 @@
 #include "core/probes/checkpoints.h"
 #include "core/probes/measure_data.h"
 
-// Of the conversation, or of the data.
+// Measures the conversation or the data.
 static int measure_one(struct engine *e, const struct measuring *m, const struct conversation *c,
                        const struct measure_request *request, struct results *r, struct err *err)
 {
@@ -15,7 +15,7 @@ static int measure_one(struct engine *e, const struct measuring *m, const struct
     return measure(m, c, request->probe, r, err);
 }
 
-// With an adapter folder on the model, which is as before afterwards.
+// Measures with an adapter folder applied to the model, then restores the model.
 static int measure_adapter(struct engine *e, struct measuring m, const char *folder,
                            const struct measure_request *request, struct results *r,
                            struct err *err)
@@ -33,7 +33,7 @@ static int measure_adapter(struct engine *e, struct measuring m, const char *fol
     return status;
 }
 
-// Generated ids mean the same with a model of the same vocabulary alone.
+// Generated token ids are valid only for a model with the same vocabulary.
 static int check_vocabulary(const struct engine *e, const struct model *m, struct err *err)
 {
     if (m->decoder.config.vocab == e->model->decoder.config.vocab &&
@@ -43,7 +43,7 @@ static int check_vocabulary(const struct engine *e, const struct model *m, struc
                    m->name, e->model->name);
 }
 
-// A model folder in place of the model.
+// Measures with another model folder.
 static int measure_model(struct engine *e, struct measuring m, const char *folder,
                          const struct measure_request *request, struct results *r, struct err *err)
 {
@@ -68,7 +68,7 @@ static int measure_model(struct engine *e, struct measuring m, const char *folde
     return status;
 }
 
-// One after the other.
+// Measures the checkpoints one after the other.
 static int measure_checkpoints(struct engine *e, const struct measuring *m,
                                const struct measure_request *request, struct results *results,
                                struct err *err)

@@ -1,5 +1,5 @@
-// core/engine/engine_settings.c -- settings of the engine: a proposal (core/engine/proposal.h) that
-// was accepted is obeyed here, all of it at once, and what it makes stale is dropped.
+// core/engine/engine_settings.c -- settings of the engine: applies an accepted proposal
+// (core/engine/proposal.h) as a whole, and drops the results that it makes stale.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +8,9 @@
 #include "core/engine/engine_parts.h"
 #include "core/engine/proposal.h"
 
-// --- what a change makes stale -------------------------------------------------------------------
+// --- stale results -------------------------------------------------------------------------------
 
-// Drops what a change of `key` made stale; returns whether anything is to be computed again.
+// Drops the results that a change of `key` made stale; returns whether anything must be recomputed.
 static bool conversation_obey(struct engine *e, struct conversation *c, const char *key,
                               enum setting_stale stale)
 {
@@ -21,7 +21,7 @@ static bool conversation_obey(struct engine *e, struct conversation *c, const ch
     return c->cached.n < rows;
 }
 
-// The same, of a conversation set aside too. During an answer it is the answer that tells.
+// The same, also for a stashed conversation. During an answer, the answer itself reports it.
 static bool went_stale(struct engine *e, const char *key, enum setting_stale stale)
 {
     if (stale < STALE_SEEN) return false;
@@ -32,7 +32,7 @@ static bool went_stale(struct engine *e, const char *key, enum setting_stale sta
     return again && !e->answering;
 }
 
-// Tells the new value and drops what it made stale.
+// Reports the new value and drops the results that it made stale.
 static bool setting_changed(struct engine *e, const struct setting *row, enum setting_stale stale)
 {
     engine_tell(e, &(struct event){ .kind = EVENT_SETTING,
@@ -44,8 +44,7 @@ static bool setting_changed(struct engine *e, const struct setting *row, enum se
     return went_stale(e, row->key, stale);
 }
 
-// A method that is on and changes nothing, or whose settings do not fit together (yet): that is not
-// kept silent.
+// Warns if a method is on without effect, or with settings that are inconsistent (yet).
 static void tell_vain(const struct engine *e, const struct method *method)
 {
     const struct method_env env = engine_env(e, e->settings);
@@ -59,13 +58,13 @@ static enum setting_stale adapter_stale(const struct adapter *a)
     return a && adapter_touches_vision(a) ? STALE_VISUAL : STALE_KV;
 }
 
-// How products are computed under the settings as they are; without a model nothing is.
+// Precision of matrix products under the current settings; none without a model.
 static enum matmul_mode matmul_now(const struct engine *e)
 {
     return e->model ? graph_matmul(e->backend, e->settings, e->model->dtype) : MATMUL_F32;
 }
 
-// bf16 where the device has none is no error: sessions and scripts come from other devices.
+// bf16 on a device without it is not an error: sessions and scripts may come from other devices.
 static enum setting_stale obey_matmul(const struct engine *e, const struct setting *row,
                                       enum matmul_mode was)
 {
@@ -73,14 +72,14 @@ static enum setting_stale obey_matmul(const struct engine *e, const struct setti
         sinks_notice(
             e->sinks,
             "compute.matmul = bf16: this device has no bf16 matrix products; computing in f32");
-    // Another word for the same arithmetic changes no number.
+    // Another word for the same precision changes no result.
     return matmul_now(e) == was ? STALE_NOTHING : row->stale;
 }
 
-// What there was before a change.
+// State before a change.
 struct former {
     enum matmul_mode matmul;
-    enum setting_stale adapter; // what taking it off makes stale
+    enum setting_stale adapter; // what removing it makes stale
 };
 
 static struct former former_of(const struct engine *e)
@@ -88,8 +87,8 @@ static struct former former_of(const struct engine *e)
     return (struct former){ matmul_now(e), adapter_stale(e->adapters.active) };
 }
 
-// What a change of the row's value makes stale; the change is made here where something must be
-// done at once.
+// What a change of the row's value makes stale. Changes that need immediate action are applied
+// here.
 static enum setting_stale obey(struct engine *e, const struct setting *row, struct former was)
 {
     struct adapter *a = e->adapters.active;
@@ -103,9 +102,10 @@ static enum setting_stale obey(struct engine *e, const struct setting *row, stru
     return now;
 }
 
-// --- obeying a proposal --------------------------------------------------------------------------
+// --- applying a proposal -------------------------------------------------------------------------
 
-// All values first: who hears of one may look at another. Which rows were changed; free it.
+// Sets all values before reporting any, because a listener may read other settings. Returns which
+// rows changed; the caller frees it.
 static bool *take_values(struct engine *e, const struct settings *next)
 {
     bool *changed = xcalloc((size_t)settings_count(), sizeof *changed);
@@ -134,7 +134,7 @@ static bool any_of(const struct method *method, const bool *changed)
     return false;
 }
 
-// Nothing can fail any more. `anew`: the adapter was read again, perhaps with other numbers.
+// Cannot fail. `anew`: the adapter was read again, perhaps with other weights.
 static void commit(struct engine *e, const struct proposal *p, struct former was, bool anew)
 {
     const bool other = p->adapter != e->adapters.active;
@@ -155,7 +155,7 @@ static void commit(struct engine *e, const struct proposal *p, struct former was
 
 // --- proposing -----------------------------------------------------------------------------------
 
-// The changes asked for, and behind them what else must change with them.
+// The requested changes, followed by others that must change with them.
 struct wishes {
     struct change *list; // keys and values live elsewhere
     size_t asked, count;
@@ -189,8 +189,9 @@ static bool asked_for(const struct wishes *w, const struct proposal *p)
     return false;
 }
 
-// What nobody asked for and cannot go on (a method without the adapter it needs, settings made for
-// another model) is at its defaults. false: it is already, or nothing is known to be at fault.
+// Resets settings that were not requested and are no longer possible (a method without the adapter
+// it needs, settings made for another model) to their defaults. false: they already are, or no
+// setting is known to be at fault.
 static bool give_up(struct wishes *w, const struct proposal *p, const struct err *why)
 {
     const size_t former = w->count;
@@ -214,7 +215,7 @@ static int settle(struct proposal *p, struct wishes *w, struct err *err)
     return 0;
 }
 
-// Adapters that were read for nothing.
+// Drops adapters that were read in vain.
 static void forget_adapters(struct engine *e, size_t count)
 {
     while (e->adapters.count > count)
@@ -228,7 +229,7 @@ static struct proposal proposal_of(struct engine *e)
     };
 }
 
-// The one way in which the engine's settings change.
+// The only function that changes the engine's settings.
 static int change(struct engine *e, struct proposal *p, struct wishes *w, struct err *err)
 {
     const size_t adapters = e->adapters.count;
@@ -257,7 +258,7 @@ int engine_set(struct engine *e, const char *key, const char *value, struct err 
 {
     struct proposal p = proposal_of(e);
     struct wishes w = wishes_of(&(struct change){ key, value }, 1);
-    p.apart = !e->answering; // the next token is computed under it
+    p.single = !e->answering; // the next token is computed under it
     return change(e, &p, &w, err);
 }
 
@@ -274,21 +275,66 @@ int engine_reset(struct engine *e, const char *key, struct err *err)
     return change(e, &p, &w, err);
 }
 
-// Takes what is at fault out of the list, and says so.
-static void leave_out(struct wishes *w, const struct proposal *p, const struct err *why)
+// Is the row at fault, and on its own the one to leave out (`only`, NULL: all of them)?
+static bool at_fault(const struct proposal *p, const struct setting *only, const char *key)
 {
-    struct buf keys = { 0 };
+    if (only) return !strcmp(only->key, key);
+    for (int i = 0; i < p->fault_count; i++)
+        if (!strcmp(p->fault[i].key, key)) return true;
+    return false;
+}
+
+// Removes the rows at fault from the list; `keys` names them.
+static void remove_faults(struct wishes *w, const struct proposal *p, const struct setting *only,
+                          struct buf *keys)
+{
     size_t left = 0;
     for (size_t i = 0; i < w->asked; i++) {
-        bool fault = false;
-        for (int k = 0; k < p->fault_count; k++) fault |= !strcmp(w->list[i].key, p->fault[k].key);
-        if (fault)
-            buf_printf(&keys, "%s%s", keys.length ? ", " : "", w->list[i].key);
+        if (at_fault(p, only, w->list[i].key))
+            buf_printf(keys, "%s%s", keys->length ? ", " : "", w->list[i].key);
         else
             w->list[left++] = w->list[i];
     }
+    w->asked = w->count = left; // what had to change with them may stay now
+}
+
+// Is the method no longer at fault without that row? Others may be.
+static bool mends(const struct proposal *p, const struct wishes *w, const struct setting *row)
+{
+    struct proposal trial = *p;
+    struct wishes rest = wishes_of(w->list, w->asked);
+    struct buf keys = { 0 };
+    struct err err;
+    trial.settings = NULL;
+    remove_faults(&rest, p, row, &keys);
+    const bool fine = keys.length && (proposal_check(&trial, rest.list, rest.count, &err) == 0 ||
+                                      trial.fault != p->fault);
+    proposal_release(&trial);
+    wishes_release(&rest);
+    buf_release(&keys);
+    return fine;
+}
+
+// The one row of a method that is at fault; its switch only if no other is. NULL: several are.
+static const struct setting *culprit(const struct proposal *p, const struct wishes *w)
+{
+    const struct setting *toggle = NULL;
+    for (int i = 0; i < p->fault_count; i++) {
+        const struct method *m = method_of(p->fault[i].key);
+        if (m && !strcmp(p->fault[i].key, m->toggle.key))
+            toggle = &p->fault[i];
+        else if (mends(p, w, &p->fault[i]))
+            return &p->fault[i];
+    }
+    return toggle && mends(p, w, toggle) ? toggle : NULL;
+}
+
+// Removes the settings at fault from the list, with a notice.
+static void leave_out(struct wishes *w, const struct proposal *p, const struct err *why)
+{
+    struct buf keys = { 0 };
+    remove_faults(w, p, culprit(p, w), &keys);
     tell_later(w, xasprintf("cannot restore %s: %s", keys.data, why->text));
-    w->asked = w->count = left; // what had to change with it may stay now
     buf_release(&keys);
 }
 
@@ -301,13 +347,13 @@ void engine_restore(struct engine *e, const struct change *list, size_t count)
     if (change(e, &p, &w, &err) < 0) sinks_notice(e->sinks, "%s", err.text);
 }
 
-// Settings of a model before, which this one may not be able to obey.
+// Settings made for a previous model may not be possible with this one.
 void engine_settle(struct engine *e)
 {
     struct proposal p = proposal_of(e);
     struct wishes w = wishes_of(NULL, 0);
     struct err err;
-    p.all = p.apart = true;
+    p.all = p.single = true;
     if (change(e, &p, &w, &err) < 0) sinks_notice(e->sinks, "%s", err.text);
 }
 
@@ -318,7 +364,7 @@ int engine_adapter_load(struct engine *e, const char *folder, struct err *err)
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
     struct proposal p = proposal_of(e);
     struct wishes w = wishes_of(&(struct change){ "adapter", folder }, 1);
-    p.anew = p.apart = true;
+    p.anew = p.single = true;
     return change(e, &p, &w, err);
 }
 

@@ -1,5 +1,4 @@
-// core/engine/engine_talk.c -- the engine's conversation: what is said, answered, taken back,
-// measured.
+// core/engine/engine_talk.c -- the engine's conversation: messages, answers, undo.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +7,7 @@
 #include "core/engine/engine_parts.h"
 #include "core/talk/answer.h"
 
-// What the session keeps is not told while a batch runs in a conversation of its own.
+// Emits an event for the session database, except while a batch runs in a separate conversation.
 static void tell_session(struct engine *e, const struct event *event)
 {
     if (e->stash) return;
@@ -92,7 +91,7 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
     int status = 0;
     for (size_t i = 0; i < path_count && status == 0; i++) status = engine_attach(e, paths[i], err);
     for (size_t i = 0; i < count && status == 0; i++) add_shifted(e, &messages[i], first);
-    conversation_detach(c, waiting); // those of the person were first and still are
+    conversation_detach(c, waiting); // keeps the pictures that were pending before
     return status;
 }
 
@@ -118,7 +117,7 @@ static void attach_live(struct engine *e, struct hooks *hooks)
     hooks_add(hooks, &hook);
 }
 
-// The methods and listeners of this moment (an armed dump, who watches).
+// Attaches the active methods and the listeners: the live map and a pending dump.
 static int attach(struct engine *e, struct hooks *hooks, struct err *err)
 {
     const struct method_tensors tensors = adapter_tensors(e->adapters.active);
@@ -130,7 +129,7 @@ static int attach(struct engine *e, struct hooks *hooks, struct err *err)
     return 0;
 }
 
-// Obeys what was posted for an answer of so many tokens.
+// Applies the changes posted for an answer of this length.
 static void obey_posted(struct engine *e, int64_t tokens)
 {
     struct change_batch batch;
@@ -162,7 +161,7 @@ static enum answer_change change_answer(void *self, int64_t tokens, struct err *
 {
     struct answer_now *now = self;
     now->tokens = tokens;
-    // A dump is of one pass over the prompt: changes wait for its end.
+    // A dump covers one pass over the prompt: changes are deferred until it is written.
     if (now->e->dump) return CHANGE_NONE;
     obey_posted(now->e, tokens);
     if (now->e->between) now->e->between(now->e->between_self);
@@ -174,7 +173,7 @@ static enum answer_change change_answer(void *self, int64_t tokens, struct err *
     return change;
 }
 
-// Runs an answer; what is posted meanwhile is obeyed.
+// Runs an answer; applies changes that are posted meanwhile.
 static int answer(struct engine *e, struct answer_options options, bool *answered, struct err *err)
 {
     struct answer_now now = { .e = e };
@@ -203,7 +202,7 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
     return status;
 }
 
-// Says something, answers it; on failure or when nothing was answered all is as before.
+// Adds a message and answers it; on failure or without an answer, removes the message again.
 static int say_and_answer(struct engine *e, enum role role, const char *text, const int32_t *ids,
                           size_t count, struct err *err)
 {
@@ -281,7 +280,7 @@ int engine_regenerate(struct engine *e, struct err *err)
         return err_set(err, "no answer to regenerate: ask something first");
     const int64_t seed = settings_integer(e->settings, "sample.seed");
     const bool draws = settings_real(e->settings, "sample.temperature") > 0;
-    // Another draw, told and kept like any change of a setting, so that it can be repeated.
+    // A new seed, reported and stored like any changed setting, makes the new answer reproducible.
     if (draws && set_seed(e, seed + 1, err) < 0) return -1;
     struct message former = conversation_take(c);
     bool answered;
@@ -299,7 +298,7 @@ int engine_undo(struct engine *e, struct err *err)
 {
     struct conversation *c = &e->conversation;
     size_t count = 0;
-    // Back to before the last thing the person said; the system message stays.
+    // Back to before the user's last message; the system message stays.
     while (count < c->message_count) {
         enum role role = c->messages[c->message_count - 1 - count].role;
         if (role == ROLE_SYSTEM) break;

@@ -1,7 +1,6 @@
 // core/engine/presets.c -- the papers' recipes as sets of settings (methods page).
 #include "core/engine/presets.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,19 +122,11 @@ void preset_add(struct preset_values *v, const char *key, const char *value)
     v->list[i].value = xstrdup(value);
 }
 
-static const struct phase_layers *phases_of(const struct model *m)
-{
-    const struct decoder_config *c = &m->decoder.config;
-    for (const struct phase_layers *p = m->family->phases; p && p->layers; p++)
-        if (p->layers == c->layers && p->hidden == c->hidden) return p;
-    return NULL;
-}
-
-// Phase 0, 1, 2 of a model whose phases are not known: half to even, as prune.layer auto rounds,
-// and before the last layer, after which nothing can be saved.
+// Phase 0, 1, 2 of a model whose phases are unknown, before the last layer, after which nothing can
+// be saved.
 static int by_depth(int phase, int depth)
 {
-    const int layer = (int)rint((2 * phase + 1) / 8.0 * depth);
+    const int layer = family_phase_by_depth(phase, depth);
     return layer <= depth - 2 ? layer : depth > 2 ? depth - 2 : 0;
 }
 
@@ -144,7 +135,7 @@ static bool add_word(struct buf *b, const char *word, size_t length, const struc
                      bool *guessed)
 {
     static const char *const words[] = { "early", "transition", "late", "ffn" };
-    const struct phase_layers *p = phases_of(m);
+    const struct phase_layers *p = family_phases(m);
     const int depth = m->decoder.config.layers;
     size_t i = 0;
     while (i < 4 && (strlen(words[i]) != length || memcmp(words[i], word, length) != 0)) i++;

@@ -1,5 +1,5 @@
-// core/engine/proposal.c -- what settings may be: their values, the adapter they name, the methods
-// that obey them.
+// core/engine/proposal.c -- checks settings: their values, the adapter they name, and the methods
+// that use them.
 #include "core/engine/proposal.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static int set_values(struct proposal *p, const struct change *list, size_t coun
     return 0;
 }
 
-// --- values that only the core can judge ---------------------------------------------------------
+// --- values that only the core can check ---------------------------------------------------------
 
 static int check_template(const struct proposal *p, struct err *err)
 {
@@ -121,14 +121,15 @@ static bool names_method(const struct change *list, size_t count, const struct m
     return false;
 }
 
-// Those that are named; and with another adapter the others too, which may lack what they need.
+// Checks the methods whose settings are named, and with another adapter all of them, because they
+// may lack their parameters.
 static int check_methods(struct proposal *p, const struct change *list, size_t count, bool others,
                          struct err *err)
 {
     const struct method *m;
     for (int i = 0; (m = method_at(i)); i++) {
         const bool named = p->all || names_method(list, count, m);
-        if ((named || others) && check_method(p, m, named && !p->apart, err) < 0)
+        if ((named || others) && check_method(p, m, named && !p->single, err) < 0)
             return blame(p, m->settings, row_count(m->settings));
     }
     return 0;

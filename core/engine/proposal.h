@@ -20,8 +20,8 @@ struct proposal {
     struct adapters *adapters; // of the model; NULL: does not open the adapter
     bool training;             // methods initialise untrained parameters
     bool anew;                 // reads the adapter's folder even if it is loaded; once
-    bool all;   // checks every method and the adapter, not only what the changes name
-    bool apart; // one of several values set one by one: consistency is not required
+    bool all;    // checks every method and the adapter, not only what the changes name
+    bool single; // one of several values set one by one: consistency is not required
 
     // Result:
     struct settings *settings;   // NULL: refused

@@ -1,5 +1,4 @@
-// core/graph/device.c -- from a name to a backend; the library with the GPUs, opened when it is
-// asked for.
+// core/graph/device.c -- finds a backend by name; opens the GPU library on demand.
 #include "core/graph/device.h"
 
 #include <dlfcn.h>
@@ -14,7 +13,7 @@
 
 // --- the library ---------------------------------------------------------------------------------
 
-// Where it may lie, from the folder of the program.
+// Where it is searched, relative to the program's folder.
 static const char *const places[] = { "libvlmsh_cuda.so", "build/cuda/libvlmsh_cuda.so",
                                       "../lib/vlmsh/libvlmsh_cuda.so" };
 
@@ -36,7 +35,7 @@ static char *find_library(void)
     return NULL;
 }
 
-// It stays open: its threads and device memory live as long as the process.
+// It is never closed: its threads and device memory live as long as the process.
 static const struct cuda_library *open_library(struct err *err)
 {
     char *path = find_library();

@@ -1,9 +1,9 @@
 // core/graph/dry.c -- a device that computes nothing: address space for memory, ops that return at
 // once.
 //
-// Ops that take working memory of their own note about how much that is. On the CPU a matrix
-// product packs one of its sides, attention backward holds a head's keys and values a few times; a
-// GPU rounds the sides of both first (kernels/matmul.cu, kernels/attention_mma*.cu).
+// Ops that need scratch memory count approximately how much. On the CPU a matrix product packs one
+// operand, and attention backward holds a few copies of a head's keys and values; a GPU first
+// rounds the operands of both (kernels/matmul.cu, kernels/attention_mma*.cu).
 #include "core/graph/dry.h"
 
 #include <stdint.h>
@@ -27,7 +27,7 @@ static void *dry_alloc(size_t bytes)
     char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return NULL;
-    // Tensors' heads lie here and there: each must cost a small page only.
+    // Tensor structs are scattered: each may cost only a small page.
     madvise(memory, size, MADV_NOHUGEPAGE);
     memcpy(memory, &size, sizeof size);
     return memory + PAGE;
@@ -41,7 +41,7 @@ static void dry_release(void *memory)
     munmap((char *)memory - PAGE, size);
 }
 
-// Indices are there to be looked at.
+// Indices are really uploaded, because ops read them.
 static void dry_upload(void *device, const void *host, size_t bytes)
 {
     if (bytes <= SMALL) memcpy(device, host, bytes);
@@ -71,7 +71,7 @@ static size_t dry_scratch(void)
     return scratch_most + (like_gpu ? CUDA_WORKSPACE : 0);
 }
 
-// --- what waits on the host ----------------------------------------------------------------------
+// --- offloading ----------------------------------------------------------------------------------
 
 static int64_t dry_put(const void *device, size_t bytes)
 {
@@ -257,7 +257,7 @@ static const struct fused dry_fused = { .qkv = dry_fused_qkv,
 #include "kernels/ops.h"
 #undef OP
 
-// Of an op named twice the last counts.
+// If an op is named twice, the last one counts.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 static const struct backend dry = {

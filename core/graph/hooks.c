@@ -19,12 +19,25 @@ bool hooks_wanted(const struct graph *g, enum site site, int layer)
 
 static const struct {
     const char *name;
-    unsigned may;
+    unsigned has, may;
 } sites[SITE_COUNT] = {
-#define X(name, may, what) { #name, may },
+#define X(name, has, may, what) { #name, has, may },
     SITES(X)
 #undef X
 };
+
+unsigned site_has(enum site site)
+{
+    return sites[site].has;
+}
+
+// The pass hands over what the table says, nothing less.
+static void check_given(enum site site, const struct site_args *args)
+{
+    const unsigned has = sites[site].has;
+    if (!(has & HAS_ROWS) != !args->sequence || ((has & HAS_KEYS) && (!args->q || !args->k)))
+        BUG("site %s is not given what it has (core/graph/hooks.h)", sites[site].name);
+}
 
 static bool same_seen(const struct seen_keys *a, const struct seen_keys *b)
 {
@@ -35,13 +48,13 @@ static void check_changes(const struct hook *h, enum site site, const struct sit
                           const struct site_args *now)
 {
     const unsigned may = h->changes ? sites[site].may : MAY_NOT;
-    const bool fixed = before->q == now->q && before->k == now->k && before->keys == now->keys &&
-                       before->sequence == now->sequence && before->past == now->past &&
-                       before->kv == now->kv && before->layer == now->layer &&
-                       before->picture == now->picture && before->prefill == now->prefill;
+    const bool fixed = before->q == now->q && before->k == now->k && before->v == now->v &&
+                       before->keys == now->keys && before->sequence == now->sequence &&
+                       before->past == now->past && before->kv == now->kv &&
+                       before->layer == now->layer && before->picture == now->picture &&
+                       before->prefill == now->prefill;
     const char *what = NULL;
     if (before->x != now->x && !(may & MAY_X)) what = "x";
-    if (before->v != now->v && !(may & MAY_VALUES)) what = "v";
     if (!same_seen(&before->seen, &now->seen) && !(may & MAY_SEEN)) what = "which keys rows see";
     if ((before->only != now->only || before->only_count != now->only_count) && !(may & MAY_ONLY))
         what = "the rows of the FFN";
@@ -53,6 +66,7 @@ static void check_changes(const struct hook *h, enum site site, const struct sit
 int hooks_run(struct graph *g, enum site site, struct site_args *args)
 {
     if (!g->hooks || !graph_ok(g)) return graph_ok(g) ? 0 : -1;
+    check_given(site, args);
     for (int i = 0; i < g->hooks->count; i++) {
         const struct hook *h = &g->hooks->list[i];
         if (!h->wants(h->self, site, args->layer)) continue;

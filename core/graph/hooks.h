@@ -19,40 +19,54 @@ struct kv;
 enum {
     MAY_NOT = 0,
     MAY_X = 1,
-    MAY_VALUES = 2, // v
-    MAY_SEEN = 4,   // what rows see
-    MAY_ONLY = 8,   // rows for which the FFN is computed
-    MAY_ROWS = 16   // rows that remain
+    MAY_SEEN = 2, // what rows see
+    MAY_ONLY = 4, // rows for which the FFN is computed
+    MAY_ROWS = 8  // rows that remain
 };
 
-// X(name, what may be changed, content of site_args.x). `index` is the layer, or the picture, or
-// both are set.
+// What a site has besides x and `picture` or `layer`. Anything else is NULL there.
+enum {
+    HAS_NONE = 0,
+    HAS_ROWS = 1, // rows of a sequence: site_sequence, site_row, site_visual
+    HAS_KEYS = 2, // q, k, v; site_key
+    IN_STEP = 4   // runs inside the part of a decode step that a GPU replays as a whole
+};
+
+// X(name, what it has, what a method may change, content of site_args.x).
 #define SITES(X)                                                                              \
-    X(PIXELS, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")                       \
-    X(VISION_LAYER, MAY_NOT, "[S',Dv] input of vision block `layer`; layer = depth: output")  \
-    X(VISION, MAY_NOT, "[S,Dv] input of the projector")                                       \
-    X(PROJECTED, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")          \
-    X(VISUAL, MAY_X, "[S,D] visual tokens as spliced; v: before methods")                     \
-    X(EMBED, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                                \
-    X(LAYER_IN, MAY_NOT, "[N,D] h[layer]")                                                    \
-    X(VALUES, MAY_X | MAY_VALUES | MAY_SEEN,                                                  \
-      "[P,Hkv,d] value states of all keys (v too), before attention: new rows may change")    \
-    X(NOISE, MAY_X, "[S,Hkv,d] noise that IRA draws for the pass's visual tokens")            \
-    X(KL, MAY_NOT, "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate") \
-    X(ATTN, MAY_NOT, "[H,N,P] attention probabilities; with q, k, v")                         \
-    X(FFN_IN, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")                      \
-    X(FFN, MAY_X | MAY_ONLY,                                                                  \
+    X(PIXELS, HAS_NONE, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")             \
+    X(VISION_LAYER, HAS_NONE, MAY_NOT,                                                        \
+      "[S',Dv] input of vision block `layer`; layer = depth: output")                         \
+    X(VISION, HAS_NONE, MAY_NOT, "[S,Dv] input of the projector")                             \
+    X(PROJECTED, HAS_NONE, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")\
+    X(VISUAL, HAS_NONE, MAY_X, "[S,D] visual tokens as spliced; v: before methods")           \
+    X(EMBED, HAS_ROWS, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                      \
+    X(LAYER_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[layer]")                                \
+    X(VALUES, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_SEEN,                                        \
+      "[P,Hkv,d] value states of all keys (v too), before attention; a method writes new "    \
+      "rows in place (op_scatter_rows)")                                                      \
+    X(NOISE, HAS_ROWS | HAS_KEYS, MAY_X,                                                      \
+      "[S,Hkv,d] noise that IRA draws for the pass's visual tokens")                          \
+    X(KL, HAS_ROWS | HAS_KEYS, MAY_NOT,                                                       \
+      "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate")              \
+    X(ATTN, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_NOT,                                           \
+      "[H,N,P] attention probabilities; with q, k, v")                                        \
+    X(FFN_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")  \
+    X(FFN, HAS_ROWS | IN_STEP, MAY_X | MAY_ONLY,                                              \
       "[N,D] x again; a method stores y of its rows, `only` lists the others")                \
-    X(FFN_OUT, MAY_NOT, "[N,D] y: residual stream after the FFN")                             \
-    X(LAYER_OUT, MAY_X | MAY_ROWS, "[N,D] h[layer+1]; a method that drops rows sets `rows`")  \
-    X(FINAL, MAY_NOT, "[N,D] h[L], before the final norm")                                    \
-    X(LOGITS, MAY_NOT, "[n,V] logits of the requested rows")                                  \
-    X(STEP_LOGITS, MAY_NOT, "[1,V] logits that choose a generated token")                     \
-    X(SCORE, MAY_NOT, "[S] score of the visual tokens alive in `layer`, set by pruning")      \
-    X(KEPT, MAY_NOT, "[k] i32 visual tokens kept after `layer`, counted among all visual tokens")
+    X(FFN_OUT, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] y: residual stream after the FFN")         \
+    X(LAYER_OUT, HAS_ROWS | IN_STEP, MAY_X | MAY_ROWS,                                        \
+      "[N,D] h[layer+1]; a method that drops rows sets `rows`")                               \
+    X(FINAL, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[L], before the final norm")                \
+    X(LOGITS, HAS_ROWS, MAY_NOT, "[n,V] logits of the requested rows")                        \
+    X(STEP_LOGITS, HAS_ROWS, MAY_NOT, "[1,V] logits that choose a generated token")           \
+    X(SCORE, HAS_ROWS, MAY_NOT,                                                               \
+      "[S] score of the visual tokens alive in `layer`, set by pruning")                      \
+    X(KEPT, HAS_ROWS, MAY_NOT,                                                                \
+      "[k] i32 visual tokens kept after `layer`, counted among all visual tokens")
 
 enum site {
-#define X(name, may, what) SITE_##name,
+#define X(name, has, may, what) SITE_##name,
     SITES(X)
 #undef X
         SITE_COUNT
@@ -74,7 +88,7 @@ struct site_args {
     const int32_t *only;             // SITE_FFN: rows for which the FFN is computed; NULL = all
     int64_t only_count;              // their number; the method owns them until the layer ends
     int64_t past;                    // keys of this layer before this pass: row i is key past+i
-    const struct sequence *sequence; // of the whole conversation so far
+    const struct sequence *sequence; // of the whole conversation so far (site_sequence)
     const int32_t *rows;             // [N] rows of `sequence` alive here; NULL: row i is past+i
     const int32_t *keys;             // [P] rows of `sequence` that the keys are; NULL: key i is i;
                                      // like `rows`, valid until the pass ends
@@ -83,23 +97,30 @@ struct site_args {
     bool prefill;                    // false while single tokens are generated
 };
 
-// Row of the sequence of row i of a site's x, and of key i of its k and v.
+// The sequence whose rows pass at a site that HAS_ROWS; a BUG elsewhere.
+static inline const struct sequence *site_sequence(const struct site_args *args)
+{
+    if (!args->sequence) BUG("the tensors of this site are not rows of a sequence");
+    return args->sequence;
+}
+
+// The sequence row of row i of a site's x (site_row), and of key i of its k and v (site_key).
 static inline int64_t site_row(const struct site_args *args, int64_t i)
 {
-    if (!args->sequence) BUG("what passes at this site are no rows of a sequence");
+    site_sequence(args);
     return args->rows ? args->rows[i] : args->past + i;
 }
 
 static inline int64_t site_key(const struct site_args *args, int64_t i)
 {
+    site_sequence(args);
     return args->keys ? args->keys[i] : i;
 }
 
 // Is row i of the site a visual token?
-static inline bool site_visual(const struct site_args *a, int64_t i)
+static inline bool site_visual(const struct site_args *args, int64_t i)
 {
-    const int64_t row = site_row(a, i);
-    return a->sequence->picture[row] >= 0;
+    return site_sequence(args)->picture[site_row(args, i)] >= 0;
 }
 
 struct hook {
@@ -120,6 +141,8 @@ struct hooks {
 };
 
 void hooks_add(struct hooks *hooks, const struct hook *hook);
+// What the table says a site has: HAS_ROWS ...
+unsigned site_has(enum site site);
 bool hooks_wanted(const struct graph *g, enum site site, int layer);
 // Runs the listeners of this site in order; does nothing without listeners. A change that the table
 // does not allow is a BUG.

@@ -1,4 +1,4 @@
-// core/graph/look.c -- what probes asked for, until it is there.
+// core/graph/look.c -- pending looks: what probes requested, until the copies arrive.
 #include "core/graph/look.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int give(struct graph *g, struct asked *a, const void *stored)
     return status;
 }
 
-// Copies also end where nobody wants them any more: they stand in the order of the others.
+// Unwanted copies must be taken too, because the queue is in order.
 static void take_oldest(struct graph *g)
 {
     struct asked *a = &g->looks->list[g->looks->next++];
@@ -71,7 +71,8 @@ int look(struct graph *g, const struct tensor *x, enum site site, const struct s
     looks_take(g); // in order
     void *host = graph_ok(g) ? calloc(tensor_bytes(x) + 1, 1) : NULL;
     if (!host) {
-        graph_fail(g, "out of memory: no room to look at %.1f MB", (double)tensor_bytes(x) / 1e6);
+        graph_fail(g, "out of memory: no room to copy %.1f MB to the host",
+                   (double)tensor_bytes(x) / 1e6);
         return -1;
     }
     g->backend->download(host, x->data, tensor_bytes(x));

@@ -1,5 +1,5 @@
-// core/graph/offload.c -- which input of a block is where: two places of the device, the rest on
-// the host.
+// core/graph/offload.c -- keeps track of block inputs: two places on the device, the rest on the
+// host.
 #include "core/graph/offload.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "core/base/mem.h"
 #include "core/graph/tape.h"
 
-// Offloads h if it is the last block's result; its number, 0: it stays where it is.
+// Offloads h if it is the last block's result. Returns its number; 0: it stays on the device.
 static size_t put(struct graph *g, const struct tensor *h)
 {
     struct offloads *a = &g->tape->offloads;
@@ -26,7 +26,7 @@ static size_t put(struct graph *g, const struct tensor *h)
     return from->held = a->count;
 }
 
-// A result in memory that is there.
+// A tensor like h for a result, in existing memory.
 static struct tensor *result_at(struct graph *g, const struct tensor *h, void *data)
 {
     struct tensor *y = arena_alloc_host(g->arena, sizeof *y);
@@ -71,7 +71,7 @@ void offload_back(struct graph *g, const struct offload_step *step)
     struct offloads *a = &g->tape->offloads;
     if (step->input) {
         struct offload_input *input = &a->inputs[step->input - 1];
-        ask(g->backend, input); // the block that wrote over it was not computed again
+        ask(g->backend, input); // if the block that overwrote it was not recomputed
         if (input->asked) g->backend->offload->settle(input->number);
     }
     if (step->over) ask(g->backend, &a->inputs[step->over - 1]);

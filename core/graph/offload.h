@@ -1,16 +1,17 @@
-// core/graph/offload.h -- inputs of blocks that are computed again are offloaded to the host
-// meanwhile.
+// core/graph/offload.h -- offloads the inputs of recomputed blocks to the host until the backward
+// pass needs them.
 //
-// A tape with `offloads.on` (core/graph/tape.h) has two places on the device for results of blocks,
-// taken in turn: while a block computes from one to the other, its input is copied to the host, and
-// what the one after it writes over is there. On the way back a block's result is needed no more
-// once the block begins to be computed again: what it wrote over comes back to its place meanwhile,
-// for the block in front. So the device holds two inputs, wherever the pass is, and that of the
-// first block, which is no block's result; no tensor moves.
+// A tape with `offloads.on` (core/graph/tape.h) has two buffers on the device ("places") for
+// results of blocks, used alternately. While a block computes from one place to the other, its
+// input is copied to the host; the next block may then overwrite that place. In the backward pass
+// the result of a block is no longer needed once the block is being recomputed: meanwhile the input
+// that this result had overwritten is copied back to its place, for the preceding block. So at any
+// time the device holds two inputs, and that of the first block, which is not the result of a
+// block. Tensors keep their addresses.
 //
-// The step easy to get wrong: a place may be written over only if what lies there was offloaded, as
-// the input of the block behind. If a method had the next block go on from something else, or the
-// host has no room, it stays and another place is taken.
+// Easy to get wrong: a place may be overwritten only if its content was offloaded as the input of
+// the following block. If a method made the next block continue from another tensor, or the host
+// has no room, the content stays and another place is allocated.
 #ifndef CORE_GRAPH_OFFLOAD_H
 #define CORE_GRAPH_OFFLOAD_H
 
@@ -21,30 +22,30 @@
 struct graph;
 struct tensor;
 
-// Of a block: which inputs were offloaded, numbers from 1; 0: none.
+// The offloaded inputs that concern a block: numbers from 1; 0: none.
 struct offload_step {
-    size_t input; // its own
-    size_t over;  // the one whose place its result has
+    size_t input; // the block's input
+    size_t over;  // the input whose place the block's result overwrites
 };
 
-// An input that was offloaded.
+// An offloaded input.
 struct offload_input {
-    int64_t number; // the device's
+    int64_t number; // of the device (kernels/offload.h)
     void *data;     // its place
-    bool away;      // something else was written there
-    bool asked;     // it comes back
+    bool away;      // its place was overwritten
+    bool asked;     // the copy back was issued
 };
 
 struct offloads {
     bool on;
     uint64_t peak; // bytes on the host
 
-    // Their own.
+    // Private to offload.c.
     struct offload_place {
-        void *data; // NULL: not yet
+        void *data; // NULL: not allocated yet
         size_t bytes;
-        int gpu;     // where that is
-        size_t held; // the input there that was offloaded; 0: it was not
+        int gpu;     // that it lies on
+        size_t held; // number of the offloaded input that it holds; 0: none
     } place[2];
     int newest; // place of the last result
     struct offload_input *inputs;
@@ -52,17 +53,17 @@ struct offloads {
     uint64_t bytes;
 };
 
-// A block will be computed from h: offloads h if it may, and gives the tensor for its result, of
-// h's shape. NULL: g has failed.
+// Call before computing a block from h: offloads h if possible and returns the tensor for the
+// block's result, of h's shape. NULL: g has failed.
 struct tensor *offload_begin(struct graph *g, struct tensor *h, struct offload_step *step);
-// The block will be computed again: its input is there for all that is asked from now on, and that
-// of the block in front is on its way.
+// Call before recomputing the block: makes its input available to later ops and starts copying back
+// that of the preceding block.
 void offload_back(struct graph *g, const struct offload_step *step);
 
 struct tape;
-// Nothing is offloaded any more.
+// Drops all offloaded inputs.
 void offload_clear(struct tape *t);
-// The same, and the host has its memory back.
+// The same, and frees the host memory.
 void offload_release(struct tape *t);
 
 #endif

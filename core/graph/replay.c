@@ -1,4 +1,4 @@
-// core/graph/replay.c -- a recording of the device, its memory, and what it is of.
+// core/graph/replay.c -- a recording of the device, with its memory and its key.
 #include "core/graph/replay.h"
 
 void replay_forget(struct replay *r)

@@ -1,9 +1,9 @@
 // core/graph/tape.c -- the steps of a pass in order, run backwards; gradients of results from a
 // pool.
 //
-// The step easy to get wrong: a gradient of a result may be given back only when every step that
-// used the result has run. Steps run in reverse, so that is when the first step that wrote it is
-// done: tape_step.made.
+// Easy to get wrong: the gradient of a result may be returned to the pool only after every step
+// that used the result has run. Steps run in reverse, so that is after the step that first wrote
+// the result: tape_step.made.
 #include "core/graph/tape.h"
 
 #include <stdlib.h>
@@ -80,8 +80,8 @@ static void room_free(struct tape *t, size_t i)
     t->spare[i] = t->spare[--t->spare_count];
 }
 
-// The smallest buffer of the pool that is large enough and not much too large (passes are of
-// different length); spare_count: there is none. *small: the largest that is not much too small.
+// The smallest pool buffer that is large enough but not much larger (passes differ in length);
+// spare_count: none. *small: the largest one that is slightly too small.
 static size_t room_find(const struct tape *t, const struct grad *d, size_t *small)
 {
     const size_t none = t->spare_count;
@@ -99,8 +99,8 @@ static size_t room_find(const struct tape *t, const struct grad *d, size_t *smal
     return best;
 }
 
-// Gives d a buffer of the pool, or a new one: in the place of one that was a little too small, or
-// the pool would hold one for each length that there is.
+// Gives d a buffer of the pool or a new one, which replaces one that is slightly too small:
+// otherwise the pool would keep a buffer for every length.
 static bool room_take(struct tape *t, struct grad *d)
 {
     size_t small;
@@ -129,7 +129,7 @@ static void room_give(struct tape *t, struct grad *d)
     d->data = NULL;
 }
 
-// Frees the buffers that were idle for more than `passes`; another pass is over.
+// Call after each pass: frees the buffers that were idle for more than `passes` passes.
 static void rooms_age(struct tape *t, int passes)
 {
     for (size_t i = t->spare_count; i-- > 0;) // the last one takes the place of a freed one
@@ -164,7 +164,7 @@ bool tape_has_grad(const struct tensor *t)
     return d && d->data;
 }
 
-// The gradient that t's is all or part of.
+// The gradient of which t's is all or a part.
 static struct grad *grad_whole(const struct tensor *t)
 {
     return t->grad->whole ? t->grad->whole : t->grad;
@@ -199,7 +199,7 @@ bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
     return graph_ok(g);
 }
 
-// Memory of another GPU is not taken over: it would be far away from here on.
+// Memory of another GPU is not reused: access to it would be slow.
 static bool take_over(const struct graph *g, struct grad *to, struct grad *from)
 {
     if (!from || to->data || from->count != to->count || from->gpu != backend_enter(g->backend, -1))
@@ -268,15 +268,14 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 
 // --- blocks --------------------------------------------------------------------------------------
 
-// Where a layer is saved, no site of it is passed on the way back: a job looks here whether to go
-// on.
+// Lets a job check whether to continue: if layers are saved, the backward pass reaches no site.
 static void breathe(struct graph *g)
 {
     enum { STEPS = 8 }; // a layer has some twenty
     if (g->breathe && g->tape->count % STEPS == 0) g->breathe(g->breather);
 }
 
-// The steps after `from`, last first. A copy of each is taken: a block adds steps of its own.
+// Runs the steps after `from`, last first, from a copy of each: a recomputed block adds steps.
 static int run_back(struct graph *g, size_t from)
 {
     struct tape *t = g->tape;
@@ -292,7 +291,7 @@ static int run_back(struct graph *g, size_t from)
     return graph_ok(g) ? 0 : -1;
 }
 
-// Computes the block again, now with every step recorded, and runs these back.
+// Recomputes the block with every step recorded, and runs these steps backwards.
 static int block_backward(struct graph *g, const struct tape_step *s)
 {
     struct tape *t = g->tape;
@@ -314,7 +313,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
 {
     struct tape *t = g->tape;
     if (!h || !tape_on(g) || !t->recompute || g->arena->used < t->keep) {
-        // Inside another block the arguments live as long as they are needed.
+        // Inside another block the arguments live long enough.
         return h ? run(g, (void *)self, h) : NULL;
     }
     struct offload_step offload;
@@ -324,7 +323,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
     if (!copy) return graph_fail(g, "out of memory on %s", g->backend->name);
     memcpy(copy, self, size);
 
-    // As without a tape, on a copy of h: everything but the result is given back at once.
+    // As without a tape, on a copy of h: all memory but the result is freed at once.
     struct arena_mark mark = arena_mark(g->arena);
     bool touched = t->touched;
     t->touched = false;

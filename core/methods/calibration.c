@@ -189,7 +189,7 @@ struct safetensors_writer *calibration_writer(const char *path,
     return w;
 }
 
-// Names and shapes of the kind's tensors: files that add up have the same.
+// Names and shapes of the kind's tensors, which must be equal in files that are merged.
 static char *form_of(const struct calibration *c, const struct calibration_kind *kind)
 {
     struct buf b = { 0 };
@@ -203,7 +203,7 @@ static char *form_of(const struct calibration *c, const struct calibration_kind 
     return buf_take(&b);
 }
 
-// Several files on their way into one.
+// State of a merge.
 struct merging {
     const struct calibration_kind *kind;
     char *form;
@@ -213,7 +213,7 @@ struct merging {
     int64_t count;
 };
 
-// Of the files so far and one more.
+// Adds one more file to the merge.
 static void join_arithmetic(struct merging *m, const char *one)
 {
     const char *all = !m->kind || (m->arithmetic && one && !strcmp(m->arithmetic, one)) ? one

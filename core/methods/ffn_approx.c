@@ -1,10 +1,10 @@
-// core/methods/ffn_approx.c -- CAPA's FFN approximation: in chosen layers the FFN of visual tokens
-// becomes a product number by number (methods page, section 3).
+// core/methods/ffn_approx.c -- CAPA's FFN approximation: in selected layers an elementwise product
+// replaces the FFN of visual tokens (methods page, section 3).
 //
 //   hadamard: y = alpha[l] * x      skip: y = x      x, y [n,D] rows of the residual stream
 //
-// Text rows keep the FFN, which is computed for them alone: that is what makes it cheaper. alpha
-// [L,D] and the redundancy [L] by which `ffn.layers auto` chooses come from a calibration file.
+// The FFN is computed only for text rows, which saves the work. alpha [L,D] and the redundancy [L],
+// which `ffn.layers auto` uses to select layers, come from a calibration file.
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ struct ffn_approx {
     int layers;          // L
     bool *chosen;        // [L]
     struct tensor alpha; // [L,D]; data NULL: skip
-    // Rows of the pass by kind, found anew in each layer.
+    // Rows of the pass by kind, determined in each layer.
     int32_t *text, *visual;
     int64_t text_count, visual_count, room;
 };
@@ -50,7 +50,7 @@ static void ffn_release(void *state)
     free(f);
 }
 
-// Layers of more visual redundancy than eta, but not the last.
+// Layers whose visual redundancy exceeds eta, except the last.
 static int choose_auto(const struct method_env *env, const struct calibration *c, bool *chosen,
                        struct err *err)
 {
@@ -66,8 +66,8 @@ static int choose_auto(const struct method_env *env, const struct calibration *c
     return 0;
 }
 
-// What the settings ask for: the layers, and alpha [L,D] on the host (NULL: skip). What is off is
-// looked at as far as it can be.
+// Reads the settings: the layers, and alpha [L,D] on the host (NULL: skip). Settings of the method
+// are checked as far as possible even while it is off.
 static int ffn_read(const struct method_env *env, bool *chosen, float **alpha, struct err *err)
 {
     const struct settings *s = env->settings;
@@ -109,7 +109,7 @@ static int ffn_check(const struct method_env *env, struct err *err)
     return status;
 }
 
-// Only `auto` may choose no layer.
+// Only `auto` may select no layer.
 static bool ffn_vain(const struct method_env *env, struct err *why)
 {
     const int layers = env->model->decoder.config.layers;
@@ -187,8 +187,9 @@ static int ffn_run(void *state, struct graph *g, struct site_args *args)
     return args->x ? 0 : -1;
 }
 
-// D a row: the product with alpha.
-static double ffn_flops(const struct settings *s, const struct decoder_config *c, enum site site)
+// FLOPs: D per row, the product with alpha.
+static double ffn_flops(const struct settings *s, const struct decoder_config *c, enum site site,
+                        const struct site_args *args, bool visual)
 {
     return site == SITE_FFN && settings_is(s, "ffn.approx", "hadamard") ? (double)c->hidden : 0;
 }

@@ -5,9 +5,9 @@
 //   z = v + delta              + g sigma_q eps in training and with ira.sample
 //   loss += beta sum over layers of the mean over tokens and heads of g KL(q || p)
 //
-// g [S,Hkv] weighs each token by what the text of the same pass looks at (Eqs. 12-14); no gradient
-// flows through it. Several samples in one sequence are dealt with one by one. A fresh head (delta
-// 0) changes nothing.
+// g [S,Hkv] weights each token by the attention of the text in the same pass (Eqs. 12-14); no
+// gradient flows through it. Several samples in one sequence are processed one by one. A new head
+// (delta 0) changes nothing.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ struct ira {
     bool training, sampling, gated, global;
     double beta_most, warmup, beta; // at most, share of the steps, now
     uint64_t seed;
-    // Rows of the pass, found anew in each layer.
+    // Rows of the pass, determined in each layer.
     int32_t *keys; // visual rows among the keys
     int64_t key_room;
 };
@@ -100,7 +100,7 @@ static struct tensor param_shape(const struct decoder_config *c, int p)
     return t;
 }
 
-// The trained tensor. 0 with *found NULL where there is none.
+// Finds the trained tensor. 0 with *found NULL if there is none.
 static int find_param(const struct method_env *env, int layer, int p, const struct tensor **found,
                       struct err *err)
 {
@@ -119,7 +119,7 @@ static int find_param(const struct method_env *env, int layer, int p, const stru
                    (long long)env->model->decoder.config.dim);
 }
 
-// Layers the settings name. Out of training each needs a trained head.
+// The layers of ira.layers. Except in training, each needs a trained head.
 static int read_layers(const struct method_env *env, bool *chosen, struct err *err)
 {
     const int layers = env->model->decoder.config.layers;
@@ -249,7 +249,7 @@ static bool ira_wants(void *state, enum site site, int layer)
     return layer < 0 || (layer < x->layers && x->chosen[layer]);
 }
 
-// What one pass through one layer works with.
+// State of one pass through one layer.
 struct pass {
     struct ira *x;
     struct graph *g;
@@ -268,7 +268,7 @@ static void key_reserve(struct ira *x, int64_t n)
 // The first row of the sample that new row i belongs to.
 static int64_t sample_start(const struct site_args *a, int64_t i)
 {
-    return a->sequence->start ? a->sequence->start[site_row(a, i)] : 0;
+    return site_sequence(a)->start ? site_sequence(a)->start[site_row(a, i)] : 0;
 }
 
 // Rows of keys or values, which a cache may hold as bf16.
@@ -285,14 +285,14 @@ static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, 
 {
     const struct site_args *a = p->args;
     struct graph *g = p->g;
-    const int64_t first = a->sequence->start ? from : 0, last = a->past + to;
+    const int64_t first = site_sequence(a)->start ? from : 0, last = a->past + to;
     int32_t *text = xreallocarray(NULL, (size_t)(to - from) + 1, sizeof *text);
     int32_t *keys = xreallocarray(NULL, (size_t)(last - first) + 1, sizeof *keys);
     int64_t queries = 0, key_count = 0;
     for (int64_t i = from; i < to; i++)
         if (!site_visual(a, i)) text[queries++] = (int32_t)i;
     for (int64_t j = first; j < last; j++)
-        if (a->sequence->picture[site_key(a, j)] >= 0) keys[key_count++] = (int32_t)j;
+        if (site_sequence(a)->picture[site_key(a, j)] >= 0) keys[key_count++] = (int32_t)j;
 
     struct tensor q = *a->q, k = *a->k; // without their gradients
     q.grad = k.grad = NULL;
@@ -311,8 +311,8 @@ static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, 
     return graph_ok(g) ? 0 : -1;
 }
 
-// Calls with each sample of the pass that has new visual tokens: its rows [from, to), the number of
-// its visual tokens, those of earlier samples, and its number.
+// Calls a function for each sample of the pass that has new visual tokens, with its rows [from,
+// to), the number of its visual tokens and of those of earlier samples, and its number.
 typedef int (*sample_fn)(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
                          int number, void *self);
 
@@ -337,7 +337,7 @@ static int add_gate(struct pass *p, int64_t from, int64_t to, int64_t count, int
     return gate_sample(p, from, to, count, p->gate + before * p->heads);
 }
 
-// A standard normal number of one place (Box and Muller 1958).
+// The standard normal number of a place (Box and Muller 1958).
 static float normal(uint64_t seed, uint64_t place)
 {
     const double u = 1 - random_unit(seed, RANDOM_IRA, 2 * place);
@@ -345,7 +345,7 @@ static float normal(uint64_t seed, uint64_t place)
     return (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * w));
 }
 
-// Noise of a sample's tokens: it depends on seed, sample, layer and place alone.
+// Noise of a sample's tokens: depends only on seed, sample, layer and place.
 static int add_noise(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
                      int number, void *self)
 {
@@ -375,7 +375,7 @@ static struct tensor *draw_noise(struct pass *p)
     return args.x;
 }
 
-// The divergence of each token and head, and where its penalty goes.
+// The divergence of each token and head, and its weight in the loss.
 struct penalty {
     const float *kl; // [S,Hkv]
     float *weight;   // [S,Hkv] of each number in the step's loss
@@ -392,7 +392,7 @@ static int add_penalty(struct pass *p, int64_t from, int64_t to, int64_t count, 
         sum += (double)p->gate[i] * (double)y->kl[i];
         y->weight[i] = (float)(g->share * beta * mean * (double)p->gate[i]);
     }
-    // A block that is computed again is counted once.
+    // Recomputed blocks are counted only once.
     if (g->tape && g->tape->recomputing) return 0;
     g->samples[number].penalty += beta * mean * sum;
     g->samples[number].kl += mean * sum;
@@ -412,13 +412,13 @@ static int penalize(struct pass *p, struct tensor *kl)
     return weight ? tape_seed(g, kl, weight) : -1;
 }
 
-// Is the divergence part of a loss? Not in that of a validation or of /eval.
+// Is the divergence part of the loss? Not in validation and /eval.
 static bool learns(const struct pass *p)
 {
     return p->x->training && p->g->samples;
 }
 
-// Divergence for the loss and for who listens.
+// The divergence, for the loss and for listeners.
 static int diverge(struct pass *p, struct tensor *head, struct tensor *v, struct tensor *gate)
 {
     struct graph *g = p->g;
@@ -455,8 +455,7 @@ static int change(struct pass *p, struct site_args *args, const int32_t *keys)
     if (noisy && !(noise = draw_noise(p))) return -1;
     struct tensor *z = op_ira_values(g, v, head, gate, noise);
     if (diverge(p, head, v, gate) < 0) return -1;
-    args->x = args->v = op_scatter_rows(g, args->v, z, keys);
-    return args->v ? 0 : -1;
+    return op_scatter_rows(g, args->v, z, keys) ? 0 : -1;
 }
 
 static int ira_run(void *state, struct graph *g, struct site_args *args)
@@ -480,6 +479,19 @@ static void ira_badge(struct buf *b, const struct settings *s, int layer)
     buf_puts(b, "IRA");
 }
 
+// FLOPs: of the product that gives the delta and the noise of each value head.
+static double ira_flops(const struct settings *s, const struct decoder_config *c, enum site site,
+                        const struct site_args *args, bool visual)
+{
+    if (site != SITE_VALUES || !visual) return 0;
+    bool *chosen = xcalloc((size_t)c->layers, sizeof *chosen);
+    const bool here =
+        settings_layers(s, "ira.layers", c->layers, chosen, NULL) > 0 && chosen[args->layer];
+    const double heads = (double)args->v->shape[1], dim = (double)args->v->shape[2];
+    free(chosen);
+    return here ? 2 * heads * dim * (dim + 1) : 0;
+}
+
 const struct method method_ira = {
     .name = "ira",
     .title = "IRA",
@@ -491,10 +503,11 @@ const struct method method_ira = {
     .reads = ira_reads,
     .start = ira_start,
     .release = ira_release,
+    .flops = ira_flops,
     .wants = ira_wants,
     .at = { [SITE_VALUES] = ira_run },
     .learned = ira_learned,
-    .trained_by = "train.ira",
+    .training = { PART_DECODER, "train.ira", "train.lr.ira", "train.weight_decay.ira", 10 },
     .params = ira_params,
     .progress = ira_progress,
     .validate = ira_validate,

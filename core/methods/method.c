@@ -5,11 +5,13 @@
 
 #include "core/methods/method.h"
 
+#include "core/model/flops.h"
+
 static const struct method *const *list; // [count]
 static const struct method *shown[METHODS_MAX];
 static int count;
 
-// Is the key of `a` behind that of `b`?
+// Does the key of `a` come after that of `b`?
 static bool after(const struct method *a, const struct method *b)
 {
     return b->press && (!a->press || strcmp(a->press, b->press) > 0);
@@ -23,6 +25,9 @@ void methods_hand_over(const struct method *const *all)
     for (int i = 0; i < count; i++) {
         int at = i;
         for (; at && after(shown[at - 1], list[i]); at--) shown[at] = shown[at - 1];
+        if (at && list[i]->press && shown[at - 1]->press &&
+            !strcmp(shown[at - 1]->press, list[i]->press))
+            BUG("%s and %s have the same key", shown[at - 1]->name, list[i]->name);
         shown[at] = list[i];
     }
 }
@@ -224,17 +229,55 @@ uint64_t methods_bytes(const struct methods *m)
     return bytes;
 }
 
-// --- what they cost ------------------------------------------------------------------------------
+// --- costs ---------------------------------------------------------------------------------------
 
-double methods_flops(const struct settings *s, const struct decoder_config *c, enum site site)
+bool methods_cost(const struct settings *s, enum site site)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i]->flops && list[i]->at[site] && method_on(list[i], s)) return true;
+    return false;
+}
+
+double methods_row_flops(const struct settings *s, const struct decoder_config *c, enum site site,
+                         const struct site_args *args, bool visual)
 {
     double sum = 0;
     for (int i = 0; i < count; i++)
-        if (list[i]->flops && method_on(list[i], s)) sum += list[i]->flops(s, c, site);
+        if (list[i]->flops && method_on(list[i], s))
+            sum += list[i]->flops(s, c, site, args, visual);
     return sum;
 }
 
-// --- what they learn -----------------------------------------------------------------------------
+// Rows of a site among the first `end` of the sequence: text and visual tokens. Before the layers
+// all are visual tokens of the prompt; of an FFN those count that are not computed.
+static void count_rows(enum site site, const struct site_args *args, int64_t end, int64_t rows[2])
+{
+    const int64_t n = flops_rows(site, args);
+    int64_t computed = 0; // of the rows in `only` so far
+    rows[0] = 0, rows[1] = n;
+    if (!(site_has(site) & HAS_ROWS)) return;
+    rows[1] = 0;
+    if (site == SITE_FFN && !args->only) return;
+    for (int64_t i = 0; i < n; i++) {
+        const bool is_computed =
+            site == SITE_FFN && computed < args->only_count && args->only[computed] == i;
+        computed += is_computed;
+        if (!is_computed && site_row(args, i) < end) rows[site_visual(args, i)]++;
+    }
+}
+
+double methods_flops(const struct settings *s, const struct decoder_config *c, enum site site,
+                     const struct site_args *args, int64_t end)
+{
+    int64_t rows[2];
+    double sum = 0;
+    count_rows(site, args, end, rows);
+    for (int visual = 0; visual < 2; visual++)
+        if (rows[visual]) sum += (double)rows[visual] * methods_row_flops(s, c, site, args, visual);
+    return sum;
+}
+
+// --- learned tensors -----------------------------------------------------------------------------
 
 // "ira.K.head.bias" and "ira.3.head.bias": K is a layer, spelled plainly.
 static bool names(const char *pattern, const char *name, int layers)

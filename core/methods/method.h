@@ -100,16 +100,20 @@ struct method {
     bool (*wants)(void *state, enum site site, int layer);
     // Its action at each site: 0, or -1 after graph_fail.
     int (*at[SITE_COUNT])(void *state, struct graph *g, struct site_args *args);
-    // FLOPs per row of its action at a site while it is on (core/model/flops.h): at SITE_FFN for
-    // rows whose FFN is not computed, elsewhere for all. NULL: none that count.
-    double (*flops)(const struct settings *s, const struct decoder_config *c, enum site site);
+    // FLOPs of its action on one row of a site, a visual token or text, while it is on: at SITE_FFN
+    // of a row whose FFN is not computed. 0 where it does nothing; NULL: none that count.
+    double (*flops)(const struct settings *s, const struct decoder_config *c, enum site site,
+                    const struct site_args *args, bool visual);
     // The tensors it learns, by index; false past the last one or if this model does not use it.
     // NULL: it learns nothing.
     bool (*learned)(const struct model *m, int index, struct method_tensor *t);
-    // The setting that trains them regardless of train.params ("train.ira"), with the learning rate
-    // and weight decay of train.lr.ira and train.weight_decay.ira; NULL: they are trained with the
-    // projector.
-    const char *trained_by;
+    struct {
+        enum model_part_kind part; // they are trained with this part of the model
+        const char *by; // or whenever this setting is on ("train.ira"), whatever train.params says
+        const char *rate, *decay; // settings of their learning rate and weight decay; NULL: those
+                                  // of the part
+        double times;             // a `rate` of auto is so many times train.lr
+    } training;
     // Lists its parameters, as in `learned`, for training. NULL: it learns nothing.
     void (*params)(void *state, method_param_fn add, void *self);
     // Training only: the fraction of steps done, 0..1, before each step. May be NULL.
@@ -159,8 +163,14 @@ const struct method *method_learning(const struct model *m, const char *name,
                                      struct method_tensor *t);
 // Names of all tensors that methods learn in this model: "norm_align.weight, ira.K.head.bias".
 void methods_learned(const struct model *m, struct buf *b);
-// FLOPs per row of the active methods at a site.
-double methods_flops(const struct settings *s, const struct decoder_config *c, enum site site);
+// FLOPs of the active methods on one row of a site, as `flops` above.
+double methods_row_flops(const struct settings *s, const struct decoder_config *c, enum site site,
+                         const struct site_args *args, bool visual);
+// The sum over the rows of a site that are among the first `end` of the sequence.
+double methods_flops(const struct settings *s, const struct decoder_config *c, enum site site,
+                     const struct site_args *args, int64_t end);
+// Does an active method count FLOPs at this site?
+bool methods_cost(const struct settings *s, enum site site);
 // The method that owns this setting; NULL: none.
 const struct method *method_of(const char *key);
 // Checks the settings of one method (NULL: of all), with or without a model.

@@ -164,6 +164,7 @@ const struct method method_norm_align = {
     .start = norm_start,
     .release = norm_release,
     .at = { [SITE_VISUAL] = norm_run },
+    .training = { .part = PART_PROJECTOR },
     .learned = norm_learned,
     .params = norm_params,
 };

@@ -1,17 +1,17 @@
-// core/methods/prune.c -- CAPA: after layer K only the visual tokens that contribute most go on
-// (methods page, section 3).
+// core/methods/prune.c -- CAPA pruning: keeps only the visual tokens that contribute most after
+// layer K (methods page, section 3).
 //
-// In:  SITE_VALUES at layer K: q, k, v. Out: SITE_LAYER_OUT at K: the rows that stay, positions
+// In:  SITE_VALUES at layer K: q, k, v. Out: SITE_LAYER_OUT at K: the rows that are kept, positions
 // unchanged.
 //
-// prefill: dropped tokens leave the sequence after layer K. The prompt's last row is asked, anew at
-//   every prefill: layers 0..K go on from their cache, the layers after K are computed again from
-//   h[K+1] of all rows of the sequence, which is kept here for that.
-// dynamic: the cache stays whole. From the prompt's last row on, each row asks for itself in layer
-//   K and sees its own tokens alone in the layers after it.
+// prefill: dropped tokens leave the sequence after layer K. The query is the prompt's last row, at
+//   every prefill: layers 0..K continue from their cache, later layers are recomputed from h[K+1]
+//   of all rows of the sequence, which is stored here.
+// dynamic: the cache keeps all rows. From the prompt's last row on, each row selects tokens at
+//   layer K and attends only to these in later layers.
 //
-// The step easy to get wrong: whether anything is dropped must be known after the first stage,
-// since that is the only place where all rows of the sequence are at hand.
+// Easy to get wrong: whether any stage drops tokens must be known after the first stage, because
+// all rows of the sequence are available only there.
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,15 +45,16 @@ static const struct setting prune_settings[] = {
     { 0 },
 };
 
-// Keys that rows from `from` on see, as struct seen_keys tells them.
+// Keys that rows from.. see, in the form of struct seen_keys.
 struct seen_lists {
     int64_t from, rows;
     int32_t **keys;
     int64_t *count;
 };
 
-// Inner products of what the heads add for each visual token, by its number, at a stage's layer:
-// what dynamic mode asks at every token then costs H^2 a token, not a product with o_proj.
+// Inner products of the heads' contributions (core/model/gram.h) for each visual token, by its
+// number, at a stage's layer: scoring a visual token at every step in dynamic mode then costs H^2
+// instead of a product with o_proj.
 struct token_grams {
     int layer;
     struct grams grams;
@@ -69,13 +70,13 @@ struct prune {
     int stages, *layer; // [stages], ascending
     double *keep;       // [stages]
 
-    // Of the sequence that passes; room for `room` rows.
+    // For the current sequence; room for `room` rows.
     int64_t room;
     int32_t *number; // [N] which visual token a row is; -1: text
     bool *dropped;   // [N]
-    int32_t *alive;  // [N] rows that go on
+    int32_t *alive;  // [N] rows that remain
     int64_t visual;  // S
-    bool replacing;  // this pass puts other rows in place of those that came
+    bool replacing;  // this pass replaces the rows
 
     struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K the first stage
     int64_t residual_rows;
@@ -90,12 +91,8 @@ struct prune {
 // at 3/8 of the depth.
 static int auto_layer(const struct model *m)
 {
-    const struct decoder_config *c = &m->decoder.config;
-    for (const struct phase_layers *p = m->family->phases; p && p->layers; p++)
-        if (p->layers == c->layers && p->hidden == c->hidden) return p->transition;
-    // round(0.375 L), half to even, but within the model
-    const int layer = (3 * c->layers + 4) / 8, half = (3 * c->layers + 4) % 8 == 0;
-    return layer - (half && layer % 2);
+    const struct phase_layers *p = family_phases(m);
+    return p ? p->transition : family_phase_by_depth(1, m->decoder.config.layers);
 }
 
 // The stages' layers into layer[L]; their number, or -1.
@@ -124,7 +121,7 @@ static int prune_possible(const struct settings *s, struct err *err)
             status = err_set(err, "prune.keep must be above 0 and at most 1, not %g", keep[i]);
         else if (i && keep[i] > keep[i - 1])
             status = err_set(
-                err, "prune.keep cannot rise (%g after %g): dropped tokens do not come back",
+                err, "prune.keep cannot increase (%g after %g): dropped tokens do not come back",
                 keep[i], keep[i - 1]);
     free(keep);
     return status;
@@ -138,7 +135,7 @@ static int prune_check(const struct method_env *env, struct err *err)
     return stages < 0 ? -1 : 0;
 }
 
-// One share for each layer; whoever sets one after the other is in between for a while.
+// One share for each layer. Values set one by one may be temporarily inconsistent.
 static int check_stages(int stages, size_t shares, struct err *err)
 {
     if ((size_t)stages != shares)
@@ -178,7 +175,7 @@ static bool prune_vain(const struct method_env *env, struct err *why)
     return last || all;
 }
 
-// Layers 0..K are the same whatever is kept after them, and those after K come from h[K+1] anew.
+// Layers 0..K do not depend on what is kept after them, and later ones are recomputed from h[K+1].
 static bool prune_keeps(const void *state, const char *key, const struct settings *s)
 {
     static const char *const after[] = { "prune.score", "prune.keep", "prune.seed" };
@@ -278,8 +275,8 @@ static bool drops(const struct prune *p, int64_t visual)
     return false;
 }
 
-// A prefill can go on from cached rows whose h[K+1] is here. In dynamic mode what an answer cached
-// is no prompt's: its rows saw some tokens only.
+// A prefill can continue from cached rows whose h[K+1] is stored. In dynamic mode rows of an answer
+// cannot be reused in a prompt: they saw selected tokens only.
 static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
 {
     const struct prune *p = state;
@@ -298,7 +295,7 @@ static bool prune_wants(void *state, enum site site, int layer)
     return stage_at(p, layer) >= 0;
 }
 
-// Counts the visual tokens of a sequence anew; nothing is dropped yet.
+// Recounts the visual tokens of a sequence; none is dropped yet.
 static void sequence_begin(struct prune *p, const struct sequence *s)
 {
     if (s->n > p->room) {
@@ -319,7 +316,7 @@ static int64_t stage_count(const struct prune *p, int stage)
     return prune_count(p->keep[stage], p->visual);
 }
 
-// Tells probes the scores and what is kept.
+// Passes the scores and the kept tokens to probes.
 static int tell(struct graph *g, const struct prune *p, int layer, const struct prune_view *view,
                 const float *score, const bool *keep)
 {
@@ -340,7 +337,7 @@ static int tell(struct graph *g, const struct prune *p, int layer, const struct 
     return args.x ? hooks_run(g, SITE_KEPT, &args) : -1;
 }
 
-// What is known of the tokens at a stage; those that this pass computes are known no more.
+// Prepares a stage's Gram matrices: discards those of tokens that this pass computes again.
 static void grams_begin(struct prune *p, int stage, int64_t past)
 {
     if (p->gram_count != p->stages) {
@@ -413,7 +410,7 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
     struct prune_view view = { .model = p->model,
                                .layer = args->layer,
                                .q = graph_rows(g, args->q, at, 1),
-                               .sequence = args->sequence,
+                               .sequence = site_sequence(args),
                                .query = (int32_t)site_row(args, at),
                                .rows = rows,
                                .token = token,
@@ -456,8 +453,8 @@ static int64_t key_of(const struct site_args *args, int64_t row)
 
 static int choose_for_all(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
-    const int64_t query = key_of(args, sequence_query(args->sequence));
-    if (query < args->past) BUG("pruning without the row it asks");
+    const int64_t query = key_of(args, sequence_query(site_sequence(args)));
+    if (query < args->past) BUG("pruning without its query row");
     bool *keep = xcalloc((size_t)query + 1, sizeof *keep);
     int status = choose(p, g, args, stage, query - args->past, NULL, query + 1, true, keep);
     for (int64_t i = 0; i <= query; i++)
@@ -466,7 +463,7 @@ static int choose_for_all(struct prune *p, struct graph *g, const struct site_ar
     return status;
 }
 
-// h[K+1] of the rows that came, behind those of the rows before.
+// Appends h[K+1] of this pass's rows to the stored ones.
 static int keep_residual(struct prune *p, struct graph *g, const struct site_args *args)
 {
     const int64_t n = args->x->shape[0], width = args->x->shape[1], past = args->past;
@@ -482,11 +479,11 @@ static int keep_residual(struct prune *p, struct graph *g, const struct site_arg
     return op_copy_rows_into(g, &p->residual, past, args->x);
 }
 
-// After the first stage all rows are gathered from what is kept, after others from what came.
+// Gathers the remaining rows: at the first stage from the stored h[K+1], later from x.
 static int go_on(struct prune *p, struct graph *g, struct site_args *args, int stage)
 {
     const bool all = stage == 0 && args->kv;
-    const int64_t n = all ? args->sequence->n : args->x->shape[0];
+    const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
     int32_t *index = xreallocarray(NULL, (size_t)n, sizeof *index);
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -501,7 +498,8 @@ static int go_on(struct prune *p, struct graph *g, struct site_args *args, int s
     return args->x ? 0 : -1;
 }
 
-// Will any stage drop tokens, or do the layers after the first lack rows that it must give them?
+// Must the rows be replaced: does any stage drop tokens, or do layers after the first stage lack
+// cached rows?
 static bool must_replace(const struct prune *p, const struct site_args *args)
 {
     if (drops(p, p->visual)) return true;
@@ -524,7 +522,7 @@ static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
 static int choose_for_row(struct prune *p, struct graph *g, const struct site_args *args, int stage,
                           int64_t i)
 {
-    const int64_t at = i - p->next.from, query = sequence_query(args->sequence);
+    const int64_t at = i - p->next.from, query = sequence_query(site_sequence(args));
     const int32_t *list = p->seen.keys ? p->seen.keys[at] : NULL;
     const int64_t count = list ? p->seen.count[at] : args->past + i + 1;
     bool *keep = xcalloc((size_t)count, sizeof *keep);
@@ -537,11 +535,11 @@ static int choose_for_row(struct prune *p, struct graph *g, const struct site_ar
     return status;
 }
 
-// From the prompt's last row on, all rows of the pass.
+// Selects for all rows of the pass from the prompt's last row on.
 static int choose_for_each(struct prune *p, struct graph *g, const struct site_args *args,
                            int stage)
 {
-    const int64_t n = args->q->shape[0], query = sequence_query(args->sequence);
+    const int64_t n = args->q->shape[0], query = sequence_query(site_sequence(args));
     const int64_t from = query > args->past ? query - args->past : 0;
     int status = 0;
     p->next = (struct seen_lists){ .from = from, .rows = n - from };
@@ -555,7 +553,7 @@ static int values_dynamic(struct prune *p, struct graph *g, struct site_args *ar
 {
     const int stage = stage_at(p, args->layer);
     if (stage == 0) {
-        sequence_begin(p, args->sequence);
+        sequence_begin(p, site_sequence(args));
         lists_clear(&p->seen);
         lists_clear(&p->next);
     }
@@ -576,13 +574,13 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const int stage = stage_at(p, args->layer);
-    if (args->sequence->start) {
+    if (site_sequence(args)->start) {
         graph_fail(g, "visual tokens cannot be pruned where samples share a pass");
         return -1;
     }
     if (p->dynamic) return values_dynamic(p, g, args);
     if (!args->prefill) return 0;
-    if (stage == 0) sequence_begin(p, args->sequence);
+    if (stage == 0) sequence_begin(p, site_sequence(args));
     return choose_for_all(p, g, args, stage);
 }
 

@@ -1,8 +1,7 @@
-// core/methods/prune_score.c -- scores of visual tokens from one query row, and the best of them.
+// core/methods/prune_score.c -- scores visual tokens for one query row, and selects the best.
 //
-// One row's probabilities are computed anew from q and k: the layer's own attention need not write
-// out any. norope turns q and the keys back by their angles first, since the cache holds them
-// rotated.
+// The query row's probabilities are recomputed from q and k, so that the layer's attention need not
+// materialise any. norope first undoes the rotation of q and of the keys, which are cached rotated.
 #include "core/methods/prune_score.h"
 
 #include <math.h>
@@ -12,7 +11,7 @@
 #include "core/model/attend.h"
 #include "core/ops/ops.h"
 
-// x[n,H,d] as it was before rotary positions, in memory of its own.
+// A copy of x[n,H,d] with the rotary positions undone.
 static struct tensor *unrotate(struct graph *g, const struct prune_view *view, struct tensor *x,
                                const int32_t *rows)
 {
@@ -49,7 +48,7 @@ int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const stru
         q = unrotate(g, view, q, &view->query);
         k = unrotate(g, view, k, view->rows);
     }
-    // Any values of the size and dtype of the keys will do.
+    // The values do not matter; any tensor of the keys' size and dtype will do.
     if (kind <= PRUNE_NOROPE) probs = attend_probs(g, q, k, k); // [H,1,P]
     if (kind == PRUNE_CONTRIBUTION) {
         const struct linear *o = attention_output(&view->model->decoder.layer[view->layer]);
@@ -83,7 +82,7 @@ void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64
         return;
     }
     struct ranked *list = xreallocarray(NULL, (size_t)count + 1, sizeof *list);
-    // Damaged weights give NaN, which has no place in any order.
+    // Damaged weights give NaN, which cannot be sorted.
     for (int64_t i = 0; i < count; i++)
         list[i] = (struct ranked){ isnan(score[i]) ? -INFINITY : score[i], i };
     qsort(list, (size_t)count, sizeof *list, by_rank);

@@ -1,5 +1,5 @@
-// core/model/attend.c -- attention beyond the plain op: rows that see some keys only, the
-// probabilities of one row, and what single tokens contribute to it.
+// core/model/attend.c -- attention beyond the plain op: rows that see selected keys only, the
+// probabilities of one row, and the contribution of single tokens.
 #include "core/model/attend.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ float attend_scale(const struct tensor *q)
     return 1 / sqrtf((float)q->shape[2]);
 }
 
-// Probabilities [H,1,count] of row i over some keys to their places in probs [H,n,P]; else 0.
+// Scatters probabilities [H,1,count] of row i over selected keys into probs [H,n,P]; others are 0.
 static void spread_probs(struct graph *g, struct tensor *probs, int64_t i,
                          const struct tensor *some, const int32_t *keys, int64_t count)
 {
@@ -30,7 +30,7 @@ static void spread_probs(struct graph *g, struct tensor *probs, int64_t i,
     free(row);
 }
 
-// Row i of a [n,H,d] over the keys listed alone.
+// Row i of a [n,H,d], over the listed keys only.
 static void attend_some(struct graph *g, struct tensor *a, int64_t i, struct tensor *q,
                         struct tensor *k, struct tensor *v, const int32_t *keys, int64_t count,
                         struct tensor *probs)
@@ -74,7 +74,7 @@ struct tensor *attend_contribution(struct graph *g, const struct linear *o, stru
                                    struct tensor *v, const int32_t *index, int64_t n)
 {
     enum { ROWS = 512 };
-    // The bias comes from no token.
+    // The bias is not a contribution of any token.
     const struct linear product = { .weight = o->weight, .lora = o->lora };
     if (!probs || !v || !graph_ok(g)) return NULL;
     int64_t heads = probs->shape[0], keys = probs->shape[2], width = heads * v->shape[2];

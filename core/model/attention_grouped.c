@@ -23,7 +23,7 @@ static int64_t first_sliding(const cJSON *types)
     return INT32_MAX;
 }
 
-// A window shorter than the context in any layer would need masks that nobody here makes.
+// Rejects layers with a sliding window shorter than the context: such masks are not implemented.
 static int check_window(const struct decoder_config *c, const cJSON *json, struct err *err)
 {
     bool use;
@@ -94,7 +94,7 @@ static struct kv_row grouped_cached(const struct decoder_config *c)
     return (struct kv_row){ .k = { c->kv_heads, c->dim }, .v = { c->kv_heads, c->dim } };
 }
 
-// A product with the key, and the value times its probability.
+// Per pair: the product with the key, and the value times its probability.
 static double grouped_pair_flops(const struct decoder_config *c)
 {
     return 4 * (double)(c->heads * c->dim);
@@ -127,14 +127,14 @@ static bool project_fused(struct graph *g, const struct layer *layer, struct ten
                           int64_t m, struct tensor *places, const struct qkv *all)
 {
     const struct pass *p = layer->pass;
-    const int64_t first = p->n > 1 ? p->past + i : -1; // of one row only the device knows
+    const int64_t first = p->n > 1 ? p->past + i : -1; // one row: only the device knows it
     return layer->w->attention.before.data &&
            fused_qkv(g, &layer->w->attention, (float)p->config->eps, graph_rows(g, h, i, m),
                      graph_rows(g, p->cos, i, m), graph_rows(g, p->sin, i, m), places, first,
                      graph_rows(g, all->q, i, m), all->k, all->v);
 }
 
-// The same for all rows, block by block: q into its place, keys and values to theirs.
+// The same for all rows, block by block; copies queries, keys and values to their places.
 static void project_blocks(struct graph *g, const struct layer *layer, struct tensor *h,
                            const struct qkv *all)
 {
@@ -153,7 +153,7 @@ static void project_blocks(struct graph *g, const struct layer *layer, struct te
     }
 }
 
-// With a tape nothing need be copied.
+// With a tape, where nothing needs to be copied.
 static struct qkv project_taped(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct pass *p = layer->pass;

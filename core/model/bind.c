@@ -1,4 +1,4 @@
-// core/model/bind.c -- weights by name into a model's structs.
+// core/model/bind.c -- binds weights by name to a model's structs.
 #include "core/model/bind.h"
 
 #include <stdarg.h>
@@ -14,7 +14,7 @@ static void full_name(const struct binder *b, char name[NAME_SIZE], const char *
     vsnprintf(name + n, (size_t)(NAME_SIZE - n), format, args);
 }
 
-// Notes what was bound; the entry is the newest.
+// Records a bound weight; the entry is the newest.
 static struct weight *note(struct binder *b, const char *name, struct tensor *t)
 {
     struct weight *w = weights_add(b->weights, name);
@@ -25,7 +25,7 @@ static struct weight *note(struct binder *b, const char *name, struct tensor *t)
     return w;
 }
 
-// A weight in place as the file stores it; NULL on failure.
+// A weight in place, in its stored dtype; NULL on failure.
 static struct weight *bind_stored(struct binder *b, struct tensor *t, int rank,
                                   const int64_t *shape, const char *name)
 {

@@ -3,8 +3,8 @@
 //   h -> attention -> + h -> FFN -> + h      (each layer: core/model/layer.c)
 //   h -> rmsnorm -> head -> logits
 //
-// n rows are computed now, `past` keys are in the layer's cache, P = past + n. Where a method drops
-// rows after a layer, the layers that follow compute fewer and cache fewer; positions stay.
+// A pass computes n rows; `past` keys are in the layer's cache, P = past + n. If a method drops
+// rows after a layer, later layers compute and cache fewer rows; positions do not change.
 #include "core/model/decoder.h"
 
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 
 // --- the pass, layer by layer --------------------------------------------------------------------
 
-// A copy in the step arena, to be changed before a layer has it: layers that are computed again on
-// the way back have theirs.
+// A copy in the step arena, to be changed before a layer uses it. Earlier layers keep the former
+// one, because the backward pass recomputes them with it.
 static struct pass *pass_next(struct graph *g, const struct pass *p)
 {
     struct pass *next = arena_alloc_host(g->arena, sizeof *next);
@@ -28,7 +28,7 @@ static struct pass *pass_next(struct graph *g, const struct pass *p)
     return next;
 }
 
-// The same behind `past` keys: where the new ones go, and how far each row sees.
+// The pass for layers with `past` cached keys: positions of the new keys, and what each row sees.
 static const struct pass *pass_behind(struct graph *g, const struct pass *former, int64_t past)
 {
     if (former->past == past) return former;
@@ -45,7 +45,7 @@ static const struct pass *pass_behind(struct graph *g, const struct pass *former
     return graph_ok(g) ? p : NULL;
 }
 
-// The same of other rows.
+// The pass for a smaller set of rows, which a method has chosen.
 static const struct pass *pass_of_rows(struct graph *g, const struct pass *former,
                                        const int32_t *rows, int64_t n)
 {
@@ -61,7 +61,8 @@ static const struct pass *pass_of_rows(struct graph *g, const struct pass *forme
     return rope_angles(g, &c->rope, p->sequence, alive, n, &p->cos, &p->sin) < 0 ? NULL : p;
 }
 
-// Room in the layer's cache behind the rows that stay, and which rows come there.
+// Reserves room in the layer's cache for the new rows, after those that stay, and records which
+// rows of the sequence they are.
 static int layer_begin(struct graph *g, struct layer *layer)
 {
     const struct pass *p = layer->pass;
@@ -85,7 +86,7 @@ static int layer_begin(struct graph *g, struct layer *layer)
     return layer->pass ? 0 : -1;
 }
 
-// The layer's end: a method may go on with other rows.
+// Runs SITE_LAYER_OUT: a method may replace the rows for later layers.
 static struct tensor *layer_end(struct graph *g, struct layer *layer, struct tensor *h)
 {
     const struct pass *p = layer->pass;
@@ -99,7 +100,7 @@ static struct tensor *layer_end(struct graph *g, struct layer *layer, struct ten
     return layer->pass ? args.x : NULL;
 }
 
-// h through all layers; *p is then what the last one left, or NULL after a failure.
+// Runs h through all layers; *p becomes the pass after the last layer, or NULL after a failure.
 static struct tensor *layers_forward(struct graph *g, const struct decoder *d,
                                      const struct pass **p, struct tensor *h)
 {
@@ -124,8 +125,8 @@ struct tensor *decoder_logits(struct graph *g, const struct decoder *d, struct t
     return op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
 }
 
-// Final norm and head. The last row, which chooses the next token, is always computed alone: it is
-// the same to the bit whether all rows are asked for or not.
+// Final norm and head. The last row, which chooses the next token, is always computed alone, so
+// that it is bit-identical whether or not all rows are requested.
 static struct tensor *head_stage(struct graph *g, const struct pass *p, const struct decoder *d,
                                  struct tensor *h, enum logits_rows want)
 {
@@ -141,7 +142,7 @@ static struct tensor *head_stage(struct graph *g, const struct pass *p, const st
     return logits;
 }
 
-// What the pass relies on; a conversation keeps to all of it.
+// Checks the preconditions of a pass; conversations always meet them.
 static int check_input(struct graph *g, const struct decoder *d, const struct kv *kv,
                        const struct sequence *s, const struct tensor *h)
 {
@@ -191,8 +192,8 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     looks_end(g);
     if (graph_stop(g)) return -1;
 
-    // Only now the new rows count: whatever failed before, the cache is as it was, or empty where
-    // other rows were to come.
+    // Commit the new rows only now: after an earlier failure the cache is unchanged, or empty in
+    // layers whose rows were about to be replaced.
     for (int l = 0; kv && l < kv->layers; l++) kv->layer[l].rows = kv->layer[l].coming;
     return 0;
 }

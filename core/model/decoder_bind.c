@@ -1,5 +1,5 @@
-// core/model/decoder_bind.c -- a language model's weights by name, and which of several GPUs has
-// which layer.
+// core/model/decoder_bind.c -- binds a language model's weights by name, and distributes its layers
+// over several GPUs.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static void bind_gain(struct binder *b, struct tensor *gain, const struct decode
                 decoder_name(c->kind, name));
 }
 
-// All that the kind lists.
+// Binds all weights that the kind lists.
 static void bind_weights(struct binder *b, struct sublayer *s, const struct decoder_config *c,
                          int l, layer_weight_fn list)
 {
@@ -44,8 +44,8 @@ static void bind_layer(struct binder *b, struct decoder_layer *w, const struct d
     bind_gain(b, &w->ffn.after, c, l, kind->norms->ffn.after);
 }
 
-// A file that says its head is tied may hold one of its own all the same. The reference then
-// believes the weights: only equal ones are tied.
+// A config may say that the head is tied although the file has a separate one. As in the reference,
+// the weights decide: only equal ones are tied.
 static void settle_ties(struct decoder_config *config, const struct checkpoint *c,
                         const char *prefix, const char *head)
 {
@@ -65,7 +65,7 @@ int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus
     return (int)((rest + layer_bytes * (layer + 0.5)) / share);
 }
 
-// In the matrices of all layers.
+// Elements of the matrices of all layers.
 static double numbers_of(const struct decoder_config *c, layer_weight_fn list)
 {
     struct layer_weight w;
@@ -90,7 +90,7 @@ static double bytes_of_layer(const struct binder *b, const struct decoder_config
     return size * numbers / c->layers;
 }
 
-// On which GPU each layer lies; of one they are 0, as they are.
+// Sets each layer's GPU; with one GPU all are 0 already.
 static void deal_layers(struct decoder *d, const struct binder *b)
 {
     const struct decoder_config *c = &d->config;

@@ -1,5 +1,5 @@
-// core/model/decoder_config.c -- the config of a language model, as its JSON object says it, and
-// what its family's files call its tensors.
+// core/model/decoder_config.c -- reads the config of a language model, and maps its family's tensor
+// names.
 #include <stdlib.h>
 #include <string.h>
 

@@ -18,15 +18,13 @@
 
 enum { KEYS_STEP = 256 }; // a multiple of the STRETCH of kernels/attention_few.cu
 
-// Does nobody listen inside of the pass? (What a method tells, it tells at one of these sites.)
+// Does nothing listen within the pass? (Methods, too, act only at these sites.)
 static bool quiet(const struct graph *g, int layers)
 {
-    static const enum site inside[] = { SITE_LAYER_IN, SITE_VALUES,  SITE_ATTN,      SITE_FFN_IN,
-                                        SITE_FFN,      SITE_FFN_OUT, SITE_LAYER_OUT, SITE_FINAL };
     if (!g->hooks || !g->hooks->count) return true;
-    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
-        for (int l = -1; l < layers; l++)
-            if (hooks_wanted(g, inside[i], l)) return false;
+    for (int site = 0; site < SITE_COUNT; site++)
+        for (int l = -1; l < layers && (site_has((enum site)site) & IN_STEP); l++)
+            if (hooks_wanted(g, (enum site)site, l)) return false;
     return true;
 }
 
@@ -139,7 +137,7 @@ static int64_t sublayer_room(const struct sublayer *s)
     return numbers;
 }
 
-// What the ops of a step need at most, so that no memory is asked for while they are noted.
+// Allocates the maximum that the ops of a step need, because recording cannot allocate memory.
 static size_t step_room(const struct decoder *d)
 {
     int64_t most = 0;

@@ -13,14 +13,14 @@
 
 #include "core/model/decoder.h"
 
-// Rows that a method works on at a site: those of the pass.
+// Rows of the pass at a site, on which a method works.
 int64_t flops_rows(enum site site, const struct site_args *args);
 // Keys seen by row i of a pass at SITE_VALUES.
 int64_t flops_keys(const struct site_args *args, int64_t i);
 // Projections of `rows` rows: 4 D H d + 4 D Hkv d each where queries share keys, and LoRA.
 double flops_projections(const struct decoder_layer *w, double rows);
-// Of pairs of a query and a key that it sees, as the kind of attention says: 4 H d each, 2 N (N+1)
-// H d of N rows when causal.
+// Attention over `pairs` pairs of a query and a key that it sees. The attention kind gives the cost
+// of a pair: 4 H d for grouped-query attention, so 2 N (N+1) H d for N causal rows.
 double flops_attention(const struct decoder_config *c, double pairs);
 // FFNs of `rows` rows: 6 D Dff each where they are gated, and LoRA.
 double flops_ffn(const struct decoder_layer *w, double rows);

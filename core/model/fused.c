@@ -1,13 +1,12 @@
-// core/model/fused.c -- the parts of a decoder layer in one call each, where the device has them
-// so.
+// core/model/fused.c -- parts of a decoder layer in one call each, if the device has such forms.
 //
-// LoRA adds to single products, and what a trained matrix reads must be kept as it is: there the
-// ops are used. With a tape a part is one step that goes back in one call too. It keeps no more
-// than its input and what the products of the FFN gave, as bf16.
+// With LoRA, which adds to single products, and with trained matrices, whose inputs must be saved,
+// the ops are used instead. With a tape a part is one step with a fused backward form, which saves
+// only its input and the results of the FFN's products, in bf16.
 //
-// The step easy to get wrong: what a block computes first and what it computes again, recorded,
-// must be the same to the bit. So with a tape nothing here asks whether it is paused but where
-// results go: over h, or into memory of their own.
+// Easy to get wrong: the first computation of a block and its recorded recomputation must be
+// bit-identical. So with a tape, whether it is paused only decides where results go (over h, or
+// into new memory), never what is computed.
 #include "core/model/fused.h"
 
 #include "core/graph/tape.h"
@@ -19,7 +18,7 @@ static bool trained(const struct linear *w)
     return w->weight.grad || w->bias.grad;
 }
 
-// Of one row and of f16 weights a tape would need forms that do not go back.
+// For one row and for f16 weights there are no backward forms, so with a tape they are not used.
 static bool usable(const struct graph *g, const struct tensor *h, const struct linear *w, int count)
 {
     if (!g->backend->fused || !graph_ok(g) || !h || (g->tape && h->shape[0] == 1)) return false;
@@ -34,14 +33,14 @@ static struct fused_linear plain(const struct linear *w)
     return (struct fused_linear){ &w->weight, graph_weight(&w->bias) };
 }
 
-// Was it computed, or has it failed?
+// Was it computed, or did it fail?
 static bool done(struct graph *g, const char *what, int status)
 {
     if (status < 0) graph_fail(g, "%s: %s", what, g->backend->failure());
     return status != FUSED_NOT;
 }
 
-// Where a part that adds to h puts the sum.
+// The result tensor of a part that adds to h.
 static struct tensor *sum_of(struct graph *g, struct tensor *h)
 {
     return tape_on(g) ? graph_new(g, h->dtype, h->rank, h->shape) : h;
@@ -219,7 +218,7 @@ static int ffn_backward(struct graph *g, const struct tape_step *s)
     return op_back(g, "FFN", g->backend->fused->ffn_back(&p));
 }
 
-// What leads gradients back where nobody reads it: the numbers are h's.
+// A result that only carries gradients back; its unread content is that of h.
 static struct tensor *stand_in(struct graph *g, struct tensor *h)
 {
     struct tensor *y = graph_view(g, h, h->rank, h->shape);

@@ -16,10 +16,10 @@ struct grams {
     int64_t keys, heads;
 };
 
-// Appends those of the P keys in v. 0, or -1 after graph_fail.
+// Appends the Gram matrices of the P keys in v. 0, or -1 after graph_fail.
 int grams_add(struct grams *s, struct graph *g, const struct linear *o, struct tensor *v,
               int64_t heads);
-void grams_trim(struct grams *s, int64_t keys); // keeps only the first ones
+void grams_trim(struct grams *s, int64_t keys); // keeps only the first `keys`
 double grams_contribution(const struct grams *s, int64_t key, const double *a);
 void grams_release(struct grams *s);
 

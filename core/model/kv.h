@@ -34,7 +34,7 @@ struct kv {
                           // (core/model/decoder_step.c)
 };
 
-// Of f32.
+// Initialises an empty cache of f32.
 void kv_init(struct kv *kv, const struct backend *backend, int layers, struct kv_row row);
 // Does the cache have that many layers of such rows?
 bool kv_fits(const struct kv *kv, int layers, struct kv_row row);

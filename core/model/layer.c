@@ -1,11 +1,11 @@
-// core/model/layer.c -- a layer of the decoder: its two sublayers with the norms and sums around
-// them, and the sites where others listen.
+// core/model/layer.c -- a layer of the decoder: its two sublayers with the norms and residual sums
+// around them, and the sites for methods and probes.
 //
-// h, the residual stream, stays in one place (with a tape each sum has its own); everything else of
-// a sublayer is scratch that is given back when it ends. What is as wide as the FFN, and what a
-// product needs only row by row, runs over blocks of BLOCK_ROWS rows, so that a long prompt costs
-// memory for h, q and the attention output alone. The blocks do not depend on who listens: a probe
-// changes no bit of an answer.
+// The residual stream h is updated in place (with a tape each sum is a new tensor); all other
+// results of a sublayer are scratch, freed at its end. Steps that are as wide as the FFN or
+// independent per row run over blocks of BLOCK_ROWS rows, so that a long prompt needs memory only
+// for h, q and the attention output. The blocks do not depend on listeners: a probe changes no bit
+// of an answer.
 #include "core/model/layer.h"
 
 #include "core/graph/tape.h"
@@ -16,7 +16,7 @@
 const struct norm_places norms_before = { .attention = { .before = "input_layernorm" },
                                           .ffn = { .before = "post_attention_layernorm" } };
 
-// On a GPU a product of a thousand rows leaves some of it idle, and memory is not short.
+// A product of 1024 rows does not fill a GPU, which has enough memory for larger blocks.
 enum { BLOCK_ROWS = 1024, BLOCK_ROWS_GPU = 4096 };
 
 int64_t layer_rows(const struct graph *g, int64_t n, int64_t from)
@@ -94,7 +94,7 @@ struct qkv layer_qkv(struct graph *g, const struct layer *layer)
     return all;
 }
 
-// The first key that each row sees: that of its sample. NULL where there is one sample.
+// The first key that each row sees: the first row of its sample. NULL: there is only one sample.
 static struct tensor *first_keys(struct graph *g, const struct sequence *s)
 {
     return s->start ? graph_upload(g, DTYPE_I32, 1, &s->n, s->start) : NULL; // [n]
@@ -131,11 +131,11 @@ struct tensor *layer_attend(struct graph *g, const struct layer *layer, struct t
     args.q = q, args.k = k, args.v = v;
     hooks_run(g, SITE_VALUES, &args);
 
-    struct tensor *probs = NULL; // [H, n, P], only where somebody looks
+    struct tensor *probs = NULL; // [H, n, P], only if something listens at SITE_ATTN
     if (q && hooks_wanted(g, SITE_ATTN, layer->number))
         probs = graph_new3(g, DTYPE_F32, q->shape[1], n, p->keys);
     struct tensor *first = first_keys(g, p->sequence);
-    // As one only where the rows are one block: a probe changes no bit.
+    // Fused only if all rows are one block, so that a probe changes no bit.
     if (!probs && !args.seen.keys && layer_rows(g, n, 0) == n && !layer->w->attention.after.data &&
         fused_attend(g, h, q, k, v, first, p->last, attention_output(layer->w)))
         return h;
@@ -156,7 +156,7 @@ static struct tensor *attention_stage(struct graph *g, const struct layer *layer
 
 // --- FFN -----------------------------------------------------------------------------------------
 
-// Does nobody read what the FFN gives? Computed again, it only leads gradients back.
+// Is the FFN's result unread? When recomputed, it only carries gradients back.
 static bool ffn_unread(const struct graph *g, const struct layer *layer)
 {
     return g->tape && g->tape->recomputing && !layer->w->ffn.after.data &&
@@ -186,7 +186,7 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
     return h;
 }
 
-// The FFN of all rows, or of those that methods leave to it.
+// The FFN of all rows, or of those that no method takes over.
 static struct tensor *ffn_stage(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     struct arena_mark scratch = graph_scratch_begin(g);

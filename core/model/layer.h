@@ -58,7 +58,7 @@ struct attention_kind {
     // FLOPs per pair of a query and a key that it sees, all heads; FLOPs of weights follow from
     // their list.
     double (*pair_flops)(const struct decoder_config *c);
-    // h [n, D] with the sublayer's output added; keys and values of the new rows are appended to
+    // Returns h [n, D] with the sublayer's output added; appends keys and values of the new rows to
     // the cache.
     struct tensor *(*forward)(struct graph *g, const struct layer *layer, struct tensor *h);
 };

@@ -26,7 +26,7 @@ struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct lin
     return forward(g, x, w, op_matmul_unread);
 }
 
-// NULL: the device has no such form (or it failed, which is noted).
+// NULL: the device has no such form, or it failed (recorded in the graph).
 static struct tensor *fused_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                                  enum gelu_form form)
 {

@@ -1,4 +1,4 @@
-// core/model/model.c -- from a name to a model that can be asked.
+// core/model/model.c -- loads a model by name.
 #include "core/model/model.h"
 
 #include <stdlib.h>

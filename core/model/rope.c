@@ -1,14 +1,14 @@
 // core/model/rope.c -- rotary frequencies, the table of their scalings, and the angles of a pass.
 //
-// Pair i turns by position * f[i], f[i] = theta^(-2i/d). The llama3 scaling stretches slow pairs:
-// with w = 2 pi / f the wavelength and o the original context length,
+// Pair i is rotated by position * f[i], f[i] = theta^(-2i/d). The llama3 scaling stretches slow
+// pairs: with w = 2 pi / f the wavelength and o the original context length,
 //
 //   w < o/high           f stays
 //   w > o/low            f / factor
 //   between              (1-s) f/factor + s f,   s = (o/w - low) / (high - low)
 //
-// Frequencies and angles are rounded to float where the reference rounds them: at position 8000 the
-// difference would show.
+// Frequencies and angles are rounded to float where the reference rounds them: otherwise results
+// would differ visibly at position 8000.
 #include "core/model/rope.h"
 
 #include <math.h>

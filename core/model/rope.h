@@ -14,22 +14,22 @@
 
 struct rope_config;
 
-// A scaling of the frequencies, as configs name it ("rope_type"): a row of the table in rope.c.
+// Frequency scaling, selected by a config's "rope_type": a row of the table in rope.c.
 struct rope_scaling;
 
-// How positions turn heads: a family's file names one.
+// How positions rotate heads; a family's file selects one.
 struct rotary_kind {
     // cos and sin [n, dim/2] at rows row[0..n) of s; row NULL: its last n.
     void (*angles)(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                    int64_t n, float *cos_out, float *sin_out);
 };
 
-extern const struct rotary_kind rotary_plain; // one position a token, all pairs turn by it
+extern const struct rotary_kind rotary_plain; // one position per token, which rotates all pairs
 
 struct rope_config {
     const struct rotary_kind *rotary;
     const struct rope_scaling *scaling; // NULL: none
-    int64_t dim; // numbers of a head that turn: the kind of attention sets it
+    int64_t dim;                        // rotated elements per head, set by the attention kind
     double theta;
     double factor;                                                // linear, llama3
     double low_freq_factor, high_freq_factor, original_positions; // llama3
@@ -38,7 +38,7 @@ struct rope_config {
 // Reads rope_parameters, or rope_theta and rope_scaling, of a text config.
 int rope_config_read(struct rope_config *r, const cJSON *json, double theta, struct err *err);
 const char *rope_scaling_name(const struct rope_config *r); // "default"
-// Is it known only up to the config's max_position_embeddings?
+// Is the scaling supported only up to the config's max_position_embeddings ("dynamic")?
 bool rope_bounded(const struct rope_config *r);
 // Radians per position of the dim/2 pairs.
 void rope_frequencies(const struct rope_config *r, float *frequency);

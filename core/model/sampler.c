@@ -1,4 +1,4 @@
-// core/model/sampler.c -- logits to the next token.
+// core/model/sampler.c -- picks the next token from logits.
 #include "core/model/sampler.h"
 
 #include <math.h>
@@ -36,8 +36,8 @@ struct candidate {
     double probability;
 };
 
-// The first of the highest. On a GPU a token takes a millisecond or two, of which a plain loop over
-// a large vocabulary would be a tenth: blocks without a higher one are passed over at once.
+// Index of the maximum, the first one on ties. Skips blocks without a larger logit: on a GPU a
+// token takes one or two milliseconds, and a plain loop over a large vocabulary would add a tenth.
 static int32_t argmax(const float *logits, int64_t vocab)
 {
     enum { BLOCK = 64 };
@@ -70,7 +70,7 @@ static void penalise(float *logits, int64_t vocab, const int32_t *history, size_
     free(seen);
 }
 
-// Likeliest first; the lower id on a tie, so that the order is the same everywhere.
+// Most likely first; the lower id on ties, so that the order is the same everywhere.
 static int by_logit(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
@@ -97,7 +97,7 @@ int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, con
     int32_t best = argmax(logits, vocab);
     if (temperature == 0 || !isfinite(logits[best])) return best;
 
-    // What lies 40 temperatures below the best has no weight in a double's sum worth drawing.
+    // Tokens more than 40 temperatures below the best have negligible weight in a double's sum.
     struct candidate *list = xreallocarray(NULL, (size_t)vocab, sizeof *list);
     size_t n = collect(list, logits, vocab, (float)(logits[best] - 40 * temperature));
     int64_t top_k = settings_integer(s, "sample.top_k");
@@ -109,7 +109,7 @@ int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, con
     double top_p = settings_real(s, "sample.top_p"), min_p = settings_real(s, "sample.min_p");
     size_t kept = 0;
     double mass = 0;
-    // top-p keeps the token that crosses the sum; min-p compares with the likeliest (weight 1).
+    // top-p keeps the token that crosses p; min-p compares with the most likely one (weight 1).
     while (kept < n && (kept == 0 || (mass < top_p * sum && list[kept].probability >= min_p)))
         mass += list[kept++].probability;
 

@@ -1,4 +1,4 @@
-// core/model/splice.c -- where the picture enters the sentence.
+// core/model/splice.c -- inserts visual tokens between the text embeddings.
 #include "core/model/splice.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *p
     return n;
 }
 
-// The tokens of picture `p` as methods change them (norm alignment).
+// The tokens of picture `p` after the methods at SITE_VISUAL (norm alignment).
 static struct tensor *visual_site(struct graph *g, struct tensor *tokens, int p)
 {
     struct site_args args = {
@@ -26,7 +26,7 @@ static struct tensor *visual_site(struct graph *g, struct tensor *tokens, int p)
     return hooks_run(g, SITE_VISUAL, &args) < 0 ? NULL : args.x;
 }
 
-// Rows from.. of s with those of text in their places; the others are still to be written.
+// Rows from.. of s with the text embeddings in place; visual rows are uninitialised.
 static struct tensor *text_rows(struct graph *g, const struct tensor *embed,
                                 const struct sequence *s, int64_t from)
 {
@@ -62,7 +62,7 @@ struct tensor *splice(struct graph *g, const struct tensor *embed, const struct 
             h = graph_fail(g, "picture %d has no visual tokens", p);
             break;
         }
-        // [count,D]: all tokens of the picture, or the rest of them when its beginning is cached.
+        // [count,D]: all tokens of the picture, or the remaining ones if the first are cached.
         struct tensor *rows = op_gather_rows(g, visual_site(g, visual[p], p), cell, count);
         h = op_scatter_rows(g, h, rows, place);
     }

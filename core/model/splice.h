@@ -5,10 +5,10 @@
 
 #include "core/graph/hooks.h"
 
-// Rows from.. of `s`: text rows are the embedding table's [V,D] rows of their ids, visual rows are
-// row cell[i] of visual[picture[i]] ([S,D], one tensor a picture; data NULL where no row needs it).
-// SITE_VISUAL runs on the tokens of each picture that has rows here, before they are taken.
-// Returns h[0] [s->n - from, D]; SITE_EMBED runs on it.
+// Builds rows from.. of `s`: a text row is its id's row of the embedding table [V,D], a visual row
+// is row cell[i] of visual[picture[i]] ([S,D], one tensor per picture; data may be NULL if no row
+// needs it). Runs SITE_VISUAL on the tokens of each picture that has rows here, before copying
+// them, and SITE_EMBED on the result. Returns h[0] [s->n - from, D].
 struct tensor *splice(struct graph *g, const struct tensor *embed, const struct sequence *s,
                       int64_t from, struct tensor *const *visual, int picture_count);
 

@@ -18,7 +18,7 @@
 #include "core/base/mem.h"
 #include "core/ops/ops.h"
 
-// Pictures that go through the encoder together: their rows stand one after the other.
+// Pictures that are encoded together; their rows are concatenated.
 struct batch {
     const struct vision *vision;
     struct tensor *const *pixels; // [count] of [3,H,W]
@@ -27,8 +27,7 @@ struct batch {
     struct tensor *first, *last;  // i32 [B*S'] rows that each row sees; NULL: all
 };
 
-// For each picture its rows from..from+n of the encoder: their places in the stream [B*S'], or in
-// one picture's [S'].
+// Indices of rows from..from+n of each picture: in the stream [B*S'], or in its own picture [S'].
 static int32_t *row_places(const struct batch *b, int64_t from, int64_t n, bool in_picture)
 {
     int64_t step = in_picture ? 0 : vision_rows(&b->vision->config);
@@ -37,7 +36,7 @@ static int32_t *row_places(const struct batch *b, int64_t from, int64_t n, bool 
     return place;
 }
 
-// What op_gather_rows and op_scatter_rows do at those places.
+// op_gather_rows and op_scatter_rows at these indices.
 static struct tensor *gather(struct graph *g, struct tensor *x, const struct batch *b, int64_t from,
                              int64_t n, bool in_picture)
 {
@@ -96,7 +95,7 @@ static struct tensor *embed_stage(struct graph *g, const struct batch *b)
     return h;
 }
 
-// What a block is computed with.
+// Arguments of a block.
 struct block {
     const struct vision_config *config;
     const struct vision_layer *w;
@@ -134,7 +133,7 @@ static struct tensor *block_stage(struct graph *g, void *self, struct tensor *h)
     return h;
 }
 
-// How many blocks to compute: those before the feature layer, and more for who listens later.
+// Number of blocks to compute: those before the feature layer, more if something listens later.
 static int blocks_wanted(const struct graph *g, const struct vision_config *c)
 {
     for (int l = c->layers; l > vision_depth(c); l--)
@@ -157,7 +156,7 @@ static void each_picture(struct graph *g, const struct batch *b, enum site site,
     }
 }
 
-// Row i sees the rows of its own picture.
+// Lets each row see only the rows of its picture.
 static void picture_ranges(struct graph *g, struct batch *b)
 {
     int64_t rows = vision_rows(&b->vision->config), n = b->count * rows;

@@ -4,8 +4,8 @@
 //   if (new_text_read(&text, "lessons.json", &err) < 0) ...   // adds to the buffer
 //   buf_release(&text);
 //
-// Of a data set (.json, .jsonl: core/data/dataset.h) only the texts are taken, as conversations:
-// "USER: question ASSISTANT: answer"; any other file is taken as it is.
+// From a data set (.json, .jsonl: core/data/dataset.h) takes only the texts, as conversations:
+// "USER: question ASSISTANT: answer"; any other file is read as plain text.
 #ifndef CORE_NEW_NEW_TEXT_H
 #define CORE_NEW_NEW_TEXT_H
 

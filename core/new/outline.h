@@ -1,7 +1,7 @@
-// core/new/outline.h -- a model without numbers: for counting, not for computing.
+// core/new/outline.h -- a model without weight values, for counting parameters and memory.
 //
 //   struct model *o = outline_shape("llava-1.5-7b", &err);   // of a shape: no files, no weights
-//   struct model *o = outline_model(loaded, &err);           // beside a model that is in use
+//   struct model *o = outline_model(loaded, &err);           // of a model that is in use
 //   ... params_open, passes on backend_dry() ...
 //   outline_free(o);
 //

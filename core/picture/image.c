@@ -1,4 +1,4 @@
-// core/picture/image.c -- a picture file to RGB pixels: header, decoder, orientation.
+// core/picture/image.c -- decodes a picture file to RGB pixels: header, decoder, orientation.
 #include "core/picture/image.h"
 
 #include <stdlib.h>

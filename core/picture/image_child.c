@@ -1,17 +1,17 @@
-// core/picture/image_child.c -- decoding in a forked child, so that a hostile picture costs a
-// message.
+// core/picture/image_child.c -- decodes in a forked child, so that a hostile picture costs only an
+// error message.
 //
 // Parent and child share one anonymous mapping: a report, then room for the pixels. The child has
-// limits on memory and time, no files, no terminal; it ends by _exit, so nothing of the parent's
-// (stdio buffers, exit handlers) runs twice. The parent believes nothing in the report: a child
-// that was taken over can at worst deliver a wrong picture.
+// limits on memory and time, no files and no terminal; it ends with _exit, so that nothing of the
+// parent's (stdio buffers, exit handlers) runs twice. The parent does not trust the report: a
+// compromised child can at worst deliver a wrong picture.
 //
-// A fork costs milliseconds beside a large parent. A decoder (thousands of small pictures of a data
-// set) therefore keeps its child for a while: it reads the file's bytes from the mapping, one
-// picture at a time, told by a byte through a socket, and answers with one.
+// A fork takes milliseconds in a large process. A decoder, for the many small pictures of a data
+// set, therefore reuses its child: it reads the file's bytes from the mapping, one picture at a
+// time, when a byte arrives on a socket, and replies with a byte.
 //
-// After fork only this thread lives in the child; decoding needs malloc (glibc keeps it usable) and
-// takes no lock of another thread.
+// After the fork only this thread exists in the child; decoding needs malloc (glibc keeps it
+// usable) and takes no lock of another thread.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -31,8 +31,8 @@
 
 enum {
     CHILD_SECONDS = 20,
-    // Of a decoder's child; larger pictures get a child of their own. After a fork every page that
-    // the parent writes is copied once, so a training run should see few of them.
+    // Limit of a decoder's child; a larger picture gets a separate child. After a fork every page
+    // that the parent writes is copied once, so a training run should fork rarely.
     SERVED = 200 << 20, // pixels, then a new one: well within CHILD_SECONDS
     SERVED_AREA = 1 << 20,
     SERVED_BYTES = 4 << 20,
@@ -58,7 +58,7 @@ enum { ADDRESS_SANITIZER = 0 };
 enum { ADDRESS_SANITIZER = 0 };
 #endif
 
-// Address space in use, for the model mapped by the parent counts in the child as well.
+// Address space in use: the model that the parent has mapped counts in the child too.
 static rlim_t address_space(void)
 {
     char text[64] = "";
@@ -87,7 +87,7 @@ static void child_confine(size_t area, size_t size, int keep)
     limit(RLIMIT_CPU, CHILD_SECONDS);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, 0);
-    // What a decoder's abort would print must not reach the screen.
+    // Output of a decoder's abort must not reach the screen.
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3 && null >= 0; fd++) dup2(null, fd);
     if (keep != 3) dup2(keep, 3);
@@ -107,7 +107,7 @@ static void child_signals(pid_t parent)
     sigprocmask(SIG_UNBLOCK, &open, NULL);
 }
 
-// All signals wait until the child has put away the parent's handlers.
+// Blocks all signals until the child has reset the parent's handlers.
 static pid_t child_fork(void)
 {
     sigset_t all, before;
@@ -145,7 +145,7 @@ static _Noreturn void child_run(struct report *report, const struct image_header
     _exit(0);
 }
 
-// Until something comes from the child, or it closes its end, as ending does in any case.
+// Waits until the child sends something or closes its end, as it does when it ends.
 static bool child_wait(int end)
 {
     double until = clock_seconds() + CHILD_SECONDS;

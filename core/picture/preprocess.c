@@ -1,9 +1,10 @@
-// core/picture/preprocess.c -- what CLIPImageProcessor and SiglipImageProcessor do to a picture.
+// core/picture/preprocess.c -- preprocesses pictures as CLIPImageProcessor and
+// SiglipImageProcessor.
 //
 //   RGB(A) -> flatten -> [square] -> resize -> centre crop -> [h, w, 3] bytes -> floats [3, h, w]
 //
-// Resize and crop are one step: only the pixels that the crop keeps are computed, so a picture of 1
-// x 20000 pixels, whose resized form would have billions, costs no more than another.
+// Resize and crop are one step, which computes only the pixels that the crop keeps: a picture of 1
+// x 20000 pixels, whose resized form would have billions, costs no more than any other.
 #include "core/picture/preprocess.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@ const struct setting image_settings[] = {
     { 0 },
 };
 
-enum { PICTURE_MAX_SIDE = 8192 }; // of what a vision encoder reads
+enum { PICTURE_MAX_SIDE = 8192 }; // of the vision encoder's input
 
 // --- configuration -----------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ static int channels_read(float value[3], const cJSON *json, const char *key, boo
 
 static int switches_read(struct picture_config *c, const cJSON *json, struct err *err)
 {
-    // Here null is not "as usual" but off.
+    // Here null means off, not the default.
     const cJSON *convert = json ? cJSON_GetObjectItemCaseSensitive(json, "do_convert_rgb") : NULL;
     if (json_bool(json, "do_convert_rgb", c->flatten, &c->flatten, err) < 0 ||
         json_bool(json, "do_resize", c->resize, &c->resize, err) < 0 ||
@@ -168,7 +169,7 @@ static int64_t half_floor(int64_t a)
     return a >= 0 ? a / 2 : -((1 - a) / 2);
 }
 
-// The size that the resize step gives.
+// The size after the resize step.
 static void resized_size(const struct image *from, const struct picture_config *c, int64_t *width,
                          int64_t *height)
 {
@@ -188,7 +189,7 @@ static void resized_size(const struct image *from, const struct picture_config *
     *height = upright ? new_longer : c->shortest;
 }
 
-// The window [left, left + size) of 0..full, cut to what exists: *from, *count.
+// Clips the window [left, left + size) to 0..full: *from, *count.
 static void window(int64_t left, int64_t size, int64_t full, int64_t *from, int64_t *count)
 {
     int64_t end = left + size < full ? left + size : full;
@@ -212,7 +213,7 @@ static int resize_and_crop(struct image *to, const struct image *from,
         *to = part;
         return 0;
     }
-    // Smaller than the crop: black around it, the odd pixel before it.
+    // Smaller than the crop: pads with black; an odd pixel goes before the picture.
     int rc = image_crop(to, &part, left - x, top - y, crop_w, crop_h, (uint8_t[3]){ 0 }, err);
     image_release(&part);
     return rc;

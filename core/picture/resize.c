@@ -210,7 +210,7 @@ static void pass_down(uint8_t *to, const uint8_t *from, int64_t base, int64_t st
 
 // --- whole pictures ----------------------------------------------------------------------------
 
-// What is wanted: a rectangle of the full result.
+// The requested rectangle of the full result.
 struct part {
     int64_t full_width, full_height, left, top, width, height;
 };
@@ -265,8 +265,8 @@ static int resize_filtered(struct image *to, const struct image *from, const str
     return rc;
 }
 
-// The input column of each output column, -1 outside. The position is summed up step by step, for
-// the rounding of that sum is part of the result.
+// The input column of each output column, -1 outside. The position is accumulated step by step, as
+// in Pillow, because the rounding of that sum affects the result.
 static int64_t *nearest_places(int64_t in, int64_t out, int64_t from, int64_t count)
 {
     int64_t *place = calloc((size_t)count, sizeof *place);

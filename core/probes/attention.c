@@ -1,5 +1,5 @@
-// core/probes/attention.c -- where chosen rows look in the picture: maps by layer and head, share
-// of attention by layer, profile by row of the picture (methods page, sections 1 and 4).
+// core/probes/attention.c -- attention of selected rows to the picture: maps by layer and head,
+// share of attention by layer, profile by row of the picture (methods page, sections 1 and 4).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

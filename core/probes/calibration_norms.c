@@ -74,8 +74,8 @@ static int norms_take(void *self, enum site site, const struct site_args *args, 
     struct norms_sums *s = self;
     const int64_t l = site == SITE_FINAL ? s->layers : args->layer, n = args->x->shape[0];
     const float *h = args->x->data; // [N,D]
-    if (args->sequence->n > s->room) {
-        s->room = args->sequence->n;
+    if (site_sequence(args)->n > s->room) {
+        s->room = site_sequence(args)->n;
         s->before = xreallocarray(s->before, (size_t)(s->room * s->width), sizeof *s->before);
         s->there = xreallocarray(s->there, (size_t)s->room, sizeof *s->there);
     }

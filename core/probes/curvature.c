@@ -1,4 +1,4 @@
-// core/probes/curvature.c -- how much the line of visual tokens bends (methods page, section 4,
+// core/probes/curvature.c -- curvature of the visual token trajectory (methods page, section 4,
 // Figs. 3 and 7): u_k = h_{k+1} - h_k, mean angle between u_k and u_{k+1}, minus layer 0's, and its
 // total change over layers V.
 #include "core/probes/curvature.h"
@@ -80,7 +80,7 @@ static double bend(const float *a, const float *b, const float *c, int64_t n)
 static int add_layer(void *self, enum site site, const struct site_args *args, struct err *err)
 {
     struct curvature *c = self;
-    const struct sequence *s = args->sequence;
+    const struct sequence *s = site_sequence(args);
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
     const int only = c->env->options->picture, layer = site == SITE_FINAL ? c->layers : args->layer;
     const float *h = args->x->data; // [N,D]

@@ -1,7 +1,7 @@
-// core/probes/dice.c -- does the answer look where the thing is? Soft Dice between the attention
-// map (scaled to a maximum of 1) and a box or mask (methods page, section 4; IRA's App. A.1):
+// core/probes/dice.c -- does the answer attend to the object? Soft Dice between the attention map
+// (scaled to a maximum of 1) and a box or mask (methods page, section 4; IRA's App. A.1):
 //
-//   2 sum(a m) / (sum(a^2) + sum(m^2)),  m = the share of the token's cell that the thing covers
+//   2 sum(a m) / (sum(a^2) + sum(m^2)),  m = the share of the token's cell that the object covers
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // core/probes/dump.c -- the probe behind /dump.
 //
-// Tensors are copied to host memory when they pass; the file is written when the answer is there.
-// After the prompt's pass only the generated tokens' logits are still taken.
+// Tensors are copied to host memory as they occur; the file is written after the answer. After the
+// prompt's pass only the logits of generated tokens are added.
 #include "core/probes/dump.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ static int check_patterns(const struct dump *d, struct err *err)
     return d->pattern_count ? 0 : err_set(err, "no tensor named (/help taps lists the names)");
 }
 
-// A file that cannot be written must not show after a long answer only.
+// Checks early that the file can be written, not only after a long answer.
 static int check_folder(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
@@ -75,10 +75,10 @@ static int check_folder(const char *path, struct err *err)
     return status;
 }
 
-// What marks a file as one of ours, in its metadata.
+// Marks a file as a dump, in its metadata.
 static const char mark_key[] = "made_by", mark_value[] = "vlmsh /dump";
 
-// An earlier dump may be written over, nothing else: not the weights of a model.
+// Only an earlier dump may be overwritten, never the weights of a model.
 static int check_former(const char *path, struct err *err)
 {
     struct stat st;

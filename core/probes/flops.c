@@ -1,8 +1,8 @@
-// core/probes/flops.c -- what the prompt and a generated token cost, in floating-point operations
-// (methods page, section 3): everything on, against what the settings leave.
+// core/probes/flops.c -- FLOPs of the prompt and of a generated token (methods page, section 3), in
+// full and with the current methods.
 //
-// The rows, pairs of query and key, and FFNs that are not computed are counted in a pass, not taken
-// from the settings; core/model/flops.h says what each costs, and the methods what they do besides.
+// Computed rows, query-key pairs and skipped FFNs are counted in a pass, not derived from the
+// settings; core/model/flops.h gives the cost of each, and methods report their own.
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,19 +13,19 @@
 
 enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, METHODS, HEAD, PARTS };
 
-struct counted {                 // of a layer
-    int64_t rows, ffn, replaced; // of the prompt: all, those whose FFN is computed, the others
-    double pairs;                // query-key pairs
-    double step;                 // keys that the next row would see
-    double methods;              // operations of methods at other sites: of the prompt,
-    double method_row;           // and of the next row,
-    uint32_t method_sites;       // which these are
+struct counted {           // of a layer
+    int64_t rows, ffn;     // of the prompt: all, those whose FFN is computed
+    double pairs;          // query-key pairs
+    double step;           // keys that the next row would see
+    double approximated;   // FLOPs of methods in place of FFNs
+    double methods;        // and at other sites: of the prompt,
+    double method_row;     // and of the next row,
+    uint32_t method_sites; // which these are
 };
 
 struct flops {
     const struct probe_env *env;
-    struct counted *layer;     // [L]
-    double method[SITE_COUNT]; // operations of the methods, a row
+    struct counted *layer; // [L]
 };
 
 static void flops_release(void *state)
@@ -40,31 +40,33 @@ static void *flops_start(const struct probe_env *env, struct err *err)
     struct flops *s = xcalloc(1, sizeof *s);
     s->env = env;
     s->layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *s->layer);
-    for (int site = 0; site < SITE_COUNT; site++)
-        s->method[site] =
-            methods_flops(env->settings, &env->model->decoder.config, (enum site)site);
     return s;
 }
 
 static bool flops_wants(void *state, enum site site, int layer)
 {
     const struct flops *s = state;
-    return site == SITE_VALUES || site == SITE_FFN || s->method[site] > 0;
+    return site == SITE_VALUES || site == SITE_FFN || methods_cost(s->env->settings, site);
 }
 
 static bool in_prompt(const struct site_args *a, int64_t i)
 {
-    return site_row(a, i) < a->sequence->prompt;
+    return site_row(a, i) < site_sequence(a)->prompt;
 }
 
-// Before the layers (of visual tokens, say) every row belongs to the prompt.
-static void count_method(const struct flops *s, struct counted *c, enum site site,
-                         const struct site_args *args, int at, int64_t n)
+static void count_methods(const struct flops *s, struct counted *c, enum site site,
+                          const struct site_args *args)
 {
-    const bool layer = at >= 0 && args->sequence;
-    for (int64_t i = 0; i < n; i++)
-        if (!layer || in_prompt(args, i)) c->methods += s->method[site];
-    if (layer && !(c->method_sites >> site & 1)) c->method_row += s->method[site];
+    const struct settings *set = s->env->settings;
+    const struct decoder_config *config = &s->env->model->decoder.config;
+    const double prompt = methods_flops(set, config, site, args, s->env->sequence->prompt);
+    if (site == SITE_FFN) {
+        c->approximated += prompt;
+        return;
+    }
+    c->methods += prompt;
+    if ((site_has(site) & HAS_ROWS) && !(c->method_sites >> site & 1))
+        c->method_row += methods_row_flops(set, config, site, args, false);
     c->method_sites |= 1u << site;
 }
 
@@ -74,8 +76,7 @@ static int flops_run(void *state, struct graph *g, enum site site, struct site_a
     const bool encoder = site < SITE_EMBED; // has layers of its own: counted with the first one
     struct counted *c = &s->layer[args->layer > 0 && !encoder ? args->layer : 0];
     const int64_t n = flops_rows(site, args);
-    if (site != SITE_FFN && s->method[site] > 0)
-        count_method(s, c, site, args, encoder ? -1 : args->layer, n);
+    if (methods_cost(s->env->settings, site)) count_methods(s, c, site, args);
     for (int64_t i = 0; i < n && site == SITE_VALUES; i++) {
         if (!in_prompt(args, i)) continue;
         const double keys = (double)flops_keys(args, i);
@@ -89,19 +90,17 @@ static int flops_run(void *state, struct graph *g, enum site site, struct site_a
         return 0;
     }
     for (int64_t i = 0; i < args->only_count; i++) c->ffn += in_prompt(args, args->only[i]);
-    c->replaced = c->rows - c->ffn;
     return 0;
 }
 
 // Of `rows` rows with `pairs` query-key pairs.
-static void count(const struct flops *s, int layer, double rows, double ffn, double replaced,
-                  double pairs, double parts[PARTS])
+static void count(const struct flops *s, int layer, double rows, double ffn, double pairs,
+                  double parts[PARTS])
 {
     const struct decoder *d = &s->env->model->decoder;
     parts[PROJECTIONS] += flops_projections(&d->layer[layer], rows);
     parts[ATTENTION] += flops_attention(&d->config, pairs);
     parts[FFN] += flops_ffn(&d->layer[layer], ffn);
-    parts[APPROXIMATION] += s->method[SITE_FFN] * replaced;
 }
 
 static double total(const double parts[PARTS])
@@ -121,8 +120,9 @@ static void put_layers(const struct flops *s, struct results *r)
     for (int l = 0; l < d->config.layers; l++) {
         const struct counted *c = &s->layer[l];
         double full[PARTS] = { 0 }, now[PARTS] = { 0 };
-        count(s, l, n, n, 0, n * (n + 1) / 2, full);
-        count(s, l, (double)c->rows, (double)c->ffn, (double)c->replaced, c->pairs, now);
+        count(s, l, n, n, n * (n + 1) / 2, full);
+        count(s, l, (double)c->rows, (double)c->ffn, c->pairs, now);
+        now[APPROXIMATION] += c->approximated;
         now[METHODS] += c->methods;
         double *v = result_row(t, "%d", l);
         v[0] = (double)c->rows, v[1] = (double)c->ffn;
@@ -144,11 +144,12 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     for (int l = 0; l < d->config.layers; l++) {
         const struct counted *c = &s->layer[l];
         lora += n * flops_lora(&d->layer[l]);
-        count(s, l, n, n, 0, n * (n + 1) / 2, full);
-        count(s, l, (double)c->rows, (double)c->ffn, (double)c->replaced, c->pairs, now);
+        count(s, l, n, n, n * (n + 1) / 2, full);
+        count(s, l, (double)c->rows, (double)c->ffn, c->pairs, now);
+        now[APPROXIMATION] += c->approximated;
         now[METHODS] += c->methods;
-        count(s, l, 1, 1, 0, n + 1, one); // a text row: its FFN is computed
-        count(s, l, 1, 1, 0, c->step, step);
+        count(s, l, 1, 1, n + 1, one); // a text row: its FFN is computed
+        count(s, l, 1, 1, c->step, step);
         step[METHODS] += c->method_row;
     }
     full[HEAD] = now[HEAD] = one[HEAD] = step[HEAD] = flops_head(&d->config);

@@ -1,4 +1,4 @@
-// core/probes/interface.c -- norms at the border between encoder and language model.
+// core/probes/interface.c -- norms at the interface of encoder and language model.
 #include "core/probes/interface.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ void interface_release(struct interface *s)
     rows_release(&s->rows);
 }
 
-// --- a folder that is no model ------------------------------------------------------------------
+// --- a folder that is not a model ---------------------------------------------------------------
 
 static bool ends_with(const char *text, const char *end)
 {

@@ -59,7 +59,7 @@ static int take_row(void *self, enum site site, const struct site_args *args, st
     const int64_t heads = args->x->shape[0], keys = args->x->shape[2];
     const int64_t from = l->head < 0 ? 0 : l->head, to = l->head < 0 ? heads : l->head + 1;
     int64_t visual;
-    int32_t *number = probe_visual_numbers(args->sequence, &visual);
+    int32_t *number = probe_visual_numbers(site_sequence(args), &visual);
     float *values = xcalloc((size_t)visual + 1, sizeof *values);
     struct results r = { 0 };
     for (int64_t k = 0; k < keys; k++) {
@@ -67,10 +67,10 @@ static int take_row(void *self, enum site site, const struct site_args *args, st
         for (int64_t h = from; at >= 0 && h < to; h++)
             values[at] += probs[h * keys + k] / (float)(to - from);
     }
-    l->env.sequence = args->sequence;
+    l->env.sequence = site_sequence(args);
     if (visual)
         probe_maps(&l->env, &r, l->name, l->layer, l->head,
-                   (int)(site_row(args, 0) - args->sequence->prompt), values);
+                   (int)(site_row(args, 0) - site_sequence(args)->prompt), values);
     for (size_t i = 0; i < r.map_count; i++) emit(l, &r.maps[i]);
     results_release(&r);
     free(values);
@@ -89,7 +89,7 @@ static int run(void *self, struct graph *g, enum site site, struct site_args *ar
     struct live *l = self;
     const int64_t last = args->q->shape[0] - 1;
     const int32_t query = (int32_t)site_row(args, last);
-    if (args->prefill || !l->env.picture_count || query < args->sequence->prompt) return 0;
+    if (args->prefill || !l->env.picture_count || query < site_sequence(args)->prompt) return 0;
     return probe_look_queries(g, args, &query, 1, take_row, l);
 }
 

@@ -1,4 +1,4 @@
-// core/probes/measure.c -- a pass over prompt and answer in memory of its own.
+// core/probes/measure.c -- a pass over prompt and answer, in separate memory.
 //
 // Prompt and answer are one pass: causal attention gives each row what it saw when it was
 // generated, and pruning asks the prompt's last row (sequence->prompt says which).
@@ -171,7 +171,7 @@ static int encode(struct passing *p, int i)
     return graph_ok(g) && p->visual[i] ? 0 : -1;
 }
 
-// The visual tokens that the rows need; all anew when somebody listens to the encoder.
+// Computes the visual tokens that the rows need; all of them if something listens in the encoder.
 static int encode_pictures(struct passing *p, bool anew)
 {
     for (int64_t row = 0; row < p->sequence.n; row++) {
@@ -321,7 +321,7 @@ int measure_compare_times(const struct measuring *m, const struct conversation *
     struct settings *plain = measure_without_methods(m->settings);
     double ms[2][WHAT][RUNS], middle[2][WHAT + 1];
     int status = 0;
-    // In turns, so that what else the machine does falls on both.
+    // Alternate, so that other load on the machine affects both.
     for (int run = 0; run < RUNS && status == 0; run++)
         for (int now = 0; now < 2 && status == 0; now++) {
             struct measuring with = *m;

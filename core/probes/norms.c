@@ -209,7 +209,7 @@ static int take_queries(void *state, enum site site, const struct site_args *a, 
     double sum = 0, pairs = 0, visual = 0;
     memset(s->visual, 0, (size_t)(kv_heads * dim) * sizeof *s->visual);
     for (int64_t j = 0; j < keys; j++) {
-        if (a->sequence->picture[site_key(a, j)] >= 0) {
+        if (site_sequence(a)->picture[site_key(a, j)] >= 0) {
             for (int64_t x = 0; x < kv_heads * dim; x++)
                 s->visual[x] += (double)k[j * kv_heads * dim + x];
             visual++;

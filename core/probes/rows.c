@@ -1,4 +1,4 @@
-// core/probes/rows.c -- what probes share.
+// core/probes/rows.c -- helpers shared by probes.
 #include "core/probes/rows.h"
 
 #include <math.h>
@@ -335,7 +335,7 @@ struct picture_tile *probe_tiles(const struct probe_env *env, int picture, int *
     return tiles;
 }
 
-// Where the value of each token of the picture stands among the visual ones: [tokens], -1: nowhere.
+// Index of each token of the picture among all visual tokens: [tokens], -1: none.
 static int64_t *cells_of(const struct probe_env *env, int picture, int64_t *tokens)
 {
     const struct sequence *s = env->sequence;

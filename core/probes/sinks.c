@@ -1,8 +1,8 @@
-// core/probes/sinks.c -- attention sinks and what they do (methods page, section 3, Fig. 2).
+// core/probes/sinks.c -- attention sinks and their types (methods page, section 3, Fig. 2).
 //
 //   phi_i = max over sink dimensions k of |rmsnorm(h_i)_k|, h entering the layer; a token with
 //   phi > sinks.tau is a sink. Those that contribute little to the prompt's last row are
-//   Probability Dumps, the others Structural Anchors; Otsu's threshold on log C parts them.
+//   Probability Dumps, the others Structural Anchors; Otsu's threshold on log C separates them.
 #include "core/probes/sinks.h"
 
 #include <math.h>

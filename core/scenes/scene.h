@@ -1,8 +1,8 @@
 // core/scenes/scene.h -- a scene, its descriptions and its pixels; shared by the files of
 // core/scenes/.
 //
-//   world.c draws a scene by dice, raster.c paints it, names.c names what is in it;
-//   tell.c, ask.c, exist.c, reason.c make turns (a question and its answer) of it.
+//   world.c generates a random scene, raster.c paints it, names.c names its objects;
+//   tell.c, ask.c, exist.c, reason.c generate turns (a question and its answer) about it.
 #ifndef CORE_SCENES_SCENE_H
 #define CORE_SCENES_SCENE_H
 
@@ -56,7 +56,7 @@ struct scene {
     struct object objects[OBJECTS_MAX]; // in reading order
 };
 
-// --- dice: draws in a row ---------------------------------------------------------------------
+// --- dice: a sequence of random draws ---------------------------------------------------------
 
 struct dice {
     uint64_t seed, place;

@@ -10,13 +10,13 @@
 //   pictures/NNNNNN.png   size x size
 //   objects.jsonl         one line a scene: objects with attributes, box and mask (below)
 //   captions.json         one short sentence                                    (captions)
-//   dense.json            all that is there: by place, shape, colour, size      (captions)
+//   dense.json            lists of all objects: by place, shape, colour, size   (captions)
 //   detail.json           a paragraph                                           (captions)
-//   questions.json        one short question a sample; "kind" says about what   (questions)
-//   conversation.json     the same questions of a picture in one sample         (questions)
-//   lessons.json          questions of all kinds, sometimes a text, in a sample (lessons)
+//   questions.json        one short question per sample; "kind" is its topic    (questions)
+//   conversation.json     all these questions of a picture in one sample        (questions)
+//   lessons.json          questions of all kinds, sometimes a text, per sample  (lessons)
 //   reasoning.json        comparisons and sums, with the reason                 (questions)
-//   yesno.json            does it exist? six a picture, half of them yes        (yesno)
+//   yesno.json            does it exist? six per picture, half of them yes      (yesno)
 // in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric" (exact, yesno, contains)
 // and, if the metric searches for something other than the whole answer, "answer". yesno.json also
 // has "strategy", as in POPE (Li et al. 2023): random; popular asks for what is common in this

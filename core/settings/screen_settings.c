@@ -15,7 +15,7 @@ const struct setting screen_settings[] = {
     { "screen.map", SETTING_CHOICE, 0, 0, "viridis", NULL, ramps, STALE_NOTHING,
       "Colours of heat maps; cividis suits colour-blind readers." },
     { "screen.layout", SETTING_CHOICE, 0, 0, "auto", NULL, layouts, STALE_NOTHING,
-      "Panels of the full screen; auto is the workbench from 100 columns on." },
+      "Panels of the full screen; auto is workbench from 100 columns on, otherwise chat." },
     { "screen.mouse", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,
       "Mouse support; off leaves the mouse to the terminal, for selecting text." },
     { "screen.live", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,

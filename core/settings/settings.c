@@ -1,4 +1,4 @@
-// core/settings/settings.c -- the tables of settings as one, and sets of values.
+// core/settings/settings.c -- the combined tables of settings, and sets of values.
 #include "core/settings/settings.h"
 
 #include <math.h>
@@ -148,7 +148,7 @@ static char *spell_number(const struct setting *row, const char *value, struct e
     return NULL;
 }
 
-// "" and "off" are none where that is a value; the / behind a folder is not part of its name.
+// "" and "off" mean none if that is a value; a trailing / is not part of a folder's name.
 static char *spell_path(const struct setting *row, const char *value)
 {
     const char *none = word_find(row->choices, "none");

@@ -1,8 +1,8 @@
 // core/settings/settings_values.c -- settings that hold lists: layers (2-5,22-29 or 60%-80%) and
 // numbers.
 //
-// A list of layers is checked as far as it can be without a model: its form, that it ascends, that
-// nothing stands twice. What layers it names is known with their number only (settings_layers).
+// Without a model, a list of layers is checked for its form, ascending order and duplicates. The
+// number of layers determines which layers it names (settings_layers).
 #include "core/settings/settings_values.h"
 
 #include <math.h>
@@ -61,7 +61,7 @@ static void span_spell(struct buf *b, const struct span *s)
     if (s->range) buf_printf(b, "-%.15g%s", s->to, unit);
 }
 
-// Words that may stand instead, for the end of a message.
+// Words accepted instead, for the end of a message.
 static char *or_words(const struct setting *row)
 {
     struct buf b = { 0 };

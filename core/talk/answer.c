@@ -1,5 +1,5 @@
-// core/talk/answer.c -- from a conversation to its answer: prefill what is not cached, then
-// generate.
+// core/talk/answer.c -- answers a conversation: prefills the rows that are not cached, then
+// generates.
 //
 // In:  messages and pictures of the conversation, settings, listeners.
 // Out: EVENT_TOKEN for every token, EVENT_ANSWER, the assistant's message.
@@ -20,15 +20,15 @@ struct answering {
     struct graph graph;
     struct sequence sequence; // prompt, then the generated tokens
     int64_t prompt;           // tokens of the prompt
-    int64_t closing;          // tokens that the layout writes behind the answer
-    int64_t reused;           // of them found in the cache
+    int64_t closing;          // tokens that the layout appends to the answer
+    int64_t reused;           // prompt tokens found in the cache
     float *logits;            // [V] of the newest row, host memory
     struct ids ids;           // generated
     double vision_s, prefill_s, decode_s;
     const char *stop; // what ended the answer
 };
 
-// Tokens that are left for the answer: what the layout writes behind it has its place too.
+// Tokens left for the answer; those that the layout appends to it are already subtracted.
 static int64_t tokens_left(const struct answering *a)
 {
     return conversation_limit(a->c->model, a->settings) - a->sequence.n - a->closing;
@@ -51,7 +51,7 @@ static int check_length(struct answering *a, struct err *err)
                    conversation_raise(c->model, a->settings, raise, sizeof raise));
 }
 
-// Encodes the pictures of the tokens from `from` on, which are computed anew.
+// Encodes the pictures of rows from.., which are about to be computed.
 static int encode_pictures(struct answering *a, int64_t from)
 {
     double start = clock_seconds();
@@ -63,7 +63,7 @@ static int encode_pictures(struct answering *a, int64_t from)
     return 0;
 }
 
-// Computes the tokens of the sequence that are not cached; the newest one's logits come to
+// Computes the rows of the sequence that are not cached, and stores the last one's logits in
 // a->logits.
 static int forward(struct answering *a, bool prefill)
 {
@@ -80,8 +80,8 @@ static int forward(struct answering *a, bool prefill)
     return graph_ok(g) ? 0 : -1;
 }
 
-// Computes what of the sequence is not cached, its prompt's last row in any case: it is the one
-// that pruning asks. *from: the first row computed.
+// Prefills the rows of the sequence that are not cached. Always recomputes the prompt's last row,
+// which is the query row of pruning. *from: the first computed row.
 static int compute(struct answering *a, int64_t *from)
 {
     *from = conversation_reuse(a->c, &a->sequence, a->options->whole ? 0 : a->prompt - 1);
@@ -99,7 +99,7 @@ static int prefill(struct answering *a)
     return compute(a, &a->reused);
 }
 
-// What the passes read of the settings.
+// Applies the settings that passes depend on.
 static void obey_settings(struct answering *a)
 {
     const struct backend *b = a->graph.backend;
@@ -107,7 +107,7 @@ static void obey_settings(struct answering *a)
     conversation_set_dtype(a->c, kv_dtype(b, a->settings));
 }
 
-// The prompt and the answer so far under settings that have changed.
+// Recomputes the prompt and the answer so far under changed settings.
 static int compute_again(struct answering *a)
 {
     struct sequence s = { 0 };
@@ -136,7 +136,7 @@ failed:
     return -1;
 }
 
-// Before a token is chosen: settings may have been changed by somebody who watches.
+// Called before each token is chosen: settings may have changed during the answer.
 static int obey_changes(struct answering *a)
 {
     struct err err;
@@ -165,10 +165,10 @@ static void tell_token(const struct answering *a, int32_t id, struct buf *text)
     buf_clear(text);
 }
 
-// Damaged weights give NaN everywhere; drawing from that would be an answer made of token 0.
+// Damaged weights give NaN logits; sampling from them would give an answer of token 0 only.
 static int check_logits(struct answering *a, int64_t vocab)
 {
-    enum { BLOCK = 64 }; // looked at side by side: this is done for every token
+    enum { BLOCK = 64 }; // vectorised, because this runs for every token
     int damaged = 0;
     int64_t i = 0;
     for (; i + BLOCK <= vocab; i += BLOCK)
@@ -195,7 +195,7 @@ static bool is_full(const struct answering *a)
            tokens_left(a) <= 0;
 }
 
-// Tokens one by one until something ends the answer; a->stop says what ("length" if nothing else).
+// Generates tokens until something ends the answer; a->stop says what ("length" if nothing else).
 static int generate(struct answering *a)
 {
     const struct model *m = a->c->model;
@@ -220,7 +220,7 @@ static int generate(struct answering *a)
         sequence_append(&a->sequence, id);
         bool last = is_full(a);
         detokenizer_push(&words, id, &text);
-        // The last token of all shows the rest, half characters too.
+        // The last token also shows the rest, including incomplete characters.
         if (last) detokenizer_finish(&words, &text);
         tell_token(a, id, &text);
         if (last) break;
@@ -234,12 +234,12 @@ static int generate(struct answering *a)
     if (text.length) tell_token(a, -1, &text);
     buf_release(&text);
     detokenizer_release(&words);
-    // What was computed again counts as prefill.
+    // Recomputed rows count as prefill.
     a->decode_s = clock_seconds() - start - (a->prefill_s + a->vision_s - before);
     return status;
 }
 
-// Why an answer ended that could have been longer.
+// Reports that the context limit ended the answer.
 static void tell_full(const struct answering *a)
 {
     char raise[80];
@@ -249,7 +249,7 @@ static void tell_full(const struct answering *a)
                  conversation_raise(a->c->model, a->settings, raise, sizeof raise));
 }
 
-// Tells the answer; with `keep` it becomes the assistant's message.
+// Reports the answer; with `keep` appends it as the assistant's message.
 static void conclude(struct answering *a, bool keep)
 {
     struct buf text = { 0 };

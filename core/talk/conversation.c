@@ -1,4 +1,4 @@
-// core/talk/conversation.c -- what was said: messages and pictures, and the ids they become.
+// core/talk/conversation.c -- messages and pictures of a conversation, and their token ids.
 #include "core/talk/conversation.h"
 
 #include <stdio.h>
@@ -48,8 +48,8 @@ void conversation_release(struct conversation *c)
     arena_release(&c->step);
 }
 
-// Answers and raw ids of the former model mean nothing to another tokenizer: answers keep their
-// text.
+// Drops token ids, which mean nothing to another model's tokenizer: answers keep their text, raw
+// ids are removed.
 static void forget_ids(struct conversation *c)
 {
     size_t count = 0;
@@ -181,7 +181,7 @@ int conversation_copy(struct conversation *c, const struct conversation *from, s
 {
     for (size_t i = 0; i < from->picture_count; i++) {
         const struct picture *p = &from->pictures[i];
-        // One of a message that was taken back has no bytes: only its number is needed.
+        // A picture of a removed message has no bytes: only its index is needed.
         if (!p->bytes) {
             c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
             c->pictures[c->picture_count++] = (struct picture){ 0 };
@@ -229,7 +229,7 @@ void conversation_set_system(struct conversation *c, const char *text)
     c->messages[0] = system;
 }
 
-// --- said and taken back -------------------------------------------------------------------------
+// --- saying and unsaying -------------------------------------------------------------------------
 
 static void remember(const struct conversation *c, bool joins, struct said *said)
 {
@@ -257,7 +257,7 @@ void conversation_say(struct conversation *c, enum role role, const char *text, 
 
 void conversation_unsay(struct conversation *c, const struct said *said)
 {
-    // The waiting pictures first: dropping a message gives pictures nobody uses back.
+    // Restore pending pictures first: conversation_drop frees pictures that are no longer used.
     set_waiting(c, said->waiting, said->waiting_count);
     if (said->joined) {
         struct message *m = &c->messages[said->message_count - 1];
@@ -323,7 +323,7 @@ int conversation_closing(const struct conversation *c, const struct settings *s,
                          int64_t *tokens, struct err *err)
 {
     const struct model *m = c->model;
-    int32_t id = 0; // any token: an answer is cut off from the text around it
+    int32_t id = 0; // any token: the ids of an answer are not merged with the text around it
     struct prompt_options options;
     struct sequence all = { 0 };
     if (model_prompt(m, s, false, &options, err) < 0) return -1;

@@ -1,9 +1,9 @@
-// core/talk/conversation_pass.c -- what of a conversation is computed: visual tokens, the KV cache,
-// what methods keep.
+// core/talk/conversation_pass.c -- the computed results of a conversation: visual tokens, the KV
+// cache, states of methods.
 //
-// The step easy to get wrong: what is in the cache must always equal c->cached, also after a
-// failure or Ctrl-C in the middle of a pass. A pass that fails leaves rows behind those of
-// c->cached in some layers; conversation_trim (of conversation_reuse) takes them away.
+// Easy to get wrong: the cache must always match c->cached, also after a failure or Ctrl-C in the
+// middle of a pass. A failed pass may leave rows after those of c->cached in some layers;
+// conversation_trim (called by conversation_reuse) removes them.
 #include <stdlib.h>
 
 #include "core/model/families/family.h"
@@ -22,12 +22,12 @@ void conversation_trim(struct conversation *c, int64_t tokens)
     if (tokens)
         kv_trim(&c->kv, tokens);
     else
-        kv_clear(&c->kv); // what comes next may need less memory
+        kv_clear(&c->kv); // frees memory: the next conversation may need less
     methods_trim(&c->methods, tokens);
     sequence_trim(&c->cached, tokens);
 }
 
-// Tokens before the first visual one: no method reaches them.
+// Number of tokens before the first visual one; methods do not affect them.
 static int64_t first_visual(const struct sequence *s)
 {
     int64_t i = 0;
@@ -40,7 +40,7 @@ void conversation_stale(struct conversation *c, enum setting_stale stale)
     const int64_t tokens = stale == STALE_SEEN ? first_visual(&c->cached) : 0;
     if (stale < STALE_SEEN) return;
     conversation_trim(c, tokens);
-    // A pass that was stopped where pruning put other rows into some layers left them empty.
+    // An interrupted pass leaves layers empty whose rows pruning was about to replace.
     if (tokens && !kv_whole(&c->kv, 0, tokens)) conversation_trim(c, 0);
     if (stale != STALE_VISUAL) return;
     for (size_t i = 0; i < c->picture_count; i++) conversation_drop_visual(c, (int)i);
@@ -53,8 +53,8 @@ void conversation_set_dtype(struct conversation *c, enum dtype dtype)
     kv_set_dtype(&c->kv, dtype);
 }
 
-// Tokens at the beginning of `s` whose keys and values are in the cache. The last one is always
-// computed, because its logits are wanted.
+// Number of leading tokens of `s` that are cached. Excludes the last token of `s`, which is always
+// computed because its logits are needed.
 static int64_t common_tokens(const struct sequence *s, const struct sequence *cached)
 {
     int64_t n = 0;

@@ -1,14 +1,14 @@
-// core/talk/show.h -- a dialogue of a data set as a conversation.
+// core/talk/show.h -- converts a dialogue of a data set to a conversation.
 #ifndef CORE_TALK_SHOW_H
 #define CORE_TALK_SHOW_H
 
 #include "core/data/dialogue.h"
 #include "core/talk/conversation.h"
 
-// The conversation becomes the first `count` messages, with their pictures.
+// Replaces the conversation by the first `count` messages of d, with their pictures. 0 or -1.
 int conversation_show(struct conversation *c, const struct dialogue *d, size_t count,
                       struct err *err);
-// Messages up to and with the last question; 0: it asks nothing.
+// Number of messages up to and including the last question; 0: there is no question.
 size_t dialogue_question(const struct dialogue *d);
 
 #endif

@@ -1,5 +1,4 @@
-// core/text/message.h -- what was said: messages made of text and pictures, and the pictures
-// themselves.
+// core/text/message.h -- messages made of text and pictures, and the pictures themselves.
 #ifndef CORE_TEXT_MESSAGE_H
 #define CORE_TEXT_MESSAGE_H
 
@@ -13,7 +12,7 @@ enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_RAW, ROLE_COUNT };
 
 // "system", "user", "assistant", "raw".
 const char *role_name(enum role role);
-int role_parse(const char *name); // -1 when unknown
+int role_parse(const char *name); // -1: unknown
 
 struct content_item {
     char *text;  // NULL for a picture
@@ -24,30 +23,31 @@ struct message {
     enum role role;
     struct content_item *content;
     size_t content_count;
-    // Generated answers and raw ids: kept as they are, never tokenised again.
+    // Generated answers and raw ids keep their token ids and are never tokenised again.
     bool generated;
     struct ids ids;
 };
 
 void message_add_text(struct message *m, const char *text);
 void message_add_picture(struct message *m, int picture);
-// All its texts joined; belongs to the caller.
+// All texts of the message, joined; the caller frees the result.
 char *message_text(const struct message *m);
 void message_copy(struct message *to, const struct message *from);
 void message_release(struct message *m);
 
-// A picture of the conversation: the file's bytes, its pixels, and what the encoder made of it.
+// A picture of the conversation: the bytes of its file, its pixels and its visual tokens.
 struct picture {
     char *path; // as given; "-" for standard input
     char sha256[65];
-    void *bytes; // the file itself
+    void *bytes; // [size] content of the file
     size_t size;
-    struct image image; // decoded, alpha still there
-    int64_t tokens;     // visual tokens it costs in this model (the family's count)
-    struct tensor
-        visual; // [tokens, D] after the projector, before methods; data NULL until computed
+    struct image image;   // decoded, with alpha
+    int64_t tokens;       // number of visual tokens in this model (family->picture_tokens)
+    struct tensor visual; // [tokens, D] after the projector, before methods; data NULL: not
+                          // computed yet
 };
 
-void picture_release(struct picture *p); // not the visual tokens: they belong to the conversation
+// Frees all but the visual tokens, which the conversation owns.
+void picture_release(struct picture *p);
 
 #endif

@@ -1,10 +1,10 @@
-// core/train/calibrate.c -- the job `calibrate`: passes over the prompts of a data set, in which a
-// kind of calibration (core/methods/calibration.h) adds up what it needs.
+// core/train/calibrate.c -- the job `calibrate`: runs passes over the prompts of a data set, in
+// which a kind of calibration (core/methods/calibration.h) accumulates its sums.
 //
-// A sample gives its last question with everything before it and a generation prompt; no answer is
-// read. The methods of the settings work as in a chat, but what removes or approximates tokens
-// (what is being calibrated) is off. A sample has sums of its own until its pass has ended well. On
-// pause the sums go to STATE/sums.safetensors.
+// Of a sample, uses everything up to its last question and a generation prompt; no answer. Methods
+// work as in a chat, except those that remove or approximate tokens, which are off. The sums of a
+// sample are separate until its pass has succeeded. A pause writes the sums to
+// STATE/sums.safetensors.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include "core/adapter/provenance.h"
 #include "core/base/clock.h"
 #include "core/base/hash.h"
+#include "core/base/items.h"
 #include "core/data/dataset.h"
 #include "core/methods/calibration.h"
 #include "core/talk/answer.h"
@@ -86,7 +87,7 @@ struct running {
     struct err why;             // of the first left out
 };
 
-// The settings of the shell without what would change the tokens that are measured.
+// The shell's settings without methods that would change the measured tokens.
 static int settle(struct running *r, struct err *err)
 {
     const struct method *m;
@@ -101,7 +102,7 @@ static int settle(struct running *r, struct err *err)
 static int check_source(const struct running *r, const char *there, struct err *err)
 {
     char *now = provenance_state(&r->from);
-    const bool same = !there || !strcmp(there + 1, now);
+    const bool same = !there || items_same(there + 1, now, ", ");
     if (!same)
         err_set(err,
                 "model, adapter or settings have changed since the job started (were %.200s, now "
@@ -116,7 +117,7 @@ static const char *arithmetic_of(const struct running *r)
     return model_arithmetic(r->job->model, r->job->backend, r->settings);
 }
 
-// Goes on with what an earlier process added up; without such a file, from the beginning.
+// Continues with the sums of an earlier process; without such a file, starts from the beginning.
 static int resume(struct running *r, struct err *err)
 {
     struct calibration c;
@@ -206,7 +207,7 @@ static int run_sample(struct running *r, void *sums, struct err *err)
     return status;
 }
 
-// What a pass that fails half way has added up is forgotten.
+// The sums of a failed pass are discarded.
 static int add_sample(struct running *r, struct err *err)
 {
     void *sums = r->o.kind->start(r->job->model);
@@ -216,7 +217,7 @@ static int add_sample(struct running *r, struct err *err)
     return status;
 }
 
-// One that cannot be used costs that sample only.
+// An unusable sample is skipped.
 static void leave_out(struct running *r, const struct err *why)
 {
     if (!r->broken) r->why = *why;

@@ -1,5 +1,5 @@
-// core/train/data_check.c -- every sample once: read, pictures, rows and targets as training makes
-// them. A picture file that many samples show is looked at once.
+// core/train/data_check.c -- checks every sample: reads it, its pictures, and its rows and targets
+// as training does. A picture file shared by several samples is checked once.
 #include "core/train/data_check.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ const char *data_problem_name(enum data_problem problem)
     return names[problem];
 }
 
-// What is known of a picture file.
+// Findings about a picture file.
 struct picture_file {
     int64_t tokens;
     char *why; // NULL: it is fine
@@ -141,7 +141,7 @@ static void join(struct checking *k, int64_t index, size_t content)
     *shown = c->samples[index].group = group_of(c, index);
 }
 
-// Tokens of the sample's pictures; -1 when one of them cannot be seen (it has been noted).
+// Tokens of the sample's pictures; -1 if one of them cannot be read (already reported).
 static int look_at_all(struct checking *k, const struct sample *s, int64_t *tokens)
 {
     for (size_t i = 0; i < s->dialogue.path_count; i++) {
@@ -221,11 +221,11 @@ static void check_sample(struct checking *k, const struct sample *s, struct data
         return;
     }
     int64_t *tokens = xcalloc(d->path_count + 1, sizeof *tokens);
-    // A model that reads text only counts no pictures; making the rows says so.
+    // A text-only model does not count pictures; preparing the rows reports the error.
     if (!model_sees(k->m) || look_at_all(k, s, tokens) == 0)
         to->usable = check_rows(k, s, tokens, to);
     free(tokens);
-    // One that is left out links no others.
+    // An excluded sample does not link others.
     for (size_t i = 0; to->usable && model_sees(k->m) && i < d->path_count; i++)
         join(k, s->index, look_at(k, d->paths[i])->content);
 }
@@ -236,7 +236,7 @@ static void check_index(struct checking *k, int64_t index)
     struct sample s;
     struct err err;
     const int status = dataset_read(k->d, index, &s, &err);
-    // What is broken has no kind to be left out by.
+    // A broken sample has no kind that could exclude it.
     to->chosen = s.broken || is_chosen(k->o, s.kind);
     to->kind = (int32_t)names_add(&k->c->kinds, s.kind, NULL);
     if (to->chosen && status < 0)

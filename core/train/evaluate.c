@@ -1,7 +1,7 @@
-// core/train/evaluate.c -- a data set's questions one after another: asked, answered, scored.
+// core/train/evaluate.c -- asks, answers and scores a data set's questions one by one.
 //
-// The conversation of the run lives as long as the run: a sample whose pictures are those of the
-// sample before keeps their visual tokens, and what its prompt begins with stays in the cache.
+// The conversation lives as long as the run: a sample with the same pictures as the previous one
+// reuses their visual tokens and the common prefix of the prompt in the cache.
 #include "core/train/evaluate.h"
 
 #include <math.h>
@@ -45,9 +45,9 @@ static bool is_chosen(const struct evaluate_request *r, const struct sample *s)
     return r->kind_count == 0;
 }
 
-// --- what is asked -------------------------------------------------------------------------------
+// --- questions -----------------------------------------------------------------------------------
 
-// A question of a sample, and what the data say is right.
+// A question of a sample, with its references.
 struct question {
     size_t message; // of the sample: the user's
     int turn;
@@ -138,8 +138,7 @@ static const void *corpus_of(struct evaluating *v, const struct metric *m)
     return corpus;
 }
 
-// --- telling
-// --------------------------------------------------------------------------------------
+// --- reports ------------------------------------------------------------------------------------
 
 static void tell(struct evaluating *v, const struct evaluated *told)
 {
@@ -166,7 +165,7 @@ static char *name_of(const struct sample *s)
     return s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index);
 }
 
-// What is wrong with a sample costs that sample only.
+// A faulty sample is skipped.
 static void skip(struct evaluating *v, const struct sample *s, const struct question *q,
                  const struct metric *m, const char *why)
 {
@@ -252,11 +251,11 @@ static int show_pictures(struct evaluating *v, const struct dialogue *d, struct 
     return 0;
 }
 
-// The methods that are on, and then who else listens.
+// The active methods, then other listeners.
 static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err *err)
 {
     if (conversation_hooks(&v->c, v->settings, v->r->tensors, hooks, err) < 0) return -1;
-    // A method may decide by the question what it keeps of a picture: nothing is taken over.
+    // What a method keeps of a picture may depend on the question: reuse nothing.
     if (hooks->count) conversation_stale(&v->c, STALE_KV);
     for (int i = 0; v->r->hooks && i < v->r->hooks->count; i++)
         hooks_add(hooks, &v->r->hooks->list[i]);
@@ -406,7 +405,7 @@ static int lose(struct evaluating *v, const struct sample *s, const struct metri
     struct hooks hooks;
     struct err err;
     int status = 1;
-    // What is told is the last question; the loss is that of all answers.
+    // Reports the last question; the loss is that of all answers.
     for (size_t i = d->count; i-- > 0 && !q.text;) question_at(s, i, &q);
     if (!q.text) q.text = xstrdup("");
     if (attach_methods(v, &hooks, &err) < 0 ||
@@ -463,7 +462,7 @@ static void run_sample(struct evaluating *v, int64_t i)
     struct sample s;
     struct err err;
     const int status = dataset_read(r->data, sample_at(v, i), &s, &err);
-    // What cannot be read has no kind to be left out by.
+    // An unreadable sample has no kind that could exclude it.
     const bool chosen = s.broken || is_chosen(r, &s);
     if (chosen && v->passed < r->first) {
         v->passed++;

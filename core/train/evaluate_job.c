@@ -1,8 +1,8 @@
-// core/train/evaluate_job.c -- the job `evaluate`: its words, its scores, its results.
+// core/train/evaluate_job.c -- the job `evaluate`: its arguments, scores and results.
 //
-// Every question is told as it is scored (EVENT_SCORE). A line in STATE/scores.jsonl holds what the
-// totals need of it, so that a resumed job goes on with the sample it was at: lines of the last
-// sample may be incomplete and are written again.
+// Reports every question once it is scored (EVENT_SCORE). A line in STATE/scores.jsonl holds what
+// the totals need, so that a resumed job continues with the sample at which it stopped: lines of
+// the last sample may be incomplete and are written again.
 #include "core/train/evaluate_job.h"
 
 #include <errno.h>
@@ -87,7 +87,7 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
     };
 }
 
-// In the shell, before there is a job: a data set that cannot be read is told at once.
+// In the shell, before the job exists: reports an unreadable data set at once.
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {

@@ -1,8 +1,8 @@
-// core/train/evaluate_rank.c -- how likely the model finds given answers: choices of a question, or
-// the data's own.
+// core/train/evaluate_rank.c -- log-likelihood of given answers: the choices of a question, or the
+// reference answers.
 //
-// The prompt's rows are computed once and stay in the cache. For each choice the last of them and
-// the choice's own rows follow:
+// The prompt's rows are computed once and stay in the cache. For each choice, its last row and the
+// choice's rows are computed:
 //
 //   rows     0 .. p-2          p-1   p  ..  end-2
 //            in the cache      computed for each choice -> h[L] -> final norm -> head

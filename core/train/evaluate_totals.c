@@ -1,5 +1,5 @@
-// core/train/evaluate_totals.c -- what an evaluation came to: sums of scores by metric and kind,
-// and the lines that tell of them.
+// core/train/evaluate_totals.c -- totals of an evaluation: sums of scores by metric and kind, and
+// the lines that report them.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// core/train/feed.c -- reads a sample, decodes its pictures or finds what is cached of them.
+// core/train/feed.c -- reads a sample, and decodes its pictures or takes them from the cache.
 #include "core/train/feed.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "core/base/file_in.h"
 #include "core/model/families/family.h"
 
-// What is cached of a picture file.
+// Cached pixels or visual tokens of a picture file.
 struct feed_picture {
     int64_t tokens;
     struct image image;
@@ -76,7 +76,7 @@ static void note(struct feed *f, uint64_t used)
     if (used > f->most) f->most = used;
 }
 
-// Keeps the picture if there is room; *ours says whose it is.
+// Caches the picture if there is room; *ours: not cached, owned by the caller.
 static void keep(struct feed *f, const char *path, const struct picture *p, bool *ours)
 {
     const uint64_t bytes = bytes_of(p);
@@ -110,8 +110,8 @@ void feed_keep(struct feed *f, const char *path, struct image *image, int64_t to
     if (!ours) *image = (struct image){ 0 };
 }
 
-// Visual tokens in the place of the pixels that were cached; where they would be too much, the
-// pixels stay and the tokens are the item's own.
+// Replaces cached pixels by visual tokens; if these do not fit, keeps the pixels, and the item owns
+// the tokens.
 static int encode_cached(struct feed *f, struct graph *g, const char *path, struct picture *p,
                          bool *ours, struct err *err)
 {

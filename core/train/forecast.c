@@ -2,9 +2,9 @@
 //
 //   outline of the model -> sft_prepare -> the micro-batch with the largest pass -> sft_memory
 //
-// With train.checkpointing auto that is done twice: what the run needs when every layer is computed
-// again says how much of the free memory is left for keeping some, or that the layers' inputs must
-// wait on the host.
+// With train.checkpointing auto there are two dry runs: the first, which recomputes every layer,
+// determines how much free memory is left for keeping activations, or that layer inputs must be
+// offloaded to the host.
 #include "core/train/forecast.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct dry {
     struct sft t;
 };
 
-// What the passes of a dry run are made of: samples of a real run, or rows.
+// The input of the dry run's passes: samples of a real run, or rows.
 struct load {
     const struct sft *real; // NULL: made up
     const int64_t *which;   // samples of real, numbers in its data
@@ -37,7 +37,7 @@ static bool has_own_memory(const struct backend *b)
     return b && b->own_memory;
 }
 
-// What the run's process has there already, of what is forecast.
+// Memory in the forecast that the process has already allocated.
 static uint64_t held(const struct sft *real)
 {
     size_t most;
@@ -92,7 +92,7 @@ static int run_real(struct dry *d, const struct load *load, struct forecast *f, 
     return status;
 }
 
-// A sample of so many rows: a picture first, where the model sees, and in the end an answer.
+// A sample of so many rows: a picture first (if the model has a vision encoder), an answer last.
 static void make_labels(struct labels *l, const struct model *m, int64_t rows, int64_t tokens)
 {
     *l = (struct labels){ 0 };
@@ -108,8 +108,7 @@ static void make_labels(struct labels *l, const struct model *m, int64_t rows, i
     l->trained = (text + 1) / 2;
 }
 
-// A grey picture; where nothing of encoder and projector is trained its visual tokens, as the feed
-// has them.
+// A grey picture, or if encoder and projector are frozen its visual tokens, as in the feed.
 static int make_picture(struct dry *d, struct picture *p, struct err *err)
 {
     const struct model *m = d->job.model;
@@ -151,7 +150,7 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
 
 // --- the forecast --------------------------------------------------------------------------------
 
-// What is there already and belongs to no part.
+// Memory already in use that belongs to no part.
 static uint64_t program_bytes(const struct sft *real)
 {
     uint64_t known = 0;
@@ -160,7 +159,7 @@ static uint64_t program_bytes(const struct sft *real)
     return now > known ? now - known : 0;
 }
 
-// What of the mapped weights has its copy on a device with memory of its own.
+// Mapped weights that are copied to a device with separate memory.
 static uint64_t copied_bytes(const struct model *m)
 {
     uint64_t bytes = checkpoint_bytes(m->checkpoint);
@@ -171,8 +170,8 @@ static uint64_t copied_bytes(const struct model *m)
     return bytes;
 }
 
-// In the many passes of a run each lane comes to the longest samples sometime: all get what the one
-// with most needed. Returns the bytes of an arena.
+// Over a whole run each lane eventually gets the longest samples: all are counted like the largest
+// one. Returns the bytes of an arena.
 static size_t level_lanes(struct lanes *l)
 {
     size_t arena = 0, held = 0;
@@ -200,7 +199,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     if (status == 0) {
         f->lane = level_lanes(&d.t.lanes);
         sft_memory(&d.t, &f->parts);
-        f->count = (struct params_count){ d.t.params.trained, d.t.params.total };
+        memcpy(f->count, d.t.params.counted, sizeof f->count);
         f->arena = d.t.arena.peak;
         f->arithmetic = graph_arithmetic(d.t.graph.matmul);
         if (has_own_memory(load->where)) f->parts.of[MEMORY_WEIGHTS] += copied_bytes(outline);

@@ -1,13 +1,13 @@
 // core/train/forecast.h -- forecasts the memory of a training run by part, before it starts.
 //
 //   struct forecast f;
-//   if (forecast_shape(&f, "llava-1.5-7b", settings, 1024, NULL, &err) < 0) ...    // no weights
-//   needed if (forecast_data(&f, model, settings, "train.json", NULL, &err) < 0) ...
+//   if (forecast_shape(&f, "llava-1.5-7b", settings, 1024, NULL, &err) < 0) ... // needs no weights
+//   if (forecast_data(&f, model, settings, "train.json", NULL, &err) < 0) ...
 //   ... memory_own(&f.parts), f.parts.of[MEMORY_ACTIVATIONS] ...
 //
 // The forecast is the run itself on a device that computes nothing (core/graph/dry.h): it allocates
 // the parameters, runs the largest forward and backward passes, and counts with the function that
-// counts a real run (sft_memory). So no formula can drift away from it.
+// counts a real run (sft_memory), so it cannot diverge from what a run does.
 #ifndef CORE_TRAIN_FORECAST_H
 #define CORE_TRAIN_FORECAST_H
 
@@ -20,16 +20,17 @@ struct sft;
 
 struct forecast {
     struct memory_parts parts;
-    struct params_count count; // number of trained parameters, and of all
-    int64_t samples, rows;     // of the largest micro-batch
-    size_t arena, lane;        // bytes of activations and results of a pass; of one lane
-    size_t keep;               // train.checkpointing auto: bytes of activations to keep, else 0
-    bool offload;              // inputs of layers are offloaded to the host
-    const char *arithmetic;    // precision of matrix products: "f32", "bf16"
+    struct params_count count[MODEL_PARTS + 1]; // by part and, last, in total
+    int64_t samples, rows;                      // of the largest micro-batch
+    size_t arena, lane;     // bytes of activations and results of a pass; of one lane
+    size_t keep;            // train.checkpointing auto: bytes of activations to keep, else 0
+    bool offload;           // inputs of layers are offloaded to the host
+    const char *arithmetic; // precision of matrix products: "f32", "bf16"
 };
 
-// For a loaded model (read only), with micro-batches of samples of `rows` rows, one picture each if
-// it sees; 0: the picture's and TEXT_ROWS more, half of them trained.
+// For a loaded model (only read), with micro-batches of samples of `rows` rows each, with one
+// picture if the model has a vision encoder. rows 0: those of the picture and FORECAST_TEXT_ROWS
+// more, half of them trained.
 enum { FORECAST_TEXT_ROWS = 256 };
 int forecast_model(struct forecast *f, const struct model *m, const struct settings *s,
                    int64_t rows, struct err *err);

@@ -1,7 +1,7 @@
-// core/train/frozen.c -- frozen matrices of f16 as bf16 and back.
+// core/train/frozen.c -- rounds frozen f16 matrices to bf16, and restores them.
 //
-// The forms in one call that go back (kernels/fused.h) want bf16, whose range gradients need. Only
-// the decoder has them; embedding, head and encoder stay as they are.
+// Fused forms with a backward form (kernels/fused.h) need bf16, because gradients need its range.
+// Only the decoder uses them; embedding, head and encoder are unchanged.
 #include "core/train/frozen.h"
 
 static bool replaced(const struct adapter *a, const struct weight *w)

@@ -2,7 +2,7 @@
 // bf16 once, in place, instead of in each product of the backward pass.
 //
 //   if (frozen_round(model, base, &err) < 0) ...   // after params_open
-//   frozen_restore(model);                         // the model is as it was, to the bit
+//   frozen_restore(model);                         // restores the model bit for bit
 //
 // The mapped file is not changed; a model written meanwhile takes these weights from there
 // (core/adapter/model_write.c).
@@ -11,8 +11,8 @@
 
 #include "core/adapter/adapter.h"
 
-// `base` (may be NULL) replaces some weights with matrices of its own: these are skipped. On
-// failure some matrices are rounded.
+// Skips weights that the adapter `base` (may be NULL) replaces. On failure some matrices may
+// already be rounded.
 int frozen_round(struct model *m, const struct adapter *base, struct err *err);
 void frozen_restore(struct model *m);
 

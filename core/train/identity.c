@@ -1,10 +1,12 @@
-// core/train/identity.c -- compares what a run began with and what it finds now.
+// core/train/identity.c -- compares the inputs of a run when it started with the current ones.
 #include "core/train/identity.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/items.h"
 #include "core/base/mem.h"
+#include "core/settings/settings.h"
 
 void identity_each(struct identity *id, void (*each)(void *self, const char *name, const char **at),
                    void *self)
@@ -45,28 +47,37 @@ struct identity identity_of(const cJSON *record)
 
 // --- differences ---------------------------------------------------------------------------------
 
-// The first line of `now` that is not the one of `then`; the caller frees both.
-static void first_difference(const char *then, const char *now, char **was, char **is)
+// Is it a setting that an older version did not have, at its default?
+static bool new_default(const char *item)
 {
-    for (;;) {
-        const size_t a = strcspn(then, "\n"), b = strcspn(now, "\n");
-        if (a != b || memcmp(then, now, a) != 0 || !then[a] || !now[b]) {
-            *was = xstrndup(then, a);
-            *is = xstrndup(now, b);
-            return;
-        }
-        then += a + 1;
-        now += b + 1;
+    const char *equals = strchr(item, '=');
+    char *key = xstrndup(item, (size_t)(equals ? equals - item : 0));
+    const struct setting *row = settings_find(key);
+    free(key);
+    return row && !strcmp(equals + 1, row->def);
+}
+
+// The first line of `list` that differs from the other list's line with its key (*other, NULL if it
+// has none); NULL if none differs. The caller frees both.
+static char *first_difference(const char *list, const char *others, char **other)
+{
+    char *one;
+    for (*other = NULL; (one = items_take(&list, "\n")); free(one)) {
+        if (items_has(others, one, "\n")) continue;
+        *other = items_with_key(others, one, "\n");
+        if (*other || !new_default(one)) return one;
     }
+    return NULL;
 }
 
 static int settings_differ(const char *then, const char *now, struct err *err)
 {
-    char *was, *is;
-    first_difference(then, now, &was, &is);
+    char *was, *is = first_difference(now, then, &was);
+    if (!is) was = first_difference(then, now, &is);
+    if (!was && !is) return 0;
     err_set(err,
             "the run started with %s, but now it is %s: restore it, or train into another folder",
-            *was ? was : "fewer settings", *is ? is : "without");
+            was ? was : "fewer settings", is ? is : "without");
     free(was);
     free(is);
     return -1;
@@ -92,8 +103,8 @@ int identity_same(const struct identity *was, const struct identity *is, struct 
         return err_set(err, "the run started with another model (or its files have changed); load "
                             "that one, or train into another folder");
     if (differ(was->data, is->data)) return file_differs("the data file", err);
-    if (differ(was->settings, is->settings))
-        return settings_differ(was->settings, is->settings, err);
+    if (was->settings && is->settings && settings_differ(was->settings, is->settings, err) < 0)
+        return -1;
     if (differ(was->held, is->held)) return file_differs("the data file of train.validation", err);
     if (differ(was->adapter, is->adapter))
         return file_differs("the adapter (setting adapter)", err);

@@ -1,4 +1,4 @@
-// core/train/job.c -- the kinds of jobs, and what one tells.
+// core/train/job.c -- the kinds of jobs, and a job's reports.
 #include "core/train/job.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ enum job_stop job_stopped(struct job *j)
     return j->ask ? j->ask(j) : JOB_GO;
 }
 
-// --- standing still ------------------------------------------------------------------------------
+// --- pausing -------------------------------------------------------------------------------------
 
 static void look(struct job *j)
 {
@@ -70,8 +70,8 @@ static bool is_locked(const struct job *j)
     return status < 0 && why == EWOULDBLOCK;
 }
 
-// A shell that answers holds the lock, shared with other shells; the kernel drops it when the shell
-// dies. Another job that looks holds it for an instant: it is gone at the second look.
+// A shell that is answering holds the lock, shared with other shells; the kernel releases it when
+// the shell dies. Another job holds it only for an instant while it checks: so check twice.
 static bool answers(const struct job *j)
 {
     for (int i = 0; i < 2; i++)

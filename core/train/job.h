@@ -1,4 +1,4 @@
-// core/train/job.h -- a job: long work (training, evaluation, calibration) in a process of its own.
+// core/train/job.h -- a job: long work (training, evaluation, calibration) in a separate process.
 //
 // A kind of job is one constant struct in core/train/NAME.c and a line X(NAME) in core/lists.h. The
 // runner (sessions/job_run.h, `vlmsh job run ID`) reads the request from the database, loads the
@@ -8,12 +8,12 @@
 //   {
 //       int64_t step = 0;
 //       if (j->resumed && load_checkpoint(..., &step, err) < 0) return -1;
-//       job_rewind(j, step);                       // what was told of later steps is forgotten
+//       job_rewind(j, step);                       // discards reports of later steps
 //       for (; step < steps; step++) {
 //           ... forward pass with job_hooks(j, &hooks) among its hooks ...
 //           job_metric(j, "loss", step, loss);
 //           job_progress(j, step + 1, steps, loss, eta_s);
-//           job_step(j, step);                     // in the database from here on
+//           job_step(j, step);                     // stored in the database
 //           const enum job_stop stop = job_stopped(j);
 //           if (stop == JOB_PAUSE && save_checkpoint(..., err) < 0) return -1;
 //           if (stop) return JOB_STOPPED;
@@ -23,8 +23,8 @@
 //   }
 //   const struct job_kind job_kind_train = { .name = "train", .needs_model = true, .run = run };
 //
-// Relative paths in argv start at the process's folder, set by the runner. Long messages need no
-// file of their own: EVENT_NOTICE is a line of the job's log.
+// Relative paths in argv start at the process's folder, which the runner sets. EVENT_NOTICE adds a
+// line to the job's log; no other log file is needed.
 //
 // Room core/train/: training, evaluation, calibration and sweeps, as jobs. Uses engine, new,
 // metrics and what they use.
@@ -58,11 +58,11 @@ struct job {
     const struct backend *backend;
     struct sinks *sinks;
     bool resumed;      // it ran before: continue from the last checkpoint, if there is one
-    const char *state; // a folder of its own beside the database, for internal files
+    const char *state; // the job's folder beside the database, for internal files
     // Set to end the job at once (cancel): for graph.cancel, which stops the pass at the next
     // layer. job_stopped gives the reason.
     atomic_bool cancel;
-    atomic_bool hurry; // asked to stop: no pausing any more
+    atomic_bool hurry; // a stop was requested: job_breathe no longer blocks
     // Set by the runner: is there a reason to stop? NULL: never.
     enum job_stop (*ask)(struct job *j);
     // Set by the runner; called within a step, from any thread: sets `cancel` and `hurry` on

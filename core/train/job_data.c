@@ -1,5 +1,5 @@
-// core/train/job_data.c -- {"data": SHA-256, "provenance": {...}} as the first line of what a job
-// keeps.
+// core/train/job_data.c -- {"data": SHA-256, "provenance": {...}} as the first line of a job's
+// state file.
 #include "core/train/job_data.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "core/base/hash.h"
 #include "core/base/json.h"
 
-// A line of an older version does not say what it was computed with.
+// A line of an older version has no provenance.
 static int check_provenance(const cJSON *line, const struct provenance *now, struct err *err)
 {
     struct provenance there;

@@ -1,4 +1,4 @@
-// core/train/labels.c -- conversations to rows and targets.
+// core/train/labels.c -- converts conversations to rows and targets.
 #include "core/train/labels.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int check_ids(const struct sequence *s, const struct model *m, struct err
     return 0;
 }
 
-// The rows of an answer are what the rows before them predict.
+// Each row of an answer is the target of the row before it.
 static void mark_answer(struct labels *l, const struct prompt_answer *a, int32_t end_token)
 {
     const struct sequence *s = &l->sequence;

@@ -1,4 +1,4 @@
-// core/train/lanes.c -- passes of a small model beside one another, each computed by one thread.
+// core/train/lanes.c -- concurrent passes of a small model, each computed by one thread.
 #include "core/train/lanes.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@ enum { SMALL_HIDDEN = 512, ROOM = 512 << 20 }; // numbers of a row; bytes of all
 bool lanes_wanted(const struct params *p)
 {
     return p->model->decoder.config.hidden <= SMALL_HIDDEN &&
-           (uint64_t)p->trained * sizeof(float) * LANES <= ROOM;
+           (uint64_t)p->counted[MODEL_PARTS].trained * sizeof(float) * LANES <= ROOM;
 }
 
 int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const struct tape *tape,
@@ -50,9 +50,9 @@ static size_t deal(size_t count, int k)
     return count * (size_t)k / LANES;
 }
 
-// Adds what the lanes summed to the gradients, in order; the sums are zero again. One thread does
-// all of a parameter: most are so small that waiting for threads would take longer than adding.
-// Why it failed is asked where it did: a device may tell each thread of its own failures only.
+// Adds the sums of the lanes to the gradients, in order, and clears them. One thread adds all of a
+// parameter: most are so small that synchronising threads would take longer. The reason of a
+// failure is read in the thread that failed, because a device may report failures per thread.
 static void gather(const struct lanes *l, struct graph *g, size_t count, bool beside)
 {
     bool failed = false;

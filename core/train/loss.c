@@ -1,10 +1,10 @@
-// core/train/loss.c -- the pass from samples' rows to their losses and gradients.
+// core/train/loss.c -- losses and gradients of samples.
 //
 //   pictures -> encoder -> projector -> visual tokens -> splice -> layers -> h[L]
 //   h[L], the rows that must predict something -> final norm -> head and cross entropy in chunks
 //
-// Several samples are one long sequence in which every row sees its own sample only, so that
-// matrices are tall enough to be worth multiplying; one sample is the case of one.
+// Several samples form one long sequence in which every row sees only its sample, so that matrix
+// products are large enough to be efficient.
 #include "core/train/loss.h"
 
 #include <stdlib.h>
@@ -111,13 +111,13 @@ static int alive_run(void *self, struct graph *g, enum site site, struct site_ar
 {
     struct alive *a = self;
     if (!args->rows) return 0;
-    a->number = xcalloc((size_t)args->sequence->n, sizeof *a->number);
+    a->number = xcalloc((size_t)site_sequence(args)->n, sizeof *a->number);
     for (int64_t i = 0; i < args->x->shape[0]; i++) a->number[args->rows[i]] = (int32_t)i;
     return 0;
 }
 
-// Mean loss of each sample over its trained tokens, from h[L] [n, D]: only the rows that predict
-// them are looked at.
+// Mean loss of each sample over its trained tokens, from h[L] [n, D]: uses only the rows that
+// predict them.
 static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
                      const struct batch *b, const struct alive *alive, double share, double *losses)
 {

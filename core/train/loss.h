@@ -2,11 +2,11 @@
 //
 //   struct labels l;                                 // rows and targets (core/train/labels.h)
 //   struct graph g = { ..., .arena = &step, .tape = &tape };   // tape NULL: the loss alone
-//   weight->grad = grad_new(backend, count);         // for each weight that is trained
-//   (core/graph/tape.h) loss_sample(&g, model, pictures, n, &l, 1.0 / samples, &loss);
+//   weight->grad = grad_new(backend, count);         // for each trained weight (core/graph/tape.h)
+//   loss_sample(&g, model, pictures, n, &l, 1.0 / samples, &loss);
 //   ... once per sample of the step; gradients add up ...
 //
-// Or several samples in one pass, for speed with small models; without padding:
+// Or several samples in one pass without padding, which is faster with small models:
 //
 //   struct loss_item items[] = { { .pictures = a, .picture_count = 1, .labels = &l }, ... };
 //   loss_batch(&g, model, items, 2, 1.0 / samples, losses);    // the same to float accuracy
@@ -21,9 +21,9 @@
 #include "core/train/labels.h"
 
 // With a tape, adds `share` times the gradient to those of the weights that have one; the tape is
-// empty afterwards. Precomputed visual tokens of pictures are used as they are (no gradient:
-// encoder and projector are frozen), other pictures are encoded. The step arena is restored. 0 or
-// -1 (g->err, or cancelled); then gradients may include part of the sample.
+// empty afterwards. Pictures with precomputed visual tokens are not encoded again (no gradient:
+// encoder and projector are frozen). The step arena is restored. 0 or -1 (g->err, or cancelled);
+// after -1, gradients may include part of the sample.
 int loss_sample(struct graph *g, const struct model *m, struct picture *pictures,
                 size_t picture_count, const struct labels *l, double share, double *loss);
 

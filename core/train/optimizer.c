@@ -1,5 +1,4 @@
-// core/train/optimizer.c -- one step: the gradient's length, clipping, AdamW with each group's
-// rate.
+// core/train/optimizer.c -- one step: gradient norm, clipping, AdamW with the rate of each group.
 #include "core/train/optimizer.h"
 
 #include <math.h>
@@ -29,7 +28,7 @@ static double default_rate(const struct params *p, const struct settings *s)
     return select_method_rate(p->lora ? "lora" : "full");
 }
 
-// The reference's schedule begins at 0: a run of one step would train nothing.
+// The reference's schedule starts at 0, so a run of one step would train nothing.
 static int64_t warmup_steps(const struct settings *s, int64_t steps)
 {
     return steps > 1 ? (int64_t)ceil(settings_real(s, "train.warmup") * (double)steps) : 0;
@@ -42,8 +41,7 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
     *o = (struct optimizer){
         .rate = { [GROUP_BACKBONE] = rate,
                   [GROUP_PROJECTOR] = rate_or(s, "train.lr.projector", rate),
-                  [GROUP_VISION] = rate_or(s, "train.lr.vision", rate),
-                  [GROUP_IRA] = rate_or(s, "train.lr.ira", 10 * rate) },
+                  [GROUP_VISION] = rate_or(s, "train.lr.vision", rate) },
         .beta1 = 0.9,
         .beta2 = settings_real(s, "train.beta2"),
         .eps = 1e-8,
@@ -53,12 +51,16 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
         .warmup = warmup_steps(s, steps),
         .steps = steps,
     };
-    for (int g = 0; g < PARAM_GROUPS; g++)
-        o->decay[g] =
-            settings_real(s, g == GROUP_IRA ? "train.weight_decay.ira" : "train.weight_decay");
+    for (int g = 0; g < PARAM_GROUPS; g++) o->decay[g] = settings_real(s, "train.weight_decay");
+    const struct method *m;
+    for (int i = 0; (m = method_at(i)); i++) {
+        if (m->training.rate)
+            o->rate[GROUP_METHODS + i] = rate_or(s, m->training.rate, m->training.times * rate);
+        if (m->training.decay) o->decay[GROUP_METHODS + i] = settings_real(s, m->training.decay);
+    }
 }
 
-// What is computed with a parameter is computed where it lies.
+// The backend that stores a parameter also computes with it.
 static void param_enter(const struct params *p, const struct param *one)
 {
     backend_enter(p->backend, one->weight ? one->weight->gpu : 0);
@@ -131,7 +133,7 @@ static int take_step(struct optimizer *o, struct params *p, struct optimizer_tak
                        "the gradient of step %lld is not finite: lower train.lr, or check the "
                        "weights for damage",
                        (long long)o->step);
-    // As torch's clip_grad_norm_.
+    // As in torch's clip_grad_norm_.
     const double clip = o->clip > 0 ? o->clip / (taken->norm + 1e-6) : 1;
     o->step++;
     for (size_t i = 0; i < p->count; i++) {

@@ -42,7 +42,7 @@ static char *read_state(const char *path, int64_t *keep)
     return copy;
 }
 
-// Nothing is in it, or only what a record that was never finished left.
+// Is the folder empty, apart from the remains of an unfinished record?
 static bool is_empty(const char *path)
 {
     bool empty = true;
@@ -103,8 +103,8 @@ int out_check(const char *path, bool resume, struct err *err)
     return look(path, resume, &o, err);
 }
 
-// The lock is gone when the last process is that has the folder open: a run that was killed may
-// have forked a picture decoder just then, which dies a moment after it.
+// The lock is released when the last process with the open folder ends: a killed run may just have
+// forked a picture decoder, which ends a moment later.
 static int lock(const struct out *o, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 20000000 };
@@ -128,7 +128,7 @@ int out_open(struct out *o, const char *path, bool resume, struct err *err)
         if (o->lock < 0) status = err_set(err, "cannot open '%s': %s", path, strerror(errno));
     }
     if (status == 0) status = lock(o, err);
-    // What was there may have changed until the lock was held.
+    // The content may have changed before the lock was acquired.
     if (status == 0) status = look(path, resume, o, err);
     if (status < 0) out_close(o);
     return status;

@@ -1,7 +1,7 @@
-// core/train/params.c -- masters, gradients and moments of what is trained; LoRA beside layers.
+// core/train/params.c -- masters, gradients and moments of trained parameters; LoRA on layers.
 //
-// The step easy to get wrong: whatever happens, the model must be left as it was found. Every
-// parameter that is in the list has its tensor's former content in `stored`; release puts it back.
+// Easy to get wrong: the model must be restored in every case. Each parameter in the list has its
+// tensor's original content in `stored`, which release restores.
 #include "core/train/params.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@
 #include "core/graph/tape.h"
 #include "core/methods/method.h"
 
-// --- what may be chosen --------------------------------------------------------------------------
+// --- selectable items ----------------------------------------------------------------------------
 
 struct select_item *params_items(const struct model *m, const struct param_extra *extra,
                                  size_t extra_count, size_t *count)
@@ -50,7 +50,7 @@ void params_extra(struct params *p, const struct param_extra *extra)
 
 // --- one parameter -------------------------------------------------------------------------------
 
-static enum param_group group_of(enum model_part_kind part)
+enum param_group params_group(enum model_part_kind part)
 {
     return part == PART_VISION      ? GROUP_VISION
            : part == PART_PROJECTOR ? GROUP_PROJECTOR
@@ -142,7 +142,7 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
     lora->b = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { out, r } };
     lora->scale = (float)(chosen->alpha / (double)r);
     w->linear->lora = lora; // freed with parameter A
-    const enum param_group group = group_of(w->part);
+    const enum param_group group = params_group(w->part);
     if (add(p, lora_name(w, "A"), PARAM_LORA_A, group, w, &lora->a, err) < 0 ||
         add(p, lora_name(w, "B"), PARAM_LORA_B, group, w, &lora->b, err) < 0)
         return -1;
@@ -158,8 +158,8 @@ static int add_weights(struct params *p, const struct selection *s, uint64_t see
     const struct weights *w = &p->model->weights;
     for (size_t i = 0; i < w->count; i++) {
         const struct weight *one = &w->list[i];
-        if (s->item[i].trained && add(p, xstrdup(one->name), PARAM_WEIGHT, group_of(one->part), one,
-                                      one->tensor, err) < 0)
+        if (s->item[i].trained && add(p, xstrdup(one->name), PARAM_WEIGHT, params_group(one->part),
+                                      one, one->tensor, err) < 0)
             return -1;
         if (s->item[i].rank && add_lora(p, one, &s->item[i], seed, i, err) < 0) return -1;
     }
@@ -209,28 +209,17 @@ int params_check(const struct model *m, const struct settings *s, struct err *er
     return status;
 }
 
-int params_count(const struct model *m, const struct settings *s,
-                 struct params_count counted[MODEL_PARTS + 1], struct err *err)
+static void count_items(struct params *p, const struct selection *chosen,
+                        const struct select_item *items, size_t count)
 {
-    struct selection chosen;
-    size_t count;
-    memset(counted, 0, (MODEL_PARTS + 1) * sizeof *counted);
-    struct select_item *items = params_items(m, NULL, 0, &count);
-    int status = choose(&chosen, s, items, count, err);
-    for (size_t i = 0; i < count && status == 0; i++) {
-        struct params_count *c = &counted[items[i].part];
-        const int64_t thin = chosen.item[i].rank * (items[i].shape[0] + items[i].shape[1]);
+    for (size_t i = 0; i < count; i++) {
+        struct params_count *c = &p->counted[items[i].part];
+        const int64_t thin = chosen->item[i].rank * (items[i].shape[0] + items[i].shape[1]);
         const int64_t n = select_numbers(&items[i]);
         c->total += n + thin;
-        c->trained += (chosen.item[i].trained ? n : 0) + thin;
+        c->trained += (chosen->item[i].trained ? n : 0) + thin;
     }
-    if (status == 0) {
-        counted[MODEL_PARTS] =
-            (struct params_count){ .trained = chosen.trained, .total = chosen.total };
-        selection_release(&chosen);
-    }
-    free(items);
-    return status;
+    p->counted[MODEL_PARTS] = (struct params_count){ chosen->trained, chosen->total };
 }
 
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err)
@@ -240,10 +229,9 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
     struct select_item *items = params_items(m, p->extra, p->extra_count, &count);
     p->model = m;
     int status = choose(&chosen, s, items, count, err);
+    if (status == 0) count_items(p, &chosen, items, count);
     free(items);
     if (status == 0) {
-        p->trained = chosen.trained;
-        p->total = chosen.total;
         p->lora = chosen.lora;
         p->whole = chosen.whole;
         status = add_weights(p, &chosen, (uint64_t)settings_integer(s, "train.seed"), err);
@@ -272,7 +260,7 @@ static void release_one(struct params *p, struct param *one)
 
 void params_release(struct params *p)
 {
-    // From the last: B goes before A, with which the LoRA itself is freed.
+    // From the last one: B before A, because freeing A also frees the LoRA.
     for (size_t i = p->count; i-- > 0;) {
         struct param *one = &p->list[i];
         struct linear *layer = one->kind == PARAM_LORA_A ? one->weight->linear : NULL;

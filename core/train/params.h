@@ -3,17 +3,17 @@
 //
 //   struct params p = { .backend = b };
 //   params_extra(&p, &(struct param_extra){ .name = "norm_align.weight", .tensor = &gain, ... });
-//   if (params_open(&p, model, settings, &err) < 0) ...     // train.method, train.params,
-//   train.lora.*
+//   if (params_open(&p, model, settings, &err) < 0) ...  // train.method, .params, .lora.*
 //   ... loss_sample(...): gradients add up in p.list[i].grad ...
-//   params_clear(&p);                                       // gradients are zero again
-//   params_release(&p);                                     // the model is as it was, to the bit
+//   params_clear(&p);                                    // sets the gradients to zero
+//   params_release(&p);                                  // restores the model bit for bit
 //
-// Every trained tensor of the model points at its master (bf16 and f16 converted), so the forward
-// pass computes with the trained values. A tied head is the embedding, once.
+// Every trained tensor of the model points at its master (bf16 and f16 converted to f32), so that
+// the forward pass computes with the trained values. A tied head is the embedding and counts once.
 #ifndef CORE_TRAIN_PARAMS_H
 #define CORE_TRAIN_PARAMS_H
 
+#include "core/methods/method.h"
 #include "core/model/model.h"
 #include "core/settings/settings.h"
 #include "core/train/select.h"
@@ -21,7 +21,13 @@
 struct grad;
 
 // Parameters that share a learning rate and a weight decay.
-enum param_group { GROUP_BACKBONE, GROUP_PROJECTOR, GROUP_VISION, GROUP_IRA, PARAM_GROUPS };
+enum param_group {
+    GROUP_BACKBONE,
+    GROUP_PROJECTOR,
+    GROUP_VISION,
+    GROUP_METHODS, // and one for each method (method_at)
+    PARAM_GROUPS = GROUP_METHODS + METHODS_MAX
+};
 
 enum param_kind {
     PARAM_WEIGHT, // a weight of the model
@@ -29,6 +35,9 @@ enum param_kind {
     PARAM_LORA_B, // [out,r]
     PARAM_EXTRA,  // of a method
 };
+
+// The group of a part's weights.
+enum param_group params_group(enum model_part_kind part);
 
 struct param {
     // The file's name; LoRA: "model.layers.0.self_attn.q_proj.lora_A", without ".weight".
@@ -57,13 +66,18 @@ struct param_extra {
     bool always;               // or always; neither: only if a rule of train.params names it
 };
 
+// Number of trained parameters and of all; LoRA's own count in both.
+struct params_count {
+    int64_t trained, total;
+};
+
 struct params {
     const struct backend *backend;
     struct model *model;
     struct param *list;
     size_t count;
-    int64_t trained, total; // number of elements (LoRA's own in both)
-    bool lora, whole;       // struct selection
+    struct params_count counted[MODEL_PARTS + 1]; // by part and, last, in total
+    bool lora, whole;                             // struct selection
     struct param_extra *extra;
     size_t extra_count;
 };
@@ -76,12 +90,6 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
 // Do these settings select something in this model? Fast, without allocation. Parameters of methods
 // are not known yet: a rule of train.params that may match them is accepted.
 int params_check(const struct model *m, const struct settings *s, struct err *err);
-// Number of trained parameters and of all, by part and, last, in total; LoRA's own count in both.
-struct params_count {
-    int64_t trained, total;
-};
-int params_count(const struct model *m, const struct settings *s,
-                 struct params_count counted[MODEL_PARTS + 1], struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
 // A piece of a parameter: all of it; or a row of a table on the host, as a pass needs few rows and

@@ -1,8 +1,8 @@
-// core/train/result.c -- trained weights as a model folder or an adapter folder.
+// core/train/result.c -- writes trained weights as a model folder or an adapter folder.
 //
-// Both are written into OUT/result.part, which appears when it is complete; then its files are
-// moved up. A run that is interrupted in between writes them again: its record (core/train/out.h)
-// says "done" only afterwards.
+// Both are written to a temporary folder that becomes OUT/result.part when complete; then its files
+// move to OUT. A run that is interrupted in between writes them again: its record
+// (core/train/out.h) says "done" only afterwards.
 #include "core/train/result.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 #include "core/adapter/model_write.h"
 #include "core/base/folder.h"
 
-// Is this entry of the former adapter trained anew?
+// Is this entry of the base adapter trained again?
 static bool is_trained(const struct params *p, const struct adapter_entry *e)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -69,7 +69,7 @@ static struct adapter_delta *list_deltas(const struct params *p, const struct ad
     return deltas;
 }
 
-// What attempts that were cut off left: the folder, or one on the way to that name.
+// Removes the remains of interrupted attempts: the folder, or its temporary form.
 static void clear_attempts(const char *out)
 {
     DIR *d = opendir(out);

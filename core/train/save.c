@@ -262,7 +262,7 @@ static int write_state(const char *folder, const struct params *p, const struct 
     return write_values(w, p, WHATS, err);
 }
 
-// What goes into the folder before it has its name.
+// Writes the files of the folder before it gets its name.
 static int write_parts(const char *folder, const struct params *p, const struct adapter *base,
                        const struct save_place *at, const struct identity *id, bool kept,
                        struct err *err)
@@ -303,7 +303,7 @@ static void take_one(void *self, const char *name, const char **at)
     *at = safetensors_metadata(self, name);
 }
 
-// Runs of older versions did not note all of it.
+// Runs of older versions did not record all of it.
 static int check_identity(struct safetensors *f, const struct identity *id, struct err *err)
 {
     struct identity was;
@@ -313,7 +313,7 @@ static int check_identity(struct safetensors *f, const struct identity *id, stru
     return identity_same(&was, id, err);
 }
 
-// Former versions did not note it.
+// Older versions did not record it.
 static double read_number(const struct safetensors *f, const char *key)
 {
     const char *text = safetensors_metadata(f, key);

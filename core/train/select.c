@@ -1,7 +1,7 @@
 // core/train/select.c -- rules like "@projector; *layernorm*; lora:q_proj:8" over a list of names.
 //
-// The methods are rows of a table (methods_list.h), each the rules it stands for, so that a method
-// and its spelling cannot differ.
+// The methods are rows of a table (methods_list.h) with their rules, so that a method and its rules
+// cannot differ.
 #include "core/train/select.h"
 
 #include <errno.h>
@@ -252,7 +252,7 @@ int64_t select_numbers(const struct select_item *item)
     return n;
 }
 
-// Parameters of methods that go with what was chosen.
+// Selects parameters of methods that are trained with the selected weights.
 static void add_extras(struct selecting *k)
 {
     bool part[MODEL_PARTS] = { false };
@@ -280,7 +280,7 @@ static void sum_up(struct selection *s, const struct select_item *items)
     }
 }
 
-// A weight that is trained itself needs no LoRA, and results could hold only one of them.
+// A weight that is trained in full needs no LoRA, and a result could hold only one of them.
 static int check_double(const struct selecting *k, struct err *err)
 {
     for (size_t i = 0; i < k->s->count; i++)

@@ -9,13 +9,13 @@
 //
 // Works on names and shapes only, so that shares are known without weights (core/new/shapes.h). A
 // set is a list of rules, separated by ";" or ",":
-//   PATTERN          every weight whose name in the file, or its plain name (core/model/weights.h),
-//   matches
+//   PATTERN          every weight whose name in the file or plain name (core/model/weights.h)
+//                    matches
 //   @PART            every weight of a part: @decoder @embedding @head @projector @vision @all
-//   @PART:PATTERN    those of the part that match
-//   lora:LAYERS[:R]  LoRA of rank R beside the decoder's linear layers whose last name is listed
-//                    ("lora:q_proj,v_proj:8"; a "," goes on with the layers until the rank or a
-//                    ";"); a pattern with a dot means whole names, of any part
+//   @PART:PATTERN    the weights of the part that match
+//   lora:LAYERS[:R]  LoRA of rank R on the decoder's linear layers whose last name component is
+//                    listed ("lora:q_proj,v_proj:8"; commas separate layers up to the rank or a
+//                    ";"); a pattern with a dot is matched against full names, of any part
 #ifndef CORE_TRAIN_SELECT_H
 #define CORE_TRAIN_SELECT_H
 

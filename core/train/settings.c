@@ -1,4 +1,4 @@
-// core/train/settings.c -- the settings of training: their rows, and the rates they give.
+// core/train/settings.c -- the settings of training: their rows, and the resulting learning rates.
 #include "core/settings/settings.h"
 
 static const char *const words_auto[] = { "auto", NULL };

@@ -4,9 +4,8 @@
 //   data check -> parameters -> [ gradients of a step -> clip, AdamW -> metrics -> validation and
 //   checkpoint when due ] ... -> best or last weights -> result in OUT
 //
-// A step is `accumulate` micro-batches of `batch` samples; no step reaches over the end of an
-// epoch. Everything a step depends on is in its number, the settings and the checkpoint, so a
-// resumed run computes the same bits.
+// A step is `accumulate` micro-batches of `batch` samples and never spans two epochs. A step
+// depends only on its number, the settings and the checkpoint, so a resumed run is bit-identical.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +40,7 @@ int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *e
     return 0;
 }
 
-// --- beginning -----------------------------------------------------------------------------------
+// --- start ---------------------------------------------------------------------------------------
 
 static void forget_best(struct sft *t)
 {
@@ -67,7 +66,7 @@ void sft_plan_steps(struct sft *t)
     forget_best(t);
 }
 
-// The record of OUT: what the run is, and with `what` what came out of it.
+// The record of OUT: the identity of the run, and with `what` its result.
 static int record(struct sft *t, const char *what, struct err *err)
 {
     cJSON *r = cJSON_CreateObject();
@@ -82,8 +81,8 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddNumberToObject(r, "samples", (double)t->train.count);
     cJSON_AddNumberToObject(r, "validation_samples", (double)t->held.count);
     cJSON_AddNumberToObject(r, "steps", (double)t->steps);
-    cJSON_AddNumberToObject(r, "trained", (double)t->params.trained);
-    cJSON_AddNumberToObject(r, "parameters", (double)t->params.total);
+    cJSON_AddNumberToObject(r, "trained", (double)t->params.counted[MODEL_PARTS].trained);
+    cJSON_AddNumberToObject(r, "parameters", (double)t->params.counted[MODEL_PARTS].total);
     cJSON *list = cJSON_AddObjectToObject(r, "settings");
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
@@ -109,7 +108,7 @@ static int record(struct sft *t, const char *what, struct err *err)
     return status;
 }
 
-// What train.checkpointing has that needs less memory than what is done.
+// For an error message: a value of train.checkpointing that needs less memory; "": none.
 static const char *less_saved(const struct sft *t)
 {
     if (t->job->backend->own_memory) return t->forecast.offload ? "" : ", train.checkpointing host";
@@ -117,7 +116,7 @@ static const char *less_saved(const struct sft *t)
                                                                        : "";
 }
 
-// Before the first step: what is trained, and what it will take.
+// Before the first step: logs the trained parameters and the memory forecast.
 static void tell_plan(struct sft *t)
 {
     struct job *j = t->job;
@@ -127,7 +126,7 @@ static void tell_plan(struct sft *t)
     const double own = (double)memory_own(&t->forecast.parts),
                  free = (double)(memory_free(j->backend) + held),
                  host = (double)t->forecast.parts.of[MEMORY_HOST];
-    const struct params_count *count = &t->forecast.count;
+    const struct params_count *count = &t->forecast.count[MODEL_PARTS];
     job_log(j, "training %lld parameters, %.4g%% of %lld, with matrix products in %s",
             (long long)count->trained, 100 * (double)count->trained / (double)count->total,
             (long long)count->total, t->forecast.arithmetic);
@@ -141,7 +140,7 @@ static void tell_plan(struct sft *t)
                 less_saved(t));
 }
 
-// What a validation gave, at the number of steps that led to it.
+// Reports a validation, at the number of steps before it.
 static void tell_validation(const struct sft *t)
 {
     if (isnan(t->place.validation)) return;
@@ -149,8 +148,8 @@ static void tell_validation(const struct sft *t)
     if (t->metric) job_metric(t->job, "validation_score", t->place.step, t->place.score);
 }
 
-// Goes on from the newest checkpoint. What was told of its validation stands where the next steps
-// begin, and is told again.
+// Continues from the newest checkpoint. The reports of its validation belong to the step where the
+// run continues, so they are repeated.
 static int go_on(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
@@ -209,7 +208,7 @@ static int save(struct sft *t, struct err *err)
     return 0;
 }
 
-// Every so many steps, or when it is time.
+// After a number of steps, or after some time.
 static bool save_due(const struct sft *t)
 {
     const struct settings *s = t->job->settings;
@@ -300,7 +299,7 @@ static int steps(struct sft *t, struct err *err)
         if (one_step(t, err) < 0 && !t->graph.cancelled) return -1;
         const enum job_stop stop = job_stopped(t->job);
         if (!stop && !t->graph.cancelled) continue;
-        // Cut off among the samples of a step, the parameters are still those before it.
+        // Interrupted within a step: the parameters are still those before it.
         if (stop == JOB_PAUSE && !t->torn && save(t, err) < 0) return -1;
         return JOB_STOPPED;
     }
@@ -309,7 +308,7 @@ static int steps(struct sft *t, struct err *err)
 
 // --- the end -------------------------------------------------------------------------------------
 
-// What it took beside the forecast. A run that took no step has nothing to tell.
+// Reports the used memory next to the forecast, unless the run took no step.
 static void tell_memory(struct sft *t)
 {
     struct memory_parts took;
@@ -324,7 +323,7 @@ static void tell_memory(struct sft *t)
     }
 }
 
-// What a finished run needs no more. `keep`: checkpoints that stay, -1: all.
+// Deletes files that a finished run no longer needs. `keep`: checkpoints to keep, -1: all.
 static void tidy(const struct sft *t, int64_t keep)
 {
     save_best_trim(t->out.path, -1);
@@ -362,7 +361,7 @@ static void release(struct sft *t)
     out_close(&t->out);
 }
 
-// A finished run is left as it is, and is no answer to another question.
+// A finished run is not changed, and does not count as the result of other settings or data.
 static int check_finished(struct sft *t, struct err *err)
 {
     cJSON *record = out_read(t->out.path, err);
@@ -381,7 +380,7 @@ static int train(struct sft *t, struct err *err)
     int status = begin(t, err);
     if (status == 0) status = steps(t, err);
     if (status != 0) return status;
-    // So that nothing is computed twice if the result cannot be written.
+    // If the result cannot be written, nothing needs to be computed twice.
     if (save(t, err) < 0) return -1;
     return finish(t, err) < 0 ? sft_break(t) : 0;
 }
@@ -408,7 +407,7 @@ static int run(struct job *j, struct err *err)
     return sft_job(j, NULL, err);
 }
 
-// In the shell: what can be refused at once.
+// In the shell: checks that can reject the job at once.
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {

@@ -1,8 +1,8 @@
-// core/train/sft_data.c -- which samples a run trains on and validates with.
+// core/train/sft_data.c -- the samples for training and validation.
 //
-// Every sample is looked at before anything is trained: one that cannot be used is named in the log
-// and left out, never cut. Pictures are decoded once here, so that a broken one does not stop a run
-// hours later.
+// Every sample is checked before training: an unusable one is reported in the log and skipped,
+// never truncated. Pictures are decoded once here, so that a broken one does not stop a run hours
+// later.
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static void take(struct sft_set *set, const struct data_check *c)
     }
 }
 
-// Opens a data file and takes what can be used of it. 0, JOB_STOPPED or -1.
+// Opens a data file and collects its usable samples. 0, JOB_STOPPED or -1.
 static int open_set(struct sft *t, struct sft_set *set, const char *path, const char *images,
                     struct err *err)
 {
@@ -134,8 +134,8 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     return status;
 }
 
-// Moves about `count` samples from training to validation, with all that show their pictures: a
-// picture that was trained on tells nothing of others.
+// Moves about `count` samples from training to validation, with all others that show their
+// pictures: validation on pictures seen in training would be misleading.
 static int split(struct sft *t, int64_t asked, struct err *err)
 {
     struct sft_set *from = &t->train, *to = &t->held;
@@ -167,7 +167,7 @@ static int split(struct sft *t, int64_t asked, struct err *err)
     return 0;
 }
 
-// A validation that has a file of its own.
+// Validation with a separate data file.
 static int open_held_file(struct sft *t, const char *file, struct err *err)
 {
     size_t both = 0, which;
@@ -221,7 +221,7 @@ static int open_held(struct sft *t, struct err *err)
     return split(t, count, err);
 }
 
-// --- what must stay the same ---------------------------------------------------------------------
+// --- identity ------------------------------------------------------------------------------------
 
 // Settings that change what is computed; the others (how often it saves, what it computes again)
 // may change between two parts of a run. A validation answers greedily, as core/train/evaluate.c.
@@ -240,7 +240,7 @@ static char *list_settings(const struct job *j, const char *but)
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
         if (matters(row) && (!but || strcmp(row->key, but) != 0))
-            // What decides, not what it is called: `auto` is another arithmetic on another device.
+            // The effective value: `auto` may mean another precision on another device.
             buf_printf(&b, "%s=%s\n", row->key,
                        model_meaning(j->model, j->backend, j->settings, row->key));
     return buf_take(&b);
@@ -320,20 +320,21 @@ int sft_break(const struct sft *t)
     return -1;
 }
 
-// Runs of a series learn from the same pictures, or their scores could not be compared.
+// All runs of a series must use the same pictures, so that their scores can be compared.
 static int check_series(const struct sft *t, struct err *err)
 {
     if (!t->series || !*t->series->pictures || !strcmp(t->series->pictures, t->train.pictures))
         return 0;
     sft_break(t);
-    return err_set(err, "a picture of the data is missing or differs from the runs before; restore "
-                        "it, or choose another folder");
+    return err_set(err,
+                   "a picture of the data is missing or differs from the previous runs; restore "
+                   "it, or choose another folder");
 }
 
 int sft_data_open(struct sft *t, struct err *err)
 {
     if (sft_identify(t, NULL, err) < 0) return -1;
-    // What can be refused is, before every picture is decoded.
+    // Reject what can be rejected before decoding every picture.
     const struct identity id = sft_identity(t);
     if (t->out.path && save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0)
         return sft_break(t);

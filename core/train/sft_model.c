@@ -1,24 +1,32 @@
-// core/train/sft_model.c -- what a training run takes on its model: the adapter it goes on from,
-// methods, parameters with gradients and moments, arena and tape; and the count of all that.
+// core/train/sft_model.c -- sets up a training run on its model: the adapter that it continues
+// from, methods, parameters with gradients and moments, arena and tape; and counts their memory.
 #include <string.h>
 
 #include "core/adapter/adapters.h"
 #include "core/train/frozen.h"
 #include "core/train/sft_parts.h"
 
-// A method's parameter: trained whenever the method's setting says so, or with the projector.
+// Parameters of a method with a learning rate of its own are a group of their own.
+static enum param_group group_of(const struct method *m)
+{
+    int i = 0;
+    while (method_at(i) != m) i++;
+    return m->training.rate ? GROUP_METHODS + (enum param_group)i : params_group(m->training.part);
+}
+
+// A method's parameter: trained whenever the method's setting says so, or with its part.
 static void add_extra(void *self, const char *name, struct tensor *tensor)
 {
     struct sft *t = self;
     struct method_tensor shape;
     const struct method *m = method_learning(t->job->model, name, &shape);
     if (!m) BUG("%s is nobody's", name);
-    const char *by = m->trained_by;
+    const char *by = m->training.by;
     params_extra(&t->params,
                  &(struct param_extra){ .name = name,
                                         .tensor = tensor,
-                                        .group = by ? GROUP_IRA : GROUP_PROJECTOR,
-                                        .part = by ? PART_DECODER : PART_PROJECTOR,
+                                        .group = group_of(m),
+                                        .part = m->training.part,
                                         .with_part = !by,
                                         .always = by && settings_flag(t->job->settings, by) });
 }
@@ -28,13 +36,13 @@ static int switch_on_trained(struct settings *s, struct err *err)
 {
     const struct method *m;
     for (int i = 0; (m = method_at(i)); i++)
-        if (m->trained_by && settings_flag(s, m->trained_by) &&
+        if (m->training.by && settings_flag(s, m->training.by) &&
             settings_set(s, m->toggle.key, m->toggle.on, err) < 0)
             return -1;
     return 0;
 }
 
-// Does what is trained leave the visual tokens before the methods as they are?
+// Are the visual tokens before the methods independent of the trained weights?
 static bool eyes_frozen(const struct params *p)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -96,13 +104,13 @@ int sft_prepare(struct sft *t, struct err *err)
 {
     struct settings *s = t->job->settings;
     if (switch_on_trained(s, err) < 0) return -1;
-    // What was trained before is part of the model that is trained now.
+    // Earlier trained weights are part of the model that is trained now.
     if (adapter_obey(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0) return -1;
     set_graph(t);
     if (t->where->own_memory && t->graph.matmul == MATMUL_BF16 &&
         frozen_round(t->job->model, t->base, err) < 0)
         return -1;
-    // Methods keep what they are doing in one place, which passes beside one another would share.
+    // Concurrent passes would share the state of a method.
     if (methods_on(&t->methods) || !lanes_wanted(&t->params)) return 0;
     return open_lanes(t, err);
 }
@@ -128,7 +136,7 @@ static void count_pass(const struct arena *a, const struct tape *t, uint64_t *he
     *pool += t->peak;
 }
 
-// Bytes of layers' inputs that waited on the host at most.
+// Peak bytes of layer inputs offloaded to the host.
 static uint64_t waiting(const struct sft *t)
 {
     uint64_t most = t->tape.offloads.peak;

@@ -1,4 +1,4 @@
-// core/train/sft_pass.c -- from the samples of a step to gradients; validation; norms' gradients.
+// core/train/sft_pass.c -- gradients of a step, validation, and gradient statistics of norms.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "core/train/loss.h"
 #include "core/train/sft_parts.h"
 
-// Samples that are computed in one pass: as many as give the processor enough to do, no more, as
-// memory grows with them. A GPU needs more, or it waits for the host that starts its kernels.
+// Samples per pass: enough to use the processor efficiently but not more, because memory grows with
+// them. A GPU needs more, or it waits for the host to launch kernels.
 enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_GPU = 12 << 20 }; // rows times hidden size
 enum { PASS_SAMPLES = 64 };
 

@@ -1,5 +1,5 @@
-// core/train/sft_score.c -- validation by what is wanted of the model: a metric over the samples
-// kept apart, where train.score or the data names one. Else it is their loss (sft_pass.c).
+// core/train/sft_score.c -- validation by a metric over the held-out samples, if train.score or the
+// data names one. Otherwise validation uses their loss (sft_pass.c).
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static const struct dataset *held_data(const struct sft *t)
     return t->validation_file ? &t->held.data : &t->train.data;
 }
 
-// The metric that most samples kept apart name; NULL: none does.
+// The metric that most held-out samples name; NULL: none.
 static const struct metric *named(const struct sft *t)
 {
     int64_t count[METRIC_COUNT] = { 0 }, most = 0;
@@ -39,7 +39,7 @@ void sft_score_choose(struct sft *t)
     if (t->metric && t->metric->way == METRIC_LOSS) t->metric = NULL; // as if none was named
 }
 
-// Parameters of methods as they are now: those in training, else the former adapter's.
+// Current parameters of methods: those in training, else the base adapter's.
 static const struct tensor *find_tensor(void *self, const char *name)
 {
     const struct sft *t = self;
@@ -65,8 +65,8 @@ static int take_score(const struct sft *t, const struct evaluation *e, double *s
                    e->why ? ": " : "", e->why ? e->why : "");
 }
 
-// Those of the job, but no answer is waited for that goes on for much longer than any in the data:
-// a model that has learned little yet does not find its end.
+// The job's settings, but limits answers to about twice the longest one in the data: a model that
+// has learned little may never end its answer.
 static struct settings *short_answers(const struct sft *t)
 {
     struct settings *s = settings_copy(t->job->settings);
@@ -87,7 +87,7 @@ int sft_score(struct sft *t, double *score, struct err *err)
     struct hooks hooks = { 0 };
     struct evaluation e = { 0 };
     job_hooks(j, &hooks);
-    // Its passes need room of their own, and steps are not under way.
+    // Its passes need separate memory; no step is in progress.
     arena_release(&t->arena);
     const bool any = settings_is(j->settings, "train.score", "auto");
     const struct evaluate_request request = { .model = j->model,

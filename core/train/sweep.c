@@ -1,12 +1,11 @@
-// core/train/sweep.c -- the job `sweep`: one training run a value of a setting, and which was best.
+// core/train/sweep.c -- the job `sweep`: one training run for each value of a setting.
 //
 //   OUT/VALUE/          each run's folder, as /train makes it
 //   OUT/training.json   the record of the sweep: setting, values, data, and in the end the best
 //
-// The runs are those of the job `train`, one after the other in this process; each finds the model
-// as it was loaded. What they tell is told with their value: series "loss@VALUE", log lines "VALUE:
-// ...". A resumed sweep passes over finished runs and goes on with the checkpoint of the one that
-// was under way.
+// Each run is a job `train`, one after the other in this process, and starts from the model as
+// loaded. Their reports carry the value: series "loss@VALUE", log lines "VALUE: ...". A resumed
+// sweep skips finished runs and continues from the checkpoint of the unfinished one.
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -145,7 +144,7 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {
-    // Without a place for adapters nothing becomes of the model.
+    // Without a list of adapters the model is not changed.
     struct proposal p = { .from = settings,
                           .model = (struct model *)(uintptr_t)model,
                           .training = true };
@@ -163,7 +162,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // --- one run -------------------------------------------------------------------------------------
 
-// Takes what a run tells, and tells it with its value.
+// Receives the reports of a run and passes them on with its value.
 struct teller {
     struct sinks *to;
     const char *label;
@@ -199,7 +198,7 @@ static void tell(void *self, const struct event *e)
     free(text);
 }
 
-// The job becomes that run for a while.
+// Runs the job as that training run.
 static int run_value(struct job *j, struct sweep *s, size_t index, const char *folder,
                      struct err *err)
 {
@@ -295,7 +294,7 @@ static char *score_text(const struct score *s)
                      (long long)s->step);
 }
 
-// The record of the sweep; `best` NULL: it is under way.
+// The record of the sweep; `best` NULL: it is unfinished.
 static int record(const struct sweep *s, const struct out *out, const struct score *scores,
                   const struct value *best, struct err *err)
 {
@@ -350,8 +349,8 @@ static void tell_results(struct job *j, const struct sweep *s, const struct scor
 
 // --- the job -------------------------------------------------------------------------------------
 
-// Trains with every value; a run that fails (a rate too high) is noted, others go on, but for what
-// they would meet too (a full disk, data that has changed).
+// Trains with every value. A failed run (a learning rate too high) is recorded and the sweep
+// continues, unless the cause would also fail the next run (a full disk, changed data).
 static int run_all(struct job *j, struct sweep *s, struct score *scores, struct err *err)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -394,7 +393,7 @@ static int same_text(const cJSON *record, const char *key, const char *is, struc
         err, "it started with %s, but now it is %s: restore it, or choose another folder", was, is);
 }
 
-// A sweep that was begun goes on with what it began with, or not at all.
+// A resumed sweep must have the same identity as when it started.
 static int check_begun(const struct sweep *s, const struct out *out, struct err *err)
 {
     cJSON *record = out_read(out->path, err);
@@ -433,7 +432,7 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
-// The scores stand before "best", each under its setting and value.
+// The scores come before "best", each under its setting and value.
 static char *outcome(const struct job_end *end)
 {
     const char *best = job_end_value(end, "best"), *folder = job_end_value(end, "best run");

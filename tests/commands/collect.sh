@@ -34,6 +34,20 @@ same "states" "$(state "$work/state.csv" | cut -d' ' -f3- | tr '\n' ';')" " 64;a
 check_has "others are told" 'select(.event=="notice").text' "state.csv' also has 1 row with these values from another model or state"
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/state.csv run=a --again \"score=@norms.layers:1:visual\" : /norms"
 same "again" "$(state "$work/state.csv" | cut -d' ' -f3-)" " 64"
+
+# The order of settings in a row is that of the version which wrote it.
+lines "/load $llava" "/image $scene" "What is this?" "/set sinks.tau 5" "/collect $work/order.csv run=a norms.layers : /norms"
+python3 - "$work/order.csv" <<'END'
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+for r in rows: r["provenance.state"] = ", ".join(reversed(r["provenance.state"].split(", ")))
+out = csv.DictWriter(open(sys.argv[1], "w"), rows[0].keys(), lineterminator="\n")
+out.writeheader()
+out.writerows(rows)
+END
+lines "/load $llava" "/image $scene" "What is this?" "/set sinks.tau 5" "/collect $work/order.csv run=a norms.layers : /norms"
+check "not measured again" '[inputs, .] | map(select(.event=="table" and .name=="norms.layers")) | length' 0
+
 cut -d, -f1,2 "$work/state.csv" >"$work/unsaid.csv" # of an earlier version
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/unsaid.csv run=a \"score=@norms.layers:1:visual\" : /norms" \
     "/collect $work/unsaid.csv provenance.x=1 \"score=@norms.layers:1:visual\" : /norms"

@@ -22,6 +22,10 @@ check "all methods" 'select(.event=="table" and .name=="train methods") | .rows 
 lines "/load $llava" "/adapter load $llava/adapters/lora" "/train plan --like tiny"
 check "a shape has nothing to do with the adapter that is on" 'select(.event=="error").message' ""
 
+# What methods learn is counted with the part it is trained with.
+lines "/load $llava" "/set train.params norm_align.*" "/set norm.align on" "/train plan"
+check "a method's parameters" 'select(.event=="table" and .name=="train plan") | .rows | map(select(.[1] != "0") | .[0]) | join(" ")' "projector all"
+
 lines "/train plan --like nothing" "/load $llava" "/train plan $work/none" "/train plan --dance" \
     "/train plan $work/data.jsonl --like tiny" "/train plan --method most"
 check "refused" 'select(.event=="done").ok' $'false\ntrue\nfalse\nfalse\nfalse\nfalse'

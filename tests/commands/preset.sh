@@ -44,7 +44,7 @@ lines "/load $llava" '/set prune.keep 0.9' '/capa' '/get prune.*' '/get ffn.appr
     '/get prune.score' '/get norm.align' '/ira' '/get ira.on' '/baseline' '/get norm.align' '/align maybe'
 same "defaults" "$(setting prune.keep)" "0.9 0.25 0.25 "
 check_has "said without training" 'select(.event=="notice").text' 'norm.align is on without trained parameters'
-check_has "said without a calibration" 'select(.event=="notice").text' "preset 'capa-auto' with ffn.approx=off"
+check_has "said without a calibration" 'select(.event=="notice").text' "preset 'capa-auto' loaded, but with ffn.approx=off"
 same "off again" "$(setting prune.score)" "contribution contribution off off "
 same "the other stays, then goes" "$(setting norm.align)" "on on off off "
 check "IRA has no parameters" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \

@@ -55,5 +55,5 @@ check "what does not fit together is told" 'select(.event=="notice" and (.text|c
 "prune.layer names 2 layers, but prune.keep has 1 value: give one value per layer
 prune.layer names 1 layer, but prune.keep has 2 values: give one value per layer"
 check "never more again" 'select(.event=="error").message' \
-    'prune.keep cannot rise (0.5 after 0.25): dropped tokens do not come back'
+    'prune.keep cannot increase (0.5 after 0.25): dropped tokens do not come back'
 finish

@@ -1,5 +1,5 @@
 # tests/docs/links.sh -- what the documents name is there: files and headings that they link to, files in code spans,
-# functions of their call trees. And the README stays short.
+# functions of their call trees and who calls them. And the README stays short.
 set -eu
 exec python3 - README.md CONTRIBUTING.md docs/*.md demo/README.md demo/report/README.md tests/*/README.md tests/*/*/README.md <<'END'
 import glob, os, re, sys
@@ -30,21 +30,46 @@ def check_link(path, link):
 def check_file(path, name):
     if "NAME" not in name and not glob.glob(name): complain(path, "names %s, which is not there" % name)
 
-def check_call(path, line):
-    name, file = line.split()[:2]
+def definition(path, name, file):
+    """The body of a function: its definition begins a line, and its brace one of the next."""
     code = open(file).read() if os.path.exists(file) else ""
-    # A definition begins a line, and its brace one of the next.
-    if not re.search(r"^[a-z][^;{}()=]*\b%s\([^;{}]*\)\n\{" % name, code, re.M):
-        complain(path, "%s is not defined in %s" % (name, file))
+    found = re.search(r"^[a-z][^;{}()=]*\b%s\([^;{}]*\)\n\{(.*?)^\}" % name, code, re.M | re.S)
+    if not found: complain(path, "%s is not defined in %s" % (name, file))
+    return found.group(1) if found else ""
+
+def edges(path, tree):
+    """Of each line of a tree: the function above it, the function, whether by pointer. Checks the definitions."""
+    above = []
+    for line in tree.splitlines():
+        depth, (name, file) = len(line) - len(line.lstrip()), line.split()[:2]
+        while above and above[-1][0] >= depth: above.pop()
+        body = definition(path, name.rstrip("*"), file)
+        yield (above[-1][1:] if above else None), name.rstrip("*"), name.endswith("*")
+        above.append((depth, name.rstrip("*"), body))
+
+def check_calls(path, tree, whole):
+    """The whole tree names each call; another one may leave steps out."""
+    for caller, name, pointer in edges(path, tree):
+        if not whole and caller and caller[0] not in ancestors.get(name, []):
+            complain(path, "%s is not below %s in docs/architecture.md" % (name, caller[0]))
+        if not whole: continue
+        if caller and not pointer and not re.search(r"\b%s\b" % name, caller[1]):
+            complain(path, "%s does not call %s" % (caller[0], name))
+        ancestors[name] = ([caller[0]] + ancestors[caller[0]]) if caller else []
+
+ancestors = {} # of each function of the whole tree
+
+def trees(path):
+    return re.findall(r"^```calls\n(.*?)^```$", open(path).read(), re.M | re.S)
+
+for path in ("docs/architecture.md", "README.md"):
+    if not trees(path): complain(path, "has no call tree")
+    for tree in trees(path): check_calls(path, tree, path != "README.md")
 
 for path in sys.argv[1:]:
     text = open(path).read()
     for link in re.findall(r"\]\(([^)\s]+)\)", without_fences(text)): check_link(path, link)
     for name in re.findall(r"`((?:core|kernels|commands|sessions|tui|tests|tools|demo|docs)/[\w./*-]*)`", text): check_file(path, name)
-    for tree in re.findall(r"^```calls\n(.*?)^```$", text, re.M | re.S):
-        for line in tree.splitlines(): check_call(path, line)
-trees = [p for p in ("README.md", "docs/architecture.md") if "```calls\n" not in open(p).read()]
-for path in trees: complain(path, "has no call tree")
 lines = open("README.md").read().count("\n")
 if lines > 300: complain("README.md", "%d lines, more than 300" % lines)
 sys.exit(wrong > 0)

@@ -306,7 +306,7 @@ static void test_new_after_resume(void **state)
         assert_string_equal(settings_text(engine_settings(b.shell.engine), "compute.matmul"),
                             "auto");
         assert_string_equal(engine_arithmetic(b.shell.engine), "bf16");
-        assert_non_null(strstr(notices.data, "compute.matmul = auto again"));
+        assert_non_null(strstr(notices.data, "compute.matmul = auto restored"));
         line(&b, "And this?");
         expect_exported(&b, "bf16 ");
         end_program(&b);

@@ -214,7 +214,7 @@ static void methods_find_their_weights(void **state)
         struct forecast f;
         must(settings_set(s, "train.method", methods[i].method, &err), &err);
         must(forecast_model(&f, m, s, 32, &err), &err);
-        assert_int_equal(f.count.trained, methods[i].numbers);
+        assert_int_equal(f.count[MODEL_PARTS].trained, methods[i].numbers);
         assert_true(memory_own(&f.parts) > 0);
     }
     settings_free(s);

@@ -1,6 +1,7 @@
 // core/model/families/family.c -- the list of families, and which one a config.json belongs to.
 #include "core/model/families/family.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,19 @@ const struct family *family_find(const cJSON *config, struct err *err)
         err_set(err, "config.json has neither \"architectures\" nor \"model_type\"");
     buf_release(&known);
     return NULL;
+}
+
+const struct phase_layers *family_phases(const struct model *m)
+{
+    const struct decoder_config *c = &m->decoder.config;
+    for (const struct phase_layers *p = m->family->phases; p && p->layers; p++)
+        if (p->layers == c->layers && p->hidden == c->hidden) return p;
+    return NULL;
+}
+
+int family_phase_by_depth(int phase, int layers)
+{
+    return (int)rint((2 * phase + 1) / 8.0 * layers);
 }
 
 char *family_module_name(const struct family *f, const struct weight *w)

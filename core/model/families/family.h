@@ -57,6 +57,12 @@ struct family {
     void (*positions)(const struct model *m, struct sequence *s);
 };
 
+// The phases of this checkpoint; NULL: unknown.
+const struct phase_layers *family_phases(const struct model *m);
+// Phase 0, 1, 2 (early, transition, late) of a model whose phases are unknown: at 1/8, 3/8, 5/8 of
+// its depth, half to even.
+int family_phase_by_depth(int phase, int layers);
+
 // Module name of a weight in current transformers classes (for adapters):
 // "model.language_model.layers.0.mlp.up_proj". The caller frees it.
 char *family_module_name(const struct family *f, const struct weight *w);

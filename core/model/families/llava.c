@@ -1,9 +1,8 @@
 // core/model/families/llava.c -- LLaVA: a CLIP or SigLIP encoder, a projector, a Llama or Qwen2
 // decoder.
 //
-// A picture is one square of pixels; its features of one layer go through the projector and stand
-// in the prompt where the placeholder is, row by row of the grid. Positions are those of plain
-// text.
+// A picture is resized to one square. Its features from one encoder layer pass the projector and
+// replace the placeholder in the prompt, row by row of the grid. Positions are those of plain text.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +32,7 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config, stru
             "\"vision_feature_select_strategy\" \"%s\" is not supported (known: default, "
             "full)",
             strategy);
-    // "default" leaves the first row out, whatever it is.
+    // "default" drops the first row, whatever it is.
     v->drop_class = strcmp(strategy, "default") == 0;
     return vision_tokens(v) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
 }
@@ -54,8 +53,7 @@ static int read_placeholder(struct model *m, const cJSON *config, struct err *er
     return 0;
 }
 
-// The class defaults of the image processor: of the named one, else of the one that goes with the
-// encoder.
+// The class defaults of the named image processor, else of the encoder's usual one.
 struct picture_config llava_picture_defaults(const struct vision_config *v, const char *type)
 {
     bool clip = strncmp(type, "Siglip", 6) != 0 && (v->class_token || !strncmp(type, "CLIP", 4));
@@ -172,7 +170,7 @@ static int64_t llava_picture_tokens(const struct model *m, int64_t width, int64_
     return vision_tokens(&m->vision.config); // every picture becomes the same square
 }
 
-// The part of a picture that becomes the encoder's square.
+// The part of a picture that the encoder sees.
 static void shown_part(const struct picture_config *c, int64_t width, int64_t height,
                        struct picture_tile *t)
 {
@@ -257,7 +255,7 @@ static struct tensor *llava_picture_encode(struct graph *g, const struct model *
     return site(g, SITE_PROJECTED, picture, tokens);
 }
 
-// Pixels, features and visual tokens of all pictures; the sites offer each picture's own.
+// Pixels, features and visual tokens of all pictures; sites run for each picture.
 static int llava_pictures_encode(struct graph *g, const struct model *m,
                                  const struct image *const *pictures, const int *number,
                                  size_t count, struct tensor **tokens)

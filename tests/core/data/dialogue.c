@@ -65,7 +65,7 @@ static void test_messages_errors(void **state)
     check(dialogue_read_messages, "[{\"role\":\"raw\",\"content\":\"x\"}]",
           "error: message 0: \"role\" must be \"system\", \"user\" or \"assistant\"");
     check(dialogue_read_messages, "[{\"role\":\"user\"}]",
-          "error: message 0: \"content\" must be a string or a list of parts");
+          "error: message 0: \"content\" must be a string or a list of items");
     check(dialogue_read_messages, "[{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}]",
           "error: message 0: \"content\"[0]: \"type\" must be \"text\" or \"image\"");
     check(dialogue_read_messages, "[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]",

@@ -189,10 +189,13 @@ static void one_spelling_is_kept(void **state)
     end(&g, &said);
 }
 
-// A method's settings come back together or not at all, the rest does.
+// Of a method only the row at fault stays behind.
 static void what_is_possible_is_restored(void **state)
 {
     const struct change list[] = { { "prune.score", "contribution" },
+                                   { "ffn.approx", "skip" },
+                                   { "ffn.layers", "1" },
+                                   { "ffn.calibration", "/no/such" },
                                    { "sample.top_k", "7" },
                                    { "adapter", "no/such" },
                                    { "prune.layer", "9" },
@@ -201,15 +204,37 @@ static void what_is_possible_is_restored(void **state)
     struct golden g;
     struct buf said;
     begin(&g, &said);
-    engine_restore(g.engine, list, 6);
+    engine_restore(g.engine, list, sizeof list / sizeof *list);
     assert_string_equal(value(&g, "sample.top_k"), "7");
     assert_string_equal(value(&g, "norm.align"), "on");
     assert_string_equal(value(&g, "kv.dtype"), "f32");
-    assert_string_equal(value(&g, "prune.score"), "off");
+    assert_string_equal(value(&g, "prune.score"), "contribution");
     assert_string_equal(value(&g, "prune.layer"), "auto");
+    assert_string_equal(value(&g, "ffn.approx"), "skip");
+    assert_string_equal(value(&g, "ffn.layers"), "1");
+    assert_string_equal(value(&g, "ffn.calibration"), "none");
     assert_string_equal(value(&g, "adapter"), "none");
-    assert_int_equal(count_of(&said, "cannot restore "), 3);
-    assert_int_equal(count_of(&said, "cannot restore prune.score, prune.layer: "), 1);
+    assert_int_equal(count_of(&said, "cannot restore "), 4);
+    assert_int_equal(count_of(&said, "cannot restore prune.layer: "), 1);
+    assert_int_equal(count_of(&said, "cannot restore ffn.calibration: "), 1);
+    end(&g, &said);
+}
+
+// Where no single row is at fault, a method's settings stay behind together.
+static void what_belongs_together_stays_behind_together(void **state)
+{
+    const struct change list[] = { { "prune.score", "contribution" },
+                                   { "prune.layer", "9" },
+                                   { "prune.keep", "0.5,0.25,0.1" },
+                                   { "sample.top_k", "7" } };
+    struct golden g;
+    struct buf said;
+    begin(&g, &said);
+    engine_restore(g.engine, list, sizeof list / sizeof *list);
+    assert_string_equal(value(&g, "sample.top_k"), "7");
+    assert_string_equal(value(&g, "prune.score"), "off");
+    assert_string_equal(value(&g, "prune.keep"), "0.25");
+    assert_int_equal(count_of(&said, "cannot restore "), 1);
     end(&g, &said);
 }
 
@@ -241,6 +266,7 @@ int main(void)
         cmocka_unit_test(a_method_goes_with_its_adapter),
         cmocka_unit_test(one_spelling_is_kept),
         cmocka_unit_test(what_is_possible_is_restored),
+        cmocka_unit_test(what_belongs_together_stays_behind_together),
         cmocka_unit_test(what_is_odd_is_no_reason_to_refuse_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

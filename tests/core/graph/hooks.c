@@ -16,7 +16,18 @@ static struct tensor one, other;
 static const int32_t some[1];
 
 // What the listener does, told by `self`.
-enum deed { NOTHING, NEW_X, NEW_V, NEW_ROWS, NEW_ONLY, NEW_SEEN, NEW_KEYS, ASK_ROW, ASK_VISUAL };
+enum deed {
+    NOTHING,
+    NEW_X,
+    NEW_V,
+    NEW_ROWS,
+    NEW_ONLY,
+    NEW_SEEN,
+    NEW_KEYS,
+    ASK_ROW,
+    ASK_VISUAL,
+    ASK_KEY
+};
 
 static bool everywhere(void *self, enum site site, int layer)
 {
@@ -34,9 +45,21 @@ static int act(void *self, struct graph *g, enum site site, struct site_args *ar
     case NEW_KEYS: args->keys = some; break;
     case ASK_ROW: return site_row(args, 0) < 0 ? -1 : 0;
     case ASK_VISUAL: return site_visual(args, 0) ? -1 : 0;
+    case ASK_KEY: return site_key(args, 0) < 0 ? -1 : 0;
     default: break;
     }
     return 0;
+}
+
+// What the pass hands over at a site.
+static struct site_args given(enum site site)
+{
+    static int32_t text[] = { -1 };
+    static const struct sequence sequence = { .n = 1, .picture = text };
+    struct site_args args = { .x = &one, .v = &one };
+    if (site_has(site) & HAS_ROWS) args.sequence = &sequence;
+    if (site_has(site) & HAS_KEYS) args.q = args.k = &one;
+    return args;
 }
 
 // Does the program go on?
@@ -46,7 +69,7 @@ static bool goes_on(enum site site, enum deed deed, bool changes)
     if (!child) {
         struct hooks hooks = { 0 };
         struct graph g = { .hooks = &hooks };
-        struct site_args args = { .x = &one, .v = &one };
+        struct site_args args = given(site);
         close(STDERR_FILENO);
         hooks_add(&hooks, &(struct hook){ everywhere, act, &deed, changes });
         _exit(hooks_run(&g, site, &args) == 0 ? 0 : 1);
@@ -59,7 +82,7 @@ static bool goes_on(enum site site, enum deed deed, bool changes)
 static void methods_change_what_the_table_allows(void **state)
 {
     assert_true(goes_on(SITE_VISUAL, NEW_X, true));
-    assert_true(goes_on(SITE_VALUES, NEW_V, true));
+    assert_false(goes_on(SITE_VALUES, NEW_V, true)); // its rows are written in place
     assert_true(goes_on(SITE_VALUES, NEW_SEEN, true));
     assert_true(goes_on(SITE_FFN, NEW_ONLY, true));
     assert_true(goes_on(SITE_LAYER_OUT, NEW_ROWS, true));
@@ -82,10 +105,32 @@ static void probes_change_nothing(void **state)
 }
 
 // In a vision encoder there are no rows of a sequence.
-static void what_a_site_has_not_cannot_be_asked_for(void **state)
+static void only_what_a_site_has_can_be_asked_for(void **state)
 {
-    assert_false(goes_on(SITE_VISION_LAYER, ASK_ROW, false));
-    assert_false(goes_on(SITE_VISION_LAYER, ASK_VISUAL, true));
+    for (int site = 0; site < SITE_COUNT; site++) {
+        const unsigned has = site_has((enum site)site);
+        assert_int_equal(goes_on((enum site)site, ASK_ROW, false), (has & HAS_ROWS) != 0);
+        assert_int_equal(goes_on((enum site)site, ASK_VISUAL, true), (has & HAS_ROWS) != 0);
+        assert_int_equal(goes_on((enum site)site, ASK_KEY, true), (has & HAS_ROWS) != 0);
+    }
+    assert_false(site_has(SITE_VISION_LAYER) & HAS_ROWS);
+    assert_false(site_has(SITE_FFN) & HAS_KEYS);
+}
+
+// A pass that hands over less than the table says.
+static void a_site_is_given_what_it_has(void **state)
+{
+    const pid_t child = fork();
+    if (!child) {
+        struct hooks hooks = { 0 };
+        struct graph g = { .hooks = &hooks };
+        struct site_args args = { .x = &one };
+        close(STDERR_FILENO);
+        _exit(hooks_run(&g, SITE_LAYER_IN, &args) == 0 ? 0 : 1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFSIGNALED(status));
 }
 
 int main(void)
@@ -93,7 +138,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(methods_change_what_the_table_allows),
         cmocka_unit_test(probes_change_nothing),
-        cmocka_unit_test(what_a_site_has_not_cannot_be_asked_for),
+        cmocka_unit_test(only_what_a_site_has_can_be_asked_for),
+        cmocka_unit_test(a_site_is_given_what_it_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // tests/core/probes/flops.c -- core/probes/flops.c against the formulas, written down another way,
 // and the times beside them.
 #include "tests/core/probes/probe.h"
+#include "tests/core/scratch.h"
 
 static void set(struct golden *g, const char *key, const char *value)
 {
@@ -129,11 +130,40 @@ static void without_methods_is_the_default(void **state)
     golden_close(&g);
 }
 
+// IRA: a product with d + 1 columns for each value head of a visual token, in its layers alone.
+static void ira_is_counted_in_its_layers(void **state)
+{
+    struct golden g;
+    struct results r = { 0 };
+    struct err err = { 0 };
+    char *folder = scratch_new();
+    ask(&g, models[0], 4);
+    write_ira(&g, folder);
+    must(engine_set(g.engine, "adapter", folder, &err), &err);
+    set(&g, "ira.layers", "2-3");
+    set(&g, "ira.on", "on");
+    run_probe(&g, &probe_flops, NULL, &r);
+    const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
+    const double row = 2 * (double)(d->kv_heads * d->dim * (d->dim + 1));
+    struct sequence s = { 0 };
+    must(measure_sequence(engine_conversation(g.engine), engine_settings(g.engine), &s, &err),
+         &err);
+    const double tokens = (double)sequence_visual_count(&s, 0);
+    assert_true(tokens > 0);
+    near(&g, "prompt", cell(&r, "methods", "prompt, now"), 2 * tokens * row, 1);
+    near(&g, "token", cell(&r, "methods", "token, now"), 0, 1);
+    sequence_release(&s);
+    results_release(&r);
+    golden_close(&g);
+    scratch_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_follow_the_formulas),
         cmocka_unit_test(lora_is_counted),
+        cmocka_unit_test(ira_is_counted_in_its_layers),
         cmocka_unit_test(without_methods_is_the_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

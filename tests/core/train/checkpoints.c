@@ -398,7 +398,7 @@ static void test_sweep(void **state)
     settings[1] = "train.steps=3";
     sweep("1e-3,1e-5", NULL, settings, -1, "it started with 1e-3,1e-4, but now it is 1e-3,1e-5");
     write_picture("a.ppm", 1);
-    sweep("1e-3,1e-4", NULL, settings, -1, "is missing or differs from the runs before");
+    sweep("1e-3,1e-4", NULL, settings, -1, "is missing or differs from the previous runs");
     write_picture("a.ppm", 0);
     unlink(lost);
     sweep("1e-3,1e-4", NULL, settings, -1, "a picture of the data is missing");

@@ -215,7 +215,7 @@ static void check_toggle(const char *folder, const char *key, const char *value)
         if (one->kind == PARAM_WEIGHT) assert_ptr_not_equal(one->tensor->data, one->stored.data);
         ((float *)one->tensor->data)[0] += 1;
     }
-    assert_int_equal(numbers, p.trained);
+    assert_int_equal(numbers, p.counted[MODEL_PARTS].trained);
     params_release(&p);
     for (size_t i = 0; i < m->weights.count; i++) {
         assert_memory_equal(&before[i], m->weights.list[i].tensor, sizeof *before);

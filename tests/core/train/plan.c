@@ -104,7 +104,7 @@ static void test_checkpointing(void **state)
     assert_true(off.parts.of[MEMORY_ACTIVATIONS] > 4 * on.parts.of[MEMORY_ACTIVATIONS]);
     // 16 inputs of layers of [rows, 2048] are the least that can be kept.
     assert_true(on.parts.of[MEMORY_ACTIVATIONS] >= (uint64_t)on.rows * 2048 * 4 * 16);
-    assert_int_equal(on.parts.of[MEMORY_OPTIMIZER], (uint64_t)on.count.trained * 8);
+    assert_int_equal(on.parts.of[MEMORY_OPTIMIZER], (uint64_t)on.count[MODEL_PARTS].trained * 8);
     assert_int_equal(forecast_shape(&on, "llama-9", s, 600, NULL, &err), -1);
     settings_free(s);
 }
@@ -123,21 +123,23 @@ static void test_shares(void **state)
     };
     static const char *const shapes[] = { "mm-llama2-7b", "mm-llama2-13b" };
     struct err err;
-    struct settings *s = settings_new();
-    settings_set(s, "train.lora.rank", "64", &err);
+    const struct select_lora lora = { .rank = 64, .alpha = 64 };
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            struct params_count c[MODEL_PARTS + 1];
+            struct selection c;
+            size_t count;
             struct model *o = outline_shape(shapes[k], &err);
-            settings_set(s, "train.method", rows[i].method, &err);
-            if (!o || params_count(o, s, c, &err) < 0) fail_msg("%s", err.text);
-            const double share =
-                100 * (double)c[MODEL_PARTS].trained / (double)c[MODEL_PARTS].total;
+            if (!o) fail_msg("%s", err.text);
+            struct select_item *items = params_items(o, NULL, 0, &count);
+            if (select_method(&c, rows[i].method, &lora, items, count, &err) < 0)
+                fail_msg("%s", err.text);
+            const double share = 100 * (double)c.trained / (double)c.total;
             if (fabs(share - rows[i].share[k]) > rows[i].tolerance)
                 fail_msg("%s on %s: %.4f%%", rows[i].method, shapes[k], share);
+            selection_release(&c);
+            free(items);
             outline_free(o);
         }
-    settings_free(s);
 }
 
 // The model that is looked at stays as it is.
@@ -155,7 +157,7 @@ static void test_outline(void **state)
     settings_set(s, "train.ira", "on", &err);
     if (forecast_model(&f, m, s, 0, &err) < 0) fail_msg("%s", err.text);
     assert_memory_equal(&before, &m->decoder.layer[0].attention.before, sizeof before);
-    assert_true(f.count.trained > 0 && memory_own(&f.parts) > 0);
+    assert_true(f.count[MODEL_PARTS].trained > 0 && memory_own(&f.parts) > 0);
     // Of the passes one after the other, as methods want it: the first has room for all of it.
     assert_true(f.arena >= f.parts.of[MEMORY_ACTIVATIONS] && f.lane == 0);
     model_free(m);
