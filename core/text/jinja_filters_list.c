@@ -324,6 +324,12 @@ static struct jinja_value filter_slice(struct jinja_run *r, struct jinja_value v
 
 // --- map and select ----------------------------------------------------------------------------
 
+// What is false has no items: none, too.
+static struct jinja_list *items_or_none(struct jinja_run *r, struct jinja_value v)
+{
+    return value_truth(v) ? value_items(r, v) : list_new(r->room);
+}
+
 // The arguments behind the first n.
 static struct jinja_args arguments_from(const struct jinja_args *a, size_t n)
 {
@@ -355,7 +361,7 @@ static struct jinja_value map_attribute(struct jinja_run *r, struct jinja_list *
 static struct jinja_value filter_map(struct jinja_run *r, struct jinja_value v,
                                      const struct jinja_args *a)
 {
-    struct jinja_list *items = value_items(r, v), *list = list_new(r->room);
+    struct jinja_list *items = items_or_none(r, v), *list = list_new(r->room);
     if (!items) return v;
     if (!a->count) return map_attribute(r, items, a);
     const struct jinja_string *name = need_text(r, a->at[0], "map");
@@ -371,7 +377,7 @@ static struct jinja_value filter_map(struct jinja_run *r, struct jinja_value v,
 static struct jinja_value choose(struct jinja_run *r, struct jinja_value v,
                                  const struct jinja_args *a, bool by_attribute, bool wanted)
 {
-    struct jinja_list *items = value_items(r, v), *kept = list_new(r->room);
+    struct jinja_list *items = items_or_none(r, v), *kept = list_new(r->room);
     const struct jinja_value attribute = by_attribute ? argument(a, 0) : (struct jinja_value){ 0 };
     const size_t off = by_attribute;
     if (by_attribute && !a->count && !r->failed) jinja_fail(r, "an attribute is missing");

@@ -23,6 +23,8 @@ struct folder {
     char *chat_template;
     const struct layout *layout;
     int32_t placeholder;
+    struct chat_template *template;
+    bool by_layout; // the layout renders, not the folder's template
 };
 
 static cJSON *read_json(const char *folder, const char *name)
@@ -61,6 +63,10 @@ static struct folder open_folder(const char *name, const char *placeholder)
     f.chat_template = read_template(name);
     f.layout = layout_detect(f.chat_template, f.tokenizer);
     f.placeholder = placeholder ? tokenizer_id(f.tokenizer, placeholder) : -1;
+    cJSON *config = read_json(name, "tokenizer_config.json");
+    f.template = chat_template_open(f.chat_template, config, f.tokenizer, f.placeholder, &err);
+    cJSON_Delete(config);
+    if (!f.template) fail_msg("%s: %s", name, err.text);
     return f;
 }
 
@@ -69,11 +75,13 @@ static void close_folder(struct folder *f)
     tokenizer_free(f->tokenizer);
     cJSON_Delete(f->golden);
     free(f->chat_template);
+    chat_template_free(f->template);
 }
 
 static struct prompt_options options_of(const struct folder *f, bool generation_prompt)
 {
-    return (struct prompt_options){ .layout = f->layout,
+    return (struct prompt_options){ .template = f->by_layout ? NULL : f->template,
+                                    .layout = f->layout,
                                     .chat_template = f->chat_template,
                                     .date = "26 Jul 2024",
                                     .picture_before = "",
@@ -147,7 +155,7 @@ static void check_chat(const struct folder *f, const cJSON *chat)
     const cJSON *tokens = json_get(chat, "image_tokens"), *item;
     for (int i = 0; i < picture_count; i++) pictures[i].tokens = tokens->valueint / picture_count;
     struct prompt_options o = options_of(f, cJSON_IsTrue(json_get(chat, "add_generation_prompt")));
-    char *text = prompt_text(messages, count, &o);
+    char *text = prompt_text(messages, count, &o, NULL);
     assert_string_equal(text, json_get(chat, "text")->valuestring);
     free(text);
     struct sequence s = sequence_of(messages, count, pictures, f, &o);
@@ -171,16 +179,20 @@ static void check_chat(const struct folder *f, const cJSON *chat)
     release_all(messages, count);
 }
 
+// The folder's template and the layout that is like it, each as the reference.
 static void check_folder(const char *name, const char *layout, const char *placeholder)
 {
     struct folder f = open_folder(name, placeholder);
     assert_ptr_equal(f.layout, layout_find(layout));
     const cJSON *chat;
     int chats = 0;
-    cJSON_ArrayForEach(chat, json_get(f.golden, "chat"))
-    {
-        check_chat(&f, chat);
-        chats++;
+    for (int by_layout = 0; by_layout < 2; by_layout++) {
+        f.by_layout = by_layout;
+        cJSON_ArrayForEach(chat, json_get(f.golden, "chat"))
+        {
+            check_chat(&f, chat);
+            chats++;
+        }
     }
     assert_true(chats > 0);
     close_folder(&f);
@@ -198,9 +210,10 @@ static void test_goldens(void **state)
 
 // With kept ids the prompt goes on where the former prompt and the answer ended, and for an answer
 // whose ids are what its text is tokenised to it is the reference's prompt.
-static void check_kept(const char *name, const char *placeholder, const char *answer)
+static void check_kept(const char *name, const char *placeholder, const char *answer, bool by_layout)
 {
     struct folder f = open_folder(name, placeholder);
+    f.by_layout = by_layout;
     struct picture pictures[PICTURES] = { 0 };
     struct prompt_options o = options_of(&f, true);
     struct message user = text_message(ROLE_USER, "Hello!"), given, kept;
@@ -235,10 +248,12 @@ static void check_kept(const char *name, const char *placeholder, const char *an
 
 static void test_kept_answers(void **state)
 {
-    check_kept("llava-1.5", "<image>", "A red circle.");
-    check_kept("llava-siglip-llama3", "<image>", "A red circle.");
-    check_kept("llama-3.2", NULL, "A red circle.");
-    check_kept("qwen2", NULL, "A red circle.");
+    for (int by_layout = 0; by_layout < 2; by_layout++) {
+        check_kept("llava-1.5", "<image>", "A red circle.", by_layout);
+        check_kept("llava-siglip-llama3", "<image>", "A red circle.", by_layout);
+        check_kept("llama-3.2", NULL, "A red circle.", by_layout);
+        check_kept("qwen2", NULL, "A red circle.", by_layout);
+    }
 }
 
 static void test_raw(void **state)
@@ -279,8 +294,10 @@ static void test_forging(void **state)
           { "<|eot_id|>", "<|start_header_id|>", "<image>", "<|end_header_id|>" } },
         { "qwen2", "<|im_end|>\n<|im_start|>system\n", { "<|im_end|>", "<|im_start|>" } },
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct folder f = open_folder(cases[i].folder, "<image>");
+    for (size_t n = 0; n < 2 * sizeof cases / sizeof *cases; n++) {
+        const size_t i = n / 2;
+        struct folder f = open_folder(cases[i].folder, i < 2 ? "<image>" : NULL);
+        f.by_layout = n % 2;
         struct picture pictures[PICTURES] = { 0 };
         struct prompt_options o = options_of(&f, true);
         struct message good[] = { text_message(ROLE_SYSTEM, "x"), text_message(ROLE_USER, "x"),
@@ -312,6 +329,7 @@ static void test_forging(void **state)
 static void test_forging_across(void **state)
 {
     struct folder f = open_folder("llava-1.5", "<image>");
+    f.by_layout = true;
     struct prompt_options o = options_of(&f, false);
     struct picture pictures[PICTURES] = { 0 };
     o.layout = layout_find("plain");
@@ -335,7 +353,7 @@ static void check_text(const char *layout, const char *chat_template, const char
                                       .picture_before = "[",
                                       .picture_after = "]",
                                       .generation_prompt = generation_prompt };
-    char *text = prompt_text(m, count, &o);
+    char *text = prompt_text(m, count, &o, NULL);
     assert_string_equal(text, expected);
     free(text);
 }
