@@ -419,6 +419,8 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
     const struct prompt_options *o = r->options;
     struct jinja_output out = { 0 };
     struct cuts cuts = { 0 };
+    struct err own;
+    if (!err) err = &own;
     int status = run(o->template, messages, count, o->date, o->generation_prompt, &out, err);
     if (status == 0 && any_generated(messages, count)) {
         char *generation = generation_text(r, messages, count, &out);
@@ -428,6 +430,10 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
     if (status == 0) status = cut_pictures(&cuts, o->template, &out, messages, count, err);
     if (status == 0) put_all_text(r, &out, &cuts);
     if (status == 0 && answers) status = find_answers(r, messages, count, &out, &cuts, err);
+    if (out.unknown) {
+        struct err why = *err;
+        err_set(err, "%s: choose another template (/set chat.template, /help templates)", why.text);
+    }
     jinja_output_release(&out);
     free(cuts.list);
     return status;
@@ -458,6 +464,27 @@ static int try_message(const struct chat_template *t, bool picture, struct err *
     return status;
 }
 
+// All roles: something that is not known to the engine may stand where only an answer gets. What
+// the template itself refuses is for a conversation that is so.
+static int try_roles(const struct chat_template *t, struct err *err)
+{
+    static const enum role roles[] = { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_USER };
+    int status = 0;
+    for (int first = 0; first < 2 && status == 0; first++) {
+        struct message m[4] = { 0 };
+        struct jinja_output out = { 0 };
+        for (int i = 0; i < 4; i++) {
+            m[i].role = roles[i];
+            message_add_text(&m[i], "x");
+        }
+        if (run(t, m + first, 4 - (size_t)first, NULL, true, &out, err) < 0 && out.unknown)
+            status = -1;
+        for (int i = 0; i < 4; i++) message_release(&m[i]);
+        jinja_output_release(&out);
+    }
+    return status;
+}
+
 static int try_template(struct chat_template *t, struct err *err)
 {
     struct err ignored;
@@ -465,7 +492,7 @@ static int try_template(struct chat_template *t, struct err *err)
     t->parts = try_message(t, false, &ignored) == 0;
     t->texts = true;
     t->texts = try_message(t, false, err) == 0;
-    if (!t->texts && !t->parts) return -1;
+    if ((!t->texts && !t->parts) || try_roles(t, err) < 0) return -1;
     return t->placeholder && t->parts ? try_message(t, true, err)
            : t->placeholder           ? err_set(err, "it has no place for a picture")
                                       : 0;

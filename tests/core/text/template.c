@@ -341,6 +341,95 @@ static void test_forging_across(void **state)
     close_folder(&f);
 }
 
+// --- any template ------------------------------------------------------------------------------
+
+// The prompt in a template, as text and as ids.
+static char *prompt_of(const struct folder *f, const char *text, const struct message *m,
+                       size_t count, struct sequence *s)
+{
+    struct err err = { "" };
+    struct picture pictures[PICTURES] = { 0 };
+    struct chat_template *t = chat_template_open(text, NULL, f->tokenizer, -1, &err);
+    if (!t) fail_msg("%s", err.text);
+    struct prompt_options o = options_of(f, true);
+    o.template = t;
+    *s = sequence_of(m, count, pictures, f, &o);
+    char *prompt = prompt_text(m, count, &o, &err);
+    chat_template_free(t);
+    return prompt;
+}
+
+static bool has_ids(const struct sequence *s, const int32_t *ids, int64_t count)
+{
+    for (int64_t i = 0; i + count <= s->n; i++)
+        if (!memcmp(s->ids + i, ids, (size_t)count * sizeof *ids)) return true;
+    return false;
+}
+
+// Ids of an answer stay unless the template drops something of its text.
+static void test_rewritten_history(void **state)
+{
+    static const char keeps[] = "{% for m in messages %}<{{ m.role }}> {{ m.content | trim }}\n"
+                                "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+    static const char drops[] = "{% for m in messages %}<{{ m.role }}> "
+                                "{{ m.content.split('</think>')[-1] | trim }}\n{% endfor %}"
+                                "{% if add_generation_prompt %}<assistant>{% endif %}";
+    struct folder f = open_folder("qwen2", NULL);
+    const int32_t ids[] = { 9, 7, 8, 9 }; // not what the text is tokenised to
+    struct message m[] = { text_message(ROLE_USER, "a"), ids_message(ROLE_ASSISTANT, ids, 4),
+                           text_message(ROLE_USER, "b") };
+    message_add_text(&m[1], " <think>\nno</think>\n\nyes \n");
+    struct sequence s;
+    char *text = prompt_of(&f, keeps, m, 3, &s);
+    assert_true(has_ids(&s, ids, 4));
+    // The blank before an answer is the answer's.
+    assert_string_equal(text, "<user> a\n<assistant> <think>\nno</think>\n\nyes \n\n<user> b\n"
+                              "<assistant>");
+    free(text);
+    sequence_release(&s);
+    text = prompt_of(&f, drops, m, 3, &s);
+    assert_false(has_ids(&s, ids, 4));
+    assert_string_equal(text, "<user> a\n<assistant> yes\n<user> b\n<assistant>");
+    free(text);
+    sequence_release(&s);
+    // An answer without any text has ids, too.
+    free(m[1].content[0].text);
+    m[1].content[0].text = xstrdup("");
+    text = prompt_of(&f, drops, m, 3, &s);
+    assert_true(has_ids(&s, ids, 4));
+    assert_string_equal(text, "<user> a\n<assistant>\n<user> b\n<assistant>");
+    free(text);
+    sequence_release(&s);
+    release_all(m, 3);
+    close_folder(&f);
+}
+
+static void check_unusable(const struct folder *f, const char *text, const char *why)
+{
+    struct err err = { "" };
+    assert_null(chat_template_open(text, NULL, f->tokenizer, f->placeholder, &err));
+    if (!strstr(err.text, why)) fail_msg("'%s' does not contain '%s'", err.text, why);
+}
+
+static void test_unusable(void **state)
+{
+    struct folder f = open_folder("llava-1.5", "<image>");
+    check_unusable(&f, "a\n{% include 'x' %}", "line 2: the statement 'include' is not known");
+    check_unusable(&f, "{{ messages | nonsense }}", "the filter 'nonsense' is not known");
+    check_unusable(&f,
+                   "{% for m in messages %}{% if m.role == 'assistant' %}{{ m.content | nonsense }}"
+                   "{% endif %}{% if m.content is string %}{{ m.content }}{% else %}{% for c in "
+                   "m.content %}{{ c.text }}{% endfor %}{% endif %}\n{% endfor %}",
+                   "the filter 'nonsense' is not known");
+    check_unusable(&f, "Hello", "does not show what the user says");
+    check_unusable(&f, "{{ messages[0].content }}", "no place for a picture");
+    check_unusable(&f,
+                   "{% for m in messages %}{% for c in m.content %}{{ c.text }}{% endfor %}"
+                   "{% endfor %}",
+                   "no place for a picture");
+    close_folder(&f);
+}
+
 // --- details -----------------------------------------------------------------------------------
 
 static void check_text(const char *layout, const char *chat_template, const char *date,
@@ -447,6 +536,8 @@ int main(void)
         cmocka_unit_test(test_raw),
         cmocka_unit_test(test_forging),
         cmocka_unit_test(test_forging_across),
+        cmocka_unit_test(test_rewritten_history),
+        cmocka_unit_test(test_unusable),
         cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_default_system),
         cmocka_unit_test(test_date),
