@@ -280,7 +280,8 @@ static struct jinja_value eval_slice(struct jinja_run *r, struct jinja_value v,
         jinja_fail(r, "'%.100s' is undefined", v.name ? v.name : "the value");
         return v;
     }
-    if (!is_text(v) && !is_sequence(v)) return value_undefined("a slice");
+    if (!is_text(v) && !is_sequence(v)) jinja_fail(r, "a %s cannot be sliced", value_kind_name(v));
+    if (r->failed) return v;
     if (!slice_bounds(r, n, value_length(r, v), bounds)) return value_none();
     if (is_text(v)) return slice_text(r, v.text, bounds);
     struct jinja_list *list = list_new(r->room);

@@ -274,7 +274,7 @@ static struct jinja_value filter_format(struct jinja_run *r, struct jinja_value 
 static struct jinja_value filter_indent(struct jinja_run *r, struct jinja_value v,
                                         const struct jinja_args *a)
 {
-    const struct jinja_string *s = string_of(r, v);
+    const struct jinja_string *s = need_text(r, v, "indent");
     const bool first = argument_true(a, 1, false), blank = argument_true(a, 2, false);
     const struct jinja_value width = argument(a, 0);
     struct builder b = { .r = r };

@@ -70,14 +70,17 @@ struct jinja_value sorted(struct jinja_run *r, struct jinja_list *items, struct 
     return list_value(JINJA_LIST, list);
 }
 
-// "a,b": by several attributes, one after the other.
+// "a,b": by several attributes, one after the other. Always a list: items that are equal need no
+// order then.
 static struct jinja_value sort_keys(struct jinja_run *r, struct jinja_value item,
                                     struct jinja_value attribute, bool case_sensitive)
 {
     const struct jinja_string comma = { .bytes = ",", .length = 1 };
-    if (!is_text(attribute) || string_find(r, attribute.text, &comma, 0) == SIZE_MAX)
-        return sort_key(r, item, attribute, case_sensitive);
     struct jinja_list *keys = list_new(r->room);
+    if (!is_text(attribute)) {
+        list_push(r->room, keys, sort_key(r, item, attribute, case_sensitive));
+        return list_value(JINJA_LIST, keys);
+    }
     for (size_t at = 0; at <= attribute.text->length && !r->failed;) {
         size_t end = string_find(r, attribute.text, &comma, at);
         if (end == SIZE_MAX) end = attribute.text->length;
@@ -89,11 +92,13 @@ static struct jinja_value sort_keys(struct jinja_run *r, struct jinja_value item
 }
 
 static struct jinja_list *keys_of(struct jinja_run *r, const struct jinja_list *items,
-                                  struct jinja_value attribute, bool case_sensitive)
+                                  struct jinja_value attribute, bool case_sensitive, bool lists)
 {
     struct jinja_list *keys = list_new(r->room);
     for (size_t i = 0; i < items->count && !r->failed; i++)
-        list_push(r->room, keys, sort_keys(r, items->items[i], attribute, case_sensitive));
+        list_push(r->room, keys,
+                  lists ? sort_keys(r, items->items[i], attribute, case_sensitive)
+                        : sort_key(r, items->items[i], attribute, case_sensitive));
     return keys;
 }
 
@@ -102,7 +107,7 @@ static struct jinja_value filter_sort(struct jinja_run *r, struct jinja_value v,
 {
     struct jinja_list *items = value_items(r, v);
     if (!items) return v;
-    struct jinja_list *keys = keys_of(r, items, argument(a, 2), argument_true(a, 1, false));
+    struct jinja_list *keys = keys_of(r, items, argument(a, 2), argument_true(a, 1, false), true);
     return r->failed ? v : sorted(r, items, keys, argument_true(a, 0, false));
 }
 
@@ -130,7 +135,7 @@ static struct jinja_value extreme(struct jinja_run *r, struct jinja_value v,
 {
     struct jinja_list *items = value_items(r, v);
     if (!items) return v;
-    struct jinja_list *keys = keys_of(r, items, argument(a, 1), argument_true(a, 0, false));
+    struct jinja_list *keys = keys_of(r, items, argument(a, 1), argument_true(a, 0, false), false);
     size_t best = 0;
     for (size_t i = 1; i < items->count && !r->failed; i++)
         if (sign * value_order(r, keys->items[i], keys->items[best]) > 0) best = i;

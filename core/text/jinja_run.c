@@ -228,8 +228,11 @@ static struct jinja_list *filtered(struct jinja_run *r, const struct jinja_node 
     return kept;
 }
 
-static void run_turns(struct jinja_run *r, const struct jinja_node *n, struct jinja_loop *loop)
+// Did a turn come to its end? Jinja2 runs the else body unless one did, also when all were left by
+// break or continue.
+static bool run_turns(struct jinja_run *r, const struct jinja_node *n, struct jinja_loop *loop)
 {
+    bool completed = false;
     const struct jinja_value self = { .kind = JINJA_LOOP, .loop = loop };
     struct jinja_scope *turn = NULL;
     for (loop->index = 0; loop->index < loop->items->count && !r->failed; loop->index++) {
@@ -239,10 +242,12 @@ static void run_turns(struct jinja_run *r, const struct jinja_node *n, struct ji
         scope_set(r, "loop", self);
         assign(r, n->a, loop->items->items[loop->index]);
         run_body(r, &n->list);
+        completed |= !r->continuing && !r->breaking;
         r->continuing = false;
         if (r->breaking) break;
     }
     r->breaking = false;
+    return completed;
 }
 
 // `outer`: the loop that calls itself, NULL otherwise.
@@ -258,8 +263,7 @@ void run_for(struct jinja_run *r, const struct jinja_node *n, struct jinja_value
                                  .depth = outer ? outer->depth + 1 : 0,
                                  .body = n->flag ? n : NULL,
                                  .scope = scope };
-    run_turns(r, n, loop);
-    if (!items->count && !r->failed) {
+    if (!run_turns(r, n, loop) && !r->failed) {
         scope_push(r, scope);
         run_body(r, &n->other);
     }

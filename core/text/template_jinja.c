@@ -19,7 +19,7 @@
 
 struct chat_template {
     struct jinja *jinja;
-    struct jinja_room room; // of the special tokens
+    struct jinja_room room;     // of the special tokens
     struct jinja_value special; // dict: bos_token ...
     char *placeholder;          // text of the visual tokens' id, NULL: the model has none
     bool texts, parts;          // content may be a text; a list of parts
@@ -144,7 +144,8 @@ static int run(const struct chat_template *t, const struct message *messages, si
     jinja_set(&room, vars, "add_generation_prompt", jinja_bool(generation));
     const bool dated = date && strcmp(date, "today") != 0;
     if (dated)
-        jinja_set(&room, vars, "date_string", jinja_text(&room, date, strlen(date), JINJA_TEMPLATE));
+        jinja_set(&room, vars, "date_string",
+                  jinja_text(&room, date, strlen(date), JINJA_TEMPLATE));
     const int status = jinja_render(t->jinja, &room, vars, dated ? date_time(date) : 0, out, err);
     jinja_room_release(&room);
     return status;
@@ -252,8 +253,8 @@ static int cut_pictures(struct cuts *c, const struct chat_template *t,
             at = t->placeholder ? next_placeholder(out, t->placeholder, at) : SIZE_MAX;
             if (at == SIZE_MAX) goto wrong;
             written++;
-            add_cut(c, (struct cut){ at, at + strlen(t->placeholder), messages[i].content[k].picture,
-                                     NULL, 0 });
+            add_cut(c, (struct cut){ at, at + strlen(t->placeholder),
+                                     messages[i].content[k].picture, NULL, 0 });
             at += strlen(t->placeholder);
         }
     if (!t->placeholder || next_placeholder(out, t->placeholder, at) == SIZE_MAX) return 0;
@@ -507,12 +508,12 @@ static void read_special(struct chat_template *t, const cJSON *config)
     {
         const size_t length = item->string ? strlen(item->string) : 0;
         if (length < 6 || strcmp(item->string + length - 6, "_token") != 0) continue;
-        const cJSON *text = cJSON_IsObject(item) ? cJSON_GetObjectItemCaseSensitive(item, "content")
-                                                 : item;
+        const cJSON *text =
+            cJSON_IsObject(item) ? cJSON_GetObjectItemCaseSensitive(item, "content") : item;
         if (cJSON_IsString(text))
-            jinja_set(&t->room, t->special, item->string,
-                      jinja_text(&t->room, text->valuestring, strlen(text->valuestring),
-                                 JINJA_TEMPLATE));
+            jinja_set(
+                &t->room, t->special, item->string,
+                jinja_text(&t->room, text->valuestring, strlen(text->valuestring), JINJA_TEMPLATE));
     }
 }
 

@@ -226,4 +226,3 @@ void render_layout(struct rendering *r, const struct message *messages, size_t c
     for (; i < count; i++) put_message(r, &messages[i], i ? &messages[i - 1] : NULL);
     if (r->options->generation_prompt) put(r, l->generation);
 }
-

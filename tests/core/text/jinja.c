@@ -148,8 +148,8 @@ static void test_as_python(void **state)
 // Lists and dicts can be changed, as outside of the sandbox of Jinja2: published templates do so.
 static void test_changes(void **state)
 {
-    check("{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}", "{}",
-          "[1, 2]21[]");
+    check("{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}",
+          "{}", "[1, 2]21[]");
     check("{% set d = {'a': 1} %}{% set _ = d.update({'b': 2}) %}{{ d }}{{ d.pop('a') }}{{ d }}",
           "{}", "{'a': 1, 'b': 2}1{'b': 2}");
 }
@@ -181,16 +181,17 @@ static void test_json(void **state)
     struct jinja_room room = { 0 };
     struct jinja_value v;
     struct err err;
-    static const char *const wrong[] = { "",       "{",     "[1,]",        "{\"a\" 1}", "\"a",
-                                         "[1 2]",  "nul",   "01x",         "\"\\q\"",   "1 2",
-                                         "+1",     "--1",   "\"\\u12g4\"", "{1: 2}",    "\"\n\"" };
+    static const char *const wrong[] = { "",      "{",   "[1,]",        "{\"a\" 1}", "\"a",
+                                         "[1 2]", "nul", "01x",         "\"\\q\"",   "1 2",
+                                         "+1",    "--1", "\"\\u12g4\"", "{1: 2}",    "\"\n\"" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(jinja_json(&room, wrong[i], strlen(wrong[i]), "j", 0, &v, &err), -1);
     static const char deep[] = "\n\n[[[[[";
     assert_int_equal(jinja_json(&room, deep, strlen(deep), "j", 0, &v, &err), -1);
     assert_non_null(strstr(err.text, "j: line 3: "));
     jinja_room_release(&room);
-    check("{{ [a, b, c, d] }}", "{\"a\": 1, \"b\": 1.0, \"c\": -2e2, \"d\": \"\\ud83d\\ude00\\u00e9\"}",
+    check("{{ [a, b, c, d] }}",
+          "{\"a\": 1, \"b\": 1.0, \"c\": -2e2, \"d\": \"\\ud83d\\ude00\\u00e9\"}",
           "[1, 1.0, -200.0, '\xF0\x9F\x98\x80\xC3\xA9']");
 }
 
@@ -202,8 +203,9 @@ static void origin(const char *text, const char *expected)
     struct err err = { "" };
     struct jinja_output output;
     struct buf shown = { 0 };
-    char *rendered = render_json(text, "{\"u\": \"aBc\", \"l\": [\"x\", \"y\"], \"d\": {\"k\": \"v\\\"\"}}",
-                                 7, &output, &err);
+    char *rendered =
+        render_json(text, "{\"u\": \"aBc\", \"l\": [\"x\", \"y\"], \"d\": {\"k\": \"v\\\"\"}}", 7,
+                    &output, &err);
     if (!rendered) fail_msg("%s: %s", text, err.text);
     size_t at = 0;
     for (size_t i = 0; i < output.span_count; i++) {
@@ -236,7 +238,8 @@ static void test_origin(void **state)
     origin("{{ '%s!' % u }}|{{ '{}!'.format(u) }}|{{ u * 2 }}", "[aBc]!|[aBc]!|[aBc][aBc]");
     origin("{% set x %}<{{ u }}>{% endset %}{{ x }}|{% filter upper %}y{{ u }}{% endfilter %}",
            "<[aBc]>|Y[ABC]");
-    origin("{% macro m(a) %}({{ a }}){% endmacro %}{{ m(u) | indent }}{{ u | length }}", "([aBc])3");
+    origin("{% macro m(a) %}({{ a }}){% endmacro %}{{ m(u) | indent }}{{ u | length }}",
+           "([aBc])3");
     origin("{% for c in u %}{{ c }}.{% endfor %}{{ u | e | safe }}{{ u | list | first }}",
            "[a].[B].[c].[aBc][a]");
 }
@@ -246,8 +249,8 @@ static void test_whole(void **state)
 {
     struct err err;
     struct jinja_output output;
-    free(render_json("<{{ ('  ' + u + ' ') | trim }}>{{ u | upper }}", "{\"u\": \"abc\"}", 3, &output,
-                     &err));
+    free(render_json("<{{ ('  ' + u + ' ') | trim }}>{{ u | upper }}", "{\"u\": \"abc\"}", 3,
+                     &output, &err));
     assert_int_equal(output.span_count, 2);
     assert_int_equal(output.spans[0].from, 0);
     assert_int_equal(output.spans[0].end - output.spans[0].start, 3);
@@ -311,13 +314,15 @@ static char *nested(const char *open, const char *middle, const char *close, int
 
 static void test_bounds(void **state)
 {
-    refused("{% set r = range(9999) %}{% for i in r %}{% for j in r %}{{ 1 if r and i }}{% endfor %}"
-            "{% endfor %}",
-            "does not come to an end");
+    refused(
+        "{% set r = range(9999) %}{% for i in r %}{% for j in r %}{{ 1 if r and i }}{% endfor %}"
+        "{% endfor %}",
+        "does not come to an end");
     refused("{{ range(1000000) }}", "a range is longer");
     refused("{{ 'abcdefgh' * 100000000 }}", "needs more than");
     refused("{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}"
-            "{% endfor %}", "needs more than");
+            "{% endfor %}",
+            "needs more than");
     refused("{% set s = 'abcdefgh' * 1000000 %}{% for i in range(99) %}{{ s }}{% endfor %}",
             "exceeds 64 MB");
     refused("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too deep");
@@ -326,8 +331,8 @@ static void test_bounds(void **state)
     refused("{% set l = [] %}{% set _ = l.append(l) %}{{ l | tojson }}", "nested too deeply");
     refused("{{ '%999999999d' % 1 }}{{ 'x'.rjust(99999999999) }}", "");
     static const char *const forms[][3] = {
-        { "{{ ", "1", " }}" }, { "(", "1", ")" }, { "[", "", "]" }, { "-", "1", "" },
-        { "not ", "1", "" },   { "1 + ", "1", "" }, { "", "x", ".a" }, { "", "x", "|list" },
+        { "{{ ", "1", " }}" },       { "(", "1", ")" },    { "[", "", "]" },  { "-", "1", "" },
+        { "not ", "1", "" },         { "1 + ", "1", "" },  { "", "x", ".a" }, { "", "x", "|list" },
         { "1 if ", "1", " else 2" }, { "{1: ", "1", "}" },
     };
     for (size_t i = 1; i < sizeof forms / sizeof *forms; i++) {

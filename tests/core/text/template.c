@@ -210,7 +210,8 @@ static void test_goldens(void **state)
 
 // With kept ids the prompt goes on where the former prompt and the answer ended, and for an answer
 // whose ids are what its text is tokenised to it is the reference's prompt.
-static void check_kept(const char *name, const char *placeholder, const char *answer, bool by_layout)
+static void check_kept(const char *name, const char *placeholder, const char *answer,
+                       bool by_layout)
 {
     struct folder f = open_folder(name, placeholder);
     f.by_layout = by_layout;
