@@ -84,15 +84,6 @@ static struct jinja_value filter_tojson(struct jinja_run *r, struct jinja_value 
     return builder_value(&b);
 }
 
-static struct jinja_value filter_pprint(struct jinja_run *r, struct jinja_value v,
-                                        const struct jinja_args *a)
-{
-    struct builder b = { .r = r };
-    (void)a;
-    put_repr(&b, v);
-    return builder_value(&b);
-}
-
 static struct jinja_value filter_attr(struct jinja_run *r, struct jinja_value v,
                                       const struct jinja_args *a)
 {
@@ -388,7 +379,6 @@ const struct jinja_callable *jinja_filter(const char *name)
         { "e", filter_escape, "", 0 },
         { "forceescape", filter_forceescape, "", 0 },
         { "tojson", filter_tojson, "ensure_ascii indent separators sort_keys", 0 },
-        { "pprint", filter_pprint, "", 0 },
         { "attr", filter_attr, "name", 1 },
         { "int", filter_int, "default base", 0 },
         { "float", filter_float, "default", 0 },

@@ -55,12 +55,10 @@ static bool show_number(const struct place *p, struct jinja_value v, char *text,
     if (!p->kind || !is_number(v)) return false;
     if (strchr("feEgG%", p->kind)) {
         const char kind = p->kind == '%' ? 'f' : p->kind;
-        snprintf(form, sizeof form, "%%%s.*%c", sign, kind);
-        snprintf(text, size, form, precision,
-                 value_as_real(v) *
-                     (p->kind == '%' ? 100 : 1)); // NOLINT(clang-diagnostic-format-nonliteral):
-                                                  // made of the checked letters above
-        if (p->kind == '%') strcat(text, "%");
+        const double x = value_as_real(v) * (p->kind == '%' ? 100 : 1);
+        // A form such as "%+.*f", made of the letters checked above.
+        snprintf(form, sizeof form, "%%%s.*%c%s", sign, kind, p->kind == '%' ? "%%" : "");
+        snprintf(text, size, form, precision, x);
         return true;
     }
     if (!strchr("diuxXob", p->kind) || p->kind == 'b') return false;
@@ -81,7 +79,7 @@ static bool show_number(const struct place *p, struct jinja_value v, char *text,
 
 static void put_value(struct builder *b, const struct place *p, struct jinja_value v)
 {
-    char text[800];
+    char text[1400];
     struct builder part = { .r = b->r };
     if (v.kind == JINJA_REAL && fabs(v.real) > 9e18 && p->kind && strchr("diuxXo", p->kind))
         jinja_fail(b->r, "format: a number is too large");
@@ -189,7 +187,7 @@ static struct jinja_value field_value(struct jinja_run *r, const struct jinja_st
     if (!name->length) {
         v = argument(args, (*next)++);
     } else if (string_all(name, CHARS_DECIMAL) && name->length < 5) {
-        v = argument(args, (size_t)atoi(name->bytes));
+        v = argument(args, (size_t)strtol(name->bytes, NULL, 10));
     } else {
         for (size_t i = 0; i < args->named_count; i++)
             if (!strcmp(args->names[i], name->bytes)) v = args->named[i];
@@ -201,7 +199,7 @@ static struct jinja_value field_value(struct jinja_run *r, const struct jinja_st
         while (to < end && (index ? s->bytes[to] != ']' : !strchr(".[", s->bytes[to]))) to++;
         const struct jinja_value part = string_piece(r, s, stop, to);
         if (index && string_all(part.text, CHARS_DECIMAL) && part.text->length < 10)
-            v = value_index(r, v, value_int(atoi(part.text->bytes)));
+            v = value_index(r, v, value_int(strtol(part.text->bytes, NULL, 10)));
         else
             v = index ? value_index(r, v, part) : value_attribute(r, v, part.text);
         stop = to + index;

@@ -24,7 +24,7 @@ static void fill_dict(struct jinja_run *r, struct jinja_value dict, const struct
         for (size_t i = 0; items && i < items->count && !r->failed; i++) {
             const struct jinja_list *two = value_items(r, items->items[i]);
             if (two && two->count != 2) jinja_fail(r, "dict needs pairs");
-            if (!r->failed) dict_put(r, dict.dict, two->items[0], two->items[1]);
+            if (two && !r->failed) dict_put(r, dict.dict, two->items[0], two->items[1]);
         }
     }
     for (size_t i = 0; i < a->named_count && !r->failed; i++)

@@ -257,6 +257,7 @@ static int lex_number(struct lexer *l)
     const int base = !found ? 10 : found - letters < 2 ? 16 : found - letters < 4 ? 8 : 2;
     const bool prefixed = found && is_digit(l, l->at + 2, base);
     struct buf out = { 0 };
+    buf_puts(&out, "");
     size_t end = digits(l, l->at + (prefixed ? 2 : 0), prefixed ? base : 10, &out);
     const size_t whole = out.length;
     if (!prefixed) end = lex_fraction(l, end, &out);

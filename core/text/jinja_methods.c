@@ -411,8 +411,9 @@ METHOD(dict, update)
 
 METHOD(loop, cycle)
 {
-    if (!a->count) jinja_fail(r, "cycle needs something to cycle through");
-    return r->failed ? value_none() : a->at[v.loop->index % a->count];
+    if (a->count) return a->at[v.loop->index % a->count];
+    jinja_fail(r, "cycle needs something to cycle through");
+    return value_none();
 }
 
 METHOD(loop, changed)

@@ -119,8 +119,11 @@ static struct jinja_value part_at(struct jinja_run *r, struct jinja_value v,
 {
     const struct jinja_string *s = v.text, *by = need_text(r, a->at[0], "partition");
     struct jinja_list *list = list_new(r->room);
-    if (by && !by->length) jinja_fail(r, "partition: the separator is empty");
-    if (r->failed) return v;
+    if (!by) return v;
+    if (!by->length) {
+        jinja_fail(r, "partition: the separator is empty");
+        return v;
+    }
     const size_t at = right ? string_find_last(r, s, by, s->length) : string_find(r, s, by, 0);
     const bool found = at != SIZE_MAX;
     const size_t first = found ? at : right ? 0 : s->length;

@@ -15,6 +15,7 @@ void parse_fail(struct parser *p, const char *format, ...)
     va_list args;
     if (p->failed) return;
     va_start(args, format);
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is right above
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     p->failed = true;

@@ -370,6 +370,8 @@ struct jinja_node *parse_target(struct parser *p, const char *end); // names onl
 struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *n);
 void parse_arguments(struct parser *p, struct jinja_node *call);
 struct jinja_node *parse_filters(struct parser *p, struct jinja_node *n, bool start);
+// Text, output and statements until a block that begins with one of `ends`, whose name is then the
+// next token; NULL: until the end of the template.
 void parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends);
 
 // --- evaluation ----------------------------------------------------------------------------------

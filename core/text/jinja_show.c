@@ -18,7 +18,7 @@ void show_real(char *text, size_t size, double real)
     }
     do snprintf(digits, sizeof digits, "%.*e", precision - 1, real);
     while (strtod(digits, NULL) != real && precision++ < 17);
-    const int exponent = atoi(strchr(digits, 'e') + 1);
+    const int exponent = (int)strtol(strchr(digits, 'e') + 1, NULL, 10);
     if (exponent < -4 || exponent >= 16) {
         snprintf(text, size, "%.*e", precision - 1, real);
         return;

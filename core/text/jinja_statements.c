@@ -13,10 +13,6 @@ static void expect_close(struct parser *p)
                    peek(p)->text ? peek(p)->text : "the end of something else");
 }
 
-// Text, output and statements until a block that begins with one of `ends`, whose name is then the
-// next token; NULL: until the end of the template.
-void parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends);
-
 static struct jinja_node *parse_statement(struct parser *p);
 
 // The body of a statement whose own tag has been read up to its "%}", and the name of the block

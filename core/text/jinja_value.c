@@ -67,6 +67,7 @@ void jinja_fail(struct jinja_run *r, const char *format, ...)
     va_list args;
     if (r->failed) return;
     va_start(args, format);
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is right above
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     r->failed = true;

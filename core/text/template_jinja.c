@@ -116,13 +116,16 @@ char *prompt_date(const struct prompt_options *o)
 // Noon of a date such as "26 Jul 2024"; 0: it is none.
 static time_t date_time(const char *date)
 {
-    char month[4];
+    char *end;
     struct tm t = { .tm_hour = 12, .tm_isdst = -1 };
-    if (!date || sscanf(date, "%2d %3s %4d", &t.tm_mday, month, &t.tm_year) != 3) return 0;
-    const char *found = strstr(months, month);
-    if (!found || strlen(month) != 3 || (found - months) % 3) return 0;
-    t.tm_mon = (int)(found - months) / 3;
-    t.tm_year -= 1900;
+    const long day = strtol(date, &end, 10);
+    if (day < 1 || day > 31 || *end++ != ' ') return 0;
+    for (t.tm_mon = 0; t.tm_mon < 12; t.tm_mon++)
+        if (!strncmp(end, &months[3 * t.tm_mon], 3)) break;
+    const long year = t.tm_mon < 12 ? strtol(end + 3, &end, 10) : 0;
+    if (year < 1970 || year > 9999 || *end) return 0;
+    t.tm_mday = (int)day;
+    t.tm_year = (int)year - 1900;
     const time_t time = mktime(&t);
     return time > 0 ? time : 0;
 }

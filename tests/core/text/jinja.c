@@ -203,10 +203,14 @@ static void origin(const char *text, const char *expected)
     struct err err = { "" };
     struct jinja_output output;
     struct buf shown = { 0 };
+    buf_puts(&shown, "");
     char *rendered =
         render_json(text, "{\"u\": \"aBc\", \"l\": [\"x\", \"y\"], \"d\": {\"k\": \"v\\\"\"}}", 7,
                     &output, &err);
-    if (!rendered) fail_msg("%s: %s", text, err.text);
+    if (!rendered) {
+        fail_msg("%s: %s", text, err.text);
+        return;
+    }
     size_t at = 0;
     for (size_t i = 0; i < output.span_count; i++) {
         const struct jinja_span *s = &output.spans[i];
