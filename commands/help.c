@@ -147,7 +147,7 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
             topics[i].show(shell);
             return 0;
         }
-    if (settings_group(what)) return settings_unknown(what, err);
+    if (settings_group(what)) return command_find("settings")->run(shell, argc, argv, err);
     const char *near = command_nearest(what);
     if (!near) near = settings_nearest(what);
     if (near) return err_set(err, "no help on '%s': did you mean '%s'?", what, near);
@@ -157,8 +157,8 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_help = {
     .name = "help",
     .alias = "? h",
-    .usage = "/help [COMMAND|SETTING|lines|taps|templates]",
-    .help = "Lists commands, or explains a command, setting or topic.",
+    .usage = "/help [COMMAND|SETTING|GROUP|lines|taps|templates]",
+    .help = "Lists commands, or explains a command, setting, group of settings or topic.",
     .max = 1,
     .complete = COMPLETE_COMMAND,
     .run = help_run,

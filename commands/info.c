@@ -32,8 +32,21 @@ static void add_vision(struct table_builder *t, const struct model *m)
     table_add(t, "%d of %d layers, width %" PRId64 ", %" PRId64 " heads", vision_depth(c),
               c->layers, c->hidden, c->heads);
     table_add(t, "picture");
-    table_add(t, "%" PRId64 " pixels a side, patches of %" PRId64 ", %" PRId64 " visual tokens",
-              c->image_size, c->patch, vision_tokens(c));
+    if (!c->image_size) {
+        table_add(t, "native resolution, patches of %" PRId64, c->patch);
+        return;
+    }
+    struct picture_shape usual = { 0 };
+    m->family->picture_usual(m, &usual.width, &usual.height);
+    const int64_t tokens = m->family->picture_tokens(m, usual);
+    if (usual.width == c->image_size && usual.height == c->image_size)
+        table_add(t, "%" PRId64 " pixels a side, patches of %" PRId64 ", %" PRId64 " visual tokens",
+                  c->image_size, c->patch, tokens);
+    else
+        table_add(t,
+                  "tiles of %" PRId64 " pixels a side, patches of %" PRId64 ", %" PRId64
+                  " visual tokens for %" PRId64 " x %" PRId64 " pixels",
+                  c->image_size, c->patch, tokens, usual.width, usual.height);
 }
 
 static void show_model(const struct shell *shell, const struct model *m)

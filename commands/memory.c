@@ -61,7 +61,7 @@ static void put_layers(struct results *r, const struct kv *kv)
         results_table(r, "memory.layers", "layer|rows|MiB in use|MiB reserved");
     for (int l = 0; l < kv->layers; l++) {
         const struct kv_layer *k = &kv->layer[l];
-        const double row = (double)kv_row_bytes(kv);
+        const double row = (double)kv_row_bytes(kv, l);
         double *v = result_row(t, "%d", l);
         v[0] = (double)k->rows;
         v[1] = (double)k->rows * row / (1 << 20);

@@ -23,6 +23,11 @@ enum matmul_mode { MATMUL_F32, MATMUL_BF16 };
 // erf: 0.5 x (1 + erf(x/sqrt 2)); tanh: the tanh approximation; quick: x sigmoid(1.702 x).
 enum gelu_form { GELU_ERF, GELU_TANH, GELU_QUICK };
 
+// Columns first, first + step, .. of a matrix: `count` of them.
+struct columns {
+    int64_t first, step, count;
+};
+
 // Parameters of one AdamW step. `step` counts from 1. `decay` is the decoupled weight decay:
 // w -= lr * decay * w.
 struct adamw_step {

@@ -51,6 +51,19 @@ OP(gather_rows, (struct tensor *y, const struct tensor *x, const struct tensor *
 // y row index[i] = x row i; other rows of y are unchanged. Indices are distinct. Any dtype, the same
 // for x and y; or x is f32 and y bf16: rounds to nearest, ties to even.
 OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
+// Columns to .. to + from.count - 1 of row i of y[N,W] = the columns `from` of row i / (N/n) of
+// x[n,K], N a multiple of n.
+OP(put_columns, (struct tensor *y, int64_t to, const struct tensor *x, struct columns from))
+// w[N,K] = s / (sum of the row's s + 1e-20) * scale, s = sigmoid(logits[N,E]) at index[N,K] (i32,
+// distinct in a row); without `normalise` not divided.
+OP(expert_weights, (struct tensor *w, const struct tensor *logits, const struct tensor *index,
+                    bool normalise, float scale))
+// y row index[i] += weight[i] times x row i; indices are distinct.
+OP(add_weighted_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index,
+                       const struct tensor *weight))
+// y[N,D] row i = the sum over k of weight[i,k] times x row index[i,k] (f32, i32 [N,K]).
+OP(blend_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index,
+                const struct tensor *weight))
 // y[S, C*p*p] = the p x p patches of pixels[C,Ht,Wd], row-major over the grid, each patch in the
 // order of a convolution's weight [C,p,p]. Pixels to the right of and below the last whole patch are
 // ignored.
@@ -130,8 +143,20 @@ OP(ira_kl_backward, (struct tensor *dhead, struct tensor *dprior, struct tensor 
                      const struct tensor *mean))
 // dx row index[i] += dy row i; an index may occur several times (also: rows of an embedding table).
 OP(gather_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index))
+// dx row index[i,k] += weight[i,k] times dy row i; an index may occur several times.
+OP(blend_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index,
+                         const struct tensor *weight))
 // dx row i += dy row index[i], and those rows of dy become 0: their former content was overwritten.
 OP(scatter_rows_backward, (struct tensor *dx, struct tensor *dy, const struct tensor *index))
+OP(put_columns_backward, (struct tensor *dx, struct columns from, const struct tensor *dy,
+                          int64_t to))
+OP(expert_weights_backward, (struct tensor *dlogits, const struct tensor *dw,
+                             const struct tensor *logits, const struct tensor *index,
+                             bool normalise, float scale))
+// dx row i += weight[i] dy row index[i], dweight[i] += the product of x row i with it.
+OP(add_weighted_rows_backward, (struct tensor *dx, struct tensor *dweight, const struct tensor *dy,
+                                const struct tensor *x, const struct tensor *index,
+                                const struct tensor *weight))
 OP(patches_backward, (struct tensor *dpixels, const struct tensor *dy, int64_t patch))
 // loss[i] = log sum e^logits - logits[target], for each row of logits[N,V] and target[N] (i32, in
 // 0..V-1); then logits = (softmax(logits) - one at the target) * weight[i], the gradient of the sum

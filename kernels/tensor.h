@@ -44,6 +44,15 @@ static inline size_t tensor_bytes(const struct tensor *t)
     return (size_t)tensor_count(t) * dtype_size(t->dtype);
 }
 
+// The shape of a tensor in a file. One of more dimensions than tensors have is a matrix: the first
+// one, and all others together.
+static inline void tensor_set_shape(struct tensor *t, int rank, const int64_t *shape)
+{
+    t->rank = rank <= TENSOR_MAX_RANK ? rank : 2;
+    for (int i = 0; i < t->rank; i++) t->shape[i] = shape[i];
+    for (int i = 2; rank > TENSOR_MAX_RANK && i < rank; i++) t->shape[1] *= shape[i];
+}
+
 // Elements per row; a row spans all dimensions but the first.
 static inline int64_t tensor_row(const struct tensor *t)
 {

@@ -215,6 +215,17 @@ static inline __attribute__((unused)) void vec_add(float *y, const float *x, int
     if (i < n) vf_store_part(y + i, vf_load_part(y + i, n - i) + vf_load_part(x + i, n - i), n - i);
 }
 
+// y[0..n) += x[0..n) * value.
+static inline __attribute__((unused)) void vec_add_scaled(float *y, const float *x, float value,
+                                                          int64_t n)
+{
+    const vf v = vf_set(value);
+    int64_t i = 0;
+    for (; i + VEC <= n; i += VEC) vf_store(y + i, vf_load(y + i) + vf_load(x + i) * v);
+    if (i < n)
+        vf_store_part(y + i, vf_load_part(y + i, n - i) + vf_load_part(x + i, n - i) * v, n - i);
+}
+
 // --- functions -----------------------------------------------------------------------------------
 
 // e^x within 2 units in the last place; 0 below -87.3, infinity above 88.72. x = n ln2 + r, the

@@ -43,9 +43,7 @@ struct program {
 
 static int bad_usage(const struct err *err)
 {
-    text_printf(stderr, "vlmsh: %s\n", err->text);
-    options_usage(stderr);
-    text_put(stderr, "see vlmsh --help\n");
+    text_printf(stderr, "vlmsh: %s (see vlmsh --help)\n", err->text);
     return STATUS_USAGE;
 }
 

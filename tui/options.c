@@ -162,18 +162,12 @@ void options_release(struct options *o)
     *o = (struct options){ 0 };
 }
 
-void options_usage(FILE *out)
-{
-    fputs("usage: vlmsh [MODEL] [-c LINE]... [-f FILE] [--plain|--json]\n"
-          "             [--device cpu|cuda[:N[,N...]]] [--threads N] [--db FILE] [--session NAME] "
-          "[-D NAME=VALUE]\n",
-          out);
-}
-
 void options_print_help(FILE *out)
 {
-    options_usage(out);
     fputs(
+        "usage: vlmsh [MODEL] [-c LINE]... [-f FILE] [--plain|--json]\n"
+        "             [--device cpu|cuda[:N[,N...]]] [--threads N] [--db FILE] [--session NAME] "
+        "[-D NAME=VALUE]\n"
         "\n"
         "Talk to a vision-language model. MODEL is a folder in Hugging Face format, or org/name\n"
         "from the local hub cache. Without -c and -f, lines are read from standard input; a line\n"

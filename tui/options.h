@@ -35,7 +35,6 @@ struct options {
 
 int options_read(struct options *o, int argc, char **argv, struct err *err);
 void options_release(struct options *o);
-void options_usage(FILE *out);      // one line
-void options_print_help(FILE *out); // all of it
+void options_print_help(FILE *out);
 
 #endif

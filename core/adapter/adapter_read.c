@@ -94,8 +94,8 @@ static int take_floats(struct arena *arena, const struct safetensor *t, struct t
     }
     free(host);
     if (!data) return no_memory(t, err);
-    *to = (struct tensor){ .data = data, .dtype = DTYPE_F32, .rank = t->rank };
-    memcpy(to->shape, t->shape, sizeof to->shape);
+    *to = (struct tensor){ .data = data, .dtype = DTYPE_F32 };
+    tensor_set_shape(to, t->rank, t->shape);
     return 0;
 }
 
@@ -103,10 +103,8 @@ static int take_floats(struct arena *arena, const struct safetensor *t, struct t
 static int take_mapped(struct arena *arena, const struct safetensor *t, struct tensor *to,
                        struct err *err)
 {
-    *to = (struct tensor){ .data = (void *)(uintptr_t)t->data,
-                           .dtype = (enum dtype)t->dtype,
-                           .rank = t->rank };
-    memcpy(to->shape, t->shape, sizeof to->shape);
+    *to = (struct tensor){ .data = (void *)(uintptr_t)t->data, .dtype = (enum dtype)t->dtype };
+    tensor_set_shape(to, t->rank, t->shape);
     if (!arena->backend->own_memory && (uintptr_t)t->data % dtype_size(to->dtype) == 0) return 0;
     if (!(to->data = arena_alloc(arena, t->bytes))) return no_memory(t, err);
     arena->backend->upload(to->data, t->data, t->bytes);

@@ -92,7 +92,7 @@ void compare_meter_end(struct compare_meter *m, const struct conversation *c,
     cost->decode_s = answer->decode_s;
     if (cost->kept < 0) cost->kept = answer->visual_tokens;
     for (int l = 0; l < c->kv.layers; l++)
-        cost->kv_bytes += (uint64_t)c->kv.layer[l].rows * kv_row_bytes(&c->kv);
+        cost->kv_bytes += (uint64_t)c->kv.layer[l].rows * kv_row_bytes(&c->kv, l);
 }
 
 // --- one answer ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@
 #include "core/probes/measure_data.h"
 
 // Measures the conversation or the data.
-static int measure_one(struct engine *e, const struct measuring *m, const struct conversation *c,
+static int measure_one(struct engine *e, const struct measuring *m, struct conversation *c,
                        const struct measure_request *request, struct results *r, struct err *err)
 {
     if (request->data) return measure_data(m, request, e->sinks, r, err);

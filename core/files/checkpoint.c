@@ -502,23 +502,42 @@ static int no_memory(const struct safetensor *s, struct err *err)
     return err_set(err, "out of memory: %.1f MB for tensor '%s'", (double)s->bytes / 1e6, s->name);
 }
 
+// t, whose data lie in the file from `first` on, in place, or in `arena` where the device needs it.
+static int place(const struct safetensor *s, const void *first, struct arena *arena,
+                 struct tensor *t, struct err *err)
+{
+    const size_t bytes = tensor_bytes(t);
+    t->data = (void *)(uintptr_t)first;
+    if (!arena->backend->own_memory && (uintptr_t)first % dtype_size(t->dtype) == 0) return 0;
+    t->data = arena_alloc_alone(arena, bytes);
+    if (!t->data) return no_memory(s, err);
+    arena->backend->upload(t->data, first, bytes);
+    return 0;
+}
+
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err)
 {
-    if (rank > TENSOR_MAX_RANK) BUG("tensor of rank %d", rank);
     const struct safetensor *s = find_checked(c, name, rank, shape, err);
     if (!s) return -1;
-    struct tensor found = { .data = (void *)(uintptr_t)s->data,
-                            .dtype = (enum dtype)s->dtype,
-                            .rank = rank };
-    for (int i = 0; i < rank; i++) found.shape[i] = s->shape[i];
-    if (arena->backend->own_memory || (uintptr_t)s->data % dtype_size(found.dtype)) {
-        found.data = arena_alloc_alone(arena, s->bytes);
-        if (!found.data) return no_memory(s, err);
-        arena->backend->upload(found.data, s->data, s->bytes);
-    }
-    *t = found;
-    return 0;
+    *t = (struct tensor){ .dtype = (enum dtype)s->dtype };
+    tensor_set_shape(t, rank, s->shape);
+    return place(s, s->data, arena, t, err);
+}
+
+int checkpoint_matrix(const struct checkpoint *c, const char *name,
+                      const struct checkpoint_part *part, struct arena *arena, struct tensor *t,
+                      struct err *err)
+{
+    const struct safetensor *s = find_checked(c, name, 3, part->shape, err);
+    if (!s) return -1;
+    const int64_t rows = s->shape[1], columns = s->shape[2];
+    if (part->number >= s->shape[0] || part->row + part->count > rows)
+        BUG("'%s' has no such part", name);
+    *t = (struct tensor){ .dtype = (enum dtype)s->dtype, .rank = 2 };
+    t->shape[0] = part->count, t->shape[1] = columns;
+    const int64_t first = (part->number * rows + part->row) * columns;
+    return place(s, (const char *)s->data + (size_t)first * dtype_size(t->dtype), arena, t, err);
 }
 
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,

@@ -66,6 +66,16 @@ const struct safetensor *checkpoint_find(const struct checkpoint *c, const char 
 // (f32, f16 or bf16). Unaligned data is copied into `arena`.
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err);
+// The same for `count` rows from `row` on of part `number` of a tensor [parts, rows, columns]: a
+// matrix.
+struct checkpoint_part {
+    int64_t shape[3]; // of the whole
+    int64_t number, row, count;
+};
+
+int checkpoint_matrix(const struct checkpoint *c, const char *name,
+                      const struct checkpoint_part *part, struct arena *arena, struct tensor *t,
+                      struct err *err);
 // The same, widened to f32 in `arena`: for gains, biases and other small tensors.
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err);

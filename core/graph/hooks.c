@@ -7,14 +7,24 @@ void hooks_add(struct hooks *hooks, const struct hook *hook)
     hooks->list[hooks->count++] = *hook;
 }
 
-bool hooks_wanted(const struct graph *g, enum site site, int layer)
+static bool listened(const struct graph *g, enum site site, int layer, bool by_methods)
 {
     if (!g->hooks) return false;
     for (int i = 0; i < g->hooks->count; i++) {
         const struct hook *h = &g->hooks->list[i];
-        if (h->wants(h->self, site, layer)) return true;
+        if ((h->changes || !by_methods) && h->wants(h->self, site, layer)) return true;
     }
     return false;
+}
+
+bool hooks_wanted(const struct graph *g, enum site site, int layer)
+{
+    return listened(g, site, layer, false);
+}
+
+bool hooks_changing(const struct graph *g, enum site site, int layer)
+{
+    return listened(g, site, layer, true);
 }
 
 static const struct {

@@ -39,7 +39,7 @@ enum {
       "[S',Dv] input of vision block `layer`; layer = depth: output")                         \
     X(VISION, HAS_NONE, MAY_NOT, "[S,Dv] input of the projector")                             \
     X(PROJECTED, HAS_NONE, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")\
-    X(VISUAL, HAS_NONE, MAY_X, "[S,D] visual tokens as spliced; v: before methods")           \
+    X(VISUAL, HAS_ROWS, MAY_X, "[S,D] visual tokens as spliced; v: before methods")           \
     X(EMBED, HAS_ROWS, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                      \
     X(LAYER_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[layer]")                                \
     X(VALUES, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_SEEN,                                        \
@@ -144,6 +144,8 @@ void hooks_add(struct hooks *hooks, const struct hook *hook);
 // What the table says a site has: HAS_ROWS ...
 unsigned site_has(enum site site);
 bool hooks_wanted(const struct graph *g, enum site site, int layer);
+// Does a method listen, which may change what passes there?
+bool hooks_changing(const struct graph *g, enum site site, int layer);
 // Runs the listeners of this site in order; does nothing without listeners. A change that the table
 // does not allow is a BUG.
 int hooks_run(struct graph *g, enum site site, struct site_args *args);

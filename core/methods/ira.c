@@ -16,6 +16,7 @@
 #include "core/base/random.h"
 #include "core/graph/tape.h"
 #include "core/methods/method.h"
+#include "core/model/attend.h"
 #include "core/ops/ops.h"
 #include "core/settings/settings.h"
 
@@ -94,9 +95,9 @@ static void param_name(char name[48], int layer, int p)
 
 static struct tensor param_shape(const struct decoder_config *c, int p)
 {
-    struct tensor t = { .dtype = DTYPE_F32, .rank = 2, .shape = { c->kv_heads, c->dim } };
-    if (p == HEAD) t.shape[0] = c->dim + 1;
-    if (p == BIAS) t.rank = 1, t.shape[0] = c->dim + 1;
+    struct tensor t = { .dtype = DTYPE_F32, .rank = 2, .shape = { c->kv_heads, c->value_dim } };
+    if (p == HEAD) t.shape[0] = c->value_dim + 1;
+    if (p == BIAS) t.rank = 1, t.shape[0] = c->value_dim + 1;
     return t;
 }
 
@@ -116,7 +117,7 @@ static int find_param(const struct method_env *env, int layer, int p, const stru
                    "%s of the adapter does not fit this model (%lld key/value heads of %lld): it "
                    "was trained on another model",
                    name, (long long)env->model->decoder.config.kv_heads,
-                   (long long)env->model->decoder.config.dim);
+                   (long long)env->model->decoder.config.value_dim);
 }
 
 // The layers of ira.layers. Except in training, each needs a trained head.
@@ -302,7 +303,7 @@ static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, 
     free(text);
     free(keys);
     if (!asking || !asked || !t) return -1;
-    if (g->backend->ira_gate(t, asking, asked, 1 / sqrtf((float)p->dim)) < 0) {
+    if (g->backend->ira_gate(t, asking, asked, attend_scale(asking)) < 0) {
         graph_fail(g, "gate of ira: %s", g->backend->failure());
         return -1;
     }

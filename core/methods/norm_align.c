@@ -3,6 +3,8 @@
 //
 //   v' = (v - mean(v)) / sqrt(var(v) + 1e-5) * g + b            v [S,D], g, b [D]
 //
+// Visual tokens that only end a row of the picture (newlines) are left alone.
+//
 // Untrained (norm.init text): g = T*/sqrt(D) in every dimension, b = 0, and then ||v'|| ~ T*, the
 // mean norm of the text embedding table's rows. A trained g, b comes from the adapter.
 #include <math.h>
@@ -125,10 +127,27 @@ static bool norm_vain(const struct method_env *env, struct err *why)
     return true;
 }
 
+// Which tokens of the picture only end its rows.
+static int32_t *newlines(const struct site_args *args, int64_t *count)
+{
+    const struct sequence *s = site_sequence(args);
+    int32_t *cells = xreallocarray(NULL, (size_t)args->x->shape[0] + 1, sizeof *cells);
+    *count = 0;
+    for (int64_t i = 0; i < args->x->shape[0]; i++)
+        if (s->newline[site_row(args, i)]) cells[(*count)++] = (int32_t)i;
+    return cells;
+}
+
+// What ends a row is learned in the language model's scale: it stays as it is.
 static int norm_run(void *state, struct graph *g, struct site_args *args)
 {
     struct norm_align *n = state;
-    args->x = op_layernorm(g, args->x, &n->gain, &n->bias, eps); // [S,D]
+    struct tensor *x = args->x; // [S,D]
+    int64_t count = 0;
+    int32_t *cells = newlines(args, &count);
+    args->x = op_layernorm(g, x, &n->gain, &n->bias, eps);
+    if (count) args->x = op_scatter_rows(g, args->x, op_gather_rows(g, x, cells, count), cells);
+    free(cells);
     return args->x ? 0 : -1;
 }
 

@@ -18,7 +18,7 @@ static struct tensor *unrotate(struct graph *g, const struct prune_view *view, s
     const struct decoder_config *c = &view->model->decoder.config;
     struct tensor *cos, *sin;
     if (rope_angles(g, &c->rope, view->sequence, rows, x->shape[0], &cos, &sin) < 0) return NULL;
-    return op_rope(g, op_widen(g, x), cos, op_scale(g, sin, -1));
+    return rope_part(g, &c->rope, op_widen(g, x), cos, op_scale(g, sin, -1));
 }
 
 // Mean over the heads of the probabilities [H,1,P] of each token.

@@ -2,6 +2,9 @@
 // 2023, arXiv 2305.13245): H query heads share Hkv heads of keys and values.
 //
 //   x = before(h);  q = rope(Wq x), k = rope(Wk x), v = Wv x;  h += o(attention(q, k, v))
+//
+// attention_packed is the same with Wq, Wk and Wv as one weight, whose rows are, for each key head,
+// those of its H/Hkv query heads, of the key and of the value (InternLM2).
 #include <string.h>
 
 #include "core/model/fused.h"
@@ -29,15 +32,17 @@ static int check_window(const struct decoder_config *c, const cJSON *json, struc
     bool use;
     int64_t window, from;
     const cJSON *types = json_get(json, "layer_types"); // newer files say it layer by layer
-    if (json_bool(json, "use_sliding_window", false, &use, err) < 0) return -1;
+    const cJSON *width = json ? cJSON_GetObjectItemCaseSensitive(json, "sliding_window") : NULL;
+    const bool windowed = c->kind->windowed && !cJSON_IsNull(width);
+    if (json_bool(json, "use_sliding_window", windowed, &use, err) < 0) return -1;
     if (!use) return 0;
     if (json_int(json, "sliding_window", 1, INT32_MAX, 4096, &window, err) < 0 ||
-        json_int(json, "max_window_layers", 0, INT32_MAX, 28, &from, err) < 0)
+        json_int(json, "max_window_layers", 0, INT32_MAX, windowed ? 0 : 28, &from, err) < 0)
         return -1;
     if (cJSON_IsArray(types)) from = first_sliding(types);
     if (window < c->max_positions && from < c->layers)
         return err_set(err,
-                       "\"use_sliding_window\": attention over a window of %lld tokens is not "
+                       "\"sliding_window\": attention over a window of %lld tokens is not "
                        "supported",
                        (long long)window);
     return 0;
@@ -64,14 +69,23 @@ static int read_heads(struct decoder_config *c, const cJSON *json, struct err *e
     return 0;
 }
 
+static int packed_read(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    if (read_heads(c, json, err) < 0) return -1;
+    c->rope.dim = c->value_dim = c->dim;
+    if (json_bool(json, "bias", true, &c->qkv_bias, err) < 0) return -1; // InternLM2's word
+    c->out_bias = c->qkv_bias;
+    return 0;
+}
+
 static int grouped_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     if (read_heads(c, json, err) < 0 || check_window(c, json, err) < 0) return -1;
-    c->rope.dim = c->dim;
+    c->rope.dim = c->value_dim = c->dim;
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
     if (json_bool(json, "attention_bias", false, &c->qkv_bias, err) < 0) return -1;
-    c->out_bias = c->qkv_bias;
+    c->out_bias = c->qkv_bias && !c->kind->plain_output;
     return 0;
 }
 
@@ -79,12 +93,26 @@ static bool grouped_weight(const struct decoder_config *c, int layer, int i, str
 {
     const int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
     const struct layer_weight all[] = {
-        [ATTENTION_Q] = { "self_attn.q_proj", q, D, c->qkv_bias },
-        [ATTENTION_K] = { "self_attn.k_proj", kv, D, c->qkv_bias },
-        [ATTENTION_V] = { "self_attn.v_proj", kv, D, c->qkv_bias },
-        [ATTENTION_O] = { "self_attn.o_proj", D, q, c->out_bias },
+        [ATTENTION_Q] = { .name = "self_attn.q_proj", .out = q, .in = D, .bias = c->qkv_bias },
+        [ATTENTION_K] = { .name = "self_attn.k_proj", .out = kv, .in = D, .bias = c->qkv_bias },
+        [ATTENTION_V] = { .name = "self_attn.v_proj", .out = kv, .in = D, .bias = c->qkv_bias },
+        [ATTENTION_O] = { .name = "self_attn.o_proj", .out = D, .in = q, .bias = c->out_bias },
     };
     if (i >= (int)(sizeof all / sizeof *all)) return false;
+    *w = all[i];
+    return true;
+}
+
+enum { PACKED_QKV, PACKED_O, PACKED_COUNT };
+
+static bool packed_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    const int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
+    const struct layer_weight all[PACKED_COUNT] = {
+        [PACKED_QKV] = { "self_attn.qkv_proj", q + 2 * kv, D, c->qkv_bias },
+        [PACKED_O] = { "self_attn.o_proj", D, q, c->out_bias },
+    };
+    if (i >= PACKED_COUNT) return false;
     *w = all[i];
     return true;
 }
@@ -102,25 +130,56 @@ static double grouped_pair_flops(const struct decoder_config *c)
 
 // --- forward pass --------------------------------------------------------------------------------
 
+// Columns of x [n, K] as a matrix.
+static struct tensor *take(struct graph *g, struct tensor *x, int64_t first, int64_t count)
+{
+    return x ? op_columns_of(g, x->shape[0], &(struct column_part){ x, { first, 1, count } }, 1)
+             : NULL;
+}
+
+// Queries [m, H*d], keys and values [m, Hkv*d] of x [m, D], not rotated yet.
+static void project(struct graph *g, const struct decoder_config *c, const struct linear *w,
+                    struct tensor *x, struct tensor *to[3])
+{
+    if (c->kind->attention != &attention_packed) {
+        for (int i = ATTENTION_Q; i <= ATTENTION_V; i++) to[i] = linear_forward(g, x, &w[i]);
+        return;
+    }
+    const int64_t d = c->dim, group = c->heads / c->kv_heads;
+    x = linear_forward(g, x, &w[PACKED_QKV]);
+    if (x) // a row for each key head
+        x = graph_view(g, x, 2, (int64_t[]){ x->shape[0] * c->kv_heads, (group + 2) * d });
+    to[ATTENTION_Q] = take(g, x, 0, group * d);
+    to[ATTENTION_K] = take(g, x, group * d, d);
+    to[ATTENTION_V] = take(g, x, (group + 1) * d, d);
+}
+
 // Queries, keys and values of rows i..i+m of h, rotated.
 static struct qkv project_rows(struct graph *g, const struct layer *layer, struct tensor *h,
                                int64_t i, int64_t m)
 {
     const struct pass *p = layer->pass;
     const struct decoder_config *c = p->config;
-    const struct linear *w = layer->w->attention.weight;
     struct tensor *cos = graph_rows(g, p->cos, i, m); // [m, d/2]
-    struct tensor *sin = graph_rows(g, p->sin, i, m);
+    struct tensor *sin = graph_rows(g, p->sin, i, m), *three[3];
 
     struct tensor *x = graph_rows(g, h, i, m); // [m, D]
     x = layer_before(g, layer, &layer->w->attention, x);
-    struct tensor *q = linear_forward(g, x, &w[ATTENTION_Q]);
-    struct tensor *k = linear_forward(g, x, &w[ATTENTION_K]);
-    struct tensor *v = linear_forward(g, x, &w[ATTENTION_V]);
-    q = graph_view3(g, q, m, c->heads, c->dim);    // [m, H, d]
-    k = graph_view3(g, k, m, c->kv_heads, c->dim); // [m, Hkv, d]
-    v = graph_view3(g, v, m, c->kv_heads, c->dim);
+    project(g, c, layer->w->attention.weight, x, three);
+    struct tensor *q = graph_view3(g, three[ATTENTION_Q], m, c->heads, c->dim);    // [m, H, d]
+    struct tensor *k = graph_view3(g, three[ATTENTION_K], m, c->kv_heads, c->dim); // [m, Hkv, d]
+    struct tensor *v = graph_view3(g, three[ATTENTION_V], m, c->kv_heads, c->dim);
+    q = rope_arrange(g, &c->rope, q);
+    k = rope_arrange(g, &c->rope, k);
     return (struct qkv){ op_rope(g, q, cos, sin), op_rope(g, k, cos, sin), v };
+}
+
+// Only of three weights behind a norm.
+static bool fusible(const struct layer *layer)
+{
+    const struct decoder_kind *kind = layer->pass->config->kind;
+    return layer->w->attention.before.data && kind->attention == &attention_grouped &&
+           !kind->rotary->interleaved;
 }
 
 static bool project_fused(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
@@ -128,7 +187,7 @@ static bool project_fused(struct graph *g, const struct layer *layer, struct ten
 {
     const struct pass *p = layer->pass;
     const int64_t first = p->n > 1 ? p->past + i : -1; // one row: only the device knows it
-    return layer->w->attention.before.data &&
+    return fusible(layer) &&
            fused_qkv(g, &layer->w->attention, (float)p->config->eps, graph_rows(g, h, i, m),
                      graph_rows(g, p->cos, i, m), graph_rows(g, p->sin, i, m), places, first,
                      graph_rows(g, all->q, i, m), all->k, all->v);
@@ -159,7 +218,7 @@ static struct qkv project_taped(struct graph *g, const struct layer *layer, stru
     const struct pass *p = layer->pass;
     const struct sublayer *w = &layer->w->attention;
     struct tensor *three[3];
-    if (w->before.data &&
+    if (fusible(layer) &&
         fused_qkv_taped(g, w, (float)p->config->eps, h, p->cos, p->sin, p->places, three))
         return (struct qkv){ three[0], three[1], three[2] };
     return project_rows(g, layer, h, 0, p->n);
@@ -180,6 +239,14 @@ static struct tensor *grouped_forward(struct graph *g, const struct layer *layer
 const struct attention_kind attention_grouped = {
     .read = grouped_read,
     .weight = grouped_weight,
+    .cached = grouped_cached,
+    .pair_flops = grouped_pair_flops,
+    .forward = grouped_forward,
+};
+
+const struct attention_kind attention_packed = {
+    .read = packed_read,
+    .weight = packed_weight,
     .cached = grouped_cached,
     .pair_flops = grouped_pair_flops,
     .forward = grouped_forward,

@@ -21,7 +21,7 @@ static struct weight *note(struct binder *b, const char *name, struct tensor *t)
     w->tensor = t;
     w->gpu = backend_enter(b->arena->backend, -1);
     w->rank = t->rank;
-    memcpy(w->shape, t->shape, sizeof w->shape);
+    memcpy(w->shape, t->shape, sizeof t->shape);
     return w;
 }
 
@@ -31,7 +31,11 @@ static struct weight *bind_stored(struct binder *b, struct tensor *t, int rank,
 {
     if (b->failed) return NULL;
     b->failed = checkpoint_tensor(b->checkpoint, name, rank, shape, b->arena, t, b->err) < 0;
-    return b->failed ? NULL : note(b, name, t);
+    if (b->failed) return NULL;
+    struct weight *w = note(b, name, t);
+    w->rank = rank;
+    memcpy(w->shape, shape, (size_t)rank * sizeof *shape);
+    return w;
 }
 
 static void bind_widened(struct binder *b, struct tensor *t, int64_t n, const char *name)
@@ -76,6 +80,16 @@ void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *form
     bind_widened(b, t, n, name);
 }
 
+void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    if (!b->failed) b->failed = checkpoint_vector(b->checkpoint, name, n, b->arena, t, b->err) < 0;
+}
+
 void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
                  const char *format, ...)
 {
@@ -91,6 +105,28 @@ void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bo
     if (bias) bind_widened(b, &w->bias, out, name);
 }
 
+void bind_part(struct binder *b, struct linear *w, const char *whole,
+               const struct checkpoint_part *part, const char *format, ...)
+{
+    char name[NAME_SIZE], file[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    snprintf(file, sizeof file, "%s%s", b->prefix, whole);
+    if (b->failed) return;
+    b->failed = checkpoint_matrix(b->checkpoint, file, part, b->arena, &w->weight, b->err) < 0;
+    if (!b->failed) note(b, name, &w->weight)->linear = w;
+}
+
+static void bind_convolution(struct binder *b, struct tensor *t, int64_t rows, int64_t channels,
+                             int64_t side, const char *name)
+{
+    if (!bind_stored(b, t, 4, (int64_t[]){ rows, channels, side, side }, name)) return;
+    t->rank = 2;
+    t->shape[1] = channels * side * side;
+}
+
 void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
                   const char *format, ...)
 {
@@ -99,9 +135,43 @@ void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patc
     va_start(args, format);
     full_name(b, name, format, args);
     va_end(args);
-    if (!bind_stored(b, t, 4, (int64_t[]){ rows, 3, patch, patch }, name)) return;
+    bind_convolution(b, t, rows, 3, patch, name);
+}
+
+void bind_squares(struct binder *b, struct tensor *t, int64_t rows, int64_t channels, int64_t side,
+                  const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    bind_convolution(b, t, rows, channels, side, name);
+}
+
+void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
+                const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    bind_stored(b, t, 5, (int64_t[]){ rows, 3, times, patch, patch }, name);
+}
+
+void bind_grid(struct binder *b, struct tensor *t, int64_t rows, int64_t cols, int64_t width,
+               const char *format, ...)
+{
+    char name[NAME_SIZE];
+    va_list args;
+    va_start(args, format);
+    full_name(b, name, format, args);
+    va_end(args);
+    if (!bind_stored(b, t, 3, (int64_t[]){ rows, cols, width }, name)) return;
     t->rank = 2;
-    t->shape[1] = 3 * patch * patch;
+    t->shape[0] = rows * cols;
+    t->shape[1] = width;
 }
 
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name)

@@ -33,12 +33,29 @@ void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t column
 // A gain or bias of [n], converted to f32.
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+// A vector as above that is no weight to train, merge or adapt.
+void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 // NAME.weight [out,in] and, with `bias`, NAME.bias [out].
 void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
                  const char *format, ...) __attribute__((format(printf, 6, 7)));
+// A matrix that is a part of the tensor `whole`, under a name of its own.
+void bind_part(struct binder *b, struct linear *w, const char *whole,
+               const struct checkpoint_part *part, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 // The weight of a convolution over square patches, [rows, 3, patch, patch], as a matrix.
 void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+// The same over squares of features, [rows, channels, side, side].
+void bind_squares(struct binder *b, struct tensor *t, int64_t rows, int64_t channels, int64_t side,
+                  const char *format, ...) __attribute__((format(printf, 6, 7)));
+// The same over patches of video, [rows, 3, times, patch, patch].
+void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
+                const char *format, ...) __attribute__((format(printf, 6, 7)));
+
+// A table that the file stores as [rows, cols, width], as a matrix [rows*cols, width].
+void bind_grid(struct binder *b, struct tensor *t, int64_t rows, int64_t cols, int64_t width,
+               const char *format, ...) __attribute__((format(printf, 6, 7)));
 
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name);
 // The first prefix under which the file has `name`; the first one if none has, so that error

@@ -61,6 +61,15 @@ static const struct pass *pass_of_rows(struct graph *g, const struct pass *forme
     return rope_angles(g, &c->rope, p->sequence, alive, n, &p->cos, &p->sin) < 0 ? NULL : p;
 }
 
+// A layer whose values a method changes must hold them as they were changed.
+static struct kv_row cached_row(const struct graph *g, const struct layer *layer)
+{
+    const struct decoder_config *c = layer->pass->config;
+    const struct attention_kind *kind = c->kind->attention;
+    return kind->expanded && hooks_changing(g, SITE_VALUES, layer->number) ? kind->expanded(c)
+                                                                           : kind->cached(c);
+}
+
 // Reserves room in the layer's cache for the new rows, after those that stay, and records which
 // rows of the sequence they are.
 static int layer_begin(struct graph *g, struct layer *layer)
@@ -70,6 +79,7 @@ static int layer_begin(struct graph *g, struct layer *layer)
     struct err err;
     if (cache) {
         if (p->replaced) cache->rows = 0;
+        if (!cache->rows) kv_layer_shape(p->kv, layer->number, cached_row(g, layer));
         if (p->prefill && !p->replaced && cache->rows != p->sequence->n - p->n)
             BUG("layer %d has %d rows of the sequence", layer->number, (int)cache->rows);
         layer->past = cache->rows;

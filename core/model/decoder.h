@@ -33,6 +33,9 @@ struct tensor_name {
 // transformers.
 struct decoder_kind {
     int64_t ffn_size, vocab, max_positions;
+    double eps, theta; // 0: 1e-6 and 10000
+    bool plain_output; // attention_bias means q, k and v only
+    bool windowed; // "sliding_window" counts unless it is null, without a key that switches it on
     bool qkv_bias; // q, k and v have biases and nothing else does, whatever the config says
     const struct attention_kind *attention;
     const struct ffn_kind *ffn;
@@ -41,14 +44,38 @@ struct decoder_kind {
     const struct tensor_name *names; // names that differ from Llama's, ended by { 0 }; NULL: none
 };
 
+// Of latent attention (core/model/attention_latent.c).
+struct latent_config {
+    int64_t q_rank, rank; // R of queries (0: not compressed), and of keys and values
+    int64_t nope, rope;   // numbers of a head that stay, and that turn; d = nope + rope
+    bool bias;
+};
+
+// Of a mixture of experts (core/model/ffn_experts.c).
+struct experts_config {
+    int64_t count, per_token, shared, width; // E, experts a row, always computed, m
+    int64_t dense;                           // first layers that have an ordinary FFN
+    int64_t groups, groups_per_token;        // experts are chosen in the best groups alone
+    bool normalise;                          // the weights of a row's experts add up to `scale`
+    double scale;
+};
+
 struct decoder_config {
     const struct decoder_kind *kind;
     int layers;                           // L
     int64_t hidden, heads, kv_heads, dim; // D, H, Hkv, d
+    int64_t value_dim;                    // numbers of a head's value: d, or less
     int64_t ffn, vocab, max_positions;
     double eps;
     struct rope_config rope;
     bool qkv_bias, out_bias, mlp_bias, tied;
+    // What only the kind of attention, or of FFN, reads.
+    union {
+        struct latent_config latent;
+    };
+    union {
+        struct experts_config experts;
+    };
 };
 
 // Attention or FFN of a layer with the norms around it.

@@ -15,17 +15,38 @@ static void bind_gain(struct binder *b, struct tensor *gain, const struct decode
                 decoder_name(c->kind, name));
 }
 
+// Files of newer libraries have the experts of a layer in one tensor: the part that is this
+// weight. False where the file has it alone.
+static bool bind_part_of_stack(struct binder *b, struct linear *to, const struct decoder_config *c,
+                               int l, const struct layer_weight *w, const char *name)
+{
+    const char *layers = decoder_name(c->kind, "layers");
+    char stack[LAYER_NAME_SIZE + 64];
+    snprintf(stack, sizeof stack, "%s.%d.%s", layers, l, decoder_name(c->kind, w->stack));
+    if (!bind_has(b->checkpoint, b->prefix, stack)) return false;
+    const struct checkpoint_part part = {
+        .shape = { w->count, w->rows, w->in }, .number = w->expert, .row = w->row, .count = w->out
+    };
+    bind_part(b, to, stack, &part, "%s.%d.%s.weight", layers, l, name);
+    return true;
+}
+
 // Binds all weights that the kind lists.
 static void bind_weights(struct binder *b, struct sublayer *s, const struct decoder_config *c,
                          int l, layer_weight_fn list)
 {
     const char *layers = decoder_name(c->kind, "layers");
     struct layer_weight w;
+    char buffer[LAYER_NAME_SIZE];
     while (list(c, l, s->count, &w)) s->count++;
     s->weight = xcalloc((size_t)s->count, sizeof *s->weight);
     for (int i = 0; list(c, l, i, &w); i++) {
-        const char *name = decoder_name(c->kind, w.name);
-        if (w.in)
+        const char *name = layer_weight_name(c->kind, &w, buffer);
+        s->weight[i].share = w.share > 0 ? w.share : 1;
+        if (w.stack && bind_part_of_stack(b, &s->weight[i], c, l, &w, name)) continue;
+        if (w.constant)
+            bind_constant(b, &s->weight[i].weight, w.out, "%s.%d.%s", layers, l, name);
+        else if (w.in)
             bind_linear(b, &s->weight[i], w.out, w.in, w.bias, "%s.%d.%s", layers, l, name);
         else
             bind_vector(b, &s->weight[i].weight, w.out, "%s.%d.%s.weight", layers, l, name);

@@ -1,5 +1,6 @@
 // core/model/decoder_config.c -- reads the config of a language model, and maps its family's tensor
 // names.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +17,24 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
         json_int(json, "vocab_size", 1, 100000000, kind->vocab, &d->vocab, err) < 0 ||
         json_int(json, "max_position_embeddings", 1, 1000000000, kind->max_positions,
                  &d->max_positions, err) < 0 ||
-        json_real(json, "rms_norm_eps", 1e-6, &d->eps, err) < 0 ||
+        json_real(json, "rms_norm_eps", kind->eps > 0 ? kind->eps : 1e-6, &d->eps, err) < 0 ||
         json_bool(json, "tie_word_embeddings", false, &d->tied, err) < 0 ||
-        rope_config_read(&d->rope, json, 10000, err) < 0)
+        rope_config_read(&d->rope, kind->rotary, json, kind->theta > 0 ? kind->theta : 10000, err) <
+            0)
         return -1;
     d->layers = (int)layers;
-    d->rope.rotary = kind->rotary;
     if (d->eps < 0 || d->eps > 1) return err_set(err, "\"rms_norm_eps\" must be within 0..1");
-    return kind->attention->read(d, json, err) < 0 ? -1 : kind->ffn->read(d, json, err);
+    if (kind->attention->read(d, json, err) < 0 || rope_config_check(&d->rope, err) < 0) return -1;
+    return kind->ffn->read(d, json, err);
+}
+
+const char *layer_weight_name(const struct decoder_kind *kind, const struct layer_weight *w,
+                              char name[LAYER_NAME_SIZE])
+{
+    const char *theirs = decoder_name(kind, w->name), *at = strstr(theirs, "%d");
+    if (!at) return theirs;
+    snprintf(name, LAYER_NAME_SIZE, "%.*s%d%s", (int)(at - theirs), theirs, w->expert, at + 2);
+    return name;
 }
 
 const char *decoder_name(const struct decoder_kind *kind, const char *ours)

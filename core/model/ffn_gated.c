@@ -21,9 +21,9 @@ static bool gated_weight(const struct decoder_config *c, int layer, int i, struc
 {
     const int64_t D = c->hidden;
     const struct layer_weight all[] = {
-        [FFN_GATE] = { "mlp.gate_proj", c->ffn, D, c->mlp_bias },
-        [FFN_UP] = { "mlp.up_proj", c->ffn, D, c->mlp_bias },
-        [FFN_DOWN] = { "mlp.down_proj", D, c->ffn, c->mlp_bias },
+        [FFN_GATE] = { .name = "mlp.gate_proj", .out = c->ffn, .in = D, .bias = c->mlp_bias },
+        [FFN_UP] = { .name = "mlp.up_proj", .out = c->ffn, .in = D, .bias = c->mlp_bias },
+        [FFN_DOWN] = { .name = "mlp.down_proj", .out = D, .in = c->ffn, .bias = c->mlp_bias },
     };
     if (i >= (int)(sizeof all / sizeof *all)) return false;
     *w = all[i];
@@ -45,6 +45,36 @@ static struct tensor *gated_fused(struct graph *g, const struct layer *layer, st
 {
     return fused_ffn(g, &layer->w->ffn, (float)layer->pass->config->eps, h, unread);
 }
+
+// --- gate and up in one matrix -------------------------------------------------------------------
+
+static bool packed_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    const int64_t D = c->hidden;
+    const struct layer_weight all[] = {
+        { .name = "mlp.gate_up_proj", .out = 2 * c->ffn, .in = D, .bias = c->mlp_bias },
+        { .name = "mlp.down_proj", .out = D, .in = c->ffn, .bias = c->mlp_bias },
+    };
+    if (i >= (int)(sizeof all / sizeof *all)) return false;
+    *w = all[i];
+    return true;
+}
+
+static struct tensor *packed_forward(struct graph *g, const struct layer *layer, struct tensor *x,
+                                     bool unread)
+{
+    const struct linear *w = layer->w->ffn.weight;
+    x = linear_forward(g, x, &w[0]); // [m, 2*ffn]
+    struct tensor *gate = linear_part(g, x, 0, 2), *up = linear_part(g, x, 1, 2);
+    struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
+    return (unread ? linear_unread : linear_forward)(g, y, &w[1]);
+}
+
+const struct ffn_kind ffn_packed = {
+    .read = gated_read,
+    .weight = packed_weight,
+    .forward = packed_forward,
+};
 
 const struct ffn_kind ffn_gated = {
     .read = gated_read,

@@ -14,16 +14,17 @@ int64_t flops_keys(const struct site_args *args, int64_t i)
     return args->seen.keys && at >= 0 ? args->seen.count[at] : args->past + i + 1;
 }
 
-// 2 a multiply-add, of a row; gains are left out.
+// 2 a multiply-add, of a row; gains are left out, and an expert counts for the rows that reach it.
 static double linear(const struct linear *w)
 {
-    return w->weight.rank == 2 ? 2 * (double)w->weight.shape[0] * (double)w->weight.shape[1] : 0;
+    if (w->weight.rank != 2) return 0;
+    return 2 * w->share * (double)w->weight.shape[0] * (double)w->weight.shape[1];
 }
 
 static double thin(const struct linear *w)
 {
     if (!w->lora) return 0;
-    return 2 * ((double)tensor_count(&w->lora->a) + (double)tensor_count(&w->lora->b));
+    return 2 * w->share * ((double)tensor_count(&w->lora->a) + (double)tensor_count(&w->lora->b));
 }
 
 static double all_of(const struct sublayer *s, double (*one)(const struct linear *w))

@@ -26,6 +26,12 @@ enum dtype kv_dtype(const struct backend *b, const struct settings *s)
     return rounded ? DTYPE_BF16 : DTYPE_F32;
 }
 
+static void layer_set(struct kv_layer *l, struct kv_row row)
+{
+    memcpy(&l->k.shape[1], row.k, sizeof row.k);
+    memcpy(&l->v.shape[1], row.v, sizeof row.v);
+}
+
 void kv_init(struct kv *kv, const struct backend *backend, int layers, struct kv_row row)
 {
     *kv = (struct kv){ .backend = backend, .layers = layers, .row = row, .dtype = DTYPE_F32 };
@@ -33,8 +39,7 @@ void kv_init(struct kv *kv, const struct backend *backend, int layers, struct kv
     for (int i = 0; i < layers; i++) {
         struct tensor empty = { .dtype = kv->dtype, .rank = 3 };
         kv->layer[i].k = kv->layer[i].v = empty;
-        memcpy(&kv->layer[i].k.shape[1], row.k, sizeof row.k);
-        memcpy(&kv->layer[i].v.shape[1], row.v, sizeof row.v);
+        layer_set(&kv->layer[i], row);
     }
 }
 
@@ -60,6 +65,18 @@ void kv_clear(struct kv *kv)
 {
     replay_forget(&kv->replay);
     for (int i = 0; i < kv->layers; i++) layer_clear(kv, &kv->layer[i]);
+}
+
+void kv_layer_shape(struct kv *kv, int layer, struct kv_row row)
+{
+    struct kv_layer *l = &kv->layer[layer];
+    if (!memcmp(&l->k.shape[1], row.k, sizeof row.k) &&
+        !memcmp(&l->v.shape[1], row.v, sizeof row.v))
+        return;
+    if (l->rows) BUG("layer %d of the cache holds rows of another shape", layer);
+    replay_forget(&kv->replay);
+    layer_clear(kv, l);
+    layer_set(l, row);
 }
 
 void kv_set_dtype(struct kv *kv, enum dtype dtype)
@@ -145,10 +162,10 @@ bool kv_whole(const struct kv *kv, int layer, int64_t rows)
     return true;
 }
 
-uint64_t kv_row_bytes(const struct kv *kv)
+uint64_t kv_row_bytes(const struct kv *kv, int layer)
 {
-    const struct kv_row *r = &kv->row;
-    return (uint64_t)(r->k[0] * r->k[1] + r->v[0] * r->v[1]) * dtype_size(kv->dtype);
+    const int64_t *k = &kv->layer[layer].k.shape[1], *v = &kv->layer[layer].v.shape[1];
+    return (uint64_t)(k[0] * k[1] + v[0] * v[1]) * dtype_size(kv->dtype);
 }
 
 uint64_t kv_bytes(const struct kv *kv)

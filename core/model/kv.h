@@ -13,7 +13,8 @@
 struct settings;
 
 struct kv_layer {
-    struct tensor k, v; // [capacity, Hkv, d] (kv_row); shape[0] is the capacity
+    struct tensor k, v; // [capacity, Hkv, d] (kv_row, or what kv_layer_shape said); shape[0] is the
+                        // capacity
     int32_t *position;  // [capacity] row of the sequence, ascending; host memory
     int64_t rows;       // rows in use
     int64_t coming;     // rows in use after the current pass
@@ -43,6 +44,8 @@ void kv_release(struct kv *kv);
 enum dtype kv_dtype(const struct backend *b, const struct settings *s);
 // Sets the dtype of keys and values; cached ones of another dtype are discarded.
 void kv_set_dtype(struct kv *kv, enum dtype dtype);
+// The shape of rows in an empty layer from now on.
+void kv_layer_shape(struct kv *kv, int layer, struct kv_row row);
 // Reserves room for `rows` rows in a layer, or in each. -1 when memory is short; existing rows
 // stay.
 int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err);
@@ -54,8 +57,8 @@ void kv_clear(struct kv *kv);
 // Do the layers from `layer` on hold each of the first `rows` rows of the sequence?
 bool kv_whole(const struct kv *kv, int layer, int64_t rows);
 uint64_t kv_bytes(const struct kv *kv);
-// Bytes of a token's key and value in one layer.
-uint64_t kv_row_bytes(const struct kv *kv);
+// Bytes of a token's key and value in a layer.
+uint64_t kv_row_bytes(const struct kv *kv, int layer);
 
 // Reserves room for `rows` rows in a table [capacity, ...] whose first `used` are kept. For tables
 // that grow with the cache. 0 or -1.

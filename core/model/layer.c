@@ -100,9 +100,8 @@ static struct tensor *first_keys(struct graph *g, const struct sequence *s)
     return s->start ? graph_upload(g, DTYPE_I32, 1, &s->n, s->start) : NULL; // [n]
 }
 
-// h += after(o(a)), a [n, H*d].
-static struct tensor *output_rows(struct graph *g, const struct layer *layer, struct tensor *h,
-                                  struct tensor *a)
+struct tensor *layer_output(struct graph *g, const struct layer *layer, struct tensor *h,
+                            struct tensor *a)
 {
     const struct sublayer *w = &layer->w->attention;
     const struct linear *o = attention_output(layer->w);
@@ -136,14 +135,32 @@ struct tensor *layer_attend(struct graph *g, const struct layer *layer, struct t
         probs = graph_new3(g, DTYPE_F32, q->shape[1], n, p->keys);
     struct tensor *first = first_keys(g, p->sequence);
     // Fused only if all rows are one block, so that a probe changes no bit.
-    if (!probs && !args.seen.keys && layer_rows(g, n, 0) == n && !layer->w->attention.after.data &&
+    const bool even = k && v && k->shape[2] == v->shape[2];
+    if (even && !probs && !args.seen.keys && layer_rows(g, n, 0) == n &&
+        !layer->w->attention.after.data &&
         fused_attend(g, h, q, k, v, first, p->last, attention_output(layer->w)))
         return h;
     struct tensor *a = attend(g, q, k, v, first, p->last, &args.seen, probs); // [n, H, d]
     args.x = probs;
     if (probs) hooks_run(g, SITE_ATTN, &args);
     if (a) a = graph_view(g, a, 2, (int64_t[]){ n, a->shape[1] * a->shape[2] }); // [n, H*d]
-    return output_rows(g, layer, h, a);
+    return layer_output(g, layer, h, a);
+}
+
+bool layer_attention_wanted(const struct graph *g, const struct layer *layer)
+{
+    return hooks_wanted(g, SITE_VALUES, layer->number) || hooks_wanted(g, SITE_ATTN, layer->number);
+}
+
+void layer_attention_show(struct graph *g, const struct layer *layer, const struct qkv *all)
+{
+    struct site_args args = layer_site(layer, all->v);
+    args.q = all->q, args.k = all->k, args.v = all->v;
+    hooks_run(g, SITE_VALUES, &args);
+    if (!hooks_wanted(g, SITE_ATTN, layer->number) || !graph_ok(g)) return;
+    args.x = graph_new3(g, DTYPE_F32, all->q->shape[1], layer->pass->n, layer->pass->keys);
+    attend(g, args.q, args.k, args.v, NULL, layer->pass->last, &args.seen, args.x);
+    hooks_run(g, SITE_ATTN, &args);
 }
 
 static struct tensor *attention_stage(struct graph *g, const struct layer *layer, struct tensor *h)

@@ -41,10 +41,23 @@ struct layer {
 // A weight of a sublayer: NAME.weight [out,in] and, with `bias`, NAME.bias [out]; in 0: a gain
 // [out].
 struct layer_weight {
-    const char *name; // in the layer, by Llama's name: "self_attn.q_proj"
+    const char *name; // in the layer, by Llama's name: "self_attn.q_proj"; "%d" is the expert
     int64_t out, in;
     bool bias;
+    bool constant; // [out], never trained, under the whole name
+    // Of one of several experts: which, and the share of the rows that reach it. `stack` is the
+    // name in files that have all in one tensor [count, rows, in]: this one is rows row.. of its
+    // part.
+    int expert;
+    double share; // 0: all rows
+    const char *stack;
+    int64_t count, rows, row;
 };
+
+enum { LAYER_NAME_SIZE = 128 };
+// Its name in the family's files, without the layer and ".weight".
+const char *layer_weight_name(const struct decoder_kind *kind, const struct layer_weight *w,
+                              char name[LAYER_NAME_SIZE]);
 
 // Weight i of a layer's sublayer; false past the last one.
 typedef bool (*layer_weight_fn)(const struct decoder_config *c, int layer, int i,
@@ -55,6 +68,9 @@ struct attention_kind {
     int (*read)(struct decoder_config *c, const cJSON *json, struct err *err);
     layer_weight_fn weight;                                  // the last one projects back to h
     struct kv_row (*cached)(const struct decoder_config *c); // of a token in a layer
+    // The same in a layer whose values a method changes; NULL: no other.
+    struct kv_row (*expanded)(const struct decoder_config *c);
+    bool by_host; // the host decides what is computed: single steps are not recorded
     // FLOPs per pair of a query and a key that it sees, all heads; FLOPs of weights follow from
     // their list.
     double (*pair_flops)(const struct decoder_config *c);
@@ -66,6 +82,7 @@ struct attention_kind {
 struct ffn_kind {
     int (*read)(struct decoder_config *c, const cJSON *json, struct err *err);
     layer_weight_fn weight;
+    bool by_host; // as above
     // x [m, D] to [m, D]. `unread`: the numbers are not read, they only carry gradients back.
     struct tensor *(*forward)(struct graph *g, const struct layer *layer, struct tensor *x,
                               bool unread);
@@ -75,8 +92,8 @@ struct ffn_kind {
                             bool unread);
 };
 
-extern const struct attention_kind attention_grouped;
-extern const struct ffn_kind ffn_gated;
+extern const struct attention_kind attention_grouped, attention_packed, attention_latent;
+extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts;
 
 // One layer of h [n, D] (a graph_block_fn; self is a struct layer).
 struct tensor *layer_forward(struct graph *g, void *self, struct tensor *h);
@@ -100,6 +117,12 @@ struct qkv layer_qkv(struct graph *g, const struct layer *layer);
 // probabilities.
 struct tensor *layer_attend(struct graph *g, const struct layer *layer, struct tensor *h,
                             const struct qkv *all);
+// For a kind that attends in a way of its own: whether listeners want to see queries, keys and
+// values; runs them; and h += after(o(a)), a [n, H*d].
+bool layer_attention_wanted(const struct graph *g, const struct layer *layer);
+void layer_attention_show(struct graph *g, const struct layer *layer, const struct qkv *all);
+struct tensor *layer_output(struct graph *g, const struct layer *layer, struct tensor *h,
+                            struct tensor *a);
 
 // --- sites ---------------------------------------------------------------------------------------
 

@@ -52,3 +52,10 @@ struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linea
     struct tensor *y = fused_gelu(g, x, w, form);
     return y ? y : op_gelu(g, linear_forward(g, x, w), form);
 }
+
+struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int parts)
+{
+    if (!y || !graph_ok(g)) return NULL;
+    const int64_t width = y->shape[1] / parts;
+    return op_columns_of(g, y->shape[0], &(struct column_part){ y, { part * width, 1, width } }, 1);
+}

@@ -17,6 +17,7 @@ struct linear {
     struct tensor weight; // [out,in], as stored
     struct tensor bias;   // [out]; data NULL: none
     struct lora *lora;    // NULL: none; owned by the adapter or the training that set it
+    double share;         // of the decoder's rows that it is computed for
 };
 
 // y = x W^T + bias + scale (x A^T) B^T.
@@ -26,5 +27,7 @@ struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct lin
 // gelu(y), fused if the device supports it.
 struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                            enum gelu_form form);
+// Part `part` of the columns of y[N, parts*M], which one matrix gave: [N, M].
+struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int parts);
 
 #endif

@@ -30,23 +30,13 @@ static void find_ends(struct model *m)
     if (id >= 0) ids_add(&m->eos, id);
 }
 
-static int load_tokenizer(struct model *m, struct err *err)
-{
-    char *path = xasprintf("%s/tokenizer.json", m->checkpoint->folder);
-    m->tokenizer = tokenizer_open(path, err);
-    free(path);
-    if (!m->tokenizer) return -1;
-    m->layout = layout_detect(m->checkpoint->chat_template, m->tokenizer);
-    return 0;
-}
-
 // The folder's chat template. Where it cannot be rendered, the layout takes its place, and
 // m->template_problem says why.
 static void open_template(struct model *m)
 {
     const struct checkpoint *c = m->checkpoint;
     struct err err;
-    if (!c->chat_template) return;
+    if (!c->chat_template || m->conversation) return; // config.json names a layout
     m->template = chat_template_open(c->chat_template, c->tokenizer_config, m->tokenizer,
                                      model_sees(m) ? m->placeholder : -1, &err);
     if (!m->template) m->template_problem = xstrdup(err.text);
@@ -58,6 +48,20 @@ static int check_placeholder(const struct model *m, struct err *err)
     return err_set(err,
                    "config.json: the picture placeholder is token %d, but the vocabulary has %lld",
                    m->placeholder, (long long)m->decoder.config.vocab);
+}
+
+static int load_tokenizer(struct model *m, struct err *err)
+{
+    m->tokenizer = tokenizer_open_folder(m->checkpoint->folder, err);
+    if (!m->tokenizer) return -1;
+    m->layout = m->conversation ? layout_find(m->conversation)
+                                : layout_detect(m->checkpoint->chat_template, m->tokenizer);
+    if (!m->placeholder_word) return 0;
+    m->placeholder = tokenizer_id(m->tokenizer, m->placeholder_word);
+    return m->placeholder >= 0
+               ? check_placeholder(m, err)
+               : err_set(err, "the tokenizer has no token %s, the picture placeholder",
+                         m->placeholder_word);
 }
 
 // That of all matrices, or f32.
@@ -131,6 +135,17 @@ bool model_sees(const struct model *m)
     return m->family->picture_tokens != NULL;
 }
 
+void model_place_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
+                         size_t shown)
+{
+    const struct family *f = m->family;
+    const bool several = shown > 1 && f->several_differ;
+    p->shape = (struct picture_shape){ .width = width, .height = height, .several = several };
+    p->tokens = f->picture_tokens ? f->picture_tokens(m, p->shape) : 0;
+    p->newline = p->newline_step = 0;
+    if (f->picture_newlines) f->picture_newlines(m, p);
+}
+
 void model_weights_changed(struct model *m)
 {
     if (m->decoder.config.tied) m->decoder.head = m->decoder.embed;
@@ -153,8 +168,8 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
         .layout = layout,
         .chat_template = m->checkpoint->chat_template,
         .date = settings_text(s, "chat.date"),
-        .picture_before = "",
-        .picture_after = "",
+        .picture_before = m->family->picture_before ? m->family->picture_before : "",
+        .picture_after = m->family->picture_after ? m->family->picture_after : "",
         .placeholder = m->placeholder,
         .generation_prompt = generation_prompt,
     };

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/ops/ops.h"
 
 // A positive number; `required` ones have no default.
 static int read_positive(const cJSON *json, const char *key, double otherwise, double *value,
@@ -45,6 +46,21 @@ static int read_linear(struct rope_config *r, const cJSON *scaling, struct err *
     return read_positive(scaling, "factor", NAN, &r->factor, err);
 }
 
+static int read_sections(struct rope_config *r, const cJSON *scaling, struct err *err)
+{
+    const cJSON *list = json_get(scaling, "mrope_section");
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 3)
+        return err_set(err, "\"mrope_section\" must be a list of three numbers");
+    for (int axis = 0; axis < 3; axis++) {
+        const cJSON *item = cJSON_GetArrayItem(list, axis);
+        const double pairs = cJSON_IsNumber(item) ? item->valuedouble : -1;
+        if (!(pairs >= 0 && pairs <= 10000) || pairs != floor(pairs))
+            return err_set(err, "\"mrope_section\" must be a list of three whole numbers");
+        r->section[axis] = (int64_t)pairs;
+    }
+    return 0;
+}
+
 static double llama3_frequency(const struct rope_config *r, double f)
 {
     double wavelength = 2 * M_PI / f;
@@ -72,6 +88,7 @@ static const struct rope_scaling scalings[] = {
     { .name = "linear", .read = read_linear, .frequency = linear_frequency },
     { .name = "llama3", .read = read_llama3, .frequency = llama3_frequency },
     { .name = "dynamic", .bounded = true },
+    { .name = "mrope" }, // plain frequencies: it names the sections of multimodal positions
 };
 
 static int find_scaling(struct rope_config *r, const char *name, struct err *err)
@@ -87,7 +104,8 @@ static int find_scaling(struct rope_config *r, const char *name, struct err *err
     return r->scaling ? 0 : -1;
 }
 
-int rope_config_read(struct rope_config *r, const cJSON *json, double theta, struct err *err)
+int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
+                     double theta, struct err *err)
 {
     // transformers 5 keeps everything in rope_parameters; older files have two keys, which go first
     // where both are.
@@ -99,18 +117,36 @@ int rope_config_read(struct rope_config *r, const cJSON *json, double theta, str
         return err_set(err, "\"rope_scaling\" must be an object or null");
 
     const char *type;
-    double share;
-    *r = (struct rope_config){ 0 };
+    *r = (struct rope_config){ .rotary = rotary };
     if (read_positive(place, "rope_theta", theta, &r->theta, err) < 0 ||
         json_text(scaling, "type", "default", &type, err) < 0 ||
         json_text(scaling, "rope_type", type, &type, err) < 0 ||
         json_real(json_get(scaling, "partial_rotary_factor") ? scaling : json,
-                  "partial_rotary_factor", 1, &share, err) < 0)
+                  "partial_rotary_factor", 1, &r->share, err) < 0)
         return -1;
-    if (share != 1) return err_set(err, "\"partial_rotary_factor\" %g is not supported", share);
+    if (r->share != 1 && !(rotary->interleaved && r->share > 0 && r->share < 1))
+        return err_set(err, "\"partial_rotary_factor\" %g is not supported", r->share);
 
     if (find_scaling(r, type, err) < 0) return -1;
+    if (rotary->read && rotary->read(r, scaling, err) < 0) return -1;
     return r->scaling->read ? r->scaling->read(r, scaling, err) : 0;
+}
+
+// Numbers of a head that turn. Programs that fill a struct by hand leave the share 0.
+static int64_t turning(const struct rope_config *r)
+{
+    return r->share > 0 ? (int64_t)((double)r->dim * r->share) : r->dim;
+}
+
+int rope_config_check(const struct rope_config *r, struct err *err)
+{
+    const int64_t sum = r->section[0] + r->section[1] + r->section[2];
+    if (turning(r) % 2 || r->dim % 2)
+        return err_set(err, "heads cannot be rotated: %lld of their %lld numbers would turn",
+                       (long long)turning(r), (long long)r->dim);
+    if (!r->rotary->read || sum == turning(r) / 2) return 0;
+    return err_set(err, "\"mrope_section\": %lld pairs, but %lld turn", (long long)sum,
+                   (long long)turning(r) / 2);
 }
 
 const char *rope_scaling_name(const struct rope_config *r)
@@ -125,30 +161,74 @@ bool rope_bounded(const struct rope_config *r)
 
 void rope_frequencies(const struct rope_config *r, float *frequency)
 {
+    const int64_t wide = turning(r);
     for (int64_t i = 0; i < r->dim / 2; i++) {
-        double f = pow(r->theta, -2.0 * (double)i / (double)r->dim);
+        double f = i < wide / 2 ? pow(r->theta, -2.0 * (double)i / (double)wide) : 0;
         if (r->scaling && r->scaling->frequency) f = r->scaling->frequency(r, f);
         frequency[i] = (float)f;
     }
 }
 
-static void plain_angles(const struct rope_config *r, const struct sequence *s, const int32_t *row,
-                         int64_t n, float *cos_out, float *sin_out)
+// `axis` [dim/2]: the position by which each pair turns.
+static void turn(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                 int64_t n, const int8_t *axis, float *cos_out, float *sin_out)
 {
     int64_t half = r->dim / 2;
     float *frequency = xreallocarray(NULL, (size_t)half, sizeof *frequency);
     rope_frequencies(r, frequency);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < half; j++) {
-            int32_t position = s->positions[row ? row[i] : s->n - n + i];
-            float angle = (float)position * frequency[j];
+            const int32_t *positions = s->positions + axis[j] * s->n;
+            float angle = (float)positions[row ? row[i] : s->n - n + i] * frequency[j];
             cos_out[i * half + j] = (float)cos((double)angle);
             sin_out[i * half + j] = (float)sin((double)angle);
         }
     free(frequency);
 }
 
-const struct rotary_kind rotary_plain = { plain_angles };
+static void plain_angles(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                         int64_t n, float *cos_out, float *sin_out)
+{
+    int8_t *axis = xcalloc((size_t)r->dim / 2, sizeof *axis);
+    turn(r, s, row, n, axis, cos_out, sin_out);
+    free(axis);
+}
+
+const struct rotary_kind rotary_plain = { .angles = plain_angles };
+
+static void multimodal_angles(const struct rope_config *r, const struct sequence *s,
+                              const int32_t *row, int64_t n, float *cos_out, float *sin_out)
+{
+    int8_t *axis = xcalloc((size_t)r->dim / 2, sizeof *axis);
+    const int64_t columns = r->section[0] + r->section[1];
+    // One axis: plain text, whose three positions are equal.
+    for (int64_t j = r->section[0]; s->axes == 3 && j < r->dim / 2; j++)
+        axis[j] = j < columns ? 1 : 2;
+    turn(r, s, row, n, axis, cos_out, sin_out);
+    free(axis);
+}
+
+const struct rotary_kind rotary_multimodal = { .read = read_sections, .angles = multimodal_angles };
+const struct rotary_kind rotary_multimodal_interleaved = { .interleaved = true,
+                                                           .read = read_sections,
+                                                           .angles = multimodal_angles };
+
+struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x)
+{
+    if (!r->rotary->interleaved || !x || !graph_ok(g)) return x;
+    const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2];
+    const int64_t pairs = turning(r) / 2, rest = d / 2 - pairs;
+    x = graph_view(g, x, 2, (int64_t[]){ n * heads, d });
+    struct column_part part[4] = { { x, { 0, 2, pairs } }, { x, { 1, 2, pairs } } };
+    int count = 2;
+    if (rest) {
+        part[2] = part[1];
+        part[1] = (struct column_part){ x, { 2 * pairs, 1, rest } };
+        part[3] = (struct column_part){ x, { 2 * pairs + rest, 1, rest } };
+        count = 4;
+    }
+    return graph_view3(g, op_columns_of(g, n * heads, part, count), n, heads, d);
+}
 
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out)
@@ -169,4 +249,25 @@ int rope_angles(struct graph *g, const struct rope_config *r, const struct seque
     free(angle_cos);
     free(angle_sin);
     return graph_ok(g) ? 0 : -1;
+}
+
+struct tensor *rope_part(struct graph *g, const struct rope_config *r, struct tensor *x,
+                         struct tensor *cos, struct tensor *sin)
+{
+    if (!x || !graph_ok(g)) return NULL;
+    const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2], rows = n * heads;
+    const int64_t end = r->first + r->dim;
+    if (r->dim == d) return op_rope(g, x, cos, sin);
+    x = graph_view(g, x, 2, (int64_t[]){ rows, d });
+    struct tensor *part =
+        op_columns_of(g, rows, &(struct column_part){ x, { r->first, 1, r->dim } }, 1);
+    if (part) part = op_rope(g, graph_view3(g, part, n, heads, r->dim), cos, sin);
+    if (part) part = graph_view(g, part, 2, (int64_t[]){ rows, r->dim });
+    struct column_part all[3];
+    int count = 0;
+    if (r->first) all[count++] = (struct column_part){ x, { 0, 1, r->first } };
+    all[count++] = (struct column_part){ part, { 0, 1, r->dim } };
+    if (end < d) all[count++] = (struct column_part){ x, { end, 1, d - end } };
+    x = op_columns_of(g, rows, all, count);
+    return x ? graph_view3(g, x, n, heads, d) : NULL;
 }

@@ -2,7 +2,7 @@
 // pass.
 //
 //   struct rope_config r;
-//   rope_config_read(&r, text_config, 10000, &err);
+//   rope_config_read(&r, &rotary_plain, text_config, 10000, &err);
 //   rope_angles(g, &r, sequence, NULL, n, &cos, &sin);   // [n, dim/2] each, once per pass
 //   q = op_rope(g, q, cos, sin);
 #ifndef CORE_MODEL_ROPE_H
@@ -19,33 +19,54 @@ struct rope_scaling;
 
 // How positions rotate heads; a family's file selects one.
 struct rotary_kind {
+    // Pairs are numbers 2i and 2i+1 of a head, of its first numbers if the config says so
+    // (partial_rotary_factor): rope_arrange puts them where op_rope finds them. Else i and i+d/2.
+    bool interleaved;
+    // Reads what it needs of the object with the scaling (or NULL); NULL: nothing.
+    int (*read)(struct rope_config *r, const cJSON *scaling, struct err *err);
     // cos and sin [n, dim/2] at rows row[0..n) of s; row NULL: its last n.
     void (*angles)(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                    int64_t n, float *cos_out, float *sin_out);
 };
 
 extern const struct rotary_kind rotary_plain; // one position per token, which rotates all pairs
+// Three positions a token (time, row, column): the first section[0] pairs turn by the time, and so
+// on (Qwen2-VL, arXiv 2409.12191, section 2.1).
+extern const struct rotary_kind rotary_multimodal;
+extern const struct rotary_kind rotary_multimodal_interleaved;
 
 struct rope_config {
     const struct rotary_kind *rotary;
     const struct rope_scaling *scaling; // NULL: none
     int64_t dim;                        // rotated elements per head, set by the attention kind
+    int64_t first;                      // the first of them in queries and keys
+    double share;  // of them that really turn; less than 1 only where pairs are interleaved
     double theta;
-    double factor;                                                // linear, llama3
+    int64_t section[3]; // multimodal: pairs of each position
+    double factor;      // linear, llama3
     double low_freq_factor, high_freq_factor, original_positions; // llama3
 };
 
 // Reads rope_parameters, or rope_theta and rope_scaling, of a text config.
-int rope_config_read(struct rope_config *r, const cJSON *json, double theta, struct err *err);
+int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
+                     double theta, struct err *err);
+// Once the kind of attention has set dim: do the sections add up to its pairs?
+int rope_config_check(const struct rope_config *r, struct err *err);
 const char *rope_scaling_name(const struct rope_config *r); // "default"
 // Is the scaling supported only up to the config's max_position_embeddings ("dynamic")?
 bool rope_bounded(const struct rope_config *r);
+// x[n,H,d] with pairs i and i+d/2 where the kind has them otherwise, those that do not turn last;
+// the same for queries and keys, it changes no score.
+struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x);
 // Radians per position of the dim/2 pairs.
 void rope_frequencies(const struct rope_config *r, float *frequency);
 // cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out);
-// The same as tensors of the step arena. 0 or -1.
+// x[N,H,d] with the numbers of each head that turn turned, the others as they are. It may be x.
+struct tensor *rope_part(struct graph *g, const struct rope_config *r, struct tensor *x,
+                         struct tensor *cos, struct tensor *sin);
+// rope_angles_host as tensors of the step arena. 0 or -1.
 int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 

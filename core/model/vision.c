@@ -1,14 +1,15 @@
-// core/model/vision.c -- vision transformers: pixels [3,H,W] to features [S,Dv].
+// core/model/vision.c -- vision transformers: what all kinds of encoders share.
 //
-//   pixels -> patches -> linear -> (class token in front) -> + positions -> (norm: CLIP)
-//          -> blocks: h += out(attention(norm1 h)), h += fc2(gelu(fc1(norm2 h)))
-//          -> features: the stream after `depth` blocks, class token dropped
+//   pixels -> the kind's embedding -> h
+//          -> blocks: h += scale1 out(attention(norm1 h)), h += scale2 ffn(norm2 h)
+//          -> the kind's features: of the stream after `depth` blocks
 //
 // The feature layer counts hidden states as the reference does: 0 enters the first block, -1 leaves
-// the last one, -2 the one before. The encoder's last norm is never applied to them, so blocks
-// after the feature layer are computed only for a listener that asks for what leaves them.
+// the last one, -2 the one before. Blocks after the feature layer are computed only for a listener
+// that asks for what leaves them.
 //
-// S' rows in the encoder (patches and class token), S features; B pictures go through together.
+// S' rows in the encoder, S features; several pictures go through together, a row sees rows of its
+// own tile or window only.
 #include "core/model/vision.h"
 
 #include <math.h>
@@ -16,122 +17,304 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/graph/tape.h"
 #include "core/ops/ops.h"
 
-// Pictures that are encoded together; their rows are concatenated.
-struct batch {
-    const struct vision *vision;
-    struct tensor *const *pixels; // [count] of [3,H,W]
-    const int *number;            // [count] index of each picture
-    int64_t count;                // B
-    struct tensor *first, *last;  // i32 [B*S'] rows that each row sees; NULL: all
-};
+// --- rows ----------------------------------------------------------------------------------------
 
-// Indices of rows from..from+n of each picture: in the stream [B*S'], or in its own picture [S'].
-static int32_t *row_places(const struct batch *b, int64_t from, int64_t n, bool in_picture)
+int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p)
 {
-    int64_t step = in_picture ? 0 : vision_rows(&b->vision->config);
-    int32_t *place = xreallocarray(NULL, (size_t)(b->count * n), sizeof *place);
-    for (int64_t i = 0; i < b->count * n; i++) place[i] = (int32_t)(i / n * step + from + i % n);
-    return place;
+    return p->rows * p->cols + c->class_token;
+}
+
+int64_t vision_features(const struct vision_config *c, const struct vision_picture *p)
+{
+    return c->kind->feature_rows(c, p);
+}
+
+struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels,
+                                    int number)
+{
+    const int64_t side = c->image_size / c->patch;
+    return (struct vision_picture){
+        .pixels = pixels, .tiles = 1, .rows = side, .cols = side, .number = number
+    };
+}
+
+static int64_t tile_count(const struct vision_batch *b)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < b->count; i++) count += b->picture[i].tiles;
+    return count;
+}
+
+// Indices of rows from..from+n of each tile (n -1: all from there) in the stream, or with `in_tile`
+// in their own tile. Returns their number.
+static int64_t row_places(const struct vision_batch *b, int64_t from, int64_t n, bool in_tile,
+                          int32_t *place)
+{
+    int64_t count = 0, tile = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const int64_t rows = vision_tile_rows(&b->vision->config, &b->picture[i]);
+        const int64_t end = n < 0 ? rows : from + n;
+        for (int64_t t = 0; t < b->picture[i].tiles; t++, tile += in_tile ? 0 : rows)
+            for (int64_t row = from; row < end; row++) place[count++] = (int32_t)(tile + row);
+    }
+    return count;
 }
 
 // op_gather_rows and op_scatter_rows at these indices.
-static struct tensor *gather(struct graph *g, struct tensor *x, const struct batch *b, int64_t from,
-                             int64_t n, bool in_picture)
+static struct tensor *gather(struct graph *g, struct tensor *x, const struct vision_batch *b,
+                             int64_t from, int64_t n, bool in_tile)
 {
-    int32_t *place = row_places(b, from, n, in_picture);
-    x = op_gather_rows(g, x, place, b->count * n);
+    int32_t *place = xreallocarray(NULL, (size_t)b->rows, sizeof *place);
+    x = op_gather_rows(g, x, place, row_places(b, from, n, in_tile, place));
     free(place);
     return x;
 }
 
 static struct tensor *scatter(struct graph *g, struct tensor *into, struct tensor *x,
-                              const struct batch *b, int64_t from, int64_t n)
+                              const struct vision_batch *b, int64_t from, int64_t n)
 {
-    int32_t *place = row_places(b, from, n, false);
+    int32_t *place = xreallocarray(NULL, (size_t)b->rows, sizeof *place);
+    row_places(b, from, n, false, place);
     into = op_scatter_rows(g, into, x, place);
     free(place);
     return into;
 }
 
-// All pictures cut into patches [B*patches, 3*p*p].
-static struct tensor *patches_stage(struct graph *g, const struct batch *b)
+struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, struct tensor *h,
+                                int64_t from)
 {
-    const struct vision_config *c = &b->vision->config;
-    if (b->count == 1) return op_patches(g, b->pixels[0], c->patch);
-    int64_t patches = vision_rows(c) - c->class_token;
-    struct tensor *all = graph_new2(g, DTYPE_F32, b->count * patches, 3 * c->patch * c->patch);
-    for (int64_t i = 0; i < b->count && graph_ok(g); i++) {
-        struct arena_mark scratch = graph_scratch_begin(g);
-        op_copy_rows_into(g, all, i * patches, op_patches(g, b->pixels[i], c->patch));
-        graph_scratch_end(g, scratch);
+    return gather(g, h, b, from, -1, false);
+}
+
+struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
+                                  const struct vision_picture *pictures, size_t count,
+                                  struct tensor *x)
+{
+    if (!v->config.kind->order || !x || !graph_ok(g)) return x;
+    const int64_t n = x->shape[0], cell = v->config.merge * v->config.merge;
+    int32_t *token = xreallocarray(NULL, (size_t)n, sizeof *token);
+    int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
+    int64_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t tokens = pictures[i].rows * pictures[i].cols / cell;
+        v->config.kind->order(&v->config, &pictures[i], token);
+        for (int64_t t = 0; t < tokens; t++) place[at + token[t]] = (int32_t)(at + t);
+        at += tokens;
     }
+    x = op_gather_rows(g, x, place, n);
+    free(token);
+    free(place);
+    return x;
+}
+
+// --- patches block by block ----------------------------------------------------------------------
+
+struct tensor *vision_patch_rows(struct graph *g, const struct vision_batch *b)
+{
+    if (b->count == 1 || !graph_ok(g)) return b->picture[0].pixels;
+    const int64_t width = b->picture[0].pixels->shape[1];
+    struct tensor *all = graph_new2(g, DTYPE_F32, b->rows, width);
+    for (size_t i = 0; i < b->count && graph_ok(g); i++)
+        op_copy_rows_into(g, all, b->at[i], b->picture[i].pixels);
     return all;
 }
 
-// Pixels to the stream that enters the first block [B*S', Dv].
-static struct tensor *embed_stage(struct graph *g, const struct batch *b)
+void vision_block_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
+                        int64_t *row, int64_t *col)
+{
+    const int64_t merge = c->merge, block = i / (merge * merge), in = i % (merge * merge);
+    const int64_t blocks = p->cols / merge;
+    *row = block / blocks * merge + in / merge;
+    *col = block % blocks * merge + in % merge;
+}
+
+void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t half = c->hidden / c->heads / 2, quarter = half / 2;
+    float *frequency = xreallocarray(NULL, (size_t)quarter, sizeof *frequency);
+    for (int64_t j = 0; j < quarter; j++)
+        frequency[j] = (float)pow(10000, -2.0 * (double)j / (double)half);
+    for (size_t k = 0; k < b->count; k++)
+        for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
+            int64_t place[2];
+            vision_block_place(c, &b->picture[k], i - b->at[k], &place[0], &place[1]);
+            for (int64_t j = 0; j < half; j++) {
+                const float angle = (float)place[j / quarter] * frequency[j % quarter];
+                cos_out[i * half + j] = (float)cos((double)angle);
+                sin_out[i * half + j] = (float)sin((double)angle);
+            }
+        }
+    free(frequency);
+}
+
+// --- embedding of square tiles -------------------------------------------------------------------
+
+// Tile t of a picture's pixels, [3,H,W] or [T,3,H,W], as [3,H,W].
+static struct tensor *tile_pixels(struct graph *g, struct tensor *pixels, int64_t t)
+{
+    if (!pixels || pixels->rank == 3) return pixels;
+    const int64_t *shape = pixels->shape;
+    return graph_view3(g, graph_rows(g, pixels, t, 1), shape[1], shape[2], shape[3]);
+}
+
+// All tiles cut into patches [patches, 3*p*p].
+static struct tensor *tile_patches(struct graph *g, const struct vision_batch *b)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t tiles = tile_count(b);
+    if (tiles == 1) return op_patches(g, tile_pixels(g, b->picture[0].pixels, 0), c->patch);
+    const int64_t patches = b->rows - tiles * c->class_token;
+    struct tensor *all = graph_new2(g, DTYPE_F32, patches, 3 * c->patch * c->patch);
+    int64_t at = 0;
+    for (size_t i = 0; i < b->count; i++)
+        for (int64_t t = 0; t < b->picture[i].tiles && graph_ok(g); t++) {
+            struct arena_mark scratch = graph_scratch_begin(g);
+            struct tensor *x = op_patches(g, tile_pixels(g, b->picture[i].pixels, t), c->patch);
+            op_copy_rows_into(g, all, at, x);
+            at += b->picture[i].rows * b->picture[i].cols;
+            graph_scratch_end(g, scratch);
+        }
+    return all;
+}
+
+struct tensor *vision_embed_tiles(struct graph *g, const struct vision_batch *b)
 {
     const struct vision *v = b->vision;
     const struct vision_config *c = &v->config;
-    int64_t rows = vision_rows(c), patches = rows - c->class_token;
-    struct tensor *x = patches_stage(g, b); // [B*patches, 3*p*p]
-    x = linear_forward(g, x, &v->patch);    // [B*patches, Dv]
+    struct tensor *x = tile_patches(g, b); // [patches, 3*p*p]
+    x = linear_forward(g, x, &v->patch);   // [patches, Dv]
 
     struct tensor *h = x;
     if (c->class_token) {
-        h = graph_new2(g, DTYPE_F32, b->count * rows, c->hidden); // [B*S', Dv]
+        h = graph_new2(g, DTYPE_F32, b->rows, c->hidden); // [S', Dv]
         struct tensor *token = op_widen(g, graph_weight(&v->class_token));
         h = scatter(g, h, gather(g, token, b, 0, 1, true), b, 0, 1);
-        h = scatter(g, h, x, b, 1, patches);
+        h = scatter(g, h, x, b, 1, -1);
     }
-    struct tensor *position = op_widen(g, graph_weight(&v->position)); // [S', Dv]
-    if (b->count > 1) position = gather(g, position, b, 0, rows, true);
+    struct tensor *position = op_widen(g, graph_weight(&v->position)); // [rows of a tile, Dv]
+    if (tile_count(b) > 1) position = gather(g, position, b, 0, -1, true);
     h = op_add(g, h, position);
-    if (c->pre_norm)
-        h = op_layernorm(g, h, graph_weight(&v->pre_gain), graph_weight(&v->pre_bias),
-                         (float)c->eps);
-    return h;
+    return norm_forward(g, h, &v->pre, c->eps);
 }
+
+// --- a block -------------------------------------------------------------------------------------
+
+// The rows that each row sees: i32 [S'] first and last; NULL: all.
+struct ranges {
+    struct tensor *first, *last;
+};
 
 // Arguments of a block.
 struct block {
     const struct vision_config *config;
     const struct vision_layer *w;
-    struct tensor *first, *last; // as the batch's
+    struct ranges seen;
+    struct tensor *cos, *sin; // [S', d/2], or NULL
 };
 
-// One block of h [B*S', Dv]; all else is scratch. Every row sees every row of its picture.
+// Heads [S', heads, d] with numbers 2j first, then 2j + 1, as op_rope pairs them: the same
+// reordering of queries and keys changes no score.
+static struct tensor *pairs_apart(struct graph *g, struct tensor *x)
+{
+    const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2];
+    x = graph_view(g, x, 2, (int64_t[]){ n * heads, d });
+    const struct column_part halves[] = { { x, { 0, 2, d / 2 } }, { x, { 1, 2, d / 2 } } };
+    x = x ? op_columns_of(g, n * heads, halves, 2) : NULL;
+    return x ? graph_view3(g, x, n, heads, d) : NULL;
+}
+
+// Queries, keys or values as heads [S', heads, d], rotated.
+static struct tensor *heads(struct graph *g, const struct block *block, struct tensor *x,
+                            const struct norm *norm, bool turned)
+{
+    const struct vision_config *c = block->config;
+    x = norm_forward(g, x, norm, c->eps);
+    if (!x) return NULL;
+    x = graph_view3(g, x, x->shape[0], c->heads, c->hidden / c->heads);
+    if (!turned || !block->cos) return x;
+    if (c->kind->adjacent_pairs) x = pairs_apart(g, x);
+    return op_rope(g, x, block->cos, block->sin);
+}
+
+// out(attention(x)), x [S', Dv].
+static struct tensor *attention(struct graph *g, const struct block *block, struct tensor *x)
+{
+    static const struct norm none;
+    const struct vision_layer *w = block->w;
+    const int64_t dim = block->config->hidden / block->config->heads;
+    struct tensor *q, *k, *v; // [S', Dv] each
+    if (w->qkv.weight.data) {
+        x = linear_forward(g, x, &w->qkv); // [S', 3*Dv]
+        q = linear_part(g, x, 0, 3);
+        k = linear_part(g, x, 1, 3);
+        v = linear_part(g, x, 2, 3);
+    } else {
+        q = linear_forward(g, x, &w->q);
+        k = linear_forward(g, x, &w->k);
+        v = linear_forward(g, x, &w->v);
+    }
+    q = heads(g, block, q, &w->q_norm, true); // [S', heads, d]
+    k = heads(g, block, k, &w->k_norm, true);
+    v = heads(g, block, v, &none, false);
+    x = op_attention(g, q, k, v, block->seen.first, block->seen.last, 1 / sqrtf((float)dim), NULL);
+    if (!x) return NULL;
+    x = graph_view(g, x, 2, (int64_t[]){ x->shape[0], block->config->hidden });
+    return linear_forward(g, x, &w->out); // [S', Dv]
+}
+
+// ffn(x), x [m, Dv].
+static struct tensor *ffn(struct graph *g, const struct block *block, struct tensor *x)
+{
+    const struct vision_layer *w = block->w;
+    if (!w->gate.weight.data) {
+        x = linear_gelu(g, x, &w->fc1, block->config->act); // [m, ffn]
+        return linear_forward(g, x, &w->fc2);               // [m, Dv]
+    }
+    struct tensor *gate = linear_forward(g, x, &w->gate);
+    struct tensor *up = linear_forward(g, x, &w->up);
+    return linear_forward(g, op_swiglu(g, gate, up), &w->down);
+}
+
+static struct tensor *scaled(struct graph *g, struct tensor *x, const struct tensor *scale)
+{
+    return scale->data ? op_scale_columns(g, x, graph_weight(scale)) : x;
+}
+
+// h[S', Dv] += scale2 ffn(norm2 h), in blocks of rows, so that thousands of patches take little
+// memory; a tape keeps everything anyway.
+static struct tensor *ffn_stage(struct graph *g, const struct block *block, struct tensor *h)
+{
+    enum { ROWS = 4096 };
+    const struct vision_layer *w = block->w;
+    for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
+        m = g->tape || n - i < ROWS ? n - i : ROWS;
+        struct arena_mark scratch = graph_scratch_begin(g);
+        struct tensor *x = graph_rows(g, h, i, m);
+        x = norm_forward(g, x, &w->norm2, block->config->eps);
+        h = op_add_rows(g, h, i, scaled(g, ffn(g, block, x), &w->scale2));
+        graph_scratch_end(g, scratch);
+    }
+    return h;
+}
+
+// One block of h [S', Dv]; all else is scratch.
 static struct tensor *block_stage(struct graph *g, void *self, struct tensor *h)
 {
     const struct block *block = self;
-    const struct vision_config *c = block->config;
     const struct vision_layer *w = block->w;
-    int64_t rows = h->shape[0], dim = c->hidden / c->heads;
     struct arena_mark scratch = graph_scratch_begin(g);
-
-    struct tensor *x = op_layernorm(g, h, graph_weight(&w->norm1_gain),
-                                    graph_weight(&w->norm1_bias), (float)c->eps);
-    struct tensor *q = linear_forward(g, x, &w->q);
-    struct tensor *k = linear_forward(g, x, &w->k);
-    struct tensor *v = linear_forward(g, x, &w->v);
-    q = graph_view3(g, q, rows, c->heads, dim); // [B*S', heads, dim]
-    k = graph_view3(g, k, rows, c->heads, dim);
-    v = graph_view3(g, v, rows, c->heads, dim);
-    x = op_attention(g, q, k, v, block->first, block->last, 1 / sqrtf((float)dim), NULL);
-    x = graph_view(g, x, 2, (int64_t[]){ rows, c->hidden });
-    x = linear_forward(g, x, &w->out); // [B*S', Dv]
-    h = op_add(g, h, x);
-
-    x = op_layernorm(g, h, graph_weight(&w->norm2_gain), graph_weight(&w->norm2_bias),
-                     (float)c->eps);
-    x = linear_gelu(g, x, &w->fc1, c->act); // [B*S', ffn]
-    x = linear_forward(g, x, &w->fc2);      // [B*S', Dv]
-    h = op_add(g, h, x);
+    struct tensor *x = norm_forward(g, h, &w->norm1, block->config->eps);
+    h = op_add(g, h, scaled(g, attention(g, block, x), &w->scale1));
+    h = ffn_stage(g, block, h);
     graph_scratch_end(g, scratch);
     return h;
 }
+
+// --- the pass ------------------------------------------------------------------------------------
 
 // Number of blocks to compute: those before the feature layer, more if something listens later.
 static int blocks_wanted(const struct graph *g, const struct vision_config *c)
@@ -141,66 +324,101 @@ static int blocks_wanted(const struct graph *g, const struct vision_config *c)
     return vision_depth(c);
 }
 
-// Runs the listeners of a site for each picture on its rows of x.
-static void each_picture(struct graph *g, const struct batch *b, enum site site, int layer,
-                         struct tensor *x)
+// Runs the listeners of a site for each picture on its rows of x: those of the stream, or with
+// `features` those that the projector reads.
+static void each_picture(struct graph *g, const struct vision_batch *b, enum site site, int layer,
+                         bool features, struct tensor *x)
 {
     if (!x || !hooks_wanted(g, site, layer)) return;
-    int64_t rows = x->shape[0] / b->count;
-    for (int64_t i = 0; i < b->count && graph_ok(g); i++) {
-        struct site_args args = { .layer = layer,
-                                  .picture = b->number[i],
-                                  .x = graph_rows(g, x, i * rows, rows),
-                                  .prefill = true };
+    int64_t at = 0;
+    for (size_t i = 0; i < b->count && graph_ok(g); i++) {
+        const struct vision_picture *p = &b->picture[i];
+        const int64_t rows =
+            features ? vision_features(&b->vision->config, p) : b->at[i + 1] - b->at[i];
+        struct site_args args = {
+            .layer = layer, .picture = p->number, .x = graph_rows(g, x, at, rows), .prefill = true
+        };
         hooks_run(g, site, &args);
+        at += rows;
     }
 }
 
-// Lets each row see only the rows of its picture.
-static void picture_ranges(struct graph *g, struct batch *b)
+static void whole_tiles(const struct vision_batch *b, int32_t *first, int32_t *last)
 {
-    int64_t rows = vision_rows(&b->vision->config), n = b->count * rows;
-    int32_t *edge = xreallocarray(NULL, (size_t)n, sizeof *edge);
-    for (int64_t i = 0; i < n; i++) edge[i] = (int32_t)(i / rows * rows);
-    b->first = graph_upload(g, DTYPE_I32, 1, &n, edge);
-    for (int64_t i = 0; i < n; i++) edge[i] += (int32_t)rows;
-    b->last = graph_upload(g, DTYPE_I32, 1, &n, edge);
-    free(edge);
+    int64_t row = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const int64_t rows = vision_tile_rows(&b->vision->config, &b->picture[i]);
+        for (int64_t n = 0; n < b->picture[i].tiles * rows; n++, row++) {
+            first[row] = (int32_t)(row - n % rows);
+            last[row] = (int32_t)(first[row] + rows);
+        }
+    }
 }
 
-// The features that the projector reads [B*S, Dv].
-static struct tensor *encode(struct graph *g, struct batch *b)
+static struct ranges upload_ranges(struct graph *g, const struct vision_batch *b,
+                                   void (*fill)(const struct vision_batch *b, int32_t *first,
+                                                int32_t *last))
+{
+    int32_t *first = xreallocarray(NULL, (size_t)b->rows, sizeof *first);
+    int32_t *last = xreallocarray(NULL, (size_t)b->rows, sizeof *last);
+    fill(b, first, last);
+    const struct ranges seen = { graph_upload(g, DTYPE_I32, 1, &b->rows, first),
+                                 graph_upload(g, DTYPE_I32, 1, &b->rows, last) };
+    free(first);
+    free(last);
+    return seen;
+}
+
+static void upload_angles(struct graph *g, const struct vision_batch *b, struct block *block)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t shape[] = { b->rows, c->hidden / c->heads / 2 };
+    const size_t count = (size_t)(shape[0] * shape[1]);
+    float *cos = xreallocarray(NULL, count, sizeof *cos);
+    float *sin = xreallocarray(NULL, count, sizeof *sin);
+    c->kind->angles(b, cos, sin);
+    block->cos = graph_upload(g, DTYPE_F32, 2, shape, cos);
+    block->sin = graph_upload(g, DTYPE_F32, 2, shape, sin);
+    free(cos);
+    free(sin);
+}
+
+// The features that the projector reads [S, Dv'].
+static struct tensor *encode(struct graph *g, const struct vision_batch *b)
 {
     const struct vision *v = b->vision;
     const struct vision_config *c = &v->config;
-    struct tensor *features = NULL, *h = embed_stage(g, b); // [B*S', Dv]
-    int blocks = blocks_wanted(g, c);
-    if (b->count > 1) picture_ranges(g, b);
+    const struct vision_kind *kind = c->kind;
+    struct tensor *features = NULL, *h = kind->embed(g, b); // [S', Dv]
+    const int blocks = blocks_wanted(g, c);
+    struct ranges tiles = { 0 }, windows = { 0 };
+    struct block block = { .config = c };
+    if (tile_count(b) > 1) tiles = upload_ranges(g, b, whole_tiles);
+    if (kind->windows) windows = upload_ranges(g, b, kind->windows);
+    if (kind->angles) upload_angles(g, b, &block);
     for (int l = 0; !graph_stop(g); l++) {
-        each_picture(g, b, SITE_VISION_LAYER, l, h);
-        if (l == vision_depth(c))
-            features = gather(g, h, b, c->drop_class, vision_tokens(c), false);
+        each_picture(g, b, SITE_VISION_LAYER, l, false, h);
+        if (l == vision_depth(c)) features = kind->features(g, b, h);
         if (l == blocks) break;
-        struct block block = { c, &v->layer[l], b->first, b->last };
+        block.w = &v->layer[l];
+        block.seen = kind->windowed && kind->windowed(c, l) ? windows : tiles;
         h = graph_block(g, block_stage, &block, sizeof block, h);
     }
     return graph_ok(g) ? features : NULL;
 }
 
-struct tensor *vision_forward(struct graph *g, const struct vision *v, struct tensor *pixels,
-                              int picture)
+struct tensor *vision_forward(struct graph *g, const struct vision *v,
+                              const struct vision_picture *pictures, size_t count)
 {
-    struct batch b = { .vision = v, .pixels = &pixels, .number = &picture, .count = 1 };
-    struct tensor *features = encode(g, &b);
-    struct site_args args = { .layer = -1, .picture = picture, .x = features, .prefill = true };
-    return hooks_run(g, SITE_VISION, &args) < 0 ? NULL : args.x; // [S, Dv]
-}
-
-struct tensor *vision_forward_all(struct graph *g, const struct vision *v,
-                                  struct tensor *const *pixels, const int *number, size_t count)
-{
-    struct batch b = { .vision = v, .pixels = pixels, .number = number, .count = (int64_t)count };
-    struct tensor *features = encode(g, &b); // [B*S, Dv]
-    each_picture(g, &b, SITE_VISION, -1, features);
+    if (!graph_ok(g)) return NULL;
+    int64_t *at = xcalloc(count + 1, sizeof *at);
+    for (size_t i = 0; i < count; i++)
+        at[i + 1] = at[i] + pictures[i].tiles * vision_tile_rows(&v->config, &pictures[i]);
+    const struct vision_batch b = {
+        .vision = v, .picture = pictures, .count = count, .rows = at[count], .at = at
+    };
+    struct tensor *features = encode(g, &b); // [S, Dv']
+    each_picture(g, &b, SITE_VISION, -1, true, features);
+    free(at);
     return graph_ok(g) ? features : NULL;
 }

@@ -1,58 +1,183 @@
-// core/model/vision.h -- vision transformers: pixels to features (CLIP and SigLIP shapes).
+// core/model/vision.h -- vision transformers: pictures to features.
+//
+//   struct vision_picture p = { .pixels = pixels, .tiles = 1, .rows = 24, .cols = 24 };
+//   features = vision_forward(g, &m->vision, &p, 1);   // [S, Dv]
+//
+// A kind of encoder is one file with one constant struct vision_kind (vision_clip.c): its config,
+// its weights by the file's names, how pixels become the stream that enters the first block, and
+// what the projector reads. All kinds share the blocks (vision.c), whose parts are used where the
+// kind bound them: layer scale, norms of queries and keys, a gated FFN, queries, keys and values in
+// one matrix.
 #ifndef CORE_MODEL_VISION_H
 #define CORE_MODEL_VISION_H
 
 #include "core/graph/hooks.h"
-#include "core/model/bind.h"
+#include "core/model/norm.h"
+
+struct vision_kind;
 
 struct vision_config {
+    const struct vision_kind *kind;
     int layers;                 // blocks in the file
     int64_t hidden, heads, ffn; // Dv, heads, inner size
-    int64_t image_size, patch;  // pixels
-    double eps;                 // of its LayerNorms
-    enum gelu_form act;
-    bool class_token, patch_bias, pre_norm, post_norm; // present in the file?
-    int feature_layer; // hidden_states index as in the config: -2, -1, 3 ...
-    bool drop_class;   // strategy "default"
+    int64_t patch;              // pixels
+    int64_t image_size;         // side of its square pictures; 0: any size (native resolution)
+    double eps;                 // of its norms
+    enum gelu_form act;         // of its FFN, if it is not gated
+    bool class_token, patch_bias, pre_norm; // present in the file?
+    bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so
+    int64_t merge; // patches a side that become one feature or visual token; the family's
+    // Of native resolution:
+    int64_t grid;                   // learned positions a side, to be resampled
+    int64_t out;                    // width of what leaves the encoder, where the config says it
+    int64_t times;                  // pictures that a patch of video spans; all show the same
+    int64_t window;                 // side of a window in visual tokens
+    uint64_t whole[16];             // bit l: block l sees whole pictures
+    int64_t table_rows, table_cols; // of learned positions that are resampled to each picture
+    int feature_layer;              // hidden_states index as in the config: -2, -1, 3 ...
+    bool drop_class;                // strategy "default"
 };
 
+// Weights of a block; what the kind does not bind is not computed.
 struct vision_layer {
-    struct tensor norm1_gain, norm1_bias, norm2_gain, norm2_bias; // [Dv]
-    struct linear q, k, v, out;                                   // [Dv,Dv]
-    struct linear fc1, fc2;                                       // [ffn,Dv] [Dv,ffn]
+    struct norm norm1, norm2;
+    struct linear q, k, v;        // [Dv,Dv], or
+    struct linear qkv;            // [3*Dv,Dv]: q, k and v as one
+    struct norm q_norm, k_norm;   // [Dv], over all heads together
+    struct linear out;            // [Dv,Dv]
+    struct linear fc1, fc2;       // [ffn,Dv] [Dv,ffn] with GELU, or
+    struct linear gate, up, down; // [ffn,Dv] [ffn,Dv] [Dv,ffn]: down(silu(gate) * up)
+    struct tensor scale1, scale2; // [Dv] layer scale of both sublayers
 };
 
 struct vision {
     struct vision_config config;
-    struct linear patch;              // [Dv, 3*p*p]
-    struct tensor class_token;        // [1,Dv]
-    struct tensor position;           // [S', Dv], S' = patches (+1 with a class token)
-    struct tensor pre_gain, pre_bias; // [Dv]
-    struct vision_layer *layer;       // [config.layers]
+    struct linear patch;        // [Dv, numbers of a patch]
+    struct tensor class_token;  // [1,Dv]
+    struct tensor position;     // [S', Dv], S' = patches (+1 with a class token)
+    struct norm pre, post;      // before the first block; after the last one
+    struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
+    struct vision_layer *layer; // [config.layers]
 };
 
-// Reads a vision_config object (clip_vision_model, siglip_vision_model) with the class defaults;
-// json NULL: the encoder of LLaVA-1.5. The family sets feature_layer and drop_class.
-int vision_config_read(struct vision_config *v, const cJSON *json, struct err *err);
+// A picture as the encoder reads it.
+struct vision_picture {
+    struct tensor *pixels; // as the kind says: [3,H,W], [T,3,H,W] or patches [S', numbers]
+    int64_t tiles;         // T: parts that see nothing of each other
+    int64_t rows, cols;    // patches of a tile
+    int number;            // of the picture, for listeners
+};
+
+// Pictures that go through the encoder together: their rows stand one after the other.
+struct vision_batch {
+    const struct vision *vision;
+    const struct vision_picture *picture; // [count]
+    size_t count;
+    int64_t rows;      // of the stream: S' of all pictures
+    const int64_t *at; // [count + 1] each picture's first row, and the end
+};
+
+// A kind of encoder. `b->vision` has its config and weights.
+struct vision_kind {
+    const char *const *model_types; // of a vision_config that names it, NULL-terminated
+    // Reads a vision_config object; json NULL: the class defaults.
+    int (*read)(struct vision_config *v, const cJSON *json, struct err *err);
+    // Binds what the file has; v->layer is there.
+    void (*bind)(struct vision *v, struct binder *b);
+    // Pixels to the stream that enters the first block [S', Dv].
+    struct tensor *(*embed)(struct graph *g, const struct vision_batch *b);
+    // Rotary positions of queries and keys: cos and sin [S', d/2] (op_rope); NULL: none.
+    void (*angles)(const struct vision_batch *b, float *cos, float *sin);
+    bool adjacent_pairs; // they turn numbers 2j and 2j + 1 of a head; else j and j + d/2
+    bool row_by_row;     // patches of native resolution go row by row; else block by block of
+                         // merge x merge
+    // Does this block see windows, not whole tiles? NULL: no block does.
+    bool (*windowed)(const struct vision_config *c, int block);
+    // Then row i sees rows first[i] .. last[i]-1.
+    void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *last);
+    // The order in which the projector's rows leave it: row i is token[i] of the picture, counted
+    // row by row of its grid. NULL: in sequence order.
+    void (*order)(const struct vision_config *c, const struct vision_picture *p, int32_t *token);
+    // The stream h after the last block that counts to what the projector reads [S, Dv'].
+    struct tensor *(*features)(struct graph *g, const struct vision_batch *b, struct tensor *h);
+    // S of a picture and Dv'.
+    int64_t (*feature_rows)(const struct vision_config *c, const struct vision_picture *p);
+    int64_t (*feature_width)(const struct vision_config *c);
+};
+
+extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon, vision_glm;
+extern const struct vision_kind vision_intern_transformers, vision_intern_authors;
+
+// Row and column of patch i of a picture in its grid.
+typedef void vision_place_fn(const struct vision_config *c, const struct vision_picture *p,
+                             int64_t i, int64_t *row, int64_t *col);
+
+// --- config --------------------------------------------------------------------------------------
+
+// The kind that the object names by its model_type; json NULL or without a model_type: CLIP.
+const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err);
+// Reads a vision_config object of that kind with its class defaults. The family sets feature_layer
+// and drop_class.
+int vision_config_read(struct vision_config *v, const struct vision_kind *kind, const cJSON *json,
+                       struct err *err);
 // The GELU variant of an activation name ("gelu", "gelu_pytorch_tanh", "quick_gelu" ...).
 int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, const char *otherwise,
                    struct err *err);
+// Is the width a multiple of the number of heads, which that key gives?
+int vision_heads_check(const struct vision_config *v, const char *key, struct err *err);
+// Can heads be rotated by rows and columns?
+int vision_plane_check(const struct vision_config *v, struct err *err);
+// Number of blocks to compute for config.feature_layer.
+int vision_depth(const struct vision_config *c);
+
+// --- weights -------------------------------------------------------------------------------------
+
 // Binds the tensors; b->prefix like "vision_tower.vision_model." 0 or -1 (b->err).
 int vision_bind(struct vision *v, struct binder *b);
 void vision_release(struct vision *v); // not the weights
-// Number of blocks to compute for config.feature_layer.
-int vision_depth(const struct vision_config *c);
-// Rows in the encoder: whole patches only; the rest at the right and bottom edges is ignored.
-int64_t vision_rows(const struct vision_config *c);
-// Number of features per picture for the projector.
-int64_t vision_tokens(const struct vision_config *c);
-// pixels[3,H,W] -> features [S, Dv] (class token dropped if so configured). `picture` numbers the
-// taps.
-struct tensor *vision_forward(struct graph *g, const struct vision *v, struct tensor *pixels,
-                              int picture);
-// Several pictures of one size in one pass: picture number[i] has pixels[i]; returns their features
-// one after the other [count*S, Dv]. A replacement of x by a listener at SITE_VISION is ignored.
-struct tensor *vision_forward_all(struct graph *g, const struct vision *v,
-                                  struct tensor *const *pixels, const int *number, size_t count);
+
+// --- the pass ------------------------------------------------------------------------------------
+
+// One tile of a fixed-size encoder: whole patches only; the rest at the right and bottom edges is
+// ignored.
+struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels,
+                                    int number);
+// Features [S, Dv'] of several pictures, one after the other.
+struct tensor *vision_forward(struct graph *g, const struct vision *v,
+                              const struct vision_picture *pictures, size_t count);
+// The projector's rows x of these pictures in sequence order.
+struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
+                                  const struct vision_picture *pictures, size_t count,
+                                  struct tensor *x);
+// Number of features of a picture for the projector.
+int64_t vision_features(const struct vision_config *c, const struct vision_picture *p);
+
+// --- for kinds -----------------------------------------------------------------------------------
+
+// Rows of a tile in the encoder: its patches and the class token.
+int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p);
+// Square tiles to the stream [S', Dv]: patches, class token in front, learned positions, norm.
+struct tensor *vision_embed_tiles(struct graph *g, const struct vision_batch *b);
+// The rows of every tile from row `from` on, [T * (rows of a tile - from), Dv].
+struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, struct tensor *h,
+                                int64_t from);
+
+// The pixels of pictures that are patches already, one after the other [S', numbers].
+struct tensor *vision_patch_rows(struct graph *g, const struct vision_batch *b);
+// cos and sin [S', d/2] of 2-D rotary positions of patches that go block by block of merge x merge:
+// half of the pairs turn by the row, half by the column (theta 10000).
+void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
+// Of a learned table of positions [table_rows * table_cols, Dv] the rows of every patch of patches
+// that go row by row [S', Dv]: resampled bicubically to each picture's grid, half-pixel centres,
+// the border repeated (core/model/vision_positions.c).
+struct tensor *vision_resampled_positions(struct graph *g, const struct vision_batch *b);
+// The learned positions, a grid of rows x cols, resampled to each picture's grid of patches
+// (bicubic, a = -0.75, at pixel centres, the border repeated) [S', Dv]; `place` gives the row and
+// column of patch i.
+struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b, int64_t rows,
+                                int64_t cols, vision_place_fn *place);
+// Row and column of patch i of a picture in that order (a vision_place_fn).
+void vision_block_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
+                        int64_t *row, int64_t *col);
 
 #endif

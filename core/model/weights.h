@@ -25,6 +25,8 @@ enum model_part_kind {
 
 const char *part_name(enum model_part_kind part); // "vision encoder"
 
+enum { WEIGHT_MAX_RANK = 5 };
+
 struct weight {
     char *name;            // as the file spells it
     char *common;          // as Llama's files spell it: rules mean weights of any family by it
@@ -33,8 +35,8 @@ struct weight {
     enum model_part_kind part;
     int gpu;      // that it lies on (backend_enter)
     bool rounded; // temporarily rounded from f16 to bf16 on the device (core/train/frozen.h)
-    int rank;     // shape as in the file: the convolution over patches has rank 4
-    int64_t shape[4];
+    int rank;     // shape as in the file: the convolution over patches has rank 4, of video 5
+    int64_t shape[WEIGHT_MAX_RANK];
 };
 
 struct weights {

@@ -177,16 +177,19 @@ void new_model_config(struct buf *b, const struct shape *s, const struct new_tok
         return;
     }
     bool clip = s->tower == TOWER_CLIP;
-    buf_puts(b, "  \"architectures\": [\"LlavaForConditionalGeneration\"],\n"
-                "  \"ignore_index\": -100,\n");
+    const struct family *family = family_named(s->family ? s->family : "llava");
+    buf_printf(b, "  \"architectures\": [\"%s\"],\n  \"ignore_index\": -100,\n",
+               family->architectures[0]);
+    if (s->tiles) buf_printf(b, "  \"image_grid_pinpoints\": %s,\n", s->tiles);
+    if (s->tiles_limit) buf_printf(b, "  \"vision_aspect_ratio\": \"%s\",\n", s->tiles_limit);
     buf_printf(b, "  \"image_seq_length\": %lld,\n  \"image_token_index\": %lld,\n",
                (long long)picture_tokens(s), (long long)t->image);
     buf_printf(b, "  \"mm_projector_type\": \"%s\",\n",
                s->projector_layers == 1 ? "linear" : "mlp2x_gelu");
     buf_printf(b,
-               "  \"model_type\": \"llava\",\n  \"pad_token_id\": %lld,\n"
+               "  \"model_type\": \"%s\",\n  \"pad_token_id\": %lld,\n"
                "  \"projector_hidden_act\": \"gelu\",\n  \"text_config\": {\n",
-               (long long)t->pad);
+               family->model_types[0], (long long)t->pad);
     put_text_config(b, s, t, "    ");
     buf_printf(b,
                "  },\n  \"tie_word_embeddings\": %s,\n  \"torch_dtype\": \"bfloat16\",\n"
@@ -229,6 +232,7 @@ void new_model_preprocessor(struct buf *b, const struct shape *s)
                    "  \"crop_size\": {\"height\": %lld, \"width\": %lld},\n"
                    "  \"do_center_crop\": true,\n",
                    (long long)s->image, (long long)s->image);
+    if (s->tiles) buf_printf(b, "  \"image_grid_pinpoints\": %s,\n", s->tiles);
     buf_puts(b, "  \"do_convert_rgb\": true,\n  \"do_normalize\": true,\n"
                 "  \"do_rescale\": true,\n  \"do_resize\": true,\n");
     buf_printf(b,

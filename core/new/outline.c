@@ -103,7 +103,10 @@ struct model *outline_model(const struct model *m, struct err *err)
     o->tokenizer = m->tokenizer;
     o->layout = m->layout;
     ids_append(&o->eos, m->eos.data, m->eos.count);
-    if (model_bind(o, err) == 0) return o;
+    if (model_bind(o, err) == 0) {
+        o->placeholder = m->placeholder; // which the tokenizer may have told
+        return o;
+    }
     outline_free(o);
     return NULL;
 }

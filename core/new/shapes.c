@@ -43,6 +43,20 @@
     .tower = TOWER_CLIP, .tower_layers = 24, .tower_hidden = 1024, .tower_heads = 16, \
     .tower_ffn = 4096, .image = 336, .patch = 14
 
+// Of LLaVA-OneVision, without the last block and the pooling head.
+#define SIGLIP_26                                                                       \
+    .tower = TOWER_SIGLIP, .tower_layers = 26, .tower_hidden = 1152, .tower_heads = 16, \
+    .tower_ffn = 4304, .image = 384, .patch = 14, .no_pooling = true, .feature_layer = -1
+#define QWEN2                                                                       \
+    .decoder = "qwen2", .context = 32768, .words = 151643, .tokens = TOKENS_LLAMA3, \
+    .rope_theta = 1000000, .spread = 0.02
+// 1 to 6 by 1 to 6 tiles.
+#define GRIDS(h) "[" h ",384],[" h ",768],[" h ",1152],[" h ",1536],[" h ",1920],[" h ",2304]"
+#define ONEVISION                                                                             \
+    .family = "llava-onevision", .tiles_limit = "anyres_max_9",                               \
+    .tiles = "[" GRIDS("384") "," GRIDS("768") "," GRIDS("1152") "," GRIDS("1536") "," GRIDS( \
+        "1920") "," GRIDS("2304") "]"
+
 static const struct shape shapes[] = {
     { .name = "llama-3.2-1b+siglip-so400m",
       .about = "LLaVA of Llama-3.2-1B and SigLIP-So400M/384",
@@ -68,6 +82,42 @@ static const struct shape shapes[] = {
       LLAMA_13B,
       VICUNA,
       CLIP_L_336,
+      .projector_layers = 2 },
+    // <image> and <video> take rows that Qwen2 has to spare.
+    { .name = "llava-onevision-0.5b",
+      .about = "LLaVA-OneVision-0.5B: Qwen2-0.5B and SigLIP-So400M/384",
+      .layers = 24,
+      .hidden = 896,
+      .heads = 14,
+      .kv_heads = 2,
+      .head_size = 64,
+      .ffn = 4864,
+      .vocab = 151936,
+      .tied = true,
+      QWEN2,
+      SIGLIP_26,
+      ONEVISION,
+      .projector_layers = 2 },
+    { .name = "llava-onevision-7b",
+      .about = "LLaVA-OneVision-7B: Qwen2-7B and SigLIP-So400M/384",
+      .layers = 28,
+      .hidden = 3584,
+      .heads = 28,
+      .kv_heads = 4,
+      .head_size = 128,
+      .ffn = 18944,
+      .vocab = 152064,
+      QWEN2,
+      SIGLIP_26,
+      ONEVISION,
+      .projector_layers = 2 },
+    { .name = "llava-next-7b",
+      .about = "LLaVA-Next-7B (LLaVA-1.6): Vicuna-7B and CLIP ViT-L/336",
+      LLAMA_7B,
+      VICUNA,
+      CLIP_L_336,
+      .family = "llava-next",
+      .tiles = "[[336,672],[672,336],[672,672],[1008,336],[336,1008]]",
       .projector_layers = 2 },
     { .name = "mm-llama2-7b",
       .about = "Llama-2-7B and CLIP ViT-L/336 with one linear projector",
@@ -221,11 +271,12 @@ static void list_sublayer(struct listing *l, const struct decoder_config *c, int
                           const char *before, layer_weight_fn list, const char *after)
 {
     struct layer_weight w, next;
+    char buffer[LAYER_NAME_SIZE];
     if (before) add(l, c->hidden, 0, "%s.weight", decoder_name(c->kind, before));
     for (int i = 0; list(c, layer, i, &w); i++) {
-        const char *name = decoder_name(c->kind, w.name);
+        const char *name = layer_weight_name(c->kind, &w, buffer);
         l->last = !list(c, layer, i + 1, &next);
-        add(l, w.out, w.in, "%s.weight", name);
+        add(l, w.out, w.in, "%s%s", name, w.constant ? "" : ".weight");
         l->last = false;
         if (w.bias) add(l, w.out, 0, "%s.bias", name);
     }
@@ -328,5 +379,8 @@ void shape_tensors(const struct shape *s, void (*each)(void *self, const struct 
         list_tower(s, &l);
         list_projector(s, &l);
     }
+    l.part = PART_DECODER;
+    l.prefix[0] = 0;
+    if (s->tiles) add(&l, s->hidden, 0, "image_newline");
     list_decoder(s, &l);
 }

@@ -26,6 +26,9 @@ struct shape {
     enum shape_tokens tokens;
     double rope_theta, rope_factor; // factor 0: no llama3 scaling
     // Vision encoder and projector; all zero in a text-only model.
+    const char *family; // NULL: "llava"
+    const char *tiles;  // "image_grid_pinpoints": a newline behind each row of the map; or NULL
+    const char *tiles_limit; // "vision_aspect_ratio"; NULL: none
     enum shape_tower tower;
     int64_t tower_layers, tower_hidden, tower_heads, tower_ffn, image, patch;
     bool no_pooling;   // a SigLIP without its pooling head

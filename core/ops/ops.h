@@ -40,6 +40,10 @@ struct tensor *op_scale(struct graph *g, struct tensor *x, float value);
 struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w);
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
+// Sums of rows: row i is the sum over k of weight[i*most+k] times row index[i*most+k] of x[N,D] ->
+// [n,D]. Host arrays; the weights are constants.
+struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *index,
+                             const float *weight, int64_t n, int64_t most);
 // Writes rows of x to rows index[] of `into`; returns `into`. With a tape: `into` is not a view, no
 // earlier op's backward needs the overwritten rows (embedding rows, unused memory), and views of it
 // are taken afterwards. Without a tape f32 rows may be written to bf16 (rounded).
@@ -56,6 +60,23 @@ struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *h
 // prior[Hkv,d] (log sigma_p^2) -> [S,Hkv]; v and mean[Hkv,d] of a global prior, or both NULL.
 struct tensor *op_ira_kl(struct graph *g, struct tensor *head, struct tensor *prior,
                          struct tensor *v, struct tensor *mean);
+// Columns of x[n,K]; with fewer rows than the result, each row serves as many of it.
+struct column_part {
+    struct tensor *x;
+    struct columns columns;
+};
+
+// The parts side by side: [rows, sum of their columns]. At most 6.
+struct tensor *op_columns_of(struct graph *g, int64_t rows, const struct column_part *part,
+                             int count);
+// Weights [N,count] of the experts that each row has chosen: index [N,count], a host array;
+// logits[N,E]. Sigmoids, divided by their sum with `normalise`, times scale.
+struct tensor *op_expert_weights(struct graph *g, struct tensor *logits, const int32_t *index,
+                                 int64_t count, bool normalise, float scale);
+// Adds weight[i] times x row i to row index[i] of `into` (distinct; a host array); returns `into`.
+// With a tape no earlier op's backward needs the numbers of `into`.
+struct tensor *op_add_weighted_rows(struct graph *g, struct tensor *into, struct tensor *x,
+                                    const int32_t *index, struct tensor *weight);
 // pixels[C,H,W] -> [S, C*patch*patch].
 struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch);
 struct tensor *op_widen(struct graph *g, struct tensor *x);

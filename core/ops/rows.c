@@ -1,4 +1,5 @@
-// core/ops/rows.c -- rows picked, put back, and copied into memory that outlives the step.
+// core/ops/rows.c -- rows picked, blended, put back, and copied into memory that outlives the step;
+// columns picked.
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,30 @@ struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *
     y = op_done(g, "gather", g->backend->gather_rows(y, x, there), y);
     return tape_record(g, y,
                        &(struct tape_step){ .backward = gather_backward, .in = { x, there } });
+}
+
+// in: x, the indices, the weights.
+static int blend_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dx, dy;
+    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "blend", g->backend->blend_rows_backward(&dx, &dy, s->in[1], s->in[2]));
+}
+
+struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *index,
+                             const float *weight, int64_t n, int64_t most)
+{
+    if (!x || !graph_ok(g)) return NULL;
+    if (x->rank != 2 || x->dtype != DTYPE_F32) return graph_fail(g, "blend: x is not [N,D] of f32");
+    if (!op_want_indices(g, "blend", index, n * most, x->shape[0])) return NULL;
+    const int64_t shape[] = { n, most };
+    struct tensor *y = graph_new2(g, DTYPE_F32, n, x->shape[1]);
+    struct tensor *rows = graph_upload(g, DTYPE_I32, 2, shape, index);
+    struct tensor *shares = graph_upload(g, DTYPE_F32, 2, shape, weight);
+    if (!y || !rows || !shares) return NULL;
+    y = op_done(g, "blend", g->backend->blend_rows(y, x, rows, shares), y);
+    return tape_record(
+        g, y, &(struct tape_step){ .backward = blend_backward, .in = { x, rows, shares } });
 }
 
 // Do the rows of x have the size of those of into, and its dtype or one that is rounded to it?

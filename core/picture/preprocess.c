@@ -20,6 +20,9 @@ const struct setting image_settings[] = {
     { 0 },
 };
 
+const float picture_clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
+const float picture_clip_std[3] = { 0.26862954f, 0.26130258f, 0.27577711f };
+
 enum { PICTURE_MAX_SIDE = 8192 }; // of the vision encoder's input
 
 // --- configuration -----------------------------------------------------------------------------
@@ -128,26 +131,33 @@ static int pad_read(struct picture_config *c, const cJSON *json, struct err *err
     return 0;
 }
 
+int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err)
+{
+    int64_t resample;
+    if (json && !cJSON_IsObject(json)) return err_set(err, "the file is not a JSON object");
+    if (switches_read(c, json, err) < 0 ||
+        channels_read(c->mean, json, "image_mean", false, err) < 0 ||
+        channels_read(c->std, json, "image_std", true, err) < 0 ||
+        json_int(json, "resample", RESAMPLE_NEAREST, RESAMPLE_HAMMING, c->resample, &resample,
+                 err) < 0 ||
+        json_real(json, "rescale_factor", c->rescale_factor, &c->rescale_factor, err) < 0)
+        return -1;
+    if (!(c->rescale_factor > 0)) return err_set(err, "\"rescale_factor\" must be positive");
+    c->resample = (enum resample)resample;
+    return 0;
+}
+
 int picture_config_read(struct picture_config *c, const cJSON *json,
                         const struct picture_config *otherwise, struct err *err)
 {
-    int64_t resample;
     *c = *otherwise;
-    if (json && !cJSON_IsObject(json)) return err_set(err, "the file is not a JSON object");
     if (c->fit == FIT_EXACT && !c->exact_width) {
         c->exact_width = c->width;
         c->exact_height = c->height;
     }
-    if (switches_read(c, json, err) < 0 || size_read(c, json, err) < 0 ||
-        crop_read(c, json, err) < 0 || channels_read(c->mean, json, "image_mean", false, err) < 0 ||
-        channels_read(c->std, json, "image_std", true, err) < 0 ||
-        json_int(json, "resample", RESAMPLE_NEAREST, RESAMPLE_HAMMING, c->resample, &resample,
-                 err) < 0 ||
-        json_real(json, "rescale_factor", c->rescale_factor, &c->rescale_factor, err) < 0 ||
-        pad_read(c, json, err) < 0)
+    if (picture_config_read_shared(c, json, err) < 0 || size_read(c, json, err) < 0 ||
+        crop_read(c, json, err) < 0 || pad_read(c, json, err) < 0)
         return -1;
-    if (!(c->rescale_factor > 0)) return err_set(err, "\"rescale_factor\" must be positive");
-    c->resample = (enum resample)resample;
     if (c->fit == FIT_EXACT && !c->crop && c->resize) {
         c->width = c->exact_width;
         c->height = c->exact_height;
@@ -169,24 +179,87 @@ static int64_t half_floor(int64_t a)
     return a >= 0 ? a / 2 : -((1 - a) / 2);
 }
 
-// The size after the resize step.
-static void resized_size(const struct image *from, const struct picture_config *c, int64_t *width,
-                         int64_t *height)
+// Sides near their own size, as smart_resize of Qwen2-VL's and GLM-4V's processors finds them.
+static int native_size(const struct picture_config *c, double width, double height,
+                       int64_t *to_width, int64_t *to_height, struct err *err)
 {
-    *width = from->width;
-    *height = from->height;
-    if (!c->resize) return;
-    if (c->fit == FIT_EXACT) {
-        *width = c->exact_width ? c->exact_width : c->width;
-        *height = c->exact_height ? c->exact_height : c->height;
-        return;
+    const double f = (double)c->multiple, frames = (double)c->frames;
+    if (c->enlarge && (width < f || height < f)) {
+        const double scale = fmax(f / width, f / height);
+        width = trunc(width * scale);
+        height = trunc(height * scale);
     }
-    bool upright = from->width <= from->height;
-    int64_t shorter = upright ? from->width : from->height;
-    int64_t longer = upright ? from->height : from->width;
+    if (fmax(width, height) > 200 * fmin(width, height))
+        return err_set(err, "the picture is more than 200 times as long as it is wide");
+    double w = nearbyint(width / f) * f, h = nearbyint(height / f) * f; // half to even
+    if (frames * w * h > (double)c->max_pixels) {
+        const double by = sqrt(frames * width * height / (double)c->max_pixels);
+        w = fmax(f, floor(width / by / f) * f);
+        h = fmax(f, floor(height / by / f) * f);
+    } else if (frames * w * h < (double)c->min_pixels) {
+        const double by = sqrt((double)c->min_pixels / (frames * width * height));
+        w = ceil(width * by / f) * f;
+        h = ceil(height * by / f) * f;
+    }
+    if (w > IMAGE_MAX_SIDE || h > IMAGE_MAX_SIDE)
+        return err_set(err, "the picture would be resized to %.0f x %.0f pixels: too long", w, h);
+    *to_width = (int64_t)w;
+    *to_height = (int64_t)h;
+    return 0;
+}
+
+// What Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image).
+static int patches_size(const struct picture_config *c, int64_t width, int64_t height,
+                        int64_t *to_width, int64_t *to_height, struct err *err)
+{
+    const int64_t p = c->patch, cols = width / p > 1 ? width / p : 1;
+    const int64_t rows = height / p > 1 ? height / p : 1;
+    const double area = (double)cols * (double)rows, side = (double)(c->most_side * p);
+    double scale = fmin(1, sqrt((double)c->most_patches / area));
+    if (c->most_side) scale = fmin(scale, fmin(side / (double)width, side / (double)height));
+    const double w = fmax(1, trunc((double)width * scale));
+    const double h = fmax(1, trunc((double)height * scale));
+    *to_width = (int64_t)w;
+    *to_height = (int64_t)h;
+    if (!c->limit_side || (*to_width / p < c->limit_side && *to_height / p < c->limit_side))
+        return 0;
+    return err_set(err,
+                   "the picture would have %lld x %lld patches, but the encoder reads fewer than "
+                   "%lld on a side: make its long side shorter",
+                   (long long)(*to_width / p), (long long)(*to_height / p),
+                   (long long)c->limit_side);
+}
+
+int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
+                      int64_t *to_width, int64_t *to_height, struct err *err)
+{
+    if (preprocess_size(c, width, height, to_width, to_height, err) < 0) return -1;
+    if (c->fit != FIT_PATCHES) return 0;
+    *to_width = (*to_width + c->multiple - 1) / c->multiple * c->multiple;
+    *to_height = (*to_height + c->multiple - 1) / c->multiple * c->multiple;
+    return 0;
+}
+
+int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,
+                    int64_t *to_width, int64_t *to_height, struct err *err)
+{
+    *to_width = width;
+    *to_height = height;
+    if (c->fit == FIT_NATIVE)
+        return native_size(c, (double)width, (double)height, to_width, to_height, err);
+    if (c->fit == FIT_PATCHES) return patches_size(c, width, height, to_width, to_height, err);
+    if (!c->resize) return 0;
+    if (c->fit == FIT_EXACT) {
+        *to_width = c->exact_width ? c->exact_width : c->width;
+        *to_height = c->exact_height ? c->exact_height : c->height;
+        return 0;
+    }
+    bool upright = width <= height;
+    int64_t shorter = upright ? width : height, longer = upright ? height : width;
     int64_t new_longer = c->shortest * longer / shorter;
-    *width = upright ? c->shortest : new_longer;
-    *height = upright ? new_longer : c->shortest;
+    *to_width = upright ? c->shortest : new_longer;
+    *to_height = upright ? new_longer : c->shortest;
+    return 0;
 }
 
 // Clips the window [left, left + size) to 0..full: *from, *count.
@@ -201,9 +274,13 @@ static int resize_and_crop(struct image *to, const struct image *from,
                            const struct picture_config *c, enum resize_order order, struct err *err)
 {
     int64_t full_w, full_h, x, y, w, h;
-    resized_size(from, c, &full_w, &full_h);
+    if (preprocess_size(c, from->width, from->height, &full_w, &full_h, err) < 0) return -1;
     int64_t crop_w = c->crop ? c->width : full_w, crop_h = c->crop ? c->height : full_h;
     int64_t left = half_floor(full_w - crop_w), top = half_floor(full_h - crop_h);
+    if (c->fit == FIT_PATCHES) {
+        if (preprocess_padded(c, from->width, from->height, &crop_w, &crop_h, err) < 0) return -1;
+        left = top = 0;
+    }
     window(left, crop_w, full_w, &x, &w);
     window(top, crop_h, full_h, &y, &h);
     struct image part;
@@ -232,19 +309,29 @@ static int to_square(struct image *picture, const struct picture_config *c, stru
     return 0;
 }
 
+int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
+                      struct err *err)
+{
+    if ((*from)->channels != 4) return 0;
+    if (!c->flatten)
+        return err_set(err, "the picture has transparency, but preprocessor_config.json does not "
+                            "convert to RGB (do_convert_rgb): save it without transparency");
+    if (copy(own, *from, err) < 0) return -1;
+    image_flatten(own, c->background);
+    *from = own;
+    return 0;
+}
+
 int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
                      enum resize_order order, struct err *err)
 {
     *to = (struct image){ 0 };
     struct image own = { 0 };
     int rc = -1;
-    if (from->channels == 4 && !c->flatten)
-        return err_set(err, "the picture has transparency, but preprocessor_config.json does not "
-                            "convert to RGB (do_convert_rgb): save it without transparency");
-    if (from->channels == 4 || c->square) {
-        if (copy(&own, from, err) < 0) return -1;
-        image_flatten(&own, c->background);
-        if (c->square && to_square(&own, c, err) < 0) goto out;
+    if (preprocess_opaque(&own, &from, c, err) < 0) return -1;
+    if (c->square) {
+        if (from != &own && copy(&own, from, err) < 0) return -1;
+        if (to_square(&own, c, err) < 0) goto out;
         from = &own;
     }
     rc = resize_and_crop(to, from, c, order, err);
@@ -253,16 +340,52 @@ out:
     return rc;
 }
 
+// Of each of the 256 levels.
+static void level_values(float value[256], const struct picture_config *c, int channel)
+{
+    for (int level = 0; level < 256; level++) {
+        value[level] = c->rescale ? (float)(level * c->rescale_factor) : (float)level;
+        if (c->normalize) value[level] = (value[level] - c->mean[channel]) / c->std[channel];
+    }
+}
+
 void preprocess_floats(float *pixels, const struct image *from, const struct picture_config *c)
 {
     int64_t area = from->width * from->height;
     for (int channel = 0; channel < 3; channel++) {
-        float value[256]; // of each of the 256 levels
-        for (int level = 0; level < 256; level++) {
-            value[level] = c->rescale ? (float)(level * c->rescale_factor) : (float)level;
-            if (c->normalize) value[level] = (value[level] - c->mean[channel]) / c->std[channel];
-        }
+        float value[256];
+        level_values(value, c, channel);
         for (int64_t i = 0; i < area; i++)
             *pixels++ = value[from->pixels[i * from->channels + channel]];
+    }
+}
+
+// One patch of a channel, its corner at x, y.
+static void patch_values(float *to, const struct image *from, int channel, int64_t x, int64_t y,
+                         int64_t patch, const float value[256])
+{
+    for (int64_t row = 0; row < patch; row++) {
+        const uint8_t *at = from->pixels + ((y + row) * from->width + x) * from->channels + channel;
+        for (int64_t i = 0; i < patch; i++) *to++ = value[at[i * from->channels]];
+    }
+}
+
+void preprocess_patches(float *rows, const struct image *from, const struct picture_config *c,
+                        int64_t patch, int64_t merge, int64_t times)
+{
+    const int64_t size = patch * patch, cols = from->width / patch, side = merge * patch;
+    const int64_t count = from->height / patch * cols, blocks = cols / merge, cell = merge * merge;
+    for (int channel = 0; channel < 3; channel++) {
+        float value[256];
+        level_values(value, c, channel);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t block = i / cell, in = i % cell;
+            const int64_t x = block % blocks * side + in % merge * patch;
+            const int64_t y = block / blocks * side + in / merge * patch;
+            float *to = rows + (i * 3 + channel) * times * size;
+            patch_values(to, from, channel, x, y, patch, value);
+            for (int64_t t = 1; t < times; t++)
+                memcpy(to + t * size, to, (size_t)size * sizeof *to);
+        }
     }
 }

@@ -13,6 +13,9 @@
 enum picture_fit {
     FIT_EXACT,         // resize to width x height, aspect ratio not kept (SigLIP)
     FIT_SHORTEST_CROP, // shortest edge to `shortest`, then centre crop (CLIP)
+    FIT_NATIVE,        // near its own size: sides multiples of `multiple`, area within limits
+    FIT_PATCHES, // at most `most_patches`, never enlarged; black at the right and bottom edge up
+                 // to multiples of `multiple`
 };
 
 struct picture_config {
@@ -20,6 +23,13 @@ struct picture_config {
     bool resize, crop, rescale, normalize; // the do_* switches
     bool flatten;                          // do_convert_rgb: alpha over the background
     int64_t shortest;                      // FIT_SHORTEST_CROP
+    // FIT_NATIVE: of the area times `frames`, in pixels; `enlarge`: a side below the multiple first
+    // scales the picture up.
+    int64_t multiple, min_pixels, max_pixels, frames;
+    bool enlarge;
+    // FIT_PATCHES: side of a patch in pixels; patches of a picture, and of a side: more make it
+    // smaller (most_side), or are an error (limit_side).
+    int64_t patch, most_patches, most_side, limit_side;
     int64_t width,
         height; // of the result: of the crop if there is one, else of FIT_EXACT's resize
     // FIT_EXACT and a crop (CLIP with size as {height,width}): size of the resize before the crop;
@@ -32,7 +42,13 @@ struct picture_config {
     double rescale_factor;
     float mean[3], std[3];
     uint8_t background[3];
+    // Cut into min_tiles to max_tiles squares of width x height, and with `thumbnail` the whole
+    // picture as one more (core/picture/tiles.h); max_tiles 0: not cut.
+    int64_t min_tiles, max_tiles;
+    bool thumbnail;
 };
+
+extern const float picture_clip_mean[3], picture_clip_std[3]; // OpenAI's, which many use
 
 // Reads the keys of a preprocessor_config.json of the CLIP and SigLIP kind (size as number, as
 // {height,width} or {shortest_edge}; crop_size as number or object). `otherwise` gives the class
@@ -40,10 +56,26 @@ struct picture_config {
 int picture_config_read(struct picture_config *c, const cJSON *json,
                         const struct picture_config *otherwise, struct err *err);
 
+// Reads the keys that all processors share: switches, mean and std, resample, rescale_factor.
+int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err);
+
+// The size that a picture of width x height is resized to, before any crop.
+int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,
+                    int64_t *to_width, int64_t *to_height, struct err *err);
+// The same with the border that is added.
+int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
+                      int64_t *to_width, int64_t *to_height, struct err *err);
+// *from without transparency: itself, or a flattened copy in *own.
+int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
+                      struct err *err);
 // 8-bit pixels [height, width, 3] after flattening, resizing and cropping.
 int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
                      enum resize_order order, struct err *err);
 // pixels[3, height, width] = ((float)(u8 * rescale_factor in double) - mean) / std in float.
 void preprocess_floats(float *pixels, const struct image *from, const struct picture_config *c);
+// The same numbers as rows [patches, 3 * times * patch * patch] for encoders of video: each row
+// (channel, time, y, x), the picture at every time. Patches go block by block of merge x merge.
+void preprocess_patches(float *rows, const struct image *from, const struct picture_config *c,
+                        int64_t patch, int64_t merge, int64_t times);
 
 #endif

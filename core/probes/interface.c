@@ -7,7 +7,7 @@
 
 #include "core/base/dtype.h"
 #include "core/files/checkpoint.h"
-#include "core/model/families/llava.h"
+#include "core/model/families/seeing.h"
 
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table)
 {
@@ -30,20 +30,39 @@ void interface_table(struct interface *s, const struct backend *b, const struct 
     free(rows);
 }
 
-static void add_rows(struct tally *stat, const float *x, int64_t from, int64_t n, int64_t width)
+static void add_rows(struct tally *stat, const float *x, int64_t n, int64_t width)
 {
-    for (int64_t i = from; i < n; i++) tally_add(stat, rows_norm(x + i * width, width));
+    for (int64_t i = 0; i < n; i++) tally_add(stat, rows_norm(x + i * width, width));
+}
+
+// What leaves the encoder's last block, tile by tile, each without its class token.
+static void add_encoded(struct tally *stat, const struct vision_config *v, const float *x,
+                        int64_t n, int64_t width)
+{
+    const struct vision_picture square = vision_square(v, NULL, 0);
+    const int64_t rows = v->class_token ? vision_tile_rows(v, &square) : n;
+    for (int64_t i = 0; i < n; i += rows)
+        add_rows(stat, x + (i + v->class_token) * width, rows - v->class_token, width);
+}
+
+// Tokens that only end a row of the picture are not aligned.
+static void add_aligned(struct tally *stat, const struct site_args *args, const float *x,
+                        int64_t width)
+{
+    const struct sequence *s = args->sequence;
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->picture[i] == args->picture && !s->newline[i])
+            add_rows(stat, x + s->cell[i] * width, 1, width);
 }
 
 void interface_add(struct interface *s, const struct model *m, enum site site,
                    const struct site_args *args, const float *rows)
 {
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
-    if (site == SITE_VISION_LAYER)
-        add_rows(&s->encoder, rows, m->vision.config.class_token, n, width);
-    if (site == SITE_VISION) add_rows(&s->projector, rows, 0, n, width);
-    if (site == SITE_PROJECTED) add_rows(&s->visual, rows, 0, n, width);
-    if (site == SITE_VISUAL) add_rows(&s->aligned, rows, 0, n, width);
+    if (site == SITE_VISION_LAYER) add_encoded(&s->encoder, &m->vision.config, rows, n, width);
+    if (site == SITE_VISION) add_rows(&s->projector, rows, n, width);
+    if (site == SITE_PROJECTED) add_rows(&s->visual, rows, n, width);
+    if (site == SITE_VISUAL) add_aligned(&s->aligned, args, rows, width);
 }
 
 static void put(struct result_table *t, const char *what, const struct tally *stat, double target)
@@ -126,7 +145,7 @@ static int encoder_hear(void *self, struct graph *g, enum site site, struct site
     struct encoder *e = self;
     const float *rows = rows_read(&e->interface->rows, g, args->x);
     const int64_t width = args->x->shape[1];
-    add_rows(&e->interface->encoder, rows, e->vision.config.class_token, args->x->shape[0], width);
+    add_encoded(&e->interface->encoder, &e->vision.config, rows, args->x->shape[0], width);
     return 0;
 }
 
@@ -140,12 +159,13 @@ static int encoder_open(struct encoder *e, const struct checkpoint *c, const cha
     struct binder b = {
         .checkpoint = c, .prefix = prefix, .arena = &e->arena, .weights = &e->weights, .err = err
     };
-    int status = vision_config_read(&e->vision.config, config ? config : c->config, err);
-    e->vision.config.feature_layer = -1;
+    if (!config) config = c->config;
+    const struct vision_kind *kind = vision_kind_find(config, err);
+    int status = kind ? vision_config_read(&e->vision.config, kind, config, err) : -1;
     if (status < 0) err_in(err, "'%s/config.json'", c->folder);
     if (status == 0) {
         const struct picture_config defaults =
-            llava_picture_defaults(&e->vision.config, type ? type : "");
+            seeing_picture_defaults(&e->vision.config, type ? type : "");
         status = picture_config_read(&e->picture, c->preprocessor, &defaults, err);
         if (status < 0) err_in(err, "'%s/%s'", c->folder, checkpoint_preprocessor_file(c));
     }
@@ -178,7 +198,9 @@ static int encode(struct encoder *e, const struct image *image, const struct set
         float *floats =
             xreallocarray(NULL, (size_t)(3 * square.width * square.height), sizeof *floats);
         preprocess_floats(floats, &square, &e->picture);
-        vision_forward(&g, &e->vision, graph_upload(&g, DTYPE_F32, 3, shape, floats), 0);
+        const struct vision_picture p =
+            vision_square(&e->vision.config, graph_upload(&g, DTYPE_F32, 3, shape, floats), 0);
+        vision_forward(&g, &e->vision, &p, 1);
         free(floats);
         if (!graph_ok(&g)) status = err_set(err, "%s", g.err.text);
     } else {

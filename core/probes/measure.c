@@ -23,8 +23,8 @@ static int64_t common(const struct sequence *a, const struct sequence *b)
     return n;
 }
 
-int measure_sequence(const struct conversation *c, const struct settings *s,
-                     struct sequence *sequence, struct err *err)
+int measure_sequence(struct conversation *c, const struct settings *s, struct sequence *sequence,
+                     struct err *err)
 {
     const struct message *last = conversation_last(c);
     const bool answered = last && last->role == ROLE_ASSISTANT;
@@ -59,7 +59,7 @@ struct settings *measure_without_methods(const struct settings *s)
 
 struct passing {
     const struct measuring *m;
-    const struct conversation *c;
+    struct conversation *c;
     struct sequence sequence;
     struct methods methods;
     struct hooks hooks;
@@ -95,7 +95,7 @@ static int kept_run(void *self, struct graph *g, enum site site, struct site_arg
     return look(g, args->x, site, args, kept_take, self);
 }
 
-static int pass_begin(struct passing *p, const struct measuring *m, const struct conversation *c,
+static int pass_begin(struct passing *p, const struct measuring *m, struct conversation *c,
                       struct err *err)
 {
     const struct method_env env = {
@@ -152,7 +152,7 @@ static int encode(struct passing *p, int i)
     struct graph *g = &p->graph;
     const struct picture *picture = &p->c->pictures[i];
     struct arena_mark mark = arena_mark(&p->arena);
-    struct tensor *v = p->m->model->family->picture_encode(g, p->m->model, &picture->image, i);
+    struct tensor *v = p->m->model->family->picture_encode(g, p->m->model, picture, i);
     if (v && graph_ok(g) && v->shape[0] == picture->tokens) {
         struct tensor *own = xmalloc(sizeof *own);
         *own = *v;
@@ -239,7 +239,7 @@ static int check_needs(const struct probe *probe, const struct passing *p, struc
     return 0;
 }
 
-int measure(const struct measuring *m, const struct conversation *c, const struct probe *probe,
+int measure(const struct measuring *m, struct conversation *c, const struct probe *probe,
             struct results *r, struct err *err)
 {
     struct passing p;
@@ -295,7 +295,7 @@ static int run_timed(struct passing *p, int tokens, struct measured_times *t)
     return status;
 }
 
-int measure_times(const struct measuring *m, const struct conversation *c, int tokens,
+int measure_times(const struct measuring *m, struct conversation *c, int tokens,
                   struct measured_times *times, struct err *err)
 {
     struct passing p;
@@ -313,8 +313,8 @@ static int by_size(const void *a, const void *b)
 
 enum { RUNS = 3, STEPS = 8, WHAT = 3 };
 
-int measure_compare_times(const struct measuring *m, const struct conversation *c,
-                          struct results *r, struct err *err)
+int measure_compare_times(const struct measuring *m, struct conversation *c, struct results *r,
+                          struct err *err)
 {
     static const char *const names[WHAT + 1] = { "encoder", "prefill", "one token",
                                                  "first token (encoder + prefill)" };

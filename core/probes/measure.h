@@ -23,12 +23,12 @@ struct measuring {
 };
 
 // Adds the findings to *r; after a failure its content does not matter.
-int measure(const struct measuring *m, const struct conversation *c, const struct probe *probe,
+int measure(const struct measuring *m, struct conversation *c, const struct probe *probe,
             struct results *r, struct err *err);
 
 // Prompt and answer as rows; sequence->prompt is the start of the answer (n: no answer).
-int measure_sequence(const struct conversation *c, const struct settings *s,
-                     struct sequence *sequence, struct err *err);
+int measure_sequence(struct conversation *c, const struct settings *s, struct sequence *sequence,
+                     struct err *err);
 
 // Times of a run of the prompt: prefill, then `tokens` rows one by one (those of the answer, then
 // the last one again). Milliseconds; the encoder separately.
@@ -36,12 +36,12 @@ struct measured_times {
     double vision, prefill, step;
 };
 
-int measure_times(const struct measuring *m, const struct conversation *c, int tokens,
+int measure_times(const struct measuring *m, struct conversation *c, int tokens,
                   struct measured_times *times, struct err *err);
 
 // Table "times": the same with every method off and with the settings, medians of a few runs.
-int measure_compare_times(const struct measuring *m, const struct conversation *c,
-                          struct results *r, struct err *err);
+int measure_compare_times(const struct measuring *m, struct conversation *c, struct results *r,
+                          struct err *err);
 
 // The settings with every method off.
 struct settings *measure_without_methods(const struct settings *s);

@@ -66,10 +66,47 @@ static void forget_ids(struct conversation *c)
     c->message_count = count;
 }
 
-static int64_t count_tokens(const struct model *m, const struct picture *p)
+static bool shows(const struct message *m, int picture)
 {
-    if (!m || !m->family->picture_tokens) return 0;
-    return m->family->picture_tokens(m, p->image.width, p->image.height);
+    for (size_t i = 0; i < m->content_count; i++)
+        if (!m->content[i].text && m->content[i].picture == picture) return true;
+    return false;
+}
+
+static size_t pictures_shown(const struct message *messages, size_t count)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < messages[i].content_count; k++)
+            shown += !messages[i].content[k].text;
+    return shown;
+}
+
+// Counts the tokens of picture i as one of `shown`; what was computed of another form is dropped.
+static void place(struct conversation *c, size_t i, size_t shown)
+{
+    struct picture *p = &c->pictures[i];
+    const bool several = p->shape.several;
+    if (!c->model || !p->bytes) return;
+    model_place_picture(c->model, p, p->image.width, p->image.height, shown);
+    if (p->shape.several == several) return;
+    conversation_drop_visual(c, (int)i);
+    conversation_drop_rows(c, (int)i);
+}
+
+void conversation_place(struct conversation *c, const struct message *messages, size_t count)
+{
+    const size_t shown = pictures_shown(messages, count);
+    for (size_t p = 0; p < c->picture_count; p++)
+        for (size_t i = 0; i < count; i++)
+            if (shows(&messages[i], (int)p)) place(c, p, shown);
+}
+
+// Those that wait will stand beside those that are shown.
+static void place_waiting(struct conversation *c)
+{
+    const size_t shown = pictures_shown(c->messages, c->message_count) + c->waiting_count;
+    for (size_t i = 0; i < c->waiting_count; i++) place(c, (size_t)c->waiting[i], shown);
 }
 
 void conversation_set_model(struct conversation *c, const struct model *m)
@@ -82,8 +119,9 @@ void conversation_set_model(struct conversation *c, const struct model *m)
     kv_release(&c->kv);
     c->model = m;
     if (m) decoder_cache(&m->decoder, c->backend, &c->kv);
-    for (size_t i = 0; i < c->picture_count; i++)
-        c->pictures[i].tokens = count_tokens(m, &c->pictures[i]);
+    for (size_t i = 0; i < c->picture_count; i++) c->pictures[i].tokens = 0;
+    conversation_place(c, c->messages, c->message_count);
+    place_waiting(c);
 }
 
 int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
@@ -100,12 +138,12 @@ int conversation_attach(struct conversation *c, const char *path, const void *by
     p.bytes = xmalloc(size);
     memcpy(p.bytes, bytes, size);
     p.size = size;
-    p.tokens = count_tokens(c->model, &p);
     c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
     c->pictures[c->picture_count] = p;
     c->waiting = xreallocarray(c->waiting, c->waiting_count + 1, sizeof *c->waiting);
-    c->waiting[c->waiting_count++] = (int)c->picture_count;
-    return (int)c->picture_count++;
+    c->waiting[c->waiting_count++] = (int)c->picture_count++;
+    place_waiting(c);
+    return (int)c->picture_count - 1;
 }
 
 void conversation_adopt_pictures(struct conversation *c, struct conversation *from)
@@ -113,9 +151,8 @@ void conversation_adopt_pictures(struct conversation *c, struct conversation *fr
     const size_t count = c->picture_count + from->picture_count;
     c->pictures = xreallocarray(c->pictures, count + 1, sizeof *c->pictures);
     for (size_t i = 0; i < from->picture_count; i++) {
-        struct picture *p = &c->pictures[c->picture_count++];
-        *p = from->pictures[i];
-        p->tokens = count_tokens(c->model, p);
+        c->pictures[c->picture_count] = from->pictures[i];
+        place(c, c->picture_count++, from->picture_count);
     }
     from->picture_count = from->waiting_count = 0;
 }
@@ -137,13 +174,6 @@ void conversation_append(struct conversation *c, const struct message *messages,
 {
     for (size_t i = 0; i < count; i++)
         message_copy(conversation_add(c, messages[i].role), &messages[i]);
-}
-
-static bool shows(const struct message *m, int picture)
-{
-    for (size_t i = 0; i < m->content_count; i++)
-        if (!m->content[i].text && m->content[i].picture == picture) return true;
-    return false;
 }
 
 static bool picture_used(const struct conversation *c, int picture)
@@ -303,19 +333,20 @@ static int check_pictures(const struct conversation *c, size_t messages, struct 
     return 0;
 }
 
-int conversation_sequence(const struct conversation *c, size_t messages, const struct settings *s,
+int conversation_sequence(struct conversation *c, size_t messages, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err)
 {
     const struct model *m = c->model;
     if (!m) return err_set(err, "no model is loaded: /load MODEL");
     if (check_pictures(c, messages, err) < 0) return -1;
+    conversation_place(c, c->messages, messages);
     struct prompt_options options;
     bool raw = messages && c->messages[messages - 1].role == ROLE_RAW;
     if (model_prompt(m, s, generation_prompt && !raw, &options, err) < 0) return -1;
     if (prompt_sequence(c->messages, messages, c->pictures, c->picture_count, m->tokenizer,
                         &options, sequence, err) < 0)
         return -1;
-    if (m->family->positions) m->family->positions(m, sequence);
+    if (m->family->positions) m->family->positions(m, c->pictures, sequence);
     return 0;
 }
 

@@ -96,9 +96,12 @@ void said_release(struct said *said);
 
 // --- ids -----------------------------------------------------------------------------------------
 
-// Token ids and positions of the first `messages` messages, with or without a generation prompt.
-// 0 or -1.
-int conversation_sequence(const struct conversation *c, size_t messages, const struct settings *s,
+// Counts the visual tokens of the pictures that these messages show. Where another number of
+// pictures beside one changes how it is encoded, what was computed of it is dropped.
+void conversation_place(struct conversation *c, const struct message *messages, size_t count);
+// Token ids and positions of the first `messages` messages, with or without a generation prompt;
+// places their pictures. 0 or -1.
+int conversation_sequence(struct conversation *c, size_t messages, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err);
 // Number of tokens that the layout appends to an answer of this conversation ("<|im_end|>"), which
 // also need room; its prompt has `prompt` tokens.
@@ -120,6 +123,8 @@ void conversation_trim(struct conversation *c, int64_t tokens);
 void conversation_stale(struct conversation *c, enum setting_stale stale);
 // Drops the visual tokens of picture i.
 void conversation_drop_visual(struct conversation *c, int i);
+// Forgets what is computed of the rows of picture i and of those behind them.
+void conversation_drop_rows(struct conversation *c, int i);
 // Sets the dtype of keys and values; drops cached ones of another dtype.
 void conversation_set_dtype(struct conversation *c, enum dtype dtype);
 // Trims the cache to the longest prefix of s that is cached and from which the methods can

@@ -35,13 +35,26 @@ static int64_t first_visual(const struct sequence *s)
     return i;
 }
 
+// Like conversation_trim. A pass that was stopped where pruning put other rows into some layers
+// left them empty: then nothing stays.
+static void trim_whole(struct conversation *c, int64_t tokens)
+{
+    conversation_trim(c, tokens);
+    if (tokens && !kv_whole(&c->kv, 0, tokens)) conversation_trim(c, 0);
+}
+
+void conversation_drop_rows(struct conversation *c, int i)
+{
+    int64_t row = 0;
+    while (row < c->cached.n && c->cached.picture[row] != i) row++;
+    if (row < c->cached.n) trim_whole(c, row);
+}
+
 void conversation_stale(struct conversation *c, enum setting_stale stale)
 {
     const int64_t tokens = stale == STALE_SEEN ? first_visual(&c->cached) : 0;
     if (stale < STALE_SEEN) return;
-    conversation_trim(c, tokens);
-    // An interrupted pass leaves layers empty whose rows pruning was about to replace.
-    if (tokens && !kv_whole(&c->kv, 0, tokens)) conversation_trim(c, 0);
+    trim_whole(c, tokens);
     if (stale != STALE_VISUAL) return;
     for (size_t i = 0; i < c->picture_count; i++) conversation_drop_visual(c, (int)i);
 }
@@ -103,7 +116,7 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
     struct picture *p = &c->pictures[i];
     if (p->visual.data) return 0;
     struct arena_mark mark = arena_mark(&c->step);
-    struct tensor *v = c->model->family->picture_encode(g, c->model, &p->image, i);
+    struct tensor *v = c->model->family->picture_encode(g, c->model, p, i);
     if (v && graph_ok(g)) {
         struct tensor own = *v;
         own.data = c->backend->alloc(tensor_bytes(v));

@@ -35,16 +35,26 @@ char *message_text(const struct message *m);
 void message_copy(struct message *to, const struct message *from);
 void message_release(struct message *m);
 
+// What the number and the places of a picture's visual tokens depend on.
+struct picture_shape {
+    int64_t width, height; // pixels
+    bool several; // its prompt shows other pictures too, and the model's family then encodes it
+                  // otherwise
+};
+
 // A picture of the conversation: the bytes of its file, its pixels and its visual tokens.
 struct picture {
     char *path; // as given; "-" for standard input
     char sha256[65];
     void *bytes; // [size] content of the file
     size_t size;
-    struct image image;   // decoded, with alpha
-    int64_t tokens;       // number of visual tokens in this model (family->picture_tokens)
-    struct tensor visual; // [tokens, D] after the projector, before methods; data NULL: not
-                          // computed yet
+    struct image image; // decoded, with alpha
+    struct picture_shape shape;
+    int64_t tokens; // number of visual tokens in this model (family->picture_tokens)
+    // Tokens newline, newline + newline_step ... only end a row of the picture; step 0: none do.
+    int64_t newline, newline_step;
+    struct tensor
+        visual; // [tokens, D] after the projector, before methods; data NULL: not computed yet
 };
 
 // Frees all but the visual tokens, which the conversation owns.

@@ -13,10 +13,20 @@ void sequence_init(struct sequence *s, int64_t n, int axes)
     s->ids = xcalloc(rows, sizeof *s->ids);
     s->picture = xreallocarray(NULL, rows, sizeof *s->picture);
     s->cell = xreallocarray(NULL, rows, sizeof *s->cell);
+    s->newline = xcalloc(rows, sizeof *s->newline);
     s->positions = xreallocarray(NULL, rows * (size_t)axes, sizeof *s->positions);
     for (int64_t i = 0; i < n; i++) s->picture[i] = s->cell[i] = -1;
     for (int axis = 0; axis < axes; axis++)
         for (int64_t i = 0; i < n; i++) s->positions[axis * n + i] = (int32_t)i;
+}
+
+void sequence_set_axes(struct sequence *s, int axes)
+{
+    const size_t rows = (size_t)s->n * (size_t)axes;
+    s->axes = axes;
+    s->positions = xreallocarray(s->positions, rows, sizeof *s->positions);
+    for (int axis = 0; axis < axes; axis++)
+        for (int64_t i = 0; i < s->n; i++) s->positions[axis * s->n + i] = (int32_t)i;
 }
 
 void sequence_copy(struct sequence *to, const struct sequence *from)
@@ -28,6 +38,7 @@ void sequence_copy(struct sequence *to, const struct sequence *from)
     memcpy(to->ids, from->ids, bytes);
     memcpy(to->picture, from->picture, bytes);
     memcpy(to->cell, from->cell, bytes);
+    memcpy(to->newline, from->newline, (size_t)from->n * sizeof *from->newline);
     memcpy(to->positions, from->positions, bytes * (size_t)from->axes);
     if (!from->start) return;
     to->start = xreallocarray(NULL, (size_t)from->n, sizeof *to->start);
@@ -39,19 +50,25 @@ void sequence_join(struct sequence *to, const struct sequence *const *samples,
 {
     int64_t n = 0, at = 0;
     size_t before = 0;
-    for (size_t k = 0; k < count; k++) n += samples[k]->n;
-    sequence_init(to, n, count ? samples[0]->axes : 1);
+    int axes = 1;
+    for (size_t k = 0; k < count; k++) {
+        n += samples[k]->n;
+        if (samples[k]->axes > axes) axes = samples[k]->axes;
+    }
+    sequence_init(to, n, axes);
     to->start = xreallocarray(NULL, (size_t)n, sizeof *to->start);
     for (size_t k = 0; k < count; k++) {
         const struct sequence *s = samples[k];
-        if (s->axes != to->axes) BUG("samples of different families in one pass");
         for (int64_t i = 0; i < s->n; i++) {
             to->ids[at + i] = s->ids[i];
             to->picture[at + i] = s->picture[i] < 0 ? -1 : s->picture[i] + (int32_t)before;
             to->cell[at + i] = s->cell[i];
+            to->newline[at + i] = s->newline[i];
             to->start[at + i] = (int32_t)at;
-            for (int axis = 0; axis < s->axes; axis++)
-                to->positions[axis * n + at + i] = s->positions[axis * s->n + i];
+            // Plain text has one axis, which stands for all.
+            for (int axis = 0; axis < axes; axis++)
+                to->positions[axis * n + at + i] =
+                    s->positions[(axis < s->axes ? axis : 0) * s->n + i];
         }
         at += s->n;
         before += pictures[k];
@@ -71,6 +88,7 @@ void sequence_release(struct sequence *s)
     free(s->ids);
     free(s->picture);
     free(s->cell);
+    free(s->newline);
     free(s->positions);
     free(s->start);
     *s = (struct sequence){ 0 };
@@ -102,6 +120,7 @@ void sequence_append(struct sequence *s, int32_t id)
         longer.ids[i] = s->ids[i];
         longer.picture[i] = s->picture[i];
         longer.cell[i] = s->cell[i];
+        longer.newline[i] = s->newline[i];
     }
     for (int axis = 0; axis < s->axes; axis++) {
         for (int64_t i = 0; i < s->n; i++)

@@ -5,6 +5,7 @@
 #ifndef CORE_TEXT_SEQUENCE_H
 #define CORE_TEXT_SEQUENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/mem.h"
@@ -17,6 +18,7 @@ struct sequence {
     int32_t *ids;       // [n] token id; the placeholder id for visual tokens
     int32_t *picture;   // [n] index of the visual token's picture, -1 for text
     int32_t *cell;      // [n] which visual token of that picture (sequence order), -1 for text
+    bool *newline;      // [n] a visual token that shows nothing: it ends a row of its picture
     int32_t *positions; // [axes, n] rotary positions
     int axes;           // 1, or 3 for multimodal rotary positions (t, h, w)
     int32_t *start;     // [n] first row of row i's sample; NULL: there is one sample
@@ -25,6 +27,8 @@ struct sequence {
 
 // Room for n rows; ids zero, picture and cell -1, positions 0..n-1 on every axis.
 void sequence_init(struct sequence *s, int64_t n, int axes);
+// Positions on so many axes: 0..n-1 on each, to be changed.
+void sequence_set_axes(struct sequence *s, int axes);
 // Appends a text token; its position is the largest so far + 1 on every axis.
 void sequence_append(struct sequence *s, int32_t id);
 // Only the first n rows stay.

@@ -122,6 +122,11 @@ static int filling_length(const struct filling *f, const struct picture *picture
     return 0;
 }
 
+static bool ends_row(const struct picture *p, int64_t cell)
+{
+    return p->newline_step && cell >= p->newline && (cell - p->newline) % p->newline_step == 0;
+}
+
 // ids with holes -> rows; `s` is empty before.
 static int fill(const struct rendering *r, const struct ids *ids, const struct picture *pictures,
                 size_t picture_count, struct sequence *s, struct err *err)
@@ -148,6 +153,7 @@ static int fill(const struct rendering *r, const struct ids *ids, const struct p
             s->ids[row + k] = r->options->placeholder;
             s->picture[row + k] = f->picture;
             s->cell[row + k] = (int32_t)k;
+            s->newline[row + k] = ends_row(&pictures[f->picture], k);
         }
         row += n;
     }

@@ -22,7 +22,7 @@ const char *data_problem_name(enum data_problem problem)
 
 // Findings about a picture file.
 struct picture_file {
-    int64_t tokens;
+    int64_t width, height;
     char *why; // NULL: it is fine
     enum data_problem problem;
     size_t content; // in contents, where it could be read
@@ -74,21 +74,21 @@ static void note_content(struct picture_file *f, struct checking *k, const void 
 }
 
 static void look_at_bytes(struct picture_file *f, const struct checking *k, const char *path,
-                          const void *bytes, size_t size)
+                          size_t shown, const void *bytes, size_t size)
 {
     struct err err;
     struct image image;
     f->problem = DATA_PICTURE_BROKEN;
-    if (labels_picture_tokens(k->m, bytes, size, path, &f->tokens, &err) < 0 ||
+    if (image_size(bytes, size, path, &f->width, &f->height, &err) < 0 ||
         (k->o->decode && image_decoder_run(k->decoder, &image, bytes, size, path, &err) < 0))
         f->why = xstrdup(err.text);
     else if (k->o->decode) {
-        if (k->o->picture) k->o->picture(k->o->self, path, &image, f->tokens);
+        if (k->o->picture) k->o->picture(k->o->self, path, shown, &image);
         image_release(&image);
     }
 }
 
-static void look_at_file(struct picture_file *f, struct checking *k, const char *path)
+static void look_at_file(struct picture_file *f, struct checking *k, const char *path, size_t shown)
 {
     struct stat st;
     struct err err;
@@ -102,14 +102,14 @@ static void look_at_file(struct picture_file *f, struct checking *k, const char 
     char *bytes = file_read(path, IMAGE_MAX_FILE, &size, &err);
     if (bytes) {
         note_content(f, k, bytes, size);
-        look_at_bytes(f, k, path, bytes, size);
+        look_at_bytes(f, k, path, shown, bytes, size);
     } else {
         f->why = xstrdup(err.text);
     }
     free(bytes);
 }
 
-static const struct picture_file *look_at(struct checking *k, const char *path)
+static const struct picture_file *look_at(struct checking *k, const char *path, size_t shown)
 {
     bool known;
     const size_t i = names_add(&k->paths, path, &known);
@@ -118,7 +118,7 @@ static const struct picture_file *look_at(struct checking *k, const char *path)
         k->file_capacity = k->file_capacity ? 2 * k->file_capacity : 64;
         k->files = xreallocarray(k->files, k->file_capacity, sizeof *k->files);
     }
-    look_at_file(&k->files[i], k, path);
+    look_at_file(&k->files[i], k, path, shown);
     return &k->files[i];
 }
 
@@ -141,16 +141,17 @@ static void join(struct checking *k, int64_t index, size_t content)
     *shown = c->samples[index].group = group_of(c, index);
 }
 
-// Tokens of the sample's pictures; -1 if one of them cannot be read (already reported).
-static int look_at_all(struct checking *k, const struct sample *s, int64_t *tokens)
+// Places the sample's pictures; -1 if one of them cannot be read (already reported).
+static int look_at_all(struct checking *k, const struct sample *s, struct picture *pictures)
 {
-    for (size_t i = 0; i < s->dialogue.path_count; i++) {
-        const struct picture_file *f = look_at(k, s->dialogue.paths[i]);
+    const size_t shown = s->dialogue.path_count;
+    for (size_t i = 0; i < shown; i++) {
+        const struct picture_file *f = look_at(k, s->dialogue.paths[i], shown);
         if (f->why) {
             find(k->c, f->problem, s, f->why);
             return -1;
         }
-        tokens[i] = f->tokens;
+        model_place_picture(k->m, &pictures[i], f->width, f->height, shown);
     }
     return 0;
 }
@@ -177,13 +178,13 @@ static bool fits(struct checking *k, const struct sample *s, const struct sequen
 }
 
 // Rows and targets as training would make them.
-static bool check_rows(struct checking *k, const struct sample *s, const int64_t *tokens,
+static bool check_rows(struct checking *k, const struct sample *s, const struct picture *pictures,
                        struct data_sample *to)
 {
     const struct dialogue *d = &s->dialogue;
     struct labels l;
     struct err err;
-    if (labels_make(&l, d->messages, d->count, tokens, d->path_count, k->m, k->s, &err) < 0) {
+    if (labels_make(&l, d->messages, d->count, pictures, d->path_count, k->m, k->s, &err) < 0) {
         find(k->c, DATA_UNREADABLE, s, err.text);
         return false;
     }
@@ -220,14 +221,14 @@ static void check_sample(struct checking *k, const struct sample *s, struct data
         free(why);
         return;
     }
-    int64_t *tokens = xcalloc(d->path_count + 1, sizeof *tokens);
+    struct picture *pictures = xcalloc(d->path_count + 1, sizeof *pictures);
     // A text-only model does not count pictures; preparing the rows reports the error.
-    if (!model_sees(k->m) || look_at_all(k, s, tokens) == 0)
-        to->usable = check_rows(k, s, tokens, to);
-    free(tokens);
+    if (!model_sees(k->m) || look_at_all(k, s, pictures) == 0)
+        to->usable = check_rows(k, s, pictures, to);
+    free(pictures);
     // An excluded sample does not link others.
     for (size_t i = 0; to->usable && model_sees(k->m) && i < d->path_count; i++)
-        join(k, s->index, look_at(k, d->paths[i])->content);
+        join(k, s->index, look_at(k, d->paths[i], d->path_count)->content);
 }
 
 static void check_index(struct checking *k, int64_t index)

@@ -64,7 +64,7 @@ struct data_check_options {
     int64_t limit; // tokens of the context
     // With decode: called with each picture's pixels, which it may take (and set to zero). May be
     // NULL.
-    void (*picture)(void *self, const char *path, struct image *image, int64_t tokens);
+    void (*picture)(void *self, const char *path, size_t shown, struct image *image);
     // Called after each sample; false stops the check. May be NULL.
     bool (*report)(void *self, int64_t done, int64_t count);
     void *self;

@@ -76,7 +76,8 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
     conversation_drop(c, 1);
     if (status == 0 && !count) status = err_set(err, "the chat template drops the answer");
     if (status == 0) {
-        if (c->model->family->positions) c->model->family->positions(c->model, &a->sequence);
+        if (c->model->family->positions)
+            c->model->family->positions(c->model, c->pictures, &a->sequence);
         const struct prompt_answer *last = &answers[count - 1];
         a->first = last->first;
         a->end = last->end;
@@ -187,11 +188,10 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
     struct conversation *c = p->c;
     struct graph g = conversation_graph(c, p->settings, p->hooks, p->cancel);
     struct labels l = { 0 };
-    int64_t *tokens = xcalloc(c->picture_count + 1, sizeof *tokens);
     p->cancelled = false;
-    for (size_t i = 0; i < c->picture_count; i++) tokens[i] = c->pictures[i].tokens;
+    conversation_place(c, messages, count);
     int status =
-        labels_make(&l, messages, count, tokens, c->picture_count, c->model, p->settings, err);
+        labels_make(&l, messages, count, c->pictures, c->picture_count, c->model, p->settings, err);
     if (status == 0 && !labels_answered(messages, count)) l.trained = 0;
     if (status == 0) status = check_labels(&l, c, p->settings, err);
     if (status == 0) {
@@ -202,6 +202,5 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
             status = failed(&g, p, err);
     }
     labels_release(&l);
-    free(tokens);
     return status;
 }

@@ -6,23 +6,24 @@
 #include "core/base/file_in.h"
 #include "core/model/families/family.h"
 
-// Cached pixels or visual tokens of a picture file.
-struct feed_picture {
-    int64_t tokens;
-    struct image image;
-    struct tensor visual; // [tokens, D]
-};
-
 // --- pictures ------------------------------------------------------------------------------------
 
-static int decode(struct feed *f, const char *path, struct picture *p, struct err *err)
+// What a picture file is cached under: one that is encoded otherwise beside others is another.
+static char *key_of(const struct feed *f, const char *path, size_t shown)
+{
+    const bool several = shown > 1 && f->model->family->several_differ;
+    return xasprintf("%s%s", several ? "several " : "", path);
+}
+
+static int decode(struct feed *f, const char *path, size_t shown, struct picture *p,
+                  struct err *err)
 {
     size_t size;
     char *bytes = file_read(path, IMAGE_MAX_FILE, &size, err);
     if (!bytes) return -1;
-    int status = labels_picture_tokens(f->model, bytes, size, path, &p->tokens, err);
     if (!f->decoder) f->decoder = image_decoder_new();
-    if (status == 0) status = image_decoder_run(f->decoder, &p->image, bytes, size, path, err);
+    int status = image_decoder_run(f->decoder, &p->image, bytes, size, path, err);
+    if (status == 0) model_place_picture(f->model, p, p->image.width, p->image.height, shown);
     free(bytes);
     return status;
 }
@@ -32,7 +33,7 @@ int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct
     struct graph plain = *g; // the same place and listeners, but nothing is recorded
     plain.tape = NULL;
     struct arena_mark mark = arena_mark(g->arena);
-    struct tensor *v = f->model->family->picture_encode(&plain, f->model, &p->image, 0);
+    struct tensor *v = f->model->family->picture_encode(&plain, f->model, p, 0);
     int status = 0;
     if (v && graph_ok(&plain)) {
         struct tensor own = *v;
@@ -77,51 +78,52 @@ static void note(struct feed *f, uint64_t used)
 }
 
 // Caches the picture if there is room; *ours: not cached, owned by the caller.
-static void keep(struct feed *f, const char *path, const struct picture *p, bool *ours)
+static void keep(struct feed *f, const char *key, const struct picture *p, bool *ours)
 {
     const uint64_t bytes = bytes_of(p);
     *ours = f->used + bytes > room(f);
     if (*ours) return;
-    const size_t i = names_add(&f->paths, path, NULL);
+    const size_t i = names_add(&f->keys, key, NULL);
     f->known = xreallocarray(f->known, f->known_count + 1, sizeof *f->known);
-    f->known[f->known_count++] =
-        (struct feed_picture){ .tokens = p->tokens, .image = p->image, .visual = p->visual };
+    f->known[f->known_count++] = *p;
     if (i != f->known_count - 1) BUG("a picture was cached twice");
     note(f, f->used + bytes);
 }
 
-static bool find(const struct feed *f, const char *path, struct picture *p)
+static bool find(const struct feed *f, const char *key, struct picture *p)
 {
     size_t i;
-    if (!names_find(&f->paths, path, &i)) return false;
-    p->tokens = f->known[i].tokens;
-    p->image = f->known[i].image;
-    p->visual = f->known[i].visual;
+    if (!names_find(&f->keys, key, &i)) return false;
+    *p = f->known[i];
     return true;
 }
 
-void feed_keep(struct feed *f, const char *path, struct image *image, int64_t tokens)
+void feed_keep(struct feed *f, const char *path, size_t shown, struct image *image)
 {
-    struct picture p = { .image = *image, .tokens = tokens };
+    struct picture p = { .image = *image };
+    char *key = key_of(f, path, shown);
     size_t known;
     bool ours;
-    if (names_find(&f->paths, path, &known)) return;
-    keep(f, path, &p, &ours);
-    if (!ours) *image = (struct image){ 0 };
+    model_place_picture(f->model, &p, image->width, image->height, shown);
+    if (!names_find(&f->keys, key, &known)) {
+        keep(f, key, &p, &ours);
+        if (!ours) *image = (struct image){ 0 };
+    }
+    free(key);
 }
 
 // Replaces cached pixels by visual tokens; if these do not fit, keeps the pixels, and the item owns
 // the tokens.
-static int encode_cached(struct feed *f, struct graph *g, const char *path, struct picture *p,
+static int encode_cached(struct feed *f, struct graph *g, const char *key, struct picture *p,
                          bool *ours, struct err *err)
 {
     size_t i;
     const uint64_t before = bytes_of(p);
     const int status = feed_encode(f, g, p, err);
-    if (!names_find(&f->paths, path, &i)) BUG("a cached picture is gone");
+    if (!names_find(&f->keys, key, &i)) BUG("a cached picture is gone");
     p->image = (struct image){ 0 };
     *ours = true;
-    if (status < 0) return err_in(err, "picture '%s'", path);
+    if (status < 0) return -1;
     *ours = f->used - before + bytes_of(p) > room(f);
     if (*ours) return 0;
     image_release(&f->known[i].image);
@@ -130,20 +132,31 @@ static int encode_cached(struct feed *f, struct graph *g, const char *path, stru
     return 0;
 }
 
-static int read_picture(struct feed *f, struct graph *g, const char *path, struct picture *p,
-                        bool *ours, struct err *err)
+static int read_new(struct feed *f, struct graph *g, const char *path, size_t shown,
+                    struct picture *p, struct err *err)
 {
-    *ours = false;
-    if (find(f, path, p))
-        return f->frozen && !p->visual.data ? encode_cached(f, g, path, p, ours, err) : 0;
-    *ours = true;
-    if (decode(f, path, p, err) < 0) return -1;
-    if (f->frozen) {
-        if (feed_encode(f, g, p, err) < 0) return err_in(err, "picture '%s'", path);
-        image_release(&p->image);
-    }
-    keep(f, path, p, ours);
+    if (decode(f, path, shown, p, err) < 0) return -1;
+    if (!f->frozen) return 0;
+    if (feed_encode(f, g, p, err) < 0) return err_in(err, "picture '%s'", path);
+    image_release(&p->image);
     return 0;
+}
+
+static int read_picture(struct feed *f, struct graph *g, const char *path, size_t shown,
+                        struct picture *p, bool *ours, struct err *err)
+{
+    char *key = key_of(f, path, shown);
+    int status = 0;
+    *ours = !find(f, key, p);
+    if (*ours) {
+        status = read_new(f, g, path, shown, p, err);
+        if (status == 0) keep(f, key, p, ours);
+    } else if (f->frozen && !p->visual.data) {
+        status = encode_cached(f, g, key, p, ours, err);
+        if (status < 0) err_in(err, "picture '%s'", path);
+    }
+    free(key);
+    return status;
 }
 
 // --- samples -------------------------------------------------------------------------------------
@@ -152,19 +165,16 @@ static int read_item(struct feed *f, struct graph *g, const struct sample *s,
                      struct feed_item *item, struct err *err)
 {
     const struct dialogue *d = &s->dialogue;
-    int64_t *tokens = xcalloc(d->path_count + 1, sizeof *tokens);
     item->pictures = xcalloc(d->path_count + 1, sizeof *item->pictures);
     item->ours = xcalloc(d->path_count + 1, sizeof *item->ours);
     item->picture_count = d->path_count;
     int status = 0;
-    for (size_t i = 0; i < d->path_count && status == 0; i++) {
-        status = read_picture(f, g, d->paths[i], &item->pictures[i], &item->ours[i], err);
-        tokens[i] = item->pictures[i].tokens;
-    }
+    for (size_t i = 0; i < d->path_count && status == 0; i++)
+        status =
+            read_picture(f, g, d->paths[i], d->path_count, &item->pictures[i], &item->ours[i], err);
     if (status == 0)
-        status = labels_make(&item->labels, d->messages, d->count, tokens, d->path_count, f->model,
-                             f->settings, err);
-    free(tokens);
+        status = labels_make(&item->labels, d->messages, d->count, item->pictures, d->path_count,
+                             f->model, f->settings, err);
     return status;
 }
 
@@ -201,7 +211,7 @@ void feed_release(struct feed *f)
     free(f->known);
     image_decoder_free(f->decoder);
     f->decoder = NULL;
-    names_release(&f->paths);
+    names_release(&f->keys);
     f->known = NULL;
     f->known_count = 0;
     f->used = 0;

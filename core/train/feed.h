@@ -17,8 +17,6 @@
 #include "core/data/dataset.h"
 #include "core/train/labels.h"
 
-struct feed_picture;
-
 struct feed {
     const struct dataset *data;
     const struct model *model;
@@ -28,8 +26,8 @@ struct feed {
     uint64_t room; // bytes of pictures to cache; 0: 512 MB
     // The feed's own.
     struct image_decoder *decoder;
-    struct names paths;
-    struct feed_picture *known; // [known_count] as in paths
+    struct names keys;     // of path and form (picture_shape.several)
+    struct picture *known; // [known_count] as in keys: pixels or visual tokens
     size_t known_count;
     uint64_t used, most; // bytes of them, now and at peak
 };
@@ -46,8 +44,9 @@ struct feed_item {
 // `g`: for visual tokens, without a tape of its own. A zeroed item may be released in any case.
 int feed_read(struct feed *f, struct graph *g, int64_t index, struct feed_item *item,
               struct err *err);
-// Caches a decoded picture if there is room: then *image is taken over.
-void feed_keep(struct feed *f, const char *path, struct image *image, int64_t tokens);
+// Caches a decoded picture, one of `shown` in its sample, if there is room: then *image is taken
+// over.
+void feed_keep(struct feed *f, const char *path, size_t shown, struct image *image);
 // Visual tokens of a picture besides its pixels, in the backend's memory.
 int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct err *err);
 void feed_picture_release(const struct backend *b, struct picture *p);

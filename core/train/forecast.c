@@ -93,8 +93,10 @@ static int run_real(struct dry *d, const struct load *load, struct forecast *f, 
 }
 
 // A sample of so many rows: a picture first (if the model has a vision encoder), an answer last.
-static void make_labels(struct labels *l, const struct model *m, int64_t rows, int64_t tokens)
+static void make_labels(struct labels *l, const struct model *m, int64_t rows,
+                        const struct picture *picture)
 {
+    const int64_t tokens = picture->tokens;
     *l = (struct labels){ 0 };
     sequence_init(&l->sequence, rows, 1);
     for (int64_t i = 0; i < tokens && i < rows; i++) {
@@ -106,16 +108,18 @@ static void make_labels(struct labels *l, const struct model *m, int64_t rows, i
     const int64_t text = rows > tokens ? rows - tokens : 1;
     for (int64_t i = 0; i < rows - (text + 1) / 2; i++) l->target[i] = -1;
     l->trained = (text + 1) / 2;
+    if (m->family->positions) m->family->positions(m, picture, &l->sequence);
 }
 
 // A grey picture, or if encoder and projector are frozen its visual tokens, as in the feed.
 static int make_picture(struct dry *d, struct picture *p, struct err *err)
 {
     const struct model *m = d->job.model;
-    const int64_t side = m->vision.config.image_size;
-    p->image = (struct image){ .width = side, .height = side, .channels = 3 };
-    p->image.pixels = xcalloc((size_t)(side * side), 3);
-    p->tokens = m->family->picture_tokens(m, side, side);
+    int64_t width, height;
+    m->family->picture_usual(m, &width, &height);
+    p->image = (struct image){ .width = width, .height = height, .channels = 3 };
+    p->image.pixels = xcalloc((size_t)(width * height), 3);
+    model_place_picture(m, p, width, height, 1);
     if (!d->t.train.feed.frozen) return 0;
     struct feed feed = { .model = m, .settings = d->job.settings, .backend = d->job.backend };
     return feed_encode(&feed, &d->t.graph, p, err);
@@ -129,7 +133,7 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
     struct labels labels = { 0 };
     if (model_sees(m) && make_picture(d, &picture, err) < 0) return -1;
     make_labels(&labels, m, load->rows ? load->rows : picture.tokens + FORECAST_TEXT_ROWS,
-                picture.tokens);
+                &picture);
     const struct loss_item item = { &picture, picture.tokens ? 1 : 0, &labels, 0, NULL };
     int64_t count = 1;
     while (count < batch && sft_pass_takes(&d->t, count, count * labels.sequence.n)) count++;

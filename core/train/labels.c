@@ -38,12 +38,12 @@ static int make_rows(struct labels *l, const struct message *messages, size_t co
     const struct prompt_answer *last = *answer_count ? &(*answers)[*answer_count - 1] : NULL;
     if (last && last->open && last->end == s->n && m->eos.count) sequence_append(s, m->eos.data[0]);
     if (check_ids(s, m, err) < 0) return -1;
-    if (m->family->positions) m->family->positions(m, s);
+    if (m->family->positions) m->family->positions(m, pictures, s);
     return 0;
 }
 
 int labels_make(struct labels *l, const struct message *messages, size_t count,
-                const int64_t *picture_tokens, size_t picture_count, const struct model *m,
+                const struct picture *pictures, size_t picture_count, const struct model *m,
                 const struct settings *s, struct err *err)
 {
     struct prompt_answer *answers = NULL;
@@ -51,8 +51,6 @@ int labels_make(struct labels *l, const struct message *messages, size_t count,
     *l = (struct labels){ 0 };
     if (picture_count && !model_sees(m))
         return err_set(err, "it has a picture, but the model '%s' is text-only", m->name);
-    struct picture *pictures = xcalloc(picture_count + 1, sizeof *pictures);
-    for (size_t i = 0; i < picture_count; i++) pictures[i].tokens = picture_tokens[i];
     int status =
         make_rows(l, messages, count, pictures, picture_count, m, s, &answers, &answer_count, err);
     if (status == 0) {
@@ -65,7 +63,6 @@ int labels_make(struct labels *l, const struct message *messages, size_t count,
         labels_release(l);
     }
     free(answers);
-    free(pictures);
     return status;
 }
 
@@ -85,14 +82,4 @@ bool labels_answered(const struct message *messages, size_t count)
             if (text && text[strspn(text, " \t\r\n")]) return true;
         }
     return false;
-}
-
-int labels_picture_tokens(const struct model *m, const void *bytes, size_t size, const char *name,
-                          int64_t *tokens, struct err *err)
-{
-    int64_t width, height;
-    if (!model_sees(m)) return err_set(err, "the model '%s' is text-only", m->name);
-    if (image_size(bytes, size, name, &width, &height, err) < 0) return -1;
-    *tokens = m->family->picture_tokens(m, width, height);
-    return 0;
 }

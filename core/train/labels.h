@@ -25,16 +25,12 @@ struct labels {
     int64_t trained;          // number of targets other than -1
 };
 
-// picture_tokens [picture_count]: visual tokens of each picture (indexed by content_item.picture).
+// Pictures are indexed by content_item.picture; only their counts are read (model_place_picture).
 int labels_make(struct labels *l, const struct message *messages, size_t count,
-                const int64_t *picture_tokens, size_t picture_count, const struct model *m,
+                const struct picture *pictures, size_t picture_count, const struct model *m,
                 const struct settings *s, struct err *err);
 void labels_release(struct labels *l);
 // Is there a non-empty answer?
 bool labels_answered(const struct message *messages, size_t count);
-
-// Visual tokens of a picture file from its header, without its pixels; `size` bytes of the file.
-int labels_picture_tokens(const struct model *m, const void *bytes, size_t size, const char *name,
-                          int64_t *tokens, struct err *err);
 
 #endif

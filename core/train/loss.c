@@ -61,16 +61,15 @@ static void encode(struct graph *g, const struct model *m, const struct batch *b
 {
     if (!m->family->pictures_encode || count < 2) {
         for (size_t i = 0; i < count && graph_ok(g); i++)
-            visual[number[i]] =
-                m->family->picture_encode(g, m, &b->pictures[number[i]]->image, number[i]);
+            visual[number[i]] = m->family->picture_encode(g, m, b->pictures[number[i]], number[i]);
         return;
     }
-    const struct image **images = xcalloc(count, sizeof(const struct image *));
+    const struct picture **pictures = xcalloc(count, sizeof(const struct picture *));
     struct tensor **tokens = xcalloc(count, sizeof(struct tensor *)); // [S, D] each
-    for (size_t i = 0; i < count; i++) images[i] = &b->pictures[number[i]]->image;
-    if (m->family->pictures_encode(g, m, images, number, count, tokens) == 0)
+    for (size_t i = 0; i < count; i++) pictures[i] = b->pictures[number[i]];
+    if (m->family->pictures_encode(g, m, pictures, number, count, tokens) == 0)
         for (size_t i = 0; i < count; i++) visual[number[i]] = tokens[i];
-    free((void *)images);
+    free((void *)pictures);
     free((void *)tokens);
 }
 

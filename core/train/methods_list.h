@@ -7,6 +7,9 @@ X("qv", 2e-5, "@decoder:*.q_proj.*; @decoder:*.v_proj.*; @projector; @embedding;
 X("mlp", 2e-5,
   "@decoder:*.gate_proj.*; @decoder:*.up_proj.*; @decoder:*.down_proj.*; @projector; @embedding; "
   "@head")
-X("layernorm", 2e-4, "@decoder:*_layernorm.weight; @projector; @embedding; @head")
-X("layernorm-simple", 1e-3, "@decoder:*_layernorm.weight")
+X("layernorm", 2e-4,
+  "@decoder:*.input_layernorm.weight; @decoder:*.post_attention_layernorm.weight; @projector; "
+  "@embedding; @head")
+X("layernorm-simple", 1e-3,
+  "@decoder:*.input_layernorm.weight; @decoder:*.post_attention_layernorm.weight")
 X("connector", 1e-3, "@projector")

@@ -36,7 +36,7 @@ struct select_item *params_items(const struct model *m, const struct param_extra
                                       .extra = true,
                                       .with_part = extra[i].with_part,
                                       .always = extra[i].always };
-        memcpy(item->shape, extra[i].tensor->shape, sizeof item->shape);
+        memcpy(item->shape, extra[i].tensor->shape, sizeof extra[i].tensor->shape);
     }
     *count = w->count + extra_count;
     return items;

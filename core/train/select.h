@@ -28,7 +28,7 @@ struct select_item {
     const char *common;        // in Llama's spelling (struct weight); NULL: the same
     enum model_part_kind part; // of a method's parameter: its part
     int rank;
-    int64_t shape[4];
+    int64_t shape[WEIGHT_MAX_RANK];
     bool linear;    // the weight of a linear layer [out,in]
     bool extra;     // a method's: matched by no part rule (but by "norm_align.*")
     bool with_part; // ... yet trained with any weight of its part

@@ -30,10 +30,10 @@ static bool report(void *self, int64_t done, int64_t count)
 }
 
 // Decoded once for the check: the first epoch need not do it again.
-static void take_picture(void *self, const char *path, struct image *image, int64_t tokens)
+static void take_picture(void *self, const char *path, size_t shown, struct image *image)
 {
     struct checked *c = self;
-    feed_keep(&c->set->feed, path, image, tokens);
+    feed_keep(&c->set->feed, path, shown, image);
 }
 
 // The kinds of train.filter; belongs to the caller, the texts to *words.

@@ -144,7 +144,8 @@ static struct linear linear(struct model *m, int64_t out, int64_t in, bool bias)
 static void make_encoder(struct model *m)
 {
     struct vision *v = &m->vision;
-    v->config = (struct vision_config){ .layers = 5,
+    v->config = (struct vision_config){ .kind = &vision_siglip,
+                                        .layers = 5,
                                         .hidden = 192,
                                         .heads = 6,
                                         .ffn = 768,
@@ -159,10 +160,10 @@ static void make_encoder(struct model *m)
     v->position = weight(m, PATCHES, width, 0.1);
     v->layer = calloc((size_t)v->config.layers, sizeof *v->layer);
     for (int i = 0; i < v->config.layers; i++)
-        v->layer[i] = (struct vision_layer){ .norm1_gain = weight(m, width, 0, 1),
-                                             .norm1_bias = weight(m, width, 0, 0),
-                                             .norm2_gain = weight(m, width, 0, 1),
-                                             .norm2_bias = weight(m, width, 0, 0),
+        v->layer[i] = (struct vision_layer){ .norm1.gain = weight(m, width, 0, 1),
+                                             .norm1.bias = weight(m, width, 0, 0),
+                                             .norm2.gain = weight(m, width, 0, 1),
+                                             .norm2.bias = weight(m, width, 0, 0),
                                              .q = linear(m, width, width, true),
                                              .k = linear(m, width, width, true),
                                              .v = linear(m, width, width, true),
@@ -206,7 +207,7 @@ static void make_decoder(struct model *m)
         make_sublayer(m, &d->layer[i].attention, c->kind->attention->weight);
         make_sublayer(m, &d->layer[i].ffn, c->kind->ffn->weight);
     }
-    m->projector = (struct projector){ .layers = 2,
+    m->projector = (struct projector){ .kind = &projector_linear,
                                        .bias = true,
                                        .act = GELU_ERF,
                                        .linear_1 = linear(m, width, 192, true),

@@ -29,8 +29,8 @@ check_has "suggestion" 'select(.event == "error").message' "did you mean 'sample
 check "the former value stays" 'select(.event == "setting").value' 0
 
 lines '/set sample 1' '/help prune'
-check "groups" 'select(.event == "error").message' "'sample' is a group of settings: /settings sample lists them
-'prune' is a group of settings: /settings prune lists them"
+check "groups" 'select(.event == "error").message' "'sample' is a group of settings: /settings sample lists them"
+check "the rows of a group" 'select(.event == "table").rows | map(.[0] | startswith("prune.")) | all' true
 
 lines '/settings' '/settings sample' '/settings sample.'
 check "all have defaults and help" \

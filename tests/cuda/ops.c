@@ -97,6 +97,58 @@ static void check_rows(int64_t n, int64_t d)
     pair_compare("scatter_rows_backward: what was overwritten", &x, 1e-6, 1e-6);
 }
 
+static void check_blend(int64_t n, int64_t d)
+{
+    struct pair x = pair_noise(2, n, d, 0, 1), weight = pair_noise(2, 2 * n, 3, 0, 1);
+    struct pair index = pair_integers(6 * n, 7, 1, n); // many of them several times
+    struct pair y = pair_room(2, 2 * n, d, 0);
+    for (int i = 0; i < 2; i++) {
+        index.on[i].rank = 2;
+        index.on[i].shape[0] = 2 * n, index.on[i].shape[1] = 3;
+    }
+    ON_BOTH(blend_rows, OF(y), OF(x), OF(index), OF(weight));
+    pair_compare("blend_rows", &y, 1e-6, 1e-6);
+    ON_BOTH(blend_rows_backward, OF(x), OF(y), OF(index), OF(weight));
+    pair_compare("blend_rows_backward", &x, 1e-5, 1e-5);
+}
+
+static void check_columns(int64_t n, int64_t d)
+{
+    const struct columns from = { 2, 3, d };
+    struct pair x = pair_noise(2, n, 3 * d, 0, 1), y = pair_noise(2, 2 * n, d + 2, 0, 2);
+    ON_BOTH(put_columns, OF(y), 1, OF(x), from);
+    pair_compare("put_columns", &y, 0, 0);
+    ON_BOTH(put_columns_backward, OF(x), from, OF(y), 1);
+    pair_compare("put_columns_backward", &x, 1e-6, 1e-6);
+}
+
+static void check_experts(int64_t n, int64_t d)
+{
+    struct pair logits = pair_noise(2, n, 2 * n + d, 0, 1), w = pair_room(2, n, 2, 0);
+    struct pair index = pair_integers(2 * n, 1, 0, 2 * n),
+                d_logits = pair_noise(2, n, 2 * n + d, 0, 2);
+    index.on[0].rank = index.on[1].rank = 2;
+    index.on[0].shape[0] = index.on[1].shape[0] = n,
+    index.on[0].shape[1] = index.on[1].shape[1] = 2;
+    for (int normalise = 0; normalise < 2; normalise++) {
+        ON_BOTH(expert_weights, OF(w), OF(logits), OF(index), normalise, 2.5F);
+        pair_compare("expert_weights", &w, 1e-6, 1e-6);
+        ON_BOTH(expert_weights_backward, OF(d_logits), OF(w), OF(logits), OF(index), normalise,
+                2.5F);
+        pair_compare("expert_weights_backward", &d_logits, 1e-6, 1e-5);
+    }
+    struct pair x = pair_noise(2, n, d, 0, 3), y = pair_noise(2, 2 * n, d, 0, 4);
+    struct pair weight = pair_noise(1, n, 0, 0, 5), some = pair_integers(n, 2, 1, 2 * n);
+    struct pair dx = pair_noise(2, n, d, 0, 6), dweight = pair_noise(1, n, 0, 0, 7);
+    ON_BOTH(add_weighted_rows, OF(y), OF(x), OF(some), OF(weight));
+    pair_compare("add_weighted_rows", &y, 1e-6, 1e-6);
+    for (int wanted = 1; wanted < 4; wanted++)
+        ON_BOTH(add_weighted_rows_backward, IF(wanted & 1, dx), IF(wanted & 2, dweight), OF(y),
+                OF(x), OF(some), OF(weight));
+    pair_compare("add_weighted_rows_backward: rows", &dx, 1e-6, 1e-5);
+    pair_compare("add_weighted_rows_backward: weights", &dweight, 1e-5, 1e-5);
+}
+
 static void check_patches(int64_t n, int64_t d)
 {
     for (int64_t p = 1; p < 15 && p <= n && p <= d; p += 6) {
@@ -313,7 +365,11 @@ static const struct {
     { check_elementwise, "add scale swiglu gelu softmax scale_columns fill" },
     { check_rope, "rope rope_backward" },
     { check_weights, "embedding widen" },
+    { check_blend, "blend_rows blend_rows_backward" },
     { check_rows, "gather_rows scatter_rows gather_rows_backward scatter_rows_backward" },
+    { check_columns, "put_columns put_columns_backward" },
+    { check_experts, "expert_weights expert_weights_backward add_weighted_rows "
+                     "add_weighted_rows_backward" },
     { check_patches, "patches patches_backward" },
     { check_contribution, "weigh_values row_norms" },
     { check_products, "matmul matmul_dx matmul_dw" },

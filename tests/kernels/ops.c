@@ -317,6 +317,27 @@ static void check_embedding(const struct backend *b, int64_t n, int64_t d)
     }
 }
 
+static void check_blend_rows(const struct backend *b, int64_t n, int64_t d)
+{
+    enum { MOST = 3 };
+    const int64_t out = n ? n + 2 : 0;
+    struct tensor x = noise_tensor(2, n, d, 0, 1), y = tensor_of(DTYPE_F32, 2, out, d, 0);
+    struct tensor index = tensor_of(DTYPE_I32, 2, out, MOST, 0),
+                  weight = noise_tensor(2, out, MOST, 0, 2);
+    double *want = doubles(out * d);
+    for (int64_t i = 0; i < out * MOST; i++)
+        ((int32_t *)index.data)[i] = (int32_t)((i * 5 + i / MOST) % n); // some of them twice
+    for (int64_t i = 0; i < out * d; i++)
+        for (int64_t k = i / d * MOST; k < (i / d + 1) * MOST; k++)
+            want[i] += (double)((float *)weight.data)[k] *
+                       (double)((float *)x.data)[((int32_t *)index.data)[k] * d + i % d];
+    assert_int_equal(b->blend_rows(&y, &x, &index, &weight), 0);
+    finish(b, "blend_rows", &y, want, 1e-6, 1e-6);
+    free(x.data);
+    free(index.data);
+    free(weight.data);
+}
+
 // Rows of i32, u8 and f32; then in place with an ascending index.
 static void check_gather_rows(const struct backend *b, int64_t n, int64_t d)
 {
@@ -521,6 +542,66 @@ static void check_weigh_values(const struct backend *b, int64_t n, int64_t d)
     free(index.data);
 }
 
+// Every third column of x, of which a row serves two of y; what lies beside stays.
+static void check_put_columns(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, 3 * d, 0, 1), y = noise_tensor(2, 2 * n, d + 2, 0, 2);
+    double *want = doubles(2 * n * (d + 2));
+    for (int64_t i = 0; i < 2 * n * (d + 2); i++) want[i] = ((float *)y.data)[i];
+    for (int64_t i = 0; i < 2 * n; i++)
+        for (int64_t j = 0; j < d; j++)
+            want[i * (d + 2) + 1 + j] = ((float *)x.data)[i / 2 * 3 * d + 2 + 3 * j];
+    assert_int_equal(b->put_columns(&y, 1, &x, (struct columns){ 2, 3, d }), 0);
+    finish(b, "put_columns", &y, want, 0, 0);
+    free(x.data);
+}
+
+// Two of d + 1 experts, with and without division by their sum.
+static void check_expert_weights(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor logits = noise_tensor(2, n, d + 1, 0, 1);
+    struct tensor index = tensor_of(DTYPE_I32, 2, n, 2, 0);
+    for (int64_t i = 0; i < n; i++) {
+        ((int32_t *)index.data)[2 * i] = (int32_t)(i % (d + 1));
+        ((int32_t *)index.data)[2 * i + 1] = (int32_t)((i + d) % (d + 1));
+    }
+    for (int normalise = 0; normalise < 2; normalise++) {
+        struct tensor w = noise_tensor(2, n, 2, 0, 2);
+        double *want = doubles(2 * n);
+        for (int64_t i = 0; i < 2 * n; i++)
+            want[i] =
+                1 /
+                (1 +
+                 exp(-(
+                     double)((float *)logits.data)[i / 2 * (d + 1) + ((int32_t *)index.data)[i]]));
+        for (int64_t i = 0; i < n; i++) {
+            const double by = normalise ? want[2 * i] + want[2 * i + 1] : 1;
+            want[2 * i] *= 2.5 / by, want[2 * i + 1] *= 2.5 / by;
+        }
+        assert_int_equal(b->expert_weights(&w, &logits, &index, normalise, 2.5F), 0);
+        finish(b, "expert_weights", &w, want, 1e-6, 1e-6);
+    }
+    free(logits.data);
+    free(index.data);
+}
+
+static void check_add_weighted_rows(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1), y = noise_tensor(2, 2 * n, d, 0, 2);
+    struct tensor weight = noise_tensor(1, n, 0, 0, 3), index = tensor_of(DTYPE_I32, 1, n, 0, 0);
+    double *want = doubles(2 * n * d);
+    for (int64_t i = 0; i < 2 * n * d; i++) want[i] = ((float *)y.data)[i];
+    for (int64_t i = 0; i < n; i++) ((int32_t *)index.data)[i] = (int32_t)(2 * n - 1 - 2 * i);
+    for (int64_t i = 0; i < n * d; i++)
+        want[((int32_t *)index.data)[i / d] * d + i % d] +=
+            (double)((float *)weight.data)[i / d] * ((float *)x.data)[i];
+    assert_int_equal(b->add_weighted_rows(&y, &x, &index, &weight), 0);
+    finish(b, "add_weighted_rows", &y, want, 1e-6, 1e-6);
+    free(x.data);
+    free(weight.data);
+    free(index.data);
+}
+
 static const struct {
     const char *op;
     void (*check)(const struct backend *b, int64_t n, int64_t d);
@@ -540,7 +621,11 @@ static const struct {
     { "widen", check_widen },
     { "embedding", check_embedding },
     { "gather_rows", check_gather_rows },
+    { "blend_rows", check_blend_rows },
     { "scatter_rows", check_scatter_rows },
+    { "put_columns", check_put_columns },
+    { "expert_weights", check_expert_weights },
+    { "add_weighted_rows", check_add_weighted_rows },
     { "patches", check_patches },
     { "fill", check_fill },
     { "weigh_values", check_weigh_values },

@@ -7,7 +7,7 @@
 #include "core/model/families/family.h"
 #include "tests/sessions/fixture.h"
 
-static int64_t one(const struct model *m, int64_t width, int64_t height)
+static int64_t one(const struct model *m, struct picture_shape shape)
 {
     return 1;
 }

@@ -23,9 +23,9 @@ static int mix_read(struct decoder_config *c, const cJSON *json, struct err *err
 static bool mix_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
 {
     const struct layer_weight all[] = {
-        [ASK] = { "self_attn.q_proj", c->heads * c->dim, c->hidden, false },
-        [MEMORY] = { "self_attn.v_proj", c->kv_heads * c->dim, c->hidden, false },
-        [TELL] = { "self_attn.o_proj", c->hidden, c->heads * c->dim, false },
+        [ASK] = { .name = "self_attn.q_proj", .out = c->heads * c->dim, .in = c->hidden },
+        [MEMORY] = { .name = "self_attn.v_proj", .out = c->kv_heads * c->dim, .in = c->hidden },
+        [TELL] = { .name = "self_attn.o_proj", .out = c->hidden, .in = c->heads * c->dim },
     };
     if (i > TELL) return false;
     *w = all[i];
@@ -82,8 +82,8 @@ static int think_read(struct decoder_config *c, const cJSON *json, struct err *e
 static bool think_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
 {
     const struct layer_weight all[] = {
-        [IN] = { "mlp.up_proj", c->ffn, c->hidden, true },
-        [OUT] = { "mlp.down_proj", c->hidden, c->ffn, false },
+        [IN] = { .name = "mlp.up_proj", .out = c->ffn, .in = c->hidden, .bias = true },
+        [OUT] = { .name = "mlp.down_proj", .out = c->hidden, .in = c->ffn },
     };
     if (i > OUT) return false;
     *w = all[i];
@@ -119,7 +119,7 @@ static void slow_angles(const struct rope_config *r, const struct sequence *s, c
     }
 }
 
-static const struct rotary_kind slow = { slow_angles };
+static const struct rotary_kind slow = { .angles = slow_angles };
 
 static const struct tensor_name names[] = {
     { "embed_tokens", "words" },

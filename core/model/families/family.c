@@ -66,6 +66,12 @@ const struct family *family_find(const cJSON *config, struct err *err)
         if (architecture ? listed(families[i]->architectures, architecture)
                          : listed(families[i]->model_types, type))
             return families[i];
+    for (int i = 0; families[i]; i++)
+        if (listed(families[i]->relatives, architecture)) {
+            err_set(err, "config.json: architecture %s is not supported; of its relatives, %s is",
+                    architecture, families[i]->architectures[0]);
+            return NULL;
+        }
     struct buf known = { 0 };
     for (int i = 0; families[i]; i++)
         for (const char *const *a = families[i]->architectures; *a; a++)

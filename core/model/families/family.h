@@ -27,6 +27,8 @@ struct family {
     const char *name;                 // "llava"
     const char *const *architectures; // config.json "architectures" it answers to, NULL-terminated
     const char *const *model_types;   // or, without architectures, "model_type"
+    // Architectures with similar names that compute otherwise: refused by name. NULL: none known.
+    const char *const *relatives;
     // For language models, which others may use as their decoder (text_config); else NULL.
     const struct decoder_kind *decoder;
     // Reads the folder's JSON configs into m->vision.config, m->decoder.config, m->picture ...
@@ -38,23 +40,33 @@ struct family {
     // Prefix that current transformers versions put before the plain name (core/model/weights.h) of
     // a tensor of each part.
     const char *module_prefix[MODEL_PARTS];
-    // Number of visual tokens of a picture of that size, defined only here. NULL: text only.
-    int64_t (*picture_tokens)(const struct model *m, int64_t width, int64_t height);
+    // Written around the visual tokens of a picture, whatever the chat template; NULL: nothing.
+    const char *picture_before, *picture_after;
+    bool templates_write_marks; // chat templates of its folders have these texts themselves
+    // A picture is encoded otherwise where its prompt shows others too (picture_shape.several).
+    bool several_differ;
+    // Number of visual tokens of a picture of that shape, defined only here. NULL: text only.
+    int64_t (*picture_tokens)(const struct model *m, struct picture_shape shape);
+    // Sets the places of its newlines among them (p->newline, p->newline_step). NULL: it has none.
+    void (*picture_newlines)(const struct model *m, struct picture *p);
+    // A usual picture, for forecasts: pixels of its sides. NULL: text only.
+    void (*picture_usual)(const struct model *m, int64_t *width, int64_t *height);
     // Positions of its visual tokens; writes at most `most` tiles and returns their number. NULL:
     // unknown, tokens are shown as one row.
-    int (*picture_tiles)(const struct model *m, int64_t width, int64_t height,
+    int (*picture_tiles)(const struct model *m, struct picture_shape shape,
                          struct picture_tile *tiles, int most);
     // Pixels to visual tokens [S,D] in sequence order (SITE_PIXELS .. SITE_PROJECTED run inside).
+    // `number` is the picture's index.
     struct tensor *(*picture_encode)(struct graph *g, const struct model *m,
-                                     const struct image *image, int picture);
+                                     const struct picture *picture, int number);
     // The same for several pictures in one pass: tokens[i] of pictures[i], whose index is
     // number[i]. NULL: pictures are encoded one by one. 0 or -1 (g->err).
     int (*pictures_encode)(struct graph *g, const struct model *m,
-                           const struct image *const *pictures, const int *number, size_t count,
+                           const struct picture *const *pictures, const int *number, size_t count,
                            struct tensor **tokens);
     const struct phase_layers *phases; // ended by layers 0; NULL: none known
-    // Rotary positions of s; NULL: 0..n-1.
-    void (*positions)(const struct model *m, struct sequence *s);
+    // Rotary positions of s, which shows these pictures (their shapes are set); NULL: 0..n-1.
+    void (*positions)(const struct model *m, const struct picture *pictures, struct sequence *s);
 };
 
 // The phases of this checkpoint; NULL: unknown.

@@ -315,6 +315,25 @@ static struct tensor *run_gather(const struct check *c, struct graph *g, struct 
     return op_gather_rows(g, in[0], ids, 5);
 }
 
+// Two rows for each of five, one of them twice.
+static const int32_t blended[] = { 1, 3, 0, 0, 5, 2, 1, 4, 3, 3 };
+static const float shares[] = { 0.25f, 0.75f, 1, -0.5f, 2, 0.125f, 0, 1, 0.3f, 0.6f };
+
+static void plain_blend(const struct check *c, double *const *in, double *out)
+{
+    const int64_t d = c->in[0][1];
+    for (int64_t i = 0; i < 5 * d; i++) {
+        out[i] = 0;
+        for (int64_t k = i / d * 2; k < i / d * 2 + 2; k++)
+            out[i] += (double)shares[k] * in[0][blended[k] * d + i % d];
+    }
+}
+
+static struct tensor *run_blend(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_blend_rows(g, in[0], blended, shares, 5, 2);
+}
+
 // in[1] at rows places[] of a copy of in[0] (variant 1: at rows 1.. of it).
 static void plain_scatter(const struct check *c, double *const *in, double *out)
 {
@@ -346,6 +365,55 @@ static struct tensor *run_copy(const struct check *c, struct graph *g, struct te
 {
     struct tensor *into = copy(g, in[0]);
     return op_copy_rows_into(g, into, 1, in[1]) < 0 ? NULL : into;
+}
+
+// Columns 0..1 of in[0] [6,5], then every second of in[1] [2,4] from 1 on, a row of it for three.
+static void plain_columns(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < 6; i++) {
+        out[i * 4] = in[0][i * 5], out[i * 4 + 1] = in[0][i * 5 + 1];
+        out[i * 4 + 2] = in[1][i / 3 * 4 + 1], out[i * 4 + 3] = in[1][i / 3 * 4 + 3];
+    }
+}
+
+static struct tensor *run_columns(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    const struct column_part parts[] = { { in[0], { 0, 1, 2 } }, { in[1], { 1, 2, 2 } } };
+    return op_columns_of(g, 6, parts, 2);
+}
+
+static const int32_t chosen[] = { 4, 0, 2, 3, 1, 4 };
+
+// Two experts of five in each of three rows; variant 1: divided by the sum.
+static void plain_expert_weights(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < 6; i++) out[i] = 1 / (1 + exp(-in[0][i / 2 * 5 + chosen[i]]));
+    for (int64_t i = 0; i < 6; i += 2) {
+        const double by = c->variant ? out[i] + out[i + 1] : 1;
+        out[i] *= 1.5 / by, out[i + 1] *= 1.5 / by;
+    }
+}
+
+static struct tensor *run_expert_weights(const struct check *c, struct graph *g,
+                                         struct tensor *const *in)
+{
+    return op_expert_weights(g, in[0], chosen, 2, c->variant != 0, 1.5F);
+}
+
+// in[1] times in[2] added to rows places[] of a copy of in[0], twice.
+static void plain_add_weighted(const struct check *c, double *const *in, double *out)
+{
+    int64_t d = c->in[0][1];
+    memcpy(out, in[0], (size_t)c->out * sizeof *out);
+    for (int64_t i = 0; i < 3 * d; i++)
+        out[places[i / d] * d + i % d] += 2 * in[2][i / d] * in[1][i];
+}
+
+static struct tensor *run_add_weighted(const struct check *c, struct graph *g,
+                                       struct tensor *const *in)
+{
+    struct tensor *y = op_add_weighted_rows(g, copy(g, in[0]), in[1], places, in[2]);
+    return op_add_weighted_rows(g, y, in[1], places, in[2]);
 }
 
 // Patches of 2 x 2 in pictures of 5 x 7: the last row and column belong to none.
@@ -417,9 +485,14 @@ static const struct check checks[] = {
     { "softmax", { "softmax_backward" }, 0, { { 3, 19 } }, 57, plain_softmax, run_softmax },
     { "embedding", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_embedding },
     { "gather_rows", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_gather },
+    { "blend_rows", { "blend_rows_backward" }, 0, { { 6, 9 } }, 45, plain_blend, run_blend },
     { "scatter_rows", { "scatter_rows_backward" }, 0, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_scatter },
     { "put_rows", { "scatter_rows_backward" }, 0, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_put },
     { "copy_rows_into", { "scatter_rows_backward" }, 1, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_copy },
+    { "columns_of", { "put_columns_backward" }, 0, { { 6, 5 }, { 2, 4 } }, 24, plain_columns, run_columns },
+    { "expert_weights", { "expert_weights_backward" }, 0, { { 3, 5 } }, 6, plain_expert_weights, run_expert_weights },
+    { "expert_weights", { "expert_weights_backward" }, 1, { { 3, 5 } }, 6, plain_expert_weights, run_expert_weights },
+    { "add_weighted_rows", { "add_weighted_rows_backward" }, 0, { { 6, 9 }, { 3, 9 }, { 3 } }, 54, plain_add_weighted, run_add_weighted },
     { "patches", { "patches_backward" }, 0, { { 3, 5, 7 } }, 72, plain_patches, run_patches },
     { "widen", { 0 }, 0, { { 3, 7 } }, 21, plain_widen, run_widen },
     { "widen", { 0 }, 0, { { 3, 3 } }, 6, plain_views, run_views },

@@ -7,7 +7,7 @@
 #include "core/methods/calibration.h"
 #include "core/probes/ffn_sums.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
+static const char *const models[] = { GOLDEN_SEEING };
 static const char *const chats[] = { "single", "second_picture" };
 
 // Adds up one prompt.

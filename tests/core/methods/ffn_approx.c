@@ -2,8 +2,8 @@
 // states and logits; calibration files good and bad; what the text rows keep.
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
-enum { LAYERS = 4 };
+static const char *const models[] = { GOLDEN_SEEING };
+enum { LAYERS = 4 }; // at most
 
 static void set(struct golden *g, const char *key, const char *value)
 {
@@ -25,54 +25,62 @@ struct file {
     const char *path;
     const char *model; // metadata; NULL: none
     float alpha, redundancy[LAYERS];
-    const float *given; // [2,D] alpha of layers 1, 2; NULL: all as `alpha`
+    const float *given; // [2,D] alpha of layers first, first + 1; NULL: all as `alpha`
+    int first, layers;  // of the file; layers 0: LAYERS
     int64_t width;
 };
 
 static void write_file(const struct file *w)
 {
     struct err err = { 0 };
-    const int64_t shape[] = { LAYERS, w->width }, layers = LAYERS;
-    float *alpha = malloc((size_t)(LAYERS * w->width) * sizeof *alpha);
-    for (int64_t i = 0; i < LAYERS * w->width; i++) alpha[i] = w->alpha;
-    if (w->given) memcpy(alpha + w->width, w->given, 2 * (size_t)w->width * sizeof *alpha);
+    const int64_t layers = w->layers ? w->layers : LAYERS, shape[] = { layers, w->width };
+    float *alpha = malloc((size_t)(layers * w->width) * sizeof *alpha);
+    for (int64_t i = 0; i < layers * w->width; i++) alpha[i] = w->alpha;
+    if (w->given)
+        memcpy(alpha + w->first * w->width, w->given, 2 * (size_t)w->width * sizeof *alpha);
     struct safetensors_writer *f = safetensors_writer_new(w->path);
     if (w->model) safetensors_writer_metadata(f, "model", w->model);
     safetensors_writer_declare(f, "ffn.alpha", DTYPE_F32, 2, shape);
     safetensors_writer_declare(f, "ffn.redundancy", DTYPE_F32, 1, &layers);
-    must(safetensors_writer_data(f, alpha, (size_t)(LAYERS * w->width) * sizeof *alpha, &err),
+    must(safetensors_writer_data(f, alpha, (size_t)(layers * w->width) * sizeof *alpha, &err),
          &err);
-    must(safetensors_writer_data(f, w->redundancy, sizeof w->redundancy, &err), &err);
+    must(safetensors_writer_data(f, w->redundancy, (size_t)layers * sizeof(float), &err), &err);
     must(safetensors_writer_finish(f, &err), &err);
     free(alpha);
 }
 
 static char path[256];
 
-// A file of the golden alpha; layers 1 and 2 (and the last) are redundant.
+// A file of the golden alpha; its two layers (and the last one) are redundant.
 static void write_golden(const struct golden *g)
 {
     const struct safetensor *alpha = safetensors_find(g->tensors, "ffn.alpha");
-    write_file(&(struct file){ .path = path,
-                               .alpha = 1,
-                               .redundancy = { 0.5f, 0.97f, 0.98f, 0.99f },
-                               .given = alpha->data,
-                               .width = alpha->shape[1] });
+    struct file file = { .path = path,
+                         .alpha = 1,
+                         .given = alpha->data,
+                         .first = golden_layer(g, "ffn", NULL, 0),
+                         .layers = golden_layers(g),
+                         .width = alpha->shape[1] };
+    for (int l = 0; l < file.layers; l++) file.redundancy[l] = l < file.first ? 0.5f : 0.97f;
+    write_file(&file);
 }
 
 static void both_forms_equal_the_reference(void **state)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct golden g;
+        char layers[16];
         golden_open(&g, models[i]);
         write_golden(&g);
         set(&g, "ffn.calibration", path);
-        set(&g, "ffn.approx", "hadamard"); // auto: 1 and 2, not the last layer
+        set(&g, "ffn.approx", "hadamard"); // auto: the two, not the last layer
         struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "logits layer.out");
         compare_all(&g, f, "layer.out", "ffn.hadamard.h_last");
         check_last(&g, f, "ffn.hadamard.logits_last");
         safetensors_close(f);
-        set(&g, "ffn.layers", "1-2");
+        snprintf(layers, sizeof layers, "%d-%d", golden_layer(&g, "ffn", NULL, 0),
+                 golden_layer(&g, "ffn", NULL, 1));
+        set(&g, "ffn.layers", layers);
         set(&g, "ffn.approx", "skip");
         set(&g, "ffn.calibration", "none");
         f = answer(&g, chat_named(&g, "single"), 1, "logits layer.out");

@@ -21,6 +21,8 @@ struct fixture {
     struct tensor found[FOUND_MAX];
     char name[FOUND_MAX][64];
     int count;
+    int first;       // layer of the reference's; the others follow
+    int layers;      // their number
     bool fresh;      // parameters as training begins with them
     const char *run; // golden tensors the listener compares with: "ira.train"
     int heard;
@@ -39,7 +41,12 @@ static void open_model(struct fixture *f, const char *name)
     reference_open(&f->r, name);
     set(f, "compute.matmul", "f32"); // also on a GPU
     set(f, "kv.dtype", "f32");
-    set(f, "ira.layers", "2-3");
+    const cJSON *list = json_get(json_get(json_get(f->r.json, "methods"), "ira"), "layers");
+    char layers[16];
+    f->layers = cJSON_GetArraySize(list);
+    f->first = cJSON_GetArrayItem(list, 0)->valueint;
+    snprintf(layers, sizeof layers, "%d-%d", f->first, f->first + f->layers - 1);
+    set(f, "ira.layers", layers);
     set(f, "ira.on", "on");
     set(f, "ira.beta", "0.05");
     set(f, "ira.warmup", "0");
@@ -179,7 +186,7 @@ static struct safetensors *answer(struct fixture *f, struct hooks *hooks)
     return s;
 }
 
-static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3" };
+static const char *const folders[] = { GOLDEN_SEEING };
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
 // --- answers -------------------------------------------------------------------------------------
@@ -215,8 +222,8 @@ static void an_answer_equals_the_reference(void **state)
         attach(&f, &hooks, false);
         listen(&f, &hooks);
         struct safetensors *s = answer(&f, &hooks);
-        assert_int_equal(f.heard, 2);
-        for (int layer = 2; layer < 4; layer++) compare_values(&f, s, layer);
+        assert_int_equal(f.heard, f.layers);
+        for (int k = 0; k < f.layers; k++) compare_values(&f, s, f.first + k);
         const struct safetensor *h = safetensors_find(s, "layer.out");
         reference_compare(&f.r, "ira.inference.h_last", h->data, (int64_t)h->bytes / 4);
         const struct safetensor *logits = safetensors_find(s, "logits");
@@ -294,8 +301,9 @@ static void train(void *self, const char *name, struct tensor *t)
 
 static void train_values(struct fixture *f, struct trained *p)
 {
-    for (int layer = 2; layer < 4; layer++)
-        train(p, layer == 2 ? "2" : "3",
+    static const char *const names[] = { "0", "1", "2", "3" };
+    for (int layer = f->first; layer < f->first + f->layers; layer++)
+        train(p, names[layer],
               &f->r.model->decoder.layer[layer].attention.weight[ATTENTION_V].weight);
 }
 
@@ -344,7 +352,7 @@ static void check_training(const char *folder, const char *run, const char *key,
     listen(&f, &hooks);
     methods_progress(&f.methods, 0);
     methods_params(&f.methods, train, &trained);
-    assert_int_equal(trained.count, key && !strcmp(key, "ira.prior") ? 8 : 6);
+    assert_int_equal(trained.count, (key && !strcmp(key, "ira.prior") ? 4 : 3) * f.layers);
     train_values(&f, &trained);
     reference_sample(&f.r, "train_a", &c, &l);
     f.tape.recompute = recompute;
@@ -355,7 +363,7 @@ static void check_training(const char *folder, const char *run, const char *key,
                        .tape = &f.tape };
     if (loss_sample(&g, f.r.model, c.pictures, c.picture_count, &l, 1, &loss) < 0)
         fail_msg("%s", g.err.text);
-    assert_int_equal(f.heard, recompute ? 4 : 2);
+    assert_int_equal(f.heard, (recompute ? 2 : 1) * f.layers);
     double allowed;
     snprintf(name, sizeof name, "%s.loss", run);
     const float *want = reference_tensor(&f.r, name, &allowed)->data;

@@ -4,10 +4,10 @@
 #include "core/methods/prune_score.h"
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
+static const char *const models[] = { GOLDEN_SEEING };
 static const char *const kinds[] = { "contribution", "attention", "norope", "uniform" };
 #define PICTURE "tests/goldens/pictures/scene.png"
-enum { LAYERS = 4, KINDS = sizeof kinds / sizeof *kinds };
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void set(struct golden *g, const char *key, const char *value)
 {
@@ -49,7 +49,7 @@ static void each_score_equals_the_reference(void **state)
                 compare_named(&g, f, "score.1", "capa.%s.score", kinds[k]);
             compare_named(&g, f, "kept", "capa.%s.kept", kinds[k]);
             snprintf(name, sizeof name, "capa.%s.rows", kinds[k]);
-            check_rows(&g, f, 2, LAYERS, name);
+            check_rows(&g, f, 2, golden_layers(&g), name);
             compare_named(&g, f, "layer.out", "capa.%s.h_last", kinds[k]);
             snprintf(name, sizeof name, "capa.%s.logits_last", kinds[k]);
             check_last(&g, f, name);
@@ -61,22 +61,38 @@ static void each_score_equals_the_reference(void **state)
         }
 }
 
+// "kept" of the dump's layer K is "capa.stages.K.kept".
+static void compare_stage(const struct golden *g, const struct safetensors *f, const char *what,
+                          int layer)
+{
+    char ours[32], theirs[64];
+    snprintf(ours, sizeof ours, "%s.%d", what, layer);
+    snprintf(theirs, sizeof theirs, "capa.stages.%d.%s", layer, what);
+    compare_all(g, f, ours, theirs);
+}
+
 static void stages_equal_the_reference(void **state)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct golden g;
+        char layers[16], last[64], rows[2][64];
         golden_open(&g, models[i]);
-        set(&g, "prune.layer", "0,2");
+        const int stage[] = { golden_layer(&g, "capa", "stages", 0),
+                              golden_layer(&g, "capa", "stages", 1) };
+        snprintf(layers, sizeof layers, "%d,%d", stage[0], stage[1]);
+        set(&g, "prune.layer", layers);
         set(&g, "prune.keep", "0.5,0.25");
         set(&g, "prune.score", "contribution");
         struct safetensors *f = answer(&g, chat_named(&g, "single"), 8, "*");
-        compare_all(&g, f, "score.0", "capa.stages.0.score");
-        compare_all(&g, f, "kept.0", "capa.stages.0.kept");
-        compare_all(&g, f, "score.2", "capa.stages.2.score");
-        compare_all(&g, f, "kept.2", "capa.stages.2.kept");
-        compare_all(&g, f, "kept", "capa.stages.2.kept");
-        check_rows(&g, f, 1, 3, "capa.stages.0.rows");
-        check_rows(&g, f, 3, LAYERS, "capa.stages.2.rows");
+        for (int k = 0; k < 2; k++) {
+            compare_stage(&g, f, "score", stage[k]);
+            compare_stage(&g, f, "kept", stage[k]);
+            snprintf(rows[k], sizeof rows[k], "capa.stages.%d.rows", stage[k]);
+        }
+        snprintf(last, sizeof last, "capa.stages.%d.kept", stage[1]);
+        compare_all(&g, f, "kept", last);
+        check_rows(&g, f, stage[0] + 1, stage[1] + 1, rows[0]);
+        check_rows(&g, f, stage[1] + 1, golden_layers(&g), rows[1]);
         check_last(&g, f, "capa.stages.logits_last");
         check_generated(&g, "capa.stages.gen_ids");
         safetensors_close(f);
@@ -171,7 +187,7 @@ static void equals_a_fresh_run(struct golden *g)
     const struct ids *y = &b->messages[b->message_count - 1].ids;
     assert_int_equal(x->count, y->count);
     assert_memory_equal(x->data, y->data, x->count * sizeof *x->data);
-    for (int l = 0; l < LAYERS; l++) {
+    for (int l = 0; l < a->kv.layers; l++) {
         const struct kv_layer *p = &a->kv.layer[l], *q = &b->kv.layer[l];
         assert_int_equal(p->rows, q->rows);
         assert_memory_equal(p->position, q->position, (size_t)p->rows * sizeof *p->position);
@@ -184,25 +200,20 @@ static void equals_a_fresh_run(struct golden *g)
 static const struct {
     const char *key, *value;
 } toggles[] = {
-    { "prune.score", "contribution" },
-    { "prune.score", "attention" },
-    { "prune.score", "random" },
-    { "prune.score", "off" },
-    { "prune.score", "uniform" },
-    { "prune.score", "norope" },
-    { "prune.mode", "dynamic" },
-    { "prune.mode", "prefill" },
-    { "prune.keep", "0.1" },
-    { "prune.keep", "0.5" },
-    { "prune.keep", "1" },
-    { "prune.layer", "0" },
-    { "prune.layer", "3" },
-    { "prune.layer", "auto" },
-    { "norm.align", "on" },
-    { "norm.align", "off" },
-    { "prune.seed", "5" },
-    { "prune.layer", "1" },
+    { "prune.score", "contribution" }, { "prune.score", "attention" }, { "prune.score", "random" },
+    { "prune.score", "off" },          { "prune.score", "uniform" },   { "prune.score", "norope" },
+    { "prune.mode", "dynamic" },       { "prune.mode", "prefill" },    { "prune.keep", "0.1" },
+    { "prune.keep", "0.5" },           { "prune.keep", "1" },          { "prune.layer", "0" },
+    { "prune.layer", "last" },         { "prune.layer", "auto" },      { "norm.align", "on" },
+    { "norm.align", "off" },           { "prune.seed", "5" },          { "prune.layer", "1" },
 };
+
+static void turn(struct golden *g, const char *key, const char *value)
+{
+    char last[16];
+    snprintf(last, sizeof last, "%d", golden_layers(g) - 1);
+    set(g, key, strcmp(value, "last") ? value : last);
+}
 
 // Says something, with a picture now and then; changes settings, takes back, asks again.
 static void walk(struct golden *g, uint64_t seed, int steps)
@@ -213,7 +224,7 @@ static void walk(struct golden *g, uint64_t seed, int steps)
     for (int i = 0; i < steps; i++) {
         const uint64_t draw = random_bits(seed, RANDOM_WEIGHTS, (uint64_t)i);
         const size_t toggle = draw / 64 % (sizeof toggles / sizeof *toggles);
-        if (draw % 2) set(g, toggles[toggle].key, toggles[toggle].value);
+        if (draw % 2) turn(g, toggles[toggle].key, toggles[toggle].value);
         const uint64_t kind = draw / 2 % 8;
         if (said && kind == 0) {
             must(engine_undo(g->engine, &err), &err);
@@ -286,7 +297,7 @@ static void keeping_all_is_off_to_the_bit(void **state)
             }
             const struct conversation *a = engine_conversation(all.engine);
             const struct conversation *b = engine_conversation(off.engine);
-            for (int l = 0; l < LAYERS; l++) {
+            for (int l = 0; l < a->kv.layers; l++) {
                 const struct kv_layer *p = &a->kv.layer[l], *q = &b->kv.layer[l];
                 assert_int_equal(p->rows, q->rows);
                 const size_t bytes = (size_t)(p->rows * tensor_row(&p->k)) * sizeof(float);

@@ -16,7 +16,7 @@ static int read_text(struct rope_config *r, const char *text, struct err *err)
 {
     cJSON *json = json_parse(text, strlen(text), "config.json", err);
     if (!json) fail_msg("%s", err->text);
-    int status = rope_config_read(r, json, 10000, err);
+    int status = rope_config_read(r, &rotary_plain, json, 10000, err);
     cJSON_Delete(json);
     return status;
 }

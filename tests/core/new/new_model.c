@@ -49,6 +49,15 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(n.total, llama2_7b + clip + 1024 * 4096 + 4096);
     n = count("mm-llama2-13b");
     assert_int_equal(n.total, llama2_13b + clip + 1024 * 5120 + 5120);
+    // Qwen2's published counts; 26 of SigLIP's 27 blocks, without the pooling head.
+    const int64_t qwen2_half = 494032768, qwen2_7b = 7615616512, siglip_26 = 397747744;
+    n = count("llava-onevision-0.5b");
+    assert_int_equal(n.parts[0].parameters, siglip_26);
+    assert_int_equal(n.total, 893618208);
+    assert_int_equal(n.total, qwen2_half + siglip_26 + 1153 * 896 + 897 * 896 + 896);
+    n = count("llava-onevision-7b");
+    assert_int_equal(n.total, qwen2_7b + siglip_26 + 1153 * 3584 + 3585 * 3584 + 3584);
+    assert_int_equal(count("llava-next-7b").total, 7063427072 + 4096);
     struct err err;
     assert_int_equal(new_model_count("llama-9", &n, &err), -1);
     assert_non_null(strstr(err.text, "mm-llama2-13b"));

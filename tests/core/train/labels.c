@@ -39,11 +39,11 @@ static void close_model(struct fixture *f)
 }
 
 static struct labels make(const struct fixture *f, const struct message *m, size_t count,
-                          const int64_t *tokens, size_t pictures)
+                          const struct picture *pictures, size_t picture_count)
 {
     struct labels l;
     struct err err = { "" };
-    if (labels_make(&l, m, count, tokens, pictures, f->model, f->settings, &err) < 0)
+    if (labels_make(&l, m, count, pictures, picture_count, f->model, f->settings, &err) < 0)
         fail_msg("%s", err.text);
     return l;
 }
@@ -62,41 +62,45 @@ static void release_all(struct message *m, size_t count)
 
 // --- goldens -------------------------------------------------------------------------------------
 
-static int64_t picture_tokens(const struct fixture *f, const char *picture)
+static struct picture read_picture(const struct fixture *f, const char *picture)
 {
     char *png = xasprintf("tests/goldens/pictures/%s.png", picture);
     char *jpg = xasprintf("tests/goldens/pictures/%s.jpg", picture);
     struct err err = { "" };
     size_t size;
-    int64_t tokens;
+    int64_t width, height;
+    struct picture p = { 0 };
     char *bytes = file_read(png, 1 << 24, &size, NULL);
     if (!bytes) bytes = file_read(jpg, 1 << 24, &size, &err);
-    if (!bytes || labels_picture_tokens(f->model, bytes, size, picture, &tokens, &err) < 0)
+    if (!bytes || image_size(bytes, size, picture, &width, &height, &err) < 0)
         fail_msg("%s", err.text);
+    model_place_picture(f->model, &p, width, height, 1);
     free(bytes);
     free(png);
     free(jpg);
-    return tokens;
+    return p;
 }
 
 static size_t read_chat(const struct fixture *f, const cJSON *chat, struct message *messages,
-                        int64_t *tokens, size_t *pictures)
+                        struct picture *pictures, size_t *picture_count)
 {
     size_t count = 0;
     const cJSON *item, *part;
-    *pictures = 0;
+    *picture_count = 0;
     cJSON_ArrayForEach(item, json_get(chat, "messages"))
     {
         struct message *m = &messages[count++];
         *m = (struct message){ .role = (enum role)role_parse(json_get(item, "role")->valuestring) };
+        if (cJSON_IsString(json_get(item, "content")))
+            message_add_text(m, json_get(item, "content")->valuestring);
         cJSON_ArrayForEach(part, json_get(item, "content"))
         {
             if (json_get(part, "text")) {
                 message_add_text(m, json_get(part, "text")->valuestring);
                 continue;
             }
-            tokens[*pictures] = picture_tokens(f, json_get(part, "picture")->valuestring);
-            message_add_picture(m, (int)(*pictures)++);
+            pictures[*picture_count] = read_picture(f, json_get(part, "picture")->valuestring);
+            message_add_picture(m, (int)(*picture_count)++);
         }
     }
     return count;
@@ -118,16 +122,17 @@ static void check_golden_sample(const struct fixture *f, const cJSON *golden,
                                 const struct safetensors *file, const char *name)
 {
     struct message messages[4];
-    int64_t tokens[4], trained = 0;
-    size_t pictures;
+    struct picture pictures[4];
+    int64_t trained = 0;
+    size_t picture_count;
     const cJSON *chat;
     char *chat_name = xasprintf("train_%s", name);
     cJSON_ArrayForEach(chat,
                        json_get(golden, "chat")) if (!strcmp(json_get(chat, "name")->valuestring,
                                                              chat_name)) break;
     assert_non_null(chat);
-    const size_t count = read_chat(f, chat, messages, tokens, &pictures);
-    struct labels l = make(f, messages, count, tokens, pictures);
+    const size_t count = read_chat(f, chat, messages, pictures, &picture_count);
+    struct labels l = make(f, messages, count, pictures, picture_count);
     const int64_t n = l.sequence.n;
     const struct safetensor *ids = find(file, name, "input_ids", n);
     const struct safetensor *labels = find(file, name, "labels", n);
@@ -172,6 +177,9 @@ static void test_goldens(void **state)
 {
     check_golden("llava-1.5");
     check_golden("llava-siglip-llama3");
+    check_golden("internvl3");
+    check_golden("qwen2.5-vl");
+    check_golden("glm-4.1v");
 }
 
 // --- several answers -----------------------------------------------------------------------------
@@ -283,14 +291,15 @@ static void test_pictures(void **state)
     struct fixture f = open_model("llava-1.5"), text = open_model("qwen2");
     struct message m[] = { say(ROLE_USER, "One?"), say(ROLE_ASSISTANT, "Yes.") };
     message_add_picture(&m[0], 0);
-    struct labels l = make(&f, m, 2, (int64_t[]){ 3 }, 1);
+    struct labels l = make(&f, m, 2, &(struct picture){ .tokens = 3 }, 1);
     assert_int_equal(sequence_visual_count(&l.sequence, 0), 3);
     for (int64_t i = 0; i < l.sequence.n; i++)
         if (l.sequence.picture[i] >= 0) assert_int_equal(l.target[i], -1);
     labels_release(&l);
     struct err err;
-    assert_int_equal(labels_make(&l, m, 2, (int64_t[]){ 3 }, 1, text.model, text.settings, &err),
-                     -1);
+    assert_int_equal(
+        labels_make(&l, m, 2, &(struct picture){ .tokens = 3 }, 1, text.model, text.settings, &err),
+        -1);
     assert_non_null(strstr(err.text, "text-only"));
     assert_int_equal(labels_make(&l, m, 2, NULL, 0, f.model, f.settings, &err), -1);
     release_all(m, 2);

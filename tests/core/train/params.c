@@ -184,7 +184,8 @@ static void test_rules_refused(void **state)
 
 // --- masters -------------------------------------------------------------------------------------
 
-static const char *const models[] = { GOLDEN, "tests/goldens/llava-siglip-llama3" };
+static const char *const models[] = { GOLDEN, "tests/goldens/llava-siglip-llama3",
+                                      "tests/goldens/internvl3" };
 
 static struct settings *with(const char *key, const char *value)
 {

@@ -24,6 +24,7 @@
 #include "core/base/json.h"
 #include "core/engine/engine.h"
 #include "core/files/safetensors.h"
+#include "tests/core/model/families/models.h"
 #include "tests/device.h"
 
 struct golden {
@@ -89,6 +90,22 @@ static inline double tolerance(const struct golden *g, const char *tensor)
 {
     const cJSON *entry = json_get(json_get(g->json, "tensors"), tensor);
     return json_get(entry, "tol")->valuedouble;
+}
+
+static inline int golden_layers(const struct golden *g)
+{
+    return engine_model(g->engine)->decoder.config.layers;
+}
+
+// Number `index` of a list of layers: methods.METHOD.layers, or methods.METHOD.PART.layers.
+static inline int golden_layer(const struct golden *g, const char *method, const char *part,
+                               int index)
+{
+    const cJSON *of = json_get(json_get(g->json, "methods"), method);
+    if (part) of = json_get(of, part);
+    const cJSON *layer = cJSON_GetArrayItem(json_get(of, "layers"), index);
+    assert_true(cJSON_IsNumber(layer));
+    return layer->valueint;
 }
 
 // Elements [from, from + count) of a golden tensor against a dumped one.
@@ -167,6 +184,12 @@ static inline void say(struct golden *g, const cJSON *chat)
         must(engine_add_message(g->engine, &m, &err), &err);
         message_release(&m);
     }
+}
+
+// The conversation itself, which the engine lends read-only.
+static inline struct conversation *golden_conversation(const struct golden *g)
+{
+    return (struct conversation *)engine_conversation(g->engine);
 }
 
 static inline const cJSON *chat_named(const struct golden *g, const char *name)

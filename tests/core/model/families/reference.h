@@ -27,6 +27,7 @@
 #include "core/files/safetensors.h"
 #include "core/talk/conversation.h"
 #include "core/train/labels.h"
+#include "tests/core/model/families/models.h"
 #include "tests/device.h"
 
 struct reference {
@@ -144,8 +145,8 @@ static inline void reference_sample(const struct reference *r, const char *name,
 {
     struct err err;
     reference_chat(r, name, c);
-    int64_t tokens[] = { c->picture_count ? c->pictures[0].tokens : 0 };
-    must(labels_make(l, c->messages, c->message_count, tokens, c->picture_count, c->model,
+    conversation_place(c, c->messages, c->message_count);
+    must(labels_make(l, c->messages, c->message_count, c->pictures, c->picture_count, c->model,
                      r->settings, &err),
          &err);
 }

@@ -125,6 +125,34 @@ static void windows_are_refused_where_a_layer_has_one(void **state)
     scratch_remove(folder);
 }
 
+// Mistral says only how wide it is: null is none, and without the key it is 4096 tokens.
+static void windows_of_mistral_need_no_switch(void **state)
+{
+#define MISTRAL "\"model_type\": \"mistral\", \"architectures\": [\"MistralForCausalLM\"]"
+    static const struct {
+        const char *fields;
+        bool loads;
+    } cases[] = {
+        { MISTRAL ", \"sliding_window\": null", true },
+        { MISTRAL ", \"sliding_window\": 16", false },
+        { MISTRAL, false },
+        { MISTRAL ", \"max_position_embeddings\": 4096", true },
+    };
+    char *folder = scratch_new();
+    scratch_copy(folder, LLAMA, "model.safetensors");
+    scratch_copy(folder, LLAMA, "tokenizer.json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err;
+        add_config(folder, LLAMA, cases[i].fields);
+        struct model *m = model_load(folder, test_device(), NULL, &err);
+        if (!m != !cases[i].loads) fail_msg("%s", cases[i].fields);
+        if (!m) assert_non_null(strstr(err.text, "window"));
+        if (m) assert_string_equal(m->family->name, "mistral");
+        if (m) model_free(m);
+    }
+    scratch_remove(folder);
+}
+
 // --- rotary settings ---------------------------------------------------------------------------
 
 // Old keys, new ones, and both: the old ones count where both are, as in transformers.
@@ -147,7 +175,7 @@ static void rotary_settings_stand_in_two_places(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rope_config r;
         cJSON *json = cJSON_Parse(cases[i].json);
-        assert_int_equal(rope_config_read(&r, json, 10000, NULL), 0);
+        assert_int_equal(rope_config_read(&r, &rotary_plain, json, 10000, NULL), 0);
         assert_string_equal(rope_scaling_name(&r), cases[i].scaling);
         assert_true(r.theta == cases[i].theta);
         cJSON_Delete(json);
@@ -216,6 +244,15 @@ static void a_picture_of_another_size_is_refused(void **state)
     scratch_remove(folder);
 }
 
+static void naflex_is_refused_by_name(void **state)
+{
+    struct err err;
+    cJSON *json = cJSON_Parse("{\"model_type\": \"siglip2_vision_model\"}");
+    assert_null(vision_kind_find(json, &err));
+    assert_non_null(strstr(err.text, "NaFlex"));
+    cJSON_Delete(json);
+}
+
 static void activations_have_several_names(void **state)
 {
     static const struct {
@@ -239,9 +276,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_that_differs_is_not_tied),
         cmocka_unit_test(windows_are_refused_where_a_layer_has_one),
+        cmocka_unit_test(windows_of_mistral_need_no_switch),
         cmocka_unit_test(rotary_settings_stand_in_two_places),
         cmocka_unit_test(the_processor_named_gives_the_defaults),
         cmocka_unit_test(a_picture_of_another_size_is_refused),
+        cmocka_unit_test(naflex_is_refused_by_name),
         cmocka_unit_test(activations_have_several_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,423 @@
+// core/model/attention_latent.c -- multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434,
+// section 2.1): keys and values of all heads come from one short latent of a token.
+//
+//   x = before(h)
+//   q = Wqb norm(Wqa x), or Wq x                    [n, H, nope + rope], its last part turned
+//   (c, r) = Wkva x;  c = norm(c), r turned         [n, R], [n, rope]: what the cache holds
+//   (k, v) of a head = Wkvb c, r behind each k      [P, H, nope + rope], [P, H, v]
+//   h += o(attention(q, k, v))
+//
+// Where many keys meet few rows (an answer's tokens), k and v are not computed: Wkvb goes to the
+// other side of both products ("absorbed"), so that a row costs the latents of its keys alone:
+//
+//   q k = (q_nope Wk) c + q_rope r;   sum of p v = Wv (sum of p c)
+//
+// Which form is used depends on the sizes, not on who listens: a probe changes no bit. A method
+// that changes values (IRA) changes v of each head; layers where one does hold k and v in the
+// cache.
+//
+// The files pair numbers 2i and 2i + 1 of what turns. It is stored as all first ones, then all
+// second ones, as op_rope wants it: the same reordering of q and k changes no product.
+#include <stdlib.h>
+
+#include "core/model/attend.h"
+#include "core/model/layer.h"
+#include "core/ops/ops.h"
+
+// --- config and weights --------------------------------------------------------------------------
+
+// [R+rope,D] [R] [H*(nope+v),R], then Wq [H*d,D], or Wqa [Rq,D], its norm [Rq], Wqb [H*d,Rq].
+enum { DOWN, DOWN_NORM, UP, ASK, ASK_NORM, ASK_UP };
+
+// Of the norms inside, whatever rms_norm_eps says.
+static const float latent_eps = 1e-6F;
+
+static int read_ranks(struct latent_config *l, const cJSON *json, struct err *err)
+{
+    const cJSON *rank = cJSON_GetObjectItemCaseSensitive(json, "q_lora_rank"); // null: none
+    if (!cJSON_IsNull(rank) && json_int(json, "q_lora_rank", 1, 1000000, 1536, &l->q_rank, err) < 0)
+        return -1;
+    return json_int(json, "kv_lora_rank", 1, 1000000, 512, &l->rank, err);
+}
+
+static int latent_read(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    struct latent_config *l = &c->latent;
+    if (json_int(json, "num_attention_heads", 1, 10000, 128, &c->heads, err) < 0 ||
+        read_ranks(l, json, err) < 0 ||
+        json_int(json, "qk_nope_head_dim", 1, 10000, 128, &l->nope, err) < 0 ||
+        json_int(json, "qk_rope_head_dim", 2, 10000, 64, &l->rope, err) < 0 ||
+        json_int(json, "v_head_dim", 1, 10000, 128, &c->value_dim, err) < 0 ||
+        json_bool(json, "attention_bias", false, &l->bias, err) < 0)
+        return -1;
+    if (l->rope % 2)
+        return err_set(err, "\"qk_rope_head_dim\" %lld cannot be rotated: it must be even",
+                       (long long)l->rope);
+    c->kv_heads = c->heads;
+    c->dim = l->nope + l->rope;
+    c->rope.dim = l->rope;
+    c->rope.first = l->nope;
+    if (c->value_dim <= c->dim) return 0;
+    return err_set(err, "\"v_head_dim\" %lld is wider than queries and keys, %lld",
+                   (long long)c->value_dim, (long long)c->dim);
+}
+
+static bool latent_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    const struct latent_config *l = &c->latent;
+    const int64_t D = c->hidden, H = c->heads;
+    const struct layer_weight ask = { .name = "self_attn.q_proj", .out = H * c->dim, .in = D };
+    const struct layer_weight out = {
+        .name = "self_attn.o_proj", .out = D, .in = H * c->value_dim, .bias = l->bias
+    };
+    const struct layer_weight all[] = {
+        [DOWN] = { .name = "self_attn.kv_a_proj_with_mqa",
+                   .out = l->rank + l->rope,
+                   .in = D,
+                   .bias = l->bias },
+        [DOWN_NORM] = { .name = "self_attn.kv_a_layernorm", .out = l->rank },
+        [UP] = { .name = "self_attn.kv_b_proj",
+                 .out = H * (l->nope + c->value_dim),
+                 .in = l->rank },
+        [ASK] = { .name = "self_attn.q_a_proj", .out = l->q_rank, .in = D, .bias = l->bias },
+        [ASK_NORM] = { .name = "self_attn.q_a_layernorm", .out = l->q_rank },
+        [ASK_UP] = { .name = "self_attn.q_b_proj", .out = H * c->dim, .in = l->q_rank },
+    };
+    const int last = l->q_rank ? ASK_UP + 1 : ASK + 1;
+    if (i > last) return false;
+    *w = i == last ? out : i == ASK && !l->q_rank ? ask : all[i];
+    return true;
+}
+
+// The latent stands where values do, what turns where keys do.
+static struct kv_row latent_cached(const struct decoder_config *c)
+{
+    return (struct kv_row){ .k = { 1, c->latent.rope }, .v = { 1, c->latent.rank } };
+}
+
+static struct kv_row latent_expanded(const struct decoder_config *c)
+{
+    return (struct kv_row){ .k = { c->heads, c->dim }, .v = { c->heads, c->value_dim } };
+}
+
+static double latent_pair_flops(const struct decoder_config *c)
+{
+    return 2 * (double)(c->heads * (c->dim + c->value_dim));
+}
+
+// --- parts of heads ------------------------------------------------------------------------------
+
+static struct tensor *flat(struct graph *g, struct tensor *x, int64_t rows, int64_t columns)
+{
+    return graph_view(g, x, 2, (int64_t[]){ rows, columns });
+}
+
+// Columns first.. of x [rows, ..], `heads` rows a token, turned: [rows, rope].
+static struct tensor *turned(struct graph *g, const struct layer *layer, struct tensor *x,
+                             int64_t rows, int64_t first, int64_t heads, struct tensor *cos,
+                             struct tensor *sin)
+{
+    const int64_t rope = layer->pass->config->latent.rope;
+    const struct column_part pairs[] = { { x, { first, 2, rope / 2 } },
+                                         { x, { first + 1, 2, rope / 2 } } };
+    struct tensor *y = x ? op_columns_of(g, rows, pairs, 2) : NULL;
+    y = y ? op_rope(g, graph_view3(g, y, rows / heads, heads, rope), cos, sin) : NULL;
+    return y ? flat(g, y, rows, rope) : NULL;
+}
+
+// What the rows of x [m, D] ask: [m, H, d].
+static struct tensor *ask(struct graph *g, const struct layer *layer, struct tensor *x, int64_t m,
+                          struct tensor *cos, struct tensor *sin)
+{
+    const struct decoder_config *c = layer->pass->config;
+    const struct linear *w = layer->w->attention.weight;
+    const int64_t rows = m * c->heads, nope = c->latent.nope;
+    struct tensor *q = linear_forward(g, x, &w[ASK]);
+    if (c->latent.q_rank) {
+        q = op_rmsnorm(g, q, graph_weight(&w[ASK_NORM].weight), latent_eps);
+        q = linear_forward(g, q, &w[ASK_UP]);
+    }
+    if (!q) return NULL;
+    q = flat(g, q, rows, c->dim);
+    const struct column_part parts[] = {
+        { q, { 0, 1, nope } },
+        { turned(g, layer, q, rows, nope, c->heads, cos, sin), { 0, 1, c->latent.rope } },
+    };
+    q = op_columns_of(g, rows, parts, 2);
+    return q ? graph_view3(g, q, m, c->heads, c->dim) : NULL;
+}
+
+// The latents of rows and what turns of their keys: [m, R], [m, rope].
+struct latents {
+    struct tensor *c, *r;
+};
+
+static struct latents compress(struct graph *g, const struct layer *layer, struct tensor *x,
+                               int64_t m, struct tensor *cos, struct tensor *sin)
+{
+    const int64_t rank = layer->pass->config->latent.rank;
+    const struct linear *w = layer->w->attention.weight;
+    struct tensor *both = linear_forward(g, x, &w[DOWN]); // [m, R + rope]
+    struct tensor *c =
+        both ? op_columns_of(g, m, &(struct column_part){ both, { 0, 1, rank } }, 1) : NULL;
+    c = op_rmsnorm(g, c, graph_weight(&w[DOWN_NORM].weight), latent_eps);
+    return (struct latents){ c, turned(g, layer, both, m, rank, 1, cos, sin) };
+}
+
+// Keys and values of all heads: [m, H, d], [m, H, v].
+static struct qkv expand(struct graph *g, const struct layer *layer, struct latents l)
+{
+    const struct decoder_config *c = layer->pass->config;
+    const int64_t nope = c->latent.nope, wide = nope + c->value_dim;
+    struct tensor *both = linear_forward(g, l.c, &layer->w->attention.weight[UP]);
+    if (!both || !l.r) return (struct qkv){ 0 };
+    const int64_t m = both->shape[0], rows = m * c->heads;
+    both = flat(g, both, rows, wide);
+    const struct column_part key[] = { { both, { 0, 1, nope } },
+                                       { l.r, { 0, 1, c->latent.rope } } };
+    struct tensor *k = op_columns_of(g, rows, key, 2);
+    struct tensor *v =
+        op_columns_of(g, rows, &(struct column_part){ both, { nope, 1, c->value_dim } }, 1);
+    if (!k || !v) return (struct qkv){ 0 };
+    return (struct qkv){ .k = graph_view3(g, k, m, c->heads, c->dim),
+                         .v = graph_view3(g, v, m, c->heads, c->value_dim) };
+}
+
+// The first `keys` rows of a table of the cache, [keys, columns] in f32.
+static struct tensor *cached_rows(struct graph *g, struct tensor *table, int64_t keys)
+{
+    struct tensor *rows = graph_rows(g, table, 0, keys);
+    if (rows && rows->dtype != DTYPE_F32) rows = op_widen(g, rows);
+    return rows ? flat(g, rows, keys, tensor_row(table)) : NULL;
+}
+
+// --- projections ---------------------------------------------------------------------------------
+
+static bool holds_latents(const struct layer *layer)
+{
+    return layer->cache->v.shape[1] == 1 &&
+           layer->cache->v.shape[2] == layer->pass->config->latent.rank &&
+           layer->cache->k.shape[2] == layer->pass->config->latent.rope;
+}
+
+// Queries, latents and, where the cache holds them, keys and values of rows i..i+m into q and their
+// places.
+static void project_rows(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
+                         int64_t m, struct tensor *q)
+{
+    const struct pass *p = layer->pass;
+    struct tensor *cos = graph_rows(g, p->cos, i, m), *sin = graph_rows(g, p->sin, i, m);
+    struct tensor *places = graph_rows(g, p->places, i, m);
+    struct tensor *x = layer_before(g, layer, &layer->w->attention, graph_rows(g, h, i, m));
+    op_copy_rows_into(g, q, i, ask(g, layer, x, m, cos, sin));
+    struct latents l = compress(g, layer, x, m, cos, sin);
+    struct tensor *k = l.r, *v = l.c;
+    if (!holds_latents(layer)) {
+        const struct qkv all = expand(g, layer, l);
+        k = all.k, v = all.v;
+    }
+    op_put_rows(g, &layer->cache->k, k, places);
+    op_put_rows(g, &layer->cache->v, v, places);
+}
+
+static struct tensor *project(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const struct pass *p = layer->pass;
+    const struct decoder_config *c = p->config;
+    struct tensor *q = graph_new3(g, DTYPE_F32, p->n, c->heads, c->dim);
+    for (int64_t i = 0, m; i < p->n && graph_ok(g); i += m) {
+        m = layer_rows(g, p->n, i);
+        struct arena_mark block = graph_scratch_begin(g);
+        project_rows(g, layer, h, i, m, q);
+        graph_scratch_end(g, block);
+    }
+    return q;
+}
+
+// All rows of a pass without a cache.
+static struct qkv project_all(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const struct pass *p = layer->pass;
+    struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
+    struct qkv all = expand(g, layer, compress(g, layer, x, p->n, p->cos, p->sin));
+    all.q = ask(g, layer, x, p->n, p->cos, p->sin);
+    return all;
+}
+
+// --- absorbed ------------------------------------------------------------------------------------
+
+// Multiply-adds of a head beyond what both forms share: of n rows behind `past` keys.
+static bool absorbing_is_cheaper(const struct decoder_config *c, int64_t n, int64_t past)
+{
+    const double keys = (double)(past + n), pairs = (double)n * ((double)past + (double)n / 2);
+    const double rank = (double)c->latent.rank, wide = (double)(c->latent.nope + c->value_dim);
+    const double expanded = keys * rank * wide + pairs * (double)(c->dim + c->value_dim);
+    return (double)n * rank * wide + pairs * (2 * rank + (double)c->latent.rope) < expanded;
+}
+
+// Rows from.. of a linear layer, `count` of them, as a layer; its LoRA in *lora.
+static struct linear linear_rows(struct graph *g, const struct linear *w, int64_t from,
+                                 int64_t count, struct lora *lora)
+{
+    struct linear part = { .weight = *graph_rows(g, (struct tensor *)&w->weight, from, count) };
+    if (!w->lora) return part;
+    *lora = *w->lora;
+    lora->b = *graph_rows(g, &w->lora->b, from, count);
+    part.lora = lora;
+    return part;
+}
+
+// x [n, out] W, W [out, in]: the product from the other side.
+static struct tensor *times(struct graph *g, struct tensor *x, const struct tensor *w)
+{
+    struct tensor *y = x ? graph_new2(g, DTYPE_F32, x->shape[0], w->shape[1]) : NULL;
+    if (!y) return NULL;
+    if (g->backend->matmul_dx(y, x, w, false, g->matmul) < 0)
+        return graph_fail(g, "latent attention: %s", g->backend->failure());
+    return y;
+}
+
+static struct tensor *linear_times(struct graph *g, struct tensor *x, const struct linear *w)
+{
+    struct tensor *y = times(g, x, &w->weight);
+    if (!w->lora) return y;
+    struct tensor *low = op_scale(g, times(g, x, &w->lora->b), w->lora->scale);
+    return op_add(g, y, times(g, low, &w->lora->a));
+}
+
+// Columns of x [n, K] as a matrix.
+static struct tensor *take(struct graph *g, struct tensor *x, int64_t first, int64_t count)
+{
+    return x ? op_columns_of(g, x->shape[0], &(struct column_part){ x, { first, 1, count } }, 1)
+             : NULL;
+}
+
+// Writes x over columns to.. of y; both with n rows.
+static void put(struct graph *g, struct tensor *y, int64_t to, struct tensor *x)
+{
+    if (!x || !y || !graph_ok(g)) return;
+    const struct columns all = { 0, 1, x->shape[1] };
+    if (g->backend->put_columns(y, to, x, all) < 0)
+        graph_fail(g, "latent attention: %s", g->backend->failure());
+}
+
+// q_nope Wk of all heads: [n, H*R].
+static struct tensor *ask_latents(struct graph *g, const struct layer *layer, struct tensor *q)
+{
+    const struct decoder_config *c = layer->pass->config;
+    const int64_t n = q->shape[0], nope = c->latent.nope, rank = c->latent.rank;
+    struct tensor *wide = flat(g, q, n, c->heads * c->dim);
+    struct tensor *y = graph_new2(g, DTYPE_F32, n, c->heads * rank);
+    for (int64_t h = 0; h < c->heads && graph_ok(g); h++) {
+        struct arena_mark head = graph_scratch_begin(g);
+        struct lora lora;
+        const struct linear keys =
+            linear_rows(g, &layer->w->attention.weight[UP], h * (nope + c->value_dim), nope, &lora);
+        put(g, y, h * rank, linear_times(g, take(g, wide, h * c->dim, nope), &keys));
+        graph_scratch_end(g, head);
+    }
+    return y;
+}
+
+// Wv times what the heads gathered, [n, H*R]: [n, H*v].
+static struct tensor *values_of(struct graph *g, const struct layer *layer, struct tensor *gathered)
+{
+    const struct decoder_config *c = layer->pass->config;
+    const int64_t n = gathered->shape[0], rank = c->latent.rank, wide = c->value_dim;
+    struct tensor *a = graph_new2(g, DTYPE_F32, n, c->heads * wide);
+    for (int64_t h = 0; h < c->heads && graph_ok(g); h++) {
+        struct arena_mark head = graph_scratch_begin(g);
+        struct lora lora;
+        const struct linear values =
+            linear_rows(g, &layer->w->attention.weight[UP],
+                        h * (c->latent.nope + wide) + c->latent.nope, wide, &lora);
+        put(g, a, h * wide, linear_forward(g, take(g, gathered, h * rank, rank), &values));
+        graph_scratch_end(g, head);
+    }
+    return a;
+}
+
+// The sum over the keys of p c for each head of row i: [H, R].
+static struct tensor *gather_row(struct graph *g, const struct layer *layer, struct tensor *q,
+                                 struct tensor *asked, int64_t i)
+{
+    const struct decoder_config *c = layer->pass->config;
+    const int64_t keys = layer->pass->past + i + 1, H = c->heads;
+    const float scale = attend_scale(q);
+    struct tensor *latents = graph_rows(g, &layer->cache->v, 0, keys);
+    struct tensor *turning = graph_rows(g, &layer->cache->k, 0, keys);
+    struct tensor *row = graph_rows(g, q, i, 1), *to = graph_rows(g, asked, i, 1);
+    if (!latents || !turning || !row || !to) return NULL;
+    latents = flat(g, latents, keys, c->latent.rank);
+    turning = flat(g, turning, keys, c->latent.rope);
+    row = take(g, flat(g, row, H, c->dim), c->latent.nope, c->latent.rope); // [H, rope]
+    to = flat(g, to, H, c->latent.rank);                                    // [H, R]
+    struct tensor *p = op_add(g, op_matmul(g, to, latents, NULL), op_matmul(g, row, turning, NULL));
+    p = op_softmax(g, p, scale); // [H, keys]
+    return times(g, p, latents);
+}
+
+// h += after(o(attention)) over the latents.
+static struct tensor *attend_latents(struct graph *g, const struct layer *layer, struct tensor *h,
+                                     struct tensor *q)
+{
+    const struct decoder_config *c = layer->pass->config;
+    struct tensor *asked = ask_latents(g, layer, q); // [n, H*R]
+    struct tensor *gathered = graph_new2(g, DTYPE_F32, q->shape[0], c->heads * c->latent.rank);
+    for (int64_t i = 0; i < q->shape[0] && graph_ok(g); i++) {
+        struct arena_mark one = graph_scratch_begin(g);
+        struct tensor *row = gather_row(g, layer, q, asked, i);
+        if (row) row = flat(g, row, 1, c->heads * c->latent.rank);
+        op_copy_rows_into(g, gathered, i, row);
+        graph_scratch_end(g, one);
+    }
+    return graph_ok(g) ? layer_output(g, layer, h, values_of(g, layer, gathered)) : NULL;
+}
+
+// --- forward pass --------------------------------------------------------------------------------
+
+// Keys and values of all rows in the cache.
+static struct qkv cached_qkv(struct graph *g, const struct layer *layer, struct tensor *q)
+{
+    const int64_t keys = layer->pass->keys;
+    struct qkv all = { .k = graph_rows(g, &layer->cache->k, 0, keys),
+                       .v = graph_rows(g, &layer->cache->v, 0, keys) };
+    if (holds_latents(layer))
+        all = expand(g, layer,
+                     (struct latents){ cached_rows(g, &layer->cache->v, keys),
+                                       cached_rows(g, &layer->cache->k, keys) });
+    all.q = q;
+    return all;
+}
+
+static struct tensor *latent_forward(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const struct pass *p = layer->pass;
+    if (!layer->cache) {
+        const struct qkv all = project_all(g, layer, h);
+        return layer_attend(g, layer, h, &all);
+    }
+    struct tensor *q = project(g, layer, h);
+    if (!q || !graph_ok(g)) return NULL;
+    const bool absorbed = holds_latents(layer) && absorbing_is_cheaper(p->config, p->n, p->past) &&
+                          !hooks_changing(g, SITE_VALUES, layer->number);
+    if (absorbed && layer_attention_wanted(g, layer)) {
+        struct arena_mark shown = graph_scratch_begin(g);
+        const struct qkv all = cached_qkv(g, layer, q);
+        if (graph_ok(g)) layer_attention_show(g, layer, &all);
+        graph_scratch_end(g, shown);
+    }
+    if (absorbed) return graph_ok(g) ? attend_latents(g, layer, h, q) : NULL;
+    const struct qkv all = cached_qkv(g, layer, q);
+    return layer_attend(g, layer, h, &all);
+}
+
+const struct attention_kind attention_latent = {
+    .read = latent_read,
+    .weight = latent_weight,
+    .cached = latent_cached,
+    .expanded = latent_expanded,
+    .by_host = true,
+    .pair_flops = latent_pair_flops,
+    .forward = latent_forward,
+};

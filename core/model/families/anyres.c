@@ -1,0 +1,377 @@
+// core/model/families/anyres.c -- pictures of several tiles.
+//
+//   picture -> the whole of it as one square tile                        -> [side, side] features
+//           -> on the grid that fits it best, black around it -> tiles   -> one map of features
+//   map -> without the rows or columns that show only black -> smaller, where it is too large
+//   tokens: those of the square, then the map row by row, a newline behind each row
+//
+// A picture of several in one prompt, where the family tells them apart, is only the square
+// (padded, not squeezed) and one newline.
+//
+// The step that is easy to get wrong is the border: as many features are taken off at both sides as
+// fit into half the black, so that features which show a little black stay.
+#include "core/model/families/anyres.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/model/bind.h"
+#include "core/ops/ops.h"
+
+// --- config --------------------------------------------------------------------------------------
+
+// The grids stand in config.json, for the model, and in preprocessor_config.json, for the pictures.
+static int read_grids(struct model *m, const struct checkpoint *c, const char *grids,
+                      struct err *err)
+{
+    const cJSON *ours = json_get(c->config, "image_grid_pinpoints");
+    const cJSON *theirs = json_get(c->preprocessor, "image_grid_pinpoints");
+    if (ours && theirs && !cJSON_Compare(ours, theirs, true))
+        return err_set(err, "\"image_grid_pinpoints\" differ in config.json and %s",
+                       checkpoint_preprocessor_file(c));
+    cJSON *plain = cJSON_Parse(grids);
+    const int rc = tiling_read(&m->tiling,
+                               ours     ? ours
+                               : theirs ? theirs
+                                        : plain,
+                               m->vision.config.image_size, err);
+    cJSON_Delete(plain);
+    return rc;
+}
+
+static int read_pictures(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    if (seeing_pictures(m, c, err) < 0) return err_in(err, "%s", checkpoint_preprocessor_file(c));
+    struct picture_config *p = &m->picture;
+    p->fit = FIT_EXACT; // tiles are squares already: nothing is left to crop
+    p->resize = true;
+    p->crop = p->square = false;
+    p->exact_width = p->exact_height = 0;
+    for (int i = 0; i < 3; i++) {
+        const float level = truncf(p->mean[i] * 255);
+        p->border[i] = (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
+    }
+    return 0;
+}
+
+static int64_t side_of(const struct model *m)
+{
+    return m->vision.config.image_size / m->vision.config.patch;
+}
+
+int anyres_configure(struct model *m, const struct checkpoint *c, const char *grids,
+                     struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    const struct vision_picture square = vision_square(v, NULL, 0);
+    if (vision_features(v, &square) != side_of(m) * side_of(m))
+        return err_set(err,
+                       "config.json: \"vision_feature_select_strategy\" leaves %lld features "
+                       "of a tile, which are not its %lld x %lld patches",
+                       (long long)vision_features(v, &square), (long long)side_of(m),
+                       (long long)side_of(m));
+    if (read_pictures(m, c, err) < 0) return -1;
+    return read_grids(m, c, grids, err);
+}
+
+int anyres_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    static const char *const prefixes[] = { "", "model.", NULL };
+    if (seeing_bind(m, c, err) < 0) return -1;
+    struct binder b = { .checkpoint = c,
+                        .arena = &m->arena,
+                        .weights = &m->weights,
+                        .prefix = bind_prefix(c, prefixes, "image_newline"),
+                        .err = err };
+    bind_vector(&b, &m->newline, m->decoder.config.hidden, "image_newline");
+    m->newline.rank = 2;
+    m->newline.shape[1] = m->newline.shape[0];
+    m->newline.shape[0] = 1;
+    return b.failed ? -1 : 0;
+}
+
+// --- where features stand ------------------------------------------------------------------------
+
+// A picture's tiles, and which of their features become tokens.
+struct packing {
+    int64_t side, tiles;        // features of a tile's side; tiles, the square among them
+    struct tile_canvas canvas;  // rows 0: only the square
+    int64_t top, left;          // of the map without its border, in features
+    int64_t rows, cols;         // of that
+    int64_t out_rows, out_cols; // of what it is resampled to
+    int64_t tokens;
+};
+
+// Features that half the border covers, where a side of `whole` of them shows only `seen`.
+static int64_t border(int64_t whole, double seen)
+{
+    // Python's int(round(seen, 7)).
+    return (whole - (int64_t)floor(seen + 0.5e-7)) / 2;
+}
+
+static void take_border_off(struct packing *p, struct picture_shape s)
+{
+    const double w = (double)s.width, h = (double)s.height;
+    const double rows = (double)p->rows, cols = (double)p->cols;
+    if (w / h > cols / rows) {
+        p->top = border(p->rows, h * (cols / w));
+        p->rows -= 2 * p->top;
+    } else {
+        p->left = border(p->cols, w * (rows / h));
+        p->cols -= 2 * p->left;
+    }
+}
+
+// "anyres_max_9": a map of more features than 9 tiles have, by more than a tenth a side, shrinks.
+static void shrink(struct packing *p, int64_t most)
+{
+    p->out_rows = p->rows;
+    p->out_cols = p->cols;
+    if (!most) return;
+    const double area = (double)(p->rows * p->cols);
+    const double ratio = sqrt(area / (double)(most * p->side * p->side));
+    if (!(ratio > 1.1)) return;
+    p->out_rows = (int64_t)floor((double)p->rows / ratio);
+    p->out_cols = (int64_t)floor((double)p->cols / ratio);
+    if (p->out_rows < 1) p->out_rows = 1;
+    if (p->out_cols < 1) p->out_cols = 1;
+}
+
+static struct packing packing_of(const struct model *m, struct picture_shape s)
+{
+    struct packing p = { .side = side_of(m), .tiles = 1 };
+    p.tokens = p.side * p.side + 1;
+    if (s.several) return p;
+    p.canvas = tiling_fit(&m->tiling, s.width, s.height);
+    p.tiles += p.canvas.rows * p.canvas.cols;
+    p.rows = p.side * p.canvas.rows;
+    p.cols = p.side * p.canvas.cols;
+    take_border_off(&p, s);
+    shrink(&p, m->tiling_most);
+    p.tokens = p.side * p.side + p.out_rows * (p.out_cols + 1);
+    return p;
+}
+
+int64_t anyres_tokens(const struct model *m, struct picture_shape shape)
+{
+    return packing_of(m, shape).tokens;
+}
+
+void anyres_usual(const struct model *m, int64_t *width, int64_t *height)
+{
+    *width = 640, *height = 480;
+}
+
+void anyres_newlines(const struct model *m, struct picture *p)
+{
+    const struct packing k = packing_of(m, p->shape);
+    const int64_t square = k.side * k.side;
+    p->newline = square + k.out_cols;
+    p->newline_step = k.out_cols + 1;
+}
+
+// The part of the picture that the map shows. A tile's patches cover all of it, but for pixels at
+// its right and lower edge that make no patch.
+static void map_area(const struct packing *p, struct picture_shape s, int64_t tile,
+                     struct picture_tile *t)
+{
+    const struct tile_canvas *c = &p->canvas;
+    const double feature = (double)tile / (double)p->side; // pixels of the canvas
+    const double across = (double)s.width / (double)c->width;
+    const double down = (double)s.height / (double)c->height;
+    t->left = ((double)p->left * feature - (double)c->left) * across;
+    t->top = ((double)p->top * feature - (double)c->top) * down;
+    t->right = t->left + (double)p->cols * feature * across;
+    t->bottom = t->top + (double)p->rows * feature * down;
+}
+
+int anyres_tiles(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
+                 int most)
+{
+    const struct packing p = packing_of(m, shape);
+    const double w = (double)shape.width, h = (double)shape.height, side = w > h ? w : h;
+    struct picture_tile square = { .rows = p.side, .cols = p.side, .pitch = p.side };
+    const bool padded = !p.canvas.rows;
+    square.left = padded ? (w - side) / 2 : 0;
+    square.top = padded ? (h - side) / 2 : 0;
+    square.right = w - square.left;
+    square.bottom = h - square.top;
+    if (most > 0) tiles[0] = square;
+    if (padded || p.out_rows * p.out_cols == 0) return 1;
+    struct picture_tile map = {
+        .first = p.side * p.side, .rows = p.out_rows, .cols = p.out_cols, .pitch = p.out_cols + 1
+    };
+    map_area(&p, shape, m->tiling.tile, &map);
+    if (most > 1) tiles[1] = map;
+    return 2;
+}
+
+// --- pixels --------------------------------------------------------------------------------------
+
+static int square_pixels(float *to, const struct model *m, const struct picture *p,
+                         enum resize_order order, struct err *err)
+{
+    struct picture_config c = m->picture;
+    struct image square;
+    c.square = p->shape.several;
+    if (preprocess_bytes(&square, &p->image, &c, order, err) < 0) return -1;
+    preprocess_floats(to, &square, &c);
+    image_release(&square);
+    return 0;
+}
+
+static int map_pixels(float *to, const struct model *m, const struct picture *p,
+                      const struct tile_canvas *canvas, enum resize_order order, struct err *err)
+{
+    const int64_t tile = m->tiling.tile;
+    struct image whole, part;
+    int status = tiling_draw(&whole, &p->image, &m->tiling, canvas, &m->picture, order, err);
+    for (int64_t i = 0; i < canvas->rows * canvas->cols && status == 0; i++) {
+        const int64_t x = i % canvas->cols * tile, y = i / canvas->cols * tile;
+        status = image_crop(&part, &whole, x, y, tile, tile, (uint8_t[3]){ 0 }, err);
+        if (status < 0) break;
+        preprocess_floats(to + i * 3 * tile * tile, &part, &m->picture);
+        image_release(&part);
+    }
+    image_release(&whole);
+    return status;
+}
+
+// [T,3,tile,tile]: the square, then the tiles of the grid row by row.
+static struct tensor *picture_pixels(struct graph *g, const struct model *m,
+                                     const struct picture *picture, const struct packing *p)
+{
+    const int64_t tile = m->tiling.tile, shape[] = { p->tiles, 3, tile, tile };
+    const enum resize_order order = seeing_resize_order(g);
+    struct tensor *pixels = NULL;
+    struct err err;
+    float *floats = malloc((size_t)(p->tiles * 3 * tile * tile) * sizeof *floats);
+    if (!floats) return graph_fail(g, "out of memory for %lld tiles", (long long)p->tiles);
+    int status = square_pixels(floats, m, picture, order, &err);
+    if (status == 0 && p->canvas.rows)
+        status = map_pixels(floats + 3 * tile * tile, m, picture, &p->canvas, order, &err);
+    if (status == 0)
+        pixels = graph_upload(g, DTYPE_F32, 4, shape, floats);
+    else
+        graph_fail(g, "%s", err.text);
+    free(floats);
+    return pixels;
+}
+
+// --- features to tokens --------------------------------------------------------------------------
+
+// Where feature (row, col) of the map without border stands among those of all tiles.
+static int32_t feature_at(const struct packing *p, int64_t row, int64_t col)
+{
+    const int64_t r = row + p->top, c = col + p->left, side = p->side;
+    const int64_t tile = 1 + r / side * p->canvas.cols + c / side;
+    return (int32_t)((tile * side + r % side) * side + c % side);
+}
+
+// The two features that place `i` of `out` lies between, in a line of `in`, and the share of the
+// second. In f32, as in torch's interpolate (bilinear, align_corners false).
+static float between(int64_t i, int64_t out, int64_t in, int64_t at[2])
+{
+    const float scale = (float)in / (float)out, place = scale * ((float)i + 0.5f) - 0.5f;
+    const float from = place > 0 ? place : 0;
+    at[0] = (int64_t)from;
+    at[1] = at[0] + 1 < in ? at[0] + 1 : at[0];
+    return from - (float)at[0];
+}
+
+// The map resampled: [out_rows * out_cols, D].
+static struct tensor *resampled(struct graph *g, struct tensor *x, const struct packing *p)
+{
+    const int64_t n = p->out_rows * p->out_cols;
+    int32_t *index = xreallocarray(NULL, (size_t)n * 4 + 1, sizeof *index);
+    float *weight = xreallocarray(NULL, (size_t)n * 4 + 1, sizeof *weight);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row[2], col[2];
+        const float down = between(i / p->out_cols, p->out_rows, p->rows, row);
+        const float right = between(i % p->out_cols, p->out_cols, p->cols, col);
+        for (int k = 0; k < 4; k++) {
+            index[4 * i + k] = feature_at(p, row[k / 2], col[k % 2]);
+            weight[4 * i + k] = (k / 2 ? down : 1 - down) * (k % 2 ? right : 1 - right);
+        }
+    }
+    x = op_blend_rows(g, x, index, weight, n, 4);
+    free(index);
+    free(weight);
+    return x;
+}
+
+// The map as it is, in order: [rows * cols, D].
+static struct tensor *gathered(struct graph *g, struct tensor *x, const struct packing *p)
+{
+    const int64_t n = p->rows * p->cols;
+    int32_t *index = xreallocarray(NULL, (size_t)n + 1, sizeof *index);
+    for (int64_t i = 0; i < n; i++) index[i] = feature_at(p, i / p->cols, i % p->cols);
+    x = op_gather_rows(g, x, index, n);
+    free(index);
+    return x;
+}
+
+// Puts x [n, D] into lines of `cols` rows, each of which has `gap` others behind it; from row `at`.
+static struct tensor *put_lines(struct graph *g, struct tensor *into, struct tensor *x, int64_t n,
+                                int64_t at, int64_t cols, int64_t gap)
+{
+    int32_t *place = xreallocarray(NULL, (size_t)n + 1, sizeof *place);
+    for (int64_t i = 0; i < n; i++) place[i] = (int32_t)(at + i + i / cols * gap);
+    into = op_scatter_rows(g, into, x, place);
+    free(place);
+    return into;
+}
+
+// Features of all tiles of a picture [T*side*side, D] to its visual tokens [tokens, D].
+static struct tensor *pack(struct graph *g, const struct model *m, struct tensor *x,
+                           const struct packing *p)
+{
+    const int64_t square = p->side * p->side, map = p->out_rows * p->out_cols;
+    const int64_t lines = p->tokens - square - map; // a newline each
+    struct tensor *h = graph_new2(g, DTYPE_F32, p->tokens, m->decoder.config.hidden);
+    h = put_lines(g, h, graph_rows(g, x, 0, square), square, 0, square, 0);
+    if (map) {
+        const bool whole = p->out_rows == p->rows && p->out_cols == p->cols;
+        x = whole ? gathered(g, x, p) : resampled(g, x, p);
+        h = put_lines(g, h, x, map, square, p->out_cols, 1);
+    }
+    if (!lines) return h;
+    int32_t *first = xcalloc((size_t)lines, sizeof *first);
+    struct tensor *newline = op_widen(g, graph_weight(&m->newline)); // [1, D]
+    h = put_lines(g, h, op_gather_rows(g, newline, first, lines), lines, square + p->out_cols, 1,
+                  p->out_cols);
+    free(first);
+    return h;
+}
+
+int anyres_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
+                      const int *number, size_t count, struct tensor **tokens)
+{
+    struct vision_picture *read = xcalloc(count + 1, sizeof *read);
+    int64_t first = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct packing p = packing_of(m, pictures[i]->shape);
+        struct tensor *pixels = picture_pixels(g, m, pictures[i], &p); // [T,3,tile,tile]
+        pixels = seeing_site(g, SITE_PIXELS, number[i], pixels);
+        read[i] = vision_square(&m->vision.config, pixels, number[i]);
+        read[i].tiles = p.tiles;
+    }
+    struct tensor *x = vision_forward(g, &m->vision, read, count); // all tiles' features, [n,Dv]
+    x = projector_forward(g, &m->projector, x);                    // [n,D]
+    for (size_t i = 0; i < count && graph_ok(g); i++) {
+        const struct packing p = packing_of(m, pictures[i]->shape);
+        const int64_t rows = p.tiles * p.side * p.side;
+        tokens[i] = pack(g, m, graph_rows(g, x, first, rows), &p);
+        tokens[i] = seeing_site(g, SITE_PROJECTED, number[i], tokens[i]);
+        first += rows;
+    }
+    free(read);
+    return graph_ok(g) ? 0 : -1;
+}
+
+struct tensor *anyres_encode(struct graph *g, const struct model *m, const struct picture *picture,
+                             int number)
+{
+    struct tensor *tokens = NULL; // [S,D]
+    return anyres_encode_all(g, m, &picture, &number, 1, &tokens) < 0 ? NULL : tokens;
+}

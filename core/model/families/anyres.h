@@ -1,0 +1,24 @@
+// core/model/families/anyres.h -- pictures of several tiles, as LLaVA-OneVision and LLaVA-Next cut
+// them.
+#ifndef CORE_MODEL_FAMILIES_ANYRES_H
+#define CORE_MODEL_FAMILIES_ANYRES_H
+
+#include "core/model/families/seeing.h"
+
+// Reads how pictures are cut, after seeing_config. `grids`: "image_grid_pinpoints" where
+// config.json has none, as JSON.
+int anyres_configure(struct model *m, const struct checkpoint *c, const char *grids,
+                     struct err *err);
+int anyres_bind(struct model *m, const struct checkpoint *c, struct err *err);
+
+int64_t anyres_tokens(const struct model *m, struct picture_shape shape);
+void anyres_usual(const struct model *m, int64_t *width, int64_t *height);
+void anyres_newlines(const struct model *m, struct picture *p);
+int anyres_tiles(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
+                 int most);
+struct tensor *anyres_encode(struct graph *g, const struct model *m, const struct picture *picture,
+                             int number);
+int anyres_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
+                      const int *number, size_t count, struct tensor **tokens);
+
+#endif

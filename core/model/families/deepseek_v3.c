@@ -1,0 +1,25 @@
+// core/model/families/deepseek_v3.c -- DeepSeek-V3, Moonlight and the text models of Kimi: latent
+// attention and mixtures of experts. Layers that only predict further tokens are not read.
+#include "core/model/families/text.h"
+#include "core/model/layer.h"
+
+static const struct decoder_kind decoder = {
+    .ffn_size = 18432,
+    .vocab = 129280,
+    .max_positions = 4096,
+    .attention = &attention_latent,
+    .ffn = &ffn_experts,
+    .norms = &norms_before,
+    .rotary = &rotary_plain,
+};
+
+const struct family family_deepseek_v3 = {
+    .name = "deepseek_v3",
+    .architectures = (const char *const[]){ "DeepseekV3ForCausalLM", NULL },
+    .model_types = (const char *const[]){ "deepseek_v3", NULL },
+    .decoder = &decoder,
+    .configure = text_configure,
+    .bind = text_bind,
+    .part = text_part,
+    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+};

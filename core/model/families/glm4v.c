@@ -1,0 +1,145 @@
+// core/model/families/glm4v.c -- GLM-4.1V (arXiv 2507.01006): an encoder of native resolution, a
+// gated merger, a GLM-4 decoder.
+//
+// The decoder has four norms a layer, gate and up in one matrix, and multimodal rotary positions on
+// the first half of each head, whose pairs are neighbours.
+#include <stdio.h>
+#include <string.h>
+
+#include "core/model/families/native.h"
+#include "core/model/families/text.h"
+#include "core/model/layer.h"
+#include "core/ops/ops.h"
+
+static const struct norm_places sandwich = {
+    .attention = { .before = "input_layernorm", .after = "post_self_attn_layernorm" },
+    .ffn = { .before = "post_attention_layernorm", .after = "post_mlp_layernorm" },
+};
+
+static const struct decoder_kind decoder = {
+    .ffn_size = 13696,
+    .vocab = 151552,
+    .max_positions = 32768,
+    .eps = 1e-5,
+    .plain_output = true,
+    .attention = &attention_grouped,
+    .ffn = &ffn_packed,
+    .norms = &sandwich,
+    .rotary = &rotary_multimodal_interleaved,
+};
+
+// --- the merger ----------------------------------------------------------------------------------
+
+// linear -> LayerNorm -> GELU -> gated FFN
+static void merger_bind(struct projector *p, struct binder *b, int64_t in, int64_t out)
+{
+    bind_linear(b, &p->linear_1, out, in, false, "proj");
+    bind_norm(b, &p->norm, out, true, "post_projection_norm");
+    bind_linear(b, &p->gate, p->inner, out, false, "gate_proj");
+    bind_linear(b, &p->up, p->inner, out, false, "up_proj");
+    bind_linear(b, &p->down, out, p->inner, false, "down_proj");
+}
+
+static struct tensor *merger_forward(struct graph *g, const struct projector *p, struct tensor *x)
+{
+    x = linear_forward(g, x, &p->linear_1); // [S, D]
+    x = norm_forward(g, x, &p->norm, p->kind->eps);
+    x = op_gelu(g, x, GELU_ERF);
+    struct tensor *gate = linear_forward(g, x, &p->gate), *up = linear_forward(g, x, &p->up);
+    return linear_forward(g, op_swiglu(g, gate, up), &p->down); // [S, D]
+}
+
+static const struct projector_kind merger = { .eps = 1e-5,
+                                              .bind = merger_bind,
+                                              .forward = merger_forward };
+
+// --- config and weights --------------------------------------------------------------------------
+
+static int read_part(const cJSON *config, const char *key, const cJSON **part, struct err *err)
+{
+    *part = json_get(config, key);
+    return !*part || cJSON_IsObject(*part) ? 0 : err_set(err, "\"%s\" must be an object", key);
+}
+
+static int read_config(struct model *m, const cJSON *config, struct err *err)
+{
+    const cJSON *text, *vision;
+    int64_t placeholder;
+    bool tied;
+    struct vision_config *v = &m->vision.config;
+    m->projector = (struct projector){ .kind = &merger };
+    if (read_part(config, "text_config", &text, err) < 0 ||
+        read_part(config, "vision_config", &vision, err) < 0 ||
+        json_int(config, "image_token_id", 0, INT32_MAX, 151343, &placeholder, err) < 0 ||
+        json_bool(config, "tie_word_embeddings", false, &tied, err) < 0)
+        return -1;
+    if (decoder_config_read(&m->decoder.config, &decoder, text, err) < 0)
+        return err_in(err, "text_config");
+    if (vision_config_read(v, &vision_glm, vision, err) < 0 ||
+        json_int(vision, "intermediate_size", 1, 1000000, 13696, &m->projector.inner, err) < 0)
+        return err_in(err, "vision_config");
+    if (v->out != m->decoder.config.hidden)
+        return err_set(err,
+                       "\"out_hidden_size\" %lld of the encoder is not the \"hidden_size\" %lld of "
+                       "the language model",
+                       (long long)v->out, (long long)m->decoder.config.hidden);
+    m->decoder.config.tied |= tied;
+    m->placeholder = (int32_t)placeholder;
+    return 0;
+}
+
+static int glm_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    // A picture counts as the two pictures of video that a patch spans.
+    static const struct picture_config defaults = {
+        .min_pixels = 112 * 112, .max_pixels = 28 * 28 * 15000, .frames = 2, .enlarge = true
+    };
+    if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
+    return native_read_pictures(m, c, &defaults, err);
+}
+
+static int glm_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    struct binder b = { .checkpoint = c,
+                        .arena = &m->arena,
+                        .weights = &m->weights,
+                        .prefix = "model.language_model.",
+                        .err = err };
+    if (decoder_bind(&m->decoder, &b, "") < 0) return -1;
+    b.prefix = "model.visual.";
+    if (vision_bind(&m->vision, &b) < 0) return -1;
+    b.prefix = "model.visual.merger.";
+    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
+}
+
+static enum model_part_kind glm_part(const struct model *m, const char *tensor)
+{
+    if (strstr(tensor, "visual.merger.")) return PART_PROJECTOR;
+    return strstr(tensor, "visual.") ? PART_VISION : text_part(m, tensor);
+}
+
+const struct family family_glm4v = {
+    .name = "glm4v",
+    .architectures = (const char *const[]){ "Glm4vForConditionalGeneration", NULL },
+    .model_types = (const char *const[]){ "glm4v", NULL },
+    .relatives = (const char *const[]){ "Glm4vMoeForConditionalGeneration", "ChatGLMModel",
+                                        "Glm46VForConditionalGeneration", NULL },
+    .configure = glm_configure,
+    .bind = glm_bind,
+    .part = glm_part,
+    .module_prefix = { [PART_VISION] = "model.",
+                       [PART_PROJECTOR] = "model.",
+                       [PART_EMBEDDING] = "model.language_model.",
+                       [PART_DECODER] = "model.language_model.",
+                       [PART_HEAD] = "" },
+    .picture_before = "<|begin_of_image|>",
+    .picture_after = "<|end_of_image|>",
+    .templates_write_marks = true,
+    .picture_tokens = native_picture_tokens,
+    .picture_usual = native_picture_usual,
+    .picture_tiles = native_picture_tiles,
+    .picture_encode = native_picture_encode,
+    .pictures_encode = native_pictures_encode,
+    .positions = native_positions,
+};

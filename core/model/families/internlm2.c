@@ -1,0 +1,42 @@
+// core/model/families/internlm2.c -- InternLM2: text only; queries, keys and values in one weight,
+// tensors with Llama 1's names.
+//
+// The hub's files come with code of their own (configuration_internlm2.py gives the class
+// defaults).
+#include "core/model/families/text.h"
+#include "core/model/layer.h"
+
+static const struct tensor_name names[] = {
+    { "embed_tokens", "tok_embeddings" },
+    { "self_attn.qkv_proj", "attention.wqkv" },
+    { "self_attn.o_proj", "attention.wo" },
+    { "mlp.gate_proj", "feed_forward.w1" },
+    { "mlp.up_proj", "feed_forward.w3" },
+    { "mlp.down_proj", "feed_forward.w2" },
+    { "input_layernorm", "attention_norm" },
+    { "post_attention_layernorm", "ffn_norm" },
+    { "lm_head", "output" },
+    { 0 },
+};
+
+static const struct decoder_kind decoder = {
+    .ffn_size = 11008,
+    .vocab = 103168,
+    .max_positions = 2048,
+    .attention = &attention_packed,
+    .ffn = &ffn_gated,
+    .norms = &norms_before,
+    .rotary = &rotary_plain,
+    .names = names,
+};
+
+const struct family family_internlm2 = {
+    .name = "internlm2",
+    .architectures = (const char *const[]){ "InternLM2ForCausalLM", NULL },
+    .model_types = (const char *const[]){ "internlm2", NULL },
+    .decoder = &decoder,
+    .configure = text_configure,
+    .bind = text_bind,
+    .part = text_part,
+    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+};

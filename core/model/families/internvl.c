@@ -1,0 +1,313 @@
+// core/model/families/internvl.c -- InternVL 2.5 and 3 in the layout of transformers (folders
+// called -hf): InternViT, pixel shuffle and a projector, a Qwen2 or Llama decoder.
+//
+// A picture is a grid of tiles, row by row, and a thumbnail (core/picture/tiles.h); its tokens
+// stand between <img> and </img>, tile after tile, each row by row of its grid. Positions are those
+// of plain text.
+#include "core/model/families/internvl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model/families/text.h"
+#include "core/picture/tiles.h"
+
+// --- config --------------------------------------------------------------------------------------
+
+// "downsample_ratio" 1/n: n patches a side become one token.
+static int read_merge(struct vision_config *v, const cJSON *config, struct err *err)
+{
+    double ratio;
+    if (json_real(config, "downsample_ratio", 0.5, &ratio, err) < 0) return -1;
+    const int64_t side = v->image_size / v->patch;
+    v->merge = ratio > 0 && ratio <= 1 ? llround(1 / ratio) : 0;
+    if (v->merge < 1 || v->merge > side || 1 / (double)v->merge != ratio)
+        return err_set(err, "\"downsample_ratio\" %g is not supported: it must be 1/n", ratio);
+    if (side % v->merge)
+        return err_set(err,
+                       "\"downsample_ratio\" %g does not divide the encoder's %lld patches a side",
+                       ratio, (long long)side);
+    return 0;
+}
+
+int internvl_read_vision(struct model *m, const struct vision_kind *kind, const cJSON *config,
+                         const cJSON *vision, const char *layer_key, struct err *err)
+{
+    struct vision_config *v = &m->vision.config;
+    int64_t layer;
+    if (vision_config_read(v, kind, vision, err) < 0) return err_in(err, "vision_config");
+    if (cJSON_IsArray(json_get(config, layer_key)))
+        return err_set(err, "\"%s\": features from several layers are not supported", layer_key);
+    if (json_int(config, layer_key, -1001, 1000, -1, &layer, err) < 0) return -1;
+    v->feature_layer = (int)layer;
+    if (vision_depth(v) < 0 || vision_depth(v) > v->layers)
+        return err_set(err, "\"%s\" %lld: the encoder has only %d layers", layer_key,
+                       (long long)layer, v->layers);
+    return read_merge(v, config, err);
+}
+
+int internvl_read_decoder(struct model *m, const cJSON *config, const char *key, bool tied,
+                          struct err *err)
+{
+    const cJSON *text = json_get(config, key);
+    if (text && !cJSON_IsObject(text)) return err_set(err, "\"%s\" must be an object", key);
+    const struct decoder_kind *kind = family_decoder(text, err);
+    if (!kind || decoder_config_read(&m->decoder.config, kind, text, err) < 0)
+        return err_in(err, "%s", key);
+    if (json_get(text, "tie_word_embeddings")) tied = m->decoder.config.tied;
+    return json_bool(config, "tie_word_embeddings", tied, &m->decoder.config.tied, err);
+}
+
+struct picture_config internvl_picture(const struct vision_config *v)
+{
+    return (struct picture_config){
+        .fit = FIT_EXACT,
+        .resize = true,
+        .rescale = true,
+        .normalize = true,
+        .flatten = true,
+        .width = v->image_size,
+        .height = v->image_size,
+        .resample = RESAMPLE_BICUBIC,
+        .rescale_factor = 1 / 255.0,
+        .mean = { 0.485f, 0.456f, 0.406f },
+        .std = { 0.229f, 0.224f, 0.225f },
+        .background = { 255, 255, 255 },
+        .min_tiles = 1,
+        .max_tiles = 1,
+        .thumbnail = true,
+    };
+}
+
+// "crop_to_patches" is not read: what the processor is called with overrides it.
+static int read_pictures(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    struct picture_config *p = &m->picture, usual = internvl_picture(v);
+    usual.max_tiles = 12;
+    if (picture_config_read(p, c->preprocessor, &usual, err) < 0 ||
+        json_int(c->preprocessor, "min_patches", 1, TILES_MAX, 1, &p->min_tiles, err) < 0 ||
+        json_int(c->preprocessor, "max_patches", p->min_tiles, TILES_MAX, 12, &p->max_tiles, err) <
+            0)
+        return -1;
+    if (p->fit != FIT_EXACT || p->crop || !p->resize || p->width != v->image_size ||
+        p->height != v->image_size)
+        return err_set(err, "tiles are not of the encoder's %lld x %lld pixels",
+                       (long long)v->image_size, (long long)v->image_size);
+    return 0;
+}
+
+static int read_config(struct model *m, const cJSON *config, struct err *err)
+{
+    const cJSON *vision = json_get(config, "vision_config");
+    const char *strategy;
+    int64_t id;
+    if (vision && !cJSON_IsObject(vision))
+        return err_set(err, "\"vision_config\" must be an object");
+    if (internvl_read_decoder(m, config, "text_config", true, err) < 0 ||
+        internvl_read_vision(m, &vision_intern_transformers, config, vision, "vision_feature_layer",
+                             err) < 0 ||
+        json_text(config, "vision_feature_select_strategy", "default", &strategy, err) < 0 ||
+        gelu_form_read(&m->projector.act, config, "projector_hidden_act", "gelu", err) < 0 ||
+        json_int(config,
+                 json_get(config, "image_token_index") ? "image_token_index" : "image_token_id", 0,
+                 INT32_MAX, 151667, &id, err) < 0)
+        return -1;
+    m->placeholder = (int32_t)id;
+    if (strcmp(strategy, "default") != 0)
+        return err_set(
+            err, "\"vision_feature_select_strategy\" \"%s\" is not supported (known: default)",
+            strategy);
+    return 0;
+}
+
+static const struct projector_kind projector = {
+    .norm = "layer_norm",
+    .norm_bias = true,
+    .eps = 1e-5,
+    .linear_1 = "linear_1",
+    .linear_2 = "linear_2",
+};
+
+static int internvl_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    m->projector.kind = &projector;
+    m->projector.bias = true;
+    if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
+    return read_pictures(m, c, err) < 0 ? err_in(err, "%s", checkpoint_preprocessor_file(c)) : 0;
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+// The hub's names, and those that newer versions of transformers have in memory.
+static const char *const text_prefixes[] = { "language_model.model.", "model.language_model.",
+                                             NULL };
+static const char *const head_prefixes[] = { "language_model.", "", NULL };
+static const char *const vision_prefixes[] = { "vision_tower.", "model.vision_tower.", NULL };
+static const char *const projector_prefixes[] = { "multi_modal_projector.",
+                                                  "model.multi_modal_projector.", NULL };
+
+static int internvl_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    const struct decoder_kind *kind = m->decoder.config.kind;
+    const struct vision_config *v = &m->vision.config;
+    const char *text = decoder_prefix(c, kind, text_prefixes, "embed_tokens");
+    const char *head = decoder_prefix(c, kind, head_prefixes, "lm_head");
+    struct binder b = {
+        .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = text, .err = err
+    };
+    if (decoder_bind(&m->decoder, &b, head) < 0) return -1;
+    b.prefix = bind_prefix(c, vision_prefixes, "embeddings.cls_token");
+    if (vision_bind(&m->vision, &b) < 0) return -1;
+    b.prefix = bind_prefix(c, projector_prefixes, "linear_1.weight");
+    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
+}
+
+static enum model_part_kind internvl_part(const struct model *m, const char *tensor)
+{
+    if (strstr(tensor, "vision_tower.")) return PART_VISION;
+    return strstr(tensor, "multi_modal_projector.") ? PART_PROJECTOR : text_part(m, tensor);
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+// What the encoder reads of a picture of `tiles` tiles.
+static struct vision_picture tiles_of(const struct model *m, struct tensor *pixels, int64_t tiles,
+                                      int number)
+{
+    struct vision_picture p = vision_square(&m->vision.config, pixels, number);
+    p.tiles = tiles;
+    return p;
+}
+
+int64_t internvl_picture_tokens(const struct model *m, struct picture_shape shape)
+{
+    const struct tile_grid grid = tile_grid(&m->picture, shape.width, shape.height);
+    const struct vision_picture p = tiles_of(m, NULL, grid.count, 0);
+    return vision_features(&m->vision.config, &p);
+}
+
+// 4 x 3 tiles, where as many are allowed.
+void internvl_picture_usual(const struct model *m, int64_t *width, int64_t *height)
+{
+    *width = 4 * m->vision.config.image_size;
+    *height = 3 * m->vision.config.image_size;
+}
+
+int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
+                           struct picture_tile *tiles, int most)
+{
+    const struct vision_config *v = &m->vision.config;
+    const struct tile_grid grid = tile_grid(&m->picture, shape.width, shape.height);
+    const int64_t side = v->image_size / v->patch / v->merge;
+    for (int64_t i = 0; i < grid.count && i < most; i++) {
+        const bool whole = i == grid.cols * grid.rows; // the thumbnail
+        const int64_t cols = whole ? 1 : grid.cols, rows = whole ? 1 : grid.rows;
+        const double w = (double)shape.width / (double)cols;
+        const double h = (double)shape.height / (double)rows;
+        const double x = whole ? 0 : (double)(i % cols), y = whole ? 0 : (double)(i / cols);
+        tiles[i] = (struct picture_tile){ .first = i * side * side,
+                                          .rows = side,
+                                          .cols = side,
+                                          .pitch = side,
+                                          .left = x * w,
+                                          .top = y * h,
+                                          .right = (x + 1) * w,
+                                          .bottom = (y + 1) * h };
+    }
+    return (int)grid.count;
+}
+
+// The tiles as the encoder reads them: [T, 3, image_size, image_size].
+static struct tensor *upload_tiles(struct graph *g, const struct model *m,
+                                   const struct image *tiles, int64_t count)
+{
+    const struct picture_config *p = &m->picture;
+    const int64_t shape[] = { count, 3, p->height, p->width }, one = 3 * p->height * p->width;
+    float *floats = xreallocarray(NULL, (size_t)(count * one), sizeof *floats);
+    for (int64_t i = 0; i < count; i++) preprocess_floats(floats + i * one, &tiles[i], p);
+    struct tensor *pixels = graph_upload(g, DTYPE_F32, 4, shape, floats);
+    free(floats);
+    return pixels;
+}
+
+static struct tensor *picture_pixels(struct graph *g, const struct model *m,
+                                     const struct image *image)
+{
+    const bool pillow12 = settings_is(g->settings, "image.resize_order", "pillow12");
+    const struct tile_grid grid = tile_grid(&m->picture, image->width, image->height);
+    struct image *tiles = xcalloc((size_t)grid.count, sizeof *tiles);
+    struct tensor *pixels = NULL;
+    struct err err;
+    if (preprocess_tiles(tiles, grid, image, &m->picture,
+                         pillow12 ? RESIZE_PILLOW12 : RESIZE_PILLOW13, &err) < 0)
+        graph_fail(g, "%s", err.text);
+    else
+        pixels = upload_tiles(g, m, tiles, grid.count);
+    for (int64_t i = 0; i < grid.count; i++) image_release(&tiles[i]);
+    free(tiles);
+    return pixels;
+}
+
+static struct tensor *site(struct graph *g, enum site where, int picture, struct tensor *x)
+{
+    struct site_args args = { .layer = -1, .picture = picture, .x = x, .v = x, .prefill = true };
+    if (!x || hooks_run(g, where, &args) < 0) return NULL;
+    return args.x;
+}
+
+int internvl_pictures_encode(struct graph *g, const struct model *m,
+                             const struct picture *const *pictures, const int *number, size_t count,
+                             struct tensor **tokens)
+{
+    const struct vision_config *v = &m->vision.config;
+    struct vision_picture *read = xcalloc(count + 1, sizeof *read);
+    for (size_t i = 0; i < count; i++) {
+        struct tensor *pixels =
+            site(g, SITE_PIXELS, number[i], picture_pixels(g, m, &pictures[i]->image));
+        read[i] = tiles_of(m, pixels, pixels ? pixels->shape[0] : 0, number[i]); // [T,3,H,W]
+    }
+    struct tensor *x = vision_forward(g, &m->vision, read, count); // [S,4*Dv] of all
+    x = projector_forward(g, &m->projector, x);                    // [S,D]
+    for (int64_t i = 0, at = 0, rows; i < (int64_t)count && graph_ok(g); i++, at += rows) {
+        rows = vision_features(v, &read[i]);
+        tokens[i] = site(g, SITE_PROJECTED, number[i], graph_rows(g, x, at, rows));
+    }
+    free(read);
+    return graph_ok(g) ? 0 : -1;
+}
+
+struct tensor *internvl_picture_encode(struct graph *g, const struct model *m,
+                                       const struct picture *picture, int number)
+{
+    struct tensor *tokens = NULL;
+    return internvl_pictures_encode(g, m, &picture, &number, 1, &tokens) < 0 ? NULL : tokens;
+}
+
+const struct phase_layers internvl_phases[] = {
+    { 28, 3584, 3, 11, 21, "2-4,14-20" }, // InternVL3-8B
+    { 0 },
+};
+
+const struct family family_internvl = {
+    .name = "internvl",
+    .architectures = (const char *const[]){ "InternVLForConditionalGeneration", NULL },
+    .model_types = (const char *const[]){ "internvl", NULL },
+    .configure = internvl_configure,
+    .bind = internvl_bind,
+    .part = internvl_part,
+    .module_prefix = { [PART_VISION] = "model.",
+                       [PART_PROJECTOR] = "model.",
+                       [PART_EMBEDDING] = "model.language_model.",
+                       [PART_DECODER] = "model.language_model.",
+                       [PART_HEAD] = "" },
+    .picture_before = "<img>",
+    .picture_after = "</img>",
+    .picture_tokens = internvl_picture_tokens,
+    .picture_usual = internvl_picture_usual,
+    .picture_tiles = internvl_picture_tiles,
+    .picture_encode = internvl_picture_encode,
+    .pictures_encode = internvl_pictures_encode,
+    .phases = internvl_phases,
+};

@@ -1,0 +1,30 @@
+// core/model/families/internvl.h -- what InternVL's two layouts of folders share: pictures of
+// several tiles, InternViT, a projector behind pixel shuffle.
+#ifndef CORE_MODEL_FAMILIES_INTERNVL_H
+#define CORE_MODEL_FAMILIES_INTERNVL_H
+
+#include "core/model/families/family.h"
+
+// Sets m->vision from its config of that kind, the feature layer counted as hidden states are, and
+// "downsample_ratio".
+int internvl_read_vision(struct model *m, const struct vision_kind *kind, const cJSON *config,
+                         const cJSON *vision, const char *layer_key, struct err *err);
+// The decoder that the config's object `key` selects; `tied` if neither level says.
+int internvl_read_decoder(struct model *m, const cJSON *config, const char *key, bool tied,
+                          struct err *err);
+// Class defaults of the picture processor: ImageNet's mean and deviation, one tile.
+struct picture_config internvl_picture(const struct vision_config *v);
+
+extern const struct phase_layers internvl_phases[];
+
+int64_t internvl_picture_tokens(const struct model *m, struct picture_shape shape);
+void internvl_picture_usual(const struct model *m, int64_t *width, int64_t *height);
+int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
+                           struct picture_tile *tiles, int most);
+struct tensor *internvl_picture_encode(struct graph *g, const struct model *m,
+                                       const struct picture *picture, int number);
+int internvl_pictures_encode(struct graph *g, const struct model *m,
+                             const struct picture *const *pictures, const int *number, size_t count,
+                             struct tensor **tokens);
+
+#endif

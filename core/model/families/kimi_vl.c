@@ -1,0 +1,178 @@
+// core/model/families/kimi_vl.c -- Kimi-VL (arXiv 2504.07491) and the pictures of Kimi-K2.5:
+// MoonViT, a projector that joins 2 x 2 patches, a DeepSeek-V3 decoder.
+//
+// A picture keeps its size if it has few enough patches; visual tokens stand row by row. Positions
+// are those of plain text.
+#include <string.h>
+
+#include "core/model/families/native.h"
+#include "core/model/families/text.h"
+#include "core/ops/ops.h"
+
+// LayerNorm of each patch, the patches of a token joined, linear, GELU, linear.
+static const struct projector_kind projector = { .norm = "pre_norm",
+                                                 .norm_bias = true,
+                                                 .eps = 1e-5,
+                                                 .linear_1 = "linear_1",
+                                                 .linear_2 = "linear_2",
+                                                 .wide = true };
+static const struct projector_kind projector_k25 = { .norm = "pre_norm",
+                                                     .norm_bias = true,
+                                                     .eps = 1e-5,
+                                                     .linear_1 = "proj.0",
+                                                     .linear_2 = "proj.2",
+                                                     .wide = true };
+
+// --- config --------------------------------------------------------------------------------------
+
+static int read_part(const cJSON *config, const char *key, const cJSON **part, struct err *err)
+{
+    *part = json_get(config, key);
+    return !*part || cJSON_IsObject(*part) ? 0 : err_set(err, "\"%s\" must be an object", key);
+}
+
+static int read_placeholder(struct model *m, const cJSON *config, struct err *err)
+{
+    const char *key =
+        json_get(config, "image_token_id") ? "image_token_id" : "media_placeholder_token_id";
+    int64_t id;
+    if (json_int(config, key, 0, INT32_MAX, 163605, &id, err) < 0) return -1;
+    m->placeholder = (int32_t)id;
+    return 0;
+}
+
+static int read_config(struct model *m, const cJSON *config, struct err *err)
+{
+    const cJSON *text, *vision;
+    bool tied;
+    double eps;
+    if (read_part(config, "text_config", &text, err) < 0 ||
+        read_part(config, "vision_config", &vision, err) < 0)
+        return -1;
+    const struct decoder_kind *kind = family_decoder(text, err);
+    if (!kind || decoder_config_read(&m->decoder.config, kind, text, err) < 0)
+        return err_in(err, "text_config");
+    if (json_bool(config, "tie_word_embeddings", false, &tied, err) < 0 ||
+        json_real(config, "projection_layer_norm_eps", 1e-5, &eps, err) < 0)
+        return -1;
+    m->decoder.config.tied |= tied;
+    if (eps != 1e-5) return err_set(err, "\"projection_layer_norm_eps\" must be 1e-5");
+    if (vision_config_read(&m->vision.config, &vision_moon, vision, err) < 0)
+        return err_in(err, "vision_config");
+    return read_placeholder(m, config, err);
+}
+
+// "size": {"max_height": patches, "max_width": patches} of Kimi-K2.5; Kimi-VL has no such limit,
+// but its table of rotary positions has 512 rows and columns.
+static int read_side(struct picture_config *c, const cJSON *json, struct err *err)
+{
+    const cJSON *size = json_get(json, "size");
+    int64_t height, width;
+    c->limit_side = 512;
+    if (!size) return 0;
+    if (!cJSON_IsObject(size)) return err_set(err, "\"size\" must be an object");
+    if (json_int(size, "max_height", 1, 512, 512, &height, err) < 0 ||
+        json_int(size, "max_width", 1, 512, 512, &width, err) < 0)
+        return -1;
+    if (height != width) return err_set(err, "\"max_height\" and \"max_width\" must be equal");
+    c->most_side = height;
+    c->limit_side = 0;
+    return 0;
+}
+
+static int read_limits(struct model *m, const cJSON *json, struct err *err)
+{
+    struct picture_config *c = &m->picture;
+    const struct vision_config *v = &m->vision.config;
+    const char *key = json_get(json, "max_patches") ? "max_patches" : "in_token_limit";
+    bool pad;
+    int64_t patch;
+    if (json_int(json, key, 1, 10000000, 4096, &c->most_patches, err) < 0 ||
+        json_int(json, "patch_size", 1, 1000, v->patch, &patch, err) < 0 ||
+        json_bool(json, "pad_input", true, &pad, err) < 0 || read_side(c, json, err) < 0)
+        return -1;
+    if (patch != v->patch)
+        return err_set(err, "\"patch_size\" is %lld, but the encoder's is %lld", (long long)patch,
+                       (long long)v->patch);
+    return pad ? 0 : err_set(err, "\"pad_input\" false is not supported");
+}
+
+static int read_pictures(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    m->picture = (struct picture_config){ .fit = FIT_PATCHES,
+                                          .resize = true,
+                                          .rescale = true,
+                                          .normalize = true,
+                                          .flatten = true,
+                                          .patch = v->patch,
+                                          .multiple = v->patch * v->merge,
+                                          .resample = RESAMPLE_BICUBIC,
+                                          .rescale_factor = 1 / 255.0,
+                                          .mean = { 0.5F, 0.5F, 0.5F },
+                                          .std = { 0.5F, 0.5F, 0.5F },
+                                          .background = { 255, 255, 255 } };
+    if (picture_config_read_shared(&m->picture, c->preprocessor, err) < 0 ||
+        read_limits(m, c->preprocessor, err) < 0)
+        return -1;
+    return m->picture.resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
+}
+
+static int kimi_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
+    return read_pictures(m, c, err) < 0 ? err_in(err, "%s", checkpoint_preprocessor_file(c)) : 0;
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+static int kimi_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    const bool k25 = bind_has(c, "mm_projector.", "proj.0.weight");
+    struct binder b = { .checkpoint = c,
+                        .arena = &m->arena,
+                        .weights = &m->weights,
+                        .prefix = "language_model.model.",
+                        .err = err };
+    if (decoder_bind(&m->decoder, &b, "language_model.") < 0) return -1;
+    b.prefix = "vision_tower.";
+    if (vision_bind(&m->vision, &b) < 0) return -1;
+    m->projector = (struct projector){ .kind = k25 ? &projector_k25 : &projector,
+                                       .merge = v->merge * v->merge,
+                                       .act = GELU_ERF,
+                                       .bias = true };
+    b.prefix = k25 ? "mm_projector." : "multi_modal_projector.";
+    return projector_bind(&m->projector, &b, v->hidden, m->decoder.config.hidden);
+}
+
+static enum model_part_kind kimi_part(const struct model *m, const char *tensor)
+{
+    if (strstr(tensor, "vision_tower.")) return PART_VISION;
+    const bool projects =
+        strstr(tensor, "multi_modal_projector.") || strstr(tensor, "mm_projector.");
+    return projects ? PART_PROJECTOR : text_part(m, tensor);
+}
+
+const struct family family_kimi_vl = {
+    .name = "kimi_vl",
+    .architectures =
+        (const char *const[]){ "KimiVLForConditionalGeneration", "Kimi_K25ForConditionalGeneration",
+                               "KimiK25ForConditionalGeneration", NULL },
+    .model_types = (const char *const[]){ "kimi_vl", "kimi_k25", NULL },
+    .configure = kimi_configure,
+    .bind = kimi_bind,
+    .part = kimi_part,
+    .module_prefix = { [PART_VISION] = "",
+                       [PART_PROJECTOR] = "",
+                       [PART_EMBEDDING] = "language_model.model.",
+                       [PART_DECODER] = "language_model.model.",
+                       [PART_HEAD] = "language_model." },
+    .picture_before = "<|media_start|>image<|media_content|>",
+    .picture_after = "<|media_end|>",
+    .picture_tokens = native_picture_tokens,
+    .picture_usual = native_picture_usual,
+    .picture_tiles = native_picture_tiles,
+    .picture_encode = native_picture_encode,
+    .pictures_encode = native_pictures_encode,
+};

@@ -1,0 +1,60 @@
+// core/model/families/llava_onevision.c -- LLaVA-OneVision: SigLIP, a projector, a Qwen2 decoder.
+//
+// A picture alone in its prompt is cut into tiles (anyres.c), and its map of features shrinks where
+// it has more than "vision_aspect_ratio" allows; several pictures are a padded square each.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model/families/anyres.h"
+
+// Every grid of 1 to 6 by 1 to 6 tiles of 384 pixels.
+static const char grids[] =
+    "[[384,384],[384,768],[384,1152],[384,1536],[384,1920],[384,2304],"
+    "[768,384],[768,768],[768,1152],[768,1536],[768,1920],[768,2304],"
+    "[1152,384],[1152,768],[1152,1152],[1152,1536],[1152,1920],[1152,2304],"
+    "[1536,384],[1536,768],[1536,1152],[1536,1536],[1536,1920],[1536,2304],"
+    "[1920,384],[1920,768],[1920,1152],[1920,1536],[1920,1920],[1920,2304],"
+    "[2304,384],[2304,768],[2304,1152],[2304,1536],[2304,1920],[2304,2304]]";
+
+// "anyres_max_9": the map may have as many features as 9 tiles.
+static int read_most(struct model *m, const cJSON *config, struct err *err)
+{
+    static const char start[] = "anyres_max_";
+    const char *text;
+    char *end;
+    if (json_text(config, "vision_aspect_ratio", "anyres_max_9", &text, err) < 0) return -1;
+    const bool known = strncmp(text, start, strlen(start)) == 0;
+    const long most = known ? strtol(text + strlen(start), &end, 10) : 0;
+    if (most < 1 || most > 10000 || *end)
+        return err_set(err, "\"vision_aspect_ratio\" \"%s\" is not supported (known: anyres_max_N)",
+                       text);
+    m->tiling_most = most;
+    return 0;
+}
+
+static int configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    static const struct seeing_defaults defaults = {
+        .feature_layer = -1, .strategy = "full", .placeholder = 151646, .vision_needed = true
+    };
+    if (seeing_config(m, c->config, &defaults, err) < 0 || read_most(m, c->config, err) < 0)
+        return err_in(err, "config.json");
+    return anyres_configure(m, c, grids, err);
+}
+
+const struct family family_llava_onevision = {
+    .name = "llava-onevision",
+    .architectures = (const char *const[]){ "LlavaOnevisionForConditionalGeneration", NULL },
+    .model_types = (const char *const[]){ "llava_onevision", NULL },
+    .configure = configure,
+    .bind = anyres_bind,
+    .part = seeing_part,
+    .module_prefix = SEEING_MODULE_PREFIX,
+    .several_differ = true,
+    .picture_tokens = anyres_tokens,
+    .picture_usual = anyres_usual,
+    .picture_newlines = anyres_newlines,
+    .picture_tiles = anyres_tiles,
+    .picture_encode = anyres_encode,
+    .pictures_encode = anyres_encode_all,
+};

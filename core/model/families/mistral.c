@@ -1,0 +1,26 @@
+// core/model/families/mistral.c -- Mistral 7B: text only, or the decoder of LLaVA-Next. Its layers
+// are Llama's. The first version's window is refused; later ones have none.
+#include "core/model/families/text.h"
+#include "core/model/layer.h"
+
+static const struct decoder_kind decoder = {
+    .ffn_size = 14336,
+    .vocab = 32000,
+    .max_positions = 131072,
+    .windowed = true,
+    .attention = &attention_grouped,
+    .ffn = &ffn_gated,
+    .norms = &norms_before,
+    .rotary = &rotary_plain,
+};
+
+const struct family family_mistral = {
+    .name = "mistral",
+    .architectures = (const char *const[]){ "MistralForCausalLM", NULL },
+    .model_types = (const char *const[]){ "mistral", NULL },
+    .decoder = &decoder,
+    .configure = text_configure,
+    .bind = text_bind,
+    .part = text_part,
+    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+};

@@ -1,0 +1,205 @@
+// core/model/families/native.c -- pictures of any size: from pixels to visual tokens, and their
+// positions.
+#include "core/model/families/native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/ops/ops.h"
+
+// --- preprocessing -------------------------------------------------------------------------------
+
+// "size" of newer files: {"shortest_edge": least area, "longest_edge": largest area}.
+static int read_limits(struct picture_config *c, const cJSON *json, struct err *err)
+{
+    const cJSON *size = json_get(json, "size");
+    if (size && !cJSON_IsObject(size)) return err_set(err, "\"size\" must be an object");
+    if (json_int(size, "shortest_edge", 1, INT32_MAX, c->min_pixels, &c->min_pixels, err) < 0 ||
+        json_int(size, "longest_edge", 1, INT32_MAX, c->max_pixels, &c->max_pixels, err) < 0 ||
+        json_int(json, "min_pixels", 1, INT32_MAX, c->min_pixels, &c->min_pixels, err) < 0 ||
+        json_int(json, "max_pixels", 1, INT32_MAX, c->max_pixels, &c->max_pixels, err) < 0)
+        return -1;
+    if (c->min_pixels > c->max_pixels)
+        return err_set(err, "the least number of pixels is %lld, the largest %lld",
+                       (long long)c->min_pixels, (long long)c->max_pixels);
+    return 0;
+}
+
+// What the encoder's config says too.
+static int check_same(const cJSON *json, const char *key, int64_t want, struct err *err)
+{
+    int64_t value;
+    if (json_int(json, key, 1, 10000, want, &value, err) < 0) return -1;
+    if (value == want) return 0;
+    return err_set(err, "\"%s\" is %lld, but the encoder's is %lld", key, (long long)value,
+                   (long long)want);
+}
+
+static int read_file(struct model *m, const cJSON *json, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    struct picture_config *c = &m->picture;
+    if (picture_config_read_shared(c, json, err) < 0 || read_limits(c, json, err) < 0 ||
+        check_same(json, "patch_size", v->patch, err) < 0 ||
+        check_same(json, "merge_size", v->merge, err) < 0 ||
+        check_same(json, "temporal_patch_size", v->times, err) < 0)
+        return -1;
+    return c->resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
+}
+
+int native_read_pictures(struct model *m, const struct checkpoint *c,
+                         const struct picture_config *defaults, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    m->picture = *defaults;
+    m->picture.fit = FIT_NATIVE;
+    m->picture.multiple = v->patch * v->merge;
+    m->picture.resize = m->picture.rescale = m->picture.normalize = m->picture.flatten = true;
+    m->picture.resample = RESAMPLE_BICUBIC;
+    m->picture.rescale_factor = 1 / 255.0;
+    memset(m->picture.background, 255, sizeof m->picture.background);
+    memcpy(m->picture.mean, picture_clip_mean, sizeof m->picture.mean);
+    memcpy(m->picture.std, picture_clip_std, sizeof m->picture.std);
+    if (read_file(m, c->preprocessor, err) < 0)
+        return err_in(err, "%s", checkpoint_preprocessor_file(c));
+    return 0;
+}
+
+// --- the grid ------------------------------------------------------------------------------------
+
+// Visual tokens in rows and columns; 0 for a picture that the encoder cannot read (encoding it says
+// why).
+static void token_grid(const struct model *m, struct picture_shape shape, int64_t *rows,
+                       int64_t *cols)
+{
+    int64_t width, height;
+    struct err err;
+    *rows = *cols = 0;
+    if (preprocess_padded(&m->picture, shape.width, shape.height, &width, &height, &err) < 0)
+        return;
+    *rows = height / m->picture.multiple;
+    *cols = width / m->picture.multiple;
+}
+
+int64_t native_picture_tokens(const struct model *m, struct picture_shape shape)
+{
+    int64_t rows, cols;
+    token_grid(m, shape, &rows, &cols);
+    return rows * cols;
+}
+
+void native_picture_usual(const struct model *m, int64_t *width, int64_t *height)
+{
+    const struct picture_shape usual = { .width = 1024, .height = 768 };
+    struct err err;
+    *width = *height = m->picture.multiple;
+    preprocess_padded(&m->picture, usual.width, usual.height, width, height, &err);
+}
+
+int native_picture_tiles(const struct model *m, struct picture_shape shape,
+                         struct picture_tile *tiles, int most)
+{
+    int64_t rows, cols, width, height;
+    struct err err;
+    token_grid(m, shape, &rows, &cols);
+    if (most < 1) return 1;
+    tiles[0] = (struct picture_tile){ .rows = rows,
+                                      .cols = cols,
+                                      .pitch = cols,
+                                      .right = (double)shape.width,
+                                      .bottom = (double)shape.height };
+    // The last tokens may reach into the border.
+    if (preprocess_size(&m->picture, shape.width, shape.height, &width, &height, &err) < 0)
+        return 1;
+    tiles[0].right *= (double)(cols * m->picture.multiple) / (double)width;
+    tiles[0].bottom *= (double)(rows * m->picture.multiple) / (double)height;
+    return 1;
+}
+
+// Text counts on from the largest position so far, on every axis alike. A picture that begins at p
+// has p, p + row, p + column; the text after it goes on at p + max(rows, columns).
+void native_positions(const struct model *m, const struct picture *pictures, struct sequence *s)
+{
+    if (!sequence_visual_count(s, 0)) return; // plain text: one axis says it all
+    sequence_set_axes(s, 3);
+    int32_t *time = s->positions, *row = time + s->n, *column = row + s->n;
+    int64_t next = 0, rows = 0, cols = 1;
+    for (int64_t i = 0, from = 0; i < s->n; i++) {
+        if (s->picture[i] < 0) {
+            time[i] = row[i] = column[i] = (int32_t)next++;
+            continue;
+        }
+        if (s->cell[i] == 0) {
+            token_grid(m, pictures[s->picture[i]].shape, &rows, &cols);
+            from = next;
+            next += rows > cols ? rows : cols;
+        }
+        time[i] = (int32_t)from;
+        row[i] = (int32_t)(from + s->cell[i] / cols);
+        column[i] = (int32_t)(from + s->cell[i] % cols);
+    }
+}
+
+// --- the pass ------------------------------------------------------------------------------------
+
+static struct tensor *site(struct graph *g, enum site where, int number, struct tensor *x)
+{
+    struct site_args args = { .layer = -1, .picture = number, .x = x, .v = x, .prefill = true };
+    if (!x || hooks_run(g, where, &args) < 0) return NULL;
+    return args.x;
+}
+
+// The picture as the encoder reads it: patches [S', 3*times*p*p].
+static struct vision_picture read_picture(struct graph *g, const struct model *m,
+                                          const struct image *image, int number)
+{
+    const struct vision_config *v = &m->vision.config;
+    const bool pillow12 = settings_is(g->settings, "image.resize_order", "pillow12");
+    struct vision_picture p = { .tiles = 1, .number = number };
+    struct image sized = { 0 };
+    struct err err;
+    if (!graph_ok(g)) return p;
+    if (preprocess_bytes(&sized, image, &m->picture, pillow12 ? RESIZE_PILLOW12 : RESIZE_PILLOW13,
+                         &err) < 0) {
+        graph_fail(g, "%s", err.text);
+        return p;
+    }
+    p.rows = sized.height / v->patch;
+    p.cols = sized.width / v->patch;
+    const int64_t shape[] = { p.rows * p.cols, 3 * v->times * v->patch * v->patch };
+    float *rows = xreallocarray(NULL, (size_t)(shape[0] * shape[1]), sizeof *rows);
+    const int64_t merge = v->kind->row_by_row ? 1 : v->merge;
+    preprocess_patches(rows, &sized, &m->picture, v->patch, merge, v->times);
+    p.pixels = site(g, SITE_PIXELS, number, graph_upload(g, DTYPE_F32, 2, shape, rows));
+    free(rows);
+    image_release(&sized);
+    return p;
+}
+
+int native_pictures_encode(struct graph *g, const struct model *m,
+                           const struct picture *const *pictures, const int *number, size_t count,
+                           struct tensor **tokens)
+{
+    const struct vision *v = &m->vision;
+    struct vision_picture *p = xcalloc(count + 1, sizeof *p);
+    for (size_t i = 0; i < count; i++) p[i] = read_picture(g, m, &pictures[i]->image, number[i]);
+    struct tensor *x = vision_forward(g, v, p, count); // [S, Dv'] of all pictures
+    x = projector_forward(g, &m->projector, x);        // [tokens, D]
+    x = vision_in_sequence(g, v, p, count, x);
+    int64_t at = 0;
+    for (size_t i = 0; i < count && graph_ok(g); i++) {
+        const int64_t rows = p[i].rows * p[i].cols / (v->config.merge * v->config.merge);
+        tokens[i] = site(g, SITE_PROJECTED, number[i], graph_rows(g, x, at, rows)); // [S, D]
+        at += rows;
+    }
+    free(p);
+    return graph_ok(g) ? 0 : -1;
+}
+
+struct tensor *native_picture_encode(struct graph *g, const struct model *m,
+                                     const struct picture *picture, int number)
+{
+    struct tensor *tokens = NULL;
+    return native_pictures_encode(g, m, &picture, &number, 1, &tokens) < 0 ? NULL : tokens;
+}

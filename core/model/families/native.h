@@ -1,0 +1,24 @@
+// core/model/families/native.h -- shared by families whose encoder reads pictures of any size: one
+// grid of patches a picture, merge x merge of them a visual token, multimodal rotary positions.
+#ifndef CORE_MODEL_FAMILIES_NATIVE_H
+#define CORE_MODEL_FAMILIES_NATIVE_H
+
+#include "core/model/families/family.h"
+
+// Reads preprocessor_config.json: limits of the area, mean and std. m->vision.config is read.
+// `defaults` gives the limits that the class has, and how it counts.
+int native_read_pictures(struct model *m, const struct checkpoint *c,
+                         const struct picture_config *defaults, struct err *err);
+// Functions of struct family.
+int64_t native_picture_tokens(const struct model *m, struct picture_shape shape);
+void native_picture_usual(const struct model *m, int64_t *width, int64_t *height);
+int native_picture_tiles(const struct model *m, struct picture_shape shape,
+                         struct picture_tile *tiles, int most);
+struct tensor *native_picture_encode(struct graph *g, const struct model *m,
+                                     const struct picture *picture, int number);
+int native_pictures_encode(struct graph *g, const struct model *m,
+                           const struct picture *const *pictures, const int *number, size_t count,
+                           struct tensor **tokens);
+void native_positions(const struct model *m, const struct picture *pictures, struct sequence *s);
+
+#endif

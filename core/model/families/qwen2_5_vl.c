@@ -1,0 +1,140 @@
+// core/model/families/qwen2_5_vl.c -- Qwen2.5-VL (arXiv 2502.13923): an encoder of native
+// resolution, a merger, a Qwen2 decoder with multimodal rotary positions.
+#include <stdio.h>
+#include <string.h>
+
+#include "core/model/families/native.h"
+#include "core/model/families/text.h"
+#include "core/model/layer.h"
+
+static const struct decoder_kind decoder = {
+    .ffn_size = 29568,
+    .vocab = 152064,
+    .max_positions = 32768,
+    .eps = 1e-5,
+    .theta = 1e6,
+    .qkv_bias = true,
+    .attention = &attention_grouped,
+    .ffn = &ffn_gated,
+    .norms = &norms_before,
+    .rotary = &rotary_multimodal,
+};
+
+// RMSNorm of each patch, the patches of a token joined, linear, GELU, linear.
+static const struct projector_kind merger = {
+    .norm = "ln_q", .eps = 1e-6, .linear_1 = "mlp.0", .linear_2 = "mlp.2", .wide = true
+};
+
+static int read_part(const cJSON *config, const char *key, const cJSON **part, struct err *err)
+{
+    *part = json_get(config, key);
+    return !*part || cJSON_IsObject(*part) ? 0 : err_set(err, "\"%s\" must be an object", key);
+}
+
+// The hub's files have the keys of the language model at the top level, newer ones in text_config.
+static int read_text(struct decoder_config *d, const cJSON *config, struct err *err)
+{
+    const cJSON *text;
+    bool tied;
+    if (read_part(config, "text_config", &text, err) < 0) return -1;
+    if (decoder_config_read(d, &decoder, text ? text : config, err) < 0)
+        return text ? err_in(err, "text_config") : -1;
+    if (json_bool(config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
+    d->tied |= tied;
+    return 0;
+}
+
+static int read_config(struct model *m, const cJSON *config, struct err *err)
+{
+    const cJSON *vision;
+    int64_t placeholder, out;
+    if (read_text(&m->decoder.config, config, err) < 0 ||
+        read_part(config, "vision_config", &vision, err) < 0 ||
+        json_int(config, "image_token_id", 0, INT32_MAX, 151655, &placeholder, err) < 0)
+        return -1;
+    if (vision_config_read(&m->vision.config, &vision_qwen, vision, err) < 0 ||
+        json_int(vision, "out_hidden_size", 1, 1000000, 3584, &out, err) < 0)
+        return err_in(err, "vision_config");
+    if (out != m->decoder.config.hidden)
+        return err_set(err,
+                       "\"out_hidden_size\" %lld of the encoder is not the \"hidden_size\" "
+                       "%lld of the language model",
+                       (long long)out, (long long)m->decoder.config.hidden);
+    m->placeholder = (int32_t)placeholder;
+    m->projector = (struct projector){ .kind = &merger,
+                                       .merge = m->vision.config.merge * m->vision.config.merge,
+                                       .act = GELU_ERF,
+                                       .bias = true };
+    return 0;
+}
+
+static int qwen_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    static const struct picture_config defaults = { .min_pixels = 56 * 56,
+                                                    .max_pixels = 28 * 28 * 1280,
+                                                    .frames = 1 };
+    if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
+    return native_read_pictures(m, c, &defaults, err);
+}
+
+// The hub's names, and those that newer versions of transformers keep in memory.
+static const char *const text_prefixes[] = { "model.", "model.language_model.",
+                                             "language_model.model.", NULL };
+static const char *const vision_prefixes[] = { "visual.", "model.visual.", NULL };
+
+static int qwen_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    const char *text = bind_prefix(c, text_prefixes, "embed_tokens.weight");
+    const char *vision = bind_prefix(c, vision_prefixes, "patch_embed.proj.weight");
+    char projector[64];
+    snprintf(projector, sizeof projector, "%smerger.", vision);
+    struct binder b = {
+        .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = text, .err = err
+    };
+    const char *head = strcmp(text, text_prefixes[2]) ? "" : "language_model.";
+    if (decoder_bind(&m->decoder, &b, head) < 0) return -1;
+    b.prefix = vision;
+    if (vision_bind(&m->vision, &b) < 0) return -1;
+    b.prefix = projector;
+    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
+}
+
+static enum model_part_kind qwen_part(const struct model *m, const char *tensor)
+{
+    if (strstr(tensor, "visual.merger.")) return PART_PROJECTOR;
+    return strstr(tensor, "visual.") ? PART_VISION : text_part(m, tensor);
+}
+
+static const struct phase_layers phases[] = {
+    { 28, 3584, 3, 11, 21, "2-5,13-19" }, // Qwen2.5-VL-7B
+    { 0 },
+};
+
+const struct family family_qwen2_5_vl = {
+    .name = "qwen2_5_vl",
+    .architectures = (const char *const[]){ "Qwen2_5_VLForConditionalGeneration", NULL },
+    .model_types = (const char *const[]){ "qwen2_5_vl", NULL },
+    .relatives =
+        (const char *const[]){ "Qwen2VLForConditionalGeneration", "Qwen3VLForConditionalGeneration",
+                               "Qwen3VLMoeForConditionalGeneration", "Qwen2_5OmniModel",
+                               "Qwen2_5OmniForConditionalGeneration", "QWenLMHeadModel", NULL },
+    .configure = qwen_configure,
+    .bind = qwen_bind,
+    .part = qwen_part,
+    .module_prefix = { [PART_VISION] = "model.",
+                       [PART_PROJECTOR] = "model.",
+                       [PART_EMBEDDING] = "model.language_model.",
+                       [PART_DECODER] = "model.language_model.",
+                       [PART_HEAD] = "" },
+    .picture_before = "<|vision_start|>",
+    .picture_after = "<|vision_end|>",
+    .templates_write_marks = true,
+    .picture_tokens = native_picture_tokens,
+    .picture_usual = native_picture_usual,
+    .picture_tiles = native_picture_tiles,
+    .picture_encode = native_picture_encode,
+    .pictures_encode = native_pictures_encode,
+    .phases = phases,
+    .positions = native_positions,
+};

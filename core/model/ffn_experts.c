@@ -1,0 +1,296 @@
+// core/model/ffn_experts.c -- a mixture of experts (DeepSeek-AI 2024, arXiv 2412.19437, section
+// 2.1.2): each row goes through a few of many small gated FFNs, and through shared ones.
+//
+//   s = sigmoid(W x), in f32; a row's experts have the greatest s + bias, in its best groups
+//   y = shared(x) + sum over them of weight * expert(x);  weight = s / sum of s * scale
+//
+// Rows are taken expert by expert, so that of each expert that some row has chosen the weights are
+// read once, and of the others not at all. The first layers have an ordinary gated FFN.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model/layer.h"
+#include "core/ops/ops.h"
+
+// --- config and weights --------------------------------------------------------------------------
+
+// [E,D], its bias [E], the shared experts as one [S*m,D] [S*m,D] [D,S*m]; then three of each
+// expert: [m,D] [m,D] [D,m].
+enum { ROUTER, ROUTER_BIAS, SHARED_GATE, SHARED_UP, SHARED_DOWN };
+
+// Only what the formulas above say.
+static int check_forms(const cJSON *json, struct err *err)
+{
+    const char *scoring, *choice;
+    int64_t every;
+    if (json_text(json, "scoring_func", "sigmoid", &scoring, err) < 0 ||
+        json_text(json, "topk_method", "noaux_tc", &choice, err) < 0 ||
+        json_int(json, "moe_layer_freq", 1, 1000, 1, &every, err) < 0)
+        return -1;
+    if (strcmp(scoring, "sigmoid") != 0)
+        return err_set(err, "\"scoring_func\" \"%s\" is not supported (known: sigmoid)", scoring);
+    if (strcmp(choice, "noaux_tc") != 0)
+        return err_set(err, "\"topk_method\" \"%s\" is not supported (known: noaux_tc)", choice);
+    if (every != 1) return err_set(err, "\"moe_layer_freq\" must be 1");
+    return 0;
+}
+
+static int check_counts(const struct experts_config *x, struct err *err)
+{
+    const int64_t group = x->count / x->groups;
+    if (x->count % x->groups || (x->groups > 1 && group < 2))
+        return err_set(err, "%lld experts cannot be divided into \"n_group\" %lld groups",
+                       (long long)x->count, (long long)x->groups);
+    if (x->groups_per_token > x->groups)
+        return err_set(err, "\"topk_group\" %lld is greater than \"n_group\" %lld",
+                       (long long)x->groups_per_token, (long long)x->groups);
+    if (x->per_token > x->groups_per_token * group)
+        return err_set(err, "\"num_experts_per_tok\" %lld: the chosen groups have only %lld",
+                       (long long)x->per_token, (long long)(x->groups_per_token * group));
+    return 0;
+}
+
+static int experts_read(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    struct experts_config *x = &c->experts;
+    if (ffn_gated.read(c, json, err) < 0 || check_forms(json, err) < 0 ||
+        json_int(json, "n_routed_experts", 1, 10000, 256, &x->count, err) < 0 ||
+        json_int(json, "num_experts_per_tok", 1, 10000, 8, &x->per_token, err) < 0 ||
+        json_int(json, "n_shared_experts", 0, 1000, 1, &x->shared, err) < 0 ||
+        json_int(json, "moe_intermediate_size", 1, 1000000, 2048, &x->width, err) < 0 ||
+        json_int(json, "first_k_dense_replace", 0, 1000, 3, &x->dense, err) < 0 ||
+        json_int(json, "n_group", 1, 10000, 8, &x->groups, err) < 0 ||
+        json_int(json, "topk_group", 1, 10000, 4, &x->groups_per_token, err) < 0 ||
+        json_bool(json, "norm_topk_prob", true, &x->normalise, err) < 0 ||
+        json_real(json, "routed_scaling_factor", 2.5, &x->scale, err) < 0)
+        return -1;
+    return check_counts(x, err);
+}
+
+static struct layer_weight of_expert(const struct decoder_config *c, int expert, int part)
+{
+    static const char *const names[] = { "mlp.experts.%d.gate_proj", "mlp.experts.%d.up_proj",
+                                         "mlp.experts.%d.down_proj" };
+    const struct experts_config *x = &c->experts;
+    const int64_t m = x->width, D = c->hidden;
+    const bool down = part == FFN_DOWN;
+    return (struct layer_weight){ .name = names[part],
+                                  .out = down ? D : m,
+                                  .in = down ? m : D,
+                                  .expert = expert,
+                                  .share = (double)x->per_token / (double)x->count,
+                                  .stack =
+                                      down ? "mlp.experts.down_proj" : "mlp.experts.gate_up_proj",
+                                  .count = x->count,
+                                  .rows = down ? D : 2 * m,
+                                  .row = part == FFN_UP ? m : 0 };
+}
+
+// Weights before those of the experts.
+static int common_count(const struct experts_config *x)
+{
+    return x->shared ? SHARED_DOWN + 1 : ROUTER_BIAS + 1;
+}
+
+static bool experts_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    const struct experts_config *x = &c->experts;
+    const int64_t D = c->hidden, wide = x->shared * x->width;
+    const struct layer_weight common[] = {
+        [ROUTER] = { .name = "mlp.gate", .out = x->count, .in = D },
+        [ROUTER_BIAS] = { .name = "mlp.gate.e_score_correction_bias",
+                          .out = x->count,
+                          .constant = true },
+        [SHARED_GATE] = { .name = "mlp.shared_experts.gate_proj", .out = wide, .in = D },
+        [SHARED_UP] = { .name = "mlp.shared_experts.up_proj", .out = wide, .in = D },
+        [SHARED_DOWN] = { .name = "mlp.shared_experts.down_proj", .out = D, .in = wide },
+    };
+    if (layer < x->dense) return ffn_gated.weight(c, layer, i, w);
+    const int first = common_count(x), expert = (i - first) / 3;
+    if (i >= first && expert >= x->count) return false;
+    *w = i < first ? common[i] : of_expert(c, expert, (i - first) % 3);
+    return true;
+}
+
+// --- the choice ----------------------------------------------------------------------------------
+
+// What one row chooses from: scores s + bias, and which groups count.
+struct choice {
+    const struct experts_config *x;
+    float *score; // [E]
+    bool *taken;  // [E]
+};
+
+static float group_score(const struct choice *c, int64_t group)
+{
+    const int64_t size = c->x->count / c->x->groups;
+    const float *s = c->score + group * size;
+    float best = -INFINITY, second = -INFINITY;
+    for (int64_t i = 0; i < size; i++) {
+        if (s[i] > best) {
+            second = best;
+            best = s[i];
+        } else if (s[i] > second) {
+            second = s[i];
+        }
+    }
+    return best + second;
+}
+
+// Experts outside the best groups are out of the choice. A group counts by its two best experts.
+static void choose_groups(struct choice *c)
+{
+    const struct experts_config *x = c->x;
+    const int64_t size = x->count / x->groups;
+    for (int64_t i = 0; i < x->count; i++) c->taken[i] = x->groups_per_token < x->groups;
+    for (int64_t k = 0; k < x->groups_per_token && x->groups_per_token < x->groups; k++) {
+        int64_t best = -1;
+        for (int64_t j = 0; j < x->groups; j++)
+            if (c->taken[j * size] && (best < 0 || group_score(c, j) > group_score(c, best)))
+                best = j;
+        for (int64_t i = 0; i < size; i++) c->taken[best * size + i] = false;
+    }
+}
+
+// The row's experts, the best first; of equal ones the first.
+static void choose_row(struct choice *c, const float *logits, const float *bias, int32_t *index)
+{
+    const struct experts_config *x = c->x;
+    for (int64_t i = 0; i < x->count; i++) c->score[i] = 1 / (1 + expf(-logits[i])) + bias[i];
+    choose_groups(c);
+    for (int64_t k = 0; k < x->per_token; k++) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < x->count; i++)
+            if (!c->taken[i] && (best < 0 || c->score[i] > c->score[best])) best = i;
+        c->taken[best] = true;
+        index[k] = (int32_t)best;
+    }
+}
+
+// Which experts each row has chosen, and the rows of each expert.
+struct routes {
+    int32_t *index; // [m, K]
+    int32_t *rows;  // [m * K] rows, expert by expert
+    int32_t *slots; // [m * K] where in `index` each stands
+    int32_t *first; // [E + 1] of each expert in rows and slots
+};
+
+static void routes_release(struct routes *r)
+{
+    free(r->index);
+    free(r->rows);
+    free(r->slots);
+    free(r->first);
+}
+
+static void choose(struct graph *g, const struct experts_config *x, const struct tensor *logits,
+                   const struct tensor *bias, int32_t *index)
+{
+    const int64_t m = logits->shape[0], E = x->count;
+    float *host = xreallocarray(NULL, (size_t)(m + 2) * (size_t)E, sizeof *host);
+    float *add = host + m * E;
+    struct choice c = { x, add + E, xcalloc((size_t)E, sizeof *c.taken) };
+    graph_download(g, host, logits);
+    graph_download(g, add, bias);
+    for (int64_t i = 0; i < m; i++) choose_row(&c, host + i * E, add, index + i * x->per_token);
+    free(c.taken);
+    free(host);
+}
+
+static struct routes route(struct graph *g, const struct experts_config *x,
+                           const struct tensor *logits, const struct tensor *bias)
+{
+    const int64_t count = logits->shape[0] * x->per_token;
+    struct routes r = { .index = xreallocarray(NULL, (size_t)count, sizeof *r.index),
+                        .rows = xreallocarray(NULL, (size_t)count, sizeof *r.rows),
+                        .slots = xreallocarray(NULL, (size_t)count, sizeof *r.slots),
+                        .first = xcalloc((size_t)x->count + 2, sizeof *r.first) };
+    choose(g, x, logits, bias, r.index);
+    // Counted one place late, so that filling moves each start to where the next begins.
+    int32_t *next = r.first + 1;
+    for (int64_t i = 0; i < count; i++) next[r.index[i] + 1]++;
+    for (int64_t e = 0; e < x->count; e++) next[e + 1] += next[e];
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t at = next[r.index[i]]++;
+        r.rows[at] = (int32_t)(i / x->per_token);
+        r.slots[at] = (int32_t)i;
+    }
+    return r;
+}
+
+// --- forward pass --------------------------------------------------------------------------------
+
+static struct tensor *gated(struct graph *g, struct tensor *x, const struct linear *w)
+{
+    struct tensor *gate = linear_forward(g, x, &w[FFN_GATE]);
+    struct tensor *up = linear_forward(g, x, &w[FFN_UP]);
+    return linear_forward(g, op_swiglu(g, gate, up), &w[FFN_DOWN]);
+}
+
+// Choices must not depend on the device's rounding of products.
+static struct tensor *router(struct graph *g, struct tensor *x, const struct linear *w)
+{
+    const enum matmul_mode mode = g->matmul;
+    g->matmul = MATMUL_F32;
+    struct tensor *logits = linear_forward(g, x, w);
+    g->matmul = mode;
+    return logits;
+}
+
+static struct tensor *zeros(struct graph *g, const struct tensor *x)
+{
+    struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
+    if (y && g->backend->fill(y, 0) < 0) return graph_fail(g, "%s", g->backend->failure());
+    return y;
+}
+
+// y with what expert e gives for its rows of x [m, D]; weights [m*K, 1].
+static struct tensor *add_expert(struct graph *g, struct tensor *y, struct tensor *x,
+                                 struct tensor *weights, const struct linear *w,
+                                 const struct routes *r, int64_t e)
+{
+    const int32_t from = r->first[e], count = r->first[e + 1] - from;
+    struct tensor *some = op_gather_rows(g, x, r->rows + from, count);
+    struct tensor *weight = op_gather_rows(g, weights, r->slots + from, count);
+    return op_add_weighted_rows(g, y, gated(g, some, w), r->rows + from, weight);
+}
+
+static struct tensor *experts_forward(struct graph *g, const struct layer *layer, struct tensor *x,
+                                      bool unread)
+{
+    const struct experts_config *c = &layer->pass->config->experts;
+    const struct linear *w = layer->w->ffn.weight;
+    if (layer->number < c->dense) return ffn_gated.forward(g, layer, x, unread);
+    struct tensor *logits = router(g, x, &w[ROUTER]); // [m, E]
+    struct tensor *y = logits && c->shared ? gated(g, x, w + SHARED_GATE) : NULL;
+    if (logits && !c->shared) y = zeros(g, x);
+    if (!y) return NULL;
+    struct routes r = route(g, c, logits, &w[ROUTER_BIAS].weight);
+    struct tensor *weights =
+        op_expert_weights(g, logits, r.index, c->per_token, c->normalise, (float)c->scale);
+    if (weights) weights = graph_view(g, weights, 2, (int64_t[]){ tensor_count(weights), 1 });
+    for (int64_t e = 0; e < c->count && y && weights; e++) {
+        if (r.first[e] == r.first[e + 1]) continue;
+        struct arena_mark scratch = graph_scratch_begin(g);
+        y = add_expert(g, y, x, weights, w + common_count(c) + 3 * e, &r, e);
+        graph_scratch_end(g, scratch);
+    }
+    routes_release(&r);
+    return weights ? y : NULL;
+}
+
+static struct tensor *experts_fused(struct graph *g, const struct layer *layer, struct tensor *h,
+                                    bool unread)
+{
+    return layer->number < layer->pass->config->experts.dense ? ffn_gated.fused(g, layer, h, unread)
+                                                              : NULL;
+}
+
+const struct ffn_kind ffn_experts = {
+    .read = experts_read,
+    .weight = experts_weight,
+    .by_host = true,
+    .forward = experts_forward,
+    .fused = experts_fused,
+};

@@ -1,0 +1,136 @@
+// core/model/vision_glm.c -- the encoder of GLM-4.1V (arXiv 2507.01006, section 2): pictures of any
+// size, positions both learned and rotary.
+//
+//   patches [S', 3*times*p*p] -> linear -> RMSNorm -> + positions resampled to the picture's grid
+//   -> blocks: RMSNorm, 2-D rotary positions, attention over the picture, gated FFN
+//   -> RMSNorm -> merge x merge patches joined by a convolution: features [tokens, out]
+//
+// The config's names mislead: the blocks' FFNs are as wide as out_hidden_size, and
+// intermediate_size is the inner width of the merger.
+#include "core/model/vision.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/ops/ops.h"
+
+// --- config and weights --------------------------------------------------------------------------
+
+static int read_sizes(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    int64_t layers, channels;
+    if (json_int(json, "depth", 1, 1000, 24, &layers, err) < 0 ||
+        json_int(json, "hidden_size", 1, 100000, 1536, &v->hidden, err) < 0 ||
+        json_int(json, "out_hidden_size", 1, 100000, 4096, &v->out, err) < 0 ||
+        json_int(json, "num_heads", 1, 10000, 12, &v->heads, err) < 0 ||
+        json_int(json, "in_channels", 1, 100, 3, &channels, err) < 0 ||
+        json_int(json, "image_size", 1, 10000, 336, &v->grid, err) < 0 ||
+        json_int(json, "patch_size", 1, 1000, 14, &v->patch, err) < 0 ||
+        json_int(json, "spatial_merge_size", 1, 16, 2, &v->merge, err) < 0 ||
+        json_int(json, "temporal_patch_size", 1, 16, 2, &v->times, err) < 0)
+        return -1;
+    v->layers = (int)layers;
+    v->ffn = v->out;
+    v->grid /= v->patch;
+    if (channels != 3) return err_set(err, "\"in_channels\" must be 3");
+    if (v->grid < 1) return err_set(err, "\"image_size\" is less than a patch");
+    return vision_heads_check(v, "num_heads", err);
+}
+
+static int glm_read(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    const char *act;
+    if (read_sizes(v, json, err) < 0 || json_real(json, "rms_norm_eps", 1e-5, &v->eps, err) < 0 ||
+        json_bool(json, "attention_bias", false, &v->qkv_bias, err) < 0 ||
+        json_text(json, "hidden_act", "silu", &act, err) < 0)
+        return -1;
+    if (v->eps < 0 || v->eps > 1) return err_set(err, "\"rms_norm_eps\" must be within 0..1");
+    if (strcmp(act, "silu") != 0)
+        return err_set(err, "\"hidden_act\" \"%s\" is not supported (known: silu)", act);
+    return vision_plane_check(v, err);
+}
+
+static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,
+                       int l)
+{
+    int64_t Dv = c->hidden;
+    bind_norm(b, &w->norm1, Dv, false, "blocks.%d.norm1", l);
+    bind_linear(b, &w->qkv, 3 * Dv, Dv, c->qkv_bias, "blocks.%d.attn.qkv", l);
+    bind_linear(b, &w->out, Dv, Dv, false, "blocks.%d.attn.proj", l);
+    bind_norm(b, &w->norm2, Dv, false, "blocks.%d.norm2", l);
+    bind_linear(b, &w->gate, c->ffn, Dv, false, "blocks.%d.mlp.gate_proj", l);
+    bind_linear(b, &w->up, c->ffn, Dv, false, "blocks.%d.mlp.up_proj", l);
+    bind_linear(b, &w->down, Dv, c->ffn, false, "blocks.%d.mlp.down_proj", l);
+}
+
+static void glm_bind(struct vision *v, struct binder *b)
+{
+    const struct vision_config *c = &v->config;
+    const int64_t Dv = c->hidden;
+    bind_cubes(b, &v->patch.weight, Dv, c->times, c->patch, "patch_embed.proj.weight");
+    bind_vector(b, &v->patch.bias, Dv, "patch_embed.proj.bias");
+    bind_norm(b, &v->pre, Dv, false, "post_conv_layernorm");
+    bind_matrix(b, &v->position, c->grid * c->grid, Dv, "embeddings.position_embedding.weight");
+    for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
+    bind_norm(b, &v->post, Dv, false, "post_layernorm");
+    bind_squares(b, &v->merge.weight, c->out, Dv, c->merge, "downsample.weight");
+    bind_vector(b, &v->merge.bias, c->out, "downsample.bias");
+}
+
+// --- the pass ------------------------------------------------------------------------------------
+
+static struct tensor *glm_embed(struct graph *g, const struct vision_batch *b)
+{
+    const struct vision *v = b->vision;
+    struct tensor *x = vision_patch_rows(g, b); // [S', 3*times*p*p]
+    x = linear_forward(g, x, &v->patch);        // [S', Dv]
+    x = norm_forward(g, x, &v->pre, v->config.eps);
+    return op_add(g, x, vision_resampled(g, b, v->config.grid, v->config.grid, vision_block_place));
+}
+
+// The patches of a token [tokens, merge*merge, Dv] in the order of a convolution's weight, channel
+// by channel [tokens, Dv*merge*merge].
+static struct tensor *channels_first(struct graph *g, struct tensor *h, int64_t cell)
+{
+    if (!h || !graph_ok(g)) return NULL;
+    const int64_t n = tensor_count(h), width = h->shape[1] * cell, tokens = n / width;
+    if (n > INT32_MAX) return graph_fail(g, "the picture has too many patches");
+    int32_t *from = xreallocarray(NULL, (size_t)n, sizeof *from);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = i % width, channel = at / cell, patch = at % cell;
+        from[i] = (int32_t)(i - at + patch * h->shape[1] + channel);
+    }
+    h = op_gather_rows(g, graph_view(g, h, 2, (int64_t[]){ n, 1 }), from, n);
+    free(from);
+    return h ? graph_view(g, h, 2, (int64_t[]){ tokens, width }) : NULL;
+}
+
+static struct tensor *glm_features(struct graph *g, const struct vision_batch *b, struct tensor *h)
+{
+    const struct vision *v = b->vision;
+    h = norm_forward(g, h, &v->post, v->config.eps);
+    h = channels_first(g, h, v->config.merge * v->config.merge);
+    return linear_forward(g, h, &v->merge); // [tokens, out]
+}
+
+static int64_t feature_rows(const struct vision_config *c, const struct vision_picture *p)
+{
+    return p->rows * p->cols / (c->merge * c->merge);
+}
+
+static int64_t feature_width(const struct vision_config *c)
+{
+    return c->out;
+}
+
+const struct vision_kind vision_glm = {
+    .model_types = (const char *const[]){ "glm4v_vision", NULL },
+    .read = glm_read,
+    .bind = glm_bind,
+    .embed = glm_embed,
+    .angles = vision_plane_angles,
+    .features = glm_features,
+    .feature_rows = feature_rows,
+    .feature_width = feature_width,
+};

@@ -1,0 +1,155 @@
+// core/model/vision_moon.c -- MoonViT, the encoder of Kimi-VL (arXiv 2504.07491, section 2.1):
+// pictures of any size, learned positions resampled to their grid, 2-D rotary positions.
+//
+//   patches [S', 3*p*p], row by row -> linear -> + positions
+//   -> blocks: LayerNorm, attention over the whole picture, FFN with GELU
+//   -> LayerNorm -> block by block of merge x merge, which the projector joins
+//
+// The step easy to get wrong: pairs (2j, 2j + 1) of a head turn by the column where j is even, by
+// the row where it is odd, at frequency j / 2 of d/4.
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/mem.h"
+#include "core/model/vision.h"
+#include "core/ops/ops.h"
+
+// --- config --------------------------------------------------------------------------------------
+
+// "merge_kernel_size": [n, n].
+static int read_merge(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    const cJSON *list = json_get(json, "merge_kernel_size");
+    v->merge = 2;
+    if (!list) return 0;
+    const cJSON *a = cJSON_GetArrayItem(list, 0), *b = cJSON_GetArrayItem(list, 1);
+    if (!cJSON_IsArray(list) || !cJSON_IsNumber(a) || !cJSON_IsNumber(b) ||
+        a->valuedouble != b->valuedouble || !(a->valuedouble >= 1 && a->valuedouble <= 16) ||
+        a->valuedouble != floor(a->valuedouble))
+        return err_set(err, "\"merge_kernel_size\" must be a pair of equal numbers from 1 to 16");
+    v->merge = (int64_t)a->valuedouble;
+    return 0;
+}
+
+// Kimi-VL's keys of the table of positions, or Kimi-K2.5's.
+static int read_table(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    const bool newer = json_get(json, "pos_emb_height") != NULL;
+    const char *const rows = newer ? "pos_emb_height" : "init_pos_emb_height";
+    const char *const cols = newer ? "pos_emb_width" : "init_pos_emb_width";
+    if (json_int(json, rows, 1, 10000, 64, &v->table_rows, err) < 0) return -1;
+    return json_int(json, cols, 1, 10000, 64, &v->table_cols, err);
+}
+
+static int moon_read(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    int64_t layers;
+    v->eps = 1e-5; // no config names it
+    v->times = 1;
+    v->patch_bias = true;
+    if (json_int(json, "num_hidden_layers", 1, 1000, 27, &layers, err) < 0 ||
+        json_int(json, "hidden_size", 1, 100000, 1152, &v->hidden, err) < 0 ||
+        json_int(json, "intermediate_size", 1, 1000000, 4304, &v->ffn, err) < 0 ||
+        json_int(json, "num_attention_heads", 1, 10000, 16, &v->heads, err) < 0 ||
+        json_int(json, "patch_size", 1, 1000, 14, &v->patch, err) < 0 ||
+        read_merge(v, json, err) < 0 || read_table(v, json, err) < 0 ||
+        gelu_form_read(&v->act, json, "hidden_act", "gelu_pytorch_tanh", err) < 0)
+        return -1;
+    v->layers = (int)layers;
+    if (vision_heads_check(v, "num_attention_heads", err) < 0) return -1;
+    if (v->hidden / v->heads % 4 == 0) return 0;
+    return err_set(err,
+                   "heads of width %lld cannot be rotated by rows and columns: the width must be a "
+                   "multiple of 4",
+                   (long long)(v->hidden / v->heads));
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,
+                       int l)
+{
+    const int64_t Dv = c->hidden;
+    bind_norm(b, &w->norm1, Dv, true, "encoder.blocks.%d.norm0", l);
+    bind_linear(b, &w->qkv, 3 * Dv, Dv, true, "encoder.blocks.%d.wqkv", l);
+    bind_linear(b, &w->out, Dv, Dv, true, "encoder.blocks.%d.wo", l);
+    bind_norm(b, &w->norm2, Dv, true, "encoder.blocks.%d.norm1", l);
+    bind_linear(b, &w->fc1, c->ffn, Dv, true, "encoder.blocks.%d.mlp.fc0", l);
+    bind_linear(b, &w->fc2, Dv, c->ffn, true, "encoder.blocks.%d.mlp.fc1", l);
+}
+
+static void moon_bind(struct vision *v, struct binder *b)
+{
+    const struct vision_config *c = &v->config;
+    bind_patches(b, &v->patch.weight, c->hidden, c->patch, "patch_embed.proj.weight");
+    bind_vector(b, &v->patch.bias, c->hidden, "patch_embed.proj.bias");
+    bind_grid(b, &v->position, c->table_rows, c->table_cols, c->hidden,
+              "patch_embed.pos_emb.weight");
+    for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
+    bind_norm(b, &v->post, c->hidden, true, "encoder.final_layernorm");
+}
+
+// --- the pass ------------------------------------------------------------------------------------
+
+static struct tensor *moon_embed(struct graph *g, const struct vision_batch *b)
+{
+    struct tensor *x = vision_patch_rows(g, b);  // [S', 3*p*p]
+    x = linear_forward(g, x, &b->vision->patch); // [S', Dv]
+    return op_add(g, x, vision_resampled_positions(g, b));
+}
+
+static void moon_angles(const struct vision_batch *b, float *cos_out, float *sin_out)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t half = c->hidden / c->heads / 2;
+    for (size_t k = 0; k < b->count; k++)
+        for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
+            const int64_t patch = i - b->at[k], cols = b->picture[k].cols;
+            const int64_t place[] = { patch % cols, patch / cols };
+            for (int64_t j = 0; j < half; j++) {
+                const float f = (float)(1 / pow(10000, 2 * (double)(j / 2) / (double)half));
+                const float angle = (float)place[j % 2] * f;
+                cos_out[i * half + j] = (float)cos((double)angle);
+                sin_out[i * half + j] = (float)sin((double)angle);
+            }
+        }
+}
+
+static struct tensor *moon_features(struct graph *g, const struct vision_batch *b, struct tensor *h)
+{
+    const struct vision_config *c = &b->vision->config;
+    int32_t *place = xreallocarray(NULL, (size_t)b->rows, sizeof *place);
+    for (size_t k = 0; k < b->count; k++)
+        for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
+            int64_t row, col;
+            vision_block_place(c, &b->picture[k], i - b->at[k], &row, &col);
+            place[i] = (int32_t)(b->at[k] + row * b->picture[k].cols + col);
+        }
+    h = norm_forward(g, h, &b->vision->post, c->eps);
+    h = op_gather_rows(g, h, place, b->rows);
+    free(place);
+    return h;
+}
+
+static int64_t feature_rows(const struct vision_config *c, const struct vision_picture *p)
+{
+    return p->rows * p->cols;
+}
+
+static int64_t feature_width(const struct vision_config *c)
+{
+    return c->hidden;
+}
+
+const struct vision_kind vision_moon = {
+    .model_types = (const char *const[]){ "moonvit", "kimi_k25_vision", NULL },
+    .read = moon_read,
+    .bind = moon_bind,
+    .embed = moon_embed,
+    .angles = moon_angles,
+    .adjacent_pairs = true,
+    .row_by_row = true,
+    .features = moon_features,
+    .feature_rows = feature_rows,
+    .feature_width = feature_width,
+};

@@ -1,0 +1,223 @@
+// core/model/vision_qwen.c -- the encoder of Qwen2.5-VL (arXiv 2502.13923, section 2.1): pictures
+// of any size, most blocks within windows.
+//
+//   patches [S', 3*times*p*p] -> linear -> put in order of windows
+//   -> blocks: RMSNorm, 2-D rotary positions, attention within windows (whole pictures in some
+//      blocks), gated FFN
+//
+// The step easy to get wrong: merge x merge patches that become one visual token stay together. The
+// picture is a grid of such cells; windows of cells go row by row, partial ones at the right and at
+// the bottom, and so do the cells in each. The projector works in that order; its rows are put back
+// by vision_in_sequence.
+#include "core/model/vision.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/ops/ops.h"
+
+// --- config --------------------------------------------------------------------------------------
+
+enum { BLOCKS_MOST = 1000 }; // bits of vision_config.whole
+
+static int read_sizes(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    int64_t layers, channels;
+    if (json_int(json, "depth", 1, BLOCKS_MOST, 32, &layers, err) < 0 ||
+        json_int(json, "hidden_size", 1, 100000, 3584, &v->hidden, err) < 0 ||
+        json_int(json, "intermediate_size", 1, 1000000, 3420, &v->ffn, err) < 0 ||
+        json_int(json, "num_heads", 1, 10000, 16, &v->heads, err) < 0 ||
+        json_int(json, "in_channels", 1, 100, 3, &channels, err) < 0 ||
+        json_int(json, "patch_size", 1, 1000, 14, &v->patch, err) < 0 ||
+        json_int(json, "spatial_merge_size", 1, 16, 2, &v->merge, err) < 0 ||
+        json_int(json, "temporal_patch_size", 1, 16, 2, &v->times, err) < 0)
+        return -1;
+    v->layers = (int)layers;
+    if (channels != 3) return err_set(err, "\"in_channels\" must be 3");
+    if (vision_heads_check(v, "num_heads", err) < 0) return -1;
+    return vision_plane_check(v, err);
+}
+
+static int read_windows(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    static const int usual[] = { 7, 15, 23, 31 };
+    const cJSON *list = json_get(json, "fullatt_block_indexes"), *item;
+    int64_t pixels;
+    if (json_int(json, "window_size", 1, 100000, 112, &pixels, err) < 0) return -1;
+    v->window = pixels / v->merge / v->patch;
+    if (v->window < 1)
+        return err_set(err, "\"window_size\" %lld is less than a visual token", (long long)pixels);
+    if (list && !cJSON_IsArray(list))
+        return err_set(err, "\"fullatt_block_indexes\" must be a list of blocks");
+    for (size_t i = 0; !list && i < sizeof usual / sizeof *usual; i++)
+        v->whole[usual[i] / 64] |= UINT64_C(1) << usual[i] % 64;
+    cJSON_ArrayForEach(item, list)
+    {
+        const double block = cJSON_IsNumber(item) ? item->valuedouble : -1;
+        if (!(block >= 0 && block < BLOCKS_MOST))
+            return err_set(err, "\"fullatt_block_indexes\" must be a list of blocks");
+        v->whole[(int)block / 64] |= UINT64_C(1) << (int)block % 64;
+    }
+    return 0;
+}
+
+static int qwen_read(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    const char *act;
+    v->eps = 1e-6; // no config names it
+    if (read_sizes(v, json, err) < 0 || read_windows(v, json, err) < 0 ||
+        json_text(json, "hidden_act", "silu", &act, err) < 0)
+        return -1;
+    if (strcmp(act, "silu") != 0)
+        return err_set(err, "\"hidden_act\" \"%s\" is not supported (known: silu)", act);
+    return 0;
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,
+                       int l)
+{
+    int64_t Dv = c->hidden;
+    bind_norm(b, &w->norm1, Dv, false, "blocks.%d.norm1", l);
+    bind_linear(b, &w->qkv, 3 * Dv, Dv, true, "blocks.%d.attn.qkv", l);
+    bind_linear(b, &w->out, Dv, Dv, true, "blocks.%d.attn.proj", l);
+    bind_norm(b, &w->norm2, Dv, false, "blocks.%d.norm2", l);
+    bind_linear(b, &w->gate, c->ffn, Dv, true, "blocks.%d.mlp.gate_proj", l);
+    bind_linear(b, &w->up, c->ffn, Dv, true, "blocks.%d.mlp.up_proj", l);
+    bind_linear(b, &w->down, Dv, c->ffn, true, "blocks.%d.mlp.down_proj", l);
+}
+
+static void qwen_bind(struct vision *v, struct binder *b)
+{
+    const struct vision_config *c = &v->config;
+    bind_cubes(b, &v->patch.weight, c->hidden, c->times, c->patch, "patch_embed.proj.weight");
+    for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
+}
+
+// --- windows -------------------------------------------------------------------------------------
+
+// The cells of a picture window by window: cell[i], counted row by row of the grid, and with `ends`
+// the i at which its window begins and ends.
+static void window_cells(const struct vision_config *c, const struct vision_picture *p,
+                         int32_t *cell, int32_t *begins, int32_t *ends)
+{
+    const int64_t rows = p->rows / c->merge, cols = p->cols / c->merge, side = c->window;
+    int64_t n = 0;
+    for (int64_t top = 0; top < rows; top += side)
+        for (int64_t left = 0; left < cols; left += side) {
+            const int64_t begin = n;
+            for (int64_t row = top; row < rows && row < top + side; row++)
+                for (int64_t col = left; col < cols && col < left + side; col++)
+                    cell[n++] = (int32_t)(row * cols + col);
+            for (int64_t i = begin; ends && i < n; i++) {
+                begins[i] = (int32_t)begin;
+                ends[i] = (int32_t)n;
+            }
+        }
+}
+
+static void qwen_order(const struct vision_config *c, const struct vision_picture *p,
+                       int32_t *token)
+{
+    window_cells(c, p, token, NULL, NULL);
+}
+
+static bool qwen_windowed(const struct vision_config *c, int block)
+{
+    return !(c->whole[block / 64] >> block % 64 & 1);
+}
+
+static void qwen_windows(const struct vision_batch *b, int32_t *first, int32_t *last)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t size = c->merge * c->merge;
+    int32_t *list = xreallocarray(NULL, (size_t)b->rows, 3 * sizeof *list);
+    for (size_t k = 0; k < b->count; k++) {
+        const int64_t at = b->at[k], n = b->at[k + 1] - at, cells = n / size;
+        int32_t *begins = list + cells, *ends = begins + cells;
+        window_cells(c, &b->picture[k], list, begins, ends);
+        for (int64_t i = 0; i < n; i++) {
+            first[at + i] = (int32_t)(at + begins[i / size] * size);
+            last[at + i] = (int32_t)(at + ends[i / size] * size);
+        }
+    }
+    free(list);
+}
+
+// Of each row of the stream the patch it is, in the order of the pixels, where cells go row by row.
+static int32_t *window_patches(const struct vision_batch *b)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t size = c->merge * c->merge;
+    int32_t *patch = xreallocarray(NULL, (size_t)b->rows, sizeof *patch);
+    int32_t *cell = xreallocarray(NULL, (size_t)b->rows, sizeof *cell);
+    for (size_t k = 0; k < b->count; k++) {
+        const int64_t at = b->at[k], n = b->at[k + 1] - at;
+        window_cells(c, &b->picture[k], cell, NULL, NULL);
+        for (int64_t i = 0; i < n; i++)
+            patch[at + i] = (int32_t)(at + cell[i / size] * size + i % size);
+    }
+    free(cell);
+    return patch;
+}
+
+// --- the pass ------------------------------------------------------------------------------------
+
+static struct tensor *qwen_embed(struct graph *g, const struct vision_batch *b)
+{
+    struct tensor *x = vision_patch_rows(g, b);  // [S', 3*times*p*p]
+    x = linear_forward(g, x, &b->vision->patch); // [S', Dv]
+    int32_t *patch = window_patches(b);
+    x = op_gather_rows(g, x, patch, b->rows);
+    free(patch);
+    return x;
+}
+
+// Those of the patches where they stand now.
+static void qwen_angles(const struct vision_batch *b, float *cos_out, float *sin_out)
+{
+    const struct vision_config *c = &b->vision->config;
+    const size_t half = (size_t)(c->hidden / c->heads / 2), count = (size_t)b->rows * half;
+    float *cosines = xreallocarray(NULL, count, sizeof *cosines);
+    float *sines = xreallocarray(NULL, count, sizeof *sines);
+    int32_t *patch = window_patches(b);
+    vision_plane_angles(b, cosines, sines);
+    for (int64_t i = 0; i < b->rows; i++) {
+        memcpy(cos_out + (size_t)i * half, cosines + (size_t)patch[i] * half, half * sizeof *sines);
+        memcpy(sin_out + (size_t)i * half, sines + (size_t)patch[i] * half, half * sizeof *sines);
+    }
+    free(cosines);
+    free(sines);
+    free(patch);
+}
+
+static struct tensor *qwen_features(struct graph *g, const struct vision_batch *b, struct tensor *h)
+{
+    return h;
+}
+
+static int64_t feature_rows(const struct vision_config *c, const struct vision_picture *p)
+{
+    return p->rows * p->cols;
+}
+
+static int64_t feature_width(const struct vision_config *c)
+{
+    return c->hidden;
+}
+
+const struct vision_kind vision_qwen = {
+    .model_types = (const char *const[]){ "qwen2_5_vl", NULL },
+    .read = qwen_read,
+    .bind = qwen_bind,
+    .embed = qwen_embed,
+    .angles = qwen_angles,
+    .windowed = qwen_windowed,
+    .windows = qwen_windows,
+    .order = qwen_order,
+    .features = qwen_features,
+    .feature_rows = feature_rows,
+    .feature_width = feature_width,
+};

@@ -1,0 +1,73 @@
+// core/model/vision_resample.c -- learned positions for a grid of another size.
+//
+// Patch i of n along an axis lies at x = (i + 0.5) side / n - 0.5 of the learned grid and takes its
+// four neighbours, weighted by the cubic of Keys (1981) with a = -0.75; outside the border is
+// repeated. That is PyTorch's grid_sample and interpolate (bicubic, align_corners false). Both axes
+// together: the sum of 16 rows of the table, taken one neighbour at a time, so that gradients flow
+// back and no table of every pair of sizes is needed.
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/mem.h"
+#include "core/model/vision.h"
+#include "core/ops/check.h"
+#include "core/ops/ops.h"
+
+// Weight of a neighbour at distance t.
+static double cubic(double t)
+{
+    const double a = -0.75;
+    t = fabs(t);
+    if (t <= 1) return ((a + 2) * t - (a + 3)) * t * t + 1;
+    return t < 2 ? (((t - 5) * t + 8) * t - 4) * a : 0;
+}
+
+// Neighbour k of 4 along an axis: its place and weight.
+static int64_t neighbour(int64_t i, int64_t n, int64_t side, int k, double *weight)
+{
+    const double x = ((double)i + 0.5) * (double)side / (double)n - 0.5;
+    const int64_t at = (int64_t)floor(x) - 1 + k;
+    *weight = cubic(x - (double)at);
+    return at < 0 ? 0 : at < side ? at : side - 1;
+}
+
+// The neighbours (k, l) of all patches: rows of the table and weights.
+static void neighbours(const struct vision_batch *b, int64_t rows, int64_t cols,
+                       vision_place_fn *place, int k, int l, int32_t *row, float *weight)
+{
+    for (size_t p = 0; p < b->count; p++)
+        for (int64_t i = b->at[p]; i < b->at[p + 1]; i++) {
+            const struct vision_picture *picture = &b->picture[p];
+            int64_t y, x;
+            double by_row, by_col;
+            place(&b->vision->config, picture, i - b->at[p], &y, &x);
+            y = neighbour(y, picture->rows, rows, k, &by_row);
+            x = neighbour(x, picture->cols, cols, l, &by_col);
+            row[i] = (int32_t)(y * cols + x);
+            weight[i] = (float)(by_row * by_col);
+        }
+}
+
+struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b, int64_t rows,
+                                int64_t cols, vision_place_fn *place)
+{
+    struct tensor *table = op_widen(g, graph_weight(&b->vision->position));
+    const size_t n = (size_t)b->rows;
+    int32_t *row = xreallocarray(NULL, n, sizeof *row),
+            *same = xreallocarray(NULL, n, sizeof *same);
+    float *weight = xreallocarray(NULL, n, sizeof *weight);
+    struct tensor *sum = graph_new2(g, DTYPE_F32, b->rows, b->vision->config.hidden);
+    if (sum) op_done(g, "fill", g->backend->fill(sum, 0), sum);
+    for (size_t i = 0; i < n; i++) same[i] = (int32_t)i;
+    for (int i = 0; i < 16 && sum && graph_ok(g); i++) {
+        struct arena_mark scratch = graph_scratch_begin(g);
+        neighbours(b, rows, cols, place, i / 4, i % 4, row, weight);
+        struct tensor *by = graph_upload(g, DTYPE_F32, 1, &b->rows, weight);
+        sum = op_add_weighted_rows(g, sum, op_gather_rows(g, table, row, b->rows), same, by);
+        graph_scratch_end(g, scratch);
+    }
+    free(row);
+    free(same);
+    free(weight);
+    return sum;
+}

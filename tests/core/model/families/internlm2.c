@@ -1,0 +1,316 @@
+// tests/core/model/families/internlm2.c -- core/model/families/internlm2.c and attention_packed: a
+// golden Llama with biases, and the same numbers as InternLM2's files have them, give the same
+// logits, losses and gradients.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/dtype.h"
+#include "core/files/safetensors.h"
+#include "core/graph/tape.h"
+#include "core/model/families/family.h"
+#include "core/model/model.h"
+#include "core/ops/ops.h"
+#include "core/train/loss.h"
+#include "tests/core/scratch.h"
+#include "tests/device.h"
+
+#define LLAMA "tests/goldens/llama-3.2"
+
+enum { HEADS = 4, KV = 2, DIM = 16, WIDTH = 64, LAYERS = 4, ROWS = 9 };
+enum { GROUP = HEADS / KV, PACKED = (HEADS + 2 * KV) * DIM };
+
+static const int32_t ids[ROWS] = { 560, 3, 500, 41, 41, 7, 260, 99, 12 };
+static const int32_t target[ROWS] = { -1, -1, -1, 41, 7, 260, 99, 12, 30 };
+
+// Row `row` of wqkv is which row of which weight? Per key head: its queries, the key, the value.
+static int unpacked(int row, char *which)
+{
+    const int head = row / ((GROUP + 2) * DIM), rest = row % ((GROUP + 2) * DIM);
+    *which = rest < GROUP * DIM ? 'q' : rest < (GROUP + 1) * DIM ? 'k' : 'v';
+    return *which == 'q' ? head * GROUP * DIM + rest : head * DIM + rest % DIM;
+}
+
+static int rows_of(char which)
+{
+    return which == 'q' ? HEADS * DIM : which == 'o' ? WIDTH : KV * DIM;
+}
+
+static float bias_of(int layer, char which, int row)
+{
+    return (float)((layer * 31 + which * 7 + row * 13) % 17 - 8) / 32;
+}
+
+// --- the two folders -----------------------------------------------------------------------------
+
+// The golden's name of a tensor, or NULL if it is written otherwise.
+static char *name_in(const char *name, bool packed)
+{
+    static const char *const renamed[][2] = {
+        { "embed_tokens", "tok_embeddings" },       { "mlp.gate_proj", "feed_forward.w1" },
+        { "mlp.up_proj", "feed_forward.w3" },       { "mlp.down_proj", "feed_forward.w2" },
+        { "self_attn.o_proj", "attention.wo" },     { "input_layernorm", "attention_norm" },
+        { "post_attention_layernorm", "ffn_norm" },
+    };
+    if (!packed) return xstrdup(name);
+    if (strstr(name, "q_proj") || strstr(name, "k_proj") || strstr(name, "v_proj")) return NULL;
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++) {
+        const char *at = strstr(name, renamed[i][0]);
+        if (at)
+            return xasprintf("%.*s%s%s", (int)(at - name), name, renamed[i][1],
+                             at + strlen(renamed[i][0]));
+    }
+    return xstrdup(name);
+}
+
+static const char *golden_row(const struct safetensors *f, int layer, char which, int row)
+{
+    char name[80];
+    snprintf(name, sizeof name, "model.layers.%d.self_attn.%c_proj.weight", layer, which);
+    const struct safetensor *t = safetensors_find(f, name);
+    return (const char *)t->data + (size_t)row * WIDTH * 2;
+}
+
+static void declare_biases(struct safetensors_writer *w, bool packed)
+{
+    for (int l = 0; l < LAYERS; l++)
+        for (const char *c = packed ? "po" : "qkvo"; *c; c++) {
+            char name[80];
+            const int64_t rows = *c == 'p' ? PACKED : rows_of(*c), shape[] = { rows, WIDTH };
+            snprintf(name, sizeof name,
+                     packed ? *c == 'p' ? "model.layers.%d.attention.wqkv.bias"
+                                        : "model.layers.%d.attention.wo.bias"
+                            : "model.layers.%d.self_attn.%c_proj.bias",
+                     l, *c);
+            safetensors_writer_declare(w, name, DTYPE_F32, 1, shape);
+            if (*c != 'p') continue;
+            snprintf(name, sizeof name, "model.layers.%d.attention.wqkv.weight", l);
+            safetensors_writer_declare(w, name, DTYPE_BF16, 2, shape);
+        }
+}
+
+static void write_biases(struct safetensors_writer *w, const struct safetensors *f, bool packed)
+{
+    struct err err;
+    for (int l = 0; l < LAYERS; l++)
+        for (const char *c = packed ? "po" : "qkvo"; *c; c++) {
+            const int rows = *c == 'p' ? PACKED : rows_of(*c);
+            for (int i = 0; i < rows; i++) {
+                char which = *c;
+                const int row = which == 'p' ? unpacked(i, &which) : i;
+                const float bias = bias_of(l, which, row);
+                safetensors_writer_data(w, &bias, sizeof bias, &err);
+            }
+            for (int i = 0; *c == 'p' && i < rows; i++) {
+                char which;
+                const int row = unpacked(i, &which);
+                safetensors_writer_data(w, golden_row(f, l, which, row), WIDTH * 2, &err);
+            }
+        }
+}
+
+static void write_weights(const char *folder, bool packed)
+{
+    struct err err = { 0 };
+    struct safetensors *f = safetensors_open(LLAMA "/model.safetensors", &err);
+    if (!f) fail_msg("%s", err.text);
+    char *path = xasprintf("%s/model.safetensors", folder);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    for (int give = 0; give < 2; give++) {
+        for (int64_t i = 0; i < f->count; i++) {
+            const struct safetensor *t = &f->tensors[i];
+            char *name = name_in(t->name, packed);
+            if (name && give)
+                safetensors_writer_data(w, t->data, t->bytes, &err);
+            else if (name)
+                safetensors_writer_declare(w, name, (enum dtype)t->dtype, t->rank, t->shape);
+            free(name);
+        }
+        if (give)
+            write_biases(w, f, packed);
+        else
+            declare_biases(w, packed);
+    }
+    if (safetensors_writer_finish(w, &err) < 0) fail_msg("%s", err.text);
+    safetensors_close(f);
+    free(path);
+}
+
+static void set_text(cJSON *json, const char *key, const char *text)
+{
+    cJSON_ReplaceItemInObjectCaseSensitive(json, key, cJSON_CreateString(text));
+}
+
+static void write_config(const char *folder, bool packed)
+{
+    struct err err;
+    cJSON *json = json_read(LLAMA "/config.json", 1 << 20, &err);
+    cJSON_DeleteItemFromObjectCaseSensitive(json, "attention_bias");
+    if (packed) {
+        cJSON *list = cJSON_CreateArray();
+        cJSON_AddItemToArray(list, cJSON_CreateString("InternLM2ForCausalLM"));
+        cJSON_ReplaceItemInObjectCaseSensitive(json, "architectures", list);
+        set_text(json, "model_type", "internlm2"); // "bias" absent: true
+    } else {
+        cJSON_AddTrueToObject(json, "attention_bias");
+    }
+    char *text = cJSON_Print(json);
+    scratch_text(folder, "config.json", text);
+    free(text);
+    cJSON_Delete(json);
+}
+
+static struct model *open_one(bool packed)
+{
+    struct err err;
+    char *folder = scratch_new();
+    write_weights(folder, packed);
+    write_config(folder, packed);
+    scratch_copy(folder, LLAMA, "tokenizer.json");
+    struct model *m = model_load(folder, test_device(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    assert_string_equal(m->family->name, packed ? "internlm2" : "llama");
+    scratch_remove(folder);
+    return m;
+}
+
+// --- comparing -----------------------------------------------------------------------------------
+
+static const struct weight *weight(const struct model *m, const char *name)
+{
+    const struct weight *w = weights_find(&m->weights, name);
+    if (!w) fail_msg("no weight is called %s", name);
+    return w;
+}
+
+static void want_gradients(struct model *m)
+{
+    for (size_t i = 0; i < m->weights.count; i++) {
+        struct tensor *t = m->weights.list[i].tensor;
+        t->grad = grad_new(test_device(), tensor_count(t));
+    }
+    model_weights_changed(m);
+}
+
+static double loss_of(const struct model *m, bool recompute)
+{
+    struct arena step = { .backend = test_device() };
+    struct tape tape = { .backend = test_device(), .recompute = recompute };
+    struct graph g = { .backend = test_device(), .arena = &step, .tape = &tape };
+    struct labels l = { .target = xreallocarray(NULL, ROWS, sizeof *l.target), .trained = 6 };
+    double loss;
+    sequence_init(&l.sequence, ROWS, 1);
+    memcpy(l.sequence.ids, ids, sizeof ids);
+    memcpy(l.target, target, sizeof target);
+    if (loss_sample(&g, m, NULL, 0, &l, 1, &loss) < 0) fail_msg("%s", g.err.text);
+    labels_release(&l);
+    tape_release(&tape);
+    arena_release(&step);
+    return loss;
+}
+
+static void near_to(const char *what, float got, float want)
+{
+    if (!(fabsf(got - want) <= 4e-6f + 1e-4f * fabsf(want)))
+        fail_msg("%s: %.9g, not %.9g", what, (double)got, (double)want);
+}
+
+static void compare_gradient(const struct weight *got, const struct weight *want)
+{
+    assert_int_equal(got->tensor->grad->count, want->tensor->grad->count);
+    for (int64_t i = 0; i < want->tensor->grad->count; i++)
+        near_to(got->name, got->tensor->grad->data[i], want->tensor->grad->data[i]);
+}
+
+static void compare_packed(const struct model *llama, const struct weight *got, int layer,
+                           const char *end, int width)
+{
+    for (int i = 0; i < PACKED * width; i++) {
+        char name[80], which;
+        const int row = unpacked(i / width, &which);
+        snprintf(name, sizeof name, "model.layers.%d.self_attn.%c_proj.%s", layer, which, end);
+        near_to(got->name, got->tensor->grad->data[i],
+                weight(llama, name)->tensor->grad->data[row * width + i % width]);
+    }
+}
+
+static void it_learns_as_llama_does(void **state)
+{
+    struct model *llama = open_one(false), *packed = open_one(true);
+    want_gradients(llama);
+    want_gradients(packed);
+    const double want = loss_of(llama, false), got = loss_of(packed, true);
+    assert_true(fabs(got - want) <= 1e-6 * want);
+    for (size_t i = 0; i < packed->weights.count; i++) {
+        const struct weight *w = &packed->weights.list[i];
+        int layer;
+        if (!strstr(w->name, "wqkv")) {
+            compare_gradient(w, weight(llama, w->common));
+            continue;
+        }
+        assert_int_equal(sscanf(w->name, "model.layers.%d.", &layer), 1);
+        assert_non_null(strstr(w->common, "self_attn.qkv_proj"));
+        const bool bias = strstr(w->name, ".bias") != NULL;
+        compare_packed(llama, w, layer, bias ? "bias" : "weight", bias ? 1 : WIDTH);
+    }
+    struct model *both[] = { llama, packed };
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < both[k]->weights.count; i++)
+            grad_free(test_device(), both[k]->weights.list[i].tensor->grad);
+        model_free(both[k]);
+    }
+}
+
+// --- a cache -------------------------------------------------------------------------------------
+
+// Logits of the last row: `first` rows at once, then one by one.
+static void logits_of(const struct model *m, int first, float *to)
+{
+    struct kv kv;
+    decoder_cache(&m->decoder, test_device(), &kv);
+    for (int n = first; n <= ROWS; n++) {
+        struct arena step = { .backend = test_device() };
+        struct graph g = { .backend = test_device(), .arena = &step };
+        struct sequence s;
+        struct tensor *logits;
+        sequence_init(&s, n, 1);
+        memcpy(s.ids, ids, (size_t)n * sizeof *ids);
+        struct tensor *h = op_embedding(&g, (struct tensor *)&m->decoder.embed,
+                                        ids + (n == first ? 0 : n - 1), n == first ? n : 1);
+        if (decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, n == first, &logits) < 0)
+            fail_msg("%s", g.err.text);
+        graph_download(&g, to, logits);
+        sequence_release(&s);
+        arena_release(&step);
+    }
+    kv_release(&kv);
+}
+
+static void it_answers_as_llama_does(void **state)
+{
+    struct model *llama = open_one(false), *packed = open_one(true);
+    const size_t vocab = (size_t)llama->decoder.config.vocab;
+    float *want = xcalloc(vocab, sizeof *want), *got = xcalloc(vocab, sizeof *got);
+    logits_of(llama, ROWS, want);
+    for (int first = 1; first <= ROWS; first += 4) {
+        logits_of(packed, first, got);
+        for (size_t i = 0; i < vocab; i++) near_to("logit", got[i], want[i]);
+    }
+    free(want);
+    free(got);
+    model_free(llama);
+    model_free(packed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_learns_as_llama_does),
+        cmocka_unit_test(it_answers_as_llama_does),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

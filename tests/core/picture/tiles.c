@@ -1,0 +1,115 @@
+// tests/core/picture/tiles.c -- core/picture/tiles.c: grids computed by hand, and the goldens'
+// pixels.
+#include "tests/core/picture/pictures.h"
+
+#include "core/picture/tiles.h"
+
+static const struct picture_config square = {
+    .resize = true,
+    .flatten = true,
+    .width = 28,
+    .height = 28,
+    .resample = RESAMPLE_BICUBIC,
+    .background = { 255, 255, 255 },
+    .min_tiles = 1,
+    .max_tiles = 4,
+    .thumbnail = true,
+};
+
+static void the_nearest_grid_wins(void **state)
+{
+    static const struct {
+        int64_t width, height, min, max, cols, rows;
+    } cases[] = {
+        { 400, 100, 1, 4, 4, 1 },  // its own ratio
+        { 100, 400, 1, 12, 1, 4 }, // likewise
+        { 300, 200, 1, 6, 3, 2 },  // 1.5
+        { 300, 200, 1, 4, 2, 2 },  // 1, 2 and 1 again are as far: 60000 > 0.5 * 28 * 28 * 4
+        { 30, 20, 1, 4, 1, 1 },    // 600 is above the half of one tile only
+        { 100, 100, 1, 12, 3, 3 }, // a tie of squares: 10000 > 0.5 * 28 * 28 * 9
+        { 50, 50, 1, 12, 2, 2 },   // 2500 is above 1568, but not above 3528
+        { 100, 100, 2, 3, 1, 2 },  // no square: 1/2 is nearer than 2
+        { 1, 20000, 1, 4, 1, 4 },  // as narrow as can be
+        { 20000, 1, 7, 7, 7, 1 },  // one number of tiles only
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct picture_config c = square;
+        c.min_tiles = cases[i].min;
+        c.max_tiles = cases[i].max;
+        struct tile_grid g = tile_grid(&c, cases[i].width, cases[i].height);
+        if (g.cols != cases[i].cols || g.rows != cases[i].rows)
+            fail_msg("case %zu: %lld x %lld", i, (long long)g.cols, (long long)g.rows);
+        assert_int_equal(g.count, g.cols * g.rows + (g.cols * g.rows > 1));
+        c.thumbnail = false;
+        assert_int_equal(tile_grid(&c, cases[i].width, cases[i].height).count, g.cols * g.rows);
+    }
+}
+
+// Stored [T, 3, H, W] against ours T times [H, W, 3].
+static void compare_tiles(const struct image *tiles, struct tile_grid grid,
+                          const struct safetensor *t)
+{
+    const int64_t area = square.width * square.height;
+    const uint8_t *want = t->data;
+    assert_int_equal(t->shape[0], grid.count);
+    assert_int_equal(t->bytes, (uint64_t)(grid.count * 3 * area));
+    for (int64_t i = 0; i < grid.count * 3 * area; i++) {
+        const int64_t at = i % (3 * area),
+                      got = tiles[i / (3 * area)].pixels[at % area * 3 + at / area];
+        if (got != want[i])
+            fail_msg("%s: pixel %lld is %d, not %d", t->name, (long long)i, (int)got, want[i]);
+    }
+}
+
+static void check_picture(const struct safetensor *t)
+{
+    struct err err;
+    const bool across_first = !strncmp(t->name, "pixu8_hfirst.", 13);
+    const char *picture = strchr(t->name, '.') + 1;
+    char *file = xasprintf("%s.%s", picture, strcmp(picture, "tall") ? "png" : "jpg");
+    struct image from = picture_open(file), tiles[5];
+    const struct tile_grid grid = tile_grid(&square, from.width, from.height);
+    if (preprocess_tiles(tiles, grid, &from, &square,
+                         across_first ? RESIZE_PILLOW12 : RESIZE_PILLOW13, &err) < 0)
+        fail_msg("%s", err.text);
+    compare_tiles(tiles, grid, t);
+    for (int64_t i = 0; i < grid.count; i++) image_release(&tiles[i]);
+    image_release(&from);
+    free(file);
+}
+
+static void tiles_equal_the_reference(void **state)
+{
+    struct safetensors *f = golden_open("tests/goldens/internvl3/golden.safetensors");
+    int count = 0;
+    for (int64_t i = 0; i < f->count; i++) {
+        if (strncmp(f->tensors[i].name, "pixu8", 5) != 0) continue;
+        check_picture(&f->tensors[i]);
+        count++;
+    }
+    assert_int_equal(count, 9);
+    safetensors_close(f);
+}
+
+static void transparency_without_conversion_is_refused(void **state)
+{
+    struct err err;
+    struct picture_config c = square;
+    struct image from = picture_open("rgba.png"), tiles[5];
+    c.flatten = false;
+    assert_int_equal(preprocess_tiles(tiles, tile_grid(&c, from.width, from.height), &from, &c,
+                                      RESIZE_PILLOW13, &err),
+                     -1);
+    assert_non_null(strstr(err.text, "transparency"));
+    image_release(&from);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_nearest_grid_wins),
+        cmocka_unit_test(tiles_equal_the_reference),
+        cmocka_unit_test(transparency_without_conversion_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
