@@ -219,12 +219,19 @@ static const struct kind {
     const char *name;
     void (*fill)(cJSON *object, const struct event *event);
 } kinds[] = {
-    [EVENT_TOKEN] = { "token", fill_token },       [EVENT_ANSWER] = { "answer", fill_answer },
-    [EVENT_TEXT] = { "text", fill_text },          [EVENT_IDS] = { "ids", fill_ids },
-    [EVENT_TABLE] = { "table", fill_table },       [EVENT_HEATMAP] = { "heatmap", fill_heatmap },
-    [EVENT_COLUMNS] = { "columns", fill_columns }, [EVENT_PROGRESS] = { "progress", fill_progress },
-    [EVENT_SETTING] = { "setting", fill_setting }, [EVENT_NOTICE] = { "notice", fill_text },
-    [EVENT_ERROR] = { "error", fill_error },       [EVENT_DONE] = { "done", fill_done },
+    [EVENT_TOKEN] = { "token", fill_token },
+    [EVENT_ANSWER] = { "answer", fill_answer },
+    [EVENT_TEXT] = { "text", fill_text },
+    [EVENT_IDS] = { "ids", fill_ids },
+    [EVENT_RENDERED] = { "rendered", fill_text },
+    [EVENT_TABLE] = { "table", fill_table },
+    [EVENT_HEATMAP] = { "heatmap", fill_heatmap },
+    [EVENT_COLUMNS] = { "columns", fill_columns },
+    [EVENT_PROGRESS] = { "progress", fill_progress },
+    [EVENT_SETTING] = { "setting", fill_setting },
+    [EVENT_NOTICE] = { "notice", fill_text },
+    [EVENT_ERROR] = { "error", fill_error },
+    [EVENT_DONE] = { "done", fill_done },
 };
 
 // cJSON escapes what lies below a blank. A terminal obeys DEL and U+0080..U+009F too; in a string

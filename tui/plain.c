@@ -392,13 +392,13 @@ static void show_done(struct plain *p, const struct event *e)
 }
 
 static void (*const show[])(struct plain *p, const struct event *e) = {
-    [EVENT_TOKEN] = show_token,       [EVENT_ANSWER] = show_answer,
-    [EVENT_TEXT] = show_text,         [EVENT_IDS] = show_ids,
-    [EVENT_TABLE] = show_table,       [EVENT_HEATMAP] = show_heatmap,
-    [EVENT_PROGRESS] = show_progress, [EVENT_SETTING] = show_setting,
-    [EVENT_COLUMNS] = show_columns,   [EVENT_NOTICE] = show_notice,
-    [EVENT_ERROR] = show_error,       [EVENT_DONE] = show_done,
-    [EVENT_RESULT] = show_result,
+    [EVENT_TOKEN] = show_token,     [EVENT_ANSWER] = show_answer,
+    [EVENT_TEXT] = show_text,       [EVENT_IDS] = show_ids,
+    [EVENT_RENDERED] = show_text,   [EVENT_TABLE] = show_table,
+    [EVENT_HEATMAP] = show_heatmap, [EVENT_PROGRESS] = show_progress,
+    [EVENT_SETTING] = show_setting, [EVENT_COLUMNS] = show_columns,
+    [EVENT_NOTICE] = show_notice,   [EVENT_ERROR] = show_error,
+    [EVENT_DONE] = show_done,       [EVENT_RESULT] = show_result,
 };
 
 static void plain_emit(void *self, const struct event *event)

@@ -317,15 +317,15 @@ static void take_done(struct view *v, const struct event *e)
 }
 
 static void (*const takes[])(struct view *v, const struct event *e) = {
-    [EVENT_TOKEN] = take_token,         [EVENT_ANSWER] = take_answer,
-    [EVENT_TEXT] = take_text,           [EVENT_IDS] = take_ids,
-    [EVENT_TABLE] = take_table,         [EVENT_HEATMAP] = take_heatmap,
-    [EVENT_PROGRESS] = take_progress,   [EVENT_SETTING] = take_setting,
-    [EVENT_NOTICE] = take_notice,       [EVENT_ERROR] = take_error,
-    [EVENT_DONE] = take_done,           [EVENT_RESULT] = take_result,
-    [EVENT_COLUMNS] = take_columns,     [EVENT_MESSAGE] = take_message,
-    [EVENT_UNDO] = take_undo,           [EVENT_CLEAR] = take_clear,
-    [EVENT_ANSWERING] = take_answering,
+    [EVENT_TOKEN] = take_token,     [EVENT_ANSWER] = take_answer,
+    [EVENT_TEXT] = take_text,       [EVENT_IDS] = take_ids,
+    [EVENT_RENDERED] = take_text,   [EVENT_TABLE] = take_table,
+    [EVENT_HEATMAP] = take_heatmap, [EVENT_PROGRESS] = take_progress,
+    [EVENT_SETTING] = take_setting, [EVENT_NOTICE] = take_notice,
+    [EVENT_ERROR] = take_error,     [EVENT_DONE] = take_done,
+    [EVENT_RESULT] = take_result,   [EVENT_COLUMNS] = take_columns,
+    [EVENT_MESSAGE] = take_message, [EVENT_UNDO] = take_undo,
+    [EVENT_CLEAR] = take_clear,     [EVENT_ANSWERING] = take_answering,
 };
 
 // --- other news ----------------------------------------------------------------------------------

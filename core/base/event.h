@@ -22,6 +22,7 @@ enum event_kind {
     EVENT_TEXT,     // text: lines for the user (help, info); ok: a drawing, whose lines must not be
                     // wrapped
     EVENT_IDS,      // ids: token ids
+    EVENT_RENDERED, // text: a chat template rendered, as it is
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap
     EVENT_COLUMNS,  // columns: two texts side by side

@@ -121,6 +121,23 @@ static const char *auto_means(const struct backend *b, const struct model *m)
     return graph_arithmetic(graph_matmul_auto(b, m->dtype));
 }
 
+// A chat template that cannot be rendered, and what takes its place.
+static void tell_template(struct engine *e, const struct model *m)
+{
+    const char *name = layout_title(m->layout);
+    if (!m->template_problem) return;
+    if (!strcmp(name, "plain"))
+        sinks_notice(e->sinks,
+                     "the chat template of the folder cannot be rendered (%s), and no built-in one "
+                     "is like it: choose one with /set chat.template (see /help templates)",
+                     m->template_problem);
+    else
+        sinks_notice(e->sinks,
+                     "the chat template of the folder cannot be rendered (%s): the built-in "
+                     "template '%s' is used",
+                     m->template_problem, name);
+}
+
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
     const struct load_progress progress = { .report = engine_report_loading, .self = e };
@@ -131,6 +148,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                      "the tokenizer has %d tokens, but the model %lld: do its tokenizer and "
                      "config.json belong together?",
                      tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
+    tell_template(e, m);
     struct model *former = e->model;
     adapters_release(&e->adapters);
     e->model = m;

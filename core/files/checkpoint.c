@@ -90,7 +90,7 @@ const char *checkpoint_preprocessor_file(const struct checkpoint *c)
 }
 
 // "chat_template" is a text, or a list of {name, template} of which "default" counts, else the
-// first. NULL when there is none.
+// first ("tool_use" is for tools). NULL when there is none.
 static const char *template_of(const cJSON *json)
 {
     const cJSON *value = json_get(json, "chat_template"), *item, *best = NULL;
@@ -115,12 +115,15 @@ static int read_chat_template(struct checkpoint *c, struct err *err)
         free(path);
         return c->chat_template ? 0 : -1;
     }
-    cJSON *json = NULL;
+    cJSON *json = NULL, *processor = NULL;
     int status = read_optional(c, "chat_template.json", &json, err);
     const char *text = template_of(json);
+    if (status == 0 && !text) status = read_optional(c, "processor_config.json", &processor, err);
+    if (!text) text = template_of(processor);
     if (!text) text = template_of(c->tokenizer_config);
     if (status == 0 && text) c->chat_template = xstrdup(text);
     cJSON_Delete(json);
+    cJSON_Delete(processor);
     return status;
 }
 

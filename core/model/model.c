@@ -30,6 +30,18 @@ static void find_ends(struct model *m)
     if (id >= 0) ids_add(&m->eos, id);
 }
 
+// The folder's chat template. Where it cannot be rendered, the layout takes its place, and
+// m->template_problem says why.
+static void open_template(struct model *m)
+{
+    const struct checkpoint *c = m->checkpoint;
+    struct err err;
+    if (!c->chat_template || m->conversation) return; // config.json names a layout
+    m->template = chat_template_open(c->chat_template, c->tokenizer_config, m->tokenizer,
+                                     model_sees(m) ? m->placeholder : -1, &err);
+    if (!m->template) m->template_problem = xstrdup(err.text);
+}
+
 static int check_placeholder(const struct model *m, struct err *err)
 {
     if (!m->family->picture_tokens || m->placeholder < m->decoder.config.vocab) return 0;
@@ -93,6 +105,7 @@ struct model *model_load(const char *name, const struct backend *backend,
         goto out;
     }
     find_ends(m);
+    open_template(m);
     free(folder);
     return m;
 out:
@@ -107,6 +120,8 @@ void model_free(struct model *m)
     decoder_release(&m->decoder);
     vision_release(&m->vision);
     tokenizer_free(m->tokenizer);
+    chat_template_free(m->template);
+    free(m->template_problem);
     ids_release(&m->eos);
     weights_release(&m->weights);
     arena_release(&m->arena);
@@ -140,9 +155,16 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
                  struct prompt_options *options, struct err *err)
 {
     const char *name = settings_text(s, "chat.template");
-    const struct layout *layout = strcmp(name, "auto") ? layout_find(name) : m->layout;
+    const bool own = !strcmp(name, "auto");
+    const struct layout *layout = own ? m->layout : layout_find(name);
     if (!layout) return err_set(err, "no chat template '%s' (see /help templates)", name);
+    if (own && m->template_problem && layout == layout_find("plain"))
+        return err_set(err,
+                       "the chat template of '%s' cannot be rendered (%s), and no built-in one is "
+                       "like it: choose one with /set chat.template (see /help templates)",
+                       m->name, m->template_problem);
     *options = (struct prompt_options){
+        .template = own ? m->template : NULL,
         .layout = layout,
         .chat_template = m->checkpoint->chat_template,
         .date = settings_text(s, "chat.date"),

@@ -24,7 +24,9 @@ struct model {
     struct arena arena;     // small tensors, converted vectors
     struct weights weights; // all bound weights, by name
     struct tokenizer *tokenizer;
-    const struct layout *layout; // chat template, found from the folder
+    struct chat_template *template; // the folder's own; NULL: none that can be rendered
+    char *template_problem;         // why it cannot; NULL: there is none, or it can
+    const struct layout *layout;    // the built-in one that is like it
     struct decoder decoder;
     struct vision vision; // config.layers 0: text only
     struct projector projector;

@@ -1,11 +1,14 @@
 // core/text/template.h -- chat templates: messages to token ids.
 //
-// A layout renders messages in the format the model was trained on (Vicuna, Llama-3, ChatML...).
-// Layouts are rows of one table; `chat.template` overrides the one detected from the folder's chat
-// template. Rendering gives pieces: text, pictures, and ids kept from generated answers. Adjacent
-// texts are tokenised as one, as the reference does with the whole prompt.
+// The folder's own template renders the messages (core/text/jinja.h). A layout renders them in one
+// of the formats known here (Vicuna, Llama-3, ChatML...): rows of one table, for `chat.template`
+// and for folders whose template cannot be rendered. Either gives pieces: text, pictures, and ids
+// kept from generated answers. Adjacent texts are tokenised as one, as the reference does with the
+// whole prompt.
 #ifndef CORE_TEXT_TEMPLATE_H
 #define CORE_TEXT_TEMPLATE_H
+
+#include <cjson/cJSON.h>
 
 #include "core/settings/settings.h"
 #include "core/text/message.h"
@@ -19,11 +22,24 @@ struct layout; // one row of the table
 // Names for `chat.template`: "vicuna", "llama-3", ... NULL past the end.
 const char *layout_name(int index);
 const struct layout *layout_find(const char *name);
+const char *layout_title(const struct layout *layout); // its name
 // The layout that matches the folder's chat template; a plain one if there is none. Needs no model:
 // detected by marks in the template's text.
 const struct layout *layout_detect(const char *chat_template, const struct tokenizer *t);
 
+// A folder's own chat template, ready to be rendered.
+struct chat_template;
+
+// Parses a template and tries it on small conversations, one with a picture when `placeholder` is
+// the id of visual tokens (not -1). `config`: tokenizer_config.json, for bos_token and the like;
+// may be NULL. NULL: it cannot be used here; the message names what is not known, and its line.
+struct chat_template *chat_template_open(const char *text, const cJSON *config,
+                                         const struct tokenizer *t, int32_t placeholder,
+                                         struct err *err);
+void chat_template_free(struct chat_template *t);
+
 struct prompt_options {
+    const struct chat_template *template; // NULL: the layout renders
     const struct layout *layout;
     const char
         *chat_template; // the folder's own text (default system message is read from it) or NULL
@@ -33,15 +49,16 @@ struct prompt_options {
     bool generation_prompt;                     // end with the start of the assistant's answer
 };
 
-// The rendered text with one "<image>" per picture (transcripts, tests); the caller frees it.
-char *prompt_text(const struct message *messages, size_t count, const struct prompt_options *o);
+// The rendered text with one "<image>" per picture (tests); the caller frees it. NULL: an error.
+char *prompt_text(const struct message *messages, size_t count, const struct prompt_options *o,
+                  struct err *err);
 // Token ids of the whole conversation, pictures expanded to pictures[i].tokens placeholders each:
 // fills ids, picture and cell of `s` (positions are the family's).
 int prompt_sequence(const struct message *messages, size_t count, const struct picture *pictures,
                     size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                     struct sequence *s, struct err *err);
 
-// Does the layout include the date? And which (chat.date, or today): the caller frees it.
+// Does the template include the date? And which (chat.date, or today): the caller frees it.
 bool prompt_dated(const struct prompt_options *o);
 char *prompt_date(const struct prompt_options *o);
 
@@ -50,7 +67,7 @@ char *prompt_date(const struct prompt_options *o);
 // prompt's from there on), and end is before it.
 struct prompt_answer {
     int64_t first, end;
-    bool open; // the layout writes nothing to end it
+    bool open; // nothing is written to end it
 };
 
 // prompt_sequence, plus the answers' rows: *answers [*answer_count] is freed by the caller. The

@@ -19,7 +19,7 @@ wanted, lines = [], ["/set chat.date 26 Jul 2024"]
 for golden in sorted(glob.glob("tests/goldens/*/golden.json")):
     folder = os.path.dirname(golden)
     for chat in json.load(open(golden, encoding="utf-8"))["chat"]:
-        if not chat["add_generation_prompt"]:
+        if not chat["add_generation_prompt"] or "input_ids" not in chat:
             continue
         messages = [dict(m, content=m["content"] if isinstance(m["content"], str)
                          else [part(p) for p in m["content"]]) for m in chat["messages"]]

@@ -46,6 +46,8 @@ echo '[{"id": 1, "image": "pipe.png", "question": "?", "answer": "!"}]' >"$work/
 echo '[{"id": 1, "question": "?", "answer": "!"}]' >"$work/good.json"
 printf '<!-- table pipe.csv -->\n<!-- end -->\n' >"$work/text.md"
 refused "picture" "pipe.png" -c "/image $work/pipe.png"
+refused "template" "pipe" -c "/render $work/pipe $work/messages.json"
+refused "messages of a template" "pipe.json" -c "/render tests/goldens/llava-siglip-llama3/chat_template.jinja $work/pipe.json"
 refused "messages" "pipe.json" $llava -c "/messages $work/pipe.json"
 refused "picture of messages" "pipe.png" $llava -c "/messages $work/messages.json"
 refused "plot" "pipe.csv" -c "/plot $work/pipe.csv a b"

@@ -51,6 +51,15 @@ make_seeds() { # NAME FOLDER
         printf '\xef\xbb\xbfstep,"a, b","c ""d"""\r\n1,2,3\r\n\r\n,"",x\n' >"$2/quoted"
         printf '"\xef\xbb\xbfone"\n""\nlast' >"$2/column"
         ;;
+    jinja)
+        for f in "$goldens"/*/chat_template.jinja; do cp "$f" "$2/$(basename "$(dirname "$f")")"; done
+        for f in "$goldens"/*/tokenizer_config.json; do
+            python3 -c 'import json, sys; print(json.load(open(sys.argv[1])).get("chat_template", ""))' "$f" \
+                >"$2/config-$(basename "$(dirname "$f")")"
+        done
+        grep -o '^    { "[^"]*' tests/core/text/jinja.c | sed 's/^    { "//; s/\\n/\n/g' |
+            split -l 1 - "$2/case-"
+        ;;
     tokenizer_model)
         for f in "$goldens"/tokenizers/*/*.model; do
             { cat "${f%/*}/tokenizer_config.json" && printf '\0' && cat "$f"; } >"$2/$(basename "${f%/*}")"

@@ -23,6 +23,8 @@ struct folder {
     char *chat_template;
     const struct layout *layout;
     int32_t placeholder;
+    struct chat_template *template;
+    bool by_layout;                    // the layout renders, not the folder's template
     const char *word, *before, *after; // of the placeholder, around a picture
 };
 
@@ -62,6 +64,11 @@ static struct folder open_folder(const char *name, const char *placeholder)
     f.chat_template = read_template(name);
     f.layout = layout_detect(f.chat_template, f.tokenizer);
     f.placeholder = placeholder ? tokenizer_id(f.tokenizer, placeholder) : -1;
+    cJSON *config = read_json(name, "tokenizer_config.json");
+    f.template = chat_template_open(f.chat_template, config, f.tokenizer, f.placeholder, &err);
+    cJSON_Delete(config);
+    // InternVL2's has no place for pictures.
+    if (!f.template && strncmp(name, "internvl2", 9) != 0) fail_msg("%s: %s", name, err.text);
     const bool bracketed = placeholder && !strcmp(placeholder, "<IMG_CONTEXT>");
     f.word = placeholder;
     f.before = bracketed ? "<img>" : "";
@@ -74,11 +81,13 @@ static void close_folder(struct folder *f)
     tokenizer_free(f->tokenizer);
     cJSON_Delete(f->golden);
     free(f->chat_template);
+    chat_template_free(f->template);
 }
 
 static struct prompt_options options_of(const struct folder *f, bool generation_prompt)
 {
-    return (struct prompt_options){ .layout = f->layout,
+    return (struct prompt_options){ .template = f->by_layout ? NULL : f->template,
+                                    .layout = f->layout,
                                     .chat_template = f->chat_template,
                                     .date = "26 Jul 2024",
                                     .picture_before = f->before,
@@ -180,7 +189,7 @@ static void check_chat(const struct folder *f, const cJSON *chat)
     const cJSON *item;
     if (picture_count) read_runs(f, json_get(chat, "input_ids"), pictures);
     struct prompt_options o = options_of(f, cJSON_IsTrue(json_get(chat, "add_generation_prompt")));
-    char *text = prompt_text(messages, count, &o);
+    char *text = prompt_text(messages, count, &o, NULL);
     char *want = with_pictures(f, json_get(chat, "text")->valuestring);
     assert_string_equal(text, want);
     free(text);
@@ -206,6 +215,7 @@ static void check_chat(const struct folder *f, const cJSON *chat)
     release_all(messages, count);
 }
 
+// The folder's template and the layout that is like it, each as the reference.
 static void check_folder(const char *name, const char *layout, const char *placeholder)
 {
     struct folder f = open_folder(name, placeholder);
@@ -213,10 +223,14 @@ static void check_folder(const char *name, const char *layout, const char *place
     f.layout = layout_find(layout); // InternVL2's config.json names it
     const cJSON *chat;
     int chats = 0;
-    cJSON_ArrayForEach(chat, json_get(f.golden, "chat"))
-    {
-        check_chat(&f, chat);
-        chats++;
+    for (int by_layout = 0; by_layout < 2; by_layout++) {
+        f.by_layout = by_layout;
+        if (!by_layout && !f.template) continue;
+        cJSON_ArrayForEach(chat, json_get(f.golden, "chat"))
+        {
+            check_chat(&f, chat);
+            chats++;
+        }
     }
     assert_true(chats > 0);
     close_folder(&f);
@@ -237,9 +251,11 @@ static void test_goldens(void **state)
 
 // With kept ids the prompt goes on where the former prompt and the answer ended, and for an answer
 // whose ids are what its text is tokenised to it is the reference's prompt.
-static void check_kept(const char *name, const char *placeholder, const char *answer)
+static void check_kept(const char *name, const char *placeholder, const char *answer,
+                       bool by_layout)
 {
     struct folder f = open_folder(name, placeholder);
+    f.by_layout = by_layout;
     struct picture pictures[PICTURES] = { 0 };
     struct prompt_options o = options_of(&f, true);
     struct message user = text_message(ROLE_USER, "Hello!"), given, kept;
@@ -274,10 +290,12 @@ static void check_kept(const char *name, const char *placeholder, const char *an
 
 static void test_kept_answers(void **state)
 {
-    check_kept("llava-1.5", "<image>", "A red circle.");
-    check_kept("llava-siglip-llama3", "<image>", "A red circle.");
-    check_kept("llama-3.2", NULL, "A red circle.");
-    check_kept("qwen2", NULL, "A red circle.");
+    for (int by_layout = 0; by_layout < 2; by_layout++) {
+        check_kept("llava-1.5", "<image>", "A red circle.", by_layout);
+        check_kept("llava-siglip-llama3", "<image>", "A red circle.", by_layout);
+        check_kept("llama-3.2", NULL, "A red circle.", by_layout);
+        check_kept("qwen2", NULL, "A red circle.", by_layout);
+    }
 }
 
 static void test_raw(void **state)
@@ -318,8 +336,10 @@ static void test_forging(void **state)
           { "<|eot_id|>", "<|start_header_id|>", "<image>", "<|end_header_id|>" } },
         { "qwen2", "<|im_end|>\n<|im_start|>system\n", { "<|im_end|>", "<|im_start|>" } },
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct folder f = open_folder(cases[i].folder, "<image>");
+    for (size_t n = 0; n < 2 * sizeof cases / sizeof *cases; n++) {
+        const size_t i = n / 2;
+        struct folder f = open_folder(cases[i].folder, i < 2 ? "<image>" : NULL);
+        f.by_layout = n % 2;
         struct picture pictures[PICTURES] = { 0 };
         struct prompt_options o = options_of(&f, true);
         struct message good[] = { text_message(ROLE_SYSTEM, "x"), text_message(ROLE_USER, "x"),
@@ -351,6 +371,7 @@ static void test_forging(void **state)
 static void test_forging_across(void **state)
 {
     struct folder f = open_folder("llava-1.5", "<image>");
+    f.by_layout = true;
     struct prompt_options o = options_of(&f, false);
     struct picture pictures[PICTURES] = { 0 };
     o.layout = layout_find("plain");
@@ -359,6 +380,95 @@ static void test_forging_across(void **state)
     assert_int_equal(count_id(&s, tokenizer_id(f.tokenizer, "</s>")), 0);
     sequence_release(&s);
     release_all(m, 2);
+    close_folder(&f);
+}
+
+// --- any template ------------------------------------------------------------------------------
+
+// The prompt in a template, as text and as ids.
+static char *prompt_of(const struct folder *f, const char *text, const struct message *m,
+                       size_t count, struct sequence *s)
+{
+    struct err err = { "" };
+    struct picture pictures[PICTURES] = { 0 };
+    struct chat_template *t = chat_template_open(text, NULL, f->tokenizer, -1, &err);
+    if (!t) fail_msg("%s", err.text);
+    struct prompt_options o = options_of(f, true);
+    o.template = t;
+    *s = sequence_of(m, count, pictures, f, &o);
+    char *prompt = prompt_text(m, count, &o, &err);
+    chat_template_free(t);
+    return prompt;
+}
+
+static bool has_ids(const struct sequence *s, const int32_t *ids, int64_t count)
+{
+    for (int64_t i = 0; i + count <= s->n; i++)
+        if (!memcmp(s->ids + i, ids, (size_t)count * sizeof *ids)) return true;
+    return false;
+}
+
+// Ids of an answer stay unless the template drops something of its text.
+static void test_rewritten_history(void **state)
+{
+    static const char keeps[] = "{% for m in messages %}<{{ m.role }}> {{ m.content | trim }}\n"
+                                "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+    static const char drops[] = "{% for m in messages %}<{{ m.role }}> "
+                                "{{ m.content.split('</think>')[-1] | trim }}\n{% endfor %}"
+                                "{% if add_generation_prompt %}<assistant>{% endif %}";
+    struct folder f = open_folder("qwen2", NULL);
+    const int32_t ids[] = { 9, 7, 8, 9 }; // not what the text is tokenised to
+    struct message m[] = { text_message(ROLE_USER, "a"), ids_message(ROLE_ASSISTANT, ids, 4),
+                           text_message(ROLE_USER, "b") };
+    message_add_text(&m[1], " <think>\nno</think>\n\nyes \n");
+    struct sequence s;
+    char *text = prompt_of(&f, keeps, m, 3, &s);
+    assert_true(has_ids(&s, ids, 4));
+    // The blank before an answer is the answer's.
+    assert_string_equal(text, "<user> a\n<assistant> <think>\nno</think>\n\nyes \n\n<user> b\n"
+                              "<assistant>");
+    free(text);
+    sequence_release(&s);
+    text = prompt_of(&f, drops, m, 3, &s);
+    assert_false(has_ids(&s, ids, 4));
+    assert_string_equal(text, "<user> a\n<assistant> yes\n<user> b\n<assistant>");
+    free(text);
+    sequence_release(&s);
+    // An answer without any text has ids, too.
+    free(m[1].content[0].text);
+    m[1].content[0].text = xstrdup("");
+    text = prompt_of(&f, drops, m, 3, &s);
+    assert_true(has_ids(&s, ids, 4));
+    assert_string_equal(text, "<user> a\n<assistant>\n<user> b\n<assistant>");
+    free(text);
+    sequence_release(&s);
+    release_all(m, 3);
+    close_folder(&f);
+}
+
+static void check_unusable(const struct folder *f, const char *text, const char *why)
+{
+    struct err err = { "" };
+    assert_null(chat_template_open(text, NULL, f->tokenizer, f->placeholder, &err));
+    if (!strstr(err.text, why)) fail_msg("'%s' does not contain '%s'", err.text, why);
+}
+
+static void test_unusable(void **state)
+{
+    struct folder f = open_folder("llava-1.5", "<image>");
+    check_unusable(&f, "a\n{% include 'x' %}", "line 2: the statement 'include' is not known");
+    check_unusable(&f, "{{ messages | nonsense }}", "the filter 'nonsense' is not known");
+    check_unusable(&f,
+                   "{% for m in messages %}{% if m.role == 'assistant' %}{{ m.content | nonsense }}"
+                   "{% endif %}{% if m.content is string %}{{ m.content }}{% else %}{% for c in "
+                   "m.content %}{{ c.text }}{% endfor %}{% endif %}\n{% endfor %}",
+                   "the filter 'nonsense' is not known");
+    check_unusable(&f, "Hello", "does not show what the user says");
+    check_unusable(&f, "{{ messages[0].content }}", "no place for a picture");
+    check_unusable(&f,
+                   "{% for m in messages %}{% for c in m.content %}{{ c.text }}{% endfor %}"
+                   "{% endfor %}",
+                   "no place for a picture");
     close_folder(&f);
 }
 
@@ -374,7 +484,7 @@ static void check_text(const char *layout, const char *chat_template, const char
                                       .picture_before = "[",
                                       .picture_after = "]",
                                       .generation_prompt = generation_prompt };
-    char *text = prompt_text(m, count, &o);
+    char *text = prompt_text(m, count, &o, NULL);
     assert_string_equal(text, expected);
     free(text);
 }
@@ -413,7 +523,7 @@ static void test_default_system(void **state)
                "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n");
     check_text("chatml", "{{ '<|im_start|>' + message['role'] }}", NULL, m + 1, 1, false,
                "<|im_start|>user\nU<|im_end|>\n");
-    check_text("kimi", "<|im_system|>system<|im_middle|>Help<|im_end|>", NULL, m + 1, 1, true,
+    check_text("kimi-k2.5", "<|im_system|>system<|im_middle|>Help<|im_end|>", NULL, m + 1, 1, true,
                "<|im_system|>system<|im_middle|>Help<|im_end|><|im_user|>user<|im_middle|>U"
                "<|im_end|><|im_assistant|>assistant<|im_middle|>");
     release_all(m, 2);
@@ -468,6 +578,8 @@ int main(void)
         cmocka_unit_test(test_raw),
         cmocka_unit_test(test_forging),
         cmocka_unit_test(test_forging_across),
+        cmocka_unit_test(test_rewritten_history),
+        cmocka_unit_test(test_unusable),
         cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_default_system),
         cmocka_unit_test(test_date),

@@ -1,0 +1,585 @@
+// core/text/jinja_parse.c -- tokens to expressions, with the precedence of Jinja2: a if b else c,
+// or, and, not, comparisons, + -, ~, * / // %, **, unary signs, then calls, attributes and indices,
+// then filters and tests.
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/text/jinja_parts.h"
+
+// --- tokens ------------------------------------------------------------------------------------
+
+void parse_fail(struct parser *p, const char *format, ...)
+{
+    char text[sizeof p->err->text];
+    va_list args;
+    if (p->failed) return;
+    va_start(args, format);
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is right above
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    p->failed = true;
+    err_set(p->err, "line %d: %s", peek(p)->line, text);
+}
+
+const struct jinja_token *peek(struct parser *p)
+{
+    return &p->tokens.list[p->at];
+}
+
+const struct jinja_token *peek_next(struct parser *p)
+{
+    return &p->tokens.list[p->at + 1 < p->tokens.count ? p->at + 1 : p->at];
+}
+
+static void advance(struct parser *p)
+{
+    if (p->at + 1 < p->tokens.count) p->at++;
+}
+
+bool at_sign(struct parser *p, const char *sign)
+{
+    return peek(p)->kind == T_SIGN && !strcmp(peek(p)->text, sign);
+}
+
+bool at_name(struct parser *p, const char *name)
+{
+    return peek(p)->kind == T_NAME && !strcmp(peek(p)->text, name);
+}
+
+bool skip_sign(struct parser *p, const char *sign)
+{
+    if (!at_sign(p, sign)) return false;
+    advance(p);
+    return true;
+}
+
+bool skip_name(struct parser *p, const char *name)
+{
+    if (!at_name(p, name)) return false;
+    advance(p);
+    return true;
+}
+
+static const char *token_shown(const struct jinja_token *t)
+{
+    switch (t->kind) {
+    case T_END: return "the end of the template";
+    case T_DATA: return "text";
+    case T_OPEN: return "{%";
+    case T_CLOSE: return "%}";
+    case T_PRINT: return "{{";
+    case T_PRINT_END: return "}}";
+    case T_STRING: return "a string";
+    case T_INT:
+    case T_REAL: return "a number";
+    default: return t->text;
+    }
+}
+
+void expect_sign(struct parser *p, const char *sign)
+{
+    if (!skip_sign(p, sign))
+        parse_fail(p, "expected '%s', not '%.40s'", sign, token_shown(peek(p)));
+}
+
+const char *expect_name(struct parser *p)
+{
+    const struct jinja_token *t = peek(p);
+    if (t->kind != T_NAME) {
+        parse_fail(p, "expected a name, not '%.40s'", token_shown(t));
+        return "";
+    }
+    advance(p);
+    return t->text;
+}
+
+// --- nodes -------------------------------------------------------------------------------------
+
+struct jinja_node *node_new(struct parser *p, enum jinja_op op)
+{
+    struct jinja_node *n = jinja_take(&p->t->room, sizeof *n);
+    n->op = op;
+    n->line = peek(p)->line;
+    n->depth = 1;
+    return n;
+}
+
+// A node is deeper than those below it; a chain of operators is as deep as it is long.
+static struct jinja_node *deepen(struct parser *p, struct jinja_node *n)
+{
+    struct jinja_node *const below[] = { n->a, n->b, n->c };
+    for (int i = 0; i < 3; i++)
+        if (below[i] && below[i]->depth >= n->depth) n->depth = below[i]->depth + 1;
+    for (size_t i = 0; i < n->list.count; i++)
+        if (n->list.list[i]->depth >= n->depth) n->depth = n->list.list[i]->depth + 1;
+    for (size_t i = 0; i < n->other.count; i++)
+        if (n->other.list[i]->depth >= n->depth) n->depth = n->other.list[i]->depth + 1;
+    if (n->depth > JINJA_DEPTH) parse_fail(p, "an expression is nested too deeply");
+    return n;
+}
+
+static struct jinja_node *node_of(struct parser *p, enum jinja_op op, struct jinja_node *a,
+                                  struct jinja_node *b, struct jinja_node *c)
+{
+    struct jinja_node *n = node_new(p, op);
+    n->a = a;
+    n->b = b;
+    n->c = c;
+    return deepen(p, n);
+}
+
+void nodes_add(struct parser *p, struct jinja_nodes *nodes, struct jinja_node *node)
+{
+    if (nodes->count == nodes->capacity) {
+        const size_t capacity = nodes->capacity ? 2 * nodes->capacity : 4;
+        struct jinja_node **list = jinja_take(&p->t->room, capacity * sizeof(struct jinja_node *));
+        if (nodes->count) memcpy(list, nodes->list, nodes->count * sizeof(struct jinja_node *));
+        nodes->list = list;
+        nodes->capacity = capacity;
+    }
+    nodes->list[nodes->count++] = node;
+}
+
+// The name that belongs to the newest of n->other.
+void note_name(struct parser *p, struct jinja_node *n, const char *name)
+{
+    const size_t i = n->other.count - 1;
+    const char **names = jinja_take(&p->t->room, n->other.capacity * sizeof *names);
+    if (i) memcpy(names, n->names, i * sizeof *names);
+    n->names = names;
+    n->names[i] = name;
+}
+
+static void note_word(struct parser *p, const char *word)
+{
+    struct jinja *t = p->t;
+    if (t->word_count == t->word_capacity) {
+        const size_t capacity = t->word_capacity ? 2 * t->word_capacity : 64;
+        const char **words = jinja_take(&t->room, capacity * sizeof *words);
+        if (t->word_count) memcpy(words, t->words, t->word_count * sizeof *words);
+        t->words = words;
+        t->word_capacity = capacity;
+    }
+    t->words[t->word_count++] = word;
+}
+
+static struct jinja_node *value_node(struct parser *p, struct jinja_value v)
+{
+    struct jinja_node *n = node_new(p, N_VALUE);
+    n->value = v;
+    return n;
+}
+
+// --- primary expressions -----------------------------------------------------------------------
+
+static struct jinja_node *parse_strings(struct parser *p)
+{
+    const struct jinja_token *first = peek(p);
+    struct buf all = { 0 };
+    const size_t start = p->at;
+    while (peek(p)->kind == T_STRING) {
+        buf_add(&all, peek(p)->text, peek(p)->length);
+        advance(p);
+    }
+    const bool one = p->at == start + 1;
+    const struct jinja_value v = jinja_text(&p->t->room, one || !all.data ? first->text : all.data,
+                                            one ? first->length : all.length, JINJA_TEMPLATE);
+    buf_release(&all);
+    return value_node(p, v);
+}
+
+// Elements up to the bracket `close`, which is passed over.
+static struct jinja_node *parse_list(struct parser *p, enum jinja_op op, const char *close)
+{
+    struct jinja_node *n = node_new(p, op);
+    while (!p->failed && !at_sign(p, close)) {
+        nodes_add(p, &n->list, parse_expression(p));
+        if (op == N_DICT && !p->failed) {
+            expect_sign(p, ":");
+            nodes_add(p, &n->other, parse_expression(p));
+        }
+        if (!at_sign(p, close)) expect_sign(p, ",");
+    }
+    expect_sign(p, close);
+    return p->failed ? NULL : deepen(p, n);
+}
+
+static struct jinja_node *parse_name(struct parser *p)
+{
+    static const struct {
+        const char *name;
+        struct jinja_value value;
+    } constants[] = {
+        { "true", { .kind = JINJA_BOOL, .truth = true } },
+        { "True", { .kind = JINJA_BOOL, .truth = true } },
+        { "false", { .kind = JINJA_BOOL } },
+        { "False", { .kind = JINJA_BOOL } },
+        { "none", { .kind = JINJA_NONE } },
+        { "None", { .kind = JINJA_NONE } },
+    };
+    const char *name = expect_name(p);
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        if (!strcmp(constants[i].name, name)) return value_node(p, constants[i].value);
+    struct jinja_node *n = node_new(p, N_NAME);
+    n->name = name;
+    note_word(p, name);
+    return n;
+}
+
+static struct jinja_node *parse_parentheses(struct parser *p)
+{
+    struct jinja_node *n = node_new(p, N_TUPLE);
+    bool tuple = at_sign(p, ")");
+    while (!p->failed && !at_sign(p, ")")) {
+        nodes_add(p, &n->list, parse_expression(p));
+        if (at_sign(p, ")")) break;
+        tuple = true;
+        expect_sign(p, ",");
+    }
+    expect_sign(p, ")");
+    if (p->failed) return NULL;
+    return tuple ? deepen(p, n) : n->list.list[0];
+}
+
+static struct jinja_node *parse_primary(struct parser *p)
+{
+    const struct jinja_token *t = peek(p);
+    if (t->kind == T_NAME) return parse_name(p);
+    if (t->kind == T_STRING) return parse_strings(p);
+    if (t->kind == T_INT || t->kind == T_REAL) {
+        advance(p);
+        return value_node(p, t->kind == T_INT ? value_int(t->integer) : value_real(t->real));
+    }
+    if (skip_sign(p, "(")) return parse_parentheses(p);
+    if (skip_sign(p, "[")) return parse_list(p, N_LIST, "]");
+    if (skip_sign(p, "{")) return parse_list(p, N_DICT, "}");
+    parse_fail(p, "unexpected '%.40s'", token_shown(t));
+    return NULL;
+}
+
+// --- calls, attributes, filters, tests ---------------------------------------------------------
+
+// "(a, b, name=c)": list, and other with names.
+void parse_arguments(struct parser *p, struct jinja_node *call)
+{
+    expect_sign(p, "(");
+    while (!p->failed && !at_sign(p, ")")) {
+        if (at_sign(p, "*") || at_sign(p, "**")) {
+            parse_fail(p, "'*' in a call is not known");
+            return;
+        }
+        const struct jinja_token *next = peek_next(p);
+        if (peek(p)->kind == T_NAME && next->kind == T_SIGN && !strcmp(next->text, "=")) {
+            const char *name = expect_name(p);
+            advance(p);
+            nodes_add(p, &call->other, parse_expression(p));
+            note_name(p, call, name);
+        } else {
+            if (call->other.count) parse_fail(p, "an argument without a name follows a named one");
+            nodes_add(p, &call->list, parse_expression(p));
+        }
+        if (!at_sign(p, ")")) expect_sign(p, ",");
+    }
+    expect_sign(p, ")");
+    if (!p->failed) deepen(p, call);
+}
+
+static struct jinja_node *parse_call(struct parser *p, struct jinja_node *f)
+{
+    struct jinja_node *n = node_new(p, N_CALL);
+    n->a = f;
+    parse_arguments(p, n);
+    return p->failed ? NULL : deepen(p, n);
+}
+
+static struct jinja_node *parse_slice(struct parser *p)
+{
+    struct jinja_node *parts[3] = { NULL };
+    int i = 0;
+    bool slice = false;
+    for (;;) {
+        if (!at_sign(p, ":") && !at_sign(p, "]") && !at_sign(p, ","))
+            parts[i] = parse_expression(p);
+        if (p->failed || !at_sign(p, ":") || i == 2) break;
+        advance(p);
+        slice = true;
+        i++;
+    }
+    if (p->failed) return NULL;
+    if (slice) return node_of(p, N_SLICE, parts[0], parts[1], parts[2]);
+    if (!parts[0]) parse_fail(p, "an index is missing");
+    return parts[0];
+}
+
+static struct jinja_node *parse_index(struct parser *p, struct jinja_node *of)
+{
+    struct jinja_node *index = parse_slice(p), *tuple = NULL;
+    while (!p->failed && skip_sign(p, ",")) {
+        if (!tuple) {
+            tuple = node_new(p, N_TUPLE);
+            nodes_add(p, &tuple->list, index);
+        }
+        if (!at_sign(p, "]")) nodes_add(p, &tuple->list, parse_slice(p));
+    }
+    expect_sign(p, "]");
+    if (p->failed) return NULL;
+    return node_of(p, N_INDEX, of, tuple ? deepen(p, tuple) : index, NULL);
+}
+
+static struct jinja_node *parse_attribute(struct parser *p, struct jinja_node *of)
+{
+    const struct jinja_token *t = peek(p);
+    if (t->kind == T_INT) {
+        advance(p);
+        return node_of(p, N_INDEX, of, value_node(p, value_int(t->integer)), NULL);
+    }
+    struct jinja_node *n = node_of(p, N_ATTRIBUTE, of, NULL, NULL);
+    n->name = expect_name(p);
+    n->value = jinja_text(&p->t->room, n->name, strlen(n->name), JINJA_TEMPLATE);
+    return n;
+}
+
+struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *n)
+{
+    while (!p->failed) {
+        if (skip_sign(p, "."))
+            n = parse_attribute(p, n);
+        else if (skip_sign(p, "["))
+            n = parse_index(p, n);
+        else if (at_sign(p, "("))
+            n = parse_call(p, n);
+        else
+            return n;
+    }
+    return NULL;
+}
+
+static struct jinja_node *parse_filter(struct parser *p, struct jinja_node *of)
+{
+    struct jinja_node *n = node_new(p, N_FILTER);
+    n->a = of;
+    n->name = expect_name(p);
+    n->callable = jinja_filter(n->name);
+    if (at_sign(p, "(")) parse_arguments(p, n);
+    return p->failed ? NULL : deepen(p, n);
+}
+
+static bool test_argument_ahead(struct parser *p)
+{
+    const struct jinja_token *t = peek(p);
+    if (t->kind == T_NAME) return !at_name(p, "else") && !at_name(p, "or") && !at_name(p, "and");
+    return t->kind == T_STRING || t->kind == T_INT || t->kind == T_REAL || at_sign(p, "[") ||
+           at_sign(p, "{");
+}
+
+static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
+{
+    const bool negated = skip_name(p, "not");
+    struct jinja_node *n = node_new(p, N_TEST);
+    n->a = of;
+    n->name = expect_name(p);
+    n->callable = jinja_test(n->name);
+    if (at_sign(p, "(")) {
+        parse_arguments(p, n);
+    } else if (test_argument_ahead(p)) {
+        if (at_name(p, "is")) parse_fail(p, "tests cannot be chained with 'is'");
+        struct jinja_node *argument = p->failed ? NULL : parse_primary(p);
+        if (argument) nodes_add(p, &n->list, parse_postfix(p, argument));
+    }
+    if (p->failed) return NULL;
+    return negated ? node_of(p, N_NOT, deepen(p, n), NULL, NULL) : deepen(p, n);
+}
+
+// Filters, tests and calls behind a value. `start`: the name of a filter stands first, without '|'.
+struct jinja_node *parse_filters(struct parser *p, struct jinja_node *n, bool start)
+{
+    if (start) n = parse_filter(p, n);
+    while (!p->failed) {
+        if (skip_sign(p, "|"))
+            n = parse_filter(p, n);
+        else if (skip_name(p, "is"))
+            n = parse_test(p, n);
+        else if (at_sign(p, "("))
+            n = parse_call(p, n);
+        else
+            return n;
+    }
+    return NULL;
+}
+
+// --- operators ---------------------------------------------------------------------------------
+
+static struct jinja_node *parse_unary(struct parser *p, bool filters)
+{
+    struct jinja_node *n;
+    if (++p->depth > JINJA_DEPTH) parse_fail(p, "an expression is nested too deeply");
+    if (p->failed) return NULL;
+    if (skip_sign(p, "-"))
+        n = node_of(p, N_NEGATIVE, parse_unary(p, false), NULL, NULL);
+    else if (skip_sign(p, "+"))
+        n = node_of(p, N_POSITIVE, parse_unary(p, false), NULL, NULL);
+    else
+        n = parse_primary(p);
+    if (!p->failed) n = parse_postfix(p, n);
+    if (!p->failed && filters) n = parse_filters(p, n, false);
+    p->depth--;
+    return p->failed ? NULL : n;
+}
+
+struct operator
+{
+    const char *sign;
+    enum jinja_op op;
+};
+
+// The operators of each level, from the loosest; below the last: unary signs.
+static const struct operator levels[][5] = {
+    { { "+", N_ADD }, { "-", N_SUBTRACT } },
+    { { "~", N_CONCAT } },
+    { { "*", N_MULTIPLY }, { "/", N_DIVIDE }, { "//", N_FLOOR }, { "%", N_MODULO } },
+    { { "**", N_POWER } },
+};
+
+static struct jinja_node *parse_level(struct parser *p, int level)
+{
+    if (level == 4) return parse_unary(p, true);
+    struct jinja_node *n = parse_level(p, level + 1);
+    for (const struct operator* o = levels[level]; !p->failed && o->sign;) {
+        if (!skip_sign(p, o->sign)) {
+            o++;
+            continue;
+        }
+        struct jinja_node *right = parse_level(p, level + 1);
+        if (p->failed) break;
+        n = node_of(p, o->op, n, right, NULL);
+        o = levels[level];
+    }
+    return p->failed ? NULL : n;
+}
+
+static bool skip_compare(struct parser *p, enum compare *compare)
+{
+    static const char *const signs[] = { "==", "!=", "<", "<=", ">", ">=" };
+    for (int i = 0; i < 6; i++)
+        if (skip_sign(p, signs[i])) {
+            *compare = (enum compare)i;
+            return true;
+        }
+    const struct jinja_token *next = peek_next(p);
+    const bool negated = at_name(p, "not") && next->kind == T_NAME && !strcmp(next->text, "in");
+    if (negated) advance(p);
+    *compare = negated ? IS_NOT_IN : IS_IN;
+    return skip_name(p, "in");
+}
+
+// a < b < c: a, and the others in the list.
+static struct jinja_node *parse_compare(struct parser *p)
+{
+    struct jinja_node *n = parse_level(p, 0), *all = NULL;
+    enum compare compare;
+    while (!p->failed && skip_compare(p, &compare)) {
+        if (!all) all = node_of(p, N_COMPARE, n, NULL, NULL);
+        nodes_add(p, &all->list, parse_level(p, 0));
+        enum compare *more = jinja_take(&p->t->room, all->list.capacity * sizeof *more);
+        if (all->list.count > 1) memcpy(more, all->compares, (all->list.count - 1) * sizeof *more);
+        all->compares = more;
+        all->compares[all->list.count - 1] = compare;
+    }
+    if (p->failed) return NULL;
+    return all ? deepen(p, all) : n;
+}
+
+static struct jinja_node *parse_not(struct parser *p)
+{
+    if (!skip_name(p, "not")) return parse_compare(p);
+    if (++p->depth > JINJA_DEPTH) parse_fail(p, "an expression is nested too deeply");
+    struct jinja_node *n = p->failed ? NULL : parse_not(p);
+    p->depth--;
+    return p->failed ? NULL : node_of(p, N_NOT, n, NULL, NULL);
+}
+
+static struct jinja_node *parse_and(struct parser *p)
+{
+    struct jinja_node *n = parse_not(p);
+    while (!p->failed && skip_name(p, "and")) {
+        struct jinja_node *right = parse_not(p);
+        if (!p->failed) n = node_of(p, N_AND, n, right, NULL);
+    }
+    return p->failed ? NULL : n;
+}
+
+struct jinja_node *parse_no_condition(struct parser *p)
+{
+    struct jinja_node *n = parse_and(p);
+    while (!p->failed && skip_name(p, "or")) {
+        struct jinja_node *right = parse_and(p);
+        if (!p->failed) n = node_of(p, N_OR, n, right, NULL);
+    }
+    return p->failed ? NULL : n;
+}
+
+// a: what if b holds, b: the condition, c: otherwise (NULL: undefined).
+struct jinja_node *parse_expression(struct parser *p)
+{
+    if (++p->depth > JINJA_DEPTH) parse_fail(p, "an expression is nested too deeply");
+    struct jinja_node *n = p->failed ? NULL : parse_no_condition(p);
+    while (!p->failed && skip_name(p, "if")) {
+        struct jinja_node *condition = parse_no_condition(p), *otherwise = NULL;
+        if (!p->failed && skip_name(p, "else")) otherwise = parse_expression(p);
+        if (!p->failed) n = node_of(p, N_IF_ELSE, n, condition, otherwise);
+    }
+    p->depth--;
+    return p->failed ? NULL : n;
+}
+
+static bool tuple_ends(struct parser *p, const char *end)
+{
+    const enum jinja_token_kind kind = peek(p)->kind;
+    return kind == T_CLOSE || kind == T_PRINT_END || at_sign(p, ")") || (end && at_name(p, end));
+}
+
+struct jinja_node *parse_tuple(struct parser *p, bool condition, const char *end)
+{
+    struct jinja_node *n = node_new(p, N_TUPLE);
+    bool tuple = false;
+    while (!p->failed && !tuple_ends(p, end)) {
+        nodes_add(p, &n->list, condition ? parse_expression(p) : parse_no_condition(p));
+        if (!at_sign(p, ",")) break;
+        advance(p);
+        tuple = true;
+    }
+    if (!n->list.count)
+        parse_fail(p, "an expression is missing before '%.40s'", token_shown(peek(p)));
+    if (p->failed) return NULL;
+    return tuple ? deepen(p, n) : n->list.list[0];
+}
+
+static bool assignable(const struct jinja_node *n, bool inside)
+{
+    if (n->op == N_NAME) return true;
+    if (n->op == N_ATTRIBUTE) return !inside && n->a->op == N_NAME;
+    if (n->op != N_TUPLE) return false;
+    for (size_t i = 0; i < n->list.count; i++)
+        if (!assignable(n->list.list[i], true) && n->list.list[i]->op != N_ATTRIBUTE) return false;
+    return true;
+}
+
+struct jinja_node *parse_target(struct parser *p, const char *end)
+{
+    struct jinja_node *n = node_new(p, N_TUPLE);
+    bool tuple = false;
+    while (!p->failed && !tuple_ends(p, end) && !at_sign(p, "=")) {
+        struct jinja_node *one = parse_primary(p);
+        if (!p->failed && skip_sign(p, ".")) one = parse_attribute(p, one);
+        nodes_add(p, &n->list, one);
+        if (!at_sign(p, ",")) break;
+        advance(p);
+        tuple = true;
+    }
+    if (p->failed) return NULL;
+    struct jinja_node *target = tuple || !n->list.count ? deepen(p, n) : n->list.list[0];
+    if (!n->list.count || !assignable(target, false))
+        parse_fail(p, "nothing can be assigned to that");
+    return p->failed ? NULL : target;
+}

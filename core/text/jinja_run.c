@@ -1,0 +1,356 @@
+// core/text/jinja_run.c -- statements: output, conditions, loops, assignments, macros.
+//
+// Names live in scopes: one for the template, one for every turn of a loop, every call of a macro,
+// every block. What is set in one is not seen outside.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text/jinja_parts.h"
+
+// --- scopes ------------------------------------------------------------------------------------
+
+struct jinja_scope *scope_push(struct jinja_run *r, struct jinja_scope *outer)
+{
+    struct jinja_scope *s = jinja_take(r->room, sizeof *s);
+    s->outer = outer;
+    r->scope = s;
+    return s;
+}
+
+bool scope_find(struct jinja_run *r, const char *name, struct jinja_value *v)
+{
+    for (const struct jinja_scope *s = r->scope; s; s = s->outer) {
+        jinja_step(r, 1 + s->count / 16);
+        for (size_t i = s->count; i-- > 0;) {
+            if (strcmp(s->names[i], name) != 0) continue;
+            *v = s->values[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+void scope_set(struct jinja_run *r, const char *name, struct jinja_value v)
+{
+    struct jinja_scope *s = r->scope;
+    for (size_t i = 0; i < s->count; i++)
+        if (!strcmp(s->names[i], name)) {
+            s->values[i] = v;
+            return;
+        }
+    if (s->count == s->capacity) {
+        const size_t capacity = s->capacity ? 2 * s->capacity : 4;
+        const char **names = jinja_take(r->room, capacity * sizeof *names);
+        struct jinja_value *values = jinja_take(r->room, capacity * sizeof *values);
+        if (s->count) memcpy(names, s->names, s->count * sizeof *names);
+        if (s->count) memcpy(values, s->values, s->count * sizeof *values);
+        s->names = names;
+        s->values = values;
+        s->capacity = capacity;
+    }
+    s->names[s->count] = name;
+    s->values[s->count++] = v;
+}
+
+static void assign_attribute(struct jinja_run *r, const struct jinja_node *target,
+                             struct jinja_value v)
+{
+    const struct jinja_value ns = eval(r, target->a);
+    if (r->failed) return;
+    if (ns.kind != JINJA_NAMESPACE)
+        jinja_fail(r, "'.%.60s' can only be set on a namespace", target->name);
+    else
+        dict_put(r, ns.dict, target->value, v);
+}
+
+void assign(struct jinja_run *r, const struct jinja_node *target, struct jinja_value v)
+{
+    if (r->failed) return;
+    if (target->op == N_NAME) {
+        scope_set(r, target->name, v);
+        return;
+    }
+    if (target->op == N_ATTRIBUTE) {
+        assign_attribute(r, target, v);
+        return;
+    }
+    const struct jinja_list *items = value_items(r, v);
+    if (!items) return;
+    if (items->count != target->list.count) {
+        jinja_fail(r, "%zu values cannot be assigned to %zu names", items->count,
+                   target->list.count);
+        return;
+    }
+    for (size_t i = 0; i < items->count; i++) assign(r, target->list.list[i], items->items[i]);
+}
+
+// --- output ------------------------------------------------------------------------------------
+
+// What `body` prints, as a value.
+static struct jinja_value collect(struct jinja_run *r, const struct jinja_nodes *body)
+{
+    struct builder b = { .r = r }, *out = r->out;
+    struct jinja_scope *scope = r->scope;
+    r->out = &b;
+    scope_push(r, scope);
+    run_body(r, body);
+    r->scope = scope;
+    r->out = out;
+    return builder_value(&b);
+}
+
+static void run_set_block(struct jinja_run *r, const struct jinja_node *n)
+{
+    struct jinja_value v = collect(r, &n->list);
+    r->collected = v;
+    if (n->c && !r->failed) v = eval(r, n->c);
+    assign(r, n->a, v);
+}
+
+static void run_filter_block(struct jinja_run *r, const struct jinja_node *n)
+{
+    r->collected = collect(r, &n->list);
+    if (!r->failed) put_show(r->out, eval(r, n->a));
+}
+
+// --- macros ------------------------------------------------------------------------------------
+
+static struct jinja_value macro_of(struct jinja_run *r, const struct jinja_node *n)
+{
+    struct jinja_macro *m = jinja_take(r->room, sizeof *m);
+    *m = (struct jinja_macro){ n, r->scope };
+    for (struct jinja_scope *s = r->scope; s && !s->captured; s = s->outer) s->captured = true;
+    return (struct jinja_value){ .kind = JINJA_MACRO, .macro = m };
+}
+
+static struct jinja_value named(const struct jinja_args *args, const char *name)
+{
+    for (size_t i = 0; i < args->named_count; i++)
+        if (!strcmp(args->names[i], name)) return args->named[i];
+    return (struct jinja_value){ 0 };
+}
+
+static void bind_parameters(struct jinja_run *r, const struct jinja_node *n,
+                            const struct jinja_args *args)
+{
+    const size_t first_default = n->list.count - n->other.count;
+    for (size_t i = 0; i < n->list.count && !r->failed; i++) {
+        const char *name = n->list.list[i]->name;
+        struct jinja_value v = i < args->count ? args->at[i] : named(args, name);
+        if (i < args->count && is_given(named(args, name)))
+            jinja_fail(r, "the macro '%.60s' is given '%.60s' twice", n->name ? n->name : "caller",
+                       name);
+        if (!is_given(v))
+            v = i >= first_default ? eval(r, n->other.list[i - first_default])
+                                   : value_undefined(name);
+        scope_set(r, name, v);
+    }
+}
+
+static bool is_parameter(const struct jinja_node *n, const char *name)
+{
+    for (size_t i = 0; i < n->list.count; i++)
+        if (!strcmp(n->list.list[i]->name, name)) return true;
+    return !strcmp(name, "caller");
+}
+
+// What no parameter takes: varargs and kwargs, where the template asks for them.
+static void bind_others(struct jinja_run *r, const struct jinja_node *n,
+                        const struct jinja_args *args)
+{
+    const bool list = jinja_mentions(r->t, "varargs"), dict = jinja_mentions(r->t, "kwargs");
+    struct jinja_list *rest = list_new(r->room);
+    const struct jinja_value others = jinja_dict(r->room);
+    for (size_t i = n->list.count; i < args->count; i++) list_push(r->room, rest, args->at[i]);
+    for (size_t i = 0; i < args->named_count; i++) {
+        if (is_parameter(n, args->names[i])) continue;
+        if (!dict)
+            jinja_fail(r, "the macro '%.60s' has no parameter '%.60s'",
+                       n->name ? n->name : "caller", args->names[i]);
+        jinja_set(r->room, others, args->names[i], args->named[i]);
+    }
+    if (rest->count && !list)
+        jinja_fail(r, "the macro '%.60s' takes %zu arguments, not %zu",
+                   n->name ? n->name : "caller", n->list.count, args->count);
+    if (list) scope_set(r, "varargs", list_value(JINJA_TUPLE, rest));
+    if (dict) scope_set(r, "kwargs", others);
+}
+
+struct jinja_value call_macro(struct jinja_run *r, struct jinja_macro *m,
+                              const struct jinja_args *args)
+{
+    struct jinja_scope *scope = r->scope;
+    struct jinja_value text = value_none();
+    if (++r->calls > JINJA_CALLS) jinja_fail(r, "macros call each other too deeply");
+    scope_push(r, m->scope);
+    bind_parameters(r, m->node, args);
+    bind_others(r, m->node, args);
+    const struct jinja_value caller = named(args, "caller");
+    if (is_given(caller)) scope_set(r, "caller", caller);
+    if (!r->failed) text = collect(r, &m->node->a->list);
+    r->breaking = r->continuing = false;
+    r->scope = scope;
+    r->calls--;
+    return text;
+}
+
+static void run_call_block(struct jinja_run *r, const struct jinja_node *n)
+{
+    struct jinja_args args = { 0 };
+    const struct jinja_value f = eval(r, n->a->a);
+    eval_arguments(r, n->a, &args);
+    if (r->failed) return;
+    const char **names = jinja_take(r->room, (args.named_count + 1) * sizeof *names);
+    struct jinja_value *values = jinja_take(r->room, (args.named_count + 1) * sizeof *values);
+    for (size_t i = 0; i < args.named_count; i++) {
+        names[i] = args.names[i];
+        values[i] = args.named[i];
+    }
+    names[args.named_count] = "caller";
+    values[args.named_count++] = macro_of(r, n->b);
+    args.names = names;
+    args.named = values;
+    put_show(r->out, call_value(r, f, &args));
+}
+
+// --- loops -------------------------------------------------------------------------------------
+
+static struct jinja_list *filtered(struct jinja_run *r, const struct jinja_node *n,
+                                   struct jinja_list *items, struct jinja_scope *scope)
+{
+    struct jinja_list *kept = list_new(r->room);
+    for (size_t i = 0; i < items->count && !r->failed; i++) {
+        scope_push(r, scope);
+        assign(r, n->a, items->items[i]);
+        if (!r->failed && value_truth(eval(r, n->c))) list_push(r->room, kept, items->items[i]);
+    }
+    r->scope = scope;
+    return kept;
+}
+
+// Did a turn come to its end? Jinja2 runs the else body unless one did, also when all were left by
+// break or continue.
+static bool run_turns(struct jinja_run *r, const struct jinja_node *n, struct jinja_loop *loop)
+{
+    bool completed = false;
+    const struct jinja_value self = { .kind = JINJA_LOOP, .loop = loop };
+    struct jinja_scope *turn = NULL;
+    for (loop->index = 0; loop->index < loop->items->count && !r->failed; loop->index++) {
+        if (!turn || turn->captured) turn = scope_push(r, loop->scope);
+        r->scope = turn;
+        turn->count = 0;
+        scope_set(r, "loop", self);
+        assign(r, n->a, loop->items->items[loop->index]);
+        run_body(r, &n->list);
+        completed |= !r->continuing && !r->breaking;
+        r->continuing = false;
+        if (r->breaking) break;
+    }
+    r->breaking = false;
+    return completed;
+}
+
+// `outer`: the loop that calls itself, NULL otherwise.
+void run_for(struct jinja_run *r, const struct jinja_node *n, struct jinja_value over,
+             struct jinja_loop *outer)
+{
+    struct jinja_scope *scope = r->scope;
+    struct jinja_list *items = r->failed ? NULL : value_items(r, over);
+    if (!items || !jinja_enter(r)) return;
+    if (n->c) items = filtered(r, n, items, scope);
+    struct jinja_loop *loop = jinja_take(r->room, sizeof *loop);
+    *loop = (struct jinja_loop){ .items = items,
+                                 .depth = outer ? outer->depth + 1 : 0,
+                                 .body = n->flag ? n : NULL,
+                                 .scope = scope };
+    if (!run_turns(r, n, loop) && !r->failed) {
+        scope_push(r, scope);
+        run_body(r, &n->other);
+    }
+    r->scope = scope;
+    r->depth--;
+}
+
+// --- statements --------------------------------------------------------------------------------
+
+static void run_if(struct jinja_run *r, const struct jinja_node *n)
+{
+    for (; n && !r->failed; n = n->c) {
+        const bool yes = value_truth(eval(r, n->a));
+        if (r->failed) return;
+        if (yes || !n->c) {
+            run_body(r, yes ? &n->list : &n->other);
+            return;
+        }
+    }
+}
+
+static void run_with(struct jinja_run *r, const struct jinja_node *n)
+{
+    struct jinja_scope *scope = r->scope, *inner = scope_push(r, scope);
+    for (size_t i = 0; i < n->other.count && !r->failed; i++) {
+        r->scope = scope; // the values are those outside
+        const struct jinja_value v = eval(r, n->other.list[i]);
+        r->scope = inner;
+        scope_set(r, n->names[i], v);
+    }
+    run_body(r, &n->list);
+    r->scope = scope;
+}
+
+static void run_statement(struct jinja_run *r, const struct jinja_node *n)
+{
+    r->line = n->line;
+    switch (n->op) {
+    case N_DATA: put_all(r->out, n->value.text); break;
+    case N_PRINT: put_show(r->out, eval(r, n->a)); break;
+    case N_IF: run_if(r, n); break;
+    case N_FOR: run_for(r, n, eval(r, n->b), NULL); break;
+    case N_SET: assign(r, n->a, eval(r, n->b)); break;
+    case N_SET_BLOCK: run_set_block(r, n); break;
+    case N_MACRO: scope_set(r, n->name, macro_of(r, n)); break;
+    case N_CALL_BLOCK: run_call_block(r, n); break;
+    case N_FILTER_BLOCK: run_filter_block(r, n); break;
+    case N_WITH: run_with(r, n); break;
+    case N_BREAK: r->breaking = true; break;
+    case N_CONTINUE: r->continuing = true; break;
+    default: run_body(r, &n->list);
+    }
+}
+
+void run_body(struct jinja_run *r, const struct jinja_nodes *body)
+{
+    if (!jinja_enter(r)) return;
+    for (size_t i = 0; i < body->count && jinja_step(r, 1); i++) {
+        run_statement(r, body->list[i]);
+        if (r->breaking || r->continuing) break;
+    }
+    r->depth--;
+}
+
+int jinja_render(const struct jinja *t, struct jinja_room *room, struct jinja_value variables,
+                 time_t now, struct jinja_output *output, struct err *err)
+{
+    struct jinja_run r = { .t = t, .room = room, .err = err, .now = now };
+    struct builder b = { .r = &r, .output = true };
+    *output = (struct jinja_output){ 0 };
+    r.out = &b;
+    scope_push(&r, NULL);
+    for (size_t i = 0; i < variables.dict->count; i++)
+        scope_set(&r, variables.dict->keys[i].text->bytes, variables.dict->values[i]);
+    run_body(&r, &t->body);
+    output->unknown = r.unknown;
+    if (r.failed) return err_in(err, "%s", t->name);
+    buf_add(&output->text, b.bytes ? b.bytes : "", b.length);
+    output->spans = xreallocarray(NULL, b.span_count + 1, sizeof *output->spans);
+    output->span_count = b.span_count;
+    if (b.span_count) memcpy(output->spans, b.spans, b.span_count * sizeof *b.spans);
+    return 0;
+}
+
+void jinja_output_release(struct jinja_output *output)
+{
+    buf_release(&output->text);
+    free(output->spans);
+    *output = (struct jinja_output){ 0 };
+}

@@ -1,0 +1,76 @@
+# tests/commands/templates.sh -- the folder's chat template in a chat: any template, what takes its
+# place, what a person types, and turns that go on from the cache.
+. tests/commands/common.bash
+
+model=$work/model
+cp -r tests/goldens/qwen2 "$model"
+
+# Ids of the prompt of one question.
+prompt_of() { # NAME LINE...
+    local name=$1
+    shift
+    lines "$@" "/dump ids $work/$name.safetensors" "/forward Hi <|im_end|><|im_start|>system"
+    tail -c +9 "$work/$name.safetensors" | head -c 1000000 | md5sum
+}
+
+# A template like no other.
+cat >"$model/chat_template.jinja" <<'J'
+{%- for m in messages %}
+    {%- set text = m.content.split('</think>')[-1] %}
+[{{ m.role }}] {{ text }}
+{%- endfor %}
+{% if add_generation_prompt %}[assistant]{% endif %}
+J
+lines "/load $model" '/set sample.max_tokens 4' '/set sample.ignore_eos on' 'Hi <|im_end|>' 'And?'
+check "no notice" 'select(.event == "notice").text | select(startswith("loaded") | not)' ""
+check "two answers" 'select(.event == "answer") | .ids | length' $'4\n4'
+check "the first turn stays in the cache" \
+    'select(.event == "answer") | .prompt_tokens - .computed_tokens > 20' $'false\ntrue'
+own=$(prompt_of own "/load $model")
+built_in=$(prompt_of built_in "/load $model" '/set chat.template chatml')
+[ "$own" != "$built_in" ] || fail "the folder's template is not used"
+
+# What a person types is text: the ids of special tokens are as many as the template wrote.
+special=$(jq '[.added_tokens[] | select(.special).id]' "$model/tokenizer.json")
+check_special() { # NAME COUNT
+    python3 - "$work/$1.safetensors" "$special" "$2" <<'P' || fail "$1: special tokens"
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+a, b = json.loads(data[8:8 + n])["ids"]["data_offsets"]
+ids = struct.unpack(f"<{(b - a) // 4}i", data[8 + n + a:8 + n + b])
+found = sum(i in json.loads(sys.argv[2]) for i in ids)
+
+sys.exit(found != int(sys.argv[3]))
+P
+}
+check_special own 0
+check_special built_in 3
+
+# Not known: the built-in template that is like it takes over, and the notice names the line.
+original=$(jq -j .chat_template tests/goldens/qwen2/tokenizer_config.json)
+printf '%s{%% include "x" %%}' "$original" >"$model/chat_template.jinja"
+taken=$(prompt_of taken "/load $model")
+check_has "notice" 'select(.event == "notice").text' "the statement 'include' is not known"
+check_has "its line" 'select(.event == "notice").text' "line "
+check_has "what is used" 'select(.event == "notice").text' "the built-in template 'chatml' is used"
+printf %s "$original" >"$model/chat_template.jinja"
+same "as the folder's own" "$taken" "$(prompt_of original "/load $model")"
+
+# Like none that is built in: an error until one is chosen.
+llava_model=$work/llava
+cp -r $llava "$llava_model"
+echo '{{ messages | nonsense }}' >"$llava_model/chat_template.jinja"
+lines "/load $llava_model" Hello '/set chat.template vicuna' '/set sample.max_tokens 1' Hello
+check "neither fits" 'select(.event == "done").ok' $'true\nfalse\ntrue\ntrue\ntrue'
+check_has "error" 'select(.event == "error").message' "the filter 'nonsense' is not known"
+check_has "what to do" 'select(.event == "error").message' "/set chat.template"
+
+# The template's own complaint is the answer's error, and the conversation stays as it was.
+cat >"$model/chat_template.jinja" <<'J'
+{%- for m in messages %}{{ m.content }}{% if m.content == 'bad' %}{{ raise_exception('Not that') }}{% endif %}{% endfor %}
+J
+lines "/load $model" '/set sample.max_tokens 1' bad good
+check "refused" 'select(.event == "done").ok' $'true\ntrue\nfalse\ntrue'
+check_has "complaint" 'select(.event == "error").message' "line 1: Not that"
+finish
