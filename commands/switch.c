@@ -6,14 +6,14 @@
 
 // X(command, preset, what is set besides where the preset alone is refused (NULL: nothing), help,
 // details). The command is listed in commands/list.h too.
-#define ALIASES(X)                                                                              \
-    X(capa, "capa-auto", "ffn.approx=off", /* it needs a calibration */                         \
-      "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",                \
-      "Loads the preset capa-auto. Without a calibration the FFN approximation stays off,\n"    \
-      "with a notice. /preset load capa loads the paper's recipe.")                             \
-    X(align, "norm-alignment", NULL, "Enables norm alignment with its defaults.",               \
-      "Loads the preset norm-alignment.")                                                       \
-    X(ira, "ira", NULL, "Enables IRA (information-regularized attention) with its defaults.",   \
+#define ALIASES(X)                                                                            \
+    X(capa, "capa-auto", "ffn.approx=off", /* it needs a calibration */                       \
+      "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",              \
+      "Loads the preset capa-auto. Without a calibration the FFN approximation stays off,\n"  \
+      "with a notice. /preset load capa loads the paper's recipe.")                           \
+    X(align, "norm-alignment", NULL, "Enables norm alignment with its defaults.",             \
+      "Loads the preset norm-alignment.")                                                     \
+    X(ira, "ira", NULL, "Enables IRA (information-regularized attention) with its defaults.", \
       "Loads the preset ira. Needs an adapter that was trained with train.ira.")
 
 struct alias {
@@ -72,22 +72,22 @@ static int run_alias(struct shell *shell, const struct alias *alias, int argc, c
 
 static const char *const words[] = { "on", "off", NULL };
 
-#define X(id, preset, without, text, more)                                                      \
-    static int id##_run(struct shell *shell, int argc, char **argv, struct err *err)            \
-    {                                                                                           \
+#define X(id, preset, without, text, more)                                                       \
+    static int id##_run(struct shell *shell, int argc, char **argv, struct err *err)             \
+    {                                                                                            \
         return run_alias(shell, &(const struct alias){ #id, preset, without }, argc, argv, err); \
-    }                                                                                           \
-    const struct command command_##id = {                                                       \
-        .name = #id,                                                                            \
-        .usage = "/" #id " [on|off]",                                                           \
-        .help = text,                                                                           \
-        .details = more,                                                                        \
-        .max = 1,                                                                               \
-        .needs = NEEDS_MODEL,                                                                   \
-        .live = "",                                                                             \
-        .complete = COMPLETE_WORDS,                                                             \
-        .words = words,                                                                         \
-        .run = id##_run,                                                                        \
+    }                                                                                            \
+    const struct command command_##id = {                                                        \
+        .name = #id,                                                                             \
+        .usage = "/" #id " [on|off]",                                                            \
+        .help = text,                                                                            \
+        .details = more,                                                                         \
+        .max = 1,                                                                                \
+        .needs = NEEDS_MODEL,                                                                    \
+        .live = "",                                                                              \
+        .complete = COMPLETE_WORDS,                                                              \
+        .words = words,                                                                          \
+        .run = id##_run,                                                                         \
     };
 ALIASES(X)
 #undef X

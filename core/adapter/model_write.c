@@ -192,7 +192,8 @@ static int check_head(const struct model *m, struct err *err)
                         "them as one tensor: use the result as an adapter");
 }
 
-// A weight that is a part of a tensor of the file (experts of a layer in one) is not put back there.
+// A weight that is a part of a tensor of the file (experts of a layer in one) is not put back
+// there.
 static int check_parts(const struct model *m, struct err *err)
 {
     for (size_t i = 0; i < m->weights.count; i++)
@@ -208,7 +209,8 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
                      const char *folder, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
-    if (check_head(m, err) < 0 || check_parts(m, err) < 0 || copy_others(m, folder, err) < 0) return -1;
+    if (check_head(m, err) < 0 || check_parts(m, err) < 0 || copy_others(m, folder, err) < 0)
+        return -1;
     for (int s = 0; s < c->shard_count; s++)
         if (write_shard(m, c->shards[s], folder, err) < 0) return -1;
     return adapter_write_extras(deltas, count, m->arena.backend, folder, err);

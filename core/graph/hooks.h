@@ -33,36 +33,35 @@ enum {
 };
 
 // X(name, what it has, what a method may change, content of site_args.x).
-#define SITES(X)                                                                              \
-    X(PIXELS, HAS_NONE, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")             \
-    X(VISION_LAYER, HAS_NONE, MAY_NOT,                                                        \
-      "[S',Dv] input of vision block `layer`; layer = depth: output")                         \
-    X(VISION, HAS_NONE, MAY_NOT, "[S,Dv] input of the projector")                             \
-    X(PROJECTED, HAS_NONE, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")\
-    X(VISUAL, HAS_ROWS, MAY_X, "[S,D] visual tokens as spliced; v: before methods")           \
-    X(EMBED, HAS_ROWS, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                      \
-    X(LAYER_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[layer]")                                \
-    X(VALUES, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_SEEN,                                        \
-      "[P,Hkv,d] value states of all keys (v too), before attention; a method writes new "    \
-      "rows in place (op_scatter_rows)")                                                      \
-    X(NOISE, HAS_ROWS | HAS_KEYS, MAY_X,                                                      \
-      "[S,Hkv,d] noise that IRA draws for the pass's visual tokens")                          \
-    X(KL, HAS_ROWS | HAS_KEYS, MAY_NOT,                                                       \
-      "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate")              \
-    X(ATTN, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_NOT,                                           \
-      "[H,N,P] attention probabilities; with q, k, v")                                        \
-    X(FFN_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")  \
-    X(FFN, HAS_ROWS | IN_STEP, MAY_X | MAY_ONLY,                                              \
-      "[N,D] x again; a method stores y of its rows, `only` lists the others")                \
-    X(FFN_OUT, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] y: residual stream after the FFN")         \
-    X(LAYER_OUT, HAS_ROWS | IN_STEP, MAY_X | MAY_ROWS,                                        \
-      "[N,D] h[layer+1]; a method that drops rows sets `rows`")                               \
-    X(FINAL, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[L], before the final norm")                \
-    X(LOGITS, HAS_ROWS, MAY_NOT, "[n,V] logits of the requested rows")                        \
-    X(STEP_LOGITS, HAS_ROWS, MAY_NOT, "[1,V] logits that choose a generated token")           \
-    X(SCORE, HAS_ROWS, MAY_NOT,                                                               \
-      "[S] score of the visual tokens alive in `layer`, set by pruning")                      \
-    X(KEPT, HAS_ROWS, MAY_NOT,                                                                \
+#define SITES(X)                                                                                   \
+    X(PIXELS, HAS_NONE, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")                  \
+    X(VISION_LAYER, HAS_NONE, MAY_NOT,                                                             \
+      "[S',Dv] input of vision block `layer`; layer = depth: output")                              \
+    X(VISION, HAS_NONE, MAY_NOT, "[S,Dv] input of the projector")                                  \
+    X(PROJECTED, HAS_NONE, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")     \
+    X(VISUAL, HAS_ROWS, MAY_X, "[S,D] visual tokens as spliced; v: before methods")                \
+    X(EMBED, HAS_ROWS, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                           \
+    X(LAYER_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[layer]")                                     \
+    X(VALUES, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_SEEN,                                             \
+      "[P,Hkv,d] value states of all keys (v too), before attention; a method writes new "         \
+      "rows in place (op_scatter_rows)")                                                           \
+    X(NOISE, HAS_ROWS | HAS_KEYS, MAY_X,                                                           \
+      "[S,Hkv,d] noise that IRA draws for the pass's visual tokens")                               \
+    X(KL, HAS_ROWS | HAS_KEYS, MAY_NOT,                                                            \
+      "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate")                   \
+    X(ATTN, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_NOT,                                                \
+      "[H,N,P] attention probabilities; with q, k, v")                                             \
+    X(FFN_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")       \
+    X(FFN, HAS_ROWS | IN_STEP, MAY_X | MAY_ONLY,                                                   \
+      "[N,D] x again; a method stores y of its rows, `only` lists the others")                     \
+    X(FFN_OUT, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] y: residual stream after the FFN")              \
+    X(LAYER_OUT, HAS_ROWS | IN_STEP, MAY_X | MAY_ROWS,                                             \
+      "[N,D] h[layer+1]; a method that drops rows sets `rows`")                                    \
+    X(FINAL, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[L], before the final norm")                     \
+    X(LOGITS, HAS_ROWS, MAY_NOT, "[n,V] logits of the requested rows")                             \
+    X(STEP_LOGITS, HAS_ROWS, MAY_NOT, "[1,V] logits that choose a generated token")                \
+    X(SCORE, HAS_ROWS, MAY_NOT, "[S] score of the visual tokens alive in `layer`, set by pruning") \
+    X(KEPT, HAS_ROWS, MAY_NOT,                                                                     \
       "[k] i32 visual tokens kept after `layer`, counted among all visual tokens")
 
 enum site {

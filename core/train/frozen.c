@@ -18,8 +18,8 @@ int frozen_round(struct model *m, const struct adapter *base, struct err *err)
     for (size_t i = 0; i < m->weights.count && status == 0; i++) {
         struct weight *w = &m->weights.list[i];
         struct tensor rounded = *w->tensor;
-        if (w->part != PART_DECODER || !checkpoint_has(m->checkpoint, w->name) || !w->linear || rounded.dtype != DTYPE_F16 ||
-            replaced(base, w))
+        if (w->part != PART_DECODER || !checkpoint_has(m->checkpoint, w->name) || !w->linear ||
+            rounded.dtype != DTYPE_F16 || replaced(base, w))
             continue;
         rounded.dtype = DTYPE_BF16;
         backend_enter(b, w->gpu);
