@@ -2,6 +2,7 @@
 #include "core/model/splice.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/ops/ops.h"
 
@@ -17,13 +18,23 @@ static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *p
     return n;
 }
 
-// The tokens of picture `p` as methods change them (norm alignment).
+// The tokens of picture `p` after the methods at SITE_VISUAL (norm alignment).
 static struct tensor *visual_site(struct graph *g, const struct sequence *s, struct tensor *tokens,
                                   int p)
 {
-    struct site_args args = {
-        .layer = -1, .picture = p, .x = tokens, .v = tokens, .shown = s, .prefill = true
-    };
+    if (!hooks_wanted(g, SITE_VISUAL, -1)) return tokens;
+    int32_t *rows = arena_alloc_host(g->arena, (size_t)tokens->shape[0] * sizeof *rows);
+    if (!rows) return graph_fail(g, "out of memory on %s", g->backend->name);
+    memset(rows, 0, (size_t)tokens->shape[0] * sizeof *rows);
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->picture[i] == p) rows[s->cell[i]] = (int32_t)i;
+    struct site_args args = { .layer = -1,
+                              .picture = p,
+                              .x = tokens,
+                              .v = tokens,
+                              .sequence = s,
+                              .rows = rows,
+                              .prefill = true };
     return hooks_run(g, SITE_VISUAL, &args) < 0 ? NULL : args.x;
 }
 
@@ -63,7 +74,7 @@ struct tensor *splice(struct graph *g, const struct tensor *embed, const struct 
             h = graph_fail(g, "picture %d has no visual tokens", p);
             break;
         }
-        // [count,D]: all tokens of the picture, or the rest of them when its beginning is cached.
+        // [count,D]: all tokens of the picture, or the remaining ones if the first are cached.
         struct tensor *rows = op_gather_rows(g, visual_site(g, s, visual[p], p), cell, count);
         h = op_scatter_rows(g, h, rows, place);
     }

@@ -1,4 +1,5 @@
-// core/ops/rows.c -- rows picked, blended, put back, and copied into memory that outlives the step.
+// core/ops/rows.c -- rows picked, blended, put back, and copied into memory that outlives the step;
+// columns picked.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,8 @@
 // core/model/families/llava.c -- LLaVA: a CLIP or SigLIP encoder, a projector, a Llama or Qwen2
 // decoder.
 //
-// A picture is one square of pixels; its features of one layer go through the projector and stand
-// in the prompt where the placeholder is, row by row of the grid. Positions are those of plain
-// text.
+// A picture is resized to one square. Its features from one encoder layer pass the projector and
+// replace the placeholder in the prompt, row by row of the grid. Positions are those of plain text.
 #include <stdlib.h>
 
 #include "core/model/families/seeing.h"
