@@ -175,9 +175,10 @@ static void put_own_config(struct buf *b, const struct shape *s, const struct ne
         const char *key;
         int64_t id;
     } ids[] = {
-        { "bos_token_id", t->bos },        { "eos_token_id", t->eos },
-        { "pad_token_id", t->pad },        { "image_token_id", t->image },
-        { "image_token_index", t->image }, { "media_placeholder_token_id", t->image },
+        { "bos_token_id", t->bos },           { "eos_token_id", t->eos },
+        { "pad_token_id", t->pad },           { "image_token_id", t->image },
+        { "image_token_index", t->image },    { "media_placeholder_token_id", t->image },
+        { "img_context_token_id", t->image },
     };
     struct err err;
     cJSON *json = json_parse(s->config, strlen(s->config), s->name, &err);

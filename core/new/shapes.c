@@ -43,6 +43,19 @@
     .tower = TOWER_CLIP, .tower_layers = 24, .tower_hidden = 1024, .tower_heads = 16, \
     .tower_ffn = 4096, .image = 336, .patch = 14
 
+// Of LLaVA-OneVision, without the last block and the pooling head.
+#define SIGLIP_26                                                                       \
+    .tower = TOWER_SIGLIP, .tower_layers = 26, .tower_hidden = 1152, .tower_heads = 16, \
+    .tower_ffn = 4304, .image = 384, .patch = 14, .no_pooling = true, .feature_layer = -1
+#define QWEN2                                                                       \
+    .decoder = "qwen2", .context = 32768, .words = 151643, .tokens = TOKENS_LLAMA3, \
+    .rope_theta = 1000000, .spread = 0.02
+// 1 to 6 by 1 to 6 tiles.
+#define GRIDS(h) "[" h ",384],[" h ",768],[" h ",1152],[" h ",1536],[" h ",1920],[" h ",2304]"
+#define ONEVISION                                                                             \
+    .family = "llava-onevision", .tiles_limit = "anyres_max_9",                               \
+    .tiles = "[" GRIDS("384") "," GRIDS("768") "," GRIDS("1152") "," GRIDS("1536") "," GRIDS( \
+        "1920") "," GRIDS("2304") "]"
 #define QWEN2_5_VL(hidden, ffn, layers, heads, kv_heads, vocab, tied)                           \
     "{\"architectures\": [\"Qwen2_5_VLForConditionalGeneration\"], \"model_type\": "            \
     "\"qwen2_5_vl\", "                                                                          \
@@ -64,19 +77,60 @@
     "\"image_mean\": [0.48145466, 0.4578275, 0.40821073], "                 \
     "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "                 \
     "\"image_processor_type\": \"Qwen2VLImageProcessor\"}"
-// Of LLaVA-OneVision, without the last block and the pooling head.
-#define SIGLIP_26                                                                       \
-    .tower = TOWER_SIGLIP, .tower_layers = 26, .tower_hidden = 1152, .tower_heads = 16, \
-    .tower_ffn = 4304, .image = 384, .patch = 14, .no_pooling = true, .feature_layer = -1
-#define QWEN2                                                                       \
-    .decoder = "qwen2", .context = 32768, .words = 151643, .tokens = TOKENS_LLAMA3, \
-    .rope_theta = 1000000, .spread = 0.02
-// 1 to 6 by 1 to 6 tiles.
-#define GRIDS(h) "[" h ",384],[" h ",768],[" h ",1152],[" h ",1536],[" h ",1920],[" h ",2304]"
-#define ONEVISION                                                                             \
-    .family = "llava-onevision", .tiles_limit = "anyres_max_9",                               \
-    .tiles = "[" GRIDS("384") "," GRIDS("768") "," GRIDS("1152") "," GRIDS("1536") "," GRIDS( \
-        "1920") "," GRIDS("2304") "]"
+
+// InternViT-300M at 448 pixels.
+#define INTERN_VIT                                                                       \
+    "\"hidden_size\": 1024, \"intermediate_size\": 4096, \"num_hidden_layers\": 24, "    \
+    "\"num_attention_heads\": 16, \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-06, " \
+    "\"norm_type\": \"layer_norm\", \"num_channels\": 3, "
+// In the layout of transformers, with Qwen2.5.
+#define INTERNVL3(hidden, ffn, layers, heads, kv_heads)                                          \
+    "{\"architectures\": [\"InternVLForConditionalGeneration\"], \"model_type\": \"internvl\", " \
+    "\"image_token_id\": 0, \"image_seq_length\": 256, \"downsample_ratio\": 0.5, "              \
+    "\"projector_hidden_act\": \"gelu\", \"vision_feature_layer\": -1, "                         \
+    "\"vision_feature_select_strategy\": \"default\", \"tie_word_embeddings\": false, "          \
+    "\"torch_dtype\": \"bfloat16\", \"vision_config\": {\"model_type\": "                        \
+    "\"internvl_vision\", " INTERN_VIT "\"image_size\": [448, 448], \"patch_size\": [14, 14], "  \
+    "\"attention_bias\": true, \"use_qk_norm\": false, \"use_mean_pooling\": true}, "            \
+    "\"text_config\": {\"architectures\": [\"Qwen2ForCausalLM\"], \"model_type\": \"qwen2\", "   \
+    "\"hidden_act\": \"silu\", \"hidden_size\": " hidden ", \"intermediate_size\": " ffn         \
+    ", \"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads                       \
+    ", \"num_key_value_heads\": " kv_heads ", \"vocab_size\": 151674, "                          \
+    "\"max_position_embeddings\": 32768, \"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, "   \
+    "\"rope_scaling\": {\"factor\": 2.0, \"rope_type\": \"dynamic\"}, "                          \
+    "\"tie_word_embeddings\": false}}"
+#define INTERNVL3_PICTURES                                                                   \
+    "{\"crop_to_patches\": true, \"min_patches\": 1, \"max_patches\": 12, \"resample\": 3, " \
+    "\"do_convert_rgb\": true, \"image_mean\": [0.485, 0.456, 0.406], "                      \
+    "\"image_std\": [0.229, 0.224, 0.225], \"size\": {\"height\": 448, \"width\": 448}, "    \
+    "\"image_processor_type\": \"GotOcr2ImageProcessorFast\"}"
+// In the authors' layout, with InternLM2.
+#define INTERNVL2(hidden, ffn, layers, heads)                                                    \
+    "{\"architectures\": [\"InternVLChatModel\"], \"model_type\": \"internvl_chat\", "           \
+    "\"img_context_token_id\": 0, \"downsample_ratio\": 0.5, \"dynamic_image_size\": true, "     \
+    "\"force_image_size\": 448, \"min_dynamic_patch\": 1, \"max_dynamic_patch\": 12, "           \
+    "\"pad2square\": false, \"ps_version\": \"v2\", \"select_layer\": -1, "                      \
+    "\"template\": \"internlm2-chat\", \"use_thumbnail\": true, \"torch_dtype\": \"bfloat16\", " \
+    "\"vision_config\": {\"architectures\": [\"InternVisionModel\"], "                           \
+    "\"model_type\": \"intern_vit_6b\", " INTERN_VIT "\"image_size\": 448, \"patch_size\": 14, " \
+    "\"qkv_bias\": true, \"qk_normalization\": false}, \"llm_config\": {\"architectures\": "     \
+    "[\"InternLM2ForCausalLM\"], \"model_type\": \"internlm2\", \"bias\": false, "               \
+    "\"hidden_act\": \"silu\", \"hidden_size\": " hidden ", \"intermediate_size\": " ffn         \
+    ", \"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads                       \
+    ", \"num_key_value_heads\": 8, \"vocab_size\": 92553, "                                      \
+    "\"max_position_embeddings\": 32768, \"rms_norm_eps\": 1e-05, \"rope_theta\": 1000000, "     \
+    "\"rope_scaling\": {\"factor\": 2.0, \"type\": \"dynamic\"}, "                               \
+    "\"tie_word_embeddings\": false}}"
+#define INTERNVL2_PICTURES                                                          \
+    "{\"crop_size\": 448, \"do_center_crop\": true, \"do_normalize\": true, "       \
+    "\"do_resize\": true, \"feature_extractor_type\": \"CLIPFeatureExtractor\", "   \
+    "\"image_mean\": [0.485, 0.456, 0.406], \"image_std\": [0.229, 0.224, 0.225], " \
+    "\"resample\": 3, \"size\": 448}"
+#define INTERNVL(id, title, text, pictures, rows, ordinary)                                  \
+    {                                                                                        \
+        .name = id, .about = title, .config = text, .preprocessor = pictures, .vocab = rows, \
+        .words = ordinary, .tokens = TOKENS_LLAMA3, .tower = TOWER_OWN, .spread = 0.02       \
+    }
 
 static const struct shape shapes[] = {
     { .name = "llama-3.2-1b+siglip-so400m",
@@ -103,6 +157,42 @@ static const struct shape shapes[] = {
       LLAMA_13B,
       VICUNA,
       CLIP_L_336,
+      .projector_layers = 2 },
+    // <image> and <video> take rows that Qwen2 has to spare.
+    { .name = "llava-onevision-0.5b",
+      .about = "LLaVA-OneVision-0.5B: Qwen2-0.5B and SigLIP-So400M/384",
+      .layers = 24,
+      .hidden = 896,
+      .heads = 14,
+      .kv_heads = 2,
+      .head_size = 64,
+      .ffn = 4864,
+      .vocab = 151936,
+      .tied = true,
+      QWEN2,
+      SIGLIP_26,
+      ONEVISION,
+      .projector_layers = 2 },
+    { .name = "llava-onevision-7b",
+      .about = "LLaVA-OneVision-7B: Qwen2-7B and SigLIP-So400M/384",
+      .layers = 28,
+      .hidden = 3584,
+      .heads = 28,
+      .kv_heads = 4,
+      .head_size = 128,
+      .ffn = 18944,
+      .vocab = 152064,
+      QWEN2,
+      SIGLIP_26,
+      ONEVISION,
+      .projector_layers = 2 },
+    { .name = "llava-next-7b",
+      .about = "LLaVA-Next-7B (LLaVA-1.6): Vicuna-7B and CLIP ViT-L/336",
+      LLAMA_7B,
+      VICUNA,
+      CLIP_L_336,
+      .family = "llava-next",
+      .tiles = "[[336,672],[672,336],[672,672],[1008,336],[336,1008]]",
       .projector_layers = 2 },
     { .name = "qwen2.5-vl-3b",
       .about = "Qwen2.5-VL-3B",
@@ -150,42 +240,6 @@ static const struct shape shapes[] = {
       .tokens = TOKENS_LLAMA3,
       .tower = TOWER_OWN,
       .spread = 0.02 },
-    // <image> and <video> take rows that Qwen2 has to spare.
-    { .name = "llava-onevision-0.5b",
-      .about = "LLaVA-OneVision-0.5B: Qwen2-0.5B and SigLIP-So400M/384",
-      .layers = 24,
-      .hidden = 896,
-      .heads = 14,
-      .kv_heads = 2,
-      .head_size = 64,
-      .ffn = 4864,
-      .vocab = 151936,
-      .tied = true,
-      QWEN2,
-      SIGLIP_26,
-      ONEVISION,
-      .projector_layers = 2 },
-    { .name = "llava-onevision-7b",
-      .about = "LLaVA-OneVision-7B: Qwen2-7B and SigLIP-So400M/384",
-      .layers = 28,
-      .hidden = 3584,
-      .heads = 28,
-      .kv_heads = 4,
-      .head_size = 128,
-      .ffn = 18944,
-      .vocab = 152064,
-      QWEN2,
-      SIGLIP_26,
-      ONEVISION,
-      .projector_layers = 2 },
-    { .name = "llava-next-7b",
-      .about = "LLaVA-Next-7B (LLaVA-1.6): Vicuna-7B and CLIP ViT-L/336",
-      LLAMA_7B,
-      VICUNA,
-      CLIP_L_336,
-      .family = "llava-next",
-      .tiles = "[[336,672],[672,336],[672,672],[1008,336],[336,1008]]",
-      .projector_layers = 2 },
     { .name = "kimi-vl-a3b",
       .about = "Kimi-VL-A3B",
       .config = "{\"architectures\": [\"KimiVLForConditionalGeneration\"], "
@@ -216,6 +270,16 @@ static const struct shape shapes[] = {
       .tokens = TOKENS_LLAMA3,
       .tower = TOWER_OWN,
       .spread = 0.02 },
+    INTERNVL("internvl3-1b", "InternVL3-1B: Qwen2.5-0.5B and InternViT-300M",
+             INTERNVL3("896", "4864", "24", "14", "2"), INTERNVL3_PICTURES, 151674, 151643),
+    INTERNVL("internvl3-2b", "InternVL3-2B: Qwen2.5-1.5B and InternViT-300M",
+             INTERNVL3("1536", "8960", "28", "12", "2"), INTERNVL3_PICTURES, 151674, 151643),
+    INTERNVL("internvl3-8b", "InternVL3-8B: Qwen2.5-7B and InternViT-300M",
+             INTERNVL3("3584", "18944", "28", "28", "4"), INTERNVL3_PICTURES, 151674, 151643),
+    INTERNVL("internvl2-2b", "InternVL2-2B: InternLM2-1.8B and InternViT-300M",
+             INTERNVL2("2048", "8192", "24", "16"), INTERNVL2_PICTURES, 92553, 92397),
+    INTERNVL("internvl2-8b", "InternVL2-8B: InternLM2-7B and InternViT-300M",
+             INTERNVL2("4096", "14336", "32", "32"), INTERNVL2_PICTURES, 92553, 92397),
     { .name = "mm-llama2-7b",
       .about = "Llama-2-7B and CLIP ViT-L/336 with one linear projector",
       LLAMA_7B,

@@ -82,13 +82,24 @@ static const struct projector_kind projector = {
     .linear_2 = "3",
 };
 
+// The hub's configs do not give the id; those of `vlmsh new` do, whose tokenizers have other words.
+static int read_placeholder(struct model *m, const cJSON *config, struct err *err)
+{
+    int64_t id;
+    if (json_int(config, "img_context_token_id", 0, INT32_MAX, 0, &id, err) < 0) return -1;
+    if (!json_get(config, "img_context_token_id")) m->placeholder_word = "<IMG_CONTEXT>";
+    m->placeholder = (int32_t)id;
+    return 0;
+}
+
 static int internvl_chat_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     m->projector.kind = &projector;
     m->projector.bias = true;
     m->projector.act = GELU_ERF;
-    m->placeholder_word = "<IMG_CONTEXT>";
-    return read_config(m, c->config, err) < 0 ? err_in(err, "config.json") : 0;
+    if (read_placeholder(m, c->config, err) < 0 || read_config(m, c->config, err) < 0)
+        return err_in(err, "config.json");
+    return 0;
 }
 
 // --- weights -------------------------------------------------------------------------------------

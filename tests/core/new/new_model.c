@@ -49,10 +49,11 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(n.total, llama2_7b + clip + 1024 * 4096 + 4096);
     n = count("mm-llama2-13b");
     assert_int_equal(n.total, llama2_13b + clip + 1024 * 5120 + 5120);
-    assert_int_equal(count("qwen2.5-vl-3b").total, 3754622976);
-    assert_int_equal(count("qwen2.5-vl-7b").total, 8292166656);
-    assert_int_equal(count("glm-4.1v-9b").total, 10292777472);
-    assert_int_equal(count("kimi-vl-a3b").total, 16407656048);
+    assert_int_equal(count("internvl3-1b").total, 938193024);
+    assert_int_equal(count("internvl3-2b").total, 2088957440);
+    assert_int_equal(count("internvl3-8b").total, 7944373760);
+    assert_int_equal(count("internvl2-2b").total, 2205754368);
+    assert_int_equal(count("internvl2-8b").total, 8075365376);
     // Qwen2's published counts; 26 of SigLIP's 27 blocks, without the pooling head.
     const int64_t qwen2_half = 494032768, qwen2_7b = 7615616512, siglip_26 = 397747744;
     n = count("llava-onevision-0.5b");
@@ -62,6 +63,10 @@ static void agrees_with_published_counts(void **state)
     n = count("llava-onevision-7b");
     assert_int_equal(n.total, qwen2_7b + siglip_26 + 1153 * 3584 + 3585 * 3584 + 3584);
     assert_int_equal(count("llava-next-7b").total, 7063427072 + 4096);
+    assert_int_equal(count("qwen2.5-vl-3b").total, 3754622976);
+    assert_int_equal(count("qwen2.5-vl-7b").total, 8292166656);
+    assert_int_equal(count("glm-4.1v-9b").total, 10292777472);
+    assert_int_equal(count("kimi-vl-a3b").total, 16407656048);
     struct err err;
     assert_int_equal(new_model_count("llama-9", &n, &err), -1);
     assert_non_null(strstr(err.text, "mm-llama2-13b"));
