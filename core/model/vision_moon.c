@@ -116,7 +116,8 @@ static void moon_angles(const struct vision_batch *b, float *cos_out, float *sin
             const int64_t patch = i - b->at[k], cols = b->picture[k].cols;
             const int64_t place[] = { patch % cols, patch / cols };
             for (int64_t j = 0; j < half; j++) {
-                const float f = (float)(1 / pow(10000, 2 * (double)(j / 2) / (double)half));
+                const int64_t number = j / 2;
+                const float f = (float)(1 / pow(10000, 2 * (double)number / (double)half));
                 const float angle = (float)place[j % 2] * f;
                 cos_out[i * half + j] = (float)cos((double)angle);
                 sin_out[i * half + j] = (float)sin((double)angle);

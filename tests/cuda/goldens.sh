@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every stage of every golden model on the GPU.
+# Every stage of every golden model on the GPU; latent attention and experts of other shapes.
 . tests/cuda/suites.bash
-run_suites core/model/families/goldens
+run_suites core/model/families/goldens core/model/families/latent
 exit $failed

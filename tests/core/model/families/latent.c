@@ -292,7 +292,7 @@ static void check_slopes(struct naive *n, const struct weight *w, const struct g
     struct naive_tensor *t = naive_find(n, "%s", w->name);
     const int64_t count = tensor_count(w->tensor);
     float *got = xreallocarray(NULL, (size_t)count, sizeof *got);
-    test_device()->download(got, d->data, (size_t)count * sizeof *got);
+    backend_of(test_device(), w->tensor)->download(got, d->data, (size_t)count * sizeof *got);
     for (int k = 0; k < TRIED; k++) {
         const int64_t i = (int64_t)(random_bits(17, RANDOM_WEIGHTS, (uint64_t)k) % (uint64_t)count);
         const double step = 1e-5, was = t->data[i];
@@ -314,7 +314,7 @@ static void gradients_equal_differences_of_naive_losses(void **state)
         struct model *m = open_naive(&n, &shapes[k], false);
         for (size_t i = 0; i < m->weights.count; i++) {
             struct tensor *t = m->weights.list[i].tensor;
-            assert_true(t->grad = grad_new(test_device(), tensor_count(t)));
+            assert_true(t->grad = grad_new(backend_of(test_device(), t), tensor_count(t)));
         }
         model_weights_changed(m);
         const double loss = train(m, k == 0);
@@ -324,8 +324,10 @@ static void gradients_equal_differences_of_naive_losses(void **state)
             check_slopes(&n, w, w->tensor->grad);
             assert_null(strstr(w->name, "e_score_correction_bias"));
         }
-        for (size_t i = 0; i < m->weights.count; i++)
-            grad_free(test_device(), m->weights.list[i].tensor->grad);
+        for (size_t i = 0; i < m->weights.count; i++) {
+            struct tensor *t = m->weights.list[i].tensor;
+            grad_free(backend_of(test_device(), t), t->grad);
+        }
         model_free(m);
         naive_close(&n);
     }
