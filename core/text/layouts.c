@@ -22,6 +22,7 @@ const struct setting chat_settings[] = {
 
 #define HEADER(role) "<|start_header_id|>" role "<|end_header_id|>\n\n"
 #define IM(role)     "<|im_start|>" role "\n"
+#define KIMI(role)   "<|im_" role "|>" role "<|im_middle|>"
 
 const struct layout layouts[] = {
     {
@@ -82,11 +83,18 @@ const struct layout layouts[] = {
     },
     {
         .name = "kimi", // Kimi-VL, Moonlight
-        .marks = { "<|im_middle|>" },
-        .open = { "<|im_system|>system<|im_middle|>", "<|im_user|>user<|im_middle|>",
-                  "<|im_assistant|>assistant<|im_middle|>" },
+        .marks = { "<|im_middle|>", "You are a helpful assistant" },
+        .open = { KIMI("system"), KIMI("user"), KIMI("assistant") },
         .close = { "<|im_end|>", "<|im_end|>", "<|im_end|>" },
-        .generation = "<|im_assistant|>assistant<|im_middle|>",
+        .generation = KIMI("assistant"),
+        .system = "You are a helpful assistant",
+    },
+    {
+        .name = "kimi-k2.5",
+        .marks = { "<|im_middle|>" },
+        .open = { KIMI("system"), KIMI("user"), KIMI("assistant") },
+        .close = { "<|im_end|>", "<|im_end|>", "<|im_end|>" },
+        .generation = KIMI("assistant"),
     },
     {
         .name = "glm-4v",
