@@ -6,8 +6,7 @@
 #include "tests/core/model/families/golden.h"
 
 static const char *const folders[] = { GOLDEN_SEEING,       GOLDEN_TEXT, "internvl2-internlm2",
-                                       "internvl2.5-qwen2", "kimi-text", "kimi-vl",
-                                       "llava-next" };
+                                       "internvl2.5-qwen2", "kimi-text", "llava-next" };
 
 static void check_vision(const struct golden *g, const struct safetensors *f, const char *picture)
 {

@@ -3,8 +3,9 @@
 #define TESTS_CORE_MODEL_FAMILIES_MODELS_H
 
 // Those that see and have goldens of every method, every probe and training; and text models.
-#define GOLDEN_SEEING \
-    "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl", "glm-4.1v", "llava-onevision"
+#define GOLDEN_SEEING                                                                             \
+    "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl", "glm-4.1v", "llava-onevision", \
+        "kimi-vl"
 #define GOLDEN_TEXT "llama-3.2", "qwen2"
 
 #endif
