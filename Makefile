@@ -142,15 +142,21 @@ PTX         := $(if $(NVCC),$(patsubst kernels/%.cu,build/ptx/%.ptx,$(wildcard k
 PTX_CHECKS  := $(B)/tests/cuda_ptx/checks
 PTX_TESTS   := $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,tests/cuda_ptx/kernels.sh)
 
+# Large reference files are compressed in the tree.
+UNPACKED    := $(patsubst tests/goldens/%.gz,build/goldens/%,$(wildcard tests/goldens/*/*/*.gz))
+build/goldens/%: tests/goldens/%.gz
+	@mkdir -p $(@D)
+	@gzip -dc $< > $@.part && mv $@.part $@
+
 # --- tests -------------------------------------------------------------------------------------------
 test: deps-test
 	@$(MAKE) --no-print-directory $(JOBS) check SAN=$(SAN)
-check: $(B)/vlmsh $(UNIT_BIN) $(CUDA_HOST_LIBRARY) cuda-check $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,$(PTX))
+check: $(B)/vlmsh $(UNPACKED) $(UNIT_BIN) $(CUDA_HOST_LIBRARY) cuda-check $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,$(PTX))
 	@VLMSH=$(B)/vlmsh tools/man.sh --check
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
 	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS)
 
-bench: vlmsh $(BENCH_BIN)
+bench: vlmsh $(UNPACKED) $(BENCH_BIN)
 	@tests/bench/run.sh $(B)
 
 # --- GPUs: a library of its own, which the program opens at run time (core/graph/device.h) -----------------

@@ -110,7 +110,7 @@ int command_check_needs(const struct shell *shell, unsigned needs, struct err *e
                             "local hub cache)");
     if (needs & NEEDS_TOKENIZER && !engine_tokenizer(shell->engine))
         return err_set(err, "no tokenizer is loaded: use '/load MODEL', or '/tokenizer FILE' for a "
-                            "tokenizer.json alone");
+                            "tokenizer alone");
     if (needs & NEEDS_STORE && !shell->store)
         return err_set(err, "no session database is open: start vlmsh with --db FILE");
     return 0;

@@ -16,7 +16,12 @@ static int tokenizer_run(struct shell *shell, int argc, char **argv, struct err 
 const struct command command_tokenizer = {
     .name = "tokenizer",
     .usage = "/tokenizer FILE",
-    .help = "Loads a tokenizer.json on its own, for /tokenize and /detokenize.",
+    .help = "Loads a tokenizer on its own, for /tokenize and /detokenize.",
+    .details =
+        "FILE is a tokenizer.json, a tiktoken.model, a SentencePiece tokenizer.model, a "
+        "vocab.json\n"
+        "with its merges.txt, or a model folder. Beside all but the first, tokenizer_config.json\n"
+        "names the added tokens.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

@@ -128,7 +128,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     if (!m) return -1;
     if (tokenizer_size(m->tokenizer) > m->decoder.config.vocab)
         sinks_notice(e->sinks,
-                     "the tokenizer has %d tokens, but the model %lld: do tokenizer.json and "
+                     "the tokenizer has %d tokens, but the model %lld: do its tokenizer and "
                      "config.json belong together?",
                      tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
     struct model *former = e->model;

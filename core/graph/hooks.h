@@ -39,7 +39,7 @@ enum {
       "[S',Dv] input of vision block `layer`; layer = depth: output")                         \
     X(VISION, HAS_NONE, MAY_NOT, "[S,Dv] input of the projector")                             \
     X(PROJECTED, HAS_NONE, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")\
-    X(VISUAL, HAS_NONE, MAY_X, "[S,D] visual tokens as spliced; v: before methods")           \
+    X(VISUAL, HAS_ROWS, MAY_X, "[S,D] visual tokens as spliced; v: before methods")           \
     X(EMBED, HAS_ROWS, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                      \
     X(LAYER_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[layer]")                                \
     X(VALUES, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_SEEN,                                        \
@@ -85,7 +85,6 @@ struct site_args {
     struct tensor *x;                // see SITES
     struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d];
                                      // cached k and v may be bf16 (graph_download, op_widen)
-    const struct sequence *shown;    // SITE_VISUAL: the sequence that shows the picture
     const int32_t *only;             // SITE_FFN: rows for which the FFN is computed; NULL = all
     int64_t only_count;              // their number; the method owns them until the layer ends
     int64_t past;                    // keys of this layer before this pass: row i is key past+i

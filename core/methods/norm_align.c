@@ -127,13 +127,14 @@ static bool norm_vain(const struct method_env *env, struct err *why)
     return true;
 }
 
-// Which tokens of picture p only end its rows.
-static int32_t *newlines(const struct sequence *s, int picture, int64_t *count)
+// Which tokens of the picture only end its rows.
+static int32_t *newlines(const struct site_args *args, int64_t *count)
 {
-    int32_t *cells = xreallocarray(NULL, (size_t)s->n + 1, sizeof *cells);
+    const struct sequence *s = site_sequence(args);
+    int32_t *cells = xreallocarray(NULL, (size_t)args->x->shape[0] + 1, sizeof *cells);
     *count = 0;
-    for (int64_t i = 0; i < s->n; i++)
-        if (s->picture[i] == picture && s->newline[i]) cells[(*count)++] = s->cell[i];
+    for (int64_t i = 0; i < args->x->shape[0]; i++)
+        if (s->newline[site_row(args, i)]) cells[(*count)++] = (int32_t)i;
     return cells;
 }
 
@@ -143,7 +144,7 @@ static int norm_run(void *state, struct graph *g, struct site_args *args)
     struct norm_align *n = state;
     struct tensor *x = args->x; // [S,D]
     int64_t count = 0;
-    int32_t *cells = args->shown ? newlines(args->shown, args->picture, &count) : NULL;
+    int32_t *cells = newlines(args, &count);
     args->x = op_layernorm(g, x, &n->gain, &n->bias, eps);
     if (count) args->x = op_scatter_rows(g, args->x, op_gather_rows(g, x, cells, count), cells);
     free(cells);

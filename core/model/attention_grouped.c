@@ -186,7 +186,7 @@ static bool project_fused(struct graph *g, const struct layer *layer, struct ten
                           int64_t m, struct tensor *places, const struct qkv *all)
 {
     const struct pass *p = layer->pass;
-    const int64_t first = p->n > 1 ? p->past + i : -1; // of one row only the device knows
+    const int64_t first = p->n > 1 ? p->past + i : -1; // one row: only the device knows it
     return fusible(layer) &&
            fused_qkv(g, &layer->w->attention, (float)p->config->eps, graph_rows(g, h, i, m),
                      graph_rows(g, p->cos, i, m), graph_rows(g, p->sin, i, m), places, first,

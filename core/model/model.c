@@ -40,9 +40,7 @@ static int check_placeholder(const struct model *m, struct err *err)
 
 static int load_tokenizer(struct model *m, struct err *err)
 {
-    char *path = xasprintf("%s/tokenizer.json", m->checkpoint->folder);
-    m->tokenizer = tokenizer_open(path, err);
-    free(path);
+    m->tokenizer = tokenizer_open_folder(m->checkpoint->folder, err);
     if (!m->tokenizer) return -1;
     m->layout = m->conversation ? layout_find(m->conversation)
                                 : layout_detect(m->checkpoint->chat_template, m->tokenizer);
@@ -50,7 +48,7 @@ static int load_tokenizer(struct model *m, struct err *err)
     m->placeholder = tokenizer_id(m->tokenizer, m->placeholder_word);
     return m->placeholder >= 0
                ? check_placeholder(m, err)
-               : err_set(err, "tokenizer.json has no token %s, the picture placeholder",
+               : err_set(err, "the tokenizer has no token %s, the picture placeholder",
                          m->placeholder_word);
 }
 

@@ -29,7 +29,7 @@ struct rotary_kind {
                    int64_t n, float *cos_out, float *sin_out);
 };
 
-extern const struct rotary_kind rotary_plain; // one position a token, all pairs turn by it
+extern const struct rotary_kind rotary_plain; // one position per token, which rotates all pairs
 // Three positions a token (time, row, column): the first section[0] pairs turn by the time, and so
 // on (Qwen2-VL, arXiv 2409.12191, section 2.1).
 extern const struct rotary_kind rotary_multimodal;
@@ -38,8 +38,8 @@ extern const struct rotary_kind rotary_multimodal_interleaved;
 struct rope_config {
     const struct rotary_kind *rotary;
     const struct rope_scaling *scaling; // NULL: none
-    int64_t dim;   // numbers of a head that turn: the kind of attention sets it
-    int64_t first; // the first of them in queries and keys
+    int64_t dim;                        // rotated elements per head, set by the attention kind
+    int64_t first;                      // the first of them in queries and keys
     double share;  // of them that really turn; less than 1 only where pairs are interleaved
     double theta;
     int64_t section[3]; // multimodal: pairs of each position

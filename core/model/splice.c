@@ -2,6 +2,7 @@
 #include "core/model/splice.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/ops/ops.h"
 
@@ -21,9 +22,19 @@ static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *p
 static struct tensor *visual_site(struct graph *g, const struct sequence *s, struct tensor *tokens,
                                   int p)
 {
-    struct site_args args = {
-        .layer = -1, .picture = p, .x = tokens, .v = tokens, .shown = s, .prefill = true
-    };
+    if (!hooks_wanted(g, SITE_VISUAL, -1)) return tokens;
+    int32_t *rows = arena_alloc_host(g->arena, (size_t)tokens->shape[0] * sizeof *rows);
+    if (!rows) return graph_fail(g, "out of memory on %s", g->backend->name);
+    memset(rows, 0, (size_t)tokens->shape[0] * sizeof *rows);
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->picture[i] == p) rows[s->cell[i]] = (int32_t)i;
+    struct site_args args = { .layer = -1,
+                              .picture = p,
+                              .x = tokens,
+                              .v = tokens,
+                              .sequence = s,
+                              .rows = rows,
+                              .prefill = true };
     return hooks_run(g, SITE_VISUAL, &args) < 0 ? NULL : args.x;
 }
 

@@ -48,8 +48,8 @@ static int64_t tile_count(const struct vision_batch *b)
     return count;
 }
 
-// Of every tile its rows from..from+n, n -1: all from there: their places in the stream, or with
-// `in_tile` in a tile of their own. Returns their number.
+// Indices of rows from..from+n of each tile (n -1: all from there) in the stream, or with `in_tile`
+// in their own tile. Returns their number.
 static int64_t row_places(const struct vision_batch *b, int64_t from, int64_t n, bool in_tile,
                           int32_t *place)
 {
@@ -313,6 +313,8 @@ static struct tensor *block_stage(struct graph *g, void *self, struct tensor *h)
     graph_scratch_end(g, scratch);
     return h;
 }
+
+// --- the pass ------------------------------------------------------------------------------------
 
 // Number of blocks to compute: those before the feature layer, more if something listens later.
 static int blocks_wanted(const struct graph *g, const struct vision_config *c)

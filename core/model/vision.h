@@ -28,14 +28,14 @@ struct vision_config {
     bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so
     int64_t merge; // patches a side that become one feature or visual token; the family's
     // Of native resolution:
-    int64_t grid;       // learned positions a side, to be resampled
-    int64_t out;        // width of what leaves the encoder, where the config says it
-    int64_t times;      // pictures that a patch of video spans; all show the same
-    int64_t window;     // side of a window in visual tokens
-    uint64_t whole[16]; // bit l: block l sees whole pictures
+    int64_t grid;                   // learned positions a side, to be resampled
+    int64_t out;                    // width of what leaves the encoder, where the config says it
+    int64_t times;                  // pictures that a patch of video spans; all show the same
+    int64_t window;                 // side of a window in visual tokens
+    uint64_t whole[16];             // bit l: block l sees whole pictures
     int64_t table_rows, table_cols; // of learned positions that are resampled to each picture
-    int feature_layer;  // hidden_states index as in the config: -2, -1, 3 ...
-    bool drop_class;    // strategy "default"
+    int feature_layer;              // hidden_states index as in the config: -2, -1, 3 ...
+    bool drop_class;                // strategy "default"
 };
 
 // Weights of a block; what the kind does not bind is not computed.
@@ -55,8 +55,7 @@ struct vision {
     struct linear patch;        // [Dv, numbers of a patch]
     struct tensor class_token;  // [1,Dv]
     struct tensor position;     // [S', Dv], S' = patches (+1 with a class token)
-    struct norm pre;            // before the first block
-    struct norm post;           // after the last one
+    struct norm pre, post;      // before the first block; after the last one
     struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
     struct vision_layer *layer; // [config.layers]
 };
@@ -106,7 +105,7 @@ struct vision_kind {
     int64_t (*feature_width)(const struct vision_config *c);
 };
 
-extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_glm, vision_moon;
+extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon, vision_glm;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors;
 
 // Row and column of patch i of a picture in its grid.

@@ -99,8 +99,8 @@ void said_release(struct said *said);
 // Counts the visual tokens of the pictures that these messages show. Where another number of
 // pictures beside one changes how it is encoded, what was computed of it is dropped.
 void conversation_place(struct conversation *c, const struct message *messages, size_t count);
-// Ids and places of the first `messages` messages, with a generation prompt or without; their
-// pictures are placed.
+// Token ids and positions of the first `messages` messages, with or without a generation prompt;
+// places their pictures. 0 or -1.
 int conversation_sequence(struct conversation *c, size_t messages, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err);
 // Number of tokens that the layout appends to an answer of this conversation ("<|im_end|>"), which

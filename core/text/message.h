@@ -48,13 +48,13 @@ struct picture {
     char sha256[65];
     void *bytes; // [size] content of the file
     size_t size;
-    struct image image; // decoded, alpha still there
+    struct image image; // decoded, with alpha
     struct picture_shape shape;
-    int64_t tokens; // visual tokens it costs in this model (the family's count)
+    int64_t tokens; // number of visual tokens in this model (family->picture_tokens)
     // Tokens newline, newline + newline_step ... only end a row of the picture; step 0: none do.
     int64_t newline, newline_step;
     struct tensor
-        visual; // [tokens, D] after the projector, before methods; data NULL until computed
+        visual; // [tokens, D] after the projector, before methods; data NULL: not computed yet
 };
 
 // Frees all but the visual tokens, which the conversation owns.

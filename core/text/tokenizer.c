@@ -100,6 +100,12 @@ struct found {
     size_t next;       // where to look for the next one, which may lie in that white space
 };
 
+const struct added *added_longest(const struct added_list *list, const char *text, size_t length)
+{
+    static const struct typed none;
+    return added_at(list, &none, text, length, 0);
+}
+
 // The next added token in text[at, length); the text before `from` is used up.
 static bool added_next(const struct added_list *list, const struct typed *typed, const char *text,
                        size_t length, size_t from, size_t at, struct found *f)
@@ -158,7 +164,7 @@ static int encode_stretch(struct encoder *e, const struct typed *typed, const ch
     struct text_range *ranges = NULL;
     struct typed inside = { 0 };
     int status = -1;
-    if (list->count && typed->count) {
+    if (list->special && typed->count) { // only special tokens mind
         inside.ranges = ranges = xreallocarray(NULL, typed->count, sizeof *ranges);
         if (normal_ranges(e, typed, text, start, end, ranges, &inside.count) < 0) goto out;
     }
@@ -328,6 +334,7 @@ void encoder_release(struct encoder *e)
 {
     search_release(&e->search);
     bpe_release(e);
+    free(e->paths);
     for (int i = 0; i < 2; i++) buf_release(&e->normal[i]);
     for (int i = 0; i < STAGES_MAX; i++) buf_release(&e->split[i]);
 }
@@ -377,12 +384,17 @@ void tokenizer_free(struct tokenizer *t)
     free(t->flags);
     free(t->slots);
     free(t->merges);
+    free(t->unused);
     free(t->char_id);
+    free(t->unigram.score);
+    trie_release(&t->unigram.trie);
     added_release(&t->added);
     added_release(&t->added_normal);
+    added_release(&t->symbols);
     for (int i = 0; i < STAGES_MAX; i++) {
         pattern_release(&t->normals[i].pattern);
         free(t->normals[i].text);
+        charsmap_release(&t->normals[i].map);
         pattern_release(&t->splits[i].pattern);
         free(t->splits[i].text);
         pattern_release(&t->decodes[i].pattern);

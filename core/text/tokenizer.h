@@ -1,10 +1,11 @@
-// core/text/tokenizer.h -- tokenizer.json: text to token ids and back.
+// core/text/tokenizer.h -- text to token ids and back, as a model's tokenizer file says.
 //
-// Byte-level BPE (Llama-3, Qwen2 split patterns, NFC, ignore_merges) and SentencePiece-style BPE
-// (Llama-2: prepend/replace normaliser or Metaspace, byte fallback), added and special tokens,
-// decoders. Unsupported features of a file give an error that names them.
+// tokenizer.json: byte-level BPE (Llama 3, Qwen2, GLM-4, Kimi), SentencePiece-style BPE (Llama 2,
+// Gemma) and unigram models; tiktoken.model (Kimi); SentencePiece's tokenizer.model (InternLM2,
+// Llama 2), BPE and unigram; vocab.json with merges.txt (Qwen2). Unsupported features of a file
+// give an error that names them.
 //
-// Room core/text/: text to token ids: tokenizer.json, chat templates, messages with pictures, and
+// Room core/text/: text to token ids: tokenizer files, chat templates, messages with pictures, and
 // the token sequence. Uses base, settings and picture.
 #ifndef CORE_TEXT_TOKENIZER_H
 #define CORE_TEXT_TOKENIZER_H
@@ -16,8 +17,13 @@
 
 struct tokenizer;
 
+// A file: tokenizer.json, or a tiktoken.model, SentencePiece tokenizer.model or vocab.json (with
+// the files beside it); or a folder.
 struct tokenizer *tokenizer_open(const char *path, struct err *err);
-struct tokenizer *tokenizer_parse(const char *json, size_t size, const char *name, struct err *err);
+// That of a model folder: the first of these.
+struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err);
+// A tokenizer.json in memory.
+struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err);
 void tokenizer_free(struct tokenizer *t);
 
 enum tokenize_flags {

@@ -50,7 +50,7 @@ void vocabulary_add(struct tokenizer *t, int32_t id)
 
 // --- merges ------------------------------------------------------------------------------------
 
-static uint64_t pair_of(int32_t left, int32_t right)
+uint64_t merge_pair(int32_t left, int32_t right)
 {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
@@ -64,7 +64,7 @@ static uint32_t pair_slot(const struct tokenizer *t, uint64_t pair)
 // The later of equal pairs counts.
 void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id)
 {
-    uint64_t pair = pair_of(left, right);
+    uint64_t pair = merge_pair(left, right);
     uint32_t i = pair_slot(t, pair);
     while (t->merges[i].pair != UINT64_MAX && t->merges[i].pair != pair)
         i = (i + 1) & t->merge_mask;
@@ -75,7 +75,7 @@ void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, 
 static inline uint32_t merge_find(const struct tokenizer *t, int32_t left, int32_t right,
                                   int32_t *merged)
 {
-    uint64_t pair = pair_of(left, right);
+    uint64_t pair = merge_pair(left, right);
     for (uint32_t i = pair_slot(t, pair);; i = (i + 1) & t->merge_mask) {
         if (t->merges[i].pair == pair) {
             *merged = t->merges[i].id;
@@ -89,8 +89,8 @@ static inline uint32_t merge_find(const struct tokenizer *t, int32_t left, int32
 
 // Unknown characters become their bytes' tokens if there are such (byte fallback), else the unknown
 // token, one for each or (fuse_unk) one for all that stand together, else nothing.
-static void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *pending,
-                         struct ids *out)
+void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *pending,
+                  struct ids *out)
 {
     bool bytes = true;
     for (size_t i = 0; i < n; i++) bytes &= t->byte_id[(uint8_t)text[i]] >= 0;
@@ -215,6 +215,27 @@ static size_t merge_long(struct encoder *e, int32_t *id, size_t n)
 
 // --- words -------------------------------------------------------------------------------------
 
+static void put_used(const struct tokenizer *t, int32_t id, struct ids *out)
+{
+    const struct halves h = t->unused[id];
+    if (h.left == h.right && !h.left) {
+        ids_add(out, id);
+        return;
+    }
+    put_used(t, h.left, out);
+    put_used(t, h.right, out);
+}
+
+// Tokens that may only be passed through fall apart.
+static void split_unused(const struct tokenizer *t, struct ids *ids, size_t start)
+{
+    struct ids merged = { 0 };
+    ids_append(&merged, ids->data + start, ids->count - start);
+    ids->count = start;
+    for (size_t i = 0; i < merged.count; i++) put_used(t, merged.data[i], ids);
+    ids_release(&merged);
+}
+
 static void merge_word(struct encoder *e, const char *word, size_t length)
 {
     const struct tokenizer *t = e->t;
@@ -226,6 +247,7 @@ static void merge_word(struct encoder *e, const char *word, size_t length)
         n = n <= SHORT_WORD ? merge_short(t, id, n) : merge_long(e, id, n);
     }
     e->ids->count = start + n;
+    if (t->unused && n) split_unused(t, e->ids, start);
 }
 
 // Direct-mapped: words come again and again. Only short ones with few ids are kept.
@@ -276,7 +298,7 @@ static void whole_word(struct encoder *e, const char *word, size_t length)
 void bpe_word(struct encoder *e, const char *word, size_t length)
 {
     static const char mark[] = "\xE2\x96\x81";
-    if (!e->t->cuts_at_mark || e->t->ignore_merges) {
+    if (!e->t->marks_apart || e->t->char_id[0x2581] < 0 || e->t->ignore_merges) {
         whole_word(e, word, length);
         return;
     }

@@ -8,6 +8,8 @@
 
 #include "core/text/tokenizer_parts.h"
 
+static const char MARK[] = "\xE2\x96\x81"; // U+2581
+
 struct decoding {
     struct detokenizer *d;
     struct search search;
@@ -157,6 +159,61 @@ static void metaspace_push(struct decoding *r, int stage, const char *text, size
     buf_release(&b);
 }
 
+// The held bytes as text, as far as it is settled: unlike a fallback run, every character for
+// itself, and one U+FFFD for every byte of none.
+static void pieces_flush(struct decoding *r, int stage, bool all)
+{
+    struct buf *held = &r->d->stages[stage].held;
+    const size_t settled = !held->length ? 0
+                           : all         ? held->length
+                                         : utf8_settled(held->data, held->length);
+    for (size_t i = 0, n; i < settled; i += n) {
+        int32_t c;
+        n = utf8_next(held->data + i, settled - i, &c);
+        if (c < 0) n = 1;
+        if (c < 0)
+            stage_push(r, stage + 1, "\xEF\xBF\xBD", 3);
+        else
+            stage_push(r, stage + 1, held->data + i, n);
+    }
+    if (settled) memmove(held->data, held->data + settled, held->length - settled);
+    held->length -= settled;
+}
+
+// SentencePiece: marks become spaces, but the first token's (the dummy prefix) vanishes; so does,
+// where the normaliser squeezes spaces, that of every token before the first letter.
+static void pieces_push(struct decoding *r, int stage, const char *text, size_t length)
+{
+    const struct tokenizer *t = r->d->tokenizer;
+    const struct decode *s = &t->decodes[stage];
+    struct detokenizer_stage *state = &r->d->stages[stage];
+    const int byte = t->byte_id[0] < 0 ? -1 : fallback_byte(text, length);
+    if (byte >= 0) {
+        buf_putc(&state->held, (char)byte);
+        pieces_flush(r, stage, false);
+        state->seen = 1;
+        return;
+    }
+    pieces_flush(r, stage, true);
+    if (t->unknown >= 0 && !strcmp(text, tokenizer_token(t, t->unknown))) {
+        stage_push(r, stage + 1, s->text, strlen(s->text));
+        state->seen = 1;
+        return;
+    }
+    const bool marked = length >= 3 && !memcmp(text, MARK, 3);
+    const size_t cut = !state->seen && s->prepend && marked ? 3 : 0;
+    if (length > cut || (cut && !s->squeeze)) state->seen = 1;
+    struct buf b = { 0 };
+    buf_puts(&b, "");
+    for (size_t i = cut; i < length;) {
+        const bool at_mark = length - i >= 3 && !memcmp(text + i, MARK, 3);
+        buf_putc(&b, at_mark ? ' ' : text[i]);
+        i += at_mark ? 3 : 1;
+    }
+    stage_push(r, stage + 1, b.data, b.length);
+    buf_release(&b);
+}
+
 // A token for the stage.
 static void stage_token(struct decoding *r, int stage, const char *text, size_t length)
 {
@@ -167,6 +224,7 @@ static void stage_token(struct decoding *r, int stage, const char *text, size_t 
     case DECODE_STRIP: strip_token(r, stage, text, length); break;
     case DECODE_BYTES: bytes_push(r, stage, text, length); break;
     case DECODE_METASPACE: metaspace_push(r, stage, text, length); break;
+    case DECODE_PIECES: pieces_push(r, stage, text, length); break;
     case DECODE_SPACES:
         if (r->d->stages[stage].seen++) stage_push(r, stage + 1, " ", 1);
         stage_push(r, stage + 1, text, length);
@@ -211,6 +269,10 @@ static void stage_finish(struct decoding *r, int stage)
     struct buf held = r->d->stages[stage].held;
     if (s->kind == DECODE_BYTE_FALLBACK && !s->fused) {
         fallback_flush(r, stage);
+        return;
+    }
+    if (s->kind == DECODE_PIECES && !s->fused) {
+        pieces_flush(r, stage, true);
         return;
     }
     r->d->stages[stage].held = (struct buf){ 0 };

@@ -1,10 +1,17 @@
 // core/text/tokenizer_parts.h -- shared by the files of the tokenizer only.
 //
-//   tokenizer_file.c     tokenizer.json -> struct tokenizer
+//   tokenizer_folder.c   which file of a folder holds the tokenizer; the small files beside it
+//   tokenizer_json.c       tokenizer.json -> struct tokenizer
+//   tokenizer_merges.c     vocab.json and merges.txt, as if they were a tokenizer.json
+//   tokenizer_ranks.c      tiktoken.model -> struct tokenizer
+//   tokenizer_pieces.c     SentencePiece's tokenizer.model -> struct tokenizer
+//   tokenizer_build.c      what all of them fill it with
 //   tokenizer.c          a text through all stages: added tokens, the three below, post-processor
 //   tokenizer_text.c       normaliser and pre-tokenizer: text -> words
 //   tokenizer_pattern.c    their regular expressions (Oniguruma's dialect, run by PCRE2)
-//   tokenizer_bpe.c        word -> ids
+//   tokenizer_charsmap.c   SentencePiece's normaliser: table of replacements, rules for spaces
+//   tokenizer_bpe.c        word -> ids, by merging
+//   tokenizer_unigram.c    word -> ids, the likeliest split
 //   tokenizer_decode.c   ids -> text, at once and streaming
 //   tokenizer_utf8.c     characters
 #ifndef CORE_TEXT_TOKENIZER_PARTS_H
@@ -37,6 +44,8 @@ bool is_white(int32_t c); // Unicode White_Space
 // GPT-2's byte alphabet: every byte as one printable character, and back (-1: not of it).
 int32_t byte_char(uint8_t byte);
 int char_byte(int32_t c);
+// Appends the bytes of a text in base64; -1 if it is none.
+int base64_put(struct buf *out, const char *text, size_t length);
 
 // --- patterns ----------------------------------------------------------------------------------
 
@@ -57,7 +66,7 @@ struct search {
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack; // allocated when a match first needs it
-    double deadline;        // seconds of the monotonic clock; 0: none
+    double deadline;        // in seconds of the thread; 0: none
     unsigned count;
 };
 
@@ -69,13 +78,34 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
 
 // --- the parts of the file ---------------------------------------------------------------------
 
+// A "precompiled_charsmap": a trie (double array, as darts-clone lays it out) from texts to the
+// places of their replacements.
+struct charsmap {
+    uint32_t *units;
+    size_t count;
+    char *texts; // NUL-terminated, one behind another
+    size_t length;
+};
+
 enum normal_kind {
     NORMAL_UNICODE, // `form`
     NORMAL_PREPEND, // `text`
     NORMAL_REPLACE, // `pattern` by `text`
     NORMAL_LOWERCASE,
-    NORMAL_STRIP, // white space at `left`, `right`
-    NORMAL_BYTES, // ByteLevel
+    NORMAL_STRIP,    // white space at `left`, `right`
+    NORMAL_BYTES,    // ByteLevel
+    NORMAL_CHARSMAP, // `map`, grapheme by grapheme
+    NORMAL_PIECES,   // SentencePiece's: `map` and `spaces`
+};
+
+enum prepend { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS };
+
+// What SentencePiece does about spaces.
+struct space_rules {
+    enum prepend dummy; // one is put before the text
+    bool suffix;        // or behind it
+    bool squeeze;       // of several one is left, at the ends none
+    bool escape;        // they become U+2581
 };
 
 enum unicode_form { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD };
@@ -86,6 +116,8 @@ struct normal {
     struct pattern pattern;
     char *text;
     bool left, right;
+    struct charsmap map;
+    struct space_rules spaces;
 };
 
 enum split_kind {
@@ -96,7 +128,6 @@ enum split_kind {
 };
 
 enum behaviour { KEEP_ISOLATED, KEEP_REMOVED, KEEP_PREVIOUS, KEEP_NEXT, KEEP_CONTIGUOUS };
-enum prepend { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS };
 
 struct split {
     enum split_kind kind;
@@ -114,6 +145,7 @@ enum decode_kind {
     DECODE_STRIP, // up to `start`, `stop` times `text` at the ends
     DECODE_BYTES, // ByteLevel
     DECODE_METASPACE,
+    DECODE_PIECES, // SentencePiece's; `text` for the unknown token
     DECODE_SPACES, // no decoder: tokens are joined by spaces
 };
 
@@ -122,11 +154,19 @@ struct decode {
     struct pattern pattern;
     char *text;
     int64_t start, stop;
-    bool prepend; // DECODE_METASPACE: the first token's mark is dropped
+    bool prepend; // DECODE_METASPACE, DECODE_PIECES: the first token's mark is dropped
+    bool squeeze; // DECODE_PIECES: and every mark before the first letter
     bool fused;   // from here on the pieces are one text, no longer tokens
 };
 
-enum { STAGES_MAX = 16, TOKEN_ADDED = 1, TOKEN_SPECIAL = 2 };
+enum { STAGES_MAX = 16 };
+
+enum token_flags {
+    TOKEN_ADDED = 1,
+    TOKEN_SPECIAL = 2,
+    TOKEN_SYMBOL = 4, // user-defined in a SentencePiece model
+    TOKEN_APART = 8,  // never what a unigram model makes of a text
+};
 
 struct added {
     char *text; // pattern to match: for `normalized` tokens after the normaliser
@@ -138,9 +178,13 @@ struct added {
 // Added tokens to find in a text, sorted by their bytes.
 struct added_list {
     struct added *tokens;
-    size_t count;
+    size_t count, room;
+    bool special;        // some are
     uint32_t first[257]; // tokens that begin with byte b: first[b] .. first[b + 1]
 };
+
+// The longest of a list that stands at the start of a text; NULL if there is none.
+const struct added *added_longest(const struct added_list *list, const char *text, size_t length);
 
 struct vocabulary_slot {
     uint32_t hash;
@@ -153,7 +197,40 @@ struct merge {
     int32_t id; // of both together
 };
 
+// Texts by their bytes. Node 0 is the root.
+struct trie_edge {
+    uint32_t from; // node << 8 | byte
+    uint32_t to;   // 0: empty
+};
+
+struct trie {
+    struct trie_edge *edges; // open addressing
+    uint32_t mask;
+    int32_t *value; // [nodes] of the text that ends here, -1 if none does
+    uint32_t nodes, room;
+};
+
+enum { TRIE_NODES = 1 << 24 };
+
+// 0, or -1 if the trie is full.
+int trie_add(struct trie *trie, const char *text, size_t length, int32_t value);
+// The node behind `node` over this byte, 0 if there is none.
+uint32_t trie_step(const struct trie *trie, uint32_t node, uint8_t byte);
+void trie_release(struct trie *trie);
+
+struct unigram {
+    struct trie trie;
+    double *score; // [size] log-probability
+    double least;  // score of a character that no token has
+    bool single;   // sums are rounded to float, as SentencePiece's
+};
+
+// An unknown character is so much less likely than the least likely token.
+#define UNKNOWN_PENALTY 10.0
+
 enum { NO_TEXT = -1 };
+
+struct encoder;
 
 struct tokenizer {
     // Ids to texts: text of id i is texts + text_at[i], NUL-terminated, text_length[i] bytes.
@@ -167,15 +244,22 @@ struct tokenizer {
     struct vocabulary_slot *slots;
     uint32_t slot_mask;
 
+    // Appends the ids of a word: bpe_word or unigram_word.
+    void (*word)(struct encoder *e, const char *word, size_t length);
+    struct unigram unigram;
+    struct halves { // both 0: none
+        int32_t left, right;
+    } * unused;           // [size] what a token that may only be passed through falls into, or NULL
     struct merge *merges; // open addressing
     uint32_t merge_mask;
     int32_t *char_id;     // [65536] id of a one-character token, -1 if there is none
     int32_t byte_id[256]; // of <0x00>.. with byte_fallback, else -1
     int32_t unknown;      // unk_token, -1 without
     bool fuse_unknown, ignore_merges;
-    bool cuts_at_mark; // no token has U+2581 after another character: words end before it
+    bool marks_apart; // no token has U+2581 after another character: words end before it
 
     struct added_list added, added_normal;
+    struct added_list symbols; // user-defined: the normaliser leaves them as they are
     struct normal normals[STAGES_MAX];
     struct split splits[STAGES_MAX];
     struct decode decodes[STAGES_MAX];
@@ -187,7 +271,77 @@ struct tokenizer {
 int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t length);
 // Adds a text of the vocabulary (already in text_at) to the hash table, which has room.
 void vocabulary_add(struct tokenizer *t, int32_t id);
+uint64_t merge_pair(int32_t left, int32_t right);
 void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id);
+
+// --- building ----------------------------------------------------------------------------------
+
+// Tables for t->size ids, of which `words` are in the vocabulary.
+void tables_make(struct tokenizer *t, size_t words);
+// Enters a text of the vocabulary; the id is in range.
+int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, struct err *err);
+// Id limit of a file with so many entries: ids may have gaps, but tables stay of the file's size.
+int check_id(double id, size_t entries, int32_t *checked, struct err *err);
+// Finds the byte tokens <0x00> .. <0xFF>.
+void bytes_find(struct tokenizer *t, bool fallback);
+// An empty table with room for `count` merges.
+void merges_make(struct tokenizer *t, size_t count);
+// All ways to put a token together of two others are merges, ranked by the rank of the result
+// (UINT32_MAX: a token takes no part). For formats that list tokens in place of merges.
+void merges_derive(struct tokenizer *t, const uint32_t *rank);
+// Appends those that give token `id`, as struct merge.
+void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct buf *out);
+// Fills the trie of a unigram model whose scores are known: all texts but special tokens.
+int unigram_fill(struct tokenizer *t, struct err *err);
+// What every added token says of itself.
+int added_read(const cJSON *item, struct added *a, const char **text, bool *normalized,
+               struct err *err);
+// Enters an added token, whose id is in range. `normalized`: it is looked for in normalised text.
+int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
+              struct err *err);
+void added_list_put(struct added_list *list, struct added token, const char *text, size_t length);
+// Once all are there.
+void added_sort(struct added_list *list);
+int stages_full(int count, struct err *err);
+// The stages of byte-level BPE: words by a pattern, then bytes.
+int bytes_split(struct tokenizer *t, const char *regex, struct err *err);
+// Behind Fuse and ByteLevel there are no tokens any more: marks the decoder's stages so.
+void mark_fused(struct tokenizer *t);
+
+// --- folders -----------------------------------------------------------------------------------
+
+// The files beside a tiktoken.model or tokenizer.model; NULL where there is none.
+struct companions {
+    cJSON *config;  // tokenizer_config.json
+    cJSON *special; // special_tokens_map.json
+    cJSON *added;   // added_tokens.json
+};
+
+// The tokenizer's class without "Fast", "" if none of its own is named.
+int companions_class(const struct companions *c, char name[64], struct err *err);
+// Text of "bos_token" and the like, NULL if it is not said.
+const char *companions_token(const struct companions *c, const char *key);
+// Raises t->size for the added tokens' ids, `entries` being the number of other tokens.
+int companions_size(struct tokenizer *t, const struct companions *c, size_t entries,
+                    struct err *err);
+// Enters the added tokens.
+int companions_added(struct tokenizer *t, const struct companions *c, struct err *err);
+
+// The added tokens as tokenizer.json lists them; NULL on error.
+cJSON *companions_list(const struct companions *c, struct err *err);
+
+struct tokenizer *tokenizer_from_json(const cJSON *json, const char *name, struct err *err);
+// `vocab`: vocab.json; `merges`: merges.txt.
+struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_t size,
+                                         const struct companions *c, const char *name,
+                                         struct err *err);
+struct tokenizer *tokenizer_parse_ranks(const char *text, size_t size, const struct companions *c,
+                                        const char *name, struct err *err);
+struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const struct companions *c,
+                                         const char *name, struct err *err);
+
+// A token of these formats has at most so many bytes: keeps reading and encoding near-linear.
+enum { TOKEN_BYTES_MAX = 1024 };
 
 // --- one call of the tokenizer -----------------------------------------------------------------
 
@@ -199,6 +353,14 @@ struct symbol {
     int32_t merged;        // what that merge gives
 };
 
+// The best way to a place in a unigram word.
+struct path {
+    double score;
+    int32_t id;     // of the token that ends here; -1: an unknown character, -2: no way here
+    uint32_t start; // of that token
+    uint32_t end;   // of the token that starts here, on the best way
+};
+
 struct encoder {
     const struct tokenizer *t;
     struct ids *ids; // result
@@ -207,6 +369,8 @@ struct encoder {
     bool begins;    // the text begins the whole input
     bool continues; // the text follows other tokens: nothing is prepended
     struct buf normal[2], split[STAGES_MAX];
+    struct path *paths; // room of unigram words
+    size_t path_room;
     struct symbol *symbols; // room of long words
     uint64_t *heap;
     size_t symbol_room, heap_room;
@@ -218,12 +382,26 @@ void encoder_release(struct encoder *e);
 // Runs the normaliser; *out points into the text or into the encoder.
 int normal_run(struct encoder *e, const char *text, size_t length, const char **out,
                size_t *out_length);
-// Runs the pre-tokenizer and passes every word to bpe_word. `first`: at the start of the text.
+// Runs the pre-tokenizer and passes every word to t->word. `first`: at the start of the text.
 int split_run(struct encoder *e, const char *text, size_t length, bool first);
 void bpe_word(struct encoder *e, const char *word, size_t length);
+void unigram_word(struct encoder *e, const char *word, size_t length);
+// An unknown character: its bytes' tokens or the unknown one. `pending`: the last id was that.
+void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *pending,
+                  struct ids *out);
 // Cache of words for long texts.
 void bpe_start(struct encoder *e, size_t text_length);
 void bpe_release(struct encoder *e);
+
+int charsmap_read(struct charsmap *m, const char *blob, size_t size, struct err *err);
+void charsmap_release(struct charsmap *m);
+// NORMAL_CHARSMAP and NORMAL_PIECES.
+int charsmap_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
+                 struct buf *out);
+int pieces_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
+               struct buf *out);
+// -1 once a normaliser has made a text too long.
+int normal_limit(const struct buf *out, struct err *err);
 
 // Replaces every match of p, appending to `out`.
 int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,

@@ -20,8 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "core/base/clock.h"
 #include "core/text/tokenizer_parts.h"
 
 enum {
@@ -319,10 +319,23 @@ void pattern_release(struct pattern *p)
     *p = (struct pattern){ 0 };
 }
 
+// Time of this thread: not that of a machine that is busy with something else, or asleep.
+static double thread_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 // An honest pattern reads megabytes in a second.
 void search_start(struct search *s, size_t text_length)
 {
-    s->deadline = clock_seconds() + 5 + (double)text_length / 2e5;
+    s->deadline = thread_seconds() + 5 + (double)text_length / 2e5;
+}
+
+static bool search_late(struct search *s)
+{
+    return (++s->count & 63) == 0 && s->deadline > 0 && thread_seconds() > s->deadline;
 }
 
 void search_release(struct search *s)
@@ -375,7 +388,7 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
     if (search_open(s, err) < 0) return -1;
     int rc = match(s, p->code, text, length, from);
     if (rc == PCRE2_ERROR_NOMATCH) return 0;
-    if (rc < 0 || ((++s->count & 63) == 0 && clock_seconds() > s->deadline)) {
+    if (rc < 0 || search_late(s)) {
         char why[128] = "it takes too long";
         if (rc < 0) pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
         return err_set(err, "a pattern of the tokenizer fails on this text (byte %zu of %zu): %s",
@@ -389,6 +402,15 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
     return 1;
 }
 
+int normal_limit(const struct buf *out, struct err *err)
+{
+    if (out->length <= TEXT_MAX) return 0;
+    return err_set(err,
+                   "the tokenizer's replacements make this text longer than %zu MB: its file must "
+                   "be wrong",
+                   TEXT_MAX >> 20);
+}
+
 int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,
                 size_t length, struct buf *out, struct err *err)
 {
@@ -399,11 +421,7 @@ int replace_all(struct search *s, const struct pattern *p, const char *content, 
         if (!found) break;
         buf_add(out, text + done, start - done);
         buf_puts(out, content);
-        if (out->length > TEXT_MAX)
-            return err_set(err,
-                           "the tokenizer's replacements make this text longer than %zu MB: its "
-                           "tokenizer.json must be wrong",
-                           TEXT_MAX >> 20);
+        if (normal_limit(out, err) < 0) return -1;
         done = end;
         int32_t c;
         from =

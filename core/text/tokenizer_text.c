@@ -1,5 +1,5 @@
-// core/text/tokenizer_text.c -- normaliser and pre-tokenizer: from a text to the words BPE works
-// on.
+// core/text/tokenizer_text.c -- normaliser and pre-tokenizer: from a text to the words that
+// the model works on.
 //
 // Normalisers change the text one after another. Splitters cut what the one before them left, so a
 // text goes down through them depth first and arrives as words, in order, without lists between.
@@ -124,6 +124,8 @@ static int normal_step(struct encoder *e, const struct normal *n, const char *te
     case NORMAL_LOWERCASE: lowercase(text, length, out); return 0;
     case NORMAL_STRIP: strip(n, text, length, out); return 0;
     case NORMAL_BYTES: bytes_put(out, text, length); return 0;
+    case NORMAL_CHARSMAP: return charsmap_run(e, n, text, length, out);
+    case NORMAL_PIECES: return pieces_run(e, n, text, length, out);
     }
     return 0;
 }
@@ -238,7 +240,7 @@ static int split_step(struct encoder *e, int step, const char *text, size_t leng
 {
     if (length == 0) return 0;
     if (step == e->t->split_count) {
-        bpe_word(e, text, length);
+        e->t->word(e, text, length);
         return 0;
     }
     const struct split *p = &e->t->splits[step];

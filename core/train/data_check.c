@@ -141,7 +141,7 @@ static void join(struct checking *k, int64_t index, size_t content)
     *shown = c->samples[index].group = group_of(c, index);
 }
 
-// Places the sample's pictures; -1 when one of them cannot be seen (it has been noted).
+// Places the sample's pictures; -1 if one of them cannot be read (already reported).
 static int look_at_all(struct checking *k, const struct sample *s, struct picture *pictures)
 {
     const size_t shown = s->dialogue.path_count;

@@ -9,7 +9,7 @@
 #include "core/base/json.h"
 #include "core/text/tokenizer.h"
 
-#define FOLDER "tests/goldens/tokenizers/qwen2-151k/"
+#define TOKENIZER "build/goldens/tokenizers/qwen2-151k/tokenizer.json" // unpacked by make bench
 
 static double now(void)
 {
@@ -57,7 +57,7 @@ int main(void)
 {
     struct err err;
     double start = now();
-    struct tokenizer *t = tokenizer_open(FOLDER "tokenizer.json", &err);
+    struct tokenizer *t = tokenizer_open(TOKENIZER, &err);
     if (!t) {
         printf("%s\n", err.text);
         return 1;
@@ -65,7 +65,7 @@ int main(void)
     printf("tokenizer  load         %d tokens in %.3f s\n", tokenizer_size(t), now() - start);
 
     struct buf code = { 0 }, mixed = { 0 }, cjk = { 0 }, word = { 0 };
-    cJSON *vectors = json_read(FOLDER "vectors.json", 1 << 24, &err);
+    cJSON *vectors = json_read("tests/goldens/tokenizers/qwen2-151k/vectors.json", 1 << 24, &err);
     while (mixed.length < 2000000) {
         const cJSON *v;
         cJSON_ArrayForEach(v, vectors)

@@ -18,10 +18,12 @@ refused() {
 # A file of a model folder. What is absent otherwise may take the place of another.
 for file in config.json generation_config.json preprocessor_config.json processor_config.json \
     tokenizer_config.json tokenizer.json chat_template.json chat_template.jinja \
-    model.safetensors model.safetensors.index.json; do
+    model.safetensors model.safetensors.index.json tiktoken.model tokenizer.model \
+    vocab.json; do
     rm -rf "$work/model"
     cp -r $llava "$work/model"
     [ $file = model.safetensors.index.json ] && rm "$work/model/model.safetensors"
+    case $file in tiktoken.model | tokenizer.model | vocab.json) rm "$work/model/tokenizer.json" ;; esac
     rm -f "$work/model/$file"
     mkfifo "$work/model/$file"
     refused "$file" "$file" "$work/model" -c /info

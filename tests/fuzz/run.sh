@@ -51,7 +51,14 @@ make_seeds() { # NAME FOLDER
         printf '\xef\xbb\xbfstep,"a, b","c ""d"""\r\n1,2,3\r\n\r\n,"",x\n' >"$2/quoted"
         printf '"\xef\xbb\xbfone"\n""\nlast' >"$2/column"
         ;;
+    tokenizer_model)
+        for f in "$goldens"/tokenizers/*/*.model; do
+            { cat "${f%/*}/tokenizer_config.json" && printf '\0' && cat "$f"; } >"$2/$(basename "${f%/*}")"
+        done
+        printf '{"tokenizer_class":"Qwen2Tokenizer","vocab":{"a":0,"b":1,"ab":2,"\xc4\xa0":3},"added_tokens_decoder":{"4":{"content":"<x>"}}}\0#version: 0.2\na b\n' >"$2/merges"
+        ;;
     *tokenizer*)
+        cp "$goldens/tokenizers/t5-json/tokenizer.json" "$2/t5"
         for d in "$goldens"/*/tokenizer.json; do cp "$d" "$2/$(basename "$(dirname "$d")")"; done
         ;;
     *image* | *picture*)

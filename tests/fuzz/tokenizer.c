@@ -1,58 +1,17 @@
 // tests/fuzz/tokenizer.c -- a tokenizer.json of any bytes, and what it makes of a text and of ids.
 //
 // The input is the file; what follows a line of "=" is the text.
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/text/tokenizer.h"
-
-static const char default_text[] =
-    "Hello <s> don't\n\n  12345 caf\xC3\xA9 \xE4\xBD\xA0\xF0\x9F\x98\x80"
-    "<|im_end|> \xFF\xE2\x96\x81"
-    "aaaa  \t x";
-
-static void stream(const struct tokenizer *t, const struct ids *ids)
-{
-    struct buf all = { 0 }, parts = { 0 };
-    struct detokenizer d;
-    buf_puts(&all, "");
-    buf_puts(&parts, "");
-    tokenizer_decode(t, ids->data, ids->count, false, &all);
-    detokenizer_start(&d, t, false);
-    for (size_t i = 0; i < ids->count; i++) detokenizer_push(&d, ids->data[i], &parts);
-    detokenizer_finish(&d, &parts);
-    if (all.length != parts.length || memcmp(all.data, parts.data, all.length) != 0) abort();
-    detokenizer_release(&d);
-    buf_release(&all);
-    buf_release(&parts);
-}
+#include "tests/fuzz/tokens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const char *file = (const char *)data;
-    const char *mark = memmem(file, size, "\n=\n", 3);
-    size_t file_size = mark ? (size_t)(mark - file) : size;
-    const char *text = mark ? mark + 3 : default_text;
-    size_t length = mark ? size - file_size - 3 : sizeof default_text - 1;
+    size_t length;
+    const char *text = cut_text((const char *)data, &size, &length);
     struct err err;
-    struct tokenizer *t = tokenizer_parse(file, file_size, "fuzz", &err);
+    struct tokenizer *t = tokenizer_parse((const char *)data, size, "fuzz", &err);
     if (!t) return 0;
-    struct ids ids = { 0 };
-    for (int flags = 0; flags < 8; flags++) {
-        ids_clear(&ids);
-        if (tokenizer_encode(t, text, length, flags, &ids, &err) == 0) stream(t, &ids);
-    }
-    const struct text_range typed[] = { { length / 8, length / 4 }, { length / 2, length } };
-    const struct text_hole holes[] = { { 0, true }, { length / 3, false }, { length, true } };
-    const struct marked_text m = { text, length, typed, 2, holes, 3 };
-    ids_clear(&ids);
-    if (tokenizer_encode_marked(t, &m, TOKENIZE_SPECIAL, &ids, &err) == 0) stream(t, &ids);
-    ids_clear(&ids);
-    for (int32_t i = -2; i < 300; i++) ids_add(&ids, i * 7 % 301);
-    stream(t, &ids);
-    ids_release(&ids);
+    exercise(t, text, length);
     tokenizer_free(t);
     return 0;
 }

@@ -178,9 +178,7 @@ static void it_talks_and_its_cost_is_counted(void **state)
     naive_close(t);
     golden_open(&g, "llama-3.2");
     talk(&g, 5);
-    must(measure_sequence((struct conversation *)engine_conversation(g.engine),
-                          engine_settings(g.engine), &s, &err),
-         &err);
+    must(measure_sequence(golden_conversation(&g), engine_settings(g.engine), &s, &err), &err);
     const double n = (double)s.prompt, q = TOY_HEADS * TOY_DIM, kv = TOY_KV_HEADS * TOY_DIM;
     run_probe(&g, &probe_flops, NULL, &r);
     near_to("projections", cell(&r, "projections", "prompt, full"),
@@ -205,7 +203,7 @@ static void methods_find_their_weights(void **state)
     } methods[] = {
         { "qv", TABLES + TOY_LAYERS * TOY_WIDTH * (TOY_HEADS + TOY_KV_HEADS) * TOY_DIM },
         { "mlp", TABLES + TOY_LAYERS * (2 * TOY_WIDTH + 1) * TOY_FFN },
-        { "layernorm-simple", TOY_LAYERS * TOY_WIDTH },
+        { "layernorm-simple", TOY_LAYERS * TOY_WIDTH }, // that after the FFN is no Llama norm
     };
     struct toy_tensor t[TOY_TENSORS];
     struct model *m = open_toy(t);

@@ -119,8 +119,7 @@ static void its_cost_is_counted(void **state)
     const struct model *m = engine_model(g.engine);
     struct sequence s = { 0 };
     struct err err = { 0 };
-    must(measure_sequence(engine_conversation(g.engine), engine_settings(g.engine), &s, &err),
-         &err);
+    must(measure_sequence(golden_conversation(&g), engine_settings(g.engine), &s, &err), &err);
     const double tokens = (double)sequence_visual_count(&s, 0);
     assert_float_equal(*cost * 1e9, 3 * (double)m->decoder.config.hidden * tokens, 1);
     sequence_release(&s);

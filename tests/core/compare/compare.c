@@ -4,8 +4,7 @@
 #include "core/compare/compare_data.h"
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl",
-                                      "glm-4.1v",  "llava-onevision" };
+static const char *const models[] = { GOLDEN_SEEING };
 
 static int use(void *self, const struct settings *s, struct method_tensors *tensors,
                struct err *err)

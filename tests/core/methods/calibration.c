@@ -7,8 +7,7 @@
 #include "core/methods/calibration.h"
 #include "core/probes/ffn_sums.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl",
-                                      "glm-4.1v",  "llava-onevision",     "kimi-vl" };
+static const char *const models[] = { GOLDEN_SEEING };
 static const char *const chats[] = { "single", "second_picture" };
 
 // Adds up one prompt.

@@ -2,8 +2,7 @@
 // states and logits; calibration files good and bad; what the text rows keep.
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl",
-                                      "glm-4.1v",  "llava-onevision",     "kimi-vl" };
+static const char *const models[] = { GOLDEN_SEEING };
 enum { LAYERS = 4 }; // at most
 
 static void set(struct golden *g, const char *key, const char *value)

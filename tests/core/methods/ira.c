@@ -186,10 +186,7 @@ static struct safetensors *answer(struct fixture *f, struct hooks *hooks)
     return s;
 }
 
-static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3",
-                                       "internvl3", "qwen2.5-vl",
-                                       "glm-4.1v",  "llava-onevision",
-                                       "kimi-vl" };
+static const char *const folders[] = { GOLDEN_SEEING };
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
 // --- answers -------------------------------------------------------------------------------------

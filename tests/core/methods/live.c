@@ -12,8 +12,7 @@
 
 static char folder[256], calibration[300];
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl",
-                                      "glm-4.1v",  "llava-onevision",     "kimi-vl" };
+static const char *const models[] = { GOLDEN_SEEING };
 enum { TOKENS = 10 };
 
 // What is posted while an answer is given.

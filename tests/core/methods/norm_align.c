@@ -2,8 +2,7 @@
 // tokens and what the model makes of them; switched on and off in a conversation.
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl",
-                                      "glm-4.1v",  "llava-onevision",     "kimi-vl" };
+static const char *const models[] = { GOLDEN_SEEING };
 
 static void set(struct golden *g, const char *key, const char *value)
 {

@@ -4,8 +4,7 @@
 #include "core/methods/prune_score.h"
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl",
-                                      "glm-4.1v",  "llava-onevision",     "kimi-vl" };
+static const char *const models[] = { GOLDEN_SEEING };
 static const char *const kinds[] = { "contribution", "attention", "norope", "uniform" };
 #define PICTURE "tests/goldens/pictures/scene.png"
 enum { KINDS = sizeof kinds / sizeof *kinds };

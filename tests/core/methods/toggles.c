@@ -101,10 +101,7 @@ static void check_against_fresh(struct golden *g, const char *model)
 
 static void an_answer_equals_a_fresh_run(void **state)
 {
-    static const char *const models[] = { "llava-1.5", "llava-siglip-llama3",
-                                          "internvl3", "qwen2.5-vl",
-                                          "glm-4.1v",  "llava-onevision",
-                                          "kimi-vl" };
+    static const char *const models[] = { GOLDEN_SEEING };
     static const char *const questions[] = { "what is this?", "and now", "where", "why so" };
     static const char *const pictures[] = { "scene", "wide", "tiny" };
     for (int m = 0; m < 2; m++) {

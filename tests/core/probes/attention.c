@@ -53,9 +53,7 @@ static void single_rows_and_heads_are_those_of_the_matrix(void **state)
         run_probe(&g, &probe_attention, &options, &r);
         struct sequence s = { 0 };
         struct err err = { 0 };
-        must(measure_sequence((struct conversation *)engine_conversation(g.engine),
-                              engine_settings(g.engine), &s, &err),
-             &err);
+        must(measure_sequence(golden_conversation(&g), engine_settings(g.engine), &s, &err), &err);
         const float *want = (const float *)t->data + ((2 * heads + 1) * n + row) * n;
         int64_t at = 0; // row of the picture's first token
         while (s.picture[at] < 0) at++;

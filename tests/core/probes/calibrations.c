@@ -13,7 +13,7 @@ static void add_prompt(struct golden *g, const struct calibration_kind *kind, vo
     struct hooks hooks = { 0 };
     const struct sinks nobody = { 0 };
     const struct answer_options options = { .forward_only = true, .whole = true };
-    struct conversation *c = (struct conversation *)engine_conversation(g->engine);
+    struct conversation *c = golden_conversation(g);
     atomic_bool cancel = false;
     bool answered;
     engine_clear(g->engine);

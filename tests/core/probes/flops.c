@@ -59,9 +59,7 @@ static void counts_follow_the_formulas(void **state)
         struct err err = { 0 };
         ask(&g, models[i], 4); // the answer's rows do not count
         const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
-        must(measure_sequence((struct conversation *)engine_conversation(g.engine),
-                              engine_settings(g.engine), &s, &err),
-             &err);
+        must(measure_sequence(golden_conversation(&g), engine_settings(g.engine), &s, &err), &err);
         const double n = (double)s.prompt, visual = (double)sequence_visual_count(&s, 0);
         const double head = 2 * (double)d->hidden * (double)d->vocab;
         sequence_release(&s);
@@ -131,9 +129,7 @@ static void lora_is_counted(void **state)
     row = d->layers * 2 * rank * (2 * (D + q) + 2 * (D + kv) + 3 * (D + F));
     run_probe(&g, &probe_flops, NULL, &r);
     struct sequence s = { 0 };
-    must(measure_sequence((struct conversation *)engine_conversation(g.engine),
-                          engine_settings(g.engine), &s, &err),
-         &err);
+    must(measure_sequence(golden_conversation(&g), engine_settings(g.engine), &s, &err), &err);
     near(&g, "prompt", cell(&r, "all", "prompt, full"), plain + (double)s.prompt * row, 1);
     near(&g, "now", cell(&r, "all", "prompt, now"), plain + (double)s.prompt * row, 1);
     near(&g, "token", cell(&r, "all", "token, full"), one + row, 1);
@@ -173,9 +169,7 @@ static void ira_is_counted_in_its_layers(void **state)
     const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
     const double row = 2 * (double)(d->kv_heads * d->dim * (d->dim + 1));
     struct sequence s = { 0 };
-    must(measure_sequence((struct conversation *)engine_conversation(g.engine),
-                          engine_settings(g.engine), &s, &err),
-         &err);
+    must(measure_sequence(golden_conversation(&g), engine_settings(g.engine), &s, &err), &err);
     const double tokens = (double)sequence_visual_count(&s, 0);
     assert_true(tokens > 0);
     near(&g, "prompt", cell(&r, "methods", "prompt, now"), 2 * tokens * row, 1);

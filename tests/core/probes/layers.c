@@ -43,8 +43,7 @@ static void redundancy_equals_the_reference(void **state)
             engine_clear(g.engine);
             say(&g, chat_named(&g, prompts[p]));
             run_probe(&g, &probe_redundancy, NULL, &r);
-            must(measure_sequence((struct conversation *)engine_conversation(g.engine),
-                                  engine_settings(g.engine), &s, &err),
+            must(measure_sequence(golden_conversation(&g), engine_settings(g.engine), &s, &err),
                  &err);
             const double visual = (double)sequence_visual_count(&s, 0);
             const double n[2] = { visual, (double)s.n - visual };

@@ -7,8 +7,7 @@
 #include "core/probes/measure_data.h"
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl",
-                                      "glm-4.1v",  "llava-onevision" };
+static const char *const models[] = { GOLDEN_SEEING };
 enum { MODELS = sizeof models / sizeof *models };
 
 // The prompt `single`; with tokens > 0 its answer of so many greedy tokens.

@@ -19,13 +19,19 @@ static const char *const folders[] = { "llava-1.5",        "llava-siglip-llama3"
                                        "internvl2.5-qwen2" };
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
-static struct tokenizer *open_golden(const char *folder)
+static struct tokenizer *open_file(const char *path)
 {
     struct err err = { "" };
-    char *path = xasprintf("tests/goldens/%s/tokenizer.json", folder);
     struct tokenizer *t = tokenizer_open(path, &err);
-    free(path);
     if (!t) fail_msg("%s", err.text);
+    return t;
+}
+
+static struct tokenizer *open_golden(const char *folder)
+{
+    char *path = xasprintf("tests/goldens/%s/tokenizer.json", folder);
+    struct tokenizer *t = open_file(path);
+    free(path);
     return t;
 }
 
@@ -149,7 +155,7 @@ static double now(void)
 
 static void test_vectors(void **state)
 {
-    struct tokenizer *t = open_golden("tokenizers/qwen2-151k");
+    struct tokenizer *t = open_file("build/goldens/tokenizers/qwen2-151k/tokenizer.json");
     cJSON *json = read_golden("tokenizers/qwen2-151k", "vectors.json");
     const cJSON *v;
     cJSON_ArrayForEach(v, json)
@@ -475,6 +481,14 @@ static void test_decoders(void **state)
     check_decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Replace\","
                   "\"pattern\":{\"String\":\"x" MARK "\"},\"content\":\"-\"}]}",
                   ids, 4, MARK "a-" MARK "a");
+    // However many matches a text has.
+    int32_t many[200];
+    char expected[201] = "";
+    for (int i = 0; i < 200; i++) many[i] = 'x';
+    memset(expected, 'y', 200);
+    check_decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Replace\","
+                  "\"pattern\":{\"Regex\":\"x\"},\"content\":\"y\"}]}",
+                  many, 200, expected);
 }
 
 // --- long words and hostile patterns -----------------------------------------------------------
@@ -595,6 +609,15 @@ static void test_wrong_files(void **state)
     check_bad_file("[]", "tokenizer.json");
     check_bad_file("{}", "model");
     check_bad_file("{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", "Unigram");
+    check_bad_file("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]],\"unk_id\":3}}",
+                   "unk_id");
+    check_bad_file("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]]}}", "unk_id");
+    check_bad_file("{\"model\":{\"vocab\":[[\"a\"]],\"unk_id\":0}}", "entry 0");
+    check_bad_file("{\"model\":{\"vocab\":[[\"a\",0],[\"a\",1]],\"unk_id\":0}}", "twice");
+    check_bad_file("{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "WordPiece");
+    check_refused(NORM("\"Precompiled\",\"precompiled_charsmap\":\"AB!=\""), "", "base64");
+    check_refused(NORM("\"Precompiled\",\"precompiled_charsmap\":\"AAAA\""), "", "broken");
+    check_refused("", ",\"dropout\":0.1", "dropout");
     check_bad_file("{\"model\":{\"vocab\":{\"a\":0}}}", "merges");
     check_bad_file("{\"model\":{\"vocab\":{\"a\":-1},\"merges\":[]}}", "id");
     check_bad_file("{\"model\":{\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "same id");

@@ -24,6 +24,7 @@
 #include "core/base/json.h"
 #include "core/engine/engine.h"
 #include "core/files/safetensors.h"
+#include "tests/core/model/families/models.h"
 #include "tests/device.h"
 
 struct golden {
@@ -183,6 +184,12 @@ static inline void say(struct golden *g, const cJSON *chat)
         must(engine_add_message(g->engine, &m, &err), &err);
         message_release(&m);
     }
+}
+
+// The conversation itself, which the engine lends read-only.
+static inline struct conversation *golden_conversation(const struct golden *g)
+{
+    return (struct conversation *)engine_conversation(g->engine);
 }
 
 static inline const cJSON *chat_named(const struct golden *g, const char *name)

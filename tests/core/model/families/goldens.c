@@ -5,11 +5,9 @@
 // Each stage is read through /dump's taps and compared within the tolerance golden.json gives it.
 #include "tests/core/model/families/golden.h"
 
-static const char *const folders[] = {
-    "llava-1.5",           "llava-siglip-llama3", "llama-3.2",  "qwen2",    "internvl3",
-    "internvl2-internlm2", "internvl2.5-qwen2",   "qwen2.5-vl", "glm-4.1v", "llava-onevision",
-    "llava-next",          "kimi-text",           "kimi-vl"
-};
+static const char *const folders[] = { GOLDEN_SEEING,       GOLDEN_TEXT, "internvl2-internlm2",
+                                       "internvl2.5-qwen2", "kimi-text", "kimi-vl",
+                                       "llava-next" };
 
 static void check_vision(const struct golden *g, const struct safetensors *f, const char *picture)
 {

@@ -27,6 +27,7 @@
 #include "core/files/safetensors.h"
 #include "core/talk/conversation.h"
 #include "core/train/labels.h"
+#include "tests/core/model/families/models.h"
 #include "tests/device.h"
 
 struct reference {

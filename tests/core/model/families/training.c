@@ -97,10 +97,7 @@ static double run(struct fixture *f, char which, double share, bool recompute)
     return loss;
 }
 
-static const char *const folders[] = { "llava-1.5", "llava-siglip-llama3",
-                                       "internvl3", "qwen2.5-vl",
-                                       "glm-4.1v",  "llava-onevision",
-                                       "kimi-vl" };
+static const char *const folders[] = { GOLDEN_SEEING };
 
 // Each model in turn, closed again.
 #define FOR_EACH_MODEL(f)                                                           \

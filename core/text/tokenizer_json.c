@@ -1,15 +1,14 @@
-// core/text/tokenizer_file.c -- tokenizer.json -> struct tokenizer.
+// core/text/tokenizer_json.c -- tokenizer.json -> struct tokenizer.
 //
 // Everything is checked here, so that encoding and decoding have nothing left to doubt: texts are
 // UTF-8, ids are in range, what merges name exists. A kind of stage that is not known is an error
 // that names it: a tokenizer that is nearly right gives wrong answers silently.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/json.h"
 #include "core/text/tokenizer_parts.h"
-
-static const size_t FILE_MAX = (size_t)256 << 20; // bytes
 
 static const char GPT2_PATTERN[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -34,7 +33,7 @@ static int kind_of(const cJSON *object, const char *const *kinds, const char **k
                    struct err *err)
 {
     if (!cJSON_IsObject(object)) return err_set(err, "it is not an object");
-    if (need_text(object, "type", kind, err) < 0) return -1;
+    if (need_text(object, "type", kind, err) < 0 || !*kind) return -1;
     for (int i = 0; kinds[i]; i++)
         if (!strcmp(*kind, kinds[i])) return i;
     return err_set(err, "type \"%s\" is not supported", *kind);
@@ -72,20 +71,31 @@ static int read_stages(struct tokenizer *t, const cJSON *object, const char *mem
     return 0;
 }
 
-static int stages_full(int count, struct err *err)
-{
-    return count < STAGES_MAX ? 0 : err_set(err, "more than %d stages", STAGES_MAX);
-}
-
 // --- normalizer --------------------------------------------------------------------------------
+
+static int read_charsmap(const cJSON *object, struct charsmap *map, struct err *err)
+{
+    const char *text;
+    struct buf blob = { 0 };
+    int status = -1;
+    if (need_text(object, "precompiled_charsmap", &text, err) < 0) return -1;
+    if (base64_put(&blob, text, strlen(text)) < 0)
+        err_set(err, "\"precompiled_charsmap\" is not base64");
+    else
+        status = charsmap_read(map, blob.data, blob.length, err);
+    buf_release(&blob);
+    return status;
+}
 
 static int read_normal(struct tokenizer *t, const cJSON *object, struct err *err)
 {
-    static const char *const kinds[] = { "NFC",     "NFD",       "NFKC",  "NFKD",      "Prepend",
-                                         "Replace", "Lowercase", "Strip", "ByteLevel", NULL };
+    static const char *const kinds[] = { "NFC",       "NFD",         "NFKC",      "NFKD",
+                                         "Prepend",   "Replace",     "Lowercase", "Strip",
+                                         "ByteLevel", "Precompiled", NULL };
     static const enum normal_kind what[] = { NORMAL_UNICODE,   NORMAL_UNICODE, NORMAL_UNICODE,
                                              NORMAL_UNICODE,   NORMAL_PREPEND, NORMAL_REPLACE,
-                                             NORMAL_LOWERCASE, NORMAL_STRIP,   NORMAL_BYTES };
+                                             NORMAL_LOWERCASE, NORMAL_STRIP,   NORMAL_BYTES,
+                                             NORMAL_CHARSMAP };
     const char *kind, *text = "";
     int k = kind_of(object, kinds, &kind, err);
     if (k < 0 || stages_full(t->normal_count, err) < 0) return -1;
@@ -96,6 +106,8 @@ static int read_normal(struct tokenizer *t, const cJSON *object, struct err *err
     if (n->kind == NORMAL_REPLACE && (need_text(object, "content", &text, err) < 0 ||
                                       read_pattern(object, &n->pattern, err) < 0))
         return -1;
+    if (n->kind == NORMAL_CHARSMAP && read_charsmap(object, &n->map, err) < 0)
+        return err_in(err, "Precompiled");
     n->text = xstrdup(text);
     if (json_bool(object, "strip_left", true, &n->left, err) < 0) return -1;
     return json_bool(object, "strip_right", true, &n->right, err);
@@ -286,97 +298,64 @@ static int read_decode(struct tokenizer *t, const cJSON *object, struct err *err
     return json_int(object, "stop", 0, 1 << 20, 0, &d->stop, err);
 }
 
-// Behind Fuse and ByteLevel there are no tokens any more.
-static void mark_fused(struct tokenizer *t)
-{
-    if (!t->decode_count) t->decodes[t->decode_count++].kind = DECODE_SPACES;
-    bool fused = false;
-    for (int i = 0; i < t->decode_count; i++) {
-        t->decodes[i].fused = fused;
-        fused |= t->decodes[i].kind == DECODE_FUSE || t->decodes[i].kind == DECODE_BYTES;
-    }
-}
-
 // --- vocabulary --------------------------------------------------------------------------------
 
-// Ids may have gaps, but the tables must stay of the size of the file.
-static int check_id(const cJSON *item, size_t entries, int32_t *id, struct err *err)
+// BPE: {"text": id}. Unigram: ["text", score] in the order of the ids.
+static int read_word(const cJSON *item, size_t place, const char **text, double *id,
+                     struct err *err)
 {
-    double x = cJSON_IsNumber(item) ? item->valuedouble : -1;
-    if (!(x >= 0 && x < 4.0 * (double)entries + 65536) || x != (double)(int32_t)x)
-        return err_set(err, "an id is not a number, negative, or far beyond the number of tokens");
-    *id = (int32_t)x;
+    const cJSON *first = item->child, *score = first ? first->next : NULL;
+    *text = item->string;
+    *id = cJSON_IsNumber(item) ? item->valuedouble : -1;
+    if (*text) return 0;
+    if (!first || !cJSON_IsArray(item) || !cJSON_IsString(first) || !cJSON_IsNumber(score))
+        return err_set(err, "entry %zu is not a text and its score", place);
+    *text = first->valuestring;
+    *id = (double)place;
     return 0;
 }
 
-static void set_text(struct tokenizer *t, int32_t id, const char *text)
+static int raise_size(struct tokenizer *t, double id, size_t entries, struct err *err)
 {
-    t->text_at[id] = (int64_t)t->texts.length;
-    t->text_length[id] = (uint32_t)strlen(text);
-    buf_add(&t->texts, text, t->text_length[id] + 1);
+    int32_t checked;
+    if (check_id(id, entries, &checked, err) < 0) return -1;
+    if (checked >= t->size) t->size = checked + 1;
+    return 0;
 }
 
 // Room for the ids of the vocabulary and of the added tokens.
 static int size_tables(struct tokenizer *t, const cJSON *vocab, const cJSON *added, struct err *err)
 {
-    size_t entries = 0;
+    size_t words = 0, place = 0;
     const cJSON *item;
-    for (item = vocab->child; item; item = item->next) entries++;
-    size_t slots = 16;
-    while (slots < 2 * entries) slots *= 2;
+    for (item = vocab->child; item; item = item->next) words++;
+    size_t entries = words;
     for (item = added ? added->child : NULL; item; item = item->next) entries++;
-    int32_t id = -1;
     for (item = vocab->child; item; item = item->next) {
-        if (check_id(item, entries, &id, err) < 0) return err_in(err, "vocab");
-        if (id >= t->size) t->size = id + 1;
+        const char *text;
+        double id;
+        if (read_word(item, place++, &text, &id, err) < 0 || raise_size(t, id, entries, err) < 0)
+            return err_in(err, "vocab");
     }
     for (item = added ? added->child : NULL; item; item = item->next) {
-        if (check_id(json_get(item, "id"), entries, &id, err) < 0)
+        const cJSON *id = json_get(item, "id");
+        if (raise_size(t, cJSON_IsNumber(id) ? id->valuedouble : -1, entries, err) < 0)
             return err_in(err, "added_tokens");
-        if (id >= t->size) t->size = id + 1;
     }
-    size_t size = (size_t)t->size;
-    t->text_at = xreallocarray(NULL, size + 1, sizeof *t->text_at);
-    t->text_length = xcalloc(size + 1, sizeof *t->text_length);
-    t->flags = xcalloc(size + 1, 1);
-    for (size_t i = 0; i < size; i++) t->text_at[i] = NO_TEXT;
-    t->slots = xreallocarray(NULL, slots, sizeof *t->slots);
-    for (size_t i = 0; i < slots; i++) t->slots[i].id = -1;
-    t->slot_mask = (uint32_t)slots - 1;
-    t->char_id = xreallocarray(NULL, 65536, sizeof *t->char_id);
-    for (size_t i = 0; i < 65536; i++) t->char_id[i] = -1;
+    tables_make(t, words);
     return 0;
-}
-
-static bool crosses_mark(const char *text)
-{
-    static const char mark[] = "\xE2\x96\x81";
-    for (const char *p = strstr(text, mark); p; p = strstr(p + 3, mark))
-        if (p > text && (p < text + 3 || memcmp(p - 3, mark, 3) != 0)) return true;
-    return false;
 }
 
 static int read_vocab(struct tokenizer *t, const cJSON *vocab, struct err *err)
 {
-    t->cuts_at_mark = true;
+    size_t place = 0;
     for (const cJSON *item = vocab->child; item; item = item->next) {
-        int32_t id = (int32_t)item->valuedouble, c;
-        size_t length = strlen(item->string);
-        if (valid_text(item->string, "vocab", err) < 0) return -1;
-        if (t->text_at[id] != NO_TEXT)
-            return err_set(err, "vocab: \"%.40s\" and \"%.40s\" have the same id %d",
-                           tokenizer_token(t, id), item->string, id);
-        set_text(t, id, item->string);
-        int32_t former = vocabulary_find(t, item->string, length);
-        if (former >= 0)
-            return err_set(err, "vocab: \"%.40s\" appears twice, with ids %d and %d", item->string,
-                           former, id);
-        vocabulary_add(t, id);
-        if (crosses_mark(item->string)) t->cuts_at_mark = false;
-        if (length && utf8_next(item->string, length, &c) == length && c < 65536)
-            t->char_id[c] = id;
+        const char *text;
+        double id;
+        if (read_word(item, place++, &text, &id, err) < 0 ||
+            vocabulary_put(t, (int32_t)id, text, err) < 0)
+            return err_in(err, "vocab");
     }
-    if (t->char_id[0x2581] < 0) t->cuts_at_mark = false;
     return 0;
 }
 
@@ -426,11 +405,7 @@ static int read_merge(struct tokenizer *t, const cJSON *item, uint32_t rank, str
 static int read_merges(struct tokenizer *t, const cJSON *merges, struct err *err)
 {
     if (!cJSON_IsArray(merges)) return err_set(err, "\"merges\" must be a list");
-    size_t count = (size_t)cJSON_GetArraySize(merges), slots = 16;
-    while (slots * 5 < count * 8) slots *= 2; // at most 5/8 full
-    t->merges = xreallocarray(NULL, slots, sizeof *t->merges);
-    for (size_t i = 0; i < slots; i++) t->merges[i].pair = UINT64_MAX;
-    t->merge_mask = (uint32_t)slots - 1;
+    merges_make(t, (size_t)cJSON_GetArraySize(merges));
     struct buf joined = { 0 };
     uint32_t rank = 0;
     int status = 0;
@@ -450,103 +425,96 @@ static int read_merges(struct tokenizer *t, const cJSON *merges, struct err *err
 
 // --- model -------------------------------------------------------------------------------------
 
-static int read_byte_fallback(struct tokenizer *t, const cJSON *model, struct err *err)
+static int read_bpe(struct tokenizer *t, const cJSON *model, struct err *err)
 {
-    bool fallback;
-    if (json_bool(model, "byte_fallback", false, &fallback, err) < 0) return -1;
-    for (int i = 0; i < 256; i++) {
-        char name[8] = {
-            '<', '0', 'x', "0123456789ABCDEF"[i >> 4], "0123456789ABCDEF"[i & 15], '>'
-        };
-        t->byte_id[i] = fallback ? vocabulary_find(t, name, 6) : -1;
-    }
-    return 0;
-}
-
-static int check_model(const cJSON *model, struct err *err)
-{
-    const char *type, *affix;
-    if (!model) return err_set(err, "\"model\" is missing");
-    if (json_text(model, "type", "BPE", &type, err) < 0) return -1;
-    if (strcmp(type, "BPE") != 0)
-        return err_set(err, "type \"%s\" is not supported, only BPE", type);
+    const char *unknown, *affix;
     static const char *const affixes[] = { "continuing_subword_prefix", "end_of_word_suffix" };
     for (int i = 0; i < 2; i++) {
         if (json_text(model, affixes[i], "", &affix, err) < 0) return -1;
         if (*affix) return err_set(err, "\"%s\" is not supported", affixes[i]);
     }
-    if (!cJSON_IsObject(json_get(model, "vocab"))) return err_set(err, "\"vocab\" is missing");
-    return 0;
-}
-
-static int read_model(struct tokenizer *t, const cJSON *model, struct err *err)
-{
-    const char *unknown;
     if (json_text(model, "unk_token", NULL, &unknown, err) < 0 ||
         json_bool(model, "fuse_unk", false, &t->fuse_unknown, err) < 0 ||
-        json_bool(model, "ignore_merges", false, &t->ignore_merges, err) < 0 ||
-        read_byte_fallback(t, model, err) < 0)
+        json_bool(model, "ignore_merges", false, &t->ignore_merges, err) < 0)
         return -1;
     t->unknown = unknown ? vocabulary_find(t, unknown, strlen(unknown)) : -1;
     if (unknown && t->unknown < 0)
         return err_set(err, "the unk_token \"%.40s\" is not in the vocabulary", unknown);
+    t->word = bpe_word;
     return read_merges(t, json_get(model, "merges"), err);
+}
+
+static int read_unigram(struct tokenizer *t, const cJSON *model, struct err *err)
+{
+    int64_t unknown;
+    size_t place = 0;
+    if (json_int(model, "unk_id", 0, t->size - 1, -1, &unknown, err) < 0) return -1;
+    if (unknown < 0 || !tokenizer_token(t, (int32_t)unknown))
+        return err_set(err, "Unigram: \"unk_id\" names no token");
+    t->unknown = (int32_t)unknown;
+    t->fuse_unknown = true;
+    t->word = unigram_word;
+    struct unigram *u = &t->unigram;
+    u->score = xcalloc((size_t)t->size, sizeof *u->score);
+    u->least = INFINITY;
+    for (const cJSON *item = json_get(model, "vocab")->child; item; item = item->next, place++) {
+        const double score = item->child->next->valuedouble;
+        u->score[place] = score;
+        if (score < u->least) u->least = score;
+    }
+    u->least -= UNKNOWN_PENALTY;
+    return unigram_fill(t, err);
+}
+
+static const struct model_kind {
+    const char *type;
+    cJSON_bool (*vocab)(const cJSON *vocab); // what the vocabulary must be
+    int (*read)(struct tokenizer *t, const cJSON *model, struct err *err);
+} model_kinds[] = {
+    { "BPE", cJSON_IsObject, read_bpe },
+    { "Unigram", cJSON_IsArray, read_unigram },
+};
+
+static const struct model_kind *find_model(const cJSON *model, struct err *err)
+{
+    const char *type;
+    if (!model) return err_set(err, "\"model\" is missing"), NULL;
+    // Older files leave the type out.
+    const bool listed = cJSON_IsArray(json_get(model, "vocab"));
+    if (json_text(model, "type", listed ? "Unigram" : "BPE", &type, err) < 0) return NULL;
+    for (size_t i = 0; i < sizeof model_kinds / sizeof *model_kinds; i++) {
+        if (strcmp(type, model_kinds[i].type) != 0) continue;
+        if (model_kinds[i].vocab(json_get(model, "vocab"))) return &model_kinds[i];
+        err_set(err, "%s: \"vocab\" is missing", type);
+        return NULL;
+    }
+    err_set(err, "type \"%s\" is not supported, only BPE and Unigram", type);
+    return NULL;
+}
+
+static int read_model(struct tokenizer *t, const struct model_kind *kind, const cJSON *model,
+                      struct err *err)
+{
+    bool fallback;
+    double dropout;
+    if (json_bool(model, "byte_fallback", false, &fallback, err) < 0 ||
+        json_real(model, "dropout", 0, &dropout, err) < 0)
+        return -1;
+    if (dropout > 0) return err_set(err, "\"dropout\" is not supported");
+    bytes_find(t, fallback);
+    return kind->read(t, model, err);
 }
 
 // --- added tokens ------------------------------------------------------------------------------
 
-static int compare_added(const void *a, const void *b)
-{
-    return strcmp(((const struct added *)a)->text, ((const struct added *)b)->text);
-}
-
-static void sort_added(struct added_list *list)
-{
-    if (list->count) qsort(list->tokens, list->count, sizeof *list->tokens, compare_added);
-    for (size_t i = 0; i < list->count; i++) list->first[(uint8_t)list->tokens[i].text[0] + 1]++;
-    for (size_t i = 0; i < 256; i++) list->first[i + 1] += list->first[i];
-}
-
-// `text` becomes the list's.
-static void list_added(struct added_list *list, struct added token, char *text)
-{
-    token.text = text;
-    token.length = strlen(text);
-    list->tokens = xreallocarray(list->tokens, list->count + 1, sizeof *list->tokens);
-    list->tokens[list->count++] = token;
-}
-
 static int read_added_token(struct tokenizer *t, const cJSON *item, struct err *err)
 {
     const char *text;
-    struct added a = { .id = 0 };
+    struct added a;
     bool normalized;
-    if (need_text(item, "content", &text, err) < 0 ||
-        json_bool(item, "special", false, &a.special, err) < 0 ||
-        json_bool(item, "normalized", !a.special, &normalized, err) < 0 ||
-        json_bool(item, "lstrip", false, &a.lstrip, err) < 0 ||
-        json_bool(item, "rstrip", false, &a.rstrip, err) < 0 ||
-        json_bool(item, "single_word", false, &a.single_word, err) < 0)
-        return -1;
-    if (!*text) return 0;
-    // A token of the vocabulary keeps its id there, as in the reference.
-    a.id = vocabulary_find(t, text, strlen(text));
-    if (a.id < 0) a.id = (int32_t)json_get(item, "id")->valuedouble;
-    const char *former = tokenizer_token(t, a.id);
-    if (!former || strcmp(former, text) != 0) set_text(t, a.id, text);
-    t->flags[a.id] |= (uint8_t)(TOKEN_ADDED | (a.special ? TOKEN_SPECIAL : 0));
-    if (!normalized || !t->normal_count) {
-        list_added(&t->added, a, xstrdup(text));
-        return 0;
-    }
-    struct encoder e = { .t = t, .err = err };
-    const char *normal;
-    size_t length;
-    search_start(&e.search, 0);
-    int status = normal_run(&e, text, strlen(text), &normal, &length);
-    if (status == 0 && length) list_added(&t->added_normal, a, xstrndup(normal, length));
-    encoder_release(&e);
-    return status;
+    if (added_read(item, &a, &text, &normalized, err) < 0) return -1;
+    a.id = (int32_t)json_get(item, "id")->valuedouble;
+    return *text ? added_put(t, a, text, normalized, err) : 0;
 }
 
 static int read_added(struct tokenizer *t, const cJSON *added, struct err *err)
@@ -556,8 +524,8 @@ static int read_added(struct tokenizer *t, const cJSON *added, struct err *err)
     {
         if (read_added_token(t, item, err) < 0) return -1;
     }
-    sort_added(&t->added);
-    sort_added(&t->added_normal);
+    added_sort(&t->added);
+    added_sort(&t->added_normal);
     return 0;
 }
 
@@ -568,13 +536,13 @@ static int read_file(struct tokenizer *t, const cJSON *json, struct err *err)
     const cJSON *model = json_get(json, "model"), *added = json_get(json, "added_tokens");
     const cJSON *vocab = json_get(model, "vocab");
     if (!cJSON_IsObject(json)) return err_set(err, "it is not a tokenizer.json");
-    if (check_model(model, err) < 0 || size_tables(t, vocab, added, err) < 0 ||
-        read_vocab(t, vocab, err) < 0)
+    const struct model_kind *kind = find_model(model, err);
+    if (!kind || size_tables(t, vocab, added, err) < 0 || read_vocab(t, vocab, err) < 0)
         return err_in(err, "model");
     if (read_stages(t, json_get(json, "normalizer"), "normalizers", read_normal, err) < 0)
         return err_in(err, "normalizer");
     if (read_added(t, added, err) < 0) return err_in(err, "added_tokens");
-    if (read_model(t, model, err) < 0) return err_in(err, "model");
+    if (read_model(t, kind, model, err) < 0) return err_in(err, "model");
     if (read_stages(t, json_get(json, "pre_tokenizer"), "pretokenizers", read_split, err) < 0)
         return err_in(err, "pre_tokenizer");
     if (read_stages(t, json_get(json, "post_processor"), "processors", read_post, err) < 0)
@@ -585,25 +553,19 @@ static int read_file(struct tokenizer *t, const cJSON *json, struct err *err)
     return 0;
 }
 
-static struct tokenizer *from_json(cJSON *json, const char *name, struct err *err)
+struct tokenizer *tokenizer_from_json(const cJSON *json, const char *name, struct err *err)
 {
-    if (!json) return NULL;
     struct tokenizer *t = xcalloc(1, sizeof *t);
-    if (read_file(t, json, err) < 0) {
-        err_in(err, "tokenizer '%s'", name);
-        tokenizer_free(t);
-        t = NULL;
-    }
+    if (read_file(t, json, err) == 0) return t;
+    err_in(err, "tokenizer '%s'", name);
+    tokenizer_free(t);
+    return NULL;
+}
+
+struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err)
+{
+    cJSON *json = json_parse(text, size, name, err);
+    struct tokenizer *t = json ? tokenizer_from_json(json, name, err) : NULL;
     cJSON_Delete(json);
     return t;
-}
-
-struct tokenizer *tokenizer_open(const char *path, struct err *err)
-{
-    return from_json(json_read(path, FILE_MAX, err), path, err);
-}
-
-struct tokenizer *tokenizer_parse(const char *json, size_t size, const char *name, struct err *err)
-{
-    return from_json(json_parse(json, size, name, err), name, err);
 }

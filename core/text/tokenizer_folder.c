@@ -1,0 +1,313 @@
+// core/text/tokenizer_folder.c -- which file of a folder holds the tokenizer, and what the small
+// files beside it say.
+//
+//   tokenizer.json    complete by itself; wins over the others
+//
+//   tiktoken.model    tokens and their ranks (any name in .model or .tiktoken may hold these)
+//
+//   tokenizer.model   SentencePiece
+//
+//   vocab.json        with merges.txt: byte-level BPE in the form before tokenizer.json
+//
+// Beside the last three, tokenizer_config.json names the added tokens ("added_tokens_decoder");
+// older folders have added_tokens.json and special_tokens_map.json for that.
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/json.h"
+#include "core/base/names.h"
+#include "core/text/tokenizer_parts.h"
+
+static const size_t JSON_LIMIT = (size_t)256 << 20, MODEL_LIMIT = (size_t)32 << 20; // bytes
+
+static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token",  "sep_token",
+                                            "pad_token", "cls_token", "mask_token", NULL };
+
+// --- companions --------------------------------------------------------------------------------
+
+// Names that say nothing about what the tokenizer does.
+static bool is_general(const char *name)
+{
+    static const char *const names[] = { "PreTrainedTokenizer", "PythonBackend",
+                                         "TokenizersBackend" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return true;
+    return false;
+}
+
+int companions_class(const struct companions *c, char name[64], struct err *err)
+{
+    const char *text;
+    if (json_text(c->config, "tokenizer_class", "", &text, err) < 0) return -1;
+    size_t length = strlen(text);
+    if (length > 4 && !strcmp(text + length - 4, "Fast")) length -= 4;
+    if (length >= 64) return err_set(err, "tokenizer_class \"%.40s...\" is not supported", text);
+    memcpy(name, text, length);
+    name[length] = 0;
+    if (is_general(name)) name[0] = 0;
+    return 0;
+}
+
+// A token is a text or {"content": text}.
+static const char *token_text(const cJSON *token)
+{
+    if (cJSON_IsObject(token)) token = json_get(token, "content");
+    return cJSON_IsString(token) ? token->valuestring : NULL;
+}
+
+const char *companions_token(const struct companions *c, const char *key)
+{
+    const char *text = token_text(json_get(c->config, key));
+    return text ? text : token_text(json_get(c->special, key));
+}
+
+// Texts of the special tokens, which added_tokens.json does not tell.
+static void add_special(struct names *special, const cJSON *object)
+{
+    for (int i = 0; special_keys[i]; i++) {
+        const char *text = token_text(json_get(object, special_keys[i]));
+        if (text) names_add(special, text, NULL);
+    }
+    const cJSON *item;
+    cJSON_ArrayForEach(item, json_get(object, "additional_special_tokens"))
+    {
+        const char *text = token_text(item);
+        if (text) names_add(special, text, NULL);
+    }
+}
+
+// The added tokens of either file, one after another.
+struct added_items {
+    const char *where;
+    const cJSON *next;
+    bool decoder;         // {"id": {token}}, else {"text": id}
+    struct names special; // texts
+};
+
+static int items_start(struct added_items *a, const struct companions *c, struct err *err)
+{
+    const cJSON *decoder = json_get(c->config, "added_tokens_decoder");
+    const cJSON *items = decoder ? decoder : c->added;
+    *a = (struct added_items){
+        .where = decoder ? "tokenizer_config.json: added_tokens_decoder" : "added_tokens.json",
+        .next = items ? items->child : NULL,
+        .decoder = decoder != NULL,
+    };
+    if (items && !cJSON_IsObject(items)) return err_set(err, "%s must be an object", a->where);
+    if (!decoder) {
+        add_special(&a->special, c->config);
+        add_special(&a->special, c->special);
+    }
+    return 0;
+}
+
+static int read_described(const cJSON *item, struct added *token, const char **text, double *id,
+                          struct err *err)
+{
+    char *end = item->string;
+    bool normalized;
+    if (!cJSON_IsObject(item)) return err_set(err, "\"%.40s\" is not an object", item->string);
+    if (added_read(item, token, text, &normalized, err) < 0) return -1;
+    *id = strtod(item->string, &end);
+    if (end == item->string || *end) *id = -1;
+    return 0;
+}
+
+static int read_named(const cJSON *item, const struct names *special, struct added *token,
+                      const char **text, double *id, struct err *err)
+{
+    size_t number;
+    *token = (struct added){ .special = names_find(special, item->string, &number) };
+    *text = item->string;
+    *id = cJSON_IsNumber(item) ? item->valuedouble : -1;
+    return utf8_valid(*text, strlen(*text)) ? 0 : err_set(err, "invalid UTF-8");
+}
+
+// 1 and the next token, 0 at the end, -1 on error.
+static int items_next(struct added_items *a, size_t entries, struct added *token, const char **text,
+                      struct err *err)
+{
+    const cJSON *item = a->next;
+    double id = -1;
+    if (!item) return 0;
+    a->next = item->next;
+    const int status = a->decoder ? read_described(item, token, text, &id, err)
+                                  : read_named(item, &a->special, token, text, &id, err);
+    if (status < 0 || check_id(id, entries, &token->id, err) < 0)
+        return err_in(err, "%s", a->where);
+    return 1;
+}
+
+int companions_size(struct tokenizer *t, const struct companions *c, size_t entries,
+                    struct err *err)
+{
+    struct added_items a;
+    struct added token = { 0 };
+    const char *text;
+    int more = items_start(&a, c, err);
+    if (more == 0) {
+        for (const cJSON *item = a.next; item; item = item->next) entries++;
+        while ((more = items_next(&a, entries, &token, &text, err)) > 0)
+            if (token.id >= t->size) t->size = token.id + 1;
+    }
+    names_release(&a.special);
+    return more;
+}
+
+int companions_added(struct tokenizer *t, const struct companions *c, struct err *err)
+{
+    struct added_items a;
+    struct added token = { 0 };
+    const char *text = "";
+    int more = items_start(&a, c, err);
+    while (more == 0 && (more = items_next(&a, (size_t)t->size, &token, &text, err)) > 0)
+        more = *text ? added_put(t, token, text, false, err) : 0;
+    names_release(&a.special);
+    return more;
+}
+
+static cJSON *token_object(const struct added *token, const char *text)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "id", token->id);
+    cJSON_AddStringToObject(object, "content", text);
+    cJSON_AddBoolToObject(object, "special", token->special);
+    cJSON_AddBoolToObject(object, "normalized", false);
+    cJSON_AddBoolToObject(object, "lstrip", token->lstrip);
+    cJSON_AddBoolToObject(object, "rstrip", token->rstrip);
+    cJSON_AddBoolToObject(object, "single_word", token->single_word);
+    return object;
+}
+
+cJSON *companions_list(const struct companions *c, struct err *err)
+{
+    struct added_items a;
+    struct added token = { 0 };
+    const char *text = "";
+    cJSON *list = cJSON_CreateArray();
+    int more = items_start(&a, c, err);
+    while (more == 0 && (more = items_next(&a, INT32_MAX / 8, &token, &text, err)) > 0)
+        more = cJSON_AddItemToArray(list, token_object(&token, text)) ? 0 : -1;
+    names_release(&a.special);
+    if (more == 0) return list;
+    cJSON_Delete(list);
+    return NULL;
+}
+
+static int read_companion(const char *folder, const char *name, cJSON **json, struct err *err)
+{
+    char *path = xasprintf("%s%s", folder, name);
+    int status = 0;
+    if (access(path, F_OK) == 0) {
+        *json = json_read(path, MODEL_LIMIT, err);
+        status = *json ? 0 : -1;
+        if (*json && !cJSON_IsObject(*json)) status = err_set(err, "'%s' is not an object", path);
+    }
+    free(path);
+    return status;
+}
+
+static void companions_release(struct companions *c)
+{
+    cJSON_Delete(c->config);
+    cJSON_Delete(c->special);
+    cJSON_Delete(c->added);
+}
+
+static int companions_open(struct companions *c, const char *path, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? xstrndup(path, (size_t)(slash + 1 - path)) : xstrdup("");
+    int status = -1;
+    if (read_companion(folder, "tokenizer_config.json", &c->config, err) == 0 &&
+        read_companion(folder, "special_tokens_map.json", &c->special, err) == 0)
+        status = read_companion(folder, "added_tokens.json", &c->added, err);
+    free(folder);
+    return status;
+}
+
+// --- files -------------------------------------------------------------------------------------
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+// A line of base64, a space and a number: no SentencePiece model begins like this.
+static bool is_ranks(const char *text, size_t size)
+{
+    size_t i = 0;
+    while (i < size && (isalnum((uint8_t)text[i]) || text[i] == '+' || text[i] == '/')) i++;
+    while (i < size && text[i] == '=') i++;
+    return i > 0 && i + 1 < size && text[i] == ' ' && text[i + 1] >= '0' && text[i + 1] <= '9';
+}
+
+// vocab.json, and merges.txt beside it.
+static struct tokenizer *open_vocab(const char *path, struct err *err)
+{
+    struct companions c = { 0 };
+    struct tokenizer *t = NULL;
+    size_t size = 0;
+    const int folder = (int)(strlen(path) - strlen("vocab.json"));
+    char *merges_path = xasprintf("%.*smerges.txt", folder, path);
+    cJSON *vocab = json_read(path, MODEL_LIMIT, err);
+    char *merges = vocab ? file_read(merges_path, MODEL_LIMIT, &size, err) : NULL;
+    if (merges && companions_open(&c, path, err) == 0)
+        t = tokenizer_parse_merges(vocab, merges, size, &c, path, err);
+    companions_release(&c);
+    cJSON_Delete(vocab);
+    free(merges);
+    free(merges_path);
+    return t;
+}
+
+static struct tokenizer *open_model(const char *path, const char *file, size_t size,
+                                    struct err *err)
+{
+    struct companions c = { 0 };
+    struct tokenizer *t = NULL;
+    if (companions_open(&c, path, err) == 0)
+        t = is_ranks(file, size) ? tokenizer_parse_ranks(file, size, &c, path, err)
+                                 : tokenizer_parse_pieces(file, size, &c, path, err);
+    companions_release(&c);
+    return t;
+}
+
+struct tokenizer *tokenizer_open(const char *path, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return tokenizer_open_folder(path, err);
+    if (ends_with(path, "/vocab.json")) return open_vocab(path, err);
+    const bool model = ends_with(path, ".model") || ends_with(path, ".tiktoken");
+    size_t size;
+    char *file = file_read(path, model ? MODEL_LIMIT : JSON_LIMIT, &size, err);
+    if (!file) return NULL;
+    struct tokenizer *t =
+        model ? open_model(path, file, size, err) : tokenizer_parse(file, size, path, err);
+    free(file);
+    return t;
+}
+
+struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err)
+{
+    static const char *const names[] = { "tokenizer.json", "tiktoken.model", "tokenizer.model",
+                                         "vocab.json" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = xasprintf("%s/%s", folder, names[i]);
+        const bool there = access(path, F_OK) == 0;
+        struct tokenizer *t = there ? tokenizer_open(path, err) : NULL;
+        free(path);
+        if (there) return t;
+    }
+    err_set(
+        err,
+        "'%s' has no tokenizer: no tokenizer.json, tiktoken.model, tokenizer.model, or vocab.json "
+        "with merges.txt",
+        folder);
+    return NULL;
+}

@@ -1,0 +1,500 @@
+// core/text/tokenizer_pieces.c -- SentencePiece's tokenizer.model -> struct tokenizer.
+//
+// The file is a protocol buffer (sentencepiece_model.proto): pieces with scores and types, what the
+// trainer was told, and the normaliser. A piece's place is its id.
+//   BPE      pairs are merged whose text together is a piece, the highest score first; every split
+//            of a piece into two is thus a merge, ranked by the score of the whole
+//   unigram  scores are log-probabilities
+// BOS and EOS are added as tokenizer_config.json says, else as the tokenizer's class does.
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/json.h"
+#include "core/text/tokenizer_parts.h"
+
+enum piece_type { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
+enum model_type { UNIGRAM = 1, BPE, WORD, CHAR };
+
+struct piece {
+    const char *text; // not terminated
+    size_t length;
+    float score;
+    enum piece_type type;
+};
+
+struct proto {
+    struct piece *pieces;
+    size_t count, room;
+    // trainer_spec
+    int64_t model, bos, eos;
+    bool byte_fallback, suffix;
+    char *unknown_surface;
+    // normalizer_spec, denormalizer_spec
+    const char *charsmap;
+    size_t charsmap_size;
+    bool dummy, squeeze, escape, denormalizes;
+};
+
+// --- protocol buffer ---------------------------------------------------------------------------
+
+enum wire { VARINT, FIXED64, BYTES, FIXED32 = 5 };
+
+struct field {
+    uint64_t number, value; // of numbers
+    enum wire wire;
+    const char *bytes; // of texts and messages
+    size_t length;
+};
+
+struct message {
+    const char *at, *end;
+};
+
+static int read_varint(struct message *m, uint64_t *value)
+{
+    *value = 0;
+    for (unsigned shift = 0; shift < 64 && m->at < m->end; shift += 7) {
+        const uint8_t byte = (uint8_t)*m->at++;
+        *value |= (uint64_t)(byte & 0x7F) << shift;
+        if (byte < 0x80) return 0;
+    }
+    return -1;
+}
+
+// 1 and the next field, 0 at the end, -1 where the message is broken.
+static int read_field(struct message *m, struct field *f)
+{
+    uint64_t key;
+    if (m->at == m->end) return 0;
+    if (read_varint(m, &key) < 0) return -1;
+    *f = (struct field){ .number = key >> 3, .wire = (enum wire)(key & 7) };
+    if (f->wire == VARINT) return read_varint(m, &f->value) < 0 ? -1 : 1;
+    f->length = f->wire == FIXED64 ? 8 : 4;
+    uint64_t length;
+    if (f->wire == BYTES) {
+        if (read_varint(m, &length) < 0 || length > (uint64_t)(m->end - m->at)) return -1;
+        f->length = (size_t)length;
+    } else if (f->wire != FIXED64 && f->wire != FIXED32) {
+        return -1;
+    }
+    if (f->length > (size_t)(m->end - m->at)) return -1;
+    f->bytes = m->at;
+    m->at += f->length;
+    return 1;
+}
+
+static float read_float(const struct field *f)
+{
+    const uint8_t *b = (const uint8_t *)f->bytes;
+    const uint32_t bits = f->length == 4 ? (uint32_t)b[0] | (uint32_t)b[1] << 8 |
+                                               (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24
+                                         : 0;
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+static int read_piece(struct proto *p, const struct field *message)
+{
+    struct message m = { message->bytes, message->bytes + message->length };
+    struct piece piece = { .type = NORMAL };
+    struct field f;
+    int more;
+    while ((more = read_field(&m, &f)) > 0) {
+        if (f.number == 1 && f.wire == BYTES) {
+            piece.text = f.bytes;
+            piece.length = f.length;
+        }
+        if (f.number == 2 && f.wire == FIXED32) piece.score = read_float(&f);
+        if (f.number == 3 && f.wire == VARINT) piece.type = (enum piece_type)f.value;
+    }
+    if (p->count == p->room) {
+        p->room = p->room ? 2 * p->room : 1024;
+        p->pieces = xreallocarray(p->pieces, p->room, sizeof *p->pieces);
+    }
+    p->pieces[p->count++] = piece;
+    return more;
+}
+
+static int read_trainer(struct proto *p, const struct field *message)
+{
+    struct message m = { message->bytes, message->bytes + message->length };
+    struct field f;
+    int more;
+    while ((more = read_field(&m, &f)) > 0) {
+        if (f.number == 44 && f.wire == BYTES) {
+            free(p->unknown_surface);
+            p->unknown_surface = xstrndup(f.bytes, f.length);
+        }
+        if (f.wire != VARINT) continue;
+        switch (f.number) {
+        case 3: p->model = (int64_t)f.value; break;
+        case 24: p->suffix = f.value != 0; break;
+        case 35: p->byte_fallback = f.value != 0; break;
+        case 41: p->bos = (int32_t)f.value; break;
+        case 42: p->eos = (int32_t)f.value; break;
+        }
+    }
+    return more;
+}
+
+static int read_normalizer(struct proto *p, const struct field *message)
+{
+    struct message m = { message->bytes, message->bytes + message->length };
+    struct field f;
+    int more;
+    while ((more = read_field(&m, &f)) > 0) {
+        if (f.number == 2 && f.wire == BYTES) {
+            p->charsmap = f.bytes;
+            p->charsmap_size = f.length;
+        }
+        if (f.wire != VARINT) continue;
+        switch (f.number) {
+        case 3: p->dummy = f.value != 0; break;
+        case 4: p->squeeze = f.value != 0; break;
+        case 5: p->escape = f.value != 0; break;
+        }
+    }
+    return more;
+}
+
+static int read_denormalizer(struct proto *p, const struct field *message)
+{
+    struct proto spec = { 0 };
+    const int status = read_normalizer(&spec, message);
+    p->denormalizes = spec.charsmap_size > 0;
+    return status;
+}
+
+static int read_proto(struct proto *p, const char *file, size_t size, struct err *err)
+{
+    struct message m = { file, file + size };
+    struct field f;
+    int more;
+    *p = (struct proto){
+        .model = UNIGRAM, .bos = 1, .eos = 2, .dummy = true, .squeeze = true, .escape = true
+    };
+    while ((more = read_field(&m, &f)) > 0) {
+        if (f.wire != BYTES) continue;
+        int status = 0;
+        switch (f.number) {
+        case 1: status = read_piece(p, &f); break;
+        case 2: status = read_trainer(p, &f); break;
+        case 3: status = read_normalizer(p, &f); break;
+        case 5: status = read_denormalizer(p, &f); break;
+        }
+        if (status < 0) more = -1;
+        if (more < 0) break;
+    }
+    if (more < 0)
+        return err_set(err, "it is not a SentencePiece model, or damaged (near byte %zu of %zu)",
+                       (size_t)(m.at - file), size);
+    return p->count ? 0 : err_set(err, "it is not a SentencePiece model: it has no pieces");
+}
+
+// --- what is supported -------------------------------------------------------------------------
+
+static int check_piece(const struct piece *p, bool byte_fallback, struct err *err)
+{
+    if (!p->length) return err_set(err, "it is empty");
+    if (p->length > TOKEN_BYTES_MAX)
+        return err_set(err, "it has %zu bytes; at most %d are supported", p->length,
+                       TOKEN_BYTES_MAX);
+    if (memchr(p->text, 0, p->length)) return err_set(err, "it contains a zero byte");
+    if (p->type < NORMAL || p->type > BYTE)
+        return err_set(err, "type %d is not known", (int)p->type);
+    if (!isfinite(p->score)) return err_set(err, "its score is not a number");
+    if (p->type == BYTE && !byte_fallback)
+        return err_set(err, "it is a byte, but the model has no byte fallback");
+    return 0;
+}
+
+static int check_proto(const struct proto *p, struct err *err)
+{
+    static const char *const models[] = {
+        [UNIGRAM] = "unigram", [BPE] = "BPE", [WORD] = "word", [CHAR] = "char"
+    };
+    const bool known = p->model >= UNIGRAM && p->model <= CHAR;
+    if (p->model != UNIGRAM && p->model != BPE)
+        return err_set(err, "model type \"%s\" is not supported, only BPE and unigram",
+                       known ? models[p->model] : "unknown");
+    if (p->denormalizes) return err_set(err, "its denormalizer is not supported");
+    size_t unknown = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        if (check_piece(&p->pieces[i], p->byte_fallback, err) < 0)
+            return err_in(err, "piece %zu", i);
+        unknown += p->pieces[i].type == UNKNOWN;
+    }
+    return unknown == 1 ? 0 : err_set(err, "it must have one unknown piece, not %zu", unknown);
+}
+
+// Classes unlike Llama's, which puts BOS before a text. Those not supported number the pieces anew
+// or change the text beforehand.
+static const struct class_kind {
+    const char *name;
+    bool supported, bos, eos;
+} classes[] = {
+    { "T5Tokenizer", true, false, true },           { "AlbertTokenizer", false, false, false },
+    { "BarthezTokenizer", false, false, false },    { "BigBirdTokenizer", false, false, false },
+    { "CamembertTokenizer", false, false, false },  { "DebertaV2Tokenizer", false, false, false },
+    { "FNetTokenizer", false, false, false },       { "M2M100Tokenizer", false, false, false },
+    { "MBart50Tokenizer", false, false, false },    { "MBartTokenizer", false, false, false },
+    { "NllbTokenizer", false, false, false },       { "PegasusTokenizer", false, false, false },
+    { "PLBartTokenizer", false, false, false },     { "RemBertTokenizer", false, false, false },
+    { "SiglipTokenizer", false, false, false },     { "XGLMTokenizer", false, false, false },
+    { "XLMRobertaTokenizer", false, false, false }, { "XLNetTokenizer", false, false, false },
+};
+
+static int find_class(const struct companions *c, struct class_kind *kind, struct err *err)
+{
+    char name[64];
+    if (companions_class(c, name, err) < 0) return -1;
+    *kind = (struct class_kind){ "", true, true, false };
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (!strcmp(name, classes[i].name)) *kind = classes[i];
+    if (kind->supported) return 0;
+    return err_set(err,
+                   "tokenizer_class \"%s\" changes what the SentencePiece model gives; only a "
+                   "tokenizer.json is supported for it",
+                   name);
+}
+
+// --- tokens ------------------------------------------------------------------------------------
+
+static int put_pieces(struct tokenizer *t, const struct proto *p, struct err *err)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        char text[TOKEN_BYTES_MAX + 1];
+        memcpy(text, p->pieces[i].text, p->pieces[i].length);
+        text[p->pieces[i].length] = 0;
+        if (vocabulary_put(t, (int32_t)i, text, err) < 0) return err_in(err, "piece %zu", i);
+        if (p->pieces[i].type == UNKNOWN) t->unknown = (int32_t)i;
+    }
+    return 0;
+}
+
+// Pieces that a configuration gave another text are no longer there.
+static bool overwritten(const struct tokenizer *t, const struct piece *p, size_t id)
+{
+    return t->text_length[id] != p->length ||
+           memcmp(tokenizer_token(t, (int32_t)id), p->text, p->length) != 0;
+}
+
+// Control pieces and the unknown one are special; user-defined symbols are found in every text,
+// unless the configuration makes them special.
+static int put_symbols(struct tokenizer *t, const struct proto *p, struct err *err)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const struct piece *piece = &p->pieces[i];
+        struct added a = { .id = (int32_t)i };
+        if (overwritten(t, piece, i)) continue;
+        if (piece->type == USER_DEFINED && !(t->flags[i] & TOKEN_SPECIAL)) {
+            added_list_put(&t->symbols, a, piece->text, piece->length);
+            if (p->model == BPE) added_list_put(&t->added_normal, a, piece->text, piece->length);
+            t->flags[i] |= TOKEN_SYMBOL;
+        }
+        if (piece->type == BYTE || (piece->type == UNUSED && p->model == UNIGRAM))
+            t->flags[i] |= TOKEN_APART;
+        a.special = piece->type == CONTROL || piece->type == UNKNOWN;
+        if (!a.special || t->flags[i] & TOKEN_ADDED) continue;
+        char *text = xstrndup(piece->text, piece->length);
+        const int status = added_put(t, a, text, false, err);
+        free(text);
+        if (status < 0) return -1;
+    }
+    added_sort(&t->added);
+    added_sort(&t->added_normal);
+    added_sort(&t->symbols);
+    return 0;
+}
+
+// --- models ------------------------------------------------------------------------------------
+
+static int compare_score(const void *a, const void *b)
+{
+    const struct piece *x = *(const struct piece *const *)a, *y = *(const struct piece *const *)b;
+    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static bool merges(const struct piece *p)
+{
+    return p->type == NORMAL || p->type == USER_DEFINED || p->type == UNUSED;
+}
+
+// Ranks by score; UINT32_MAX for pieces that no merge touches. Equal scores are equal ranks: then
+// the leftmost pair goes first.
+static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
+{
+    const struct piece **order = xreallocarray(NULL, p->count, sizeof *order);
+    uint32_t *rank = xreallocarray(NULL, (size_t)t->size, sizeof *rank), next = 0;
+    memset(rank, 0xFF, (size_t)t->size * sizeof *rank);
+    for (size_t i = 0; i < p->count; i++) order[i] = &p->pieces[i];
+    qsort(order, p->count, sizeof *order, compare_score);
+    for (size_t i = 0; i < p->count; i++) {
+        if (i && order[i]->score != order[i - 1]->score) next++;
+        const size_t id = (size_t)(order[i] - p->pieces);
+        if (merges(order[i]) && !overwritten(t, order[i], id)) rank[id] = next;
+    }
+    free(order);
+    return rank;
+}
+
+// When the later part of a merge comes about; single characters are there from the start.
+static uint32_t later_part(const struct tokenizer *t, const uint32_t *rank, struct halves h)
+{
+    int32_t c;
+    const int32_t id[2] = { h.left, h.right };
+    uint32_t latest = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *text = tokenizer_token(t, id[i]);
+        if (utf8_next(text, t->text_length[id[i]], &c) == t->text_length[id[i]]) continue;
+        if (rank[id[i]] > latest) latest = rank[id[i]];
+    }
+    return latest;
+}
+
+// An unused piece takes part in merging, but what is left of it falls apart again: into the parts
+// whose merge comes first.
+static void fill_unused(struct tokenizer *t, const struct proto *p, const uint32_t *rank)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->pieces[i].type != UNUSED || rank[i] == UINT32_MAX) continue;
+        if (!t->unused) t->unused = xcalloc((size_t)t->size, sizeof *t->unused);
+        uint32_t best = UINT32_MAX;
+        struct buf parts = { 0 };
+        merges_of(t, (int32_t)i, rank, &parts);
+        for (size_t k = 0; k < parts.length; k += sizeof(struct merge)) {
+            struct merge m;
+            memcpy(&m, parts.data + k, sizeof m);
+            const struct halves h = { (int32_t)(m.pair >> 32), (int32_t)(m.pair & UINT32_MAX) };
+            if (later_part(t, rank, h) > best) continue; // of equals the longest left part
+            best = later_part(t, rank, h);
+            t->unused[i] = h;
+        }
+        buf_release(&parts);
+    }
+}
+
+static void fill_bpe(struct tokenizer *t, const struct proto *p)
+{
+    uint32_t *rank = rank_pieces(t, p);
+    merges_derive(t, rank);
+    fill_unused(t, p, rank);
+    free(rank);
+    t->word = bpe_word;
+}
+
+static int fill_unigram(struct tokenizer *t, const struct proto *p, struct err *err)
+{
+    struct unigram *u = &t->unigram;
+    u->score = xcalloc((size_t)t->size, sizeof *u->score);
+    u->single = true;
+    u->least = (double)FLT_MAX;
+    for (size_t i = 0; i < p->count; i++) {
+        const double score = (double)p->pieces[i].score;
+        u->score[i] = score;
+        if (p->pieces[i].type != NORMAL) continue;
+        if (score < u->least) u->least = score;
+    }
+    u->least = (double)((float)u->least - (float)UNKNOWN_PENALTY);
+    t->word = unigram_word;
+    return unigram_fill(t, err);
+}
+
+static int fill_model(struct tokenizer *t, const struct proto *p, struct err *err)
+{
+    bytes_find(t, p->byte_fallback);
+    for (int i = 0; p->byte_fallback && i < 256; i++)
+        if (t->byte_id[i] < 0)
+            return err_set(err, "it has byte fallback, but no piece <0x%02X>", (unsigned)i);
+    t->fuse_unknown = true;
+    if (p->model == UNIGRAM) return fill_unigram(t, p, err);
+    fill_bpe(t, p);
+    return 0;
+}
+
+// --- stages ------------------------------------------------------------------------------------
+
+// Llama's tokenizer puts the dummy prefix before every text between special tokens, unless
+// "legacy" is false: then only before the first.
+static int fill_stages(struct tokenizer *t, const struct proto *p, const struct companions *c,
+                       struct err *err)
+{
+    bool legacy;
+    if (json_bool(c->config, "legacy", true, &legacy, err) < 0) return -1;
+    struct normal *n = &t->normals[t->normal_count++];
+    n->kind = NORMAL_PIECES;
+    n->spaces = (struct space_rules){
+        .dummy = !p->dummy ? PREPEND_NEVER
+                 : legacy  ? PREPEND_ALWAYS
+                           : PREPEND_FIRST,
+        .suffix = p->suffix,
+        .squeeze = p->squeeze,
+        .escape = p->escape,
+    };
+    struct decode *d = &t->decodes[t->decode_count++];
+    d->kind = DECODE_PIECES;
+    d->prepend = p->dummy || p->squeeze;
+    d->squeeze = p->squeeze;
+    d->text = xstrdup(p->unknown_surface ? p->unknown_surface : " \xE2\x81\x87 ");
+    if (!utf8_valid(d->text, strlen(d->text))) return err_set(err, "unk_surface: invalid UTF-8");
+    return p->charsmap_size ? charsmap_read(&n->map, p->charsmap, p->charsmap_size, err) : 0;
+}
+
+static int add_around(struct tokenizer *t, const struct companions *c, const char *key,
+                      int64_t otherwise, struct ids *ids, struct err *err)
+{
+    const char *text = companions_token(c, key);
+    int32_t id = text ? tokenizer_id(t, text) : (int32_t)otherwise;
+    if (text && id < 0)
+        return err_set(err, "tokenizer_config.json: %s \"%.40s\" is not a token", key, text);
+    if (id >= 0 && tokenizer_is_special(t, id)) ids_add(ids, id);
+    return 0;
+}
+
+static int fill_around(struct tokenizer *t, const struct proto *p, const struct companions *c,
+                       const struct class_kind *kind, struct err *err)
+{
+    bool bos, eos;
+    if (json_bool(c->config, "add_bos_token", kind->bos, &bos, err) < 0 ||
+        json_bool(c->config, "add_eos_token", kind->eos, &eos, err) < 0)
+        return err_in(err, "tokenizer_config.json");
+    if (bos && add_around(t, c, "bos_token", p->bos, &t->before, err) < 0) return -1;
+    return eos ? add_around(t, c, "eos_token", p->eos, &t->after, err) : 0;
+}
+
+static int fill(struct tokenizer *t, const struct proto *p, const struct companions *c,
+                struct err *err)
+{
+    struct class_kind kind;
+    t->unknown = -1;
+    t->size = (int32_t)p->count;
+    if (check_proto(p, err) < 0 || find_class(c, &kind, err) < 0 ||
+        companions_size(t, c, p->count, err) < 0)
+        return -1;
+    tables_make(t, p->count);
+    if (put_pieces(t, p, err) < 0 || companions_added(t, c, err) < 0 ||
+        put_symbols(t, p, err) < 0 || fill_model(t, p, err) < 0 || fill_stages(t, p, c, err) < 0 ||
+        fill_around(t, p, c, &kind, err) < 0)
+        return -1;
+    mark_fused(t);
+    return 0;
+}
+
+struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const struct companions *c,
+                                         const char *name, struct err *err)
+{
+    struct tokenizer *t = xcalloc(1, sizeof *t);
+    struct proto p = { 0 };
+    int status = read_proto(&p, file, size, err);
+    if (status == 0) status = fill(t, &p, c, err);
+    free(p.pieces);
+    free(p.unknown_surface);
+    if (status == 0) return t;
+    err_in(err, "tokenizer '%s'", name);
+    tokenizer_free(t);
+    return NULL;
+}

@@ -1,0 +1,10 @@
+// tests/core/model/families/models.h -- the reference models under tests/goldens/.
+#ifndef TESTS_CORE_MODEL_FAMILIES_MODELS_H
+#define TESTS_CORE_MODEL_FAMILIES_MODELS_H
+
+// Those that see and have goldens of every method, every probe and training; and text models.
+#define GOLDEN_SEEING \
+    "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl", "glm-4.1v", "llava-onevision"
+#define GOLDEN_TEXT "llama-3.2", "qwen2"
+
+#endif
