@@ -19,11 +19,12 @@ struct tile_grid tile_grid(const struct picture_config *c, int64_t width, int64_
     for (int64_t n = c->min_tiles; n <= c->max_tiles; n++)
         for (int64_t cols = 1; cols <= n; cols++) {
             if (n % cols) continue;
-            const double far = fabs(aspect - (double)cols / (double)(n / cols));
+            const int64_t rows = n / cols;
+            const double far = fabs(aspect - (double)cols / (double)rows);
             const bool larger = (double)width * (double)height > half * (double)n;
             if (!(far < nearest || (far == nearest && larger))) continue;
             nearest = far;
-            best = (struct tile_grid){ cols, n / cols, n };
+            best = (struct tile_grid){ cols, rows, n };
         }
     if (c->thumbnail && best.count > 1) best.count++;
     return best;

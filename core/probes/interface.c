@@ -49,7 +49,7 @@ static void add_encoded(struct tally *stat, const struct vision_config *v, const
 static void add_aligned(struct tally *stat, const struct site_args *args, const float *x,
                         int64_t width)
 {
-    const struct sequence *s = args->sequence;
+    const struct sequence *s = site_sequence(args);
     for (int64_t i = 0; i < s->n; i++)
         if (s->picture[i] == args->picture && !s->newline[i])
             add_rows(stat, x + s->cell[i] * width, 1, width);

@@ -3,10 +3,13 @@
 X("all", 2e-5, "@all")
 X("full", 2e-5, "@decoder; @embedding; @head; @projector")
 X("lora", 2e-4, "lora:*; @projector; @embedding; @head")
-X("qv", 2e-5, "@decoder:*.q_proj.*; @decoder:*.v_proj.*; @projector; @embedding; @head")
+//
+// Where queries, keys and values are one weight, or gate and up projection, that weight is trained.
+X("qv", 2e-5,
+  "@decoder:*.q_proj.*; @decoder:*.v_proj.*; @decoder:*.qkv_proj.*; @projector; @embedding; @head")
 X("mlp", 2e-5,
-  "@decoder:*.gate_proj.*; @decoder:*.up_proj.*; @decoder:*.down_proj.*; @projector; @embedding; "
-  "@head")
+  "@decoder:*.gate_proj.*; @decoder:*.up_proj.*; @decoder:*.gate_up_proj.*; "
+  "@decoder:*.down_proj.*; @projector; @embedding; @head")
 X("layernorm", 2e-4,
   "@decoder:*.input_layernorm.weight; @decoder:*.post_attention_layernorm.weight; @projector; "
   "@embedding; @head")

@@ -206,15 +206,15 @@ int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
         const int64_t cols = whole ? 1 : grid.cols, rows = whole ? 1 : grid.rows;
         const double w = (double)shape.width / (double)cols;
         const double h = (double)shape.height / (double)rows;
-        const double x = whole ? 0 : (double)(i % cols), y = whole ? 0 : (double)(i / cols);
+        const int64_t row = whole ? 0 : i / cols, col = whole ? 0 : i % cols;
         tiles[i] = (struct picture_tile){ .first = i * side * side,
                                           .rows = side,
                                           .cols = side,
                                           .pitch = side,
-                                          .left = x * w,
-                                          .top = y * h,
-                                          .right = (x + 1) * w,
-                                          .bottom = (y + 1) * h };
+                                          .left = (double)col * w,
+                                          .top = (double)row * h,
+                                          .right = (double)(col + 1) * w,
+                                          .bottom = (double)(row + 1) * h };
     }
     return (int)grid.count;
 }

@@ -16,6 +16,7 @@
 #include "core/model/model.h"
 #include "core/ops/ops.h"
 #include "core/train/loss.h"
+#include "core/train/params.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 
@@ -306,11 +307,29 @@ static void it_answers_as_llama_does(void **state)
     model_free(packed);
 }
 
+// train.method qv means the one weight that has both.
+static void the_packed_weight_is_trained_as_both(void **state)
+{
+    struct err err;
+    struct model *m = open_one(true);
+    struct settings *s = settings_new();
+    struct params p = { .backend = test_device() };
+    if (settings_set(s, "train.method", "qv", &err) < 0 || params_open(&p, m, s, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_non_null(params_find(&p, "model.layers.3.attention.wqkv.weight"));
+    assert_null(params_find(&p, "model.layers.3.attention.wo.weight"));
+    assert_null(params_find(&p, "model.layers.3.feed_forward.w1.weight"));
+    params_release(&p);
+    settings_free(s);
+    model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_learns_as_llama_does),
         cmocka_unit_test(it_answers_as_llama_does),
+        cmocka_unit_test(the_packed_weight_is_trained_as_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
