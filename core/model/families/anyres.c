@@ -224,7 +224,7 @@ static int map_pixels(float *to, const struct model *m, const struct picture *p,
                       const struct tile_canvas *canvas, enum resize_order order, struct err *err)
 {
     const int64_t tile = m->tiling.tile;
-    struct image whole, part;
+    struct image whole = { 0 }, part;
     int status = tiling_draw(&whole, &p->image, &m->tiling, canvas, &m->picture, order, err);
     for (int64_t i = 0; i < canvas->rows * canvas->cols && status == 0; i++) {
         const int64_t x = i % canvas->cols * tile, y = i / canvas->cols * tile;
