@@ -40,7 +40,7 @@ struct rope_config {
     const struct rope_scaling *scaling; // NULL: none
     int64_t dim;                        // rotated elements per head, set by the attention kind
     int64_t first;                      // the first of them in queries and keys
-    double share;  // of them that really turn; less than 1 only where pairs are interleaved
+    double share; // of them that really turn; less than 1 only where pairs are interleaved
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3
