@@ -157,13 +157,11 @@ int methods_attach(struct methods *m, struct hooks *hooks, const struct method_e
             hooks->count = former;
             return -1;
         }
-        const struct hook hook = {
-            .wants = slot_wants,
-            .run = slot_run,
-            .self = slot,
-            .changes = true,
-            .values = list[i]->values
-        };
+        const struct hook hook = { .wants = slot_wants,
+                                   .run = slot_run,
+                                   .self = slot,
+                                   .changes = true,
+                                   .values = list[i]->values };
         hooks_add(hooks, &hook);
     }
     return 0;

@@ -57,7 +57,8 @@ double flops_lora(const struct decoder_layer *w)
 static double bytes(const struct linear *w)
 {
     if (w->weight.rank != 2) return 0;
-    const double lora = w->lora ? (double)(tensor_bytes(&w->lora->a) + tensor_bytes(&w->lora->b)) : 0;
+    const double lora =
+        w->lora ? (double)(tensor_bytes(&w->lora->a) + tensor_bytes(&w->lora->b)) : 0;
     return w->share * ((double)tensor_bytes(&w->weight) + lora);
 }
 

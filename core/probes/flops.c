@@ -193,9 +193,10 @@ const struct probe probe_flops = {
     .name = "flops",
     .usage = "/flops" PROBE_USAGE,
     .help = "FLOPs of prompt and token by part, without and with methods, and times.",
-    .details = "GFLOP, 2 per multiply-add, counted in a pass, and the bytes that a token reads (of a "
-               "mixture of experts, the chosen ones'). Times are medians of three "
-               "runs." PROBE_DETAILS,
+    .details =
+        "GFLOP, 2 per multiply-add, counted in a pass, and the bytes that a token reads (of a "
+        "mixture of experts, the chosen ones'). Times are medians of three "
+        "runs." PROBE_DETAILS,
     .times = true,
     .start = flops_start,
     .release = flops_release,
