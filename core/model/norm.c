@@ -11,6 +11,7 @@ void bind_norm(struct binder *b, struct norm *w, int64_t n, bool bias, const cha
     char name[256];
     va_list args;
     va_start(args, format);
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is right above
     vsnprintf(name, sizeof name, format, args);
     va_end(args);
     bind_vector(b, &w->gain, n, "%s.weight", name);

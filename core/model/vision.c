@@ -140,10 +140,11 @@ void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *si
         frequency[j] = (float)pow(10000, -2.0 * (double)j / (double)half);
     for (size_t k = 0; k < b->count; k++)
         for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
-            int64_t place[2];
-            vision_block_place(c, &b->picture[k], i - b->at[k], &place[0], &place[1]);
+            int64_t row, col;
+            vision_block_place(c, &b->picture[k], i - b->at[k], &row, &col);
             for (int64_t j = 0; j < half; j++) {
-                const float angle = (float)place[j / quarter] * frequency[j % quarter];
+                const int64_t place = j < quarter ? row : col;
+                const float angle = (float)place * frequency[j % quarter];
                 cos_out[i * half + j] = (float)cos((double)angle);
                 sin_out[i * half + j] = (float)sin((double)angle);
             }

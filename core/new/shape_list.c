@@ -19,7 +19,7 @@ static void asked(void *self, const char *name, int rank, const int64_t *shape)
                               .spread = a->shape->spread,
                               .rank = rank };
     if (rank > WEIGHT_MAX_RANK || strlen(name) >= sizeof t.name) BUG("tensor %s", name);
-    strcpy(t.name, name);
+    memcpy(t.name, name, strlen(name) + 1);
     memcpy(t.size, shape, (size_t)rank * sizeof *shape);
     const bool norm = strstr(name, "norm") || strstr(name, "ln_");
     t.ones = rank == 1 && norm && strstr(name, ".weight");

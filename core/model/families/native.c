@@ -132,6 +132,7 @@ void native_positions(const struct model *m, const struct picture *pictures, str
         }
         if (s->cell[i] == 0) {
             token_grid(m, pictures[s->picture[i]].shape, &rows, &cols);
+            if (cols < 1) BUG("a picture without a grid has visual tokens");
             from = next;
             next += rows > cols ? rows : cols;
         }
