@@ -226,7 +226,7 @@ static bool is_digit(const struct lexer *l, size_t at, int base)
 static size_t digits(const struct lexer *l, size_t at, int base, struct buf *out)
 {
     while (is_digit(l, at, base) ||
-           (l->text[at] == '_' && at < l->length && is_digit(l, at + 1, base))) {
+           (at < l->length && l->text[at] == '_' && is_digit(l, at + 1, base))) {
         if (l->text[at] != '_') buf_putc(out, l->text[at]);
         at++;
     }

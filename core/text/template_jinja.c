@@ -149,7 +149,8 @@ static int run(const struct chat_template *t, const struct message *messages, si
     if (dated)
         jinja_set(&room, vars, "date_string",
                   jinja_text(&room, date, strlen(date), JINJA_TEMPLATE));
-    const int status = jinja_render(t->jinja, &room, vars, dated ? date_time(date) : 0, out, err);
+    const int status =
+        jinja_render(t->jinja, &room, vars, date && dated ? date_time(date) : 0, out, err);
     jinja_room_release(&room);
     return status;
 }

@@ -172,8 +172,10 @@ static inline void naive_put_entry(struct safetensors_writer *w, const struct na
     }
     for (int p = 0; p < e->parts; p++) {
         const struct naive_tensor *t = e->part[p];
-        for (int64_t i = 0; i < t->rows * (t->columns ? t->columns : 1); i++)
-            safetensors_writer_data(w, &(float){ (float)t->data[i] }, sizeof(float), &err);
+        for (int64_t i = 0; i < t->rows * (t->columns ? t->columns : 1); i++) {
+            const float value = (float)t->data[i];
+            safetensors_writer_data(w, &value, sizeof value, &err);
+        }
     }
 }
 
