@@ -4,6 +4,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
+#include "core/model/layer.h"
 #include "tests/core/probes/probe.h"
 
 enum { TOKENS = 5 };
@@ -34,6 +35,10 @@ static void the_nearest_numbers_are_kept(void **state)
     for (int m = 0; m < MODELS; m++) {
         struct golden g;
         golden_open(&g, models[m]);
+        if (engine_model(g.engine)->decoder.config.kind->attention->expanded) {
+            golden_close(&g); // it caches what values are computed from
+            continue;
+        }
         struct safetensors *f = values_of(&g, "f32");
         const struct safetensor *t = safetensors_find(f, "attn.0.value");
         const size_t bytes = (size_t)t->bytes, count = bytes / sizeof(float);
