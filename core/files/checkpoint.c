@@ -444,6 +444,7 @@ const struct safetensor *checkpoint_find(const struct checkpoint *c, const char 
 {
     struct safetensor key = { .name = (char *)(uintptr_t)name };
     const struct safetensor *wanted = &key;
+    if (!c->tensor_count) return NULL; // a folder that is only being listed has none
     const struct safetensor **found =
         bsearch(&wanted, c->tensors, (size_t)c->tensor_count, sizeof *c->tensors, compare_tensor);
     return found ? *found : NULL;
