@@ -51,7 +51,8 @@ struct identity identity_of(const cJSON *record)
 static bool new_default(const char *item)
 {
     const char *equals = strchr(item, '=');
-    char *key = xstrndup(item, (size_t)(equals ? equals - item : 0));
+    if (!equals) return false;
+    char *key = xstrndup(item, (size_t)(equals - item));
     const struct setting *row = settings_find(key);
     free(key);
     return row && !strcmp(equals + 1, row->def);
