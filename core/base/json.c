@@ -79,6 +79,12 @@ int json_bool(const cJSON *object, const char *key, bool otherwise, bool *value,
     return 0;
 }
 
+int json_object(const cJSON *object, const char *key, const cJSON **value, struct err *err)
+{
+    *value = json_get(object, key);
+    return !*value || cJSON_IsObject(*value) ? 0 : err_set(err, "\"%s\" must be an object", key);
+}
+
 int json_text(const cJSON *object, const char *key, const char *otherwise, const char **value,
               struct err *err)
 {

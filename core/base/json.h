@@ -25,6 +25,8 @@ int json_bool(const cJSON *object, const char *key, bool otherwise, bool *value,
 // Borrowed from the object.
 int json_text(const cJSON *object, const char *key, const char *otherwise, const char **value,
               struct err *err);
+// An object, borrowed; NULL if the key is absent or null.
+int json_object(const cJSON *object, const char *key, const cJSON **value, struct err *err);
 // NULL when absent, null, or object is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);
 

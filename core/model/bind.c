@@ -14,6 +14,15 @@ static void full_name(const struct binder *b, char name[NAME_SIZE], const char *
     vsnprintf(name + n, (size_t)(NAME_SIZE - n), format, args);
 }
 
+// The full name that a function's `format` and the arguments after it spell.
+#define FULL_NAME(b, name, format)        \
+    do {                                  \
+        va_list args;                     \
+        va_start(args, format);           \
+        full_name(b, name, format, args); \
+        va_end(args);                     \
+    } while (0)
+
 // Records a bound weight; the entry is the newest.
 static struct weight *note(struct binder *b, const char *name, struct tensor *t)
 {
@@ -49,10 +58,7 @@ void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t colum
                  const char *format, ...)
 {
     char name[NAME_SIZE];
-    va_list args;
-    va_start(args, format);
-    full_name(b, name, format, args);
-    va_end(args);
+    FULL_NAME(b, name, format);
     bind_stored(b, t, 2, (int64_t[]){ rows, columns }, name);
 }
 
@@ -61,10 +67,7 @@ void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t column
 {
     struct arena *const arena = b->arena;
     char name[NAME_SIZE];
-    va_list args;
-    va_start(args, format);
-    full_name(b, name, format, args);
-    va_end(args);
+    FULL_NAME(b, name, format);
     b->arena = arena_host(arena);
     t->on_host = bind_stored(b, t, 2, (int64_t[]){ rows, columns }, name) != NULL;
     b->arena = arena;
@@ -73,20 +76,14 @@ void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t column
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
 {
     char name[NAME_SIZE];
-    va_list args;
-    va_start(args, format);
-    full_name(b, name, format, args);
-    va_end(args);
+    FULL_NAME(b, name, format);
     bind_widened(b, t, n, name);
 }
 
 void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
 {
     char name[NAME_SIZE];
-    va_list args;
-    va_start(args, format);
-    full_name(b, name, format, args);
-    va_end(args);
+    FULL_NAME(b, name, format);
     if (!b->failed) b->failed = checkpoint_vector(b->checkpoint, name, n, b->arena, t, b->err) < 0;
 }
 
@@ -94,10 +91,7 @@ void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bo
                  const char *format, ...)
 {
     char layer[NAME_SIZE], name[NAME_SIZE + 8];
-    va_list args;
-    va_start(args, format);
-    full_name(b, layer, format, args);
-    va_end(args);
+    FULL_NAME(b, layer, format);
     snprintf(name, sizeof name, "%s.weight", layer);
     struct weight *noted = bind_stored(b, &w->weight, 2, (int64_t[]){ out, in }, name);
     if (noted) noted->linear = w;
@@ -109,54 +103,28 @@ void bind_part(struct binder *b, struct linear *w, const char *whole,
                const struct checkpoint_part *part, const char *format, ...)
 {
     char name[NAME_SIZE], file[NAME_SIZE];
-    va_list args;
-    va_start(args, format);
-    full_name(b, name, format, args);
-    va_end(args);
+    FULL_NAME(b, name, format);
     snprintf(file, sizeof file, "%s%s", b->prefix, whole);
     if (b->failed) return;
     b->failed = checkpoint_matrix(b->checkpoint, file, part, b->arena, &w->weight, b->err) < 0;
     if (!b->failed) note(b, name, &w->weight)->linear = w;
 }
 
-static void bind_convolution(struct binder *b, struct tensor *t, int64_t rows, int64_t channels,
-                             int64_t side, const char *name)
-{
-    if (!bind_stored(b, t, 4, (int64_t[]){ rows, channels, side, side }, name)) return;
-    t->rank = 2;
-    t->shape[1] = channels * side * side;
-}
-
-void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
-                  const char *format, ...)
-{
-    char name[NAME_SIZE];
-    va_list args;
-    va_start(args, format);
-    full_name(b, name, format, args);
-    va_end(args);
-    bind_convolution(b, t, rows, 3, patch, name);
-}
-
 void bind_squares(struct binder *b, struct tensor *t, int64_t rows, int64_t channels, int64_t side,
                   const char *format, ...)
 {
     char name[NAME_SIZE];
-    va_list args;
-    va_start(args, format);
-    full_name(b, name, format, args);
-    va_end(args);
-    bind_convolution(b, t, rows, channels, side, name);
+    FULL_NAME(b, name, format);
+    if (!bind_stored(b, t, 4, (int64_t[]){ rows, channels, side, side }, name)) return;
+    t->rank = 2;
+    t->shape[1] = channels * side * side;
 }
 
 void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
                 const char *format, ...)
 {
     char name[NAME_SIZE];
-    va_list args;
-    va_start(args, format);
-    full_name(b, name, format, args);
-    va_end(args);
+    FULL_NAME(b, name, format);
     bind_stored(b, t, 5, (int64_t[]){ rows, 3, times, patch, patch }, name);
 }
 
@@ -164,10 +132,7 @@ void bind_grid(struct binder *b, struct tensor *t, int64_t rows, int64_t cols, i
                const char *format, ...)
 {
     char name[NAME_SIZE];
-    va_list args;
-    va_start(args, format);
-    full_name(b, name, format, args);
-    va_end(args);
+    FULL_NAME(b, name, format);
     if (!bind_stored(b, t, 3, (int64_t[]){ rows, cols, width }, name)) return;
     t->rank = 2;
     t->shape[0] = rows * cols;

@@ -43,10 +43,8 @@ void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bo
 void bind_part(struct binder *b, struct linear *w, const char *whole,
                const struct checkpoint_part *part, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-// The weight of a convolution over square patches, [rows, 3, patch, patch], as a matrix.
-void bind_patches(struct binder *b, struct tensor *t, int64_t rows, int64_t patch,
-                  const char *format, ...) __attribute__((format(printf, 5, 6)));
-// The same over squares of features, [rows, channels, side, side].
+// The weight of a convolution over squares of patches or features, [rows, channels, side, side], as
+// a matrix.
 void bind_squares(struct binder *b, struct tensor *t, int64_t rows, int64_t channels, int64_t side,
                   const char *format, ...) __attribute__((format(printf, 6, 7)));
 // The same over patches of video, [rows, 3, times, patch, patch].

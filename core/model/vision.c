@@ -32,13 +32,10 @@ int64_t vision_features(const struct vision_config *c, const struct vision_pictu
     return c->kind->feature_rows(c, p);
 }
 
-struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels,
-                                    int number)
+struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels)
 {
     const int64_t side = c->image_size / c->patch;
-    return (struct vision_picture){
-        .pixels = pixels, .tiles = 1, .rows = side, .cols = side, .number = number
-    };
+    return (struct vision_picture){ .pixels = pixels, .tiles = 1, .rows = side, .cols = side };
 }
 
 static int64_t tile_count(const struct vision_batch *b)

@@ -120,6 +120,9 @@ const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err);
 // and drop_class.
 int vision_config_read(struct vision_config *v, const struct vision_kind *kind, const cJSON *json,
                        struct err *err);
+// "vision_feature_layer" or another key: the hidden state that the projector reads.
+int vision_feature_layer_read(struct vision_config *v, const cJSON *json, const char *key,
+                              int64_t otherwise, struct err *err);
 // The GELU variant of an activation name ("gelu", "gelu_pytorch_tanh", "quick_gelu" ...).
 int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, const char *otherwise,
                    struct err *err);
@@ -140,8 +143,7 @@ void vision_release(struct vision *v); // not the weights
 
 // One tile of a fixed-size encoder: whole patches only; the rest at the right and bottom edges is
 // ignored.
-struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels,
-                                    int number);
+struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels);
 // Features [S, Dv'] of several pictures, one after the other.
 struct tensor *vision_forward(struct graph *g, const struct vision *v,
                               const struct vision_picture *pictures, size_t count);

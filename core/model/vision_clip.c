@@ -78,7 +78,7 @@ static void bind(struct vision *v, struct binder *b)
 {
     const struct vision_config *c = &v->config;
     const int64_t Dv = c->hidden, side = c->image_size / c->patch;
-    bind_patches(b, &v->patch.weight, Dv, c->patch, "embeddings.patch_embedding.weight");
+    bind_squares(b, &v->patch.weight, Dv, 3, c->patch, "embeddings.patch_embedding.weight");
     if (c->patch_bias) bind_vector(b, &v->patch.bias, Dv, "embeddings.patch_embedding.bias");
     bind_matrix(b, &v->position, side * side + c->class_token, Dv,
                 "embeddings.position_embedding.weight");

@@ -99,3 +99,17 @@ void vision_release(struct vision *v)
     free(v->layer);
     *v = (struct vision){ 0 };
 }
+
+int vision_feature_layer_read(struct vision_config *v, const cJSON *json, const char *key,
+                              int64_t otherwise, struct err *err)
+{
+    int64_t layer;
+    if (cJSON_IsArray(json_get(json, key)))
+        return err_set(err, "\"%s\": features from several layers are not supported", key);
+    if (json_int(json, key, -1001, 1000, otherwise, &layer, err) < 0) return -1;
+    v->feature_layer = (int)layer;
+    if (vision_depth(v) < 0 || vision_depth(v) > v->layers)
+        return err_set(err, "\"%s\" %lld: the encoder has only %d layers", key, (long long)layer,
+                       v->layers);
+    return 0;
+}

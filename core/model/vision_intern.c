@@ -189,7 +189,7 @@ static void bind(struct vision *v, struct binder *b, const struct layout *f)
     const struct vision_config *c = &v->config;
     const int64_t side = c->image_size / c->patch;
     bind_grid(b, &v->class_token, 1, 1, c->hidden, "%s", f->class_token);
-    bind_patches(b, &v->patch.weight, c->hidden, c->patch, "%s.weight", f->patch);
+    bind_squares(b, &v->patch.weight, c->hidden, 3, c->patch, "%s.weight", f->patch);
     bind_vector(b, &v->patch.bias, c->hidden, "%s.bias", f->patch);
     bind_grid(b, &v->position, 1, side * side + 1, c->hidden, "%s", f->position);
     for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, f, l);

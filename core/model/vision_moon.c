@@ -81,7 +81,7 @@ static void bind_block(struct binder *b, struct vision_layer *w, const struct vi
 static void moon_bind(struct vision *v, struct binder *b)
 {
     const struct vision_config *c = &v->config;
-    bind_patches(b, &v->patch.weight, c->hidden, c->patch, "patch_embed.proj.weight");
+    bind_squares(b, &v->patch.weight, c->hidden, 3, c->patch, "patch_embed.proj.weight");
     bind_vector(b, &v->patch.bias, c->hidden, "patch_embed.proj.bias");
     bind_grid(b, &v->position, c->table_rows, c->table_cols, c->hidden,
               "patch_embed.pos_emb.weight");

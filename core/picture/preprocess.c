@@ -20,6 +20,11 @@ const struct setting image_settings[] = {
     { 0 },
 };
 
+enum resize_order preprocess_order(const struct settings *s)
+{
+    return settings_is(s, "image.resize_order", "pillow12") ? RESIZE_PILLOW12 : RESIZE_PILLOW13;
+}
+
 const float picture_clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
 const float picture_clip_std[3] = { 0.26862954f, 0.26130258f, 0.27577711f };
 

@@ -50,6 +50,11 @@ struct picture_config {
 
 extern const float picture_clip_mean[3], picture_clip_std[3]; // OpenAI's, which many use
 
+struct settings;
+
+// image.resize_order.
+enum resize_order preprocess_order(const struct settings *s);
+
 // Reads the keys of a preprocessor_config.json of the CLIP and SigLIP kind (size as number, as
 // {height,width} or {shortest_edge}; crop_size as number or object). `otherwise` gives the class
 // defaults.

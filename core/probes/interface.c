@@ -39,7 +39,7 @@ static void add_rows(struct tally *stat, const float *x, int64_t n, int64_t widt
 static void add_encoded(struct tally *stat, const struct vision_config *v, const float *x,
                         int64_t n, int64_t width)
 {
-    const struct vision_picture square = vision_square(v, NULL, 0);
+    const struct vision_picture square = vision_square(v, NULL);
     const int64_t rows = v->class_token ? vision_tile_rows(v, &square) : n;
     for (int64_t i = 0; i < n; i += rows)
         add_rows(stat, x + (i + v->class_token) * width, rows - v->class_token, width);
@@ -187,10 +187,8 @@ static int encode(struct encoder *e, const struct image *image, const struct set
         .backend = step.backend, .arena = &step, .hooks = &hooks, .settings = settings
     };
     struct image square = { 0 };
-    const bool pillow12 = settings_is(settings, "image.resize_order", "pillow12");
     hooks_add(&hooks, &(struct hook){ .wants = encoder_wants, .run = encoder_hear, .self = e });
-    if (preprocess_bytes(&square, image, &e->picture, pillow12 ? RESIZE_PILLOW12 : RESIZE_PILLOW13,
-                         err) < 0)
+    if (preprocess_bytes(&square, image, &e->picture, preprocess_order(settings), err) < 0)
         return -1;
     int status = 0;
     if (square.width == e->picture.width && square.height == e->picture.height) {
@@ -199,7 +197,7 @@ static int encode(struct encoder *e, const struct image *image, const struct set
             xreallocarray(NULL, (size_t)(3 * square.width * square.height), sizeof *floats);
         preprocess_floats(floats, &square, &e->picture);
         const struct vision_picture p =
-            vision_square(&e->vision.config, graph_upload(&g, DTYPE_F32, 3, shape, floats), 0);
+            vision_square(&e->vision.config, graph_upload(&g, DTYPE_F32, 3, shape, floats));
         vision_forward(&g, &e->vision, &p, 1);
         free(floats);
         if (!graph_ok(&g)) status = err_set(err, "%s", g.err.text);

@@ -152,7 +152,7 @@ static int encode(struct passing *p, int i)
     struct graph *g = &p->graph;
     const struct picture *picture = &p->c->pictures[i];
     struct arena_mark mark = arena_mark(&p->arena);
-    struct tensor *v = p->m->model->family->picture_encode(g, p->m->model, picture, i);
+    struct tensor *v = family_encode(g, p->m->model, picture, i);
     if (v && graph_ok(g) && v->shape[0] == picture->tokens) {
         struct tensor *own = xmalloc(sizeof *own);
         *own = *v;

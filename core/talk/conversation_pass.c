@@ -116,7 +116,7 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
     struct picture *p = &c->pictures[i];
     if (p->visual.data) return 0;
     struct arena_mark mark = arena_mark(&c->step);
-    struct tensor *v = c->model->family->picture_encode(g, c->model, p, i);
+    struct tensor *v = family_encode(g, c->model, p, i);
     if (v && graph_ok(g)) {
         struct tensor own = *v;
         own.data = c->backend->alloc(tensor_bytes(v));

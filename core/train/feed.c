@@ -33,7 +33,7 @@ int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct
     struct graph plain = *g; // the same place and listeners, but nothing is recorded
     plain.tape = NULL;
     struct arena_mark mark = arena_mark(g->arena);
-    struct tensor *v = f->model->family->picture_encode(&plain, f->model, p, 0);
+    struct tensor *v = family_encode(&plain, f->model, p, 0);
     int status = 0;
     if (v && graph_ok(&plain)) {
         struct tensor own = *v;

@@ -55,19 +55,14 @@ static void batch_release(struct batch *b)
     free(b->samples);
 }
 
-// Visual tokens of the `count` pictures number[], which have none yet: together if the family can.
+// Visual tokens of the `count` pictures number[], which have none yet, in one pass.
 static void encode(struct graph *g, const struct model *m, const struct batch *b, const int *number,
                    size_t count, struct tensor **visual)
 {
-    if (!m->family->pictures_encode || count < 2) {
-        for (size_t i = 0; i < count && graph_ok(g); i++)
-            visual[number[i]] = m->family->picture_encode(g, m, b->pictures[number[i]], number[i]);
-        return;
-    }
     const struct picture **pictures = xcalloc(count, sizeof(const struct picture *));
     struct tensor **tokens = xcalloc(count, sizeof(struct tensor *)); // [S, D] each
     for (size_t i = 0; i < count; i++) pictures[i] = b->pictures[number[i]];
-    if (m->family->pictures_encode(g, m, pictures, number, count, tokens) == 0)
+    if (family_encode_all(g, m, pictures, number, count, tokens) == 0)
         for (size_t i = 0; i < count; i++) visual[number[i]] = tokens[i];
     free((void *)pictures);
     free((void *)tokens);

@@ -63,7 +63,7 @@ int anyres_configure(struct model *m, const struct checkpoint *c, const char *gr
                      struct err *err)
 {
     const struct vision_config *v = &m->vision.config;
-    const struct vision_picture square = vision_square(v, NULL, 0);
+    const struct vision_picture square = vision_square(v, NULL);
     if (vision_features(v, &square) != side_of(m) * side_of(m))
         return err_set(err,
                        "config.json: \"vision_feature_select_strategy\" leaves %lld features "
@@ -242,7 +242,7 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
                                      const struct picture *picture, const struct packing *p)
 {
     const int64_t tile = m->tiling.tile, shape[] = { p->tiles, 3, tile, tile };
-    const enum resize_order order = seeing_resize_order(g);
+    const enum resize_order order = preprocess_order(g->settings);
     struct tensor *pixels = NULL;
     struct err err;
     float *floats = malloc((size_t)(p->tiles * 3 * tile * tile) * sizeof *floats);
@@ -344,34 +344,19 @@ static struct tensor *pack(struct graph *g, const struct model *m, struct tensor
     return h;
 }
 
-int anyres_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
-                      const int *number, size_t count, struct tensor **tokens)
+struct vision_picture anyres_read(struct graph *g, const struct model *m,
+                                  const struct picture *picture)
 {
-    struct vision_picture *read = xcalloc(count + 1, sizeof *read);
-    int64_t first = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct packing p = packing_of(m, pictures[i]->shape);
-        struct tensor *pixels = picture_pixels(g, m, pictures[i], &p); // [T,3,tile,tile]
-        pixels = seeing_site(g, SITE_PIXELS, number[i], pixels);
-        read[i] = vision_square(&m->vision.config, pixels, number[i]);
-        read[i].tiles = p.tiles;
-    }
-    struct tensor *x = vision_forward(g, &m->vision, read, count); // all tiles' features, [n,Dv]
-    x = projector_forward(g, &m->projector, x);                    // [n,D]
-    for (size_t i = 0; i < count && graph_ok(g); i++) {
-        const struct packing p = packing_of(m, pictures[i]->shape);
-        const int64_t rows = p.tiles * p.side * p.side;
-        tokens[i] = pack(g, m, graph_rows(g, x, first, rows), &p);
-        tokens[i] = seeing_site(g, SITE_PROJECTED, number[i], tokens[i]);
-        first += rows;
-    }
-    free(read);
-    return graph_ok(g) ? 0 : -1;
+    const struct packing p = packing_of(m, picture->shape);
+    struct vision_picture read =
+        vision_square(&m->vision.config, picture_pixels(g, m, picture, &p)); // [T,3,tile,tile]
+    read.tiles = p.tiles;
+    return read;
 }
 
-struct tensor *anyres_encode(struct graph *g, const struct model *m, const struct picture *picture,
-                             int number)
+struct tensor *anyres_pack(struct graph *g, const struct model *m, const struct picture *picture,
+                           struct tensor *x)
 {
-    struct tensor *tokens = NULL; // [S,D]
-    return anyres_encode_all(g, m, &picture, &number, 1, &tokens) < 0 ? NULL : tokens;
+    const struct packing p = packing_of(m, picture->shape);
+    return pack(g, m, x, &p);
 }

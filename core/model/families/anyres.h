@@ -16,9 +16,9 @@ void anyres_usual(const struct model *m, int64_t *width, int64_t *height);
 void anyres_newlines(const struct model *m, struct picture *p);
 int anyres_tiles(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
                  int most);
-struct tensor *anyres_encode(struct graph *g, const struct model *m, const struct picture *picture,
-                             int number);
-int anyres_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
-                      const int *number, size_t count, struct tensor **tokens);
+struct vision_picture anyres_read(struct graph *g, const struct model *m,
+                                  const struct picture *picture);
+struct tensor *anyres_pack(struct graph *g, const struct model *m, const struct picture *picture,
+                           struct tensor *x);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/model/bind.h"
 
 static const struct family *const *families; // NULL-terminated
 
@@ -83,6 +84,20 @@ const struct family *family_find(const cJSON *config, struct err *err)
         err_set(err, "config.json has neither \"architectures\" nor \"model_type\"");
     buf_release(&known);
     return NULL;
+}
+
+int family_bind(struct model *m, const struct checkpoint *c, const struct family_prefixes *p,
+                struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    struct binder b = {
+        .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = p->text, .err = err
+    };
+    if (decoder_bind(&m->decoder, &b, p->head) < 0) return -1;
+    b.prefix = p->vision;
+    if (vision_bind(&m->vision, &b) < 0) return -1;
+    b.prefix = p->projector;
+    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
 }
 
 const struct phase_layers *family_phases(const struct model *m)

@@ -55,19 +55,41 @@ struct family {
     // unknown, tokens are shown as one row.
     int (*picture_tiles)(const struct model *m, struct picture_shape shape,
                          struct picture_tile *tiles, int most);
-    // Pixels to visual tokens [S,D] in sequence order (SITE_PIXELS .. SITE_PROJECTED run inside).
-    // `number` is the picture's index.
-    struct tensor *(*picture_encode)(struct graph *g, const struct model *m,
-                                     const struct picture *picture, int number);
-    // The same for several pictures in one pass: tokens[i] of pictures[i], whose index is
-    // number[i]. NULL: pictures are encoded one by one. 0 or -1 (g->err).
-    int (*pictures_encode)(struct graph *g, const struct model *m,
-                           const struct picture *const *pictures, const int *number, size_t count,
-                           struct tensor **tokens);
+    // A picture as the encoder reads it; its number is set later. Fails through g (pixels NULL).
+    struct vision_picture (*picture_read)(struct graph *g, const struct model *m,
+                                          const struct picture *picture);
+    // Visual tokens [S,D] from what the projector gives of the picture. NULL: they are the same.
+    struct tensor *(*picture_pack)(struct graph *g, const struct model *m,
+                                   const struct picture *picture, struct tensor *x);
     const struct phase_layers *phases; // ended by layers 0; NULL: none known
     // Rotary positions of s, which shows these pictures (their shapes are set); NULL: 0..n-1.
     void (*positions)(const struct model *m, const struct picture *pictures, struct sequence *s);
 };
+
+// Pixels to visual tokens [S,D] in sequence order, of one picture or of several in one pass
+// (families/encode.c): tokens[i] of pictures[i], whose index is number[i]. SITE_PIXELS ..
+// SITE_PROJECTED run inside. NULL or -1: g->err.
+struct tensor *family_encode(struct graph *g, const struct model *m, const struct picture *picture,
+                             int number);
+int family_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
+                      const int *number, size_t count, struct tensor **tokens);
+
+// Where a file has the parts of a model that sees: before the decoder's names, the head's, the
+// encoder's and the projector's.
+struct family_prefixes {
+    const char *text, *head, *vision, *projector;
+};
+// Binds these parts; their configs and the projector's kind are set. 0 or -1.
+int family_bind(struct model *m, const struct checkpoint *c, const struct family_prefixes *p,
+                struct err *err);
+
+// module_prefix of most classes of transformers that see.
+#define FAMILY_MODULE_PREFIX                                                                  \
+    {                                                                                         \
+        [PART_VISION] = "model.", [PART_PROJECTOR] = "model.",                                \
+        [PART_EMBEDDING] = "model.language_model.", [PART_DECODER] = "model.language_model.", \
+        [PART_HEAD] = ""                                                                      \
+    }
 
 // The phases of this checkpoint; NULL: unknown.
 const struct phase_layers *family_phases(const struct model *m);

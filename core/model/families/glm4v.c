@@ -55,12 +55,6 @@ static const struct projector_kind merger = { .eps = 1e-5,
 
 // --- config and weights --------------------------------------------------------------------------
 
-static int read_part(const cJSON *config, const char *key, const cJSON **part, struct err *err)
-{
-    *part = json_get(config, key);
-    return !*part || cJSON_IsObject(*part) ? 0 : err_set(err, "\"%s\" must be an object", key);
-}
-
 static int read_config(struct model *m, const cJSON *config, struct err *err)
 {
     const cJSON *text, *vision;
@@ -68,8 +62,8 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     bool tied;
     struct vision_config *v = &m->vision.config;
     m->projector = (struct projector){ .kind = &merger };
-    if (read_part(config, "text_config", &text, err) < 0 ||
-        read_part(config, "vision_config", &vision, err) < 0 ||
+    if (json_object(config, "text_config", &text, err) < 0 ||
+        json_object(config, "vision_config", &vision, err) < 0 ||
         json_int(config, "image_token_id", 0, INT32_MAX, 151343, &placeholder, err) < 0 ||
         json_bool(config, "tie_word_embeddings", false, &tied, err) < 0)
         return -1;
@@ -100,17 +94,11 @@ static int glm_configure(struct model *m, const struct checkpoint *c, struct err
 
 static int glm_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    const struct vision_config *v = &m->vision.config;
-    struct binder b = { .checkpoint = c,
-                        .arena = &m->arena,
-                        .weights = &m->weights,
-                        .prefix = "model.language_model.",
-                        .err = err };
-    if (decoder_bind(&m->decoder, &b, "") < 0) return -1;
-    b.prefix = "model.visual.";
-    if (vision_bind(&m->vision, &b) < 0) return -1;
-    b.prefix = "model.visual.merger.";
-    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
+    static const struct family_prefixes prefixes = { .text = "model.language_model.",
+                                                     .head = "",
+                                                     .vision = "model.visual.",
+                                                     .projector = "model.visual.merger." };
+    return family_bind(m, c, &prefixes, err);
 }
 
 static enum model_part_kind glm_part(const struct model *m, const char *tensor)
@@ -128,18 +116,13 @@ const struct family family_glm4v = {
     .configure = glm_configure,
     .bind = glm_bind,
     .part = glm_part,
-    .module_prefix = { [PART_VISION] = "model.",
-                       [PART_PROJECTOR] = "model.",
-                       [PART_EMBEDDING] = "model.language_model.",
-                       [PART_DECODER] = "model.language_model.",
-                       [PART_HEAD] = "" },
+    .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<|begin_of_image|>",
     .picture_after = "<|end_of_image|>",
     .templates_write_marks = true,
     .picture_tokens = native_picture_tokens,
     .picture_usual = native_picture_usual,
     .picture_tiles = native_picture_tiles,
-    .picture_encode = native_picture_encode,
-    .pictures_encode = native_pictures_encode,
+    .picture_read = native_picture_read,
     .positions = native_positions,
 };

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model/families/text.h"
+#include "core/model/bind.h"
+#include "core/model/families/seeing.h"
 #include "core/picture/tiles.h"
 
 // --- config --------------------------------------------------------------------------------------
@@ -35,23 +36,16 @@ int internvl_read_vision(struct model *m, const struct vision_kind *kind, const 
                          const cJSON *vision, const char *layer_key, struct err *err)
 {
     struct vision_config *v = &m->vision.config;
-    int64_t layer;
     if (vision_config_read(v, kind, vision, err) < 0) return err_in(err, "vision_config");
-    if (cJSON_IsArray(json_get(config, layer_key)))
-        return err_set(err, "\"%s\": features from several layers are not supported", layer_key);
-    if (json_int(config, layer_key, -1001, 1000, -1, &layer, err) < 0) return -1;
-    v->feature_layer = (int)layer;
-    if (vision_depth(v) < 0 || vision_depth(v) > v->layers)
-        return err_set(err, "\"%s\" %lld: the encoder has only %d layers", layer_key,
-                       (long long)layer, v->layers);
+    if (vision_feature_layer_read(v, config, layer_key, -1, err) < 0) return -1;
     return read_merge(v, config, err);
 }
 
 int internvl_read_decoder(struct model *m, const cJSON *config, const char *key, bool tied,
                           struct err *err)
 {
-    const cJSON *text = json_get(config, key);
-    if (text && !cJSON_IsObject(text)) return err_set(err, "\"%s\" must be an object", key);
+    const cJSON *text;
+    if (json_object(config, key, &text, err) < 0) return -1;
     const struct decoder_kind *kind = family_decoder(text, err);
     if (!kind || decoder_config_read(&m->decoder.config, kind, text, err) < 0)
         return err_in(err, "%s", key);
@@ -100,12 +94,11 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
 
 static int read_config(struct model *m, const cJSON *config, struct err *err)
 {
-    const cJSON *vision = json_get(config, "vision_config");
+    const cJSON *vision;
     const char *strategy;
     int64_t id;
-    if (vision && !cJSON_IsObject(vision))
-        return err_set(err, "\"vision_config\" must be an object");
-    if (internvl_read_decoder(m, config, "text_config", true, err) < 0 ||
+    if (json_object(config, "vision_config", &vision, err) < 0 ||
+        internvl_read_decoder(m, config, "text_config", true, err) < 0 ||
         internvl_read_vision(m, &vision_intern_transformers, config, vision, "vision_feature_layer",
                              err) < 0 ||
         json_text(config, "vision_feature_select_strategy", "default", &strategy, err) < 0 ||
@@ -151,32 +144,22 @@ static const char *const projector_prefixes[] = { "multi_modal_projector.",
 static int internvl_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
     const struct decoder_kind *kind = m->decoder.config.kind;
-    const struct vision_config *v = &m->vision.config;
-    const char *text = decoder_prefix(c, kind, text_prefixes, "embed_tokens");
-    const char *head = decoder_prefix(c, kind, head_prefixes, "lm_head");
-    struct binder b = {
-        .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = text, .err = err
-    };
-    if (decoder_bind(&m->decoder, &b, head) < 0) return -1;
-    b.prefix = bind_prefix(c, vision_prefixes, "embeddings.cls_token");
-    if (vision_bind(&m->vision, &b) < 0) return -1;
-    b.prefix = bind_prefix(c, projector_prefixes, "linear_1.weight");
-    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
-}
-
-static enum model_part_kind internvl_part(const struct model *m, const char *tensor)
-{
-    if (strstr(tensor, "vision_tower.")) return PART_VISION;
-    return strstr(tensor, "multi_modal_projector.") ? PART_PROJECTOR : text_part(m, tensor);
+    return family_bind(m, c,
+                       &(struct family_prefixes){
+                           .text = decoder_prefix(c, kind, text_prefixes, "embed_tokens"),
+                           .head = decoder_prefix(c, kind, head_prefixes, "lm_head"),
+                           .vision = bind_prefix(c, vision_prefixes, "embeddings.cls_token"),
+                           .projector = bind_prefix(c, projector_prefixes, "linear_1.weight"),
+                       },
+                       err);
 }
 
 // --- pictures ------------------------------------------------------------------------------------
 
 // What the encoder reads of a picture of `tiles` tiles.
-static struct vision_picture tiles_of(const struct model *m, struct tensor *pixels, int64_t tiles,
-                                      int number)
+static struct vision_picture tiles_of(const struct model *m, struct tensor *pixels, int64_t tiles)
 {
-    struct vision_picture p = vision_square(&m->vision.config, pixels, number);
+    struct vision_picture p = vision_square(&m->vision.config, pixels);
     p.tiles = tiles;
     return p;
 }
@@ -184,7 +167,7 @@ static struct vision_picture tiles_of(const struct model *m, struct tensor *pixe
 int64_t internvl_picture_tokens(const struct model *m, struct picture_shape shape)
 {
     const struct tile_grid grid = tile_grid(&m->picture, shape.width, shape.height);
-    const struct vision_picture p = tiles_of(m, NULL, grid.count, 0);
+    const struct vision_picture p = tiles_of(m, NULL, grid.count);
     return vision_features(&m->vision.config, &p);
 }
 
@@ -235,13 +218,11 @@ static struct tensor *upload_tiles(struct graph *g, const struct model *m,
 static struct tensor *picture_pixels(struct graph *g, const struct model *m,
                                      const struct image *image)
 {
-    const bool pillow12 = settings_is(g->settings, "image.resize_order", "pillow12");
     const struct tile_grid grid = tile_grid(&m->picture, image->width, image->height);
     struct image *tiles = xcalloc((size_t)grid.count, sizeof *tiles);
     struct tensor *pixels = NULL;
     struct err err;
-    if (preprocess_tiles(tiles, grid, image, &m->picture,
-                         pillow12 ? RESIZE_PILLOW12 : RESIZE_PILLOW13, &err) < 0)
+    if (preprocess_tiles(tiles, grid, image, &m->picture, preprocess_order(g->settings), &err) < 0)
         graph_fail(g, "%s", err.text);
     else
         pixels = upload_tiles(g, m, tiles, grid.count);
@@ -250,39 +231,11 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
     return pixels;
 }
 
-static struct tensor *site(struct graph *g, enum site where, int picture, struct tensor *x)
+struct vision_picture internvl_picture_read(struct graph *g, const struct model *m,
+                                            const struct picture *picture)
 {
-    struct site_args args = { .layer = -1, .picture = picture, .x = x, .v = x, .prefill = true };
-    if (!x || hooks_run(g, where, &args) < 0) return NULL;
-    return args.x;
-}
-
-int internvl_pictures_encode(struct graph *g, const struct model *m,
-                             const struct picture *const *pictures, const int *number, size_t count,
-                             struct tensor **tokens)
-{
-    const struct vision_config *v = &m->vision.config;
-    struct vision_picture *read = xcalloc(count + 1, sizeof *read);
-    for (size_t i = 0; i < count; i++) {
-        struct tensor *pixels =
-            site(g, SITE_PIXELS, number[i], picture_pixels(g, m, &pictures[i]->image));
-        read[i] = tiles_of(m, pixels, pixels ? pixels->shape[0] : 0, number[i]); // [T,3,H,W]
-    }
-    struct tensor *x = vision_forward(g, &m->vision, read, count); // [S,4*Dv] of all
-    x = projector_forward(g, &m->projector, x);                    // [S,D]
-    for (int64_t i = 0, at = 0, rows; i < (int64_t)count && graph_ok(g); i++, at += rows) {
-        rows = vision_features(v, &read[i]);
-        tokens[i] = site(g, SITE_PROJECTED, number[i], graph_rows(g, x, at, rows));
-    }
-    free(read);
-    return graph_ok(g) ? 0 : -1;
-}
-
-struct tensor *internvl_picture_encode(struct graph *g, const struct model *m,
-                                       const struct picture *picture, int number)
-{
-    struct tensor *tokens = NULL;
-    return internvl_pictures_encode(g, m, &picture, &number, 1, &tokens) < 0 ? NULL : tokens;
+    struct tensor *pixels = picture_pixels(g, m, &picture->image); // [T,3,H,W]
+    return tiles_of(m, pixels, pixels ? pixels->shape[0] : 0);
 }
 
 const struct phase_layers internvl_phases[] = {
@@ -296,18 +249,13 @@ const struct family family_internvl = {
     .model_types = (const char *const[]){ "internvl", NULL },
     .configure = internvl_configure,
     .bind = internvl_bind,
-    .part = internvl_part,
-    .module_prefix = { [PART_VISION] = "model.",
-                       [PART_PROJECTOR] = "model.",
-                       [PART_EMBEDDING] = "model.language_model.",
-                       [PART_DECODER] = "model.language_model.",
-                       [PART_HEAD] = "" },
+    .part = seeing_part,
+    .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<img>",
     .picture_after = "</img>",
     .picture_tokens = internvl_picture_tokens,
     .picture_usual = internvl_picture_usual,
     .picture_tiles = internvl_picture_tiles,
-    .picture_encode = internvl_picture_encode,
-    .pictures_encode = internvl_pictures_encode,
+    .picture_read = internvl_picture_read,
     .phases = internvl_phases,
 };

@@ -21,10 +21,7 @@ int64_t internvl_picture_tokens(const struct model *m, struct picture_shape shap
 void internvl_picture_usual(const struct model *m, int64_t *width, int64_t *height);
 int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
                            struct picture_tile *tiles, int most);
-struct tensor *internvl_picture_encode(struct graph *g, const struct model *m,
-                                       const struct picture *picture, int number);
-int internvl_pictures_encode(struct graph *g, const struct model *m,
-                             const struct picture *const *pictures, const int *number, size_t count,
-                             struct tensor **tokens);
+struct vision_picture internvl_picture_read(struct graph *g, const struct model *m,
+                                            const struct picture *picture);
 
 #endif

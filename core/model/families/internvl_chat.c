@@ -106,17 +106,11 @@ static int internvl_chat_configure(struct model *m, const struct checkpoint *c, 
 
 static int internvl_chat_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    const struct vision_config *v = &m->vision.config;
-    struct binder b = { .checkpoint = c,
-                        .arena = &m->arena,
-                        .weights = &m->weights,
-                        .prefix = "language_model.model.",
-                        .err = err };
-    if (decoder_bind(&m->decoder, &b, "language_model.") < 0) return -1;
-    b.prefix = "vision_model.";
-    if (vision_bind(&m->vision, &b) < 0) return -1;
-    b.prefix = "mlp1.";
-    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
+    static const struct family_prefixes prefixes = { .text = "language_model.model.",
+                                                     .head = "language_model.",
+                                                     .vision = "vision_model.",
+                                                     .projector = "mlp1." };
+    return family_bind(m, c, &prefixes, err);
 }
 
 static enum model_part_kind internvl_chat_part(const struct model *m, const char *tensor)
@@ -142,7 +136,6 @@ const struct family family_internvl_chat = {
     .picture_tokens = internvl_picture_tokens,
     .picture_usual = internvl_picture_usual,
     .picture_tiles = internvl_picture_tiles,
-    .picture_encode = internvl_picture_encode,
-    .pictures_encode = internvl_pictures_encode,
+    .picture_read = internvl_picture_read,
     .phases = internvl_phases,
 };

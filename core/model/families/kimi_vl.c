@@ -25,12 +25,6 @@ static const struct projector_kind projector_k25 = { .norm = "pre_norm",
 
 // --- config --------------------------------------------------------------------------------------
 
-static int read_part(const cJSON *config, const char *key, const cJSON **part, struct err *err)
-{
-    *part = json_get(config, key);
-    return !*part || cJSON_IsObject(*part) ? 0 : err_set(err, "\"%s\" must be an object", key);
-}
-
 static int read_placeholder(struct model *m, const cJSON *config, struct err *err)
 {
     const char *key =
@@ -46,8 +40,8 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     const cJSON *text, *vision;
     bool tied;
     double eps;
-    if (read_part(config, "text_config", &text, err) < 0 ||
-        read_part(config, "vision_config", &vision, err) < 0)
+    if (json_object(config, "text_config", &text, err) < 0 ||
+        json_object(config, "vision_config", &vision, err) < 0)
         return -1;
     const struct decoder_kind *kind = family_decoder(text, err);
     if (!kind || decoder_config_read(&m->decoder.config, kind, text, err) < 0)
@@ -66,11 +60,11 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
 // but its table of rotary positions has 512 rows and columns.
 static int read_side(struct picture_config *c, const cJSON *json, struct err *err)
 {
-    const cJSON *size = json_get(json, "size");
+    const cJSON *size;
     int64_t height, width;
     c->limit_side = 512;
+    if (json_object(json, "size", &size, err) < 0) return -1;
     if (!size) return 0;
-    if (!cJSON_IsObject(size)) return err_set(err, "\"size\" must be an object");
     if (json_int(size, "max_height", 1, 512, 512, &height, err) < 0 ||
         json_int(size, "max_width", 1, 512, 512, &width, err) < 0)
         return -1;
@@ -128,22 +122,19 @@ static int kimi_configure(struct model *m, const struct checkpoint *c, struct er
 
 static int kimi_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    const struct vision_config *v = &m->vision.config;
+    const int64_t merge = m->vision.config.merge;
     const bool k25 = bind_has(c, "mm_projector.", "proj.0.weight");
-    struct binder b = { .checkpoint = c,
-                        .arena = &m->arena,
-                        .weights = &m->weights,
-                        .prefix = "language_model.model.",
-                        .err = err };
-    if (decoder_bind(&m->decoder, &b, "language_model.") < 0) return -1;
-    b.prefix = "vision_tower.";
-    if (vision_bind(&m->vision, &b) < 0) return -1;
     m->projector = (struct projector){ .kind = k25 ? &projector_k25 : &projector,
-                                       .merge = v->merge * v->merge,
+                                       .merge = merge * merge,
                                        .act = GELU_ERF,
                                        .bias = true };
-    b.prefix = k25 ? "mm_projector." : "multi_modal_projector.";
-    return projector_bind(&m->projector, &b, v->hidden, m->decoder.config.hidden);
+    return family_bind(
+        m, c,
+        &(struct family_prefixes){ .text = "language_model.model.",
+                                   .head = "language_model.",
+                                   .vision = "vision_tower.",
+                                   .projector = k25 ? "mm_projector." : "multi_modal_projector." },
+        err);
 }
 
 static enum model_part_kind kimi_part(const struct model *m, const char *tensor)
@@ -173,6 +164,5 @@ const struct family family_kimi_vl = {
     .picture_tokens = native_picture_tokens,
     .picture_usual = native_picture_usual,
     .picture_tiles = native_picture_tiles,
-    .picture_encode = native_picture_encode,
-    .pictures_encode = native_pictures_encode,
+    .picture_read = native_picture_read,
 };

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "core/model/families/seeing.h"
-#include "core/settings/settings.h"
 
 static int llava_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
@@ -19,7 +18,7 @@ static int llava_configure(struct model *m, const struct checkpoint *c, struct e
 
 static int64_t llava_picture_tokens(const struct model *m, struct picture_shape shape)
 {
-    const struct vision_picture square = vision_square(&m->vision.config, NULL, 0);
+    const struct vision_picture square = vision_square(&m->vision.config, NULL);
     return vision_features(&m->vision.config, &square); // every picture becomes the same square
 }
 
@@ -75,7 +74,7 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
 {
     struct image square = { 0 };
     struct err err;
-    if (preprocess_bytes(&square, image, &m->picture, seeing_resize_order(g), &err) < 0)
+    if (preprocess_bytes(&square, image, &m->picture, preprocess_order(g->settings), &err) < 0)
         return graph_fail(g, "%s", err.text);
     if (square.width != m->picture.width || square.height != m->picture.height) {
         int64_t width = square.width, height = square.height;
@@ -97,37 +96,10 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
     return pixels;
 }
 
-static struct tensor *llava_picture_encode(struct graph *g, const struct model *m,
-                                           const struct picture *picture, int number)
+static struct vision_picture llava_picture_read(struct graph *g, const struct model *m,
+                                                const struct picture *picture)
 {
-    struct tensor *pixels = picture_pixels(g, m, &picture->image);
-    pixels = seeing_site(g, SITE_PIXELS, number, pixels); // [3,H,W]
-    const struct vision_picture square = vision_square(&m->vision.config, pixels, number);
-    struct tensor *features = vision_forward(g, &m->vision, &square, 1);   // [S,Dv]
-    struct tensor *tokens = projector_forward(g, &m->projector, features); // [S,D]
-    return seeing_site(g, SITE_PROJECTED, number, tokens);
-}
-
-// Pixels, features and visual tokens of all pictures; sites run for each picture.
-static int llava_pictures_encode(struct graph *g, const struct model *m,
-                                 const struct picture *const *pictures, const int *number,
-                                 size_t count, struct tensor **tokens)
-{
-    const struct vision_config *v = &m->vision.config;
-    struct vision_picture *square = xcalloc(count + 1, sizeof *square);
-    for (size_t i = 0; i < count; i++) {
-        struct tensor *pixels = picture_pixels(g, m, &pictures[i]->image); // [3,H,W]
-        square[i] = vision_square(v, seeing_site(g, SITE_PIXELS, number[i], pixels), number[i]);
-    }
-    struct tensor *x = vision_forward(g, &m->vision, square, count); // [B*S,Dv]
-    x = projector_forward(g, &m->projector, x);                      // [B*S,D]
-    for (size_t i = 0; i < count && graph_ok(g); i++) {
-        const int64_t rows = vision_features(v, &square[i]);
-        tokens[i] = graph_rows(g, x, (int64_t)i * rows, rows); // [S,D]
-        tokens[i] = seeing_site(g, SITE_PROJECTED, number[i], tokens[i]);
-    }
-    free(square);
-    return graph_ok(g) ? 0 : -1;
+    return vision_square(&m->vision.config, picture_pixels(g, m, &picture->image));
 }
 
 static const struct phase_layers phases[] = {
@@ -142,11 +114,10 @@ const struct family family_llava = {
     .configure = llava_configure,
     .bind = seeing_bind,
     .part = seeing_part,
-    .module_prefix = SEEING_MODULE_PREFIX,
+    .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_tokens = llava_picture_tokens,
     .picture_usual = llava_picture_usual,
     .picture_tiles = llava_picture_tiles,
-    .picture_encode = llava_picture_encode,
+    .picture_read = llava_picture_read,
     .phases = phases,
-    .pictures_encode = llava_pictures_encode,
 };

@@ -13,9 +13,9 @@
 // "size" of newer files: {"shortest_edge": least area, "longest_edge": largest area}.
 static int read_limits(struct picture_config *c, const cJSON *json, struct err *err)
 {
-    const cJSON *size = json_get(json, "size");
-    if (size && !cJSON_IsObject(size)) return err_set(err, "\"size\" must be an object");
-    if (json_int(size, "shortest_edge", 1, INT32_MAX, c->min_pixels, &c->min_pixels, err) < 0 ||
+    const cJSON *size;
+    if (json_object(json, "size", &size, err) < 0 ||
+        json_int(size, "shortest_edge", 1, INT32_MAX, c->min_pixels, &c->min_pixels, err) < 0 ||
         json_int(size, "longest_edge", 1, INT32_MAX, c->max_pixels, &c->max_pixels, err) < 0 ||
         json_int(json, "min_pixels", 1, INT32_MAX, c->min_pixels, &c->min_pixels, err) < 0 ||
         json_int(json, "max_pixels", 1, INT32_MAX, c->max_pixels, &c->max_pixels, err) < 0)
@@ -144,24 +144,15 @@ void native_positions(const struct model *m, const struct picture *pictures, str
 
 // --- the pass ------------------------------------------------------------------------------------
 
-static struct tensor *site(struct graph *g, enum site where, int number, struct tensor *x)
-{
-    struct site_args args = { .layer = -1, .picture = number, .x = x, .v = x, .prefill = true };
-    if (!x || hooks_run(g, where, &args) < 0) return NULL;
-    return args.x;
-}
-
-// The picture as the encoder reads it: patches [S', 3*times*p*p].
-static struct vision_picture read_picture(struct graph *g, const struct model *m,
-                                          const struct image *image, int number)
+// The picture as patches [S', 3*times*p*p].
+struct vision_picture native_picture_read(struct graph *g, const struct model *m,
+                                          const struct picture *picture)
 {
     const struct vision_config *v = &m->vision.config;
-    const bool pillow12 = settings_is(g->settings, "image.resize_order", "pillow12");
-    struct vision_picture p = { .tiles = 1, .number = number };
+    struct vision_picture p = { .tiles = 1 };
     struct image sized = { 0 };
     struct err err;
-    if (!graph_ok(g)) return p;
-    if (preprocess_bytes(&sized, image, &m->picture, pillow12 ? RESIZE_PILLOW12 : RESIZE_PILLOW13,
+    if (preprocess_bytes(&sized, &picture->image, &m->picture, preprocess_order(g->settings),
                          &err) < 0) {
         graph_fail(g, "%s", err.text);
         return p;
@@ -172,35 +163,8 @@ static struct vision_picture read_picture(struct graph *g, const struct model *m
     float *rows = xreallocarray(NULL, (size_t)(shape[0] * shape[1]), sizeof *rows);
     const int64_t merge = v->kind->row_by_row ? 1 : v->merge;
     preprocess_patches(rows, &sized, &m->picture, v->patch, merge, v->times);
-    p.pixels = site(g, SITE_PIXELS, number, graph_upload(g, DTYPE_F32, 2, shape, rows));
+    p.pixels = graph_upload(g, DTYPE_F32, 2, shape, rows);
     free(rows);
     image_release(&sized);
     return p;
-}
-
-int native_pictures_encode(struct graph *g, const struct model *m,
-                           const struct picture *const *pictures, const int *number, size_t count,
-                           struct tensor **tokens)
-{
-    const struct vision *v = &m->vision;
-    struct vision_picture *p = xcalloc(count + 1, sizeof *p);
-    for (size_t i = 0; i < count; i++) p[i] = read_picture(g, m, &pictures[i]->image, number[i]);
-    struct tensor *x = vision_forward(g, v, p, count); // [S, Dv'] of all pictures
-    x = projector_forward(g, &m->projector, x);        // [tokens, D]
-    x = vision_in_sequence(g, v, p, count, x);
-    int64_t at = 0;
-    for (size_t i = 0; i < count && graph_ok(g); i++) {
-        const int64_t rows = p[i].rows * p[i].cols / (v->config.merge * v->config.merge);
-        tokens[i] = site(g, SITE_PROJECTED, number[i], graph_rows(g, x, at, rows)); // [S, D]
-        at += rows;
-    }
-    free(p);
-    return graph_ok(g) ? 0 : -1;
-}
-
-struct tensor *native_picture_encode(struct graph *g, const struct model *m,
-                                     const struct picture *picture, int number)
-{
-    struct tensor *tokens = NULL;
-    return native_pictures_encode(g, m, &picture, &number, 1, &tokens) < 0 ? NULL : tokens;
 }

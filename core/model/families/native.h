@@ -14,11 +14,8 @@ int64_t native_picture_tokens(const struct model *m, struct picture_shape shape)
 void native_picture_usual(const struct model *m, int64_t *width, int64_t *height);
 int native_picture_tiles(const struct model *m, struct picture_shape shape,
                          struct picture_tile *tiles, int most);
-struct tensor *native_picture_encode(struct graph *g, const struct model *m,
-                                     const struct picture *picture, int number);
-int native_pictures_encode(struct graph *g, const struct model *m,
-                           const struct picture *const *pictures, const int *number, size_t count,
-                           struct tensor **tokens);
+struct vision_picture native_picture_read(struct graph *g, const struct model *m,
+                                          const struct picture *picture);
 void native_positions(const struct model *m, const struct picture *pictures, struct sequence *s);
 
 #endif

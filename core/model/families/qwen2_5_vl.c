@@ -25,18 +25,12 @@ static const struct projector_kind merger = {
     .norm = "ln_q", .eps = 1e-6, .linear_1 = "mlp.0", .linear_2 = "mlp.2", .wide = true
 };
 
-static int read_part(const cJSON *config, const char *key, const cJSON **part, struct err *err)
-{
-    *part = json_get(config, key);
-    return !*part || cJSON_IsObject(*part) ? 0 : err_set(err, "\"%s\" must be an object", key);
-}
-
 // The hub's files have the keys of the language model at the top level, newer ones in text_config.
 static int read_text(struct decoder_config *d, const cJSON *config, struct err *err)
 {
     const cJSON *text;
     bool tied;
-    if (read_part(config, "text_config", &text, err) < 0) return -1;
+    if (json_object(config, "text_config", &text, err) < 0) return -1;
     if (decoder_config_read(d, &decoder, text ? text : config, err) < 0)
         return text ? err_in(err, "text_config") : -1;
     if (json_bool(config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
@@ -49,7 +43,7 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     const cJSON *vision;
     int64_t placeholder, out;
     if (read_text(&m->decoder.config, config, err) < 0 ||
-        read_part(config, "vision_config", &vision, err) < 0 ||
+        json_object(config, "vision_config", &vision, err) < 0 ||
         json_int(config, "image_token_id", 0, INT32_MAX, 151655, &placeholder, err) < 0)
         return -1;
     if (vision_config_read(&m->vision.config, &vision_qwen, vision, err) < 0 ||
@@ -84,20 +78,12 @@ static const char *const vision_prefixes[] = { "visual.", "model.visual.", NULL 
 
 static int qwen_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    const struct vision_config *v = &m->vision.config;
     const char *text = bind_prefix(c, text_prefixes, "embed_tokens.weight");
     const char *vision = bind_prefix(c, vision_prefixes, "patch_embed.proj.weight");
-    char projector[64];
-    snprintf(projector, sizeof projector, "%smerger.", vision);
-    struct binder b = {
-        .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = text, .err = err
-    };
     const char *head = strcmp(text, text_prefixes[2]) ? "" : "language_model.";
-    if (decoder_bind(&m->decoder, &b, head) < 0) return -1;
-    b.prefix = vision;
-    if (vision_bind(&m->vision, &b) < 0) return -1;
-    b.prefix = projector;
-    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
+    char merger_prefix[64];
+    snprintf(merger_prefix, sizeof merger_prefix, "%smerger.", vision);
+    return family_bind(m, c, &(struct family_prefixes){ text, head, vision, merger_prefix }, err);
 }
 
 static enum model_part_kind qwen_part(const struct model *m, const char *tensor)
@@ -122,19 +108,14 @@ const struct family family_qwen2_5_vl = {
     .configure = qwen_configure,
     .bind = qwen_bind,
     .part = qwen_part,
-    .module_prefix = { [PART_VISION] = "model.",
-                       [PART_PROJECTOR] = "model.",
-                       [PART_EMBEDDING] = "model.language_model.",
-                       [PART_DECODER] = "model.language_model.",
-                       [PART_HEAD] = "" },
+    .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<|vision_start|>",
     .picture_after = "<|vision_end|>",
     .templates_write_marks = true,
     .picture_tokens = native_picture_tokens,
     .picture_usual = native_picture_usual,
     .picture_tiles = native_picture_tiles,
-    .picture_encode = native_picture_encode,
-    .pictures_encode = native_pictures_encode,
+    .picture_read = native_picture_read,
     .phases = phases,
     .positions = native_positions,
 };

@@ -6,7 +6,6 @@
 
 #include "core/model/bind.h"
 #include "core/model/families/text.h"
-#include "core/settings/settings.h"
 
 // --- config.json ---------------------------------------------------------------------------------
 
@@ -14,17 +13,9 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config,
                               const struct seeing_defaults *d, struct err *err)
 {
     const char *strategy;
-    int64_t layer;
-    if (cJSON_IsArray(json_get(config, "vision_feature_layer")))
-        return err_set(err,
-                       "\"vision_feature_layer\": features from several layers are not supported");
-    if (json_int(config, "vision_feature_layer", -1001, 1000, d->feature_layer, &layer, err) < 0 ||
+    if (vision_feature_layer_read(v, config, "vision_feature_layer", d->feature_layer, err) < 0 ||
         json_text(config, "vision_feature_select_strategy", d->strategy, &strategy, err) < 0)
         return -1;
-    v->feature_layer = (int)layer;
-    if (vision_depth(v) < 0 || vision_depth(v) > v->layers)
-        return err_set(err, "\"vision_feature_layer\" %lld: the encoder has only %d layers",
-                       (long long)layer, v->layers);
     if (strcmp(strategy, "default") != 0 && strcmp(strategy, "full") != 0)
         return err_set(
             err,
@@ -33,7 +24,7 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config,
             strategy);
     // "default" leaves the first row out, whatever it is.
     v->drop_class = strcmp(strategy, "default") == 0;
-    const struct vision_picture square = vision_square(v, NULL, 0);
+    const struct vision_picture square = vision_square(v, NULL);
     return vision_features(v, &square) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
 }
 
@@ -55,20 +46,13 @@ static int read_placeholder(struct model *m, const cJSON *config, int64_t otherw
     return 0;
 }
 
-// A part of config.json: absent (then NULL: the class defaults) or an object.
-static int read_part(const cJSON *config, const char *key, const cJSON **part, struct err *err)
-{
-    *part = json_get(config, key);
-    return !*part || cJSON_IsObject(*part) ? 0 : err_set(err, "\"%s\" must be an object", key);
-}
-
 int seeing_config(struct model *m, const cJSON *config, const struct seeing_defaults *d,
                   struct err *err)
 {
     const cJSON *text, *vision;
     bool tied;
-    if (read_part(config, "text_config", &text, err) < 0 ||
-        read_part(config, "vision_config", &vision, err) < 0)
+    if (json_object(config, "text_config", &text, err) < 0 ||
+        json_object(config, "vision_config", &vision, err) < 0)
         return -1;
     const struct decoder_kind *kind = family_decoder(text, err);
     if (!kind || decoder_config_read(&m->decoder.config, kind, text, err) < 0)
@@ -134,12 +118,6 @@ int seeing_pictures(struct model *m, const struct checkpoint *c, struct err *err
     return 0;
 }
 
-enum resize_order seeing_resize_order(const struct graph *g)
-{
-    const bool pillow12 = settings_is(g->settings, "image.resize_order", "pillow12");
-    return pillow12 ? RESIZE_PILLOW12 : RESIZE_PILLOW13;
-}
-
 // --- weights -------------------------------------------------------------------------------------
 
 // The hub's names, and those that newer versions of transformers write.
@@ -155,32 +133,19 @@ static const char *const projector_prefixes[] = { "multi_modal_projector.",
 int seeing_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
     const struct decoder_kind *kind = m->decoder.config.kind;
-    const char *text = decoder_prefix(c, kind, text_prefixes, "embed_tokens");
-    const char *vision = bind_prefix(c, vision_prefixes, "embeddings.patch_embedding.weight");
-    const char *projector = bind_prefix(c, projector_prefixes, "linear_1.weight");
-    const char *head = decoder_prefix(c, kind, head_prefixes, "lm_head");
-    struct binder b = {
-        .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = text, .err = err
-    };
-    if (decoder_bind(&m->decoder, &b, head) < 0) return -1;
-    b.prefix = vision;
-    if (vision_bind(&m->vision, &b) < 0) return -1;
-    b.prefix = projector;
-    const struct vision_config *v = &m->vision.config;
-    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
+    return family_bind(
+        m, c,
+        &(struct family_prefixes){
+            .text = decoder_prefix(c, kind, text_prefixes, "embed_tokens"),
+            .head = decoder_prefix(c, kind, head_prefixes, "lm_head"),
+            .vision = bind_prefix(c, vision_prefixes, "embeddings.patch_embedding.weight"),
+            .projector = bind_prefix(c, projector_prefixes, "linear_1.weight"),
+        },
+        err);
 }
 
 enum model_part_kind seeing_part(const struct model *m, const char *tensor)
 {
     if (strstr(tensor, "vision_tower.")) return PART_VISION;
     return strstr(tensor, "multi_modal_projector.") ? PART_PROJECTOR : text_part(m, tensor);
-}
-
-// --- the pass ------------------------------------------------------------------------------------
-
-struct tensor *seeing_site(struct graph *g, enum site where, int number, struct tensor *x)
-{
-    struct site_args args = { .layer = -1, .picture = number, .x = x, .v = x, .prefill = true };
-    if (!x || hooks_run(g, where, &args) < 0) return NULL;
-    return args.x;
 }

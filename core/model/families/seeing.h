@@ -24,15 +24,4 @@ int seeing_pictures(struct model *m, const struct checkpoint *c, struct err *err
 int seeing_bind(struct model *m, const struct checkpoint *c, struct err *err);
 enum model_part_kind seeing_part(const struct model *m, const char *tensor);
 
-enum resize_order seeing_resize_order(const struct graph *g);
-// What listeners make of x at a site of picture `number`.
-struct tensor *seeing_site(struct graph *g, enum site where, int number, struct tensor *x);
-
-#define SEEING_MODULE_PREFIX                                                                  \
-    {                                                                                         \
-        [PART_VISION] = "model.", [PART_PROJECTOR] = "model.",                                \
-        [PART_EMBEDDING] = "model.language_model.", [PART_DECODER] = "model.language_model.", \
-        [PART_HEAD] = ""                                                                      \
-    }
-
 #endif
