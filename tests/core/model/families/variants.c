@@ -96,6 +96,28 @@ static void a_head_that_differs_is_not_tied(void **state)
     scratch_remove(folder);
 }
 
+// --- more than the file has
+// -----------------------------------------------------------------------
+
+// A config of a few bytes may promise 1000 layers of 10000 experts.
+static void binding_ends_at_the_first_weight_that_is_missing(void **state)
+{
+    char *folder = scratch_new();
+    struct err err;
+    struct model *m = xcalloc(1, sizeof *m);
+    add_config(folder, LLAMA, "\"num_hidden_layers\": 6");
+    scratch_copy(folder, LLAMA, "model.safetensors"); // of 4
+    m->arena.backend = test_device();
+    m->checkpoint = checkpoint_open(folder, NULL, &err);
+    assert_non_null(m->checkpoint);
+    assert_int_equal(model_bind(m, &err), -1);
+    assert_non_null(strstr(err.text, "layers.4."));
+    assert_non_null(m->decoder.layer[3].attention.weight);
+    assert_null(m->decoder.layer[5].attention.weight);
+    model_free(m);
+    scratch_remove(folder);
+}
+
 // --- sliding windows ---------------------------------------------------------------------------
 
 static void windows_are_refused_where_a_layer_has_one(void **state)
@@ -275,6 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_that_differs_is_not_tied),
+        cmocka_unit_test(binding_ends_at_the_first_weight_that_is_missing),
         cmocka_unit_test(windows_are_refused_where_a_layer_has_one),
         cmocka_unit_test(windows_of_mistral_need_no_switch),
         cmocka_unit_test(rotary_settings_stand_in_two_places),
