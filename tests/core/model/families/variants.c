@@ -15,6 +15,7 @@
 
 #define LLAMA  "tests/goldens/llama-3.2"
 #define QWEN   "tests/goldens/qwen2"
+#define KIMI   "tests/goldens/kimi-text"
 #define SIGLIP "tests/goldens/llava-siglip-llama3"
 
 // Adds FIELDS ("key": value, ...) in front of the object in FOLDER/config.json; repeated keys of
@@ -115,6 +116,32 @@ static void binding_ends_at_the_first_weight_that_is_missing(void **state)
     assert_non_null(m->decoder.layer[3].attention.weight);
     assert_null(m->decoder.layer[5].attention.weight);
     model_free(m);
+    scratch_remove(folder);
+}
+
+// --- other forms ---------------------------------------------------------------------------------
+
+static void other_forms_of_experts_and_latents_are_refused_by_name(void **state)
+{
+    static const struct {
+        const char *fields, *why;
+    } cases[] = {
+        { "\"scoring_func\": \"softmax\"", "\"scoring_func\" \"softmax\"" },
+        { "\"topk_method\": \"greedy\"", "\"topk_method\" \"greedy\"" },
+        { "\"moe_layer_freq\": 2", "moe_layer_freq" },
+        { "\"rope_interleave\": false", "rope_interleave" },
+        { "\"n_group\": 3", "divided into \"n_group\" 3 groups" },
+    };
+    char *folder = scratch_new();
+    scratch_copy(folder, KIMI, "model.safetensors");
+    scratch_copy(folder, KIMI, "tokenizer.json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err;
+        add_config(folder, KIMI, cases[i].fields);
+        assert_null(model_load(folder, test_device(), NULL, &err));
+        if (!strstr(err.text, cases[i].why))
+            fail_msg("'%s' does not say '%s'", err.text, cases[i].why);
+    }
     scratch_remove(folder);
 }
 
@@ -298,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_that_differs_is_not_tied),
         cmocka_unit_test(binding_ends_at_the_first_weight_that_is_missing),
+        cmocka_unit_test(other_forms_of_experts_and_latents_are_refused_by_name),
         cmocka_unit_test(windows_are_refused_where_a_layer_has_one),
         cmocka_unit_test(windows_of_mistral_need_no_switch),
         cmocka_unit_test(rotary_settings_stand_in_two_places),
