@@ -411,6 +411,19 @@ static void each_tile_has_its_place(void **state)
     model_free(m);
 }
 
+// --- conversations -------------------------------------------------------------------------------
+
+static void hermes_writes_the_prompt_of_internlm(void **state)
+{
+    struct err err;
+    const struct family *f = family_named("internvl_chat");
+    struct checkpoint c = { .config = chat_config("{\"template\": \"Hermes-2\"}") };
+    struct model m = { 0 };
+    if (f->configure(&m, &c, &err) < 0) fail_msg("%s", err.text);
+    assert_string_equal(m.conversation, "internlm2-chat");
+    cJSON_Delete(c.config);
+}
+
 // --- refused -------------------------------------------------------------------------------------
 
 static void refused(const char *folder, const char *why)
@@ -426,7 +439,7 @@ static void what_others_do_is_refused_by_name(void **state)
         bool chat;
         const char *field, *why;
     } cases[] = {
-        { true, "{\"template\": \"Hermes-2\"}", "\"Hermes-2\" is not supported" },
+        { true, "{\"template\": \"phi3-chat\"}", "\"phi3-chat\" is not supported" },
         { true, "{\"ps_version\": \"v1\"}", "ps_version" },
         { true, "{\"pad2square\": true}", "pad2square" },
         { true, "{\"force_image_size\": 56}", "force_image_size" },
@@ -468,6 +481,7 @@ int main(void)
         cmocka_unit_test(both_layouts_are_one_model),
         cmocka_unit_test(plain_blocks_equal_naive_loops),
         cmocka_unit_test(each_tile_has_its_place),
+        cmocka_unit_test(hermes_writes_the_prompt_of_internlm),
         cmocka_unit_test(what_others_do_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
