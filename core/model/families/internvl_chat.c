@@ -1,5 +1,5 @@
-// core/model/families/internvl_chat.c -- InternVL2, 2.5 and 3 in the layout of the authors' own
-// code (internvl_chat): the model of internvl.c under other names, with an InternLM2, Qwen2 or
+// core/model/families/internvl_chat.c -- InternVL2, 2.5, 3 and 3.5 in the layout of the authors' own
+// code (internvl_chat): the model of internvl.c under other names, with an InternLM2, Qwen2, Qwen3 or
 // Llama decoder.
 //
 // What a prompt looks like stands in no file of the folder: config.json's "template" names a

@@ -82,7 +82,7 @@ def write_configs(ids):
     preprocessor = {
         "crop_to_patches": False, "do_convert_rgb": True, "do_normalize": True, "do_rescale": True, "do_resize": True,
         "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],
-        "image_processor_type": "GotOcr2ImageProcessorFast", "max_patches": 2, "min_patches": 1,
+        "image_processor_type": "GotOcr2ImageProcessorFast", "max_patches": 4, "min_patches": 1,
         "processor_class": "InternVLProcessor", "resample": 3, "rescale_factor": 1 / 255,
         "size": {"height": 20, "width": 20}}
     write_json("preprocessor_config.json", preprocessor)
@@ -511,7 +511,7 @@ def make(config, preprocessor, seed):
 
 if __name__ == "__main__":
     configs = write_configs(write_tokenizer())
-    for seed in range(1, 200):
+    for seed in range(1, 400):
         try:
             make(*configs, seed)
         except Close as why:
