@@ -140,6 +140,109 @@ static void a_tied_head_is_the_embedding(void **state)
     free(copied);
 }
 
+// --- yarn ----------------------------------------------------------------------------------------
+
+static void scale_bf16(void *data, size_t bytes, float by)
+{
+    const size_t count = bytes / 2;
+    float *x = xcalloc(count, sizeof *x);
+    floats_from(x, data, DTYPE_BF16, count);
+    for (size_t i = 0; i < count; i++) x[i] *= by;
+    floats_to(data, DTYPE_BF16, x, count);
+    free(x);
+}
+
+// The golden with queries `by` times as long.
+static void write_longer(const char *folder, float by)
+{
+    struct err err = { 0 };
+    char *path = xasprintf("%s/model.safetensors", folder);
+    struct safetensors *f = safetensors_open(GOLDEN "/model.safetensors", &err);
+    if (!f) fail_msg("%s", err.text);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    for (int64_t i = 0; i < f->count; i++)
+        safetensors_writer_declare(w, f->tensors[i].name, (enum dtype)f->tensors[i].dtype,
+                                   f->tensors[i].rank, f->tensors[i].shape);
+    for (int64_t i = 0; i < f->count; i++) {
+        const struct safetensor *t = &f->tensors[i];
+        void *copy = memcpy(xmalloc(t->bytes), t->data, t->bytes);
+        if (strstr(t->name, "self_attn.q_norm")) scale_bf16(copy, t->bytes, by);
+        must(safetensors_writer_data(w, copy, t->bytes, &err), &err);
+        free(copy);
+    }
+    must(safetensors_writer_finish(w, &err), &err);
+    safetensors_close(f);
+    free(path);
+}
+
+static char *write_yarn(const char *attention_factor, float longer)
+{
+    struct err err = { 0 };
+    char *folder = scratch_new();
+    cJSON *json = json_read(GOLDEN "/config.json", 1 << 20, &err);
+    char *yarn = xasprintf("{\"rope_type\": \"yarn\", \"factor\": 4, "
+                           "\"original_max_position_embeddings\": 64, \"attention_factor\": %s}",
+                           attention_factor);
+    put(cJSON_GetObjectItem(json, "text_config"), "rope_scaling", cJSON_Parse(yarn));
+    char *text = cJSON_Print(json);
+    scratch_text(folder, "config.json", text);
+    scratch_copy(folder, GOLDEN, "preprocessor_config.json");
+    scratch_copy(folder, GOLDEN, "tokenizer.json");
+    scratch_copy(folder, GOLDEN, "chat_template.jinja");
+    write_longer(folder, longer);
+    free(text);
+    free(yarn);
+    cJSON_Delete(json);
+    return folder;
+}
+
+static struct safetensors *pruned_dump(char *folder)
+{
+    struct err err = { 0 };
+    struct sinks sinks = { 0 };
+    char *path = xasprintf("%s/dump.safetensors", folder);
+    struct engine *e = engine_new(test_device(), &sinks);
+    must(engine_load(e, folder, &err), &err);
+    must(engine_set(e, "compute.matmul", "f32", &err), &err);
+    must(engine_set(e, "prune.layer", "1", &err), &err);
+    must(engine_set(e, "prune.score", "norope", &err), &err);
+    must(engine_attach(e, "tests/goldens/pictures/scene.png", &err), &err);
+    must(engine_dump(e, "score.1 layer.2.in logits", path, &err), &err);
+    must(engine_forward(e, "What?", &err), &err);
+    struct safetensors *f = safetensors_open(path, &err);
+    if (!f) fail_msg("%s", err.text);
+    engine_free(e);
+    free(path);
+    scratch_remove(folder); // the file stays mapped
+    return f;
+}
+
+// cos and sin twice as long are queries four times as long, also where pruning undoes the rotation.
+static void yarn_lengthens_queries_and_keys(void **state)
+{
+    static const char *const taps[] = { "score.1", "layer.2.in", "logits" };
+    struct safetensors *a = pruned_dump(write_yarn("2", 1));
+    struct safetensors *b = pruned_dump(write_yarn("1", 4));
+    struct safetensors *other = pruned_dump(write_yarn("1", 1));
+    for (int k = 0; k < 3; k++) {
+        const struct safetensor *x = safetensors_find(a, taps[k]),
+                                *y = safetensors_find(b, taps[k]);
+        const struct safetensor *z = safetensors_find(other, taps[k]);
+        double away = 0;
+        assert_true(x && y && z && x->bytes == y->bytes && x->bytes >= 80);
+        for (size_t i = 0; i < x->bytes / 4; i++) {
+            const float got = ((const float *)x->data)[i], want = ((const float *)y->data)[i];
+            if (!(fabsf(got - want) <= 2e-5f * (1 + fabsf(want))))
+                fail_msg("%s: %.9g, not %.9g", taps[k], (double)got, (double)want);
+            away = fmax(away, fabs((double)(got - ((const float *)z->data)[i])));
+        }
+        assert_true(away > 1e-3);
+    }
+    safetensors_close(a);
+    safetensors_close(b);
+    safetensors_close(other);
+}
+
 // --- configs -------------------------------------------------------------------------------------
 
 static void the_width_of_heads_has_a_default(void **state)
@@ -192,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_alone_gives_the_golden_logits),
         cmocka_unit_test(a_tied_head_is_the_embedding),
+        cmocka_unit_test(yarn_lengthens_queries_and_keys),
         cmocka_unit_test(the_width_of_heads_has_a_default),
         cmocka_unit_test(a_missing_norm_is_named),
         cmocka_unit_test(relatives_are_refused_by_name),
