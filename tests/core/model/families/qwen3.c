@@ -100,6 +100,7 @@ static float *logits_of(enum head head, int64_t *count)
     assert_string_equal(engine_model(e)->family->name, "qwen3");
     assert_true(engine_model(e)->decoder.config.tied == (head == HEAD_NONE));
     must(engine_set(e, "compute.matmul", "f32", &err), &err);
+    must(engine_set(e, "kv.dtype", "f32", &err), &err);
     must(engine_dump(e, "logits", path, &err), &err);
     must(engine_forward(e, "What is 12 + 30? Café 你好!", &err), &err);
     struct safetensors *f = safetensors_open(path, &err);
@@ -204,6 +205,7 @@ static struct safetensors *pruned_dump(char *folder)
     struct engine *e = engine_new(test_device(), &sinks);
     must(engine_load(e, folder, &err), &err);
     must(engine_set(e, "compute.matmul", "f32", &err), &err);
+    must(engine_set(e, "kv.dtype", "f32", &err), &err);
     must(engine_set(e, "prune.layer", "1", &err), &err);
     must(engine_set(e, "prune.score", "norope", &err), &err);
     must(engine_attach(e, "tests/goldens/pictures/scene.png", &err), &err);
