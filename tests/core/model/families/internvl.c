@@ -451,6 +451,7 @@ static void what_others_do_is_refused_by_name(void **state)
         { true, "{\"template\": \"Hermes-2\"}", "\"Hermes-2\" is not supported" },
         { true, "{\"ps_version\": \"v1\"}", "ps_version" },
         { true, "{\"pad2square\": true}", "pad2square" },
+        { true, "{\"flash_mode\": true}", "InternVL3.5-Flash" },
         { true, "{\"force_image_size\": 56}", "force_image_size" },
         { true, "{\"select_layer\": -9}", "select_layer" },
         { true, "{\"max_dynamic_patch\": 9999}", "max_dynamic_patch" },
