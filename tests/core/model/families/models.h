@@ -8,6 +8,6 @@
         "kimi-vl"
 // Those with goldens of norm alignment, pruning and training.
 #define GOLDEN_TRAINED GOLDEN_SEEING, "internvl3.5"
-#define GOLDEN_TEXT "llama-3.2", "qwen2"
+#define GOLDEN_TEXT    "llama-3.2", "qwen2"
 
 #endif
