@@ -231,6 +231,11 @@ static int merge_run(struct shell *shell, const char *folder, struct err *err)
                  "merged into '%s'; logits before and after merging (%" PRId64 " tokens of a fixed "
                  "prompt): largest difference %.3g, largest logit %.3g",
                  folder, r.rows, (double)r.difference, (double)r.largest);
+    if (r.routed)
+        sinks_notice(shell->sinks,
+                     "a router chooses this model's experts: where the merged weights, rounded to "
+                     "the folder's dtype, change its choice, logits differ much more than by "
+                     "rounding alone");
     return 0;
 }
 

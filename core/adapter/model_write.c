@@ -302,6 +302,7 @@ static int compare(const struct model *m, const char *folder, struct merge_repor
     float *a = written ? fixed_logits(m, &r->rows, err) : NULL;
     float *b = a ? fixed_logits(written, &rows, err) : NULL;
     r->difference = r->largest = 0;
+    r->routed = m->decoder.config.experts.count > 0;
     for (int64_t i = 0; b && i < rows * vocab; i++) {
         r->difference = fmaxf(r->difference, fabsf(a[i] - b[i]));
         r->largest = fmaxf(r->largest, fabsf(a[i]));

@@ -24,6 +24,7 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
 struct merge_report {
     int64_t rows;              // of logits compared
     float difference, largest; // max |a - b|, max |a|
+    bool routed;               // rounding may send a row to other experts
 };
 int model_merge(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct merge_report *report, struct err *err);

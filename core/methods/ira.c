@@ -129,9 +129,6 @@ static int read_layers(const struct method_env *env, bool *chosen, struct err *e
     if (!model_sees(env->model))
         return err_set(err, "ira.on: the model '%s' is text-only and has no visual tokens",
                        env->model->name);
-    if (!count)
-        return err_set(err, "ira.layers %s matches none of this model's %d layers",
-                       settings_text(env->settings, "ira.layers"), layers);
     for (int l = 0; l < layers; l++)
         for (int p = 0; p < PARAMS && chosen[l]; p++) {
             const struct tensor *t;

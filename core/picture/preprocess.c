@@ -213,7 +213,13 @@ static int native_size(const struct picture_config *c, double width, double heig
     return 0;
 }
 
-// What Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image).
+// A side with the border that FIT_PATCHES adds.
+static int64_t padded(const struct picture_config *c, int64_t side)
+{
+    return (side + c->multiple - 1) / c->multiple * c->multiple;
+}
+
+// What Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image). The border counts as patches.
 static int patches_size(const struct picture_config *c, int64_t width, int64_t height,
                         int64_t *to_width, int64_t *to_height, struct err *err)
 {
@@ -226,13 +232,12 @@ static int patches_size(const struct picture_config *c, int64_t width, int64_t h
     const double h = fmax(1, trunc((double)height * scale));
     *to_width = (int64_t)w;
     *to_height = (int64_t)h;
-    if (!c->limit_side || (*to_width / p < c->limit_side && *to_height / p < c->limit_side))
-        return 0;
+    const int64_t across = padded(c, *to_width) / p, down = padded(c, *to_height) / p;
+    if (!c->limit_side || (across < c->limit_side && down < c->limit_side)) return 0;
     return err_set(err,
                    "the picture would have %lld x %lld patches, but the encoder reads fewer than "
                    "%lld on a side: make its long side shorter",
-                   (long long)(*to_width / p), (long long)(*to_height / p),
-                   (long long)c->limit_side);
+                   (long long)across, (long long)down, (long long)c->limit_side);
 }
 
 int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
@@ -240,8 +245,8 @@ int preprocess_padded(const struct picture_config *c, int64_t width, int64_t hei
 {
     if (preprocess_size(c, width, height, to_width, to_height, err) < 0) return -1;
     if (c->fit != FIT_PATCHES) return 0;
-    *to_width = (*to_width + c->multiple - 1) / c->multiple * c->multiple;
-    *to_height = (*to_height + c->multiple - 1) / c->multiple * c->multiple;
+    *to_width = padded(c, *to_width);
+    *to_height = padded(c, *to_height);
     return 0;
 }
 

@@ -113,9 +113,15 @@ static int64_t span_end(const struct span *s, double end, int64_t layers)
     return (int64_t)(s->percent ? rint(end / 100 * (double)layers) : end);
 }
 
+// The layer at the middle of a range of shares.
+static int64_t span_middle(const struct span *s, int64_t layers)
+{
+    return (int64_t)((s->from + s->to) / 200 * (double)layers);
+}
+
 int list_layers(const char *key, const char *text, int64_t layers, bool *set, struct err *err)
 {
-    int64_t count = 0, least = 0;
+    int64_t count = 0, least = 0, nearest = 0;
     memset(set, 0, (size_t)layers * sizeof *set);
     for (const char *p = text; *p;) {
         struct span span;
@@ -131,9 +137,13 @@ int list_layers(const char *key, const char *text, int64_t layers, bool *set, st
                            key, text, (long long)from, (long long)layers);
         for (int64_t i = from; i < to; i++) set[i] = true;
         count += to > from ? to - from : 0;
+        nearest = span_middle(&span, layers);
         least = to;
     }
-    return (int)count;
+    if (count) return (int)count;
+    // Ranges of shares so narrow that they fall between two layers.
+    set[nearest] = true;
+    return 1;
 }
 
 int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,

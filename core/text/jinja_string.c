@@ -191,7 +191,8 @@ const struct jinja_string *need_text(struct jinja_run *r, struct jinja_value v, 
 size_t string_find(struct jinja_run *r, const struct jinja_string *s,
                    const struct jinja_string *part, size_t from)
 {
-    if (from > s->length || !jinja_step(r, 1)) return SIZE_MAX;
+    // memmem first reads all of what it looks for.
+    if (from > s->length || !jinja_step(r, 1 + part->length / 16)) return SIZE_MAX;
     if (!part->length) return from;
     const char *at = memmem(s->bytes + from, s->length - from, part->bytes, part->length);
     const size_t found = at ? (size_t)(at - s->bytes) : SIZE_MAX;

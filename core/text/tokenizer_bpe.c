@@ -40,11 +40,11 @@ int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t leng
     return -1;
 }
 
-void vocabulary_add(struct tokenizer *t, int32_t id)
+void vocabulary_add(struct tokenizer *t, int32_t id, int32_t former)
 {
     uint32_t hash = hash_bytes(t->texts.data + t->text_at[id], t->text_length[id]);
     uint32_t i = hash & t->slot_mask;
-    while (t->slots[i].id >= 0) i = (i + 1) & t->slot_mask;
+    while (t->slots[i].id >= 0 && t->slots[i].id != former) i = (i + 1) & t->slot_mask;
     t->slots[i] = (struct vocabulary_slot){ hash, id };
 }
 

@@ -40,7 +40,7 @@ static bool crosses_mark(const char *text)
     return false;
 }
 
-int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, struct err *err)
+int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again, struct err *err)
 {
     size_t length = strlen(text);
     int32_t c;
@@ -50,9 +50,9 @@ int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, struct err
                        text, id);
     set_text(t, id, text);
     int32_t former = vocabulary_find(t, text, length);
-    if (former >= 0)
+    if (former >= 0 && !again)
         return err_set(err, "\"%.40s\" appears twice, with ids %d and %d", text, former, id);
-    vocabulary_add(t, id);
+    vocabulary_add(t, id, former);
     if (crosses_mark(text)) t->marks_apart = false;
     if (length && utf8_next(text, length, &c) == length && c < 65536) t->char_id[c] = id;
     return 0;

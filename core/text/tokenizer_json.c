@@ -346,6 +346,7 @@ static int size_tables(struct tokenizer *t, const cJSON *vocab, const cJSON *add
     return 0;
 }
 
+// Trainers of Unigram list a word twice where it is a special token too.
 static int read_vocab(struct tokenizer *t, const cJSON *vocab, struct err *err)
 {
     size_t place = 0;
@@ -353,7 +354,7 @@ static int read_vocab(struct tokenizer *t, const cJSON *vocab, struct err *err)
         const char *text;
         double id;
         if (read_word(item, place++, &text, &id, err) < 0 ||
-            vocabulary_put(t, (int32_t)id, text, err) < 0)
+            vocabulary_put(t, (int32_t)id, text, !item->string, err) < 0)
             return err_in(err, "vocab");
     }
     return 0;

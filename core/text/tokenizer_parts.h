@@ -269,8 +269,9 @@ struct tokenizer {
 
 // Id in the model's vocabulary, -1 if there is none.
 int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t length);
-// Adds a text of the vocabulary (already in text_at) to the hash table, which has room.
-void vocabulary_add(struct tokenizer *t, int32_t id);
+// Adds a text of the vocabulary (already in text_at) to the hash table, which has room. It takes the
+// place of `former`, an id of the same text; -1: none.
+void vocabulary_add(struct tokenizer *t, int32_t id, int32_t former);
 uint64_t merge_pair(int32_t left, int32_t right);
 void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id);
 
@@ -278,8 +279,9 @@ void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, 
 
 // Tables for t->size ids, of which `words` are in the vocabulary.
 void tables_make(struct tokenizer *t, size_t words);
-// Enters a text of the vocabulary; the id is in range.
-int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, struct err *err);
+// Enters a text of the vocabulary; the id is in range. `again`: the last of several ids of a text
+// is what it encodes to.
+int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again, struct err *err);
 // Id limit of a file with so many entries: ids may have gaps, but tables stay of the file's size.
 int check_id(double id, size_t entries, int32_t *checked, struct err *err);
 // Finds the byte tokens <0x00> .. <0xFF>.

@@ -269,7 +269,7 @@ static int put_pieces(struct tokenizer *t, const struct proto *p, struct err *er
         char text[TOKEN_BYTES_MAX + 1];
         memcpy(text, p->pieces[i].text, p->pieces[i].length);
         text[p->pieces[i].length] = 0;
-        if (vocabulary_put(t, (int32_t)i, text, err) < 0) return err_in(err, "piece %zu", i);
+        if (vocabulary_put(t, (int32_t)i, text, false, err) < 0) return err_in(err, "piece %zu", i);
         if (p->pieces[i].type == UNKNOWN) t->unknown = (int32_t)i;
     }
     return 0;

@@ -101,7 +101,7 @@ static int put_token(struct tokenizer *t, const struct line *line, struct buf *b
         return err_set(err, "the token of rank %d has %zu bytes; at most %d are supported",
                        line->id, bytes->length, TOKEN_BYTES_MAX);
     bytes_put(text, bytes->data, bytes->length);
-    return vocabulary_put(t, line->id, text->data, err);
+    return vocabulary_put(t, line->id, text->data, false, err);
 }
 
 static int check_bytes(const struct tokenizer *t, struct err *err)

@@ -85,6 +85,13 @@ static const char *last_level(const char *name)
     return dot ? dot + 1 : name;
 }
 
+// Chooses experts: "*" leaves it alone. A small change of it sends rows elsewhere, and other
+// programs attach no LoRA to it, as it is no linear layer of theirs.
+static bool is_router(const char *plain)
+{
+    return !strcmp(last_level(plain), "gate");
+}
+
 static bool layer_matches(const struct selecting *k, size_t i, const char *pattern)
 {
     if (!k->items[i].linear) return false;
@@ -93,8 +100,9 @@ static bool layer_matches(const struct selecting *k, size_t i, const char *patte
     if (plain && strchr(pattern, '.')) {
         found = fnmatch(pattern, plain, 0) == 0 || fnmatch(pattern, full, 0) == 0;
     } else if (plain && k->items[i].part == PART_DECODER) {
-        found = fnmatch(pattern, last_level(plain), 0) == 0 ||
-                fnmatch(pattern, last_level(full), 0) == 0;
+        found = (fnmatch(pattern, last_level(plain), 0) == 0 ||
+                 fnmatch(pattern, last_level(full), 0) == 0) &&
+                (strcmp(pattern, "*") != 0 || !is_router(plain));
     }
     free(plain);
     free(full);

@@ -116,6 +116,19 @@ static const char *less_saved(const struct sft *t)
                                                                        : "";
 }
 
+// PEFT 0.21 with transformers 5 takes every LoRA on gate_proj, up_proj and down_proj of such a model
+// for one on the experts that it joins, and drops those of shared experts and dense layers.
+static void tell_peft(const struct sft *t)
+{
+    const struct params *p = &t->params;
+    bool mlp = false;
+    for (size_t i = 0; i < p->count; i++)
+        mlp |= p->list[i].kind == PARAM_LORA_A && strstr(p->list[i].name, ".mlp.") != NULL;
+    if (mlp && p->model->decoder.config.experts.count)
+        job_log(t->job, "PEFT will drop the LoRA of shared experts and dense MLPs of this model: "
+                        "for other programs, merge the adapter (/adapter merge)");
+}
+
 // Before the first step: logs the trained parameters and the memory forecast.
 static void tell_plan(struct sft *t)
 {
@@ -135,6 +148,7 @@ static void tell_plan(struct sft *t)
     if (host > 0)
         job_log(j, "plus %.0f MB of host memory, of which %.0f MB are free", host / 1e6,
                 (double)memory_free(NULL) / 1e6);
+    tell_peft(t);
     if (free > 0 && own > free)
         job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights",
                 less_saved(t));

@@ -77,6 +77,22 @@ same "names and sizes stay" "$(stat -c %s "$work/merged/model.safetensors")" "$(
 cmp -s "$work/merged/tokenizer.json" $llava/tokenizer.json || fail "tokenizer.json is not copied"
 same "nothing is left over" "$(find "$work" -maxdepth 1 -name 'merged.*')" ""
 
+# Where a router chooses, a large difference is explained.
+check "no router" 'select(.event == "notice" and (.text | test("router"))).text' ""
+mkdir "$work/routed"
+python3 - "$work/routed" <<'P'
+import json, struct, sys
+key = "base_model.model.model.layers.1.mlp.shared_experts.down_proj.lora_%s.weight"
+head = json.dumps({key % "A": {"dtype": "F32", "shape": [1, 48], "data_offsets": [0, 192]},
+                   key % "B": {"dtype": "F32", "shape": [48, 1], "data_offsets": [192, 384]}}).encode()
+with open(sys.argv[1] + "/adapter_model.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(head)) + head + struct.pack("<96f", *[.1] * 96))
+with open(sys.argv[1] + "/adapter_config.json", "w") as f:
+    json.dump({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["down_proj"]}, f)
+P
+lines "/load tests/goldens/kimi-text" "/adapter load $work/routed" "/adapter merge $work/routed.merged"
+check_has "a router" 'select(.event == "notice").text' "a router chooses this model's experts"
+
 # A session goes on with its adapter.
 lines "/load $llava" '/session new kept' "${short[@]}" "/adapter load $lora" "${ask[@]}" || true
 lines '/session resume kept' '/regen'

@@ -43,6 +43,9 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     if (json_object(config, "text_config", &text, err) < 0 ||
         json_object(config, "vision_config", &vision, err) < 0)
         return -1;
+    // Without them, the classes' defaults would be another model's.
+    if (!text || !vision)
+        return err_set(err, "\"%s\" is missing", text ? "vision_config" : "text_config");
     const struct decoder_kind *kind = family_decoder(text, err);
     if (!kind || decoder_config_read(&m->decoder.config, kind, text, err) < 0)
         return err_in(err, "text_config");

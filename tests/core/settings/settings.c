@@ -123,6 +123,11 @@ static void lists_of_layers_name_layers(void **state)
     check_layers(" 2-4 , 7", "2-4,7", 8, "2 3 4 7");
     check_layers("60%-80%", "60%-80%", 16, "10 11 12");
     check_layers("60%-80%", "60%-80%", 32, "19 20 21 22 23 24 25");
+    check_layers("60%-80%", "60%-80%", 3, "2"); // 1.8 to 2.4: the layer at the middle
+    check_layers("40%-45%", "40%-45%", 32, "13");
+    check_layers("1%-2%", "1%-2%", 1, "0");
+    check_layers("98%-100%", "98%-100%", 2, "1");
+    check_layers("0%-40%,40%-60%", "0%-40%,40%-60%", 1, "0");
     check_layers("25%", "25%", 10, "2"); // half to even
     check_layers("37.5%,75%-100%", "37.5%,75%-100%", 4, "2 3");
     check_layers("37.5%,50%-100%", "37.5%,50%-100%", 4, "refused"); // 1.5 is 2: twice

@@ -291,6 +291,21 @@ static void test_sets_of_each_family(void **state)
     }
 }
 
+// "*" is no router; its name is.
+static void test_lora_of_routers(void **state)
+{
+    struct err err;
+    (void)state;
+    struct model *m = model_load("tests/goldens/kimi-text", test_device(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    // 3 layers of a mixture: [8, 48] and [48, 8] numbers less than with the routers named
+    const int64_t gate = trained(m, "train.params", "lora:gate:1");
+    assert_int_equal(gate, 3 * (8 + 48));
+    assert_int_equal(trained(m, "train.params", "lora:*,gate:1"),
+                     trained(m, "train.params", "lora:*:1") + gate);
+    model_free(m);
+}
+
 // By a rule of one's own.
 static void test_norms_of_heads(void **state)
 {
@@ -410,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_lora_start),
         cmocka_unit_test(test_reached),
         cmocka_unit_test(test_sets_of_each_family),
+        cmocka_unit_test(test_lora_of_routers),
         cmocka_unit_test(test_norms_of_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

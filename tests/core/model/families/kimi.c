@@ -92,7 +92,7 @@ static void tokens_reach_into_the_border(void **state)
     golden_close(&g);
 }
 
-// 512 patches on a side are one too many.
+// 512 patches on a side are one too many, the border's too.
 static void too_long_pictures_are_refused(void **state)
 {
     struct golden g;
@@ -101,8 +101,9 @@ static void too_long_pictures_are_refused(void **state)
     golden_open(&g, "kimi-vl");
     struct picture_config c = engine_model(g.engine)->picture;
     c.most_patches = 100000;
-    assert_int_equal(preprocess_size(&c, 511 * 7 + 6, 7, &w, &h, &err), 0);
-    assert_int_equal(w, 511 * 7 + 6);
+    assert_int_equal(preprocess_size(&c, 510 * 7, 7, &w, &h, &err), 0);
+    assert_int_equal(w, 510 * 7);
+    assert_int_equal(preprocess_size(&c, 7, 510 * 7 + 1, &w, &h, &err), -1);
     assert_int_equal(preprocess_size(&c, 512 * 7, 7, &w, &h, &err), -1);
     assert_non_null(strstr(err.text, "512"));
     c.most_side = 16, c.limit_side = 0; // Kimi-K2.5 makes it smaller
