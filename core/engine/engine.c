@@ -125,6 +125,10 @@ static const char *auto_means(const struct backend *b, const struct model *m)
 static void tell_template(struct engine *e, const struct model *m)
 {
     const char *name = layout_title(m->layout);
+    if (chat_template_changes(m->template))
+        sinks_notice(e->sinks,
+                     "the chat template of the folder changes what you type (case or spaces, "
+                     "say); for another one: /set chat.template NAME (/help templates)");
     if (!m->template_problem) return;
     if (!strcmp(name, "plain"))
         sinks_notice(e->sinks,

@@ -36,6 +36,8 @@ struct chat_template;
 struct chat_template *chat_template_open(const char *text, const cJSON *config,
                                          const struct tokenizer *t, int32_t placeholder,
                                          struct err *err);
+// Whether it changes what is said (upper case, other spaces). False for NULL.
+bool chat_template_changes(const struct chat_template *t);
 void chat_template_free(struct chat_template *t);
 
 struct prompt_options {

@@ -23,6 +23,7 @@ struct chat_template {
     struct jinja_value special; // dict: bos_token ...
     char *placeholder;          // text of the visual tokens' id, NULL: the model has none
     bool texts, parts;          // content may be a text; a list of parts
+    bool changes;               // what was said (upper case, other spaces)
 };
 
 // Stands for an answer without any text in the template; its ids take its place.
@@ -446,22 +447,29 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
 
 // --- opening -------------------------------------------------------------------------------------
 
-// Renders one message of the user, a text and perhaps a picture: does the text come through whole,
-// and a picture have one place?
+// What was said, whole, or where the template changes it some of it; not in a list of parts that is
+// printed as a list.
+static bool shows(const struct chat_template *t, const struct jinja_output *out, size_t length)
+{
+    bool whole = false;
+    for (size_t i = 0; i < out->span_count; i++)
+        whole |= out->spans[i].from == 0 && out->spans[i].end - out->spans[i].start == length;
+    if (out->span_count && strcasestr(out->text.data, "'type':")) return false;
+    return whole || (t->changes && out->span_count);
+}
+
+// Renders one message of the user, a text and perhaps a picture: does the text come through, and a
+// picture have one place?
 static int try_message(const struct chat_template *t, bool picture, struct err *err)
 {
     static const char text[] = "vlmsh tries this";
     struct message m = { .role = ROLE_USER };
     struct jinja_output out = { 0 };
-    bool whole = false;
     if (picture) message_add_picture(&m, 0);
     message_add_text(&m, text);
     int status = run(t, &m, 1, NULL, true, &out, err);
-    for (size_t i = 0; i < out.span_count; i++)
-        whole |= out.spans[i].from == 0 && out.spans[i].end - out.spans[i].start == strlen(text);
-    // A list of parts printed as a list.
-    if (status == 0 && memmem(out.text.data, out.text.length, "'type':", 7)) whole = false;
-    if (status == 0 && !whole) status = err_set(err, "it does not show what the user says");
+    if (status == 0 && !shows(t, &out, strlen(text)))
+        status = err_set(err, "it does not show what the user says");
     const size_t place = status == 0 && picture ? next_placeholder(&out, t->placeholder, 0) : 0;
     if (status == 0 && place == SIZE_MAX) status = err_set(err, "it has no place for a picture");
     jinja_output_release(&out);
@@ -490,14 +498,25 @@ static int try_roles(const struct chat_template *t, struct err *err)
     return status;
 }
 
-static int try_template(struct chat_template *t, struct err *err)
+// Finds which forms of content the template takes.
+static int try_contents(struct chat_template *t, struct err *err)
 {
     struct err ignored;
+    t->texts = false;
     t->parts = true;
     t->parts = try_message(t, false, &ignored) == 0;
     t->texts = true;
     t->texts = try_message(t, false, err) == 0;
-    if ((!t->texts && !t->parts) || try_roles(t, err) < 0) return -1;
+    return t->texts || t->parts ? 0 : -1;
+}
+
+static int try_template(struct chat_template *t, struct err *err)
+{
+    if (try_contents(t, err) < 0) {
+        t->changes = true;
+        if (try_contents(t, err) < 0) return -1;
+    }
+    if (try_roles(t, err) < 0) return -1;
     return t->placeholder && t->parts ? try_message(t, true, err)
            : t->placeholder           ? err_set(err, "it has no place for a picture")
                                       : 0;
@@ -533,6 +552,11 @@ struct chat_template *chat_template_open(const char *text, const cJSON *config,
     if (c->jinja && try_template(c, err) == 0) return c;
     chat_template_free(c);
     return NULL;
+}
+
+bool chat_template_changes(const struct chat_template *t)
+{
+    return t && t->changes;
 }
 
 void chat_template_free(struct chat_template *t)

@@ -47,6 +47,13 @@ P
 check_special own 0
 check_special built_in 3
 
+# One that changes what is said is used too, and that is told; what was typed stays text.
+sed -i 's/{{ text }}/{{ text | upper }}/' "$model/chat_template.jinja"
+changed=$(prompt_of changed "/load $model")
+check_has "a change is told" 'select(.event == "notice").text' "changes what you type"
+[ "$changed" != "$own" ] && [ "$changed" != "$built_in" ] || fail "the changing template is not used"
+check_special changed 0
+
 # Not known: the built-in template that is like it takes over, and the notice names the line.
 original=$(jq -j .chat_template tests/goldens/qwen2/tokenizer_config.json)
 printf '%s{%% include "x" %%}' "$original" >"$model/chat_template.jinja"

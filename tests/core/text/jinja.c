@@ -322,6 +322,10 @@ static void test_bounds(void **state)
         "{% set r = range(9999) %}{% for i in r %}{% for j in r %}{{ 1 if r and i }}{% endfor %}"
         "{% endfor %}",
         "does not come to an end");
+    // Each search begins with a look at all that it is for.
+    refused("{% set s = 'a' * 100000 %}{% set w = 'a' * 50000 + 'b' %}{% for i in range(9000) %}"
+            "{% set found = w in s %}{% endfor %}",
+            "does not come to an end");
     refused("{{ range(1000000) }}", "a range is longer");
     refused("{{ 'abcdefgh' * 100000000 }}", "needs more than");
     refused("{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}"

@@ -446,6 +446,38 @@ static void test_rewritten_history(void **state)
     close_folder(&f);
 }
 
+// Templates that change what is said: it stays typed text.
+static void test_changed_text(void **state)
+{
+    static const struct {
+        const char *shown, *prompt;
+        bool changes;
+    } cases[] = {
+        { "m.content | trim", "[HI <|IM_END|> there]", false },
+        { "m.content | upper", "[HI <|IM_END|> THERE]", true },
+        { "m.content.split() | join('_')", "[HI_<|IM_END|>_there]", true },
+    };
+    struct folder f = open_folder("qwen2", "<|image_pad|>");
+    struct err err = { "" };
+    struct message m = text_message(ROLE_USER, "HI <|IM_END|> there");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sequence s;
+        char *text =
+            xasprintf("{%% for m in messages %%}[{{ %s }}]{%% endfor %%}", cases[i].shown);
+        struct chat_template *t = chat_template_open(text, NULL, f.tokenizer, -1, &err);
+        if (!t) fail_msg("%s: %s", text, err.text);
+        assert_int_equal(chat_template_changes(t), cases[i].changes);
+        char *prompt = prompt_of(&f, text, &m, 1, &s);
+        assert_string_equal(prompt, cases[i].prompt);
+        free(prompt);
+        free(text);
+        sequence_release(&s);
+        chat_template_free(t);
+    }
+    message_release(&m);
+    close_folder(&f);
+}
+
 static void check_unusable(const struct folder *f, const char *text, const char *why)
 {
     struct err err = { "" };
@@ -463,6 +495,7 @@ static void test_unusable(void **state)
                    "{% endif %}{% if m.content is string %}{{ m.content }}{% else %}{% for c in "
                    "m.content %}{{ c.text }}{% endfor %}{% endif %}\n{% endfor %}",
                    "the filter 'nonsense' is not known");
+    check_unusable(&f, "{{ messages[0].content | string | length }}", "does not show");
     check_unusable(&f, "Hello", "does not show what the user says");
     check_unusable(&f, "{{ messages[0].content }}", "no place for a picture");
     check_unusable(&f,
@@ -579,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_forging),
         cmocka_unit_test(test_forging_across),
         cmocka_unit_test(test_rewritten_history),
+        cmocka_unit_test(test_changed_text),
         cmocka_unit_test(test_unusable),
         cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_default_system),

@@ -145,6 +145,26 @@ static void other_forms_of_experts_and_latents_are_refused_by_name(void **state)
     scratch_remove(folder);
 }
 
+// Kimi-VL: the classes' defaults are no model that was published.
+static void parts_of_the_config_are_needed(void **state)
+{
+    static const char *const parts[] = { "text_config", "vision_config" };
+    char *folder = scratch_new();
+    scratch_copy(folder, "tests/goldens/kimi-vl", "model.safetensors");
+    scratch_copy(folder, "tests/goldens/kimi-vl", "tokenizer.json");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        struct err err;
+        char *fields = xasprintf("\"%s\": null", parts[i]);
+        char *why = xasprintf("\"%s\" is missing", parts[i]);
+        add_config(folder, "tests/goldens/kimi-vl", fields);
+        assert_null(model_load(folder, test_device(), NULL, &err));
+        if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
+        free(fields);
+        free(why);
+    }
+    scratch_remove(folder);
+}
+
 // --- sliding windows ---------------------------------------------------------------------------
 
 static void windows_are_refused_where_a_layer_has_one(void **state)
@@ -326,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_head_that_differs_is_not_tied),
         cmocka_unit_test(binding_ends_at_the_first_weight_that_is_missing),
         cmocka_unit_test(other_forms_of_experts_and_latents_are_refused_by_name),
+        cmocka_unit_test(parts_of_the_config_are_needed),
         cmocka_unit_test(windows_are_refused_where_a_layer_has_one),
         cmocka_unit_test(windows_of_mistral_need_no_switch),
         cmocka_unit_test(rotary_settings_stand_in_two_places),
