@@ -142,6 +142,8 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
     for (int64_t i = 0; i < count; i++) items[i] = item;
     f->samples = count;
     f->rows = count * labels.sequence.n;
+    if (model_sees(m) && !m->vision.config.image_size)
+        m->family->picture_usual(m, &f->picture_width, &f->picture_height);
     d->t.graph.tape = &d->t.tape;
     int status = loss_batch(&d->t.graph, m, items, (size_t)count, 1, losses);
     if (status < 0) err_set(err, "%s", d->t.graph.err.text);

@@ -139,6 +139,15 @@ static double mean_and_spread(const struct safetensor *t, double *spread)
     return sum / (double)n;
 }
 
+static void counts_fewer_layers(void **state)
+{
+    char *text = shape_config_layers(shape_find("kimi-vl-a3b", NULL), 4);
+    assert_non_null(strstr(text, "\"num_hidden_layers\":4,"));
+    assert_non_null(strstr(text, "\"num_hidden_layers\":27,")); // of the encoder
+    free(text);
+    assert_null(shape_config_layers(shape_find("tiny", NULL), 2));
+}
+
 static void writes_a_whole_folder(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/tiny", base);
@@ -399,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_published_counts),
         cmocka_unit_test(agrees_with_published_shares),
+        cmocka_unit_test(counts_fewer_layers),
         cmocka_unit_test(writes_a_whole_folder),
         cmocka_unit_test(seed_decides),
         cmocka_unit_test(tokenizers_are_sound),
