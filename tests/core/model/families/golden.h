@@ -139,8 +139,10 @@ static inline void compare_all(const struct golden *g, const struct safetensors 
 {
     const struct safetensor *t = safetensors_find(f, ours);
     const struct safetensor *r = safetensors_find(g->tensors, theirs);
-    if (!t || !r) fail_msg("%s: no %s or no %s", g->name, ours, theirs);
-    compare(g, t, theirs, 0, (int64_t)r->bytes / 4);
+    if (!t || !r)
+        fail_msg("%s: no %s or no %s", g->name, ours, theirs);
+    else
+        compare(g, t, theirs, 0, (int64_t)r->bytes / 4);
 }
 
 // Slice `index` along the first dimension of a golden tensor, where the golden has such a tensor.
