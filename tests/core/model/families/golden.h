@@ -154,9 +154,11 @@ static inline void compare_slice(const struct golden *g, const struct safetensor
     const struct safetensor *t = safetensors_find(f, ours);
     const struct safetensor *r = safetensors_find(g->tensors, theirs);
     if (!r) return;
-    if (!t) fail_msg("%s: no %s in the dump", g->name, ours);
-    int64_t count = (int64_t)r->bytes / 4 / r->shape[0];
-    compare(g, t, theirs, slice * count, count);
+    const int64_t count = (int64_t)r->bytes / 4 / r->shape[0];
+    if (!t)
+        fail_msg("%s: no %s in the dump", g->name, ours);
+    else
+        compare(g, t, theirs, slice * count, count);
 }
 
 // Appends the messages of a chat of golden.json, pictures from tests/goldens/pictures.
