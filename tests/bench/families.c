@@ -125,11 +125,11 @@ static void side_answer(struct side *s, int round)
 // What PEER says of this key; 0: nothing.
 static double peer_seconds(const char *file, const char *key)
 {
-    char name[64];
-    double seconds, found = 0;
+    char name[64], seconds[64];
+    double found = 0;
     FILE *f = fopen(file, "re");
-    while (f && fscanf(f, "%63s %lf", name, &seconds) == 2)
-        if (!strcmp(name, key)) found = seconds;
+    while (f && fscanf(f, "%63s %63s", name, seconds) == 2)
+        if (!strcmp(name, key)) found = strtod(seconds, NULL);
     if (f) fclose(f);
     return found;
 }
