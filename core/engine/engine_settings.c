@@ -76,6 +76,13 @@ static enum setting_stale obey_matmul(const struct engine *e, const struct setti
     return matmul_now(e) == was ? STALE_NOTHING : row->stale;
 }
 
+static enum setting_stale obey_max_tokens(struct engine *e, const struct setting *row)
+{
+    conversation_limit_pictures(&e->conversation, e->settings);
+    if (e->stash) conversation_limit_pictures(&e->stashed, e->settings);
+    return row->stale;
+}
+
 // State before a change.
 struct former {
     enum matmul_mode matmul;
@@ -95,6 +102,7 @@ static enum setting_stale obey(struct engine *e, const struct setting *row, stru
     const enum setting_stale now = adapter_stale(a);
     if (!strcmp(row->key, "adapter")) return was.adapter > now ? was.adapter : now;
     if (!strcmp(row->key, "compute.matmul")) return obey_matmul(e, row, was.matmul);
+    if (!strcmp(row->key, "image.max_tokens")) return obey_max_tokens(e, row);
     if (row->stale < STALE_SEEN && methods_read(row->key, e->settings)) return STALE_SEEN;
     if (strcmp(row->key, "adapter.scale") != 0) return row->stale;
     if (!a || !adapter_has(a, ADAPTER_LORA)) return STALE_NOTHING;

@@ -21,6 +21,7 @@ static void tell_session(struct engine *e, const struct event *event)
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err)
 {
+    conversation_limit_pictures(&e->conversation, e->settings);
     return conversation_attach(&e->conversation, path, bytes, size, err) < 0 ? -1 : 0;
 }
 

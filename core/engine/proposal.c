@@ -60,11 +60,27 @@ static int check_norms(const struct proposal *p, struct err *err)
     return status;
 }
 
+// Can the model read a small picture for so many visual tokens?
+static int check_max_tokens(const struct proposal *p, struct err *err)
+{
+    const int64_t most = preprocess_most_tokens(p->settings);
+    struct picture alone = { 0 }, beside = { 0 };
+    if (!most || !p->model || !model_sees(p->model)) return 0;
+    model_place_picture(p->model, &alone, 1, 1, 1, most);
+    model_place_picture(p->model, &beside, 1, 1, 2, most);
+    const int64_t least = alone.tokens < beside.tokens ? alone.tokens : beside.tokens;
+    if (least <= most) return 0;
+    return err_set(err,
+                   "image.max_tokens: a picture costs at least %lld visual tokens with this model",
+                   (long long)least);
+}
+
 static const struct {
     const char *key;
     int (*check)(const struct proposal *p, struct err *err);
 } checks[] = {
     { "chat.template", check_template },
+    { "image.max_tokens", check_max_tokens },
     { "sinks.calibration", check_sinks },
     { "norms.calibration", check_norms },
 };

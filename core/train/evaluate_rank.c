@@ -189,6 +189,7 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
     struct graph g = conversation_graph(c, p->settings, p->hooks, p->cancel);
     struct labels l = { 0 };
     p->cancelled = false;
+    conversation_limit_pictures(c, p->settings);
     conversation_place(c, messages, count);
     int status =
         labels_make(&l, messages, count, c->pictures, c->picture_count, c->model, p->settings, err);
