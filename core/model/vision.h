@@ -87,7 +87,8 @@ struct vision_kind {
     // NULL: it reads squares of image_size pixels, or its family has limits of its own.
     int (*read_pictures)(struct picture_config *p, const struct vision_config *v, const cJSON *json,
                          struct err *err);
-    const char *patch_weight; // of the patch embedding, in files of the `llava` family
+    const char
+        *patch_weight; // name of the patch embedding, by which the encoder is found in a file
     // Binds what the file has; v->layer is there.
     void (*bind)(struct vision *v, struct binder *b);
     // Pixels to the stream that enters the first block [S', Dv].
