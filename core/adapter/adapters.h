@@ -19,7 +19,8 @@ struct adapters {
 // Finds a loaded adapter by name or folder; NULL: none.
 struct adapter *adapters_find(const struct adapters *s, const char *name);
 // A loaded adapter, or one read now. `anew` always reads (the folder may have changed); the result
-// replaces the loaded one when it is next used. On failure nothing changes.
+// is found before the one loaded from there, and replaces it when it is used (adapters_use); until
+// then adapters_drop brings the loaded one back. On failure nothing changes.
 struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, struct model *m,
                               struct err *err);
 void adapters_use(struct adapters *s, struct adapter *a, double scale);
