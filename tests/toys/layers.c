@@ -1,5 +1,6 @@
 // tests/toys/layers.c -- a family with attention, FFN, norms, rotary positions and names of its own
 // (family.c) is computed, answered, trained, counted and adapted as any other.
+#include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/engine/engine.h"
 #include "core/graph/tape.h"
@@ -232,8 +233,101 @@ static void has_tensor(const char *folder, const char *name)
     free(path);
 }
 
-// What these rules train holds that tensor, and the model in the scratch folder takes it.
-static void adapts(struct golden *g, const char *rules, const char *written)
+// --- what an adapter makes of the model ----------------------------------------------------------
+
+static const struct safetensor *part_of(const struct safetensors *f, const struct toy_tensor *t,
+                                        const char *end)
+{
+    char name[160];
+    const size_t plain = strlen(t->name) - strlen(".weight");
+    snprintf(name, sizeof name, "base_model.model.%.*s%s", (int)plain, t->name, end);
+    return safetensors_find(f, name);
+}
+
+static double number(const struct safetensor *t, int64_t i)
+{
+    float values[1];
+    floats_from(values, (const char *)t->data + (size_t)i * dtype_size((enum dtype)t->dtype),
+                (enum dtype)t->dtype, 1);
+    return (double)values[0];
+}
+
+// W += scale B A
+static void add_lora(struct toy_tensor *t, const struct safetensor *a, const struct safetensor *b,
+                     double scale)
+{
+    const int64_t rank = a->shape[0];
+    for (int64_t i = 0; i < t->rows * t->columns; i++)
+        for (int64_t r = 0; r < rank; r++)
+            t->data[i] += scale * number(b, i / t->columns * rank + r) *
+                          number(a, r * t->columns + i % t->columns);
+}
+
+// The tensors as the folder's adapter changes them; returns how many it changes.
+static int merge(struct toy_tensor t[TOY_TENSORS], const char *folder)
+{
+    struct err err = { 0 };
+    char *path = xasprintf("%s/adapter_model.safetensors", folder);
+    char *config = xasprintf("%s/adapter_config.json", folder);
+    struct safetensors *f = safetensors_open(path, &err);
+    cJSON *json = json_read(config, 1 << 20, &err);
+    if (!f || !json) fail_msg("%s", err.text);
+    const cJSON *r = json_get(json, "r"), *alpha = json_get(json, "lora_alpha");
+    int changed = 0;
+    for (int i = 0; i < TOY_TENSORS; i++) {
+        const struct safetensor *whole = part_of(f, &t[i], ".weight");
+        const struct safetensor *a = part_of(f, &t[i], ".lora_A.weight");
+        if (!whole) whole = part_of(f, &t[i], ".ln_tuning_layers.weight");
+        for (int64_t k = 0; whole && k < t[i].rows * t[i].columns; k++)
+            t[i].data[k] = number(whole, k);
+        if (a)
+            add_lora(&t[i], a, part_of(f, &t[i], ".lora_B.weight"),
+                     alpha->valuedouble / r->valuedouble);
+        changed += a || whole;
+    }
+    assert_int_equal(f->count, changed * (r ? 2 : 1));
+    cJSON_Delete(json);
+    safetensors_close(f);
+    free(path);
+    free(config);
+    return changed;
+}
+
+// The logits that chose the answer just given against naive ones; how far they are from those of
+// the tensors `before`.
+static double check_answer(struct golden *g, const struct toy_tensor t[TOY_TENSORS],
+                           const struct toy_tensor before[TOY_TENSORS])
+{
+    struct err err = { 0 };
+    struct safetensors *f = safetensors_open(g->dump, &err);
+    if (!f) fail_msg("%s", err.text);
+    const struct safetensor *prompt = safetensors_find(f, "ids");
+    const struct safetensor *steps = safetensors_find(f, "step.logits");
+    const int64_t n = (int64_t)(prompt->bytes / 4), count = steps->shape[0];
+    assert_int_equal(count, g->answer.count);
+    struct ids all = { 0 };
+    ids_append(&all, prompt->data, (size_t)n);
+    ids_append(&all, g->answer.data, g->answer.count);
+    double *want = xcalloc((size_t)((n + count) * TOY_WORDS), sizeof *want), far = 0;
+    double *old = xcalloc((size_t)((n + count) * TOY_WORDS), sizeof *old);
+    naive_logits(t, all.data, n + count, want);
+    naive_logits(before, all.data, n + count, old);
+    for (int64_t i = 0; i < count * TOY_WORDS; i++) {
+        const int64_t at = (n - 1) * TOY_WORDS + i;
+        near_to("logit of the answer", (double)((const float *)steps->data)[i], want[at], 1e-4);
+        far = fmax(far, fabs(want[at] - old[at]));
+    }
+    free(want);
+    free(old);
+    ids_release(&all);
+    safetensors_close(f);
+    return far;
+}
+
+// What these rules train holds that tensor; the model in the scratch folder takes it, and answers
+// as one into which it is merged.
+static void adapts(struct golden *g, const struct toy_tensor before[TOY_TENSORS], const char *rules,
+                   const char *written)
 {
     const char *const settings[] = { rules, "train.lr=1e-2", "train.warmup=0", "train.steps=3",
                                      NULL };
@@ -245,7 +339,13 @@ static void adapts(struct golden *g, const char *rules, const char *written)
     trial_release(&trial);
     has_tensor(out, written);
     must(engine_adapter_load(g->engine, out, &err), &err);
+    must(engine_dump(g->engine, "ids step.logits", g->dump, &err), &err);
     must(engine_regenerate(g->engine, &err), &err);
+    struct toy_tensor t[TOY_TENSORS];
+    naive_open(t);
+    assert_true(merge(t, out) > 0);
+    if (!(check_answer(g, t, before) > 1e-3)) fail_msg("%s: the adapter changes nothing", rules);
+    naive_close(t);
     must(engine_adapter_unload(g->engine, NULL, &err), &err);
     scratch_remove(out);
     free(data);
@@ -261,18 +361,18 @@ static void its_adapters_are_written_and_read(void **state)
                  "it?\"}, {\"from\": \"gpt\", \"value\": \"A toy.\"}]}]");
     golden_open(&g, "llama-3.2");
     talk(&g, 3);
-    adapts(&g, "train.params=lora:*", "base_model.model.model.blocks.1.think.out.lora_A.weight");
-    adapts(&g, "train.params=lora:ask,v_proj",
+    adapts(&g, t, "train.params=lora:*", "base_model.model.model.blocks.1.think.out.lora_A.weight");
+    adapts(&g, t, "train.params=lora:ask,v_proj",
            "base_model.model.model.blocks.1.mix.memory.lora_B.weight");
-    adapts(&g, "train.params=*layernorm*; speak.weight", "base_model.model.speak.weight");
+    adapts(&g, t, "train.params=*layernorm*; speak.weight", "base_model.model.speak.weight");
     golden_close(&g);
     // A head that is the embedding is trained with it, and written under its own name.
     naive_write(t, scratch, true);
-    naive_close(t);
     golden_open(&g, "llama-3.2");
     talk(&g, 3);
-    adapts(&g, "train.params=words.weight", "base_model.model.speak.weight");
+    adapts(&g, t, "train.params=words.weight", "base_model.model.speak.weight");
     golden_close(&g);
+    naive_close(t);
 }
 
 int main(void)
