@@ -3,10 +3,8 @@
 #include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/engine/engine.h"
-#include "core/graph/tape.h"
-#include "core/model/splice.h"
 #include "core/train/forecast.h"
-#include "core/train/loss.h"
+#include "tests/core/model/passes.h"
 #include "tests/core/probes/probe.h"
 #include "tests/core/train/sft.h"
 #include "tests/toys/naive.h"
@@ -38,24 +36,13 @@ static void near_to(const char *what, double got, double want, double room)
 // --- a pass --------------------------------------------------------------------------------------
 
 // Rows up to `to` behind the cached ones; their logits against the naive ones.
-static void pass(const struct model *m, struct kv *kv, int64_t to, const double *naive)
+static void check_pass(const struct model *m, struct kv *kv, int64_t to, const double *naive)
 {
-    struct arena step = { .backend = test_device() };
-    struct graph g = { .backend = test_device(), .arena = &step };
     const int64_t past = kv->layer[0].rows;
-    struct sequence s;
-    struct tensor *logits = NULL;
-    sequence_init(&s, to, 1);
-    memcpy(s.ids, ids, (size_t)to * sizeof *ids);
-    struct tensor *h = splice(&g, &m->decoder.embed, &s, past, NULL, 0);
-    const enum logits_rows want = to - past > 1 ? LOGITS_ALL : LOGITS_LAST; // of one: recorded
-    if (decoder_forward(&g, &m->decoder, kv, &s, h, want, past == 0, &logits) < 0)
-        fail_msg("%s", g.err.text);
-    const float *got = logits->data;
+    float *got = pass_logits(m, kv, ids, to, NULL);
     for (int64_t i = 0; i < (to - past) * TOY_WORDS; i++)
         near_to("logit", got[i], naive[past * TOY_WORDS + i], 2e-5);
-    sequence_release(&s);
-    arena_release(&step);
+    free(got);
 }
 
 static void passes_equal_naive_loops(void **state)
@@ -66,10 +53,10 @@ static void passes_equal_naive_loops(void **state)
     double *naive = xcalloc(ROWS * TOY_WORDS, sizeof *naive);
     naive_logits(t, ids, ROWS, naive);
     decoder_cache(&m->decoder, test_device(), &kv);
-    pass(m, &kv, 4, naive);
-    for (int64_t to = 5; to <= ROWS; to++) pass(m, &kv, to, naive);
+    check_pass(m, &kv, 4, naive);
+    for (int64_t to = 5; to <= ROWS; to++) check_pass(m, &kv, to, naive);
     kv_trim(&kv, 0);
-    pass(m, &kv, ROWS, naive);
+    check_pass(m, &kv, ROWS, naive);
     kv_release(&kv);
     free(naive);
     model_free(m);
@@ -77,24 +64,6 @@ static void passes_equal_naive_loops(void **state)
 }
 
 // --- gradients -----------------------------------------------------------------------------------
-
-// Adds the gradients of the sample's loss to those of the weights.
-static double run(const struct model *m, bool recompute)
-{
-    struct arena step = { .backend = test_device() };
-    struct tape tape = { .backend = test_device(), .recompute = recompute };
-    struct graph g = { .backend = test_device(), .arena = &step, .tape = &tape };
-    struct labels l = { .target = xreallocarray(NULL, ROWS, sizeof *l.target), .trained = 5 };
-    double loss;
-    sequence_init(&l.sequence, ROWS, 1);
-    memcpy(l.sequence.ids, ids, sizeof ids);
-    memcpy(l.target, target, sizeof target);
-    if (loss_sample(&g, m, NULL, 0, &l, 1, &loss) < 0) fail_msg("%s", g.err.text);
-    labels_release(&l);
-    tape_release(&tape);
-    arena_release(&step);
-    return loss;
-}
 
 static void check_gradient(struct toy_tensor t[TOY_TENSORS], int which, const struct grad *d)
 {
@@ -127,7 +96,7 @@ static void gradients_equal_differences_of_naive_losses(void **state)
         if (!w) fail_msg("no weight is called %s", t[i].name);
         w->tensor->grad = d[i] = grad_new(test_device(), count);
     }
-    near_to("loss", run(m, false), naive_loss(t, ids, target, ROWS), 1e-5);
+    near_to("loss", pass_loss(m, ids, target, ROWS, false), naive_loss(t, ids, target, ROWS), 1e-5);
     for (int i = 0; i < TOY_TENSORS; i++) check_gradient(t, i, d[i]);
     // Layers that are computed again give the same bits.
     float *first[TOY_TENSORS];
@@ -136,7 +105,7 @@ static void gradients_equal_differences_of_naive_losses(void **state)
         first[i] = memcpy(xmalloc(bytes), d[i]->data, bytes);
         memset(d[i]->data, 0, bytes);
     }
-    run(m, true);
+    pass_loss(m, ids, target, ROWS, true);
     for (int i = 0; i < TOY_TENSORS; i++) {
         assert_memory_equal(d[i]->data, first[i], (size_t)d[i]->count * sizeof(float));
         free(first[i]);
