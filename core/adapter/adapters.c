@@ -130,7 +130,8 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
     return status;
 }
 
-int adapter_obey(struct adapter **a, struct model *m, const struct settings *s, struct err *err)
+int adapter_apply_settings(struct adapter **a, struct model *m, const struct settings *s,
+                           struct err *err)
 {
     *a = NULL;
     if (settings_is(s, "adapter", "none")) return 0;

@@ -32,7 +32,8 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
 
 // For a job: reads the adapter that the settings `adapter` and `adapter.scale` select and applies
 // it to a model that has none. *a NULL: none selected. adapter_free it before the model.
-int adapter_obey(struct adapter **a, struct model *m, const struct settings *s, struct err *err);
+int adapter_apply_settings(struct adapter **a, struct model *m, const struct settings *s,
+                           struct err *err);
 // An adapter's extra tensors for methods; finds nothing when `a` is NULL.
 struct method_tensors adapter_tensors(const struct adapter *a);
 

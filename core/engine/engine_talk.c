@@ -13,7 +13,7 @@ static void tell_session(struct engine *e, const struct event *event)
     if (e->stash) return;
     struct event told = *event;
     told.pictures = e->conversation.pictures;
-    engine_tell(e, &told);
+    engine_emit(e, &told);
 }
 
 // --- conversation --------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ static int attach(struct engine *e, struct hooks *hooks, struct err *err)
 }
 
 // Applies the changes posted for an answer of this length.
-static void obey_posted(struct engine *e, int64_t tokens)
+static void apply_posted(struct engine *e, int64_t tokens)
 {
     struct change_batch batch;
     struct err err;
@@ -142,9 +142,9 @@ static void obey_posted(struct engine *e, int64_t tokens)
     }
 }
 
-void engine_obey_posted(struct engine *e)
+void engine_apply_posted(struct engine *e)
 {
-    obey_posted(e, 0);
+    apply_posted(e, 0);
 }
 
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens)
@@ -164,7 +164,7 @@ static enum answer_change change_answer(void *self, int64_t tokens, struct err *
     now->tokens = tokens;
     // A dump covers one pass over the prompt: changes are deferred until it is written.
     if (now->e->dump) return CHANGE_NONE;
-    obey_posted(now->e, tokens);
+    apply_posted(now->e, tokens);
     if (now->e->between) now->e->between(now->e->between_self);
     if (!now->changed) return CHANGE_NONE;
     now->changed = false;
@@ -178,7 +178,7 @@ static enum answer_change change_answer(void *self, int64_t tokens, struct err *
 static int answer(struct engine *e, struct answer_options options, bool *answered, struct err *err)
 {
     struct answer_now now = { .e = e };
-    engine_obey_posted(e);
+    engine_apply_posted(e);
     if (attach(e, &now.hooks, err) < 0) return -1;
     options.in_conversation = !e->stash;
     options.change = change_answer;
@@ -189,13 +189,13 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
         options.sequence = dump_sequence;
         options.self = e->dump;
     }
-    engine_tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = true });
+    engine_emit(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = true });
     e->answering = &now;
     int status = answer_run(&e->conversation, e->settings, &now.hooks, &e->cancel, &options,
                             e->sinks, answered, err);
     e->answering = NULL;
-    engine_tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = false });
-    engine_obey_posted(e);
+    engine_emit(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = false });
+    engine_apply_posted(e);
     if (status == 0 && *answered && e->dump) {
         status = dump_finish(e->dump, e->sinks, err);
         e->dump = NULL;

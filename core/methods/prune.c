@@ -156,7 +156,7 @@ static int prune_agree(const struct method_env *env, struct err *err)
     return stages < 0 ? -1 : check_stages(stages, shares, err);
 }
 
-static bool prune_vain(const struct method_env *env, struct err *why)
+static bool prune_without_effect(const struct method_env *env, struct err *why)
 {
     const int layers = env->model->decoder.config.layers;
     int *layer = xcalloc((size_t)layers, sizeof *layer);
@@ -613,7 +613,7 @@ const struct method method_prune = {
     .possible = prune_possible,
     .check = prune_check,
     .agree = prune_agree,
-    .vain = prune_vain,
+    .without_effect = prune_without_effect,
     .keeps = prune_keeps,
     .start = prune_start,
     .release = prune_release,

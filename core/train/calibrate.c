@@ -95,7 +95,7 @@ static int settle(struct running *r, struct err *err)
     for (int i = 0; (m = method_at(i)); i++)
         if (m->replaces && settings_set(r->settings, m->toggle.key, m->toggle.off, err) < 0)
             return -1;
-    return adapter_obey(&r->adapter, r->job->model, r->settings, err);
+    return adapter_apply_settings(&r->adapter, r->job->model, r->settings, err);
 }
 
 // A file of an older version does not say.

@@ -140,7 +140,7 @@ static const void *corpus_of(struct evaluating *v, const struct metric *m)
 
 // --- reports ------------------------------------------------------------------------------------
 
-static void tell(struct evaluating *v, const struct evaluated *told)
+static void notify(struct evaluating *v, const struct evaluated *told)
 {
     if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
 }
@@ -177,7 +177,7 @@ static void skip(struct evaluating *v, const struct sample *s, const struct ques
     told.turn = q ? q->turn : 0;
     told.reference = q && q->reference_count ? q->references[0] : "";
     if (!v->e->why) v->e->why = xasprintf("sample %s: %s", id, why);
-    tell(v, &told);
+    notify(v, &told);
     free(id);
 }
 
@@ -205,7 +205,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     told.class = o.class;
     told.full = full;
     v->e->full += full;
-    tell(v, &told);
+    notify(v, &told);
     free(id);
     free(o.found);
     return 0;
@@ -293,7 +293,7 @@ static void capture(void *self, const struct event *event)
     c->answer.ids = c->ids.data;
 }
 
-static int tell_answer(struct evaluating *v, const struct captured *answer, struct err *err)
+static int report_answer(struct evaluating *v, const struct captured *answer, struct err *err)
 {
     if (!v->r->answered || !answer->text) return 0;
     return v->r->answered(v->r->self, &v->passes, &answer->answer, err);
@@ -314,7 +314,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     if (attach_methods(v, &hooks, &err) < 0 ||
         answer_run(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered, &err) <
             0 ||
-        tell_answer(v, &answer, &err) < 0) {
+        report_answer(v, &answer, &err) < 0) {
         skip(v, s, q, m, err.text);
         status = 1;
     } else if (!answer.text) {
