@@ -167,7 +167,7 @@ int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_
 }
 
 // A finished run that --resume only opens again reports nothing.
-static bool told(const struct shell *shell, int64_t id)
+static bool was_reported(const struct shell *shell, int64_t id)
 {
     struct job_result *results = NULL;
     char **names = NULL;
@@ -190,7 +190,7 @@ int job_named(const struct shell *shell, const char *text, int64_t *id, struct e
         return err_set(err, "'%s' is not a job number, and no job uses this path (/jobs)", text);
     }
     size_t newest = count;
-    while (newest && !told(shell, ids[newest - 1])) newest--;
+    while (newest && !was_reported(shell, ids[newest - 1])) newest--;
     *id = ids[newest ? newest - 1 : count - 1];
     free(ids);
     return 0;

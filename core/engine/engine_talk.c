@@ -8,7 +8,7 @@
 #include "core/talk/answer.h"
 
 // Emits an event for the session database, except while a batch runs in a separate conversation.
-static void tell_session(struct engine *e, const struct event *event)
+static void emit_to_session(struct engine *e, const struct event *event)
 {
     if (e->stash) return;
     struct event told = *event;
@@ -53,7 +53,7 @@ int engine_system(struct engine *e, const char *text, struct err *err)
     conversation_set_system(&e->conversation, text);
     struct message said = { .role = ROLE_SYSTEM };
     message_add_text(&said, text);
-    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = &said });
+    emit_to_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = &said });
     message_release(&said);
     return 0;
 }
@@ -68,7 +68,7 @@ int engine_add_message(struct engine *e, const struct message *m, struct err *er
                            m->content[i].picture, c->picture_count);
     conversation_append(c, m, 1);
     conversation_unwait(c, m);
-    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = m });
+    emit_to_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = m });
     return 0;
 }
 
@@ -211,16 +211,16 @@ static int say_and_answer(struct engine *e, enum role role, const char *text, co
     struct conversation *c = &e->conversation;
     struct said said;
     conversation_say(c, role, text, ids, count, &said);
-    if (said.joined) tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
-    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = conversation_last(c) });
+    if (said.joined) emit_to_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
+    emit_to_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = conversation_last(c) });
     bool answered;
     int status = answer(e, (struct answer_options){ 0 }, &answered, err);
     if (status < 0 || !answered) {
         conversation_unsay(c, &said);
-        tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
+        emit_to_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
         if (said.joined)
-            tell_session(e,
-                         &(struct event){ .kind = EVENT_MESSAGE, .message = conversation_last(c) });
+            emit_to_session(
+                e, &(struct event){ .kind = EVENT_MESSAGE, .message = conversation_last(c) });
     }
     said_release(&said);
     return status;
@@ -308,14 +308,14 @@ int engine_undo(struct engine *e, struct err *err)
     }
     if (!count) return err_set(err, "nothing to undo");
     conversation_drop(c, count);
-    tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = (int64_t)count });
+    emit_to_session(e, &(struct event){ .kind = EVENT_UNDO, .count = (int64_t)count });
     return 0;
 }
 
 void engine_clear(struct engine *e)
 {
     conversation_clear(&e->conversation);
-    tell_session(e, &(struct event){ .kind = EVENT_CLEAR });
+    emit_to_session(e, &(struct event){ .kind = EVENT_CLEAR });
 }
 
 void engine_stash(struct engine *e)

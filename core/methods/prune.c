@@ -317,8 +317,8 @@ static int64_t stage_count(const struct prune *p, int stage)
 }
 
 // Passes the scores and the kept tokens to probes.
-static int tell(struct graph *g, const struct prune *p, int layer, const struct prune_view *view,
-                const float *score, const bool *keep)
+static int emit_choice(struct graph *g, const struct prune *p, int layer,
+                       const struct prune_view *view, const float *score, const bool *keep)
 {
     struct site_args args = {
         .layer = layer, .picture = -1, .sequence = view->sequence, .prefill = true
@@ -431,7 +431,7 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
         status = prune_score(g, p->kind, p->seed, &view, score);
     prune_choose(p->kind, score, view.count, stage_count(p, stage), stays);
     for (int64_t i = 0; i < view.count; i++) keep[token[i]] = stays[i];
-    if (status == 0 && told) status = tell(g, p, args->layer, &view, score, stays);
+    if (status == 0 && told) status = emit_choice(g, p, args->layer, &view, score, stays);
     free(rows);
     free(token);
     free(number);

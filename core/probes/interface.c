@@ -138,7 +138,7 @@ static bool encoder_wants(void *self, enum site site, int layer)
     return site == SITE_VISION_LAYER && (layer < 0 || layer == e->model.vision.config.layers);
 }
 
-static int encoder_hear(void *self, struct graph *g, enum site site, struct site_args *args)
+static int encoder_add(void *self, struct graph *g, enum site site, struct site_args *args)
 {
     struct encoder *e = self;
     const float *rows = rows_read(&e->interface->rows, g, args->x);
@@ -213,7 +213,7 @@ static int encode(struct encoder *e, const struct picture *picture, size_t shown
     struct picture one = { .image = picture->image };
     model_place_picture(m, &one, one.image.width, one.image.height, shown,
                         preprocess_most_tokens(settings));
-    hooks_add(&hooks, &(struct hook){ .wants = encoder_wants, .run = encoder_hear, .self = e });
+    hooks_add(&hooks, &(struct hook){ .wants = encoder_wants, .run = encoder_add, .self = e });
     const struct vision_picture p = m->family->picture_read(&g, m, &one);
     if (graph_ok(&g)) vision_forward(&g, &m->vision, &p, 1);
     arena_release(&step);

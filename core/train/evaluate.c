@@ -145,7 +145,8 @@ static void notify(struct evaluating *v, const struct evaluated *told)
     if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
 }
 
-static struct evaluated told_of(const struct evaluating *v, const struct sample *s, const char *id)
+static struct evaluated outcome_of(const struct evaluating *v, const struct sample *s,
+                                   const char *id)
 {
     return (struct evaluated){ .index = s->index,
                                .line = s->line,
@@ -170,7 +171,7 @@ static void skip(struct evaluating *v, const struct sample *s, const struct ques
                  const struct metric *m, const char *why)
 {
     char *id = name_of(s);
-    struct evaluated told = told_of(v, s, id);
+    struct evaluated told = outcome_of(v, s, id);
     told.metric = m;
     told.skipped = why;
     told.prompt = q ? q->text : "";
@@ -194,7 +195,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     }
     metric_tally_add(evaluate_total(v->e, m, s->kind), &o);
     char *id = name_of(s);
-    struct evaluated told = told_of(v, s, id);
+    struct evaluated told = outcome_of(v, s, id);
     told.metric = m;
     told.turn = q->turn;
     told.prompt = q->text;
