@@ -243,7 +243,8 @@ static int list_series(const struct shell *shell, const struct plot *p, struct e
     table_begin(&t, "series", 5, columns, numeric);
     for (size_t i = 0; i < p->job_count && status == 0; i++)
         status = list_job(shell, &p->jobs[i], &t, err);
-    if (!t.count && status == 0) status = no_series(shell, &p->jobs[p->job_count - 1], err);
+    if (!t.count && status == 0 && p->jobs)
+        status = no_series(shell, &p->jobs[p->job_count - 1], err);
     if (t.count) table_emit(&t, shell->sinks);
     return status;
 }

@@ -41,10 +41,11 @@ struct tile_grid tile_grid_by_aspect(const struct picture_config *c, int64_t wid
         const bool larger = (double)width * (double)height > half * (double)n;
         for (int64_t cols = 1; cols <= n; cols++) {
             if (n % cols) continue;
-            const double far = fabs(aspect - (double)cols / (double)(n / cols));
+            const int64_t rows = n / cols;
+            const double far = fabs(aspect - (double)cols / (double)rows);
             if (!(far < nearest || (far == nearest && larger))) continue;
             nearest = far;
-            best = (struct tile_grid){ .rows = n / cols, .cols = cols };
+            best = (struct tile_grid){ .rows = rows, .cols = cols };
         }
     }
     return best;

@@ -179,6 +179,7 @@ static int encoder_open(struct encoder *e, const struct checkpoint *c, const cha
     struct model *m = &e->model;
     struct vision_config *v = &m->vision.config;
     if (encoder_configure(m, c, err) < 0) return -1;
+    if (!v->kind) return err_set(err, "config.json names no vision encoder");
     if (!ends_with(patches, v->kind->patch_weight))
         return err_set(err, "the file has %s, but the encoder of config.json has %s", patches,
                        v->kind->patch_weight);
