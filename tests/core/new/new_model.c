@@ -43,6 +43,13 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_1b);
     n = count("llama-3.2-3b+siglip-so400m");
     assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_3b);
+    // MoonViT-So400M as in Kimi-VL; 2 x 2 of its features make a visual token.
+    n = count("llama-3.2-1b+moonvit");
+    assert_int_equal(n.parts[0].parameters, count("kimi-vl-a3b").parts[0].parameters);
+    assert_int_equal(n.parts[1].parameters, 4609 * 2048 + 2049 * 2048);
+    assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_1b);
+    n = count("llama-3.2-3b+moonvit");
+    assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_3b);
     n = count("llava-1.5-7b");
     assert_int_equal(n.total, 7063427072);
     assert_int_equal(n.parts[0].parameters, clip);
