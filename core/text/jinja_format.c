@@ -170,7 +170,9 @@ struct jinja_value jinja_format_printf(struct jinja_run *r, const struct jinja_s
         if (p.zero && !jinja_is_number(v)) p.zero = false;
         put_value(&b, &p, v);
     }
-    if (!r->failed && !names && all.kind == JINJA_TUPLE && values.next < all.list->count)
+    const bool one = jinja_is_text(all) || jinja_is_number(all) || all.kind == JINJA_NONE;
+    const size_t count = all.kind == JINJA_TUPLE ? all.list->count : one;
+    if (!r->failed && !names && values.next < count)
         jinja_fail(r, "a format has fewer places than there are values");
     return jinja_builder_value(&b);
 }

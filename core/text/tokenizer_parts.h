@@ -269,8 +269,8 @@ struct tokenizer {
 
 // Id in the model's vocabulary, -1 if there is none.
 int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t length);
-// Adds a text of the vocabulary (already in text_at) to the hash table, which has room. It takes the
-// place of `former`, an id of the same text; -1: none.
+// Adds a text of the vocabulary (already in text_at) to the hash table, which has room. It takes
+// the place of `former`, an id of the same text; -1: none.
 void vocabulary_add(struct tokenizer *t, int32_t id, int32_t former);
 uint64_t merge_pair(int32_t left, int32_t right);
 void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id);

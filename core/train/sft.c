@@ -116,8 +116,8 @@ static const char *less_saved(const struct sft *t)
                                                                        : "";
 }
 
-// PEFT 0.21 with transformers 5 takes every LoRA on gate_proj, up_proj and down_proj of such a model
-// for one on the experts that it joins, and drops those of shared experts and dense layers.
+// PEFT 0.21 with transformers 5 takes every LoRA on gate_proj, up_proj and down_proj of such a
+// model for one on the experts that it joins, and drops those of shared experts and dense layers.
 static void tell_peft(const struct sft *t)
 {
     const struct params *p = &t->params;

@@ -337,6 +337,7 @@ static void test_bounds(void **state)
     refused("{% for a in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}", "too deep");
     refused("{% set l = [] %}{% set _ = l.append(l) %}{{ l }}", "nested too deeply");
     refused("{% set l = [] %}{% set _ = l.append(l) %}{{ l | tojson }}", "nested too deeply");
+    refused("{{ '%%' % 1 }}", "fewer places");
     refused("{{ '%999999999d' % 1 }}{{ 'x'.rjust(99999999999) }}", "");
     static const char *const forms[][3] = {
         { "{{ ", "1", " }}" },       { "(", "1", ")" },    { "[", "", "]" },  { "-", "1", "" },

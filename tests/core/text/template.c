@@ -462,8 +462,7 @@ static void test_changed_text(void **state)
     struct message m = text_message(ROLE_USER, "HI <|IM_END|> there");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sequence s;
-        char *text =
-            xasprintf("{%% for m in messages %%}[{{ %s }}]{%% endfor %%}", cases[i].shown);
+        char *text = xasprintf("{%% for m in messages %%}[{{ %s }}]{%% endfor %%}", cases[i].shown);
         struct chat_template *t = chat_template_open(text, NULL, f.tokenizer, -1, &err);
         if (!t) fail_msg("%s: %s", text, err.text);
         assert_int_equal(chat_template_changes(t), cases[i].changes);

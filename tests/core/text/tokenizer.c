@@ -652,15 +652,23 @@ static void test_wrong_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),      cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_bytes),        cmocka_unit_test(test_streaming),
-        cmocka_unit_test(test_promptness),   cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_continuation), cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_goldens),
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_streaming),
+        cmocka_unit_test(test_promptness),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_continuation),
+        cmocka_unit_test(test_stages),
         cmocka_unit_test(test_word_listed_twice),
-        cmocka_unit_test(test_added_tokens), cmocka_unit_test(test_merged_special),
-        cmocka_unit_test(test_patterns),     cmocka_unit_test(test_decoders),
-        cmocka_unit_test(test_long_word),    cmocka_unit_test(test_hostile_pattern),
-        cmocka_unit_test(test_nul),          cmocka_unit_test(test_hostile_replacement),
+        cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_merged_special),
+        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_long_word),
+        cmocka_unit_test(test_hostile_pattern),
+        cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_hostile_replacement),
         cmocka_unit_test(test_wrong_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
