@@ -15,56 +15,74 @@
 
 enum { FUSED_NOT = 1 };
 
-// x w^T (+ bias, may be NULL).
+// x w^T (+ bias, may be NULL). With `run` it is a part of a packed weight: number r of the product
+// is that of row first + r / run * step + r % run of w (and bias).
 struct fused_linear {
     const struct tensor *w, *bias;
+    int64_t first, run, step;
+};
+
+// Behind a sum's product, before it is added: rmsnorm(product) with this gain [M]; gain NULL: none.
+struct fused_after {
+    const struct tensor *gain;
+    float eps;
+    struct tensor *saved; // f32 [n,M]: the product, for the backward pass; NULL: not wanted
 };
 
 // x = rmsnorm(h); q = rope(x wq^T), and row places[i] of k and v = row i of rope(x wk^T) and x
-// wv^T.
+// wv^T. With gains the heads of q and k are normed before they turn.
+//
+// Pair i of a head is numbers 2i and 2i + 1 of the product where i < adjacent, else i + adjacent
+// and i + d/2; it is stored as numbers i and i + d/2.
 struct fused_qkv {
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
-    struct fused_linear wq, wk, wv;
-    const struct tensor *cos, *sin; // [n,d/2]
-    const struct tensor *places;    // i32 [n], rows of k and v
-    int64_t first;                  // places[i] is first + i; -1: unknown
-    struct tensor *q, *k, *v;       // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
-    int mode;                       // enum matmul_mode
+    struct fused_linear wq, wk, wv;       // of the same w: it is multiplied once
+    const struct tensor *q_gain, *k_gain; // [d] or NULL, both or none
+    int64_t adjacent;                     // at most d/2
+    const struct tensor *cos, *sin;       // [n,d/2]
+    const struct tensor *places;          // i32 [n], rows of k and v
+    int64_t first;                        // places[i] is first + i; -1: unknown
+    struct tensor *q, *k, *v; // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
+    int mode;                 // enum matmul_mode
 };
 
-// y = h + x w^T (+ bias).
+// y = h + after(x w^T (+ bias)).
 struct fused_add {
     struct tensor *y;       // [n,M], may be h; for one row it must be
     const struct tensor *h; // [n,M]
     const struct tensor *x; // [n,K]
     struct fused_linear w;
+    struct fused_after after;
     int mode;
 };
 
-// h += attention(q, k, v) w^T (+ bias); attention as in kernels/ops.h.
+// h += after(attention(q, k, v) w^T (+ bias)); attention as in kernels/ops.h.
 struct fused_attend {
     struct tensor *h;                  // [n,M]
     const struct tensor *q, *k, *v;    // [n,H,d] [P,Hkv,d] [P,Hkv,d]
     const struct tensor *first, *last; // i32 [n] or NULL
     float scale;
     struct fused_linear w; // of H d columns
+    struct fused_after after;
     int mode;
 };
 
-// y = h + down(silu(gate(x)) * up(x)), x = rmsnorm(h). saved_gate = gate(x), saved_up = up(x) for
-// the backward pass: both NULL if not wanted, as for one row. Without y nothing else is computed.
+// y = h + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h). saved_gate = gate(x), saved_up =
+// up(x) for the backward pass: both NULL if not wanted, as for one row. Without y nothing else is
+// computed.
 struct fused_ffn {
     struct tensor *y;              // [n,D], may be h; for one row it must be
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
-    struct fused_linear gate, up, down;
+    struct fused_linear gate, up, down; // no parts of packed weights
+    struct fused_after after;
     struct tensor *saved_gate, *saved_up; // bf16 [n,F]
     int mode;
 };
 
-// Backward form of fused_ffn, without the residual: adds to dh and dgain, either may be NULL. dh
-// may be dy. Overwrites the saved tensors.
+// Backward form of fused_ffn, without the residual and the norm behind: adds to dh and dgain,
+// either may be NULL. dh may be dy. Overwrites the saved tensors.
 struct fused_ffn_back {
     struct tensor *dh, *dgain; // [n,D], [D]
     const struct tensor *dy;   // [n,D]
@@ -74,13 +92,15 @@ struct fused_ffn_back {
     struct tensor *saved_gate, *saved_up; // bf16 [n,F]
 };
 
-// Backward form of fused_qkv for places 0, 1 ..: adds to dh and dgain, either may be NULL.
+// Backward form of fused_qkv for places 0, 1 .. without norms of heads: adds to dh and dgain,
+// either may be NULL.
 struct fused_qkv_back {
     struct tensor *dh, *dgain;         // [n,D], [D]
     const struct tensor *dq, *dk, *dv; // [n,H,d] [n,Hkv,d] [n,Hkv,d]
     const struct tensor *h, *gain;
     float eps;
-    const struct tensor *wq, *wk, *wv;
+    struct fused_linear wq, wk, wv;
+    int64_t adjacent;
     const struct tensor *cos, *sin; // [n,d/2]
 };
 

@@ -29,23 +29,33 @@ struct shape {
     int64_t width; // of x in shared memory: whole steps of AHEAD chunks, behind K zeros
 };
 
-// One of the pair's rows: where it comes from, where it goes; row < 0: there is none.
+// One of the pair's rows: of the part's product, and of its weight; row < 0: there is none.
 struct place {
     const struct one_row_part *part;
-    int64_t row;
+    int64_t row, from;
 };
+
+static __device__ int64_t weight_row(const struct one_row_part &p, int64_t row)
+{
+    const int r = (int)row;
+    return p.run ? p.first + (int64_t)(r / p.run) * p.step + r % p.run : row;
+}
 
 static __device__ struct place place_of(const struct one_row &p, int64_t unit, int r)
 {
-    if (p.end == ONE_ROW_SWIGLU) return { &p.part[r], unit };
+    if (p.end == ONE_ROW_SWIGLU) return { &p.part[r], unit, weight_row(p.part[r], unit) };
     const struct one_row_part *part = p.part;
     while (unit >= (part->rows + 1) / ROWS) unit -= (part++->rows + 1) / ROWS;
-    int64_t row = unit * ROWS + r;
+    const int64_t row = unit * ROWS + r;
     if (p.end == ONE_ROW_PLACE) {
-        const int half = p.place.half, pair = (int)unit;
-        row = pair / half * 2 * half + pair % half + r * half;
+        const int half = p.place.half, pair = (int)unit, i = pair % half;
+        const int head = pair / half * 2 * half,
+                  adjacent = part == p.part + 2 ? 0 : p.place.adjacent;
+        return { part, head + i + r * half,
+                 weight_row(*part, head + pair_number(i, r, half, adjacent)) };
     }
-    return { part, row < part->rows ? row : -1 };
+    if (row >= part->rows) return { part, -1, -1 };
+    return { part, row, weight_row(*part, row) };
 }
 
 // Where the rows of a pair begin, this lane's 16 bytes in; NULL: there is none.
@@ -59,7 +69,7 @@ static __device__ void find_rows(const T *row[ROWS], const struct one_row &p, in
         if (unit >= units) continue;
         const struct place at = place_of(p, unit, r);
         if (at.row >= 0)
-            row[r] = static_cast<const T *>(at.part->w) + at.row * p.k + lane * pack<T>::COUNT;
+            row[r] = static_cast<const T *>(at.part->w) + at.from * p.k + lane * pack<T>::COUNT;
     }
 }
 
@@ -157,7 +167,7 @@ static __device__ void finish(const struct one_row &p, int64_t unit, const float
     for (int r = 0; r < ROWS; r++) {
         at[r] = place_of(p, unit, r);
         const float *bias = at[r].part->bias;
-        value[r] = sum[r] + (bias && at[r].row >= 0 ? bias[at[r].row] : 0);
+        value[r] = sum[r] + (bias && at[r].row >= 0 ? bias[at[r].from] : 0);
     }
     if (p.end == ONE_ROW_SWIGLU) {
         static_cast<float *>(p.part[0].y)[unit] = value[0] / (1 + expf(-value[0])) * value[1];

@@ -281,10 +281,10 @@ static struct tensor *experts_forward(struct graph *g, const struct layer *layer
 }
 
 static struct tensor *experts_fused(struct graph *g, const struct layer *layer, struct tensor *h,
-                                    bool unread)
+                                    const struct fused_after *after, bool unread)
 {
-    return layer->number < layer->pass->config->experts.dense ? ffn_gated.fused(g, layer, h, unread)
-                                                              : NULL;
+    if (layer->number >= layer->pass->config->experts.dense) return NULL;
+    return ffn_gated.fused(g, layer, h, after, unread);
 }
 
 const struct ffn_kind ffn_experts = {

@@ -86,10 +86,10 @@ struct ffn_kind {
     // x [m, D] to [m, D]. `unread`: the numbers are not read, they only carry gradients back.
     struct tensor *(*forward)(struct graph *g, const struct layer *layer, struct tensor *x,
                               bool unread);
-    // h [m, D] + ffn(rmsnorm(h)) fused, in place, or on a tape in a new tensor; NULL: not possible
-    // here (core/model/fused.h). NULL in the struct: never.
+    // h [m, D] + after(ffn(rmsnorm(h))) fused, in place, or on a tape in a new tensor; NULL: not
+    // possible here (core/model/fused.h). NULL in the struct: never.
     struct tensor *(*fused)(struct graph *g, const struct layer *layer, struct tensor *h,
-                            bool unread);
+                            const struct fused_after *after, bool unread);
 };
 
 extern const struct attention_kind attention_grouped, attention_packed, attention_latent;

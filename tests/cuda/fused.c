@@ -52,18 +52,31 @@ static void one_row_beside_little_shared_memory(void **state)
 
 // --- h += x w^T ----------------------------------------------------------------------------------
 
-static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum matmul_mode mode)
+// y of the CPU, as it is behind its norm; gain NULL: there is none.
+static void norm_behind(struct tensor *y, const struct tensor *gain, float eps)
 {
+    if (gain) DONE(cpu->rmsnorm(y, y, gain, eps));
+}
+
+static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum matmul_mode mode,
+                      bool after)
+{
+    const float eps = 1e-5f;
+    struct pair gain = pair_noise(1, m, 0, 0, 6);
     struct pair h = pair_noise(2, n, m, 0, 1), x = pair_noise(2, n, k, 0, 2);
     struct pair w = pair_weights(dtype, m, k, 3), bias = pair_noise(1, m, 0, 0, 4);
     struct tensor y = noise_tensor(2, n, m, 0, 5);
     const bool packs = k % (16 / (int64_t)dtype_size(dtype)) == 0;
     const bool many = n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32 && k % 4 == 0;
-    const struct fused_add p = {
-        &h.on[1], &h.on[1], &x.on[1], { &w.on[1], &bias.on[1] }, (int)mode
-    };
+    const struct fused_add p = { .y = &h.on[1],
+                                 .h = &h.on[1],
+                                 .x = &x.on[1],
+                                 .w = { .w = &w.on[1], .bias = &bias.on[1] },
+                                 .after = { after ? &gain.on[1] : NULL, eps, NULL },
+                                 .mode = (int)mode };
     if (computed(gpu->fused->add(&p), n == 1 ? packs : many)) {
         DONE(cpu->matmul(&y, &x.on[0], &w.on[0], &bias.on[0], MATMUL_F32));
+        norm_behind(&y, after ? &gain.on[0] : NULL, eps);
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
     }
     pair_compare("fused add", &h, room(mode, n, k), 1e-5); // or left as it was
@@ -80,9 +93,11 @@ static void check_gelu(int64_t n, int64_t k, int64_t m, enum gelu_form form, enu
     struct pair x = pair_noise(2, n, k, 0, 1), y = pair_noise(2, n, m, 0, 2);
     struct pair w = pair_weights(dtype, m, k, 3), bias = pair_noise(1, m, 0, 0, 4);
     const bool many = n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32 && k % 4 == 0;
-    const struct fused_gelu p = {
-        &y.on[1], &x.on[1], { &w.on[1], &bias.on[1] }, (int)form, (int)mode
-    };
+    const struct fused_gelu p = { .y = &y.on[1],
+                                  .x = &x.on[1],
+                                  .w = { .w = &w.on[1], .bias = &bias.on[1] },
+                                  .form = (int)form,
+                                  .mode = (int)mode };
     const int status = gpu->fused->gelu(&p);
     if (status < 0) fail_msg("%s", gpu->failure());
     const bool can = many && form == GELU_TANH, played = strstr(gpu->describe(), "host plays");
@@ -97,9 +112,11 @@ static void check_gelu(int64_t n, int64_t k, int64_t m, enum gelu_form form, enu
 
 // --- FFN -----------------------------------------------------------------------------------------
 
-static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enum matmul_mode mode)
+static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enum matmul_mode mode,
+                      bool after)
 {
     const float eps = 1e-5f;
+    struct pair behind = pair_noise(1, d, 0, 0, 11);
     struct pair h = pair_noise(2, n, d, 0, 1), gain = pair_noise(1, d, 0, 0, 2);
     struct pair gate = pair_weights(dtype, inner, d, 3), up = pair_weights(dtype, inner, d, 4);
     struct pair down = pair_weights(dtype, d, inner, 5), bias = pair_noise(1, d, 0, 0, 6);
@@ -113,9 +130,10 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
                                  .h = &h.on[1],
                                  .gain = &gain.on[1],
                                  .eps = eps,
-                                 .gate = { &gate.on[1], NULL },
-                                 .up = { &up.on[1], NULL },
-                                 .down = { &down.on[1], &bias.on[1] },
+                                 .gate = { .w = &gate.on[1], .bias = NULL },
+                                 .up = { .w = &up.on[1], .bias = NULL },
+                                 .down = { .w = &down.on[1], .bias = &bias.on[1] },
+                                 .after = { after ? &behind.on[1] : NULL, eps, NULL },
                                  .mode = (int)mode };
     if (computed(gpu->fused->ffn(&p), n == 1 ? packs : many)) {
         DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], eps));
@@ -123,6 +141,7 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
         DONE(cpu->matmul(&b, &x, &up.on[0], NULL, MATMUL_F32));
         DONE(cpu->swiglu(&a, &a, &b));
         DONE(cpu->matmul(&y, &a, &down.on[0], &bias.on[0], MATMUL_F32));
+        norm_behind(&y, after ? &behind.on[0] : NULL, eps);
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
     }
     // Each of the inner numbers is a product of two sums over d. Noise of f16 is about 1.5: the
@@ -139,8 +158,10 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
 // --- attention and what follows ------------------------------------------------------------------
 
 static void check_attend(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, enum dtype dtype,
-                         enum dtype cache, enum matmul_mode mode)
+                         enum dtype cache, enum matmul_mode mode, bool after)
 {
+    const float eps = 1e-5f;
+    struct pair gain = pair_noise(1, 20, 0, 0, 9);
     const int64_t d = 20, keys = n + 3, width = heads * dim;
     struct pair h = pair_noise(2, n, d, 0, 1), w = pair_weights(dtype, d, width, 2);
     struct pair q = pair_noise(3, n, heads, dim, 3), k = pair_noise(3, keys, kv_heads, dim, 4);
@@ -157,13 +178,15 @@ static void check_attend(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
                                     .v = &v.on[1],
                                     .last = &last.on[1],
                                     .scale = scale,
-                                    .w = { &w.on[1], &bias.on[1] },
+                                    .w = { .w = &w.on[1], .bias = &bias.on[1] },
+                                    .after = { after ? &gain.on[1] : NULL, eps, NULL },
                                     .mode = (int)mode };
     if (computed(gpu->fused->attend(&p), can)) {
         DONE(cpu->attention(&a, &q.on[0], &k.on[0], &v.on[0], NULL, &last.on[0], scale, NULL,
                             MATMUL_F32));
         a = (struct tensor){ .data = a.data, .dtype = a.dtype, .rank = 2, .shape = { n, width } };
         DONE(cpu->matmul(&y, &a, &w.on[0], &bias.on[0], MATMUL_F32));
+        norm_behind(&y, after ? &gain.on[0] : NULL, eps);
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
     }
     pair_compare("fused attention", &h, 2 * room(mode, n, width), 1e-5);
@@ -197,9 +220,9 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     const struct fused_qkv p = { .h = &h.on[1],
                                  .gain = &gain.on[1],
                                  .eps = eps,
-                                 .wq = { &wq.on[1], NULL },
-                                 .wk = { &wk.on[1], &bias.on[1] },
-                                 .wv = { &wv.on[1], biased ? &bias.on[1] : NULL },
+                                 .wq = { .w = &wq.on[1], .bias = NULL },
+                                 .wk = { .w = &wk.on[1], .bias = &bias.on[1] },
+                                 .wv = { .w = &wv.on[1], .bias = biased ? &bias.on[1] : NULL },
                                  .cos = &cos.on[1],
                                  .sin = &sin.on[1],
                                  .places = &places.on[1],
@@ -226,6 +249,131 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     pairs_release();
 }
 
+// Which rows of the weights a part has, and how its heads are made.
+struct variant {
+    bool packed, normed;
+    int64_t adjacent;
+};
+
+struct heads {
+    int64_t n, count, dim;
+    struct fused_linear rows;
+    const struct tensor *gain; // NULL: none
+    bool turned;
+};
+
+// The heads [n,count,dim] of products [n,width], one number after the other.
+static void arrange(struct tensor *to, const struct tensor *product, const struct heads *h,
+                    const struct variant *v, const struct tensor *cos, const struct tensor *sin,
+                    float eps)
+{
+    const int64_t half = h->dim / 2, width = product->shape[1],
+                  adjacent = h->turned ? v->adjacent : 0;
+    for (int64_t i = 0; i < h->n * h->count; i++) {
+        const int64_t number = i % h->count * h->dim;
+        const float *from = (float *)product->data + i / h->count * width + h->rows.first +
+                            number / h->rows.run * h->rows.step + number % h->rows.run;
+        float *out = (float *)to->data + i * h->dim;
+        double squares = 0;
+        for (int64_t e = 0; e < h->dim; e++) squares += (double)from[e] * (double)from[e];
+        const double scale = h->gain ? 1 / sqrt(squares / (double)h->dim + (double)eps) : 1;
+        for (int64_t p = 0; p < half; p++) {
+            const int64_t at[] = { p < adjacent ? 2 * p : p + adjacent,
+                                   p < adjacent ? 2 * p + 1 : p + half };
+            for (int r = 0; r < 2; r++)
+                out[p + r * half] =
+                    (float)((double)from[at[r]] * scale *
+                            (h->gain ? (double)((float *)h->gain->data)[at[r]] : 1));
+        }
+    }
+    if (h->turned) DONE(cpu->rope(to, cos, sin));
+}
+
+// As check_qkv, of weights that are packed, heads that are normed, pairs that are neighbours.
+static void check_variant(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, enum dtype dtype,
+                          enum dtype cache, const struct variant *v)
+{
+    const int64_t d = 24, keys = n + 5, group = heads / kv_heads,
+                  all = (heads + 2 * kv_heads) * dim;
+    const int64_t step = (group + 2) * dim;
+    const float eps = 1e-5f;
+    struct pair h = pair_noise(2, n, d, 0, 1), gain = pair_noise(1, d, 0, 0, 2);
+    struct pair w = pair_weights(dtype, all, d, 3), bias = pair_noise(1, all, 0, 0, 4);
+    struct pair q_gain = pair_noise(1, dim, 0, 0, 5), k_gain = pair_noise(1, dim, 0, 0, 6);
+    struct pair cos = pair_noise(2, n, dim / 2, 0, 7), sin = pair_noise(2, n, dim / 2, 0, 8);
+    struct pair places = pair_integers(n, 1, 3, keys);
+    struct pair q = pair_room(3, n, heads, dim), k = pair_noise(3, keys, kv_heads, dim, 9);
+    struct pair value = pair_noise(3, keys, kv_heads, dim, 10);
+    struct tensor x = noise_tensor(2, n, d, 0, 11), y = noise_tensor(3, n, kv_heads, dim, 12);
+    struct tensor product = noise_tensor(2, n, all, 0, 13);
+    const int64_t sizes[] = { group * dim, dim, dim }, counts[] = { heads, kv_heads, kv_heads };
+    struct fused_linear part[3];
+    struct tensor rows[3][2]; // of weights that are not packed: weight and bias
+    for (int64_t i = 0, first = 0, row = 0; i < 3; first += sizes[i], row += counts[i++] * dim) {
+        part[i] = v->packed ? (struct fused_linear){ &w.on[1], &bias.on[1], first, sizes[i], step }
+                            : (struct fused_linear){ &rows[i][0], &rows[i][1], 0, 0, 0 };
+        rows[i][0] = w.on[1], rows[i][1] = bias.on[1];
+        rows[i][0].shape[0] = rows[i][1].shape[0] = counts[i] * dim;
+        rows[i][0].data = (char *)w.on[1].data + (size_t)(row * d) * dtype_size(dtype);
+        rows[i][1].data = (float *)bias.on[1].data + row;
+    }
+    if (cache == DTYPE_BF16) k = pair_bf16(&k), value = pair_bf16(&value);
+    const struct fused_qkv p = { .h = &h.on[1],
+                                 .gain = &gain.on[1],
+                                 .eps = eps,
+                                 .wq = part[0],
+                                 .wk = part[1],
+                                 .wv = part[2],
+                                 .q_gain = v->normed ? &q_gain.on[1] : NULL,
+                                 .k_gain = v->normed ? &k_gain.on[1] : NULL,
+                                 .adjacent = v->adjacent,
+                                 .cos = &cos.on[1],
+                                 .sin = &sin.on[1],
+                                 .places = &places.on[1],
+                                 .first = n > 1 ? 3 : -1,
+                                 .q = &q.on[1],
+                                 .k = &k.on[1],
+                                 .v = &value.on[1],
+                                 .mode = MATMUL_BF16 };
+    if (computed(gpu->fused->qkv(&p), n == 1 || (n > 8 && dtype != DTYPE_F32))) {
+        struct tensor *to[] = { &q.on[0], &y, &y };
+        const struct tensor *gains[] = { &q_gain.on[0], &k_gain.on[0], NULL };
+        DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], eps));
+        DONE(cpu->matmul(&product, &x, &w.on[0], &bias.on[0], MATMUL_F32));
+        for (int64_t i = 0, first = 0; i < 3; first += counts[i++] * dim) {
+            struct heads one = { n, counts[i], dim, part[i], v->normed ? gains[i] : NULL, i < 2 };
+            if (!v->packed) one.rows.first = first, one.rows.run = counts[i] * dim;
+            arrange(to[i], &product, &one, v, &cos.on[0], &sin.on[0], eps);
+            if (i) DONE(cpu->scatter_rows(i == 1 ? &k.on[0] : &value.on[0], &y, &places.on[0]));
+        }
+        pair_compare("queries of a variant", &q, 2 * room(MATMUL_BF16, n, d), 1e-5);
+    }
+    const double unit = cache == DTYPE_BF16 ? 0x1p-7 : 1e-5;
+    pair_compare("keys of a variant", &k, 2 * room(MATMUL_BF16, n, d), unit);
+    pair_compare("values of a variant", &value, 2 * room(MATMUL_BF16, n, d), unit);
+    free(x.data);
+    free(y.data);
+    free(product.data);
+    pairs_release();
+}
+
+static void heads_of_every_kind(void **state)
+{
+    static const int64_t rows[] = { 1, 5, 9, 33 };
+    for (int i = 0; i < 4 * 3 * 2; i++) {
+        const int64_t n = rows[i % 4];
+        const enum dtype dtype = (enum dtype)(i / 4 % 3), cache = i / 12 ? DTYPE_BF16 : DTYPE_F32;
+        for (int kind = 1; kind < 12; kind++) { // 0: as check_qkv
+            const bool packed = kind & 1, normed = kind & 2;
+            const int64_t sizes[] = { 0, 1, 3 }; // the part that turns: none, some, all
+            check_variant(n, 4, 2, 6, dtype, cache,
+                          &(struct variant){ packed, normed, sizes[kind / 4] });
+            check_variant(n, 3, 1, 16, dtype, cache,
+                          &(struct variant){ packed, normed, 2 * sizes[kind / 4] });
+        }
+    }
+}
+
 static void fused_forms_equal_the_ops(void **state)
 {
     static const int64_t rows[] = { 1, 5, 9, 33 };
@@ -233,21 +381,23 @@ static void fused_forms_equal_the_ops(void **state)
         const int64_t n = rows[i % 4];
         const enum dtype dtype = (enum dtype)(i / 4 % 3);
         const enum matmul_mode mode = i / 12 ? MATMUL_BF16 : MATMUL_F32;
-        check_add(n, 64, 33, dtype, mode);
-        check_add(n, 1028, 8, dtype, mode);
-        check_add(n, 7, 5, dtype, mode);
+        for (int after = 0; after < 2; after++) {
+            check_add(n, 64, 33, dtype, mode, after);
+            check_add(n, 1028, 8, dtype, mode, after);
+            check_add(n, 7, 5, dtype, mode, after);
+            check_ffn(n, 16, 40, dtype, mode, after);
+            check_ffn(n, 264, 24, dtype, mode, after);
+            check_ffn(n, 20, 44, dtype, mode, after);
+            check_ffn(n, 9, 6, dtype, mode, after);
+        }
         check_gelu(n, 64, 33, GELU_TANH, dtype, mode);
         check_gelu(n, 1028, 8, GELU_TANH, dtype, mode);
         check_gelu(n, 64, 8, GELU_ERF, dtype, mode);
         check_gelu(n, 1152, 1008, GELU_TANH, dtype, mode);
-        check_ffn(n, 16, 40, dtype, mode);
-        check_ffn(n, 264, 24, dtype, mode);
-        check_ffn(n, 20, 44, dtype, mode);
-        check_ffn(n, 9, 6, dtype, mode);
         for (int cache = 0; cache < 2; cache++) {
-            check_attend(n, 4, 2, 72, dtype, cache ? DTYPE_BF16 : DTYPE_F32, mode);
-            check_attend(n, 2, 1, 128, dtype, cache ? DTYPE_BF16 : DTYPE_F32, mode);
-            check_attend(n, 1, 1, 20, dtype, cache ? DTYPE_BF16 : DTYPE_F32, mode);
+            check_attend(n, 4, 2, 72, dtype, cache ? DTYPE_BF16 : DTYPE_F32, mode, i % 2);
+            check_attend(n, 2, 1, 128, dtype, cache ? DTYPE_BF16 : DTYPE_F32, mode, false);
+            check_attend(n, 1, 1, 20, dtype, cache ? DTYPE_BF16 : DTYPE_F32, mode, true);
         }
         for (int known = 0; known < 2; known++) {
             check_qkv(n, 4, 2, 6, dtype, mode, DTYPE_F32, known);
@@ -284,8 +434,11 @@ static void half_is_multiplied_as_half(void **state)
     DONE(gpu->matmul(&y.on[1], &x.on[1], &w.on[1], NULL, MATMUL_BF16));
     pair_compare("matmul of f16", &y, 0, 1e-7);
     struct pair h = all_of(2, n, m, 1);
-    DONE(gpu->fused->add(
-        &(struct fused_add){ &h.on[1], &h.on[1], &x.on[1], { &w.on[1], NULL }, MATMUL_BF16 }));
+    DONE(gpu->fused->add(&(struct fused_add){ .y = &h.on[1],
+                                              .h = &h.on[1],
+                                              .x = &x.on[1],
+                                              .w = { .w = &w.on[1], .bias = NULL },
+                                              .mode = MATMUL_BF16 }));
     DONE(cpu->add(&h.on[0], &h.on[0], &y.on[0]));
     pair_compare("fused add of f16", &h, 0, 1e-7);
     pairs_release();
@@ -316,9 +469,9 @@ static void half_has_no_infinity(void **state)
                                               .h = &h.on[1],
                                               .gain = &gain.on[1],
                                               .eps = 0,
-                                              .gate = { &gate.on[1], NULL },
-                                              .up = { &up.on[1], NULL },
-                                              .down = { &down.on[1], NULL },
+                                              .gate = { .w = &gate.on[1], .bias = NULL },
+                                              .up = { .w = &up.on[1], .bias = NULL },
+                                              .down = { .w = &down.on[1], .bias = NULL },
                                               .mode = MATMUL_BF16 }));
     for (int i = 0; i < N * D; i++)
         ((float *)h.on[0].data)[i] = i % D == 0 || i % D == 2 ? 1 + most : 1;
@@ -419,6 +572,7 @@ int main(void)
         cmocka_unit_test(one_row_of_any_width),
         cmocka_unit_test(one_row_beside_little_shared_memory),
         cmocka_unit_test(fused_forms_equal_the_ops),
+        cmocka_unit_test(heads_of_every_kind),
         cmocka_unit_test(half_is_multiplied_as_half),
         cmocka_unit_test(half_has_no_infinity),
         cmocka_unit_test(recorded_ops_run_again),

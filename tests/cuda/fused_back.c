@@ -55,7 +55,11 @@ static void check_add(int64_t n, int64_t k, int64_t m)
     struct pair h = pair_noise(2, n, m, 0, 1), twin = pair_noise(2, n, m, 0, 1);
     struct pair x = pair_noise(2, n, k, 0, 2), y = pair_room(2, n, m, 0);
     struct pair w = pair_weights(DTYPE_BF16, m, k, 3), bias = pair_noise(1, m, 0, 0, 4);
-    struct fused_add p = { &y.on[1], &h.on[1], &x.on[1], { &w.on[1], &bias.on[1] }, MATMUL_BF16 };
+    struct fused_add p = { .y = &y.on[1],
+                           .h = &h.on[1],
+                           .x = &x.on[1],
+                           .w = { .w = &w.on[1], .bias = &bias.on[1] },
+                           .mode = MATMUL_BF16 };
     DONE(gpu->fused->add(&p));
     pair_same("h", &h.on[1], &twin.on[1]);
     p.y = &h.on[1];
@@ -78,9 +82,9 @@ static struct fused_ffn form_of(struct ffn *f, struct tensor *y)
                                .h = &f->h.on[1],
                                .gain = &f->gain.on[1],
                                .eps = eps,
-                               .gate = { &f->gate.on[1], NULL },
-                               .up = { &f->up.on[1], NULL },
-                               .down = { &f->down.on[1], NULL },
+                               .gate = { .w = &f->gate.on[1], .bias = NULL },
+                               .up = { .w = &f->up.on[1], .bias = NULL },
+                               .down = { .w = &f->down.on[1], .bias = NULL },
                                .mode = MATMUL_BF16 };
 }
 
@@ -206,9 +210,9 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
                                           .h = OF(h),
                                           .gain = OF(gain),
                                           .eps = eps,
-                                          .wq = OF(wq),
-                                          .wk = OF(wk),
-                                          .wv = OF(wv),
+                                          .wq = { .w = OF(wq) },
+                                          .wk = { .w = OF(wk) },
+                                          .wv = { .w = OF(wv) },
                                           .cos = OF(cos),
                                           .sin = OF(sin) };
         DONE(gpu->fused->qkv_back(&p));
