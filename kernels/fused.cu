@@ -224,9 +224,8 @@ static int multiply_add(const struct tensor *y, const struct tensor *h, const ui
     return add_normed(y, h, product, after);
 }
 
-// The same of one row x, in place.
-static int multiply_add_one(const struct tensor *y, const float *x, const struct fused_linear *w,
-                            const struct fused_after *after, float *room)
+int fused_add_one(const struct tensor *y, const float *x, const struct fused_linear *w,
+                  const struct fused_after *after, float *room)
 {
     const struct one_row one = { .x = x,
                                  .gain = nullptr,
@@ -255,7 +254,7 @@ static int fused_add_cuda(const struct fused_add *p)
         cuda_scratch((size_t)room * sizeof(float) + (size_t)(one ? 0 : n * k) * 2 + 512));
     if (!scratch) return -1;
     float *product = scratch_take<float>(&scratch, room);
-    if (one) return multiply_add_one(p->y, floats(p->x), &p->w, &p->after, product);
+    if (one) return fused_add_one(p->y, floats(p->x), &p->w, &p->after, product);
     uint16_t *x = reinterpret_cast<uint16_t *>(scratch);
     if (matmul_narrow(x, p->w.w->dtype, p->x->data, n * k, DTYPE_F32) < 0) return -1;
     return multiply_add(p->y, p->h, x, &p->w, &p->after, product);
@@ -296,7 +295,7 @@ static int ffn_one(const struct fused_ffn *p, float *y, float *room)
     const int status = one_row_product(&one);
     if (status) return status;
     // FUSED_NOT: h is still as it was.
-    return multiply_add_one(p->y, y, &p->down, &p->after, room);
+    return fused_add_one(p->y, y, &p->down, &p->after, room);
 }
 
 // act [n,F] may be gate.
@@ -409,4 +408,6 @@ const struct fused fused_cuda = { .qkv = fused_qkv_cuda, // fused_heads.cu
                                   .ffn = fused_ffn_cuda,
                                   .ffn_back = fused_ffn_back_cuda,
                                   .qkv_back = fused_qkv_back_cuda,
-                                  .gelu = fused_gelu_cuda };
+                                  .gelu = fused_gelu_cuda,
+                                  .experts = fused_experts_cuda,
+                                  .latent = fused_latent_cuda };

@@ -11,6 +11,8 @@
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 
+#include <stdbool.h>
+
 #include "kernels/tensor.h"
 
 enum { FUSED_NOT = 1 };
@@ -104,6 +106,51 @@ struct fused_qkv_back {
     const struct tensor *cos, *sin; // [n,d/2]
 };
 
+// A gated FFN: down(silu(gate(x)) * up(x)).
+struct fused_gated {
+    const struct tensor *gate, *up, *down; // [m,D] [m,D] [D,m]
+};
+
+// A mixture of experts of one row, which the device chooses: h += shared(x) + the sum over the
+// row's experts e of weight[e] e(x), x = rmsnorm(h). Its `count` experts have the greatest
+// sigmoid(x router^T) + bias in its best groups, by the sum of the two best of each; the weights
+// are those of the op expert_weights.
+struct fused_experts {
+    struct tensor *h;          // [1,D]
+    const struct tensor *gain; // [D]
+    float eps;
+    const struct tensor *router, *bias;      // [E,D], f32 [E]
+    struct fused_gated shared;               // gate NULL: none
+    const struct fused_gated *expert;        // [E]
+    int64_t count, groups, groups_per_token; // count at most 32
+    bool normalise;
+    float scale;
+};
+
+// One row of latent attention, over the latents that the cache holds
+// (core/model/attention_latent.c):
+//
+//   x = rmsnorm(h);  q = ask x, or ask_up rmsnorm(ask x);  (c, r) = down x
+//   row *place of the caches: rmsnorm(c) and r, turned
+//   h += after(out(o)), o of a head = Wv softmax((Wk q_nope) c + q_rope r) c
+//
+// up holds Wk [nope,R] and Wv [value,R] of each head, one behind the other. What turns, the last
+// 2 half numbers of q and of down's, is paired by neighbours, and stored apart.
+struct fused_latent {
+    struct tensor *h; // [1,D]
+    const struct tensor *gain;
+    float eps;
+    struct fused_linear ask, ask_up, down, out;     // ask_up.w NULL: none
+    const struct tensor *ask_gain, *down_gain, *up; // [Rq], [R], [H*(nope+value),R]
+    float inner_eps;                                // of those gains
+    const struct tensor *cos, *sin, *place, *last;  // [1,half], i32 [1]
+    struct tensor *c, *r;                           // [P,1,R] [P,1,2 half], both f32 or both bf16
+    int64_t heads, nope, value;
+    float scale;
+    struct fused_after after;
+    int mode;
+};
+
 // y = gelu(x w^T + bias).
 struct fused_gelu {
     struct tensor *y;       // [n,M]
@@ -120,6 +167,8 @@ struct fused {
     int (*ffn_back)(const struct fused_ffn_back *p);
     int (*qkv_back)(const struct fused_qkv_back *p);
     int (*gelu)(const struct fused_gelu *p);
+    int (*experts)(const struct fused_experts *p);
+    int (*latent)(const struct fused_latent *p);
 };
 
 #endif

@@ -19,6 +19,10 @@ int fused_multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
 int fused_multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const struct tensor *w,
                         int64_t n, const void *addend);
 
+// y += after(x w^T) of one row x, which `room`, for a row of y, holds until it is normed.
+int fused_add_one(const struct tensor *y, const float *x, const struct fused_linear *w,
+                  const struct fused_after *after, float *room);
+
 // Bytes of scratch for what comes back to the norm, [n,width], and its stats; and for beginning
 // each part of the scratch where it must.
 static inline size_t fused_norm_back_room(int64_t n, int64_t width)
@@ -29,5 +33,8 @@ static inline size_t fused_norm_back_room(int64_t n, int64_t width)
 // fused_heads.cu
 int fused_qkv_cuda(const struct fused_qkv *p);
 int fused_qkv_back_cuda(const struct fused_qkv_back *p);
+// fused_experts.cu, fused_latent.cu
+int fused_experts_cuda(const struct fused_experts *p);
+int fused_latent_cuda(const struct fused_latent *p);
 
 #endif

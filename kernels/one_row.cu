@@ -16,13 +16,9 @@
 // them are sent for into the second-level cache: 16 MB of all warps, what the bus brings in 4 us.
 // So it does not rest while the kernel in front ends and x is read. What the kernel in front writes
 // is read only after cuda_former().
-#include "kernels/matmul_cuda.h"
-#include "kernels/pack_cuda.h"
+#include "kernels/one_row_cuda.h"
 
-static constexpr int WARPS = 4, THREADS = WARPS * WARP, BLOCKS = 4; // of a multiprocessor
-static constexpr int ROWS = 2, AHEAD = 4;
 static constexpr int64_t SENT_FOR = 4096; // bytes of a row, behind those asked for
-static constexpr size_t SHARED_MOST = 220 << 10, SHARED_STATIC = 1 << 10;
 
 struct shape {
     int64_t units; // pairs of rows
@@ -73,22 +69,6 @@ static __device__ void find_rows(const T *row[ROWS], const struct one_row &p, in
     }
 }
 
-template <typename T>
-static __device__ void ask(uint4 to[AHEAD][ROWS], const T *const row[ROWS], int64_t from, int64_t k,
-                           int lane)
-{
-    constexpr int CHUNK = WARP * pack<T>::COUNT;
-    UNROLL
-    for (int a = 0; a < AHEAD; a++) {
-        UNROLL
-        for (int r = 0; r < ROWS; r++) {
-            const int64_t i = from + a * CHUNK;
-            const bool there = row[r] && i + lane * pack<T>::COUNT < k;
-            to[a][r] = there ? load_once(row[r] + i) : uint4{ 0, 0, 0, 0 };
-        }
-    }
-}
-
 template <typename T> static __device__ void send_for(const T *const row[ROWS], int64_t k, int lane)
 {
     const int64_t from = AHEAD * WARP * pack<T>::COUNT, left = (k - from) * (int64_t)sizeof(T);
@@ -96,54 +76,6 @@ template <typename T> static __device__ void send_for(const T *const row[ROWS], 
     UNROLL
     for (int r = 0; r < ROWS; r++)
         if (row[r]) cuda_prefetch(row[r] + from, (unsigned)(left < SENT_FOR ? left : SENT_FOR));
-}
-
-// x into shared memory: of a chunk first the lanes' first four numbers, then their next four.
-// What the sums must be multiplied with is returned to all threads.
-template <typename T>
-static __device__ float stage(float *to, const struct one_row &p, int64_t width)
-{
-    constexpr int COUNT = pack<T>::COUNT, CHUNK = WARP * COUNT;
-    float squares = 0;
-    for (int64_t e = threadIdx.x * 4; e < width; e += THREADS * 4) {
-        float4 v = { 0, 0, 0, 0 };
-        if (e < p.k) v = *reinterpret_cast<const float4 *>(p.x + e);
-        squares += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-        if (p.gain && e < p.k) {
-            const float4 g = *reinterpret_cast<const float4 *>(p.gain + e);
-            v = { v.x * g.x, v.y * g.y, v.z * g.z, v.w * g.w };
-        }
-        const int in = (int)(e % CHUNK);
-        *reinterpret_cast<float4 *>(to + (e - in) + in % COUNT / 4 * (4 * WARP) + in / COUNT * 4) =
-            v;
-    }
-    const float sum = block_sum(squares);
-    __syncthreads();
-    return p.gain ? 1 / sqrtf(sum / (float)p.k + p.eps) : 1;
-}
-
-// sum[r] += the AHEAD chunks times x, whose part for them begins at `x`.
-template <typename T>
-static __device__ void multiply(float sum[ROWS], const uint4 w[AHEAD][ROWS], const float *x,
-                                int lane)
-{
-    constexpr int COUNT = pack<T>::COUNT, CHUNK = WARP * COUNT;
-    UNROLL
-    for (int a = 0; a < AHEAD; a++) {
-        float4 v[COUNT / 4];
-        UNROLL
-        for (int i = 0; i < COUNT / 4; i++)
-            v[i] = *reinterpret_cast<const float4 *>(x + a * CHUNK + i * (4 * WARP) + lane * 4);
-        UNROLL
-        for (int r = 0; r < ROWS; r++) {
-            pack<T> some;
-            some.widen(w[a][r]);
-            UNROLL
-            for (int i = 0; i < COUNT / 4; i++)
-                sum[r] += some.x[4 * i] * v[i].x + some.x[4 * i + 1] * v[i].y +
-                          some.x[4 * i + 2] * v[i].z + some.x[4 * i + 3] * v[i].w;
-        }
-    }
 }
 
 // A pair of a head's numbers: queries to y, keys and values to their row.
@@ -188,7 +120,7 @@ template <typename T>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     one_row_kernel(const __grid_constant__ struct one_row p, const struct shape s)
 {
-    constexpr int CHUNK = WARP * pack<T>::COUNT;
+    constexpr int64_t STEP = step_of<T>();
     SHARED_MEMORY(float, x);
     const int lane = threadIdx.x % WARP;
     const int64_t first = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
@@ -208,15 +140,15 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     for (int64_t unit = first; unit < s.units; unit += step) {
         float sum[ROWS] = { 0, 0 };
-        for (int64_t from = 0; from < s.width; from += AHEAD * CHUNK) {
-            const bool last = from + AHEAD * CHUNK >= s.width;
+        for (int64_t from = 0; from < s.width; from += STEP) {
+            const bool last = from + STEP >= s.width;
             UNROLL
             for (int a = 0; a < AHEAD; a++) {
                 UNROLL
                 for (int r = 0; r < ROWS; r++) now[a][r] = next[a][r];
             }
             if (last) find_rows(row, p, unit + step, s.units, lane);
-            ask(next, row, last ? 0 : from + AHEAD * CHUNK, p.k, lane);
+            ask(next, row, last ? 0 : from + STEP, p.k, lane);
             multiply<T>(sum, now, x + from, lane);
         }
         for (int r = 0; r < ROWS; r++) sum[r] = warp_sum(sum[r]) * scale;
@@ -226,9 +158,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 
 template <typename T> static int launch(const struct one_row *p)
 {
-    constexpr int64_t STEP = AHEAD * WARP * pack<T>::COUNT;
     const auto kernel = one_row_kernel<T>;
-    struct shape s = { 0, (p->k + STEP - 1) / STEP * STEP };
+    struct shape s = { 0, whole_steps<T>(p->k) };
     for (int i = 0; i < p->parts; i++) s.units += (p->part[i].rows + 1) / ROWS;
     if (p->end == ONE_ROW_SWIGLU) s.units = p->part[0].rows;
     const size_t shared = (size_t)s.width * sizeof(float);

@@ -237,6 +237,16 @@ static int dry_fused_gelu(const struct fused_gelu *p)
     return FUSED_NOT; // of an encoder without a tape; a training needs more
 }
 
+static int dry_fused_experts(const struct fused_experts *p)
+{
+    return FUSED_NOT; // of a single row
+}
+
+static int dry_fused_latent(const struct fused_latent *p)
+{
+    return FUSED_NOT; // likewise
+}
+
 static int dry_fused_ffn_back(const struct fused_ffn_back *p)
 {
     const int64_t h = tensor_count(p->h);
@@ -253,6 +263,8 @@ static const struct fused dry_fused = { .qkv = dry_fused_qkv,
                                         .add = dry_fused_add,
                                         .ffn = dry_fused_ffn,
                                         .gelu = dry_fused_gelu,
+                                        .experts = dry_fused_experts,
+                                        .latent = dry_fused_latent,
                                         .ffn_back = dry_fused_ffn_back,
                                         .qkv_back = dry_fused_qkv_back };
 

@@ -201,8 +201,8 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
 {
     struct replay *r = &kv->replay;
     const struct decoder_kind *kind = d->config.kind;
-    if (!g->backend->recorder || kind->attention->by_host || kind->ffn->by_host || g->tape ||
-        h->shape[0] != 1 || !quiet(g, kv->layers))
+    if (!g->backend->recorder || kind->attention->by_host || g->tape || h->shape[0] != 1 ||
+        !quiet(g, kv->layers))
         return false;
     const int64_t past = rows_ready(kv);
     if (past < 0) return false;

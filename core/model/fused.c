@@ -294,3 +294,18 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                              .in = { h, own(p.gain), p.saved_gate, p.saved_up, own(p.after.gain) },
                              .self = kept(g, &p, sizeof p) });
 }
+
+// --- one row of a mixture of experts, and of latent attention ------------------------------------
+
+bool fused_experts(struct graph *g, const struct linear *w, int count,
+                   const struct fused_experts *p)
+{
+    if (g->tape || !usable(g, p->h, w, count)) return false;
+    return done(g, "experts", g->backend->fused->experts(p));
+}
+
+bool fused_latent(struct graph *g, const struct linear *w, int count, const struct fused_latent *p)
+{
+    if (g->tape || !usable(g, p->h, w, count)) return false;
+    return done(g, "latent attention", g->backend->fused->latent(p));
+}

@@ -82,7 +82,6 @@ struct attention_kind {
 struct ffn_kind {
     int (*read)(struct decoder_config *c, const cJSON *json, struct err *err);
     layer_weight_fn weight;
-    bool by_host; // as above
     // x [m, D] to [m, D]. `unread`: the numbers are not read, they only carry gradients back.
     struct tensor *(*forward)(struct graph *g, const struct layer *layer, struct tensor *x,
                               bool unread);

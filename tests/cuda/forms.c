@@ -33,6 +33,8 @@ NOTED(ffn)
 NOTED(ffn_back)
 NOTED(qkv_back)
 NOTED(gelu)
+NOTED(experts)
+NOTED(latent)
 
 static const struct fused noting = { .qkv = noted_qkv,
                                      .attend = noted_attend,
@@ -40,7 +42,9 @@ static const struct fused noting = { .qkv = noted_qkv,
                                      .ffn = noted_ffn,
                                      .ffn_back = noted_ffn_back,
                                      .qkv_back = noted_qkv_back,
-                                     .gelu = noted_gelu };
+                                     .gelu = noted_gelu,
+                                     .experts = noted_experts,
+                                     .latent = noted_latent };
 static struct backend device;
 
 // --- a model on it -------------------------------------------------------------------------------

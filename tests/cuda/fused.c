@@ -407,6 +407,147 @@ static void fused_forms_equal_the_ops(void **state)
     }
 }
 
+// --- experts -------------------------------------------------------------------------------------
+
+enum { EXPERTS_MOST = 40 };
+
+struct mixture {
+    int64_t d, count, width, shared, chosen, groups, groups_per_token;
+    bool normalise, alike; // alike: equal scores, of which the first ones win
+    enum dtype dtype;
+};
+
+struct gated_pair {
+    struct pair gate, up, down;
+};
+
+static struct gated_pair gated_pair(const struct mixture *m, int64_t width, uint64_t seed)
+{
+    return (struct gated_pair){ pair_weights(m->dtype, width, m->d, seed),
+                                pair_weights(m->dtype, width, m->d, seed + 1),
+                                pair_weights(m->dtype, m->d, width, seed + 2) };
+}
+
+// sum += weight times what the gated FFN gives for x.
+static void add_gated(struct tensor *sum, const struct tensor *x, const struct gated_pair *w,
+                      float weight)
+{
+    const int64_t width = w->gate.on[0].shape[0], d = x->shape[1];
+    struct tensor a = noise_tensor(2, 1, width, 0, 1), b = noise_tensor(2, 1, width, 0, 1);
+    struct tensor y = noise_tensor(2, 1, d, 0, 1);
+    DONE(cpu->matmul(&a, x, &w->gate.on[0], NULL, MATMUL_F32));
+    DONE(cpu->matmul(&b, x, &w->up.on[0], NULL, MATMUL_F32));
+    DONE(cpu->swiglu(&a, &a, &b));
+    DONE(cpu->matmul(&y, &a, &w->down.on[0], NULL, MATMUL_F32));
+    DONE(cpu->scale(&y, &y, weight));
+    DONE(cpu->add(sum, sum, &y));
+    free(a.data);
+    free(b.data);
+    free(y.data);
+}
+
+// The best number of score[n] that is left, which it takes.
+static int take_best(double *score, int64_t n)
+{
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (score[i] > score[best]) best = i;
+    score[best] = -INFINITY;
+    return best;
+}
+
+static void choose(const struct mixture *m, const float *logits, const float *bias, int *index)
+{
+    double score[EXPERTS_MOST], group[EXPERTS_MOST], kept[EXPERTS_MOST];
+    const int64_t size = m->count / m->groups;
+    for (int64_t i = 0; i < m->count; i++) {
+        score[i] = 1 / (1 + exp(-(double)logits[i])) + (double)bias[i];
+        kept[i] = -INFINITY;
+    }
+    for (int64_t j = 0; j < m->groups; j++) {
+        double some[EXPERTS_MOST];
+        memcpy(some, score + j * size, (size_t)size * sizeof *some);
+        group[j] = score[j * size + take_best(some, size)];
+        if (size > 1) group[j] += score[j * size + take_best(some, size)];
+    }
+    for (int64_t k = 0; k < m->groups_per_token; k++) {
+        const int64_t at = take_best(group, m->groups) * size;
+        memcpy(kept + at, score + at, (size_t)size * sizeof *kept);
+    }
+    for (int64_t k = 0; k < m->chosen; k++) index[k] = take_best(kept, m->count);
+}
+
+static void check_experts(const struct mixture *m)
+{
+    const float eps = 1e-5f;
+    struct pair h = pair_noise(2, 1, m->d, 0, 1), gain = pair_noise(1, m->d, 0, 0, 2);
+    struct pair router = pair_weights(m->dtype, m->count, m->d, 3);
+    struct pair bias = pair_noise(1, m->count, 0, 0, 4);
+    struct tensor x = noise_tensor(2, 1, m->d, 0, 5), logits = noise_tensor(2, 1, m->count, 0, 6);
+    struct gated_pair shared = { 0 }, each[EXPERTS_MOST];
+    struct fused_gated expert[EXPERTS_MOST];
+    if (m->shared) shared = gated_pair(m, m->shared, 10);
+    if (m->alike) {
+        memset(router.on[0].data, 0, tensor_bytes(&router.on[0]));
+        memset(bias.on[0].data, 0, tensor_bytes(&bias.on[0]));
+        gpu->upload(router.on[1].data, router.on[0].data, tensor_bytes(&router.on[0]));
+        gpu->upload(bias.on[1].data, bias.on[0].data, tensor_bytes(&bias.on[0]));
+    }
+    for (int64_t e = 0; e < m->count; e++) {
+        each[e] = gated_pair(m, m->width, 20 + 3 * (uint64_t)e);
+        expert[e] =
+            (struct fused_gated){ &each[e].gate.on[1], &each[e].up.on[1], &each[e].down.on[1] };
+    }
+    const struct fused_experts p = { .h = &h.on[1],
+                                     .gain = &gain.on[1],
+                                     .eps = eps,
+                                     .router = &router.on[1],
+                                     .bias = &bias.on[1],
+                                     .shared = { m->shared ? &shared.gate.on[1] : NULL,
+                                                 &shared.up.on[1], &shared.down.on[1] },
+                                     .expert = expert,
+                                     .count = m->chosen,
+                                     .groups = m->groups,
+                                     .groups_per_token = m->groups_per_token,
+                                     .normalise = m->normalise,
+                                     .scale = 1.5f };
+    const int64_t unit = 16 / (int64_t)dtype_size(m->dtype);
+    const bool packs = m->d % unit == 0 && m->width % unit == 0 && m->shared % unit == 0;
+    if (computed(gpu->fused->experts(&p), packs)) {
+        int index[EXPERTS_MOST];
+        double sum = 0;
+        const float *of = logits.data;
+        DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], eps));
+        DONE(cpu->matmul(&logits, &x, &router.on[0], NULL, MATMUL_F32));
+        choose(m, of, bias.on[0].data, index);
+        for (int64_t k = 0; k < m->chosen; k++) sum += 1 / (1 + exp(-(double)of[index[k]]));
+        if (m->shared) add_gated(&h.on[0], &x, &shared, 1);
+        for (int64_t k = 0; k < m->chosen; k++) {
+            const double s = 1 / (1 + exp(-(double)of[index[k]]));
+            add_gated(&h.on[0], &x, &each[index[k]], (float)(1.5 * s / (m->normalise ? sum : 1)));
+        }
+    }
+    const double inner = (double)(m->shared + m->chosen * m->width);
+    pair_compare("experts", &h, 40 * room(MATMUL_F32, 1, m->d) * sqrt(inner), 1e-5);
+    free(x.data);
+    free(logits.data);
+    pairs_release();
+}
+
+static void experts_are_chosen_and_added_up(void **state)
+{
+    for (int i = 0; i < 3; i++) {
+        const enum dtype dtype = (enum dtype)i;
+        check_experts(&(struct mixture){ 48, 8, 24, 48, 3, 1, 1, true, false, dtype });
+        check_experts(&(struct mixture){ 1040, 12, 16, 0, 4, 4, 2, false, false, dtype });
+        check_experts(&(struct mixture){ 40, 9, 8, 8, 9, 3, 3, true, false, dtype });
+        check_experts(&(struct mixture){ 33 * 8, 16, 1032, 40, 2, 8, 3, true, false, dtype });
+        check_experts(&(struct mixture){ 48, 8, 24, 48, 5, 1, 1, true, true, dtype });
+        check_experts(&(struct mixture){ 48, 8, 24, 0, 3, 4, 3, true, true, dtype });
+        check_experts(&(struct mixture){ 50, 8, 6, 0, 3, 1, 1, true, false, dtype });
+    }
+}
+
 // --- f16 -----------------------------------------------------------------------------------------
 
 // [rows,columns] of f16 that are all `bits`.
@@ -573,6 +714,7 @@ int main(void)
         cmocka_unit_test(one_row_beside_little_shared_memory),
         cmocka_unit_test(fused_forms_equal_the_ops),
         cmocka_unit_test(heads_of_every_kind),
+        cmocka_unit_test(experts_are_chosen_and_added_up),
         cmocka_unit_test(half_is_multiplied_as_half),
         cmocka_unit_test(half_has_no_infinity),
         cmocka_unit_test(recorded_ops_run_again),
