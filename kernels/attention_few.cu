@@ -296,9 +296,12 @@ static __global__ void join_kernel(const float *part, int64_t parts, const struc
     few_join<1>(c, part, parts, blockIdx.x, blockIdx.y, 1);
 }
 
+// Enough up to the end of the stretch, for a recording.
 size_t attention_few_room(const struct attention_call *c)
 {
-    return (size_t)(c->tokens * c->heads * split_of(c).parts * (c->width + 2));
+    struct attention_call whole = *c;
+    whole.keys = (c->keys + STRETCH - 1) / STRETCH * STRETCH;
+    return (size_t)(c->tokens * c->heads * split_of(&whole).parts * (c->width + 2));
 }
 
 template <typename K, int HEADS>

@@ -171,19 +171,24 @@ static void train(struct bench *b)
 
 static const struct family_forms {
     const char *folder;
-    const char *first; // other forms in the first layer, in a token; NULL: the same
     const char *token, *prompt, *training;
+    // The first layer's, where they differ.
+    struct {
+        const char *token, *prompt, *training;
+    } first;
 } families[] = {
-    { "llama-3.2", NULL, "qkv add ffn", "qkv attend ffn", "qkv add ffn" },
-    { "qwen2", NULL, "qkv add ffn", "qkv attend ffn", "qkv add ffn" },
-    { "llava-1.5", NULL, "qkv add ffn", "qkv attend ffn", "" }, // of f16: no way back
-    { "llava-onevision", NULL, "qkv add ffn", "", "" },         // of f32: only single rows
-    { "llava-next", NULL, "qkv add ffn", "qkv attend ffn", "qkv add ffn" },
-    { "qwen2.5-vl", NULL, "qkv add ffn", "qkv attend ffn", "qkv add ffn" },
-    { "glm-4.1v", NULL, "qkv add ffn", "qkv attend ffn", "qkv add ffn" },
-    { "internvl3", NULL, "qkv add ffn", "qkv add ffn", "qkv add ffn" }, // heads of 12: no attend
-    { "internvl2-internlm2", NULL, "qkv add ffn", "qkv attend ffn", "qkv add ffn" },
-    { "internvl2.5-qwen2", NULL, "qkv add ffn", "qkv add ffn", "qkv add ffn" }, // of 12
+    { "llama-3.2", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
+    { "qwen2", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
+    { "llava-1.5", "qkv add ffn", "qkv attend ffn", "", { 0 } }, // of f16: no way back
+    { "llava-onevision", "qkv add ffn", "", "", { 0 } },         // of f32: only single rows
+    { "llava-next", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
+    { "qwen2.5-vl", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
+    { "glm-4.1v", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
+    { "internvl3", "qkv add ffn", "qkv add ffn", "qkv add ffn", { 0 } }, // heads of 12
+    { "internvl2-internlm2", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
+    { "internvl2.5-qwen2", "qkv add ffn", "qkv add ffn", "qkv add ffn", { 0 } }, // of 12
+    { "kimi-text", "latent experts", "add", "add", { "latent ffn", "add ffn", "add ffn" } },
+    { "kimi-vl", "latent experts", "add", "add", { "latent ffn", "add ffn", "add ffn" } },
 };
 
 static void every_family_takes_its_forms(void **state)
@@ -193,13 +198,13 @@ static void every_family_takes_its_forms(void **state)
         struct bench b;
         bench_open(&b, f->folder);
         pass(&b, true);
-        compare_forms(&b, f->folder, "a prompt", NULL, f->prompt);
+        compare_forms(&b, f->folder, "a prompt", f->first.prompt, f->prompt);
         sequence_append(&b.sequence, 5);
         pass(&b, false);
-        compare_forms(&b, f->folder, "a token", f->first, f->token);
+        compare_forms(&b, f->folder, "a token", f->first.token, f->token);
         b.sequence.n = PROMPT;
         train(&b);
-        compare_forms(&b, f->folder, "training", NULL, f->training);
+        compare_forms(&b, f->folder, "training", f->first.training, f->training);
         bench_close(&b);
     }
 }
