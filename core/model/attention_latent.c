@@ -146,6 +146,9 @@ static struct tensor *ask(struct graph *g, const struct layer *layer, struct ten
         { turned(g, layer, q, rows, nope, c->heads, cos, sin), { 0, 1, c->latent.rope } },
     };
     q = op_columns_of(g, rows, parts, 2);
+    // Scores are taken in several places; longer queries make them greater in all of them.
+    const float gain = (float)rope_score_gain(&c->rope);
+    if (q && gain != 1) q = op_scale(g, q, gain);
     return q ? graph_view3(g, q, m, c->heads, c->dim) : NULL;
 }
 

@@ -17,8 +17,9 @@
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 
-#define HF   "tests/goldens/internvl3"
-#define CHAT "tests/goldens/internvl2-internlm2"
+#define HF    "tests/goldens/internvl3"
+#define NEWER "tests/goldens/internvl3.5"
+#define CHAT  "tests/goldens/internvl2-internlm2"
 
 enum { WIDTH = 32, HEADS = 4, FFN = 56, ROWS = 17, TILES = 5, TENSORS_MAX = 256 };
 
@@ -27,7 +28,13 @@ enum { WIDTH = 32, HEADS = 4, FFN = 56, ROWS = 17, TILES = 5, TENSORS_MAX = 256 
 struct variant {
     bool plain; // RMSNorm and norms of queries and keys, no biases of theirs
     bool chat;  // the authors' layout
+    bool newer; // InternVL3.5, of which the rest is also compared
 };
+
+static const char *golden_of(struct variant v)
+{
+    return v.newer ? NEWER : HF;
+}
 
 struct tensor_out {
     char *name;
@@ -138,8 +145,10 @@ static void write_weights(const char *folder, struct variant v)
 {
     struct err err = { 0 };
     struct tensors_out o = { 0 };
-    struct safetensors *f = safetensors_open(HF "/model.safetensors", &err);
+    char *path = xasprintf("%s/model.safetensors", golden_of(v));
+    struct safetensors *f = safetensors_open(path, &err);
     if (!f) fail_msg("%s", err.text);
+    free(path);
     for (int64_t i = 0; i < f->count; i++) {
         const struct safetensor *t = &f->tensors[i];
         if (left_out(t->name, v)) continue;
@@ -148,7 +157,7 @@ static void write_weights(const char *folder, struct variant v)
             append(one, f, t->name);
     }
     add_gains(&o, v);
-    char *path = xasprintf("%s/model.safetensors", folder);
+    path = xasprintf("%s/model.safetensors", folder);
     struct safetensors_writer *w = safetensors_writer_new(path);
     for (int i = 0; i < o.count; i++)
         safetensors_writer_declare(w, o.list[i].name, o.list[i].dtype, o.list[i].rank,
@@ -170,25 +179,36 @@ static void put(cJSON *json, const char *key, cJSON *value)
     cJSON_AddItemToObject(json, key, value);
 }
 
-static cJSON *chat_config(const char *fields)
+static void put_all(cJSON *json, const char *fields)
+{
+    cJSON *more = cJSON_Parse(fields), *one;
+    while ((one = cJSON_DetachItemFromArray(more, 0))) put(json, one->string, one);
+    cJSON_Delete(more);
+}
+
+static cJSON *config_of(struct variant v)
 {
     struct err err;
-    cJSON *json = json_read(CHAT "/config.json", 1 << 20, &err), *hf, *more = cJSON_Parse(fields),
-          *one;
-    hf = json_read(HF "/config.json", 1 << 20, &err);
+    char *path = xasprintf("%s/config.json", golden_of(v));
+    cJSON *hf = json_read(path, 1 << 20, &err);
+    free(path);
+    if (!v.chat) return hf;
+    cJSON *json = json_read(CHAT "/config.json", 1 << 20, &err);
     put(json, "llm_config", cJSON_DetachItemFromObject(hf, "text_config"));
     put(json, "template", cJSON_CreateString("internvl2_5"));
-    while ((one = cJSON_DetachItemFromArray(more, 0))) put(json, one->string, one);
+    if (v.newer) {
+        put_all(json, "{\"force_image_size\": 20, \"max_dynamic_patch\": 4}");
+        put_all(cJSON_GetObjectItem(json, "vision_config"),
+                "{\"hidden_size\": 24, \"intermediate_size\": 40, \"num_hidden_layers\": 2, "
+                "\"num_attention_heads\": 2, \"image_size\": 20, \"patch_size\": 5}");
+    }
     cJSON_Delete(hf);
-    cJSON_Delete(more);
     return json;
 }
 
 static void write_folder(const char *folder, struct variant v)
 {
-    struct err err;
-    cJSON *json = v.chat ? chat_config("{}") : json_read(HF "/config.json", 1 << 20, &err);
-    cJSON *vision = cJSON_GetObjectItem(json, "vision_config");
+    cJSON *json = config_of(v), *vision = cJSON_GetObjectItem(json, "vision_config");
     if (v.plain) {
         put(vision, "norm_type", cJSON_CreateString("rms_norm"));
         put(vision, v.chat ? "qk_normalization" : "use_qk_norm", cJSON_CreateBool(true));
@@ -196,8 +216,8 @@ static void write_folder(const char *folder, struct variant v)
     }
     char *text = cJSON_Print(json);
     scratch_text(folder, "config.json", text);
-    scratch_copy(folder, HF, "preprocessor_config.json");
-    scratch_copy(folder, HF, "tokenizer.json");
+    scratch_copy(folder, golden_of(v), "preprocessor_config.json");
+    scratch_copy(folder, golden_of(v), "tokenizer.json");
     write_weights(folder, v);
     free(text);
     cJSON_Delete(json);
@@ -212,6 +232,7 @@ static struct safetensors *dump_of(struct variant v, const char *taps)
     write_folder(folder, v);
     struct engine *e = engine_new(test_device(), &sinks);
     if (engine_load(e, folder, &err) < 0 || engine_set(e, "compute.matmul", "f32", &err) < 0 ||
+        engine_set(e, "chat.template", "internvl2_5", &err) < 0 ||
         engine_attach(e, "tests/goldens/pictures/scene.png", &err) < 0 ||
         engine_dump(e, taps, path, &err) < 0 || engine_forward(e, "What?", &err) < 0)
         fail_msg("%s", err.text);
@@ -233,22 +254,30 @@ static void compare_floats(const char *what, const float *got, const double *wan
                      want[i]);
 }
 
+static void same_in_both(struct variant v, const char *tap)
+{
+    struct safetensors *a = dump_of(v, tap);
+    v.chat = true;
+    struct safetensors *b = dump_of(v, tap);
+    const struct safetensor *x = safetensors_find(a, tap), *y = safetensors_find(b, tap);
+    const int64_t count = (int64_t)x->bytes / 4;
+    assert_true(count >= 352); // a row of logits
+    assert_int_equal(y->bytes, x->bytes);
+    double *want = xcalloc((size_t)count, sizeof *want);
+    for (int64_t i = 0; i < count; i++) want[i] = (double)((const float *)x->data)[i];
+    compare_floats(tap, y->data, want, count, 1e-5);
+    free(want);
+    safetensors_close(a);
+    safetensors_close(b);
+}
+
 static void both_layouts_are_one_model(void **state)
 {
-    for (int plain = 0; plain < 2; plain++) {
-        struct safetensors *a = dump_of((struct variant){ plain, false }, "visual.0");
-        struct safetensors *b = dump_of((struct variant){ plain, true }, "visual.0");
-        const struct safetensor *x = safetensors_find(a, "visual.0"),
-                                *y = safetensors_find(b, "visual.0");
-        double want[TILES * 4 * 48];
-        assert_int_equal(x->bytes, sizeof want / 2);
-        assert_int_equal(y->bytes, x->bytes);
-        for (size_t i = 0; i < sizeof want / sizeof *want; i++)
-            want[i] = ((const float *)x->data)[i];
-        compare_floats("visual tokens", y->data, want, (int64_t)(sizeof want / sizeof *want), 1e-5);
-        safetensors_close(a);
-        safetensors_close(b);
-    }
+    same_in_both((struct variant){ .plain = false }, "visual.0");
+    same_in_both((struct variant){ .plain = true }, "visual.0");
+    same_in_both((struct variant){ .newer = true }, "visual.0");
+    same_in_both((struct variant){ .newer = true }, "embed");
+    same_in_both((struct variant){ .newer = true }, "logits");
 }
 
 // --- a block in loops over doubles ---------------------------------------------------------------
@@ -422,12 +451,15 @@ static void what_others_do_is_refused_by_name(void **state)
         { true, "{\"template\": \"Hermes-2\"}", "\"Hermes-2\" is not supported" },
         { true, "{\"ps_version\": \"v1\"}", "ps_version" },
         { true, "{\"pad2square\": true}", "pad2square" },
+        { true, "{\"flash_mode\": true}", "InternVL3.5-Flash" },
         { true, "{\"force_image_size\": 56}", "force_image_size" },
         { true, "{\"select_layer\": -9}", "select_layer" },
         { true, "{\"max_dynamic_patch\": 9999}", "max_dynamic_patch" },
         { true, "{\"downsample_ratio\": 0.4}", "1/n" },
         { true, "{\"downsample_ratio\": 0}", "1/n" },
         { true, "{\"llm_config\": {\"model_type\": \"phi3\"}}", "\"phi3\" is not supported" },
+        { false, "{\"text_config\": {\"model_type\": \"qwen3_moe\"}}",
+          "\"qwen3_moe\" is not supported" },
         { true, "{\"vision_config\": null}", "vision_config" },
         { false, "{\"vision_feature_select_strategy\": \"full\"}", "select_strategy" },
         { false, "{\"vision_feature_layer\": [-1, -2]}", "several layers" },
