@@ -240,6 +240,10 @@ static struct fused_qkv form_of(struct graph *g, const struct layer *layer, stru
         form.wk = fused_whole(&w[ATTENTION_K]);
         form.wv = fused_whole(&w[ATTENTION_V]);
     }
+    if (c->kind->attention == &attention_normed) {
+        form.q_gain = &w[NORM_Q].weight;
+        form.k_gain = &w[NORM_K].weight;
+    }
     return form;
 }
 

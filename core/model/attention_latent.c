@@ -425,7 +425,7 @@ static bool row_fused(struct graph *g, const struct layer *layer, struct tensor 
                                        .heads = c->heads,
                                        .nope = c->latent.nope,
                                        .value = c->value_dim,
-                                       .scale = 1 / sqrtf((float)c->dim),
+                                       .scale = (float)rope_score_gain(&c->rope) / sqrtf((float)c->dim),
                                        .after = { graph_weight(&s->after), (float)c->eps, NULL },
                                        .mode = (int)g->matmul };
     return graph_ok(g) && fused_latent(g, w, s->count, &form);

@@ -127,6 +127,8 @@ static void played_tokens_are_the_computed_ones(void **state)
     check_answer("tests/goldens/internvl2-internlm2", 250, 9, MATMUL_BF16, DTYPE_BF16);
     check_answer("tests/goldens/glm-4.1v", 250, 9, MATMUL_BF16, DTYPE_BF16);
     check_answer("tests/goldens/qwen2.5-vl", 9, 5, MATMUL_BF16, DTYPE_BF16);
+    // Normed heads.
+    check_answer("tests/goldens/internvl3.5", 9, 5, MATMUL_BF16, DTYPE_BF16);
     // Latents and experts, which the device chooses.
     check_answer("tests/goldens/kimi-text", 250, 9, MATMUL_BF16, DTYPE_BF16);
     check_answer("tests/goldens/kimi-vl", 11, 5, MATMUL_F32, DTYPE_F32);
