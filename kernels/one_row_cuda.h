@@ -11,7 +11,7 @@ static constexpr int ROWS = 2, AHEAD = 4;
 static constexpr size_t SHARED_MOST = 220 << 10, SHARED_STATIC = 1 << 10;
 
 // Numbers that a warp asks for at once; x has whole steps of them in shared memory.
-template <typename T> static constexpr int64_t step_of(void)
+template <typename T> static __host__ __device__ constexpr int64_t step_of(void)
 {
     return (int64_t)AHEAD * WARP * pack<T>::COUNT;
 }
