@@ -57,24 +57,36 @@ template <bool HALF> static __device__ inline float product_of(uint16_t x)
     return HALF ? within_f16(from_f16(x)) : from_bf16(x);
 }
 
-template <bool HALF> static __device__ inline uint16_t silu_times(uint16_t gate, uint16_t up)
+// Products of gate and up, and what is added to them: [width] each, or NULL.
+struct gated {
+    const struct four_shorts *gate, *up;
+    const float *gate_bias, *up_bias;
+    int64_t width;
+};
+
+template <bool HALF>
+static __device__ inline uint16_t silu_times(const struct gated &p, uint16_t gate, uint16_t up,
+                                             int64_t i)
 {
-    const float g = product_of<HALF>(gate);
-    return to_short<HALF>(times_sigmoid(g, g) * product_of<HALF>(up));
+    float g = product_of<HALF>(gate), u = product_of<HALF>(up);
+    if (p.gate_bias) g += p.gate_bias[i % p.width];
+    if (p.up_bias) u += p.up_bias[i % p.width];
+    return to_short<HALF>(times_sigmoid(g, g) * u);
 }
 
 // y = silu(gate) * up, four at a time; y may be gate.
 template <bool HALF>
-static __global__ void swiglu_narrow_kernel(struct four_shorts *y, const struct four_shorts *gate,
-                                            const struct four_shorts *up, int64_t fours)
+static __global__ void swiglu_narrow_kernel(struct four_shorts *y, const struct gated p,
+                                            int64_t fours)
 {
     cuda_next_may_begin();
     cuda_former();
     FOR_EACH(i, fours)
     {
-        const struct four_shorts g = gate[i], u = up[i];
-        y[i] = { silu_times<HALF>(g.x, u.x), silu_times<HALF>(g.y, u.y), silu_times<HALF>(g.z, u.z),
-                 silu_times<HALF>(g.w, u.w) };
+        const struct four_shorts g = p.gate[i], u = p.up[i];
+        y[i] = { silu_times<HALF>(p, g.x, u.x, 4 * i), silu_times<HALF>(p, g.y, u.y, 4 * i + 1),
+                 silu_times<HALF>(p, g.z, u.z, 4 * i + 2),
+                 silu_times<HALF>(p, g.w, u.w, 4 * i + 3) };
     }
 }
 
@@ -306,15 +318,19 @@ static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint
     const enum dtype dtype = p->gate.w->dtype;
     const auto swiglu =
         dtype == DTYPE_F16 ? swiglu_narrow_kernel<true> : swiglu_narrow_kernel<false>;
+    // Their products are rounded, and so would be a bias in them.
+    const struct fused_linear plain_gate = { p->gate.w, nullptr, 0, 0, 0 };
+    const struct fused_linear plain_up = { p->up.w, nullptr, 0, 0, 0 };
     if (fused_norm(x, dtype, p->h, p->gain, p->eps) < 0 ||
-        fused_multiply(gate, dtype, x, n, &p->gate, nullptr) < 0 ||
-        fused_multiply(up, dtype, x, n, &p->up, nullptr) < 0)
+        fused_multiply(gate, dtype, x, n, &plain_gate, nullptr) < 0 ||
+        fused_multiply(up, dtype, x, n, &plain_up, nullptr) < 0)
         return -1;
     if (!p->y) return 0;
+    const struct gated both = { reinterpret_cast<const struct four_shorts *>(gate),
+                                reinterpret_cast<const struct four_shorts *>(up),
+                                floats(p->gate.bias), floats(p->up.bias), tensor_row(p->down.w) };
     if (LAUNCH_EARLY(swiglu, blocks_for(fours, THREADS), THREADS, 0,
-                     reinterpret_cast<struct four_shorts *>(act),
-                     reinterpret_cast<const struct four_shorts *>(gate),
-                     reinterpret_cast<const struct four_shorts *>(up), fours) < 0)
+                     reinterpret_cast<struct four_shorts *>(act), both, fours) < 0)
         return -1;
     return multiply_add(p->y, p->h, act, &p->down, &p->after, room);
 }
@@ -322,8 +338,8 @@ static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint
 static int fused_ffn_cuda(const struct fused_ffn *p)
 {
     const int64_t n = p->h->shape[0], width = p->h->shape[1], inner = tensor_row(p->down.w);
-    // A bias of a rounded result would be rounded.
-    const bool plain = !p->gate.bias && !p->up.bias && p->up.w->dtype == p->gate.w->dtype &&
+    const bool biased = p->gate.bias || p->up.bias; // no way back
+    const bool plain = !(biased && p->saved_gate) && p->up.w->dtype == p->gate.w->dtype &&
                        p->down.w->dtype == p->gate.w->dtype;
     const bool all = plain && fused_many(n, floats(p->h), p->gate.w, p->mode) &&
                      fused_many(n, floats(p->gain), p->up.w, p->mode) &&

@@ -43,7 +43,7 @@ struct fused_qkv {
     const struct tensor *q_gain, *k_gain; // [d] or NULL, both or none
     int64_t adjacent;                     // at most d/2
     const struct tensor *cos, *sin;       // [n,d/2]
-    const struct tensor *places;          // i32 [n], rows of k and v
+    const struct tensor *places;          // i32 [n], rows of k and v; NULL: 0, 1 ..
     int64_t first;                        // places[i] is first + i; -1: unknown
     struct tensor *q, *k, *v; // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
     int mode;                 // enum matmul_mode

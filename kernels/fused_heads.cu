@@ -335,7 +335,7 @@ int fused_qkv_cuda(const struct fused_qkv *p)
                      fused_many(n, floats(p->gain), p->wk.w, p->mode) &&
                      fused_many(n, floats(p->gain), p->wv.w, p->mode) &&
                      p->wk.w->dtype == p->wq.w->dtype && p->wv.w->dtype == p->wq.w->dtype;
-    if (n == 1) return qkv_one(p);
+    if (n == 1) return p->places ? qkv_one(p) : FUSED_NOT;
     if (!all) return FUSED_NOT;
     const struct products s = products_of(p);
     char *scratch = static_cast<char *>(

@@ -224,7 +224,7 @@ static int dry_fused_attend(const struct fused_attend *p)
 static int dry_fused_ffn(const struct fused_ffn *p)
 {
     const int64_t n = p->h->shape[0], wide = p->saved_gate ? (p->y ? 1 : 0) : 2;
-    if (p->gate.bias || p->up.bias || !rounded(n, p->gate.w, p->mode) ||
+    if (((p->gate.bias || p->up.bias) && p->saved_gate) || !rounded(n, p->gate.w, p->mode) ||
         !rounded(n, p->up.w, p->mode) || !rounded(n, p->down.w, p->mode) ||
         p->up.w->dtype != p->gate.w->dtype || p->down.w->dtype != p->gate.w->dtype)
         return FUSED_NOT;

@@ -251,7 +251,7 @@ static bool project_fused(struct graph *g, const struct layer *layer, struct ten
                           int64_t m, const struct qkv *all)
 {
     int count;
-    if (!g->backend->fused || !layer->w->attention.before.data) return false;
+    if (!g->backend->fused || !layer->w->attention.before.data || !graph_ok(g)) return false;
     struct fused_qkv form = form_of(g, layer, h, i, m, &count);
     form.q = graph_rows(g, all->q, i, m);
     form.k = all->k;

@@ -404,30 +404,31 @@ static bool row_fused(struct graph *g, const struct layer *layer, struct tensor 
     const struct linear *w = s->weight;
     const bool low = c->latent.q_rank > 0;
     if (!g->backend->fused || !s->before.data) return false;
-    const struct fused_latent form = { .h = h,
-                                       .gain = graph_weight(&s->before),
-                                       .eps = (float)c->eps,
-                                       .ask = fused_whole(&w[ASK]),
-                                       .ask_up = low ? fused_whole(&w[ASK_UP])
-                                                     : (struct fused_linear){ 0 },
-                                       .down = fused_whole(&w[DOWN]),
-                                       .out = fused_whole(attention_output(layer->w)),
-                                       .ask_gain = low ? &w[ASK_NORM].weight : NULL,
-                                       .down_gain = &w[DOWN_NORM].weight,
-                                       .up = &w[UP].weight,
-                                       .inner_eps = latent_eps,
-                                       .cos = p->cos,
-                                       .sin = p->sin,
-                                       .place = p->places,
-                                       .last = p->last,
-                                       .c = graph_rows(g, &layer->cache->v, 0, p->keys),
-                                       .r = graph_rows(g, &layer->cache->k, 0, p->keys),
-                                       .heads = c->heads,
-                                       .nope = c->latent.nope,
-                                       .value = c->value_dim,
-                                       .scale = (float)rope_score_gain(&c->rope) / sqrtf((float)c->dim),
-                                       .after = { graph_weight(&s->after), (float)c->eps, NULL },
-                                       .mode = (int)g->matmul };
+    const struct fused_latent form = {
+        .h = h,
+        .gain = graph_weight(&s->before),
+        .eps = (float)c->eps,
+        .ask = fused_whole(&w[ASK]),
+        .ask_up = low ? fused_whole(&w[ASK_UP]) : (struct fused_linear){ 0 },
+        .down = fused_whole(&w[DOWN]),
+        .out = fused_whole(attention_output(layer->w)),
+        .ask_gain = low ? &w[ASK_NORM].weight : NULL,
+        .down_gain = &w[DOWN_NORM].weight,
+        .up = &w[UP].weight,
+        .inner_eps = latent_eps,
+        .cos = p->cos,
+        .sin = p->sin,
+        .place = p->places,
+        .last = p->last,
+        .c = graph_rows(g, &layer->cache->v, 0, p->keys),
+        .r = graph_rows(g, &layer->cache->k, 0, p->keys),
+        .heads = c->heads,
+        .nope = c->latent.nope,
+        .value = c->value_dim,
+        .scale = (float)rope_score_gain(&c->rope) / sqrtf((float)c->dim),
+        .after = { graph_weight(&s->after), (float)c->eps, NULL },
+        .mode = (int)g->matmul
+    };
     return graph_ok(g) && fused_latent(g, w, s->count, &form);
 }
 

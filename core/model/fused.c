@@ -74,7 +74,7 @@ static bool qkv(struct graph *g, struct fused_qkv p)
 bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p)
 {
     if (g->tape || !usable(g, p->h, w, count)) return false;
-    if (!p->cos || !p->sin || !p->places || !p->q || !p->k || !p->v) return false;
+    if (!p->cos || !p->sin || !p->q || !p->k || !p->v) return false;
     return qkv(g, *p);
 }
 
@@ -273,6 +273,7 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                          const struct fused_ffn *form, bool unread)
 {
     if (!usable(g, form->h, w, count)) return NULL;
+    if (g->tape && (form->gate.bias || form->up.bias)) return NULL; // no way back
     struct fused_ffn p = *form;
     struct tensor *h = own(form->h);
     const struct arena_mark mark = arena_mark(g->arena);

@@ -1,6 +1,8 @@
 // tests/cuda/forms.c -- which fused forms (kernels/fused.h) each family's layers take on a GPU, for
 // a prompt, for a token and in training: a layer that falls back to single ops computes the same,
 // only slower, and no other test would tell.
+#include <math.h>
+
 #include "core/base/random.h"
 #include "core/graph/tape.h"
 #include "core/model/model.h"
@@ -214,8 +216,72 @@ static void every_family_takes_its_forms(void **state)
     }
 }
 
+// --- encoders ------------------------------------------------------------------------------------
+
+enum { SIDE = 8 }; // patches of a picture
+
+// The features of a picture of noise; the caller frees them.
+static float *features(struct bench *b, int64_t *count)
+{
+    struct graph g = graph_of(b, NULL);
+    const struct vision *v = &b->model->vision;
+    const int64_t rows = SIDE * SIDE, width = v->patch.weight.shape[1];
+    struct tensor noise = noise_tensor(2, rows, width, 0, 5);
+    const int64_t shape[] = { rows, width };
+    const struct vision_picture picture = { .pixels =
+                                                graph_upload(&g, DTYPE_F32, 2, shape, noise.data),
+                                            .tiles = 1,
+                                            .rows = SIDE,
+                                            .cols = SIDE };
+    forms[0] = '\0';
+    struct tensor *x = vision_forward(&g, v, &picture, 1);
+    if (!x) fail_msg("%s", g.err.text);
+    float *host = malloc(tensor_bytes(x));
+    *count = tensor_count(x);
+    gpu->download(host, x->data, tensor_bytes(x));
+    arena_reset(&b->step, (struct arena_mark){ 0 });
+    free(noise.data);
+    return host;
+}
+
+// Features with and without fused forms are near each other, as products are of bf16.
+static void encoders_take_theirs(void **state)
+{
+    static const struct {
+        const char *folder, *block;
+    } encoders[] = { { "qwen2.5-vl", "ffn" }, // heads of 12
+
+                     { "glm-4.1v", "qkv attend ffn" },
+                     { "kimi-vl", "gelu" } };
+    for (size_t i = 0; i < sizeof encoders / sizeof *encoders; i++) {
+        struct bench b;
+        char want[sizeof forms] = "";
+        int64_t count;
+        double apart = 0, size = 0;
+        bench_open(&b, encoders[i].folder);
+        float *got = features(&b, &count);
+        for (int l = 0; l < vision_depth(&b.model->vision.config); l++) {
+            const size_t used = strlen(want);
+            snprintf(want + used, sizeof want - used, "%s%s", used ? " " : "", encoders[i].block);
+        }
+        assert_string_equal(forms, want);
+        device.fused = NULL;
+        float *plain = features(&b, &count);
+        for (int64_t n = 0; n < count; n++) {
+            apart += pow((double)(got[n] - plain[n]), 2);
+            size += pow((double)plain[n], 2);
+        }
+        if (!(sqrt(apart) <= 0.02 * sqrt(size)))
+            fail_msg("%s: %g of %g apart", encoders[i].folder, sqrt(apart), sqrt(size));
+        free(got);
+        free(plain);
+        bench_close(&b);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_family_takes_its_forms) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_family_takes_its_forms),
+                                        cmocka_unit_test(encoders_take_theirs) };
     return cmocka_run_group_tests(tests, open_both, NULL);
 }

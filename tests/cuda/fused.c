@@ -116,7 +116,7 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
                       bool after)
 {
     const float eps = 1e-5f;
-    struct pair behind = pair_noise(1, d, 0, 0, 11);
+    struct pair behind = pair_noise(1, d, 0, 0, 11), wide = pair_noise(1, inner, 0, 0, 12);
     struct pair h = pair_noise(2, n, d, 0, 1), gain = pair_noise(1, d, 0, 0, 2);
     struct pair gate = pair_weights(dtype, inner, d, 3), up = pair_weights(dtype, inner, d, 4);
     struct pair down = pair_weights(dtype, d, inner, 5), bias = pair_noise(1, d, 0, 0, 6);
@@ -130,15 +130,15 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
                                  .h = &h.on[1],
                                  .gain = &gain.on[1],
                                  .eps = eps,
-                                 .gate = { .w = &gate.on[1], .bias = NULL },
-                                 .up = { .w = &up.on[1], .bias = NULL },
+                                 .gate = { .w = &gate.on[1], .bias = after ? &wide.on[1] : NULL },
+                                 .up = { .w = &up.on[1], .bias = after ? &wide.on[1] : NULL },
                                  .down = { .w = &down.on[1], .bias = &bias.on[1] },
                                  .after = { after ? &behind.on[1] : NULL, eps, NULL },
                                  .mode = (int)mode };
     if (computed(gpu->fused->ffn(&p), n == 1 ? packs : many)) {
         DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], eps));
-        DONE(cpu->matmul(&a, &x, &gate.on[0], NULL, MATMUL_F32));
-        DONE(cpu->matmul(&b, &x, &up.on[0], NULL, MATMUL_F32));
+        DONE(cpu->matmul(&a, &x, &gate.on[0], after ? &wide.on[0] : NULL, MATMUL_F32));
+        DONE(cpu->matmul(&b, &x, &up.on[0], after ? &wide.on[0] : NULL, MATMUL_F32));
         DONE(cpu->swiglu(&a, &a, &b));
         DONE(cpu->matmul(&y, &a, &down.on[0], &bias.on[0], MATMUL_F32));
         norm_behind(&y, after ? &behind.on[0] : NULL, eps);
