@@ -89,7 +89,7 @@ static int grouped_read(struct decoder_config *c, const cJSON *json, struct err 
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
     if (json_bool(json, "attention_bias", false, &c->qkv_bias, err) < 0) return -1;
-    c->out_bias = c->qkv_bias && !c->kind->plain_output;
+    c->out_bias = c->qkv_bias;
     return 0;
 }
 

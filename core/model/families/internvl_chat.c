@@ -14,17 +14,25 @@
 
 // --- config --------------------------------------------------------------------------------------
 
+// Hermes-2 (InternVL2-1B) writes the same prompt as internlm2-chat: the two differ in training
+// only.
 static int read_template(struct model *m, const cJSON *config, struct err *err)
 {
-    static const char *const known[] = { "internlm2-chat", "internvl2_5" };
+    static const struct {
+        const char *name, *layout;
+    } known[] = { { "internlm2-chat", "internlm2-chat" },
+                  { "Hermes-2", "internlm2-chat" },
+                  { "internvl2_5", "internvl2_5" } };
     const char *name;
     if (json_text(config, "template", "", &name, err) < 0) return -1;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(name, known[i])) {
-            m->conversation = known[i];
+        if (!strcmp(name, known[i].name)) {
+            m->conversation = known[i].layout;
             return 0;
         }
-    return err_set(err, "\"template\" \"%s\" is not supported (known: internlm2-chat, internvl2_5)",
+    return err_set(err,
+                   "\"template\" \"%s\" is not supported (known: internlm2-chat, Hermes-2, "
+                   "internvl2_5)",
                    name);
 }
 

@@ -29,6 +29,7 @@ struct variant {
     bool plain; // RMSNorm and norms of queries and keys, no biases of theirs
     bool chat;  // the authors' layout
     bool newer; // InternVL3.5, of which the rest is also compared
+    double eps; // "layer_norm_eps", if not 0
 };
 
 static const char *golden_of(struct variant v)
@@ -214,6 +215,7 @@ static void write_folder(const char *folder, struct variant v)
         put(vision, v.chat ? "qk_normalization" : "use_qk_norm", cJSON_CreateBool(true));
         put(vision, v.chat ? "qkv_bias" : "attention_bias", cJSON_CreateBool(false));
     }
+    if (v.eps > 0) put(vision, "layer_norm_eps", cJSON_CreateNumber(v.eps));
     char *text = cJSON_Print(json);
     scratch_text(folder, "config.json", text);
     scratch_copy(folder, golden_of(v), "preprocessor_config.json");
@@ -282,6 +284,10 @@ static void both_layouts_are_one_model(void **state)
 
 // --- a block in loops over doubles ---------------------------------------------------------------
 
+// "layer_norm_eps": of the norms of a block, but not of those of queries and keys, as transformers
+// builds them.
+#define BLOCK_EPS 0.01
+
 static double *weight(const struct safetensors *f, const char *name, int64_t count)
 {
     char *full = xasprintf("vision_tower.encoder.layer.0.%s", name);
@@ -296,12 +302,12 @@ static double *weight(const struct safetensors *f, const char *name, int64_t cou
     return d;
 }
 
-static void rms(double *x, int64_t rows, const double *gain)
+static void rms(double *x, int64_t rows, const double *gain, double eps)
 {
     for (int64_t i = 0; i < rows; i++) {
         double sum = 0;
         for (int k = 0; k < WIDTH; k++) sum += x[i * WIDTH + k] * x[i * WIDTH + k];
-        for (int k = 0; k < WIDTH; k++) x[i * WIDTH + k] *= gain[k] / sqrt(sum / WIDTH + 1e-6);
+        for (int k = 0; k < WIDTH; k++) x[i * WIDTH + k] *= gain[k] / sqrt(sum / WIDTH + eps);
     }
 }
 
@@ -357,7 +363,7 @@ static double *normed(const struct safetensors *f, const double *h, int64_t rows
 {
     double *gain = weight(f, name, WIDTH), *x = xcalloc((size_t)(rows * WIDTH), sizeof *x);
     memcpy(x, h, (size_t)(rows * WIDTH) * sizeof *x);
-    rms(x, rows, gain);
+    rms(x, rows, gain, BLOCK_EPS);
     free(gain);
     return x;
 }
@@ -370,9 +376,9 @@ static void naive_block(const struct safetensors *f, double *h, int64_t rows)
     double *k = product(f, x, rows, WIDTH, WIDTH, "attention.k_proj", false);
     double *v = product(f, x, rows, WIDTH, WIDTH, "attention.v_proj", false);
     for (int i = 0; i < WIDTH; i++) gain[i] = gain_of(0, 'q', i);
-    rms(q, rows, gain);
+    rms(q, rows, gain, 1e-6);
     for (int i = 0; i < WIDTH; i++) gain[i] = gain_of(0, 'k', i);
-    rms(k, rows, gain);
+    rms(k, rows, gain, 1e-6);
     for (int64_t i = 0; i < rows; i += ROWS)
         attend_tile(q + i * WIDTH, k + i * WIDTH, v + i * WIDTH, a + i * WIDTH);
     add_scaled(f, h, product(f, a, rows, WIDTH, WIDTH, "attention.projection_layer", true), rows,
@@ -389,8 +395,8 @@ static void plain_blocks_equal_naive_loops(void **state)
 {
     struct err err;
     struct safetensors *f = safetensors_open(HF "/model.safetensors", &err);
-    struct safetensors *d =
-        dump_of((struct variant){ .plain = true }, "vision.layer.0.0 vision.layer.1.0");
+    struct safetensors *d = dump_of((struct variant){ .plain = true, .eps = BLOCK_EPS },
+                                    "vision.layer.0.0 vision.layer.1.0");
     const struct safetensor *from = safetensors_find(d, "vision.layer.0.0");
     const struct safetensor *to = safetensors_find(d, "vision.layer.1.0");
     double h[TILES * ROWS * WIDTH];
@@ -433,6 +439,20 @@ static void each_tile_has_its_place(void **state)
     model_free(m);
 }
 
+// --- conversations -------------------------------------------------------------------------------
+
+static void hermes_writes_the_prompt_of_internlm(void **state)
+{
+    struct err err;
+    const struct family *f = family_named("internvl_chat");
+    struct checkpoint c = { .config = config_of((struct variant){ .chat = true }) };
+    put(c.config, "template", cJSON_CreateString("Hermes-2"));
+    struct model m = { 0 };
+    if (f->configure(&m, &c, &err) < 0) fail_msg("%s", err.text);
+    assert_string_equal(m.conversation, "internlm2-chat");
+    cJSON_Delete(c.config);
+}
+
 // --- refused -------------------------------------------------------------------------------------
 
 static void refused(const char *folder, const char *why)
@@ -448,7 +468,7 @@ static void what_others_do_is_refused_by_name(void **state)
         bool chat;
         const char *field, *why;
     } cases[] = {
-        { true, "{\"template\": \"Hermes-2\"}", "\"Hermes-2\" is not supported" },
+        { true, "{\"template\": \"phi3-chat\"}", "\"phi3-chat\" is not supported" },
         { true, "{\"ps_version\": \"v1\"}", "ps_version" },
         { true, "{\"pad2square\": true}", "pad2square" },
         { true, "{\"flash_mode\": true}", "InternVL3.5-Flash" },
@@ -493,6 +513,7 @@ int main(void)
         cmocka_unit_test(both_layouts_are_one_model),
         cmocka_unit_test(plain_blocks_equal_naive_loops),
         cmocka_unit_test(each_tile_has_its_place),
+        cmocka_unit_test(hermes_writes_the_prompt_of_internlm),
         cmocka_unit_test(what_others_do_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
