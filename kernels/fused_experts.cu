@@ -44,7 +44,7 @@ static __device__ inline int best_of(struct best b)
     return __shfl_sync(ALL_LANES, b.at, 0);
 }
 
-static __device__ inline int best_left(const float *score, const bool *taken, int n)
+static __device__ inline int best_left(const float *score, const int *taken, int n)
 {
     struct best b = { 0, -1 };
     for (int i = (int)threadIdx.x; i < n; i += WARP)
@@ -64,8 +64,8 @@ static __device__ inline float group_score(const float *score, int size)
 }
 
 // Experts outside the best groups are taken out of the choice.
-static __device__ inline void choose_groups(const struct choice &c, const float *score, bool *taken,
-                                            float *of_group, bool *chosen)
+static __device__ inline void choose_groups(const struct choice &c, const float *score, int *taken,
+                                            float *of_group, int *chosen)
 {
     const int size = c.experts / c.groups;
     for (int g = (int)threadIdx.x; g < c.groups; g += WARP) {
@@ -86,7 +86,7 @@ static __device__ inline void choose_groups(const struct choice &c, const float 
 static __global__ void choose_kernel(const struct choice c)
 {
     __shared__ float score[MOST], of_group[MOST];
-    __shared__ bool taken[MOST], chosen[MOST];
+    __shared__ int taken[MOST], chosen[MOST]; // 0 or 1
     const int lane = (int)threadIdx.x;
     cuda_next_may_begin();
     cuda_former();
