@@ -235,7 +235,10 @@ static float *features(struct bench *b, int64_t *count)
                                             .cols = SIDE };
     forms[0] = '\0';
     struct tensor *x = vision_forward(&g, v, &picture, 1);
-    if (!x) fail_msg("%s", g.err.text);
+    if (!x) {
+        fail_msg("%s", g.err.text);
+        return NULL;
+    }
     float *host = malloc(tensor_bytes(x));
     *count = tensor_count(x);
     gpu->download(host, x->data, tensor_bytes(x));
