@@ -12,7 +12,8 @@
 //
 //   q k = (q_nope Wk) c + q_rope r;   sum of p v = Wv (sum of p c)
 //
-// Which form is used depends on the sizes, not on who listens: a probe changes no bit. A method
+// Which form is used depends on the sizes, not on who listens: a probe changes no bit. Few rows are
+// always absorbed, so that each has the bits of the row alone (backend->few_rows). A method
 // that changes values (IRA) changes v of each head; layers where one does hold k and v in the
 // cache.
 //
@@ -255,6 +256,14 @@ static bool absorbing_is_cheaper(const struct decoder_config *c, int64_t n, int6
     return (double)n * rank * wide + pairs * (2 * rank + (double)c->latent.rope) < expanded;
 }
 
+static bool absorbs(const struct graph *g, const struct layer *layer)
+{
+    const struct pass *p = layer->pass;
+    const bool cheaper =
+        p->n <= backend_few_rows(g->backend) || absorbing_is_cheaper(p->config, p->n, p->past);
+    return holds_latents(layer) && cheaper && !hooks_changing(g, SITE_VALUES, layer->number);
+}
+
 // Rows from.. of a linear layer, `count` of them, as a layer; its LoRA in *lora.
 static struct linear linear_rows(struct graph *g, const struct linear *w, int64_t from,
                                  int64_t count, struct lora *lora)
@@ -392,15 +401,13 @@ static struct qkv cached_qkv(struct graph *g, const struct layer *layer, struct 
 
 static struct tensor *latent_forward(struct graph *g, const struct layer *layer, struct tensor *h)
 {
-    const struct pass *p = layer->pass;
     if (!layer->cache) {
         const struct qkv all = project_all(g, layer, h);
         return layer_attend(g, layer, h, &all);
     }
     struct tensor *q = project(g, layer, h);
     if (!q || !graph_ok(g)) return NULL;
-    const bool absorbed = holds_latents(layer) && absorbing_is_cheaper(p->config, p->n, p->past) &&
-                          !hooks_changing(g, SITE_VALUES, layer->number);
+    const bool absorbed = absorbs(g, layer);
     if (absorbed && layer_attention_wanted(g, layer)) {
         struct arena_mark shown = graph_scratch_begin(g);
         const struct qkv all = cached_qkv(g, layer, q);
