@@ -41,6 +41,7 @@ static void add_speed(const struct view *v, struct buf *b)
         buf_printf(b, "  first %.2f s", v->first - v->asked);
     } else if (v->rate > 0) {
         buf_printf(b, "  %.1f tok/s  first %.2f s", v->rate, v->first_s);
+        if (v->drafts >= 0) buf_printf(b, "  drafts %.0f%%", 100 * v->drafts);
     }
 }
 
