@@ -22,10 +22,10 @@ struct lookahead {
     int64_t size;   // a power of two
     int64_t known;  // rows of the sequence whose n-grams are in the table
 
-    int64_t length;            // drafts of the next pass
-    int64_t misses;            // passes since a draft was right
-    int64_t pause, resting;    // tokens of the next pause; tokens left of this one
-    int64_t drafted, accepted; // since the beginning
+    double share;      // of the latest proposals that came true; newer ones count more
+    int32_t guess;     // a proposal that was not drafted: the token of row `guess_row`
+    int64_t guess_row; // 0: none
+    int64_t drafted, accepted;
 };
 
 // Reads sample.lookahead. A pass may have `rows` rows; 1: no drafts.
