@@ -154,8 +154,9 @@ static void add_measures(struct view *v, const struct event_answer *a)
         buf_printf(&b, ", %lld new", (long long)a->computed_tokens);
     buf_printf(&b, ", %.1f s; %zu token%s, %.1f s", a->prefill_s + a->vision_s, a->count,
                a->count == 1 ? "" : "s", a->decode_s);
-    if (a->drafted)
-        buf_printf(&b, ", %lld of %lld drafts", (long long)a->accepted, (long long)a->drafted);
+    if (a->accepted)
+        buf_printf(&b, ", %lld of %lld drafts accepted", (long long)a->accepted,
+                   (long long)a->drafted);
     if (!strcmp(a->stop, "length")) buf_puts(&b, "; stopped at the token limit");
     if (!strcmp(a->stop, "cancelled")) buf_puts(&b, "; stopped");
     view_add(v, ENTRY_MEASURES, b.data);
