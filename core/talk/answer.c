@@ -30,12 +30,13 @@ struct answering {
     int64_t reused;           // prompt tokens found in the cache
     struct ids ids;           // generated
 
-    // Of the newest pass, host memory: [1 + drafts, V] of a generated token and of the drafts
-    // behind it. The next token is chosen from `row`; the drafts in front of it came true.
-    float *logits;
-    int64_t room, row, drafts; // rows that there is room for
-    int32_t draft[LOOKAHEAD_MOST];
-    int64_t known; // rows of the sequence up to that one
+    // The newest pass.
+    float *logits;                 // [1 + drafts, V] of its last rows, host memory
+    int64_t room;                  // rows that logits has room for
+    int32_t draft[LOOKAHEAD_MOST]; // [drafts] tokens of all these rows but the first
+    int64_t drafts, row;           // the next token is chosen from `row`; drafts in front of it
+                                   // came true
+    int64_t known;                 // rows of the sequence up to that one
     struct lookahead lookahead;
 
     double vision_s, prefill_s, decode_s;
@@ -88,8 +89,10 @@ static void take_logits(struct answering *a, struct tensor *logits, int64_t rows
 {
     struct tensor *last = graph_rows(&a->graph, logits, logits->shape[0] - rows, rows);
     if (!last) return;
-    if (rows > a->room) a->logits = xreallocarray(a->logits, (size_t)rows, tensor_row(last) * 4);
-    if (rows > a->room) a->room = rows;
+    if (rows > a->room) {
+        a->logits = xreallocarray(a->logits, 1, tensor_bytes(last));
+        a->room = rows;
+    }
     a->c->backend->download(a->logits, last->data, tensor_bytes(last));
 }
 
