@@ -258,19 +258,21 @@ static void check_way(int m, const struct backend *b, int way, const char *looka
     ids_release(&without.ids);
 }
 
-// Without a GPU: on each instruction set of this processor.
-static const char *const sets[] = { "avx512", "avx2", "base" };
-
+// On each instruction set of this processor: all ways on the first, a third of them on the others.
 static void answers_stay_the_same(void **state)
 {
+    static const char *const sets[] = { "avx512", "avx2", "base" };
+    int tried = 0;
     for (int i = 0; i < 3; i++) {
         const struct backend *b = backend_cpu_isa(sets[i]);
         int64_t accepted = 0;
         for (int m = 0; b && m < MODELS; m++)
-            for (int way = 0; way < WAYS; way++)
-                // Text models have no visual tokens to treat, and the last ones no parameters.
-                if (m < 7 || way < 4) check_way(m, b, way, (m + way) % 3 ? "7" : "auto", &accepted);
-        if (b) assert_true(accepted > 500);
+            for (int way = 0; way < WAYS; way++) {
+                if ((m >= 7 && way >= 4) || (tried && (m + way) % 3)) continue; // (text models)
+                check_way(m, b, way, (m + way) % 2 ? "7" : "auto", &accepted);
+            }
+        if (b) assert_true(accepted > (tried ? 50 : 500));
+        tried += b != NULL;
     }
 }
 
