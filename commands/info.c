@@ -7,12 +7,6 @@
 #include "commands/command.h"
 #include "core/model/families/family.h"
 
-static const char *dtype_name(enum dtype dtype)
-{
-    static const char *const names[DTYPE_COUNT] = { "f32", "f16", "bf16", "i32", "u8" };
-    return names[dtype];
-}
-
 static void add_row(struct table_builder *t, const char *name, const char *value)
 {
     table_add(t, "%s", name);
@@ -91,7 +85,7 @@ static void show_parts(const struct shell *shell, const struct model *m)
         if (!parts[i].parameters) continue;
         table_add(&t, "%s", parts[i].name);
         table_add(&t, "%" PRId64, parts[i].parameters);
-        table_add(&t, "%s", dtype_name(parts[i].dtype));
+        table_add(&t, "%s", dtype_form(parts[i].dtype).name);
         table_add(&t, "%" PRIu64, parts[i].bytes);
         parameters += parts[i].parameters;
         bytes += parts[i].bytes;

@@ -9,7 +9,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I32, DTYPE_U8, DTYPE_COUNT };
+// Dtypes of single numbers, then those of blocks, as GGUF files store weights: a row of such a
+// tensor consists of whole blocks, which share scales.
+enum dtype {
+    DTYPE_F32,
+    DTYPE_F16,
+    DTYPE_BF16,
+    DTYPE_I32,
+    DTYPE_U8,
+    DTYPE_Q8_0,
+    DTYPE_Q4_0,
+    DTYPE_Q4_1,
+    DTYPE_Q5_0,
+    DTYPE_Q5_1,
+    DTYPE_Q2_K,
+    DTYPE_Q3_K,
+    DTYPE_Q4_K,
+    DTYPE_Q5_K,
+    DTYPE_Q6_K,
+    DTYPE_IQ4_NL,
+    DTYPE_IQ4_XS,
+    DTYPE_COUNT
+};
 
 enum { TENSOR_MAX_RANK = 4 };
 
@@ -24,11 +45,44 @@ struct tensor {
     bool on_host;                   // data is host memory on every device (backend_of)
 };
 
-// Bytes of one element.
+// "f32", "q4_k"; numbers of a block (1: no blocks), and bytes of a block.
+struct dtype_form {
+    const char *name;
+    int numbers, bytes;
+};
+
+static inline struct dtype_form dtype_form(enum dtype dtype)
+{
+    static const struct dtype_form form[DTYPE_COUNT] = {
+        // clang-format off
+        { "f32", 1, 4 },        { "f16", 1, 2 },      { "bf16", 1, 2 },     { "i32", 1, 4 },
+        { "u8", 1, 1 },         { "q8_0", 32, 34 },   { "q4_0", 32, 18 },   { "q4_1", 32, 20 },
+        { "q5_0", 32, 22 },     { "q5_1", 32, 24 },   { "q2_k", 256, 84 },  { "q3_k", 256, 110 },
+        { "q4_k", 256, 144 },   { "q5_k", 256, 176 }, { "q6_k", 256, 210 }, { "iq4_nl", 32, 18 },
+        { "iq4_xs", 256, 136 },
+        // clang-format on
+    };
+    return form[dtype];
+}
+
+// Whether numbers stand in blocks; such a tensor is only read, as the weight of a product or a
+// table of rows.
+static inline bool dtype_in_blocks(enum dtype dtype)
+{
+    return dtype_form(dtype).numbers > 1;
+}
+
+// Bytes of one number of a dtype without blocks.
 static inline size_t dtype_size(enum dtype dtype)
 {
-    static const size_t size[DTYPE_COUNT] = { 4, 2, 2, 4, 1 };
-    return size[dtype];
+    return (size_t)dtype_form(dtype).bytes;
+}
+
+// Bytes of n numbers, whole blocks.
+static inline size_t dtype_bytes(enum dtype dtype, int64_t n)
+{
+    const struct dtype_form form = dtype_form(dtype);
+    return (size_t)(n / form.numbers) * (size_t)form.bytes;
 }
 
 // Number of elements. Does not check for overflow: shapes are validated when a file is read.
@@ -41,7 +95,7 @@ static inline int64_t tensor_count(const struct tensor *t)
 
 static inline size_t tensor_bytes(const struct tensor *t)
 {
-    return (size_t)tensor_count(t) * dtype_size(t->dtype);
+    return dtype_bytes(t->dtype, tensor_count(t));
 }
 
 // The shape of a tensor in a file. One of more dimensions than tensors have is a matrix: the first

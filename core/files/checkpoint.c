@@ -549,7 +549,7 @@ int checkpoint_matrix(const struct checkpoint *c, const char *name,
     *t = (struct tensor){ .dtype = (enum dtype)s->dtype, .rank = 2 };
     t->shape[0] = part->count, t->shape[1] = columns;
     const int64_t first = (part->number * rows + part->row) * columns;
-    return place(s, (const char *)s->data + (size_t)first * dtype_size(t->dtype), arena, t, err);
+    return place(s, (const char *)s->data + dtype_bytes(t->dtype, first), arena, t, err);
 }
 
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,

@@ -47,7 +47,8 @@ void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, 
 void safetensors_writer_declare(struct safetensors_writer *w, const char *name, enum dtype dtype,
                                 int rank, const int64_t *shape)
 {
-    static const char *const type[DTYPE_COUNT] = { "F32", "F16", "BF16", "I32", "U8" };
+    static const char *const type[] = { "F32", "F16", "BF16", "I32", "U8" };
+    if (dtype_in_blocks(dtype)) BUG("safetensors writer: blocks in '%s'", name);
     safetensors_writer_declare_type(w, name, type[dtype], dtype_size(dtype), rank, shape);
 }
 

@@ -159,7 +159,7 @@ struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64
     struct tensor *view = arena_alloc_host(g->arena, sizeof *view);
     if (!view) return graph_fail(g, "out of memory on %s", g->backend->name);
     *view = *t;
-    view->data = (char *)t->data + (size_t)(from * tensor_row(t)) * dtype_size(t->dtype);
+    view->data = (char *)t->data + dtype_bytes(t->dtype, from * tensor_row(t));
     view->shape[0] = count;
     return share_grad(g, view, t, from * tensor_row(t)) ? view : NULL;
 }

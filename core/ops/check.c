@@ -18,11 +18,10 @@ bool op_is_float(const struct tensor *t)
 
 const char *op_shape(const struct tensor *t, char text[96])
 {
-    static const char *const name[DTYPE_COUNT] = { "f32", "f16", "bf16", "i32", "u8" };
     int n = snprintf(text, 96, "[");
     for (int i = 0; i < t->rank; i++)
         n += snprintf(text + n, 96 - (size_t)n, i ? ",%lld" : "%lld", (long long)t->shape[i]);
-    snprintf(text + n, 96 - (size_t)n, "] %s", name[t->dtype]);
+    snprintf(text + n, 96 - (size_t)n, "] %s", dtype_form(t->dtype).name);
     return text;
 }
 
