@@ -4,8 +4,8 @@
 
 #include "kernels/attention.h"
 
-// tokens <= ATTENTION_FEW. A token's bits depend neither on their number nor on that of threads. -1:
-// out of memory.
+// tokens <= ATTENTION_FEW. A token's bits depend neither on their number nor on that of threads.
+// -1: out of memory.
 int KERNEL(attention_few)(const struct call *c);
 
 #endif
