@@ -10,7 +10,8 @@
 static char folder[256], ira_layers[32];
 
 static const char *const models[] = { GOLDEN_SEEING,       GOLDEN_TEXT, "internvl2-internlm2",
-                                      "internvl2.5-qwen2", "kimi-text", "llava-next" };
+                                      "internvl2.5-qwen2", "kimi-text", "llava-next",
+                                      "internvl3.5" };
 enum { MODELS = sizeof models / sizeof *models };
 
 // --- what is drafted -----------------------------------------------------------------------------
