@@ -13,8 +13,9 @@
 //   q k = (q_nope Wk) c + q_rope r;   sum of p v = Wv (sum of p c)
 //
 // On a GPU the second form of one row is fused (kernels/fused.h). Which form is used depends on the
-// sizes, not on who listens: a probe changes no bit. A method that changes values (IRA) changes v
-// of each head; layers where one does hold k and v in the cache.
+// sizes, not on who listens: a probe changes no bit. Few rows are always absorbed, so that each has
+// the bits of the row alone (backend->few_rows). A method that changes values (IRA) changes v of
+// each head; layers where one does hold k and v in the cache.
 //
 // The files pair numbers 2i and 2i + 1 of what turns. It is stored as all first ones, then all
 // second ones, as op_rope wants it: the same reordering of q and k changes no product.
@@ -263,6 +264,14 @@ static bool absorbing_is_cheaper(const struct decoder_config *c, int64_t n, int6
     return (double)n * rank * wide + pairs * (2 * rank + (double)c->latent.rope) < expanded;
 }
 
+static bool absorbs(const struct graph *g, const struct layer *layer)
+{
+    const struct pass *p = layer->pass;
+    const bool cheaper =
+        p->n <= backend_few_rows(g->backend) || absorbing_is_cheaper(p->config, p->n, p->past);
+    return holds_latents(layer) && cheaper && !hooks_changing(g, SITE_VALUES, layer->number);
+}
+
 // Rows from.. of a linear layer, `count` of them, as a layer; its LoRA in *lora.
 static struct linear linear_rows(struct graph *g, const struct linear *w, int64_t from,
                                  int64_t count, struct lora *lora)
@@ -465,8 +474,7 @@ static struct tensor *latent_forward(struct graph *g, const struct layer *layer,
         const struct qkv all = project_all(g, layer, h);
         return layer_attend(g, layer, h, &all);
     }
-    const bool absorbed = holds_latents(layer) && absorbing_is_cheaper(p->config, p->n, p->past) &&
-                          !hooks_changing(g, SITE_VALUES, layer->number);
+    const bool absorbed = absorbs(g, layer);
     if (absorbed && p->n == 1 && row_shown(g, layer, h)) return graph_ok(g) ? h : NULL;
     if (p->recorded) return graph_fail(g, "latent attention: only the device knows the keys");
     struct tensor *q = project(g, layer, h);
