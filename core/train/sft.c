@@ -118,7 +118,7 @@ static const char *less_saved(const struct sft *t)
 
 // PEFT 0.21 with transformers 5 takes every LoRA on gate_proj, up_proj and down_proj of such a
 // model for one on the experts that it joins, and drops those of shared experts and dense layers.
-static void tell_peft(const struct sft *t)
+static void report_peft(const struct sft *t)
 {
     const struct params *p = &t->params;
     bool mlp = false;
@@ -148,7 +148,6 @@ static void report_plan(struct sft *t)
     if (host > 0)
         job_log(j, "plus %.0f MB of host memory, of which %.0f MB are free", host / 1e6,
                 (double)memory_free(NULL) / 1e6);
-    tell_peft(t);
     if (free > 0 && own > free)
         job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights",
                 less_saved(t));
@@ -200,6 +199,7 @@ static int begin(struct sft *t, struct err *err)
     if (sft_forecast(t, &t->forecast, err) < 0) return -1;
     report_plan(t); // in front of what may run out of memory
     if (sft_prepare(t, err) < 0) return -1;
+    report_peft(t);
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
     status = save_newest(t->out.path) >= 0 ? go_on(t, err) : begin_anew(t, err);
     if (status < 0) return -1;

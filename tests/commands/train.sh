@@ -103,6 +103,16 @@ no job 99 (/jobs lists them)
 job 12 (calibrate) has recorded no metrics: it is done"
 check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'
 
+# What PEFT will not read is said before the first step.
+tail -n 5 "$work/data.jsonl" >"$work/said.jsonl"
+told() { # RULES
+    lines "/load tests/goldens/kimi-text" "/set train.params $1" "/train $work/said.jsonl $work/peft.$1" /wait
+    check "trained: $1" 'select(.event=="error").message' ""
+    grep -c 'PEFT will drop' "$(ls -td "$work"/vlmsh.db.jobs/* | head -n 1)/output"
+}
+same "LoRA of MLPs" "$(told 'lora:down_proj')" 1
+same "LoRA of attention" "$(told 'lora:o_proj')" 0
+
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&
     fail "nothing to train on"
 grep -q "no answer" "$work/out" || fail "why: $(cat "$work/out")"
