@@ -404,6 +404,16 @@ void gguf_close(struct gguf *f)
     free(f);
 }
 
+int gguf_join(struct gguf *f, struct gguf *part, struct err *err)
+{
+    const size_t count = f->tensor_count, more = part->tensor_count;
+    f->tensors = xreallocarray(f->tensors, count + more + 1, sizeof *f->tensors);
+    memcpy(f->tensors + count, part->tensors, more * sizeof *f->tensors);
+    f->tensor_count += more;
+    part->tensor_count = 0;
+    return sort_tensors(f, err) < 0 ? err_in(err, "'%s' and '%s'", f->path, part->path) : 0;
+}
+
 // --- values --------------------------------------------------------------------------------------
 
 const struct safetensor *gguf_find(const struct gguf *f, const char *name)

@@ -61,6 +61,9 @@ struct gguf *gguf_open(const char *path, struct err *err);
 struct gguf *gguf_parse(const void *bytes, uint64_t size, const char *name, struct err *err);
 void gguf_close(struct gguf *f);
 
+// Moves the tensors of another file of the same model into f's list; both files stay open.
+int gguf_join(struct gguf *f, struct gguf *part, struct err *err);
+
 const struct safetensor *gguf_find(const struct gguf *f, const char *name);
 const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key); // NULL: absent
 // A text; NULL if it is absent or no text.

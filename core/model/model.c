@@ -52,7 +52,7 @@ static int check_placeholder(const struct model *m, struct err *err)
 
 static int load_tokenizer(struct model *m, struct err *err)
 {
-    m->tokenizer = tokenizer_open_folder(m->checkpoint->folder, err);
+    m->tokenizer = checkpoint_tokenizer(m->checkpoint, err);
     if (!m->tokenizer) return -1;
     m->layout = m->conversation ? layout_find(m->conversation)
                                 : layout_detect(m->checkpoint->chat_template, m->tokenizer);
