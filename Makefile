@@ -64,11 +64,13 @@ ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf1
                     -mprefer-vector-width=512
 ISAS := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
 
-KERNELS   := $(filter-out kernels/cpu.c,$(wildcard kernels/*.c))
+# Those that are compiled once:
+PLAIN     := kernels/cpu.c kernels/blocks.c
+KERNELS   := $(filter-out $(PLAIN),$(wildcard kernels/*.c))
 CORE      := $(wildcard core/*.c core/*/*.c core/model/families/*.c)
 SHELL_SRC := $(filter-out tui/main.c,$(wildcard sessions/*.c commands/*.c tui/*.c))
 
-KERNEL_OBJ := $(B)/kernels/cpu.o $(foreach i,$(ISAS),$(KERNELS:%.c=$(B)/%.$(i).o))
+KERNEL_OBJ := $(PLAIN:%.c=$(B)/%.o) $(foreach i,$(ISAS),$(KERNELS:%.c=$(B)/%.$(i).o))
 CORE_OBJ   := $(CORE:%.c=$(B)/%.o)
 SHELL_OBJ  := $(SHELL_SRC:%.c=$(B)/%.o)
 
@@ -103,7 +105,7 @@ $(B)/libvlmsh.a: $(CORE_OBJ) $(KERNEL_OBJ)
 $(B)/libshell.a: $(SHELL_OBJ)
 	@rm -f $@; ar rcs $@ $^
 
-$(B)/kernels/cpu.o: kernels/cpu.c
+$(PLAIN:%.c=$(B)/%.o): $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(CFLAGS_KERNEL) $(if $(filter avx2,$(ISAS)),-DHAVE_AVX) -c -o $@ $<
 define ISA_RULE
@@ -271,7 +273,7 @@ FUZZ_SEED ?= 0
 FUZZ_FLAGS := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. -g -O1 -w -pthread -MMD -MP \
               -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FUZZ_BIN := $(FUZZERS:tests/fuzz/%.c=build/fuzz/bin/%)
-FUZZ_OBJ := $(patsubst %.c,build/fuzz/%.o,$(CORE) $(KERNELS) kernels/cpu.c $(SHELL_SRC))
+FUZZ_OBJ := $(patsubst %.c,build/fuzz/%.o,$(CORE) $(KERNELS) $(PLAIN) $(SHELL_SRC))
 fuzz: deps-fuzz
 	@$(MAKE) --no-print-directory $(JOBS) fuzz-run
 fuzz-run: $(FUZZ_BIN)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "kernels/blocks.h"
 
 static uint32_t bits_of(float x)
 {
@@ -19,18 +20,6 @@ static float float_of(uint32_t bits)
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
-}
-
-// IEEE half to single: the exponent is moved, subnormals are scaled by hand.
-static float half_to_float(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31,
-             mantissa = half & 1023;
-    if (exponent == 0) {
-        float value = (float)mantissa * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    return float_of(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13);
 }
 
 static uint16_t half_of(float x)
@@ -57,6 +46,10 @@ void floats_from(float *to, const void *from, enum dtype dtype, size_t n)
     const char *bytes = from;
     if (dtype == DTYPE_F32) {
         memcpy(to, from, n * sizeof *to);
+        return;
+    }
+    if (dtype_in_blocks(dtype)) {
+        blocks_unpack(to, from, dtype, (int64_t)n);
         return;
     }
     for (size_t i = 0; i < n; i++) {

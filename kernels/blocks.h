@@ -1,0 +1,102 @@
+// kernels/blocks.h -- weights in blocks, as GGUF files store them: a block holds small integers q
+// in groups that share a scale and a minimum; a number is scale * q - minimum.
+//
+// Layouts: ggml-common.h of ggml; numbers: quants.py of its Python package `gguf`, which
+// tests/goldens/blocks holds. A block lies at an even address. Products scale * q are exact in f32
+// (11 bits of a half, at most 7 of a group's scale, at most 7 of q), so it makes no difference
+// whether the difference is computed by one instruction or two.
+#ifndef KERNELS_BLOCKS_H
+#define KERNELS_BLOCKS_H
+
+#include <string.h>
+
+#include "kernels/tensor.h"
+
+// Blocks of 32: one group. Of 4-bit numbers, the lower halves of the bytes are the first 16.
+struct block_q8_0 {
+    uint16_t d; // half
+    int8_t q[32];
+};
+
+struct block_q4_0 { // also iq4_nl: q is an index into block_levels
+    uint16_t d;
+    uint8_t q[16];
+};
+
+struct block_q4_1 {
+    uint16_t d, m;
+    uint8_t q[16];
+};
+
+struct block_q5_0 {
+    uint16_t d;
+    uint8_t high[4]; // bit i: the fifth bit of number i
+    uint8_t q[16];
+};
+
+struct block_q5_1 {
+    uint16_t d, m;
+    uint8_t high[4];
+    uint8_t q[16];
+};
+
+// Blocks of 256: groups of 32 (q4_k, q5_k, iq4_xs) or 16. The scales of groups are multiples of d.
+struct block_q2_k {
+    uint8_t scales[16]; // multiples of d in the lower halves, of m in the upper ones
+    uint8_t q[64];      // for each 128 numbers 32 bytes, 2 bits for each 32 numbers
+    uint16_t d, m;
+};
+
+struct block_q3_k {
+    uint8_t high[32]; // bit i of a byte: the third bit in group of 32 number i, inverted
+    uint8_t q[64];    // as q2_k
+    uint8_t scales[12];
+    uint16_t d;
+};
+
+struct block_q4_k {
+    uint16_t d, m;
+    uint8_t scales[12];
+    uint8_t q[128]; // for each 64 numbers 32 bytes: the first 32 in the lower halves
+};
+
+struct block_q5_k {
+    uint16_t d, m;
+    uint8_t scales[12];
+    uint8_t high[32]; // bit i of a byte: the fifth bit in group i
+    uint8_t q[128];   // as q4_k
+};
+
+struct block_q6_k {
+    uint8_t q[128];   // for each 128 numbers 64 bytes: the first 64 in the lower halves
+    uint8_t high[64]; // for each 128 numbers 32 bytes, 2 bits for each 32 numbers
+    int8_t scales[16];
+    uint16_t d;
+};
+
+struct block_iq4_xs {
+    uint16_t d, scales_high;
+    uint8_t scales_low[4];
+    uint8_t q[128]; // for each 32 numbers 16 bytes, indices into block_levels
+};
+
+// The levels of iq4_nl and iq4_xs.
+static const int8_t block_levels[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
+                                         1,    13,   25,  38,  53,  69,  89,  113 };
+
+// n numbers of dtype, which has blocks, from the start of a block; n are whole blocks.
+void blocks_unpack(float *to, const void *blocks, enum dtype dtype, int64_t n);
+
+static inline float half_to_float(uint16_t half)
+{
+    // The exponent is moved; subnormals are multiples of 2^-24.
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31;
+    const uint32_t mantissa = half & 1023;
+    if (exponent == 0) return (sign ? -0x1p-24f : 0x1p-24f) * (float)mantissa;
+    const uint32_t bits = sign | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+#endif
