@@ -151,8 +151,8 @@ static bool is_utf8(const char *text, size_t length)
 // A text as a C string: names, keys and single values.
 static int read_string(struct cursor *c, size_t most, const char *what, char **string)
 {
-    const char *text;
-    size_t length;
+    const char *text = NULL;
+    size_t length = 0;
     if (read_text(c, &text, &length) < 0) return -1;
     if (length > most)
         return err_set(c->err, "%s of %zu bytes is too long (at most %zu)", what, length, most);
@@ -176,8 +176,8 @@ static int skip_list(struct cursor *c, enum gguf_type item, uint64_t count, int 
     if (item == GGUF_LIST && depth >= NESTED_MOST)
         return err_set(c->err, "lists are nested more than %d deep", NESTED_MOST);
     for (uint64_t i = 0; i < count; i++) {
-        enum gguf_type inner;
-        uint64_t members;
+        enum gguf_type inner = GGUF_U8;
+        uint64_t members = 0;
         if (item == GGUF_TEXT) {
             if (read_text(c, &text, &length) < 0) return -1;
         } else if (read_type(c, &inner) < 0 || read_u64(c, &members) < 0 ||

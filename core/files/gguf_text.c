@@ -64,9 +64,9 @@ static void read_sections(struct gguf_config *c)
 static const struct gguf_architecture architectures[] = {
     { "llama", "LlamaForCausalLM", "llama", .paired = true, .read = read_llama },
     { "internlm2", "LlamaForCausalLM", "llama", .paired = true, .read = read_llama },
-    { "qwen2", "Qwen2ForCausalLM", "qwen2" },
+    { "qwen2", "Qwen2ForCausalLM", "qwen2", .paired = false },
     { "qwen2vl", "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", .read = read_sections },
-    { "qwen3", "Qwen3ForCausalLM", "qwen3" },
+    { "qwen3", "Qwen3ForCausalLM", "qwen3", .paired = false },
 };
 
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
