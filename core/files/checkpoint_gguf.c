@@ -141,13 +141,87 @@ static void add_shard(struct checkpoint *c, struct gguf *f, struct renamed *r)
 }
 
 // The first file's shard has all tensors of the language model.
-static int add_text(struct checkpoint *c, const struct gguf_place *place, struct err *err)
+static int add_text(struct checkpoint *c, int files, const struct gguf_place *place,
+                    struct err *err)
 {
     struct renamed r = { 0 };
     const int status = gguf_text_tensors(c->gguf[0], place, &r, err);
-    for (int i = 0; i < c->gguf_count; i++) add_shard(c, c->gguf[i], &r);
-    return status < 0 ? err_in(err, "'%s'", c->folder) : 0;
+    for (int i = 0; i < files; i++) add_shard(c, c->gguf[i], &r);
+    return status < 0 ? err_in(err, "'%s'", c->gguf[0]->path) : 0;
 }
+
+static int add_encoder(struct checkpoint *c, const struct gguf_encoder *e, struct gguf *mmproj,
+                       struct err *err)
+{
+    struct renamed r = { 0 };
+    const int status = gguf_encoder_tensors(e, mmproj, &r, err);
+    add_shard(c, mmproj, &r);
+    return status;
+}
+
+// --- the encoder beside a model ------------------------------------------------------------------
+
+static int compare_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// Paths of the *mmproj*.gguf in a model's folder, sorted.
+static char **encoders_beside(const char *model, size_t *count)
+{
+    const char *slash = strrchr(model, '/');
+    char *folder = slash ? xstrndup(model, (size_t)(slash + 1 - model)) : xstrdup("./");
+    char **paths = NULL;
+    DIR *dir = opendir(folder);
+    *count = 0;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (!strstr(entry->d_name, "mmproj") || !ends_with(entry->d_name, ".gguf")) continue;
+        paths = xreallocarray(paths, *count + 1, sizeof *paths);
+        paths[(*count)++] = xasprintf("%s%s", folder, entry->d_name);
+    }
+    if (dir) closedir(dir);
+    free(folder);
+    if (*count) qsort(paths, *count, sizeof *paths, compare_text);
+    return paths;
+}
+
+// The first that fits the model; NULL: none.
+static struct gguf *find_encoder(struct checkpoint *c, const char *model)
+{
+    size_t count;
+    char **paths = encoders_beside(model, &count);
+    struct gguf *found = NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct err err;
+        struct gguf *f = found ? NULL : gguf_open(paths[i], &err);
+        if (f && gguf_encoder_fits(f, c->gguf[0]))
+            found = f;
+        else
+            gguf_close(f);
+        free(paths[i]);
+    }
+    free(paths);
+    return found;
+}
+
+// *mmproj NULL: there is none, which is no error unless it was named.
+static int open_encoder(struct checkpoint *c, const char *model, const char *encoder,
+                        struct gguf **mmproj, struct err *err)
+{
+    *mmproj = NULL;
+    if (encoder && !strcmp(encoder, "none")) return 0;
+    *mmproj = encoder ? gguf_open(encoder, err) : find_encoder(c, model);
+    if (!*mmproj) return encoder ? -1 : 0;
+    c->gguf = xreallocarray(c->gguf, (size_t)c->gguf_count + 1, sizeof *c->gguf);
+    c->gguf[c->gguf_count++] = *mmproj;
+    if (!gguf_encoder_find(*mmproj, err)) return -1;
+    if (gguf_encoder_fits(*mmproj, c->gguf[0])) return 0;
+    return err_set(err, "the encoder '%s' does not belong to '%s': its visual tokens are not as wide "
+                        "as the embeddings, or it is of another kind of model",
+                   encoder ? encoder : (*mmproj)->path, model);
+}
+
+// --- all of it -----------------------------------------------------------------------------------
 
 static int read_text_model(struct checkpoint *c, struct err *err)
 {
@@ -169,16 +243,40 @@ static char *whole_path(const char *path)
     return whole;
 }
 
-int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err)
+// The name under which the same files open again, from any folder.
+static char *whole_name(const char *model, const char *encoder)
+{
+    char *path = whole_path(model);
+    if (!encoder) return path;
+    char *other = strcmp(encoder, "none") ? whole_path(encoder) : xstrdup(encoder);
+    char *name = checkpoint_with_encoder(path, other);
+    free(path);
+    free(other);
+    return name;
+}
+
+static int read_both(struct checkpoint *c, const char *model, const char *encoder, struct err *err)
 {
     static const struct gguf_place text_only = { "model.", "" };
+    struct gguf *mmproj;
+    if (open_splits(c, model, err) < 0) return -1;
+    const int files = c->gguf_count;
+    if (open_encoder(c, model, encoder, &mmproj, err) < 0 || read_text_model(c, err) < 0) return -1;
+    const struct gguf_encoder *e = mmproj ? gguf_encoder_find(mmproj, err) : NULL;
+    if (add_text(c, files, e ? gguf_encoder_place(e) : &text_only, err) < 0) return -1;
+    if (!e) return 0;
+    if (gguf_encoder_config(e, mmproj, c->gguf[0], &c->config, &c->preprocessor, err) < 0)
+        return -1;
+    return add_encoder(c, e, mmproj, err);
+}
+
+int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err)
+{
     char *model, *encoder;
     checkpoint_split_name(name, &model, &encoder);
     free(c->folder);
-    c->folder = whole_path(model); // sessions may go on in another folder
-    int status = open_splits(c, model, err);
-    if (status == 0) status = read_text_model(c, err);
-    if (status == 0) status = add_text(c, &text_only, err);
+    c->folder = whole_name(model, encoder);
+    const int status = read_both(c, model, encoder, err);
     free(model);
     free(encoder);
     return status;

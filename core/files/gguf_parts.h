@@ -14,7 +14,12 @@
 // A GGUF name and Hugging Face's, without ".weight" and the layer.
 struct gguf_name {
     const char *theirs, *ours;
+    bool bare; // Hugging Face's has no ".weight"
+    int rank;  // there, with dimensions of 1 in front; 0: as in the file
 };
+
+#define GGUF_NAME(theirs, ours) { theirs, ours, false, 0 } // with ".weight"
+#define GGUF_BARE(theirs, ours, rank) { theirs, ours, true, rank }
 
 // Tensors under Hugging Face's names; data in the mapping of the files, or in `made`.
 struct renamed {
@@ -54,16 +59,23 @@ int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err);
 int gguf_text_tensors(const struct gguf *f, const struct gguf_place *place, struct renamed *r,
                       struct err *err);
 
-// An encoder: the whole config around the language model's `text`, which is taken over, and the
-// preprocessor's.
+// Name without ".weight" or ".bias" (which is *end) of what stands behind the layer in "v.blk.N.",
+// or of a whole name (*layer -1). The caller frees it.
+char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end);
+const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *theirs);
+// Id of a token by its text, -1: none.
+int32_t gguf_token_find(const struct gguf *f, const char *text);
+
+// A picture encoder: a row of the table by "clip.projector_type".
 struct gguf_encoder;
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err);
 // Does it make visual tokens as wide as those of this language model?
 bool gguf_encoder_fits(const struct gguf *mmproj, const struct gguf *text);
+// Puts *config, the language model's, into the whole model's.
 int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
-                        const struct tokenizer *tokenizer, cJSON *text, cJSON **config,
-                        cJSON **preprocessor, struct err *err);
+                        const struct gguf *text, cJSON **config, cJSON **preprocessor,
+                        struct err *err);
 const struct gguf_place *gguf_encoder_place(const struct gguf_encoder *e);
 int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj,
                          struct renamed *r, struct err *err);

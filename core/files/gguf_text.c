@@ -12,17 +12,17 @@
 // --- architectures -------------------------------------------------------------------------------
 
 static const struct gguf_name layer_names[] = {
-    { "attn_norm", "input_layernorm" },
-    { "attn_q", "self_attn.q_proj" },
-    { "attn_k", "self_attn.k_proj" },
-    { "attn_v", "self_attn.v_proj" },
-    { "attn_output", "self_attn.o_proj" },
-    { "attn_q_norm", "self_attn.q_norm" },
-    { "attn_k_norm", "self_attn.k_norm" },
-    { "ffn_norm", "post_attention_layernorm" },
-    { "ffn_gate", "mlp.gate_proj" },
-    { "ffn_up", "mlp.up_proj" },
-    { "ffn_down", "mlp.down_proj" },
+    GGUF_NAME("attn_norm", "input_layernorm"),
+    GGUF_NAME("attn_q", "self_attn.q_proj"),
+    GGUF_NAME("attn_k", "self_attn.k_proj"),
+    GGUF_NAME("attn_v", "self_attn.v_proj"),
+    GGUF_NAME("attn_output", "self_attn.o_proj"),
+    GGUF_NAME("attn_q_norm", "self_attn.q_norm"),
+    GGUF_NAME("attn_k_norm", "self_attn.k_norm"),
+    GGUF_NAME("ffn_norm", "post_attention_layernorm"),
+    GGUF_NAME("ffn_gate", "mlp.gate_proj"),
+    GGUF_NAME("ffn_up", "mlp.up_proj"),
+    GGUF_NAME("ffn_down", "mlp.down_proj"),
     { 0 },
 };
 
@@ -41,31 +41,11 @@ static void read_llama(struct gguf_config *c)
     if (gguf_find(c->file, "blk.0.ffn_up.bias")) cJSON_AddBoolToObject(c->to, "mlp_bias", true);
 }
 
-// Pairs that turn by time, row and column.
-static void read_sections(struct gguf_config *c)
-{
-    char *key = xasprintf("%s.rope.dimension_sections", c->arch);
-    const struct gguf_entry *list;
-    if (gguf_list(c->file, key, false, 4, &list, c->err) < 0) {
-        config_fail(c);
-    } else if (!list || list->count < 3) {
-        err_set(c->err, "'%s' is missing", key);
-        config_fail(c);
-    } else {
-        cJSON *scaling = cJSON_AddObjectToObject(c->to, "rope_scaling");
-        cJSON_AddStringToObject(scaling, "type", "mrope");
-        cJSON *sections = cJSON_AddArrayToObject(scaling, "mrope_section");
-        for (uint64_t i = 0; i < 3; i++)
-            cJSON_AddItemToArray(sections, cJSON_CreateNumber(gguf_number(list, i)));
-    }
-    free(key);
-}
-
 static const struct gguf_architecture architectures[] = {
     { "llama", "LlamaForCausalLM", "llama", .paired = true, .read = read_llama },
     { "internlm2", "LlamaForCausalLM", "llama", .paired = true, .read = read_llama },
     { "qwen2", "Qwen2ForCausalLM", "qwen2", .paired = false },
-    { "qwen2vl", "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", .read = read_sections },
+    { "qwen2vl", "Qwen2ForCausalLM", "qwen2", .paired = false }, // without its encoder
     { "qwen3", "Qwen3ForCausalLM", "qwen3", .paired = false },
 };
 
@@ -207,45 +187,45 @@ struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, ch
     return &r->list[r->count++];
 }
 
-// The name without ".weight" or ".bias", which is *end.
-static char *stem_of(const char *name, const char **end)
+char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end)
 {
-    const char *dot = strrchr(name, '.');
+    const size_t n = strlen(blocks);
+    const char *dot = strrchr(name, '.'), *start = name;
     *end = dot && (!strcmp(dot, ".weight") || !strcmp(dot, ".bias")) ? dot : name + strlen(name);
-    return xstrndup(name, (size_t)(*end - name));
+    *layer = -1;
+    if (!strncmp(name, blocks, n) && name[n] >= '0' && name[n] <= '9') {
+        char *rest;
+        *layer = strtol(name + n, &rest, 10);
+        if (*rest == '.' && rest < *end) start = rest + 1;
+    }
+    return xstrndup(start, (size_t)(*end - start));
 }
 
-static const char *ours_of(const struct gguf_name *names, const char *theirs)
+const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *theirs)
 {
     for (; names->theirs; names++)
-        if (!strcmp(names->theirs, theirs)) return names->ours;
+        if (!strcmp(names->theirs, theirs)) return names;
     return NULL;
-}
-
-// "blk.N.REST": N and where REST begins; NULL: it is none.
-static const char *layer_of(const char *name, long *layer)
-{
-    char *end;
-    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9') return NULL;
-    *layer = strtol(name + 4, &end, 10);
-    return *end == '.' ? end + 1 : NULL;
 }
 
 // Hugging Face's name; NULL: the architecture has no such tensor.
 static char *text_name(const struct gguf_place *place, const char *name)
 {
     static const struct gguf_name outer[] = {
-        { "token_embd", "embed_tokens" }, { "output_norm", "norm" }, { 0 }
+        { .theirs = "token_embd", .ours = "embed_tokens" },
+        { .theirs = "output_norm", .ours = "norm" },
+        { 0 },
     };
-    const char *end, *ours, *rest;
+    const char *end;
     long layer;
-    char *stem = stem_of(name, &end), *full = NULL;
-    if (!strcmp(stem, "output"))
+    char *stem = gguf_stem(name, "blk.", &layer, &end), *full = NULL;
+    const struct gguf_name *found = gguf_name_find(layer < 0 ? outer : layer_names, stem);
+    if (layer < 0 && !strcmp(stem, "output"))
         full = xasprintf("%slm_head%s", place->head, end);
-    else if ((ours = ours_of(outer, stem)))
-        full = xasprintf("%s%s%s", place->text, ours, end);
-    else if ((rest = layer_of(stem, &layer)) && (ours = ours_of(layer_names, rest)))
-        full = xasprintf("%slayers.%ld.%s%s", place->text, layer, ours, end);
+    else if (found && layer < 0)
+        full = xasprintf("%s%s%s", place->text, found->ours, end);
+    else if (found)
+        full = xasprintf("%slayers.%ld.%s%s", place->text, layer, found->ours, end);
     free(stem);
     return full;
 }
@@ -270,9 +250,12 @@ static int head_width(const struct gguf *f, const struct gguf_architecture *a)
 
 static bool is_turned(const char *name)
 {
+    const char *end;
     long layer;
-    const char *rest = layer_of(name, &layer);
-    return rest && (!strncmp(rest, "attn_q.", 7) || !strncmp(rest, "attn_k.", 7));
+    char *stem = gguf_stem(name, "blk.", &layer, &end);
+    const bool is = layer >= 0 && (!strcmp(stem, "attn_q") || !strcmp(stem, "attn_k"));
+    free(stem);
+    return is;
 }
 
 int gguf_text_tensors(const struct gguf *f, const struct gguf_place *place, struct renamed *r,

@@ -110,6 +110,21 @@ struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err)
     return t;
 }
 
+int32_t gguf_token_find(const struct gguf *f, const char *text)
+{
+    const struct gguf_entry *tokens;
+    struct err err;
+    if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, &err) < 0 || !tokens)
+        return -1;
+    const unsigned char *at = tokens->data;
+    for (uint64_t i = 0; i < tokens->count; i++) {
+        size_t length;
+        const char *token = gguf_next(&at, &length);
+        if (length == strlen(text) && !memcmp(token, text, length)) return (int32_t)i;
+    }
+    return -1;
+}
+
 // --- configs -------------------------------------------------------------------------------------
 
 static char *token_of(const struct gguf_entry *tokens, int32_t id)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """A folder of tests/goldens as GGUF files, the way llama.cpp's converters write them (Python's library alone).
 
-    to_gguf.py FOLDER OUT.gguf [--mmproj OUT] [--type f32|f16|bf16|q8_0] [--folder OUT] [--set KEY=VALUE] [--split N]
+    to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap]] [--type f32|f16|bf16|q8_0] [--folder OUT] [--set KEY=VALUE]
+               [--split N]
 
 Matrices keep their type, or get the one named; vectors become F32. --folder writes the numbers that the GGUF file
-holds as a model folder again, to compare with.
+holds as a model folder again, to compare with. --swap exchanges the layers of the encoder's FFNs.
 """
 import argparse, array, json, os, shutil, struct, sys
 
@@ -247,9 +248,109 @@ def tokenizer_pairs(folder, vocab_size):
     return pairs
 
 
+# --- the picture encoder -----------------------------------------------------------------------------------
+
+BLOCK = {"layer_norm1": "ln1", "layer_norm2": "ln2", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+         "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_out", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down",
+         "norm1": "ln1", "norm2": "ln2", "attn.proj": "attn_out", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+         "mlp.down_proj": "ffn_down", "layernorm_before": "ln1", "layernorm_after": "ln2", "lambda_1": "ls1",
+         "lambda_2": "ls2", "attention.q_proj": "attn_q", "attention.k_proj": "attn_k", "attention.v_proj": "attn_v",
+         "attention.projection_layer": "attn_out", "attention.q_norm": "attn_q_norm", "attention.k_norm": "attn_k_norm"}
+OUTER = {"embeddings.class_embedding": "v.class_embd", "embeddings.patch_embedding": "v.patch_embd",
+         "embeddings.position_embedding": "v.position_embd", "pre_layrnorm": "v.pre_ln", "merger.ln_q": "v.post_ln",
+         "merger.mlp.0": "mm.0", "merger.mlp.2": "mm.2", "patch_embed.proj": "v.patch_embd",
+         "embeddings.cls_token": "v.class_embd", "embeddings.patch_embeddings.projection": "v.patch_embd",
+         "embeddings.position_embeddings": "v.position_embd"}
+
+
+def encoder_tensors(kind, tensors, keep, swap):
+    """`keep`: blocks that count; `swap`: the layers of an FFN under each other's names, as for LLaVA."""
+    projector = {"layer_norm": "mm.model.mlp.0", "linear_1": "mm.model.mlp.1", "linear_2": "mm.model.mlp.3"}
+    if kind == "llava":
+        projector = {"linear_1": "mm.0", "linear_2": "mm.2"}
+    names = dict(BLOCK, **({"mlp.fc1": "ffn_down", "mlp.fc2": "ffn_up"} if swap else {}))
+    for key, t in tensors.items():
+        if "multi_modal_projector." in key:
+            stem, _, end = key.split("multi_modal_projector.")[1].rpartition(".")
+            yield f"{projector[stem]}.{end}", t
+            continue
+        for prefix in ("vision_tower.vision_model.", "vision_tower.", "visual."):
+            if prefix in key:
+                key = key.split(prefix)[1]
+                break
+        else:
+            continue
+        stem, _, end = key.rpartition(".")
+        if end not in ("weight", "bias"):
+            stem, end = key, "weight"
+        parts = stem.split(".")
+        number = next((i for i, p in enumerate(parts) if p.isdigit() and parts[0] in ("blocks", "encoder")), None)
+        if number is None:
+            if stem in OUTER and OUTER[stem] == "v.patch_embd" and len(t.shape) == 5:  # of two pictures
+                size = len(t.data) // (t.shape[0] * t.shape[1] * 2)
+                for k in range(2):
+                    data = b"".join(t.data[i * size:(i + 1) * size] for i in range(k, 2 * t.shape[0] * t.shape[1], 2))
+                    yield f"v.patch_embd.weight{'.1' if k else ''}", Tensor(t.shape[:2] + t.shape[3:], t.type, data)
+            elif stem in OUTER:
+                if OUTER[stem] in ("v.class_embd", "v.position_embd"):
+                    t = Tensor([n for i, n in enumerate(t.shape) if n != 1 or i == len(t.shape) - 1], t.type, t.data)
+                yield OUTER[stem] + ("" if OUTER[stem] == "v.class_embd" else f".{end}"), t
+            continue
+        if int(parts[number]) >= keep:
+            continue
+        rest, start = ".".join(parts[number + 1:]), f"v.blk.{parts[number]}."
+        if rest == "attn.qkv":
+            for i, q in enumerate("qkv"):
+                yield f"{start}attn_{q}.{end}", t.part(i, 3)
+        else:
+            yield f"{start}{names[rest]}.{end}", t
+
+
+def encoder_pairs(kind, whole, blocks, preprocessor):
+    v = whole["vision_config"]
+    side = lambda x: x[0] if isinstance(x, list) else x
+    pairs = {"embedding_length": v["hidden_size"], "feed_forward_length": v["intermediate_size"], "block_count": blocks,
+             "attention.head_count": v.get("num_attention_heads") or v["num_heads"], "patch_size": side(v["patch_size"])}
+    more = {"clip.has_vision_encoder": True}
+    if "image_size" in v:
+        pairs["image_size"] = side(v["image_size"])
+    for key in ("image_mean", "image_std"):
+        if key in preprocessor:
+            pairs[key] = [float(x) for x in preprocessor[key]]
+    if kind == "llava":
+        more["clip.projector_type"] = "mlp"
+        clip = v["model_type"] == "clip_vision_model"
+        pairs["attention.layer_norm_epsilon"] = v.get("layer_norm_eps", 1e-5 if clip else 1e-6)
+        more["clip.use_gelu"] = not clip
+    elif kind == "qwen2_5_vl":
+        more.update({"clip.projector_type": "qwen2.5vl_merger", "clip.use_silu": True})
+        pairs["projection_dim"] = v["out_hidden_size"]
+        pairs["n_wa_pattern"] = v["fullatt_block_indexes"][0] + 1
+        pairs["attention.layer_norm_epsilon"] = 1e-6
+        pairs["window_size"] = v["window_size"]
+        pairs["image_min_pixels"], pairs["image_max_pixels"] = preprocessor["min_pixels"], preprocessor["max_pixels"]
+    else:
+        more.update({"clip.projector_type": "internvl", "clip.use_gelu": True})
+        pairs["attention.layer_norm_epsilon"] = v["layer_norm_eps"]
+        pairs["projector.scale_factor"] = int(1 / whole["downsample_ratio"])
+        pairs["preproc_min_tiles"], pairs["preproc_max_tiles"] = preprocessor["min_patches"], preprocessor["max_patches"]
+    return {"general.architecture": "clip", **more, **{f"clip.vision.{k}": x for k, x in pairs.items()}}
+
+
+def write_encoder(path, source, whole, tensors, swap):
+    kind = whole["model_type"]
+    preprocessor = json.load(open(f"{source}/preprocessor_config.json"))
+    blocks = whole["vision_config"].get("num_hidden_layers") or whole["vision_config"]["depth"]
+    if whole.get("vision_feature_layer", -1) < 0:
+        blocks += 1 + whole.get("vision_feature_layer", -2 if kind == "llava" else -1)
+    out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in encoder_tensors(kind, tensors, blocks, swap)}
+    write_gguf(path, encoder_pairs(kind, whole, blocks, preprocessor), out)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("source"), p.add_argument("out"), p.add_argument("--mmproj"), p.add_argument("--type")
+    p.add_argument("--swap", action="store_true")
     p.add_argument("--folder"), p.add_argument("--split", type=int), p.add_argument("--set", action="append", default=[])
     o = p.parse_args()
     whole = json.load(open(f"{o.source}/config.json"))
@@ -269,6 +370,8 @@ def main():
     for item in o.set:
         key, _, value = item.partition("=")
         pairs[key] = json.loads(value)
+    if o.mmproj:
+        write_encoder(o.mmproj, o.source, whole, wanted, o.swap)
     write_splits(o.out, pairs, out, o.split) if o.split else write_gguf(o.out, pairs, out)
 
 
