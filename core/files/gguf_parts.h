@@ -19,7 +19,10 @@ struct gguf_name {
     int rank;  // there, with dimensions of 1 in front; 0: as in the file; or GGUF_SQUARE
 };
 
-enum { GGUF_SQUARE = -1 }; // [n*n, width] in the file, [n, n, width] there
+enum {
+    GGUF_SQUARE = -1, // [n*n, width] in the file, [n, n, width] there
+    GGUF_BIAS = -2,   // of the name only the bias: the weight is put together
+};
 
 
 #define GGUF_NAME(theirs, ours) { theirs, ours, false, 0 } // with ".weight"

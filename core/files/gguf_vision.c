@@ -161,7 +161,7 @@ static void put_whole_blocks(struct encoder_config *e)
 }
 
 // Pairs that turn by time, row and column.
-static void put_sections(struct encoder_config *e)
+static void put_sections(struct encoder_config *e, cJSON *to)
 {
     char *key = xasprintf("%s.rope.dimension_sections", gguf_text(e->text, "general.architecture"));
     const struct gguf_entry *list = NULL;
@@ -171,8 +171,8 @@ static void put_sections(struct encoder_config *e)
     free(key);
     if (e->c.failed) return;
     cJSON *scaling = cJSON_CreateObject();
-    cJSON_DeleteItemFromObjectCaseSensitive(e->whole, "rope_scaling");
-    cJSON_AddItemToObject(e->whole, "rope_scaling", scaling);
+    cJSON_DeleteItemFromObjectCaseSensitive(to, "rope_scaling");
+    cJSON_AddItemToObject(to, "rope_scaling", scaling);
     cJSON_AddStringToObject(scaling, "type", "mrope");
     cJSON *sections = cJSON_AddArrayToObject(scaling, "mrope_section");
     for (uint64_t i = 0; i < 3; i++)
@@ -203,7 +203,7 @@ static void read_qwen(struct encoder_config *e)
     config_int(&e->c, "projection_dim", "out_hidden_size", GGUF_NEEDED);
     config_int(&e->c, "window_size", "window_size", 112);
     put_whole_blocks(e);
-    put_sections(e);
+    put_sections(e, e->whole);
     put_text(e->preprocessor, "image_processor_type", "Qwen2VLImageProcessor");
     put_pixels(e, 56 * 56, 12845056);
     put_placeholder(e, "image_token_id", "<|image_pad|>");
@@ -322,10 +322,53 @@ static const struct gguf_name kimi_block[] = {
     { 0 },
 };
 
+// --- GLM-4.1V ------------------------------------------------------------------------------------
+
+static void put_rows(const struct encoder_config *e, const char *tensor, const char *key)
+{
+    const struct safetensor *t = gguf_find(e->c.file, tensor);
+    if (t) cJSON_AddNumberToObject(e->vision, key, (double)t->shape[0]);
+}
+
+// The config's names mislead (core/model/vision_glm.c), so what the file says of widths does too.
+static void read_glm(struct encoder_config *e)
+{
+    cJSON *text = cJSON_GetObjectItemCaseSensitive(e->whole, "text_config");
+    config_int(&e->c, "embedding_length", "hidden_size", GGUF_NEEDED);
+    config_int(&e->c, "block_count", "depth", GGUF_NEEDED);
+    config_int(&e->c, "attention.head_count", "num_heads", GGUF_NEEDED);
+    config_int(&e->c, "patch_size", "patch_size", GGUF_NEEDED);
+    config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
+    config_int(&e->c, "spatial_merge_size", "spatial_merge_size", 2);
+    config_real(&e->c, "attention.layer_norm_epsilon", "rms_norm_eps", 1e-5);
+    put_rows(e, "mm.model.fc.weight", "out_hidden_size");
+    put_rows(e, "mm.gate.weight", "intermediate_size");
+    cJSON_AddBoolToObject(e->vision, "attention_bias", there(e, "v.blk.0.attn_qkv.bias"));
+    put_sections(e, text);
+    put_text(e->preprocessor, "image_processor_type", "Glm4vImageProcessor");
+    put_pixels(e, 112 * 112, 28 * 28 * 15000);
+    put_placeholder(e, "image_token_id", "<|image|>");
+}
+
+static const struct gguf_name glm_outer[] = {
+    { "v.patch_embd", "model.visual.patch_embed.proj", false, GGUF_BIAS },
+    GGUF_NAME("v.norm_embd", "model.visual.post_conv_layernorm"),
+    GGUF_NAME("v.position_embd", "model.visual.embeddings.position_embedding"),
+    GGUF_NAME("v.post_ln", "model.visual.post_layernorm"),
+    GGUF_NAME("mm.patch_merger", "model.visual.downsample"),
+    GGUF_NAME("mm.model.fc", "model.visual.merger.proj"),
+    GGUF_NAME("mm.post_norm", "model.visual.merger.post_projection_norm"),
+    GGUF_NAME("mm.gate", "model.visual.merger.gate_proj"),
+    GGUF_NAME("mm.up", "model.visual.merger.up_proj"),
+    GGUF_NAME("mm.down", "model.visual.merger.down_proj"),
+    { 0 },
+};
+
 // --- the table -----------------------------------------------------------------------------------
 
 static const char *const qwen_texts[] = { "qwen2vl", NULL };
 static const char *const kimi_texts[] = { "deepseek2", NULL };
+static const char *const glm_texts[] = { "glm4", NULL };
 
 #define QWEN(name)                                              \
     {                                                           \
@@ -376,6 +419,18 @@ static const struct gguf_encoder encoders[] = {
         .block = kimi_block,
         .read = read_kimi,
     },
+    {
+        .type = "glm4v",
+        .texts = glm_texts,
+        .architecture = "Glm4vForConditionalGeneration",
+        .model_type = "glm4v",
+        .place = { "model.language_model.", "" },
+        .outer = glm_outer,
+        .blocks = "model.visual.blocks.",
+        .block = qwen_block,
+        .patches = "model.visual.patch_embed.proj.weight",
+        .read = read_glm,
+    },
 };
 
 enum { ENCODERS = sizeof encoders / sizeof *encoders };
@@ -405,7 +460,8 @@ const struct gguf_place *gguf_encoder_place(const struct gguf_encoder *e)
 // Width of the visual tokens: rows of the projector's last layer.
 static int64_t token_width(const struct gguf *mmproj)
 {
-    static const char *const last[] = { "mm.model.mlp.3.weight", "mm.2.weight", "mm.0.weight" };
+    static const char *const last[] = { "mm.model.mlp.3.weight", "mm.down.weight", "mm.2.weight",
+                                         "mm.0.weight" };
     for (size_t i = 0; i < sizeof last / sizeof *last; i++) {
         const struct safetensor *t = gguf_find(mmproj, last[i]);
         if (t) return t->shape[0];
@@ -514,6 +570,7 @@ static void rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     char *stem = gguf_stem(t->name, "v.blk.", &layer, &end);
     const struct gguf_name *n = gguf_name_find(layer < 0 ? e->outer : e->block, exchanged(f, stem));
     free(stem);
+    if (n && n->rank == GGUF_BIAS && strcmp(end, ".bias") != 0) return; // join_patches
     if (!n) return; // the encoder has more than counts: a last norm, parts for other towers
     if (n->bare) end = "";
     char *name = layer < 0 ? xasprintf("%s%s", n->ours, end)
