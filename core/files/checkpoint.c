@@ -283,7 +283,7 @@ static int open_single(struct checkpoint *c, struct err *err)
                          c->folder);
     else if (l.gguf)
         status = err_set(
-            err, "'%s' has only GGUF files: use the model's original folder with safetensors files",
+            err, "'%s' has only GGUF files: open one of them (FOLDER/NAME.gguf)",
             c->folder);
     else
         status = err_set(err, "'%s' has no weights (*.safetensors)", c->folder);

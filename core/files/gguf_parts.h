@@ -24,10 +24,6 @@ enum {
     GGUF_BIAS = -2,   // of the name only the bias: the weight is put together
 };
 
-
-#define GGUF_NAME(theirs, ours) { theirs, ours, false, 0 } // with ".weight"
-#define GGUF_BARE(theirs, ours, rank) { theirs, ours, true, rank }
-
 // Tensors under Hugging Face's names; data in the mapping of the files, or in `made`.
 struct renamed {
     struct safetensor *list;
@@ -92,8 +88,8 @@ int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
                         const struct gguf *text, cJSON **config, cJSON **preprocessor,
                         struct err *err);
 const struct gguf_place *gguf_encoder_place(const struct gguf_encoder *e);
-int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj,
-                         struct renamed *r, struct err *err);
+int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj, struct renamed *r,
+                         struct err *err);
 
 // The tokenizer, and what tokenizer_config.json and generation_config.json would say.
 struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err);

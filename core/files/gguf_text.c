@@ -12,17 +12,17 @@
 // --- architectures -------------------------------------------------------------------------------
 
 static const struct gguf_name layer_names[] = {
-    GGUF_NAME("attn_norm", "input_layernorm"),
-    GGUF_NAME("attn_q", "self_attn.q_proj"),
-    GGUF_NAME("attn_k", "self_attn.k_proj"),
-    GGUF_NAME("attn_v", "self_attn.v_proj"),
-    GGUF_NAME("attn_output", "self_attn.o_proj"),
-    GGUF_NAME("attn_q_norm", "self_attn.q_norm"),
-    GGUF_NAME("attn_k_norm", "self_attn.k_norm"),
-    GGUF_NAME("ffn_norm", "post_attention_layernorm"),
-    GGUF_NAME("ffn_gate", "mlp.gate_proj"),
-    GGUF_NAME("ffn_up", "mlp.up_proj"),
-    GGUF_NAME("ffn_down", "mlp.down_proj"),
+    { .theirs = "attn_norm", .ours = "input_layernorm" },
+    { .theirs = "attn_q", .ours = "self_attn.q_proj" },
+    { .theirs = "attn_k", .ours = "self_attn.k_proj" },
+    { .theirs = "attn_v", .ours = "self_attn.v_proj" },
+    { .theirs = "attn_output", .ours = "self_attn.o_proj" },
+    { .theirs = "attn_q_norm", .ours = "self_attn.q_norm" },
+    { .theirs = "attn_k_norm", .ours = "self_attn.k_norm" },
+    { .theirs = "ffn_norm", .ours = "post_attention_layernorm" },
+    { .theirs = "ffn_gate", .ours = "mlp.gate_proj" },
+    { .theirs = "ffn_up", .ours = "mlp.up_proj" },
+    { .theirs = "ffn_down", .ours = "mlp.down_proj" },
     { 0 },
 };
 
@@ -49,9 +49,9 @@ static void read_llama(struct gguf_config *c)
 
 // The step easy to get wrong: each norm has another's name.
 static const struct gguf_name glm_names[] = {
-    GGUF_NAME("post_attention_norm", "post_self_attn_layernorm"),
-    GGUF_NAME("post_ffw_norm", "post_mlp_layernorm"),
-    GGUF_NAME("ffn_up", "mlp.gate_up_proj"),
+    { .theirs = "post_attention_norm", .ours = "post_self_attn_layernorm" },
+    { .theirs = "post_ffw_norm", .ours = "post_mlp_layernorm" },
+    { .theirs = "ffn_up", .ours = "mlp.gate_up_proj" },
     { 0 },
 };
 
@@ -71,8 +71,7 @@ static const struct gguf_architecture architectures[] = {
     { "qwen2", "Qwen2ForCausalLM", "qwen2", .order = 0 },
     { "qwen2vl", "Qwen2ForCausalLM", "qwen2", .order = 0 }, // without its encoder
     { "qwen3", "Qwen3ForCausalLM", "qwen3", .order = 0 },
-    { "glm4", "Glm4ForCausalLM", "glm4v_text", .order = -1, .read = read_glm,
-      .names = glm_names },
+    { "glm4", "Glm4ForCausalLM", "glm4v_text", .order = -1, .read = read_glm, .names = glm_names },
     { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .read = gguf_latent_read,
       .names = gguf_latent_names, .put = gguf_latent_put },
 };
@@ -119,7 +118,8 @@ int64_t config_value(struct gguf_config *c, const char *key, int64_t min, int64_
     int64_t value = 0;
     if (!c->failed)
         c->failed = gguf_int(c->file, whole, min, INT32_MAX, otherwise, &value, c->err) < 0;
-    if (!c->failed && value == GGUF_NEEDED) c->failed = err_set(c->err, "'%s' is missing", whole) < 0;
+    if (!c->failed && value == GGUF_NEEDED)
+        c->failed = err_set(c->err, "'%s' is missing", whole) < 0;
     free(whole);
     return c->failed ? 0 : value;
 }
@@ -287,8 +287,8 @@ static struct head_order order_of(const struct gguf *f, const struct gguf_archit
     read_sizes(&c);
     const cJSON *width = json_get(sizes, "head_dim");
     const double head = width ? width->valuedouble : 0;
-    const int64_t turn = a->order < 0 ? -config_value(&c, "rope.dimension_count", 2, GGUF_NEEDED)
-                                      : (int64_t)head;
+    const int64_t turn =
+        a->order < 0 ? -config_value(&c, "rope.dimension_count", 2, GGUF_NEEDED) : (int64_t)head;
     cJSON_Delete(sizes);
     if (c.failed || !a->order || head > INT16_MAX || turn < -(int64_t)head || turn % 2)
         return (struct head_order){ 0 };
@@ -308,8 +308,7 @@ static bool is_turned(const char *name)
 // The tensor under its name or names.
 static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
                       const struct gguf_place *place, const struct safetensor *t,
-                      struct head_order order,
-                      struct renamed *r, struct err *err)
+                      struct head_order order, struct renamed *r, struct err *err)
 {
     const char *end;
     long layer;

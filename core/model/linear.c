@@ -31,7 +31,8 @@ static struct tensor *together(struct graph *g, struct tensor *y, int64_t heads,
     struct tensor *turned = op_columns_of(g, heads * half, pair, 2); // [heads*half, 2]
     turned = turned ? graph_view(g, turned, 2, (int64_t[]){ heads, 2 * half }) : NULL;
     if (!turned || !rest) return turned;
-    const struct column_part all[] = { { turned, { 0, 1, 2 * half } }, { y, { 2 * half, 1, rest } } };
+    const struct column_part all[] = { { turned, { 0, 1, 2 * half } },
+                                       { y, { 2 * half, 1, rest } } };
     return op_columns_of(g, heads, all, 2);
 }
 

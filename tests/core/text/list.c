@@ -61,10 +61,11 @@ static void expect(const struct list *s, const char *text, int flags, const char
 // Merges join whatever a pre-tokenizer leaves together.
 static void words(struct list *s, const char *pre)
 {
-    static const char *const tokens[] = { "1", "2", "3", "4", "12", "123", "1234", "34", "a", "B",
-                                          "aB", "'", "s", "'s", "a's", "!", "!a", "/", "!/" };
-    static const char *const merges[] = { "1 2", "3 4", "12 3", "12 34", "123 4", "' s",
-                                          "a B", "a 's", "! a", "! /" };
+    static const char *const tokens[] = { "1",   "2", "3",  "4",  "12", "123", "1234",
+                                          "34",  "a", "B",  "aB", "'",  "s",   "'s",
+                                          "a's", "!", "!a", "/",  "!/" };
+    static const char *const merges[] = { "1 2", "3 4", "12 3", "12 34", "123 4",
+                                          "' s", "a B", "a 's", "! a",   "! /" };
     start(s, "gpt2", pre);
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
         add(s, tokens[i], TOKEN_TYPE_NORMAL, 0);
@@ -123,9 +124,12 @@ static void pieces(void **state)
         const char *text;
         enum token_type type;
         float score;
-    } more[] = { { "<unk>", TOKEN_TYPE_UNKNOWN, 0 },  { "<s>", TOKEN_TYPE_CONTROL, 0 },
-                 { "\xE2\x96\x81", TOKEN_TYPE_NORMAL, -5 }, { "a", TOKEN_TYPE_NORMAL, -6 },
-                 { "b", TOKEN_TYPE_NORMAL, -7 },      { "ab", TOKEN_TYPE_NORMAL, -2 },
+    } more[] = { { "<unk>", TOKEN_TYPE_UNKNOWN, 0 },
+                 { "<s>", TOKEN_TYPE_CONTROL, 0 },
+                 { "\xE2\x96\x81", TOKEN_TYPE_NORMAL, -5 },
+                 { "a", TOKEN_TYPE_NORMAL, -6 },
+                 { "b", TOKEN_TYPE_NORMAL, -7 },
+                 { "ab", TOKEN_TYPE_NORMAL, -2 },
                  { "\xE2\x96\x81"
                    "a",
                    TOKEN_TYPE_NORMAL, -1 } };
@@ -143,8 +147,9 @@ static void pieces(void **state)
         scores[s.l.count] = more[i].score;
     }
     s.l.bos = 257, s.l.add_bos = true;
-    expect(&s, "ab", TOKENIZE_SPECIAL, "<s>|\xE2\x96\x81"
-                                       "a|b");
+    expect(&s, "ab", TOKENIZE_SPECIAL,
+           "<s>|\xE2\x96\x81"
+           "a|b");
     expect(&s, "c", 0, "\xE2\x96\x81|<0x63>");
     s.l.prefix = false;
     expect(&s, "ab", 0, "ab");
