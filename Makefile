@@ -60,7 +60,7 @@ CFLAGS_KERNEL := $(COMMON) $(if $(filter 0,$(SAN)),-O3) -fno-math-errno -fno-tra
 LIBS := -ldl -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lm
 
 # --- instruction sets: each kernel file is compiled once for each (kernels/isa.h) -------------------
-ISA_FLAGS_base   :=
+ISA_FLAGS_base   := -Wno-psabi
 ISA_FLAGS_avx2   := -mavx2 -mfma -mf16c
 ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c \
                     -mprefer-vector-width=512
