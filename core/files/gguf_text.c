@@ -140,6 +140,20 @@ void config_real(struct gguf_config *c, const char *key, const char *ours, doubl
     free(whole);
 }
 
+// DeepSeek's share of the logarithm is stored as a tenth of it.
+static void read_yarn(struct gguf_config *c)
+{
+    double tenth = 0;
+    char *key = xasprintf("%s.rope.scaling.yarn_log_multiplier", c->arch);
+    config_int(c, "rope.scaling.original_context_length", "original_max_position_embeddings",
+               GGUF_NEEDED);
+    if (!c->failed) c->failed = gguf_real(c->file, key, 0, &tenth, c->err) < 0;
+    free(key);
+    if (c->failed || tenth <= 0) return;
+    cJSON_AddNumberToObject(c->to, "mscale", 10 * tenth);
+    cJSON_AddNumberToObject(c->to, "mscale_all_dim", 10 * tenth);
+}
+
 // rope.scaling.*, or the divisors of frequencies that Llama 3's files hold as a tensor.
 static void read_scaling(struct gguf_config *c)
 {
@@ -153,9 +167,7 @@ static void read_scaling(struct gguf_config *c)
         cJSON *to = c->to;
         c->to = scaling;
         config_real(c, "rope.scaling.factor", "factor", 1);
-        if (!strcmp(type, "yarn"))
-            config_int(c, "rope.scaling.original_context_length",
-                       "original_max_position_embeddings", GGUF_NEEDED);
+        if (!strcmp(type, "yarn")) read_yarn(c);
         c->to = to;
     } else if (divisors && divisors->dtype == DTYPE_F32) {
         cJSON *scaling = cJSON_AddObjectToObject(c->to, "rope_scaling");

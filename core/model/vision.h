@@ -23,6 +23,7 @@ struct vision_config {
     int64_t patch;              // pixels
     int64_t image_size;         // side of its square pictures; 0: any size (native resolution)
     double eps;                 // of its norms
+    double qk_eps;              // of those of queries and keys
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
     bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so

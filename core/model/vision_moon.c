@@ -58,11 +58,7 @@ static int moon_read(struct vision_config *v, const cJSON *json, struct err *err
         return -1;
     v->layers = (int)layers;
     if (vision_heads_check(v, "num_attention_heads", err) < 0) return -1;
-    if (v->hidden / v->heads % 4 == 0) return 0;
-    return err_set(err,
-                   "heads of width %lld cannot be rotated by rows and columns: the width must be a "
-                   "multiple of 4",
-                   (long long)(v->hidden / v->heads));
+    return vision_plane_check(v, err);
 }
 
 // --- weights -------------------------------------------------------------------------------------

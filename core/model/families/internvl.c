@@ -239,7 +239,7 @@ struct vision_picture internvl_picture_read(struct graph *g, const struct model 
 }
 
 const struct phase_layers internvl_phases[] = {
-    { 28, 3584, 3, 11, 21, "2-4,14-20" }, // InternVL3-8B
+    { 28, 3584, 18944, 3, 11, 21, "2-4,14-20" }, // InternVL3-8B
     { 0 },
 };
 

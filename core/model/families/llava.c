@@ -103,7 +103,7 @@ static struct vision_picture llava_picture_read(struct graph *g, const struct mo
 }
 
 static const struct phase_layers phases[] = {
-    { 32, 4096, 5, 12, 16, "2-5,22-29" }, // LLaVA-1.5-7B
+    { 32, 4096, 11008, 5, 12, 16, "2-5,22-29" }, // LLaVA-1.5-7B
     { 0 },
 };
 

@@ -178,6 +178,7 @@ static void test_goldens(void **state)
     check_golden("llava-1.5");
     check_golden("llava-siglip-llama3");
     check_golden("internvl3");
+    check_golden("internvl3.5");
     check_golden("qwen2.5-vl");
     check_golden("glm-4.1v");
 }

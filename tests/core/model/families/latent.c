@@ -203,6 +203,28 @@ static const struct naive_shape shapes[] = {
       .groups_per_token = 1,
       .scale = 1,
       .theta = 50 },
+    // yarn: as DeepSeek-V3 has it, but with other shares
+    { .layers = 2,
+      .hidden = 20,
+      .heads = 2,
+      .q_rank = 8,
+      .rank = 10,
+      .nope = 4,
+      .rope = 8,
+      .value = 6,
+      .ffn = 10,
+      .experts = 4,
+      .per_token = 2,
+      .width = 5,
+      .dense = 1,
+      .groups = 1,
+      .groups_per_token = 1,
+      .scale = 1,
+      .theta = 10,
+      .factor = 8,
+      .original = 300,
+      .mscale = 1,
+      .mscale_all = 0.7 },
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
