@@ -91,7 +91,7 @@ $convert $llava "$work/blocks/m.gguf" --mmproj "$work/blocks/mmproj.gguf" --type
 answer "$work/numbers" "$work/a.safetensors" -c '/set chat.template plain' -c "/image $scene"
 answer "$work/blocks/m.gguf" "$work/b.safetensors" -c '/set chat.template plain' -c "/image $scene"
 near "$work/a.safetensors" "$work/b.safetensors" 2e-4 '*logits' || fail "q8_0"
-vlmsh "$work/blocks/m.gguf" -c /info | grep -q '^decoder .* q8_0 ' || fail "the type is not told"
+vlmsh "$work/blocks/m.gguf" -c /info | grep -q '^embedding .* q8_0 ' || fail "the type is not told"
 
 # --- which encoder ---------------------------------------------------------------------------------------------
 mkdir "$work/apart"
