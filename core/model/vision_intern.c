@@ -254,6 +254,7 @@ static int64_t feature_width(const struct vision_config *c)
 const struct vision_kind vision_intern_transformers = {
     .model_types = (const char *const[]){ "internvl_vision", NULL },
     .read = transformers_read,
+    .patch_weight = "embeddings.patch_embeddings.projection.weight",
     .bind = transformers_bind,
     .embed = vision_embed_tiles,
     .features = features,
@@ -264,6 +265,7 @@ const struct vision_kind vision_intern_transformers = {
 const struct vision_kind vision_intern_authors = {
     .model_types = (const char *const[]){ "intern_vit_6b", NULL },
     .read = authors_read,
+    .patch_weight = "embeddings.patch_embedding.weight",
     .bind = authors_bind,
     .embed = vision_embed_tiles,
     .features = features,

@@ -82,6 +82,33 @@
     "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "                 \
     "\"image_processor_type\": \"Qwen2VLImageProcessor\"}"
 
+// MoonViT, as Kimi-VL has it, and how its pictures are read.
+#define MOONVIT                                                                        \
+    "{\"model_type\": \"moonvit\", \"hidden_size\": 1152, \"num_hidden_layers\": 27, " \
+    "\"num_attention_heads\": 16, \"intermediate_size\": 4304, \"patch_size\": 14, "   \
+    "\"init_pos_emb_height\": 64, \"init_pos_emb_width\": 64, "                        \
+    "\"merge_kernel_size\": [2, 2]}"
+#define MOONVIT_PICTURES                                                   \
+    "{\"patch_size\": 14, \"pad_input\": true, \"in_token_limit\": 4096, " \
+    "\"merge_kernel_size\": [2, 2], \"image_mean\": [0.5, 0.5, 0.5], "     \
+    "\"image_std\": [0.5, 0.5, 0.5]}"
+// LLaVA in the layout of docs/families.md.
+#define LLAVA_NATIVE(tower, text)                                                                  \
+    "{\"architectures\": [\"LlavaForConditionalGeneration\"], \"model_type\": \"llava\", "         \
+    "\"image_token_index\": 0, \"pad_token_id\": 0, \"projector_hidden_act\": \"gelu\", "          \
+    "\"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\", \"vision_feature_layer\": -1, " \
+    "\"vision_feature_select_strategy\": \"full\", \"vision_config\": " tower ", "                 \
+    "\"text_config\": {\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", "     \
+    "\"attention_bias\": false, \"mlp_bias\": false, \"bos_token_id\": 0, "                        \
+    "\"hidden_act\": \"silu\", \"max_position_embeddings\": 131072, \"rms_norm_eps\": 1e-05, "     \
+    "\"rope_theta\": 500000.0, \"tie_word_embeddings\": true, " text "}}"
+#define LLAMA_3_2_TEXT(hidden, layers, heads, dim)                                               \
+    "\"hidden_size\": " hidden ", \"intermediate_size\": 8192, \"num_hidden_layers\": " layers   \
+    ", \"num_attention_heads\": " heads ", \"num_key_value_heads\": 8, \"head_dim\": " dim       \
+    ", \"vocab_size\": 128256, \"rope_scaling\": {\"factor\": 32.0, \"high_freq_factor\": 4.0, " \
+    "\"low_freq_factor\": 1.0, \"original_max_position_embeddings\": 8192, "                     \
+    "\"rope_type\": \"llama3\"}"
+
 // InternViT-300M at 448 pixels.
 #define INTERN_VIT                                                                       \
     "\"hidden_size\": 1024, \"intermediate_size\": 4096, \"num_hidden_layers\": 24, "    \
@@ -160,6 +187,24 @@ static const struct shape shapes[] = {
       LLAMA_3_2,
       SIGLIP_SO400M,
       .projector_layers = 2 },
+    { .name = "llama-3.2-1b+moonvit",
+      .about = "LLaVA of Llama-3.2-1B and MoonViT (native resolution)",
+      .config = LLAVA_NATIVE(MOONVIT, LLAMA_3_2_TEXT("2048", "16", "32", "64")),
+      .preprocessor = MOONVIT_PICTURES,
+      .vocab = 128256,
+      .words = 128000,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
+    { .name = "llama-3.2-3b+moonvit",
+      .about = "LLaVA of Llama-3.2-3B and MoonViT (native resolution)",
+      .config = LLAVA_NATIVE(MOONVIT, LLAMA_3_2_TEXT("3072", "28", "24", "128")),
+      .preprocessor = MOONVIT_PICTURES,
+      .vocab = 128256,
+      .words = 128000,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
     { .name = "llama-3.2-1b", .about = "Llama-3.2-1B, text only", LLAMA_1B, LLAMA_3_2 },
     { .name = "qwen3-0.6b",
       .about = "Qwen3-0.6B, text only",
@@ -277,10 +322,7 @@ static const struct shape shapes[] = {
       .config = "{\"architectures\": [\"KimiVLForConditionalGeneration\"], "
                 "\"model_type\": \"kimi_vl\", \"eos_token_id\": 0, \"pad_token_id\": 0, "
                 "\"media_placeholder_token_id\": 0, \"torch_dtype\": \"bfloat16\", "
-                "\"vision_config\": {\"model_type\": \"moonvit\", \"hidden_size\": 1152, "
-                "\"num_hidden_layers\": 27, \"num_attention_heads\": 16, "
-                "\"intermediate_size\": 4304, \"patch_size\": 14, \"init_pos_emb_height\": 64, "
-                "\"init_pos_emb_width\": 64, \"merge_kernel_size\": [2, 2]}, "
+                "\"vision_config\": " MOONVIT ", "
                 "\"text_config\": {\"model_type\": \"deepseek_v3\", \"vocab_size\": 163840, "
                 "\"hidden_size\": 2048, \"intermediate_size\": 11264, "
                 "\"moe_intermediate_size\": 1408, \"num_hidden_layers\": 27, "
@@ -294,9 +336,7 @@ static const struct shape shapes[] = {
                 "\"max_position_embeddings\": 131072, \"rms_norm_eps\": 1e-05, "
                 "\"rope_theta\": 800000.0, \"attention_bias\": false, "
                 "\"tie_word_embeddings\": false}}",
-      .preprocessor = "{\"patch_size\": 14, \"pad_input\": true, \"in_token_limit\": 4096, "
-                      "\"merge_kernel_size\": [2, 2], \"image_mean\": [0.5, 0.5, 0.5], "
-                      "\"image_std\": [0.5, 0.5, 0.5]}",
+      .preprocessor = MOONVIT_PICTURES,
       .vocab = 163840,
       .words = 163584,
       .tokens = TOKENS_LLAMA3,
@@ -352,6 +392,24 @@ static const struct shape shapes[] = {
       .image = 96,
       .patch = 12,
       .projector_layers = 2,
+      .spread = 0.1 },
+    { .name = "tiny-moonvit",
+      .about = "LLaVA of less than 2 MB with pictures of native resolution (MoonViT)",
+      .config = LLAVA_NATIVE("{\"model_type\": \"moonvit\", \"hidden_size\": 64, "
+                             "\"num_hidden_layers\": 4, \"num_attention_heads\": 4, "
+                             "\"intermediate_size\": 160, \"patch_size\": 12, "
+                             "\"init_pos_emb_height\": 8, \"init_pos_emb_width\": 8, "
+                             "\"merge_kernel_size\": [2, 2]}",
+                             "\"hidden_size\": 96, \"intermediate_size\": 256, "
+                             "\"num_hidden_layers\": 4, \"num_attention_heads\": 6, "
+                             "\"num_key_value_heads\": 2, \"head_dim\": 16, "
+                             "\"vocab_size\": 512"),
+      .preprocessor = "{\"patch_size\": 12, \"in_token_limit\": 256, "
+                      "\"merge_kernel_size\": [2, 2]}",
+      .vocab = 512,
+      .words = 500,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
       .spread = 0.1 },
     { .name = "demo",
       .about = "LLaVA of less than 10 MB to train in the demo world (demo/make.vlmsh)",

@@ -10,7 +10,7 @@
 
 #include "core/model/families/internvl.h"
 #include "core/model/families/text.h"
-#include "core/picture/tiles.h"
+#include "core/picture/tile_grid.h"
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -72,8 +72,10 @@ static int read_pictures(struct model *m, const cJSON *config, struct err *err)
         json_bool(config, "use_thumbnail", false, &p->thumbnail, err) < 0)
         return -1;
     if (!dynamic) return 0;
-    if (json_int(config, "min_dynamic_patch", 1, TILES_MAX, 1, &p->min_tiles, err) < 0) return -1;
-    return json_int(config, "max_dynamic_patch", p->min_tiles, TILES_MAX, 6, &p->max_tiles, err);
+    if (json_int(config, "min_dynamic_patch", 1, TILE_GRID_MAX, 1, &p->min_tiles, err) < 0)
+        return -1;
+    return json_int(config, "max_dynamic_patch", p->min_tiles, TILE_GRID_MAX, 6, &p->max_tiles,
+                    err);
 }
 
 static int read_config(struct model *m, const cJSON *config, struct err *err)

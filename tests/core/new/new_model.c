@@ -43,6 +43,13 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_1b);
     n = count("llama-3.2-3b+siglip-so400m");
     assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_3b);
+    // MoonViT-So400M as in Kimi-VL; 2 x 2 of its features make a visual token.
+    n = count("llama-3.2-1b+moonvit");
+    assert_int_equal(n.parts[0].parameters, count("kimi-vl-a3b").parts[0].parameters);
+    assert_int_equal(n.parts[1].parameters, 4609 * 2048 + 2049 * 2048);
+    assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_1b);
+    n = count("llama-3.2-3b+moonvit");
+    assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_3b);
     n = count("llava-1.5-7b");
     assert_int_equal(n.total, 7063427072);
     assert_int_equal(n.parts[0].parameters, clip);
@@ -137,6 +144,15 @@ static double mean_and_spread(const struct safetensor *t, double *spread)
     }
     *spread = sqrt(squares / (double)n - sum / (double)n * (sum / (double)n));
     return sum / (double)n;
+}
+
+static void counts_fewer_layers(void **state)
+{
+    char *text = shape_config_layers(shape_find("kimi-vl-a3b", NULL), 4);
+    assert_non_null(strstr(text, "\"num_hidden_layers\":4,"));
+    assert_non_null(strstr(text, "\"num_hidden_layers\":27,")); // of the encoder
+    free(text);
+    assert_null(shape_config_layers(shape_find("tiny", NULL), 2));
 }
 
 static void writes_a_whole_folder(void **state)
@@ -399,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_published_counts),
         cmocka_unit_test(agrees_with_published_shares),
+        cmocka_unit_test(counts_fewer_layers),
         cmocka_unit_test(writes_a_whole_folder),
         cmocka_unit_test(seed_decides),
         cmocka_unit_test(tokenizers_are_sound),
