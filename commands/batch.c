@@ -336,7 +336,7 @@ static void note_change(struct capture *c)
 }
 
 // The user's settings change permanently, so this is reported, but not as part of the answer.
-static void tell_setting(const struct batch *b, const struct event *event)
+static void report_setting(const struct batch *b, const struct event *event)
 {
     struct event told = *event;
     told.count = 0;
@@ -347,7 +347,7 @@ static void capture_emit(void *self, const struct event *event)
 {
     struct capture *c = self;
     if (event->kind == EVENT_SETTING) {
-        tell_setting(c->batch, event);
+        report_setting(c->batch, event);
         note_change(c);
     }
     if (event->kind != EVENT_ANSWER) return;
@@ -464,7 +464,7 @@ static int run_sample(struct batch *b, const struct question *q, struct err *err
 
 // --- the run -------------------------------------------------------------------------------------
 
-static void tell_progress(const struct batch *b, int64_t step, int64_t steps, double begin)
+static void report_progress(const struct batch *b, int64_t step, int64_t steps, double begin)
 {
     const double eta =
         step ? (clock_seconds() - begin) / (double)step * (double)(steps - step) : NAN;
@@ -484,7 +484,7 @@ static int run_samples(struct batch *b, int64_t skipped, struct err *err)
         if (b->cancelled || b->shell->quit) break;
         if (b->data.list[i].done) continue;
         status = run_sample(b, &b->data.list[i], err);
-        if (status == 0 && !b->cancelled) tell_progress(b, ++step, steps, begin);
+        if (status == 0 && !b->cancelled) report_progress(b, ++step, steps, begin);
     }
     return status;
 }
@@ -540,7 +540,7 @@ static int put_in_place(const struct batch *b, const char *temporary, int64_t sk
     return status;
 }
 
-static void tell_done(const struct batch *b, int64_t skipped, const char *path)
+static void report_done(const struct batch *b, int64_t skipped, const char *path)
 {
     struct buf t = { 0 };
     size_t errors = 0;
@@ -571,7 +571,7 @@ int batch_run(struct shell *shell, const struct batch_options *options, struct e
     engine_stash(shell->engine);
     status = run_samples(&b, skipped, err);
     engine_unstash(shell->engine);
-    if (status == 0) tell_done(&b, skipped, options->out);
+    if (status == 0) report_done(&b, skipped, options->out);
     if (status == 0 && temporary) status = put_in_place(&b, temporary, skipped, err);
 out:
     data_release(&b.data);

@@ -258,7 +258,8 @@ static void show(const struct shell *shell, const struct data_check *c,
 }
 
 // Pictures that are all looked for in the wrong folder are the usual reason.
-static int nothing_usable(const struct data_check *c, const struct data_options *o, struct err *err)
+static int refuse_unusable(const struct data_check *c, const struct data_options *o,
+                           struct err *err)
 {
     size_t missing = 0;
     for (size_t i = 0; i < c->finding_count; i++)
@@ -292,7 +293,7 @@ static int check(struct shell *shell, const struct data_options *o, struct err *
         else if (o->out)
             status = write_findings(&c, o->out, err);
         if (status == 0) show(shell, &c, o, &d);
-        if (status == 0 && !c.usable) status = nothing_usable(&c, o, err);
+        if (status == 0 && !c.usable) status = refuse_unusable(&c, o, err);
         data_check_release(&c);
     }
     dataset_close(&d);

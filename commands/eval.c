@@ -293,7 +293,7 @@ static void show_here(struct here *h, const struct evaluation *e)
 {
     struct table_builder t;
     begin_totals(&t);
-    evaluation_tell(e, add_total, &t);
+    evaluation_report(e, add_total, &t);
     if (t.count) table_emit(&t, h->shell->sinks);
     end_answers(&h->answers, h->shell);
 }
@@ -305,7 +305,7 @@ static void keep_here(struct here *h, const struct evaluation *e, int argc, char
     const struct job_order order = shell_job_order(shell, "evaluate", argc, argv);
     struct err err;
     if (!shell->store) return;
-    evaluation_tell(e, keep_total, h);
+    evaluation_report(e, keep_total, h);
     if (store_job_keep(shell->store, &order, e->cancelled ? STATE_CANCELLED : STATE_DONE,
                        h->results, h->result_count, h->scores, h->score_count, &err) < 0)
         sinks_notice(shell->sinks, "this evaluation cannot be kept for /eval show: %s", err.text);

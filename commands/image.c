@@ -75,7 +75,7 @@ static const char *room_left(const struct engine_context *x, char *text, size_t 
 }
 
 // What the picture costs, before anything is sent.
-static void tell_attached(const struct shell *shell)
+static void report_attached(const struct shell *shell)
 {
     const struct conversation *c = engine_conversation(shell->engine);
     const struct picture *p = &c->pictures[c->picture_count - 1];
@@ -101,7 +101,7 @@ static int image_run(struct shell *shell, int argc, char **argv, struct err *err
     for (int i = 0; i < argc; i++) {
         if (engine_attach(shell->engine, argv[i], err) < 0)
             return i ? err_in(err, "(the %d before it %s attached)", i, i > 1 ? "are" : "is") : -1;
-        tell_attached(shell);
+        report_attached(shell);
     }
     return 0;
 }

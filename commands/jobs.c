@@ -167,7 +167,7 @@ int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_
 }
 
 // A finished run that --resume only opens again reports nothing.
-static bool told(const struct shell *shell, int64_t id)
+static bool was_reported(const struct shell *shell, int64_t id)
 {
     struct job_result *results = NULL;
     char **names = NULL;
@@ -190,7 +190,7 @@ int job_named(const struct shell *shell, const char *text, int64_t *id, struct e
         return err_set(err, "'%s' is not a job number, and no job uses this path (/jobs)", text);
     }
     size_t newest = count;
-    while (newest && !told(shell, ids[newest - 1])) newest--;
+    while (newest && !was_reported(shell, ids[newest - 1])) newest--;
     *id = ids[newest ? newest - 1 : count - 1];
     free(ids);
     return 0;
@@ -478,7 +478,7 @@ const struct command command_job = {
 
 // --- /wait ---------------------------------------------------------------------------------------
 
-static void tell_progress(const struct shell *shell, const struct job_row *row)
+static void report_progress(const struct shell *shell, const struct job_row *row)
 {
     if (isnan(row->step)) return;
     const struct event_progress progress = { .job = row->id,
@@ -490,7 +490,7 @@ static void tell_progress(const struct shell *shell, const struct job_row *row)
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
 }
 
-static int tell_end(struct shell *shell, const struct job_row *row, struct err *err)
+static int report_end(struct shell *shell, const struct job_row *row, struct err *err)
 {
     char *text = end_text(shell, row, shell->sinks);
     forget(shell, row->id);
@@ -510,10 +510,10 @@ static int wait_for(struct shell *shell, int64_t id, struct err *err)
     for (;;) {
         struct job_row row;
         if (store_job_read(shell->store, id, &row, err) < 0) return -1;
-        if (row.step != shown) tell_progress(shell, &row);
+        if (row.step != shown) report_progress(shell, &row);
         shown = row.step;
         const bool ended = job_state_ended(row.state);
-        const int status = ended ? tell_end(shell, &row, err) : 0;
+        const int status = ended ? report_end(shell, &row, err) : 0;
         job_row_release(&row);
         if (ended) return status;
         if (engine_cancelled(shell->engine)) {

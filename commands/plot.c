@@ -223,6 +223,17 @@ static int list_job(const struct shell *shell, const struct named *job, struct t
     return status;
 }
 
+// Why a job has no series.
+static int no_series(const struct shell *shell, const struct named *job, struct err *err)
+{
+    struct job_row row;
+    if (store_job_read(shell->store, job->id, &row, err) < 0) return -1;
+    err_set(err, "job %" PRId64 " (%s) has recorded no metrics: it is %s%s%s", job->id, row.kind,
+            job_state_name(row.state), *row.message ? ": " : "", row.message);
+    job_row_release(&row);
+    return -1;
+}
+
 static int list_series(const struct shell *shell, const struct plot *p, struct err *err)
 {
     static const char *const columns[] = { "job", "series", "points", "last step", "last" };
@@ -232,7 +243,9 @@ static int list_series(const struct shell *shell, const struct plot *p, struct e
     table_begin(&t, "series", 5, columns, numeric);
     for (size_t i = 0; i < p->job_count && status == 0; i++)
         status = list_job(shell, &p->jobs[i], &t, err);
-    if (t.count || status == 0) table_emit(&t, shell->sinks);
+    if (!t.count && status == 0 && p->jobs)
+        status = no_series(shell, &p->jobs[p->job_count - 1], err);
+    if (t.count) table_emit(&t, shell->sinks);
     return status;
 }
 

@@ -218,11 +218,14 @@ const struct command command_preset = {
     .alias = "presets",
     .usage = "/preset [list | show NAME | load NAME | save NAME [KEY...] | delete NAME]",
     .help = "Loads, saves, lists and deletes presets: the papers' recipes, and your own.",
-    .details = "/preset load NAME            sets all values, or none if one is invalid\n"
-               "/preset save NAME            saves the methods' settings and all non-default ones\n"
-               "/preset save NAME prune.*    saves these settings only\n"
-               "{early}, {transition}, {late} and {ffn} stand for layers of the loaded model.\n"
-               "/compare takes presets as @NAME.",
+    .details =
+        "/preset load NAME            sets all values, or none if one is invalid\n"
+        "/preset save NAME            saves the methods' settings and all non-default ones\n"
+        "/preset save NAME prune.*    saves these settings only\n"
+        "{early}, {transition}, {late} and {ffn} stand for layers of the loaded model: those\n"
+        "of CAPA's paper for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B, else 1/8, 3/8 and\n"
+        "5/8 of the depth, and auto.\n"
+        "/compare takes presets as @NAME.",
     .max = -1,
     .live = "load",
     .complete = COMPLETE_PRESET,

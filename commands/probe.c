@@ -198,7 +198,7 @@ static void rows_of(const char *usage, struct option_row *some)
     *some = (struct option_row){ 0 };
 }
 
-static int read_wish(struct wish *w, int argc, char **argv, struct err *err)
+static int read_request(struct wish *w, int argc, char **argv, struct err *err)
 {
     struct option_row some[sizeof rows / sizeof *rows];
     const struct option_table table = { some, take_word };
@@ -342,7 +342,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     const struct probe *probe = shell->running->probe;
     struct wish w = { .request.probe = probe };
     struct results r = { 0 };
-    int status = read_wish(&w, argc, argv, err);
+    int status = read_request(&w, argc, argv, err);
     if (status == 0 && w.folder) {
         const struct conversation *c = engine_conversation(shell->engine);
         status =

@@ -244,17 +244,17 @@ static int run_lines(struct shell *shell, struct script *s, struct err *err)
 }
 
 void shell_config(struct shell *shell, const char *path,
-                  void (*tell)(void *self, const struct err *err), void *self)
+                  void (*report)(void *self, const struct err *err), void *self)
 {
     struct script s = { .shell = shell, .name = path };
     struct err err;
     const int fd = file_in_open(path, &err);
-    if (fd < 0) tell(self, &err);
+    if (fd < 0) report(self, &err);
     s.file = fd < 0 ? NULL : stream_of(fd);
     for (int got; s.file && !shell->quit && (got = read_logical(&s, &err)) != 0;) {
         const bool ok = got > 0 && shell_line(shell, s.reader.text.data, &err) == 0;
         if (!ok) err_in(&err, "%s:%d", path, s.first);
-        if (!ok) tell(self, &err);
+        if (!ok) report(self, &err);
         if (got < 0) break;
         sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = ok });
     }

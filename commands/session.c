@@ -26,7 +26,7 @@ static int show_current(struct shell *shell, int argc, char **argv, struct err *
     return 0;
 }
 
-static void tell(const struct shell *shell, const char *what)
+static void report_session(const struct shell *shell, const char *what)
 {
     const char *name = store_session(shell->store);
     sinks_notice(shell->sinks, "%s '%s'", what, name ? name : "");
@@ -74,14 +74,14 @@ static int begin(struct shell *shell, int argc, char **argv, struct err *err)
 static int resume(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (store_resume(shell->store, shell->engine, argv[0], err) < 0) return -1;
-    tell(shell, "resumed");
+    report_session(shell, "resumed");
     return 0;
 }
 
 static int fork_session(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (!current(shell, err) || store_fork(shell->store, argc ? argv[0] : NULL, err) < 0) return -1;
-    tell(shell, "continuing in the copy");
+    report_session(shell, "continuing in the copy");
     return 0;
 }
 

@@ -130,6 +130,11 @@ static void show_memory(const struct plan *p, const struct forecast *f)
         p->shell->sinks,
         "micro-batches of %lld samples, %lld rows, matrix products in %s; %.0f MB are free here",
         (long long)f->samples, (long long)f->rows, f->arithmetic, (double)most / 1e6);
+    if (f->picture_width)
+        sinks_notice(p->shell->sinks,
+                     "assumes a picture of about %lld x %lld pixels per sample; give DATA to count "
+                     "the pictures of a data set",
+                     (long long)f->picture_width, (long long)f->picture_height);
 }
 
 static int show_one(const struct plan *p, struct err *err)

@@ -18,7 +18,8 @@
 
 #include "kernels/attention_few.h"
 
-enum { TASK_ROWS = 192 }; // rows of a task aimed at: they share the work of turning the keys
+// Rows of a task aimed at: they share the work of turning the keys; fewer where threads would wait.
+enum { TASK_ROWS = 768, TASK_ROWS_LEAST = 192 };
 
 // What a task of many rows needs beside its results.
 struct room {
@@ -29,13 +30,24 @@ struct room {
     bool finite;   // the values of the block
 };
 
-static void pack_queries(const struct call *c, const struct task *t, float *to)
+// Queries r.. of the task, one tile, scaled; missing rows are 0.
+static void pack_tile(const struct call *c, const struct task *t, int64_t r, float *to)
 {
-    for (int64_t r = 0; r < t->rows; r++) {
-        const float *q = c->q + row_at(c, t, r);
-        float *column = to + r / TILE_ROWS * TILE_ROWS * c->width + r % TILE_ROWS;
-        for (int64_t i = 0; i < c->width; i++) column[i * TILE_ROWS] = q[i] * c->scale;
-    }
+    for (int64_t k = 0; k < c->width; k += VEC)
+        for (int64_t from = 0; from < TILE_ROWS; from += VEC) {
+            const int64_t count = c->width - k < VEC ? c->width - k : VEC;
+            const int64_t some = TILE_ROWS - from < VEC ? TILE_ROWS - from : VEC;
+            vf v[VEC];
+            for (int64_t i = 0; i < VEC; i++) {
+                const int64_t row = r + from + i;
+                v[i] = (vf){ 0 };
+                if (i < some && row < t->rows)
+                    v[i] = vf_load_part_n(c->q + row_at(c, t, row) + k, count) * vf_set(c->scale);
+            }
+            vec_turn(v);
+            for (int64_t i = 0; i < count; i++)
+                vf_store_part_n(to + (k + i) * TILE_ROWS + from, v[i], some);
+        }
 }
 
 // Keys and values j.. of the task's head; places past the end are 0.
@@ -95,24 +107,32 @@ static void attend_tile(const struct call *c, const struct task *t, const struct
     }
     if (lowest >= highest) return;
     lowest = lowest / TILE_COLS * TILE_COLS;
+    const int64_t size = (highest - lowest + VEC - 1) / VEC * VEC;
     const float *q = room->q + r * c->width;
     for (int64_t i = lowest; i < highest; i += TILE_COLS)
         put_tile(room->scores + i, BLOCK, NULL, q, 1, TILE_ROWS, room->keys + i * c->width,
                  c->width, TILE_ROWS);
     for (int64_t i = 0; i < TILE_ROWS; i++) {
-        float *scores = room->scores + i * BLOCK;
+        float *scores = room->scores + i * BLOCK + lowest;
         if (from[i] < to[i])
-            fade[i] = soften(scores, BLOCK, from[i], to[i], &t->high[r + i], &t->sum[r + i]);
+            fade[i] = soften(scores, size, from[i] - lowest, to[i] - lowest, &t->high[r + i],
+                             &t->sum[r + i]);
         else
-            memset(scores, 0, BLOCK * sizeof *scores);
+            memset(scores, 0, (size_t)size * sizeof *scores);
     }
     if (!room->finite) {
         add_seen(c, t, room, r, from, to, fade);
         return;
     }
-    for (int64_t e = 0; e < c->padded; e += TILE_COLS)
-        put_tile(t->out + r * c->padded + e, c->padded, fade, room->scores + lowest, BLOCK, 1,
-                 room->values + e * BLOCK + lowest * TILE_COLS, highest - lowest, TILE_ROWS);
+    for (int64_t e = 0; e < c->width; e += TILE_COLS) {
+        float *out = t->out + r * c->padded + e;
+        const float *weights = room->scores + lowest;
+        const float *values = room->values + e * BLOCK + lowest * TILE_COLS;
+        if (c->width - e > VEC)
+            put_tile(out, c->padded, fade, weights, BLOCK, 1, values, highest - lowest, TILE_ROWS);
+        else
+            put_half_tile(out, c->padded, fade, weights, BLOCK, values, highest - lowest);
+    }
 }
 
 static void attend_many(const struct call *c, const struct task *t, float *scratch)
@@ -121,9 +141,8 @@ static void attend_many(const struct call *c, const struct task *t, float *scrat
     room.keys = room.q + c->task_rows * c->width;
     room.values = room.keys + BLOCK * c->width;
     room.scores = room.values + BLOCK * c->padded;
-    memset(room.q, 0, (size_t)(c->task_rows * c->width) * sizeof(float));
     memset(room.values, 0, (size_t)(BLOCK * c->padded) * sizeof(float));
-    pack_queries(c, t, room.q);
+    for (int64_t r = 0; r < t->rows; r += TILE_ROWS) pack_tile(c, t, r, room.q + r * c->width);
     int64_t first = c->keys, last = 0;
     for (int64_t r = 0; r < t->rows; r++) {
         first = row_first(c, t, r) < first ? row_first(c, t, r) : first;
@@ -136,6 +155,22 @@ static void attend_many(const struct call *c, const struct task *t, float *scrat
 }
 
 // --- the call -----------------------------------------------------------------------------------
+
+static int64_t count_tasks(const struct call *c)
+{
+    return (c->tokens + c->task_tokens - 1) / c->task_tokens * c->kv_heads;
+}
+
+// Sets the size of tasks, so that each thread gets some.
+static void divide(struct call *c)
+{
+    for (int64_t rows = TASK_ROWS;; rows /= 2) {
+        c->task_tokens = c->group < rows ? rows / c->group : 1;
+        if (c->task_tokens > c->tokens) c->task_tokens = c->tokens;
+        if (rows <= TASK_ROWS_LEAST || count_tasks(c) >= 8 * omp_get_max_threads()) break;
+    }
+    c->task_rows = (c->task_tokens * c->group + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+}
 
 static void run_task(const struct call *c, int64_t number, float *scratch)
 {
@@ -171,10 +206,8 @@ int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct ten
     struct call c = call_of(y, q, k, v, first, last, scale);
     c.probs = probs ? probs->data : NULL;
     if (c.tokens * c.group <= ATTENTION_FEW) return KERNEL(attention_few)(&c);
-    c.task_tokens = c.group < TASK_ROWS ? TASK_ROWS / c.group : 1;
-    if (c.task_tokens > c.tokens) c.task_tokens = c.tokens;
-    c.task_rows = (c.task_tokens * c.group + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
-    int64_t tasks = (c.tokens + c.task_tokens - 1) / c.task_tokens * c.kv_heads;
+    divide(&c);
+    int64_t tasks = count_tasks(&c);
     size_t size = task_scratch(&c);
     float *scratch = cpu_scratch(size * (size_t)omp_get_max_threads() * sizeof(float));
     if (!scratch) return -1;

@@ -121,9 +121,25 @@ VEC_INLINE void put_tile(float *c, int64_t ld, const float *fade, const float *a
     }
 }
 
+// The same of the left half of c's columns only.
+VEC_INLINE void put_half_tile(float *c, int64_t ld, const float *fade, const float *a,
+                              int64_t row_step, const float *b, int64_t inner)
+{
+    vf s[TILE_ROWS];
+#pragma GCC unroll 12
+    for (int r = 0; r < TILE_ROWS; r++) s[r] = (vf){ 0 };
+    for (int64_t k = 0; k < inner; k++, b += TILE_COLS, a++) {
+        vf left = vf_load(b);
+#pragma GCC unroll 12
+        for (int r = 0; r < TILE_ROWS; r++) s[r] += vf_set(a[r * row_step]) * left;
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < TILE_ROWS; r++, c += ld) vf_store(c, s[r] + vf_load(c) * vf_set(fade[r]));
+}
+
 // scores[size] -> e^(score - high'), outside 0; updates maximum and sum. Returns the fade. Places
 // from..to are seen; size is a multiple of VEC.
-VEC_INLINE float soften(float *scores, const int64_t size, int64_t from, int64_t to, float *high,
+VEC_INLINE float soften(float *scores, int64_t size, int64_t from, int64_t to, float *high,
                         float *sum)
 {
     for (int64_t i = 0; i < from; i++) scores[i] = -INFINITY;

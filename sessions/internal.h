@@ -100,7 +100,7 @@ size_t store_measurements(const struct store *s); // that wait
 // --- job_process.c -------------------------------------------------------------------------------
 
 // An answer starts or has ended: with job.pause_while_answering jobs are paused.
-void answering_tell(struct store *s, bool begins);
+void answering_mark(struct store *s, bool begins);
 
 // --- names.c -------------------------------------------------------------------------------------
 

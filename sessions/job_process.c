@@ -86,7 +86,7 @@ int shells_open(const struct store *s)
 
 // A job holds the lock for an instant before each layer. A job suspended just then must not block
 // this shell: after a moment the answer starts without the lock.
-void answering_tell(struct store *s, bool begins)
+void answering_mark(struct store *s, bool begins)
 {
     const struct timespec moment = { .tv_nsec = 200000 };
     if (!begins) {

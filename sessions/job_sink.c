@@ -159,7 +159,7 @@ static int write_rewind(struct job_sink *k, const struct told *t, struct err *er
                      "iittt", t->number, k->job, end, end, end);
 }
 
-static int write_told(struct job_sink *k, const struct told *t, struct err *err)
+static int write_pending(struct job_sink *k, const struct told *t, struct err *err)
 {
     switch (t->kind) {
     case TOLD_METRIC: return write_metric(k, t, err);
@@ -189,7 +189,7 @@ int job_sink_flush(struct job_sink *k, struct err *err)
     int status = store_lock(k->store, &reason);
     if (status == 0) {
         for (size_t i = 0; i < k->count && status == 0; i++)
-            status = write_told(k, &k->pending[i], &reason);
+            status = write_pending(k, &k->pending[i], &reason);
         if (status == 0 && k->moved) status = write_progress(k, &reason);
         status = store_unlock(k->store, status, &reason);
     }
@@ -248,7 +248,7 @@ static void add_table(struct job_sink *k, const struct event_table *t)
 }
 
 // Whether it is written at once.
-static bool hear(struct job_sink *k, const struct event *e)
+static bool take_event(struct job_sink *k, const struct event *e)
 {
     const char *const pair[] = { e->key, e->value ? e->value : "" };
     const double since = clock_seconds() - k->written;
@@ -278,7 +278,7 @@ static bool hear(struct job_sink *k, const struct event *e)
 static void job_sink_emit(void *self, const struct event *e)
 {
     struct job_sink *k = self;
-    if (!hear(k, e)) return;
+    if (!take_event(k, e)) return;
     // A lock that was not had is not waited for at every step.
     if (k->failing && clock_seconds() - k->written < 1) return;
     job_sink_flush(k, NULL);

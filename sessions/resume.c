@@ -193,7 +193,7 @@ static void restore_messages(struct store *s, struct engine *e, const struct sav
     }
 }
 
-static void tell_what_waits(struct engine *e)
+static void report_what_waits(struct engine *e)
 {
     const struct conversation *c = engine_conversation(e);
     const struct model *m = engine_model(e);
@@ -255,7 +255,7 @@ int store_resume(struct store *s, struct engine *e, const char *name, struct err
         free(s->next_name);
         s->next_name = NULL;
         note_differences(s, e, &saved);
-        tell_what_waits(e);
+        report_what_waits(e);
     }
     conversation_release(&pictures);
     saved_release(&saved);

@@ -399,7 +399,7 @@ static void begin(struct store *s, const char *words)
     add_text(e, s->system);
 }
 
-static void hear_message(struct store *s, const struct event *event)
+static void take_message(struct store *s, const struct event *event)
 {
     const struct message *m = event->message;
     if (m->role == ROLE_SYSTEM) {
@@ -420,7 +420,7 @@ static void hear_message(struct store *s, const struct event *event)
     }
 }
 
-static void hear_answer(struct store *s, const struct event_answer *answer)
+static void take_answer(struct store *s, const struct event_answer *answer)
 {
     if (!s->begun) begin(s, answer->text);
     if (answer->again) add_entry(s, ENTRY_UNDO)->count = 1; // the former stays until now
@@ -498,7 +498,7 @@ void store_note_model(struct store *s)
     if (s->begun) add_model(s);
 }
 
-static void hear_clear(struct store *s)
+static void take_clear(struct store *s)
 {
     if (s->begun) add_entry(s, ENTRY_END);
     s->begun = false;
@@ -507,7 +507,7 @@ static void hear_clear(struct store *s)
 }
 
 // A measurement waits like a turn where the disk is full; one that no disk would take does not.
-static bool hear_result(struct store *s, const char *name, const char *json)
+static bool take_result(struct store *s, const char *name, const char *json)
 {
     if (strlen(json) > (size_t)sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1) / 2) {
         sinks_notice(s->sinks, "this measurement is too large for the database and was not saved");
@@ -518,7 +518,7 @@ static bool hear_result(struct store *s, const char *name, const char *json)
 }
 
 // Events of a resume are already stored; only the current model and settings are tracked.
-static bool hear(struct store *s, const struct event *e)
+static bool take_event(struct store *s, const struct event *e)
 {
     switch (e->kind) {
     case EVENT_SETTING:
@@ -531,22 +531,22 @@ static bool hear(struct store *s, const struct event *e)
         return true;
     case EVENT_MESSAGE:
         if (s->deaf || !e->message) return false;
-        hear_message(s, e);
+        take_message(s, e);
         // Given answers wait for the question after them, or the end of the line.
         return e->message->role == ROLE_USER || e->message->role == ROLE_RAW;
     case EVENT_ANSWER:
         if (s->deaf || !e->answer || !e->answer->in_conversation) return false;
-        hear_answer(s, e->answer);
+        take_answer(s, e->answer);
         return true;
     case EVENT_UNDO:
         if (s->deaf || !s->begun) return false;
         add_entry(s, ENTRY_UNDO)->count = e->count;
         return true;
     case EVENT_CLEAR:
-        if (!s->deaf) hear_clear(s);
+        if (!s->deaf) take_clear(s);
         return true;
-    case EVENT_MEASURED: return e->key && e->text && !s->deaf && hear_result(s, e->key, e->text);
-    case EVENT_ANSWERING: answering_tell(s, e->ok); return false;
+    case EVENT_MEASURED: return e->key && e->text && !s->deaf && take_result(s, e->key, e->text);
+    case EVENT_ANSWERING: answering_mark(s, e->ok); return false;
     case EVENT_DONE: return true;
     default: return false;
     }
@@ -555,7 +555,7 @@ static bool hear(struct store *s, const struct event *e)
 static void store_emit(void *self, const struct event *event)
 {
     struct store *s = self;
-    if (!hear(s, event)) return;
+    if (!take_event(s, event)) return;
     struct err err;
     bool failed = store_flush(s, &err) < 0;
     if (failed != s->failing) {

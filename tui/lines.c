@@ -49,12 +49,12 @@ static int exit_status(const struct lines *l, int status)
 
 // --- one line, one file --------------------------------------------------------------------------
 
-static void tell_done(const struct lines *l, bool ok)
+static void report_done(const struct lines *l, bool ok)
 {
     sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = ok });
 }
 
-void lines_tell_error(const struct lines *l, const char *where, const struct err *err)
+void lines_print_error(const struct lines *l, const char *where, const struct err *err)
 {
     sinks_emit(l->shell->sinks,
                &(struct event){ .kind = EVENT_ERROR, .where = where, .text = err->text });
@@ -63,8 +63,8 @@ void lines_tell_error(const struct lines *l, const char *where, const struct err
 // The line failed: told, unless it was Ctrl-C that ended it.
 static int failed(const struct lines *l, const char *where, const struct err *err)
 {
-    if (!stopped(l)) lines_tell_error(l, where, err);
-    tell_done(l, false);
+    if (!stopped(l)) lines_print_error(l, where, err);
+    report_done(l, false);
     return STATUS_FAILED;
 }
 
@@ -75,7 +75,7 @@ static int run_line(struct lines *l, const char *line, const char *where)
     int status = shell_line(l->shell, line, &err);
     signals_busy(false);
     if (status < 0) return failed(l, where, &err);
-    tell_done(l, true);
+    report_done(l, true);
     return STATUS_OK;
 }
 

@@ -26,7 +26,7 @@ struct lines {
 // Adds a sink that stops scripts when they are interrupted or the output is closed.
 void lines_watch(struct lines *l);
 // Reports an error as an event.
-void lines_tell_error(const struct lines *l, const char *where, const struct err *err);
+void lines_print_error(const struct lines *l, const char *where, const struct err *err);
 
 int lines_steps(struct lines *l, const struct step *steps, size_t count); // -c and -f
 int lines_script(struct lines *l);                                        // standard input

@@ -143,7 +143,7 @@ static int finish_store(struct program *p)
     if (status < 0 && p->front->run)
         text_printf(stderr, "vlmsh: %s\n", err.text);
     else if (status < 0)
-        lines_tell_error(&p->lines, "", &err);
+        lines_print_error(&p->lines, "", &err);
     store_close(p->shell.store);
     return status;
 }
@@ -163,10 +163,10 @@ static int finish(struct program *p, int status)
 
 // --- before the first line -----------------------------------------------------------------------
 
-static void tell_config_error(void *self, const struct err *err)
+static void report_config_error(void *self, const struct err *err)
 {
     const struct program *p = self;
-    lines_tell_error(&p->lines, "", err);
+    lines_print_error(&p->lines, "", err);
 }
 
 // Runs the user's config in interactive use; valid lines apply even if others fail. lstat, so that
@@ -176,7 +176,7 @@ static void run_config(struct program *p)
     struct stat st;
     char *path = places_file("XDG_CONFIG_HOME", ".config", "config");
     if (p->interactive && path && lstat(path, &st) == 0)
-        shell_config(&p->shell, path, tell_config_error, p);
+        shell_config(&p->shell, path, report_config_error, p);
     free(path);
 }
 
@@ -190,7 +190,7 @@ static int begin(struct program *p)
     if (!p->shell.store) sinks_notice(&p->sinks, "nothing will be saved: %s", p->no_store->text);
     run_config(p);
     if (o->model && engine_load(p->shell.engine, o->model, &err) < 0) {
-        lines_tell_error(&p->lines, "", &err);
+        lines_print_error(&p->lines, "", &err);
         if (!p->interactive) return -1;
     }
     if (!o->session) return 0;
@@ -199,7 +199,7 @@ static int begin(struct program *p)
         status = store_use(p->shell.store, p->shell.engine, o->session, &err);
     else
         err_set(&err, "session %s: no database is open", o->session);
-    if (status < 0) lines_tell_error(&p->lines, "", &err);
+    if (status < 0) lines_print_error(&p->lines, "", &err);
     return p->interactive ? 0 : status;
 }
 
@@ -209,7 +209,7 @@ static void welcome(struct program *p)
     const struct engine *e = p->shell.engine;
     if (!engine_model(e) && command_check_needs(&p->shell, NEEDS_MODEL, &err) < 0 &&
         !p->options.model)
-        lines_tell_error(&p->lines, "", &err);
+        lines_print_error(&p->lines, "", &err);
     const struct model *m = engine_model(e);
     sinks_text(&p->sinks, "vlmsh %s: %s on %s\n%s%s", VERSION, m ? m->name : "no model",
                engine_backend(e)->describe(),

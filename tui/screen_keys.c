@@ -60,7 +60,7 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
 }
 
 // While something runs, what is of the screen alone holds at once.
-static void obey_early(struct screen *s, const char *line)
+static void apply_early(struct screen *s, const char *line)
 {
     char key[48], value[256];
     if (s->view->busy && read_change(s, line, key, value) && !strncmp(key, "screen.", 7))
@@ -80,7 +80,7 @@ static void run_line(struct screen *s, const char *line)
         s->leave = true;
         return;
     }
-    obey_early(s, line);
+    apply_early(s, line);
     if (s->view->answering && shell_line_live(line))
         worker_submit_live(s->worker, line); // its next token obeys
     else
@@ -358,7 +358,7 @@ static void copy(struct screen *s, const char *text)
 
 // --- what panels want ----------------------------------------------------------------------------
 
-static void obey_view(struct screen *s)
+static void apply_view(struct screen *s)
 {
     struct view *v = s->view;
     if (v->run) {
@@ -472,7 +472,7 @@ void screen_key(struct screen *s, struct key *key)
         take_named(s, key);
     if (key->kind != KEY_NAMED || strcmp(key->name, "Ctrl-C") != 0) s->interrupted = 0;
     free(key->paste);
-    obey_view(s);
+    apply_view(s);
     screen_draft_typed(s);
     s->dirty = true;
 }

@@ -69,7 +69,7 @@ static void leave(int status)
     _exit(status);
 }
 
-static void tell_prompt(int signal)
+static void report_prompt(int signal)
 {
     char byte = (char)signal;
     if (state.pipe[1] >= 0 && write(state.pipe[1], &byte, 1) < 0) return; // full: it will look
@@ -87,7 +87,7 @@ static void on_interrupt(int signal)
     if (state.engine) engine_cancel(state.engine);
     if (again && (state.busy || state.how == SIGNALS_DIALOGUE)) leave(STATUS_INTERRUPTED);
     if (state.how == SIGNALS_SCRIPT) alarm(5); // what does not look at the flag ends by force
-    if (state.how == SIGNALS_PROMPT && !state.busy) tell_prompt(signal);
+    if (state.how == SIGNALS_PROMPT && !state.busy) report_prompt(signal);
     errno = saved;
 }
 
@@ -98,7 +98,7 @@ static void on_terminate(int signal)
     state.terminated = signal;
     if (state.engine) engine_cancel(state.engine);
     alarm(3);
-    tell_prompt(signal);
+    report_prompt(signal);
     errno = saved;
 }
 
@@ -110,7 +110,7 @@ static void on_alarm(int signal)
 static void on_prompt(int signal)
 {
     int saved = errno;
-    tell_prompt(signal);
+    report_prompt(signal);
     errno = saved;
 }
 

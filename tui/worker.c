@@ -36,7 +36,7 @@ struct worker {
 
 // Another session is current: what was typed there and not sent comes back. At the start, without a
 // session, what was typed last in any.
-static void tell_draft(struct worker *w)
+static void report_draft(struct worker *w)
 {
     struct store *store = w->shell->store;
     const char *now = store && store_session(store) ? store_session(store) : "";
@@ -54,9 +54,9 @@ static void tell_draft(struct worker *w)
     free(text);
 }
 
-static void tell_state(struct worker *w)
+static void report_state(struct worker *w)
 {
-    tell_draft(w);
+    report_draft(w);
     post_pictures(&w->told, w->shell, w->queue);
     news_post(w->queue, NEWS_SNAPSHOT, NULL, snapshot_make(w->shell), snapshot_free);
 }
@@ -71,7 +71,7 @@ static void run_line(struct worker *w, const char *line)
                    &(struct event){ .kind = EVENT_ERROR, .where = "", .text = err.text });
     sinks_emit(w->shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = ok });
     shell_job_news(w->shell);
-    tell_state(w);
+    report_state(w);
 }
 
 // The first line that waits, a live one before the others; NULL: there is none. Under the lock.
@@ -134,7 +134,7 @@ static void *work(void *self)
     engine_between(w->shell->engine, run_between, w);
     news_post(w->queue, NEWS_BUSY, "", NULL, NULL);
     w->status = w->begin ? w->begin(w->self) : 0;
-    tell_state(w);
+    report_state(w);
     news_post(w->queue, NEWS_IDLE, NULL, NULL, NULL);
     while (!w->shell->quit && (line = next_line(w))) {
         run_line(w, line);

@@ -59,11 +59,23 @@ struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, s
     if (loaded && !anew) return loaded;
     struct adapter *a = adapter_read(loaded ? loaded->folder : name, m, err);
     if (!a) return NULL;
-    if (loaded) adapters_drop(s, loaded);
-    name_uniquely(s, a);
+    if (loaded) { // stays until a is used
+        free(a->name);
+        a->name = xstrdup(loaded->name);
+    } else {
+        name_uniquely(s, a);
+    }
     s->list = xreallocarray(s->list, s->count + 1, sizeof(struct adapter *));
     s->list[s->count++] = a;
     return a;
+}
+
+// Those read from the folder of `a` before it.
+static void drop_former(struct adapters *s, const struct adapter *a)
+{
+    for (size_t i = s->count; i-- > 0;)
+        if (s->list[i] != a && same_folder(s->list[i]->folder, a->folder))
+            adapters_drop(s, s->list[i]);
 }
 
 void adapters_use(struct adapters *s, struct adapter *a, double scale)
@@ -73,6 +85,7 @@ void adapters_use(struct adapters *s, struct adapter *a, double scale)
     if (!a) return;
     adapter_scale(a, scale);
     adapter_apply(a);
+    drop_former(s, a);
 }
 
 void adapters_drop(struct adapters *s, struct adapter *a)
@@ -117,7 +130,8 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
     return status;
 }
 
-int adapter_obey(struct adapter **a, struct model *m, const struct settings *s, struct err *err)
+int adapter_apply_settings(struct adapter **a, struct model *m, const struct settings *s,
+                           struct err *err)
 {
     *a = NULL;
     if (settings_is(s, "adapter", "none")) return 0;

@@ -19,7 +19,8 @@ struct adapters {
 // Finds a loaded adapter by name or folder; NULL: none.
 struct adapter *adapters_find(const struct adapters *s, const char *name);
 // A loaded adapter, or one read now. `anew` always reads (the folder may have changed); the result
-// replaces the loaded one when it is next used. On failure nothing changes.
+// is found before the one loaded from there, and replaces it when it is used (adapters_use); until
+// then adapters_drop brings the loaded one back. On failure nothing changes.
 struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, struct model *m,
                               struct err *err);
 void adapters_use(struct adapters *s, struct adapter *a, double scale);
@@ -31,7 +32,8 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
 
 // For a job: reads the adapter that the settings `adapter` and `adapter.scale` select and applies
 // it to a model that has none. *a NULL: none selected. adapter_free it before the model.
-int adapter_obey(struct adapter **a, struct model *m, const struct settings *s, struct err *err);
+int adapter_apply_settings(struct adapter **a, struct model *m, const struct settings *s,
+                           struct err *err);
 // An adapter's extra tensors for methods; finds nothing when `a` is NULL.
 struct method_tensors adapter_tensors(const struct adapter *a);
 

@@ -104,7 +104,7 @@ static bool sampled(void *self, int64_t done, int64_t count)
 }
 
 // The numbers one asks for first; the tables are kept too.
-static void tell(const struct comparing_job *c, const struct compared_data *d)
+static void report(const struct comparing_job *c, const struct compared_data *d)
 {
     struct job *j = c->job;
     const char *const title[] = { c->title[0], c->title[1] };
@@ -178,7 +178,7 @@ static int compare(struct comparing_job *c, const struct provenance *provenance,
         if (d.stopped)
             status = JOB_STOPPED;
         else
-            tell(c, &d);
+            report(c, &d);
         compared_data_release(&d);
     }
     free(state);

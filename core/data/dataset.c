@@ -140,7 +140,8 @@ static void look_at_start(struct scan *s, const char *block, size_t size)
     s->d->lines = i == size || block[i] != '[';
 }
 
-static int scan_file(struct scan *s, char *block, struct err *err)
+// To the end, or with `begin` the first block only; *whole: that was all of it.
+static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struct err *err)
 {
     ssize_t n = read_at(s->d, block, BLOCK, 0);
     if (n < 0) return read_error(s->d, err);
@@ -149,6 +150,8 @@ static int scan_file(struct scan *s, char *block, struct err *err)
     while (n > 0) {
         if (scan_block(s, block + skip, (size_t)n - skip, err) < 0) return -1;
         skip = 0;
+        *whole = !begin || n < BLOCK;
+        if (!*whole) return 0;
         if ((n = read_at(s->d, block, BLOCK, s->at)) < 0) return read_error(s->d, err);
     }
     if (s->d->lines)
@@ -173,27 +176,35 @@ static int check_kind(const struct dataset *d, struct err *err)
     return 0;
 }
 
-int dataset_check(const char *path, struct err *err)
-{
-    const int file = file_in_open(path, err);
-    if (file < 0) return -1;
-    close(file);
-    return 0;
-}
-
-int dataset_open(struct dataset *d, const char *path, const char *images, struct err *err)
+// Of a file that goes on, a few samples must have been seen before it can be judged.
+static int open_file(struct dataset *d, const char *path, const char *images, bool begin,
+                     struct err *err)
 {
     struct scan s = { .d = d, .line = 1 };
+    bool whole = true;
     *d = (struct dataset){ .path = xstrdup(path),
                            .folder = images ? xstrdup(images) : path_folder(path) };
     char *block = xmalloc(BLOCK);
     d->file = file_in_open(path, err);
     int status = d->file < 0 ? -1 : 0;
-    if (status == 0) status = scan_file(&s, block, err);
-    if (status == 0) status = check_kind(d, err);
+    if (status == 0) status = scan_file(&s, block, begin, &whole, err);
+    if (status == 0 && (whole || d->count >= PROBE)) status = check_kind(d, err);
     free(block);
     if (status < 0) dataset_close(d);
     return status;
+}
+
+int dataset_check(const char *path, struct err *err)
+{
+    struct dataset d;
+    if (open_file(&d, path, NULL, true, err) < 0) return -1;
+    dataset_close(&d);
+    return 0;
+}
+
+int dataset_open(struct dataset *d, const char *path, const char *images, struct err *err)
+{
+    return open_file(d, path, images, false, err);
 }
 
 void dataset_close(struct dataset *d)

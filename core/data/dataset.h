@@ -50,7 +50,8 @@ struct sample {
     struct dialogue dialogue; // all turns, answers included
 };
 
-// Is the file readable? For the shell, before a job is started.
+// Is the file readable, and does it begin as a data set? Looks at the first megabyte only: for the
+// shell, before a job is started.
 int dataset_check(const char *path, struct err *err);
 // Scans the file once. `images`: base folder of relative paths, NULL: the folder of the file. -1
 // when it is neither a JSON list nor JSON lines, is truncated, or has no samples; a single broken

@@ -87,7 +87,7 @@ const atomic_bool *engine_cancel_flag(const struct engine *e)
     return &e->cancel;
 }
 
-void engine_tell(struct engine *e, const struct event *event)
+void engine_emit(struct engine *e, const struct event *event)
 {
     sinks_emit(e->sinks, event);
 }
@@ -110,7 +110,7 @@ bool engine_report_loading(void *self, uint64_t done, uint64_t total)
                                              .steps = (double)total,
                                              .loss = __builtin_nan(""),
                                              .eta_s = __builtin_nan("") };
-    engine_tell(e, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+    engine_emit(e, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
     return !atomic_load(&e->cancel);
 }
 
@@ -122,7 +122,7 @@ static const char *auto_means(const struct backend *b, const struct model *m)
 }
 
 // A chat template that cannot be rendered, and what takes its place.
-static void tell_template(struct engine *e, const struct model *m)
+static void report_template(struct engine *e, const struct model *m)
 {
     const char *name = layout_title(m->layout);
     if (!m->template_problem) return;
@@ -148,7 +148,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                      "the tokenizer has %d tokens, but the model %lld: do its tokenizer and "
                      "config.json belong together?",
                      tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
-    tell_template(e, m);
+    report_template(e, m);
     struct model *former = e->model;
     adapters_release(&e->adapters);
     e->model = m;
@@ -156,11 +156,11 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     model_free(former);
     tokenizer_free(e->tokenizer);
     e->tokenizer = NULL;
-    engine_tell(e, &(struct event){ .kind = EVENT_MODEL,
+    engine_emit(e, &(struct event){ .kind = EVENT_MODEL,
                                     .key = auto_means(e->backend, m),
                                     .text = m->checkpoint->folder,
                                     .value = m->checkpoint->fingerprint });
-    engine_settle(e);
+    engine_recheck_settings(e);
     return 0;
 }
 

@@ -55,10 +55,10 @@ struct settings *engine_propose(struct engine *e, const struct change *list, siz
                                 struct err *err);
 // engine_set_all from any thread, for the running answer: applies from the next token, or once the
 // answer has `tokens` tokens. What is posted while no answer is running, or left over at its end,
-// is applied by engine_obey_posted (or the next answer) if `tokens` is 0, else by an answer that
+// is applied by engine_apply_posted (or the next answer) if `tokens` is 0, else by an answer that
 // long. Invalid changes give a notice.
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens);
-void engine_obey_posted(struct engine *e);
+void engine_apply_posted(struct engine *e);
 // Called before each token of an answer, in its thread: it may change settings and adapters, and
 // nothing else; the token uses them.
 void engine_between(struct engine *e, void (*call)(void *self), void *self);

@@ -38,13 +38,13 @@ struct answer_now {
 };
 
 // engine.c
-void engine_tell(struct engine *e, const struct event *event);
+void engine_emit(struct engine *e, const struct event *event);
 bool engine_report_loading(void *self, uint64_t done, uint64_t total); // struct load_progress
 // The environment of methods under these settings.
 struct method_env engine_env(const struct engine *e, const struct settings *s);
 
 // engine_settings.c, after loading a model: applies the adapter of the settings, and resets
 // settings of methods that do not fit the model, with a notice.
-void engine_settle(struct engine *e);
+void engine_recheck_settings(struct engine *e);
 
 #endif

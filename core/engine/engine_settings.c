@@ -11,12 +11,12 @@
 // --- stale results -------------------------------------------------------------------------------
 
 // Drops the results that a change of `key` made stale; returns whether anything must be recomputed.
-static bool conversation_obey(struct engine *e, struct conversation *c, const char *key,
-                              enum setting_stale stale)
+static bool drop_stale(struct engine *e, struct conversation *c, const char *key,
+                       enum setting_stale stale)
 {
     const int64_t rows = c->cached.n;
-    if (methods_idle(&c->methods, key, e->settings)) return false;
-    if (methods_keep(&c->methods, key, e->settings)) return rows > 0;
+    if (methods_unused(&c->methods, key, e->settings)) return false;
+    if (methods_keep_cache(&c->methods, key, e->settings)) return rows > 0;
     conversation_stale(c, stale);
     return c->cached.n < rows;
 }
@@ -25,17 +25,17 @@ static bool conversation_obey(struct engine *e, struct conversation *c, const ch
 static bool went_stale(struct engine *e, const char *key, enum setting_stale stale)
 {
     if (stale < STALE_SEEN) return false;
-    const bool idle = methods_idle(&e->conversation.methods, key, e->settings);
-    if (e->stash) conversation_obey(e, &e->stashed, key, stale);
-    const bool again = conversation_obey(e, &e->conversation, key, stale);
-    if (e->answering) e->answering->stale |= !idle;
+    const bool unused = methods_unused(&e->conversation.methods, key, e->settings);
+    if (e->stash) drop_stale(e, &e->stashed, key, stale);
+    const bool again = drop_stale(e, &e->conversation, key, stale);
+    if (e->answering) e->answering->stale |= !unused;
     return again && !e->answering;
 }
 
 // Reports the new value and drops the results that it made stale.
 static bool setting_changed(struct engine *e, const struct setting *row, enum setting_stale stale)
 {
-    engine_tell(e, &(struct event){ .kind = EVENT_SETTING,
+    engine_emit(e, &(struct event){ .kind = EVENT_SETTING,
                                     .key = row->key,
                                     .value = settings_text(e->settings, row->key),
                                     .count = e->answering ? e->answering->tokens : 0,
@@ -45,11 +45,12 @@ static bool setting_changed(struct engine *e, const struct setting *row, enum se
 }
 
 // Warns if a method is on without effect, or with settings that are inconsistent (yet).
-static void tell_vain(const struct engine *e, const struct method *method)
+static void warn_about_method(const struct engine *e, const struct method *method)
 {
     const struct method_env env = engine_env(e, e->settings);
     struct err why;
-    if (e->model && (methods_odd(method, &env, &why) || methods_vain(method, &env, &why)))
+    if (e->model &&
+        (methods_inconsistent(method, &env, &why) || methods_without_effect(method, &env, &why)))
         sinks_notice(e->sinks, "%s", why.text);
 }
 
@@ -65,8 +66,8 @@ static enum matmul_mode matmul_now(const struct engine *e)
 }
 
 // bf16 on a device without it is not an error: sessions and scripts may come from other devices.
-static enum setting_stale obey_matmul(const struct engine *e, const struct setting *row,
-                                      enum matmul_mode was)
+static enum setting_stale apply_matmul(const struct engine *e, const struct setting *row,
+                                       enum matmul_mode was)
 {
     if (settings_is(e->settings, row->key, "bf16") && !backend_multiplies_bf16(e->backend))
         sinks_notice(
@@ -74,6 +75,13 @@ static enum setting_stale obey_matmul(const struct engine *e, const struct setti
             "compute.matmul = bf16: this device has no bf16 matrix products; computing in f32");
     // Another word for the same precision changes no result.
     return matmul_now(e) == was ? STALE_NOTHING : row->stale;
+}
+
+static enum setting_stale apply_max_tokens(struct engine *e, const struct setting *row)
+{
+    conversation_limit_pictures(&e->conversation, e->settings);
+    if (e->stash) conversation_limit_pictures(&e->stashed, e->settings);
+    return row->stale;
 }
 
 // State before a change.
@@ -89,12 +97,13 @@ static struct former former_of(const struct engine *e)
 
 // What a change of the row's value makes stale. Changes that need immediate action are applied
 // here.
-static enum setting_stale obey(struct engine *e, const struct setting *row, struct former was)
+static enum setting_stale apply_row(struct engine *e, const struct setting *row, struct former was)
 {
     struct adapter *a = e->adapters.active;
     const enum setting_stale now = adapter_stale(a);
     if (!strcmp(row->key, "adapter")) return was.adapter > now ? was.adapter : now;
-    if (!strcmp(row->key, "compute.matmul")) return obey_matmul(e, row, was.matmul);
+    if (!strcmp(row->key, "compute.matmul")) return apply_matmul(e, row, was.matmul);
+    if (!strcmp(row->key, "image.max_tokens")) return apply_max_tokens(e, row);
     if (row->stale < STALE_SEEN && methods_read(row->key, e->settings)) return STALE_SEEN;
     if (strcmp(row->key, "adapter.scale") != 0) return row->stale;
     if (!a || !adapter_has(a, ADAPTER_LORA)) return STALE_NOTHING;
@@ -145,44 +154,44 @@ static void commit(struct engine *e, const struct proposal *p, struct former was
     if (other) use_adapter(e, p->adapter);
     for (int i = 0; (row = settings_row(i)); i++) {
         changed[i] |= anew && !strcmp(row->key, "adapter");
-        if (changed[i] && setting_changed(e, row, obey(e, row, was)) && !why) why = row->key;
+        if (changed[i] && setting_changed(e, row, apply_row(e, row, was)) && !why) why = row->key;
     }
     if (why) sinks_notice(e->sinks, "%s changed: the next answer recomputes the conversation", why);
     for (int i = 0; (m = method_at(i)); i++)
-        if (other || p->all || any_of(m, changed)) tell_vain(e, m);
+        if (other || p->all || any_of(m, changed)) warn_about_method(e, m);
     free(changed);
 }
 
 // --- proposing -----------------------------------------------------------------------------------
 
 // The requested changes, followed by others that must change with them.
-struct wishes {
+struct requests {
     struct change *list; // keys and values live elsewhere
     size_t asked, count;
     struct names told; // notices for when they are obeyed
 };
 
-static struct wishes wishes_of(const struct change *list, size_t count)
+static struct requests requests_of(const struct change *list, size_t count)
 {
-    struct wishes w = { .asked = count, .count = count };
+    struct requests w = { .asked = count, .count = count };
     w.list = xcalloc(count + (size_t)settings_count(), sizeof *w.list);
     for (size_t i = 0; i < count; i++) w.list[i] = list[i];
     return w;
 }
 
-static void wishes_release(struct wishes *w)
+static void requests_release(struct requests *w)
 {
     names_release(&w->told);
     free(w->list);
 }
 
-static void tell_later(struct wishes *w, char *text)
+static void report_later(struct requests *w, char *text)
 {
     names_add(&w->told, text, NULL);
     free(text);
 }
 
-static bool asked_for(const struct wishes *w, const struct proposal *p)
+static bool is_requested(const struct requests *w, const struct proposal *p)
 {
     for (int i = 0; i < p->fault_count; i++)
         if (changes_name(w->list, w->asked, p->fault[i].key)) return true;
@@ -192,7 +201,7 @@ static bool asked_for(const struct wishes *w, const struct proposal *p)
 // Resets settings that were not requested and are no longer possible (a method without the adapter
 // it needs, settings made for another model) to their defaults. false: they already are, or no
 // setting is known to be at fault.
-static bool give_up(struct wishes *w, const struct proposal *p, const struct err *why)
+static bool reset_faulty(struct requests *w, const struct proposal *p, const struct err *why)
 {
     const size_t former = w->count;
     for (int i = 0; i < p->fault_count; i++) {
@@ -201,22 +210,23 @@ static bool give_up(struct wishes *w, const struct proposal *p, const struct err
             w->list[w->count++] = (struct change){ row->key, row->def };
     }
     if (w->count > former)
-        tell_later(w, p->fault_count > 1
-                          ? xasprintf("%s; these settings are reset to their defaults", why->text)
-                          : xasprintf("%s; %s is now %s", why->text, p->fault->key, p->fault->def));
+        report_later(w,
+                     p->fault_count > 1
+                         ? xasprintf("%s; these settings are reset to their defaults", why->text)
+                         : xasprintf("%s; %s is now %s", why->text, p->fault->key, p->fault->def));
     return w->count > former;
 }
 
-static int settle(struct proposal *p, struct wishes *w, struct err *err)
+static int resolve(struct proposal *p, struct requests *w, struct err *err)
 {
     struct err why = { 0 };
     while (proposal_check(p, w->list, w->count, &why) < 0)
-        if (asked_for(w, p) || !give_up(w, p, &why)) return err_set(err, "%s", why.text);
+        if (is_requested(w, p) || !reset_faulty(w, p, &why)) return err_set(err, "%s", why.text);
     return 0;
 }
 
 // Drops adapters that were read in vain.
-static void forget_adapters(struct engine *e, size_t count)
+static void drop_adapters(struct engine *e, size_t count)
 {
     while (e->adapters.count > count)
         adapters_drop(&e->adapters, e->adapters.list[e->adapters.count - 1]);
@@ -230,34 +240,34 @@ static struct proposal proposal_of(struct engine *e)
 }
 
 // The only function that changes the engine's settings.
-static int change(struct engine *e, struct proposal *p, struct wishes *w, struct err *err)
+static int change(struct engine *e, struct proposal *p, struct requests *w, struct err *err)
 {
     const size_t adapters = e->adapters.count;
     const struct former was = former_of(e);
     const bool anew = p->anew;
-    const int status = settle(p, w, err);
+    const int status = resolve(p, w, err);
     for (size_t i = 0; i < w->told.count && status == 0; i++)
         sinks_notice(e->sinks, "%s", w->told.list[i]);
     if (status == 0)
         commit(e, p, was, anew);
     else
-        forget_adapters(e, adapters);
+        drop_adapters(e, adapters);
     proposal_release(p);
-    wishes_release(w);
+    requests_release(w);
     return status;
 }
 
 int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err)
 {
     struct proposal p = proposal_of(e);
-    struct wishes w = wishes_of(list, count);
+    struct requests w = requests_of(list, count);
     return change(e, &p, &w, err);
 }
 
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err)
 {
     struct proposal p = proposal_of(e);
-    struct wishes w = wishes_of(&(struct change){ key, value }, 1);
+    struct requests w = requests_of(&(struct change){ key, value }, 1);
     p.single = !e->answering; // the next token is computed under it
     return change(e, &p, &w, err);
 }
@@ -266,7 +276,7 @@ int engine_reset(struct engine *e, const char *key, struct err *err)
 {
     const struct setting *row = key ? settings_find(key) : NULL;
     if (key) return row ? engine_set(e, key, row->def, err) : settings_unknown(key, err);
-    struct wishes w = wishes_of(NULL, 0);
+    struct requests w = requests_of(NULL, 0);
     struct proposal p = proposal_of(e);
     for (int i = 0; (row = settings_row(i)); i++)
         if (settings_changed(e->settings, row->key))
@@ -285,7 +295,7 @@ static bool at_fault(const struct proposal *p, const struct setting *only, const
 }
 
 // Removes the rows at fault from the list; `keys` names them.
-static void remove_faults(struct wishes *w, const struct proposal *p, const struct setting *only,
+static void remove_faults(struct requests *w, const struct proposal *p, const struct setting *only,
                           struct buf *keys)
 {
     size_t left = 0;
@@ -299,10 +309,10 @@ static void remove_faults(struct wishes *w, const struct proposal *p, const stru
 }
 
 // Is the method no longer at fault without that row? Others may be.
-static bool mends(const struct proposal *p, const struct wishes *w, const struct setting *row)
+static bool is_cause(const struct proposal *p, const struct requests *w, const struct setting *row)
 {
     struct proposal trial = *p;
-    struct wishes rest = wishes_of(w->list, w->asked);
+    struct requests rest = requests_of(w->list, w->asked);
     struct buf keys = { 0 };
     struct err err;
     trial.settings = NULL;
@@ -310,48 +320,48 @@ static bool mends(const struct proposal *p, const struct wishes *w, const struct
     const bool fine = keys.length && (proposal_check(&trial, rest.list, rest.count, &err) == 0 ||
                                       trial.fault != p->fault);
     proposal_release(&trial);
-    wishes_release(&rest);
+    requests_release(&rest);
     buf_release(&keys);
     return fine;
 }
 
 // The one row of a method that is at fault; its switch only if no other is. NULL: several are.
-static const struct setting *culprit(const struct proposal *p, const struct wishes *w)
+static const struct setting *only_cause(const struct proposal *p, const struct requests *w)
 {
     const struct setting *toggle = NULL;
     for (int i = 0; i < p->fault_count; i++) {
         const struct method *m = method_of(p->fault[i].key);
         if (m && !strcmp(p->fault[i].key, m->toggle.key))
             toggle = &p->fault[i];
-        else if (mends(p, w, &p->fault[i]))
+        else if (is_cause(p, w, &p->fault[i]))
             return &p->fault[i];
     }
-    return toggle && mends(p, w, toggle) ? toggle : NULL;
+    return toggle && is_cause(p, w, toggle) ? toggle : NULL;
 }
 
 // Removes the settings at fault from the list, with a notice.
-static void leave_out(struct wishes *w, const struct proposal *p, const struct err *why)
+static void leave_out(struct requests *w, const struct proposal *p, const struct err *why)
 {
     struct buf keys = { 0 };
-    remove_faults(w, p, culprit(p, w), &keys);
-    tell_later(w, xasprintf("cannot restore %s: %s", keys.data, why->text));
+    remove_faults(w, p, only_cause(p, w), &keys);
+    report_later(w, xasprintf("cannot restore %s: %s", keys.data, why->text));
     buf_release(&keys);
 }
 
 void engine_restore(struct engine *e, const struct change *list, size_t count)
 {
     struct proposal p = proposal_of(e);
-    struct wishes w = wishes_of(list, count);
+    struct requests w = requests_of(list, count);
     struct err err;
-    while (settle(&p, &w, &err) < 0 && asked_for(&w, &p)) leave_out(&w, &p, &err);
+    while (resolve(&p, &w, &err) < 0 && is_requested(&w, &p)) leave_out(&w, &p, &err);
     if (change(e, &p, &w, &err) < 0) sinks_notice(e->sinks, "%s", err.text);
 }
 
 // Settings made for a previous model may not be possible with this one.
-void engine_settle(struct engine *e)
+void engine_recheck_settings(struct engine *e)
 {
     struct proposal p = proposal_of(e);
-    struct wishes w = wishes_of(NULL, 0);
+    struct requests w = requests_of(NULL, 0);
     struct err err;
     p.all = p.single = true;
     if (change(e, &p, &w, &err) < 0) sinks_notice(e->sinks, "%s", err.text);
@@ -363,7 +373,7 @@ int engine_adapter_load(struct engine *e, const char *folder, struct err *err)
 {
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
     struct proposal p = proposal_of(e);
-    struct wishes w = wishes_of(&(struct change){ "adapter", folder }, 1);
+    struct requests w = requests_of(&(struct change){ "adapter", folder }, 1);
     p.anew = p.single = true;
     return change(e, &p, &w, err);
 }
@@ -397,7 +407,7 @@ struct settings *engine_propose(struct engine *e, const struct change *list, siz
     struct proposal p = proposal_of(e);
     const size_t adapters = e->adapters.count;
     p.all = true;
-    if (proposal_check(&p, list, count, err) < 0) forget_adapters(e, adapters);
+    if (proposal_check(&p, list, count, err) < 0) drop_adapters(e, adapters);
     return p.settings;
 }
 

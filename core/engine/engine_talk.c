@@ -8,12 +8,12 @@
 #include "core/talk/answer.h"
 
 // Emits an event for the session database, except while a batch runs in a separate conversation.
-static void tell_session(struct engine *e, const struct event *event)
+static void emit_to_session(struct engine *e, const struct event *event)
 {
     if (e->stash) return;
     struct event told = *event;
     told.pictures = e->conversation.pictures;
-    engine_tell(e, &told);
+    engine_emit(e, &told);
 }
 
 // --- conversation --------------------------------------------------------------------------------
@@ -21,6 +21,7 @@ static void tell_session(struct engine *e, const struct event *event)
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err)
 {
+    conversation_limit_pictures(&e->conversation, e->settings);
     return conversation_attach(&e->conversation, path, bytes, size, err) < 0 ? -1 : 0;
 }
 
@@ -52,7 +53,7 @@ int engine_system(struct engine *e, const char *text, struct err *err)
     conversation_set_system(&e->conversation, text);
     struct message said = { .role = ROLE_SYSTEM };
     message_add_text(&said, text);
-    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = &said });
+    emit_to_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = &said });
     message_release(&said);
     return 0;
 }
@@ -67,7 +68,7 @@ int engine_add_message(struct engine *e, const struct message *m, struct err *er
                            m->content[i].picture, c->picture_count);
     conversation_append(c, m, 1);
     conversation_unwait(c, m);
-    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = m });
+    emit_to_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = m });
     return 0;
 }
 
@@ -130,7 +131,7 @@ static int attach(struct engine *e, struct hooks *hooks, struct err *err)
 }
 
 // Applies the changes posted for an answer of this length.
-static void obey_posted(struct engine *e, int64_t tokens)
+static void apply_posted(struct engine *e, int64_t tokens)
 {
     struct change_batch batch;
     struct err err;
@@ -141,9 +142,9 @@ static void obey_posted(struct engine *e, int64_t tokens)
     }
 }
 
-void engine_obey_posted(struct engine *e)
+void engine_apply_posted(struct engine *e)
 {
-    obey_posted(e, 0);
+    apply_posted(e, 0);
 }
 
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens)
@@ -163,7 +164,7 @@ static enum answer_change change_answer(void *self, int64_t tokens, struct err *
     now->tokens = tokens;
     // A dump covers one pass over the prompt: changes are deferred until it is written.
     if (now->e->dump) return CHANGE_NONE;
-    obey_posted(now->e, tokens);
+    apply_posted(now->e, tokens);
     if (now->e->between) now->e->between(now->e->between_self);
     if (!now->changed) return CHANGE_NONE;
     now->changed = false;
@@ -177,7 +178,7 @@ static enum answer_change change_answer(void *self, int64_t tokens, struct err *
 static int answer(struct engine *e, struct answer_options options, bool *answered, struct err *err)
 {
     struct answer_now now = { .e = e };
-    engine_obey_posted(e);
+    engine_apply_posted(e);
     if (attach(e, &now.hooks, err) < 0) return -1;
     options.in_conversation = !e->stash;
     options.change = change_answer;
@@ -188,13 +189,13 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
         options.sequence = dump_sequence;
         options.self = e->dump;
     }
-    engine_tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = true });
+    engine_emit(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = true });
     e->answering = &now;
     int status = answer_run(&e->conversation, e->settings, &now.hooks, &e->cancel, &options,
                             e->sinks, answered, err);
     e->answering = NULL;
-    engine_tell(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = false });
-    engine_obey_posted(e);
+    engine_emit(e, &(struct event){ .kind = EVENT_ANSWERING, .ok = false });
+    engine_apply_posted(e);
     if (status == 0 && *answered && e->dump) {
         status = dump_finish(e->dump, e->sinks, err);
         e->dump = NULL;
@@ -210,16 +211,16 @@ static int say_and_answer(struct engine *e, enum role role, const char *text, co
     struct conversation *c = &e->conversation;
     struct said said;
     conversation_say(c, role, text, ids, count, &said);
-    if (said.joined) tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
-    tell_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = conversation_last(c) });
+    if (said.joined) emit_to_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
+    emit_to_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = conversation_last(c) });
     bool answered;
     int status = answer(e, (struct answer_options){ 0 }, &answered, err);
     if (status < 0 || !answered) {
         conversation_unsay(c, &said);
-        tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
+        emit_to_session(e, &(struct event){ .kind = EVENT_UNDO, .count = 1 });
         if (said.joined)
-            tell_session(e,
-                         &(struct event){ .kind = EVENT_MESSAGE, .message = conversation_last(c) });
+            emit_to_session(
+                e, &(struct event){ .kind = EVENT_MESSAGE, .message = conversation_last(c) });
     }
     said_release(&said);
     return status;
@@ -307,14 +308,14 @@ int engine_undo(struct engine *e, struct err *err)
     }
     if (!count) return err_set(err, "nothing to undo");
     conversation_drop(c, count);
-    tell_session(e, &(struct event){ .kind = EVENT_UNDO, .count = (int64_t)count });
+    emit_to_session(e, &(struct event){ .kind = EVENT_UNDO, .count = (int64_t)count });
     return 0;
 }
 
 void engine_clear(struct engine *e)
 {
     conversation_clear(&e->conversation);
-    tell_session(e, &(struct event){ .kind = EVENT_CLEAR });
+    emit_to_session(e, &(struct event){ .kind = EVENT_CLEAR });
 }
 
 void engine_stash(struct engine *e)

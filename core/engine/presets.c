@@ -141,7 +141,7 @@ static bool add_word(struct buf *b, const char *word, size_t length, const struc
     while (i < 4 && (strlen(words[i]) != length || memcmp(words[i], word, length) != 0)) i++;
     if (i == 4) return false;
     if (i == 3) {
-        buf_puts(b, p && p->ffn ? p->ffn : "auto");
+        buf_puts(b, p && p->ffn_layers ? p->ffn_layers : "auto");
         return true;
     }
     *guessed |= !p;

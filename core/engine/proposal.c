@@ -16,7 +16,7 @@ bool changes_name(const struct change *list, size_t count, const char *key)
     return false;
 }
 
-static int blame(struct proposal *p, const struct setting *rows, int count)
+static int set_fault(struct proposal *p, const struct setting *rows, int count)
 {
     p->fault = rows;
     p->fault_count = rows ? count : 0;
@@ -27,7 +27,7 @@ static int set_values(struct proposal *p, const struct change *list, size_t coun
 {
     for (size_t i = 0; i < count; i++)
         if (settings_set(p->settings, list[i].key, list[i].value, err) < 0)
-            return blame(p, settings_find(list[i].key), 1);
+            return set_fault(p, settings_find(list[i].key), 1);
     return 0;
 }
 
@@ -60,11 +60,27 @@ static int check_norms(const struct proposal *p, struct err *err)
     return status;
 }
 
+// Can the model read a small picture for so many visual tokens?
+static int check_max_tokens(const struct proposal *p, struct err *err)
+{
+    const int64_t most = preprocess_most_tokens(p->settings);
+    struct picture alone = { 0 }, beside = { 0 };
+    if (!most || !p->model || !model_sees(p->model)) return 0;
+    model_place_picture(p->model, &alone, 1, 1, 1, most);
+    model_place_picture(p->model, &beside, 1, 1, 2, most);
+    const int64_t least = alone.tokens < beside.tokens ? alone.tokens : beside.tokens;
+    if (least <= most) return 0;
+    return err_set(err,
+                   "image.max_tokens: a picture costs at least %lld visual tokens with this model",
+                   (long long)least);
+}
+
 static const struct {
     const char *key;
     int (*check)(const struct proposal *p, struct err *err);
 } checks[] = {
     { "chat.template", check_template },
+    { "image.max_tokens", check_max_tokens },
     { "sinks.calibration", check_sinks },
     { "norms.calibration", check_norms },
 };
@@ -74,7 +90,7 @@ static int check_values(struct proposal *p, const struct change *list, size_t co
 {
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         if (changes_name(list, count, checks[i].key) && checks[i].check(p, err) < 0)
-            return blame(p, settings_find(checks[i].key), 1);
+            return set_fault(p, settings_find(checks[i].key), 1);
     return 0;
 }
 
@@ -104,7 +120,7 @@ static int check_method(const struct proposal *p, const struct method *m, bool a
                                     .training = p->training };
     if (!p->model) return methods_possible(m, p->settings, err);
     if (methods_check(m, &env, err) < 0) return -1;
-    return agree && methods_odd(m, &env, err) ? -1 : 0;
+    return agree && methods_inconsistent(m, &env, err) ? -1 : 0;
 }
 
 static int row_count(const struct setting *rows)
@@ -130,7 +146,7 @@ static int check_methods(struct proposal *p, const struct change *list, size_t c
     for (int i = 0; (m = method_at(i)); i++) {
         const bool named = p->all || names_method(list, count, m);
         if ((named || others) && check_method(p, m, named && !p->single, err) < 0)
-            return blame(p, m->settings, row_count(m->settings));
+            return set_fault(p, m->settings, row_count(m->settings));
     }
     return 0;
 }
@@ -144,7 +160,7 @@ int proposal_check(struct proposal *p, const struct change *list, size_t count, 
     int status = set_values(p, list, count, err);
     if (status == 0) status = check_values(p, list, count, err);
     if (status == 0 && adapter && find_adapter(p, err) < 0)
-        status = blame(p, settings_find("adapter"), 1);
+        status = set_fault(p, settings_find("adapter"), 1);
     if (status == 0) status = check_methods(p, list, count, adapter, err);
     if (status < 0) proposal_release(p);
     return status;

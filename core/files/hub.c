@@ -162,6 +162,12 @@ static char *locate_in_cache(const char *name, struct err *err)
         err_set(err,
                 "'%s' has no complete snapshot in '%s': download it again with 'hf download %s'",
                 name, repository, name);
+    else if (!found && !strchr(name, '/'))
+        err_set(
+            err,
+            "no folder '%s': give the path of a model folder, or the name of a model in the hub "
+            "cache, as in ORGANIZATION/NAME",
+            name);
     else if (!found)
         err_set(err,
                 "no folder '%s', and no '%s' in the hub cache: download it with 'hf download %s', "

@@ -49,8 +49,8 @@ struct graph {
     const struct settings *settings; // constant during a pass; NULL = defaults
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stops at the next layer
-    void (*breathe)(void *self);     // called every few steps of the backward pass; NULL: nothing
-    void *breather;                  // `self` of it; from any thread
+    void (*yield)(void *self);       // called every few steps of the backward pass; NULL: nothing
+    void *yield_self;                // `self` of it; from any thread
     struct graph_sample *samples;    // samples of a pass that computes a loss, in order; NULL:
                                      // other passes
     double share;                    // weight of a sample's loss in the step's loss

@@ -269,10 +269,10 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 // --- blocks --------------------------------------------------------------------------------------
 
 // Lets a job check whether to continue: if layers are saved, the backward pass reaches no site.
-static void breathe(struct graph *g)
+static void yield(struct graph *g)
 {
     enum { STEPS = 8 }; // a layer has some twenty
-    if (g->breathe && g->tape->count % STEPS == 0) g->breathe(g->breather);
+    if (g->yield && g->tape->count % STEPS == 0) g->yield(g->yield_self);
 }
 
 // Runs the steps after `from`, last first, from a copy of each: a recomputed block adds steps.
@@ -280,7 +280,7 @@ static int run_back(struct graph *g, size_t from)
 {
     struct tape *t = g->tape;
     while (t->count > from) {
-        breathe(g);
+        yield(g);
         if (graph_stop(g)) break;
         struct tape_step s = t->steps[t->count - 1];
         t->count--;

@@ -110,7 +110,7 @@ static int ffn_check(const struct method_env *env, struct err *err)
 }
 
 // Only `auto` may select no layer.
-static bool ffn_vain(const struct method_env *env, struct err *why)
+static bool ffn_without_effect(const struct method_env *env, struct err *why)
 {
     const int layers = env->model->decoder.config.layers;
     bool *chosen = xcalloc((size_t)layers, sizeof *chosen), any = false;
@@ -208,7 +208,7 @@ const struct method method_ffn_approx = {
     .replaces = true,
     .badge = ffn_badge,
     .check = ffn_check,
-    .vain = ffn_vain,
+    .without_effect = ffn_without_effect,
     .start = ffn_start,
     .release = ffn_release,
     .flops = ffn_flops,

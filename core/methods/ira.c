@@ -250,8 +250,8 @@ static bool ira_wants(void *state, enum site site, int layer)
     return layer < 0 || (layer < x->layers && x->chosen[layer]);
 }
 
-// State of one pass through one layer.
-struct pass {
+// The values of one layer in one pass.
+struct ira_values {
     struct ira *x;
     struct graph *g;
     const struct site_args *args;
@@ -282,7 +282,7 @@ static struct tensor *gather_floats(struct graph *g, struct tensor *x, const int
 
 // g of the visual tokens among new rows [from, to), one sample: from the text queries of these rows
 // and all visual keys of the sample. Their number is `count`, the last ones among the keys.
-static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, float *gate)
+static int gate_sample(struct ira_values *p, int64_t from, int64_t to, int64_t count, float *gate)
 {
     const struct site_args *a = p->args;
     struct graph *g = p->g;
@@ -314,10 +314,10 @@ static int gate_sample(struct pass *p, int64_t from, int64_t to, int64_t count, 
 
 // Calls a function for each sample of the pass that has new visual tokens, with its rows [from,
 // to), the number of its visual tokens and of those of earlier samples, and its number.
-typedef int (*sample_fn)(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
-                         int number, void *self);
+typedef int (*sample_fn)(struct ira_values *p, int64_t from, int64_t to, int64_t count,
+                         int64_t before, int number, void *self);
 
-static int each_sample(struct pass *p, sample_fn run, void *self)
+static int each_sample(struct ira_values *p, sample_fn run, void *self)
 {
     const int64_t n = p->args->q->shape[0];
     int64_t before = 0;
@@ -332,7 +332,7 @@ static int each_sample(struct pass *p, sample_fn run, void *self)
     return 0;
 }
 
-static int add_gate(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
+static int add_gate(struct ira_values *p, int64_t from, int64_t to, int64_t count, int64_t before,
                     int number, void *self)
 {
     return gate_sample(p, from, to, count, p->gate + before * p->heads);
@@ -347,7 +347,7 @@ static float normal(uint64_t seed, uint64_t place)
 }
 
 // Noise of a sample's tokens: depends only on seed, sample, layer and place.
-static int add_noise(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
+static int add_noise(struct ira_values *p, int64_t from, int64_t to, int64_t count, int64_t before,
                      int number, void *self)
 {
     const struct site_args *a = p->args;
@@ -363,7 +363,7 @@ static int add_noise(struct pass *p, int64_t from, int64_t to, int64_t count, in
     return 0;
 }
 
-static struct tensor *draw_noise(struct pass *p)
+static struct tensor *draw_noise(struct ira_values *p)
 {
     const int64_t shape[] = { p->rows, p->heads, p->dim };
     float *host = xmalloc((size_t)(p->rows * p->heads * p->dim) * sizeof *host);
@@ -382,8 +382,8 @@ struct penalty {
     float *weight;   // [S,Hkv] of each number in the step's loss
 };
 
-static int add_penalty(struct pass *p, int64_t from, int64_t to, int64_t count, int64_t before,
-                       int number, void *self)
+static int add_penalty(struct ira_values *p, int64_t from, int64_t to, int64_t count,
+                       int64_t before, int number, void *self)
 {
     const struct penalty *y = self;
     struct graph *g = p->g;
@@ -400,7 +400,7 @@ static int add_penalty(struct pass *p, int64_t from, int64_t to, int64_t count, 
     return 0;
 }
 
-static int penalize(struct pass *p, struct tensor *kl)
+static int penalize(struct ira_values *p, struct tensor *kl)
 {
     struct graph *g = p->g;
     if (!kl) return -1;
@@ -414,13 +414,13 @@ static int penalize(struct pass *p, struct tensor *kl)
 }
 
 // Is the divergence part of the loss? Not in validation and /eval.
-static bool learns(const struct pass *p)
+static bool learns(const struct ira_values *p)
 {
     return p->x->training && p->g->samples;
 }
 
 // The divergence, for the loss and for listeners.
-static int diverge(struct pass *p, struct tensor *head, struct tensor *v, struct tensor *gate)
+static int diverge(struct ira_values *p, struct tensor *head, struct tensor *v, struct tensor *gate)
 {
     struct graph *g = p->g;
     const bool heard = hooks_wanted(g, SITE_KL, p->args->layer);
@@ -436,7 +436,7 @@ static int diverge(struct pass *p, struct tensor *head, struct tensor *v, struct
 }
 
 // New visual rows of args->v [P,Hkv,d].
-static int change(struct pass *p, struct site_args *args, const int32_t *keys)
+static int change(struct ira_values *p, struct site_args *args, const int32_t *keys)
 {
     struct ira *x = p->x;
     struct graph *g = p->g;
@@ -463,7 +463,7 @@ static int ira_run(void *state, struct graph *g, struct site_args *args)
 {
     struct ira *x = state;
     const int64_t n = args->q->shape[0];
-    struct pass p = { .x = x, .g = g, .args = args, .heads = args->v->shape[1] };
+    struct ira_values p = { .x = x, .g = g, .args = args, .heads = args->v->shape[1] };
     p.dim = args->v->shape[2];
     key_reserve(x, n);
     for (int64_t i = 0; i < n; i++)

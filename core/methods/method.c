@@ -72,12 +72,14 @@ int methods_check(const struct method *method, const struct method_env *env, str
     return 0;
 }
 
-bool methods_odd(const struct method *method, const struct method_env *env, struct err *why)
+bool methods_inconsistent(const struct method *method, const struct method_env *env,
+                          struct err *why)
 {
     return method_on(method, env->settings) && method->agree && method->agree(env, why) < 0;
 }
 
-bool methods_vain(const struct method *method, const struct method_env *env, struct err *why)
+bool methods_without_effect(const struct method *method, const struct method_env *env,
+                            struct err *why)
 {
     if (!method_on(method, env->settings)) return false;
     if (!model_sees(env->model)) {
@@ -85,10 +87,10 @@ bool methods_vain(const struct method *method, const struct method_env *env, str
                 method->settings->key, env->model->name);
         return true;
     }
-    return method->vain && method->vain(env, why);
+    return method->without_effect && method->without_effect(env, why);
 }
 
-bool methods_idle(const struct methods *m, const char *key, const struct settings *s)
+bool methods_unused(const struct methods *m, const char *key, const struct settings *s)
 {
     const struct method *method = method_of(key);
     for (int i = 0; i < count && method; i++)
@@ -103,7 +105,7 @@ bool methods_read(const char *key, const struct settings *s)
     return false;
 }
 
-bool methods_keep(const struct methods *m, const char *key, const struct settings *s)
+bool methods_keep_cache(const struct methods *m, const char *key, const struct settings *s)
 {
     const struct method *method = method_of(key);
     for (int i = 0; i < count; i++) {

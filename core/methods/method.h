@@ -78,7 +78,7 @@ struct method {
     // It is on, its settings are valid, and yet it has no effect or a bad one: *why gives the
     // reason. false: it has an effect. May be NULL; models without visual tokens are handled for
     // all methods.
-    bool (*vain)(const struct method_env *env, struct err *why);
+    bool (*without_effect)(const struct method_env *env, struct err *why);
     // `key` of its settings has changed since the last start, to the value in `s`: can the next
     // prefill still reuse the cache? NULL: never.
     bool (*keeps)(const void *state, const char *key, const struct settings *s);
@@ -178,14 +178,16 @@ const struct method *method_of(const char *key);
 int methods_possible(const struct method *method, const struct settings *s, struct err *err);
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
 // Is the method on with inconsistent settings? Then *why is a sentence that says so.
-bool methods_odd(const struct method *method, const struct method_env *env, struct err *why);
+bool methods_inconsistent(const struct method *method, const struct method_env *env,
+                          struct err *why);
 // Is the method on without effect (or with a bad one)? Then *why is a sentence that says so.
-bool methods_vain(const struct method *method, const struct method_env *env, struct err *why);
+bool methods_without_effect(const struct method *method, const struct method_env *env,
+                            struct err *why);
 // Does the setting belong to a method that did not affect the cache and is off under `s`?
-bool methods_idle(const struct methods *m, const char *key, const struct settings *s);
+bool methods_unused(const struct methods *m, const char *key, const struct settings *s);
 // Does an active method depend on this setting of another owner?
 bool methods_read(const char *key, const struct settings *s);
 // Does the cache stay valid after a change of this setting?
-bool methods_keep(const struct methods *m, const char *key, const struct settings *s);
+bool methods_keep_cache(const struct methods *m, const char *key, const struct settings *s);
 
 #endif

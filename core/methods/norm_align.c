@@ -118,7 +118,7 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
     return norm_fill(&n->bias, env, "norm_align.bias", width, 0, err);
 }
 
-static bool norm_vain(const struct method_env *env, struct err *why)
+static bool norm_without_effect(const struct method_env *env, struct err *why)
 {
     const struct method_tensors *source = &env->tensors;
     if (source->find && source->find(source->self, "norm_align.weight")) return false;
@@ -179,7 +179,7 @@ const struct method method_norm_align = {
     .press = "Alt-1",
     .badge = norm_badge,
     .check = norm_check,
-    .vain = norm_vain,
+    .without_effect = norm_without_effect,
     .start = norm_start,
     .release = norm_release,
     .at = { [SITE_VISUAL] = norm_run },

@@ -156,7 +156,7 @@ static int prune_agree(const struct method_env *env, struct err *err)
     return stages < 0 ? -1 : check_stages(stages, shares, err);
 }
 
-static bool prune_vain(const struct method_env *env, struct err *why)
+static bool prune_without_effect(const struct method_env *env, struct err *why)
 {
     const int layers = env->model->decoder.config.layers;
     int *layer = xcalloc((size_t)layers, sizeof *layer);
@@ -317,8 +317,8 @@ static int64_t stage_count(const struct prune *p, int stage)
 }
 
 // Passes the scores and the kept tokens to probes.
-static int tell(struct graph *g, const struct prune *p, int layer, const struct prune_view *view,
-                const float *score, const bool *keep)
+static int emit_choice(struct graph *g, const struct prune *p, int layer,
+                       const struct prune_view *view, const float *score, const bool *keep)
 {
     struct site_args args = {
         .layer = layer, .picture = -1, .sequence = view->sequence, .prefill = true
@@ -431,7 +431,7 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
         status = prune_score(g, p->kind, p->seed, &view, score);
     prune_choose(p->kind, score, view.count, stage_count(p, stage), stays);
     for (int64_t i = 0; i < view.count; i++) keep[token[i]] = stays[i];
-    if (status == 0 && told) status = tell(g, p, args->layer, &view, score, stays);
+    if (status == 0 && told) status = emit_choice(g, p, args->layer, &view, score, stays);
     free(rows);
     free(token);
     free(number);
@@ -613,7 +613,7 @@ const struct method method_prune = {
     .possible = prune_possible,
     .check = prune_check,
     .agree = prune_agree,
-    .vain = prune_vain,
+    .without_effect = prune_without_effect,
     .keeps = prune_keeps,
     .start = prune_start,
     .release = prune_release,

@@ -18,7 +18,10 @@ static struct tensor *unrotate(struct graph *g, const struct prune_view *view, s
     const struct decoder_config *c = &view->model->decoder.config;
     struct tensor *cos, *sin;
     if (rope_angles(g, &c->rope, view->sequence, rows, x->shape[0], &cos, &sin) < 0) return NULL;
-    return rope_part(g, &c->rope, op_widen(g, x), cos, op_scale(g, sin, -1));
+    // What made them longer in passing (yarn) stays.
+    const float amplitude = (float)rope_amplitude(&c->rope);
+    if (amplitude != 1) cos = op_scale(g, cos, 1 / amplitude);
+    return rope_part(g, &c->rope, op_widen(g, x), cos, op_scale(g, sin, -1 / amplitude));
 }
 
 // Mean over the heads of the probabilities [H,1,P] of each token.

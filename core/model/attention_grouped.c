@@ -5,6 +5,9 @@
 //
 // attention_packed is the same with Wq, Wk and Wv as one weight, whose rows are, for each key head,
 // those of its H/Hkv query heads, of the key and of the value (InternLM2).
+//
+// attention_normed has an RMSNorm before the rotation, one for the query heads and one for the key
+// heads, whose gain all heads share (Qwen3):  q = rope(norm(Wq x)), k = rope(norm(Wk x)).
 #include <string.h>
 
 #include "core/model/fused.h"
@@ -50,11 +53,12 @@ static int check_window(const struct decoder_config *c, const cJSON *json, struc
 
 static int read_heads(struct decoder_config *c, const cJSON *json, struct err *err)
 {
-    if (json_int(json, "num_attention_heads", 1, 10000, 32, &c->heads, err) < 0 ||
-        json_int(json, "num_key_value_heads", 1, 10000, c->heads, &c->kv_heads, err) < 0 ||
-        json_int(json, "head_dim", 2, 10000, c->hidden / c->heads, &c->dim, err) < 0)
+    if (json_int(json, "num_attention_heads", 1, 10000, 32, &c->heads, err) < 0) return -1;
+    const int64_t otherwise = c->kind->head_size ? c->kind->head_size : c->hidden / c->heads;
+    if (json_int(json, "num_key_value_heads", 1, 10000, c->heads, &c->kv_heads, err) < 0 ||
+        json_int(json, "head_dim", 2, 10000, otherwise, &c->dim, err) < 0)
         return -1;
-    if (!json_get(json, "head_dim") && c->hidden % c->heads)
+    if (!json_get(json, "head_dim") && !c->kind->head_size && c->hidden % c->heads)
         return err_set(err,
                        "\"hidden_size\" %lld is not a multiple of \"num_attention_heads\" %lld",
                        (long long)c->hidden, (long long)c->heads);
@@ -85,7 +89,7 @@ static int grouped_read(struct decoder_config *c, const cJSON *json, struct err 
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
     if (json_bool(json, "attention_bias", false, &c->qkv_bias, err) < 0) return -1;
-    c->out_bias = c->qkv_bias && !c->kind->plain_output;
+    c->out_bias = c->qkv_bias;
     return 0;
 }
 
@@ -100,6 +104,18 @@ static bool grouped_weight(const struct decoder_config *c, int layer, int i, str
     };
     if (i >= (int)(sizeof all / sizeof *all)) return false;
     *w = all[i];
+    return true;
+}
+
+// Queries, keys and values as above, the two gains [d], the output.
+enum { NORM_Q = ATTENTION_O, NORM_K, NORMED_O };
+
+static bool normed_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    if (i < NORM_Q) return grouped_weight(c, layer, i, w);
+    if (i >= NORMED_O) return grouped_weight(c, layer, i - NORMED_O + ATTENTION_O, w);
+    *w = (struct layer_weight){ .name = i == NORM_Q ? "self_attn.q_norm" : "self_attn.k_norm",
+                                .out = c->dim };
     return true;
 }
 
@@ -154,6 +170,14 @@ static void project(struct graph *g, const struct decoder_config *c, const struc
     to[ATTENTION_V] = take(g, x, (group + 1) * d, d);
 }
 
+// Each head of x [m, H, d] by itself.
+static struct tensor *normed(struct graph *g, const struct layer *layer, struct tensor *x,
+                             int which)
+{
+    const struct tensor *gain = &layer->w->attention.weight[which].weight;
+    return op_rmsnorm(g, x, graph_weight(gain), (float)layer->pass->config->eps);
+}
+
 // Queries, keys and values of rows i..i+m of h, rotated.
 static struct qkv project_rows(struct graph *g, const struct layer *layer, struct tensor *h,
                                int64_t i, int64_t m)
@@ -169,6 +193,10 @@ static struct qkv project_rows(struct graph *g, const struct layer *layer, struc
     struct tensor *q = graph_view3(g, three[ATTENTION_Q], m, c->heads, c->dim);    // [m, H, d]
     struct tensor *k = graph_view3(g, three[ATTENTION_K], m, c->kv_heads, c->dim); // [m, Hkv, d]
     struct tensor *v = graph_view3(g, three[ATTENTION_V], m, c->kv_heads, c->dim);
+    if (c->kind->attention == &attention_normed) {
+        q = normed(g, layer, q, NORM_Q);
+        k = normed(g, layer, k, NORM_K);
+    }
     q = rope_arrange(g, &c->rope, q);
     k = rope_arrange(g, &c->rope, k);
     return (struct qkv){ op_rope(g, q, cos, sin), op_rope(g, k, cos, sin), v };
@@ -239,6 +267,14 @@ static struct tensor *grouped_forward(struct graph *g, const struct layer *layer
 const struct attention_kind attention_grouped = {
     .read = grouped_read,
     .weight = grouped_weight,
+    .cached = grouped_cached,
+    .pair_flops = grouped_pair_flops,
+    .forward = grouped_forward,
+};
+
+const struct attention_kind attention_normed = {
+    .read = grouped_read,
+    .weight = normed_weight,
     .cached = grouped_cached,
     .pair_flops = grouped_pair_flops,
     .forward = grouped_forward,

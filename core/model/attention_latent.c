@@ -43,13 +43,16 @@ static int read_ranks(struct latent_config *l, const cJSON *json, struct err *er
 static int latent_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     struct latent_config *l = &c->latent;
+    bool neighbours;
     if (json_int(json, "num_attention_heads", 1, 10000, 128, &c->heads, err) < 0 ||
         read_ranks(l, json, err) < 0 ||
         json_int(json, "qk_nope_head_dim", 1, 10000, 128, &l->nope, err) < 0 ||
         json_int(json, "qk_rope_head_dim", 2, 10000, 64, &l->rope, err) < 0 ||
         json_int(json, "v_head_dim", 1, 10000, 128, &c->value_dim, err) < 0 ||
-        json_bool(json, "attention_bias", false, &l->bias, err) < 0)
+        json_bool(json, "attention_bias", false, &l->bias, err) < 0 ||
+        json_bool(json, "rope_interleave", true, &neighbours, err) < 0)
         return -1;
+    if (!neighbours) return err_set(err, "\"rope_interleave\" false is not supported");
     if (l->rope % 2)
         return err_set(err, "\"qk_rope_head_dim\" %lld cannot be rotated: it must be even",
                        (long long)l->rope);
@@ -144,6 +147,9 @@ static struct tensor *ask(struct graph *g, const struct layer *layer, struct ten
         { turned(g, layer, q, rows, nope, c->heads, cos, sin), { 0, 1, c->latent.rope } },
     };
     q = op_columns_of(g, rows, parts, 2);
+    // Scores are taken in several places; longer queries make them greater in all of them.
+    const float gain = (float)rope_score_gain(&c->rope);
+    if (q && gain != 1) q = op_scale(g, q, gain);
     return q ? graph_view3(g, q, m, c->heads, c->dim) : NULL;
 }
 

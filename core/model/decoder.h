@@ -33,8 +33,8 @@ struct tensor_name {
 // transformers.
 struct decoder_kind {
     int64_t ffn_size, vocab, max_positions;
+    int64_t head_size; // 0: hidden / heads
     double eps, theta; // 0: 1e-6 and 10000
-    bool plain_output; // attention_bias means q, k and v only
     bool windowed; // "sliding_window" counts unless it is null, without a key that switches it on
     bool qkv_bias; // q, k and v have biases and nothing else does, whatever the config says
     const struct attention_kind *attention;

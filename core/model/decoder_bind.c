@@ -31,7 +31,8 @@ static bool bind_part_of_stack(struct binder *b, struct linear *to, const struct
     return true;
 }
 
-// Binds all weights that the kind lists.
+// Binds all weights that the kind lists. The config alone may promise millions, so nothing goes on
+// after the first that is missing.
 static void bind_weights(struct binder *b, struct sublayer *s, const struct decoder_config *c,
                          int l, layer_weight_fn list)
 {
@@ -40,7 +41,7 @@ static void bind_weights(struct binder *b, struct sublayer *s, const struct deco
     char buffer[LAYER_NAME_SIZE];
     while (list(c, l, s->count, &w)) s->count++;
     s->weight = xcalloc((size_t)s->count, sizeof *s->weight);
-    for (int i = 0; list(c, l, i, &w); i++) {
+    for (int i = 0; !b->failed && list(c, l, i, &w); i++) {
         const char *name = layer_weight_name(c->kind, &w, buffer);
         s->weight[i].share = w.share > 0 ? w.share : 1;
         if (w.stack && bind_part_of_stack(b, &s->weight[i], c, l, &w, name)) continue;
@@ -143,7 +144,7 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
                                               "%s.weight",
                                               decoder_name(config->kind, "embed_tokens"));
     deal_layers(d, b);
-    for (int l = 0; l < config->layers; l++) {
+    for (int l = 0; l < config->layers && !b->failed; l++) {
         backend_enter(b->arena->backend, d->layer[l].gpu);
         bind_layer(b, &d->layer[l], config, l);
     }

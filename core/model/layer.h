@@ -92,7 +92,8 @@ struct ffn_kind {
                             bool unread);
 };
 
-extern const struct attention_kind attention_grouped, attention_packed, attention_latent;
+extern const struct attention_kind attention_grouped, attention_normed, attention_packed;
+extern const struct attention_kind attention_latent;
 extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts;
 
 // One layer of h [n, D] (a graph_block_fn; self is a struct layer).

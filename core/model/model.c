@@ -136,11 +136,13 @@ bool model_sees(const struct model *m)
 }
 
 void model_place_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
-                         size_t shown)
+                         size_t shown, int64_t most)
 {
     const struct family *f = m->family;
     const bool several = shown > 1 && f->several_differ;
-    p->shape = (struct picture_shape){ .width = width, .height = height, .several = several };
+    p->shape = (struct picture_shape){
+        .width = width, .height = height, .most_tokens = most, .several = several
+    };
     p->tokens = f->picture_tokens ? f->picture_tokens(m, p->shape) : 0;
     p->newline = p->newline_step = 0;
     if (f->picture_newlines) f->picture_newlines(m, p);

@@ -11,7 +11,7 @@
 #include "core/model/projector.h"
 #include "core/model/vision.h"
 #include "core/model/weights.h"
-#include "core/picture/tiling.h"
+#include "core/picture/tile_grid.h"
 #include "core/text/template.h"
 #include "core/text/tokenizer.h"
 
@@ -31,11 +31,11 @@ struct model {
     struct vision vision; // config.layers 0: text only
     struct projector projector;
     struct picture_config picture;
-    struct tiling tiling;  // where pictures are cut into tiles
-    int64_t tiling_most;   // tiles whose features a picture may have, else they shrink; 0: any
-    struct tensor newline; // [1,D] visual token behind each row of a picture; data NULL: none
-    enum dtype dtype;      // of all matrices in the file; f32 if they differ
-    int32_t placeholder;   // placeholder id of visual tokens, -1 for text-only models
+    struct tile_grids grids; // where pictures are cut into tiles by their resolution
+    int64_t map_tiles;       // tiles whose features a picture may have, else they shrink; 0: any
+    struct tensor newline;   // [1,D] visual token behind each row of a picture; data NULL: none
+    enum dtype dtype;        // of all matrices in the file; f32 if they differ
+    int32_t placeholder;     // placeholder id of visual tokens, -1 for text-only models
     const char *placeholder_word; // it is the token of this text; NULL: the configs give the id
     const char *conversation;     // layout that config.json names; NULL: the folder's chat template
     struct ids eos;               // ids that end an answer
@@ -50,9 +50,11 @@ void model_free(struct model *m);
 int model_bind(struct model *m, struct err *err);
 
 bool model_sees(const struct model *m); // has a vision encoder
-// Counts the visual tokens of p, of that size, in a prompt that shows `shown` pictures.
+// Counts the visual tokens of p, of that size, in a prompt that shows `shown` pictures, each of
+// which may cost `most` (preprocess_most_tokens). Where that is impossible it costs more, and no
+// prompt can be made of it.
 void model_place_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
-                         size_t shown);
+                         size_t shown, int64_t most);
 
 // Call after a weight's tensor was given other data or a gradient: updates what depends on it (a
 // tied head).

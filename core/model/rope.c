@@ -7,6 +7,10 @@
 //   w > o/low            f / factor
 //   between              (1-s) f/factor + s f,   s = (o/w - low) / (high - low)
 //
+// yarn (Peng et al. 2023, arXiv 2309.00071, section 3) does the same by the pair's number, between
+// those that turn beta_fast and beta_slow times in the original context, and makes queries and keys
+// longer: cos and sin are multiplied by 0.1 ln factor + 1, or by "attention_factor".
+//
 // Frequencies and angles are rounded to float where the reference rounds them: otherwise results
 // would differ visibly at position 8000.
 #include "core/model/rope.h"
@@ -17,6 +21,12 @@
 
 #include "core/base/mem.h"
 #include "core/ops/ops.h"
+
+// Numbers of a head that turn. Programs that fill a struct by hand leave the share 0.
+static int64_t turning(const struct rope_config *r)
+{
+    return r->share > 0 ? (int64_t)((double)r->dim * r->share) : r->dim;
+}
 
 // A positive number; `required` ones have no default.
 static int read_positive(const cJSON *json, const char *key, double otherwise, double *value,
@@ -61,7 +71,57 @@ static int read_sections(struct rope_config *r, const cJSON *scaling, struct err
     return 0;
 }
 
-static double llama3_frequency(const struct rope_config *r, double f)
+// How much greater products of queries and keys are to be in a context `factor` times as long.
+static double yarn_gain(double factor, double share)
+{
+    return factor > 1 ? 0.1 * share * log(factor) + 1 : 1;
+}
+
+// The pair that turns so often in the original context.
+static double yarn_pair(const struct rope_config *r, double turns)
+{
+    return (double)turning(r) * log(r->original_positions / (turns * 2 * M_PI)) /
+           (2 * log(r->theta));
+}
+
+// DeepSeek's configs give the share of the logarithm: "mscale" for what turns, "mscale_all_dim" for
+// the scores of all of a head.
+static int read_yarn(struct rope_config *r, const cJSON *scaling, struct err *err)
+{
+    double share;
+    bool whole;
+    if (read_positive(scaling, "factor", NAN, &r->factor, err) < 0 ||
+        read_positive(scaling, "original_max_position_embeddings", NAN, &r->original_positions,
+                      err) < 0 ||
+        read_positive(scaling, "beta_fast", 32, &r->beta_fast, err) < 0 ||
+        read_positive(scaling, "beta_slow", 1, &r->beta_slow, err) < 0 ||
+        json_real(scaling, "mscale", 0, &share, err) < 0 ||
+        json_real(scaling, "mscale_all_dim", 0, &r->all_share, err) < 0 ||
+        json_bool(scaling, "truncate", true, &whole, err) < 0)
+        return -1;
+    if (r->theta <= 1) return err_set(err, "\"rope_theta\" must be greater than 1 for yarn");
+    r->fractional = !whole;
+    r->amplitude = yarn_gain(r->factor, 1);
+    if (share != 0 && r->all_share != 0)
+        r->amplitude = yarn_gain(r->factor, share) / yarn_gain(r->factor, r->all_share);
+    return read_positive(scaling, "attention_factor", r->amplitude, &r->amplitude, err);
+}
+
+static double yarn_frequency(const struct rope_config *r, int64_t pair, double f)
+{
+    double from = yarn_pair(r, r->beta_fast), to = yarn_pair(r, r->beta_slow);
+    if (!r->fractional) {
+        from = floor(from);
+        to = ceil(to);
+    }
+    from = fmax(from, 0);
+    to = fmin(to, (double)turning(r) - 1);
+    if (from == to) to += 0.001;
+    const double s = fmin(fmax(((double)pair - from) / (to - from), 0), 1);
+    return s * f / r->factor + (1 - s) * f;
+}
+
+static double llama3_frequency(const struct rope_config *r, int64_t pair, double f)
 {
     double wavelength = 2 * M_PI / f;
     if (wavelength < r->original_positions / r->high_freq_factor) return f;
@@ -71,7 +131,7 @@ static double llama3_frequency(const struct rope_config *r, double f)
     return (1 - s) * f / r->factor + s * f;
 }
 
-static double linear_frequency(const struct rope_config *r, double f)
+static double linear_frequency(const struct rope_config *r, int64_t pair, double f)
 {
     return f / r->factor;
 }
@@ -79,7 +139,8 @@ static double linear_frequency(const struct rope_config *r, double f)
 struct rope_scaling {
     const char *name;
     int (*read)(struct rope_config *r, const cJSON *scaling, struct err *err); // NULL: no numbers
-    double (*frequency)(const struct rope_config *r, double f); // of plain f; NULL: stays
+    // Of a pair that turns by f without it; NULL: stays.
+    double (*frequency)(const struct rope_config *r, int64_t pair, double f);
     bool bounded; // not known beyond max_position_embeddings
 };
 
@@ -87,6 +148,7 @@ static const struct rope_scaling scalings[] = {
     { .name = "default" },
     { .name = "linear", .read = read_linear, .frequency = linear_frequency },
     { .name = "llama3", .read = read_llama3, .frequency = llama3_frequency },
+    { .name = "yarn", .read = read_yarn, .frequency = yarn_frequency },
     { .name = "dynamic", .bounded = true },
     { .name = "mrope" }, // plain frequencies: it names the sections of multimodal positions
 };
@@ -132,12 +194,6 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
     return r->scaling->read ? r->scaling->read(r, scaling, err) : 0;
 }
 
-// Numbers of a head that turn. Programs that fill a struct by hand leave the share 0.
-static int64_t turning(const struct rope_config *r)
-{
-    return r->share > 0 ? (int64_t)((double)r->dim * r->share) : r->dim;
-}
-
 int rope_config_check(const struct rope_config *r, struct err *err)
 {
     const int64_t sum = r->section[0] + r->section[1] + r->section[2];
@@ -154,6 +210,17 @@ const char *rope_scaling_name(const struct rope_config *r)
     return r->scaling ? r->scaling->name : "default";
 }
 
+double rope_amplitude(const struct rope_config *r)
+{
+    return r->amplitude > 0 ? r->amplitude : 1;
+}
+
+double rope_score_gain(const struct rope_config *r)
+{
+    const double gain = r->all_share != 0 ? yarn_gain(r->factor, r->all_share) : 1;
+    return gain * gain;
+}
+
 bool rope_bounded(const struct rope_config *r)
 {
     return r->scaling && r->scaling->bounded;
@@ -164,7 +231,7 @@ void rope_frequencies(const struct rope_config *r, float *frequency)
     const int64_t wide = turning(r);
     for (int64_t i = 0; i < r->dim / 2; i++) {
         double f = i < wide / 2 ? pow(r->theta, -2.0 * (double)i / (double)wide) : 0;
-        if (r->scaling && r->scaling->frequency) f = r->scaling->frequency(r, f);
+        if (r->scaling && r->scaling->frequency) f = r->scaling->frequency(r, i, f);
         frequency[i] = (float)f;
     }
 }
@@ -173,15 +240,16 @@ void rope_frequencies(const struct rope_config *r, float *frequency)
 static void turn(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                  int64_t n, const int8_t *axis, float *cos_out, float *sin_out)
 {
-    int64_t half = r->dim / 2;
+    const int64_t half = r->dim / 2;
+    const float amplitude = (float)rope_amplitude(r);
     float *frequency = xreallocarray(NULL, (size_t)half, sizeof *frequency);
     rope_frequencies(r, frequency);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < half; j++) {
             const int32_t *positions = s->positions + axis[j] * s->n;
             float angle = (float)positions[row ? row[i] : s->n - n + i] * frequency[j];
-            cos_out[i * half + j] = (float)cos((double)angle);
-            sin_out[i * half + j] = (float)sin((double)angle);
+            cos_out[i * half + j] = (float)cos((double)angle) * amplitude;
+            sin_out[i * half + j] = (float)sin((double)angle) * amplitude;
         }
     free(frequency);
 }

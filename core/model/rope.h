@@ -43,8 +43,11 @@ struct rope_config {
     double share; // of them that really turn; less than 1 only where pairs are interleaved
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
-    double factor;      // linear, llama3
-    double low_freq_factor, high_freq_factor, original_positions; // llama3
+    double factor;      // linear, llama3, yarn
+    double low_freq_factor, high_freq_factor, original_positions; // llama3; the last, yarn
+    double beta_fast, beta_slow, all_share;                       // yarn
+    bool fractional;  // yarn: its two bounds are not rounded to pairs
+    double amplitude; // of cos and sin; 0: 1
 };
 
 // Reads rope_parameters, or rope_theta and rope_scaling, of a text config.
@@ -53,6 +56,10 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
 // Once the kind of attention has set dim: do the sections add up to its pairs?
 int rope_config_check(const struct rope_config *r, struct err *err);
 const char *rope_scaling_name(const struct rope_config *r); // "default"
+// What cos and sin are multiplied by.
+double rope_amplitude(const struct rope_config *r);
+// What DeepSeek's attention multiplies its scores by, whatever turns: 1 without yarn.
+double rope_score_gain(const struct rope_config *r);
 // Is the scaling supported only up to the config's max_position_embeddings ("dynamic")?
 bool rope_bounded(const struct rope_config *r);
 // x[n,H,d] with pairs i and i+d/2 where the kind has them otherwise, those that do not turn last;

@@ -230,7 +230,7 @@ static struct tensor *heads(struct graph *g, const struct block *block, struct t
                             const struct norm *norm, bool turned)
 {
     const struct vision_config *c = block->config;
-    x = norm_forward(g, x, norm, c->eps);
+    x = norm_forward(g, x, norm, c->qk_eps);
     if (!x) return NULL;
     x = graph_view3(g, x, x->shape[0], c->heads, c->hidden / c->heads);
     if (!turned || !block->cos) return x;

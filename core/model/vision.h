@@ -13,6 +13,7 @@
 
 #include "core/graph/hooks.h"
 #include "core/model/norm.h"
+#include "core/picture/preprocess.h"
 
 struct vision_kind;
 
@@ -23,6 +24,7 @@ struct vision_config {
     int64_t patch;              // pixels
     int64_t image_size;         // side of its square pictures; 0: any size (native resolution)
     double eps;                 // of its norms
+    double qk_eps;              // of those of queries and keys
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
     bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so
@@ -82,6 +84,12 @@ struct vision_kind {
     const char *const *model_types; // of a vision_config that names it, NULL-terminated
     // Reads a vision_config object; json NULL: the class defaults.
     int (*read)(struct vision_config *v, const cJSON *json, struct err *err);
+    // Reads preprocessor_config.json (NULL: class defaults) for an encoder of native resolution.
+    // NULL: it reads squares of image_size pixels, or its family has limits of its own.
+    int (*read_pictures)(struct picture_config *p, const struct vision_config *v, const cJSON *json,
+                         struct err *err);
+    const char
+        *patch_weight; // name of the patch embedding, by which the encoder is found in a file
     // Binds what the file has; v->layer is there.
     void (*bind)(struct vision *v, struct binder *b);
     // Pixels to the stream that enters the first block [S', Dv].

@@ -110,6 +110,7 @@ static int64_t feature_width(const struct vision_config *c)
 const struct vision_kind vision_clip = {
     .model_types = (const char *const[]){ "clip_vision_model", NULL },
     .read = clip_read,
+    .patch_weight = "embeddings.patch_embedding.weight",
     .bind = bind,
     .embed = vision_embed_tiles,
     .features = features,
@@ -120,6 +121,7 @@ const struct vision_kind vision_clip = {
 const struct vision_kind vision_siglip = {
     .model_types = (const char *const[]){ "siglip_vision_model", NULL },
     .read = siglip_read,
+    .patch_weight = "embeddings.patch_embedding.weight",
     .bind = bind,
     .embed = vision_embed_tiles,
     .features = features,

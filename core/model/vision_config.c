@@ -6,7 +6,7 @@
 
 #include "core/base/mem.h"
 
-static const struct vision_kind *const kinds[] = { &vision_clip, &vision_siglip };
+static const struct vision_kind *const kinds[] = { &vision_clip, &vision_siglip, &vision_moon };
 
 int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, const char *otherwise,
                    struct err *err)

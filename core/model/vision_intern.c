@@ -24,6 +24,7 @@ struct layout {
     int64_t layers, hidden, ffn, heads, image;
     const char *bias, *qk_norm, *norm; // keys, and the default of "norm_type"
     bool has_qk_norm;
+    double qk_eps; // of the norms of queries and keys; 0: "layer_norm_eps", as of all others
     const char *class_token, *patch, *position, *block;
     const char *qkv, *q, *k, *v, *q_norm, *k_norm, *out, *scale1, *scale2, *norm1, *norm2;
 };
@@ -37,6 +38,7 @@ static const struct layout transformers = {
     .bias = "attention_bias",
     .qk_norm = "use_qk_norm",
     .norm = "layer_norm",
+    .qk_eps = 1e-6, // the class default, whatever the config says
     .class_token = "embeddings.cls_token",
     .patch = "embeddings.patch_embeddings.projection",
     .position = "embeddings.position_embeddings",
@@ -122,6 +124,7 @@ static int read_norms(struct vision_config *v, const struct layout *f, const cJS
         json_bool(json, f->qk_norm, f->has_qk_norm, &v->qk_norm, err) < 0)
         return -1;
     if (v->eps < 0 || v->eps > 1) return err_set(err, "\"layer_norm_eps\" must be within 0..1");
+    v->qk_eps = f->qk_eps > 0 ? f->qk_eps : v->eps;
     v->norm_bias = strcmp(norm, "layer_norm") == 0;
     if (!v->norm_bias && strcmp(norm, "rms_norm") != 0)
         return err_set(err, "\"norm_type\" \"%s\" is not supported (known: layer_norm, rms_norm)",
@@ -251,6 +254,7 @@ static int64_t feature_width(const struct vision_config *c)
 const struct vision_kind vision_intern_transformers = {
     .model_types = (const char *const[]){ "internvl_vision", NULL },
     .read = transformers_read,
+    .patch_weight = "embeddings.patch_embeddings.projection.weight",
     .bind = transformers_bind,
     .embed = vision_embed_tiles,
     .features = features,
@@ -261,6 +265,7 @@ const struct vision_kind vision_intern_transformers = {
 const struct vision_kind vision_intern_authors = {
     .model_types = (const char *const[]){ "intern_vit_6b", NULL },
     .read = authors_read,
+    .patch_weight = "embeddings.patch_embedding.weight",
     .bind = authors_bind,
     .embed = vision_embed_tiles,
     .features = features,

@@ -1,5 +1,6 @@
-// core/model/vision_moon.c -- MoonViT, the encoder of Kimi-VL (arXiv 2504.07491, section 2.1):
-// pictures of any size, learned positions resampled to their grid, 2-D rotary positions.
+// core/model/vision_moon.c -- MoonViT, the encoder of Kimi-VL (arXiv 2504.07491, section 2.1),
+// which the `llava` family takes too: pictures of any size, learned positions resampled to their
+// grid, 2-D rotary positions.
 //
 //   patches [S', 3*p*p], row by row -> linear -> + positions
 //   -> blocks: LayerNorm, attention over the whole picture, FFN with GELU
@@ -57,11 +58,61 @@ static int moon_read(struct vision_config *v, const cJSON *json, struct err *err
         return -1;
     v->layers = (int)layers;
     if (vision_heads_check(v, "num_attention_heads", err) < 0) return -1;
-    if (v->hidden / v->heads % 4 == 0) return 0;
-    return err_set(err,
-                   "heads of width %lld cannot be rotated by rows and columns: the width must be a "
-                   "multiple of 4",
-                   (long long)(v->hidden / v->heads));
+    return vision_plane_check(v, err);
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+// "size": {"max_height": patches, "max_width": patches} of Kimi-K2.5; Kimi-VL has no such limit,
+// but its table of rotary positions has 512 rows and columns.
+static int read_side(struct picture_config *p, const cJSON *json, struct err *err)
+{
+    const cJSON *size;
+    int64_t height, width;
+    p->limit_side = 512;
+    if (json_object(json, "size", &size, err) < 0) return -1;
+    if (!size) return 0;
+    if (json_int(size, "max_height", 1, 512, 512, &height, err) < 0 ||
+        json_int(size, "max_width", 1, 512, 512, &width, err) < 0)
+        return -1;
+    if (height != width) return err_set(err, "\"max_height\" and \"max_width\" must be equal");
+    p->most_side = height;
+    p->limit_side = 0;
+    return 0;
+}
+
+static int read_limits(struct picture_config *p, const cJSON *json, struct err *err)
+{
+    const char *key = json_get(json, "max_patches") ? "max_patches" : "in_token_limit";
+    bool pad;
+    int64_t patch;
+    if (json_int(json, key, 1, 10000000, 4096, &p->most_patches, err) < 0 ||
+        json_int(json, "patch_size", 1, 1000, p->patch, &patch, err) < 0 ||
+        json_bool(json, "pad_input", true, &pad, err) < 0 || read_side(p, json, err) < 0)
+        return -1;
+    if (patch != p->patch)
+        return err_set(err, "\"patch_size\" is %lld, but the encoder's is %lld", (long long)patch,
+                       (long long)p->patch);
+    return pad ? 0 : err_set(err, "\"pad_input\" false is not supported");
+}
+
+static int moon_read_pictures(struct picture_config *p, const struct vision_config *v,
+                              const cJSON *json, struct err *err)
+{
+    *p = (struct picture_config){ .fit = FIT_PATCHES,
+                                  .resize = true,
+                                  .rescale = true,
+                                  .normalize = true,
+                                  .flatten = true,
+                                  .patch = v->patch,
+                                  .multiple = v->patch * v->merge,
+                                  .resample = RESAMPLE_BICUBIC,
+                                  .rescale_factor = 1 / 255.0,
+                                  .mean = { 0.5F, 0.5F, 0.5F },
+                                  .std = { 0.5F, 0.5F, 0.5F },
+                                  .background = { 255, 255, 255 } };
+    if (picture_config_read_shared(p, json, err) < 0 || read_limits(p, json, err) < 0) return -1;
+    return p->resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
 }
 
 // --- weights -------------------------------------------------------------------------------------
@@ -154,6 +205,8 @@ static int64_t feature_width(const struct vision_config *c)
 const struct vision_kind vision_moon = {
     .model_types = (const char *const[]){ "moonvit", "kimi_k25_vision", NULL },
     .read = moon_read,
+    .read_pictures = moon_read_pictures,
+    .patch_weight = "patch_embed.proj.weight",
     .bind = moon_bind,
     .embed = moon_embed,
     .angles = moon_angles,

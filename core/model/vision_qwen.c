@@ -211,6 +211,7 @@ static int64_t feature_width(const struct vision_config *c)
 const struct vision_kind vision_qwen = {
     .model_types = (const char *const[]){ "qwen2_5_vl", NULL },
     .read = qwen_read,
+    .patch_weight = "patch_embed.proj.weight",
     .bind = qwen_bind,
     .embed = qwen_embed,
     .angles = qwen_angles,

@@ -526,6 +526,21 @@ int new_model_write(const char *shape, const char *folder, uint64_t seed, const 
     return write_all(&j, err);
 }
 
+int new_model_write_layers(const char *shape, int64_t layers, const char *folder, uint64_t seed,
+                           struct err *err)
+{
+    const struct shape *whole = shape_find(shape, err);
+    if (!whole) return -1;
+    struct shape part = *whole;
+    char *config = shape_config_layers(whole, layers);
+    part.layers = layers;
+    part.config = config;
+    struct job j = { .shape = &part, .folder = folder, .seed = seed };
+    const int status = write_all(&j, err);
+    free(config);
+    return status;
+}
+
 int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err)
 {
     struct job j = {

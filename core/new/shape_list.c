@@ -1,6 +1,8 @@
 // core/new/shape_list.c -- the tensors of a shape that has a config of its own: those that the
-// family asks for when it binds a model.
+// family asks for when it binds a model; the config with fewer layers.
 #include <string.h>
+
+#include "core/base/json.h"
 
 #include "core/model/families/family.h"
 #include "core/new/shapes.h"
@@ -47,4 +49,20 @@ void shape_tensors_bound(const struct shape *s,
     arena_release(&m.arena);
     cJSON_Delete(c.config);
     cJSON_Delete(c.preprocessor);
+}
+
+char *shape_config_layers(const struct shape *s, int64_t layers)
+{
+    struct err err;
+    if (!s->config) return NULL;
+    cJSON *config = json_parse(s->config, strlen(s->config), s->name, &err);
+    cJSON *text = cJSON_GetObjectItemCaseSensitive(config, "text_config");
+    if (!text) text = cJSON_GetObjectItemCaseSensitive(config, "llm_config");
+    cJSON *count = cJSON_GetObjectItemCaseSensitive(text ? text : config, "num_hidden_layers");
+    if (!count) BUG("shape %s has no layers", s->name);
+    cJSON_SetNumberValue(count, (double)layers);
+    char *changed = cJSON_PrintUnformatted(config);
+    if (!changed) BUG("shape %s cannot be written", s->name);
+    cJSON_Delete(config);
+    return changed;
 }

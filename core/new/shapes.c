@@ -1,7 +1,7 @@
 // core/new/shapes.c -- the table of shapes, one row a model, and the list of a model's tensors.
 //
-// Sizes are those of the published config.json files; tests/core/new/new_model.c checks the sums
-// against the published parameter counts.
+// Sizes are those of the published config.json files. tests/core/new/new_model.c checks the sums
+// against the number of parameters that transformers' classes have with the same sizes.
 #include "core/new/shapes.h"
 
 #include <math.h>
@@ -50,6 +50,10 @@
 #define QWEN2                                                                       \
     .decoder = "qwen2", .context = 32768, .words = 151643, .tokens = TOKENS_LLAMA3, \
     .rope_theta = 1000000, .spread = 0.02
+#define QWEN3                                                                        \
+    .decoder = "qwen3", .context = 40960, .vocab = 151936, .words = 151643,          \
+    .tokens = TOKENS_LLAMA3, .rope_theta = 1000000, .kv_heads = 8, .head_size = 128, \
+    .spread = 0.02
 // 1 to 6 by 1 to 6 tiles.
 #define GRIDS(h) "[" h ",384],[" h ",768],[" h ",1152],[" h ",1536],[" h ",1920],[" h ",2304]"
 #define ONEVISION                                                                             \
@@ -78,13 +82,40 @@
     "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "                 \
     "\"image_processor_type\": \"Qwen2VLImageProcessor\"}"
 
+// MoonViT, as Kimi-VL has it, and how its pictures are read.
+#define MOONVIT                                                                        \
+    "{\"model_type\": \"moonvit\", \"hidden_size\": 1152, \"num_hidden_layers\": 27, " \
+    "\"num_attention_heads\": 16, \"intermediate_size\": 4304, \"patch_size\": 14, "   \
+    "\"init_pos_emb_height\": 64, \"init_pos_emb_width\": 64, "                        \
+    "\"merge_kernel_size\": [2, 2]}"
+#define MOONVIT_PICTURES                                                   \
+    "{\"patch_size\": 14, \"pad_input\": true, \"in_token_limit\": 4096, " \
+    "\"merge_kernel_size\": [2, 2], \"image_mean\": [0.5, 0.5, 0.5], "     \
+    "\"image_std\": [0.5, 0.5, 0.5]}"
+// LLaVA in the layout of docs/families.md.
+#define LLAVA_NATIVE(tower, text)                                                                  \
+    "{\"architectures\": [\"LlavaForConditionalGeneration\"], \"model_type\": \"llava\", "         \
+    "\"image_token_index\": 0, \"pad_token_id\": 0, \"projector_hidden_act\": \"gelu\", "          \
+    "\"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\", \"vision_feature_layer\": -1, " \
+    "\"vision_feature_select_strategy\": \"full\", \"vision_config\": " tower ", "                 \
+    "\"text_config\": {\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", "     \
+    "\"attention_bias\": false, \"mlp_bias\": false, \"bos_token_id\": 0, "                        \
+    "\"hidden_act\": \"silu\", \"max_position_embeddings\": 131072, \"rms_norm_eps\": 1e-05, "     \
+    "\"rope_theta\": 500000.0, \"tie_word_embeddings\": true, " text "}}"
+#define LLAMA_3_2_TEXT(hidden, layers, heads, dim)                                               \
+    "\"hidden_size\": " hidden ", \"intermediate_size\": 8192, \"num_hidden_layers\": " layers   \
+    ", \"num_attention_heads\": " heads ", \"num_key_value_heads\": 8, \"head_dim\": " dim       \
+    ", \"vocab_size\": 128256, \"rope_scaling\": {\"factor\": 32.0, \"high_freq_factor\": 4.0, " \
+    "\"low_freq_factor\": 1.0, \"original_max_position_embeddings\": 8192, "                     \
+    "\"rope_type\": \"llama3\"}"
+
 // InternViT-300M at 448 pixels.
 #define INTERN_VIT                                                                       \
     "\"hidden_size\": 1024, \"intermediate_size\": 4096, \"num_hidden_layers\": 24, "    \
     "\"num_attention_heads\": 16, \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-06, " \
     "\"norm_type\": \"layer_norm\", \"num_channels\": 3, "
-// In the layout of transformers, with Qwen2.5.
-#define INTERNVL3(hidden, ffn, layers, heads, kv_heads)                                          \
+// In the layout of transformers.
+#define INTERNVL_HF(text)                                                                        \
     "{\"architectures\": [\"InternVLForConditionalGeneration\"], \"model_type\": \"internvl\", " \
     "\"image_token_id\": 0, \"image_seq_length\": 256, \"downsample_ratio\": 0.5, "              \
     "\"projector_hidden_act\": \"gelu\", \"vision_feature_layer\": -1, "                         \
@@ -92,13 +123,24 @@
     "\"torch_dtype\": \"bfloat16\", \"vision_config\": {\"model_type\": "                        \
     "\"internvl_vision\", " INTERN_VIT "\"image_size\": [448, 448], \"patch_size\": [14, 14], "  \
     "\"attention_bias\": true, \"use_qk_norm\": false, \"use_mean_pooling\": true}, "            \
-    "\"text_config\": {\"architectures\": [\"Qwen2ForCausalLM\"], \"model_type\": \"qwen2\", "   \
-    "\"hidden_act\": \"silu\", \"hidden_size\": " hidden ", \"intermediate_size\": " ffn         \
-    ", \"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads                       \
-    ", \"num_key_value_heads\": " kv_heads ", \"vocab_size\": 151674, "                          \
-    "\"max_position_embeddings\": 32768, \"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, "   \
-    "\"rope_scaling\": {\"factor\": 2.0, \"rope_type\": \"dynamic\"}, "                          \
-    "\"tie_word_embeddings\": false}}"
+    "\"text_config\": {" text ", \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-06, "            \
+    "\"rope_theta\": 1000000.0, \"tie_word_embeddings\": false}}"
+// With Qwen2.5.
+#define INTERNVL3(hidden, ffn, layers, heads, kv_heads)                                    \
+    INTERNVL_HF("\"architectures\": [\"Qwen2ForCausalLM\"], \"model_type\": \"qwen2\", "   \
+                "\"hidden_size\": " hidden ", \"intermediate_size\": " ffn                 \
+                ", \"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads     \
+                ", \"num_key_value_heads\": " kv_heads ", \"vocab_size\": 151674, "        \
+                "\"max_position_embeddings\": 32768, \"rope_scaling\": {\"factor\": 2.0, " \
+                "\"rope_type\": \"dynamic\"}")
+// With Qwen3; all sizes have a head of their own, as their parameter counts tell (Qwen3 has none
+// up to 4B).
+#define INTERNVL3_5(hidden, ffn, layers, heads)                                             \
+    INTERNVL_HF("\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\", "    \
+                "\"hidden_size\": " hidden ", \"intermediate_size\": " ffn                  \
+                ", \"num_hidden_layers\": " layers ", \"num_attention_heads\": " heads      \
+                ", \"num_key_value_heads\": 8, \"head_dim\": 128, \"vocab_size\": 151936, " \
+                "\"attention_bias\": false, \"max_position_embeddings\": 40960")
 #define INTERNVL3_PICTURES                                                                   \
     "{\"crop_to_patches\": true, \"min_patches\": 1, \"max_patches\": 12, \"resample\": 3, " \
     "\"do_convert_rgb\": true, \"image_mean\": [0.485, 0.456, 0.406], "                      \
@@ -145,7 +187,41 @@ static const struct shape shapes[] = {
       LLAMA_3_2,
       SIGLIP_SO400M,
       .projector_layers = 2 },
+    { .name = "llama-3.2-1b+moonvit",
+      .about = "LLaVA of Llama-3.2-1B and MoonViT (native resolution)",
+      .config = LLAVA_NATIVE(MOONVIT, LLAMA_3_2_TEXT("2048", "16", "32", "64")),
+      .preprocessor = MOONVIT_PICTURES,
+      .vocab = 128256,
+      .words = 128000,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
+    { .name = "llama-3.2-3b+moonvit",
+      .about = "LLaVA of Llama-3.2-3B and MoonViT (native resolution)",
+      .config = LLAVA_NATIVE(MOONVIT, LLAMA_3_2_TEXT("3072", "28", "24", "128")),
+      .preprocessor = MOONVIT_PICTURES,
+      .vocab = 128256,
+      .words = 128000,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
+      .spread = 0.02 },
     { .name = "llama-3.2-1b", .about = "Llama-3.2-1B, text only", LLAMA_1B, LLAMA_3_2 },
+    { .name = "qwen3-0.6b",
+      .about = "Qwen3-0.6B, text only",
+      .layers = 28,
+      .hidden = 1024,
+      .heads = 16,
+      .ffn = 3072,
+      .tied = true,
+      QWEN3 },
+    { .name = "qwen3-1.7b",
+      .about = "Qwen3-1.7B, text only",
+      .layers = 28,
+      .hidden = 2048,
+      .heads = 16,
+      .ffn = 6144,
+      .tied = true,
+      QWEN3 },
     { .name = "llava-1.5-7b",
       .about = "LLaVA-1.5-7B: Vicuna-7B and CLIP ViT-L/336",
       LLAMA_7B,
@@ -158,7 +234,8 @@ static const struct shape shapes[] = {
       VICUNA,
       CLIP_L_336,
       .projector_layers = 2 },
-    // <image> and <video> take rows that Qwen2 has to spare.
+    // The conversion to transformers' layout adds rows for <image> and <video> behind Qwen2's, and
+    // fills up to 64 (convert_llava_onevision_weights_to_hf.py).
     { .name = "llava-onevision-0.5b",
       .about = "LLaVA-OneVision-0.5B: Qwen2-0.5B and SigLIP-So400M/384",
       .layers = 24,
@@ -167,7 +244,7 @@ static const struct shape shapes[] = {
       .kv_heads = 2,
       .head_size = 64,
       .ffn = 4864,
-      .vocab = 151936,
+      .vocab = 152000,
       .tied = true,
       QWEN2,
       SIGLIP_26,
@@ -181,7 +258,7 @@ static const struct shape shapes[] = {
       .kv_heads = 4,
       .head_size = 128,
       .ffn = 18944,
-      .vocab = 152064,
+      .vocab = 152128,
       QWEN2,
       SIGLIP_26,
       ONEVISION,
@@ -245,10 +322,7 @@ static const struct shape shapes[] = {
       .config = "{\"architectures\": [\"KimiVLForConditionalGeneration\"], "
                 "\"model_type\": \"kimi_vl\", \"eos_token_id\": 0, \"pad_token_id\": 0, "
                 "\"media_placeholder_token_id\": 0, \"torch_dtype\": \"bfloat16\", "
-                "\"vision_config\": {\"model_type\": \"moonvit\", \"hidden_size\": 1152, "
-                "\"num_hidden_layers\": 27, \"num_attention_heads\": 16, "
-                "\"intermediate_size\": 4304, \"patch_size\": 14, \"init_pos_emb_height\": 64, "
-                "\"init_pos_emb_width\": 64, \"merge_kernel_size\": [2, 2]}, "
+                "\"vision_config\": " MOONVIT ", "
                 "\"text_config\": {\"model_type\": \"deepseek_v3\", \"vocab_size\": 163840, "
                 "\"hidden_size\": 2048, \"intermediate_size\": 11264, "
                 "\"moe_intermediate_size\": 1408, \"num_hidden_layers\": 27, "
@@ -262,9 +336,7 @@ static const struct shape shapes[] = {
                 "\"max_position_embeddings\": 131072, \"rms_norm_eps\": 1e-05, "
                 "\"rope_theta\": 800000.0, \"attention_bias\": false, "
                 "\"tie_word_embeddings\": false}}",
-      .preprocessor = "{\"patch_size\": 14, \"pad_input\": true, \"in_token_limit\": 4096, "
-                      "\"merge_kernel_size\": [2, 2], \"image_mean\": [0.5, 0.5, 0.5], "
-                      "\"image_std\": [0.5, 0.5, 0.5]}",
+      .preprocessor = MOONVIT_PICTURES,
       .vocab = 163840,
       .words = 163584,
       .tokens = TOKENS_LLAMA3,
@@ -276,6 +348,12 @@ static const struct shape shapes[] = {
              INTERNVL3("1536", "8960", "28", "12", "2"), INTERNVL3_PICTURES, 151674, 151643),
     INTERNVL("internvl3-8b", "InternVL3-8B: Qwen2.5-7B and InternViT-300M",
              INTERNVL3("3584", "18944", "28", "28", "4"), INTERNVL3_PICTURES, 151674, 151643),
+    INTERNVL("internvl3.5-1b", "InternVL3.5-1B: Qwen3-0.6B and InternViT-300M",
+             INTERNVL3_5("1024", "3072", "28", "16"), INTERNVL3_PICTURES, 151936, 151643),
+    INTERNVL("internvl3.5-2b", "InternVL3.5-2B: Qwen3-1.7B and InternViT-300M",
+             INTERNVL3_5("2048", "6144", "28", "16"), INTERNVL3_PICTURES, 151936, 151643),
+    INTERNVL("internvl3.5-8b", "InternVL3.5-8B: Qwen3-8B and InternViT-300M",
+             INTERNVL3_5("4096", "12288", "36", "32"), INTERNVL3_PICTURES, 151936, 151643),
     INTERNVL("internvl2-2b", "InternVL2-2B: InternLM2-1.8B and InternViT-300M",
              INTERNVL2("2048", "8192", "24", "16"), INTERNVL2_PICTURES, 92553, 92397),
     INTERNVL("internvl2-8b", "InternVL2-8B: InternLM2-7B and InternViT-300M",
@@ -314,6 +392,24 @@ static const struct shape shapes[] = {
       .image = 96,
       .patch = 12,
       .projector_layers = 2,
+      .spread = 0.1 },
+    { .name = "tiny-moonvit",
+      .about = "LLaVA of less than 2 MB with pictures of native resolution (MoonViT)",
+      .config = LLAVA_NATIVE("{\"model_type\": \"moonvit\", \"hidden_size\": 64, "
+                             "\"num_hidden_layers\": 4, \"num_attention_heads\": 4, "
+                             "\"intermediate_size\": 160, \"patch_size\": 12, "
+                             "\"init_pos_emb_height\": 8, \"init_pos_emb_width\": 8, "
+                             "\"merge_kernel_size\": [2, 2]}",
+                             "\"hidden_size\": 96, \"intermediate_size\": 256, "
+                             "\"num_hidden_layers\": 4, \"num_attention_heads\": 6, "
+                             "\"num_key_value_heads\": 2, \"head_dim\": 16, "
+                             "\"vocab_size\": 512"),
+      .preprocessor = "{\"patch_size\": 12, \"in_token_limit\": 256, "
+                      "\"merge_kernel_size\": [2, 2]}",
+      .vocab = 512,
+      .words = 500,
+      .tokens = TOKENS_LLAMA3,
+      .tower = TOWER_OWN,
       .spread = 0.1 },
     { .name = "demo",
       .about = "LLaVA of less than 10 MB to train in the demo world (demo/make.vlmsh)",

@@ -63,5 +63,7 @@ void shape_tensors(const struct shape *s, void (*each)(void *self, const struct 
 // The same for a shape with a config of its own (core/new/shape_list.c).
 void shape_tensors_bound(const struct shape *s,
                          void (*each)(void *self, const struct shape_tensor *t), void *self);
+// Its config with so many decoder layers, to be freed; NULL: it has none of its own.
+char *shape_config_layers(const struct shape *s, int64_t layers);
 
 #endif

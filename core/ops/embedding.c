@@ -14,7 +14,7 @@ static bool lies_on_host(const struct graph *g, const struct tensor *table)
 }
 
 // Lanes may tell of the same row at once.
-static void tell_reached(struct grad *d, const struct tensor *index)
+static void mark_reached(struct grad *d, const struct tensor *index)
 {
     const int32_t *row = index->data;
     if (!d->reached) return;
@@ -26,7 +26,7 @@ static int embedding_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dtable, dy;
     if (!tape_grad(g, s->in[0], &dtable) || !tape_grad(g, s->out, &dy)) return -1;
-    tell_reached(s->in[0]->grad, s->in[1]);
+    mark_reached(s->in[0]->grad, s->in[1]);
     if (!lies_on_host(g, s->in[0]))
         return op_back(g, "embedding", g->backend->gather_rows_backward(&dtable, &dy, s->in[1]));
     const struct arena_mark mark = arena_mark(g->arena);

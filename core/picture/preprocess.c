@@ -17,12 +17,20 @@ static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
 const struct setting image_settings[] = {
     { "image.resize_order", SETTING_CHOICE, 0, 0, "pillow13", NULL, resize_orders, STALE_VISUAL,
       "Axis resized first: as Pillow 13 does, or as Pillow 12 and older." },
+    { "image.max_tokens", SETTING_INTEGER, 0, 1e6, "0", "tokens", NULL, STALE_VISUAL,
+      "Visual tokens a picture may cost: it is made smaller, or cut into fewer tiles; 0: as the "
+      "model's folder says." },
     { 0 },
 };
 
 enum resize_order preprocess_order(const struct settings *s)
 {
     return settings_is(s, "image.resize_order", "pillow12") ? RESIZE_PILLOW12 : RESIZE_PILLOW13;
+}
+
+int64_t preprocess_most_tokens(const struct settings *s)
+{
+    return settings_integer(s, "image.max_tokens");
 }
 
 const float picture_clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
@@ -243,6 +251,40 @@ int preprocess_padded(const struct picture_config *c, int64_t width, int64_t hei
     *to_width = (*to_width + c->multiple - 1) / c->multiple * c->multiple;
     *to_height = (*to_height + c->multiple - 1) / c->multiple * c->multiple;
     return 0;
+}
+
+static bool costs_at_most(const struct picture_config *c, int64_t width, int64_t height,
+                          int64_t most)
+{
+    int64_t w, h;
+    struct err err;
+    return preprocess_padded(c, width, height, &w, &h, &err) == 0 &&
+           w / c->multiple * (h / c->multiple) <= most;
+}
+
+// The area that so many tokens cover, as if the file gave it; where sides that are rounded up still
+// cost more, the largest area that does not.
+struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
+                                         int64_t height, int64_t most)
+{
+    struct picture_config limited = *c;
+    const bool native = c->fit == FIT_NATIVE;
+    int64_t *limit = native ? &limited.max_pixels : &limited.most_patches;
+    const int64_t side = native ? c->multiple : c->multiple / c->patch;
+    const int64_t area = most * side * side * (native ? c->frames : 1);
+    if (!most || costs_at_most(c, width, height, most)) return limited;
+    if (*limit > area) *limit = area;
+    if (costs_at_most(&limited, width, height, most)) return limited;
+    int64_t low = 1, high = *limit;
+    while (high - low > 1) {
+        *limit = low + (high - low) / 2;
+        if (costs_at_most(&limited, width, height, most))
+            low = *limit;
+        else
+            high = *limit;
+    }
+    *limit = low;
+    return limited;
 }
 
 int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,

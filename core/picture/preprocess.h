@@ -43,7 +43,7 @@ struct picture_config {
     float mean[3], std[3];
     uint8_t background[3];
     // Cut into min_tiles to max_tiles squares of width x height, and with `thumbnail` the whole
-    // picture as one more (core/picture/tiles.h); max_tiles 0: not cut.
+    // picture as one more (core/picture/tile_grid.h); max_tiles 0: not cut.
     int64_t min_tiles, max_tiles;
     bool thumbnail;
 };
@@ -55,6 +55,9 @@ struct settings;
 // image.resize_order.
 enum resize_order preprocess_order(const struct settings *s);
 
+// image.max_tokens: visual tokens that a picture may cost; 0: any number.
+int64_t preprocess_most_tokens(const struct settings *s);
+
 // Reads the keys of a preprocessor_config.json of the CLIP and SigLIP kind (size as number, as
 // {height,width} or {shortest_edge}; crop_size as number or object). `otherwise` gives the class
 // defaults.
@@ -63,6 +66,11 @@ int picture_config_read(struct picture_config *c, const cJSON *json,
 
 // Reads the keys that all processors share: switches, mean and std, resample, rescale_factor.
 int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err);
+
+// c (FIT_NATIVE or FIT_PATCHES) with a limit under which a picture of that size has at most `most`
+// squares of `multiple` pixels a side, or as few as c allows; most 0: c itself.
+struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
+                                         int64_t height, int64_t most);
 
 // The size that a picture of width x height is resized to, before any crop.
 int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,

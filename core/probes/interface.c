@@ -7,7 +7,8 @@
 
 #include "core/base/dtype.h"
 #include "core/files/checkpoint.h"
-#include "core/model/families/seeing.h"
+#include "core/model/bind.h"
+#include "core/model/families/family.h"
 
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table)
 {
@@ -125,88 +126,99 @@ static int folder_table(struct interface *s, const struct checkpoint *c, struct 
     return 0;
 }
 
-// An encoder by itself, as far as norms need it.
+// The encoder of a folder, with or without the rest of its model.
 struct encoder {
-    struct vision vision;
-    struct picture_config picture;
-    struct weights weights;
-    struct arena arena;
+    struct model model; // of which the encoder alone is bound
     struct interface *interface;
 };
 
 static bool encoder_wants(void *self, enum site site, int layer)
 {
     const struct encoder *e = self;
-    return site == SITE_VISION_LAYER && (layer < 0 || layer == e->vision.config.layers);
+    return site == SITE_VISION_LAYER && (layer < 0 || layer == e->model.vision.config.layers);
 }
 
-static int encoder_hear(void *self, struct graph *g, enum site site, struct site_args *args)
+static int encoder_add(void *self, struct graph *g, enum site site, struct site_args *args)
 {
     struct encoder *e = self;
     const float *rows = rows_read(&e->interface->rows, g, args->x);
     const int64_t width = args->x->shape[1];
-    add_encoded(&e->interface->encoder, &e->vision.config, rows, args->x->shape[0], width);
+    add_encoded(&e->interface->encoder, &e->model.vision.config, rows, args->x->shape[0], width);
     return 0;
+}
+
+static int configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    m->family = family_find(c->config, err);
+    if (!m->family) return -1;
+    if (!m->family->picture_read) return err_set(err, "the model is text-only");
+    return m->family->configure(m, c, err);
+}
+
+// As its family reads pictures; an encoder whose config is no supported model's, as LLaVA reads
+// them.
+static int encoder_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    static const char architectures[] = "[\"LlavaForConditionalGeneration\"]";
+    struct checkpoint alone = *c;
+    struct err why;
+    if (configure(m, c, &why) == 0) return 0;
+    cJSON *vision = cJSON_GetObjectItemCaseSensitive(c->config, "vision_config");
+    alone.config = cJSON_CreateObject();
+    cJSON_AddItemToObject(alone.config, "architectures", cJSON_Parse(architectures));
+    cJSON_AddItemReferenceToObject(alone.config, "vision_config", vision ? vision : c->config);
+    *m = (struct model){ .arena = m->arena };
+    const int status = configure(m, &alone, err);
+    cJSON_Delete(alone.config);
+    return status;
 }
 
 static int encoder_open(struct encoder *e, const struct checkpoint *c, const char *patches,
                         struct err *err)
 {
-    static const char end[] = "embeddings.patch_embedding.weight";
-    const cJSON *config = json_get(c->config, "vision_config");
-    const char *type = cJSON_GetStringValue(json_get(c->preprocessor, "image_processor_type"));
-    char *prefix = xstrndup(patches, strlen(patches) - strlen(end));
+    struct model *m = &e->model;
+    struct vision_config *v = &m->vision.config;
+    if (encoder_configure(m, c, err) < 0) return -1;
+    if (!v->kind) return err_set(err, "config.json names no vision encoder");
+    if (!ends_with(patches, v->kind->patch_weight))
+        return err_set(err, "the file has %s, but the encoder of config.json has %s", patches,
+                       v->kind->patch_weight);
+    v->feature_layer = -1; // all blocks, whatever the projector reads
+    char *prefix = xstrndup(patches, strlen(patches) - strlen(v->kind->patch_weight));
     struct binder b = {
-        .checkpoint = c, .prefix = prefix, .arena = &e->arena, .weights = &e->weights, .err = err
+        .checkpoint = c, .prefix = prefix, .arena = &m->arena, .weights = &m->weights, .err = err
     };
-    if (!config) config = c->config;
-    const struct vision_kind *kind = vision_kind_find(config, err);
-    int status = kind ? vision_config_read(&e->vision.config, kind, config, err) : -1;
-    if (status < 0) err_in(err, "'%s/config.json'", c->folder);
-    if (status == 0) {
-        const struct picture_config defaults =
-            seeing_picture_defaults(&e->vision.config, type ? type : "");
-        status = picture_config_read(&e->picture, c->preprocessor, &defaults, err);
-        if (status < 0) err_in(err, "'%s/%s'", c->folder, checkpoint_preprocessor_file(c));
-    }
-    if (status == 0 && (e->picture.width != e->vision.config.image_size ||
-                        e->picture.height != e->vision.config.image_size))
-        status = err_set(err, "'%s/%s' does not produce pictures of %lld pixels", c->folder,
-                         checkpoint_preprocessor_file(c), (long long)e->vision.config.image_size);
-    if (status == 0) status = vision_bind(&e->vision, &b);
+    const int status = vision_bind(&m->vision, &b);
     free(prefix);
     return status;
 }
 
-static int encode(struct encoder *e, const struct image *image, const struct settings *settings,
-                  struct err *err)
+static void encoder_close(struct encoder *e)
 {
+    decoder_release(&e->model.decoder);
+    vision_release(&e->model.vision);
+    weights_release(&e->model.weights);
+    arena_release(&e->model.arena);
+}
+
+// The picture as one of `shown`, with all its tiles.
+static int encode(struct encoder *e, const struct picture *picture, size_t shown,
+                  const struct settings *settings, struct err *err)
+{
+    const struct model *m = &e->model;
     struct hooks hooks = { 0 };
-    struct arena step = { .backend = e->arena.backend };
+    struct arena step = { .backend = m->arena.backend };
     struct graph g = {
         .backend = step.backend, .arena = &step, .hooks = &hooks, .settings = settings
     };
-    struct image square = { 0 };
-    hooks_add(&hooks, &(struct hook){ .wants = encoder_wants, .run = encoder_hear, .self = e });
-    if (preprocess_bytes(&square, image, &e->picture, preprocess_order(settings), err) < 0)
-        return -1;
-    int status = 0;
-    if (square.width == e->picture.width && square.height == e->picture.height) {
-        const int64_t shape[] = { 3, square.height, square.width };
-        float *floats =
-            xreallocarray(NULL, (size_t)(3 * square.width * square.height), sizeof *floats);
-        preprocess_floats(floats, &square, &e->picture);
-        const struct vision_picture p =
-            vision_square(&e->vision.config, graph_upload(&g, DTYPE_F32, 3, shape, floats));
-        vision_forward(&g, &e->vision, &p, 1);
-        free(floats);
-        if (!graph_ok(&g)) status = err_set(err, "%s", g.err.text);
-    } else {
-        status = err_set(err, "a picture is not square after preprocessing");
-    }
-    image_release(&square);
+    struct picture one = { .image = picture->image };
+    model_place_picture(m, &one, one.image.width, one.image.height, shown,
+                        preprocess_most_tokens(settings));
+    hooks_add(&hooks, &(struct hook){ .wants = encoder_wants, .run = encoder_add, .self = e });
+    const struct vision_picture p = m->family->picture_read(&g, m, &one);
+    if (graph_ok(&g)) vision_forward(&g, &m->vision, &p, 1);
     arena_release(&step);
-    return status;
+    return graph_ok(&g) ? 0 : err_set(err, "%s", g.err.text);
 }
 
 static int folder_encoder(struct interface *s, const struct checkpoint *c,
@@ -214,17 +226,19 @@ static int folder_encoder(struct interface *s, const struct checkpoint *c,
                           const struct picture *pictures, size_t count, bool *found,
                           struct err *err)
 {
-    static const char *const ends[] = { "embeddings.patch_embedding.weight", NULL };
+    static const char *const ends[] = { "embeddings.patch_embedding.weight",
+                                        "embeddings.patch_embeddings.projection.weight",
+                                        "patch_embed.proj.weight", NULL };
     const struct safetensor *patches = find_ending(c, ends);
-    struct encoder e = { .arena = { .backend = backend }, .interface = s };
+    struct encoder e = { .model = { .arena = { .backend = backend } }, .interface = s };
+    size_t shown = 0;
     *found = patches;
     if (!patches || !count) return 0;
     int status = encoder_open(&e, c, patches->name, err);
+    for (size_t i = 0; i < count; i++) shown += pictures[i].image.pixels != NULL;
     for (size_t i = 0; i < count && status == 0; i++)
-        if (pictures[i].image.pixels) status = encode(&e, &pictures[i].image, settings, err);
-    vision_release(&e.vision);
-    weights_release(&e.weights);
-    arena_release(&e.arena);
+        if (pictures[i].image.pixels) status = encode(&e, &pictures[i], shown, settings, err);
+    encoder_close(&e);
     return status;
 }
 
@@ -243,8 +257,7 @@ int interface_folder(const char *folder, const struct backend *backend,
         status = folder_encoder(&s, c, backend, settings, pictures, count, &encoder, err);
     if (status == 0 && !s.table.count && !encoder)
         status = err_set(
-            err,
-            "no text embedding table and no CLIP or SigLIP encoder was found under a known name");
+            err, "no text embedding table and no vision encoder was found under a known name");
     else if (status == 0 && encoder && !s.encoder.count)
         results_note(r, "'%s' has an encoder but there is no picture to encode: /image FILE first",
                      folder);

@@ -121,7 +121,7 @@ static int measure_sample(struct going *w, const struct sample *s, struct err *e
     return status;
 }
 
-static void tell(const struct sinks *sinks, int64_t done, int64_t all, double start)
+static void report_progress(const struct sinks *sinks, int64_t done, int64_t all, double start)
 {
     const double pace = (clock_seconds() - start) / (double)(done ? done : 1);
     const struct event_progress p = { .what = "measuring",
@@ -139,14 +139,14 @@ static int go_through(struct going *w, const struct sinks *sinks, struct err *er
     for (int64_t i = 0; i < w->data.count && w->mean.samples < limit; i++) {
         struct sample s;
         struct err why;
-        tell(sinks, w->mean.samples, all, start);
+        report_progress(sinks, w->mean.samples, all, start);
         if ((dataset_read(&w->data, i, &s, &why) < 0 || measure_sample(w, &s, &why) < 0) &&
             !w->broken++)
             w->why = why;
         sample_release(&s);
         if (atomic_load(w->m.cancel)) return err_set(err, "stopped");
     }
-    tell(sinks, all, all, start);
+    report_progress(sinks, all, all, start);
     if (w->mean.samples) return 0;
     return err_set(err, "no sample of '%s' could be measured: %s", w->request->data, w->why.text);
 }

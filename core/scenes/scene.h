@@ -2,7 +2,7 @@
 // core/scenes/.
 //
 //   world.c generates a random scene, raster.c paints it, names.c names its objects;
-//   tell.c, ask.c, exist.c, reason.c generate turns (a question and its answer) about it.
+//   describe.c, ask.c, exist.c, reason.c generate turns (a question and its answer) about it.
 #ifndef CORE_SCENES_SCENE_H
 #define CORE_SCENES_SCENE_H
 
@@ -133,9 +133,9 @@ struct turn *turns_add(struct turns *t, const char *kind, const char *metric);
 void turns_clear(struct turns *t);
 void turns_release(struct turns *t);
 
-void tell_caption(struct turns *t, const struct scene *s, struct dice *d);
-void tell_dense(struct turns *t, const struct scene *s, struct dice *d);
-void tell_detail(struct turns *t, const struct scene *s, struct dice *d);
+void describe_caption(struct turns *t, const struct scene *s, struct dice *d);
+void describe_dense(struct turns *t, const struct scene *s, struct dice *d);
+void describe_detail(struct turns *t, const struct scene *s, struct dice *d);
 void ask_questions(struct turns *t, const struct scene *s, struct dice *d); // up to 6
 void ask_existence(struct turns *t, const struct scene *s, struct dice *d); // 6, three of them yes
 void ask_reasons(struct turns *t, const struct scene *s, struct dice *d);   // up to 3

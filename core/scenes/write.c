@@ -98,7 +98,7 @@ static int open_lists(struct job *j, struct err *err)
     return 0;
 }
 
-static int tell_write(const struct job *j, int list, struct err *err)
+static int report_write(const struct job *j, int list, struct err *err)
 {
     return err_set(err, "cannot write '%s/%s': %s", j->request->folder, lists[list].name,
                    strerror(errno));
@@ -110,7 +110,7 @@ static int flush_text(struct job *j, int list, struct err *err)
     const bool good = !j->text.length ||
                       fwrite(j->text.data, 1, j->text.length, j->files[list]) == j->text.length;
     buf_clear(&j->text);
-    return good ? 0 : tell_write(j, list, err);
+    return good ? 0 : report_write(j, list, err);
 }
 
 static int close_lists(struct job *j, struct err *err)
@@ -120,9 +120,9 @@ static int close_lists(struct job *j, struct err *err)
         if (!f) continue;
         if (i != LIST_OBJECTS) buf_puts(&j->text, j->report->files[i].samples ? "\n]\n" : "[]\n");
         if (flush_text(j, i, err) < 0) return -1;
-        if (fflush(f) != 0 || fsync(fileno(f)) < 0) return tell_write(j, i, err);
+        if (fflush(f) != 0 || fsync(fileno(f)) < 0) return report_write(j, i, err);
         j->files[i] = NULL;
-        if (fclose(f) != 0) return tell_write(j, i, err);
+        if (fclose(f) != 0) return report_write(j, i, err);
     }
     for (int i = 0; i < SCENES_FILES; i++) {
         if (!wanted(j->request, i)) continue;
@@ -131,7 +131,7 @@ static int close_lists(struct job *j, struct err *err)
         j->renamed[i] = rename(part, path) == 0;
         free(path);
         free(part);
-        if (!j->renamed[i]) return tell_write(j, i, err);
+        if (!j->renamed[i]) return report_write(j, i, err);
     }
     return 0;
 }
@@ -310,7 +310,8 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
                          struct err *err)
 {
     static void (*const makers[])(struct turns *, const struct scene *, struct dice *) = {
-        tell_caption, tell_dense, tell_detail, ask_questions, ask_existence, ask_reasons,
+        describe_caption, describe_dense, describe_detail,
+        ask_questions,    ask_existence,  ask_reasons,
     };
     struct turns *const made[] = { &j->caption,   &j->dense, &j->detail,
                                    &j->questions, &j->yesno, &j->reasons };

@@ -86,10 +86,10 @@ static size_t pictures_shown(const struct message *messages, size_t count)
 static void place(struct conversation *c, size_t i, size_t shown)
 {
     struct picture *p = &c->pictures[i];
-    const bool several = p->shape.several;
+    const struct picture_shape was = p->shape;
     if (!c->model || !p->bytes) return;
-    model_place_picture(c->model, p, p->image.width, p->image.height, shown);
-    if (p->shape.several == several) return;
+    model_place_picture(c->model, p, p->image.width, p->image.height, shown, c->most_tokens);
+    if (p->shape.several == was.several && p->shape.most_tokens == was.most_tokens) return;
     conversation_drop_visual(c, (int)i);
     conversation_drop_rows(c, (int)i);
 }
@@ -107,6 +107,15 @@ static void place_waiting(struct conversation *c)
 {
     const size_t shown = pictures_shown(c->messages, c->message_count) + c->waiting_count;
     for (size_t i = 0; i < c->waiting_count; i++) place(c, (size_t)c->waiting[i], shown);
+}
+
+void conversation_limit_pictures(struct conversation *c, const struct settings *s)
+{
+    const int64_t most = preprocess_most_tokens(s);
+    if (most == c->most_tokens) return;
+    c->most_tokens = most;
+    conversation_place(c, c->messages, c->message_count);
+    place_waiting(c);
 }
 
 void conversation_set_model(struct conversation *c, const struct model *m)
@@ -209,6 +218,7 @@ static void set_waiting(struct conversation *c, const int *waiting, size_t count
 int conversation_copy(struct conversation *c, const struct conversation *from, size_t messages,
                       struct err *err)
 {
+    c->most_tokens = from->most_tokens;
     for (size_t i = 0; i < from->picture_count; i++) {
         const struct picture *p = &from->pictures[i];
         // A picture of a removed message has no bytes: only its index is needed.
@@ -339,6 +349,7 @@ int conversation_sequence(struct conversation *c, size_t messages, const struct 
     const struct model *m = c->model;
     if (!m) return err_set(err, "no model is loaded: /load MODEL");
     if (check_pictures(c, messages, err) < 0) return -1;
+    conversation_limit_pictures(c, s);
     conversation_place(c, c->messages, messages);
     struct prompt_options options;
     bool raw = messages && c->messages[messages - 1].role == ROLE_RAW;

@@ -12,23 +12,23 @@
 static struct jinja_value filter_default(struct jinja_run *r, struct jinja_value v,
                                          const struct jinja_args *a)
 {
-    const bool falsy = argument_true(a, 1, false) && !value_truth(v);
+    const bool falsy = jinja_argument_true(a, 1, false) && !jinja_value_truth(v);
     if (v.kind != JINJA_UNDEFINED && !falsy) return v;
-    return is_given(argument(a, 0)) ? argument(a, 0) : value_words(r, "");
+    return jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_value_words(r, "");
 }
 
 static struct jinja_value filter_string(struct jinja_run *r, struct jinja_value v,
                                         const struct jinja_args *a)
 {
     (void)a;
-    return value_string(string_of(r, v));
+    return jinja_value_string(jinja_string_of(r, v));
 }
 
 static struct jinja_value filter_length(struct jinja_run *r, struct jinja_value v,
                                         const struct jinja_args *a)
 {
     (void)a;
-    return value_int(value_length(r, v));
+    return jinja_value_int(jinja_value_length(r, v));
 }
 
 static struct jinja_value filter_safe(struct jinja_run *r, struct jinja_value v,
@@ -36,63 +36,66 @@ static struct jinja_value filter_safe(struct jinja_run *r, struct jinja_value v,
 {
     (void)a;
     struct jinja_string *markup = jinja_take(r->room, sizeof *markup);
-    *markup = *string_of(r, v);
+    *markup = *jinja_string_of(r, v);
     markup->safe = true;
-    return value_string(markup);
+    return jinja_value_string(markup);
 }
 
 static struct jinja_value filter_escape(struct jinja_run *r, struct jinja_value v,
                                         const struct jinja_args *a)
 {
     (void)a;
-    return string_escape(r, string_of(r, v));
+    return jinja_string_escape(r, jinja_string_of(r, v));
 }
 
 static struct jinja_value filter_forceescape(struct jinja_run *r, struct jinja_value v,
                                              const struct jinja_args *a)
 {
     (void)a;
-    struct jinja_string plain = *string_of(r, v);
+    struct jinja_string plain = *jinja_string_of(r, v);
     plain.safe = false;
-    return string_escape(r, &plain);
+    return jinja_string_escape(r, &plain);
 }
 
 static struct jinja_value filter_tojson(struct jinja_run *r, struct jinja_value v,
                                         const struct jinja_args *a)
 {
     struct builder b = { .r = r };
-    const struct jinja_value indent = argument(a, 1), separators = argument(a, 2);
-    const bool lines = is_given(indent) && indent.kind != JINJA_NONE;
+    const struct jinja_value indent = jinja_argument(a, 1), separators = jinja_argument(a, 2);
+    const bool lines = jinja_is_given(indent) && indent.kind != JINJA_NONE;
     struct json_style style = { .item = lines ? "," : ", ",
                                 .key = ": ",
-                                .ascii = argument_true(a, 0, false),
-                                .sorted = argument_true(a, 3, false) };
+                                .ascii = jinja_argument_true(a, 0, false),
+                                .sorted = jinja_argument_true(a, 3, false) };
     if (lines) {
-        const int64_t n = is_text(indent) ? 0 : argument_int(r, a, 1, 0, "tojson's indent");
-        style.indent = is_text(indent)
-                           ? indent.text
-                           : eval_binary(r, N_MULTIPLY, value_words(r, " "), value_int(n)).text;
+        const int64_t n =
+            jinja_is_text(indent) ? 0 : jinja_argument_int(r, a, 1, 0, "tojson's indent");
+        style.indent =
+            jinja_is_text(indent)
+                ? indent.text
+                : jinja_eval_binary(r, N_MULTIPLY, jinja_value_words(r, " "), jinja_value_int(n))
+                      .text;
     }
-    if (is_sequence(separators) && separators.list->count == 2 &&
-        is_text(separators.list->items[0]) && is_text(separators.list->items[1])) {
+    if (jinja_is_sequence(separators) && separators.list->count == 2 &&
+        jinja_is_text(separators.list->items[0]) && jinja_is_text(separators.list->items[1])) {
         style.item = separators.list->items[0].text->bytes;
         style.key = separators.list->items[1].text->bytes;
-    } else if (is_given(separators) && separators.kind != JINJA_NONE) {
+    } else if (jinja_is_given(separators) && separators.kind != JINJA_NONE) {
         jinja_fail(r, "tojson: separators are two texts");
     }
-    if (!r->failed) put_json(&b, v, &style, 0);
-    return builder_value(&b);
+    if (!r->failed) jinja_put_json(&b, v, &style, 0);
+    return jinja_builder_value(&b);
 }
 
 static struct jinja_value filter_attr(struct jinja_run *r, struct jinja_value v,
                                       const struct jinja_args *a)
 {
-    const struct jinja_string *name = need_text(r, argument(a, 0), "attr");
-    if (v.kind == JINJA_UNDEFINED || r->failed) return value_undefined("an attribute");
+    const struct jinja_string *name = jinja_need_text(r, jinja_argument(a, 0), "attr");
+    if (v.kind == JINJA_UNDEFINED || r->failed) return jinja_value_undefined("an attribute");
     // Attributes only: what a dict holds is not one.
     if (v.kind == JINJA_DICT && !jinja_method_of(v, name->bytes))
-        return value_undefined(name->bytes);
-    return value_attribute(r, v, name);
+        return jinja_value_undefined(name->bytes);
+    return jinja_value_attribute(r, v, name);
 }
 
 // --- numbers -----------------------------------------------------------------------------------
@@ -103,8 +106,8 @@ static bool read_int(const char *text, int base, int64_t *value)
     char digits[72], *end;
     size_t n = 0, length = strlen(text);
     size_t skip;
-    while ((skip = space_start(text, length))) text += skip, length -= skip;
-    while ((skip = space_end(text, length))) length -= skip;
+    while ((skip = jinja_space_start(text, length))) text += skip, length -= skip;
+    while ((skip = jinja_space_end(text, length))) length -= skip;
     const bool sign = length && (*text == '-' || *text == '+');
     for (size_t i = 0; i < length && n < sizeof digits - 1; i++) {
         const bool between = i > sign && i + 1 < length && text[i - 1] != '_';
@@ -125,8 +128,8 @@ static bool read_real(const char *text, double *value)
 {
     char digits[400], *end;
     size_t length = strlen(text), skip, n = 0;
-    while ((skip = space_start(text, length))) text += skip, length -= skip;
-    while ((skip = space_end(text, length))) length -= skip;
+    while ((skip = jinja_space_start(text, length))) text += skip, length -= skip;
+    while ((skip = jinja_space_end(text, length))) length -= skip;
     if (!length || length >= sizeof digits) return false;
     for (size_t i = 0; i < length; i++)
         if (text[i] != '_') digits[n++] = text[i];
@@ -140,7 +143,7 @@ static bool read_real(const char *text, double *value)
 static struct jinja_value real_to_int(struct jinja_run *r, double x, struct jinja_value otherwise)
 {
     if (isnan(x)) return otherwise;
-    if (fabs(x) < 9.2e18) return value_int((int64_t)x);
+    if (fabs(x) < 9.2e18) return jinja_value_int((int64_t)x);
     if (isinf(x)) return otherwise;
     jinja_fail(r, "a number is too large");
     return otherwise;
@@ -149,8 +152,9 @@ static struct jinja_value real_to_int(struct jinja_run *r, double x, struct jinj
 static struct jinja_value filter_int(struct jinja_run *r, struct jinja_value v,
                                      const struct jinja_args *a)
 {
-    const struct jinja_value otherwise = is_given(argument(a, 0)) ? argument(a, 0) : value_int(0);
-    const int64_t base = argument_int(r, a, 1, 10, "int's base");
+    const struct jinja_value otherwise =
+        jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_value_int(0);
+    const int64_t base = jinja_argument_int(r, a, 1, 10, "int's base");
     int64_t integer;
     double real;
     if (v.kind == JINJA_UNDEFINED)
@@ -158,32 +162,35 @@ static struct jinja_value filter_int(struct jinja_run *r, struct jinja_value v,
     if (base != 2 && base != 8 && base != 10 && base != 16)
         jinja_fail(r, "int's base is 2, 8, 10 or 16");
     if (r->failed) return otherwise;
-    if (v.kind == JINJA_INT || v.kind == JINJA_BOOL) return value_int(value_as_int(v));
+    if (v.kind == JINJA_INT || v.kind == JINJA_BOOL) return jinja_value_int(jinja_value_as_int(v));
     if (v.kind == JINJA_REAL) return real_to_int(r, v.real, otherwise);
-    if (!is_text(v)) return otherwise;
-    if (read_int(v.text->bytes, (int)base, &integer)) return value_int(integer);
+    if (!jinja_is_text(v)) return otherwise;
+    if (read_int(v.text->bytes, (int)base, &integer)) return jinja_value_int(integer);
     return read_real(v.text->bytes, &real) ? real_to_int(r, real, otherwise) : otherwise;
 }
 
 static struct jinja_value filter_float(struct jinja_run *r, struct jinja_value v,
                                        const struct jinja_args *a)
 {
-    const struct jinja_value otherwise = is_given(argument(a, 0)) ? argument(a, 0) : value_real(0);
+    const struct jinja_value otherwise =
+        jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_value_real(0);
     double real;
     if (v.kind == JINJA_UNDEFINED)
         jinja_fail(r, "'%.100s' is undefined", v.name ? v.name : "float's value");
-    if (is_number(v)) return value_real(value_as_real(v));
-    return is_text(v) && read_real(v.text->bytes, &real) ? value_real(real) : otherwise;
+    if (jinja_is_number(v)) return jinja_value_real(jinja_value_as_real(v));
+    return jinja_is_text(v) && read_real(v.text->bytes, &real) ? jinja_value_real(real) : otherwise;
 }
 
 static struct jinja_value filter_abs(struct jinja_run *r, struct jinja_value v,
                                      const struct jinja_args *a)
 {
     (void)a;
-    if (v.kind == JINJA_REAL) return value_real(fabs(v.real));
-    if (!is_number(v)) jinja_fail(r, "abs needs a number, not a %s", value_kind_name(v));
-    if (r->failed || value_as_int(v) >= 0) return value_int(r->failed ? 0 : value_as_int(v));
-    return eval_binary(r, N_SUBTRACT, value_int(0), v);
+    if (v.kind == JINJA_REAL) return jinja_value_real(fabs(v.real));
+    if (!jinja_is_number(v))
+        jinja_fail(r, "abs needs a number, not a %s", jinja_value_kind_name(v));
+    if (r->failed || jinja_value_as_int(v) >= 0)
+        return jinja_value_int(r->failed ? 0 : jinja_value_as_int(v));
+    return jinja_eval_binary(r, N_SUBTRACT, jinja_value_int(0), v);
 }
 
 // round() of Python: to the even neighbour of a tie, of the number as its decimals say.
@@ -202,20 +209,23 @@ static double round_digits(double x, int64_t digits)
 static struct jinja_value filter_round(struct jinja_run *r, struct jinja_value v,
                                        const struct jinja_args *a)
 {
-    const int64_t digits = argument_int(r, a, 0, 0, "round");
-    const struct jinja_value method = argument(a, 1);
-    const bool up = is_text(method) && string_is(method.text, "ceil");
-    const bool down = is_text(method) && string_is(method.text, "floor");
-    if (!is_number(v)) jinja_fail(r, "round needs a number, not a %s", value_kind_name(v));
-    if (is_given(method) && !up && !down && !(is_text(method) && string_is(method.text, "common")))
+    const int64_t digits = jinja_argument_int(r, a, 0, 0, "round");
+    const struct jinja_value method = jinja_argument(a, 1);
+    const bool up = jinja_is_text(method) && jinja_string_is(method.text, "ceil");
+    const bool down = jinja_is_text(method) && jinja_string_is(method.text, "floor");
+    if (!jinja_is_number(v))
+        jinja_fail(r, "round needs a number, not a %s", jinja_value_kind_name(v));
+    if (jinja_is_given(method) && !up && !down &&
+        !(jinja_is_text(method) && jinja_string_is(method.text, "common")))
         jinja_fail(r, "round's method is common, ceil or floor");
     if (r->failed) return v;
     if (!up && !down)
-        return v.kind == JINJA_REAL ? value_real(round_digits(v.real, digits))
-               : digits >= 0        ? value_int(value_as_int(v))
-                                    : value_int((int64_t)round_digits(value_as_real(v), digits));
-    const double scale = pow(10, (double)digits), x = value_as_real(v) * scale;
-    return value_real((up ? ceil(x) : floor(x)) / scale);
+        return v.kind == JINJA_REAL ? jinja_value_real(round_digits(v.real, digits))
+               : digits >= 0
+                   ? jinja_value_int(jinja_value_as_int(v))
+                   : jinja_value_int((int64_t)round_digits(jinja_value_as_real(v), digits));
+    const double scale = pow(10, (double)digits), x = jinja_value_as_real(v) * scale;
+    return jinja_value_real((up ? ceil(x) : floor(x)) / scale);
 }
 
 // --- texts -------------------------------------------------------------------------------------
@@ -225,7 +235,7 @@ static struct jinja_value filter_round(struct jinja_run *r, struct jinja_value v
                                             const struct jinja_args *a)                \
     {                                                                                  \
         (void)a;                                                                       \
-        return string_case(r, string_of(r, v), how);                                   \
+        return jinja_string_case(r, jinja_string_of(r, v), how);                       \
     }
 
 CASE_FILTER(upper, CASE_UPPER)
@@ -236,103 +246,108 @@ CASE_FILTER(title, CASE_TITLE_WORDS)
 static struct jinja_value filter_trim(struct jinja_run *r, struct jinja_value v,
                                       const struct jinja_args *a)
 {
-    const struct jinja_value chars = argument(a, 0);
-    const bool given = is_given(chars) && chars.kind != JINJA_NONE;
-    return string_strip(r, string_of(r, v), given ? need_text(r, chars, "trim") : NULL, 3);
+    const struct jinja_value chars = jinja_argument(a, 0);
+    const bool given = jinja_is_given(chars) && chars.kind != JINJA_NONE;
+    return jinja_string_strip(r, jinja_string_of(r, v),
+                              given ? jinja_need_text(r, chars, "trim") : NULL, 3);
 }
 
 static struct jinja_value filter_replace(struct jinja_run *r, struct jinja_value v,
                                          const struct jinja_args *a)
 {
-    const struct jinja_value count = argument(a, 2);
-    const int64_t n =
-        is_given(count) && count.kind != JINJA_NONE ? argument_int(r, a, 2, -1, "replace") : -1;
-    return string_replace(r, string_of(r, v), string_of(r, argument(a, 0)),
-                          string_of(r, argument(a, 1)), n);
+    const struct jinja_value count = jinja_argument(a, 2);
+    const int64_t n = jinja_is_given(count) && count.kind != JINJA_NONE
+                          ? jinja_argument_int(r, a, 2, -1, "replace")
+                          : -1;
+    return jinja_string_replace(r, jinja_string_of(r, v), jinja_string_of(r, jinja_argument(a, 0)),
+                                jinja_string_of(r, jinja_argument(a, 1)), n);
 }
 
 static struct jinja_value filter_format(struct jinja_run *r, struct jinja_value v,
                                         const struct jinja_args *a)
 {
-    struct jinja_list *list = list_new(r->room);
-    for (size_t i = 0; i < a->count; i++) list_push(r->room, list, a->at[i]);
-    if (!a->named_count) return format_printf(r, string_of(r, v), list_value(JINJA_TUPLE, list));
+    struct jinja_list *list = jinja_list_new(r->room);
+    for (size_t i = 0; i < a->count; i++) jinja_list_push(r->room, list, a->at[i]);
+    if (!a->named_count)
+        return jinja_format_printf(r, jinja_string_of(r, v), jinja_list_value(JINJA_TUPLE, list));
     const struct jinja_value dict = jinja_dict(r->room);
     for (size_t i = 0; i < a->named_count; i++) jinja_set(r->room, dict, a->names[i], a->named[i]);
-    return format_printf(r, string_of(r, v), dict);
+    return jinja_format_printf(r, jinja_string_of(r, v), dict);
 }
 
 static struct jinja_value filter_indent(struct jinja_run *r, struct jinja_value v,
                                         const struct jinja_args *a)
 {
-    const struct jinja_string *s = need_text(r, v, "indent");
-    const bool first = argument_true(a, 1, false), blank = argument_true(a, 2, false);
-    const struct jinja_value width = argument(a, 0);
+    const struct jinja_string *s = jinja_need_text(r, v, "indent");
+    const bool first = jinja_argument_true(a, 1, false), blank = jinja_argument_true(a, 2, false);
+    const struct jinja_value width = jinja_argument(a, 0);
     struct builder b = { .r = r };
-    const struct jinja_string *by = is_text(width)
-                                        ? width.text
-                                        : eval_binary(r, N_MULTIPLY, value_words(r, " "),
-                                                      value_int(argument_int(r, a, 0, 4, "indent")))
-                                              .text;
+    const struct jinja_string *by =
+        jinja_is_text(width)
+            ? width.text
+            : jinja_eval_binary(r, N_MULTIPLY, jinja_value_words(r, " "),
+                                jinja_value_int(jinja_argument_int(r, a, 0, 4, "indent")))
+                  .text;
     if (r->failed) return v;
     bool more = true;
     for (size_t at = 0, next; more && jinja_step(r, 1); at = next) {
-        const size_t end = line_end(s, at, &next);
-        if (at == 0 ? first : blank || end > at) put_all(&b, by);
-        put_piece(&b, s, at, end);
+        const size_t end = jinja_line_end(s, at, &next);
+        if (at == 0 ? first : blank || end > at) jinja_put_all(&b, by);
+        jinja_put_piece(&b, s, at, end);
         more = next > end;
-        if (more) put_derived(&b, "\n", 1, s, end);
+        if (more) jinja_put_derived(&b, "\n", 1, s, end);
     }
-    return builder_value(&b);
+    return jinja_builder_value(&b);
 }
 
 static struct jinja_value filter_center(struct jinja_run *r, struct jinja_value v,
                                         const struct jinja_args *a)
 {
-    const struct jinja_string *s = string_of(r, v);
-    const int64_t width = argument_int(r, a, 0, 80, "center"),
-                  gap = width - string_characters(r, s);
+    const struct jinja_string *s = jinja_string_of(r, v);
+    const int64_t width = jinja_argument_int(r, a, 0, 80, "center"),
+                  gap = width - jinja_string_characters(r, s);
     struct builder b = { .r = r };
     const int64_t left = gap > 0 ? gap / 2 + (gap & width & 1) : 0;
-    for (int64_t i = 0; i < left && !r->failed; i++) put_words(&b, " ");
-    put_all(&b, s);
-    for (int64_t i = left; i < gap && !r->failed; i++) put_words(&b, " ");
-    return builder_value(&b);
+    for (int64_t i = 0; i < left && !r->failed; i++) jinja_put_words(&b, " ");
+    jinja_put_all(&b, s);
+    for (int64_t i = left; i < gap && !r->failed; i++) jinja_put_words(&b, " ");
+    return jinja_builder_value(&b);
 }
 
 static struct jinja_value filter_truncate(struct jinja_run *r, struct jinja_value v,
                                           const struct jinja_args *a)
 {
-    const struct jinja_string *s = string_of(r, v);
-    const int64_t most = argument_int(r, a, 0, 255, "truncate");
+    const struct jinja_string *s = jinja_string_of(r, v);
+    const int64_t most = jinja_argument_int(r, a, 0, 255, "truncate");
     const struct jinja_value dots =
-        is_given(argument(a, 2)) ? argument(a, 2) : value_words(r, "...");
-    const int64_t leeway = argument_int(r, a, 3, 5, "truncate");
-    const struct jinja_string *end = string_of(r, dots), space = { .bytes = " ", .length = 1 };
+        jinja_is_given(jinja_argument(a, 2)) ? jinja_argument(a, 2) : jinja_value_words(r, "...");
+    const int64_t leeway = jinja_argument_int(r, a, 3, 5, "truncate");
+    const struct jinja_string *end = jinja_string_of(r, dots),
+                              space = { .bytes = " ", .length = 1 };
     struct builder b = { .r = r };
-    const int64_t taken = most - string_characters(r, end);
+    const int64_t taken = most - jinja_string_characters(r, end);
     if (taken < 0 || leeway < 0) jinja_fail(r, "truncate: the length is too small");
-    if (r->failed || string_characters(r, s) <= most + leeway) return value_string(s);
-    size_t stop = string_at(s, taken);
-    if (!argument_true(a, 1, false)) {
-        const size_t word = string_find_last(r, s, &space, stop);
+    if (r->failed || jinja_string_characters(r, s) <= most + leeway) return jinja_value_string(s);
+    size_t stop = jinja_string_at(s, taken);
+    if (!jinja_argument_true(a, 1, false)) {
+        const size_t word = jinja_string_find_last(r, s, &space, stop);
         if (word != SIZE_MAX) stop = word;
     }
-    put_piece(&b, s, 0, stop);
-    put_all(&b, end);
-    return builder_value(&b);
+    jinja_put_piece(&b, s, 0, stop);
+    jinja_put_all(&b, end);
+    return jinja_builder_value(&b);
 }
 
 static bool word_at(const struct jinja_string *s, size_t at, size_t *length)
 {
-    const int32_t c = char_at(s->bytes + at, s->length - at, length);
-    return char_is_name(c, false);
+    const int32_t c = jinja_char_at(s->bytes + at, s->length - at, length);
+    return jinja_char_is_name(c, false);
 }
 
 static struct jinja_value filter_wordcount(struct jinja_run *r, struct jinja_value v,
                                            const struct jinja_args *a)
 {
-    const struct jinja_string *s = string_of(r, v);
+    const struct jinja_string *s = jinja_string_of(r, v);
     int64_t words = 0;
     bool inside = false;
     (void)a;
@@ -342,13 +357,13 @@ static struct jinja_value filter_wordcount(struct jinja_run *r, struct jinja_val
         inside = word;
     }
     jinja_step(r, s->length / 8);
-    return value_int(words);
+    return jinja_value_int(words);
 }
 
 static struct jinja_value filter_urlencode(struct jinja_run *r, struct jinja_value v,
                                            const struct jinja_args *a)
 {
-    const struct jinja_string *s = string_of(r, v);
+    const struct jinja_string *s = jinja_string_of(r, v);
     struct builder b = { .r = r };
     (void)a;
     for (size_t i = 0; i < s->length && jinja_step(r, 1); i++) {
@@ -357,13 +372,13 @@ static struct jinja_value filter_urlencode(struct jinja_run *r, struct jinja_val
         const bool plain = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
                            (c && strchr("_.-~/", c));
         if (plain) {
-            put_piece(&b, s, i, i + 1);
+            jinja_put_piece(&b, s, i, i + 1);
         } else {
             snprintf(code, sizeof code, "%%%02X", c);
-            put_derived(&b, code, 3, s, i);
+            jinja_put_derived(&b, code, 3, s, i);
         }
     }
-    return builder_value(&b);
+    return jinja_builder_value(&b);
 }
 
 const struct jinja_callable *jinja_filter(const char *name)
@@ -399,7 +414,7 @@ const struct jinja_callable *jinja_filter(const char *name)
     };
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
         if (!strcmp(filters[i].name, name)) return &filters[i];
-    for (const struct jinja_callable *f = filters_of_lists; f->name; f++)
+    for (const struct jinja_callable *f = jinja_filters_of_lists; f->name; f++)
         if (!strcmp(f->name, name)) return f;
     return NULL;
 }

@@ -29,20 +29,20 @@ static void put_fill(struct builder *b, const struct place *p, int64_t n)
 {
     for (; n > 0 && !b->r->failed; n--) {
         if (p->fill)
-            put_all(b, p->fill);
+            jinja_put_all(b, p->fill);
         else
-            put_words(b, p->zero ? "0" : " ");
+            jinja_put_words(b, p->zero ? "0" : " ");
     }
 }
 
 static void put_padded(struct builder *b, const struct place *p, const struct jinja_string *s)
 {
-    const int64_t gap = p->width - string_characters(b->r, s);
+    const int64_t gap = p->width - jinja_string_characters(b->r, s);
     const int64_t left = p->left ? 0 : p->centre ? gap / 2 : gap;
     const bool sign = p->zero && !p->left && s->length && strchr("+- ", *s->bytes);
-    put_piece(b, s, 0, sign);
+    jinja_put_piece(b, s, 0, sign);
     put_fill(b, p, left);
-    put_piece(b, s, sign, s->length);
+    jinja_put_piece(b, s, sign, s->length);
     put_fill(b, p, gap > 0 ? gap - (left > 0 ? left : 0) : 0);
 }
 
@@ -52,17 +52,17 @@ static bool show_number(const struct place *p, struct jinja_value v, char *text,
     char form[24];
     const char *sign = p->plus ? "+" : p->space ? " " : "";
     const int precision = p->precision < 0 ? 6 : p->precision;
-    if (!p->kind || !is_number(v)) return false;
+    if (!p->kind || !jinja_is_number(v)) return false;
     if (strchr("feEgG%", p->kind)) {
         const char kind = p->kind == '%' ? 'f' : p->kind;
-        const double x = value_as_real(v) * (p->kind == '%' ? 100 : 1);
+        const double x = jinja_value_as_real(v) * (p->kind == '%' ? 100 : 1);
         // A form such as "%+.*f", made of the letters checked above.
         snprintf(form, sizeof form, "%%%s.*%c%s", sign, kind, p->kind == '%' ? "%%" : "");
         snprintf(text, size, form, precision, x);
         return true;
     }
     if (!strchr("diuxXob", p->kind) || p->kind == 'b') return false;
-    const int64_t n = v.kind == JINJA_REAL ? (int64_t)v.real : value_as_int(v);
+    const int64_t n = v.kind == JINJA_REAL ? (int64_t)v.real : jinja_value_as_int(v);
     if (strchr("diu", p->kind))
         snprintf(text, size, *sign == '+' ? "%+lld" : *sign ? "% lld" : "%lld", (long long)n);
     else {
@@ -85,16 +85,17 @@ static void put_value(struct builder *b, const struct place *p, struct jinja_val
         jinja_fail(b->r, "format: a number is too large");
     if (b->r->failed) return;
     if (show_number(p, v, text, sizeof text)) {
-        put_words(&part, text);
+        jinja_put_words(&part, text);
     } else if (p->kind == 'r' || p->kind == 'a') {
-        put_repr(&part, v);
+        jinja_put_repr(&part, v);
     } else if (p->kind && p->kind != 's' && p->kind != 'c') {
-        jinja_fail(b->r, "format: '%c' does not show a %s", p->kind, value_kind_name(v));
+        jinja_fail(b->r, "format: '%c' does not show a %s", p->kind, jinja_value_kind_name(v));
     } else {
-        const struct jinja_string *s = string_of(b->r, v);
-        put_piece(&part, s, 0, p->precision < 0 ? s->length : string_at(s, p->precision));
+        const struct jinja_string *s = jinja_string_of(b->r, v);
+        jinja_put_piece(&part, s, 0,
+                        p->precision < 0 ? s->length : jinja_string_at(s, p->precision));
     }
-    put_padded(b, p, builder_value(&part).text);
+    put_padded(b, p, jinja_builder_value(&part).text);
 }
 
 // --- % -----------------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ static struct jinja_value next_value(struct jinja_run *r, struct values *v)
     if (v->all.kind == JINJA_TUPLE && v->next < v->all.list->count)
         return v->all.list->items[v->next++];
     jinja_fail(r, "a format has more places than there are values");
-    return value_none();
+    return jinja_value_none();
 }
 
 // "(name)" at *i: that value of a dict.
@@ -119,26 +120,26 @@ static bool named_value(struct jinja_run *r, const struct jinja_string *s, size_
 {
     const char *end = s->bytes[*i] == '(' ? strchr(s->bytes + *i, ')') : NULL;
     if (!end) return false;
-    const struct jinja_value name = string_piece(r, s, *i + 1, (size_t)(end - s->bytes));
+    const struct jinja_value name = jinja_string_piece(r, s, *i + 1, (size_t)(end - s->bytes));
     *i = (size_t)(end - s->bytes) + 1;
     if (all.kind != JINJA_DICT)
         jinja_fail(r, "a format with names needs a dict");
-    else if (dict_find(r, all.dict, name) < 0)
+    else if (jinja_dict_find(r, all.dict, name) < 0)
         jinja_fail(r, "a format has no value for '%.60s'", name.text->bytes);
     else
-        *v = all.dict->values[dict_find(r, all.dict, name)];
+        *v = all.dict->values[jinja_dict_find(r, all.dict, name)];
     return true;
 }
 
-struct jinja_value format_printf(struct jinja_run *r, const struct jinja_string *s,
-                                 struct jinja_value all)
+struct jinja_value jinja_format_printf(struct jinja_run *r, const struct jinja_string *s,
+                                       struct jinja_value all)
 {
     struct builder b = { .r = r };
     struct values values = { .all = all };
     bool names = false;
     for (size_t i = 0, from = 0; !r->failed; from = i) {
         while (i < s->length && s->bytes[i] != '%') i++;
-        put_piece(&b, s, from, i);
+        jinja_put_piece(&b, s, from, i);
         if (i++ >= s->length) break;
         struct place p = { 0 };
         struct jinja_value v = { 0 };
@@ -159,19 +160,19 @@ struct jinja_value format_printf(struct jinja_run *r, const struct jinja_string 
         }
         p.kind = i < s->length ? s->bytes[i++] : '\0';
         if (p.kind == '%') {
-            put_words(&b, "%");
+            jinja_put_words(&b, "%");
             continue;
         }
         if (!p.kind || !strchr("diuxXofFeEgGrsac", p.kind))
             jinja_fail(r, "a format has a '%%' with nothing known behind it");
         if (p.kind == 'F') p.kind = 'f';
         if (!named && !r->failed) v = next_value(r, &values);
-        if (p.zero && !is_number(v)) p.zero = false;
+        if (p.zero && !jinja_is_number(v)) p.zero = false;
         put_value(&b, &p, v);
     }
     if (!r->failed && !names && all.kind == JINJA_TUPLE && values.next < all.list->count)
         jinja_fail(r, "a format has fewer places than there are values");
-    return builder_value(&b);
+    return jinja_builder_value(&b);
 }
 
 // --- {} ----------------------------------------------------------------------------------------
@@ -182,26 +183,26 @@ static struct jinja_value field_value(struct jinja_run *r, const struct jinja_st
 {
     size_t stop = at;
     while (stop < end && s->bytes[stop] != '.' && s->bytes[stop] != '[') stop++;
-    const struct jinja_string *name = string_piece(r, s, at, stop).text;
+    const struct jinja_string *name = jinja_string_piece(r, s, at, stop).text;
     struct jinja_value v = { 0 };
     if (!name->length) {
-        v = argument(args, (*next)++);
-    } else if (string_all(name, CHARS_DECIMAL) && name->length < 5) {
-        v = argument(args, (size_t)strtol(name->bytes, NULL, 10));
+        v = jinja_argument(args, (*next)++);
+    } else if (jinja_string_all(name, CHARS_DECIMAL) && name->length < 5) {
+        v = jinja_argument(args, (size_t)strtol(name->bytes, NULL, 10));
     } else {
         for (size_t i = 0; i < args->named_count; i++)
             if (!strcmp(args->names[i], name->bytes)) v = args->named[i];
     }
-    if (!is_given(v)) jinja_fail(r, "format has no value for '{%.60s}'", name->bytes);
+    if (!jinja_is_given(v)) jinja_fail(r, "format has no value for '{%.60s}'", name->bytes);
     while (stop < end && !r->failed) {
         const bool index = s->bytes[stop] == '[';
         size_t to = ++stop;
         while (to < end && (index ? s->bytes[to] != ']' : !strchr(".[", s->bytes[to]))) to++;
-        const struct jinja_value part = string_piece(r, s, stop, to);
-        if (index && string_all(part.text, CHARS_DECIMAL) && part.text->length < 10)
-            v = value_index(r, v, value_int(strtol(part.text->bytes, NULL, 10)));
+        const struct jinja_value part = jinja_string_piece(r, s, stop, to);
+        if (index && jinja_string_all(part.text, CHARS_DECIMAL) && part.text->length < 10)
+            v = jinja_value_index(r, v, jinja_value_int(strtol(part.text->bytes, NULL, 10)));
         else
-            v = index ? value_index(r, v, part) : value_attribute(r, v, part.text);
+            v = index ? jinja_value_index(r, v, part) : jinja_value_attribute(r, v, part.text);
         stop = to + index;
     }
     return v;
@@ -211,10 +212,10 @@ static struct jinja_value field_value(struct jinja_run *r, const struct jinja_st
 static void read_spec(struct jinja_run *r, const struct jinja_string *s, size_t i, size_t end,
                       bool number, struct place *p)
 {
-    const size_t one = i < end ? char_length(s->bytes + i, end - i) : 0;
+    const size_t one = i < end ? jinja_char_length(s->bytes + i, end - i) : 0;
     char align = '\0';
     if (i + one < end && strchr("<>^", s->bytes[i + one])) {
-        p->fill = string_piece(r, s, i, i + one).text;
+        p->fill = jinja_string_piece(r, s, i, i + one).text;
         i += one;
     }
     if (i < end && strchr("<>^", s->bytes[i])) align = s->bytes[i++];
@@ -251,19 +252,19 @@ static void put_field(struct builder *b, const struct jinja_string *s, size_t at
     if (r->failed) return;
     if (shown && s->bytes[name_end + 1] == 'r') {
         struct builder text = { .r = r };
-        put_repr(&text, v);
-        v = builder_value(&text);
+        jinja_put_repr(&text, v);
+        v = jinja_builder_value(&text);
     } else if (shown) {
-        v = value_string(string_of(r, v));
+        v = jinja_value_string(jinja_string_of(r, v));
     }
     struct place p = { .precision = -1 };
-    const bool number = is_number(v) && v.kind != JINJA_BOOL;
+    const bool number = jinja_is_number(v) && v.kind != JINJA_BOOL;
     if (colon < end) read_spec(r, s, colon + 1, end, number, &p);
     put_value(b, &p, v);
 }
 
-struct jinja_value format_braces(struct jinja_run *r, const struct jinja_string *s,
-                                 const struct jinja_args *args)
+struct jinja_value jinja_format_braces(struct jinja_run *r, const struct jinja_string *s,
+                                       const struct jinja_args *args)
 {
     struct builder b = { .r = r };
     size_t from = 0, next = 0;
@@ -273,9 +274,9 @@ struct jinja_value format_braces(struct jinja_run *r, const struct jinja_string 
             i++;
             continue;
         }
-        put_piece(&b, s, from, i);
+        jinja_put_piece(&b, s, from, i);
         if (s->bytes[i + 1] == c) {
-            put_piece(&b, s, i, i + 1);
+            jinja_put_piece(&b, s, i, i + 1);
             from = i += 2;
             continue;
         }
@@ -287,6 +288,6 @@ struct jinja_value format_braces(struct jinja_run *r, const struct jinja_string 
         put_field(&b, s, i + 1, (size_t)(end - s->bytes), args, &next);
         from = i = (size_t)(end - s->bytes) + 1;
     }
-    put_piece(&b, s, from, s->length);
-    return builder_value(&b);
+    jinja_put_piece(&b, s, from, s->length);
+    return jinja_builder_value(&b);
 }

@@ -8,7 +8,7 @@
 static struct jinja_value function_raise(struct jinja_run *r, struct jinja_value self,
                                          const struct jinja_args *a)
 {
-    jinja_fail(r, "%s", string_of(r, a->at[0])->bytes);
+    jinja_fail(r, "%s", jinja_string_of(r, a->at[0])->bytes);
     return self;
 }
 
@@ -18,13 +18,13 @@ static void fill_dict(struct jinja_run *r, struct jinja_value dict, const struct
     if (a->count > 1) jinja_fail(r, "dict and namespace take at most one argument without a name");
     if (a->count && a->at[0].kind == JINJA_DICT) {
         for (size_t i = 0; i < a->at[0].dict->count && !r->failed; i++)
-            dict_put(r, dict.dict, a->at[0].dict->keys[i], a->at[0].dict->values[i]);
+            jinja_dict_put(r, dict.dict, a->at[0].dict->keys[i], a->at[0].dict->values[i]);
     } else if (a->count) {
-        const struct jinja_list *items = r->failed ? NULL : value_items(r, a->at[0]);
+        const struct jinja_list *items = r->failed ? NULL : jinja_value_items(r, a->at[0]);
         for (size_t i = 0; items && i < items->count && !r->failed; i++) {
-            const struct jinja_list *two = value_items(r, items->items[i]);
+            const struct jinja_list *two = jinja_value_items(r, items->items[i]);
             if (two && two->count != 2) jinja_fail(r, "dict needs pairs");
-            if (two && !r->failed) dict_put(r, dict.dict, two->items[0], two->items[1]);
+            if (two && !r->failed) jinja_dict_put(r, dict.dict, two->items[0], two->items[1]);
         }
     }
     for (size_t i = 0; i < a->named_count && !r->failed; i++)
@@ -52,16 +52,16 @@ static struct jinja_value function_range(struct jinja_run *r, struct jinja_value
                                          const struct jinja_args *a)
 {
     enum { MOST = 100000 }; // as the sandbox of Jinja2 has it
-    const bool one = !is_given(argument(a, 1));
-    const int64_t start = one ? 0 : argument_int(r, a, 0, 0, "range");
-    const int64_t stop = argument_int(r, a, one ? 0 : 1, 0, "range");
-    const int64_t step = argument_int(r, a, 2, 1, "range");
-    struct jinja_list *list = list_new(r->room);
+    const bool one = !jinja_is_given(jinja_argument(a, 1));
+    const int64_t start = one ? 0 : jinja_argument_int(r, a, 0, 0, "range");
+    const int64_t stop = jinja_argument_int(r, a, one ? 0 : 1, 0, "range");
+    const int64_t step = jinja_argument_int(r, a, 2, 1, "range");
+    struct jinja_list *list = jinja_list_new(r->room);
     char label[100];
     if (!step) jinja_fail(r, "the step of a range is 0");
     for (int64_t i = start; jinja_step(r, 1) && (step > 0 ? i < stop : i > stop);) {
         if (list->count == MOST) jinja_fail(r, "a range is longer than %d", MOST);
-        list_push(r->room, list, value_int(i));
+        jinja_list_push(r->room, list, jinja_value_int(i));
         if (__builtin_add_overflow(i, step, &i)) break;
     }
     const int n =
@@ -72,15 +72,15 @@ static struct jinja_value function_range(struct jinja_run *r, struct jinja_value
         snprintf(label + n, sizeof label - (size_t)n, ", %lld)", (long long)step);
     list->label = jinja_keep(r->room, label, strlen(label));
     (void)self;
-    return list_value(JINJA_RANGE, list);
+    return jinja_list_value(JINJA_RANGE, list);
 }
 
 static struct jinja_value function_cycler(struct jinja_run *r, struct jinja_value self,
                                           const struct jinja_args *a)
 {
     struct jinja_cycler *c = jinja_take(r->room, sizeof *c);
-    c->items = list_new(r->room);
-    for (size_t i = 0; i < a->count; i++) list_push(r->room, c->items, a->at[i]);
+    c->items = jinja_list_new(r->room);
+    for (size_t i = 0; i < a->count; i++) jinja_list_push(r->room, c->items, a->at[i]);
     if (!a->count) jinja_fail(r, "cycler needs something to cycle through");
     (void)self;
     return (struct jinja_value){ .kind = JINJA_CYCLER, .cycler = c };
@@ -90,7 +90,8 @@ static struct jinja_value function_joiner(struct jinja_run *r, struct jinja_valu
                                           const struct jinja_args *a)
 {
     struct jinja_cycler *c = jinja_take(r->room, sizeof *c);
-    c->separator = is_given(argument(a, 0)) ? argument(a, 0) : value_words(r, ", ");
+    c->separator =
+        jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_value_words(r, ", ");
     (void)self;
     return (struct jinja_value){ .kind = JINJA_JOINER, .cycler = c };
 }
@@ -136,20 +137,20 @@ static void put_date_part(struct builder *b, const struct tm *t, char what)
         if (!strchr("deFgGHjkmMnRSsTtuUVwWyYC%", what) || !strftime(text, sizeof text, form, t))
             snprintf(text, sizeof text, "%%%c", what);
     }
-    put_words(b, text);
+    jinja_put_words(b, text);
 }
 
 static struct jinja_value function_strftime(struct jinja_run *r, struct jinja_value self,
                                             const struct jinja_args *a)
 {
-    const struct jinja_string *format = need_text(r, a->at[0], "strftime_now");
+    const struct jinja_string *format = jinja_need_text(r, a->at[0], "strftime_now");
     const time_t now = r->now ? r->now : time(NULL);
     struct builder b = { .r = r };
     struct tm t;
     if (!format || !localtime_r(&now, &t)) return self;
     for (size_t i = 0; i < format->length && jinja_step(r, 1); i++) {
         if (format->bytes[i] != '%' || i + 1 >= format->length) {
-            put_piece(&b, format, i, i + 1);
+            jinja_put_piece(&b, format, i, i + 1);
             continue;
         }
         i++;
@@ -165,7 +166,7 @@ static struct jinja_value function_strftime(struct jinja_run *r, struct jinja_va
         b.length -= zeros;
         b.bytes[b.length] = '\0';
     }
-    return builder_value(&b);
+    return jinja_builder_value(&b);
 }
 
 const struct jinja_function *jinja_function(const char *name)

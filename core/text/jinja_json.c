@@ -120,7 +120,7 @@ static struct jinja_value read_number(struct reader *j)
     const double value = real || errno ? strtod(digits, &end) : 0;
     if (!n || *end || digits[0] == '+' || (now(j) && strchr(".eE0123456789", now(j))))
         j->wrong = "a number that is none";
-    return real || errno ? value_real(value) : value_int(integer);
+    return real || errno ? jinja_value_real(value) : jinja_value_int(integer);
 }
 
 static struct jinja_value read_list(struct reader *j)
@@ -154,7 +154,7 @@ static struct jinja_value read_dict(struct reader *j)
 
 static struct jinja_value read_value(struct reader *j)
 {
-    struct jinja_value v = value_none();
+    struct jinja_value v = jinja_value_none();
     if (++j->depth > 100) j->wrong = "values nested more than 100 deep";
     skip_space(j);
     if (j->wrong)
@@ -168,9 +168,9 @@ static struct jinja_value read_value(struct reader *j)
     else if (word(j, "true") || word(j, "false"))
         v = jinja_bool(j->text[j->at - 2] == 'u');
     else if (word(j, "NaN"))
-        v = value_real(NAN);
+        v = jinja_value_real(NAN);
     else if (word(j, "Infinity") || word(j, "-Infinity"))
-        v = value_real(j->at > 8 && j->text[j->at - 9] == '-' ? -INFINITY : INFINITY);
+        v = jinja_value_real(j->at > 8 && j->text[j->at - 9] == '-' ? -INFINITY : INFINITY);
     else if (!word(j, "null"))
         v = read_number(j);
     j->depth--;

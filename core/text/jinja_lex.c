@@ -60,7 +60,7 @@ static void move(struct lexer *l, size_t to)
 static size_t behind_space(const struct lexer *l, size_t at)
 {
     size_t n;
-    while (at < l->length && (n = space_start(l->text + at, l->length - at))) at += n;
+    while (at < l->length && (n = jinja_space_start(l->text + at, l->length - at))) at += n;
     return at;
 }
 
@@ -72,7 +72,7 @@ static void add_data(struct lexer *l, size_t start, size_t end, char sign, bool 
 {
     size_t n;
     if (sign == '-') {
-        while (end > start && (n = space_end(l->text + start, end - start))) end -= n;
+        while (end > start && (n = jinja_space_end(l->text + start, end - start))) end -= n;
     } else if (sign != '+' && block) {
         size_t from = end;
         while (from > start && l->text[from - 1] != '\n') from--;
@@ -277,7 +277,7 @@ static int lex_name(struct lexer *l)
 {
     size_t end = l->at, n;
     while (end < l->length &&
-           char_is_name(char_at(l->text + end, l->length - end, &n), end == l->at))
+           jinja_char_is_name(jinja_char_at(l->text + end, l->length - end, &n), end == l->at))
         end += n;
     if (end == l->at) return fail(l, "a sign that is not known");
     add_text(l, T_NAME, l->text + l->at, end - l->at);

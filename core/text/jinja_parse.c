@@ -9,7 +9,7 @@
 
 // --- tokens ------------------------------------------------------------------------------------
 
-void parse_fail(struct parser *p, const char *format, ...)
+void jinja_parse_fail(struct parser *p, const char *format, ...)
 {
     char text[sizeof p->err->text];
     va_list args;
@@ -19,15 +19,15 @@ void parse_fail(struct parser *p, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     p->failed = true;
-    err_set(p->err, "line %d: %s", peek(p)->line, text);
+    err_set(p->err, "line %d: %s", jinja_peek(p)->line, text);
 }
 
-const struct jinja_token *peek(struct parser *p)
+const struct jinja_token *jinja_peek(struct parser *p)
 {
     return &p->tokens.list[p->at];
 }
 
-const struct jinja_token *peek_next(struct parser *p)
+const struct jinja_token *jinja_peek_next(struct parser *p)
 {
     return &p->tokens.list[p->at + 1 < p->tokens.count ? p->at + 1 : p->at];
 }
@@ -37,26 +37,26 @@ static void advance(struct parser *p)
     if (p->at + 1 < p->tokens.count) p->at++;
 }
 
-bool at_sign(struct parser *p, const char *sign)
+bool jinja_at_sign(struct parser *p, const char *sign)
 {
-    return peek(p)->kind == T_SIGN && !strcmp(peek(p)->text, sign);
+    return jinja_peek(p)->kind == T_SIGN && !strcmp(jinja_peek(p)->text, sign);
 }
 
-bool at_name(struct parser *p, const char *name)
+bool jinja_at_name(struct parser *p, const char *name)
 {
-    return peek(p)->kind == T_NAME && !strcmp(peek(p)->text, name);
+    return jinja_peek(p)->kind == T_NAME && !strcmp(jinja_peek(p)->text, name);
 }
 
-bool skip_sign(struct parser *p, const char *sign)
+bool jinja_skip_sign(struct parser *p, const char *sign)
 {
-    if (!at_sign(p, sign)) return false;
+    if (!jinja_at_sign(p, sign)) return false;
     advance(p);
     return true;
 }
 
-bool skip_name(struct parser *p, const char *name)
+bool jinja_skip_name(struct parser *p, const char *name)
 {
-    if (!at_name(p, name)) return false;
+    if (!jinja_at_name(p, name)) return false;
     advance(p);
     return true;
 }
@@ -77,17 +77,17 @@ static const char *token_shown(const struct jinja_token *t)
     }
 }
 
-void expect_sign(struct parser *p, const char *sign)
+void jinja_expect_sign(struct parser *p, const char *sign)
 {
-    if (!skip_sign(p, sign))
-        parse_fail(p, "expected '%s', not '%.40s'", sign, token_shown(peek(p)));
+    if (!jinja_skip_sign(p, sign))
+        jinja_parse_fail(p, "expected '%s', not '%.40s'", sign, token_shown(jinja_peek(p)));
 }
 
-const char *expect_name(struct parser *p)
+const char *jinja_expect_name(struct parser *p)
 {
-    const struct jinja_token *t = peek(p);
+    const struct jinja_token *t = jinja_peek(p);
     if (t->kind != T_NAME) {
-        parse_fail(p, "expected a name, not '%.40s'", token_shown(t));
+        jinja_parse_fail(p, "expected a name, not '%.40s'", token_shown(t));
         return "";
     }
     advance(p);
@@ -96,11 +96,11 @@ const char *expect_name(struct parser *p)
 
 // --- nodes -------------------------------------------------------------------------------------
 
-struct jinja_node *node_new(struct parser *p, enum jinja_op op)
+struct jinja_node *jinja_node_new(struct parser *p, enum jinja_op op)
 {
     struct jinja_node *n = jinja_take(&p->t->room, sizeof *n);
     n->op = op;
-    n->line = peek(p)->line;
+    n->line = jinja_peek(p)->line;
     n->depth = 1;
     return n;
 }
@@ -115,21 +115,21 @@ static struct jinja_node *deepen(struct parser *p, struct jinja_node *n)
         if (n->list.list[i]->depth >= n->depth) n->depth = n->list.list[i]->depth + 1;
     for (size_t i = 0; i < n->other.count; i++)
         if (n->other.list[i]->depth >= n->depth) n->depth = n->other.list[i]->depth + 1;
-    if (n->depth > JINJA_DEPTH) parse_fail(p, "an expression is nested too deeply");
+    if (n->depth > JINJA_DEPTH) jinja_parse_fail(p, "an expression is nested too deeply");
     return n;
 }
 
 static struct jinja_node *node_of(struct parser *p, enum jinja_op op, struct jinja_node *a,
                                   struct jinja_node *b, struct jinja_node *c)
 {
-    struct jinja_node *n = node_new(p, op);
+    struct jinja_node *n = jinja_node_new(p, op);
     n->a = a;
     n->b = b;
     n->c = c;
     return deepen(p, n);
 }
 
-void nodes_add(struct parser *p, struct jinja_nodes *nodes, struct jinja_node *node)
+void jinja_nodes_add(struct parser *p, struct jinja_nodes *nodes, struct jinja_node *node)
 {
     if (nodes->count == nodes->capacity) {
         const size_t capacity = nodes->capacity ? 2 * nodes->capacity : 4;
@@ -142,7 +142,7 @@ void nodes_add(struct parser *p, struct jinja_nodes *nodes, struct jinja_node *n
 }
 
 // The name that belongs to the newest of n->other.
-void note_name(struct parser *p, struct jinja_node *n, const char *name)
+void jinja_note_name(struct parser *p, struct jinja_node *n, const char *name)
 {
     const size_t i = n->other.count - 1;
     const char **names = jinja_take(&p->t->room, n->other.capacity * sizeof *names);
@@ -166,7 +166,7 @@ static void note_word(struct parser *p, const char *word)
 
 static struct jinja_node *value_node(struct parser *p, struct jinja_value v)
 {
-    struct jinja_node *n = node_new(p, N_VALUE);
+    struct jinja_node *n = jinja_node_new(p, N_VALUE);
     n->value = v;
     return n;
 }
@@ -175,11 +175,11 @@ static struct jinja_node *value_node(struct parser *p, struct jinja_value v)
 
 static struct jinja_node *parse_strings(struct parser *p)
 {
-    const struct jinja_token *first = peek(p);
+    const struct jinja_token *first = jinja_peek(p);
     struct buf all = { 0 };
     const size_t start = p->at;
-    while (peek(p)->kind == T_STRING) {
-        buf_add(&all, peek(p)->text, peek(p)->length);
+    while (jinja_peek(p)->kind == T_STRING) {
+        buf_add(&all, jinja_peek(p)->text, jinja_peek(p)->length);
         advance(p);
     }
     const bool one = p->at == start + 1;
@@ -192,16 +192,16 @@ static struct jinja_node *parse_strings(struct parser *p)
 // Elements up to the bracket `close`, which is passed over.
 static struct jinja_node *parse_list(struct parser *p, enum jinja_op op, const char *close)
 {
-    struct jinja_node *n = node_new(p, op);
-    while (!p->failed && !at_sign(p, close)) {
-        nodes_add(p, &n->list, parse_expression(p));
+    struct jinja_node *n = jinja_node_new(p, op);
+    while (!p->failed && !jinja_at_sign(p, close)) {
+        jinja_nodes_add(p, &n->list, jinja_parse_expression(p));
         if (op == N_DICT && !p->failed) {
-            expect_sign(p, ":");
-            nodes_add(p, &n->other, parse_expression(p));
+            jinja_expect_sign(p, ":");
+            jinja_nodes_add(p, &n->other, jinja_parse_expression(p));
         }
-        if (!at_sign(p, close)) expect_sign(p, ",");
+        if (!jinja_at_sign(p, close)) jinja_expect_sign(p, ",");
     }
-    expect_sign(p, close);
+    jinja_expect_sign(p, close);
     return p->failed ? NULL : deepen(p, n);
 }
 
@@ -218,10 +218,10 @@ static struct jinja_node *parse_name(struct parser *p)
         { "none", { .kind = JINJA_NONE } },
         { "None", { .kind = JINJA_NONE } },
     };
-    const char *name = expect_name(p);
+    const char *name = jinja_expect_name(p);
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         if (!strcmp(constants[i].name, name)) return value_node(p, constants[i].value);
-    struct jinja_node *n = node_new(p, N_NAME);
+    struct jinja_node *n = jinja_node_new(p, N_NAME);
     n->name = name;
     note_word(p, name);
     return n;
@@ -229,67 +229,69 @@ static struct jinja_node *parse_name(struct parser *p)
 
 static struct jinja_node *parse_parentheses(struct parser *p)
 {
-    struct jinja_node *n = node_new(p, N_TUPLE);
-    bool tuple = at_sign(p, ")");
-    while (!p->failed && !at_sign(p, ")")) {
-        nodes_add(p, &n->list, parse_expression(p));
-        if (at_sign(p, ")")) break;
+    struct jinja_node *n = jinja_node_new(p, N_TUPLE);
+    bool tuple = jinja_at_sign(p, ")");
+    while (!p->failed && !jinja_at_sign(p, ")")) {
+        jinja_nodes_add(p, &n->list, jinja_parse_expression(p));
+        if (jinja_at_sign(p, ")")) break;
         tuple = true;
-        expect_sign(p, ",");
+        jinja_expect_sign(p, ",");
     }
-    expect_sign(p, ")");
+    jinja_expect_sign(p, ")");
     if (p->failed) return NULL;
     return tuple ? deepen(p, n) : n->list.list[0];
 }
 
 static struct jinja_node *parse_primary(struct parser *p)
 {
-    const struct jinja_token *t = peek(p);
+    const struct jinja_token *t = jinja_peek(p);
     if (t->kind == T_NAME) return parse_name(p);
     if (t->kind == T_STRING) return parse_strings(p);
     if (t->kind == T_INT || t->kind == T_REAL) {
         advance(p);
-        return value_node(p, t->kind == T_INT ? value_int(t->integer) : value_real(t->real));
+        return value_node(p, t->kind == T_INT ? jinja_value_int(t->integer)
+                                              : jinja_value_real(t->real));
     }
-    if (skip_sign(p, "(")) return parse_parentheses(p);
-    if (skip_sign(p, "[")) return parse_list(p, N_LIST, "]");
-    if (skip_sign(p, "{")) return parse_list(p, N_DICT, "}");
-    parse_fail(p, "unexpected '%.40s'", token_shown(t));
+    if (jinja_skip_sign(p, "(")) return parse_parentheses(p);
+    if (jinja_skip_sign(p, "[")) return parse_list(p, N_LIST, "]");
+    if (jinja_skip_sign(p, "{")) return parse_list(p, N_DICT, "}");
+    jinja_parse_fail(p, "unexpected '%.40s'", token_shown(t));
     return NULL;
 }
 
 // --- calls, attributes, filters, tests ---------------------------------------------------------
 
 // "(a, b, name=c)": list, and other with names.
-void parse_arguments(struct parser *p, struct jinja_node *call)
+void jinja_parse_arguments(struct parser *p, struct jinja_node *call)
 {
-    expect_sign(p, "(");
-    while (!p->failed && !at_sign(p, ")")) {
-        if (at_sign(p, "*") || at_sign(p, "**")) {
-            parse_fail(p, "'*' in a call is not known");
+    jinja_expect_sign(p, "(");
+    while (!p->failed && !jinja_at_sign(p, ")")) {
+        if (jinja_at_sign(p, "*") || jinja_at_sign(p, "**")) {
+            jinja_parse_fail(p, "'*' in a call is not known");
             return;
         }
-        const struct jinja_token *next = peek_next(p);
-        if (peek(p)->kind == T_NAME && next->kind == T_SIGN && !strcmp(next->text, "=")) {
-            const char *name = expect_name(p);
+        const struct jinja_token *next = jinja_peek_next(p);
+        if (jinja_peek(p)->kind == T_NAME && next->kind == T_SIGN && !strcmp(next->text, "=")) {
+            const char *name = jinja_expect_name(p);
             advance(p);
-            nodes_add(p, &call->other, parse_expression(p));
-            note_name(p, call, name);
+            jinja_nodes_add(p, &call->other, jinja_parse_expression(p));
+            jinja_note_name(p, call, name);
         } else {
-            if (call->other.count) parse_fail(p, "an argument without a name follows a named one");
-            nodes_add(p, &call->list, parse_expression(p));
+            if (call->other.count)
+                jinja_parse_fail(p, "an argument without a name follows a named one");
+            jinja_nodes_add(p, &call->list, jinja_parse_expression(p));
         }
-        if (!at_sign(p, ")")) expect_sign(p, ",");
+        if (!jinja_at_sign(p, ")")) jinja_expect_sign(p, ",");
     }
-    expect_sign(p, ")");
+    jinja_expect_sign(p, ")");
     if (!p->failed) deepen(p, call);
 }
 
 static struct jinja_node *parse_call(struct parser *p, struct jinja_node *f)
 {
-    struct jinja_node *n = node_new(p, N_CALL);
+    struct jinja_node *n = jinja_node_new(p, N_CALL);
     n->a = f;
-    parse_arguments(p, n);
+    jinja_parse_arguments(p, n);
     return p->failed ? NULL : deepen(p, n);
 }
 
@@ -299,55 +301,55 @@ static struct jinja_node *parse_slice(struct parser *p)
     int i = 0;
     bool slice = false;
     for (;;) {
-        if (!at_sign(p, ":") && !at_sign(p, "]") && !at_sign(p, ","))
-            parts[i] = parse_expression(p);
-        if (p->failed || !at_sign(p, ":") || i == 2) break;
+        if (!jinja_at_sign(p, ":") && !jinja_at_sign(p, "]") && !jinja_at_sign(p, ","))
+            parts[i] = jinja_parse_expression(p);
+        if (p->failed || !jinja_at_sign(p, ":") || i == 2) break;
         advance(p);
         slice = true;
         i++;
     }
     if (p->failed) return NULL;
     if (slice) return node_of(p, N_SLICE, parts[0], parts[1], parts[2]);
-    if (!parts[0]) parse_fail(p, "an index is missing");
+    if (!parts[0]) jinja_parse_fail(p, "an index is missing");
     return parts[0];
 }
 
 static struct jinja_node *parse_index(struct parser *p, struct jinja_node *of)
 {
     struct jinja_node *index = parse_slice(p), *tuple = NULL;
-    while (!p->failed && skip_sign(p, ",")) {
+    while (!p->failed && jinja_skip_sign(p, ",")) {
         if (!tuple) {
-            tuple = node_new(p, N_TUPLE);
-            nodes_add(p, &tuple->list, index);
+            tuple = jinja_node_new(p, N_TUPLE);
+            jinja_nodes_add(p, &tuple->list, index);
         }
-        if (!at_sign(p, "]")) nodes_add(p, &tuple->list, parse_slice(p));
+        if (!jinja_at_sign(p, "]")) jinja_nodes_add(p, &tuple->list, parse_slice(p));
     }
-    expect_sign(p, "]");
+    jinja_expect_sign(p, "]");
     if (p->failed) return NULL;
     return node_of(p, N_INDEX, of, tuple ? deepen(p, tuple) : index, NULL);
 }
 
 static struct jinja_node *parse_attribute(struct parser *p, struct jinja_node *of)
 {
-    const struct jinja_token *t = peek(p);
+    const struct jinja_token *t = jinja_peek(p);
     if (t->kind == T_INT) {
         advance(p);
-        return node_of(p, N_INDEX, of, value_node(p, value_int(t->integer)), NULL);
+        return node_of(p, N_INDEX, of, value_node(p, jinja_value_int(t->integer)), NULL);
     }
     struct jinja_node *n = node_of(p, N_ATTRIBUTE, of, NULL, NULL);
-    n->name = expect_name(p);
+    n->name = jinja_expect_name(p);
     n->value = jinja_text(&p->t->room, n->name, strlen(n->name), JINJA_TEMPLATE);
     return n;
 }
 
-struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *n)
+struct jinja_node *jinja_parse_postfix(struct parser *p, struct jinja_node *n)
 {
     while (!p->failed) {
-        if (skip_sign(p, "."))
+        if (jinja_skip_sign(p, "."))
             n = parse_attribute(p, n);
-        else if (skip_sign(p, "["))
+        else if (jinja_skip_sign(p, "["))
             n = parse_index(p, n);
-        else if (at_sign(p, "("))
+        else if (jinja_at_sign(p, "("))
             n = parse_call(p, n);
         else
             return n;
@@ -357,50 +359,51 @@ struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *n)
 
 static struct jinja_node *parse_filter(struct parser *p, struct jinja_node *of)
 {
-    struct jinja_node *n = node_new(p, N_FILTER);
+    struct jinja_node *n = jinja_node_new(p, N_FILTER);
     n->a = of;
-    n->name = expect_name(p);
+    n->name = jinja_expect_name(p);
     n->callable = jinja_filter(n->name);
-    if (at_sign(p, "(")) parse_arguments(p, n);
+    if (jinja_at_sign(p, "(")) jinja_parse_arguments(p, n);
     return p->failed ? NULL : deepen(p, n);
 }
 
 static bool test_argument_ahead(struct parser *p)
 {
-    const struct jinja_token *t = peek(p);
-    if (t->kind == T_NAME) return !at_name(p, "else") && !at_name(p, "or") && !at_name(p, "and");
-    return t->kind == T_STRING || t->kind == T_INT || t->kind == T_REAL || at_sign(p, "[") ||
-           at_sign(p, "{");
+    const struct jinja_token *t = jinja_peek(p);
+    if (t->kind == T_NAME)
+        return !jinja_at_name(p, "else") && !jinja_at_name(p, "or") && !jinja_at_name(p, "and");
+    return t->kind == T_STRING || t->kind == T_INT || t->kind == T_REAL || jinja_at_sign(p, "[") ||
+           jinja_at_sign(p, "{");
 }
 
 static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
 {
-    const bool negated = skip_name(p, "not");
-    struct jinja_node *n = node_new(p, N_TEST);
+    const bool negated = jinja_skip_name(p, "not");
+    struct jinja_node *n = jinja_node_new(p, N_TEST);
     n->a = of;
-    n->name = expect_name(p);
+    n->name = jinja_expect_name(p);
     n->callable = jinja_test(n->name);
-    if (at_sign(p, "(")) {
-        parse_arguments(p, n);
+    if (jinja_at_sign(p, "(")) {
+        jinja_parse_arguments(p, n);
     } else if (test_argument_ahead(p)) {
-        if (at_name(p, "is")) parse_fail(p, "tests cannot be chained with 'is'");
+        if (jinja_at_name(p, "is")) jinja_parse_fail(p, "tests cannot be chained with 'is'");
         struct jinja_node *argument = p->failed ? NULL : parse_primary(p);
-        if (argument) nodes_add(p, &n->list, parse_postfix(p, argument));
+        if (argument) jinja_nodes_add(p, &n->list, jinja_parse_postfix(p, argument));
     }
     if (p->failed) return NULL;
     return negated ? node_of(p, N_NOT, deepen(p, n), NULL, NULL) : deepen(p, n);
 }
 
 // Filters, tests and calls behind a value. `start`: the name of a filter stands first, without '|'.
-struct jinja_node *parse_filters(struct parser *p, struct jinja_node *n, bool start)
+struct jinja_node *jinja_parse_filters(struct parser *p, struct jinja_node *n, bool start)
 {
     if (start) n = parse_filter(p, n);
     while (!p->failed) {
-        if (skip_sign(p, "|"))
+        if (jinja_skip_sign(p, "|"))
             n = parse_filter(p, n);
-        else if (skip_name(p, "is"))
+        else if (jinja_skip_name(p, "is"))
             n = parse_test(p, n);
-        else if (at_sign(p, "("))
+        else if (jinja_at_sign(p, "("))
             n = parse_call(p, n);
         else
             return n;
@@ -413,16 +416,16 @@ struct jinja_node *parse_filters(struct parser *p, struct jinja_node *n, bool st
 static struct jinja_node *parse_unary(struct parser *p, bool filters)
 {
     struct jinja_node *n;
-    if (++p->depth > JINJA_DEPTH) parse_fail(p, "an expression is nested too deeply");
+    if (++p->depth > JINJA_DEPTH) jinja_parse_fail(p, "an expression is nested too deeply");
     if (p->failed) return NULL;
-    if (skip_sign(p, "-"))
+    if (jinja_skip_sign(p, "-"))
         n = node_of(p, N_NEGATIVE, parse_unary(p, false), NULL, NULL);
-    else if (skip_sign(p, "+"))
+    else if (jinja_skip_sign(p, "+"))
         n = node_of(p, N_POSITIVE, parse_unary(p, false), NULL, NULL);
     else
         n = parse_primary(p);
-    if (!p->failed) n = parse_postfix(p, n);
-    if (!p->failed && filters) n = parse_filters(p, n, false);
+    if (!p->failed) n = jinja_parse_postfix(p, n);
+    if (!p->failed && filters) n = jinja_parse_filters(p, n, false);
     p->depth--;
     return p->failed ? NULL : n;
 }
@@ -446,7 +449,7 @@ static struct jinja_node *parse_level(struct parser *p, int level)
     if (level == 4) return parse_unary(p, true);
     struct jinja_node *n = parse_level(p, level + 1);
     for (const struct operator* o = levels[level]; !p->failed && o->sign;) {
-        if (!skip_sign(p, o->sign)) {
+        if (!jinja_skip_sign(p, o->sign)) {
             o++;
             continue;
         }
@@ -462,15 +465,16 @@ static bool skip_compare(struct parser *p, enum compare *compare)
 {
     static const char *const signs[] = { "==", "!=", "<", "<=", ">", ">=" };
     for (int i = 0; i < 6; i++)
-        if (skip_sign(p, signs[i])) {
+        if (jinja_skip_sign(p, signs[i])) {
             *compare = (enum compare)i;
             return true;
         }
-    const struct jinja_token *next = peek_next(p);
-    const bool negated = at_name(p, "not") && next->kind == T_NAME && !strcmp(next->text, "in");
+    const struct jinja_token *next = jinja_peek_next(p);
+    const bool negated =
+        jinja_at_name(p, "not") && next->kind == T_NAME && !strcmp(next->text, "in");
     if (negated) advance(p);
     *compare = negated ? IS_NOT_IN : IS_IN;
-    return skip_name(p, "in");
+    return jinja_skip_name(p, "in");
 }
 
 // a < b < c: a, and the others in the list.
@@ -480,7 +484,7 @@ static struct jinja_node *parse_compare(struct parser *p)
     enum compare compare;
     while (!p->failed && skip_compare(p, &compare)) {
         if (!all) all = node_of(p, N_COMPARE, n, NULL, NULL);
-        nodes_add(p, &all->list, parse_level(p, 0));
+        jinja_nodes_add(p, &all->list, parse_level(p, 0));
         enum compare *more = jinja_take(&p->t->room, all->list.capacity * sizeof *more);
         if (all->list.count > 1) memcpy(more, all->compares, (all->list.count - 1) * sizeof *more);
         all->compares = more;
@@ -492,8 +496,8 @@ static struct jinja_node *parse_compare(struct parser *p)
 
 static struct jinja_node *parse_not(struct parser *p)
 {
-    if (!skip_name(p, "not")) return parse_compare(p);
-    if (++p->depth > JINJA_DEPTH) parse_fail(p, "an expression is nested too deeply");
+    if (!jinja_skip_name(p, "not")) return parse_compare(p);
+    if (++p->depth > JINJA_DEPTH) jinja_parse_fail(p, "an expression is nested too deeply");
     struct jinja_node *n = p->failed ? NULL : parse_not(p);
     p->depth--;
     return p->failed ? NULL : node_of(p, N_NOT, n, NULL, NULL);
@@ -502,17 +506,17 @@ static struct jinja_node *parse_not(struct parser *p)
 static struct jinja_node *parse_and(struct parser *p)
 {
     struct jinja_node *n = parse_not(p);
-    while (!p->failed && skip_name(p, "and")) {
+    while (!p->failed && jinja_skip_name(p, "and")) {
         struct jinja_node *right = parse_not(p);
         if (!p->failed) n = node_of(p, N_AND, n, right, NULL);
     }
     return p->failed ? NULL : n;
 }
 
-struct jinja_node *parse_no_condition(struct parser *p)
+struct jinja_node *jinja_parse_no_condition(struct parser *p)
 {
     struct jinja_node *n = parse_and(p);
-    while (!p->failed && skip_name(p, "or")) {
+    while (!p->failed && jinja_skip_name(p, "or")) {
         struct jinja_node *right = parse_and(p);
         if (!p->failed) n = node_of(p, N_OR, n, right, NULL);
     }
@@ -520,13 +524,13 @@ struct jinja_node *parse_no_condition(struct parser *p)
 }
 
 // a: what if b holds, b: the condition, c: otherwise (NULL: undefined).
-struct jinja_node *parse_expression(struct parser *p)
+struct jinja_node *jinja_parse_expression(struct parser *p)
 {
-    if (++p->depth > JINJA_DEPTH) parse_fail(p, "an expression is nested too deeply");
-    struct jinja_node *n = p->failed ? NULL : parse_no_condition(p);
-    while (!p->failed && skip_name(p, "if")) {
-        struct jinja_node *condition = parse_no_condition(p), *otherwise = NULL;
-        if (!p->failed && skip_name(p, "else")) otherwise = parse_expression(p);
+    if (++p->depth > JINJA_DEPTH) jinja_parse_fail(p, "an expression is nested too deeply");
+    struct jinja_node *n = p->failed ? NULL : jinja_parse_no_condition(p);
+    while (!p->failed && jinja_skip_name(p, "if")) {
+        struct jinja_node *condition = jinja_parse_no_condition(p), *otherwise = NULL;
+        if (!p->failed && jinja_skip_name(p, "else")) otherwise = jinja_parse_expression(p);
         if (!p->failed) n = node_of(p, N_IF_ELSE, n, condition, otherwise);
     }
     p->depth--;
@@ -535,22 +539,24 @@ struct jinja_node *parse_expression(struct parser *p)
 
 static bool tuple_ends(struct parser *p, const char *end)
 {
-    const enum jinja_token_kind kind = peek(p)->kind;
-    return kind == T_CLOSE || kind == T_PRINT_END || at_sign(p, ")") || (end && at_name(p, end));
+    const enum jinja_token_kind kind = jinja_peek(p)->kind;
+    return kind == T_CLOSE || kind == T_PRINT_END || jinja_at_sign(p, ")") ||
+           (end && jinja_at_name(p, end));
 }
 
-struct jinja_node *parse_tuple(struct parser *p, bool condition, const char *end)
+struct jinja_node *jinja_parse_tuple(struct parser *p, bool condition, const char *end)
 {
-    struct jinja_node *n = node_new(p, N_TUPLE);
+    struct jinja_node *n = jinja_node_new(p, N_TUPLE);
     bool tuple = false;
     while (!p->failed && !tuple_ends(p, end)) {
-        nodes_add(p, &n->list, condition ? parse_expression(p) : parse_no_condition(p));
-        if (!at_sign(p, ",")) break;
+        jinja_nodes_add(p, &n->list,
+                        condition ? jinja_parse_expression(p) : jinja_parse_no_condition(p));
+        if (!jinja_at_sign(p, ",")) break;
         advance(p);
         tuple = true;
     }
     if (!n->list.count)
-        parse_fail(p, "an expression is missing before '%.40s'", token_shown(peek(p)));
+        jinja_parse_fail(p, "an expression is missing before '%.40s'", token_shown(jinja_peek(p)));
     if (p->failed) return NULL;
     return tuple ? deepen(p, n) : n->list.list[0];
 }
@@ -565,21 +571,21 @@ static bool assignable(const struct jinja_node *n, bool inside)
     return true;
 }
 
-struct jinja_node *parse_target(struct parser *p, const char *end)
+struct jinja_node *jinja_parse_target(struct parser *p, const char *end)
 {
-    struct jinja_node *n = node_new(p, N_TUPLE);
+    struct jinja_node *n = jinja_node_new(p, N_TUPLE);
     bool tuple = false;
-    while (!p->failed && !tuple_ends(p, end) && !at_sign(p, "=")) {
+    while (!p->failed && !tuple_ends(p, end) && !jinja_at_sign(p, "=")) {
         struct jinja_node *one = parse_primary(p);
-        if (!p->failed && skip_sign(p, ".")) one = parse_attribute(p, one);
-        nodes_add(p, &n->list, one);
-        if (!at_sign(p, ",")) break;
+        if (!p->failed && jinja_skip_sign(p, ".")) one = parse_attribute(p, one);
+        jinja_nodes_add(p, &n->list, one);
+        if (!jinja_at_sign(p, ",")) break;
         advance(p);
         tuple = true;
     }
     if (p->failed) return NULL;
     struct jinja_node *target = tuple || !n->list.count ? deepen(p, n) : n->list.list[0];
     if (!n->list.count || !assignable(target, false))
-        parse_fail(p, "nothing can be assigned to that");
+        jinja_parse_fail(p, "nothing can be assigned to that");
     return p->failed ? NULL : target;
 }

@@ -100,52 +100,52 @@ bool jinja_step(struct jinja_run *r, size_t steps);
 void *jinja_take(struct jinja_room *room, size_t size);
 char *jinja_keep(struct jinja_room *room, const char *text, size_t length);
 
-struct jinja_value value_undefined(const char *name);
-struct jinja_value value_none(void);
-struct jinja_value value_int(int64_t integer);
-struct jinja_value value_real(double real);
-struct jinja_value value_string(const struct jinja_string *s);
+struct jinja_value jinja_value_undefined(const char *name);
+struct jinja_value jinja_value_none(void);
+struct jinja_value jinja_value_int(int64_t integer);
+struct jinja_value jinja_value_real(double real);
+struct jinja_value jinja_value_string(const struct jinja_string *s);
 // Of the template itself.
-struct jinja_value value_words(struct jinja_run *r, const char *text);
+struct jinja_value jinja_value_words(struct jinja_run *r, const char *text);
 
-bool is_given(struct jinja_value v);
-bool is_text(struct jinja_value v);
-bool is_number(struct jinja_value v);   // bools too
-bool is_sequence(struct jinja_value v); // list, tuple, range
-bool has_list(struct jinja_value v);    // any kind with a list
+bool jinja_is_given(struct jinja_value v);
+bool jinja_is_text(struct jinja_value v);
+bool jinja_is_number(struct jinja_value v);   // bools too
+bool jinja_is_sequence(struct jinja_value v); // list, tuple, range
+bool jinja_has_list(struct jinja_value v);    // any kind with a list
 // The dict of a dict or a namespace, else NULL.
-struct jinja_dict *dict_of(struct jinja_value v);
-double value_as_real(struct jinja_value v);
-int64_t value_as_int(struct jinja_value v);        // of a bool or an integer
-const char *value_kind_name(struct jinja_value v); // "str", "list"...
+struct jinja_dict *jinja_dict_of(struct jinja_value v);
+double jinja_value_as_real(struct jinja_value v);
+int64_t jinja_value_as_int(struct jinja_value v);        // of a bool or an integer
+const char *jinja_value_kind_name(struct jinja_value v); // "str", "list"...
 
-struct jinja_list *list_new(struct jinja_room *room);
-void list_push(struct jinja_room *room, struct jinja_list *list, struct jinja_value v);
-struct jinja_value list_value(enum jinja_kind kind, struct jinja_list *list);
-struct jinja_value generator(struct jinja_list *list, const char *label);
-struct jinja_value pair(struct jinja_room *room, struct jinja_value a, struct jinja_value b);
+struct jinja_list *jinja_list_new(struct jinja_room *room);
+void jinja_list_push(struct jinja_room *room, struct jinja_list *list, struct jinja_value v);
+struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *list);
+struct jinja_value jinja_generator(struct jinja_list *list, const char *label);
+struct jinja_value jinja_pair(struct jinja_room *room, struct jinja_value a, struct jinja_value b);
 
 // Index of a key, -1: not there.
-int64_t dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key);
-int64_t dict_find_name(const struct jinja_dict *d, const char *name);
-void dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
-              struct jinja_value v);
-void dict_put_name(struct jinja_room *room, struct jinja_dict *d, const char *name,
-                   struct jinja_value v);
-void dict_remove(struct jinja_dict *d, size_t index);
+int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key);
+int64_t jinja_dict_find_name(const struct jinja_dict *d, const char *name);
+void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
+                    struct jinja_value v);
+void jinja_dict_put_name(struct jinja_room *room, struct jinja_dict *d, const char *name,
+                         struct jinja_value v);
+void jinja_dict_remove(struct jinja_dict *d, size_t index);
 
-bool value_truth(struct jinja_value v);
-bool value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
-bool value_same(struct jinja_value a, struct jinja_value b);
+bool jinja_value_truth(struct jinja_value v);
+bool jinja_value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
+bool jinja_value_same(struct jinja_value a, struct jinja_value b);
 // -1, 0, 1; fails when the values have no order.
-int value_order(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
-bool value_contains(struct jinja_run *r, struct jinja_value all, struct jinja_value one);
+int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
+bool jinja_value_contains(struct jinja_run *r, struct jinja_value all, struct jinja_value one);
 // What a loop or filter runs over, as a list of its own: characters, keys, items. NULL with a
 // failure when it cannot be iterated. A generator is used up.
-struct jinja_list *value_items(struct jinja_run *r, struct jinja_value v);
-bool value_iterable(struct jinja_value v);
+struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v);
+bool jinja_value_iterable(struct jinja_value v);
 // len(); -1 with a failure.
-int64_t value_length(struct jinja_run *r, struct jinja_value v);
+int64_t jinja_value_length(struct jinja_run *r, struct jinja_value v);
 
 // --- strings -------------------------------------------------------------------------------------
 
@@ -159,68 +159,70 @@ struct builder {
     bool output; // the whole text: bounded by JINJA_OUTPUT
 };
 
-void put_bytes(struct builder *b, const char *bytes, size_t length); // of the template
-void put_words(struct builder *b, const char *text);
-void put_piece(struct builder *b, const struct jinja_string *s, size_t start, size_t end);
-void put_all(struct builder *b, const struct jinja_string *s);
+void jinja_put_bytes(struct builder *b, const char *bytes, size_t length); // of the template
+void jinja_put_words(struct builder *b, const char *text);
+void jinja_put_piece(struct builder *b, const struct jinja_string *s, size_t start, size_t end);
+void jinja_put_all(struct builder *b, const struct jinja_string *s);
 // Bytes made from the character at s->bytes[at]: they have its origin.
-void put_derived(struct builder *b, const char *bytes, size_t length, const struct jinja_string *s,
-                 size_t at);
-void put_character(struct builder *b, int32_t c, const struct jinja_string *s, size_t at);
-void put_show(struct builder *b, struct jinja_value v); // str()
-void put_repr(struct builder *b, struct jinja_value v);
-struct jinja_value builder_value(struct builder *b);
-struct jinja_value string_piece(struct jinja_run *r, const struct jinja_string *s, size_t start,
-                                size_t end);
+void jinja_put_derived(struct builder *b, const char *bytes, size_t length,
+                       const struct jinja_string *s, size_t at);
+void jinja_put_character(struct builder *b, int32_t c, const struct jinja_string *s, size_t at);
+void jinja_put_show(struct builder *b, struct jinja_value v); // str()
+void jinja_put_repr(struct builder *b, struct jinja_value v);
+struct jinja_value jinja_builder_value(struct builder *b);
+struct jinja_value jinja_string_piece(struct jinja_run *r, const struct jinja_string *s,
+                                      size_t start, size_t end);
 // str() of any value, as a string.
-const struct jinja_string *string_of(struct jinja_run *r, struct jinja_value v);
-bool string_is(const struct jinja_string *s, const char *word);
-bool strings_equal(const struct jinja_string *a, const struct jinja_string *b);
+const struct jinja_string *jinja_string_of(struct jinja_run *r, struct jinja_value v);
+bool jinja_string_is(const struct jinja_string *s, const char *word);
+bool jinja_strings_equal(const struct jinja_string *a, const struct jinja_string *b);
 // A string, or NULL with a failure that names who wants it.
-const struct jinja_string *need_text(struct jinja_run *r, struct jinja_value v, const char *who);
+const struct jinja_string *jinja_need_text(struct jinja_run *r, struct jinja_value v,
+                                           const char *who);
 // Place of `part` in s at or after `from`; SIZE_MAX: nowhere.
-size_t string_find(struct jinja_run *r, const struct jinja_string *s,
-                   const struct jinja_string *part, size_t from);
-size_t string_find_last(struct jinja_run *r, const struct jinja_string *s,
-                        const struct jinja_string *part, size_t end);
-struct jinja_value string_replace(struct jinja_run *r, const struct jinja_string *s,
-                                  const struct jinja_string *old, const struct jinja_string *new,
-                                  int64_t count);
+size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
+                         const struct jinja_string *part, size_t from);
+size_t jinja_string_find_last(struct jinja_run *r, const struct jinja_string *s,
+                              const struct jinja_string *part, size_t end);
+struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_string *s,
+                                        const struct jinja_string *old,
+                                        const struct jinja_string *new, int64_t count);
 // chars NULL: white space. sides: 1 left, 2 right.
-struct jinja_value string_strip(struct jinja_run *r, const struct jinja_string *s,
-                                const struct jinja_string *chars, int sides);
-struct jinja_value string_escape(struct jinja_run *r, const struct jinja_string *s);
+struct jinja_value jinja_string_strip(struct jinja_run *r, const struct jinja_string *s,
+                                      const struct jinja_string *chars, int sides);
+struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_string *s);
 // Where the line that begins at `at` ends, as splitlines() of Python sees it; *next: behind its
 // break, the same where the text ends without one.
-size_t line_end(const struct jinja_string *s, size_t at, size_t *next);
-int64_t string_characters(struct jinja_run *r, const struct jinja_string *s);
+size_t jinja_line_end(const struct jinja_string *s, size_t at, size_t *next);
+int64_t jinja_string_characters(struct jinja_run *r, const struct jinja_string *s);
 // Byte at which character number n begins (n may be the number of characters).
-size_t string_at(const struct jinja_string *s, int64_t n);
+size_t jinja_string_at(const struct jinja_string *s, int64_t n);
 
-void show_real(char *text, size_t size, double real);
+void jinja_show_real(char *text, size_t size, double real);
 
 struct json_style {
     const char *item, *key;            // separators
     const struct jinja_string *indent; // NULL: on one line
     bool ascii, sorted;
 };
-void put_json(struct builder *b, struct jinja_value v, const struct json_style *style, int level);
+void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_style *style,
+                    int level);
 
 // --- characters ----------------------------------------------------------------------------------
 
-size_t space_start(const char *text, size_t length); // bytes of white space at the beginning
-size_t space_end(const char *text, size_t length);   // at the end
-size_t char_length(const char *text, size_t left);
-int32_t char_at(const char *text, size_t left, size_t *length);
-size_t char_put(char *bytes, int32_t c); // at most 4
+size_t jinja_space_start(const char *text, size_t length); // bytes of white space at the beginning
+size_t jinja_space_end(const char *text, size_t length);   // at the end
+size_t jinja_char_length(const char *text, size_t left);
+int32_t jinja_char_at(const char *text, size_t left, size_t *length);
+size_t jinja_char_put(char *bytes, int32_t c); // at most 4
 enum letter_case { CASE_UPPER, CASE_LOWER, CASE_CAPITAL, CASE_TITLE, CASE_TITLE_WORDS, CASE_SWAP };
-struct jinja_value string_case(struct jinja_run *r, const struct jinja_string *s,
-                               enum letter_case how);
-bool string_has_case(const struct jinja_string *s, enum letter_case how); // isupper, islower
+struct jinja_value jinja_string_case(struct jinja_run *r, const struct jinja_string *s,
+                                     enum letter_case how);
+bool jinja_string_has_case(const struct jinja_string *s, enum letter_case how); // isupper, islower
 enum char_class { CHARS_ALPHA, CHARS_DIGIT, CHARS_ALNUM, CHARS_SPACE, CHARS_DECIMAL };
-bool string_all(const struct jinja_string *s, enum char_class what);
-bool char_printable(int32_t c);
-bool char_is_name(int32_t c, bool first);
+bool jinja_string_all(const struct jinja_string *s, enum char_class what);
+bool jinja_char_printable(int32_t c);
+bool jinja_char_is_name(int32_t c, bool first);
 
 // --- tokens --------------------------------------------------------------------------------------
 
@@ -349,46 +351,48 @@ struct parser {
     bool failed;
 };
 
-void parse_fail(struct parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const struct jinja_token *peek(struct parser *p);
-const struct jinja_token *peek_next(struct parser *p);
-bool at_sign(struct parser *p, const char *sign);
-bool at_name(struct parser *p, const char *name);
-bool skip_sign(struct parser *p, const char *sign);
-bool skip_name(struct parser *p, const char *name);
-void expect_sign(struct parser *p, const char *sign);
-const char *expect_name(struct parser *p);
-struct jinja_node *node_new(struct parser *p, enum jinja_op op);
-void nodes_add(struct parser *p, struct jinja_nodes *nodes, struct jinja_node *node);
-void note_name(struct parser *p, struct jinja_node *n, const char *name);
+void jinja_parse_fail(struct parser *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+const struct jinja_token *jinja_peek(struct parser *p);
+const struct jinja_token *jinja_peek_next(struct parser *p);
+bool jinja_at_sign(struct parser *p, const char *sign);
+bool jinja_at_name(struct parser *p, const char *name);
+bool jinja_skip_sign(struct parser *p, const char *sign);
+bool jinja_skip_name(struct parser *p, const char *name);
+void jinja_expect_sign(struct parser *p, const char *sign);
+const char *jinja_expect_name(struct parser *p);
+struct jinja_node *jinja_node_new(struct parser *p, enum jinja_op op);
+void jinja_nodes_add(struct parser *p, struct jinja_nodes *nodes, struct jinja_node *node);
+void jinja_note_name(struct parser *p, struct jinja_node *n, const char *name);
 // Parsers return NULL when p->failed.
-struct jinja_node *parse_expression(struct parser *p);
-struct jinja_node *parse_no_condition(struct parser *p); // no `a if b`
+struct jinja_node *jinja_parse_expression(struct parser *p);
+struct jinja_node *jinja_parse_no_condition(struct parser *p); // no `a if b`
 // Elements until the end of the tag, or the name in `end` (NULL: none).
-struct jinja_node *parse_tuple(struct parser *p, bool condition, const char *end);
-struct jinja_node *parse_target(struct parser *p, const char *end); // names only
-struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *n);
-void parse_arguments(struct parser *p, struct jinja_node *call);
-struct jinja_node *parse_filters(struct parser *p, struct jinja_node *n, bool start);
+struct jinja_node *jinja_parse_tuple(struct parser *p, bool condition, const char *end);
+struct jinja_node *jinja_parse_target(struct parser *p, const char *end); // names only
+struct jinja_node *jinja_parse_postfix(struct parser *p, struct jinja_node *n);
+void jinja_parse_arguments(struct parser *p, struct jinja_node *call);
+struct jinja_node *jinja_parse_filters(struct parser *p, struct jinja_node *n, bool start);
 // Text, output and statements until a block that begins with one of `ends`, whose name is then the
 // next token; NULL: until the end of the template.
-void parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends);
+void jinja_parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends);
 
 // --- evaluation ----------------------------------------------------------------------------------
 
-struct jinja_value eval(struct jinja_run *r, const struct jinja_node *n);
-struct jinja_value eval_binary(struct jinja_run *r, enum jinja_op op, struct jinja_value a,
-                               struct jinja_value b);
-struct jinja_value value_attribute(struct jinja_run *r, struct jinja_value v,
-                                   const struct jinja_string *name);
-struct jinja_value value_index(struct jinja_run *r, struct jinja_value v, struct jinja_value index);
-void run_body(struct jinja_run *r, const struct jinja_nodes *body);
-void run_for(struct jinja_run *r, const struct jinja_node *n, struct jinja_value over,
-             struct jinja_loop *outer);
-struct jinja_scope *scope_push(struct jinja_run *r, struct jinja_scope *outer);
-bool scope_find(struct jinja_run *r, const char *name, struct jinja_value *v);
-void scope_set(struct jinja_run *r, const char *name, struct jinja_value v);
-void assign(struct jinja_run *r, const struct jinja_node *target, struct jinja_value v);
+struct jinja_value jinja_eval(struct jinja_run *r, const struct jinja_node *n);
+struct jinja_value jinja_eval_binary(struct jinja_run *r, enum jinja_op op, struct jinja_value a,
+                                     struct jinja_value b);
+struct jinja_value jinja_value_attribute(struct jinja_run *r, struct jinja_value v,
+                                         const struct jinja_string *name);
+struct jinja_value jinja_value_index(struct jinja_run *r, struct jinja_value v,
+                                     struct jinja_value index);
+void jinja_run_body(struct jinja_run *r, const struct jinja_nodes *body);
+void jinja_run_for(struct jinja_run *r, const struct jinja_node *n, struct jinja_value over,
+                   struct jinja_loop *outer);
+struct jinja_scope *jinja_scope_push(struct jinja_run *r, struct jinja_scope *outer);
+bool jinja_scope_find(struct jinja_run *r, const char *name, struct jinja_value *v);
+void jinja_scope_set(struct jinja_run *r, const char *name, struct jinja_value v);
+void jinja_assign(struct jinja_run *r, const struct jinja_node *target, struct jinja_value v);
 
 // --- calls ---------------------------------------------------------------------------------------
 
@@ -427,13 +431,14 @@ struct jinja_macro {
     struct jinja_scope *scope;
 };
 
-struct jinja_value call_callable(struct jinja_run *r, const struct jinja_callable *c,
-                                 struct jinja_value self, const struct jinja_args *args);
-struct jinja_value call_value(struct jinja_run *r, struct jinja_value f,
-                              const struct jinja_args *args);
-struct jinja_value call_macro(struct jinja_run *r, struct jinja_macro *m,
-                              const struct jinja_args *args);
-void eval_arguments(struct jinja_run *r, const struct jinja_node *call, struct jinja_args *args);
+struct jinja_value jinja_call_callable(struct jinja_run *r, const struct jinja_callable *c,
+                                       struct jinja_value self, const struct jinja_args *args);
+struct jinja_value jinja_call_value(struct jinja_run *r, struct jinja_value f,
+                                    const struct jinja_args *args);
+struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
+                                    const struct jinja_args *args);
+void jinja_eval_arguments(struct jinja_run *r, const struct jinja_node *call,
+                          struct jinja_args *args);
 
 // The tables; NULL: unknown.
 const struct jinja_callable *jinja_filter(const char *name);
@@ -441,18 +446,19 @@ const struct jinja_callable *jinja_test(const char *name);
 const struct jinja_function *jinja_function(const char *name);
 const struct jinja_callable *jinja_method_of(struct jinja_value v, const char *name);
 
-struct jinja_value argument(const struct jinja_args *args, size_t i); // ABSENT past the end
-bool argument_true(const struct jinja_args *args, size_t i, bool otherwise);
+struct jinja_value jinja_argument(const struct jinja_args *args, size_t i); // ABSENT past the end
+bool jinja_argument_true(const struct jinja_args *args, size_t i, bool otherwise);
 // Of an integer or bool; fails for others.
-int64_t argument_int(struct jinja_run *r, const struct jinja_args *args, size_t i,
-                     int64_t otherwise, const char *who);
+int64_t jinja_argument_int(struct jinja_run *r, const struct jinja_args *args, size_t i,
+                           int64_t otherwise, const char *who);
 
-extern const struct jinja_callable filters_of_lists[], methods_of_text[], methods_of_split[];
-struct jinja_value format_printf(struct jinja_run *r, const struct jinja_string *format,
-                                 struct jinja_value values);
-struct jinja_value format_braces(struct jinja_run *r, const struct jinja_string *format,
-                                 const struct jinja_args *args);
-struct jinja_value sorted(struct jinja_run *r, struct jinja_list *items, struct jinja_list *by,
-                          bool reverse);
+extern const struct jinja_callable jinja_filters_of_lists[], jinja_methods_of_text[],
+    jinja_methods_of_split[];
+struct jinja_value jinja_format_printf(struct jinja_run *r, const struct jinja_string *format,
+                                       struct jinja_value values);
+struct jinja_value jinja_format_braces(struct jinja_run *r, const struct jinja_string *format,
+                                       const struct jinja_args *args);
+struct jinja_value jinja_sorted(struct jinja_run *r, struct jinja_list *items,
+                                struct jinja_list *by, bool reverse);
 
 #endif

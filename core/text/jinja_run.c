@@ -9,7 +9,7 @@
 
 // --- scopes ------------------------------------------------------------------------------------
 
-struct jinja_scope *scope_push(struct jinja_run *r, struct jinja_scope *outer)
+struct jinja_scope *jinja_scope_push(struct jinja_run *r, struct jinja_scope *outer)
 {
     struct jinja_scope *s = jinja_take(r->room, sizeof *s);
     s->outer = outer;
@@ -17,7 +17,7 @@ struct jinja_scope *scope_push(struct jinja_run *r, struct jinja_scope *outer)
     return s;
 }
 
-bool scope_find(struct jinja_run *r, const char *name, struct jinja_value *v)
+bool jinja_scope_find(struct jinja_run *r, const char *name, struct jinja_value *v)
 {
     for (const struct jinja_scope *s = r->scope; s; s = s->outer) {
         jinja_step(r, 1 + s->count / 16);
@@ -30,7 +30,7 @@ bool scope_find(struct jinja_run *r, const char *name, struct jinja_value *v)
     return false;
 }
 
-void scope_set(struct jinja_run *r, const char *name, struct jinja_value v)
+void jinja_scope_set(struct jinja_run *r, const char *name, struct jinja_value v)
 {
     struct jinja_scope *s = r->scope;
     for (size_t i = 0; i < s->count; i++)
@@ -55,33 +55,34 @@ void scope_set(struct jinja_run *r, const char *name, struct jinja_value v)
 static void assign_attribute(struct jinja_run *r, const struct jinja_node *target,
                              struct jinja_value v)
 {
-    const struct jinja_value ns = eval(r, target->a);
+    const struct jinja_value ns = jinja_eval(r, target->a);
     if (r->failed) return;
     if (ns.kind != JINJA_NAMESPACE)
         jinja_fail(r, "'.%.60s' can only be set on a namespace", target->name);
     else
-        dict_put(r, ns.dict, target->value, v);
+        jinja_dict_put(r, ns.dict, target->value, v);
 }
 
-void assign(struct jinja_run *r, const struct jinja_node *target, struct jinja_value v)
+void jinja_assign(struct jinja_run *r, const struct jinja_node *target, struct jinja_value v)
 {
     if (r->failed) return;
     if (target->op == N_NAME) {
-        scope_set(r, target->name, v);
+        jinja_scope_set(r, target->name, v);
         return;
     }
     if (target->op == N_ATTRIBUTE) {
         assign_attribute(r, target, v);
         return;
     }
-    const struct jinja_list *items = value_items(r, v);
+    const struct jinja_list *items = jinja_value_items(r, v);
     if (!items) return;
     if (items->count != target->list.count) {
         jinja_fail(r, "%zu values cannot be assigned to %zu names", items->count,
                    target->list.count);
         return;
     }
-    for (size_t i = 0; i < items->count; i++) assign(r, target->list.list[i], items->items[i]);
+    for (size_t i = 0; i < items->count; i++)
+        jinja_assign(r, target->list.list[i], items->items[i]);
 }
 
 // --- output ------------------------------------------------------------------------------------
@@ -92,25 +93,25 @@ static struct jinja_value collect(struct jinja_run *r, const struct jinja_nodes 
     struct builder b = { .r = r }, *out = r->out;
     struct jinja_scope *scope = r->scope;
     r->out = &b;
-    scope_push(r, scope);
-    run_body(r, body);
+    jinja_scope_push(r, scope);
+    jinja_run_body(r, body);
     r->scope = scope;
     r->out = out;
-    return builder_value(&b);
+    return jinja_builder_value(&b);
 }
 
 static void run_set_block(struct jinja_run *r, const struct jinja_node *n)
 {
     struct jinja_value v = collect(r, &n->list);
     r->collected = v;
-    if (n->c && !r->failed) v = eval(r, n->c);
-    assign(r, n->a, v);
+    if (n->c && !r->failed) v = jinja_eval(r, n->c);
+    jinja_assign(r, n->a, v);
 }
 
 static void run_filter_block(struct jinja_run *r, const struct jinja_node *n)
 {
     r->collected = collect(r, &n->list);
-    if (!r->failed) put_show(r->out, eval(r, n->a));
+    if (!r->failed) jinja_put_show(r->out, jinja_eval(r, n->a));
 }
 
 // --- macros ------------------------------------------------------------------------------------
@@ -137,13 +138,13 @@ static void bind_parameters(struct jinja_run *r, const struct jinja_node *n,
     for (size_t i = 0; i < n->list.count && !r->failed; i++) {
         const char *name = n->list.list[i]->name;
         struct jinja_value v = i < args->count ? args->at[i] : named(args, name);
-        if (i < args->count && is_given(named(args, name)))
+        if (i < args->count && jinja_is_given(named(args, name)))
             jinja_fail(r, "the macro '%.60s' is given '%.60s' twice", n->name ? n->name : "caller",
                        name);
-        if (!is_given(v))
-            v = i >= first_default ? eval(r, n->other.list[i - first_default])
-                                   : value_undefined(name);
-        scope_set(r, name, v);
+        if (!jinja_is_given(v))
+            v = i >= first_default ? jinja_eval(r, n->other.list[i - first_default])
+                                   : jinja_value_undefined(name);
+        jinja_scope_set(r, name, v);
     }
 }
 
@@ -159,9 +160,10 @@ static void bind_others(struct jinja_run *r, const struct jinja_node *n,
                         const struct jinja_args *args)
 {
     const bool list = jinja_mentions(r->t, "varargs"), dict = jinja_mentions(r->t, "kwargs");
-    struct jinja_list *rest = list_new(r->room);
+    struct jinja_list *rest = jinja_list_new(r->room);
     const struct jinja_value others = jinja_dict(r->room);
-    for (size_t i = n->list.count; i < args->count; i++) list_push(r->room, rest, args->at[i]);
+    for (size_t i = n->list.count; i < args->count; i++)
+        jinja_list_push(r->room, rest, args->at[i]);
     for (size_t i = 0; i < args->named_count; i++) {
         if (is_parameter(n, args->names[i])) continue;
         if (!dict)
@@ -172,21 +174,21 @@ static void bind_others(struct jinja_run *r, const struct jinja_node *n,
     if (rest->count && !list)
         jinja_fail(r, "the macro '%.60s' takes %zu arguments, not %zu",
                    n->name ? n->name : "caller", n->list.count, args->count);
-    if (list) scope_set(r, "varargs", list_value(JINJA_TUPLE, rest));
-    if (dict) scope_set(r, "kwargs", others);
+    if (list) jinja_scope_set(r, "varargs", jinja_list_value(JINJA_TUPLE, rest));
+    if (dict) jinja_scope_set(r, "kwargs", others);
 }
 
-struct jinja_value call_macro(struct jinja_run *r, struct jinja_macro *m,
-                              const struct jinja_args *args)
+struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
+                                    const struct jinja_args *args)
 {
     struct jinja_scope *scope = r->scope;
-    struct jinja_value text = value_none();
+    struct jinja_value text = jinja_value_none();
     if (++r->calls > JINJA_CALLS) jinja_fail(r, "macros call each other too deeply");
-    scope_push(r, m->scope);
+    jinja_scope_push(r, m->scope);
     bind_parameters(r, m->node, args);
     bind_others(r, m->node, args);
     const struct jinja_value caller = named(args, "caller");
-    if (is_given(caller)) scope_set(r, "caller", caller);
+    if (jinja_is_given(caller)) jinja_scope_set(r, "caller", caller);
     if (!r->failed) text = collect(r, &m->node->a->list);
     r->breaking = r->continuing = false;
     r->scope = scope;
@@ -197,8 +199,8 @@ struct jinja_value call_macro(struct jinja_run *r, struct jinja_macro *m,
 static void run_call_block(struct jinja_run *r, const struct jinja_node *n)
 {
     struct jinja_args args = { 0 };
-    const struct jinja_value f = eval(r, n->a->a);
-    eval_arguments(r, n->a, &args);
+    const struct jinja_value f = jinja_eval(r, n->a->a);
+    jinja_eval_arguments(r, n->a, &args);
     if (r->failed) return;
     const char **names = jinja_take(r->room, (args.named_count + 1) * sizeof *names);
     struct jinja_value *values = jinja_take(r->room, (args.named_count + 1) * sizeof *values);
@@ -210,7 +212,7 @@ static void run_call_block(struct jinja_run *r, const struct jinja_node *n)
     values[args.named_count++] = macro_of(r, n->b);
     args.names = names;
     args.named = values;
-    put_show(r->out, call_value(r, f, &args));
+    jinja_put_show(r->out, jinja_call_value(r, f, &args));
 }
 
 // --- loops -------------------------------------------------------------------------------------
@@ -218,11 +220,12 @@ static void run_call_block(struct jinja_run *r, const struct jinja_node *n)
 static struct jinja_list *filtered(struct jinja_run *r, const struct jinja_node *n,
                                    struct jinja_list *items, struct jinja_scope *scope)
 {
-    struct jinja_list *kept = list_new(r->room);
+    struct jinja_list *kept = jinja_list_new(r->room);
     for (size_t i = 0; i < items->count && !r->failed; i++) {
-        scope_push(r, scope);
-        assign(r, n->a, items->items[i]);
-        if (!r->failed && value_truth(eval(r, n->c))) list_push(r->room, kept, items->items[i]);
+        jinja_scope_push(r, scope);
+        jinja_assign(r, n->a, items->items[i]);
+        if (!r->failed && jinja_value_truth(jinja_eval(r, n->c)))
+            jinja_list_push(r->room, kept, items->items[i]);
     }
     r->scope = scope;
     return kept;
@@ -236,12 +239,12 @@ static bool run_turns(struct jinja_run *r, const struct jinja_node *n, struct ji
     const struct jinja_value self = { .kind = JINJA_LOOP, .loop = loop };
     struct jinja_scope *turn = NULL;
     for (loop->index = 0; loop->index < loop->items->count && !r->failed; loop->index++) {
-        if (!turn || turn->captured) turn = scope_push(r, loop->scope);
+        if (!turn || turn->captured) turn = jinja_scope_push(r, loop->scope);
         r->scope = turn;
         turn->count = 0;
-        scope_set(r, "loop", self);
-        assign(r, n->a, loop->items->items[loop->index]);
-        run_body(r, &n->list);
+        jinja_scope_set(r, "loop", self);
+        jinja_assign(r, n->a, loop->items->items[loop->index]);
+        jinja_run_body(r, &n->list);
         completed |= !r->continuing && !r->breaking;
         r->continuing = false;
         if (r->breaking) break;
@@ -251,11 +254,11 @@ static bool run_turns(struct jinja_run *r, const struct jinja_node *n, struct ji
 }
 
 // `outer`: the loop that calls itself, NULL otherwise.
-void run_for(struct jinja_run *r, const struct jinja_node *n, struct jinja_value over,
-             struct jinja_loop *outer)
+void jinja_run_for(struct jinja_run *r, const struct jinja_node *n, struct jinja_value over,
+                   struct jinja_loop *outer)
 {
     struct jinja_scope *scope = r->scope;
-    struct jinja_list *items = r->failed ? NULL : value_items(r, over);
+    struct jinja_list *items = r->failed ? NULL : jinja_value_items(r, over);
     if (!items || !jinja_enter(r)) return;
     if (n->c) items = filtered(r, n, items, scope);
     struct jinja_loop *loop = jinja_take(r->room, sizeof *loop);
@@ -264,8 +267,8 @@ void run_for(struct jinja_run *r, const struct jinja_node *n, struct jinja_value
                                  .body = n->flag ? n : NULL,
                                  .scope = scope };
     if (!run_turns(r, n, loop) && !r->failed) {
-        scope_push(r, scope);
-        run_body(r, &n->other);
+        jinja_scope_push(r, scope);
+        jinja_run_body(r, &n->other);
     }
     r->scope = scope;
     r->depth--;
@@ -276,10 +279,10 @@ void run_for(struct jinja_run *r, const struct jinja_node *n, struct jinja_value
 static void run_if(struct jinja_run *r, const struct jinja_node *n)
 {
     for (; n && !r->failed; n = n->c) {
-        const bool yes = value_truth(eval(r, n->a));
+        const bool yes = jinja_value_truth(jinja_eval(r, n->a));
         if (r->failed) return;
         if (yes || !n->c) {
-            run_body(r, yes ? &n->list : &n->other);
+            jinja_run_body(r, yes ? &n->list : &n->other);
             return;
         }
     }
@@ -287,14 +290,14 @@ static void run_if(struct jinja_run *r, const struct jinja_node *n)
 
 static void run_with(struct jinja_run *r, const struct jinja_node *n)
 {
-    struct jinja_scope *scope = r->scope, *inner = scope_push(r, scope);
+    struct jinja_scope *scope = r->scope, *inner = jinja_scope_push(r, scope);
     for (size_t i = 0; i < n->other.count && !r->failed; i++) {
         r->scope = scope; // the values are those outside
-        const struct jinja_value v = eval(r, n->other.list[i]);
+        const struct jinja_value v = jinja_eval(r, n->other.list[i]);
         r->scope = inner;
-        scope_set(r, n->names[i], v);
+        jinja_scope_set(r, n->names[i], v);
     }
-    run_body(r, &n->list);
+    jinja_run_body(r, &n->list);
     r->scope = scope;
 }
 
@@ -302,23 +305,23 @@ static void run_statement(struct jinja_run *r, const struct jinja_node *n)
 {
     r->line = n->line;
     switch (n->op) {
-    case N_DATA: put_all(r->out, n->value.text); break;
-    case N_PRINT: put_show(r->out, eval(r, n->a)); break;
+    case N_DATA: jinja_put_all(r->out, n->value.text); break;
+    case N_PRINT: jinja_put_show(r->out, jinja_eval(r, n->a)); break;
     case N_IF: run_if(r, n); break;
-    case N_FOR: run_for(r, n, eval(r, n->b), NULL); break;
-    case N_SET: assign(r, n->a, eval(r, n->b)); break;
+    case N_FOR: jinja_run_for(r, n, jinja_eval(r, n->b), NULL); break;
+    case N_SET: jinja_assign(r, n->a, jinja_eval(r, n->b)); break;
     case N_SET_BLOCK: run_set_block(r, n); break;
-    case N_MACRO: scope_set(r, n->name, macro_of(r, n)); break;
+    case N_MACRO: jinja_scope_set(r, n->name, macro_of(r, n)); break;
     case N_CALL_BLOCK: run_call_block(r, n); break;
     case N_FILTER_BLOCK: run_filter_block(r, n); break;
     case N_WITH: run_with(r, n); break;
     case N_BREAK: r->breaking = true; break;
     case N_CONTINUE: r->continuing = true; break;
-    default: run_body(r, &n->list);
+    default: jinja_run_body(r, &n->list);
     }
 }
 
-void run_body(struct jinja_run *r, const struct jinja_nodes *body)
+void jinja_run_body(struct jinja_run *r, const struct jinja_nodes *body)
 {
     if (!jinja_enter(r)) return;
     for (size_t i = 0; i < body->count && jinja_step(r, 1); i++) {
@@ -335,10 +338,10 @@ int jinja_render(const struct jinja *t, struct jinja_room *room, struct jinja_va
     struct builder b = { .r = &r, .output = true };
     *output = (struct jinja_output){ 0 };
     r.out = &b;
-    scope_push(&r, NULL);
+    jinja_scope_push(&r, NULL);
     for (size_t i = 0; i < variables.dict->count; i++)
-        scope_set(&r, variables.dict->keys[i].text->bytes, variables.dict->values[i]);
-    run_body(&r, &t->body);
+        jinja_scope_set(&r, variables.dict->keys[i].text->bytes, variables.dict->values[i]);
+    jinja_run_body(&r, &t->body);
     output->unknown = r.unknown;
     if (r.failed) return err_in(err, "%s", t->name);
     buf_add(&output->text, b.bytes ? b.bytes : "", b.length);

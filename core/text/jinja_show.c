@@ -8,7 +8,7 @@
 #include "core/text/jinja_parts.h"
 
 // The shortest decimals that give the same number back, in Python's form.
-void show_real(char *text, size_t size, double real)
+void jinja_show_real(char *text, size_t size, double real)
 {
     char digits[40];
     int precision = 1;
@@ -33,53 +33,53 @@ static void put_quoted(struct builder *b, const struct jinja_string *s)
 {
     const bool twice = memchr(s->bytes, '\'', s->length) && !memchr(s->bytes, '"', s->length);
     const char quote = twice ? '"' : '\'';
-    put_words(b, s->safe ? "Markup(" : "");
-    put_bytes(b, &quote, 1);
+    jinja_put_words(b, s->safe ? "Markup(" : "");
+    jinja_put_bytes(b, &quote, 1);
     for (size_t i = 0, n; i < s->length && jinja_step(b->r, 1); i += n) {
-        const int32_t c = char_at(s->bytes + i, s->length - i, &n);
+        const int32_t c = jinja_char_at(s->bytes + i, s->length - i, &n);
         char text[16];
         const char *sign = c > 0 && c < 128 ? strchr("\n\r\t", c) : NULL;
         if (c == '\\' || c == quote)
             snprintf(text, sizeof text, "\\%c", (char)c);
         else if (sign)
             snprintf(text, sizeof text, "\\%c", "nrt"[sign - "\n\r\t"]);
-        else if (c >= 0 && !char_printable(c))
+        else if (c >= 0 && !jinja_char_printable(c))
             snprintf(text, sizeof text,
                      c < 0x100     ? "\\x%02x"
                      : c < 0x10000 ? "\\u%04x"
                                    : "\\U%08x",
                      (unsigned)c);
         else {
-            put_piece(b, s, i, i + n);
+            jinja_put_piece(b, s, i, i + n);
             continue;
         }
-        put_derived(b, text, strlen(text), s, i);
+        jinja_put_derived(b, text, strlen(text), s, i);
     }
-    put_bytes(b, &quote, 1);
-    put_words(b, s->safe ? ")" : "");
+    jinja_put_bytes(b, &quote, 1);
+    jinja_put_words(b, s->safe ? ")" : "");
 }
 
 static void put_list(struct builder *b, const struct jinja_list *list, const char *open,
                      const char *close)
 {
-    put_words(b, open);
+    jinja_put_words(b, open);
     for (size_t i = 0; i < list->count && !b->r->failed; i++) {
-        if (i) put_words(b, ", ");
-        put_repr(b, list->items[i]);
+        if (i) jinja_put_words(b, ", ");
+        jinja_put_repr(b, list->items[i]);
     }
-    put_words(b, close);
+    jinja_put_words(b, close);
 }
 
 static void put_dict(struct builder *b, const struct jinja_dict *d)
 {
-    put_words(b, "{");
+    jinja_put_words(b, "{");
     for (size_t i = 0; i < d->count && !b->r->failed; i++) {
-        if (i) put_words(b, ", ");
-        put_repr(b, d->keys[i]);
-        put_words(b, ": ");
-        put_repr(b, d->values[i]);
+        if (i) jinja_put_words(b, ", ");
+        jinja_put_repr(b, d->keys[i]);
+        jinja_put_words(b, ": ");
+        jinja_put_repr(b, d->values[i]);
     }
-    put_words(b, "}");
+    jinja_put_words(b, "}");
 }
 
 static void put_nested(struct builder *b, struct jinja_value v)
@@ -88,13 +88,13 @@ static void put_nested(struct builder *b, struct jinja_value v)
     case JINJA_LIST: put_list(b, v.list, "[", "]"); break;
     case JINJA_TUPLE: put_list(b, v.list, "(", v.list->count == 1 ? ",)" : ")"); break;
     case JINJA_VIEW:
-        put_words(b, v.list->label);
+        jinja_put_words(b, v.list->label);
         put_list(b, v.list, "([", "])");
         break;
     case JINJA_NAMESPACE:
-        put_words(b, "<Namespace ");
+        jinja_put_words(b, "<Namespace ");
         put_dict(b, v.dict);
-        put_words(b, ">");
+        jinja_put_words(b, ">");
         break;
     default: put_dict(b, v.dict); break;
     }
@@ -104,35 +104,35 @@ static void put_simple(struct builder *b, struct jinja_value v)
 {
     char text[400];
     switch (v.kind) {
-    case JINJA_NONE: put_words(b, "None"); return;
-    case JINJA_BOOL: put_words(b, v.truth ? "True" : "False"); return;
+    case JINJA_NONE: jinja_put_words(b, "None"); return;
+    case JINJA_BOOL: jinja_put_words(b, v.truth ? "True" : "False"); return;
     case JINJA_INT:
         snprintf(text, sizeof text, "%lld", (long long)v.integer);
-        put_words(b, text);
+        jinja_put_words(b, text);
         return;
     case JINJA_REAL:
-        show_real(text, sizeof text, v.real);
-        put_words(b, text);
+        jinja_show_real(text, sizeof text, v.real);
+        jinja_put_words(b, text);
         return;
-    case JINJA_RANGE: put_words(b, v.list->label); return;
+    case JINJA_RANGE: jinja_put_words(b, v.list->label); return;
     case JINJA_MACRO:
-        put_words(b, "<Macro '");
-        put_words(b, v.macro->node->name ? v.macro->node->name : "caller");
-        put_words(b, "'>");
+        jinja_put_words(b, "<Macro '");
+        jinja_put_words(b, v.macro->node->name ? v.macro->node->name : "caller");
+        jinja_put_words(b, "'>");
         return;
     default:
-        put_words(b, "<");
-        put_words(b, v.kind == JINJA_GENERATOR ? v.list->label : value_kind_name(v));
-        put_words(b, " object>");
+        jinja_put_words(b, "<");
+        jinja_put_words(b, v.kind == JINJA_GENERATOR ? v.list->label : jinja_value_kind_name(v));
+        jinja_put_words(b, " object>");
     }
 }
 
-void put_repr(struct builder *b, struct jinja_value v)
+void jinja_put_repr(struct builder *b, struct jinja_value v)
 {
     if (!jinja_step(b->r, 1)) return;
     if (v.kind == JINJA_UNDEFINED) {
-        put_words(b, "Undefined");
-    } else if (is_text(v)) {
+        jinja_put_words(b, "Undefined");
+    } else if (jinja_is_text(v)) {
         put_quoted(b, v.text);
     } else if (v.kind == JINJA_LIST || v.kind == JINJA_TUPLE || v.kind == JINJA_VIEW ||
                v.kind == JINJA_DICT || v.kind == JINJA_NAMESPACE) {
@@ -143,12 +143,12 @@ void put_repr(struct builder *b, struct jinja_value v)
     }
 }
 
-void put_show(struct builder *b, struct jinja_value v)
+void jinja_put_show(struct builder *b, struct jinja_value v)
 {
-    if (is_text(v))
-        put_all(b, v.text);
+    if (jinja_is_text(v))
+        jinja_put_all(b, v.text);
     else if (v.kind != JINJA_UNDEFINED)
-        put_repr(b, v);
+        jinja_put_repr(b, v);
 }
 
 // --- JSON --------------------------------------------------------------------------------------
@@ -156,10 +156,10 @@ void put_show(struct builder *b, struct jinja_value v)
 static void json_string(struct builder *b, const struct jinja_string *s, bool ascii)
 {
     size_t from = 0;
-    put_words(b, "\"");
+    jinja_put_words(b, "\"");
     for (size_t i = 0, n; i < s->length && jinja_step(b->r, 1); i += n) {
         static const char signs[] = "\"\\\n\r\t\f\b", letters[] = "\"\\nrtfb";
-        const int32_t c = char_at(s->bytes + i, s->length - i, &n);
+        const int32_t c = jinja_char_at(s->bytes + i, s->length - i, &n);
         const char *sign = c > 0 && c < 128 ? strchr(signs, c) : NULL;
         char text[16];
         if (sign)
@@ -171,65 +171,65 @@ static void json_string(struct builder *b, const struct jinja_string *s, bool as
                      0xDC00U + ((unsigned)c & 0x3FF));
         else
             continue;
-        put_piece(b, s, from, i);
-        put_derived(b, text, strlen(text), s, i);
+        jinja_put_piece(b, s, from, i);
+        jinja_put_derived(b, text, strlen(text), s, i);
         from = i + n;
     }
-    put_piece(b, s, from, s->length);
-    put_words(b, "\"");
+    jinja_put_piece(b, s, from, s->length);
+    jinja_put_words(b, "\"");
 }
 
 static void json_line(struct builder *b, const struct json_style *style, int level)
 {
     if (!style->indent) return;
-    put_words(b, "\n");
-    for (int i = 0; i < level && !b->r->failed; i++) put_all(b, style->indent);
+    jinja_put_words(b, "\n");
+    for (int i = 0; i < level && !b->r->failed; i++) jinja_put_all(b, style->indent);
 }
 
 static void json_list(struct builder *b, const struct jinja_list *list,
                       const struct json_style *style, int level)
 {
-    put_words(b, "[");
+    jinja_put_words(b, "[");
     for (size_t i = 0; i < list->count && !b->r->failed; i++) {
-        if (i) put_words(b, style->item);
+        if (i) jinja_put_words(b, style->item);
         json_line(b, style, level + 1);
-        put_json(b, list->items[i], style, level + 1);
+        jinja_put_json(b, list->items[i], style, level + 1);
     }
     if (list->count) json_line(b, style, level);
-    put_words(b, "]");
+    jinja_put_words(b, "]");
 }
 
 static void json_key(struct builder *b, struct jinja_value key)
 {
-    if (is_text(key) || key.kind == JINJA_NONE || is_number(key)) return;
+    if (jinja_is_text(key) || key.kind == JINJA_NONE || jinja_is_number(key)) return;
     jinja_fail(b->r, "tojson: the keys of a dict must be text or numbers, not a %s",
-               value_kind_name(key));
+               jinja_value_kind_name(key));
 }
 
 static void json_dict(struct builder *b, const struct jinja_dict *d, const struct json_style *style,
                       int level)
 {
     struct jinja_run *r = b->r;
-    struct jinja_list *keys = list_new(r->room);
+    struct jinja_list *keys = jinja_list_new(r->room);
     for (size_t i = 0; i < d->count; i++) {
-        list_push(r->room, keys, d->keys[i]);
+        jinja_list_push(r->room, keys, d->keys[i]);
         json_key(b, d->keys[i]);
     }
-    if (style->sorted && !r->failed) keys = sorted(r, keys, keys, false).list;
-    put_words(b, "{");
+    if (style->sorted && !r->failed) keys = jinja_sorted(r, keys, keys, false).list;
+    jinja_put_words(b, "{");
     for (size_t i = 0; !r->failed && i < keys->count; i++) {
         const struct jinja_value key = keys->items[i];
-        const int64_t at = style->sorted ? dict_find(r, d, key) : (int64_t)i;
-        if (i) put_words(b, style->item);
+        const int64_t at = style->sorted ? jinja_dict_find(r, d, key) : (int64_t)i;
+        if (i) jinja_put_words(b, style->item);
         json_line(b, style, level + 1);
-        if (!is_text(key)) put_words(b, "\"");
-        put_json(b, key, style, level + 1);
-        if (!is_text(key)) put_words(b, "\"");
-        put_words(b, style->key);
-        if (at >= 0) put_json(b, d->values[at], style, level + 1);
+        if (!jinja_is_text(key)) jinja_put_words(b, "\"");
+        jinja_put_json(b, key, style, level + 1);
+        if (!jinja_is_text(key)) jinja_put_words(b, "\"");
+        jinja_put_words(b, style->key);
+        if (at >= 0) jinja_put_json(b, d->values[at], style, level + 1);
     }
     if (d->count) json_line(b, style, level);
-    put_words(b, "}");
+    jinja_put_words(b, "}");
 }
 
 static void json_real(struct builder *b, double real)
@@ -238,11 +238,12 @@ static void json_real(struct builder *b, double real)
     if (isnan(real) || isinf(real))
         snprintf(text, sizeof text, isnan(real) ? "NaN" : real < 0 ? "-Infinity" : "Infinity");
     else
-        show_real(text, sizeof text, real);
-    put_words(b, text);
+        jinja_show_real(text, sizeof text, real);
+    jinja_put_words(b, text);
 }
 
-void put_json(struct builder *b, struct jinja_value v, const struct json_style *style, int level)
+void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_style *style,
+                    int level)
 {
     if (!jinja_step(b->r, 1)) return;
     if (level > JINJA_DEPTH) {
@@ -250,14 +251,14 @@ void put_json(struct builder *b, struct jinja_value v, const struct json_style *
         return;
     }
     switch (v.kind) {
-    case JINJA_NONE: put_words(b, "null"); return;
-    case JINJA_BOOL: put_words(b, v.truth ? "true" : "false"); return;
-    case JINJA_INT: put_show(b, v); return;
+    case JINJA_NONE: jinja_put_words(b, "null"); return;
+    case JINJA_BOOL: jinja_put_words(b, v.truth ? "true" : "false"); return;
+    case JINJA_INT: jinja_put_show(b, v); return;
     case JINJA_REAL: json_real(b, v.real); return;
     case JINJA_TEXT: json_string(b, v.text, style->ascii); return;
     case JINJA_LIST:
     case JINJA_TUPLE: json_list(b, v.list, style, level); return;
     case JINJA_DICT: json_dict(b, v.dict, style, level); return;
-    default: jinja_fail(b->r, "tojson cannot write a value of kind %s", value_kind_name(v));
+    default: jinja_fail(b->r, "tojson cannot write a value of kind %s", jinja_value_kind_name(v));
     }
 }

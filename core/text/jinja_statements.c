@@ -6,11 +6,11 @@
 
 static void expect_close(struct parser *p)
 {
-    if (peek(p)->kind == T_CLOSE)
+    if (jinja_peek(p)->kind == T_CLOSE)
         p->at++;
     else
-        parse_fail(p, "expected '%%}', not '%.40s'",
-                   peek(p)->text ? peek(p)->text : "the end of something else");
+        jinja_parse_fail(p, "expected '%%}', not '%.40s'",
+                         jinja_peek(p)->text ? jinja_peek(p)->text : "the end of something else");
 }
 
 static struct jinja_node *parse_statement(struct parser *p);
@@ -21,7 +21,7 @@ static void parse_until(struct parser *p, struct jinja_nodes *body, const char *
 {
     const char *const ends[] = { end, NULL };
     expect_close(p);
-    parse_body(p, body, ends);
+    jinja_parse_body(p, body, ends);
     if (!p->failed) p->at++;
 }
 
@@ -31,17 +31,17 @@ static struct jinja_node *parse_if(struct parser *p)
     static const char *const ends[] = { "elif", "else", "endif", NULL };
     struct jinja_node *first = NULL, *last = NULL;
     do {
-        struct jinja_node *n = node_new(p, N_IF);
-        n->a = parse_tuple(p, false, NULL);
+        struct jinja_node *n = jinja_node_new(p, N_IF);
+        n->a = jinja_parse_tuple(p, false, NULL);
         expect_close(p);
-        parse_body(p, &n->list, ends);
+        jinja_parse_body(p, &n->list, ends);
         if (last)
             last->c = n;
         else
             first = n;
         last = n;
-    } while (!p->failed && skip_name(p, "elif"));
-    if (!p->failed && skip_name(p, "else"))
+    } while (!p->failed && jinja_skip_name(p, "elif"));
+    if (!p->failed && jinja_skip_name(p, "else"))
         parse_until(p, &last->other, "endif");
     else if (!p->failed)
         p->at++;
@@ -52,17 +52,17 @@ static struct jinja_node *parse_if(struct parser *p)
 static struct jinja_node *parse_for(struct parser *p)
 {
     static const char *const ends[] = { "else", "endfor", NULL };
-    struct jinja_node *n = node_new(p, N_FOR);
-    n->a = parse_target(p, "in");
-    if (!p->failed && !skip_name(p, "in")) parse_fail(p, "a loop needs 'in'");
-    if (!p->failed) n->b = parse_tuple(p, false, "recursive");
-    if (!p->failed && skip_name(p, "if")) n->c = parse_expression(p);
-    n->flag = !p->failed && skip_name(p, "recursive");
+    struct jinja_node *n = jinja_node_new(p, N_FOR);
+    n->a = jinja_parse_target(p, "in");
+    if (!p->failed && !jinja_skip_name(p, "in")) jinja_parse_fail(p, "a loop needs 'in'");
+    if (!p->failed) n->b = jinja_parse_tuple(p, false, "recursive");
+    if (!p->failed && jinja_skip_name(p, "if")) n->c = jinja_parse_expression(p);
+    n->flag = !p->failed && jinja_skip_name(p, "recursive");
     expect_close(p);
     p->loops++;
-    parse_body(p, &n->list, ends);
+    jinja_parse_body(p, &n->list, ends);
     p->loops--;
-    if (!p->failed && skip_name(p, "else"))
+    if (!p->failed && jinja_skip_name(p, "else"))
         parse_until(p, &n->other, "endfor");
     else if (!p->failed)
         p->at++;
@@ -73,16 +73,16 @@ static struct jinja_node *parse_for(struct parser *p)
 // takes the place of.
 static struct jinja_node *parse_set(struct parser *p)
 {
-    struct jinja_node *n = node_new(p, N_SET);
-    n->a = parse_target(p, NULL);
-    if (!p->failed && skip_sign(p, "=")) {
-        n->b = parse_tuple(p, true, NULL);
+    struct jinja_node *n = jinja_node_new(p, N_SET);
+    n->a = jinja_parse_target(p, NULL);
+    if (!p->failed && jinja_skip_sign(p, "=")) {
+        n->b = jinja_parse_tuple(p, true, NULL);
         return n;
     }
     n->op = N_SET_BLOCK;
-    if (!p->failed && skip_sign(p, "|")) {
-        n->b = node_new(p, N_VALUE);
-        n->c = parse_filters(p, n->b, true);
+    if (!p->failed && jinja_skip_sign(p, "|")) {
+        n->b = jinja_node_new(p, N_VALUE);
+        n->c = jinja_parse_filters(p, n->b, true);
     }
     parse_until(p, &n->list, "endset");
     return n;
@@ -91,27 +91,27 @@ static struct jinja_node *parse_set(struct parser *p)
 // "(a, b=1)": names in list, defaults in other[i] for the last ones.
 static void parse_parameters(struct parser *p, struct jinja_node *n)
 {
-    expect_sign(p, "(");
-    while (!p->failed && !at_sign(p, ")")) {
-        struct jinja_node *name = node_new(p, N_NAME);
-        name->name = expect_name(p);
-        nodes_add(p, &n->list, name);
-        if (skip_sign(p, "="))
-            nodes_add(p, &n->other, parse_expression(p));
+    jinja_expect_sign(p, "(");
+    while (!p->failed && !jinja_at_sign(p, ")")) {
+        struct jinja_node *name = jinja_node_new(p, N_NAME);
+        name->name = jinja_expect_name(p);
+        jinja_nodes_add(p, &n->list, name);
+        if (jinja_skip_sign(p, "="))
+            jinja_nodes_add(p, &n->other, jinja_parse_expression(p));
         else if (n->other.count)
-            parse_fail(p, "a parameter without a default follows one with a default");
-        if (!at_sign(p, ")")) expect_sign(p, ",");
+            jinja_parse_fail(p, "a parameter without a default follows one with a default");
+        if (!jinja_at_sign(p, ")")) jinja_expect_sign(p, ",");
     }
-    expect_sign(p, ")");
+    jinja_expect_sign(p, ")");
 }
 
 // name; list: parameters, other: defaults of the last of them; a: the body (N_BLOCK).
 static struct jinja_node *parse_macro(struct parser *p)
 {
-    struct jinja_node *n = node_new(p, N_MACRO);
-    n->name = expect_name(p);
+    struct jinja_node *n = jinja_node_new(p, N_MACRO);
+    n->name = jinja_expect_name(p);
     parse_parameters(p, n);
-    n->a = node_new(p, N_BLOCK);
+    n->a = jinja_node_new(p, N_BLOCK);
     parse_until(p, &n->a->list, "endmacro");
     return n;
 }
@@ -119,12 +119,12 @@ static struct jinja_node *parse_macro(struct parser *p)
 // a: the call; b: the caller, as a macro without a name.
 static struct jinja_node *parse_call_block(struct parser *p)
 {
-    struct jinja_node *n = node_new(p, N_CALL_BLOCK);
-    n->b = node_new(p, N_MACRO);
-    if (at_sign(p, "(")) parse_parameters(p, n->b);
-    n->a = p->failed ? NULL : parse_expression(p);
-    if (n->a && n->a->op != N_CALL) parse_fail(p, "a call block needs a call");
-    n->b->a = node_new(p, N_BLOCK);
+    struct jinja_node *n = jinja_node_new(p, N_CALL_BLOCK);
+    n->b = jinja_node_new(p, N_MACRO);
+    if (jinja_at_sign(p, "(")) parse_parameters(p, n->b);
+    n->a = p->failed ? NULL : jinja_parse_expression(p);
+    if (n->a && n->a->op != N_CALL) jinja_parse_fail(p, "a call block needs a call");
+    n->b->a = jinja_node_new(p, N_BLOCK);
     parse_until(p, &n->b->a->list, "endcall");
     return n;
 }
@@ -132,9 +132,9 @@ static struct jinja_node *parse_call_block(struct parser *p)
 // list: body; b: an N_VALUE for its text; a: filters over it.
 static struct jinja_node *parse_filter_block(struct parser *p)
 {
-    struct jinja_node *n = node_new(p, N_FILTER_BLOCK);
-    n->b = node_new(p, N_VALUE);
-    n->a = parse_filters(p, n->b, true);
+    struct jinja_node *n = jinja_node_new(p, N_FILTER_BLOCK);
+    n->b = jinja_node_new(p, N_VALUE);
+    n->a = jinja_parse_filters(p, n->b, true);
     parse_until(p, &n->list, "endfilter");
     return n;
 }
@@ -142,13 +142,13 @@ static struct jinja_node *parse_filter_block(struct parser *p)
 // other: values, names: of what; list: body.
 static struct jinja_node *parse_with(struct parser *p)
 {
-    struct jinja_node *n = node_new(p, N_WITH);
-    while (!p->failed && peek(p)->kind != T_CLOSE) {
-        if (n->other.count) expect_sign(p, ",");
-        const char *name = expect_name(p);
-        expect_sign(p, "=");
-        nodes_add(p, &n->other, p->failed ? NULL : parse_expression(p));
-        note_name(p, n, name);
+    struct jinja_node *n = jinja_node_new(p, N_WITH);
+    while (!p->failed && jinja_peek(p)->kind != T_CLOSE) {
+        if (n->other.count) jinja_expect_sign(p, ",");
+        const char *name = jinja_expect_name(p);
+        jinja_expect_sign(p, "=");
+        jinja_nodes_add(p, &n->other, p->failed ? NULL : jinja_parse_expression(p));
+        jinja_note_name(p, n, name);
     }
     parse_until(p, &n->list, "endwith");
     return n;
@@ -157,7 +157,7 @@ static struct jinja_node *parse_with(struct parser *p)
 // list: body. transformers marks the words of the assistant with it.
 static struct jinja_node *parse_generation(struct parser *p)
 {
-    struct jinja_node *n = node_new(p, N_BLOCK);
+    struct jinja_node *n = jinja_node_new(p, N_BLOCK);
     parse_until(p, &n->list, "endgeneration");
     return n;
 }
@@ -165,8 +165,8 @@ static struct jinja_node *parse_generation(struct parser *p)
 static struct jinja_node *parse_jump(struct parser *p, enum jinja_op op)
 {
     if (!p->loops)
-        parse_fail(p, "'%s' stands outside a loop", op == N_BREAK ? "break" : "continue");
-    return node_new(p, op);
+        jinja_parse_fail(p, "'%s' stands outside a loop", op == N_BREAK ? "break" : "continue");
+    return jinja_node_new(p, op);
 }
 
 static struct jinja_node *parse_break(struct parser *p)
@@ -191,58 +191,59 @@ static struct jinja_node *parse_statement(struct parser *p)
         { "with", parse_with },       { "generation", parse_generation },
         { "break", parse_break },     { "continue", parse_continue },
     };
-    const char *name = expect_name(p);
+    const char *name = jinja_expect_name(p);
     for (size_t i = 0; !p->failed && i < sizeof statements / sizeof *statements; i++)
         if (!strcmp(statements[i].name, name)) return statements[i].parse(p);
-    parse_fail(p, "the statement '%.60s' is not known", name);
+    jinja_parse_fail(p, "the statement '%.60s' is not known", name);
     return NULL;
 }
 
 static bool ends_here(struct parser *p, const char *const *ends)
 {
     for (; ends && *ends; ends++)
-        if (at_name(p, *ends)) return true;
+        if (jinja_at_name(p, *ends)) return true;
     return false;
 }
 
 static struct jinja_node *parse_data(struct parser *p)
 {
-    struct jinja_node *n = node_new(p, N_DATA);
-    n->value = jinja_text(&p->t->room, peek(p)->text, peek(p)->length, JINJA_TEMPLATE);
+    struct jinja_node *n = jinja_node_new(p, N_DATA);
+    n->value = jinja_text(&p->t->room, jinja_peek(p)->text, jinja_peek(p)->length, JINJA_TEMPLATE);
     p->at++;
     return n;
 }
 
 static struct jinja_node *parse_print(struct parser *p)
 {
-    struct jinja_node *n = node_new(p, N_PRINT);
+    struct jinja_node *n = jinja_node_new(p, N_PRINT);
     p->at++;
-    n->a = parse_tuple(p, true, NULL);
-    if (!p->failed && peek(p)->kind != T_PRINT_END)
-        parse_fail(p, "expected '}}', not '%.40s'", peek(p)->text ? peek(p)->text : "that");
+    n->a = jinja_parse_tuple(p, true, NULL);
+    if (!p->failed && jinja_peek(p)->kind != T_PRINT_END)
+        jinja_parse_fail(p, "expected '}}', not '%.40s'",
+                         jinja_peek(p)->text ? jinja_peek(p)->text : "that");
     p->at++;
     return n;
 }
 
-void parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends)
+void jinja_parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends)
 {
-    if (++p->depth > JINJA_DEPTH) parse_fail(p, "statements are nested too deeply");
-    while (!p->failed && peek(p)->kind != T_END) {
-        if (peek(p)->kind == T_DATA) {
-            nodes_add(p, body, parse_data(p));
-        } else if (peek(p)->kind == T_PRINT) {
-            nodes_add(p, body, parse_print(p));
+    if (++p->depth > JINJA_DEPTH) jinja_parse_fail(p, "statements are nested too deeply");
+    while (!p->failed && jinja_peek(p)->kind != T_END) {
+        if (jinja_peek(p)->kind == T_DATA) {
+            jinja_nodes_add(p, body, parse_data(p));
+        } else if (jinja_peek(p)->kind == T_PRINT) {
+            jinja_nodes_add(p, body, parse_print(p));
         } else {
             p->at++;
             if (ends_here(p, ends)) break;
-            nodes_add(p, body, parse_statement(p));
+            jinja_nodes_add(p, body, parse_statement(p));
             expect_close(p);
         }
     }
-    if (!p->failed && ends && peek(p)->kind == T_END) {
+    if (!p->failed && ends && jinja_peek(p)->kind == T_END) {
         const char *const *last = ends;
         while (last[1]) last++;
-        parse_fail(p, "'%s' is missing", *last);
+        jinja_parse_fail(p, "'%s' is missing", *last);
     }
     p->depth--;
 }
@@ -258,7 +259,7 @@ struct jinja *jinja_parse(const char *text, size_t length, const char *name, str
     } else {
         p.failed = jinja_lex(&t->room, text, length, &p.tokens, err) < 0;
     }
-    if (!p.failed) parse_body(&p, &t->body, NULL);
+    if (!p.failed) jinja_parse_body(&p, &t->body, NULL);
     if (!p.failed) return t;
     err_in(err, "%s", name);
     jinja_free(t);

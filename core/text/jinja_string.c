@@ -14,7 +14,7 @@ static struct jinja_value string_new(struct jinja_room *room, struct jinja_strin
     return (struct jinja_value){ .kind = JINJA_TEXT, .text = kept };
 }
 
-struct jinja_value value_string(const struct jinja_string *s)
+struct jinja_value jinja_value_string(const struct jinja_string *s)
 {
     return (struct jinja_value){ .kind = JINJA_TEXT, .text = s };
 }
@@ -32,7 +32,7 @@ struct jinja_value jinja_text(struct jinja_room *room, const char *bytes, size_t
     return string_new(room, s);
 }
 
-struct jinja_value value_words(struct jinja_run *r, const char *text)
+struct jinja_value jinja_value_words(struct jinja_run *r, const char *text)
 {
     return jinja_text(r->room, text, strlen(text), JINJA_TEMPLATE);
 }
@@ -80,14 +80,14 @@ static void put_raw(struct builder *b, const char *bytes, size_t length)
     b->length += length;
 }
 
-void put_bytes(struct builder *b, const char *bytes, size_t length)
+void jinja_put_bytes(struct builder *b, const char *bytes, size_t length)
 {
     if (length && make_room(b, length)) put_raw(b, bytes, length);
 }
 
-void put_words(struct builder *b, const char *text)
+void jinja_put_words(struct builder *b, const char *text)
 {
-    put_bytes(b, text, strlen(text));
+    jinja_put_bytes(b, text, strlen(text));
 }
 
 // The first span that ends behind `at`.
@@ -104,7 +104,7 @@ static size_t span_from(const struct jinja_string *s, size_t at)
     return low;
 }
 
-void put_piece(struct builder *b, const struct jinja_string *s, size_t start, size_t end)
+void jinja_put_piece(struct builder *b, const struct jinja_string *s, size_t start, size_t end)
 {
     if (start >= end || !make_room(b, end - start)) return;
     const size_t base = b->length;
@@ -123,13 +123,13 @@ void put_piece(struct builder *b, const struct jinja_string *s, size_t start, si
     }
 }
 
-void put_all(struct builder *b, const struct jinja_string *s)
+void jinja_put_all(struct builder *b, const struct jinja_string *s)
 {
-    put_piece(b, s, 0, s->length);
+    jinja_put_piece(b, s, 0, s->length);
 }
 
-void put_derived(struct builder *b, const char *bytes, size_t length, const struct jinja_string *s,
-                 size_t at)
+void jinja_put_derived(struct builder *b, const char *bytes, size_t length,
+                       const struct jinja_string *s, size_t at)
 {
     if (!length || !make_room(b, length)) return;
     const size_t base = b->length, i = span_from(s, at);
@@ -138,13 +138,13 @@ void put_derived(struct builder *b, const char *bytes, size_t length, const stru
         put_span(b, (struct jinja_span){ base, base + length, s->spans[i].source, SIZE_MAX });
 }
 
-void put_character(struct builder *b, int32_t c, const struct jinja_string *s, size_t at)
+void jinja_put_character(struct builder *b, int32_t c, const struct jinja_string *s, size_t at)
 {
     char bytes[4];
-    put_derived(b, bytes, char_put(bytes, c), s, at);
+    jinja_put_derived(b, bytes, jinja_char_put(bytes, c), s, at);
 }
 
-struct jinja_value builder_value(struct builder *b)
+struct jinja_value jinja_builder_value(struct builder *b)
 {
     return string_new(b->r->room, (struct jinja_string){ .bytes = b->bytes ? b->bytes : "",
                                                          .length = b->length,
@@ -152,44 +152,45 @@ struct jinja_value builder_value(struct builder *b)
                                                          .span_count = b->span_count });
 }
 
-struct jinja_value string_piece(struct jinja_run *r, const struct jinja_string *s, size_t start,
-                                size_t end)
+struct jinja_value jinja_string_piece(struct jinja_run *r, const struct jinja_string *s,
+                                      size_t start, size_t end)
 {
     struct builder b = { .r = r };
-    if (start == 0 && end == s->length) return value_string(s);
-    put_piece(&b, s, start, end);
-    return builder_value(&b);
+    if (start == 0 && end == s->length) return jinja_value_string(s);
+    jinja_put_piece(&b, s, start, end);
+    return jinja_builder_value(&b);
 }
 
-const struct jinja_string *string_of(struct jinja_run *r, struct jinja_value v)
+const struct jinja_string *jinja_string_of(struct jinja_run *r, struct jinja_value v)
 {
     struct builder b = { .r = r };
-    if (is_text(v)) return v.text;
-    put_show(&b, v);
-    return builder_value(&b).text;
+    if (jinja_is_text(v)) return v.text;
+    jinja_put_show(&b, v);
+    return jinja_builder_value(&b).text;
 }
 
 // --- looking -----------------------------------------------------------------------------------
 
-bool string_is(const struct jinja_string *s, const char *word)
+bool jinja_string_is(const struct jinja_string *s, const char *word)
 {
     return strlen(word) == s->length && !memcmp(s->bytes, word, s->length);
 }
 
-bool strings_equal(const struct jinja_string *a, const struct jinja_string *b)
+bool jinja_strings_equal(const struct jinja_string *a, const struct jinja_string *b)
 {
     return a->length == b->length && (!a->length || !memcmp(a->bytes, b->bytes, a->length));
 }
 
-const struct jinja_string *need_text(struct jinja_run *r, struct jinja_value v, const char *who)
+const struct jinja_string *jinja_need_text(struct jinja_run *r, struct jinja_value v,
+                                           const char *who)
 {
-    if (is_text(v)) return v.text;
-    jinja_fail(r, "%s needs a str, not a %s", who, value_kind_name(v));
+    if (jinja_is_text(v)) return v.text;
+    jinja_fail(r, "%s needs a str, not a %s", who, jinja_value_kind_name(v));
     return NULL;
 }
 
-size_t string_find(struct jinja_run *r, const struct jinja_string *s,
-                   const struct jinja_string *part, size_t from)
+size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
+                         const struct jinja_string *part, size_t from)
 {
     if (from > s->length || !jinja_step(r, 1)) return SIZE_MAX;
     if (!part->length) return from;
@@ -199,8 +200,8 @@ size_t string_find(struct jinja_run *r, const struct jinja_string *s,
     return found;
 }
 
-size_t string_find_last(struct jinja_run *r, const struct jinja_string *s,
-                        const struct jinja_string *part, size_t end)
+size_t jinja_string_find_last(struct jinja_run *r, const struct jinja_string *s,
+                              const struct jinja_string *part, size_t end)
 {
     if (part->length > end) return SIZE_MAX;
     for (size_t at = end - part->length;; at--) {
@@ -210,18 +211,18 @@ size_t string_find_last(struct jinja_run *r, const struct jinja_string *s,
     }
 }
 
-int64_t string_characters(struct jinja_run *r, const struct jinja_string *s)
+int64_t jinja_string_characters(struct jinja_run *r, const struct jinja_string *s)
 {
     int64_t n = 0;
     jinja_step(r, s->length / 64);
-    for (size_t i = 0; i < s->length; n++) i += char_length(s->bytes + i, s->length - i);
+    for (size_t i = 0; i < s->length; n++) i += jinja_char_length(s->bytes + i, s->length - i);
     return n;
 }
 
-size_t string_at(const struct jinja_string *s, int64_t n)
+size_t jinja_string_at(const struct jinja_string *s, int64_t n)
 {
     size_t i = 0;
-    while (n-- > 0 && i < s->length) i += char_length(s->bytes + i, s->length - i);
+    while (n-- > 0 && i < s->length) i += jinja_char_length(s->bytes + i, s->length - i);
     return i;
 }
 
@@ -233,30 +234,30 @@ static struct jinja_value put_between(struct jinja_run *r, const struct jinja_st
 {
     struct builder b = { .r = r };
     for (size_t i = 0, n; i < s->length; i += n) {
-        if (count-- > 0) put_all(&b, new);
-        n = char_length(s->bytes + i, s->length - i);
-        put_piece(&b, s, i, i + n);
+        if (count-- > 0) jinja_put_all(&b, new);
+        n = jinja_char_length(s->bytes + i, s->length - i);
+        jinja_put_piece(&b, s, i, i + n);
     }
-    if (count > 0) put_all(&b, new);
-    return builder_value(&b);
+    if (count > 0) jinja_put_all(&b, new);
+    return jinja_builder_value(&b);
 }
 
-struct jinja_value string_replace(struct jinja_run *r, const struct jinja_string *s,
-                                  const struct jinja_string *old, const struct jinja_string *new,
-                                  int64_t count)
+struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_string *s,
+                                        const struct jinja_string *old,
+                                        const struct jinja_string *new, int64_t count)
 {
     struct builder b = { .r = r };
     size_t from = 0, at;
     if (count < 0) count = INT64_MAX;
     if (!old->length) return put_between(r, s, new, count);
-    while (count-- > 0 && (at = string_find(r, s, old, from)) != SIZE_MAX) {
-        put_piece(&b, s, from, at);
-        put_all(&b, new);
+    while (count-- > 0 && (at = jinja_string_find(r, s, old, from)) != SIZE_MAX) {
+        jinja_put_piece(&b, s, from, at);
+        jinja_put_all(&b, new);
         from = at + old->length;
     }
-    if (!from) return value_string(s);
-    put_piece(&b, s, from, s->length);
-    return builder_value(&b);
+    if (!from) return jinja_value_string(s);
+    jinja_put_piece(&b, s, from, s->length);
+    return jinja_builder_value(&b);
 }
 
 static bool has_char(const struct jinja_string *chars, const char *c, size_t length)
@@ -268,9 +269,9 @@ static size_t strip_start(const struct jinja_string *s, size_t i, size_t end,
                           const struct jinja_string *chars)
 {
     size_t n;
-    if (!chars) return i < end ? space_start(s->bytes + i, end - i) : 0;
+    if (!chars) return i < end ? jinja_space_start(s->bytes + i, end - i) : 0;
     if (i >= end) return 0;
-    n = char_length(s->bytes + i, end - i);
+    n = jinja_char_length(s->bytes + i, end - i);
     return has_char(chars, s->bytes + i, n) ? n : 0;
 }
 
@@ -278,24 +279,24 @@ static size_t strip_end(const struct jinja_string *s, size_t start, size_t end,
                         const struct jinja_string *chars)
 {
     size_t i = end;
-    if (!chars) return space_end(s->bytes + start, end - start);
+    if (!chars) return jinja_space_end(s->bytes + start, end - start);
     if (end <= start) return 0;
     do i--;
     while (i > start && end - i < 4 && ((unsigned char)s->bytes[i] & 0xC0) == 0x80);
     return has_char(chars, s->bytes + i, end - i) ? end - i : 0;
 }
 
-struct jinja_value string_strip(struct jinja_run *r, const struct jinja_string *s,
-                                const struct jinja_string *chars, int sides)
+struct jinja_value jinja_string_strip(struct jinja_run *r, const struct jinja_string *s,
+                                      const struct jinja_string *chars, int sides)
 {
     size_t start = 0, end = s->length, n;
     const size_t cost = 1 + (chars ? chars->length / 64 : 0);
     while (sides & 1 && (n = strip_start(s, start, end, chars)) && jinja_step(r, cost)) start += n;
     while (sides & 2 && (n = strip_end(s, start, end, chars)) && jinja_step(r, cost)) end -= n;
-    return string_piece(r, s, start, end);
+    return jinja_string_piece(r, s, start, end);
 }
 
-struct jinja_value string_escape(struct jinja_run *r, const struct jinja_string *s)
+struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_string *s)
 {
     static const char *const names[] = { "&amp;", "&lt;", "&gt;", "&#34;", "&#39;" };
     static const char signs[] = "&<>\"'";
@@ -304,13 +305,13 @@ struct jinja_value string_escape(struct jinja_run *r, const struct jinja_string 
     for (size_t i = 0; !s->safe && i < s->length; i++) {
         const char *sign = memchr(signs, s->bytes[i], 5);
         if (!sign) continue;
-        put_piece(&b, s, from, i);
-        put_derived(&b, names[sign - signs], strlen(names[sign - signs]), s, i);
+        jinja_put_piece(&b, s, from, i);
+        jinja_put_derived(&b, names[sign - signs], strlen(names[sign - signs]), s, i);
         from = i + 1;
     }
-    put_piece(&b, s, from, s->length);
+    jinja_put_piece(&b, s, from, s->length);
     struct jinja_string *escaped = jinja_take(r->room, sizeof *escaped);
-    *escaped = *builder_value(&b).text;
+    *escaped = *jinja_builder_value(&b).text;
     escaped->safe = true;
-    return value_string(escaped);
+    return jinja_value_string(escaped);
 }

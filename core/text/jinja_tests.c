@@ -20,36 +20,37 @@ TEST(true, v.kind == JINJA_BOOL && v.truth)
 TEST(false, v.kind == JINJA_BOOL && !v.truth)
 TEST(integer, v.kind == JINJA_INT)
 TEST(float, v.kind == JINJA_REAL)
-TEST(number, is_number(v))
-TEST(string, is_text(v))
+TEST(number, jinja_is_number(v))
+TEST(string, jinja_is_text(v))
 TEST(mapping, v.kind == JINJA_DICT)
-TEST(iterable, value_iterable(v))
-TEST(sequence, is_text(v) || is_sequence(v) || v.kind == JINJA_DICT || v.kind == JINJA_UNDEFINED)
+TEST(iterable, jinja_value_iterable(v))
+TEST(sequence,
+     jinja_is_text(v) || jinja_is_sequence(v) || v.kind == JINJA_DICT || v.kind == JINJA_UNDEFINED)
 TEST(callable, v.kind == JINJA_FUNCTION || v.kind == JINJA_METHOD || v.kind == JINJA_MACRO ||
                    v.kind == JINJA_LOOP || v.kind == JINJA_JOINER || v.kind == JINJA_UNDEFINED)
-TEST(escaped, is_text(v) && v.text->safe)
-TEST(upper, string_has_case(string_of(r, v), CASE_UPPER))
-TEST(lower, string_has_case(string_of(r, v), CASE_LOWER))
-TEST(sameas, value_same(v, a->at[0]))
-TEST(in, value_contains(r, a->at[0], v))
-TEST(eq, value_equal(r, v, a->at[0]))
-TEST(ne, !value_equal(r, v, a->at[0]))
-TEST(gt, value_order(r, v, a->at[0]) > 0)
-TEST(ge, value_order(r, v, a->at[0]) >= 0)
-TEST(lt, value_order(r, v, a->at[0]) < 0)
-TEST(le, value_order(r, v, a->at[0]) <= 0)
-TEST(filter, is_text(v) && jinja_filter(v.text->bytes))
-TEST(test, is_text(v) && jinja_test(v.text->bytes))
+TEST(escaped, jinja_is_text(v) && v.text->safe)
+TEST(upper, jinja_string_has_case(jinja_string_of(r, v), CASE_UPPER))
+TEST(lower, jinja_string_has_case(jinja_string_of(r, v), CASE_LOWER))
+TEST(sameas, jinja_value_same(v, a->at[0]))
+TEST(in, jinja_value_contains(r, a->at[0], v))
+TEST(eq, jinja_value_equal(r, v, a->at[0]))
+TEST(ne, !jinja_value_equal(r, v, a->at[0]))
+TEST(gt, jinja_value_order(r, v, a->at[0]) > 0)
+TEST(ge, jinja_value_order(r, v, a->at[0]) >= 0)
+TEST(lt, jinja_value_order(r, v, a->at[0]) < 0)
+TEST(le, jinja_value_order(r, v, a->at[0]) <= 0)
+TEST(filter, jinja_is_text(v) && jinja_filter(v.text->bytes))
+TEST(test, jinja_is_text(v) && jinja_test(v.text->bytes))
 
 static bool remainder_is(struct jinja_run *r, struct jinja_value v, struct jinja_value by,
                          int64_t wanted)
 {
-    const struct jinja_value rest = eval_binary(r, N_MODULO, v, by);
-    return !r->failed && value_equal(r, rest, value_int(wanted));
+    const struct jinja_value rest = jinja_eval_binary(r, N_MODULO, v, by);
+    return !r->failed && jinja_value_equal(r, rest, jinja_value_int(wanted));
 }
 
-TEST(odd, remainder_is(r, v, value_int(2), 1))
-TEST(even, remainder_is(r, v, value_int(2), 0))
+TEST(odd, remainder_is(r, v, jinja_value_int(2), 1))
+TEST(even, remainder_is(r, v, jinja_value_int(2), 0))
 TEST(divisibleby, remainder_is(r, v, a->at[0], 0))
 
 const struct jinja_callable *jinja_test(const char *name)

@@ -11,7 +11,7 @@ static bool is_space(unsigned char c)
     return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x1F);
 }
 
-size_t space_start(const char *text, size_t length)
+size_t jinja_space_start(const char *text, size_t length)
 {
     // The characters beyond ASCII: U+0085, U+00A0, U+1680, U+2000..200A, 2028, 2029, 202F, 205F,
     // 3000.
@@ -30,10 +30,10 @@ size_t space_start(const char *text, size_t length)
     return quad ? 3 : 0;
 }
 
-size_t space_end(const char *text, size_t length)
+size_t jinja_space_end(const char *text, size_t length)
 {
     for (size_t n = 1; n <= 3 && n <= length; n++)
-        if (space_start(text + length - n, n) == n) return n;
+        if (jinja_space_start(text + length - n, n) == n) return n;
     return 0;
 }
 
@@ -48,7 +48,7 @@ static size_t break_at(const char *text, size_t left)
     return 0;
 }
 
-size_t line_end(const struct jinja_string *s, size_t at, size_t *next)
+size_t jinja_line_end(const struct jinja_string *s, size_t at, size_t *next)
 {
     size_t n = 0;
     while (at < s->length && !(n = break_at(s->bytes + at, s->length - at))) at++;
@@ -56,7 +56,7 @@ size_t line_end(const struct jinja_string *s, size_t at, size_t *next)
     return at;
 }
 
-int32_t char_at(const char *text, size_t left, size_t *length)
+int32_t jinja_char_at(const char *text, size_t left, size_t *length)
 {
     int32_t c;
     if (!((unsigned char)*text & 0x80)) {
@@ -67,14 +67,14 @@ int32_t char_at(const char *text, size_t left, size_t *length)
     return c;
 }
 
-size_t char_length(const char *text, size_t left)
+size_t jinja_char_length(const char *text, size_t left)
 {
     size_t n;
-    char_at(text, left, &n);
+    jinja_char_at(text, left, &n);
     return n;
 }
 
-size_t char_put(char *bytes, int32_t c)
+size_t jinja_char_put(char *bytes, int32_t c)
 {
     utf8proc_ssize_t n = utf8proc_encode_char(c, (utf8proc_uint8_t *)bytes);
     return n > 0 ? (size_t)n : 0;
@@ -85,7 +85,7 @@ static bool is_letter(utf8proc_category_t k)
     return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO;
 }
 
-bool char_is_name(int32_t c, bool first)
+bool jinja_char_is_name(int32_t c, bool first)
 {
     if (c < 0) return false;
     const utf8proc_category_t k = utf8proc_category(c);
@@ -94,7 +94,7 @@ bool char_is_name(int32_t c, bool first)
                       k == UTF8PROC_CATEGORY_MC || k == UTF8PROC_CATEGORY_PC);
 }
 
-bool char_printable(int32_t c)
+bool jinja_char_printable(int32_t c)
 {
     if (c == ' ') return true;
     if (c < 0) return false;
@@ -117,14 +117,14 @@ static bool char_is(int32_t c, enum char_class what)
     case CHARS_ALNUM:
         return is_letter(k) || k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL ||
                k == UTF8PROC_CATEGORY_NO;
-    default: return space_start(bytes, char_put(bytes, c)) > 0;
+    default: return jinja_space_start(bytes, jinja_char_put(bytes, c)) > 0;
     }
 }
 
-bool string_all(const struct jinja_string *s, enum char_class what)
+bool jinja_string_all(const struct jinja_string *s, enum char_class what)
 {
     for (size_t i = 0, n; i < s->length; i += n)
-        if (!char_is(char_at(s->bytes + i, s->length - i, &n), what)) return false;
+        if (!char_is(jinja_char_at(s->bytes + i, s->length - i, &n), what)) return false;
     return s->length > 0;
 }
 
@@ -140,11 +140,11 @@ static bool is_lower(int32_t c)
                       (utf8proc_toupper(c) != c && utf8proc_tolower(c) == c));
 }
 
-bool string_has_case(const struct jinja_string *s, enum letter_case how)
+bool jinja_string_has_case(const struct jinja_string *s, enum letter_case how)
 {
     bool any = false;
     for (size_t i = 0, n; i < s->length; i += n) {
-        const int32_t c = char_at(s->bytes + i, s->length - i, &n);
+        const int32_t c = jinja_char_at(s->bytes + i, s->length - i, &n);
         if (how == CASE_UPPER ? is_lower(c) : is_upper(c)) return false;
         if (how == CASE_UPPER ? is_upper(c) : is_lower(c)) any = true;
     }
@@ -156,13 +156,13 @@ static void put_upper(struct builder *b, const struct jinja_string *s, size_t at
 {
     // The letters that become two.
     if (c == 0xDF)
-        put_derived(b, title ? "Ss" : "SS", 2, s, at);
+        jinja_put_derived(b, title ? "Ss" : "SS", 2, s, at);
     else if (c == 0xFB01 || c == 0xFB02)
-        put_derived(b, c == 0xFB01 ? title ? "Fi" : "FI" : title ? "Fl" : "FL", 2, s, at);
+        jinja_put_derived(b, c == 0xFB01 ? title ? "Fi" : "FI" : title ? "Fl" : "FL", 2, s, at);
     else if (c == 0xFB00)
-        put_derived(b, title ? "Ff" : "FF", 2, s, at);
+        jinja_put_derived(b, title ? "Ff" : "FF", 2, s, at);
     else
-        put_character(b, title ? utf8proc_totitle(c) : utf8proc_toupper(c), s, at);
+        jinja_put_character(b, title ? utf8proc_totitle(c) : utf8proc_toupper(c), s, at);
 }
 
 // A sigma ends a word where a letter stands before it and none behind.
@@ -171,7 +171,7 @@ static bool final_sigma(const struct jinja_string *s, size_t at, bool letter_bef
     size_t n;
     if (!letter_before) return false;
     if (at + 2 >= s->length) return true;
-    const int32_t c = char_at(s->bytes + at + 2, s->length - at - 2, &n);
+    const int32_t c = jinja_char_at(s->bytes + at + 2, s->length - at - 2, &n);
     return c < 0 || !is_letter(utf8proc_category(c));
 }
 
@@ -179,30 +179,30 @@ static void put_lower(struct builder *b, const struct jinja_string *s, size_t at
                       bool letter_before)
 {
     if (c == 0x130)
-        put_derived(b, "i\xCC\x87", 3, s, at);
+        jinja_put_derived(b, "i\xCC\x87", 3, s, at);
     else
-        put_character(b,
-                      c == 0x3A3 && final_sigma(s, at, letter_before) ? 0x3C2 : utf8proc_tolower(c),
-                      s, at);
+        jinja_put_character(
+            b, c == 0x3A3 && final_sigma(s, at, letter_before) ? 0x3C2 : utf8proc_tolower(c), s,
+            at);
 }
 
 // Does a word of the filter `title` begin behind c?
 static bool word_break(const char *text, size_t length)
 {
-    return space_start(text, length) || strchr("-({[<", *text) != NULL;
+    return jinja_space_start(text, length) || strchr("-({[<", *text) != NULL;
 }
 
-struct jinja_value string_case(struct jinja_run *r, const struct jinja_string *s,
-                               enum letter_case how)
+struct jinja_value jinja_string_case(struct jinja_run *r, const struct jinja_string *s,
+                                     enum letter_case how)
 {
     struct builder b = { .r = r };
     bool begins = true, letter = false; // of a word; the character before is a letter
     for (size_t i = 0, n; i < s->length && jinja_step(r, 1); i += n) {
-        const int32_t c = char_at(s->bytes + i, s->length - i, &n);
+        const int32_t c = jinja_char_at(s->bytes + i, s->length - i, &n);
         if (c < 0) {
-            put_piece(&b, s, i, i + n);
+            jinja_put_piece(&b, s, i, i + n);
         } else if (how == CASE_TITLE_WORDS && word_break(s->bytes + i, n) && s->bytes[i]) {
-            put_piece(&b, s, i, i + n);
+            jinja_put_piece(&b, s, i, i + n);
             begins = true;
             letter = false;
             continue;
@@ -216,5 +216,5 @@ struct jinja_value string_case(struct jinja_run *r, const struct jinja_string *s
         letter = is_upper(c) || is_lower(c);
         begins = how == CASE_TITLE && !letter;
     }
-    return builder_value(&b);
+    return jinja_builder_value(&b);
 }

@@ -96,12 +96,12 @@ bool jinja_step(struct jinja_run *r, size_t steps)
 
 // --- simple values -----------------------------------------------------------------------------
 
-struct jinja_value value_undefined(const char *name)
+struct jinja_value jinja_value_undefined(const char *name)
 {
     return (struct jinja_value){ .kind = JINJA_UNDEFINED, .name = name };
 }
 
-struct jinja_value value_none(void)
+struct jinja_value jinja_value_none(void)
 {
     return (struct jinja_value){ .kind = JINJA_NONE };
 }
@@ -111,57 +111,57 @@ struct jinja_value jinja_bool(bool truth)
     return (struct jinja_value){ .kind = JINJA_BOOL, .truth = truth };
 }
 
-struct jinja_value value_int(int64_t integer)
+struct jinja_value jinja_value_int(int64_t integer)
 {
     return (struct jinja_value){ .kind = JINJA_INT, .integer = integer };
 }
 
-struct jinja_value value_real(double real)
+struct jinja_value jinja_value_real(double real)
 {
     return (struct jinja_value){ .kind = JINJA_REAL, .real = real };
 }
 
-bool is_given(struct jinja_value v)
+bool jinja_is_given(struct jinja_value v)
 {
     return v.kind != JINJA_ABSENT;
 }
 
-bool is_text(struct jinja_value v)
+bool jinja_is_text(struct jinja_value v)
 {
     return v.kind == JINJA_TEXT;
 }
 
-bool is_number(struct jinja_value v)
+bool jinja_is_number(struct jinja_value v)
 {
     return v.kind == JINJA_BOOL || v.kind == JINJA_INT || v.kind == JINJA_REAL;
 }
 
-bool is_sequence(struct jinja_value v)
+bool jinja_is_sequence(struct jinja_value v)
 {
     return v.kind == JINJA_LIST || v.kind == JINJA_TUPLE || v.kind == JINJA_RANGE;
 }
 
-bool has_list(struct jinja_value v)
+bool jinja_has_list(struct jinja_value v)
 {
-    return is_sequence(v) || v.kind == JINJA_VIEW || v.kind == JINJA_GENERATOR;
+    return jinja_is_sequence(v) || v.kind == JINJA_VIEW || v.kind == JINJA_GENERATOR;
 }
 
-struct jinja_dict *dict_of(struct jinja_value v)
+struct jinja_dict *jinja_dict_of(struct jinja_value v)
 {
     return v.kind == JINJA_DICT || v.kind == JINJA_NAMESPACE ? v.dict : NULL;
 }
 
-int64_t value_as_int(struct jinja_value v)
+int64_t jinja_value_as_int(struct jinja_value v)
 {
     return v.kind == JINJA_BOOL ? v.truth : v.integer;
 }
 
-double value_as_real(struct jinja_value v)
+double jinja_value_as_real(struct jinja_value v)
 {
-    return v.kind == JINJA_REAL ? v.real : (double)value_as_int(v);
+    return v.kind == JINJA_REAL ? v.real : (double)jinja_value_as_int(v);
 }
 
-const char *value_kind_name(struct jinja_value v)
+const char *jinja_value_kind_name(struct jinja_value v)
 {
     static const char *const names[] = {
         [JINJA_ABSENT] = "nothing", [JINJA_UNDEFINED] = "undefined",
@@ -191,44 +191,44 @@ static void *grown(struct jinja_room *room, void *old, size_t count, size_t *cap
     return now;
 }
 
-struct jinja_list *list_new(struct jinja_room *room)
+struct jinja_list *jinja_list_new(struct jinja_room *room)
 {
     return jinja_take(room, sizeof(struct jinja_list));
 }
 
-void list_push(struct jinja_room *room, struct jinja_list *list, struct jinja_value v)
+void jinja_list_push(struct jinja_room *room, struct jinja_list *list, struct jinja_value v)
 {
     list->items = grown(room, list->items, list->count, &list->capacity, sizeof *list->items);
     list->items[list->count++] = v;
 }
 
-struct jinja_value list_value(enum jinja_kind kind, struct jinja_list *list)
+struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *list)
 {
     return (struct jinja_value){ .kind = kind, .list = list };
 }
 
-struct jinja_value generator(struct jinja_list *list, const char *label)
+struct jinja_value jinja_generator(struct jinja_list *list, const char *label)
 {
     list->label = label;
-    return list_value(JINJA_GENERATOR, list);
+    return jinja_list_value(JINJA_GENERATOR, list);
 }
 
-struct jinja_value pair(struct jinja_room *room, struct jinja_value a, struct jinja_value b)
+struct jinja_value jinja_pair(struct jinja_room *room, struct jinja_value a, struct jinja_value b)
 {
-    struct jinja_list *list = list_new(room);
-    list_push(room, list, a);
-    list_push(room, list, b);
-    return list_value(JINJA_TUPLE, list);
+    struct jinja_list *list = jinja_list_new(room);
+    jinja_list_push(room, list, a);
+    jinja_list_push(room, list, b);
+    return jinja_list_value(JINJA_TUPLE, list);
 }
 
 struct jinja_value jinja_list(struct jinja_room *room)
 {
-    return list_value(JINJA_LIST, list_new(room));
+    return jinja_list_value(JINJA_LIST, jinja_list_new(room));
 }
 
 void jinja_add(struct jinja_room *room, struct jinja_value list, struct jinja_value item)
 {
-    list_push(room, list.list, item);
+    jinja_list_push(room, list.list, item);
 }
 
 struct jinja_value jinja_dict(struct jinja_room *room)
@@ -255,28 +255,28 @@ static bool hashable(struct jinja_value v)
     return true;
 }
 
-int64_t dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key)
+int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key)
 {
     if (!hashable(key)) {
-        jinja_fail(r, "a %s cannot be the key of a dict", value_kind_name(key));
+        jinja_fail(r, "a %s cannot be the key of a dict", jinja_value_kind_name(key));
         return -1;
     }
     for (size_t i = 0; i < d->count && !r->failed; i++)
-        if (value_equal(r, d->keys[i], key)) return (int64_t)i;
+        if (jinja_value_equal(r, d->keys[i], key)) return (int64_t)i;
     return -1;
 }
 
-int64_t dict_find_name(const struct jinja_dict *d, const char *name)
+int64_t jinja_dict_find_name(const struct jinja_dict *d, const char *name)
 {
     for (size_t i = 0; i < d->count; i++)
-        if (is_text(d->keys[i]) && string_is(d->keys[i].text, name)) return (int64_t)i;
+        if (jinja_is_text(d->keys[i]) && jinja_string_is(d->keys[i].text, name)) return (int64_t)i;
     return -1;
 }
 
-void dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
-              struct jinja_value v)
+void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
+                    struct jinja_value v)
 {
-    const int64_t i = dict_find(r, d, key);
+    const int64_t i = jinja_dict_find(r, d, key);
     if (r->failed) return;
     if (i >= 0)
         d->values[i] = v;
@@ -284,10 +284,10 @@ void dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
         dict_append(r->room, d, key, v);
 }
 
-void dict_put_name(struct jinja_room *room, struct jinja_dict *d, const char *name,
-                   struct jinja_value v)
+void jinja_dict_put_name(struct jinja_room *room, struct jinja_dict *d, const char *name,
+                         struct jinja_value v)
 {
-    const int64_t i = dict_find_name(d, name);
+    const int64_t i = jinja_dict_find_name(d, name);
     if (i >= 0)
         d->values[i] = v;
     else
@@ -297,10 +297,10 @@ void dict_put_name(struct jinja_room *room, struct jinja_dict *d, const char *na
 void jinja_set(struct jinja_room *room, struct jinja_value dict, const char *key,
                struct jinja_value value)
 {
-    dict_put_name(room, dict.dict, key, value);
+    jinja_dict_put_name(room, dict.dict, key, value);
 }
 
-void dict_remove(struct jinja_dict *d, size_t index)
+void jinja_dict_remove(struct jinja_dict *d, size_t index)
 {
     d->count--;
     memmove(d->keys + index, d->keys + index + 1, (d->count - index) * sizeof *d->keys);
@@ -309,7 +309,7 @@ void dict_remove(struct jinja_dict *d, size_t index)
 
 // --- truth and order ---------------------------------------------------------------------------
 
-bool value_truth(struct jinja_value v)
+bool jinja_value_truth(struct jinja_value v)
 {
     switch (v.kind) {
     case JINJA_ABSENT:
@@ -332,7 +332,7 @@ static bool lists_equal(struct jinja_run *r, const struct jinja_list *a, const s
 {
     if (a->count != b->count) return false;
     for (size_t i = 0; i < a->count; i++)
-        if (r->failed || !value_equal(r, a->items[i], b->items[i])) return false;
+        if (r->failed || !jinja_value_equal(r, a->items[i], b->items[i])) return false;
     return true;
 }
 
@@ -340,8 +340,8 @@ static bool dicts_equal(struct jinja_run *r, const struct jinja_dict *a, const s
 {
     if (a->count != b->count) return false;
     for (size_t i = 0; i < a->count; i++) {
-        const int64_t k = dict_find(r, b, a->keys[i]);
-        if (r->failed || k < 0 || !value_equal(r, a->values[i], b->values[k])) return false;
+        const int64_t k = jinja_dict_find(r, b, a->keys[i]);
+        if (r->failed || k < 0 || !jinja_value_equal(r, a->values[i], b->values[k])) return false;
     }
     return true;
 }
@@ -356,29 +356,29 @@ static bool contents_equal(struct jinja_run *r, struct jinja_value a, struct jin
     return equal;
 }
 
-bool value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
+bool jinja_value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
 {
     if (!jinja_step(r, 1)) return false;
-    if (is_number(a) && is_number(b)) {
+    if (jinja_is_number(a) && jinja_is_number(b)) {
         if (a.kind == JINJA_REAL || b.kind == JINJA_REAL)
-            return value_as_real(a) == value_as_real(b);
-        return value_as_int(a) == value_as_int(b);
+            return jinja_value_as_real(a) == jinja_value_as_real(b);
+        return jinja_value_as_int(a) == jinja_value_as_int(b);
     }
     if (a.kind != b.kind) return false;
     switch (a.kind) {
     case JINJA_ABSENT:
     case JINJA_UNDEFINED:
     case JINJA_NONE: return true;
-    case JINJA_TEXT: jinja_step(r, a.text->length / 64); return strings_equal(a.text, b.text);
+    case JINJA_TEXT: jinja_step(r, a.text->length / 64); return jinja_strings_equal(a.text, b.text);
     case JINJA_LIST:
     case JINJA_TUPLE:
     case JINJA_RANGE:
     case JINJA_DICT: return a.list == b.list || contents_equal(r, a, b);
-    default: return value_same(a, b);
+    default: return jinja_value_same(a, b);
     }
 }
 
-bool value_same(struct jinja_value a, struct jinja_value b)
+bool jinja_value_same(struct jinja_value a, struct jinja_value b)
 {
     if (a.kind != b.kind) return false;
     switch (a.kind) {
@@ -386,7 +386,7 @@ bool value_same(struct jinja_value a, struct jinja_value b)
     case JINJA_BOOL: return a.truth == b.truth;
     case JINJA_INT: return a.integer == b.integer;
     case JINJA_REAL: return a.real == b.real;
-    case JINJA_TEXT: return strings_equal(a.text, b.text);
+    case JINJA_TEXT: return jinja_strings_equal(a.text, b.text);
     case JINJA_METHOD: return a.method->call == b.method->call;
     default: return a.list == b.list;
     }
@@ -400,18 +400,18 @@ static int strings_order(const struct jinja_string *a, const struct jinja_string
     return a->length < b->length ? -1 : a->length > b->length;
 }
 
-int value_order(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
+int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
 {
     if (!jinja_step(r, 1)) return 0;
-    if (is_number(a) && is_number(b)) {
+    if (jinja_is_number(a) && jinja_is_number(b)) {
         if (a.kind != JINJA_REAL && b.kind != JINJA_REAL) {
-            const int64_t x = value_as_int(a), y = value_as_int(b);
+            const int64_t x = jinja_value_as_int(a), y = jinja_value_as_int(b);
             return x < y ? -1 : x > y;
         }
-        const double x = value_as_real(a), y = value_as_real(b);
+        const double x = jinja_value_as_real(a), y = jinja_value_as_real(b);
         return x < y ? -1 : x > y;
     }
-    if (is_text(a) && is_text(b)) {
+    if (jinja_is_text(a) && jinja_is_text(b)) {
         jinja_step(r, (a.text->length < b.text->length ? a.text->length : b.text->length) / 64);
         return strings_order(a.text, b.text);
     }
@@ -423,77 +423,79 @@ int value_order(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
                 order = (i < a.list->count) - (i < b.list->count);
                 break;
             }
-            if (!value_equal(r, a.list->items[i], b.list->items[i]))
-                order = value_order(r, a.list->items[i], b.list->items[i]);
+            if (!jinja_value_equal(r, a.list->items[i], b.list->items[i]))
+                order = jinja_value_order(r, a.list->items[i], b.list->items[i]);
         }
         r->depth--;
         return order;
     }
-    jinja_fail(r, "a %s and a %s have no order", value_kind_name(a), value_kind_name(b));
+    jinja_fail(r, "a %s and a %s have no order", jinja_value_kind_name(a),
+               jinja_value_kind_name(b));
     return 0;
 }
 
-bool value_contains(struct jinja_run *r, struct jinja_value all, struct jinja_value one)
+bool jinja_value_contains(struct jinja_run *r, struct jinja_value all, struct jinja_value one)
 {
-    if (is_text(all)) {
-        if (!is_text(one)) {
-            jinja_fail(r, "'in' looks for a str in a str, not for a %s", value_kind_name(one));
+    if (jinja_is_text(all)) {
+        if (!jinja_is_text(one)) {
+            jinja_fail(r, "'in' looks for a str in a str, not for a %s",
+                       jinja_value_kind_name(one));
             return false;
         }
-        return string_find(r, all.text, one.text, 0) != SIZE_MAX;
+        return jinja_string_find(r, all.text, one.text, 0) != SIZE_MAX;
     }
-    if (all.kind == JINJA_DICT) return dict_find(r, all.dict, one) >= 0;
-    struct jinja_list *items = has_list(all) ? all.list : value_items(r, all);
+    if (all.kind == JINJA_DICT) return jinja_dict_find(r, all.dict, one) >= 0;
+    struct jinja_list *items = jinja_has_list(all) ? all.list : jinja_value_items(r, all);
     for (size_t i = 0; items && i < items->count && !r->failed; i++)
-        if (value_equal(r, items->items[i], one)) return true;
+        if (jinja_value_equal(r, items->items[i], one)) return true;
     return false;
 }
 
 // --- items -------------------------------------------------------------------------------------
 
-bool value_iterable(struct jinja_value v)
+bool jinja_value_iterable(struct jinja_value v)
 {
-    return has_list(v) || is_text(v) || v.kind == JINJA_DICT || v.kind == JINJA_UNDEFINED ||
-           v.kind == JINJA_LOOP;
+    return jinja_has_list(v) || jinja_is_text(v) || v.kind == JINJA_DICT ||
+           v.kind == JINJA_UNDEFINED || v.kind == JINJA_LOOP;
 }
 
 static struct jinja_list *characters(struct jinja_run *r, const struct jinja_string *s)
 {
-    struct jinja_list *list = list_new(r->room);
+    struct jinja_list *list = jinja_list_new(r->room);
     for (size_t i = 0, n; i < s->length && jinja_step(r, 1); i += n) {
-        n = char_length(s->bytes + i, s->length - i);
-        list_push(r->room, list, string_piece(r, s, i, i + n));
+        n = jinja_char_length(s->bytes + i, s->length - i);
+        jinja_list_push(r->room, list, jinja_string_piece(r, s, i, i + n));
     }
     return list;
 }
 
-struct jinja_list *value_items(struct jinja_run *r, struct jinja_value v)
+struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v)
 {
-    struct jinja_list *list = list_new(r->room);
-    if (is_text(v)) return characters(r, v.text);
+    struct jinja_list *list = jinja_list_new(r->room);
+    if (jinja_is_text(v)) return characters(r, v.text);
     if (v.kind == JINJA_UNDEFINED) return list;
     if (v.kind == JINJA_DICT) {
         for (size_t i = 0; i < v.dict->count && jinja_step(r, 1); i++)
-            list_push(r->room, list, v.dict->keys[i]);
+            jinja_list_push(r->room, list, v.dict->keys[i]);
         return list;
     }
-    if (!has_list(v)) {
-        jinja_fail(r, "a %s cannot be iterated over", value_kind_name(v));
+    if (!jinja_has_list(v)) {
+        jinja_fail(r, "a %s cannot be iterated over", jinja_value_kind_name(v));
         return NULL;
     }
     for (size_t i = 0; i < v.list->count && jinja_step(r, 1); i++)
-        list_push(r->room, list, v.list->items[i]);
+        jinja_list_push(r->room, list, v.list->items[i]);
     if (v.kind == JINJA_GENERATOR) v.list->count = 0;
     return list;
 }
 
-int64_t value_length(struct jinja_run *r, struct jinja_value v)
+int64_t jinja_value_length(struct jinja_run *r, struct jinja_value v)
 {
-    if (is_text(v)) return string_characters(r, v.text);
+    if (jinja_is_text(v)) return jinja_string_characters(r, v.text);
     if (v.kind == JINJA_DICT) return (int64_t)v.dict->count;
     if (v.kind == JINJA_UNDEFINED) return 0;
     if (v.kind == JINJA_LOOP) return (int64_t)v.loop->items->count;
-    if (has_list(v) && v.kind != JINJA_GENERATOR) return (int64_t)v.list->count;
-    jinja_fail(r, "a %s has no length", value_kind_name(v));
+    if (jinja_has_list(v) && v.kind != JINJA_GENERATOR) return (int64_t)v.list->count;
+    jinja_fail(r, "a %s has no length", jinja_value_kind_name(v));
     return -1;
 }

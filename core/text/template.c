@@ -118,8 +118,14 @@ static int filling_length(const struct filling *f, const struct picture *picture
     if (f->picture < 0 || (size_t)f->picture >= picture_count)
         return err_set(err, "a message shows picture %d, but there are only %zu", f->picture,
                        picture_count);
-    *n = pictures[f->picture].tokens;
-    return 0;
+    const struct picture *p = &pictures[f->picture];
+    *n = p->tokens;
+    if (!p->shape.most_tokens || p->tokens <= p->shape.most_tokens) return 0;
+    return err_set(err,
+                   "a picture of %lld x %lld pixels costs at least %lld visual tokens with this "
+                   "model, but image.max_tokens is %lld",
+                   (long long)p->shape.width, (long long)p->shape.height, (long long)p->tokens,
+                   (long long)p->shape.most_tokens);
 }
 
 static bool ends_row(const struct picture *p, int64_t cell)

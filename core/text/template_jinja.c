@@ -142,8 +142,8 @@ static int run(const struct chat_template *t, const struct message *messages, si
     for (size_t i = 0; i < count; i++)
         jinja_add(&room, list, message_value(t, &room, &messages[i], (int32_t)i));
     jinja_set(&room, vars, "messages", list);
-    jinja_set(&room, vars, "tools", value_none());
-    jinja_set(&room, vars, "documents", value_none());
+    jinja_set(&room, vars, "tools", jinja_value_none());
+    jinja_set(&room, vars, "documents", jinja_value_none());
     jinja_set(&room, vars, "add_generation_prompt", jinja_bool(generation));
     const bool dated = date && strcmp(date, "today") != 0;
     if (dated)
@@ -186,7 +186,7 @@ static void add_cut(struct cuts *c, struct cut cut)
 static bool is_blank(const char *text, size_t length)
 {
     size_t n;
-    while (length && (n = space_start(text, length))) text += n, length -= n;
+    while (length && (n = jinja_space_start(text, length))) text += n, length -= n;
     return !length;
 }
 
@@ -199,7 +199,7 @@ static size_t answer_start(const struct buf *text, const char *generation, size_
     for (;;) {
         if (length && start >= length && !memcmp(text->data + start - length, generation, length))
             return start;
-        if (!(n = space_end(text->data, start))) return at;
+        if (!(n = jinja_space_end(text->data, start))) return at;
         start -= n;
     }
 }

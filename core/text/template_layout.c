@@ -58,8 +58,8 @@ static void put_typed(struct rendering *r, const char *text)
 {
     size_t length = strlen(text), n;
     if (r->options->layout->trim) {
-        for (; (n = space_start(text, length)); text += n) length -= n;
-        while ((n = space_end(text, length))) length -= n;
+        for (; (n = jinja_space_start(text, length)); text += n) length -= n;
+        while ((n = jinja_space_end(text, length))) length -= n;
     }
     rendering_typed(r, text, length);
 }

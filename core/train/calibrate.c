@@ -88,14 +88,14 @@ struct running {
 };
 
 // The shell's settings without methods that would change the measured tokens.
-static int settle(struct running *r, struct err *err)
+static int apply_settings(struct running *r, struct err *err)
 {
     const struct method *m;
     r->settings = settings_copy(r->job->settings);
     for (int i = 0; (m = method_at(i)); i++)
         if (m->replaces && settings_set(r->settings, m->toggle.key, m->toggle.off, err) < 0)
             return -1;
-    return adapter_obey(&r->adapter, r->job->model, r->settings, err);
+    return adapter_apply_settings(&r->adapter, r->job->model, r->settings, err);
 }
 
 // A file of an older version does not say.
@@ -149,7 +149,7 @@ static int begin(struct running *r, struct err *err)
 {
     struct job *j = r->job;
     if (read_options(&r->o, j->argc, j->argv, err) < 0 || hash_file(r->o.data, r->hash, err) < 0 ||
-        dataset_open(&r->data, r->o.data, r->o.images, err) < 0 || settle(r, err) < 0)
+        dataset_open(&r->data, r->o.data, r->o.images, err) < 0 || apply_settings(r, err) < 0)
         return -1;
     const struct provenance_env env = { j->model, r->adapter, j->backend, r->settings };
     provenance_of_job(&r->from, &env);

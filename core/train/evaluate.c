@@ -140,12 +140,13 @@ static const void *corpus_of(struct evaluating *v, const struct metric *m)
 
 // --- reports ------------------------------------------------------------------------------------
 
-static void tell(struct evaluating *v, const struct evaluated *told)
+static void notify(struct evaluating *v, const struct evaluated *told)
 {
     if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
 }
 
-static struct evaluated told_of(const struct evaluating *v, const struct sample *s, const char *id)
+static struct evaluated outcome_of(const struct evaluating *v, const struct sample *s,
+                                   const char *id)
 {
     return (struct evaluated){ .index = s->index,
                                .line = s->line,
@@ -170,14 +171,14 @@ static void skip(struct evaluating *v, const struct sample *s, const struct ques
                  const struct metric *m, const char *why)
 {
     char *id = name_of(s);
-    struct evaluated told = told_of(v, s, id);
+    struct evaluated told = outcome_of(v, s, id);
     told.metric = m;
     told.skipped = why;
     told.prompt = q ? q->text : "";
     told.turn = q ? q->turn : 0;
     told.reference = q && q->reference_count ? q->references[0] : "";
     if (!v->e->why) v->e->why = xasprintf("sample %s: %s", id, why);
-    tell(v, &told);
+    notify(v, &told);
     free(id);
 }
 
@@ -194,7 +195,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     }
     metric_tally_add(evaluate_total(v->e, m, s->kind), &o);
     char *id = name_of(s);
-    struct evaluated told = told_of(v, s, id);
+    struct evaluated told = outcome_of(v, s, id);
     told.metric = m;
     told.turn = q->turn;
     told.prompt = q->text;
@@ -205,7 +206,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     told.class = o.class;
     told.full = full;
     v->e->full += full;
-    tell(v, &told);
+    notify(v, &told);
     free(id);
     free(o.found);
     return 0;
@@ -293,7 +294,7 @@ static void capture(void *self, const struct event *event)
     c->answer.ids = c->ids.data;
 }
 
-static int tell_answer(struct evaluating *v, const struct captured *answer, struct err *err)
+static int report_answer(struct evaluating *v, const struct captured *answer, struct err *err)
 {
     if (!v->r->answered || !answer->text) return 0;
     return v->r->answered(v->r->self, &v->passes, &answer->answer, err);
@@ -314,7 +315,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     if (attach_methods(v, &hooks, &err) < 0 ||
         answer_run(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered, &err) <
             0 ||
-        tell_answer(v, &answer, &err) < 0) {
+        report_answer(v, &answer, &err) < 0) {
         skip(v, s, q, m, err.text);
         status = 1;
     } else if (!answer.text) {

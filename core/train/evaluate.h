@@ -118,7 +118,7 @@ const struct evaluation_total *evaluation_main(const struct evaluation *e);
 const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m);
 // The totals as lines of text and as job results: "metric", "rule", "score", "low", "high", "n",
 // further numbers of the metric; then "score METRIC" of others and "score KIND".
-void evaluation_tell(const struct evaluation *e,
-                     void (*put)(void *self, const char *key, const char *value), void *self);
+void evaluation_report(const struct evaluation *e,
+                       void (*put)(void *self, const char *key, const char *value), void *self);
 
 #endif

@@ -206,7 +206,7 @@ static int write_state(struct running *r, const struct evaluated *e)
 
 enum { LOGGED = 20 }; // samples that could not be scored
 
-static void tell_score(struct running *r, const struct evaluated *e)
+static void report_score(struct running *r, const struct evaluated *e)
 {
     const struct event_score score = { .index = r->number,
                                        .id = e->id,
@@ -225,7 +225,7 @@ static bool report(void *self, const struct evaluated *e)
     if (e->skipped && r->e->skipped < LOGGED)
         job_log(r->job, "sample %s was not scored: %s", e->id, e->skipped);
     else if (!e->skipped)
-        tell_score(r, e);
+        report_score(r, e);
     if (write_state(r, e) < 0) return false;
     const double steps = (double)(e->done - r->first), rest = (double)(e->count - e->done);
     job_progress(r->job, (double)e->done, (double)e->count, NAN,
@@ -269,7 +269,7 @@ static int evaluate(struct running *r, const struct evaluate_options *o, struct 
     else if (status == 0 && r->e->cancelled)
         status = JOB_STOPPED;
     else if (status == 0)
-        evaluation_tell(r->e, put_result, j);
+        evaluation_report(r->e, put_result, j);
     dataset_close(&data);
     return status;
 }
@@ -281,7 +281,7 @@ static int run(struct job *j, struct err *err)
     struct running r = { .job = j, .e = &e };
     struct adapter *adapter = NULL;
     if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
-    int status = adapter_obey(&adapter, j->model, j->settings, err);
+    int status = adapter_apply_settings(&adapter, j->model, j->settings, err);
     if (status == 0) status = open_state(&r, o.data, adapter, err);
     if (status == 0) status = evaluate(&r, &o, adapter, err);
     adapter_free(adapter);

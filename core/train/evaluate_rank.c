@@ -15,7 +15,6 @@
 #include "core/model/families/family.h"
 #include "core/ops/ops.h"
 #include "core/talk/answer.h"
-#include "core/text/layouts.h"
 #include "core/train/evaluate_parts.h"
 #include "core/train/loss.h"
 
@@ -32,33 +31,53 @@ struct ranking {
     struct conversation *c;
     struct prompt_options options;
     struct sequence prompt; // with what opens the answer
+    struct ids closing;     // what the chat template writes behind an answer
 };
 
-// The answered conversation, and where the choice's tokens end: what the layout writes behind an
-// answer does not count.
+// The answered conversation, and where the choice's tokens end: what the chat template writes
+// behind an answer does not count.
 struct answered {
     struct sequence sequence;
     int64_t first, end;
 };
 
-// Rows at the end of [first, end) that are the layout's and not the answer's.
-static int64_t closing_rows(const struct ranking *k, const struct sequence *s, int64_t first,
-                            int64_t end)
+// The tokens of the conversation with an answer of one token, given as its id.
+static int render_id(const struct ranking *k, int32_t id, struct sequence *s, struct err *err)
 {
-    const struct layout *l = k->options.layout;
-    struct ids ids = { 0 };
-    struct buf text = { 0 };
-    buf_puts(&text, l->text_close ? l->text_close : "");
-    buf_puts(&text, l->close[ROLE_ASSISTANT]);
+    struct conversation *c = k->c;
+    struct prompt_options options = k->options;
+    options.generation_prompt = false;
+    struct message *answer = conversation_add(c, ROLE_ASSISTANT);
+    answer->generated = true;
+    ids_add(&answer->ids, id);
+    const int status = prompt_sequence(c->messages, c->message_count, c->pictures, c->picture_count,
+                                       c->model->tokenizer, &options, s, err);
+    conversation_drop(c, 1);
+    return status;
+}
+
+// What stands behind an answer: the rows behind the last one in which two answers differ.
+static int find_closing(struct ranking *k, struct err *err)
+{
+    struct sequence a = { 0 }, b = { 0 };
+    int status = render_id(k, 0, &a, err);
+    if (status == 0) status = render_id(k, 1, &b, err);
     int64_t n = 0;
-    if (text.length && tokenizer_encode(k->c->model->tokenizer, text.data, text.length,
-                                        TOKENIZE_CONTINUATION, &ids, NULL) == 0)
-        n = (int64_t)ids.count;
-    if (n >= end - first || (n && memcmp(ids.data, s->ids + end - n, (size_t)n * sizeof *ids.data)))
-        n = 0;
-    ids_release(&ids);
-    buf_release(&text);
-    return n;
+    while (n < a.n && n < b.n && a.ids[a.n - 1 - n] == b.ids[b.n - 1 - n]) n++;
+    if (status == 0 && n < a.n) ids_append(&k->closing, a.ids + a.n - n, (size_t)n);
+    sequence_release(&a);
+    sequence_release(&b);
+    return status;
+}
+
+// Takes what the template writes behind an answer off the choice's rows, unless a token of it has
+// merged with the choice.
+static void take_closing_off(const struct ranking *k, struct answered *a)
+{
+    const int64_t n = (int64_t)k->closing.count, end = a->sequence.n - n;
+    if (n && end > a->first && end < a->end &&
+        !memcmp(k->closing.data, a->sequence.ids + end, (size_t)n * sizeof(int32_t)))
+        a->end = end;
 }
 
 static int add_choice(const struct ranking *k, const char *choice, struct answered *a,
@@ -66,11 +85,11 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
 {
     struct conversation *c = k->c;
     struct prompt_answer *answers = NULL;
+    struct prompt_options options = k->options;
     size_t count = 0;
     *a = (struct answered){ 0 };
-    message_add_text(conversation_add(c, ROLE_ASSISTANT), choice);
-    struct prompt_options options = k->options;
     options.generation_prompt = false;
+    message_add_text(conversation_add(c, ROLE_ASSISTANT), choice);
     int status = prompt_answers(c->messages, c->message_count, c->pictures, c->picture_count,
                                 c->model->tokenizer, &options, &a->sequence, &answers, &count, err);
     conversation_drop(c, 1);
@@ -78,10 +97,9 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
     if (status == 0) {
         if (c->model->family->positions)
             c->model->family->positions(c->model, c->pictures, &a->sequence);
-        const struct prompt_answer *last = &answers[count - 1];
-        a->first = last->first;
-        a->end = last->end;
-        a->end -= closing_rows(k, &a->sequence, a->first, a->end);
+        a->first = answers[count - 1].first;
+        a->end = answers[count - 1].end;
+        take_closing_off(k, a);
     }
     free(answers);
     return status;
@@ -164,9 +182,11 @@ int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t 
         return -1;
     int status = answer_run(p->c, p->settings, p->hooks, p->cancel, &prefill, NULL, &done, err);
     p->cancelled = status == 0 && !done;
+    if (status == 0) status = find_closing(&k, err);
     for (size_t i = 0; i < count && status == 0 && !p->cancelled; i++)
         status = rank_choice(&k, choices[i], &loglik[i], err);
     sequence_release(&k.prompt);
+    ids_release(&k.closing);
     return status;
 }
 
@@ -189,6 +209,7 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
     struct graph g = conversation_graph(c, p->settings, p->hooks, p->cancel);
     struct labels l = { 0 };
     p->cancelled = false;
+    conversation_limit_pictures(c, p->settings);
     conversation_place(c, messages, count);
     int status =
         labels_make(&l, messages, count, c->pictures, c->picture_count, c->model, p->settings, err);

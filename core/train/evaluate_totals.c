@@ -130,8 +130,8 @@ static void put_main(const struct telling *to, const struct evaluation_total *t)
         put(to, t->numbers[i].name, number_text(t->numbers[i].value));
 }
 
-void evaluation_tell(const struct evaluation *e,
-                     void (*put_line)(void *self, const char *key, const char *value), void *self)
+void evaluation_report(const struct evaluation *e,
+                       void (*put_line)(void *self, const char *key, const char *value), void *self)
 {
     const struct telling to = { put_line, self };
     for (size_t i = 0; i < e->total_count; i++) {

@@ -15,6 +15,12 @@ static char *key_of(const struct feed *f, const char *path, size_t shown)
     return xasprintf("%s%s", several ? "several " : "", path);
 }
 
+static void place(const struct feed *f, struct picture *p, size_t shown)
+{
+    model_place_picture(f->model, p, p->image.width, p->image.height, shown,
+                        preprocess_most_tokens(f->settings));
+}
+
 static int decode(struct feed *f, const char *path, size_t shown, struct picture *p,
                   struct err *err)
 {
@@ -23,7 +29,7 @@ static int decode(struct feed *f, const char *path, size_t shown, struct picture
     if (!bytes) return -1;
     if (!f->decoder) f->decoder = image_decoder_new();
     int status = image_decoder_run(f->decoder, &p->image, bytes, size, path, err);
-    if (status == 0) model_place_picture(f->model, p, p->image.width, p->image.height, shown);
+    if (status == 0) place(f, p, shown);
     free(bytes);
     return status;
 }
@@ -104,7 +110,7 @@ void feed_keep(struct feed *f, const char *path, size_t shown, struct image *ima
     char *key = key_of(f, path, shown);
     size_t known;
     bool ours;
-    model_place_picture(f->model, &p, image->width, image->height, shown);
+    place(f, &p, shown);
     if (!names_find(&f->keys, key, &known)) {
         keep(f, key, &p, &ours);
         if (!ours) *image = (struct image){ 0 };

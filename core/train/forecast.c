@@ -119,7 +119,7 @@ static int make_picture(struct dry *d, struct picture *p, struct err *err)
     m->family->picture_usual(m, &width, &height);
     p->image = (struct image){ .width = width, .height = height, .channels = 3 };
     p->image.pixels = xcalloc((size_t)(width * height), 3);
-    model_place_picture(m, p, width, height, 1);
+    model_place_picture(m, p, width, height, 1, preprocess_most_tokens(d->job.settings));
     if (!d->t.train.feed.frozen) return 0;
     struct feed feed = { .model = m, .settings = d->job.settings, .backend = d->job.backend };
     return feed_encode(&feed, &d->t.graph, p, err);
@@ -142,6 +142,8 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
     for (int64_t i = 0; i < count; i++) items[i] = item;
     f->samples = count;
     f->rows = count * labels.sequence.n;
+    if (model_sees(m) && !m->vision.config.image_size)
+        m->family->picture_usual(m, &f->picture_width, &f->picture_height);
     d->t.graph.tape = &d->t.tape;
     int status = loss_batch(&d->t.graph, m, items, (size_t)count, 1, losses);
     if (status < 0) err_set(err, "%s", d->t.graph.err.text);

@@ -79,7 +79,7 @@ static bool answers(const struct job *j)
     return true;
 }
 
-void job_breathe(struct job *j)
+void job_yield(struct job *j)
 {
     const struct timespec moment = { .tv_nsec = 10000000 };
     look(j);
@@ -89,20 +89,20 @@ void job_breathe(struct job *j)
     }
 }
 
-static bool breathe_wants(void *self, enum site site, int layer)
+static bool yield_wants(void *self, enum site site, int layer)
 {
     return site == SITE_LAYER_IN || site == SITE_VISION_LAYER;
 }
 
-static int breathe_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int yield_run(void *self, struct graph *g, enum site site, struct site_args *args)
 {
-    job_breathe(self);
+    job_yield(self);
     return 0;
 }
 
 void job_hooks(struct job *j, struct hooks *hooks)
 {
-    hooks_add(hooks, &(struct hook){ .wants = breathe_wants, .run = breathe_run, .self = j });
+    hooks_add(hooks, &(struct hook){ .wants = yield_wants, .run = yield_run, .self = j });
 }
 
 // --- telling -------------------------------------------------------------------------------------

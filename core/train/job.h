@@ -62,14 +62,14 @@ struct job {
     // Set to end the job at once (cancel): for graph.cancel, which stops the pass at the next
     // layer. job_stopped gives the reason.
     atomic_bool cancel;
-    atomic_bool hurry; // a stop was requested: job_breathe no longer blocks
+    atomic_bool hurry; // a stop was requested: job_yield no longer blocks
     // Set by the runner: is there a reason to stop? NULL: never.
     enum job_stop (*ask)(struct job *j);
     // Set by the runner; called within a step, from any thread: sets `cancel` and `hurry` on
     // request. NULL: nothing to check.
     void (*look)(struct job *j);
     void *runner;
-    int answering; // file that shells lock while they answer (job_breathe); -1 = none
+    int answering; // file that shells lock while they answer (job_yield); -1 = none
 };
 
 // A result of a job: "best step", "12".
@@ -115,7 +115,7 @@ enum job_stop job_stopped(struct job *j);
 // Checks whether to end at once, a few times a second. Blocks while a shell with
 // job.pause_while_answering answers; otherwise returns at once (two system calls), also when asked
 // to stop. job_hooks calls it before every layer, training also in the backward pass.
-void job_breathe(struct job *j);
+void job_yield(struct job *j);
 void job_hooks(struct job *j, struct hooks *hooks);
 
 // Reports of a job.

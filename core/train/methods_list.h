@@ -4,9 +4,11 @@ X("all", 2e-5, "@all")
 X("full", 2e-5, "@decoder; @embedding; @head; @projector")
 X("lora", 2e-4, "lora:*; @projector; @embedding; @head")
 //
-// Where queries, keys and values are one weight, or gate and up projection, that weight is trained.
+// Where queries, keys and values are one weight, or gate and up projection, that weight is trained;
+// in latent attention those that give each head its queries, and its keys and values.
 X("qv", 2e-5,
-  "@decoder:*.q_proj.*; @decoder:*.v_proj.*; @decoder:*.qkv_proj.*; @projector; @embedding; @head")
+  "@decoder:*.q_proj.*; @decoder:*.v_proj.*; @decoder:*.qkv_proj.*; @decoder:*.q_b_proj.*; "
+  "@decoder:*.kv_b_proj.*; @projector; @embedding; @head")
 X("mlp", 2e-5,
   "@decoder:*.gate_proj.*; @decoder:*.up_proj.*; @decoder:*.gate_up_proj.*; "
   "@decoder:*.down_proj.*; @projector; @embedding; @head")

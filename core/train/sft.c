@@ -117,7 +117,7 @@ static const char *less_saved(const struct sft *t)
 }
 
 // Before the first step: logs the trained parameters and the memory forecast.
-static void tell_plan(struct sft *t)
+static void report_plan(struct sft *t)
 {
     struct job *j = t->job;
     size_t most;
@@ -141,7 +141,7 @@ static void tell_plan(struct sft *t)
 }
 
 // Reports a validation, at the number of steps before it.
-static void tell_validation(const struct sft *t)
+static void report_validation(const struct sft *t)
 {
     if (isnan(t->place.validation)) return;
     job_metric(t->job, "validation_loss", t->place.step, t->place.validation);
@@ -165,7 +165,7 @@ static int go_on(struct sft *t, struct err *err)
         forget_best(t);
     }
     job_rewind(j, t->place.step);
-    tell_validation(t);
+    report_validation(t);
     job_progress(j, (double)t->place.step, (double)t->steps, t->place.loss, NAN);
     return 0;
 }
@@ -184,7 +184,7 @@ static int begin(struct sft *t, struct err *err)
     sft_plan_steps(t);
     sft_score_choose(t);
     if (sft_forecast(t, &t->forecast, err) < 0) return -1;
-    tell_plan(t); // in front of what may run out of memory
+    report_plan(t); // in front of what may run out of memory
     if (sft_prepare(t, err) < 0) return -1;
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
     status = save_newest(t->out.path) >= 0 ? go_on(t, err) : begin_anew(t, err);
@@ -244,7 +244,7 @@ static int validate(struct sft *t, struct err *err)
     if (t->metric && sft_score(t, &score, err) < 0) return -1;
     t->place.validation = loss;
     t->place.score = score;
-    tell_validation(t);
+    report_validation(t);
     const double value = t->metric ? score : loss;
     if (!is_best(t, value, loss)) return 0;
     t->place.best = value;
@@ -253,7 +253,7 @@ static int validate(struct sft *t, struct err *err)
     return save_best(t->out.path, &t->params, t->place.step, err);
 }
 
-static void tell(struct sft *t, int64_t step, const struct optimizer_taken *taken, double rate)
+static void notify(struct sft *t, int64_t step, const struct optimizer_taken *taken, double rate)
 {
     struct job *j = t->job;
     job_metric(j, "loss", step, t->loss);
@@ -261,7 +261,7 @@ static void tell(struct sft *t, int64_t step, const struct optimizer_taken *take
     job_metric(j, "lr", step, taken->rate);
     job_metric(j, "grad_norm", step, taken->norm);
     job_metric(j, "tokens_per_s", step, rate);
-    sft_tell_norms(t, step);
+    sft_report_norms(t, step);
     const double done = (double)(t->place.step - t->begun_step);
     const double left = (double)(t->steps - t->place.step);
     job_progress(j, (double)t->place.step, (double)t->steps, t->loss,
@@ -283,7 +283,7 @@ static int one_step(struct sft *t, struct err *err)
     t->place.validation = t->place.score = NAN;
     memory_note(t->job->backend, &t->peak);
     const double took = clock_seconds() - start;
-    tell(t, step, &taken, took > 0 ? (double)rows / took : 0);
+    notify(t, step, &taken, took > 0 ? (double)rows / took : 0);
     if (validation_due(t) && validate(t, err) < 0) {
         t->torn = true;
         return -1;
@@ -309,7 +309,7 @@ static int steps(struct sft *t, struct err *err)
 // --- the end -------------------------------------------------------------------------------------
 
 // Reports the used memory next to the forecast, unless the run took no step.
-static void tell_memory(struct sft *t)
+static void report_memory(struct sft *t)
 {
     struct memory_parts took;
     if (t->place.step == t->begun_step) return;
@@ -342,7 +342,7 @@ static int finish(struct sft *t, struct err *err)
     if (status == 0) {
         tidy(t, settings_integer(j->settings, "train.keep"));
         job_result(j, what, "%s", t->out.path);
-        tell_memory(t);
+        report_memory(t);
         if (t->place.best_step >= 0) {
             job_result(j, "best step", "%lld", (long long)t->place.best_step);
             if (t->metric)

@@ -25,7 +25,7 @@ struct checked {
 static bool report(void *self, int64_t done, int64_t count)
 {
     const struct checked *c = self;
-    job_breathe(c->t->job);
+    job_yield(c->t->job);
     return job_stopped(c->t->job) == JOB_GO;
 }
 
@@ -51,7 +51,7 @@ static const char **read_filter(const struct settings *s, char **words, size_t *
     return kinds;
 }
 
-static void tell_findings(struct job *j, const struct data_check *c, const char *path)
+static void report_findings(struct job *j, const struct data_check *c, const char *path)
 {
     size_t told = 0;
     for (size_t i = 0; i < c->finding_count; i++) {
@@ -120,7 +120,7 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     if (job_stopped(j) != JOB_GO)
         status = JOB_STOPPED;
     else if (status == 0) {
-        tell_findings(j, &c, path);
+        report_findings(j, &c, path);
         take(set, &c);
         set->picture_files = c.picture_files;
         set->contents = c.contents;

@@ -69,9 +69,9 @@ static int open_params(struct sft *t, struct err *err)
     return 0;
 }
 
-static void breathe(void *self)
+static void yield(void *self)
 {
-    job_breathe(self);
+    job_yield(self);
 }
 
 static void set_graph(struct sft *t)
@@ -88,8 +88,8 @@ static void set_graph(struct sft *t)
                                .hooks = &t->hooks,
                                .settings = j->settings,
                                .cancel = &j->cancel,
-                               .breathe = breathe,
-                               .breather = j };
+                               .yield = yield,
+                               .yield_self = j };
     t->graph.matmul = graph_matmul(t->where, j->settings, j->model->dtype);
 }
 
@@ -105,7 +105,8 @@ int sft_prepare(struct sft *t, struct err *err)
     struct settings *s = t->job->settings;
     if (switch_on_trained(s, err) < 0) return -1;
     // Earlier trained weights are part of the model that is trained now.
-    if (adapter_obey(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0) return -1;
+    if (adapter_apply_settings(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0)
+        return -1;
     set_graph(t);
     if (t->where->own_memory && t->graph.matmul == MATMUL_BF16 &&
         frozen_round(t->job->model, t->base, err) < 0)

@@ -126,7 +126,7 @@ bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
 // caller frees it.
 int64_t *sft_heaviest(const struct sft *t, int64_t *count);
 // Mean and variance of the gradient of each norm's gain.
-void sft_tell_norms(struct sft *t, int64_t step);
+void sft_report_norms(struct sft *t, int64_t step);
 // Mean loss over the validation samples.
 int sft_validate(struct sft *t, double *loss, struct err *err);
 

@@ -12,7 +12,8 @@
 enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_GPU = 12 << 20 }; // rows times hidden size
 enum { PASS_SAMPLES = 64 };
 
-struct pass {
+// Samples that go through the model together.
+struct micro_batch {
     struct feed_item items[PASS_SAMPLES];
     struct loss_item list[PASS_SAMPLES];
     double losses[PASS_SAMPLES], kl[PASS_SAMPLES];
@@ -20,8 +21,8 @@ struct pass {
     int64_t rows;
 };
 
-static int pass_add(struct sft *t, struct sft_set *set, struct pass *p, int64_t index,
-                    uint64_t number, struct err *err)
+static int micro_batch_add(struct sft *t, struct sft_set *set, struct micro_batch *p, int64_t index,
+                           uint64_t number, struct err *err)
 {
     struct feed_item *item = &p->items[p->count];
     if (feed_read(&set->feed, &t->graph, index, item, err) < 0) return -1;
@@ -36,7 +37,7 @@ static int pass_add(struct sft *t, struct sft_set *set, struct pass *p, int64_t 
     return 0;
 }
 
-static int run_pass(struct sft *t, struct pass *p, double share)
+static int micro_batch_losses(struct sft *t, struct micro_batch *p, double share)
 {
     const struct model *m = t->job->model;
     if (t->lanes.params && p->count > 1)
@@ -45,12 +46,12 @@ static int run_pass(struct sft *t, struct pass *p, double share)
 }
 
 // The losses of the samples collected, and `share` times their gradients; none is left.
-static int pass_run(struct sft *t, struct sft_set *set, struct pass *p, double share,
-                    struct err *err)
+static int micro_batch_run(struct sft *t, struct sft_set *set, struct micro_batch *p, double share,
+                           struct err *err)
 {
     struct graph *g = &t->graph;
     int status = 0;
-    if (p->count && run_pass(t, p, share) < 0)
+    if (p->count && micro_batch_losses(t, p, share) < 0)
         status = err_set(err, "%s", g->cancelled ? "cancelled" : g->err.text);
     for (size_t i = 0; i < p->count; i++) feed_item_release(&set->feed, &p->items[i]);
     p->count = 0;
@@ -69,17 +70,18 @@ bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows)
 int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
             uint64_t number, double share, double *sum, int64_t *rows, struct err *err)
 {
-    struct pass *p = xcalloc(1, sizeof *p);
+    struct micro_batch *p = xcalloc(1, sizeof *p);
     int status = 0;
     for (int64_t i = 0; i < count && status == 0;) {
         while (status == 0 && i < count && sft_pass_takes(t, (int64_t)p->count, p->rows)) {
             // Noise of settings in a validation is that of /eval, which has one draw for all.
-            status = pass_add(t, set, p, which[i], t->graph.tape ? number + (uint64_t)i : 0, err);
+            status =
+                micro_batch_add(t, set, p, which[i], t->graph.tape ? number + (uint64_t)i : 0, err);
             i += status == 0;
         }
         *rows += p->rows;
         const size_t n = p->count;
-        if (status == 0) status = pass_run(t, set, p, share, err);
+        if (status == 0) status = micro_batch_run(t, set, p, share, err);
         for (size_t k = 0; k < n && status == 0; k++) {
             *sum += share * p->losses[k];
             t->kl += share * p->kl[k];
@@ -177,7 +179,7 @@ static bool is_gain(const struct param *p)
     return n >= tail && !strcmp(p->name + n - tail, "norm.weight");
 }
 
-static void tell_one(struct sft *t, int64_t step, const struct param *p)
+static void report_one(struct sft *t, int64_t step, const struct param *p)
 {
     float *g = xreallocarray(NULL, (size_t)p->count, sizeof *g);
     double sum = 0, squares = 0;
@@ -197,8 +199,8 @@ static void tell_one(struct sft *t, int64_t step, const struct param *p)
     free(name);
 }
 
-void sft_tell_norms(struct sft *t, int64_t step)
+void sft_report_norms(struct sft *t, int64_t step)
 {
     for (size_t i = 0; i < t->params.count; i++)
-        if (is_gain(&t->params.list[i])) tell_one(t, step, &t->params.list[i]);
+        if (is_gain(&t->params.list[i])) report_one(t, step, &t->params.list[i]);
 }

@@ -170,7 +170,7 @@ struct teller {
     double begun;
 };
 
-static void tell_progress(const struct teller *t, const struct event_progress *p)
+static void report_progress(const struct teller *t, const struct event_progress *p)
 {
     const double spent = clock_seconds() - t->begun, after = (double)(t->count - t->index - 1);
     struct event_progress whole = *p;
@@ -181,14 +181,14 @@ static void tell_progress(const struct teller *t, const struct event_progress *p
     sinks_emit(t->to, &(struct event){ .kind = EVENT_PROGRESS, .progress = &whole });
 }
 
-static void tell(void *self, const struct event *e)
+static void notify(void *self, const struct event *e)
 {
     const struct teller *t = self;
     struct event with = *e;
     char *text = NULL;
     switch (e->kind) {
     case EVENT_RESULT: return; // those of the sweep are its own
-    case EVENT_PROGRESS: tell_progress(t, e->progress); return;
+    case EVENT_PROGRESS: report_progress(t, e->progress); return;
     case EVENT_METRIC: with.key = text = xasprintf("%s@%s", e->key, t->label); break;
     case EVENT_REWIND: with.key = text = xasprintf("@%s", t->label); break;
     case EVENT_NOTICE: with.text = text = xasprintf("%s: %s", t->label, e->text); break;
@@ -211,7 +211,7 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
     struct settings *own = j->settings;
     struct sinks *to = j->sinks, sinks = { 0 };
     struct teller teller = { to, v->label, index, s->count, clock_seconds() };
-    sinks_add(&sinks, (struct sink){ tell, &teller });
+    sinks_add(&sinks, (struct sink){ notify, &teller });
     j->settings = v->settings;
     j->kind = train;
     j->argv = argv;
@@ -323,8 +323,8 @@ static int record(const struct sweep *s, const struct out *out, const struct sco
     return status;
 }
 
-static void tell_results(struct job *j, const struct sweep *s, const struct score *scores,
-                         size_t best)
+static void report_results(struct job *j, const struct sweep *s, const struct score *scores,
+                           size_t best)
 {
     static const char *const columns[] = { "value", "score", "of", "step", "folder" };
     static const bool numeric[] = { false, true, false, true, false };
@@ -381,7 +381,7 @@ static int finish(struct job *j, const struct sweep *s, const struct out *out,
         return err_set(err, "no value of %s was scored%s%s", s->key, scores[best].why ? ": " : "",
                        scores[best].why ? scores[best].why : "");
     if (record(s, out, scores, &s->values[best], err) < 0) return -1;
-    tell_results(j, s, scores, best);
+    report_results(j, s, scores, best);
     return 0;
 }
 

@@ -13,7 +13,7 @@ folder=build/bench/llama-3.2-1b
 printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
     "$(nproc)" "$(cut -d ' ' -f 1 /proc/loadavg)"
 for source in tests/bench/*.c; do
-    [ "$source" != tests/bench/arithmetic.c ] || continue # it is given its data
+    case $source in */arithmetic.c | */families.c) continue ;; esac # they are given their data
     printf '\n'
     "$build/${source%.c}"
 done
@@ -25,8 +25,36 @@ printf '\n## Arithmetic\n\n'
 seeing=build/bench/llama-3.2-1b+siglip
 [ -d "$seeing" ] || ./vlmsh new --like llama-3.2-1b+siglip-so400m "$seeing" >/dev/null
 python3 tests/bench/screen.py ./vlmsh "$seeing" tests/goldens/pictures/scene.png
-[ -n "${PEERS:-}" ] || exit 0
+# A model of each family, whose folder and the peer's file go before the next ones are written.
 peers=tests/bench/peers
+family() { # SHAPE LAYERS PICTURE TILES [PICTURE]; "-": not measured
+    model=build/bench/$1 other=build/bench/peer.numbers
+    : >$other
+    [ -d "$model" ] || "$build/tests/bench/families" write "$1" "$2" "$model"
+    if [ -n "${PEERS:-}" ]; then
+        "$PEERS" $peers/to_gguf.py "$model" "$model.gguf" >/dev/null 2>&1 &&
+            "$PEERS" $peers/llamacpp_bench.py "$model.gguf" --threads "$(nproc)" --numbers $other >/dev/null 2>&1 || true
+        rm -f "$model.gguf"
+    fi
+    "$build/tests/bench/families" text "$folder" "$model" $other
+    for picture in "$3" "${5:--}"; do
+        [ "$picture" != - ] || continue
+        for dtype in f32 bf16; do
+            [ -z "${PEERS:-}" ] || "$PEERS" $peers/hf_vision.py "$model" "$picture" --tiles "$4" --dtype $dtype --threads "$(nproc)" >>$other 2>/dev/null || true
+        done
+        "$build/tests/bench/families" picture "$folder" "$model" "$picture" $other
+    done
+    rm -rf "$model" $other
+}
+printf '\n## Families, beside Llama-3.2-1B in turn\n\n'
+printf '| model | | vlmsh | rate | rate of Llama-3.2-1B | of it | llama.cpp; transformers | vlmsh faster |\n|---|---|---|---|---|---|---|---|\n'
+family llava-onevision-0.5b 0 700x700 5
+family internvl3-2b 0 700x700 5
+family internvl2-2b 0 - 0
+family qwen2.5-vl-3b 0 700x700 0 2000x1500
+family glm-4.1v-9b 6 700x700 0
+family kimi-vl-a3b 4 700x700 0
+[ -n "${PEERS:-}" ] || exit 0
 [ -f "$folder.gguf" ] || "$PEERS" $peers/to_gguf.py "$folder" "$folder.gguf" >/dev/null 2>&1
 printf '\n## Peers on the same folder\n\n'
 for round in 1 2 3; do

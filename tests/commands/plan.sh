@@ -22,6 +22,10 @@ check "all methods" 'select(.event=="table" and .name=="train methods") | .rows 
 lines "/load $llava" "/adapter load $llava/adapters/lora" "/train plan --like tiny"
 check "a shape has nothing to do with the adapter that is on" 'select(.event=="error").message' ""
 
+lines "/train plan --like qwen2.5-vl-3b" "/train plan --like tiny"
+check "the picture that is assumed" 'select(.event=="notice") | .text | select(startswith("assumes")) | .[:50]' \
+    "assumes a picture of about 1036 x 756 pixels per s"
+
 # What methods learn is counted with the part it is trained with.
 lines "/load $llava" "/set train.params norm_align.*" "/set norm.align on" "/train plan"
 check "a method's parameters" 'select(.event=="table" and .name=="train plan") | .rows | map(select(.[1] != 0 and .[1] != "0") | .[0]) | join(" ")' "projector all"

@@ -142,7 +142,7 @@ static int by_post(struct program *p, const char *key, const char *value, struct
     const struct change list[] = { { key, value }, { "norm.align", "on" } };
     buf_clear(&notices);
     engine_post(p->shell.engine, list, 2, 0);
-    engine_obey_posted(p->shell.engine);
+    engine_apply_posted(p->shell.engine);
     return err_set(err, "%s", notices.length ? notices.data : "");
 }
 

@@ -6,6 +6,7 @@ for i in 0 1 2 3 4 5; do
         "$([ $i = 0 ] && printf '"image": "scene.png", ')" $i $((i * i))
 done >"$work/data.jsonl"
 printf '{"question": "What?", "answer": " "}\n' >"$work/empty.jsonl"
+printf '[{"question": "What?"}' >"$work/cut.json"
 
 lines "/load $llava" "/set train.method layernorm-simple" "/train plan"
 check "norms alone" 'select(.event=="table" and .name=="train plan") | .rows[-1][1]' 512
@@ -16,14 +17,18 @@ check_has "a near name" 'select(.event=="error").message' "q_proj"
 lines "/load $llava" "/train $work/none.jsonl $work/no" "/train $work/data.jsonl" \
     "/train $work/data.jsonl $work" "/train $work/data.jsonl $work/no --fast" "/train $work $work/no" \
     "/train $work/data.jsonl $work/no/where" "/set train.validation $work/none.jsonl" \
-    "/train $work/data.jsonl $work/no"
+    "/train $work/data.jsonl $work/no" "/set train.validation none" "/train README.md $work/no" \
+    "/train $work/cut.json $work/no"
 check "refused" '[select(.event=="error").message] | .[]' "cannot open '$work/none.jsonl': No such file or directory
 data file and output folder are missing: /train DATA OUT
 '$work' holds other files: choose a new folder
 /train has no option '--fast': /train DATA OUT [--images DIR] [--resume]
 cannot read '$work': it is a folder, not a file
 cannot create '$work/no/where': there is no folder '$work/no/': create it first
-train.validation: cannot open '$work/none.jsonl': No such file or directory"
+train.validation: cannot open '$work/none.jsonl': No such file or directory
+'README.md' is neither a JSON list of samples nor JSON lines
+'$work/cut.json' ends in the middle of its list: it is truncated"
+check "no job was started" 'select(.event=="notice").text | select(startswith("job "))' ""
 
 cat >"$work/norms.vlmsh" <<S
 /load $llava
@@ -92,9 +97,10 @@ lines "/load $llava" "/set job.nice 0" "/set train.batch 2" "/set train.steps 4"
     "/train $work/data.jsonl $work/whole" /wait "/adapter load $work/kept/checkpoint-2" \
     "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 10" \
     "/adapter load $work/whole/checkpoint-2" "/load $work/whole/checkpoint-2" \
-    "/eval $work/data.jsonl" /wait "/job 11" "/plot 99"
+    "/eval $work/data.jsonl" /wait "/job 11" "/plot 99" "/calibrate norms $work/data.jsonl $work/c.safetensors" /wait "/plot 12"
 check "checkpoints" 'select(.event=="error").message' "'$work/whole/checkpoint-2' is not an adapter (no adapter_config.json and no extra.safetensors) but a model: open it with /load
-no job 99 (/jobs lists them)"
+no job 99 (/jobs lists them)
+job 12 (calibrate) has recorded no metrics: it is done"
 check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'
 
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&

@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         struct model m = { .name = (char *)"fuzz", .checkpoint = &c, .family = family };
         m.arena.backend = backend_cpu();
         if (family->configure(&m, &c, &err) == 0 && family->picture_tokens)
-            family->picture_tokens(&m, (struct picture_shape){ 640, 480, false });
+            family->picture_tokens(&m, (struct picture_shape){ .width = 640, .height = 480 });
         ids_release(&m.eos);
         arena_release(&m.arena);
     }

@@ -43,11 +43,11 @@ static int count_run(struct job *j, struct err *err)
             (long long)settings_integer(j->settings, "sample.top_k"));
     job_rewind(j, step);
     for (; step < steps; step++) {
-        job_breathe(j);
+        job_yield(j);
         nanosleep(&wait, NULL);
         while (!strcmp(how, "endless") && !atomic_load(&j->cancel)) {
             nanosleep(&wait, NULL);
-            job_breathe(j);
+            job_yield(j);
         }
         job_metric(j, "loss", step, 10.0 / (double)(step + 1));
         job_metric(j, "odd", step, step % 2 ? 1 : NAN);

@@ -1,11 +1,10 @@
 // tests/toys/layers.c -- a family with attention, FFN, norms, rotary positions and names of its own
 // (family.c) is computed, answered, trained, counted and adapted as any other.
+#include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/engine/engine.h"
-#include "core/graph/tape.h"
-#include "core/model/splice.h"
 #include "core/train/forecast.h"
-#include "core/train/loss.h"
+#include "tests/core/model/passes.h"
 #include "tests/core/probes/probe.h"
 #include "tests/core/train/sft.h"
 #include "tests/toys/naive.h"
@@ -37,24 +36,13 @@ static void near_to(const char *what, double got, double want, double room)
 // --- a pass --------------------------------------------------------------------------------------
 
 // Rows up to `to` behind the cached ones; their logits against the naive ones.
-static void pass(const struct model *m, struct kv *kv, int64_t to, const double *naive)
+static void check_pass(const struct model *m, struct kv *kv, int64_t to, const double *naive)
 {
-    struct arena step = { .backend = test_device() };
-    struct graph g = { .backend = test_device(), .arena = &step };
     const int64_t past = kv->layer[0].rows;
-    struct sequence s;
-    struct tensor *logits = NULL;
-    sequence_init(&s, to, 1);
-    memcpy(s.ids, ids, (size_t)to * sizeof *ids);
-    struct tensor *h = splice(&g, &m->decoder.embed, &s, past, NULL, 0);
-    const enum logits_rows want = to - past > 1 ? LOGITS_ALL : LOGITS_LAST; // of one: recorded
-    if (decoder_forward(&g, &m->decoder, kv, &s, h, want, past == 0, &logits) < 0)
-        fail_msg("%s", g.err.text);
-    const float *got = logits->data;
+    float *got = pass_logits(m, kv, ids, to, NULL);
     for (int64_t i = 0; i < (to - past) * TOY_WORDS; i++)
         near_to("logit", got[i], naive[past * TOY_WORDS + i], 2e-5);
-    sequence_release(&s);
-    arena_release(&step);
+    free(got);
 }
 
 static void passes_equal_naive_loops(void **state)
@@ -65,10 +53,10 @@ static void passes_equal_naive_loops(void **state)
     double *naive = xcalloc(ROWS * TOY_WORDS, sizeof *naive);
     naive_logits(t, ids, ROWS, naive);
     decoder_cache(&m->decoder, test_device(), &kv);
-    pass(m, &kv, 4, naive);
-    for (int64_t to = 5; to <= ROWS; to++) pass(m, &kv, to, naive);
+    check_pass(m, &kv, 4, naive);
+    for (int64_t to = 5; to <= ROWS; to++) check_pass(m, &kv, to, naive);
     kv_trim(&kv, 0);
-    pass(m, &kv, ROWS, naive);
+    check_pass(m, &kv, ROWS, naive);
     kv_release(&kv);
     free(naive);
     model_free(m);
@@ -76,24 +64,6 @@ static void passes_equal_naive_loops(void **state)
 }
 
 // --- gradients -----------------------------------------------------------------------------------
-
-// Adds the gradients of the sample's loss to those of the weights.
-static double run(const struct model *m, bool recompute)
-{
-    struct arena step = { .backend = test_device() };
-    struct tape tape = { .backend = test_device(), .recompute = recompute };
-    struct graph g = { .backend = test_device(), .arena = &step, .tape = &tape };
-    struct labels l = { .target = xreallocarray(NULL, ROWS, sizeof *l.target), .trained = 5 };
-    double loss;
-    sequence_init(&l.sequence, ROWS, 1);
-    memcpy(l.sequence.ids, ids, sizeof ids);
-    memcpy(l.target, target, sizeof target);
-    if (loss_sample(&g, m, NULL, 0, &l, 1, &loss) < 0) fail_msg("%s", g.err.text);
-    labels_release(&l);
-    tape_release(&tape);
-    arena_release(&step);
-    return loss;
-}
 
 static void check_gradient(struct toy_tensor t[TOY_TENSORS], int which, const struct grad *d)
 {
@@ -126,7 +96,7 @@ static void gradients_equal_differences_of_naive_losses(void **state)
         if (!w) fail_msg("no weight is called %s", t[i].name);
         w->tensor->grad = d[i] = grad_new(test_device(), count);
     }
-    near_to("loss", run(m, false), naive_loss(t, ids, target, ROWS), 1e-5);
+    near_to("loss", pass_loss(m, ids, target, ROWS, false), naive_loss(t, ids, target, ROWS), 1e-5);
     for (int i = 0; i < TOY_TENSORS; i++) check_gradient(t, i, d[i]);
     // Layers that are computed again give the same bits.
     float *first[TOY_TENSORS];
@@ -135,7 +105,7 @@ static void gradients_equal_differences_of_naive_losses(void **state)
         first[i] = memcpy(xmalloc(bytes), d[i]->data, bytes);
         memset(d[i]->data, 0, bytes);
     }
-    run(m, true);
+    pass_loss(m, ids, target, ROWS, true);
     for (int i = 0; i < TOY_TENSORS; i++) {
         assert_memory_equal(d[i]->data, first[i], (size_t)d[i]->count * sizeof(float));
         free(first[i]);
@@ -232,8 +202,101 @@ static void has_tensor(const char *folder, const char *name)
     free(path);
 }
 
-// What these rules train holds that tensor, and the model in the scratch folder takes it.
-static void adapts(struct golden *g, const char *rules, const char *written)
+// --- what an adapter makes of the model ----------------------------------------------------------
+
+static const struct safetensor *part_of(const struct safetensors *f, const struct toy_tensor *t,
+                                        const char *end)
+{
+    char name[160];
+    const size_t plain = strlen(t->name) - strlen(".weight");
+    snprintf(name, sizeof name, "base_model.model.%.*s%s", (int)plain, t->name, end);
+    return safetensors_find(f, name);
+}
+
+static double number(const struct safetensor *t, int64_t i)
+{
+    float values[1];
+    floats_from(values, (const char *)t->data + (size_t)i * dtype_size((enum dtype)t->dtype),
+                (enum dtype)t->dtype, 1);
+    return (double)values[0];
+}
+
+// W += scale B A
+static void add_lora(struct toy_tensor *t, const struct safetensor *a, const struct safetensor *b,
+                     double scale)
+{
+    const int64_t rank = a->shape[0];
+    for (int64_t i = 0; i < t->rows * t->columns; i++)
+        for (int64_t r = 0; r < rank; r++)
+            t->data[i] += scale * number(b, i / t->columns * rank + r) *
+                          number(a, r * t->columns + i % t->columns);
+}
+
+// The tensors as the folder's adapter changes them; returns how many it changes.
+static int merge(struct toy_tensor t[TOY_TENSORS], const char *folder)
+{
+    struct err err = { 0 };
+    char *path = xasprintf("%s/adapter_model.safetensors", folder);
+    char *config = xasprintf("%s/adapter_config.json", folder);
+    struct safetensors *f = safetensors_open(path, &err);
+    cJSON *json = json_read(config, 1 << 20, &err);
+    if (!f || !json) fail_msg("%s", err.text);
+    const cJSON *r = json_get(json, "r"), *alpha = json_get(json, "lora_alpha");
+    int changed = 0;
+    for (int i = 0; i < TOY_TENSORS; i++) {
+        const struct safetensor *whole = part_of(f, &t[i], ".weight");
+        const struct safetensor *a = part_of(f, &t[i], ".lora_A.weight");
+        if (!whole) whole = part_of(f, &t[i], ".ln_tuning_layers.weight");
+        for (int64_t k = 0; whole && k < t[i].rows * t[i].columns; k++)
+            t[i].data[k] = number(whole, k);
+        if (a)
+            add_lora(&t[i], a, part_of(f, &t[i], ".lora_B.weight"),
+                     alpha->valuedouble / r->valuedouble);
+        changed += a || whole;
+    }
+    assert_int_equal(f->count, changed * (r ? 2 : 1));
+    cJSON_Delete(json);
+    safetensors_close(f);
+    free(path);
+    free(config);
+    return changed;
+}
+
+// The logits that chose the answer just given against naive ones; how far they are from those of
+// the tensors `before`.
+static double check_answer(struct golden *g, const struct toy_tensor t[TOY_TENSORS],
+                           const struct toy_tensor before[TOY_TENSORS])
+{
+    struct err err = { 0 };
+    struct safetensors *f = safetensors_open(g->dump, &err);
+    if (!f) fail_msg("%s", err.text);
+    const struct safetensor *prompt = safetensors_find(f, "ids");
+    const struct safetensor *steps = safetensors_find(f, "step.logits");
+    const int64_t n = (int64_t)(prompt->bytes / 4), count = steps->shape[0];
+    assert_int_equal(count, g->answer.count);
+    struct ids all = { 0 };
+    ids_append(&all, prompt->data, (size_t)n);
+    ids_append(&all, g->answer.data, g->answer.count);
+    double *want = xcalloc((size_t)((n + count) * TOY_WORDS), sizeof *want), far = 0;
+    double *old = xcalloc((size_t)((n + count) * TOY_WORDS), sizeof *old);
+    naive_logits(t, all.data, n + count, want);
+    naive_logits(before, all.data, n + count, old);
+    for (int64_t i = 0; i < count * TOY_WORDS; i++) {
+        const int64_t at = (n - 1) * TOY_WORDS + i;
+        near_to("logit of the answer", (double)((const float *)steps->data)[i], want[at], 1e-4);
+        far = fmax(far, fabs(want[at] - old[at]));
+    }
+    free(want);
+    free(old);
+    ids_release(&all);
+    safetensors_close(f);
+    return far;
+}
+
+// What these rules train holds that tensor; the model in the scratch folder takes it, and answers
+// as one into which it is merged.
+static void adapts(struct golden *g, const struct toy_tensor before[TOY_TENSORS], const char *rules,
+                   const char *written)
 {
     const char *const settings[] = { rules, "train.lr=1e-2", "train.warmup=0", "train.steps=3",
                                      NULL };
@@ -245,7 +308,13 @@ static void adapts(struct golden *g, const char *rules, const char *written)
     trial_release(&trial);
     has_tensor(out, written);
     must(engine_adapter_load(g->engine, out, &err), &err);
+    must(engine_dump(g->engine, "ids step.logits", g->dump, &err), &err);
     must(engine_regenerate(g->engine, &err), &err);
+    struct toy_tensor t[TOY_TENSORS];
+    naive_open(t);
+    assert_true(merge(t, out) > 0);
+    if (!(check_answer(g, t, before) > 1e-3)) fail_msg("%s: the adapter changes nothing", rules);
+    naive_close(t);
     must(engine_adapter_unload(g->engine, NULL, &err), &err);
     scratch_remove(out);
     free(data);
@@ -261,18 +330,18 @@ static void its_adapters_are_written_and_read(void **state)
                  "it?\"}, {\"from\": \"gpt\", \"value\": \"A toy.\"}]}]");
     golden_open(&g, "llama-3.2");
     talk(&g, 3);
-    adapts(&g, "train.params=lora:*", "base_model.model.model.blocks.1.think.out.lora_A.weight");
-    adapts(&g, "train.params=lora:ask,v_proj",
+    adapts(&g, t, "train.params=lora:*", "base_model.model.model.blocks.1.think.out.lora_A.weight");
+    adapts(&g, t, "train.params=lora:ask,v_proj",
            "base_model.model.model.blocks.1.mix.memory.lora_B.weight");
-    adapts(&g, "train.params=*layernorm*; speak.weight", "base_model.model.speak.weight");
+    adapts(&g, t, "train.params=*layernorm*; speak.weight", "base_model.model.speak.weight");
     golden_close(&g);
     // A head that is the embedding is trained with it, and written under its own name.
     naive_write(t, scratch, true);
-    naive_close(t);
     golden_open(&g, "llama-3.2");
     talk(&g, 3);
-    adapts(&g, "train.params=words.weight", "base_model.model.speak.weight");
+    adapts(&g, t, "train.params=words.weight", "base_model.model.speak.weight");
     golden_close(&g);
+    naive_close(t);
 }
 
 int main(void)

@@ -130,6 +130,32 @@ static void its_cost_is_counted(void **state)
     golden_close(&g);
 }
 
+// The answer just given took visual tokens from the trained projector, times this gain.
+static void answers_with_gain(struct golden *g, const float *gain)
+{
+    struct err err = { 0 };
+    struct safetensors *f = safetensors_open(g->dump, &err);
+    if (!f) fail_msg("%s", err.text);
+    const struct safetensor *x = safetensors_find(f, "visual.0");
+    const struct safetensor *y = safetensors_find(f, "visual_aligned.0");
+    const struct safetensor *untrained = safetensors_find(g->tensors, "fwd.visual_tokens");
+    assert_non_null(x);
+    assert_non_null(y);
+    assert_int_equal(x->bytes, untrained->bytes);
+    assert_memory_not_equal(x->data, untrained->data, x->bytes);
+    const int64_t width = x->shape[1];
+    for (int64_t i = 0; i < x->shape[0]; i++) {
+        const float *v = (const float *)x->data + i * width;
+        const float *seen = (const float *)y->data + i * width;
+        double squares = 0;
+        for (int64_t k = 0; k < width; k++) squares += (double)v[k] * (double)v[k] / (double)width;
+        for (int64_t k = 0; k < width; k++)
+            near(g, "visual token", (double)seen[k],
+                 (double)v[k] / sqrt(squares + 1e-6) * (double)gain[k], 1e-5);
+    }
+    safetensors_close(f);
+}
+
 static void it_learns_and_its_adapter_is_loaded(void **state)
 {
     const char *const settings[] = { "train.method=connector", "toy.on=on",     "train.lr=1e-2",
@@ -151,9 +177,11 @@ static void it_learns_and_its_adapter_is_loaded(void **state)
     for (int64_t i = 0; i < gain->shape[0]; i++)
         moved += fabs((double)((const float *)gain->data)[i] - 1);
     assert_true(moved > 1e-3);
-    safetensors_close(f);
     set(&g, "toy.on", "on");
+    must(engine_dump(g.engine, "visual*", g.dump, &err), &err);
     must(engine_regenerate(g.engine, &err), &err);
+    answers_with_gain(&g, (const float *)gain->data);
+    safetensors_close(f);
     golden_close(&g);
     free(extra);
     free(out);

@@ -63,6 +63,8 @@ static void test_texts(void **state)
            "{\"event\":\"error\",\"where\":\"\",\"message\":\"no\"}");
     expect(&(struct event){ .kind = EVENT_SETTING, .key = "sample.seed", .value = "3" },
            "{\"event\":\"setting\",\"key\":\"sample.seed\",\"value\":\"3\"}");
+    expect(&(struct event){ .kind = EVENT_RENDERED, .text = "<|im_start|>\nhi\n" },
+           "{\"event\":\"rendered\",\"text\":\"<|im_start|>\\nhi\\n\"}");
     expect(&(struct event){ .kind = EVENT_DONE, .ok = true }, "{\"event\":\"done\",\"ok\":true}");
 }
 

@@ -30,11 +30,11 @@ static int read_grids(struct model *m, const struct checkpoint *c, const char *g
         return err_set(err, "\"image_grid_pinpoints\" differ in config.json and %s",
                        checkpoint_preprocessor_file(c));
     cJSON *plain = cJSON_Parse(grids);
-    const int rc = tiling_read(&m->tiling,
-                               ours     ? ours
-                               : theirs ? theirs
-                                        : plain,
-                               m->vision.config.image_size, err);
+    const int rc = tile_grids_read(&m->grids,
+                                   ours     ? ours
+                                   : theirs ? theirs
+                                            : plain,
+                                   m->vision.config.image_size, err);
     cJSON_Delete(plain);
     return rc;
 }
@@ -137,19 +137,42 @@ static void shrink(struct packing *p, int64_t most)
     if (p->out_cols < 1) p->out_cols = 1;
 }
 
-static struct packing packing_of(const struct model *m, struct picture_shape s)
+static struct packing packing_on(const struct model *m, const struct tile_grids *grids,
+                                 struct picture_shape s)
 {
     struct packing p = { .side = side_of(m), .tiles = 1 };
     p.tokens = p.side * p.side + 1;
     if (s.several) return p;
-    p.canvas = tiling_fit(&m->tiling, s.width, s.height);
+    p.canvas = tile_canvas_fit(grids, s.width, s.height);
     p.tiles += p.canvas.rows * p.canvas.cols;
     p.rows = p.side * p.canvas.rows;
     p.cols = p.side * p.canvas.cols;
     take_border_off(&p, s);
-    shrink(&p, m->tiling_most);
+    shrink(&p, m->map_tiles);
     p.tokens = p.side * p.side + p.out_rows * (p.out_cols + 1);
     return p;
+}
+
+// The grids on which the picture costs at most s.most_tokens; else those on which it costs least.
+static struct tile_grids affordable(const struct model *m, struct picture_shape s)
+{
+    struct tile_grids some = { .tile = m->grids.tile }, one = { .tile = m->grids.tile, .count = 1 };
+    int64_t least = 0, most = s.most_tokens;
+    for (int pass = 0; pass < 2 && !some.count; pass++, most = least)
+        for (int i = 0; i < m->grids.count; i++) {
+            one.grid[0] = m->grids.grid[i];
+            const int64_t tokens = packing_on(m, &one, s).tokens;
+            if (!least || tokens < least) least = tokens;
+            if (tokens <= most) some.grid[some.count++] = m->grids.grid[i];
+        }
+    return some;
+}
+
+static struct packing packing_of(const struct model *m, struct picture_shape s)
+{
+    if (!s.most_tokens || s.several) return packing_on(m, &m->grids, s);
+    const struct tile_grids grids = affordable(m, s);
+    return packing_on(m, &grids, s);
 }
 
 int64_t anyres_tokens(const struct model *m, struct picture_shape shape)
@@ -201,7 +224,7 @@ int anyres_tiles(const struct model *m, struct picture_shape shape, struct pictu
     struct picture_tile map = {
         .first = p.side * p.side, .rows = p.out_rows, .cols = p.out_cols, .pitch = p.out_cols + 1
     };
-    map_area(&p, shape, m->tiling.tile, &map);
+    map_area(&p, shape, m->grids.tile, &map);
     if (most > 1) tiles[1] = map;
     return 2;
 }
@@ -223,9 +246,9 @@ static int square_pixels(float *to, const struct model *m, const struct picture 
 static int map_pixels(float *to, const struct model *m, const struct picture *p,
                       const struct tile_canvas *canvas, enum resize_order order, struct err *err)
 {
-    const int64_t tile = m->tiling.tile;
+    const int64_t tile = m->grids.tile;
     struct image whole = { 0 }, part;
-    int status = tiling_draw(&whole, &p->image, &m->tiling, canvas, &m->picture, order, err);
+    int status = tile_canvas_draw(&whole, &p->image, &m->grids, canvas, &m->picture, order, err);
     for (int64_t i = 0; i < canvas->rows * canvas->cols && status == 0; i++) {
         const int64_t x = i % canvas->cols * tile, y = i / canvas->cols * tile;
         status = image_crop(&part, &whole, x, y, tile, tile, (uint8_t[3]){ 0 }, err);
@@ -241,7 +264,7 @@ static int map_pixels(float *to, const struct model *m, const struct picture *p,
 static struct tensor *picture_pixels(struct graph *g, const struct model *m,
                                      const struct picture *picture, const struct packing *p)
 {
-    const int64_t tile = m->tiling.tile, shape[] = { p->tiles, 3, tile, tile };
+    const int64_t tile = m->grids.tile, shape[] = { p->tiles, 3, tile, tile };
     const enum resize_order order = preprocess_order(g->settings);
     struct tensor *pixels = NULL;
     struct err err;

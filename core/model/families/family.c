@@ -104,7 +104,7 @@ const struct phase_layers *family_phases(const struct model *m)
 {
     const struct decoder_config *c = &m->decoder.config;
     for (const struct phase_layers *p = m->family->phases; p && p->layers; p++)
-        if (p->layers == c->layers && p->hidden == c->hidden) return p;
+        if (p->layers == c->layers && p->hidden == c->hidden && p->ffn == c->ffn) return p;
     return NULL;
 }
 

@@ -8,12 +8,13 @@
 #include "core/model/model.h"
 
 // Layers of a known checkpoint at which the role of attention to pictures changes (CAPA, section
-// 4): where visual tokens are first read, where they stop mattering.
+// 5): where visual tokens are first read, where they stop mattering. The papers give them for three
+// models only.
 struct phase_layers {
-    int layers; // the checkpoint's L and D
-    int64_t hidden;
+    int layers;          // the checkpoint's L
+    int64_t hidden, ffn; // its D, and the width of its FFN, by which Llamas differ
     int early, transition, late;
-    const char *ffn; // layers whose FFN is approximated (CAPA's sets), NULL: unknown
+    const char *ffn_layers; // whose FFN is approximated (CAPA's sets), NULL: unknown
 };
 
 // A rectangle of a picture's visual tokens and the area it covers: token (r, c) is number first + r

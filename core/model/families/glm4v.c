@@ -21,7 +21,7 @@ static const struct decoder_kind decoder = {
     .vocab = 151552,
     .max_positions = 32768,
     .eps = 1e-5,
-    .plain_output = true,
+    .qkv_bias = true,
     .attention = &attention_grouped,
     .ffn = &ffn_packed,
     .norms = &sandwich,
@@ -84,11 +84,12 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
 
 static int glm_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    // A picture counts as the two pictures of video that a patch spans.
-    static const struct picture_config defaults = {
-        .min_pixels = 112 * 112, .max_pixels = 28 * 28 * 15000, .frames = 2, .enlarge = true
-    };
     if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
+    // A picture counts as the pictures of video that a patch spans.
+    const struct picture_config defaults = { .min_pixels = 112 * 112,
+                                             .max_pixels = 28 * 28 * 15000,
+                                             .frames = m->vision.config.times,
+                                             .enlarge = true };
     return native_read_pictures(m, c, &defaults, err);
 }
 

@@ -1,7 +1,7 @@
 // core/model/families/internvl.c -- InternVL 2.5 and 3 in the layout of transformers (folders
 // called -hf): InternViT, pixel shuffle and a projector, a Qwen2 or Llama decoder.
 //
-// A picture is a grid of tiles, row by row, and a thumbnail (core/picture/tiles.h); its tokens
+// A picture is a grid of tiles, row by row, and a thumbnail (core/picture/tile_grid.h); its tokens
 // stand between <img> and </img>, tile after tile, each row by row of its grid. Positions are those
 // of plain text.
 #include "core/model/families/internvl.h"
@@ -12,7 +12,7 @@
 
 #include "core/model/bind.h"
 #include "core/model/families/seeing.h"
-#include "core/picture/tiles.h"
+#include "core/picture/tile_grid.h"
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -81,9 +81,9 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
     struct picture_config *p = &m->picture, usual = internvl_picture(v);
     usual.max_tiles = 12;
     if (picture_config_read(p, c->preprocessor, &usual, err) < 0 ||
-        json_int(c->preprocessor, "min_patches", 1, TILES_MAX, 1, &p->min_tiles, err) < 0 ||
-        json_int(c->preprocessor, "max_patches", p->min_tiles, TILES_MAX, 12, &p->max_tiles, err) <
-            0)
+        json_int(c->preprocessor, "min_patches", 1, TILE_GRID_MAX, 1, &p->min_tiles, err) < 0 ||
+        json_int(c->preprocessor, "max_patches", p->min_tiles, TILE_GRID_MAX, 12, &p->max_tiles,
+                 err) < 0)
         return -1;
     if (p->fit != FIT_EXACT || p->crop || !p->resize || p->width != v->image_size ||
         p->height != v->image_size)
@@ -164,10 +164,19 @@ static struct vision_picture tiles_of(const struct model *m, struct tensor *pixe
     return p;
 }
 
+static struct tile_grid grid_of(const struct model *m, struct picture_shape shape)
+{
+    const struct vision_picture tile = vision_square(&m->vision.config, NULL);
+    const int64_t each = vision_features(&m->vision.config, &tile);
+    const int64_t most = !shape.most_tokens             ? 0
+                         : shape.most_tokens < 2 * each ? 1
+                                                        : shape.most_tokens / each;
+    return tile_grid_by_aspect(&m->picture, shape.width, shape.height, most);
+}
+
 int64_t internvl_picture_tokens(const struct model *m, struct picture_shape shape)
 {
-    const struct tile_grid grid = tile_grid(&m->picture, shape.width, shape.height);
-    const struct vision_picture p = tiles_of(m, NULL, grid.count);
+    const struct vision_picture p = tiles_of(m, NULL, tile_count(&m->picture, grid_of(m, shape)));
     return vision_features(&m->vision.config, &p);
 }
 
@@ -182,9 +191,9 @@ int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
                            struct picture_tile *tiles, int most)
 {
     const struct vision_config *v = &m->vision.config;
-    const struct tile_grid grid = tile_grid(&m->picture, shape.width, shape.height);
-    const int64_t side = v->image_size / v->patch / v->merge;
-    for (int64_t i = 0; i < grid.count && i < most; i++) {
+    const struct tile_grid grid = grid_of(m, shape);
+    const int64_t side = v->image_size / v->patch / v->merge, count = tile_count(&m->picture, grid);
+    for (int64_t i = 0; i < count && i < most; i++) {
         const bool whole = i == grid.cols * grid.rows; // the thumbnail
         const int64_t cols = whole ? 1 : grid.cols, rows = whole ? 1 : grid.rows;
         const double w = (double)shape.width / (double)cols;
@@ -199,7 +208,7 @@ int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
                                           .right = (double)(col + 1) * w,
                                           .bottom = (double)(row + 1) * h };
     }
-    return (int)grid.count;
+    return (int)count;
 }
 
 // The tiles as the encoder reads them: [T, 3, image_size, image_size].
@@ -216,17 +225,19 @@ static struct tensor *upload_tiles(struct graph *g, const struct model *m,
 }
 
 static struct tensor *picture_pixels(struct graph *g, const struct model *m,
-                                     const struct image *image)
+                                     const struct picture *picture)
 {
-    const struct tile_grid grid = tile_grid(&m->picture, image->width, image->height);
-    struct image *tiles = xcalloc((size_t)grid.count, sizeof *tiles);
+    const struct tile_grid grid = grid_of(m, picture->shape);
+    const int64_t count = tile_count(&m->picture, grid);
+    struct image *tiles = xcalloc((size_t)count, sizeof *tiles);
     struct tensor *pixels = NULL;
     struct err err;
-    if (preprocess_tiles(tiles, grid, image, &m->picture, preprocess_order(g->settings), &err) < 0)
+    if (tile_grid_cut(tiles, grid, &picture->image, &m->picture, preprocess_order(g->settings),
+                      &err) < 0)
         graph_fail(g, "%s", err.text);
     else
-        pixels = upload_tiles(g, m, tiles, grid.count);
-    for (int64_t i = 0; i < grid.count; i++) image_release(&tiles[i]);
+        pixels = upload_tiles(g, m, tiles, count);
+    for (int64_t i = 0; i < count; i++) image_release(&tiles[i]);
     free(tiles);
     return pixels;
 }
@@ -234,12 +245,12 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
 struct vision_picture internvl_picture_read(struct graph *g, const struct model *m,
                                             const struct picture *picture)
 {
-    struct tensor *pixels = picture_pixels(g, m, &picture->image); // [T,3,H,W]
+    struct tensor *pixels = picture_pixels(g, m, picture); // [T,3,H,W]
     return tiles_of(m, pixels, pixels ? pixels->shape[0] : 0);
 }
 
 const struct phase_layers internvl_phases[] = {
-    { 28, 3584, 3, 11, 21, "2-4,14-20" }, // InternVL3-8B
+    { 28, 3584, 18944, 3, 11, 21, "2-4,14-20" }, // InternVL3-8B
     { 0 },
 };
 

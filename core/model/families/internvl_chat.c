@@ -1,6 +1,6 @@
-// core/model/families/internvl_chat.c -- InternVL2, 2.5 and 3 in the layout of the authors' own
-// code (internvl_chat): the model of internvl.c under other names, with an InternLM2, Qwen2 or
-// Llama decoder.
+// core/model/families/internvl_chat.c -- InternVL2, 2.5, 3 and 3.5 in the layout of the authors'
+// own code (internvl_chat): the model of internvl.c under other names, with an InternLM2, Qwen2,
+// Qwen3 or Llama decoder.
 //
 // What a prompt looks like stands in no file of the folder: config.json's "template" names a
 // conversation of conversation.py, which comes with the authors' code; core/text/layouts.c has them
@@ -10,21 +10,29 @@
 
 #include "core/model/families/internvl.h"
 #include "core/model/families/text.h"
-#include "core/picture/tiles.h"
+#include "core/picture/tile_grid.h"
 
 // --- config --------------------------------------------------------------------------------------
 
+// Hermes-2 (InternVL2-1B) writes the same prompt as internlm2-chat: the two differ in training
+// only.
 static int read_template(struct model *m, const cJSON *config, struct err *err)
 {
-    static const char *const known[] = { "internlm2-chat", "internvl2_5" };
+    static const struct {
+        const char *name, *layout;
+    } known[] = { { "internlm2-chat", "internlm2-chat" },
+                  { "Hermes-2", "internlm2-chat" },
+                  { "internvl2_5", "internvl2_5" } };
     const char *name;
     if (json_text(config, "template", "", &name, err) < 0) return -1;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(name, known[i])) {
-            m->conversation = known[i];
+        if (!strcmp(name, known[i].name)) {
+            m->conversation = known[i].layout;
             return 0;
         }
-    return err_set(err, "\"template\" \"%s\" is not supported (known: internlm2-chat, internvl2_5)",
+    return err_set(err,
+                   "\"template\" \"%s\" is not supported (known: internlm2-chat, Hermes-2, "
+                   "internvl2_5)",
                    name);
 }
 
@@ -32,15 +40,20 @@ static int read_template(struct model *m, const cJSON *config, struct err *err)
 static int refuse_others(const struct vision_config *v, const cJSON *config, struct err *err)
 {
     const char *shuffle;
-    bool square;
+    bool square, flash;
     int64_t side;
     if (json_text(config, "ps_version", "v1", &shuffle, err) < 0 ||
         json_bool(config, "pad2square", false, &square, err) < 0 ||
+        json_bool(config, "flash_mode", false, &flash, err) < 0 ||
         json_int(config, "force_image_size", 1, 10000, v->image_size, &side, err) < 0)
         return -1;
     if (strcmp(shuffle, "v2") != 0)
         return err_set(err, "\"ps_version\" \"%s\" is not supported (known: v2)", shuffle);
     if (square) return err_set(err, "\"pad2square\" is not supported");
+    if (flash)
+        return err_set(err,
+                       "\"flash_mode\" is not supported: these models (InternVL3.5-Flash) choose "
+                       "the number of tokens tile by tile");
     if (side != v->image_size)
         return err_set(
             err,
@@ -59,8 +72,10 @@ static int read_pictures(struct model *m, const cJSON *config, struct err *err)
         json_bool(config, "use_thumbnail", false, &p->thumbnail, err) < 0)
         return -1;
     if (!dynamic) return 0;
-    if (json_int(config, "min_dynamic_patch", 1, TILES_MAX, 1, &p->min_tiles, err) < 0) return -1;
-    return json_int(config, "max_dynamic_patch", p->min_tiles, TILES_MAX, 6, &p->max_tiles, err);
+    if (json_int(config, "min_dynamic_patch", 1, TILE_GRID_MAX, 1, &p->min_tiles, err) < 0)
+        return -1;
+    return json_int(config, "max_dynamic_patch", p->min_tiles, TILE_GRID_MAX, 6, &p->max_tiles,
+                    err);
 }
 
 static int read_config(struct model *m, const cJSON *config, struct err *err)

@@ -56,66 +56,12 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     return read_placeholder(m, config, err);
 }
 
-// "size": {"max_height": patches, "max_width": patches} of Kimi-K2.5; Kimi-VL has no such limit,
-// but its table of rotary positions has 512 rows and columns.
-static int read_side(struct picture_config *c, const cJSON *json, struct err *err)
-{
-    const cJSON *size;
-    int64_t height, width;
-    c->limit_side = 512;
-    if (json_object(json, "size", &size, err) < 0) return -1;
-    if (!size) return 0;
-    if (json_int(size, "max_height", 1, 512, 512, &height, err) < 0 ||
-        json_int(size, "max_width", 1, 512, 512, &width, err) < 0)
-        return -1;
-    if (height != width) return err_set(err, "\"max_height\" and \"max_width\" must be equal");
-    c->most_side = height;
-    c->limit_side = 0;
-    return 0;
-}
-
-static int read_limits(struct model *m, const cJSON *json, struct err *err)
-{
-    struct picture_config *c = &m->picture;
-    const struct vision_config *v = &m->vision.config;
-    const char *key = json_get(json, "max_patches") ? "max_patches" : "in_token_limit";
-    bool pad;
-    int64_t patch;
-    if (json_int(json, key, 1, 10000000, 4096, &c->most_patches, err) < 0 ||
-        json_int(json, "patch_size", 1, 1000, v->patch, &patch, err) < 0 ||
-        json_bool(json, "pad_input", true, &pad, err) < 0 || read_side(c, json, err) < 0)
-        return -1;
-    if (patch != v->patch)
-        return err_set(err, "\"patch_size\" is %lld, but the encoder's is %lld", (long long)patch,
-                       (long long)v->patch);
-    return pad ? 0 : err_set(err, "\"pad_input\" false is not supported");
-}
-
-static int read_pictures(struct model *m, const struct checkpoint *c, struct err *err)
-{
-    const struct vision_config *v = &m->vision.config;
-    m->picture = (struct picture_config){ .fit = FIT_PATCHES,
-                                          .resize = true,
-                                          .rescale = true,
-                                          .normalize = true,
-                                          .flatten = true,
-                                          .patch = v->patch,
-                                          .multiple = v->patch * v->merge,
-                                          .resample = RESAMPLE_BICUBIC,
-                                          .rescale_factor = 1 / 255.0,
-                                          .mean = { 0.5F, 0.5F, 0.5F },
-                                          .std = { 0.5F, 0.5F, 0.5F },
-                                          .background = { 255, 255, 255 } };
-    if (picture_config_read_shared(&m->picture, c->preprocessor, err) < 0 ||
-        read_limits(m, c->preprocessor, err) < 0)
-        return -1;
-    return m->picture.resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
-}
-
 static int kimi_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
-    return read_pictures(m, c, err) < 0 ? err_in(err, "%s", checkpoint_preprocessor_file(c)) : 0;
+    if (vision_moon.read_pictures(&m->picture, &m->vision.config, c->preprocessor, err) < 0)
+        return err_in(err, "%s", checkpoint_preprocessor_file(c));
+    return 0;
 }
 
 // --- weights -------------------------------------------------------------------------------------

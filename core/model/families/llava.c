@@ -1,23 +1,38 @@
-// core/model/families/llava.c -- LLaVA: a CLIP or SigLIP encoder, a projector, a Llama or Qwen2
-// decoder.
+// core/model/families/llava.c -- LLaVA: a CLIP, SigLIP or MoonViT encoder, a projector, a Llama or
+// Qwen2 decoder.
 //
-// A picture is resized to one square. Its features from one encoder layer pass the projector and
-// replace the placeholder in the prompt, row by row of the grid. Positions are those of plain text.
+// A picture is resized to one square, or keeps its size where the encoder has native resolution.
+// Its features from one encoder layer pass the projector and replace the placeholder in the prompt,
+// row by row of the grid. Positions are those of plain text.
 #include <stdlib.h>
 
+#include "core/model/families/native.h"
 #include "core/model/families/seeing.h"
+
+static bool native(const struct model *m)
+{
+    return m->vision.config.kind->read_pictures;
+}
+
+static int read_pictures(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    return native(m) ? v->kind->read_pictures(&m->picture, v, c->preprocessor, err)
+                     : seeing_pictures(m, c, err);
+}
 
 static int llava_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    static const struct seeing_defaults defaults = { .feature_layer = -2,
-                                                     .strategy = "default",
-                                                     .placeholder = 32000 };
+    static const struct seeing_defaults defaults = {
+        .feature_layer = -2, .strategy = "default", .placeholder = 32000, .any_size = true
+    };
     if (seeing_config(m, c->config, &defaults, err) < 0) return err_in(err, "config.json");
-    return seeing_pictures(m, c, err) < 0 ? err_in(err, "%s", checkpoint_preprocessor_file(c)) : 0;
+    return read_pictures(m, c, err) < 0 ? err_in(err, "%s", checkpoint_preprocessor_file(c)) : 0;
 }
 
 static int64_t llava_picture_tokens(const struct model *m, struct picture_shape shape)
 {
+    if (native(m)) return native_picture_tokens(m, shape);
     const struct vision_picture square = vision_square(&m->vision.config, NULL);
     return vision_features(&m->vision.config, &square); // every picture becomes the same square
 }
@@ -25,6 +40,7 @@ static int64_t llava_picture_tokens(const struct model *m, struct picture_shape 
 static void llava_picture_usual(const struct model *m, int64_t *width, int64_t *height)
 {
     *width = *height = m->vision.config.image_size;
+    if (native(m)) native_picture_usual(m, width, height);
 }
 
 // The part of a picture that the encoder sees.
@@ -56,6 +72,7 @@ static int llava_picture_tiles(const struct model *m, struct picture_shape shape
 {
     const struct vision_config *v = &m->vision.config;
     const int64_t side = v->image_size / v->patch;
+    if (native(m)) return native_picture_tiles(m, shape, tiles, most);
     if (most < 1) return 1;
     tiles[0] = (struct picture_tile){ .rows = side,
                                       .cols = side,
@@ -99,11 +116,12 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
 static struct vision_picture llava_picture_read(struct graph *g, const struct model *m,
                                                 const struct picture *picture)
 {
+    if (native(m)) return native_picture_read(g, m, picture);
     return vision_square(&m->vision.config, picture_pixels(g, m, &picture->image));
 }
 
 static const struct phase_layers phases[] = {
-    { 32, 4096, 5, 12, 16, "2-5,22-29" }, // LLaVA-1.5-7B
+    { 32, 4096, 11008, 5, 12, 16, "2-5,22-29" }, // LLaVA-1.5-7B
     { 0 },
 };
 

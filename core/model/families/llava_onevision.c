@@ -28,7 +28,7 @@ static int read_most(struct model *m, const cJSON *config, struct err *err)
     if (most < 1 || most > 10000 || *end)
         return err_set(err, "\"vision_aspect_ratio\" \"%s\" is not supported (known: anyres_max_N)",
                        text);
-    m->tiling_most = most;
+    m->map_tiles = most;
     return 0;
 }
 

@@ -68,16 +68,22 @@ int native_read_pictures(struct model *m, const struct checkpoint *c,
 
 // --- the grid ------------------------------------------------------------------------------------
 
+// How a picture of that shape is read.
+static struct picture_config config_of(const struct model *m, struct picture_shape shape)
+{
+    return preprocess_limited(&m->picture, shape.width, shape.height, shape.most_tokens);
+}
+
 // Visual tokens in rows and columns; 0 for a picture that the encoder cannot read (encoding it says
 // why).
 static void token_grid(const struct model *m, struct picture_shape shape, int64_t *rows,
                        int64_t *cols)
 {
+    const struct picture_config c = config_of(m, shape);
     int64_t width, height;
     struct err err;
     *rows = *cols = 0;
-    if (preprocess_padded(&m->picture, shape.width, shape.height, &width, &height, &err) < 0)
-        return;
+    if (preprocess_padded(&c, shape.width, shape.height, &width, &height, &err) < 0) return;
     *rows = height / m->picture.multiple;
     *cols = width / m->picture.multiple;
 }
@@ -110,8 +116,8 @@ int native_picture_tiles(const struct model *m, struct picture_shape shape,
                                       .right = (double)shape.width,
                                       .bottom = (double)shape.height };
     // The last tokens may reach into the border.
-    if (preprocess_size(&m->picture, shape.width, shape.height, &width, &height, &err) < 0)
-        return 1;
+    const struct picture_config c = config_of(m, shape);
+    if (preprocess_size(&c, shape.width, shape.height, &width, &height, &err) < 0) return 1;
     tiles[0].right *= (double)(cols * m->picture.multiple) / (double)width;
     tiles[0].bottom *= (double)(rows * m->picture.multiple) / (double)height;
     return 1;
@@ -150,10 +156,10 @@ struct vision_picture native_picture_read(struct graph *g, const struct model *m
 {
     const struct vision_config *v = &m->vision.config;
     struct vision_picture p = { .tiles = 1 };
+    const struct picture_config c = config_of(m, picture->shape);
     struct image sized = { 0 };
     struct err err;
-    if (preprocess_bytes(&sized, &picture->image, &m->picture, preprocess_order(g->settings),
-                         &err) < 0) {
+    if (preprocess_bytes(&sized, &picture->image, &c, preprocess_order(g->settings), &err) < 0) {
         graph_fail(g, "%s", err.text);
         return p;
     }
@@ -162,7 +168,7 @@ struct vision_picture native_picture_read(struct graph *g, const struct model *m
     const int64_t shape[] = { p.rows * p.cols, 3 * v->times * v->patch * v->patch };
     float *rows = xreallocarray(NULL, (size_t)(shape[0] * shape[1]), sizeof *rows);
     const int64_t merge = v->kind->row_by_row ? 1 : v->merge;
-    preprocess_patches(rows, &sized, &m->picture, v->patch, merge, v->times);
+    preprocess_patches(rows, &sized, &c, v->patch, merge, v->times);
     p.pixels = graph_upload(g, DTYPE_F32, 2, shape, rows);
     free(rows);
     image_release(&sized);

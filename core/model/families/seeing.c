@@ -9,12 +9,22 @@
 
 // --- config.json ---------------------------------------------------------------------------------
 
+// An encoder of native resolution gives all rows behind its last norm.
+static int check_native_features(const struct vision_config *v, struct err *err)
+{
+    if (vision_depth(v) == v->layers && !v->drop_class) return 0;
+    return err_set(err, "an encoder of native resolution needs \"vision_feature_layer\" -1 and "
+                        "\"vision_feature_select_strategy\" \"full\"");
+}
+
 static int read_feature_layer(struct vision_config *v, const cJSON *config,
                               const struct seeing_defaults *d, struct err *err)
 {
-    const char *strategy;
-    if (vision_feature_layer_read(v, config, "vision_feature_layer", d->feature_layer, err) < 0 ||
-        json_text(config, "vision_feature_select_strategy", d->strategy, &strategy, err) < 0)
+    const bool native = v->kind->read_pictures;
+    const char *strategy, *usual = native ? "full" : d->strategy;
+    if (vision_feature_layer_read(v, config, "vision_feature_layer", native ? -1 : d->feature_layer,
+                                  err) < 0 ||
+        json_text(config, "vision_feature_select_strategy", usual, &strategy, err) < 0)
         return -1;
     if (strcmp(strategy, "default") != 0 && strcmp(strategy, "full") != 0)
         return err_set(
@@ -24,13 +34,21 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config,
             strategy);
     // "default" leaves the first row out, whatever it is.
     v->drop_class = strcmp(strategy, "default") == 0;
+    if (native) return check_native_features(v, err);
     const struct vision_picture square = vision_square(v, NULL);
     return vision_features(v, &square) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
 }
 
-static int read_projector(struct projector *p, const cJSON *config, struct err *err)
+// Features of native resolution are joined, merge x merge of them to a visual token.
+static const struct projector_kind projector_joining = { .linear_1 = "linear_1",
+                                                         .linear_2 = "linear_2" };
+
+static int read_projector(struct projector *p, const cJSON *config, const struct vision_config *v,
+                          struct err *err)
 {
-    p->kind = &projector_linear;
+    const bool native = v->kind->read_pictures;
+    p->kind = native ? &projector_joining : &projector_linear;
+    p->merge = native ? v->merge * v->merge : 1;
     if (json_bool(config, "multimodal_projector_bias", true, &p->bias, err) < 0) return -1;
     return gelu_form_read(&p->act, config, "projector_hidden_act", "gelu", err);
 }
@@ -64,8 +82,13 @@ int seeing_config(struct model *m, const cJSON *config, const struct seeing_defa
     const struct vision_kind *encoder = vision_kind_find(vision, err);
     if (!encoder || vision_config_read(&m->vision.config, encoder, vision, err) < 0)
         return err_in(err, "vision_config");
+    if (encoder->read_pictures && !d->any_size)
+        return err_set(err,
+                       "vision_config: \"%s\" reads pictures of any size, but this family cuts "
+                       "them into tiles (the llava family takes it)",
+                       encoder->model_types[0]);
     if (read_feature_layer(&m->vision.config, config, d, err) < 0 ||
-        read_projector(&m->projector, config, err) < 0 ||
+        read_projector(&m->projector, config, &m->vision.config, err) < 0 ||
         read_placeholder(m, config, d->placeholder, err) < 0)
         return -1;
     return 0;
@@ -138,7 +161,7 @@ int seeing_bind(struct model *m, const struct checkpoint *c, struct err *err)
         &(struct family_prefixes){
             .text = decoder_prefix(c, kind, text_prefixes, "embed_tokens"),
             .head = decoder_prefix(c, kind, head_prefixes, "lm_head"),
-            .vision = bind_prefix(c, vision_prefixes, "embeddings.patch_embedding.weight"),
+            .vision = bind_prefix(c, vision_prefixes, m->vision.config.kind->patch_weight),
             .projector = bind_prefix(c, projector_prefixes, "linear_1.weight"),
         },
         err);

@@ -106,6 +106,37 @@ static void test_no_file(void **state)
     scratch_remove(folder);
 }
 
+// What dataset_check says of a file of `size` bytes: `text`, and then `rest` as often as it fits.
+static void check_begin(const char *text, const char *rest, size_t size, const char *why)
+{
+    char *folder = scratch_new(), *path = xasprintf("%s/data.json", folder);
+    struct err err = { "" };
+    struct buf b = { 0 };
+    buf_puts(&b, text);
+    while (b.length + strlen(rest) <= size) buf_puts(&b, rest);
+    scratch_write(folder, "data.json", b.data, b.length);
+    assert_int_equal(dataset_check(path, &err), why ? -1 : 0);
+    if (why && !strstr(err.text, why)) fail_msg("'%.20s...': %s", text, err.text);
+    buf_release(&b);
+    free(path);
+    scratch_remove(folder);
+}
+
+// Before a job is started a look at the beginning decides; of a large file it cannot know the end.
+static void test_check(void **state)
+{
+    enum { LARGE = 3 << 20 };
+    check_begin("[{\"a\":1}]", " ", 0, NULL);
+    check_begin("{\"a\":1}\n", "{}\n", 60, NULL);
+    check_begin("# Notes\n\nSome text.\n", "more\n", 60, "neither a JSON list");
+    check_begin("# Notes\n\nSome text.\n", "more\n", LARGE, "neither a JSON list");
+    check_begin("[{\"a\":1}", ",{}", 60, "truncated");
+    check_begin("[{\"a\":1}", ",{}", LARGE, NULL);
+    check_begin("[{\"a\":1}]", "]", 60, "not valid JSON");
+    check_begin("{\"a\":\"", "long", LARGE, NULL); // one line, whose end is not seen
+    check_begin(" ", "\n", 60, "no samples");
+}
+
 // Larger than a block of the index, samples across its borders.
 static void test_large(void **state)
 {
@@ -224,10 +255,11 @@ static void test_sample_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),  cmocka_unit_test(test_list_errors),
-        cmocka_unit_test(test_lines), cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_large), cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_marks), cmocka_unit_test(test_sample_errors),
+        cmocka_unit_test(test_list),          cmocka_unit_test(test_list_errors),
+        cmocka_unit_test(test_lines),         cmocka_unit_test(test_check),
+        cmocka_unit_test(test_no_file),       cmocka_unit_test(test_large),
+        cmocka_unit_test(test_samples),       cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_sample_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

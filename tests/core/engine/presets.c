@@ -19,9 +19,10 @@ static const char *value_of(const struct preset_values *v, const char *key)
     return "";
 }
 
-static struct model model_of(int layers, int64_t hidden)
+static struct model model_of(const char *family, int layers, int64_t hidden, int64_t ffn)
 {
-    struct model m = { .family = family_named("llava") };
+    struct model m = { .family = family_named(family) };
+    m.decoder.config.ffn = ffn;
     m.decoder.config.layers = layers;
     m.decoder.config.hidden = hidden;
     return m;
@@ -33,7 +34,7 @@ static void each_recipe_can_be_set(void **state)
     const struct preset *p;
     for (int i = 0; (p = preset_at(i)); i++)
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) {
-            const struct model m = model_of(depths[d], 4096);
+            const struct model m = model_of("llava", depths[d], 4096, 11008);
             struct preset_values v = { 0 };
             struct settings *s = settings_new();
             struct err err = { 0 };
@@ -53,7 +54,8 @@ static void layers_follow_the_model(void **state)
     static const char set[] =
         "prune.layer={early},{transition},{late} ffn.layers={ffn} prune.layer="
         "{early},{late}";
-    const struct model known = model_of(32, 4096), other = model_of(28, 3584);
+    const struct model known = model_of("llava", 32, 4096, 11008);
+    const struct model other = model_of("llava", 28, 3584, 18944);
     struct preset_values v = { 0 };
     struct err err = { 0 };
     assert_int_equal(preset_read_text(&v, set, &known, &err), 0);
@@ -73,6 +75,46 @@ static void layers_follow_the_model(void **state)
     assert_int_equal(preset_read_text(&v, "a={nothing}", &known, &err), -1);
     assert_int_equal(preset_read_text(&v, "a", &known, &err), -1);
     preset_values_release(&v);
+}
+
+// The models of the paper's section 5, by name, and others of the same families.
+static void only_models_of_the_paper_have_known_layers(void **state)
+{
+    static const struct {
+        const char *family;
+        int layers;
+        int64_t hidden, ffn;
+        const char *prune, *ffn_layers;
+    } rows[] = {
+        { "llava", 32, 4096, 11008, "5,12,16", "2-5,22-29" },         // LLaVA-1.5-7B
+        { "qwen2_5_vl", 28, 3584, 18944, "3,11,21", "2-5,13-19" },    // Qwen2.5-VL-7B
+        { "internvl", 28, 3584, 18944, "3,11,21", "2-4,14-20" },      // InternVL3-8B
+        { "internvl_chat", 28, 3584, 18944, "3,11,21", "2-4,14-20" }, // the same
+        { "llava", 40, 5120, 13824, "5,15,25", "auto" },              // LLaVA-1.5-13B
+        { "llava", 32, 4096, 14336, "4,12,20", "auto" },              // with Llama-3-8B
+        { "llava-next", 32, 4096, 11008, "4,12,20", "auto" },         // LLaVA-Next-7B
+        { "llava-onevision", 28, 3584, 18944, "4,10,18", "auto" },    // 7B
+        { "qwen2_5_vl", 36, 2048, 11008, "4,14,22", "auto" },         // 3B
+        { "internvl", 36, 4096, 12288, "4,14,22", "auto" },           // InternVL3.5-8B
+        { "internvl_chat", 32, 4096, 14336, "4,12,20", "auto" },      // InternVL2.5-8B
+        { "glm4v", 40, 4096, 13696, "5,15,25", "auto" },              // GLM-4.1V-9B
+        { "kimi_vl", 27, 2048, 11264, "3,10,17", "auto" },            // Kimi-VL-A3B
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct model m =
+            model_of(rows[i].family, rows[i].layers, rows[i].hidden, rows[i].ffn);
+        struct preset_values v = { 0 };
+        struct err err = { 0 };
+        assert_non_null(m.family);
+        assert_int_equal(
+            preset_read_text(&v, "prune.layer={early},{transition},{late} ffn.layers={ffn}", &m,
+                             &err),
+            0);
+        assert_string_equal(value_of(&v, "prune.layer"), rows[i].prune);
+        assert_string_equal(value_of(&v, "ffn.layers"), rows[i].ffn_layers);
+        assert_int_equal(v.guessed, !strcmp(rows[i].ffn_layers, "auto"));
+        preset_values_release(&v);
+    }
 }
 
 static void check_spelling(const char *name, const char *expected)
@@ -103,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_recipe_can_be_set),
         cmocka_unit_test(layers_follow_the_model),
+        cmocka_unit_test(only_models_of_the_paper_have_known_layers),
         cmocka_unit_test(methods_that_are_off_are_spelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 // tests/core/engine/proposal.c -- core/engine/proposal.c and engine_settings.c: settings are looked
 // at together whatever their order, obeyed together or not at all, and what they make stale is told
 // once.
+#include "core/engine/proposal.h"
 #include "tests/core/model/families/golden.h"
 // after what it needs
 #include "tests/core/scratch.h"
@@ -93,6 +94,46 @@ static void the_order_means_nothing(void **state)
     free(first);
     end(&g, &said);
     scratch_remove(folder);
+}
+
+// A folder that has changed: refused as it is now, the adapter read from it before stays in use.
+static void an_adapter_read_anew_replaces_only_when_it_is_accepted(void **state)
+{
+    struct golden g;
+    struct buf said;
+    struct err err = { 0 };
+    begin(&g, &said);
+    char *folder = scratch_new();
+    write_ira(&g, folder);
+    must(engine_set(g.engine, "adapter", folder, &err), &err);
+    struct adapters *kept = (struct adapters *)(uintptr_t)engine_adapters(g.engine);
+    const struct adapter *before = kept->active;
+    const size_t count = before->count;
+    char *extra = xasprintf("%s/extra.safetensors", folder);
+    assert_int_equal(unlink(extra), 0);
+    free(extra);
+    scratch_copy(folder, LORA, "adapter_config.json");
+    scratch_copy(folder, LORA, "adapter_model.safetensors");
+
+    struct proposal p = { .from = engine_settings(g.engine),
+                          .model = (struct model *)(uintptr_t)engine_model(g.engine),
+                          .backend = test_device(),
+                          .adapters = kept,
+                          .anew = true };
+    const struct change list[] = { { "adapter", folder }, { "ira.on", "on" } };
+    assert_int_equal(proposal_check(&p, list, 2, &err), -1);
+    proposal_release(&p);
+    assert_ptr_equal(kept->active, before);
+    assert_ptr_equal(kept->list[0], before);
+    assert_int_equal(kept->list[0]->count, count);
+    while (kept->count > 1) adapters_drop(kept, kept->list[1]);
+    assert_ptr_equal(adapters_find(kept, folder), before);
+
+    must(engine_adapter_load(g.engine, folder, &err), &err);
+    assert_int_equal(kept->count, 1);
+    assert_true(adapter_has(kept->active, ADAPTER_LORA));
+    scratch_remove(folder);
+    end(&g, &said);
 }
 
 static void an_adapter_read_for_nothing_is_forgotten(void **state)
@@ -262,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_order_means_nothing),
         cmocka_unit_test(an_adapter_read_for_nothing_is_forgotten),
+        cmocka_unit_test(an_adapter_read_anew_replaces_only_when_it_is_accepted),
         cmocka_unit_test(what_is_stale_is_told_once),
         cmocka_unit_test(a_method_goes_with_its_adapter),
         cmocka_unit_test(one_spelling_is_kept),

@@ -386,6 +386,8 @@ static void locates_models(void **state)
     unsetenv("XDG_CACHE_HOME");
     expect_lost("", "empty");
     expect_lost("org/name", "/.cache/huggingface/hub/models--org--name");
+    expect_lost("org/name", "hf download org/name");
+    expect_lost("nofolder", "or the name of a model in the hub cache, as in ORGANIZATION/NAME");
     expect_lost("./org/name", "no folder");
     expect_lost("org/../../etc", "no folder");
     expect_lost("Makefile", "is a file");

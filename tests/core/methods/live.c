@@ -289,7 +289,7 @@ static void what_is_left_over_is_obeyed(void **state)
     golden_open(&g, models[0]);
     engine_post(g.engine, &(struct change){ "prune.score", "attention" }, 1, 0);
     assert_string_equal(settings_text(engine_settings(g.engine), "prune.score"), "off");
-    engine_obey_posted(g.engine);
+    engine_apply_posted(g.engine);
     assert_string_equal(settings_text(engine_settings(g.engine), "prune.score"), "attention");
     golden_close(&g);
 }

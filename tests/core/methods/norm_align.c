@@ -2,7 +2,7 @@
 // tokens and what the model makes of them; switched on and off in a conversation.
 #include "tests/core/model/families/golden.h"
 
-static const char *const models[] = { GOLDEN_SEEING };
+static const char *const models[] = { GOLDEN_TRAINED };
 
 static void set(struct golden *g, const char *key, const char *value)
 {

@@ -66,6 +66,91 @@ static void llama3_has_three_bands(void **state)
     near(f[3], 0.001 / 8);
 }
 
+// As transformers 5.23 computes them, with its factor of cos and sin and DeepSeek's of the scores.
+static void yarn_equals_the_reference(void **state)
+{
+    static const struct {
+        const char *json;
+        int64_t dim;
+        double amplitude, score_gain;
+        struct {
+            int pair;
+            double f;
+        } want[6];
+    } cases[] = {
+        // DeepSeek-V3
+        { "{\"rope_theta\": 10000, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40,"
+          "\"original_max_position_embeddings\": 4096, \"beta_fast\": 32, \"beta_slow\": 1,"
+          "\"mscale\": 1.0, \"mscale_all_dim\": 1.0}}",
+          64,
+          1,
+          1.8738542070926265,
+          { { 5, 0.237137362 },
+            { 11, 0.0390069261 },
+            { 15, 0.0083345091 },
+            { 20, 0.000790569407 },
+            { 23, 3.3338034e-05 },
+            { 31, 3.33380353e-06 } } },
+        // DeepSeek-V2-Lite's shares, near enough
+        { "{\"rope_theta\": 10000, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40,"
+          "\"original_max_position_embeddings\": 4096, \"mscale\": 0.707,"
+          "\"mscale_all_dim\": 0.5}}",
+          64,
+          1.064468903941252,
+          (0.05 * 3.6888794541139363 + 1) * (0.05 * 3.6888794541139363 + 1),
+          { { 0, 1 },
+            { 10, 0.0562341288 },
+            { 12, 0.0268793609 },
+            { 18, 0.00224936521 },
+            { 22, 0.00017782794 },
+            { 24, 2.49999994e-05 } } },
+        // Qwen3 in longer contexts
+        { "{\"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 1e6, \"factor\": 4.0,"
+          "\"original_max_position_embeddings\": 32768}}",
+          32,
+          1.138629436111989,
+          1,
+          { { 5, 0.0133352149 },
+            { 10, 4.44569851e-05 },
+            { 11, 1.87473561e-05 },
+            { 12, 7.90569356e-06 },
+            { 13, 3.33380353e-06 },
+            { 15, 5.92843435e-07 } } },
+        { "{\"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 1e4, \"factor\": 4.0,"
+          "\"original_max_position_embeddings\": 2048, \"truncate\": false, \"beta_fast\": 16,"
+          "\"beta_slow\": 2, \"attention_factor\": 1.25}}",
+          32,
+          1.25,
+          1,
+          { { 0, 1 },
+            { 5, 0.0562341288 },
+            { 10, 0.000790569466 },
+            { 11, 0.000444569858 },
+            { 12, 0.000250000012 },
+            { 15, 4.44569851e-05 } } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rope_config r;
+        struct err err = { 0 };
+        float f[32];
+        if (read_text(&r, cases[i].json, &err) < 0) fail_msg("%s", err.text);
+        r.dim = cases[i].dim;
+        rope_frequencies(&r, f);
+        for (int k = 0; k < 6; k++) near(f[cases[i].want[k].pair], cases[i].want[k].f);
+        near(rope_amplitude(&r), cases[i].amplitude);
+        near(rope_score_gain(&r), cases[i].score_gain);
+        float angle_cos[16], angle_sin[16];
+        struct sequence s;
+        sequence_init(&s, 2, 1);
+        if (r.dim == 32) {
+            rope_angles_host(&r, &s, NULL, 1, angle_cos, angle_sin);
+            near(angle_cos[0], cos(1) * cases[i].amplitude);
+            near(angle_sin[0], sin(1) * cases[i].amplitude);
+        }
+        sequence_release(&s);
+    }
+}
+
 static void angles_are_those_of_the_rows(void **state)
 {
     struct arena step = { .backend = test_device() };
@@ -94,7 +179,15 @@ static void what_cannot_be_is_refused(void **state)
     static const struct {
         const char *json, *says;
     } bad[] = {
-        { "{\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}}", "yarn" },
+        { "{\"rope_scaling\": {\"rope_type\": \"longrope\", \"factor\": 4}}", "longrope" },
+        { "{\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}}",
+          "original_max_position_embeddings" },
+        { "{\"rope_theta\": 1, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4,"
+          "\"original_max_position_embeddings\": 10}}",
+          "rope_theta" },
+        { "{\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4, \"beta_slow\": 0,"
+          "\"original_max_position_embeddings\": 10}}",
+          "beta_slow" },
         { "{\"rope_scaling\": {\"rope_type\": 4}}", "rope_type" },
         { "{\"rope_scaling\": \"linear\"}", "rope_scaling" },
         { "{\"rope_scaling\": {\"type\": \"linear\"}}", "factor" },
@@ -120,9 +213,8 @@ static void what_cannot_be_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_and_linear),
-        cmocka_unit_test(llama3_has_three_bands),
-        cmocka_unit_test(angles_are_those_of_the_rows),
+        cmocka_unit_test(plain_and_linear),          cmocka_unit_test(llama3_has_three_bands),
+        cmocka_unit_test(yarn_equals_the_reference), cmocka_unit_test(angles_are_those_of_the_rows),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

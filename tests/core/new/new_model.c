@@ -29,7 +29,9 @@ static struct new_model_counts count(const char *shape)
     return n;
 }
 
-// As on the model cards and in the published files.
+// The published counts: what transformers 5.23 gives for a model of these sizes on the meta device.
+// Where cards and papers have a figure (Qwen3-0.6B 596M, InternVL3.5-1B 1.06B, -8B 8.53B,
+// Kimi-VL 16.4B), it is this one, rounded.
 static void agrees_with_published_counts(void **state)
 {
     const int64_t llama_1b = 1235814400, llama_3b = 3212749824, so400m = 428225600;
@@ -40,6 +42,13 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(n.parts[0].parameters, so400m);
     assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_1b);
     n = count("llama-3.2-3b+siglip-so400m");
+    assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_3b);
+    // MoonViT-So400M as in Kimi-VL; 2 x 2 of its features make a visual token.
+    n = count("llama-3.2-1b+moonvit");
+    assert_int_equal(n.parts[0].parameters, count("kimi-vl-a3b").parts[0].parameters);
+    assert_int_equal(n.parts[1].parameters, 4609 * 2048 + 2049 * 2048);
+    assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_1b);
+    n = count("llama-3.2-3b+moonvit");
     assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_3b);
     n = count("llava-1.5-7b");
     assert_int_equal(n.total, 7063427072);
@@ -54,19 +63,32 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("internvl3-8b").total, 7944373760);
     assert_int_equal(count("internvl2-2b").total, 2205754368);
     assert_int_equal(count("internvl2-8b").total, 8075365376);
-    // Qwen2's published counts; 26 of SigLIP's 27 blocks, without the pooling head.
-    const int64_t qwen2_half = 494032768, qwen2_7b = 7615616512, siglip_26 = 397747744;
+    assert_int_equal(count("internvl3.5-1b").total, 1060897792);
+    assert_int_equal(count("internvl3.5-2b").total, 2348347392);
+    assert_int_equal(count("internvl3.5-8b").total, 8528318464);
+    assert_int_equal(count("qwen3-0.6b").total, 596049920);
+    assert_int_equal(count("qwen3-1.7b").total, 1720574976);
+    // Qwen2's counts with 64 more rows; 26 of SigLIP's 27 blocks, without the pooling head.
+    const int64_t qwen2_half = 494032768 + 64 * 896, qwen2_7b = 7615616512 + 2 * 64 * 3584;
+    const int64_t siglip_26 = 397747744;
     n = count("llava-onevision-0.5b");
     assert_int_equal(n.parts[0].parameters, siglip_26);
-    assert_int_equal(n.total, 893618208);
+    assert_int_equal(n.total, 893675552);
     assert_int_equal(n.total, qwen2_half + siglip_26 + 1153 * 896 + 897 * 896 + 896);
     n = count("llava-onevision-7b");
+    assert_int_equal(n.total, 8030807584);
     assert_int_equal(n.total, qwen2_7b + siglip_26 + 1153 * 3584 + 3585 * 3584 + 3584);
     assert_int_equal(count("llava-next-7b").total, 7063427072 + 4096);
     assert_int_equal(count("qwen2.5-vl-3b").total, 3754622976);
     assert_int_equal(count("qwen2.5-vl-7b").total, 8292166656);
     assert_int_equal(count("glm-4.1v-9b").total, 10292777472);
-    assert_int_equal(count("kimi-vl-a3b").total, 16407656048);
+    // Of the language model with its routers' biases, of MoonViT, and of the projector, by the
+    // formulas of its authors' code.
+    const int64_t moonlight = 15960108544 + 26 * 64, moonvit = 416866032;
+    n = count("kimi-vl-a3b");
+    assert_int_equal(n.parts[0].parameters, moonvit);
+    assert_int_equal(n.parts[1].parameters, 2304 + 4609 * 4608 + 4609 * 2048);
+    assert_int_equal(n.total, moonlight + moonvit + n.parts[1].parameters);
     struct err err;
     assert_int_equal(new_model_count("llama-9", &n, &err), -1);
     assert_non_null(strstr(err.text, "mm-llama2-13b"));
@@ -122,6 +144,15 @@ static double mean_and_spread(const struct safetensor *t, double *spread)
     }
     *spread = sqrt(squares / (double)n - sum / (double)n * (sum / (double)n));
     return sum / (double)n;
+}
+
+static void counts_fewer_layers(void **state)
+{
+    char *text = shape_config_layers(shape_find("kimi-vl-a3b", NULL), 4);
+    assert_non_null(strstr(text, "\"num_hidden_layers\":4,"));
+    assert_non_null(strstr(text, "\"num_hidden_layers\":27,")); // of the encoder
+    free(text);
+    assert_null(shape_config_layers(shape_find("tiny", NULL), 2));
 }
 
 static void writes_a_whole_folder(void **state)
@@ -384,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_published_counts),
         cmocka_unit_test(agrees_with_published_shares),
+        cmocka_unit_test(counts_fewer_layers),
         cmocka_unit_test(writes_a_whole_folder),
         cmocka_unit_test(seed_decides),
         cmocka_unit_test(tokenizers_are_sound),

@@ -229,7 +229,53 @@ static void copy_tensors(const struct golden *g, const char *part, const char *p
     must(safetensors_writer_finish(w, &err), &err);
 }
 
-// An encoder by itself reads a picture as one square, whatever a family would make of it.
+// "interface.encoder_last" of the folder's encoder.
+static void check_encoder(const struct golden *g)
+{
+    struct err err = { 0 };
+    struct results r = { 0 };
+    const struct conversation *c = engine_conversation(g->engine);
+    must(interface_folder(folder, test_device(), engine_settings(g->engine), c->pictures,
+                          c->picture_count, &r, &err),
+         &err);
+    const char *const columns[] = { "norm", "std" };
+    for (int i = 0; i < 2; i++)
+        near(g, "encoder",
+             *results_value(&r, "norms.interface", "encoder, last output", columns[i]),
+             (double)golden_floats(g, "interface.encoder_last")[i],
+             tolerance(g, "interface.encoder_last"));
+    results_release(&r);
+}
+
+static void copy_json(const char *name, const cJSON *json)
+{
+    char *text = cJSON_Print(json);
+    write_text(name, text);
+    cJSON_free(text);
+}
+
+// With its family's config an encoder reads a picture as the family does: all tiles, or its size.
+static void encoders_read_pictures_as_their_family(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        ask(&g, models[i], 0);
+        const struct model *m = engine_model(g.engine);
+        const char *first = m->weights.list[0].name;
+        for (size_t k = 0; k < m->weights.count; k++)
+            if (m->weights.list[k].part == PART_VISION) first = m->weights.list[k].name;
+        char part[32] = "";
+        snprintf(part, sizeof part, "%.*s", (int)(strcspn(first, ".") + 1), first);
+        if (!strcmp(part, "model.")) snprintf(part, sizeof part, "visual.");
+        copy_tensors(&g, part, "");
+        copy_json("config.json", m->checkpoint->config);
+        copy_json("preprocessor_config.json", m->checkpoint->preprocessor);
+        check_encoder(&g);
+        golden_close(&g);
+    }
+}
+
+// An encoder whose config stands alone reads a picture as LLaVA does.
 static void parts_of_models_have_an_interface(void **state)
 {
     for (int i = 0; i < 2; i++) {
@@ -237,7 +283,6 @@ static void parts_of_models_have_an_interface(void **state)
         struct err err = { 0 };
         struct results r = { 0 };
         ask(&g, models[i], 0);
-        const struct conversation *c = engine_conversation(g.engine);
         const struct checkpoint *from = engine_model(g.engine)->checkpoint;
         copy_tensors(&g, "embed_tokens.weight", "model.");
         write_text("config.json", "{\"model_type\": \"llama\"}");
@@ -249,19 +294,9 @@ static void parts_of_models_have_an_interface(void **state)
         results_release(&r);
 
         copy_tensors(&g, "vision_model.", "");
-        char *config = cJSON_Print(json_get(from->config, "vision_config"));
-        char *processor = cJSON_Print(from->preprocessor);
-        write_text("config.json", config);
-        write_text("preprocessor_config.json", processor);
-        free(config);
-        free(processor);
-        must(interface_folder(folder, test_device(), engine_settings(g.engine), c->pictures,
-                              c->picture_count, &r, &err),
-             &err);
-        near(&g, "encoder", *results_value(&r, "norms.interface", "encoder, last output", "norm"),
-             (double)golden_floats(&g, "interface.encoder_last")[0],
-             tolerance(&g, "interface.encoder_last"));
-        results_release(&r);
+        copy_json("config.json", json_get(from->config, "vision_config"));
+        copy_json("preprocessor_config.json", from->preprocessor);
+        check_encoder(&g);
         copy_tensors(&g, "model.norm.weight", "");
         assert_int_equal(
             interface_folder(folder, test_device(), engine_settings(g.engine), NULL, 0, &r, &err),
@@ -332,6 +367,7 @@ int main(void)
         cmocka_unit_test(tables_are_files),
         cmocka_unit_test(samples_are_averaged_and_broken_ones_left_out),
         cmocka_unit_test(masks_follow_the_text),
+        cmocka_unit_test(encoders_read_pictures_as_their_family),
         cmocka_unit_test(parts_of_models_have_an_interface),
         cmocka_unit_test(maps_are_drawn),
     };

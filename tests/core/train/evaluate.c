@@ -468,6 +468,32 @@ static void test_ranks(void **state)
     }
 }
 
+// What the folder's template writes behind an answer does not count, though no layout writes that.
+static void test_ranks_with_a_template(void **state)
+{
+    static const char template[] =
+        "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m['role'] }}<|end_header_id|>"
+        "\n\n{{ m['content'] }}<|eot_id|>{% if m['role'] == 'assistant' %} is it?\n{% endif %}"
+        "{% endfor %}{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>"
+        "\n\n{% endif %}";
+    static const char *const files[] = { "config.json", "generation_config.json",
+                                         "model.safetensors", "tokenizer.json",
+                                         "tokenizer_config.json" };
+    static const char *const choices[] = { "A", "a very long lunch" };
+    struct fixture f;
+    char *folder = scratch_new();
+    for (int i = 0; i < 5; i++) scratch_copy(folder, "tests/goldens/llama-3.2", files[i]);
+    scratch_text(folder, "chat_template.jinja", template);
+    open_model(&f, folder);
+    assert_non_null(f.model->template);
+    check_ranks(&f, NULL,
+                "[{\"question\":\"What?\",\"choices\":[\"A\",\"a very long lunch\"],"
+                "\"answer\":\"A\",\"format\":\"text\"}]",
+                "What?", choices, choices, 2);
+    close_model(&f);
+    scratch_remove(folder);
+}
+
 // Choices are ranked by the model as the methods leave it: with prune.mode dynamic each row from
 // the prompt's last one on sees its own visual tokens.
 static void test_ranks_under_pruning(void **state)
@@ -520,10 +546,15 @@ static void test_rank_scores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),     cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_skipped),     cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_loss),        cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_rank_scores), cmocka_unit_test(test_ranks_under_pruning),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_skipped),
+        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_rank_scores),
+        cmocka_unit_test(test_ranks_under_pruning),
+        cmocka_unit_test(test_ranks_with_a_template),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ static struct picture read_picture(const struct fixture *f, const char *picture)
     if (!bytes) bytes = file_read(jpg, 1 << 24, &size, &err);
     if (!bytes || image_size(bytes, size, picture, &width, &height, &err) < 0)
         fail_msg("%s", err.text);
-    model_place_picture(f->model, &p, width, height, 1);
+    model_place_picture(f->model, &p, width, height, 1, 0);
     free(bytes);
     free(png);
     free(jpg);
@@ -178,6 +178,7 @@ static void test_goldens(void **state)
     check_golden("llava-1.5");
     check_golden("llava-siglip-llama3");
     check_golden("internvl3");
+    check_golden("internvl3.5");
     check_golden("qwen2.5-vl");
     check_golden("glm-4.1v");
 }

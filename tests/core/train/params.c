@@ -185,7 +185,7 @@ static void test_rules_refused(void **state)
 // --- masters -------------------------------------------------------------------------------------
 
 static const char *const models[] = { GOLDEN, "tests/goldens/llava-siglip-llama3",
-                                      "tests/goldens/internvl3" };
+                                      "tests/goldens/internvl3", "tests/goldens/internvl3.5" };
 
 static struct settings *with(const char *key, const char *value)
 {
@@ -237,6 +237,69 @@ static void test_toggle(void **state)
             check_toggle(models[k], "train.method", method);
         check_toggle(models[k], "train.params", "lora:q_proj,down_proj:3; *layernorm*");
     }
+}
+
+static int64_t trained(struct model *m, const char *key, const char *value)
+{
+    struct err err;
+    struct settings *s = with(key, value);
+    struct params p = { .backend = test_device() };
+    if (params_open(&p, m, s, &err) < 0) fail_msg("%s", err.text);
+    const int64_t count = p.counted[MODEL_PARTS].trained;
+    params_release(&p);
+    settings_free(s);
+    return count;
+}
+
+// Numbers trained of each golden model, counted by the names in its files. "full" has the newline
+// embedding too, as all that is not the encoder. Norms: those before attention and FFN, neither
+// GLM's behind them nor those inside of attention (Qwen3, MLA).
+static void test_sets_of_each_family(void **state)
+{
+    static const struct {
+        const char *folder;
+        int64_t simple, layernorm, qv, mlp, full;
+    } rows[] = {
+        { "llava-1.5", 512, 77440, 109696, 144512, 210624 },
+        { "llava-siglip-llama3", 480, 41400, 63960, 133080, 179700 },
+        { "llava-next", 288, 57216, 66144, 91488, 110304 },
+        { "llava-onevision", 288, 29952, 39072, 64224, 83280 },
+        { "qwen2.5-vl", 512, 88760, 113208, 143544, 193784 },
+        { "glm-4.1v", 384, 86784, 105120, 141696, 179776 },
+        { "internvl3", 288, 61312, 71608, 95584, 116944 },
+        { "internvl3.5", 192, 27072, 36096, 43008, 61760 },
+        { "internvl2-internlm2", 288, 65152, 76384, 99424, 118192 },
+        { "internvl2.5-qwen2", 288, 65152, 75448, 99424, 120784 },
+        { "kimi-vl", 288, 74512, 91504, 153712, 183688 },
+        { "kimi-text", 384, 51840, 74496, 165504, 205584 },
+        { "llama-3.2", 512, 36928, 60992, 134720, 184448 },
+        { "qwen2", 336, 60368, 70976, 116480, 138592 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct err err;
+        char *path = xasprintf("tests/goldens/%s", rows[i].folder);
+        struct model *m = model_load(path, test_device(), NULL, &err);
+        if (!m) fail_msg("%s", err.text);
+        assert_int_equal(trained(m, "train.method", "layernorm-simple"), rows[i].simple);
+        assert_int_equal(trained(m, "train.method", "layernorm"), rows[i].layernorm);
+        assert_int_equal(trained(m, "train.method", "qv"), rows[i].qv);
+        assert_int_equal(trained(m, "train.method", "mlp"), rows[i].mlp);
+        assert_int_equal(trained(m, "train.method", "full"), rows[i].full);
+        model_free(m);
+        free(path);
+    }
+}
+
+// By a rule of one's own.
+static void test_norms_of_heads(void **state)
+{
+    struct err err;
+    (void)state;
+    struct model *m = model_load("tests/goldens/internvl3.5", test_device(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    assert_int_equal(trained(m, "train.params", "*.q_norm.weight; *.k_norm.weight"), 3 * 2 * 16);
+    model_free(m);
 }
 
 // PEFT's first values: A uniform in +-1/sqrt(in), B zero; the seed decides.
@@ -340,9 +403,14 @@ static void test_reached(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),        cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_rules_refused), cmocka_unit_test(test_toggle),
-        cmocka_unit_test(test_lora_start),    cmocka_unit_test(test_reached),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_rules_refused),
+        cmocka_unit_test(test_toggle),
+        cmocka_unit_test(test_lora_start),
+        cmocka_unit_test(test_reached),
+        cmocka_unit_test(test_sets_of_each_family),
+        cmocka_unit_test(test_norms_of_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

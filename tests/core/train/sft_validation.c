@@ -150,8 +150,8 @@ static double evaluated_loss(const char *data, const char *out, const char *cons
     struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
     for (; *settings; settings += 2)
         if (settings_set(s, settings[0], settings[1], &err) < 0) fail_msg("%s", err.text);
-    if (!m || settings_set(s, "adapter", out, &err) < 0 || adapter_obey(&adapter, m, s, &err) < 0 ||
-        dataset_open(&d, data, NULL, &err) < 0)
+    if (!m || settings_set(s, "adapter", out, &err) < 0 ||
+        adapter_apply_settings(&adapter, m, s, &err) < 0 || dataset_open(&d, data, NULL, &err) < 0)
         fail_msg("%s", err.text);
     const struct evaluate_request request = { .model = m,
                                               .backend = test_device(),

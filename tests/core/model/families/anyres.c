@@ -1,8 +1,8 @@
-// tests/core/model/families/anyres.c -- core/model/families/anyres.c and core/picture/tiling.c:
+// tests/core/model/families/anyres.c -- core/model/families/anyres.c and core/picture/tile_grid.c:
 // which grid a picture takes, what its tokens show, maps that shrink, pictures that become several,
 // configs that are refused. tests/core/model/families/goldens.c has the pass itself.
 #include "core/model/families/family.h"
-#include "core/picture/tiling.h"
+#include "core/picture/tile_grid.h"
 #include "core/train/feed.h"
 #include "tests/core/model/families/golden.h"
 #include "tests/core/scratch.h"
@@ -57,12 +57,12 @@ static void each_picture_takes_the_grid_that_shows_most_of_it(void **state)
         { 300, 2000, { 3, 1, 92, 0, 152, 1008 } }, { 100, 100, { 1, 2, 168, 0, 336, 336 } },
         { 5000, 1, { 1, 2, 0, 167, 672, 1 } },
     };
-    struct tiling t;
+    struct tile_grids t;
     struct err err;
     cJSON *grids = cJSON_Parse("[[336,672],[672,336],[672,672],[1008,336],[336,1008]]");
-    must(tiling_read(&t, grids, 336, &err), &err);
+    must(tile_grids_read(&t, grids, 336, &err), &err);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct tile_canvas c = tiling_fit(&t, cases[i].width, cases[i].height);
+        const struct tile_canvas c = tile_canvas_fit(&t, cases[i].width, cases[i].height);
         if (memcmp(&c, &cases[i].want, sizeof c) != 0)
             fail_msg("%lld x %lld: %lld x %lld tiles, [%lld %lld %lld %lld]",
                      (long long)cases[i].width, (long long)cases[i].height, (long long)c.rows,
@@ -78,10 +78,10 @@ static void bad_grids_are_refused(void **state)
                                        "[[336,600]]", "[[0,336]]",    "[[-336,336]]",
                                        "{}",          "[[336,1e18]]", "[[336,336.5]]" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct tiling t;
+        struct tile_grids t;
         struct err err;
         cJSON *json = cJSON_Parse(bad[i]);
-        if (tiling_read(&t, json, 336, &err) == 0) fail_msg("%s is read", bad[i]);
+        if (tile_grids_read(&t, json, 336, &err) == 0) fail_msg("%s is read", bad[i]);
         assert_non_null(strstr(err.text, "image_grid_pinpoints"));
         cJSON_Delete(json);
     }
@@ -100,7 +100,7 @@ static void tokens_are_cells_of_tiles_and_newlines(void **state)
                 for (size_t shown = 1; shown < 3; shown++) {
                     struct picture p = { 0 };
                     struct picture_tile tiles[2];
-                    model_place_picture(m, &p, w, h, shown);
+                    model_place_picture(m, &p, w, h, shown, 0);
                     assert_int_equal(p.shape.several, shown > 1 && k == 0);
                     const int count = m->family->picture_tiles(m, p.shape, tiles, 2);
                     int64_t cells = 0, lines = 0;
@@ -121,11 +121,11 @@ static void tokens_are_cells_of_tiles_and_newlines(void **state)
 static int64_t published_tokens(const char *family, const struct vision_kind *kind, int64_t image,
                                 const char *grids, int64_t most, struct picture_shape shape)
 {
-    struct model m = { .family = family_named(family), .tiling_most = most };
+    struct model m = { .family = family_named(family), .map_tiles = most };
     struct err err;
     m.vision.config = (struct vision_config){ .kind = kind, .image_size = image, .patch = 14 };
     cJSON *json = cJSON_Parse(grids);
-    must(tiling_read(&m.tiling, json, image, &err), &err);
+    must(tile_grids_read(&m.grids, json, image, &err), &err);
     cJSON_Delete(json);
     return m.family->picture_tokens(&m, shape);
 }
@@ -149,7 +149,7 @@ static void published_shapes_have_the_counts_of_transformers(void **state)
         buf_printf(&grids, "%s[%d,%d]", i ? "," : "[", 384 * (i / 6 + 1), 384 * (i % 6 + 1));
     buf_printf(&grids, "]");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct picture_shape s = { cases[i].width, cases[i].height, false };
+        const struct picture_shape s = { .width = cases[i].width, .height = cases[i].height };
         assert_int_equal(published_tokens("llava-onevision", &vision_siglip, 384, grids.data, 9, s),
                          cases[i].onevision);
         assert_int_equal(published_tokens("llava-next", &vision_clip, 336,
@@ -176,16 +176,21 @@ static void areas_are_those_of_the_picture(void **state)
     struct model *m = load(ONEVISION);
     struct picture_tile t[2];
     const struct family *f = m->family;
-    assert_int_equal(f->picture_tiles(m, (struct picture_shape){ 36, 18, false }, t, 2), 2);
+    assert_int_equal(f->picture_tiles(m, (struct picture_shape){ .width = 36, .height = 18 }, t, 2),
+                     2);
     check_area(&t[0], 0, 0, 36, 18);
     check_area(&t[1], 0, 0, 36, 18);
     assert_int_equal(t[1].rows * 100 + t[1].cols, 306);
-    assert_int_equal(f->picture_tiles(m, (struct picture_shape){ 36, 15, false }, t, 2), 2);
+    assert_int_equal(f->picture_tiles(m, (struct picture_shape){ .width = 36, .height = 15 }, t, 2),
+                     2);
     check_area(&t[0], 0, 0, 36, 15);
     check_area(&t[1], 0, -1, 36, 17);
     assert_int_equal(t[1].rows * 100 + t[1].cols, 306);
     // One of several is padded to a square.
-    assert_int_equal(f->picture_tiles(m, (struct picture_shape){ 36, 15, true }, t, 2), 1);
+    assert_int_equal(
+        f->picture_tiles(m, (struct picture_shape){ .width = 36, .height = 15, .several = true }, t,
+                         2),
+        1);
     check_area(&t[0], 0, -10.5, 36, 25.5);
     model_free(m);
 }

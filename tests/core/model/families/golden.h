@@ -139,8 +139,10 @@ static inline void compare_all(const struct golden *g, const struct safetensors 
 {
     const struct safetensor *t = safetensors_find(f, ours);
     const struct safetensor *r = safetensors_find(g->tensors, theirs);
-    if (!t || !r) fail_msg("%s: no %s or no %s", g->name, ours, theirs);
-    compare(g, t, theirs, 0, (int64_t)r->bytes / 4);
+    if (!t || !r)
+        fail_msg("%s: no %s or no %s", g->name, ours, theirs);
+    else
+        compare(g, t, theirs, 0, (int64_t)r->bytes / 4);
 }
 
 // Slice `index` along the first dimension of a golden tensor, where the golden has such a tensor.
@@ -152,9 +154,11 @@ static inline void compare_slice(const struct golden *g, const struct safetensor
     const struct safetensor *t = safetensors_find(f, ours);
     const struct safetensor *r = safetensors_find(g->tensors, theirs);
     if (!r) return;
-    if (!t) fail_msg("%s: no %s in the dump", g->name, ours);
-    int64_t count = (int64_t)r->bytes / 4 / r->shape[0];
-    compare(g, t, theirs, slice * count, count);
+    const int64_t count = (int64_t)r->bytes / 4 / r->shape[0];
+    if (!t)
+        fail_msg("%s: no %s in the dump", g->name, ours);
+    else
+        compare(g, t, theirs, slice * count, count);
 }
 
 // Appends the messages of a chat of golden.json, pictures from tests/goldens/pictures.

@@ -5,7 +5,7 @@
 // Each stage is read through /dump's taps and compared within the tolerance golden.json gives it.
 #include "tests/core/model/families/golden.h"
 
-static const char *const folders[] = { GOLDEN_SEEING,       GOLDEN_TEXT, "internvl2-internlm2",
+static const char *const folders[] = { GOLDEN_TRAINED,      GOLDEN_TEXT, "internvl2-internlm2",
                                        "internvl2.5-qwen2", "kimi-text", "llava-next" };
 
 static void check_vision(const struct golden *g, const struct safetensors *f, const char *picture)

@@ -11,14 +11,11 @@
 
 #include "core/base/dtype.h"
 #include "core/files/safetensors.h"
-#include "core/graph/tape.h"
 #include "core/model/families/family.h"
 #include "core/model/model.h"
-#include "core/ops/ops.h"
-#include "core/train/loss.h"
 #include "core/train/params.h"
+#include "tests/core/model/passes.h"
 #include "tests/core/scratch.h"
-#include "tests/device.h"
 
 #define LLAMA "tests/goldens/llama-3.2"
 
@@ -188,32 +185,6 @@ static const struct weight *weight(const struct model *m, const char *name)
     return w;
 }
 
-static void want_gradients(struct model *m)
-{
-    for (size_t i = 0; i < m->weights.count; i++) {
-        struct tensor *t = m->weights.list[i].tensor;
-        t->grad = grad_new(test_device(), tensor_count(t));
-    }
-    model_weights_changed(m);
-}
-
-static double loss_of(const struct model *m, bool recompute)
-{
-    struct arena step = { .backend = test_device() };
-    struct tape tape = { .backend = test_device(), .recompute = recompute };
-    struct graph g = { .backend = test_device(), .arena = &step, .tape = &tape };
-    struct labels l = { .target = xreallocarray(NULL, ROWS, sizeof *l.target), .trained = 6 };
-    double loss;
-    sequence_init(&l.sequence, ROWS, 1);
-    memcpy(l.sequence.ids, ids, sizeof ids);
-    memcpy(l.target, target, sizeof target);
-    if (loss_sample(&g, m, NULL, 0, &l, 1, &loss) < 0) fail_msg("%s", g.err.text);
-    labels_release(&l);
-    tape_release(&tape);
-    arena_release(&step);
-    return loss;
-}
-
 static void near_to(const char *what, float got, float want)
 {
     if (!(fabsf(got - want) <= 4e-6f + 1e-4f * fabsf(want)))
@@ -242,9 +213,10 @@ static void compare_packed(const struct model *llama, const struct weight *got, 
 static void it_learns_as_llama_does(void **state)
 {
     struct model *llama = open_one(false), *packed = open_one(true);
-    want_gradients(llama);
-    want_gradients(packed);
-    const double want = loss_of(llama, false), got = loss_of(packed, true);
+    pass_want_gradients(llama);
+    pass_want_gradients(packed);
+    const double want = pass_loss(llama, ids, target, ROWS, false);
+    const double got = pass_loss(packed, ids, target, ROWS, true);
     assert_true(fabs(got - want) <= 1e-6 * want);
     for (size_t i = 0; i < packed->weights.count; i++) {
         const struct weight *w = &packed->weights.list[i];
@@ -260,8 +232,7 @@ static void it_learns_as_llama_does(void **state)
     }
     struct model *both[] = { llama, packed };
     for (int k = 0; k < 2; k++) {
-        for (size_t i = 0; i < both[k]->weights.count; i++)
-            grad_free(test_device(), both[k]->weights.list[i].tensor->grad);
+        pass_free_gradients(both[k]);
         model_free(both[k]);
     }
 }
@@ -274,19 +245,10 @@ static void logits_of(const struct model *m, int first, float *to)
     struct kv kv;
     decoder_cache(&m->decoder, test_device(), &kv);
     for (int n = first; n <= ROWS; n++) {
-        struct arena step = { .backend = test_device() };
-        struct graph g = { .backend = test_device(), .arena = &step };
-        struct sequence s;
-        struct tensor *logits;
-        sequence_init(&s, n, 1);
-        memcpy(s.ids, ids, (size_t)n * sizeof *ids);
-        struct tensor *h = op_embedding(&g, (struct tensor *)&m->decoder.embed,
-                                        ids + (n == first ? 0 : n - 1), n == first ? n : 1);
-        if (decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, n == first, &logits) < 0)
-            fail_msg("%s", g.err.text);
-        graph_download(&g, to, logits);
-        sequence_release(&s);
-        arena_release(&step);
+        const size_t vocab = (size_t)m->decoder.config.vocab, rows = n == first ? (size_t)n : 1;
+        float *logits = pass_logits(m, &kv, ids, n, NULL);
+        memcpy(to, logits + (rows - 1) * vocab, vocab * sizeof *to);
+        free(logits);
     }
     kv_release(&kv);
 }

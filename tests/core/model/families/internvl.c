@@ -17,8 +17,9 @@
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 
-#define HF   "tests/goldens/internvl3"
-#define CHAT "tests/goldens/internvl2-internlm2"
+#define HF    "tests/goldens/internvl3"
+#define NEWER "tests/goldens/internvl3.5"
+#define CHAT  "tests/goldens/internvl2-internlm2"
 
 enum { WIDTH = 32, HEADS = 4, FFN = 56, ROWS = 17, TILES = 5, TENSORS_MAX = 256 };
 
@@ -27,7 +28,14 @@ enum { WIDTH = 32, HEADS = 4, FFN = 56, ROWS = 17, TILES = 5, TENSORS_MAX = 256 
 struct variant {
     bool plain; // RMSNorm and norms of queries and keys, no biases of theirs
     bool chat;  // the authors' layout
+    bool newer; // InternVL3.5, of which the rest is also compared
+    double eps; // "layer_norm_eps", if not 0
 };
+
+static const char *golden_of(struct variant v)
+{
+    return v.newer ? NEWER : HF;
+}
 
 struct tensor_out {
     char *name;
@@ -138,8 +146,10 @@ static void write_weights(const char *folder, struct variant v)
 {
     struct err err = { 0 };
     struct tensors_out o = { 0 };
-    struct safetensors *f = safetensors_open(HF "/model.safetensors", &err);
+    char *path = xasprintf("%s/model.safetensors", golden_of(v));
+    struct safetensors *f = safetensors_open(path, &err);
     if (!f) fail_msg("%s", err.text);
+    free(path);
     for (int64_t i = 0; i < f->count; i++) {
         const struct safetensor *t = &f->tensors[i];
         if (left_out(t->name, v)) continue;
@@ -148,7 +158,7 @@ static void write_weights(const char *folder, struct variant v)
             append(one, f, t->name);
     }
     add_gains(&o, v);
-    char *path = xasprintf("%s/model.safetensors", folder);
+    path = xasprintf("%s/model.safetensors", folder);
     struct safetensors_writer *w = safetensors_writer_new(path);
     for (int i = 0; i < o.count; i++)
         safetensors_writer_declare(w, o.list[i].name, o.list[i].dtype, o.list[i].rank,
@@ -170,34 +180,46 @@ static void put(cJSON *json, const char *key, cJSON *value)
     cJSON_AddItemToObject(json, key, value);
 }
 
-static cJSON *chat_config(const char *fields)
+static void put_all(cJSON *json, const char *fields)
+{
+    cJSON *more = cJSON_Parse(fields), *one;
+    while ((one = cJSON_DetachItemFromArray(more, 0))) put(json, one->string, one);
+    cJSON_Delete(more);
+}
+
+static cJSON *config_of(struct variant v)
 {
     struct err err;
-    cJSON *json = json_read(CHAT "/config.json", 1 << 20, &err), *hf, *more = cJSON_Parse(fields),
-          *one;
-    hf = json_read(HF "/config.json", 1 << 20, &err);
+    char *path = xasprintf("%s/config.json", golden_of(v));
+    cJSON *hf = json_read(path, 1 << 20, &err);
+    free(path);
+    if (!v.chat) return hf;
+    cJSON *json = json_read(CHAT "/config.json", 1 << 20, &err);
     put(json, "llm_config", cJSON_DetachItemFromObject(hf, "text_config"));
     put(json, "template", cJSON_CreateString("internvl2_5"));
-    while ((one = cJSON_DetachItemFromArray(more, 0))) put(json, one->string, one);
+    if (v.newer) {
+        put_all(json, "{\"force_image_size\": 20, \"max_dynamic_patch\": 4}");
+        put_all(cJSON_GetObjectItem(json, "vision_config"),
+                "{\"hidden_size\": 24, \"intermediate_size\": 40, \"num_hidden_layers\": 2, "
+                "\"num_attention_heads\": 2, \"image_size\": 20, \"patch_size\": 5}");
+    }
     cJSON_Delete(hf);
-    cJSON_Delete(more);
     return json;
 }
 
 static void write_folder(const char *folder, struct variant v)
 {
-    struct err err;
-    cJSON *json = v.chat ? chat_config("{}") : json_read(HF "/config.json", 1 << 20, &err);
-    cJSON *vision = cJSON_GetObjectItem(json, "vision_config");
+    cJSON *json = config_of(v), *vision = cJSON_GetObjectItem(json, "vision_config");
     if (v.plain) {
         put(vision, "norm_type", cJSON_CreateString("rms_norm"));
         put(vision, v.chat ? "qk_normalization" : "use_qk_norm", cJSON_CreateBool(true));
         put(vision, v.chat ? "qkv_bias" : "attention_bias", cJSON_CreateBool(false));
     }
+    if (v.eps > 0) put(vision, "layer_norm_eps", cJSON_CreateNumber(v.eps));
     char *text = cJSON_Print(json);
     scratch_text(folder, "config.json", text);
-    scratch_copy(folder, HF, "preprocessor_config.json");
-    scratch_copy(folder, HF, "tokenizer.json");
+    scratch_copy(folder, golden_of(v), "preprocessor_config.json");
+    scratch_copy(folder, golden_of(v), "tokenizer.json");
     write_weights(folder, v);
     free(text);
     cJSON_Delete(json);
@@ -212,6 +234,7 @@ static struct safetensors *dump_of(struct variant v, const char *taps)
     write_folder(folder, v);
     struct engine *e = engine_new(test_device(), &sinks);
     if (engine_load(e, folder, &err) < 0 || engine_set(e, "compute.matmul", "f32", &err) < 0 ||
+        engine_set(e, "chat.template", "internvl2_5", &err) < 0 ||
         engine_attach(e, "tests/goldens/pictures/scene.png", &err) < 0 ||
         engine_dump(e, taps, path, &err) < 0 || engine_forward(e, "What?", &err) < 0)
         fail_msg("%s", err.text);
@@ -233,25 +256,37 @@ static void compare_floats(const char *what, const float *got, const double *wan
                      want[i]);
 }
 
+static void same_in_both(struct variant v, const char *tap)
+{
+    struct safetensors *a = dump_of(v, tap);
+    v.chat = true;
+    struct safetensors *b = dump_of(v, tap);
+    const struct safetensor *x = safetensors_find(a, tap), *y = safetensors_find(b, tap);
+    const int64_t count = (int64_t)x->bytes / 4;
+    assert_true(count >= 352); // a row of logits
+    assert_int_equal(y->bytes, x->bytes);
+    double *want = xcalloc((size_t)count, sizeof *want);
+    for (int64_t i = 0; i < count; i++) want[i] = (double)((const float *)x->data)[i];
+    compare_floats(tap, y->data, want, count, 1e-5);
+    free(want);
+    safetensors_close(a);
+    safetensors_close(b);
+}
+
 static void both_layouts_are_one_model(void **state)
 {
-    for (int plain = 0; plain < 2; plain++) {
-        struct safetensors *a = dump_of((struct variant){ plain, false }, "visual.0");
-        struct safetensors *b = dump_of((struct variant){ plain, true }, "visual.0");
-        const struct safetensor *x = safetensors_find(a, "visual.0"),
-                                *y = safetensors_find(b, "visual.0");
-        double want[TILES * 4 * 48];
-        assert_int_equal(x->bytes, sizeof want / 2);
-        assert_int_equal(y->bytes, x->bytes);
-        for (size_t i = 0; i < sizeof want / sizeof *want; i++)
-            want[i] = ((const float *)x->data)[i];
-        compare_floats("visual tokens", y->data, want, (int64_t)(sizeof want / sizeof *want), 1e-5);
-        safetensors_close(a);
-        safetensors_close(b);
-    }
+    same_in_both((struct variant){ .plain = false }, "visual.0");
+    same_in_both((struct variant){ .plain = true }, "visual.0");
+    same_in_both((struct variant){ .newer = true }, "visual.0");
+    same_in_both((struct variant){ .newer = true }, "embed");
+    same_in_both((struct variant){ .newer = true }, "logits");
 }
 
 // --- a block in loops over doubles ---------------------------------------------------------------
+
+// "layer_norm_eps": of the norms of a block, but not of those of queries and keys, as transformers
+// builds them.
+#define BLOCK_EPS 0.01
 
 static double *weight(const struct safetensors *f, const char *name, int64_t count)
 {
@@ -267,12 +302,12 @@ static double *weight(const struct safetensors *f, const char *name, int64_t cou
     return d;
 }
 
-static void rms(double *x, int64_t rows, const double *gain)
+static void rms(double *x, int64_t rows, const double *gain, double eps)
 {
     for (int64_t i = 0; i < rows; i++) {
         double sum = 0;
         for (int k = 0; k < WIDTH; k++) sum += x[i * WIDTH + k] * x[i * WIDTH + k];
-        for (int k = 0; k < WIDTH; k++) x[i * WIDTH + k] *= gain[k] / sqrt(sum / WIDTH + 1e-6);
+        for (int k = 0; k < WIDTH; k++) x[i * WIDTH + k] *= gain[k] / sqrt(sum / WIDTH + eps);
     }
 }
 
@@ -328,7 +363,7 @@ static double *normed(const struct safetensors *f, const double *h, int64_t rows
 {
     double *gain = weight(f, name, WIDTH), *x = xcalloc((size_t)(rows * WIDTH), sizeof *x);
     memcpy(x, h, (size_t)(rows * WIDTH) * sizeof *x);
-    rms(x, rows, gain);
+    rms(x, rows, gain, BLOCK_EPS);
     free(gain);
     return x;
 }
@@ -341,9 +376,9 @@ static void naive_block(const struct safetensors *f, double *h, int64_t rows)
     double *k = product(f, x, rows, WIDTH, WIDTH, "attention.k_proj", false);
     double *v = product(f, x, rows, WIDTH, WIDTH, "attention.v_proj", false);
     for (int i = 0; i < WIDTH; i++) gain[i] = gain_of(0, 'q', i);
-    rms(q, rows, gain);
+    rms(q, rows, gain, 1e-6);
     for (int i = 0; i < WIDTH; i++) gain[i] = gain_of(0, 'k', i);
-    rms(k, rows, gain);
+    rms(k, rows, gain, 1e-6);
     for (int64_t i = 0; i < rows; i += ROWS)
         attend_tile(q + i * WIDTH, k + i * WIDTH, v + i * WIDTH, a + i * WIDTH);
     add_scaled(f, h, product(f, a, rows, WIDTH, WIDTH, "attention.projection_layer", true), rows,
@@ -360,8 +395,8 @@ static void plain_blocks_equal_naive_loops(void **state)
 {
     struct err err;
     struct safetensors *f = safetensors_open(HF "/model.safetensors", &err);
-    struct safetensors *d =
-        dump_of((struct variant){ .plain = true }, "vision.layer.0.0 vision.layer.1.0");
+    struct safetensors *d = dump_of((struct variant){ .plain = true, .eps = BLOCK_EPS },
+                                    "vision.layer.0.0 vision.layer.1.0");
     const struct safetensor *from = safetensors_find(d, "vision.layer.0.0");
     const struct safetensor *to = safetensors_find(d, "vision.layer.1.0");
     double h[TILES * ROWS * WIDTH];
@@ -404,6 +439,20 @@ static void each_tile_has_its_place(void **state)
     model_free(m);
 }
 
+// --- conversations -------------------------------------------------------------------------------
+
+static void hermes_writes_the_prompt_of_internlm(void **state)
+{
+    struct err err;
+    const struct family *f = family_named("internvl_chat");
+    struct checkpoint c = { .config = config_of((struct variant){ .chat = true }) };
+    put(c.config, "template", cJSON_CreateString("Hermes-2"));
+    struct model m = { 0 };
+    if (f->configure(&m, &c, &err) < 0) fail_msg("%s", err.text);
+    assert_string_equal(m.conversation, "internlm2-chat");
+    cJSON_Delete(c.config);
+}
+
 // --- refused -------------------------------------------------------------------------------------
 
 static void refused(const char *folder, const char *why)
@@ -419,15 +468,18 @@ static void what_others_do_is_refused_by_name(void **state)
         bool chat;
         const char *field, *why;
     } cases[] = {
-        { true, "{\"template\": \"Hermes-2\"}", "\"Hermes-2\" is not supported" },
+        { true, "{\"template\": \"phi3-chat\"}", "\"phi3-chat\" is not supported" },
         { true, "{\"ps_version\": \"v1\"}", "ps_version" },
         { true, "{\"pad2square\": true}", "pad2square" },
+        { true, "{\"flash_mode\": true}", "InternVL3.5-Flash" },
         { true, "{\"force_image_size\": 56}", "force_image_size" },
         { true, "{\"select_layer\": -9}", "select_layer" },
         { true, "{\"max_dynamic_patch\": 9999}", "max_dynamic_patch" },
         { true, "{\"downsample_ratio\": 0.4}", "1/n" },
         { true, "{\"downsample_ratio\": 0}", "1/n" },
         { true, "{\"llm_config\": {\"model_type\": \"phi3\"}}", "\"phi3\" is not supported" },
+        { false, "{\"text_config\": {\"model_type\": \"qwen3_moe\"}}",
+          "\"qwen3_moe\" is not supported" },
         { true, "{\"vision_config\": null}", "vision_config" },
         { false, "{\"vision_feature_select_strategy\": \"full\"}", "select_strategy" },
         { false, "{\"vision_feature_layer\": [-1, -2]}", "several layers" },
@@ -461,6 +513,7 @@ int main(void)
         cmocka_unit_test(both_layouts_are_one_model),
         cmocka_unit_test(plain_blocks_equal_naive_loops),
         cmocka_unit_test(each_tile_has_its_place),
+        cmocka_unit_test(hermes_writes_the_prompt_of_internlm),
         cmocka_unit_test(what_others_do_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,11 +4,9 @@
 // and with listeners. Other shapes (compressed queries, groups of experts, biases), files with all
 // experts in one tensor, and gradients, against loops in double (naive_latent.h).
 #include "core/graph/hooks.h"
-#include "core/graph/tape.h"
-#include "core/model/splice.h"
-#include "core/train/loss.h"
 #include "tests/core/model/families/golden.h"
 #include "tests/core/model/families/naive_latent.h"
+#include "tests/core/model/passes.h"
 
 // Listens at every layer's values and probabilities; keeps the probabilities of one layer.
 struct listener {
@@ -32,28 +30,6 @@ static int take(void *self, struct graph *g, enum site site, struct site_args *a
     l->probs = xreallocarray(NULL, (size_t)l->count, sizeof *l->probs);
     graph_download(g, l->probs, args->x);
     return 0;
-}
-
-// Rows up to `to` of the ids behind those in the cache; the logits of all of them.
-static float *pass(const struct golden *g, struct kv *kv, const struct ids *ids, int64_t to,
-                   const struct hooks *hooks)
-{
-    const struct model *m = engine_model(g->engine);
-    const int64_t past = kv ? kv->layer[0].rows : 0;
-    struct arena step = { .backend = test_device() };
-    struct graph pass = { .backend = test_device(), .arena = &step, .hooks = hooks };
-    struct sequence s;
-    struct tensor *logits = NULL;
-    sequence_init(&s, to, 1);
-    memcpy(s.ids, ids->data, (size_t)to * sizeof *s.ids);
-    struct tensor *h = splice(&pass, &m->decoder.embed, &s, past, NULL, 0);
-    if (decoder_forward(&pass, &m->decoder, kv, &s, h, LOGITS_ALL, past == 0, &logits) < 0)
-        fail_msg("%s", pass.err.text);
-    float *host = xmalloc(tensor_bytes(logits));
-    graph_download(&pass, host, logits);
-    sequence_release(&s);
-    arena_release(&step);
-    return host;
 }
 
 static void check(const struct golden *g, const float *got, int64_t count, const char *name,
@@ -84,14 +60,14 @@ static void follow(const struct golden *g, struct kv *kv, int64_t piece, const s
     ids_append(&ids, (const int32_t *)gen->data, (size_t)count);
     for (int64_t from = 0, to; from < n; from = to) {
         to = from + piece < n ? from + piece : n;
-        float *logits = pass(g, kv, &ids, to, hooks);
+        float *logits = pass_logits(engine_model(g->engine), kv, ids.data, to, hooks);
         for (int64_t i = from; i < to; i++) check(g, logits + (i - from) * V, V, "fwd.logits", i);
         if (to == n) memcpy(steps, logits + (n - 1 - from) * V, (size_t)V * sizeof *steps);
         free(logits);
     }
     check(g, steps, V, "gen.logits", 0);
     for (int64_t i = 1; i < count; i++) {
-        float *logits = pass(g, kv, &ids, n + i, hooks);
+        float *logits = pass_logits(engine_model(g->engine), kv, ids.data, n + i, hooks);
         check(g, logits, V, "gen.logits", i);
         memcpy(steps + i * V, logits, (size_t)V * sizeof *steps);
         free(logits);
@@ -113,7 +89,7 @@ static void passes_equal_the_reference(void **state)
     struct hooks hooks = { 0 };
     hooks_add(&hooks, &(struct hook){ .wants = wants, .run = take, .self = &l });
     struct ids ids = prompt_of(&g);
-    float *logits = pass(&g, NULL, &ids, (int64_t)ids.count, &hooks);
+    float *logits = pass_logits(engine_model(g.engine), NULL, ids.data, (int64_t)ids.count, &hooks);
     check(&g, logits, (int64_t)ids.count * d->config.vocab, "fwd.logits", 0);
     check(&g, l.probs, l.count, "fwd.attn", 1);
     free(logits);
@@ -203,6 +179,28 @@ static const struct naive_shape shapes[] = {
       .groups_per_token = 1,
       .scale = 1,
       .theta = 50 },
+    // yarn: as DeepSeek-V3 has it, but with other shares
+    { .layers = 2,
+      .hidden = 20,
+      .heads = 2,
+      .q_rank = 8,
+      .rank = 10,
+      .nope = 4,
+      .rope = 8,
+      .value = 6,
+      .ffn = 10,
+      .experts = 4,
+      .per_token = 2,
+      .width = 5,
+      .dense = 1,
+      .groups = 1,
+      .groups_per_token = 1,
+      .scale = 1,
+      .theta = 10,
+      .factor = 8,
+      .original = 300,
+      .mscale = 1,
+      .mscale_all = 0.7 },
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -217,26 +215,6 @@ static struct model *open_naive(struct naive *n, const struct naive_shape *s, bo
     if (!m) fail_msg("%s", err.text);
     scratch_remove(folder); // what is mapped stays
     return m;
-}
-
-// Logits of rows up to `to` behind the cached ones.
-static float *rows_of(const struct model *m, struct kv *kv, int64_t to)
-{
-    const int64_t past = kv->layer[0].rows;
-    struct arena step = { .backend = test_device() };
-    struct graph g = { .backend = test_device(), .arena = &step };
-    struct sequence s;
-    struct tensor *logits = NULL;
-    sequence_init(&s, to, 1);
-    memcpy(s.ids, some_ids, (size_t)to * sizeof *s.ids);
-    struct tensor *h = splice(&g, &m->decoder.embed, &s, past, NULL, 0);
-    if (decoder_forward(&g, &m->decoder, kv, &s, h, LOGITS_ALL, past == 0, &logits) < 0)
-        fail_msg("%s", g.err.text);
-    float *host = xmalloc(tensor_bytes(logits));
-    graph_download(&g, host, logits);
-    sequence_release(&s);
-    arena_release(&step);
-    return host;
 }
 
 static void near_naive(const float *got, const double *want, int64_t from, int64_t to)
@@ -256,7 +234,7 @@ static void other_shapes_equal_naive_loops(void **state)
         naive_logits(&n, some_ids, ROWS, want);
         decoder_cache(&m->decoder, test_device(), &kv);
         for (int64_t from = 0, to = 4; from < ROWS; from = to, to++) {
-            float *got = rows_of(m, &kv, to);
+            float *got = pass_logits(m, &kv, some_ids, to, NULL);
             near_naive(got, want, from, to);
             free(got);
         }
@@ -268,23 +246,6 @@ static void other_shapes_equal_naive_loops(void **state)
 }
 
 // --- gradients -----------------------------------------------------------------------------------
-
-static double train(const struct model *m, bool recompute)
-{
-    struct arena step = { .backend = test_device() };
-    struct tape tape = { .backend = test_device(), .recompute = recompute };
-    struct graph g = { .backend = test_device(), .arena = &step, .tape = &tape };
-    struct labels l = { .target = xreallocarray(NULL, ROWS, sizeof *l.target), .trained = 6 };
-    double loss;
-    sequence_init(&l.sequence, ROWS, 1);
-    memcpy(l.sequence.ids, some_ids, sizeof some_ids);
-    memcpy(l.target, targets, sizeof targets);
-    if (loss_sample(&g, m, NULL, 0, &l, 1, &loss) < 0) fail_msg("%s", g.err.text);
-    labels_release(&l);
-    tape_release(&tape);
-    arena_release(&step);
-    return loss;
-}
 
 static void check_slopes(struct naive *n, const struct weight *w, const struct grad *d)
 {
@@ -312,22 +273,15 @@ static void gradients_equal_differences_of_naive_losses(void **state)
     for (int k = 0; k < SHAPES; k++) {
         struct naive n;
         struct model *m = open_naive(&n, &shapes[k], false);
-        for (size_t i = 0; i < m->weights.count; i++) {
-            struct tensor *t = m->weights.list[i].tensor;
-            assert_true(t->grad = grad_new(backend_of(test_device(), t), tensor_count(t)));
-        }
-        model_weights_changed(m);
-        const double loss = train(m, k == 0);
+        pass_want_gradients(m);
+        const double loss = pass_loss(m, some_ids, targets, ROWS, k == 0);
         assert_true(fabs(loss - naive_loss(&n, some_ids, targets, ROWS)) < 1e-5);
         for (size_t i = 0; i < m->weights.count; i++) {
             const struct weight *w = &m->weights.list[i];
             check_slopes(&n, w, w->tensor->grad);
             assert_null(strstr(w->name, "e_score_correction_bias"));
         }
-        for (size_t i = 0; i < m->weights.count; i++) {
-            struct tensor *t = m->weights.list[i].tensor;
-            grad_free(backend_of(test_device(), t), t->grad);
-        }
+        pass_free_gradients(m);
         model_free(m);
         naive_close(&n);
     }
@@ -356,7 +310,7 @@ static void lora_counts_in_both_forms(void **state)
     struct kv kv;
     decoder_cache(&m->decoder, test_device(), &kv);
     for (int64_t from = 0, to = 4; from < ROWS; from = to, to++) {
-        float *got = rows_of(m, &kv, to);
+        float *got = pass_logits(m, &kv, some_ids, to, NULL);
         near_naive(got, want, from, to);
         free(got);
     }

@@ -6,6 +6,8 @@
 #define GOLDEN_SEEING                                                                             \
     "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl", "glm-4.1v", "llava-onevision", \
         "kimi-vl"
-#define GOLDEN_TEXT "llama-3.2", "qwen2"
+// Those with goldens of norm alignment, pruning and training.
+#define GOLDEN_TRAINED GOLDEN_SEEING, "internvl3.5"
+#define GOLDEN_TEXT    "llama-3.2", "qwen2"
 
 #endif

@@ -19,6 +19,7 @@ struct naive_shape {
     int experts, per_token, shared, width, dense, groups, groups_per_token;
     bool normalise, bias;
     double scale, theta;
+    double factor, original, mscale, mscale_all; // of yarn; factor 0: none
 };
 
 struct naive_tensor {
@@ -132,7 +133,12 @@ __attribute__((format(printf, 2, 3))) static inline struct naive_tensor *naive_f
 
 static inline void naive_config(const struct naive_shape *s, const char *folder)
 {
-    char q_rank[16];
+    char q_rank[16], yarn[200] = "null";
+    if (s->factor > 0)
+        snprintf(yarn, sizeof yarn,
+                 "{\"type\": \"yarn\", \"factor\": %g, \"original_max_position_embeddings\": %g, "
+                 "\"beta_fast\": 32, \"beta_slow\": 1, \"mscale\": %g, \"mscale_all_dim\": %g}",
+                 s->factor, s->original, s->mscale, s->mscale_all);
     snprintf(q_rank, sizeof q_rank, s->q_rank ? "%d" : "null", s->q_rank);
     char *config = xasprintf(
         "{\"architectures\": [\"DeepseekV3ForCausalLM\"], \"model_type\": \"deepseek_v3\", "
@@ -144,11 +150,11 @@ static inline void naive_config(const struct naive_shape *s, const char *folder)
         "\"first_k_dense_replace\": %d, \"n_group\": %d, \"topk_group\": %d, "
         "\"norm_topk_prob\": %s, \"attention_bias\": %s, \"routed_scaling_factor\": %g, "
         "\"max_position_embeddings\": 4096, \"rms_norm_eps\": 1e-5, \"rope_theta\": %g, "
-        "\"bos_token_id\": 560, \"eos_token_id\": 561}",
+        "\"rope_scaling\": %s, \"bos_token_id\": 560, \"eos_token_id\": 561}",
         s->hidden, s->heads, s->heads, s->ffn, s->layers, NAIVE_WORDS, q_rank, s->rank, s->nope,
         s->rope, s->value, s->experts, s->per_token, s->shared, s->width, s->dense, s->groups,
         s->groups_per_token, s->normalise ? "true" : "false", s->bias ? "true" : "false", s->scale,
-        s->theta);
+        s->theta, yarn);
     scratch_text(folder, "config.json", config);
     free(config);
 }
@@ -242,12 +248,32 @@ static inline void naive_norm(double *y, const double *x, const struct naive_ten
         y[i] = x[i] * gain->data[i] / sqrt(squares / (double)gain->rows + eps);
 }
 
+// yarn, in the words of its paper: pairs that turn 32 times and more in the original context stay,
+// those that turn once and less are stretched, and what lies between changes evenly.
+static inline double naive_frequency(const struct naive_shape *s, int pair)
+{
+    const double f = pow(s->theta, -2.0 * pair / s->rope), pairs = s->rope / 2.0;
+    if (s->factor <= 0) return f;
+    double from = floor(pairs * log(s->original / (2 * M_PI * 32)) / log(s->theta));
+    double to = ceil(pairs * log(s->original / (2 * M_PI)) / log(s->theta));
+    if (from < 0) from = 0;
+    if (to > s->rope - 1) to = s->rope - 1;
+    const double share = pair <= from ? 0 : pair >= to ? 1 : (pair - from) / (to - from);
+    return f * (1 - share) + f / s->factor * share;
+}
+
+static inline double naive_gain(const struct naive_shape *s, double share)
+{
+    return s->factor > 0 ? 1 + share * log(s->factor) / 10 : 1;
+}
+
 // Pairs 2i, 2i + 1 of x [rope] at a position.
 static inline void naive_turn(double *x, const struct naive_shape *s, int64_t position)
 {
     for (int i = 0; i < s->rope / 2; i++) {
-        const double angle = (double)position * pow(s->theta, -2.0 * i / s->rope);
-        const double a = x[2 * i], b = x[2 * i + 1];
+        const double angle = (double)position * naive_frequency(s, i);
+        const double gain = naive_gain(s, s->mscale) / naive_gain(s, s->mscale_all);
+        const double a = gain * x[2 * i], b = gain * x[2 * i + 1];
         x[2 * i] = a * cos(angle) - b * sin(angle);
         x[2 * i + 1] = b * cos(angle) + a * sin(angle);
     }
@@ -303,7 +329,8 @@ static inline void naive_attend(struct naive *m, int l, double *h, int64_t n)
         for (int64_t j = 0; j <= row; j++) {
             p[j] = 0;
             for (int64_t e = 0; e < d; e++) p[j] += q[i * d + e] * k[(j * H + head) * d + e];
-            sum += p[j] = exp(p[j] / sqrt((double)d));
+            const double gain = naive_gain(s, s->mscale_all);
+            sum += p[j] = exp(p[j] * gain * gain / sqrt((double)d));
         }
         for (int64_t j = 0; j <= row; j++)
             for (int64_t e = 0; e < V; e++) a[i * V + e] += p[j] / sum * v[(j * H + head) * V + e];

@@ -73,8 +73,8 @@ static void pictures_take_as_many_positions_as_their_longer_side(void **state)
     struct model *m = load(QWEN);
     struct picture pictures[2] = { 0 };
     struct sequence s;
-    model_place_picture(m, &pictures[0], 70, 42, 2);
-    model_place_picture(m, &pictures[1], 42, 70, 2);
+    model_place_picture(m, &pictures[0], 70, 42, 2, 0);
+    model_place_picture(m, &pictures[1], 42, 70, 2, 0);
     assert_int_equal(pictures[0].tokens, 15);
     sequence_init(&s, 34, 1);
     for (int i = 0; i < 15; i++) {
@@ -222,6 +222,31 @@ static void the_newer_config_means_the_same(void **state)
     scratch_remove(folder);
 }
 
+// GLM-4.1V's classes give queries, keys and values a bias whatever "attention_bias" says, and count
+// a picture as often as a patch spans pictures of video.
+static void glm_reads_its_config_as_the_classes_do(void **state)
+{
+    const struct family *f = family_named("glm4v");
+    struct checkpoint c = { 0 };
+    struct err err;
+    c.config = json_read(GLM "/config.json", 1 << 20, &err);
+    c.preprocessor = json_read(GLM "/preprocessor_config.json", 1 << 20, &err);
+    cJSON *text = cJSON_GetObjectItem(c.config, "text_config");
+    cJSON *vision = cJSON_GetObjectItem(c.config, "vision_config");
+    cJSON_ReplaceItemInObject(text, "attention_bias", cJSON_CreateFalse());
+    for (int times = 1; times <= 3; times++) {
+        struct model m = { 0 };
+        cJSON_SetIntValue(cJSON_GetObjectItem(vision, "temporal_patch_size"), times);
+        cJSON_SetIntValue(cJSON_GetObjectItem(c.preprocessor, "temporal_patch_size"), times);
+        must(f->configure(&m, &c, &err), &err);
+        assert_int_equal(m.picture.frames, times);
+        assert_true(m.decoder.config.qkv_bias);
+        assert_false(m.decoder.config.out_bias);
+    }
+    cJSON_Delete(c.config);
+    cJSON_Delete(c.preprocessor);
+}
+
 static void check_refused(const char *from, const char *key, const char *value, const char *why)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/config.json", from);
@@ -276,6 +301,7 @@ int main(void)
         cmocka_unit_test(pictures_together_are_those_alone),
         cmocka_unit_test(a_picture_after_text_continues_the_cache),
         cmocka_unit_test(the_newer_config_means_the_same),
+        cmocka_unit_test(glm_reads_its_config_as_the_classes_do),
         cmocka_unit_test(what_computes_otherwise_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

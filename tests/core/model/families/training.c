@@ -97,7 +97,7 @@ static double run(struct fixture *f, char which, double share, bool recompute)
     return loss;
 }
 
-static const char *const folders[] = { GOLDEN_SEEING };
+static const char *const folders[] = { GOLDEN_TRAINED };
 
 // Each model in turn, closed again.
 #define FOR_EACH_MODEL(f)                                                           \

@@ -15,6 +15,7 @@
 
 #define LLAMA  "tests/goldens/llama-3.2"
 #define QWEN   "tests/goldens/qwen2"
+#define KIMI   "tests/goldens/kimi-text"
 #define SIGLIP "tests/goldens/llava-siglip-llama3"
 
 // Adds FIELDS ("key": value, ...) in front of the object in FOLDER/config.json; repeated keys of
@@ -92,6 +93,54 @@ static void a_head_that_differs_is_not_tied(void **state)
         assert_int_equal(parts[PART_HEAD].parameters,
                          changed ? parts[PART_EMBEDDING].parameters : 0);
         model_free(m);
+    }
+    scratch_remove(folder);
+}
+
+// --- more than the file has
+// -----------------------------------------------------------------------
+
+// A config of a few bytes may promise 1000 layers of 10000 experts.
+static void binding_ends_at_the_first_weight_that_is_missing(void **state)
+{
+    char *folder = scratch_new();
+    struct err err;
+    struct model *m = xcalloc(1, sizeof *m);
+    add_config(folder, LLAMA, "\"num_hidden_layers\": 6");
+    scratch_copy(folder, LLAMA, "model.safetensors"); // of 4
+    m->arena.backend = test_device();
+    m->checkpoint = checkpoint_open(folder, NULL, &err);
+    assert_non_null(m->checkpoint);
+    assert_int_equal(model_bind(m, &err), -1);
+    assert_non_null(strstr(err.text, "layers.4."));
+    assert_non_null(m->decoder.layer[3].attention.weight);
+    assert_null(m->decoder.layer[5].attention.weight);
+    model_free(m);
+    scratch_remove(folder);
+}
+
+// --- other forms ---------------------------------------------------------------------------------
+
+static void other_forms_of_experts_and_latents_are_refused_by_name(void **state)
+{
+    static const struct {
+        const char *fields, *why;
+    } cases[] = {
+        { "\"scoring_func\": \"softmax\"", "\"scoring_func\" \"softmax\"" },
+        { "\"topk_method\": \"greedy\"", "\"topk_method\" \"greedy\"" },
+        { "\"moe_layer_freq\": 2", "moe_layer_freq" },
+        { "\"rope_interleave\": false", "rope_interleave" },
+        { "\"n_group\": 3", "divided into \"n_group\" 3 groups" },
+    };
+    char *folder = scratch_new();
+    scratch_copy(folder, KIMI, "model.safetensors");
+    scratch_copy(folder, KIMI, "tokenizer.json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err;
+        add_config(folder, KIMI, cases[i].fields);
+        assert_null(model_load(folder, test_device(), NULL, &err));
+        if (!strstr(err.text, cases[i].why))
+            fail_msg("'%s' does not say '%s'", err.text, cases[i].why);
     }
     scratch_remove(folder);
 }
@@ -275,6 +324,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_that_differs_is_not_tied),
+        cmocka_unit_test(binding_ends_at_the_first_weight_that_is_missing),
+        cmocka_unit_test(other_forms_of_experts_and_latents_are_refused_by_name),
         cmocka_unit_test(windows_are_refused_where_a_layer_has_one),
         cmocka_unit_test(windows_of_mistral_need_no_switch),
         cmocka_unit_test(rotary_settings_stand_in_two_places),

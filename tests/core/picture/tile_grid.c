@@ -1,8 +1,8 @@
-// tests/core/picture/tiles.c -- core/picture/tiles.c: grids computed by hand, and the goldens'
-// pixels.
+// tests/core/picture/tile_grid.c -- core/picture/tile_grid.c: grids computed by hand, and the
+// goldens' pixels.
 #include "tests/core/picture/pictures.h"
 
-#include "core/picture/tiles.h"
+#include "core/picture/tile_grid.h"
 
 static const struct picture_config square = {
     .resize = true,
@@ -36,12 +36,31 @@ static void the_nearest_grid_wins(void **state)
         struct picture_config c = square;
         c.min_tiles = cases[i].min;
         c.max_tiles = cases[i].max;
-        struct tile_grid g = tile_grid(&c, cases[i].width, cases[i].height);
+        struct tile_grid g = tile_grid_by_aspect(&c, cases[i].width, cases[i].height, 0);
         if (g.cols != cases[i].cols || g.rows != cases[i].rows)
             fail_msg("case %zu: %lld x %lld", i, (long long)g.cols, (long long)g.rows);
-        assert_int_equal(g.count, g.cols * g.rows + (g.cols * g.rows > 1));
+        assert_int_equal(tile_count(&c, g), g.cols * g.rows + (g.cols * g.rows > 1));
         c.thumbnail = false;
-        assert_int_equal(tile_grid(&c, cases[i].width, cases[i].height).count, g.cols * g.rows);
+        assert_int_equal(tile_count(&c, g), g.cols * g.rows);
+    }
+}
+
+// As few tiles as the limit allows with their thumbnail; not fewer than the config.
+static void a_limit_allows_fewer_tiles(void **state)
+{
+    static const struct {
+        int64_t most, min, cols, rows;
+    } cases[] = {
+        { 0, 1, 4, 3 }, { 13, 1, 4, 3 }, { 12, 1, 3, 2 }, { 7, 1, 3, 2 }, { 6, 1, 2, 2 },
+        { 5, 1, 2, 2 }, { 4, 1, 1, 1 },  { 1, 1, 1, 1 },  { 1, 2, 2, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct picture_config c = square;
+        c.min_tiles = cases[i].min;
+        c.max_tiles = 12;
+        const struct tile_grid g = tile_grid_by_aspect(&c, 400, 300, cases[i].most);
+        if (g.cols != cases[i].cols || g.rows != cases[i].rows)
+            fail_msg("case %zu: %lld x %lld", i, (long long)g.cols, (long long)g.rows);
     }
 }
 
@@ -51,9 +70,10 @@ static void compare_tiles(const struct image *tiles, struct tile_grid grid,
 {
     const int64_t area = square.width * square.height;
     const uint8_t *want = t->data;
-    assert_int_equal(t->shape[0], grid.count);
-    assert_int_equal(t->bytes, (uint64_t)(grid.count * 3 * area));
-    for (int64_t i = 0; i < grid.count * 3 * area; i++) {
+    const int64_t count = tile_count(&square, grid);
+    assert_int_equal(t->shape[0], count);
+    assert_int_equal(t->bytes, (uint64_t)(count * 3 * area));
+    for (int64_t i = 0; i < count * 3 * area; i++) {
         const int64_t at = i % (3 * area),
                       got = tiles[i / (3 * area)].pixels[at % area * 3 + at / area];
         if (got != want[i])
@@ -68,12 +88,12 @@ static void check_picture(const struct safetensor *t)
     const char *picture = strchr(t->name, '.') + 1;
     char *file = xasprintf("%s.%s", picture, strcmp(picture, "tall") ? "png" : "jpg");
     struct image from = picture_open(file), tiles[5];
-    const struct tile_grid grid = tile_grid(&square, from.width, from.height);
-    if (preprocess_tiles(tiles, grid, &from, &square,
-                         across_first ? RESIZE_PILLOW12 : RESIZE_PILLOW13, &err) < 0)
+    const struct tile_grid grid = tile_grid_by_aspect(&square, from.width, from.height, 0);
+    if (tile_grid_cut(tiles, grid, &from, &square, across_first ? RESIZE_PILLOW12 : RESIZE_PILLOW13,
+                      &err) < 0)
         fail_msg("%s", err.text);
     compare_tiles(tiles, grid, t);
-    for (int64_t i = 0; i < grid.count; i++) image_release(&tiles[i]);
+    for (int64_t i = 0; i < tile_count(&square, grid); i++) image_release(&tiles[i]);
     image_release(&from);
     free(file);
 }
@@ -97,9 +117,8 @@ static void transparency_without_conversion_is_refused(void **state)
     struct picture_config c = square;
     struct image from = picture_open("rgba.png"), tiles[5];
     c.flatten = false;
-    assert_int_equal(preprocess_tiles(tiles, tile_grid(&c, from.width, from.height), &from, &c,
-                                      RESIZE_PILLOW13, &err),
-                     -1);
+    assert_int_equal(
+        tile_grid_cut(tiles, (struct tile_grid){ 1, 2 }, &from, &c, RESIZE_PILLOW13, &err), -1);
     assert_non_null(strstr(err.text, "transparency"));
     image_release(&from);
 }
@@ -108,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_nearest_grid_wins),
+        cmocka_unit_test(a_limit_allows_fewer_tiles),
         cmocka_unit_test(tiles_equal_the_reference),
         cmocka_unit_test(transparency_without_conversion_is_refused),
     };

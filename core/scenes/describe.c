@@ -1,4 +1,4 @@
-// core/scenes/tell.c -- what a scene looks like: a caption, lists of all that is in it, a
+// core/scenes/describe.c -- what a scene looks like: a caption, lists of all that is in it, a
 // paragraph.
 #include "core/scenes/scene.h"
 
@@ -10,7 +10,7 @@ static const char *pick(const char *const *list, int count, struct dice *d)
 }
 
 // "a red circle, 2 blue stars and a green digit 7": each name once, in reading order.
-void tell_caption(struct turns *t, const struct scene *s, struct dice *d)
+void describe_caption(struct turns *t, const struct scene *s, struct dice *d)
 {
     static const char *const asks[] = { "What is in the picture?", "Describe the picture briefly.",
                                         "Give a short caption.", "What do you see?" };
@@ -33,7 +33,7 @@ void tell_caption(struct turns *t, const struct scene *s, struct dice *d)
     }
 }
 
-static void tell_places(struct turns *t, const struct scene *s, struct dice *d)
+static void describe_places(struct turns *t, const struct scene *s, struct dice *d)
 {
     static const char *const asks[] = { "Name what is at every place.", "List all places.",
                                         "What is at each place of the picture?" };
@@ -68,8 +68,8 @@ static void put_group(struct buf *b, const struct scene *s, const struct query *
 }
 
 // `has`: the trait whose values the names are, HAS_SHAPE, HAS_COLOUR or HAS_SIZE.
-static void tell_groups(struct turns *t, const struct scene *s, const char *kind,
-                        const char *question, unsigned has, const char *const *names, int count)
+static void describe_groups(struct turns *t, const struct scene *s, const char *kind,
+                            const char *question, unsigned has, const char *const *names, int count)
 {
     struct turn *turn = turns_add(t, kind, "exact");
     buf_puts(&turn->question, question);
@@ -82,15 +82,15 @@ static void tell_groups(struct turns *t, const struct scene *s, const char *kind
 
 // All that is in the picture in four orders. The first answers "what is there?", the others
 // "which of them are red, how many, and where?": a model learns to find by place, and by content.
-void tell_dense(struct turns *t, const struct scene *s, struct dice *d)
+void describe_dense(struct turns *t, const struct scene *s, struct dice *d)
 {
-    tell_places(t, s, d);
-    tell_groups(t, s, "by-shape", "List all shapes.", HAS_SHAPE, shape_names, SHAPES);
-    tell_groups(t, s, "by-colour", "List all colours.", HAS_COLOUR, colour_names, COLOURS);
-    tell_groups(t, s, "by-size", "List all sizes.", HAS_SIZE, size_names, SIZES);
+    describe_places(t, s, d);
+    describe_groups(t, s, "by-shape", "List all shapes.", HAS_SHAPE, shape_names, SHAPES);
+    describe_groups(t, s, "by-colour", "List all colours.", HAS_COLOUR, colour_names, COLOURS);
+    describe_groups(t, s, "by-size", "List all sizes.", HAS_SIZE, size_names, SIZES);
 }
 
-void tell_detail(struct turns *t, const struct scene *s, struct dice *d)
+void describe_detail(struct turns *t, const struct scene *s, struct dice *d)
 {
     static const char *const asks[] = { "Describe the picture in detail.",
                                         "Describe everything you see.",

@@ -1,0 +1,27 @@
+// core/model/families/qwen3.c -- Qwen3: text only; a norm for the heads of queries and keys, and a
+// width of heads that does not follow from the hidden size.
+#include "core/model/families/text.h"
+#include "core/model/layer.h"
+
+static const struct decoder_kind decoder = {
+    .ffn_size = 22016,
+    .vocab = 151936,
+    .max_positions = 32768,
+    .head_size = 128,
+    .attention = &attention_normed,
+    .ffn = &ffn_gated,
+    .norms = &norms_before,
+    .rotary = &rotary_plain,
+};
+
+const struct family family_qwen3 = {
+    .name = "qwen3",
+    .architectures = (const char *const[]){ "Qwen3ForCausalLM", NULL },
+    .relatives = (const char *const[]){ "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM", NULL },
+    .model_types = (const char *const[]){ "qwen3", NULL },
+    .decoder = &decoder,
+    .configure = text_configure,
+    .bind = text_bind,
+    .part = text_part,
+    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+};

@@ -1,0 +1,154 @@
+// core/picture/tile_grid.c -- a picture cut into encoder squares.
+//
+// By aspect ratio, as InternVL does (Chen et al. 2024, arXiv 2404.16821, section 3.3): the picture
+// is resized to cols x rows squares, its aspect ratio not kept, and cut; with more than one square
+// the whole picture, resized to one, comes last. The step easy to get wrong is the tie: grids are
+// compared in order of their number of tiles, then of their columns, and one that is as near as the
+// best so far (1 x 1 and 2 x 2) replaces it only if the picture's area is more than half of the
+// grid's.
+//
+// By resolution, as transformers does for LLaVA's anyres (select_best_resolution,
+// get_patch_output_size): the grid on which most of the picture's pixels survive; of those the one
+// with the least area left over. Then the picture is resized to touch two opposite sides of the
+// grid and black is added at the other two.
+#include "core/picture/tile_grid.h"
+
+#include <math.h>
+
+enum { CANVAS_MAX_SIDE = 16384 };
+
+// --- by aspect ratio -----------------------------------------------------------------------------
+
+static int64_t with_thumbnail(const struct picture_config *c, int64_t tiles)
+{
+    return tiles + (c->thumbnail && tiles > 1);
+}
+
+int64_t tile_count(const struct picture_config *c, struct tile_grid grid)
+{
+    return with_thumbnail(c, grid.rows * grid.cols);
+}
+
+struct tile_grid tile_grid_by_aspect(const struct picture_config *c, int64_t width, int64_t height,
+                                     int64_t most)
+{
+    const double aspect = (double)width / (double)height;
+    const double half = 0.5 * (double)(c->width * c->height);
+    double nearest = INFINITY;
+    struct tile_grid best = { 1, 1 };
+    for (int64_t n = c->min_tiles; n <= c->max_tiles; n++) {
+        if (most && n > c->min_tiles && with_thumbnail(c, n) > most) break;
+        const bool larger = (double)width * (double)height > half * (double)n;
+        for (int64_t cols = 1; cols <= n; cols++) {
+            if (n % cols) continue;
+            const int64_t rows = n / cols;
+            const double far = fabs(aspect - (double)cols / (double)rows);
+            if (!(far < nearest || (far == nearest && larger))) continue;
+            nearest = far;
+            best = (struct tile_grid){ .rows = rows, .cols = cols };
+        }
+    }
+    return best;
+}
+
+int tile_grid_cut(struct image *tiles, struct tile_grid grid, const struct image *from,
+                  const struct picture_config *c, enum resize_order order, struct err *err)
+{
+    const int64_t w = c->width, h = c->height, cells = grid.cols * grid.rows;
+    struct image own = { 0 };
+    int64_t done = 0;
+    int rc = preprocess_opaque(&own, &from, c, err);
+    for (; rc == 0 && done < cells; done += rc == 0)
+        rc = image_resize_part(&tiles[done], from, grid.cols * w, grid.rows * h,
+                               done % grid.cols * w, done / grid.cols * h, w, h, c->resample, order,
+                               err);
+    if (rc == 0 && tile_count(c, grid) > cells) {
+        rc = image_resize(&tiles[done], from, w, h, c->resample, order, err);
+        done += rc == 0;
+    }
+    while (rc < 0 && done > 0) image_release(&tiles[--done]);
+    image_release(&own);
+    return rc;
+}
+
+// --- by resolution -------------------------------------------------------------------------------
+
+static int grid_read(struct tile_grid *g, const cJSON *pair, int64_t tile, struct err *err)
+{
+    const cJSON *height = cJSON_GetArrayItem(pair, 0), *width = cJSON_GetArrayItem(pair, 1);
+    if (!cJSON_IsArray(pair) || cJSON_GetArraySize(pair) != 2 || !cJSON_IsNumber(height) ||
+        !cJSON_IsNumber(width))
+        return err_set(err, "\"image_grid_pinpoints\" must be a list of [height, width]");
+    const double h = height->valuedouble, w = width->valuedouble, side = (double)tile;
+    if (!(h >= side && w >= side && h <= CANVAS_MAX_SIDE && w <= CANVAS_MAX_SIDE) ||
+        fmod(h, side) != 0 || fmod(w, side) != 0)
+        return err_set(err,
+                       "\"image_grid_pinpoints\": %g x %g is not a whole number of tiles of %lld "
+                       "pixels, at most %d a side",
+                       h, w, (long long)tile, CANVAS_MAX_SIDE);
+    *g = (struct tile_grid){ (int64_t)h / tile, (int64_t)w / tile };
+    return 0;
+}
+
+int tile_grids_read(struct tile_grids *t, const cJSON *json, int64_t tile, struct err *err)
+{
+    const cJSON *pair;
+    const int count = cJSON_GetArraySize(json);
+    *t = (struct tile_grids){ .tile = tile };
+    if (!cJSON_IsArray(json) || count < 1 || count > TILE_GRIDS_MAX)
+        return err_set(err, "\"image_grid_pinpoints\" must list 1 to %d sizes [height, width]",
+                       TILE_GRIDS_MAX);
+    cJSON_ArrayForEach(pair, json)
+    {
+        if (grid_read(&t->grid[t->count++], pair, tile, err) < 0) return -1;
+    }
+    return 0;
+}
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+struct tile_canvas tile_canvas_fit(const struct tile_grids *t, int64_t width, int64_t height)
+{
+    const double w = (double)width, h = (double)height, side = (double)t->tile;
+    const struct tile_grid *best = &t->grid[0];
+    double most = 0, least_left = INFINITY;
+    for (int i = 0; i < t->count; i++) {
+        const double W = side * (double)t->grid[i].cols, H = side * (double)t->grid[i].rows;
+        const double scale = smaller(W / w, H / h);
+        const double seen = smaller(floor(w * scale) * floor(h * scale), w * h);
+        if (seen < most || (seen == most && W * H - seen >= least_left)) continue;
+        best = &t->grid[i];
+        most = seen;
+        least_left = W * H - seen;
+    }
+    const int64_t W = t->tile * best->cols, H = t->tile * best->rows;
+    const double across = (double)W / w, down = (double)H / h;
+    struct tile_canvas c = { .rows = best->rows, .cols = best->cols, .width = W, .height = H };
+    if (across < down)
+        c.height = (int64_t)smaller(ceil(h * across), (double)H);
+    else
+        c.width = (int64_t)smaller(ceil(w * down), (double)W);
+    c.left = (W - c.width) / 2; // the odd pixel is added right and below
+    c.top = (H - c.height) / 2;
+    return c;
+}
+
+int tile_canvas_draw(struct image *to, const struct image *from, const struct tile_grids *t,
+                     const struct tile_canvas *canvas, const struct picture_config *c,
+                     enum resize_order order, struct err *err)
+{
+    struct picture_config fit = *c;
+    struct image picture;
+    fit.fit = FIT_EXACT;
+    fit.resize = true;
+    fit.crop = fit.square = false;
+    fit.exact_width = canvas->width, fit.exact_height = canvas->height;
+    if (preprocess_bytes(&picture, from, &fit, order, err) < 0) return -1;
+    const int rc = image_crop(to, &picture, -canvas->left, -canvas->top, t->tile * canvas->cols,
+                              t->tile * canvas->rows, (uint8_t[3]){ 0 }, err);
+    image_release(&picture);
+    return rc;
+}

@@ -1,0 +1,31 @@
+# native.sh -- LLaVA with an encoder of native resolution, from `vlmsh new` to a trained model: a chat
+# about two pictures, methods, norm alignment, a heat map, training with IRA, a whole model.
+. tests/commands/common.bash
+vlmsh new --like tiny-moonvit "$work/m" >/dev/null || fail "no model"
+cp tests/goldens/pictures/{scene,wide}.png "$work"
+for i in 1 2 3 4; do
+    printf '{"image": "%s.png", "question": "What is %d?", "answer": "It is %d."}\n' \
+        "$([ $((i % 2)) = 0 ] && echo scene || echo wide)" $i $((i * i))
+done >"$work/data.jsonl"
+
+# 12 x 12 pixels a patch, 2 x 2 patches a visual token.
+lines "/load $work/m" "/set sample.max_tokens 4" "/image $work/scene.png" "/image $work/wide.png" \
+    "What?" "/set prune.score contribution" "/set norm.align on" "What then?" /attention
+check "two sizes" 'select(.event=="notice").text | capture(", (?<n>[0-9]+) visual").n' $'6\n14'
+check "two maps" 'select(.event=="heatmap") | "\(.rows)x\(.cols)"' $'2x3\n2x7'
+check "no error" 'select(.event=="error").message' ""
+
+# A limit holds for the picture that waits, and for the pictures of training.
+lines "/load $work/m" "/set image.max_tokens 4" "/image $work/wide.png" "/set image.max_tokens 0" \
+    "/context" "/set image.max_tokens 4" "/context" "/data check $work/data.jsonl"
+check "waiting" 'select(.event=="table" and .name=="context") | .rows[0][2]' $'14\n4'
+check "of the data" 'select(.name=="data tokens").rows[] | select(.[1]=="visual") | .[-1]' 4
+lines "/load $work/m" "/set job.nice 0" "/set image.max_tokens 4" "/set train.steps 2" "/set train.ira on" \
+    "/set train.method connector" "/train $work/data.jsonl $work/ira" /wait \
+    "/set train.ira off" "/set train.method all" "/train $work/data.jsonl $work/all" /wait \
+    "/adapter load $work/ira" "/image $work/wide.png" "What?" "/load $work/all" "/image $work/wide.png" \
+    "What?"
+check "no error" 'select(.event=="error").message' ""
+check "the whole model has the encoder" 'select(.event=="notice").text | capture(", (?<n>[0-9]+) visual").n' $'4\n4'
+grep -q '"moonvit"' "$work/all/config.json" || fail "config.json of the trained model"
+finish

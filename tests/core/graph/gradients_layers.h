@@ -1,0 +1,192 @@
+// tests/core/graph/gradients_layers.h -- the ops of layers, plainly: products, norms, rotary
+// positions, attention, activations.
+#ifndef TESTS_CORE_GRAPH_GRADIENTS_LAYERS_H
+#define TESTS_CORE_GRAPH_GRADIENTS_LAYERS_H
+
+#include "tests/core/graph/gradients.h"
+
+static void plain_matmul(const struct check *c, double *const *in, double *out)
+{
+    int64_t n = c->in[0][0], k = c->in[0][1], m = c->in[1][0];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < m; j++) {
+            double sum = in[2] ? in[2][j] : 0;
+            for (int64_t e = 0; e < k; e++) sum += in[0][i * k + e] * in[1][j * k + e];
+            out[i * m + j] = sum;
+        }
+}
+
+static struct tensor *run_matmul(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_matmul(g, in[0], in[1], in[2]);
+}
+
+static struct tensor *run_unread(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_matmul_unread(g, in[0], in[1], in[2]);
+}
+
+static void plain_rmsnorm(const struct check *c, double *const *in, double *out)
+{
+    int64_t n = c->in[0][0], d = c->in[0][1];
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int64_t e = 0; e < d; e++) sum += in[0][i * d + e] * in[0][i * d + e];
+        for (int64_t e = 0; e < d; e++)
+            out[i * d + e] = in[0][i * d + e] / sqrt(sum / (double)d + 1e-2) * in[1][e];
+    }
+}
+
+static struct tensor *run_rmsnorm(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_rmsnorm(g, in[0], in[1], 1e-2f);
+}
+
+static void plain_layernorm(const struct check *c, double *const *in, double *out)
+{
+    int64_t n = c->in[0][0], d = c->in[0][1];
+    for (int64_t i = 0; i < n; i++) {
+        double mean = 0, var = 0;
+        for (int64_t e = 0; e < d; e++) mean += in[0][i * d + e] / (double)d;
+        for (int64_t e = 0; e < d; e++) var += pow(in[0][i * d + e] - mean, 2) / (double)d;
+        for (int64_t e = 0; e < d; e++)
+            out[i * d + e] = (in[0][i * d + e] - mean) / sqrt(var + 1e-2) * in[1][e] + in[2][e];
+    }
+}
+
+static struct tensor *run_layernorm(const struct check *c, struct graph *g,
+                                    struct tensor *const *in)
+{
+    return op_layernorm(g, in[0], in[1], in[2], 1e-2f);
+}
+
+static void plain_rope(const struct check *c, double *const *in, double *out)
+{
+    int64_t heads = c->in[0][1], half = c->in[0][2] / 2;
+    for (int64_t i = 0; i < c->in[0][0] * heads; i++)
+        for (int64_t e = 0; e < half; e++) {
+            const double *x = in[0] + i * 2 * half;
+            double angle = (double)(i / heads + 1) * (double)(e + 1) * 0.1;
+            out[i * 2 * half + e] = x[e] * cos(angle) - x[half + e] * sin(angle);
+            out[i * 2 * half + half + e] = x[half + e] * cos(angle) + x[e] * sin(angle);
+        }
+}
+
+static struct tensor *run_rope(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    int64_t n = c->in[0][0], half = c->in[0][2] / 2;
+    struct tensor *co = graph_new2(g, DTYPE_F32, n, half), *si = graph_new2(g, DTYPE_F32, n, half);
+    for (int64_t i = 0; i < n * half; i++) {
+        double angle = (double)(i / half + 1) * (double)(i % half + 1) * 0.1;
+        ((float *)co->data)[i] = (float)cos(angle);
+        ((float *)si->data)[i] = (float)sin(angle);
+    }
+    return op_rope(g, in[0], co, si);
+}
+
+// Variant 0: every row sees all keys; 1: causal; 2: at most five keys, and every third row none; 3:
+// causal in samples of 40 rows; 4: all of such a sample.
+static void range_of(const struct check *c, int64_t i, int32_t *first, int32_t *last)
+{
+    int64_t n = c->in[0][0], p = c->in[1][0];
+    *first = 0;
+    *last = (int32_t)(c->variant ? p - n + i + 1 : p);
+    if (c->variant == 2) *first = *last > 5 ? *last - 5 : 0;
+    if (c->variant == 2 && i % 3 == 1) *last = *first;
+    if (c->variant >= 3) *first = (int32_t)(i / 40 * 40);
+    if (c->variant == 4) *last = (int32_t)(*first + 40 < n ? *first + 40 : n);
+}
+
+static void plain_attention(const struct check *c, double *const *in, double *out)
+{
+    int64_t n = c->in[0][0], heads = c->in[0][1], d = c->in[0][2], kv_heads = c->in[1][1];
+    double *p = doubles(c->in[1][0]);
+    memset(out, 0, (size_t)c->out * sizeof *out);
+    for (int64_t i = 0; i < n * heads; i++) {
+        int64_t at = i % heads / (heads / kv_heads);
+        double sum = 0;
+        int32_t first, last;
+        range_of(c, i / heads, &first, &last);
+        for (int64_t j = first; j < last; j++) {
+            p[j] = 0;
+            for (int64_t e = 0; e < d; e++)
+                p[j] += in[0][i * d + e] * in[1][(j * kv_heads + at) * d + e];
+            sum += p[j] = exp(p[j] * 0.7);
+        }
+        for (int64_t j = first; j < last; j++)
+            for (int64_t e = 0; e < d; e++)
+                out[i * d + e] += p[j] / sum * in[2][(j * kv_heads + at) * d + e];
+    }
+    free(p);
+}
+
+static struct tensor *run_attention(const struct check *c, struct graph *g,
+                                    struct tensor *const *in)
+{
+    int64_t n = c->in[0][0];
+    struct tensor *first = graph_new1(g, DTYPE_I32, n), *last = graph_new1(g, DTYPE_I32, n);
+    for (int64_t i = 0; i < n; i++)
+        range_of(c, i, (int32_t *)first->data + i, (int32_t *)last->data + i);
+    return op_attention(g, in[0], in[1], in[2], c->variant ? first : NULL, c->variant ? last : NULL,
+                        0.7f, NULL);
+}
+
+static void plain_swiglu(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) out[i] = in[0][i] / (1 + exp(-in[0][i])) * in[1][i];
+}
+
+static struct tensor *run_swiglu(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_swiglu(g, in[0], in[1]);
+}
+
+static void plain_gelu(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) {
+        double x = in[0][i], u = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+        out[i] = c->variant == GELU_ERF    ? 0.5 * x * (1 + erf(x / sqrt(2)))
+                 : c->variant == GELU_TANH ? 0.5 * x * (1 + tanh(u))
+                                           : x / (1 + exp(-1.702 * x));
+    }
+}
+
+static struct tensor *run_gelu(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_gelu(g, in[0], (enum gelu_form)c->variant);
+}
+
+// b at row `variant` of a.
+static void plain_add(const struct check *c, double *const *in, double *out)
+{
+    int64_t from = c->variant * c->in[0][1], count = count_of(c->in[1]);
+    for (int64_t i = 0; i < c->out; i++)
+        out[i] = in[0][i] + (i >= from && i < from + count ? in[1][i - from] : 0);
+}
+
+static struct tensor *run_add(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_add(g, in[0], in[1]);
+}
+
+static struct tensor *run_add_rows(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_add_rows(g, in[0], c->variant, in[1]);
+}
+
+static void plain_softmax(const struct check *c, double *const *in, double *out)
+{
+    int64_t d = c->in[0][1];
+    for (int64_t i = 0; i < c->in[0][0]; i++) {
+        double sum = 0;
+        for (int64_t e = 0; e < d; e++) sum += exp(2 * in[0][i * d + e]);
+        for (int64_t e = 0; e < d; e++) out[i * d + e] = exp(2 * in[0][i * d + e]) / sum;
+    }
+}
+
+static struct tensor *run_softmax(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_softmax(g, in[0], 2);
+}
+
+#endif

@@ -1,0 +1,77 @@
+// tests/core/graph/gradients_methods.h -- the ops of methods, plainly: scaling, IRA.
+#ifndef TESTS_CORE_GRAPH_GRADIENTS_METHODS_H
+#define TESTS_CORE_GRAPH_GRADIENTS_METHODS_H
+
+#include "tests/core/graph/gradients.h"
+
+static void plain_scale(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) out[i] = in[0][i] * -1.5;
+}
+
+static struct tensor *run_scale(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_scale(g, in[0], -1.5f);
+}
+
+// The second factor is held fixed.
+static float fixed_factor(int64_t column)
+{
+    return 0.5f - 0.25f * (float)column;
+}
+
+// in: v, head; gate and noise are fixed. Variant 1: no noise.
+static void plain_ira_values(const struct check *c, double *const *in, double *out)
+{
+    const int64_t d = c->in[0][2];
+    for (int64_t i = 0; i < c->out; i++) {
+        const double *head = in[1] + i / d * (d + 1);
+        const double gate = fixed_factor(i / d), noise = fixed_factor(i % 7);
+        out[i] = in[0][i] + head[i % d];
+        if (!c->variant) out[i] += gate * exp(head[d] / 2) * noise;
+    }
+}
+
+static struct tensor *run_ira_values(const struct check *c, struct graph *g,
+                                     struct tensor *const *in)
+{
+    const int64_t *shape = c->in[0];
+    struct tensor *gate = graph_new2(g, DTYPE_F32, shape[0], shape[1]);
+    struct tensor *noise = graph_new3(g, DTYPE_F32, shape[0], shape[1], shape[2]);
+    for (int64_t i = 0; i < tensor_count(gate); i++) ((float *)gate->data)[i] = fixed_factor(i);
+    for (int64_t i = 0; i < c->out; i++) ((float *)noise->data)[i] = fixed_factor(i % 7);
+    return op_ira_values(g, in[0], in[1], c->variant ? NULL : gate, c->variant ? NULL : noise);
+}
+
+// in: head, prior, and with a global prior v, mean.
+static void plain_ira_kl(const struct check *c, double *const *in, double *out)
+{
+    const int64_t heads = c->in[1][0], d = c->in[1][1];
+    for (int64_t r = 0; r < c->out; r++) {
+        const double *head = in[0] + r * (d + 1), *prior = in[1] + r % heads * d;
+        out[r] = 0;
+        for (int64_t k = 0; k < d; k++) {
+            double m = head[k];
+            if (in[3]) m += in[2][r * d + k] - in[3][r % heads * d + k];
+            out[r] += ((m * m + exp(head[d])) / exp(prior[k]) - 1 + prior[k] - head[d]) / 2;
+        }
+    }
+}
+
+static struct tensor *run_ira_kl(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_ira_kl(g, in[0], in[1], in[2], in[3]);
+}
+
+static void plain_scale_columns(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) out[i] = in[0][i] * in[1][i % c->in[0][1]];
+}
+
+static struct tensor *run_scale_columns(const struct check *c, struct graph *g,
+                                        struct tensor *const *in)
+{
+    return op_scale_columns(g, in[0], in[1]);
+}
+
+#endif

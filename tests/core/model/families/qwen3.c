@@ -1,0 +1,306 @@
+// tests/core/model/families/qwen3.c -- core/model/families/qwen3.c: the decoder of the golden
+// InternVL3.5 as a text model of its own, with its head and with one tied to the embedding; what
+// the config may leave out; relatives.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/dtype.h"
+#include "core/engine/engine.h"
+#include "core/files/safetensors.h"
+#include "core/model/families/family.h"
+#include "core/model/layer.h"
+#include "core/model/model.h"
+#include "tests/core/model/families/reference.h"
+#include "tests/core/scratch.h"
+
+#define GOLDEN "tests/goldens/internvl3.5"
+#define TOP    "language_model."
+
+// --- folders -------------------------------------------------------------------------------------
+
+// HEAD_NONE: the file has none.
+enum head { HEAD_OWN, HEAD_EMBEDDING, HEAD_NONE };
+
+static bool in_text(const char *name, enum head head)
+{
+    return !strncmp(name, TOP, strlen(TOP)) && (head == HEAD_OWN || !strstr(name, "lm_head"));
+}
+
+static void write_weights(const char *folder, enum head head)
+{
+    struct err err = { 0 };
+    char *path = xasprintf("%s/model.safetensors", folder);
+    struct safetensors *f = safetensors_open(GOLDEN "/model.safetensors", &err);
+    if (!f) fail_msg("%s", err.text);
+    const struct safetensor *table = safetensors_find(f, TOP "model.embed_tokens.weight");
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    for (int give = 0; give < 2; give++) {
+        for (int64_t i = 0; i < f->count; i++) {
+            const struct safetensor *t = &f->tensors[i];
+            if (!in_text(t->name, head)) continue;
+            if (give)
+                must(safetensors_writer_data(w, t->data, t->bytes, &err), &err);
+            else
+                safetensors_writer_declare(w, t->name + strlen(TOP), (enum dtype)t->dtype, t->rank,
+                                           t->shape);
+        }
+        if (head != HEAD_EMBEDDING) continue;
+        if (give)
+            must(safetensors_writer_data(w, table->data, table->bytes, &err), &err);
+        else
+            safetensors_writer_declare(w, "lm_head.weight", (enum dtype)table->dtype, 2,
+                                       table->shape);
+    }
+    must(safetensors_writer_finish(w, &err), &err);
+    safetensors_close(f);
+    free(path);
+}
+
+static void put(cJSON *json, const char *key, cJSON *value)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(json, key);
+    if (value) cJSON_AddItemToObject(json, key, value);
+}
+
+// The golden's text_config as a model of that type.
+static char *write_folder(enum head head, const char *type)
+{
+    struct err err = { 0 };
+    char *folder = scratch_new();
+    cJSON *json = json_read(GOLDEN "/config.json", 1 << 20, &err);
+    cJSON *text = cJSON_DetachItemFromObject(json, "text_config");
+    put(text, "tie_word_embeddings", cJSON_CreateBool(head == HEAD_NONE));
+    put(text, "architectures", NULL);
+    put(text, "model_type", cJSON_CreateString(type));
+    char *printed = cJSON_Print(text);
+    scratch_text(folder, "config.json", printed);
+    scratch_copy(folder, GOLDEN, "tokenizer.json");
+    scratch_copy(folder, GOLDEN, "chat_template.jinja");
+    write_weights(folder, head);
+    free(printed);
+    cJSON_Delete(text);
+    cJSON_Delete(json);
+    return folder;
+}
+
+// The logits behind the prompt of the chat "text_only", [V].
+static float *logits_of(enum head head, int64_t *count)
+{
+    struct err err = { 0 };
+    struct sinks sinks = { 0 };
+    char *folder = write_folder(head, "qwen3");
+    char *path = xasprintf("%s/dump.safetensors", folder);
+    struct engine *e = engine_new(test_device(), &sinks);
+    must(engine_load(e, folder, &err), &err);
+    assert_string_equal(engine_model(e)->family->name, "qwen3");
+    assert_true(engine_model(e)->decoder.config.tied == (head == HEAD_NONE));
+    must(engine_set(e, "compute.matmul", "f32", &err), &err);
+    must(engine_set(e, "kv.dtype", "f32", &err), &err);
+    must(engine_dump(e, "logits", path, &err), &err);
+    must(engine_forward(e, "What is 12 + 30? Café 你好!", &err), &err);
+    struct safetensors *f = safetensors_open(path, &err);
+    if (!f) fail_msg("%s", err.text);
+    const struct safetensor *t = safetensors_find(f, "logits");
+    *count = t->shape[1];
+    const size_t row = (size_t)*count * sizeof(float);
+    float *last = xmalloc(row);
+    memcpy(last, (const char *)t->data + t->bytes - row, row);
+    safetensors_close(f);
+    engine_free(e);
+    free(path);
+    scratch_remove(folder);
+    return last;
+}
+
+// --- what they compute ---------------------------------------------------------------------------
+
+static void text_alone_gives_the_golden_logits(void **state)
+{
+    struct reference r;
+    int64_t count;
+    reference_open(&r, "internvl3.5");
+    float *logits = logits_of(HEAD_OWN, &count);
+    reference_compare(&r, "fwd_text_only.logits_last", logits, count);
+    free(logits);
+    reference_close(&r);
+}
+
+// A head that is not in the file is the embedding.
+static void a_tied_head_is_the_embedding(void **state)
+{
+    int64_t a, b;
+    float *tied = logits_of(HEAD_NONE, &a), *copied = logits_of(HEAD_EMBEDDING, &b);
+    assert_int_equal(a, b);
+    for (int64_t i = 0; i < a; i++) assert_true(fabsf(tied[i] - copied[i]) <= 1e-5f);
+    free(tied);
+    free(copied);
+}
+
+// --- yarn ----------------------------------------------------------------------------------------
+
+static void scale_bf16(void *data, size_t bytes, float by)
+{
+    const size_t count = bytes / 2;
+    float *x = xcalloc(count, sizeof *x);
+    floats_from(x, data, DTYPE_BF16, count);
+    for (size_t i = 0; i < count; i++) x[i] *= by;
+    floats_to(data, DTYPE_BF16, x, count);
+    free(x);
+}
+
+// The golden with queries `by` times as long.
+static void write_longer(const char *folder, float by)
+{
+    struct err err = { 0 };
+    char *path = xasprintf("%s/model.safetensors", folder);
+    struct safetensors *f = safetensors_open(GOLDEN "/model.safetensors", &err);
+    if (!f) fail_msg("%s", err.text);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    for (int64_t i = 0; i < f->count; i++)
+        safetensors_writer_declare(w, f->tensors[i].name, (enum dtype)f->tensors[i].dtype,
+                                   f->tensors[i].rank, f->tensors[i].shape);
+    for (int64_t i = 0; i < f->count; i++) {
+        const struct safetensor *t = &f->tensors[i];
+        void *copy = memcpy(xmalloc(t->bytes), t->data, t->bytes);
+        if (strstr(t->name, "self_attn.q_norm")) scale_bf16(copy, t->bytes, by);
+        must(safetensors_writer_data(w, copy, t->bytes, &err), &err);
+        free(copy);
+    }
+    must(safetensors_writer_finish(w, &err), &err);
+    safetensors_close(f);
+    free(path);
+}
+
+static char *write_yarn(const char *attention_factor, float longer)
+{
+    struct err err = { 0 };
+    char *folder = scratch_new();
+    cJSON *json = json_read(GOLDEN "/config.json", 1 << 20, &err);
+    char *yarn = xasprintf("{\"rope_type\": \"yarn\", \"factor\": 4, "
+                           "\"original_max_position_embeddings\": 64, \"attention_factor\": %s}",
+                           attention_factor);
+    put(cJSON_GetObjectItem(json, "text_config"), "rope_scaling", cJSON_Parse(yarn));
+    char *text = cJSON_Print(json);
+    scratch_text(folder, "config.json", text);
+    scratch_copy(folder, GOLDEN, "preprocessor_config.json");
+    scratch_copy(folder, GOLDEN, "tokenizer.json");
+    scratch_copy(folder, GOLDEN, "chat_template.jinja");
+    write_longer(folder, longer);
+    free(text);
+    free(yarn);
+    cJSON_Delete(json);
+    return folder;
+}
+
+static struct safetensors *pruned_dump(char *folder)
+{
+    struct err err = { 0 };
+    struct sinks sinks = { 0 };
+    char *path = xasprintf("%s/dump.safetensors", folder);
+    struct engine *e = engine_new(test_device(), &sinks);
+    must(engine_load(e, folder, &err), &err);
+    must(engine_set(e, "compute.matmul", "f32", &err), &err);
+    must(engine_set(e, "kv.dtype", "f32", &err), &err);
+    must(engine_set(e, "prune.layer", "1", &err), &err);
+    must(engine_set(e, "prune.score", "norope", &err), &err);
+    must(engine_attach(e, "tests/goldens/pictures/scene.png", &err), &err);
+    must(engine_dump(e, "score.1 layer.2.in logits", path, &err), &err);
+    must(engine_forward(e, "What?", &err), &err);
+    struct safetensors *f = safetensors_open(path, &err);
+    if (!f) fail_msg("%s", err.text);
+    engine_free(e);
+    free(path);
+    scratch_remove(folder); // the file stays mapped
+    return f;
+}
+
+// cos and sin twice as long are queries four times as long, also where pruning undoes the rotation.
+static void yarn_lengthens_queries_and_keys(void **state)
+{
+    static const char *const taps[] = { "score.1", "layer.2.in", "logits" };
+    struct safetensors *a = pruned_dump(write_yarn("2", 1));
+    struct safetensors *b = pruned_dump(write_yarn("1", 4));
+    struct safetensors *other = pruned_dump(write_yarn("1", 1));
+    for (int k = 0; k < 3; k++) {
+        const struct safetensor *x = safetensors_find(a, taps[k]),
+                                *y = safetensors_find(b, taps[k]);
+        const struct safetensor *z = safetensors_find(other, taps[k]);
+        double away = 0;
+        assert_true(x && y && z && x->bytes == y->bytes && x->bytes >= 80);
+        for (size_t i = 0; i < x->bytes / 4; i++) {
+            const float got = ((const float *)x->data)[i], want = ((const float *)y->data)[i];
+            if (!(fabsf(got - want) <= 2e-5f * (1 + fabsf(want))))
+                fail_msg("%s: %.9g, not %.9g", taps[k], (double)got, (double)want);
+            away = fmax(away, fabs((double)(got - ((const float *)z->data)[i])));
+        }
+        assert_true(away > 1e-3);
+    }
+    safetensors_close(a);
+    safetensors_close(b);
+    safetensors_close(other);
+}
+
+// --- configs -------------------------------------------------------------------------------------
+
+static void the_width_of_heads_has_a_default(void **state)
+{
+    struct err err;
+    struct decoder_config c;
+    cJSON *json = cJSON_Parse("{\"model_type\": \"qwen3\", \"hidden_size\": 1000, "
+                              "\"num_attention_heads\": 16, \"num_key_value_heads\": 8}");
+    must(decoder_config_read(&c, family_decoder(json, &err), json, &err), &err);
+    assert_int_equal(c.dim, 128);
+    assert_false(c.qkv_bias || c.out_bias || c.tied);
+    cJSON_AddTrueToObject(json, "attention_bias");
+    must(decoder_config_read(&c, family_decoder(json, &err), json, &err), &err);
+    assert_true(c.qkv_bias && c.out_bias);
+    cJSON_Delete(json);
+}
+
+static void a_missing_norm_is_named(void **state)
+{
+    struct err err;
+    char *folder = write_folder(HEAD_OWN, "qwen3");
+    char *config = xasprintf("%s/config.json", folder);
+    cJSON *json = json_read(config, 1 << 20, &err);
+    put(json, "num_hidden_layers", cJSON_CreateNumber(4));
+    char *text = cJSON_Print(json);
+    scratch_text(folder, "config.json", text);
+    assert_null(model_load(folder, test_device(), NULL, &err));
+    assert_non_null(strstr(err.text, "layers.3."));
+    scratch_remove(folder);
+    free(config);
+    free(text);
+    cJSON_Delete(json);
+}
+
+static void relatives_are_refused_by_name(void **state)
+{
+    struct err err;
+    char *folder = write_folder(HEAD_OWN, "qwen3_moe");
+    assert_null(model_load(folder, test_device(), NULL, &err));
+    assert_non_null(strstr(err.text, "qwen3_moe is not supported"));
+    scratch_remove(folder);
+    cJSON *json = cJSON_Parse("{\"architectures\": [\"Qwen3MoeForCausalLM\"]}");
+    assert_null(family_find(json, &err));
+    assert_non_null(strstr(err.text, "of its relatives, Qwen3ForCausalLM is"));
+    cJSON_Delete(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_alone_gives_the_golden_logits),
+        cmocka_unit_test(a_tied_head_is_the_embedding),
+        cmocka_unit_test(yarn_lengthens_queries_and_keys),
+        cmocka_unit_test(the_width_of_heads_has_a_default),
+        cmocka_unit_test(a_missing_norm_is_named),
+        cmocka_unit_test(relatives_are_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
