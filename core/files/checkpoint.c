@@ -282,9 +282,8 @@ static int open_single(struct checkpoint *c, struct err *err)
                          "example with transformers' save_pretrained",
                          c->folder);
     else if (l.gguf)
-        status = err_set(
-            err, "'%s' has only GGUF files: open one of them (FOLDER/NAME.gguf)",
-            c->folder);
+        status = err_set(err, "'%s' has only GGUF files: open one of them (FOLDER/NAME.gguf)",
+                         c->folder);
     else
         status = err_set(err, "'%s' has no weights (*.safetensors)", c->folder);
     free(l.single);
