@@ -5,6 +5,7 @@
 #                   build, open the shell         make fuzz     libFuzzer on every reader of files
 #   make lint       clang-format, clang-tidy,     make install  PREFIX=/usr/local
 #                   cppcheck                      make clean
+#   make real       fetch a small real model      make test-real     its answers are those of transformers
 #   make demo       train the demo model anew     make screenshots   the documents' pictures of the screen
 #
 #   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
@@ -28,6 +29,7 @@ PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev \
 TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3
 LINT_PACKAGES = clang-format clang-tidy cppcheck
 FUZZ_PACKAGES = clang libclang-rt-dev
+REAL_PACKAGES = python3 python3-pip
 
 ifeq ($(origin CC),default)
 CC      := gcc
@@ -58,17 +60,19 @@ CFLAGS_KERNEL := $(COMMON) $(if $(filter 0,$(SAN)),-O3) -fno-math-errno -fno-tra
 LIBS := -ldl -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lm
 
 # --- instruction sets: each kernel file is compiled once for each (kernels/isa.h) -------------------
-ISA_FLAGS_base   :=
+ISA_FLAGS_base   := -Wno-psabi
 ISA_FLAGS_avx2   := -mavx2 -mfma -mf16c
 ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c \
                     -mprefer-vector-width=512
 ISAS := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
 
-KERNELS   := $(filter-out kernels/cpu.c,$(wildcard kernels/*.c))
+# Those that are compiled once:
+PLAIN     := kernels/cpu.c kernels/blocks.c
+KERNELS   := $(filter-out $(PLAIN),$(wildcard kernels/*.c))
 CORE      := $(wildcard core/*.c core/*/*.c core/model/families/*.c)
 SHELL_SRC := $(filter-out tui/main.c,$(wildcard sessions/*.c commands/*.c tui/*.c))
 
-KERNEL_OBJ := $(B)/kernels/cpu.o $(foreach i,$(ISAS),$(KERNELS:%.c=$(B)/%.$(i).o))
+KERNEL_OBJ := $(PLAIN:%.c=$(B)/%.o) $(foreach i,$(ISAS),$(KERNELS:%.c=$(B)/%.$(i).o))
 CORE_OBJ   := $(CORE:%.c=$(B)/%.o)
 SHELL_OBJ  := $(SHELL_SRC:%.c=$(B)/%.o)
 
@@ -85,7 +89,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -103,7 +107,7 @@ $(B)/libvlmsh.a: $(CORE_OBJ) $(KERNEL_OBJ)
 $(B)/libshell.a: $(SHELL_OBJ)
 	@rm -f $@; ar rcs $@ $^
 
-$(B)/kernels/cpu.o: kernels/cpu.c
+$(PLAIN:%.c=$(B)/%.o): $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(CFLAGS_KERNEL) $(if $(filter avx2,$(ISAS)),-DHAVE_AVX) -c -o $@ $<
 define ISA_RULE
@@ -127,6 +131,7 @@ $(TOYS:%.c=$(B)/%): $(B)/tests/toys/%: $(B)/tests/toys/%.o $(TOY_OBJ) $(B)/tests
 deps-run:  ; @tools/packages.sh $(PACKAGES)
 deps-test: ; @tools/packages.sh $(TEST_PACKAGES)
 deps-lint: ; @tools/packages.sh $(PACKAGES) $(LINT_PACKAGES)
+deps-real: ; @tools/packages.sh $(REAL_PACKAGES)
 deps-fuzz: ; @tools/packages.sh $(PACKAGES) $(FUZZ_PACKAGES)
 
 run: deps-run
@@ -265,13 +270,22 @@ screenshots: vlmsh $(B)/tools/shot
 	@tools/packages.sh tmux fonts-dejavu-core
 	tools/screenshots.sh ./vlmsh $(B)/tools/shot $(FONT) $(DEMO_MODEL) demo/screens
 
+# --- a real model, for words and for comparing with transformers (tests/real) -----------------------------
+REAL := build/smollm2.gguf
+real: $(REAL)
+$(REAL):
+	@$(MAKE) --no-print-directory deps-real
+	@tools/real.sh $@
+test-real: vlmsh $(REAL)
+	@python3 tests/real/ask.py ./vlmsh $(REAL)
+
 # --- fuzzing: libFuzzer needs clang; everything is compiled again with its coverage -------------------
 FUZZ_SECONDS ?= 600
 FUZZ_SEED ?= 0
 FUZZ_FLAGS := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. -g -O1 -w -pthread -MMD -MP \
               -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FUZZ_BIN := $(FUZZERS:tests/fuzz/%.c=build/fuzz/bin/%)
-FUZZ_OBJ := $(patsubst %.c,build/fuzz/%.o,$(CORE) $(KERNELS) kernels/cpu.c $(SHELL_SRC))
+FUZZ_OBJ := $(patsubst %.c,build/fuzz/%.o,$(CORE) $(KERNELS) $(PLAIN) $(SHELL_SRC))
 fuzz: deps-fuzz
 	@$(MAKE) --no-print-directory $(JOBS) fuzz-run
 fuzz-run: $(FUZZ_BIN)

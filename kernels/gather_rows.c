@@ -9,7 +9,7 @@ int KERNEL(gather_rows)(struct tensor *y, const struct tensor *x, const struct t
 {
     const int32_t *row = index->data;
     const int64_t n = tensor_count(index);
-    size_t bytes = (size_t)tensor_row(x) * dtype_size(x->dtype);
+    size_t bytes = dtype_bytes(x->dtype, tensor_row(x));
 #pragma omp parallel for schedule(static) if (y->data != x->data && \
                                               vec_worth_threads(tensor_count(y)))
     for (int64_t i = 0; i < n; i++)

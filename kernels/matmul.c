@@ -237,6 +237,32 @@ static bool has_pairs(void)
 }
 #endif
 
+// As panel_pack, of weights in blocks: as f32 first, some numbers of each row at a time.
+static void panel_blocks(float *panel, const char *w, size_t row_bytes, int64_t rows, int64_t from,
+                         int64_t inner, enum dtype dtype)
+{
+    enum { SOME = 256 };
+    float wide[TILE_COLS * SOME];
+    for (int64_t k = 0; k < inner; k += SOME) {
+        const int64_t n = inner - k < SOME ? inner - k : SOME;
+        for (int64_t r = 0; r < rows; r++)
+            vec_widen(wide + r * SOME, w + (size_t)r * row_bytes, from + k, n, dtype);
+        panel_pack(panel + k * TILE_COLS, (const char *)wide, SOME * sizeof *wide, rows, 0, n,
+                   DTYPE_F32);
+    }
+}
+
+// Numbers k..k+inner of rows from..from+cols of w to a panel.
+static void panel_rows(float *panel, const struct product *p, int64_t from, int64_t cols, int64_t k,
+                       int64_t inner)
+{
+    const char *w = p->w + (size_t)from * p->row_bytes;
+    if (dtype_in_blocks(p->dtype))
+        panel_blocks(panel, w, p->row_bytes, cols, k, inner, p->dtype);
+    else
+        panel_pack(panel, w, p->row_bytes, cols, k, inner, p->dtype);
+}
+
 // Columns from..from+cols of rows k..k+inner of w, which lies as [k][m], to a panel.
 static void panel_copy(float *panel, const struct product *p, int64_t from, int64_t cols, int64_t k,
                        int64_t inner)
@@ -251,17 +277,17 @@ static void panel_copy(float *panel, const struct product *p, int64_t from, int6
 static void panel_pairs(float *panel, const struct product *p, int64_t from, int64_t cols,
                         int64_t k, int64_t inner)
 {
-    const char *w = p->w + (size_t)from * p->row_bytes;
     int64_t numbers = p->numbers - 2 * k < 2 * inner ? p->numbers - 2 * k : 2 * inner;
     if (!p->w_turned && p->dtype == DTYPE_BF16) { // pairs already: as many bytes as a float
-        panel_pack(panel, w, p->row_bytes, cols, k, inner, DTYPE_F32);
+        panel_pack(panel, p->w + (size_t)from * p->row_bytes, p->row_bytes, cols, k, inner,
+                   DTYPE_F32);
         return;
     }
     // Otherwise as floats first, and then two rows of the panel become one.
     if (p->w_turned)
         panel_copy(panel, p, from, cols, 2 * k, numbers);
     else
-        panel_pack(panel, w, p->row_bytes, cols, 2 * k, numbers, p->dtype);
+        panel_rows(panel, p, from, cols, 2 * k, numbers);
     if (numbers % 2) memset(panel + numbers * TILE_COLS, 0, TILE_COLS * sizeof *panel);
     for (int64_t i = 0; i < inner; i++)
         for (int64_t c = 0; c < TILE_COLS; c += VEC) {
@@ -282,8 +308,7 @@ static void multiply_group(const struct product *p, int64_t from, int64_t to, fl
             else if (p->w_turned)
                 panel_copy(panel, p, m, cols, k, inner);
             else
-                panel_pack(panel, p->w + (size_t)m * p->row_bytes, p->row_bytes, cols, k, inner,
-                           p->dtype);
+                panel_rows(panel, p, m, cols, k, inner);
             for (int64_t t = 0; t < p->tiles; t++) {
                 int64_t row = tile_start(p, t);
                 struct target target = { .y = p->y + row * p->m + m,
@@ -351,7 +376,7 @@ int KERNEL(matmul)(struct tensor *y, const struct tensor *x, const struct tensor
                          .ld = tensor_row(w),
                          .dtype = w->dtype };
     p.rows = p.m ? tensor_count(y) / p.m : 0;
-    p.row_bytes = (size_t)p.k * dtype_size(p.dtype);
+    p.row_bytes = dtype_bytes(p.dtype, p.k);
     if (!p.rows) return 0;
     if (p.rows <= FEW_ROWS)
         return KERNEL(matmul_few)(
@@ -375,7 +400,7 @@ int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct t
                          .w_turned = true,
                          .add = add };
     p.rows = p.k ? tensor_count(dy) / p.k : 0;
-    p.row_bytes = (size_t)p.m * dtype_size(p.dtype);
+    p.row_bytes = dtype_bytes(p.dtype, p.m);
     return p.rows && p.m ? many_rows(&p, dy->data, mode) : 0;
 }
 

@@ -19,6 +19,7 @@
 
 #include <stdatomic.h>
 
+#include "kernels/blocks_vec.h"
 #include "kernels/tile.h"
 
 enum {
@@ -29,7 +30,12 @@ enum {
 
 // As many streams as the registers have room for: 2 sums for each number of y, and 2 vectors of
 // each stream.
-#define STREAMS(rows) (VEC == 16 ? ((rows) <= 2 ? 4 : (rows) <= 6 ? 2 : 1) : (rows) == 1 ? 4 : 1)
+#define STREAMS_PLAIN(rows) \
+    (VEC == 16 ? ((rows) <= 2 ? 4 : (rows) <= 6 ? 2 : 1) : (rows) == 1 ? 4 : 1)
+// Of blocks: 1 sum for each number of y. More streams share what is loaded of x, and 4 sums of one
+// row hide how long an addition takes.
+#define STREAMS_BLOCKS(rows) (VEC == 16 ? ((rows) <= 4 ? 4 : 2) : (rows) <= 2 ? 4 : 2)
+#define STREAMS(rows, dtype) (dtype_in_blocks(dtype) ? STREAMS_BLOCKS(rows) : STREAMS_PLAIN(rows))
 
 // The weights of one step as two vectors, in the order of order_x.
 VEC_INLINE void load_step(const char *w, int64_t k, vf *a, vf *b, const enum dtype dtype)
@@ -40,6 +46,28 @@ VEC_INLINE void load_step(const char *w, int64_t k, vf *a, vf *b, const enum dty
         *a = vf_load_as(w, k, dtype);
         *b = vf_load_as(w, k + VEC, dtype);
     }
+}
+
+VEC_INLINE void put_sums(const struct few_product *p, vf s[FEW_ROWS][4][2], int64_t i,
+                         int64_t apart, const int rows, const int streams)
+{
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int t = 0; t < streams; t++)
+            p->y[r * p->m + i + t * apart] =
+                vf_sum(s[r][t][0] + s[r][t][1]) + (p->bias ? p->bias[i + t * apart] : 0);
+}
+
+VEC_INLINE void put_block_sums(const struct few_product *p, vf s[FEW_ROWS][4], int64_t i,
+                               int64_t apart, const int rows, const int streams)
+{
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int t = 0; t < streams; t++)
+            p->y[r * p->m + i + t * apart] =
+                vf_sum(s[r][t]) + (p->bias ? p->bias[i + t * apart] : 0);
 }
 
 // Weight row i of each stream (`apart` rows from one to the next) with each row of x. Two sums for
@@ -83,12 +111,87 @@ VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int
             for (int r = 0; r < rows; r++) s[r][t][0] += vf_load_part_n(x + r * n + k, some) * a;
         }
     }
+    put_sums(p, s, i, apart, rows, streams);
+}
+
+// Weights in blocks, one row of x: they are unpacked in registers. One sum for each number of y.
+VEC_INLINE void dots_blocks(const struct few_product *p, const float *x, int64_t i, int64_t apart,
+                            const int streams, const enum dtype dtype)
+{
+    const struct dtype_form form = dtype_form(dtype);
+    const int unit = run_unit(dtype), unit_bytes = unit * form.bytes / form.numbers;
+    const int64_t n = p->k, stream_bytes = apart * (int64_t)dtype_bytes(dtype, n);
+    const char *w = p->w + i * (int64_t)dtype_bytes(dtype, n);
+    vf s[FEW_ROWS][4];
+#pragma GCC unroll 4
+    for (int t = 0; t < streams; t++) s[0][t] = (vf){ 0 };
+    for (int64_t k = 0; k < n; k += RUN, w += dtype_bytes(dtype, RUN)) {
+        const int numbers = n - k < RUN ? (int)(n - k) : RUN;
+        struct block_groups g[4];
+#pragma GCC unroll 4
+        for (int t = 0; t < streams; t++) run_open(&g[t], w + t * stream_bytes, numbers, dtype);
+        for (int u = 0; u < numbers / unit; u++)
+#pragma GCC unroll 4
+            for (int t = 0; t < streams; t++) {
+                const char *run = w + t * stream_bytes;
+                int8_t bytes[64];
+                __builtin_prefetch(run + u * unit_bytes + AHEAD, 0, 2);
+                run_bytes(bytes, run, u, dtype);
+#pragma GCC unroll 8
+                for (int v = 0; v < unit / VEC; v++)
+                    s[0][t] += vf_load(x + k + u * unit + v * VEC) *
+                               run_vector(run, &g[t], bytes, u, v, dtype);
+            }
+    }
+    put_block_sums(p, s, i, apart, 1, streams);
+}
+
+// Several rows: the weights are unpacked into the first-level cache, some of each stream at a time.
+// The order of the sums is that of one row.
+VEC_INLINE void dots_unpacked(const struct few_product *p, const float *x, int64_t i, int64_t apart,
+                              const int rows, const int streams)
+{
+    const int64_t n = p->k, stream_bytes = apart * (int64_t)dtype_bytes(p->dtype, n);
+    const char *w = p->w + i * (int64_t)dtype_bytes(p->dtype, n);
+    vf s[FEW_ROWS][4];
+    float wide[4][RUN];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-        for (int t = 0; t < streams; t++)
-            p->y[r * p->m + i + t * apart] =
-                vf_sum(s[r][t][0] + s[r][t][1]) + (p->bias ? p->bias[i + t * apart] : 0);
+        for (int t = 0; t < streams; t++) s[r][t] = (vf){ 0 };
+    for (int64_t k = 0; k < n; k += RUN) {
+        const int numbers = n - k < RUN ? (int)(n - k) : RUN;
+        for (int t = 0; t < streams; t++) {
+            const char *run = w + t * stream_bytes + dtype_bytes(p->dtype, k);
+            for (size_t byte = 0; byte < dtype_bytes(p->dtype, RUN); byte += 64)
+                __builtin_prefetch(run + byte + AHEAD, 0, 2);
+            KERNEL(blocks_widen)(wide[t], run, 0, numbers, p->dtype);
+        }
+        for (int j = 0; j < numbers; j += VEC) {
+            vf v[4];
+#pragma GCC unroll 4
+            for (int t = 0; t < streams; t++) v[t] = vf_load(wide[t] + j);
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; r++) {
+                const vf at = vf_load(x + r * n + k + j);
+#pragma GCC unroll 4
+                for (int t = 0; t < streams; t++) s[r][t] += at * v[t];
+            }
+        }
+    }
+    put_block_sums(p, s, i, apart, rows, streams);
+}
+
+// dtype is DTYPE_COUNT where several rows meet any blocks.
+VEC_INLINE void dots_of(const struct few_product *p, const float *x, int64_t i, int64_t apart,
+                        const int rows, const int streams, const enum dtype dtype)
+{
+    if (dtype == DTYPE_COUNT)
+        dots_unpacked(p, x, i, apart, rows, streams);
+    else if (dtype_in_blocks(dtype))
+        dots_blocks(p, x, i, apart, streams, dtype);
+    else
+        dots(p, x, i, apart, rows, streams, dtype);
 }
 
 // --- who computes what ---------------------------------------------------------------------------
@@ -114,7 +217,7 @@ static int64_t take_band(struct stretch *s, bool front)
 // Columns of a stream in a band.
 static int64_t band_columns(const struct few_product *p)
 {
-    const int64_t row = p->k * (int64_t)dtype_size(p->dtype) * STREAMS(p->rows);
+    const int64_t row = (int64_t)dtype_bytes(p->dtype, p->k) * STREAMS(p->rows, p->dtype);
     return row < BAND ? BAND / row : 1;
 }
 
@@ -125,7 +228,7 @@ static void share_out(const struct few_product *p, struct stretch *stretches, in
         struct stretch *s = &stretches[i];
         s->from = p->m * i / count;
         s->to = p->m * (i + 1) / count;
-        s->apart = (s->to - s->from) / STREAMS(p->rows);
+        s->apart = (s->to - s->from) / STREAMS(p->rows, p->dtype);
         atomic_init(&s->left, (uint64_t)((s->apart + band - 1) / band + 1) << 32);
     }
 }
@@ -134,13 +237,15 @@ static void share_out(const struct few_product *p, struct stretch *stretches, in
 VEC_INLINE void run_band(const struct few_product *p, const float *x, const struct stretch *s,
                          int64_t number, const int rows, const enum dtype dtype)
 {
+    const bool blocks = dtype == DTYPE_COUNT || dtype_in_blocks(dtype);
+    const int streams = blocks ? STREAMS_BLOCKS(rows) : STREAMS_PLAIN(rows);
     const int64_t band = band_columns(p), begin = number * band;
     const int64_t end = begin + band < s->apart ? begin + band : s->apart;
     for (int64_t i = begin; i < end; i++)
-        dots(p, x, s->from + i, s->apart, rows, STREAMS(rows), dtype);
+        dots_of(p, x, s->from + i, s->apart, rows, streams, dtype);
     if (begin < s->apart) return;
-    for (int64_t i = s->from + s->apart * STREAMS(rows); i < s->to; i++)
-        dots(p, x, i, 0, rows, 1, dtype);
+    for (int64_t i = s->from + s->apart * streams; i < s->to; i++)
+        dots_of(p, x, i, 0, rows, 1, blocks ? DTYPE_COUNT : dtype);
 }
 
 // The work of thread `me`: its own stretch, then what is left of the others'.
@@ -210,8 +315,12 @@ int KERNEL(matmul_few)(const struct few_product *p)
             run_rows(p, x, stretches, count, me, DTYPE_BF16);
         else if (p->dtype == DTYPE_F16)
             run_rows(p, x, stretches, count, me, DTYPE_F16);
-        else
+        else if (p->dtype == DTYPE_F32)
             run_rows(p, x, stretches, count, me, DTYPE_F32);
+        else if (p->rows > 1 || VEC == 4)
+            run_rows(p, x, stretches, count, me, DTYPE_COUNT);
+        else
+            BLOCK_AS(p->dtype, run_thread, p, x, stretches, count, me, 1)
     }
     return 0;
 }

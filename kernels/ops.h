@@ -6,8 +6,8 @@
 //
 // Contract of every op:
 //  - the caller has checked shapes and dtypes (core/ops/ does) and allocated the outputs;
-//  - activations are f32; weights w are f32, f16 or bf16 unless stated otherwise; vectors (gain,
-//    bias) are f32;
+//  - activations are f32; weights w and tables are f32, f16, bf16 or in blocks (dtype_in_blocks),
+//    which only have a gradient of the other operand; vectors (gain, bias) are f32;
 //  - keys and values are f32, or where stated also bf16, as a cache may hold them;
 //  - an output may share memory with an input only where the comment says so ("in place");
 //  - returns 0, or -1 with backend->failure() set (no scratch memory, a device error).
@@ -68,7 +68,7 @@ OP(blend_rows, (struct tensor *y, const struct tensor *x, const struct tensor *i
 // order of a convolution's weight [C,p,p]. Pixels to the right of and below the last whole patch are
 // ignored.
 OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
-// y = x, elementwise: f32 from any float dtype, bf16 from f16 (rounded, in place allowed), or any
+// y = x, elementwise: f32 from any dtype of weights, bf16 from f16 (rounded, in place allowed), or any
 // dtype from the same (a copy).
 OP(widen, (struct tensor *y, const struct tensor *x))
 // y = x * value; in place allowed.

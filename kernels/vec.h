@@ -185,6 +185,9 @@ VEC_INLINE void vec_widen_as(float *y, const void *x, int64_t from, int64_t n, e
     if (i < n) vf_store_part(y + i, vf_load_part_as(x, from + i, n - i, dtype), n - i);
 }
 
+// The same of numbers in blocks (kernels/blocks_widen.c).
+void KERNEL(blocks_widen)(float *y, const char *x, int64_t from, int64_t n, enum dtype dtype);
+
 static inline __attribute__((unused)) void vec_widen(float *y, const void *x, int64_t from,
                                                      int64_t n, enum dtype dtype)
 {
@@ -192,6 +195,8 @@ static inline __attribute__((unused)) void vec_widen(float *y, const void *x, in
         vec_widen_as(y, x, from, n, DTYPE_BF16);
     else if (dtype == DTYPE_F16)
         vec_widen_as(y, x, from, n, DTYPE_F16);
+    else if (dtype_in_blocks(dtype))
+        KERNEL(blocks_widen)(y, x, from, n, dtype);
     else
         memcpy(y, (const char *)x + 4 * from, (size_t)n * 4);
 }

@@ -1,7 +1,7 @@
-// kernels/widen.c -- any float dtype to f32, or f16 to bf16, elementwise; or a copy.
+// kernels/widen.c -- any weight dtype to f32, or f16 to bf16, elementwise; or a copy.
 #include "kernels/vec.h"
 
-enum { PIECE = 16384 }; // elements a thread takes at a time
+enum { PIECE = 16384 }; // elements a thread takes at a time, whole blocks
 
 // n numbers of f16, which y may be, to bf16.
 static void narrow(uint16_t *y, const uint16_t *x, int64_t n)
@@ -18,13 +18,12 @@ int KERNEL(widen)(struct tensor *y, const struct tensor *x)
 {
     int64_t n = tensor_count(x);
     const bool copy = y->dtype == x->dtype;
-    const size_t size = dtype_size(x->dtype);
 #pragma omp parallel for schedule(static) if (vec_worth_threads(n))
     for (int64_t i = 0; i < n; i += PIECE) {
         const int64_t some = n - i < PIECE ? n - i : PIECE;
         if (copy)
-            memcpy((char *)y->data + (size_t)i * size, (const char *)x->data + (size_t)i * size,
-                   (size_t)some * size);
+            memcpy((char *)y->data + dtype_bytes(x->dtype, i),
+                   (const char *)x->data + dtype_bytes(x->dtype, i), dtype_bytes(x->dtype, some));
         else if (y->dtype == DTYPE_BF16)
             narrow((uint16_t *)y->data + i, (const uint16_t *)x->data + i, some);
         else

@@ -18,6 +18,7 @@ static void put(struct tensor *to, const struct tensor *from)
 {
     to->data = from->data;
     to->dtype = from->dtype;
+    to->order = from->order;
 }
 
 void adapter_apply(struct adapter *a)
@@ -151,10 +152,9 @@ static void read_row(const struct backend *b, const struct tensor *t, int64_t ro
                      float *to)
 {
     const struct backend *where = backend_of(b, t);
-    const size_t size = dtype_size(t->dtype);
-    char *stored = xreallocarray(NULL, (size_t)width, size);
-    where->download(stored, (const char *)t->data + (size_t)(row * width) * size,
-                    (size_t)width * size);
+    const size_t size = dtype_bytes(t->dtype, width);
+    char *stored = xreallocarray(NULL, 1, size);
+    where->download(stored, (const char *)t->data + (size_t)row * size, size);
     floats_from(to, stored, t->dtype, (size_t)width);
     free(stored);
 }

@@ -2,7 +2,11 @@
 #include "core/base/dtype.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "core/base/mem.h"
+#include "kernels/blocks.h"
 
 static uint32_t bits_of(float x)
 {
@@ -16,18 +20,6 @@ static float float_of(uint32_t bits)
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
-}
-
-// IEEE half to single: the exponent is moved, subnormals are scaled by hand.
-static float half_to_float(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31,
-             mantissa = half & 1023;
-    if (exponent == 0) {
-        float value = (float)mantissa * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    return float_of(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13);
 }
 
 static uint16_t half_of(float x)
@@ -56,6 +48,10 @@ void floats_from(float *to, const void *from, enum dtype dtype, size_t n)
         memcpy(to, from, n * sizeof *to);
         return;
     }
+    if (dtype_in_blocks(dtype)) {
+        blocks_unpack(to, from, dtype, (int64_t)n);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         uint16_t half;
         memcpy(&half, bytes + 2 * i, sizeof half);
@@ -74,6 +70,27 @@ void floats_to(void *to, enum dtype dtype, const float *from, size_t n)
         uint16_t half = dtype == DTYPE_F16 ? half_of(from[i]) : bf16_of(from[i]);
         memcpy(bytes + 2 * i, &half, sizeof half);
     }
+}
+
+// Where row i of a head goes.
+static int64_t usual_place(struct head_order order, int64_t i)
+{
+    const int64_t turn = order.turn < 0 ? -order.turn : order.turn, half = turn / 2;
+    if (i >= turn) return i;
+    return order.turn > 0 ? i % 2 * half + i / 2 : i % half * 2 + i / half;
+}
+
+void rows_reorder(float *rows, int64_t n, int64_t width, struct head_order order)
+{
+    const size_t row = (size_t)width * sizeof *rows;
+    float *head = order.head ? xreallocarray(NULL, (size_t)order.head, row) : NULL;
+    for (int64_t h = 0; head && h + order.head <= n; h += order.head) {
+        float *at = rows + h * width;
+        for (int64_t i = 0; i < order.head; i++)
+            memcpy(head + usual_place(order, i) * width, at + i * width, row);
+        memcpy(at, head, (size_t)order.head * row);
+    }
+    free(head);
 }
 
 bool floats_finite(const float *x, size_t n)

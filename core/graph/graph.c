@@ -81,10 +81,12 @@ static struct tensor *new_in(struct graph *g, struct arena *arena, enum dtype dt
                              const int64_t *shape)
 {
     if (!graph_ok(g)) return NULL;
-    size_t bytes = dtype_size(dtype);
+    const struct dtype_form form = dtype_form(dtype);
+    size_t bytes = (size_t)form.bytes;
     for (int i = 0; i < rank; i++)
         if (shape[i] < 0 || __builtin_mul_overflow(bytes, (size_t)shape[i], &bytes))
             return graph_fail(g, "a tensor of this step is too large to exist");
+    bytes /= (size_t)form.numbers;
     struct tensor *t = arena_alloc_host(g->arena, sizeof *t);
     void *data = t ? arena_alloc(arena, bytes) : NULL;
     if (!data) return no_memory(g, arena->backend, bytes);

@@ -21,12 +21,19 @@ static bool trained(const struct linear *w)
     return w->weight.grad || w->bias.grad;
 }
 
+// Neither in blocks nor in another order, as GGUF files may have weights.
+static bool in_usual_form(const struct tensor *w)
+{
+    return !dtype_in_blocks(w->dtype) && !w->order.head;
+}
+
 // For one row and for f16 weights there are no backward forms, so with a tape they are not used.
 static bool usable(const struct graph *g, const struct tensor *h, const struct linear *w, int count)
 {
     if (!g->backend->fused || !graph_ok(g) || !h || (g->tape && h->shape[0] == 1)) return false;
     for (int i = 0; i < count; i++)
-        if (w[i].lora || (g->tape && (trained(&w[i]) || w[i].weight.dtype == DTYPE_F16)))
+        if (w[i].lora || !in_usual_form(&w[i].weight) ||
+            (g->tape && (trained(&w[i]) || w[i].weight.dtype == DTYPE_F16)))
             return false;
     return true;
 }

@@ -6,10 +6,71 @@
 typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tensor *w,
                                   struct tensor *bias);
 
+// First all first numbers of each head's pairs, then all second ones; what does not turn stays.
+static struct tensor *apart(struct graph *g, struct tensor *y, int64_t heads, struct head_order o)
+{
+    const int64_t half = o.turn / 2, rest = o.head - o.turn;
+    const struct column_part parts[] = { { y, { 0, 2, half } },
+                                         { y, { 1, 2, half } },
+                                         { y, { o.turn, 1, rest } } };
+    return op_columns_of(g, heads, parts, rest ? 3 : 2);
+}
+
+// The other way: each first number before its second one.
+static struct tensor *together(struct graph *g, struct tensor *y, int64_t heads,
+                               struct head_order o)
+{
+    const int64_t half = -o.turn / 2, rest = o.head - 2 * half;
+    struct tensor *part[2];
+    for (int i = 0; i < 2; i++) {
+        part[i] = op_columns_of(g, heads, &(struct column_part){ y, { i * half, 1, half } }, 1);
+        if (!part[i]) return NULL;
+        part[i] = graph_view(g, part[i], 2, (int64_t[]){ heads * half, 1 });
+    }
+    const struct column_part pair[] = { { part[0], { 0, 1, 1 } }, { part[1], { 0, 1, 1 } } };
+    struct tensor *turned = op_columns_of(g, heads * half, pair, 2); // [heads*half, 2]
+    turned = turned ? graph_view(g, turned, 2, (int64_t[]){ heads, 2 * half }) : NULL;
+    if (!turned || !rest) return turned;
+    const struct column_part all[] = { { turned, { 0, 1, 2 * half } },
+                                       { y, { 2 * half, 1, rest } } };
+    return op_columns_of(g, heads, all, 2);
+}
+
+// Columns of y[N,out], which stand as the weight's rows do, in the order that all else knows.
+static struct tensor *usual_order(struct graph *g, struct tensor *y, struct head_order o)
+{
+    if (!y || !graph_ok(g)) return NULL;
+    const int64_t n = y->shape[0], out = y->shape[1], heads = n * out / o.head;
+    y = graph_view(g, y, 2, (int64_t[]){ heads, o.head });
+    if (y) y = o.turn > 0 ? apart(g, y, heads, o) : together(g, y, heads, o);
+    return y ? graph_view(g, y, 2, (int64_t[]){ n, out }) : NULL;
+}
+
+// y[N,out] + bias[out], as the product of a column of ones with the bias.
+static struct tensor *add_bias(struct graph *g, struct tensor *y, const struct tensor *bias)
+{
+    if (!bias->data || !y || !graph_ok(g)) return y;
+    struct tensor *ones = graph_new2(g, DTYPE_F32, y->shape[0], 1);
+    if (!ones) return NULL;
+    if (g->backend->fill(ones, 1) < 0) return graph_fail(g, "fill: %s", g->backend->failure());
+    struct tensor *column = graph_view(g, graph_weight(bias), 2, (int64_t[]){ y->shape[1], 1 });
+    return op_add(g, y, op_matmul(g, ones, column, NULL));
+}
+
+// Of a weight whose rows stand in another order; the bias never does.
+static struct tensor *ordered_product(struct graph *g, struct tensor *x, const struct linear *w,
+                                      product_fn *last)
+{
+    struct tensor *y = last(g, x, graph_weight(&w->weight), NULL);
+    return add_bias(g, usual_order(g, y, w->weight.order), &w->bias);
+}
+
 static struct tensor *forward(struct graph *g, struct tensor *x, const struct linear *w,
                               product_fn *last)
 {
-    struct tensor *y = last(g, x, graph_weight(&w->weight), graph_weight(&w->bias));
+    struct tensor *y = w->weight.order.head
+                           ? ordered_product(g, x, w, last)
+                           : last(g, x, graph_weight(&w->weight), graph_weight(&w->bias));
     if (!w->lora) return y;
     struct tensor *low = op_matmul(g, x, &w->lora->a, NULL); // [N, r]
     low = op_scale(g, low, w->lora->scale);
@@ -31,6 +92,7 @@ static struct tensor *fused_gelu(struct graph *g, struct tensor *x, const struct
                                  enum gelu_form form)
 {
     if (!g->backend->fused || g->tape || w->lora || !x || !graph_ok(g)) return NULL;
+    if (dtype_in_blocks(w->weight.dtype) || w->weight.order.head) return NULL;
     struct arena_mark mark = arena_mark(g->arena);
     struct tensor *y = graph_new2(g, DTYPE_F32, x->shape[0], w->weight.shape[0]);
     if (!y) return NULL;

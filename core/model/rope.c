@@ -71,6 +71,26 @@ static int read_sections(struct rope_config *r, const cJSON *scaling, struct err
     return 0;
 }
 
+// Those of a GGUF file: llama3's scaling, worked out.
+static int read_divisors(struct rope_config *r, const cJSON *scaling, struct err *err)
+{
+    const cJSON *list = json_get(scaling, "divisors"), *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (r->divisor_count == ROPE_DIVISORS)
+            return err_set(err, "more than %d divisors of rotary frequencies", ROPE_DIVISORS);
+        if (!cJSON_IsNumber(item) || !(item->valuedouble > 0))
+            return err_set(err, "divisors of rotary frequencies must be greater than 0");
+        r->divisors[r->divisor_count++] = item->valuedouble;
+    }
+    return r->divisor_count ? 0 : err_set(err, "\"divisors\" is missing");
+}
+
+static double divided_frequency(const struct rope_config *r, int64_t pair, double f)
+{
+    return f / r->divisors[pair];
+}
+
 // How much greater products of queries and keys are to be in a context `factor` times as long.
 static double yarn_gain(double factor, double share)
 {
@@ -150,6 +170,7 @@ static const struct rope_scaling scalings[] = {
     { .name = "llama3", .read = read_llama3, .frequency = llama3_frequency },
     { .name = "yarn", .read = read_yarn, .frequency = yarn_frequency },
     { .name = "dynamic", .bounded = true },
+    { .name = "divisors", .read = read_divisors, .frequency = divided_frequency },
     { .name = "mrope" }, // plain frequencies: it names the sections of multimodal positions
 };
 
@@ -200,6 +221,9 @@ int rope_config_check(const struct rope_config *r, struct err *err)
     if (turning(r) % 2 || r->dim % 2)
         return err_set(err, "heads cannot be rotated: %lld of their %lld numbers would turn",
                        (long long)turning(r), (long long)r->dim);
+    if (r->divisor_count && r->divisor_count != r->dim / 2)
+        return err_set(err, "%d divisors of rotary frequencies for %lld pairs", r->divisor_count,
+                       (long long)r->dim / 2);
     if (!r->rotary->read || sum == turning(r) / 2) return 0;
     return err_set(err, "\"mrope_section\": %lld pairs, but %lld turn", (long long)sum,
                    (long long)turning(r) / 2);

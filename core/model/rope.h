@@ -35,6 +35,8 @@ extern const struct rotary_kind rotary_plain; // one position per token, which r
 extern const struct rotary_kind rotary_multimodal;
 extern const struct rotary_kind rotary_multimodal_interleaved;
 
+enum { ROPE_DIVISORS = 256 };
+
 struct rope_config {
     const struct rotary_kind *rotary;
     const struct rope_scaling *scaling; // NULL: none
@@ -46,8 +48,10 @@ struct rope_config {
     double factor;      // linear, llama3, yarn
     double low_freq_factor, high_freq_factor, original_positions; // llama3; the last, yarn
     double beta_fast, beta_slow, all_share;                       // yarn
-    bool fractional;  // yarn: its two bounds are not rounded to pairs
-    double amplitude; // of cos and sin; 0: 1
+    bool fractional;                // yarn: its two bounds are not rounded to pairs
+    double amplitude;               // of cos and sin; 0: 1
+    double divisors[ROPE_DIVISORS]; // of the pairs
+    int divisor_count;
 };
 
 // Reads rope_parameters, or rope_theta and rope_scaling, of a text config.

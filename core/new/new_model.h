@@ -43,7 +43,8 @@ int new_model_write(const char *shape, const char *folder, uint64_t seed, const 
 // The same with `layers` decoder layers only, for benchmarks of models too large for a machine.
 int new_model_write_layers(const char *shape, int64_t layers, const char *folder, uint64_t seed,
                            struct err *err);
-// The same as new_model_write with all-zero weights in sparse files, which take hardly any disk space.
+// The same as new_model_write with all-zero weights in sparse files, which take hardly any disk
+// space.
 int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err);
 
 // The texts of config.json and preprocessor_config.json.

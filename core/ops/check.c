@@ -11,9 +11,10 @@ int64_t op_columns(const struct tensor *t)
     return n;
 }
 
-bool op_is_float(const struct tensor *t)
+bool op_is_weight(const struct tensor *t)
 {
-    return t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
+    return t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16 ||
+           dtype_in_blocks(t->dtype);
 }
 
 const char *op_shape(const struct tensor *t, char text[96])

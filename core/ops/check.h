@@ -7,8 +7,8 @@
 
 // Elements of a row: everything below the first dimension (also when there are no rows).
 int64_t op_columns(const struct tensor *t);
-// Is t a float tensor of f32, f16 or bf16?
-bool op_is_float(const struct tensor *t);
+// Is t one that ops take as weights: f32, f16, bf16 or in blocks?
+bool op_is_weight(const struct tensor *t);
 // t must be f32 activations of at least one dimension.
 bool op_want_f32(struct graph *g, const char *op, const char *what, const struct tensor *t);
 // t must be an f32 vector of n elements.

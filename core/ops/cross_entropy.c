@@ -35,7 +35,7 @@ static bool want_head(struct graph *g, const struct tensor *x, const struct tens
 {
     char left[96], right[96];
     if (!op_want_f32(g, "cross entropy", "x", x)) return false;
-    if (op_is_float(w) && w->rank == 2 && x->rank == 2 && x->shape[1] == w->shape[1]) return true;
+    if (op_is_weight(w) && w->rank == 2 && x->rank == 2 && x->shape[1] == w->shape[1]) return true;
     graph_fail(g, "cross entropy: x %s does not fit w %s", op_shape(x, left), op_shape(w, right));
     return false;
 }

@@ -154,7 +154,7 @@ struct tensor *op_widen(struct graph *g, struct tensor *x)
 {
     if (!x || !graph_ok(g)) return NULL;
     char text[96];
-    if (!op_is_float(x)) return graph_fail(g, "widen: x is %s", op_shape(x, text));
+    if (!op_is_weight(x)) return graph_fail(g, "widen: x is %s", op_shape(x, text));
     struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
     if (!y) return NULL;
     y = op_done(g, "widen", g->backend->widen(y, x), y);

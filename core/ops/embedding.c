@@ -60,7 +60,7 @@ struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t
 {
     if (!table || !graph_ok(g)) return NULL;
     char text[96];
-    if (table->rank != 2 || !op_is_float(table))
+    if (table->rank != 2 || !op_is_weight(table))
         return graph_fail(g, "embedding: the table is %s", op_shape(table, text));
     if (!op_want_indices(g, "embedding", ids, n, table->shape[0])) return NULL;
     const bool on_host = lies_on_host(g, table);

@@ -22,7 +22,7 @@ static struct tensor *matmul(struct graph *g, struct tensor *x, struct tensor *w
     if (!x || !w || !graph_ok(g)) return NULL;
     char left[96], right[96];
     if (!op_want_f32(g, "matmul", "x", x)) return NULL;
-    if (!op_is_float(w) || w->rank < 2 || op_columns(x) != op_columns(w))
+    if (!op_is_weight(w) || w->rank < 2 || op_columns(x) != op_columns(w))
         return graph_fail(g, "matmul: x %s does not fit w %s", op_shape(x, left),
                           op_shape(w, right));
     if (bias && !op_want_vector(g, "matmul", "bias", bias, w->shape[0])) return NULL;

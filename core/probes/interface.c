@@ -15,7 +15,7 @@ void interface_table(struct interface *s, const struct backend *b, const struct 
     enum { ROWS = 512 }; // at a time: a GPU is asked few times
     const struct backend *where = backend_of(b, table);
     const int64_t width = table->shape[1], count = table->data ? table->shape[0] : 0;
-    const size_t step = (size_t)width * dtype_size(table->dtype);
+    const size_t step = dtype_bytes(table->dtype, width);
     float *rows = xreallocarray(NULL, (size_t)(ROWS * width), sizeof *rows);
     void *stored = xreallocarray(NULL, ROWS, step);
     for (int64_t i = 0, n; i < count; i += n) {

@@ -1,7 +1,31 @@
 // tests/kernels/matmul.c -- kernels/matmul.c against sums in double, for every dtype of weights.
 #include <omp.h>
 
+#include "kernels/blocks.h"
 #include "tests/kernels/close.h"
+
+// Blocks of random bits but for the halves d and m, with which numbers are at most 2; their values.
+static void fill_blocks(struct tensor *t, double *value, uint32_t seed)
+{
+    const struct dtype_form form = dtype_form(t->dtype);
+    const int64_t n = tensor_count(t);
+    uint8_t *bytes = t->data;
+    for (size_t i = 0; i < tensor_bytes(t); i++) bytes[i] = (uint8_t)(255 * fabsf(noise(&seed)));
+    for (int64_t i = 0; i < n / form.numbers; i++, bytes += form.bytes) {
+        const int d = t->dtype == DTYPE_Q2_K   ? offsetof(struct block_q2_k, d)
+                      : t->dtype == DTYPE_Q3_K ? offsetof(struct block_q3_k, d)
+                      : t->dtype == DTYPE_Q6_K ? offsetof(struct block_q6_k, d)
+                                               : 0;
+        const uint8_t upper =
+            form.numbers == 32 || t->dtype == DTYPE_Q2_K || t->dtype == DTYPE_Q3_K ? 0x21 : 0x0d;
+        bytes[d + 1] = (uint8_t)(i % 5 ? upper : upper | 0x80); // sometimes negative
+        if (d == 0 || t->dtype == DTYPE_Q2_K) bytes[d + 3] = upper;
+    }
+    float *wide = malloc((size_t)n * sizeof *wide);
+    blocks_unpack(wide, t->data, t->dtype, n);
+    for (int64_t i = 0; i < n; i++) value[i] = wide[i];
+    free(wide);
+}
 
 // A weight matrix [m,k] in its dtype at an address that is only even, and its values.
 struct weights {
@@ -16,6 +40,10 @@ static struct weights weights_new(enum dtype dtype, int64_t m, int64_t k, uint32
     w.memory = malloc(tensor_bytes(&w.t) + 2);
     w.value = doubles(m * k);
     w.t.data = w.memory + 2;
+    if (dtype_in_blocks(dtype)) {
+        fill_blocks(&w.t, w.value, seed);
+        return w;
+    }
     for (int64_t i = 0; i < m * k; i++) {
         float f = noise(&seed);
         uint32_t u;
@@ -59,7 +87,7 @@ static void check(const struct backend *b, enum dtype dtype, int64_t n, int64_t 
     struct weights w = weights_new(dtype, m, k, 7);
     double *want = product(&x, &w, with_bias ? bias.data : NULL);
     char what[128];
-    snprintf(what, sizeof what, "%s, dtype %d: [%d,%d] x [%d,%d]", b->describe(), (int)dtype,
+    snprintf(what, sizeof what, "%s, %s: [%d,%d] x [%d,%d]", b->describe(), dtype_form(dtype).name,
              (int)n, (int)k, (int)m, (int)k);
     assert_int_equal(b->matmul(&y, &x, &w.t, with_bias ? &bias : NULL, mode), 0);
     double size = sqrt((double)k) * (mode == MATMUL_BF16 ? 8e-3 : 1e-6);
@@ -88,6 +116,25 @@ static void test_shapes(void **state)
                     check(b, DTYPE_F32, rows[i], inner[j], outer[k], bias, MATMUL_BF16);
                     check(b, DTYPE_F16, rows[i], inner[j], outer[k], bias, MATMUL_BF16);
                 }
+}
+
+// Blocks: whole ones in a row, fewer than a run of 256, and rows that streams leave over.
+static void test_blocks(void **state)
+{
+    (void)state;
+    static const int64_t rows[] = { 1, 2, 3, 4, 5, 8, 9, 33 }, outer[] = { 1, 5, 33, 67 };
+    static const int64_t small[] = { 32, 96, 288, 608 }, large[] = { 256, 768 };
+    FOR_EACH_ISA(b)
+    for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            for (size_t j = 0; j < sizeof outer / sizeof *outer; j++) {
+                const bool few = dtype_form((enum dtype)dtype).numbers == 32;
+                const int64_t *inner = few ? small : large;
+                for (int k = 0; k < (few ? 4 : 2); k++) {
+                    check(b, (enum dtype)dtype, rows[i], inner[k], outer[j], k % 2, MATMUL_F32);
+                    check(b, (enum dtype)dtype, rows[i], inner[k], outer[j], j % 2, MATMUL_BF16);
+                }
+            }
 }
 
 // dx and dw, added to what is there, against sums in double.
@@ -143,6 +190,20 @@ static void test_backward(void **state)
         }
 }
 
+// dx over weights in blocks, whose columns are cut in panels that are smaller than blocks.
+static void test_backward_blocks(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++)
+        for (int mode = MATMUL_F32; mode <= MATMUL_BF16; mode++) {
+            const int64_t k = dtype_form((enum dtype)dtype).numbers == 32 ? 96 : 512;
+            check_backward(b, (enum dtype)dtype, 1, k, 33, (enum matmul_mode)mode);
+            check_backward(b, (enum dtype)dtype, 13, k, 67, (enum matmul_mode)mode);
+            check_backward(b, (enum dtype)dtype, 5, k, 1100, (enum matmul_mode)mode);
+        }
+}
+
 // Large enough for several threads, groups of panels and pieces along K.
 static void test_large(void **state)
 {
@@ -186,10 +247,12 @@ static void test_bf16_exact(void **state)
 }
 
 // y of [n,k] by [m,k] with the given number of threads.
-static struct tensor run(const struct backend *b, int64_t n, int threads, enum matmul_mode mode)
+static struct tensor run(const struct backend *b, enum dtype dtype, int64_t n, int threads,
+                         enum matmul_mode mode)
 {
-    struct weights w = weights_new(DTYPE_BF16, 300, 700, 1);
-    struct tensor x = noise_tensor(2, 40, 700, 0, 2), y = tensor_of(DTYPE_F32, 2, n, 300, 0);
+    const int64_t k = dtype_in_blocks(dtype) ? 768 : 700;
+    struct weights w = weights_new(dtype, 300, k, 1);
+    struct tensor x = noise_tensor(2, 40, k, 0, 2), y = tensor_of(DTYPE_F32, 2, n, 300, 0);
     x.shape[0] = n;
     b->set_threads(threads);
     assert_int_equal(b->matmul(&y, &x, &w.t, NULL, mode), 0);
@@ -211,12 +274,15 @@ static void test_same_bits(void **state)
     // The last four are few rows with the registers of AVX-512 alone.
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs - (strstr(b->describe(), "avx512") ? 0 : 4);
          i++)
-        for (int mode = 0; mode < 2; mode++) {
-            struct tensor few = run(b, pairs[i][0], 1, mode), many = run(b, pairs[i][1], 2, mode);
-            assert_memory_equal(few.data, many.data, tensor_bytes(&few));
-            free(few.data);
-            free(many.data);
-        }
+        for (int mode = 0; mode < 2; mode++)
+            for (int dtype = DTYPE_BF16; dtype < DTYPE_COUNT; dtype++) {
+                if (dtype == DTYPE_I32 || dtype == DTYPE_U8) continue;
+                struct tensor few = run(b, (enum dtype)dtype, pairs[i][0], 1, mode);
+                struct tensor many = run(b, (enum dtype)dtype, pairs[i][1], 2 + i % 2, mode);
+                assert_memory_equal(few.data, many.data, tensor_bytes(&few));
+                free(few.data);
+                free(many.data);
+            }
 }
 
 // Threads that never come (here: the inner region of two gets one) leave nothing undone.
@@ -225,12 +291,12 @@ static void test_missing_threads(void **state)
     (void)state;
     FOR_EACH_ISA(b)
     {
-        struct tensor want = run(b, 1, 1, MATMUL_F32), y = { 0 };
+        struct tensor want = run(b, DTYPE_BF16, 1, 1, MATMUL_F32), y = { 0 };
         const int levels = omp_get_max_active_levels();
         omp_set_max_active_levels(1);
 #pragma omp parallel num_threads(2)
 #pragma omp single
-        y = run(b, 1, 3, MATMUL_F32);
+        y = run(b, DTYPE_BF16, 1, 3, MATMUL_F32);
         omp_set_max_active_levels(levels);
         assert_memory_equal(y.data, want.data, tensor_bytes(&y));
         free(y.data);
@@ -264,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_backward),        cmocka_unit_test(test_no_rows),
         cmocka_unit_test(test_bf16_exact),      cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_missing_threads), cmocka_unit_test(test_special),
+        cmocka_unit_test(test_blocks),          cmocka_unit_test(test_backward_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // no op of that list is without a check.
 #include <unistd.h>
 
+#include "kernels/blocks.h"
 #include "tests/kernels/close.h"
 
 static const int64_t widths[] = { 1, 2, 7, 12, 16, 33, 64, 80, 131 };
@@ -288,6 +289,32 @@ static void check_widen(const struct backend *b, int64_t n, int64_t d)
     }
 }
 
+// Rows of a table in blocks, and all its numbers in one go.
+static void check_embedding_blocks(const struct backend *b, enum dtype dtype, int64_t d)
+{
+    enum { VOCAB = 5, ROWS = 70 }; // widened in several pieces
+    struct tensor table = tensor_of(dtype, 2, VOCAB, d, 0),
+                  ids = tensor_of(DTYPE_I32, 1, ROWS, 0, 0);
+    struct tensor y = tensor_of(DTYPE_F32, 2, ROWS, d, 0),
+                  all = tensor_of(DTYPE_F32, 2, VOCAB, d, 0);
+    uint32_t seed = 5;
+    for (size_t i = 0; i < tensor_bytes(&table); i++) // no halves that are infinite or NaN
+        ((uint8_t *)table.data)[i] = (uint8_t)(fabsf(noise(&seed)) * 255) & 0xbb;
+    float *plain = malloc(tensor_bytes(&all));
+    double *want = doubles(ROWS * d), *value = doubles(VOCAB * d);
+    blocks_unpack(plain, table.data, dtype, VOCAB * d);
+    for (int64_t i = 0; i < VOCAB * d; i++) value[i] = plain[i];
+    for (int64_t i = 0; i < ROWS; i++) ((int32_t *)ids.data)[i] = (int32_t)(i * 3 % VOCAB);
+    for (int64_t i = 0; i < ROWS * d; i++) want[i] = value[i / d * 3 % VOCAB * d + i % d];
+    assert_int_equal(b->embedding(&y, &table, &ids), 0);
+    assert_int_equal(b->widen(&all, &table), 0);
+    finish(b, dtype_form(dtype).name, &y, want, 0, 0);
+    finish(b, dtype_form(dtype).name, &all, value, 0, 0);
+    free(plain);
+    free(table.data);
+    free(ids.data);
+}
+
 // A table in each dtype, at an address that is only even.
 static void check_embedding(const struct backend *b, int64_t n, int64_t d)
 {
@@ -315,6 +342,8 @@ static void check_embedding(const struct backend *b, int64_t n, int64_t d)
         free(ids.data);
         free(value);
     }
+    for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++)
+        check_embedding_blocks(b, (enum dtype)dtype, (d / 32 + 1) * 256);
 }
 
 static void check_blend_rows(const struct backend *b, int64_t n, int64_t d)

@@ -2,6 +2,7 @@
 // finite differences computed in double on odd shapes, for each instruction set and number of
 // threads.
 #include "tests/core/graph/gradients.h"
+#include "kernels/blocks.h"
 #include "tests/core/graph/gradients_layers.h"
 #include "tests/core/graph/gradients_methods.h"
 #include "tests/core/graph/gradients_rows.h"
@@ -116,6 +117,49 @@ static void test_each_alone(void **state)
         }
 }
 
+// --- weights in blocks ---------------------------------------------------------------------------
+
+// The gradient by x of sum(weights * (x w^T)).
+static void matmul_slope(const struct backend *b, float *slope, struct tensor *w,
+                         const float *weights)
+{
+    static const struct check c = {
+        "matmul", { "matmul_dx" }, 0, { { 5, 512 }, { 37, 512 } }, 185, plain_matmul, run_matmul
+    };
+    struct fixture f;
+    fixture_open(&f, &c, b);
+    struct tensor *y = c.run(&c, &f.g, (struct tensor *[INPUTS]){ f.given[0], w }), d;
+    assert_non_null(y);
+    assert_true(tape_grad(&f.g, y, &d));
+    memcpy(d.data, weights, (size_t)c.out * sizeof *weights);
+    assert_int_equal(tape_backward(&f.g), 0);
+    memcpy(slope, f.in[0].grad->data, 5 * 512 * sizeof *slope);
+    fixture_close(&f);
+}
+
+// Gradients through weights in blocks are those through the same numbers in f32.
+static void test_blocks_of_weights(void **state)
+{
+    (void)state;
+    float *weights = noise_floats(185, 9);
+    FOR_EACH_ISA(b)
+    for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++) {
+        struct tensor w = tensor_of((enum dtype)dtype, 2, 37, 512, 0);
+        struct tensor wide = tensor_of(DTYPE_F32, 2, 37, 512, 0);
+        float slope[5 * 512], want[5 * 512];
+        uint32_t seed = 4;
+        for (size_t i = 0; i < tensor_bytes(&w); i++) // no halves that are infinite or NaN
+            ((uint8_t *)w.data)[i] = (uint8_t)(fabsf(noise(&seed)) * 255) & 0xbb;
+        blocks_unpack(wide.data, w.data, w.dtype, 37 * 512);
+        matmul_slope(b, slope, &w, weights);
+        matmul_slope(b, want, &wide, weights);
+        assert_memory_equal(slope, want, sizeof slope);
+        free(w.data);
+        free(wide.data);
+    }
+    free(weights);
+}
+
 // --- the lists -----------------------------------------------------------------------------------
 
 static bool is_checked(const char *op, size_t length)
@@ -169,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each),
         cmocka_unit_test(test_each_alone),
+        cmocka_unit_test(test_blocks_of_weights),
         cmocka_unit_test(test_ops_listed),
         cmocka_unit_test(test_kernels_listed),
     };

@@ -3,7 +3,9 @@
 // their name.
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/base/dtype.h"
 #include "core/model/families/family.h"
 #include "core/model/linear.h"
 #include "tests/device.h"
@@ -88,6 +90,49 @@ static void test_names(void **state)
     weights_release(&w);
 }
 
+// A weight whose rows stand in another order gives the same products, with a bias and LoRA in the
+// usual one.
+static void test_order(void **state)
+{
+    (void)state;
+    enum { WIDE = 3, HEAD = 6, ALL = 2 * HEAD };
+    static const struct head_order orders[] = { { HEAD, HEAD }, { HEAD, 4 }, { HEAD, -4 } };
+    // Row of the file that is row i of a head, for each of them.
+    static const int rows[][HEAD] = { { 0, 2, 4, 1, 3, 5 },
+                                      { 0, 2, 1, 3, 4, 5 },
+                                      { 0, 2, 1, 3, 4, 5 } };
+    float x[WIDE] = { 1, -2, 0.5F }, usual[ALL * WIDE], file[ALL * WIDE], bias[ALL],
+          a[WIDE] = { 1, 2, 3 }, b[ALL];
+    for (int i = 0; i < ALL * WIDE; i++) usual[i] = (float)(i * 7 % 11) - 5;
+    for (int i = 0; i < ALL; i++) bias[i] = (float)i, b[i] = (float)(i % 5);
+    for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
+        for (int i = 0; i < ALL; i++)
+            memcpy(file + (i / HEAD * HEAD + rows[o][i % HEAD]) * WIDE, usual + (size_t)i * WIDE,
+                   sizeof x);
+        struct lora lora = { .a = { .data = a, .rank = 2, .shape = { 1, WIDE } },
+                             .b = { .data = b, .rank = 2, .shape = { ALL, 1 } },
+                             .scale = 0.5F };
+        struct linear w = {
+            .weight = { .data = file, .rank = 2, .shape = { ALL, WIDE }, .order = orders[o] },
+            .bias = { .data = bias, .rank = 1, .shape = { ALL } },
+            .lora = &lora
+        };
+        struct arena arena = { .backend = test_device() };
+        struct graph g = { .backend = arena.backend, .arena = &arena };
+        struct tensor *in = graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ 1, WIDE }, x);
+        struct tensor *y = linear_forward(&g, in, &w);
+        assert_non_null(y);
+        for (int i = 0; i < ALL; i++) {
+            float want = bias[i] + 0.5F * b[i] * (x[0] * a[0] + x[1] * a[1] + x[2] * a[2]);
+            for (int k = 0; k < WIDE; k++) want += usual[i * WIDE + k] * x[k];
+            assert_true(fabsf(((float *)y->data)[i] - want) < 1e-5F);
+        }
+        rows_reorder(file, ALL, WIDE, orders[o]);
+        assert_memory_equal(file, usual, sizeof usual);
+        arena_release(&arena);
+    }
+}
+
 // Everything the model computes with is noted, under the file's name and with the file's shape.
 static void test_bound(void **state)
 {
@@ -120,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lora),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_order),
         cmocka_unit_test(test_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,6 +66,24 @@ static void llama3_has_three_bands(void **state)
     near(f[3], 0.001 / 8);
 }
 
+// Those of GGUF files; their number must be that of the pairs.
+static void divisors(void **state)
+{
+    float f[4];
+    struct rope_config r;
+    struct err err = { 0 };
+    const char *text =
+        "{\"rope_scaling\": {\"rope_type\": \"divisors\", \"divisors\": [1, 2, 2.5, 8]}}";
+    read_frequencies(text, 8, f);
+    near(f[0], 1), near(f[1], 0.05), near(f[2], 0.004), near(f[3], 0.001 / 8);
+    assert_int_equal(read_text(&r, text, &err), 0);
+    r.dim = 8;
+    assert_int_equal(rope_config_check(&r, &err), 0);
+    r.dim = 16;
+    assert_int_equal(rope_config_check(&r, &err), -1);
+    assert_non_null(strstr(err.text, "4 divisors"));
+}
+
 // As transformers 5.23 computes them, with its factor of cos and sin and DeepSeek's of the scores.
 static void yarn_equals_the_reference(void **state)
 {
@@ -190,6 +208,8 @@ static void what_cannot_be_is_refused(void **state)
           "beta_slow" },
         { "{\"rope_scaling\": {\"rope_type\": 4}}", "rope_type" },
         { "{\"rope_scaling\": \"linear\"}", "rope_scaling" },
+        { "{\"rope_scaling\": {\"type\": \"divisors\"}}", "divisors" },
+        { "{\"rope_scaling\": {\"type\": \"divisors\", \"divisors\": [1, 0]}}", "greater than 0" },
         { "{\"rope_scaling\": {\"type\": \"linear\"}}", "factor" },
         { "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}}", "factor" },
         { "{\"rope_theta\": -1}", "rope_theta" },
@@ -213,8 +233,11 @@ static void what_cannot_be_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_and_linear),          cmocka_unit_test(llama3_has_three_bands),
-        cmocka_unit_test(yarn_equals_the_reference), cmocka_unit_test(angles_are_those_of_the_rows),
+        cmocka_unit_test(plain_and_linear),
+        cmocka_unit_test(llama3_has_three_bands),
+        cmocka_unit_test(divisors),
+        cmocka_unit_test(yarn_equals_the_reference),
+        cmocka_unit_test(angles_are_those_of_the_rows),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
