@@ -20,6 +20,7 @@
 // Settings of methods come between the two lists: each method names its own.
 #define SETTINGS_FIRST(X)                                                                          \
     X(sample)  /* core/model/sampler.c */                                                          \
+    X(lookahead) /* core/talk/lookahead.c */                                                       \
     X(chat)    /* core/text/layouts.c */                                                           \
     X(ctx)     /* core/talk/conversation.c */                                                      \
     X(image)   /* core/picture/preprocess.c */                                                     \

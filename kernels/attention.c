@@ -6,8 +6,9 @@
 //   sum' = sum fade + sum of e^(score - high'),  out' = out fade + those times v;  y = out / sum
 //
 // A task is one key/value head with some query rows: all heads of its group read the same keys.
-// Few rows (one token) take dot products with the keys as they lie (kernels/attention_few.c); many
-// rows take products of tiles (kernels/tile.h) with a block of keys turned once for all of them.
+// Few tokens take dot products with the keys as they lie (kernels/attention_few.c); many take
+// products of tiles (kernels/tile.h) with a block of keys turned once for all of them. The number
+// of heads does not decide: a token's bits must be those of the token alone (backend->few_rows).
 //
 // Keys and values are f32, or bf16 as a cache may hold them; they become f32 when they are loaded.
 //
@@ -205,7 +206,7 @@ int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct ten
     if (!tensor_count(q)) return 0;
     struct call c = call_of(y, q, k, v, first, last, scale);
     c.probs = probs ? probs->data : NULL;
-    if (c.tokens * c.group <= ATTENTION_FEW) return KERNEL(attention_few)(&c);
+    if (c.tokens <= ATTENTION_FEW) return KERNEL(attention_few)(&c);
     divide(&c);
     int64_t tasks = count_tasks(&c);
     size_t size = task_scratch(&c);

@@ -8,7 +8,7 @@
 
 enum {
     BLOCK = 128,      // keys per step; a multiple of TILE_COLS
-    ATTENTION_FEW = 8 // tokens times heads of a group up to which attention_few is faster
+    ATTENTION_FEW = 8 // tokens that attention_few takes; at least FEW_ROWS (kernels/matmul_few.h)
 };
 
 // A call and one of its tasks: heads of one group, tokens from..to.

@@ -22,6 +22,10 @@ struct attention_call {
     int64_t tokens, heads, keys, kv_heads, width; // N, H, P, Hkv, d
     float *stats;       // [H,N,2] highest score and sum of e^(score - highest); NULL: not wanted
     enum dtype y_dtype; // f32; for attention_mma also bf16 or f16
+    // attention_few alone: the numbers of a key behind its first d, [P,Hkv,more_width]; a query has
+    // d + more_width numbers. NULL: none.
+    const void *more;
+    int64_t more_width;
 };
 
 static inline struct attention_call attention_call_of(const struct tensor *q,
@@ -44,7 +48,9 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
              .kv_heads = k->shape[1],
              .width = q->shape[2],
              .stats = nullptr,
-             .y_dtype = DTYPE_F32 };
+             .y_dtype = DTYPE_F32,
+             .more = nullptr,
+             .more_width = 0 };
 }
 
 // y and stats if wanted: in tiles (attention.cu); a few rows, or heads of any width, split over the

@@ -1,4 +1,4 @@
-// kernels/attention_few.c -- attention of few rows: dot products with the keys as they lie.
+// kernels/attention_few.c -- attention of few tokens: dot products with the keys as they lie.
 //
 // One token reads the whole cache, so the memory bus is the limit, and it is only kept busy by
 // reading in the order of addresses. A key of the cache holds all heads, one behind another: read

@@ -19,7 +19,8 @@ static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
 // bits.
 static constexpr int64_t STRETCH = 256;
 
-static constexpr int64_t COUNTED = 4096; // blocks of a part that can be counted
+static constexpr int64_t COUNTED = 4096;      // blocks of a part that can be counted
+static constexpr int64_t WIDEST_LATENT = 512; // of keys in two parts, which all heads share
 
 // How the work is split.
 struct split {
@@ -34,7 +35,8 @@ static struct split split_of(const struct attention_call *c)
 {
     const int group = (int)(c->heads / c->kv_heads);
     struct split s = { .part = 0, .heads = 1, .together = 0, .parts = 0, .join = false };
-    while (c->width <= WIDEST && s.heads < group && s.heads < 8) s.heads *= 2;
+    const int64_t widest = c->more ? WIDEST_LATENT : WIDEST;
+    while (c->width <= widest && s.heads < group && s.heads < 8) s.heads *= 2;
     s.together = (group + s.heads - 1) / s.heads;
     const int64_t blocks = c->tokens * c->kv_heads * s.together; // of each part
     const int64_t wanted = (BLOCKS_EACH * cuda_processors() + blocks - 1) / blocks;
@@ -105,6 +107,7 @@ static __device__ inline void few_scores(float *scores, const float *query,
 {
     using V = typename reading<K>::V;
     const int n = (int)c.width / reading<K>::NUMBERS, mine = (int)threadIdx.x % SHARE;
+    const int more = (int)c.more_width / reading<K>::NUMBERS, wide = n + more; // of a query
     const V *q = reinterpret_cast<const V *>(query);
     for (int j = (int)threadIdx.x / SHARE; j < part; j += FEW_THREADS / SHARE) {
         const bool seen = j >= b.see.from && j < b.see.to;
@@ -113,7 +116,12 @@ static __device__ inline void few_scores(float *scores, const float *query,
         for (int h = 0; h < HEADS; h++) dot[h] = 0;
         for (int e = mine; seen && e < n; e += SHARE) {
             const V x = widened(k[e]);
-            for (int h = 0; h < HEADS; h++) dot[h] = add_product(dot[h], x, q[h * n + e]);
+            for (int h = 0; h < HEADS; h++) dot[h] = add_product(dot[h], x, q[h * wide + e]);
+        }
+        const K *rest = static_cast<const K *>(c.more) + ((b.from + j) * c.kv_heads + b.kv) * more;
+        for (int e = mine; seen && e < more; e += SHARE) {
+            const V x = widened(rest[e]);
+            for (int h = 0; h < HEADS; h++) dot[h] = add_product(dot[h], x, q[h * wide + n + e]);
         }
         for (int h = 0; h < HEADS; h++) {
             for (int lanes = SHARE / 2; lanes; lanes /= 2)
@@ -247,9 +255,10 @@ template <typename K, int HEADS>
 static __global__ void parts_kernel(float *part, const struct attention_call c,
                                     const struct split s)
 {
-    SHARED_MEMORY(float, query); // [HEADS, width]
-    const int width = (int)c.width, warp = (int)threadIdx.x / WARP;
-    float *weights = query + HEADS * width; // [HEADS, part]
+    SHARED_MEMORY(float, query); // [HEADS, wide]
+    const int width = (int)c.width, wide = width + (int)c.more_width,
+              warp = (int)threadIdx.x / WARP;
+    float *weights = query + HEADS * wide;  // [HEADS, part]
     float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, width]
     cuda_next_may_begin();
     few_prefetch<K>(c, few_block_of(c, s)); // what rows see comes from the host, by copies
@@ -257,8 +266,8 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
     const struct few_block b = few_block_of(c, s);
     float *to = part + ((b.row * c.heads + b.head) * s.parts + blockIdx.x) * (width + 2);
     const int64_t head_step = s.parts * (width + 2);
-    for (int e = (int)threadIdx.x; e < HEADS * width; e += FEW_THREADS)
-        query[e] = e < b.heads * width ? c.q[(b.row * c.heads + b.head) * width + e] : 0;
+    for (int e = (int)threadIdx.x; e < HEADS * wide; e += FEW_THREADS)
+        query[e] = e < b.heads * wide ? c.q[(b.row * c.heads + b.head) * wide + e] : 0;
     __syncthreads();
     few_scores<K, HEADS>(weights, query, c, b, s.part);
     __syncthreads();
@@ -287,9 +296,12 @@ static __global__ void join_kernel(const float *part, int64_t parts, const struc
     few_join<1>(c, part, parts, blockIdx.x, blockIdx.y, 1);
 }
 
+// Enough up to the end of the stretch, for a recording.
 size_t attention_few_room(const struct attention_call *c)
 {
-    return (size_t)(c->tokens * c->heads * split_of(c).parts * (c->width + 2));
+    struct attention_call whole = *c;
+    whole.keys = (c->keys + STRETCH - 1) / STRETCH * STRETCH;
+    return (size_t)(c->tokens * c->heads * split_of(&whole).parts * (c->width + 2));
 }
 
 template <typename K, int HEADS>
@@ -299,9 +311,10 @@ static int run_parts(float *part, const struct attention_call *call, const struc
     const struct split s = *split;
     const auto kernel = parts_kernel<K, HEADS>;
     const dim3 grid((size_t)s.parts, (size_t)(c.kv_heads * s.together), (size_t)c.tokens);
-    const size_t shared = (size_t)HEADS *
-                          ((size_t)(1 + FEW_WARPS) * (size_t)c.width + (size_t)s.part) *
-                          sizeof(float);
+    const size_t shared =
+        (size_t)HEADS *
+        ((size_t)(1 + FEW_WARPS) * (size_t)c.width + (size_t)c.more_width + (size_t)s.part) *
+        sizeof(float);
     if (shared > SHARED_PLAIN && cuda_allow_shared("attention", kernel, shared) < 0) return -1;
     return LAUNCH_EARLY(kernel, grid, FEW_THREADS, shared, part, c, s);
 }
@@ -318,8 +331,8 @@ static int run_heads(float *part, const struct attention_call *c, const struct s
 template <typename T>
 static int run_width(float *part, const struct attention_call *c, const struct split *s)
 {
-    return c->width % 4 ? run_heads<T>(part, c, s)
-                        : run_heads<typename four_of<T>::type>(part, c, s);
+    return c->width % 4 || c->more_width % 4 ? run_heads<T>(part, c, s)
+                                             : run_heads<typename four_of<T>::type>(part, c, s);
 }
 
 int attention_few(const struct attention_call *call, float *part)

@@ -91,6 +91,8 @@ struct backend {
     int (*threads)(void);
     // Does MATMUL_BF16 round operands here? NULL: no on the CPU; a GPU always rounds.
     bool (*multiplies_bf16)(void);
+    // Up to how many rows of a pass have, each, the bits of a pass of that row alone? NULL: 1.
+    int64_t (*few_rows)(void);
     // One line that describes the device: "cpu, avx512 + bf16, 2 threads". The text stays valid.
     const char *(*describe)(void);
     // Bytes of scratch memory that the ops have allocated on this thread.
@@ -122,6 +124,11 @@ static inline int backend_enter(const struct backend *b, int gpu)
 static inline bool backend_multiplies_bf16(const struct backend *b)
 {
     return b->own_memory || (b->multiplies_bf16 && b->multiplies_bf16());
+}
+
+static inline int64_t backend_few_rows(const struct backend *b)
+{
+    return b->few_rows ? b->few_rows() : 1;
 }
 
 // The CPU device. The first call selects the best instruction set that the processor supports.

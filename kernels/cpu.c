@@ -13,12 +13,15 @@
 #define OP(name, arguments) int name##_base arguments;
 #include "kernels/ops.h"
 #undef OP
+int64_t few_rows_base(void);
 #ifdef HAVE_AVX
 #define OP(name, arguments)    \
     int name##_avx2 arguments; \
     int name##_avx512 arguments;
 #include "kernels/ops.h"
 #undef OP
+int64_t few_rows_avx2(void);
+int64_t few_rows_avx512(void);
 #endif
 
 static _Thread_local char failure_text[256];
@@ -128,6 +131,7 @@ static const char *cpu_describe_as(const char *isa)
 CPU_DEVICE(base) = {
     CPU_COMMON,
     .describe = describe_base,
+    .few_rows = few_rows_base,
 #define OP(name, arguments) .name = name##_base,
 #include "kernels/ops.h"
 #undef OP
@@ -137,6 +141,7 @@ CPU_DEVICE(base) = {
 CPU_DEVICE(avx2) = {
     CPU_COMMON,
     .describe = describe_avx2,
+    .few_rows = few_rows_avx2,
 #define OP(name, arguments) .name = name##_avx2,
 #include "kernels/ops.h"
 #undef OP
@@ -145,6 +150,7 @@ CPU_DEVICE(avx2) = {
 CPU_DEVICE(avx512) = {
     CPU_COMMON,
     .describe = describe_avx512,
+    .few_rows = few_rows_avx512,
     .multiplies_bf16 = cpu_has_bf16,
 #define OP(name, arguments) .name = name##_avx512,
 #include "kernels/ops.h"

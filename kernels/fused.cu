@@ -11,8 +11,7 @@
 //
 // Rows between, MATMUL_F32 and f32 weights for many rows are left to the ops. f16 goes no way back.
 #include "kernels/attention_cuda.h"
-#include "kernels/columns_cuda.h"
-#include "kernels/matmul_cuda.h"
+#include "kernels/fused_cuda.h"
 #include "kernels/pack_cuda.h"
 
 static constexpr int THREADS = 256;
@@ -58,24 +57,36 @@ template <bool HALF> static __device__ inline float product_of(uint16_t x)
     return HALF ? within_f16(from_f16(x)) : from_bf16(x);
 }
 
-template <bool HALF> static __device__ inline uint16_t silu_times(uint16_t gate, uint16_t up)
+// Products of gate and up, and what is added to them: [width] each, or NULL.
+struct gated {
+    const struct four_shorts *gate, *up;
+    const float *gate_bias, *up_bias;
+    int64_t width;
+};
+
+template <bool HALF>
+static __device__ inline uint16_t silu_times(const struct gated &p, uint16_t gate, uint16_t up,
+                                             int64_t i)
 {
-    const float g = product_of<HALF>(gate);
-    return to_short<HALF>(times_sigmoid(g, g) * product_of<HALF>(up));
+    float g = product_of<HALF>(gate), u = product_of<HALF>(up);
+    if (p.gate_bias) g += p.gate_bias[i % p.width];
+    if (p.up_bias) u += p.up_bias[i % p.width];
+    return to_short<HALF>(times_sigmoid(g, g) * u);
 }
 
 // y = silu(gate) * up, four at a time; y may be gate.
 template <bool HALF>
-static __global__ void swiglu_narrow_kernel(struct four_shorts *y, const struct four_shorts *gate,
-                                            const struct four_shorts *up, int64_t fours)
+static __global__ void swiglu_narrow_kernel(struct four_shorts *y, const struct gated p,
+                                            int64_t fours)
 {
     cuda_next_may_begin();
     cuda_former();
     FOR_EACH(i, fours)
     {
-        const struct four_shorts g = gate[i], u = up[i];
-        y[i] = { silu_times<HALF>(g.x, u.x), silu_times<HALF>(g.y, u.y), silu_times<HALF>(g.z, u.z),
-                 silu_times<HALF>(g.w, u.w) };
+        const struct four_shorts g = p.gate[i], u = p.up[i];
+        y[i] = { silu_times<HALF>(p, g.x, u.x, 4 * i), silu_times<HALF>(p, g.y, u.y, 4 * i + 1),
+                 silu_times<HALF>(p, g.z, u.z, 4 * i + 2),
+                 silu_times<HALF>(p, g.w, u.w, 4 * i + 3) };
     }
 }
 
@@ -107,76 +118,6 @@ static __global__ void swiglu_back_narrow_kernel(struct four_shorts *gate, struc
     }
 }
 
-// What the products of qkv gave, and where it goes.
-struct placing {
-    const float *new_q;         // [n,H,d]
-    const float *new_k, *new_v; // [n,Hkv,d]; new_v NULL: values are where they belong
-    void *q;                    // [n,H,d], may be new_q
-    void *k, *v;                // [P,Hkv,d]
-    enum dtype q_dtype, dtype;  // of q; of k and v: f32 or bf16
-    const float *cos, *sin;     // [n,d/2]
-    const int32_t *places;      // [n]; NULL: 0, 1 ..
-    float way;                  // 1, or -1: turned back
-    int heads, kv_heads, half;
-};
-
-template <int COUNT>
-static __device__ inline void put_some(void *data, int64_t i, const struct several<COUNT> &s,
-                                       enum dtype dtype)
-{
-    if (dtype == DTYPE_F32)
-        put_several(static_cast<float *>(data) + i, s);
-    else if constexpr (COUNT == 1)
-        put_number(data, i, s.x[0], dtype);
-    else
-        *reinterpret_cast<struct four_shorts *>(static_cast<uint16_t *>(data) + i) =
-            narrow4<false>({ s.x[0], s.x[1], s.x[2], s.x[3] });
-}
-
-// Elements i.. of a head and those half a head on, turned or as they are.
-template <int COUNT>
-static __device__ inline void place_pairs(const struct placing &p, void *to, int64_t out,
-                                          enum dtype dtype, const float *from, int64_t angle,
-                                          bool turned)
-{
-    const struct several<COUNT> a = several_at<COUNT>(from), b = several_at<COUNT>(from + p.half);
-    struct several<COUNT> x = a, y = b;
-    if (turned) {
-        const struct several<COUNT> c = several_at<COUNT>(p.cos + angle);
-        const struct several<COUNT> s = several_at<COUNT>(p.sin + angle);
-        for (int n = 0; n < COUNT; n++) {
-            x.x[n] = a.x[n] * c.x[n] - b.x[n] * (p.way * s.x[n]);
-            y.x[n] = b.x[n] * c.x[n] + a.x[n] * (p.way * s.x[n]);
-        }
-    }
-    put_some(to, out, x, dtype);
-    put_some(to, out + p.half, y, dtype);
-}
-
-// A block a row, a thread COUNT pairs of a head (element i with i + d/2, as rope.cu turns them).
-template <int COUNT> static __global__ void place_kernel(const struct placing p)
-{
-    const int heads = p.heads + (p.new_v ? 2 : 1) * p.kv_heads, pieces = p.half / COUNT;
-    const int64_t row = blockIdx.x;
-    cuda_next_may_begin();
-    cuda_former();
-    const int64_t to = p.places ? p.places[row] : row;
-    for (int n = (int)threadIdx.x; n < heads * pieces; n += THREADS) {
-        const int i = n % pieces * COUNT, head = n / pieces, kv = (head - p.heads) % p.kv_heads;
-        const bool value = head >= p.heads + p.kv_heads;
-        const int64_t angle = row * p.half + i;
-        if (head < p.heads) {
-            const int64_t at = (row * p.heads + head) * 2 * p.half + i;
-            place_pairs<COUNT>(p, p.q, at, p.q_dtype, p.new_q + at, angle, true);
-        } else {
-            const float *from = value ? p.new_v : p.new_k;
-            place_pairs<COUNT>(p, value ? p.v : p.k, (to * p.kv_heads + kv) * 2 * p.half + i,
-                               p.dtype, from + (row * p.kv_heads + kv) * 2 * p.half + i, angle,
-                               !value);
-        }
-    }
-}
-
 // --- what the three share ------------------------------------------------------------------------
 
 static bool aligned(const void *p)
@@ -184,19 +125,23 @@ static bool aligned(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-// Are n rows of x with k numbers, rounded, multiplied with these weights by cuBLASLt?
-static bool many(int64_t n, const void *x, const struct fused_linear *w, int mode)
+bool fused_many(int64_t n, const void *x, const struct tensor *w, int mode)
 {
-    return cuda_multiplies_rounded(n, w->w, mode) && aligned(x);
+    return cuda_multiplies_rounded(n, w, mode) && aligned(x);
+}
+
+struct one_row_part fused_part(const struct fused_linear *w, void *y, int64_t rows)
+{
+    return { w->w->data, y, floats(w->bias), rows, (int)w->first, (int)w->run, (int)w->step };
 }
 
 static struct one_row_part part(const struct fused_linear *w, void *y)
 {
-    return { w->w->data, y, floats(w->bias), w->w->shape[0] };
+    return fused_part(w, y, w->w->shape[0]);
 }
 
-static int norm_narrow(uint16_t *y, enum dtype dtype, const struct tensor *h,
-                       const struct tensor *gain, float eps)
+int fused_norm(uint16_t *y, enum dtype dtype, const struct tensor *h, const struct tensor *gain,
+               float eps)
 {
     const int64_t width = tensor_count(gain);
     const auto kernel = dtype == DTYPE_F16 ? norm_narrow_kernel<true> : norm_narrow_kernel<false>;
@@ -204,9 +149,8 @@ static int norm_narrow(uint16_t *y, enum dtype dtype, const struct tensor *h,
                         eps);
 }
 
-// y (of `dtype`) = x w^T + bias + addend (may be NULL), x [n,K] of w's dtype.
-static int multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
-                    const struct fused_linear *w, const void *addend)
+int fused_multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
+                   const struct fused_linear *w, const void *addend)
 {
     const int64_t m = w->w->shape[0];
     const struct lt_product p = { .y = y,
@@ -223,9 +167,8 @@ static int multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
     return lt_multiply(&p);
 }
 
-// y [n,K] (of `dtype`) = dy w + addend (may be NULL), dy [n,M] bf16.
-static int multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const struct tensor *w,
-                         int64_t n, const void *addend)
+int fused_multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const struct tensor *w,
+                        int64_t n, const void *addend)
 {
     const int64_t m = tensor_row(w);
     const struct lt_product p = { .y = y,
@@ -242,138 +185,72 @@ static int multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const st
     return lt_multiply(&p);
 }
 
-// Bytes of scratch for what comes back to the norm, [n,width], and its stats; and for beginning
-// each part of the scratch where it must.
-static size_t norm_back_room(int64_t n, int64_t width)
+// y = h + rmsnorm(x) * gain, a block a row; y may be h.
+template <int COUNT>
+static __global__ void add_normed_kernel(float *y, const float *h, const float *x,
+                                         const float *gain, int64_t n, float eps)
 {
-    return (size_t)(n * width) * sizeof(float) + (size_t)n * sizeof(struct row_stats) + 1024;
+    cuda_next_may_begin();
+    cuda_former();
+    const int64_t row = (int64_t)blockIdx.x * n;
+    float squares = 0;
+    for (int64_t i = threadIdx.x * COUNT; i < n; i += THREADS * COUNT) {
+        const struct several<COUNT> v = several_at<COUNT>(x + row + i);
+        for (int e = 0; e < COUNT; e++) squares += v.x[e] * v.x[e];
+    }
+    const float s = 1 / sqrtf(block_sum(squares) / (float)n + eps);
+    for (int64_t i = threadIdx.x * COUNT; i < n; i += THREADS * COUNT) {
+        const struct several<COUNT> g = several_at<COUNT>(gain + i);
+        const struct several<COUNT> v = several_at<COUNT>(x + row + i);
+        struct several<COUNT> to = several_at<COUNT>(h + row + i);
+        for (int e = 0; e < COUNT; e++) to.x[e] += v.x[e] * s * g.x[e];
+        put_several(y + row + i, to);
+    }
 }
 
-// --- queries, keys and values --------------------------------------------------------------------
-
-static int place_rows(const struct placing *to, int64_t n)
+static int add_normed(const struct tensor *y, const struct tensor *h, const float *x,
+                      const struct fused_after *after)
 {
-    const auto *q = static_cast<const char *>(to->q);
-    const auto *k = static_cast<const char *>(to->k), *v = static_cast<const char *>(to->v);
-    if (in_fours(to->half, to->new_q, to->new_k, to->new_v, q, k, v, to->cos, to->sin))
-        return LAUNCH_EARLY(place_kernel<4>, (size_t)n, THREADS, 0, *to);
-    return LAUNCH_EARLY(place_kernel<1>, (size_t)n, THREADS, 0, *to);
+    const int64_t n = tensor_count(after->gain);
+    const auto kernel = in_fours(n, floats(y), floats(h), x, floats(after->gain))
+                            ? add_normed_kernel<4>
+                            : add_normed_kernel<1>;
+    return LAUNCH_EARLY(kernel, (size_t)h->shape[0], THREADS, 0, floats(y), floats(h), x,
+                        floats(after->gain), n, after->eps);
 }
 
-static int place(const struct fused_qkv *p, const float *k, const float *v)
+// Where a product lies until it is normed: what is saved, or scratch (of so many numbers).
+static int64_t room_of(const struct fused_after *after, const struct tensor *h)
 {
-    const struct placing to = { .new_q = floats(p->q),
-                                .new_k = k,
-                                .new_v = v,
-                                .q = p->q->data,
-                                .k = p->k->data,
-                                .v = p->v->data,
-                                .q_dtype = DTYPE_F32,
-                                .dtype = p->k->dtype,
-                                .cos = floats(p->cos),
-                                .sin = floats(p->sin),
-                                .places = integers(p->places),
-                                .way = 1,
-                                .heads = (int)p->q->shape[1],
-                                .kv_heads = (int)p->k->shape[1],
-                                .half = (int)p->cos->shape[1] };
-    return place_rows(&to, p->h->shape[0]);
+    return after->gain && !after->saved ? tensor_count(h) : 0;
 }
 
-// Where the values' product may write itself: among the others, if they become one block of rows
-// and need no rounding that a bias would come behind, or that the product does not do.
-static void *values_place(const struct fused_qkv *p)
+// y = h + after(x w^T), x rounded.
+static int multiply_add(const struct tensor *y, const struct tensor *h, const uint16_t *x,
+                        const struct fused_linear *w, const struct fused_after *after, float *room)
 {
-    const struct tensor *v = p->v;
-    const bool rounds = v->dtype != DTYPE_F32;
-    if (p->first < 0 || (rounds && (p->wv.bias || p->wv.w->dtype != v->dtype))) return nullptr;
-    return static_cast<char *>(v->data) + (size_t)(p->first * tensor_row(v)) * dtype_size(v->dtype);
+    const int64_t n = h->shape[0];
+    if (!after->gain) return fused_multiply(y->data, DTYPE_F32, x, n, w, h->data);
+    float *product = after->saved ? floats(after->saved) : room;
+    if (fused_multiply(product, DTYPE_F32, x, n, w, nullptr) < 0) return -1;
+    return add_normed(y, h, product, after);
 }
 
-static int qkv_one(const struct fused_qkv *p)
+int fused_add_one(const struct tensor *y, const float *x, const struct fused_linear *w,
+                  const struct fused_after *after, float *room)
 {
-    const enum dtype dtype = p->wq.w->dtype;
-    if (p->wk.w->dtype != dtype || p->wv.w->dtype != dtype) return FUSED_NOT;
-    const struct one_row one = { .x = floats(p->h),
-                                 .gain = floats(p->gain),
-                                 .eps = p->eps,
-                                 .k = p->h->shape[1],
-                                 .part = { part(&p->wq, p->q->data), part(&p->wk, p->k->data),
-                                           part(&p->wv, p->v->data) },
-                                 .parts = 3,
-                                 .end = ONE_ROW_PLACE,
-                                 .place = { floats(p->cos), floats(p->sin), integers(p->places),
-                                            (int)p->cos->shape[1], p->k->dtype },
-                                 .dtype = dtype,
+    const struct one_row one = { .x = x,
+                                 .gain = nullptr,
+                                 .eps = 0,
+                                 .k = tensor_row(w->w),
+                                 .part = { part(w, after->gain ? room : floats(y)) },
+                                 .parts = 1,
+                                 .end = after->gain ? ONE_ROW_STORE : ONE_ROW_ADD,
+                                 .place = {},
+                                 .dtype = w->w->dtype,
                                  .early = true };
-    return one_row_product(&one);
-}
-
-static int qkv_many(const struct fused_qkv *p, uint16_t *x, float *k, float *v)
-{
-    const int64_t n = p->h->shape[0];
-    if (norm_narrow(x, p->wq.w->dtype, p->h, p->gain, p->eps) < 0) return -1;
-    if (multiply(p->q->data, DTYPE_F32, x, n, &p->wq, nullptr) < 0) return -1;
-    if (multiply(k, DTYPE_F32, x, n, &p->wk, nullptr) < 0) return -1;
-    void *to = values_place(p);
-    const enum dtype dtype = to ? p->v->dtype : DTYPE_F32;
-    if (multiply(to ? to : v, dtype, x, n, &p->wv, nullptr) < 0) return -1;
-    return place(p, k, to ? nullptr : v);
-}
-
-static int fused_qkv_cuda(const struct fused_qkv *p)
-{
-    const int64_t n = p->h->shape[0], width = p->h->shape[1];
-    const int64_t kv = n * p->k->shape[1] * p->k->shape[2];
-    const bool all = many(n, floats(p->h), &p->wq, p->mode) &&
-                     many(n, floats(p->gain), &p->wk, p->mode) &&
-                     many(n, floats(p->gain), &p->wv, p->mode) &&
-                     p->wk.w->dtype == p->wq.w->dtype && p->wv.w->dtype == p->wq.w->dtype;
-    if (n == 1) return qkv_one(p);
-    if (!all) return FUSED_NOT;
-    char *scratch = static_cast<char *>(
-        cuda_scratch((size_t)(2 * kv) * sizeof(float) + (size_t)(n * width) * 2 + 1024));
-    if (!scratch) return -1;
-    float *k = scratch_take<float>(&scratch, kv);
-    float *v = scratch_take<float>(&scratch, kv);
-    uint16_t *x = reinterpret_cast<uint16_t *>(scratch);
-    return qkv_many(p, x, k, v);
-}
-
-// dq, dk and dv turned back as bf16; what comes back through the three products, and through the
-// norm.
-static int fused_qkv_back_cuda(const struct fused_qkv_back *p)
-{
-    const int64_t n = p->h->shape[0], width = p->h->shape[1];
-    const int64_t queries = tensor_count(p->dq), keys = tensor_count(p->dk);
-    char *scratch = static_cast<char *>(
-        cuda_scratch((size_t)(queries + 2 * keys) * sizeof(uint16_t) + norm_back_room(n, width)));
-    if (!scratch) return -1;
-    uint16_t *q = scratch_take<uint16_t>(&scratch, queries);
-    uint16_t *k = scratch_take<uint16_t>(&scratch, keys);
-    uint16_t *v = scratch_take<uint16_t>(&scratch, keys);
-    float *dx = scratch_take<float>(&scratch, n * width);
-    const struct placing back = { .new_q = floats(p->dq),
-                                  .new_k = floats(p->dk),
-                                  .new_v = floats(p->dv),
-                                  .q = q,
-                                  .k = k,
-                                  .v = v,
-                                  .q_dtype = DTYPE_BF16,
-                                  .dtype = DTYPE_BF16,
-                                  .cos = floats(p->cos),
-                                  .sin = floats(p->sin),
-                                  .places = nullptr,
-                                  .way = -1,
-                                  .heads = (int)p->dq->shape[1],
-                                  .kv_heads = (int)p->dk->shape[1],
-                                  .half = (int)p->cos->shape[1] };
-    if (place_rows(&back, n) < 0 || multiply_back(dx, DTYPE_F32, q, p->wq, n, nullptr) < 0 ||
-        multiply_back(dx, DTYPE_F32, k, p->wk, n, dx) < 0 ||
-        multiply_back(dx, DTYPE_F32, v, p->wv, n, dx) < 0)
-        return -1;
-    return rmsnorm_back(floats(p->dh), floats(p->dgain), dx, floats(p->h), floats(p->gain), p->eps,
-                        n, width, reinterpret_cast<struct row_stats *>(scratch));
+    const int status = one_row_product(&one);
+    return status || !after->gain ? status : add_normed(y, y, room, after);
 }
 
 // --- h + x w^T -----------------------------------------------------------------------------------
@@ -381,110 +258,106 @@ static int fused_qkv_back_cuda(const struct fused_qkv_back *p)
 static int fused_add_cuda(const struct fused_add *p)
 {
     const int64_t n = p->h->shape[0], k = tensor_row(p->w.w);
-    if (n == 1) {
-        const struct one_row one = { .x = floats(p->x),
-                                     .gain = nullptr,
-                                     .eps = 0,
-                                     .k = k,
-                                     .part = { part(&p->w, floats(p->y)) },
-                                     .parts = 1,
-                                     .end = ONE_ROW_ADD,
-                                     .place = {},
-                                     .dtype = p->w.w->dtype,
-                                     .early = true };
-        return one_row_product(&one);
-    }
-    if (!many(n, floats(p->x), &p->w, p->mode)) return FUSED_NOT;
-    uint16_t *x = static_cast<uint16_t *>(cuda_scratch((size_t)(n * k) * sizeof *x));
-    if (!x || matmul_narrow(x, p->w.w->dtype, p->x->data, n * k, DTYPE_F32) < 0) return -1;
-    return multiply(p->y->data, DTYPE_F32, x, n, &p->w, p->h->data);
+    const bool one = n == 1;
+    if (one ? p->after.saved != nullptr : !fused_many(n, floats(p->x), p->w.w, p->mode))
+        return FUSED_NOT;
+    const int64_t room = room_of(&p->after, p->h);
+    char *scratch = static_cast<char *>(
+        cuda_scratch((size_t)room * sizeof(float) + (size_t)(one ? 0 : n * k) * 2 + 512));
+    if (!scratch) return -1;
+    float *product = scratch_take<float>(&scratch, room);
+    if (one) return fused_add_one(p->y, floats(p->x), &p->w, &p->after, product);
+    uint16_t *x = reinterpret_cast<uint16_t *>(scratch);
+    if (matmul_narrow(x, p->w.w->dtype, p->x->data, n * k, DTYPE_F32) < 0) return -1;
+    return multiply_add(p->y, p->h, x, &p->w, &p->after, product);
 }
 
 static int fused_attend_cuda(const struct fused_attend *p)
 {
-    const int64_t n = p->h->shape[0];
+    const int64_t n = p->h->shape[0], room = room_of(&p->after, p->h);
     struct attention_call c = attention_call_of(p->q, p->k, p->v, p->first, p->last, p->scale);
-    if (!many(n, floats(p->h), &p->w, p->mode) || !attention_mma_ready(&c)) return FUSED_NOT;
-    uint16_t *y = static_cast<uint16_t *>(cuda_scratch((size_t)tensor_count(p->q) * sizeof *y));
-    if (!y) return -1;
+    if (!fused_many(n, floats(p->h), p->w.w, p->mode) || !attention_mma_ready(&c)) return FUSED_NOT;
+    char *scratch = static_cast<char *>(
+        cuda_scratch((size_t)room * sizeof(float) + (size_t)tensor_count(p->q) * 2 + 512));
+    if (!scratch) return -1;
+    float *product = scratch_take<float>(&scratch, room);
+    uint16_t *y = reinterpret_cast<uint16_t *>(scratch);
     c.y = reinterpret_cast<float *>(y);
     c.y_dtype = p->w.w->dtype;
     if (attention_mma(&c, nullptr) < 0) return -1;
-    return multiply(p->h->data, DTYPE_F32, y, n, &p->w, p->h->data);
+    return multiply_add(p->h, p->h, y, &p->w, &p->after, product);
 }
 
 // --- FFN -----------------------------------------------------------------------------------------
 
-static int ffn_one(const struct fused_ffn *p, float *y)
+static int ffn_one(const struct fused_ffn *p, float *y, float *room)
 {
     const enum dtype dtype = p->gate.w->dtype;
     if (p->up.w->dtype != dtype || p->down.w->dtype != dtype) return FUSED_NOT;
-    struct one_row one = { .x = floats(p->h),
-                           .gain = floats(p->gain),
-                           .eps = p->eps,
-                           .k = p->h->shape[1],
-                           .part = { part(&p->gate, y), part(&p->up, nullptr) },
-                           .parts = 2,
-                           .end = ONE_ROW_SWIGLU,
-                           .place = {},
-                           .dtype = dtype,
-                           .early = true };
+    const struct one_row one = { .x = floats(p->h),
+                                 .gain = floats(p->gain),
+                                 .eps = p->eps,
+                                 .k = p->h->shape[1],
+                                 .part = { part(&p->gate, y), part(&p->up, nullptr) },
+                                 .parts = 2,
+                                 .end = ONE_ROW_SWIGLU,
+                                 .place = {},
+                                 .dtype = dtype,
+                                 .early = true };
     const int status = one_row_product(&one);
     if (status) return status;
-    one = { .x = y,
-            .gain = nullptr,
-            .eps = 0,
-            .k = tensor_row(p->down.w),
-            .part = { part(&p->down, floats(p->y)) },
-            .parts = 1,
-            .end = ONE_ROW_ADD,
-            .place = {},
-            .dtype = dtype,
-            .early = true };
-    return one_row_product(&one); // FUSED_NOT: h is still as it was
+    // FUSED_NOT: h is still as it was.
+    return fused_add_one(p->y, y, &p->down, &p->after, room);
 }
 
 // act [n,F] may be gate.
 static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint16_t *up,
-                    uint16_t *act)
+                    uint16_t *act, float *room)
 {
     const int64_t n = p->h->shape[0], fours = n * tensor_row(p->down.w) / 4;
     const enum dtype dtype = p->gate.w->dtype;
     const auto swiglu =
         dtype == DTYPE_F16 ? swiglu_narrow_kernel<true> : swiglu_narrow_kernel<false>;
-    if (norm_narrow(x, dtype, p->h, p->gain, p->eps) < 0 ||
-        multiply(gate, dtype, x, n, &p->gate, nullptr) < 0 ||
-        multiply(up, dtype, x, n, &p->up, nullptr) < 0)
+    // Their products are rounded, and so would be a bias in them.
+    const struct fused_linear plain_gate = { p->gate.w, nullptr, 0, 0, 0 };
+    const struct fused_linear plain_up = { p->up.w, nullptr, 0, 0, 0 };
+    if (fused_norm(x, dtype, p->h, p->gain, p->eps) < 0 ||
+        fused_multiply(gate, dtype, x, n, &plain_gate, nullptr) < 0 ||
+        fused_multiply(up, dtype, x, n, &plain_up, nullptr) < 0)
         return -1;
     if (!p->y) return 0;
+    const struct gated both = { reinterpret_cast<const struct four_shorts *>(gate),
+                                reinterpret_cast<const struct four_shorts *>(up),
+                                floats(p->gate.bias), floats(p->up.bias), tensor_row(p->down.w) };
     if (LAUNCH_EARLY(swiglu, blocks_for(fours, THREADS), THREADS, 0,
-                     reinterpret_cast<struct four_shorts *>(act),
-                     reinterpret_cast<const struct four_shorts *>(gate),
-                     reinterpret_cast<const struct four_shorts *>(up), fours) < 0)
+                     reinterpret_cast<struct four_shorts *>(act), both, fours) < 0)
         return -1;
-    return multiply(p->y->data, DTYPE_F32, act, n, &p->down, p->h->data);
+    return multiply_add(p->y, p->h, act, &p->down, &p->after, room);
 }
 
 static int fused_ffn_cuda(const struct fused_ffn *p)
 {
     const int64_t n = p->h->shape[0], width = p->h->shape[1], inner = tensor_row(p->down.w);
-    // A bias of a rounded result would be rounded.
-    const bool plain = !p->gate.bias && !p->up.bias && p->up.w->dtype == p->gate.w->dtype &&
+    const bool biased = p->gate.bias || p->up.bias; // no way back
+    const bool plain = !(biased && p->saved_gate) && p->up.w->dtype == p->gate.w->dtype &&
                        p->down.w->dtype == p->gate.w->dtype;
-    const bool all = plain && many(n, floats(p->h), &p->gate, p->mode) &&
-                     many(n, floats(p->gain), &p->up, p->mode) &&
-                     many(n, floats(p->h), &p->down, p->mode);
-    if (n == 1 ? p->saved_gate != nullptr : !all) return FUSED_NOT;
+    const bool all = plain && fused_many(n, floats(p->h), p->gate.w, p->mode) &&
+                     fused_many(n, floats(p->gain), p->up.w, p->mode) &&
+                     fused_many(n, floats(p->h), p->down.w, p->mode);
+    if (n == 1 ? p->saved_gate || p->after.saved : !all) return FUSED_NOT;
     const int64_t wide = p->saved_gate ? (p->y ? 1 : 0) : 2; // [n,F] in scratch
-    char *scratch = static_cast<char *>(
-        cuda_scratch((size_t)(n * (wide * inner + width)) * sizeof(uint16_t) + 1024));
+    char *scratch =
+        static_cast<char *>(cuda_scratch((size_t)(n * (wide * inner + width)) * sizeof(uint16_t) +
+                                         (size_t)room_of(&p->after, p->h) * sizeof(float) + 1024));
     if (!scratch) return -1;
-    if (n == 1) return ffn_one(p, reinterpret_cast<float *>(scratch));
+    float *room = scratch_take<float>(&scratch, room_of(&p->after, p->h));
+    if (n == 1) return ffn_one(p, reinterpret_cast<float *>(scratch), room);
     uint16_t *x = scratch_take<uint16_t>(&scratch, n * width);
     uint16_t *act = scratch_take<uint16_t>(&scratch, wide ? n * inner : 0);
-    if (!p->saved_gate) return ffn_many(p, x, act, reinterpret_cast<uint16_t *>(scratch), act);
+    if (!p->saved_gate)
+        return ffn_many(p, x, act, reinterpret_cast<uint16_t *>(scratch), act, room);
     return ffn_many(p, x, static_cast<uint16_t *>(p->saved_gate->data),
-                    static_cast<uint16_t *>(p->saved_up->data), act);
+                    static_cast<uint16_t *>(p->saved_up->data), act, room);
 }
 
 static int ffn_back(const struct fused_ffn_back *p, uint16_t *dy, uint16_t *dact, float *dx,
@@ -494,13 +367,13 @@ static int ffn_back(const struct fused_ffn_back *p, uint16_t *dy, uint16_t *dact
     auto *gate = static_cast<uint16_t *>(p->saved_gate->data);
     auto *up = static_cast<uint16_t *>(p->saved_up->data);
     if (matmul_narrow(dy, DTYPE_BF16, p->dy->data, n * width, DTYPE_F32) < 0 ||
-        multiply_back(dact, DTYPE_BF16, dy, p->down, n, nullptr) < 0 ||
+        fused_multiply_back(dact, DTYPE_BF16, dy, p->down, n, nullptr) < 0 ||
         LAUNCH_EARLY(swiglu_back_narrow_kernel, blocks_for(fours, THREADS), THREADS, 0,
                      reinterpret_cast<struct four_shorts *>(gate),
                      reinterpret_cast<struct four_shorts *>(up),
                      reinterpret_cast<const struct four_shorts *>(dact), fours) < 0 ||
-        multiply_back(dx, DTYPE_F32, gate, p->gate, n, nullptr) < 0 ||
-        multiply_back(dx, DTYPE_F32, up, p->up, n, dx) < 0)
+        fused_multiply_back(dx, DTYPE_F32, gate, p->gate, n, nullptr) < 0 ||
+        fused_multiply_back(dx, DTYPE_F32, up, p->up, n, dx) < 0)
         return -1;
     return rmsnorm_back(floats(p->dh), floats(p->dgain), dx, floats(p->h), floats(p->gain), p->eps,
                         n, width, stats);
@@ -509,8 +382,8 @@ static int ffn_back(const struct fused_ffn_back *p, uint16_t *dy, uint16_t *dact
 static int fused_ffn_back_cuda(const struct fused_ffn_back *p)
 {
     const int64_t n = p->h->shape[0], width = p->h->shape[1], inner = tensor_count(p->saved_up);
-    char *scratch = static_cast<char *>(
-        cuda_scratch((size_t)(n * width + inner) * sizeof(uint16_t) + norm_back_room(n, width)));
+    char *scratch = static_cast<char *>(cuda_scratch(
+        (size_t)(n * width + inner) * sizeof(uint16_t) + fused_norm_back_room(n, width)));
     if (!scratch) return -1;
     uint16_t *dy = scratch_take<uint16_t>(&scratch, n * width);
     uint16_t *dact = scratch_take<uint16_t>(&scratch, inner);
@@ -524,7 +397,7 @@ static int fused_ffn_back_cuda(const struct fused_ffn_back *p)
 static int fused_gelu_cuda(const struct fused_gelu *p)
 {
     const int64_t n = p->x->shape[0], k = p->x->shape[1], m = p->w.w->shape[0];
-    if (p->form != GELU_TANH || !p->w.bias || !many(n, floats(p->x), &p->w, p->mode))
+    if (p->form != GELU_TANH || !p->w.bias || !fused_many(n, floats(p->x), p->w.w, p->mode))
         return FUSED_NOT;
     uint16_t *x = static_cast<uint16_t *>(cuda_scratch((size_t)(n * k) * sizeof *x));
     if (!x) return -1;
@@ -545,10 +418,12 @@ static int fused_gelu_cuda(const struct fused_gelu *p)
                : lt_multiply(&product);
 }
 
-const struct fused fused_cuda = { .qkv = fused_qkv_cuda,
+const struct fused fused_cuda = { .qkv = fused_qkv_cuda, // fused_heads.cu
                                   .attend = fused_attend_cuda,
                                   .add = fused_add_cuda,
                                   .ffn = fused_ffn_cuda,
                                   .ffn_back = fused_ffn_back_cuda,
                                   .qkv_back = fused_qkv_back_cuda,
-                                  .gelu = fused_gelu_cuda };
+                                  .gelu = fused_gelu_cuda,
+                                  .experts = fused_experts_cuda,
+                                  .latent = fused_latent_cuda };

@@ -11,60 +11,80 @@
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 
+#include <stdbool.h>
+
 #include "kernels/tensor.h"
 
 enum { FUSED_NOT = 1 };
 
-// x w^T (+ bias, may be NULL).
+// x w^T (+ bias, may be NULL). With `run` it is a part of a packed weight: number r of the product
+// is that of row first + r / run * step + r % run of w (and bias).
 struct fused_linear {
     const struct tensor *w, *bias;
+    int64_t first, run, step;
+};
+
+// Behind a sum's product, before it is added: rmsnorm(product) with this gain [M]; gain NULL: none.
+struct fused_after {
+    const struct tensor *gain;
+    float eps;
+    struct tensor *saved; // f32 [n,M]: the product, for the backward pass; NULL: not wanted
 };
 
 // x = rmsnorm(h); q = rope(x wq^T), and row places[i] of k and v = row i of rope(x wk^T) and x
-// wv^T.
+// wv^T. With gains the heads of q and k are normed before they turn.
+//
+// Pair i of a head is numbers 2i and 2i + 1 of the product where i < adjacent, else i + adjacent
+// and i + d/2; it is stored as numbers i and i + d/2.
 struct fused_qkv {
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
-    struct fused_linear wq, wk, wv;
-    const struct tensor *cos, *sin; // [n,d/2]
-    const struct tensor *places;    // i32 [n], rows of k and v
-    int64_t first;                  // places[i] is first + i; -1: unknown
-    struct tensor *q, *k, *v;       // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
-    int mode;                       // enum matmul_mode
+    struct fused_linear wq, wk, wv;       // of the same w: it is multiplied once
+    const struct tensor *q_gain, *k_gain; // [d] or NULL, both or none
+    int64_t adjacent;                     // at most d/2
+    const struct tensor *cos, *sin;       // [n,d/2]
+    const struct tensor *places;          // i32 [n], rows of k and v; NULL: 0, 1 ..
+    int64_t first;                        // places[i] is first + i; -1: unknown
+    struct tensor *q, *k, *v; // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
+    int mode;                 // enum matmul_mode
 };
 
-// y = h + x w^T (+ bias).
+// y = h + after(x w^T (+ bias)).
 struct fused_add {
     struct tensor *y;       // [n,M], may be h; for one row it must be
     const struct tensor *h; // [n,M]
     const struct tensor *x; // [n,K]
     struct fused_linear w;
+    struct fused_after after;
     int mode;
 };
 
-// h += attention(q, k, v) w^T (+ bias); attention as in kernels/ops.h.
+// h += after(attention(q, k, v) w^T (+ bias)); attention as in kernels/ops.h.
 struct fused_attend {
     struct tensor *h;                  // [n,M]
     const struct tensor *q, *k, *v;    // [n,H,d] [P,Hkv,d] [P,Hkv,d]
     const struct tensor *first, *last; // i32 [n] or NULL
     float scale;
     struct fused_linear w; // of H d columns
+    struct fused_after after;
     int mode;
 };
 
-// y = h + down(silu(gate(x)) * up(x)), x = rmsnorm(h). saved_gate = gate(x), saved_up = up(x) for
-// the backward pass: both NULL if not wanted, as for one row. Without y nothing else is computed.
+// y = h + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h). saved_gate = gate(x), saved_up =
+// up(x) for the backward pass: both NULL if not wanted, as for one row. Without y nothing else is
+// computed.
 struct fused_ffn {
     struct tensor *y;              // [n,D], may be h; for one row it must be
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
-    struct fused_linear gate, up, down;
+    struct fused_linear gate, up, down; // no parts of packed weights
+    struct fused_after after;
     struct tensor *saved_gate, *saved_up; // bf16 [n,F]
     int mode;
 };
 
-// Backward form of fused_ffn, without the residual: adds to dh and dgain, either may be NULL. dh
-// may be dy. Overwrites the saved tensors.
+// Backward form of fused_ffn, without the residual and the norm behind: adds to dh and dgain,
+// either may be NULL. dh may be dy. Overwrites the saved tensors.
 struct fused_ffn_back {
     struct tensor *dh, *dgain; // [n,D], [D]
     const struct tensor *dy;   // [n,D]
@@ -74,14 +94,61 @@ struct fused_ffn_back {
     struct tensor *saved_gate, *saved_up; // bf16 [n,F]
 };
 
-// Backward form of fused_qkv for places 0, 1 ..: adds to dh and dgain, either may be NULL.
+// Backward form of fused_qkv for places 0, 1 .. without norms of heads: adds to dh and dgain,
+// either may be NULL.
 struct fused_qkv_back {
     struct tensor *dh, *dgain;         // [n,D], [D]
     const struct tensor *dq, *dk, *dv; // [n,H,d] [n,Hkv,d] [n,Hkv,d]
     const struct tensor *h, *gain;
     float eps;
-    const struct tensor *wq, *wk, *wv;
+    struct fused_linear wq, wk, wv;
+    int64_t adjacent;
     const struct tensor *cos, *sin; // [n,d/2]
+};
+
+// A gated FFN: down(silu(gate(x)) * up(x)).
+struct fused_gated {
+    const struct tensor *gate, *up, *down; // [m,D] [m,D] [D,m]
+};
+
+// A mixture of experts of one row, which the device chooses: h += shared(x) + the sum over the
+// row's experts e of weight[e] e(x), x = rmsnorm(h). Its `count` experts have the greatest
+// sigmoid(x router^T) + bias in its best groups, by the sum of the two best of each; the weights
+// are those of the op expert_weights.
+struct fused_experts {
+    struct tensor *h;          // [1,D]
+    const struct tensor *gain; // [D]
+    float eps;
+    const struct tensor *router, *bias;      // [E,D], f32 [E]
+    struct fused_gated shared;               // gate NULL: none
+    const struct fused_gated *expert;        // [E]
+    int64_t count, groups, groups_per_token; // count at most 32
+    bool normalise;
+    float scale;
+};
+
+// One row of latent attention, over the latents that the cache holds
+// (core/model/attention_latent.c):
+//
+//   x = rmsnorm(h);  q = ask x, or ask_up rmsnorm(ask x);  (c, r) = down x
+//   row *place of the caches: rmsnorm(c) and r, turned
+//   h += after(out(o)), o of a head = Wv softmax((Wk q_nope) c + q_rope r) c
+//
+// up holds Wk [nope,R] and Wv [value,R] of each head, one behind the other. What turns, the last
+// 2 half numbers of q and of down's, is paired by neighbours, and stored apart.
+struct fused_latent {
+    struct tensor *h; // [1,D]
+    const struct tensor *gain;
+    float eps;
+    struct fused_linear ask, ask_up, down, out;     // ask_up.w NULL: none
+    const struct tensor *ask_gain, *down_gain, *up; // [Rq], [R], [H*(nope+value),R]
+    float inner_eps;                                // of those gains
+    const struct tensor *cos, *sin, *place, *last;  // [1,half], i32 [1]
+    struct tensor *c, *r;                           // [P,1,R] [P,1,2 half], both f32 or both bf16
+    int64_t heads, nope, value;
+    float scale;
+    struct fused_after after;
+    int mode;
 };
 
 // y = gelu(x w^T + bias).
@@ -100,6 +167,8 @@ struct fused {
     int (*ffn_back)(const struct fused_ffn_back *p);
     int (*qkv_back)(const struct fused_qkv_back *p);
     int (*gelu)(const struct fused_gelu *p);
+    int (*experts)(const struct fused_experts *p);
+    int (*latent)(const struct fused_latent *p);
 };
 
 #endif

@@ -37,18 +37,20 @@ struct one_row_part {
     void *y;           // f32; with ONE_ROW_PLACE keys and values of its dtype
     const float *bias; // or NULL
     int64_t rows;
+    int first, run,
+        step; // row r is row first + r / run * step + r % run of w and bias; run 0: row r
 };
 
 // Epilogue of the products: store, add to y, or y_0 = silu(product 0) * product 1; or the three are
 // queries, keys and values of a token (struct one_row_place).
 enum one_row_end { ONE_ROW_STORE, ONE_ROW_ADD, ONE_ROW_SWIGLU, ONE_ROW_PLACE };
 
-// Queries and keys are rotated, element i of a head with i + half; keys and values become row *row
-// of y.
+// Queries and keys are rotated (struct fused_qkv says which numbers are pairs); keys and values
+// become row *row of y.
 struct one_row_place {
     const float *cos, *sin; // [half]
     const int32_t *row;
-    int half;
+    int half, adjacent;
     enum dtype dtype; // of keys and values: f32 or bf16
 };
 
@@ -63,6 +65,13 @@ struct one_row {
     enum dtype dtype; // of all weights
     bool early;       // neither of the two previous kernels writes the weights
 };
+
+// Number r (0 or 1) of pair i of a head: struct fused_qkv.
+static __device__ inline int pair_number(int i, int r, int half, int adjacent)
+{
+    if (i < adjacent) return 2 * i + r;
+    return r ? i + half : i + adjacent;
+}
 
 // 0, -1, or FUSED_NOT: nothing was computed, these weights cannot be read 16 bytes at a time.
 int one_row_product(const struct one_row *p);

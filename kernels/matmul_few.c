@@ -322,6 +322,11 @@ static void order_x(const struct few_product *p, float *to)
     }
 }
 
+int64_t KERNEL(few_rows)(void)
+{
+    return FEW_ROWS;
+}
+
 int KERNEL(matmul_few)(const struct few_product *p)
 {
     const int count = vec_worth_threads(p->k * p->m) ? omp_get_max_threads() : 1;

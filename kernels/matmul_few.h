@@ -16,6 +16,9 @@ struct few_product {
     enum dtype dtype; // of w
 };
 
+// FEW_ROWS (backend->few_rows).
+int64_t KERNEL(few_rows)(void);
+
 // A row's bits depend neither on the number of rows nor on that of threads. -1: out of memory.
 int KERNEL(matmul_few)(const struct few_product *p);
 

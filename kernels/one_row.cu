@@ -16,36 +16,42 @@
 // them are sent for into the second-level cache: 16 MB of all warps, what the bus brings in 4 us.
 // So it does not rest while the kernel in front ends and x is read. What the kernel in front writes
 // is read only after cuda_former().
-#include "kernels/matmul_cuda.h"
-#include "kernels/pack_cuda.h"
+#include "kernels/one_row_cuda.h"
 
-static constexpr int WARPS = 4, THREADS = WARPS * WARP, BLOCKS = 4; // of a multiprocessor
-static constexpr int ROWS = 2, AHEAD = 4;
 static constexpr int64_t SENT_FOR = 4096; // bytes of a row, behind those asked for
-static constexpr size_t SHARED_MOST = 220 << 10, SHARED_STATIC = 1 << 10;
 
 struct shape {
     int64_t units; // pairs of rows
     int64_t width; // of x in shared memory: whole steps of AHEAD chunks, behind K zeros
 };
 
-// One of the pair's rows: where it comes from, where it goes; row < 0: there is none.
+// One of the pair's rows: of the part's product, and of its weight; row < 0: there is none.
 struct place {
     const struct one_row_part *part;
-    int64_t row;
+    int64_t row, from;
 };
+
+static __device__ int64_t weight_row(const struct one_row_part &p, int64_t row)
+{
+    const int r = (int)row;
+    return p.run ? p.first + (int64_t)(r / p.run) * p.step + r % p.run : row;
+}
 
 static __device__ struct place place_of(const struct one_row &p, int64_t unit, int r)
 {
-    if (p.end == ONE_ROW_SWIGLU) return { &p.part[r], unit };
+    if (p.end == ONE_ROW_SWIGLU) return { &p.part[r], unit, weight_row(p.part[r], unit) };
     const struct one_row_part *part = p.part;
     while (unit >= (part->rows + 1) / ROWS) unit -= (part++->rows + 1) / ROWS;
-    int64_t row = unit * ROWS + r;
+    const int64_t row = unit * ROWS + r;
     if (p.end == ONE_ROW_PLACE) {
-        const int half = p.place.half, pair = (int)unit;
-        row = pair / half * 2 * half + pair % half + r * half;
+        const int half = p.place.half, pair = (int)unit, i = pair % half;
+        const int head = pair / half * 2 * half,
+                  adjacent = part == p.part + 2 ? 0 : p.place.adjacent;
+        return { part, head + i + r * half,
+                 weight_row(*part, head + pair_number(i, r, half, adjacent)) };
     }
-    return { part, row < part->rows ? row : -1 };
+    if (row >= part->rows) return { part, -1, -1 };
+    return { part, row, weight_row(*part, row) };
 }
 
 // Where the rows of a pair begin, this lane's 16 bytes in; NULL: there is none.
@@ -59,23 +65,7 @@ static __device__ void find_rows(const T *row[ROWS], const struct one_row &p, in
         if (unit >= units) continue;
         const struct place at = place_of(p, unit, r);
         if (at.row >= 0)
-            row[r] = static_cast<const T *>(at.part->w) + at.row * p.k + lane * pack<T>::COUNT;
-    }
-}
-
-template <typename T>
-static __device__ void ask(uint4 to[AHEAD][ROWS], const T *const row[ROWS], int64_t from, int64_t k,
-                           int lane)
-{
-    constexpr int CHUNK = WARP * pack<T>::COUNT;
-    UNROLL
-    for (int a = 0; a < AHEAD; a++) {
-        UNROLL
-        for (int r = 0; r < ROWS; r++) {
-            const int64_t i = from + a * CHUNK;
-            const bool there = row[r] && i + lane * pack<T>::COUNT < k;
-            to[a][r] = there ? load_once(row[r] + i) : uint4{ 0, 0, 0, 0 };
-        }
+            row[r] = static_cast<const T *>(at.part->w) + at.from * p.k + lane * pack<T>::COUNT;
     }
 }
 
@@ -86,54 +76,6 @@ template <typename T> static __device__ void send_for(const T *const row[ROWS], 
     UNROLL
     for (int r = 0; r < ROWS; r++)
         if (row[r]) cuda_prefetch(row[r] + from, (unsigned)(left < SENT_FOR ? left : SENT_FOR));
-}
-
-// x into shared memory: of a chunk first the lanes' first four numbers, then their next four.
-// What the sums must be multiplied with is returned to all threads.
-template <typename T>
-static __device__ float stage(float *to, const struct one_row &p, int64_t width)
-{
-    constexpr int COUNT = pack<T>::COUNT, CHUNK = WARP * COUNT;
-    float squares = 0;
-    for (int64_t e = threadIdx.x * 4; e < width; e += THREADS * 4) {
-        float4 v = { 0, 0, 0, 0 };
-        if (e < p.k) v = *reinterpret_cast<const float4 *>(p.x + e);
-        squares += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-        if (p.gain && e < p.k) {
-            const float4 g = *reinterpret_cast<const float4 *>(p.gain + e);
-            v = { v.x * g.x, v.y * g.y, v.z * g.z, v.w * g.w };
-        }
-        const int in = (int)(e % CHUNK);
-        *reinterpret_cast<float4 *>(to + (e - in) + in % COUNT / 4 * (4 * WARP) + in / COUNT * 4) =
-            v;
-    }
-    const float sum = block_sum(squares);
-    __syncthreads();
-    return p.gain ? 1 / sqrtf(sum / (float)p.k + p.eps) : 1;
-}
-
-// sum[r] += the AHEAD chunks times x, whose part for them begins at `x`.
-template <typename T>
-static __device__ void multiply(float sum[ROWS], const uint4 w[AHEAD][ROWS], const float *x,
-                                int lane)
-{
-    constexpr int COUNT = pack<T>::COUNT, CHUNK = WARP * COUNT;
-    UNROLL
-    for (int a = 0; a < AHEAD; a++) {
-        float4 v[COUNT / 4];
-        UNROLL
-        for (int i = 0; i < COUNT / 4; i++)
-            v[i] = *reinterpret_cast<const float4 *>(x + a * CHUNK + i * (4 * WARP) + lane * 4);
-        UNROLL
-        for (int r = 0; r < ROWS; r++) {
-            pack<T> some;
-            some.widen(w[a][r]);
-            UNROLL
-            for (int i = 0; i < COUNT / 4; i++)
-                sum[r] += some.x[4 * i] * v[i].x + some.x[4 * i + 1] * v[i].y +
-                          some.x[4 * i + 2] * v[i].z + some.x[4 * i + 3] * v[i].w;
-        }
-    }
 }
 
 // A pair of a head's numbers: queries to y, keys and values to their row.
@@ -157,7 +99,7 @@ static __device__ void finish(const struct one_row &p, int64_t unit, const float
     for (int r = 0; r < ROWS; r++) {
         at[r] = place_of(p, unit, r);
         const float *bias = at[r].part->bias;
-        value[r] = sum[r] + (bias && at[r].row >= 0 ? bias[at[r].row] : 0);
+        value[r] = sum[r] + (bias && at[r].row >= 0 ? bias[at[r].from] : 0);
     }
     if (p.end == ONE_ROW_SWIGLU) {
         static_cast<float *>(p.part[0].y)[unit] = value[0] / (1 + expf(-value[0])) * value[1];
@@ -178,7 +120,7 @@ template <typename T>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     one_row_kernel(const __grid_constant__ struct one_row p, const struct shape s)
 {
-    constexpr int CHUNK = WARP * pack<T>::COUNT;
+    constexpr int64_t STEP = step_of<T>();
     SHARED_MEMORY(float, x);
     const int lane = threadIdx.x % WARP;
     const int64_t first = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
@@ -198,15 +140,15 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     for (int64_t unit = first; unit < s.units; unit += step) {
         float sum[ROWS] = { 0, 0 };
-        for (int64_t from = 0; from < s.width; from += AHEAD * CHUNK) {
-            const bool last = from + AHEAD * CHUNK >= s.width;
+        for (int64_t from = 0; from < s.width; from += STEP) {
+            const bool last = from + STEP >= s.width;
             UNROLL
             for (int a = 0; a < AHEAD; a++) {
                 UNROLL
                 for (int r = 0; r < ROWS; r++) now[a][r] = next[a][r];
             }
             if (last) find_rows(row, p, unit + step, s.units, lane);
-            ask(next, row, last ? 0 : from + AHEAD * CHUNK, p.k, lane);
+            ask(next, row, last ? 0 : from + STEP, p.k, lane);
             multiply<T>(sum, now, x + from, lane);
         }
         for (int r = 0; r < ROWS; r++) sum[r] = warp_sum(sum[r]) * scale;
@@ -216,9 +158,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 
 template <typename T> static int launch(const struct one_row *p)
 {
-    constexpr int64_t STEP = AHEAD * WARP * pack<T>::COUNT;
     const auto kernel = one_row_kernel<T>;
-    struct shape s = { 0, (p->k + STEP - 1) / STEP * STEP };
+    struct shape s = { 0, whole_steps<T>(p->k) };
     for (int i = 0; i < p->parts; i++) s.units += (p->part[i].rows + 1) / ROWS;
     if (p->end == ONE_ROW_SWIGLU) s.units = p->part[0].rows;
     const size_t shared = (size_t)s.width * sizeof(float);

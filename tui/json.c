@@ -101,6 +101,8 @@ static void fill_answer(cJSON *o, const struct event *e)
     add_integer(o, "prompt_tokens", a->prompt_tokens);
     add_integer(o, "visual_tokens", a->visual_tokens);
     add_integer(o, "computed_tokens", a->computed_tokens);
+    add_integer(o, "drafted", a->drafted);
+    add_integer(o, "accepted", a->accepted);
     add_real(o, "vision_s", a->vision_s);
     add_real(o, "prefill_s", a->prefill_s);
     add_real(o, "decode_s", a->decode_s);

@@ -104,7 +104,8 @@ static void show_token(struct plain *p, const struct event *e)
     fflush(p->out.file);
 }
 
-// "[604 prompt tokens (576 visual), 3 new, 0.1 s; 24 tokens, 2.1 s, 11.4/s]"
+// "[604 prompt tokens (576 visual), 3 new, 0.1 s; 24 tokens, 2.1 s, 11.4/s, 18 of 21 drafts
+// accepted]"
 static void show_measures(struct plain *p, const struct event_answer *a)
 {
     struct buf b = { 0 };
@@ -115,6 +116,9 @@ static void show_measures(struct plain *p, const struct event_answer *a)
     buf_printf(&b, ", %.1f s", a->prefill_s + a->vision_s);
     buf_printf(&b, "; %zu token%s, %.1f s", a->count, a->count == 1 ? "" : "s", a->decode_s);
     if (a->decode_s > 0 && a->count) buf_printf(&b, ", %.1f/s", (double)a->count / a->decode_s);
+    if (a->accepted)
+        buf_printf(&b, ", %lld of %lld drafts accepted", (long long)a->accepted,
+                   (long long)a->drafted);
     if (strcmp(a->stop, "length") == 0) buf_puts(&b, "; stopped at the token limit");
     if (strcmp(a->stop, "cancelled") == 0) buf_puts(&b, "; stopped");
     buf_putc(&b, ']');

@@ -53,6 +53,13 @@ static void add_memory(const struct view *v, struct buf *b)
         buf_printf(b, "  %.0f MB", bytes / (1 << 20));
 }
 
+// How many of the last answer's drafts were accepted, where there is room.
+static void draw_drafts(const struct view *v, struct canvas *c, struct area area, int *x)
+{
+    if (v->answering || v->rate <= 0 || v->drafts < 0 || *x + 14 > area.width) return;
+    *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, "  drafts %.0f%%", 100 * v->drafts);
+}
+
 static int64_t context_used(const struct view *v)
 {
     const struct engine_context *k = &v->snapshot->context;
@@ -136,6 +143,7 @@ void status_draw(const struct view *v, struct canvas *c, struct area area)
     add_memory(v, &b);
     if (b.data && x + text_width(b.data) < area.width)
         x = canvas_text(c, area, x, 0, STYLE_STATUS, b.data);
+    draw_drafts(v, c, area, &x);
     draw_jobs(v, c, area, &x);
     x = draw_badges(v, c, area, x + 2);
     if (v->stale && x + 7 < area.width) x = canvas_text(c, area, x, 0, STYLE_STATUS, "stale ");

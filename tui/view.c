@@ -154,6 +154,9 @@ static void add_measures(struct view *v, const struct event_answer *a)
         buf_printf(&b, ", %lld new", (long long)a->computed_tokens);
     buf_printf(&b, ", %.1f s; %zu token%s, %.1f s", a->prefill_s + a->vision_s, a->count,
                a->count == 1 ? "" : "s", a->decode_s);
+    if (a->accepted)
+        buf_printf(&b, ", %lld of %lld drafts accepted", (long long)a->accepted,
+                   (long long)a->drafted);
     if (!strcmp(a->stop, "length")) buf_puts(&b, "; stopped at the token limit");
     if (!strcmp(a->stop, "cancelled")) buf_puts(&b, "; stopped");
     view_add(v, ENTRY_MEASURES, b.data);
@@ -169,6 +172,7 @@ static void take_answer(struct view *v, const struct event *e)
     v->prompt_tokens = a->prompt_tokens + (int64_t)a->count;
     v->first_s = a->prefill_s + a->vision_s;
     if (a->decode_s > 0) v->rate = (double)a->count / a->decode_s;
+    v->drafts = a->drafted ? (double)a->accepted / (double)a->drafted : -1;
     v->stale = false;
     if (!prefill || strcmp(a->stop, "length") != 0) add_measures(v, a);
 }

@@ -168,6 +168,7 @@ struct view {
     double asked, first, last; // times of the running answer; 0: not yet
     size_t tokens;
     double rate, first_s; // of the last answer
+    double drafts;        // share of its drafts that came true; -1: there were none
     bool loading;
     double progress;
     char *progress_what;

@@ -55,6 +55,7 @@ struct event_answer {
     size_t count;
     int64_t prompt_tokens, visual_tokens; // of the whole prompt
     int64_t computed_tokens;              // prompt tokens that were not in the cache
+    int64_t drafted, accepted;            // tokens that lookahead proposed; those that came true
     double prefill_s, decode_s, vision_s;
     const char *stop;     // "eos", "length", "cancelled"
     bool full;            // "length" means the context limit, not sample.max_tokens

@@ -162,6 +162,7 @@ static enum answer_change change_answer(void *self, int64_t tokens, struct err *
 {
     struct answer_now *now = self;
     now->tokens = tokens;
+    if (now->e->live) live_show(now->e->live, tokens);
     // A dump covers one pass over the prompt: changes are deferred until it is written.
     if (now->e->dump) return CHANGE_NONE;
     apply_posted(now->e, tokens);

@@ -194,18 +194,26 @@ static bool rounded(int64_t n, const struct tensor *w, int mode)
 
 static int dry_fused_qkv(const struct fused_qkv *p)
 {
-    const int64_t n = p->h->shape[0], kv = n * p->wk.w->shape[0];
+    const int64_t n = p->h->shape[0], kv = p->k->shape[1] * p->k->shape[2];
+    const int64_t q = p->q->shape[1] * p->q->shape[2];
+    const bool packed = p->wq.w == p->wk.w && p->wq.w == p->wv.w;
     if (!rounded(n, p->wq.w, p->mode) || !rounded(n, p->wk.w, p->mode) ||
         !rounded(n, p->wv.w, p->mode) || p->wk.w->dtype != p->wq.w->dtype ||
         p->wv.w->dtype != p->wq.w->dtype)
         return FUSED_NOT;
-    return need(2 * kv + halves(tensor_count(p->h)));
+    return need(n * (packed || p->adjacent ? q + 2 * kv : 2 * kv) + halves(tensor_count(p->h)));
+}
+
+// Of a product until it is normed.
+static int64_t room_of(const struct fused_after *after, const struct tensor *h)
+{
+    return after->gain && !after->saved ? tensor_count(h) : 0;
 }
 
 static int dry_fused_add(const struct fused_add *p)
 {
     if (!rounded(p->h->shape[0], p->w.w, p->mode)) return FUSED_NOT;
-    return need(halves(tensor_count(p->x)));
+    return need(room_of(&p->after, p->h) + halves(tensor_count(p->x)));
 }
 
 static int dry_fused_attend(const struct fused_attend *p)
@@ -216,16 +224,27 @@ static int dry_fused_attend(const struct fused_attend *p)
 static int dry_fused_ffn(const struct fused_ffn *p)
 {
     const int64_t n = p->h->shape[0], wide = p->saved_gate ? (p->y ? 1 : 0) : 2;
-    if (p->gate.bias || p->up.bias || !rounded(n, p->gate.w, p->mode) ||
+    if (((p->gate.bias || p->up.bias) && p->saved_gate) || !rounded(n, p->gate.w, p->mode) ||
         !rounded(n, p->up.w, p->mode) || !rounded(n, p->down.w, p->mode) ||
         p->up.w->dtype != p->gate.w->dtype || p->down.w->dtype != p->gate.w->dtype)
         return FUSED_NOT;
-    return need(halves(tensor_count(p->h) + wide * n * p->gate.w->shape[0]));
+    return need(room_of(&p->after, p->h) +
+                halves(tensor_count(p->h) + wide * n * p->gate.w->shape[0]));
 }
 
 static int dry_fused_gelu(const struct fused_gelu *p)
 {
     return FUSED_NOT; // of an encoder without a tape; a training needs more
+}
+
+static int dry_fused_experts(const struct fused_experts *p)
+{
+    return FUSED_NOT; // of a single row
+}
+
+static int dry_fused_latent(const struct fused_latent *p)
+{
+    return FUSED_NOT; // likewise
 }
 
 static int dry_fused_ffn_back(const struct fused_ffn_back *p)
@@ -244,6 +263,8 @@ static const struct fused dry_fused = { .qkv = dry_fused_qkv,
                                         .add = dry_fused_add,
                                         .ffn = dry_fused_ffn,
                                         .gelu = dry_fused_gelu,
+                                        .experts = dry_fused_experts,
+                                        .latent = dry_fused_latent,
                                         .ffn_back = dry_fused_ffn_back,
                                         .qkv_back = dry_fused_qkv_back };
 

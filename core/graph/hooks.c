@@ -35,6 +35,13 @@ bool hooks_change_values(const struct graph *g, int layer)
     return listened(g, SITE_VALUES, layer, VALUE_METHOD);
 }
 
+bool hooks_allow_drafts(const struct graph *g)
+{
+    for (int i = 0; g->hooks && i < g->hooks->count; i++)
+        if (!g->hooks->list[i].changes && !g->hooks->list[i].drafts) return false;
+    return true;
+}
+
 static const struct {
     const char *name;
     unsigned has, may;

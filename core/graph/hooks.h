@@ -130,6 +130,7 @@ struct hook {
     void *self;
     bool changes; // a method: may make the changes that the table allows
     bool values;  // ... and changes values: layers where it listens cache them as changed
+    bool drafts;  // a probe that knows that a pass may compute rows which are taken back
 };
 
 enum { HOOKS_MAX = 16 };
@@ -147,6 +148,9 @@ bool hooks_wanted(const struct graph *g, enum site site, int layer);
 // Does a method listen, which may change what passes there? Does one change the layer's values?
 bool hooks_changing(const struct graph *g, enum site site, int layer);
 bool hooks_change_values(const struct graph *g, int layer);
+// May passes have rows that are taken back (drafted tokens)? Not if a probe takes each row for one
+// of the answer.
+bool hooks_allow_drafts(const struct graph *g);
 // Runs the listeners of this site in order; does nothing without listeners. A change that the table
 // does not allow is a BUG.
 int hooks_run(struct graph *g, enum site site, struct site_args *args);

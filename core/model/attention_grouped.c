@@ -202,23 +202,61 @@ static struct qkv project_rows(struct graph *g, const struct layer *layer, struc
     return (struct qkv){ op_rope(g, q, cos, sin), op_rope(g, k, cos, sin), v };
 }
 
-// Only of three weights behind a norm.
-static bool fusible(const struct layer *layer)
+// A part of Wqkv: the rows `first`.. of each key head.
+static struct fused_linear packed_part(const struct linear *w, const struct decoder_config *c,
+                                       int64_t first, int64_t rows)
 {
-    const struct decoder_kind *kind = layer->pass->config->kind;
-    return layer->w->attention.before.data && kind->attention == &attention_grouped &&
-           !kind->rotary->interleaved;
+    struct fused_linear part = fused_whole(w);
+    part.first = first * c->dim;
+    part.run = rows * c->dim;
+    part.step = (c->heads / c->kv_heads + 2) * c->dim;
+    return part;
+}
+
+// The fused form of rows i..i+m, but for its results; *count of the sublayer's weights are in it.
+static struct fused_qkv form_of(struct graph *g, const struct layer *layer, struct tensor *h,
+                                int64_t i, int64_t m, int *count)
+{
+    const struct pass *p = layer->pass;
+    const struct decoder_config *c = p->config;
+    const struct linear *w = layer->w->attention.weight;
+    const int64_t group = c->heads / c->kv_heads;
+    struct fused_qkv form = { .h = graph_rows(g, h, i, m),
+                              .gain = graph_weight(&layer->w->attention.before),
+                              .eps = (float)c->eps,
+                              .adjacent = rope_adjacent(&c->rope),
+                              .cos = graph_rows(g, p->cos, i, m),
+                              .sin = graph_rows(g, p->sin, i, m),
+                              .places = graph_rows(g, p->places, i, m),
+                              .first = p->n > 1 ? p->past + i : -1 };
+    if (c->kind->attention == &attention_packed) {
+        *count = 1;
+        form.wq = packed_part(&w[PACKED_QKV], c, 0, group);
+        form.wk = packed_part(&w[PACKED_QKV], c, group, 1);
+        form.wv = packed_part(&w[PACKED_QKV], c, group + 1, 1);
+    } else {
+        *count = 3;
+        form.wq = fused_whole(&w[ATTENTION_Q]);
+        form.wk = fused_whole(&w[ATTENTION_K]);
+        form.wv = fused_whole(&w[ATTENTION_V]);
+    }
+    if (c->kind->attention == &attention_normed) {
+        form.q_gain = &w[NORM_Q].weight;
+        form.k_gain = &w[NORM_K].weight;
+    }
+    return form;
 }
 
 static bool project_fused(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
-                          int64_t m, struct tensor *places, const struct qkv *all)
+                          int64_t m, const struct qkv *all)
 {
-    const struct pass *p = layer->pass;
-    const int64_t first = p->n > 1 ? p->past + i : -1; // one row: only the device knows it
-    return fusible(layer) &&
-           fused_qkv(g, &layer->w->attention, (float)p->config->eps, graph_rows(g, h, i, m),
-                     graph_rows(g, p->cos, i, m), graph_rows(g, p->sin, i, m), places, first,
-                     graph_rows(g, all->q, i, m), all->k, all->v);
+    int count;
+    if (!g->backend->fused || !layer->w->attention.before.data || !graph_ok(g)) return false;
+    struct fused_qkv form = form_of(g, layer, h, i, m, &count);
+    form.q = graph_rows(g, all->q, i, m);
+    form.k = all->k;
+    form.v = all->v;
+    return fused_qkv(g, layer->w->attention.weight, count, &form);
 }
 
 // The same for all rows, block by block; copies queries, keys and values to their places.
@@ -229,8 +267,8 @@ static void project_blocks(struct graph *g, const struct layer *layer, struct te
     for (int64_t i = 0, m; i < p->n && graph_ok(g); i += m) {
         m = layer_rows(g, p->n, i);
         struct arena_mark scratch = graph_scratch_begin(g);
-        struct tensor *places = graph_rows(g, p->places, i, m); // [m]
-        if (!project_fused(g, layer, h, i, m, places, all)) {
+        if (!project_fused(g, layer, h, i, m, all)) {
+            struct tensor *places = graph_rows(g, p->places, i, m); // [m]
             struct qkv rows = project_rows(g, layer, h, i, m);
             op_copy_rows_into(g, all->q, i, rows.q);
             op_put_rows(g, all->k, rows.k, places);
@@ -244,11 +282,16 @@ static void project_blocks(struct graph *g, const struct layer *layer, struct te
 static struct qkv project_taped(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct pass *p = layer->pass;
-    const struct sublayer *w = &layer->w->attention;
+    const struct decoder_config *c = p->config;
     struct tensor *three[3];
-    if (fusible(layer) &&
-        fused_qkv_taped(g, w, (float)p->config->eps, h, p->cos, p->sin, p->places, three))
-        return (struct qkv){ three[0], three[1], three[2] };
+    int count;
+    if (g->backend->fused && layer->w->attention.before.data) {
+        struct fused_qkv form = form_of(g, layer, h, 0, p->n, &count);
+        form.first = 0;
+        if (fused_qkv_taped(g, layer->w->attention.weight, count, &form, c->heads, c->kv_heads,
+                            three))
+            return (struct qkv){ three[0], three[1], three[2] };
+    }
     return project_rows(g, layer, h, 0, p->n);
 }
 

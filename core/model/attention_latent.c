@@ -12,15 +12,18 @@
 //
 //   q k = (q_nope Wk) c + q_rope r;   sum of p v = Wv (sum of p c)
 //
-// Which form is used depends on the sizes, not on who listens: a probe changes no bit. A method
-// that changes values (IRA) changes v of each head; layers where one does hold k and v in the
-// cache.
+// On a GPU the second form of one row is fused (kernels/fused.h). Which form is used depends on the
+// sizes, not on who listens: a probe changes no bit. Few rows are always absorbed, so that each has
+// the bits of the row alone (backend->few_rows). A method that changes values (IRA) changes v of
+// each head; layers where one does hold k and v in the cache.
 //
 // The files pair numbers 2i and 2i + 1 of what turns. It is stored as all first ones, then all
 // second ones, as op_rope wants it: the same reordering of q and k changes no product.
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/model/attend.h"
+#include "core/model/fused.h"
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
@@ -261,6 +264,14 @@ static bool absorbing_is_cheaper(const struct decoder_config *c, int64_t n, int6
     return (double)n * rank * wide + pairs * (2 * rank + (double)c->latent.rope) < expanded;
 }
 
+static bool absorbs(const struct graph *g, const struct layer *layer)
+{
+    const struct pass *p = layer->pass;
+    const bool cheaper =
+        p->n <= backend_few_rows(g->backend) || absorbing_is_cheaper(p->config, p->n, p->past);
+    return holds_latents(layer) && cheaper && !hooks_changing(g, SITE_VALUES, layer->number);
+}
+
 // Rows from.. of a linear layer, `count` of them, as a layer; its LoRA in *lora.
 static struct linear linear_rows(struct graph *g, const struct linear *w, int64_t from,
                                  int64_t count, struct lora *lora)
@@ -396,6 +407,66 @@ static struct qkv cached_qkv(struct graph *g, const struct layer *layer, struct 
     return all;
 }
 
+// One row over the latents in one call, in place.
+static bool row_fused(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const struct pass *p = layer->pass;
+    const struct decoder_config *c = p->config;
+    const struct sublayer *s = &layer->w->attention;
+    const struct linear *w = s->weight;
+    const bool low = c->latent.q_rank > 0;
+    if (!g->backend->fused || !s->before.data) return false;
+    const struct fused_latent form = {
+        .h = h,
+        .gain = graph_weight(&s->before),
+        .eps = (float)c->eps,
+        .ask = fused_whole(&w[ASK]),
+        .ask_up = low ? fused_whole(&w[ASK_UP]) : (struct fused_linear){ 0 },
+        .down = fused_whole(&w[DOWN]),
+        .out = fused_whole(attention_output(layer->w)),
+        .ask_gain = low ? &w[ASK_NORM].weight : NULL,
+        .down_gain = &w[DOWN_NORM].weight,
+        .up = &w[UP].weight,
+        .inner_eps = latent_eps,
+        .cos = p->cos,
+        .sin = p->sin,
+        .place = p->places,
+        .last = p->last,
+        .c = graph_rows(g, &layer->cache->v, 0, p->keys),
+        .r = graph_rows(g, &layer->cache->k, 0, p->keys),
+        .heads = c->heads,
+        .nope = c->latent.nope,
+        .value = c->value_dim,
+        .scale = (float)rope_score_gain(&c->rope) / sqrtf((float)c->dim),
+        .after = { graph_weight(&s->after), (float)c->eps, NULL },
+        .mode = (int)g->matmul
+    };
+    return graph_ok(g) && fused_latent(g, w, s->count, &form);
+}
+
+// Shows listeners the queries of the rows of h, and all keys and values.
+static void show(struct graph *g, const struct layer *layer, struct tensor *q)
+{
+    struct arena_mark shown = graph_scratch_begin(g);
+    const struct qkv all = cached_qkv(g, layer, q);
+    if (graph_ok(g)) layer_attention_show(g, layer, &all);
+    graph_scratch_end(g, shown);
+}
+
+// The same with listeners, who see what the ops compute.
+static bool row_shown(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const bool wanted = layer_attention_wanted(g, layer);
+    struct tensor *q = NULL;
+    if (wanted) {
+        struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
+        q = ask(g, layer, x, 1, layer->pass->cos, layer->pass->sin);
+    }
+    if (!row_fused(g, layer, h)) return false;
+    if (wanted) show(g, layer, q);
+    return true;
+}
+
 static struct tensor *latent_forward(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct pass *p = layer->pass;
@@ -403,16 +474,12 @@ static struct tensor *latent_forward(struct graph *g, const struct layer *layer,
         const struct qkv all = project_all(g, layer, h);
         return layer_attend(g, layer, h, &all);
     }
+    const bool absorbed = absorbs(g, layer);
+    if (absorbed && p->n == 1 && row_shown(g, layer, h)) return graph_ok(g) ? h : NULL;
+    if (p->recorded) return graph_fail(g, "latent attention: only the device knows the keys");
     struct tensor *q = project(g, layer, h);
     if (!q || !graph_ok(g)) return NULL;
-    const bool absorbed = holds_latents(layer) && absorbing_is_cheaper(p->config, p->n, p->past) &&
-                          !hooks_changing(g, SITE_VALUES, layer->number);
-    if (absorbed && layer_attention_wanted(g, layer)) {
-        struct arena_mark shown = graph_scratch_begin(g);
-        const struct qkv all = cached_qkv(g, layer, q);
-        if (graph_ok(g)) layer_attention_show(g, layer, &all);
-        graph_scratch_end(g, shown);
-    }
+    if (absorbed && layer_attention_wanted(g, layer)) show(g, layer, q);
     if (absorbed) return graph_ok(g) ? attend_latents(g, layer, h, q) : NULL;
     const struct qkv all = cached_qkv(g, layer, q);
     return layer_attend(g, layer, h, &all);
@@ -423,7 +490,6 @@ const struct attention_kind attention_latent = {
     .weight = latent_weight,
     .cached = latent_cached,
     .expanded = latent_expanded,
-    .by_host = true,
     .pair_flops = latent_pair_flops,
     .forward = latent_forward,
 };

@@ -135,19 +135,26 @@ struct tensor *decoder_logits(struct graph *g, const struct decoder *d, struct t
     return op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
 }
 
-// Final norm and head. The last row, which chooses the next token, is always computed alone, so
-// that it is bit-identical whether or not all rows are requested.
+// [n, V], or [1, V] of the last row. That one, which chooses the next token, has the bits of the
+// row alone whether or not all rows are requested.
+static struct tensor *rows_logits(struct graph *g, const struct decoder *d, struct tensor *h,
+                                  int64_t n, enum logits_rows want)
+{
+    if (want == LOGITS_ALL && n <= backend_few_rows(g->backend)) return decoder_logits(g, d, h);
+    struct tensor *last = decoder_logits(g, d, graph_rows(g, h, n - 1, 1)); // [1, V]
+    if (want != LOGITS_ALL) return last;
+    struct tensor *logits = decoder_logits(g, d, h); // [n, V]
+    op_copy_rows_into(g, logits, n - 1, last);
+    return logits;
+}
+
+// Final norm and head.
 static struct tensor *head_stage(struct graph *g, const struct pass *p, const struct decoder *d,
                                  struct tensor *h, enum logits_rows want)
 {
-    struct tensor *last = decoder_logits(g, d, graph_rows(g, h, p->n - 1, 1)); // [1, V]
-    struct tensor *logits = last;
-    if (want == LOGITS_ALL) {
-        logits = decoder_logits(g, d, h); // [n, V]
-        op_copy_rows_into(g, logits, p->n - 1, last);
-    }
+    struct tensor *logits = rows_logits(g, d, h, p->n, want);
     if (p->prefill) logits = site_run(g, SITE_LOGITS, pass_site(p, -1, logits));
-    last = graph_ok(g) ? graph_rows(g, logits, logits->shape[0] - 1, 1) : NULL;
+    struct tensor *last = graph_ok(g) ? graph_rows(g, logits, logits->shape[0] - 1, 1) : NULL;
     site_run(g, SITE_STEP_LOGITS, pass_site(p, -1, last));
     return logits;
 }

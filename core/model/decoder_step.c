@@ -111,6 +111,7 @@ static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv
     if (p.places) p.places->dtype = DTYPE_I32;
     if (p.last) p.last->dtype = DTYPE_I32;
     p.past = p.keys - 1;
+    p.recorded = true;
     return p;
 }
 
@@ -200,10 +201,7 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
                   struct tensor *h, struct tensor **logits)
 {
     struct replay *r = &kv->replay;
-    const struct decoder_kind *kind = d->config.kind;
-    if (!g->backend->recorder || kind->attention->by_host || kind->ffn->by_host || g->tape ||
-        h->shape[0] != 1 || !quiet(g, kv->layers))
-        return false;
+    if (!g->backend->recorder || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;
     const int64_t past = rows_ready(kv);
     if (past < 0) return false;
     const int64_t keys = keys_given(kv, past);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/mem.h"
+#include "core/model/fused.h"
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
@@ -280,17 +282,49 @@ static struct tensor *experts_forward(struct graph *g, const struct layer *layer
     return weights ? y : NULL;
 }
 
-static struct tensor *experts_fused(struct graph *g, const struct layer *layer, struct tensor *h,
-                                    bool unread)
+static struct fused_gated gated_of(const struct linear *w)
 {
-    return layer->number < layer->pass->config->experts.dense ? ffn_gated.fused(g, layer, h, unread)
-                                                              : NULL;
+    return (struct fused_gated){ &w[FFN_GATE].weight, &w[FFN_UP].weight, &w[FFN_DOWN].weight };
+}
+
+// The mixture of one row, in one call.
+static bool row_fused(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const struct experts_config *c = &layer->pass->config->experts;
+    const struct sublayer *s = &layer->w->ffn;
+    const struct linear *w = s->weight;
+    struct fused_gated *expert = xreallocarray(NULL, (size_t)c->count, sizeof *expert);
+    for (int64_t e = 0; e < c->count; e++) expert[e] = gated_of(w + common_count(c) + 3 * e);
+    const struct fused_experts form = { .h = h,
+                                        .gain = graph_weight(&s->before),
+                                        .eps = (float)layer->pass->config->eps,
+                                        .router = &w[ROUTER].weight,
+                                        .bias = &w[ROUTER_BIAS].weight,
+                                        .shared = c->shared ? gated_of(w + SHARED_GATE)
+                                                            : (struct fused_gated){ 0 },
+                                        .expert = expert,
+                                        .count = c->per_token,
+                                        .groups = c->groups,
+                                        .groups_per_token = c->groups_per_token,
+                                        .normalise = c->normalise,
+                                        .scale = (float)c->scale };
+    const bool done = fused_experts(g, w, s->count, &form);
+    free(expert);
+    return done;
+}
+
+static struct tensor *experts_fused(struct graph *g, const struct layer *layer, struct tensor *h,
+                                    const struct fused_after *after, bool unread)
+{
+    if (layer->number < layer->pass->config->experts.dense)
+        return ffn_gated.fused(g, layer, h, after, unread);
+    if (after->gain || !h || h->shape[0] != 1) return NULL;
+    return row_fused(g, layer, h) ? h : NULL;
 }
 
 const struct ffn_kind ffn_experts = {
     .read = experts_read,
     .weight = experts_weight,
-    .by_host = true,
     .forward = experts_forward,
     .fused = experts_fused,
 };

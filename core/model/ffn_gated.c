@@ -40,10 +40,25 @@ static struct tensor *gated_forward(struct graph *g, const struct layer *layer, 
     return (unread ? linear_unread : linear_forward)(g, y, &w[FFN_DOWN]);
 }
 
-static struct tensor *gated_fused(struct graph *g, const struct layer *layer, struct tensor *h,
-                                  bool unread)
+// The fused form but for its weights.
+static struct fused_ffn form_of(const struct layer *layer, const struct tensor *h,
+                                const struct fused_after *after)
 {
-    return fused_ffn(g, &layer->w->ffn, (float)layer->pass->config->eps, h, unread);
+    return (struct fused_ffn){ .h = h,
+                               .gain = graph_weight(&layer->w->ffn.before),
+                               .eps = (float)layer->pass->config->eps,
+                               .after = *after };
+}
+
+static struct tensor *gated_fused(struct graph *g, const struct layer *layer, struct tensor *h,
+                                  const struct fused_after *after, bool unread)
+{
+    const struct linear *w = layer->w->ffn.weight;
+    struct fused_ffn form = form_of(layer, h, after);
+    form.gate = fused_whole(&w[FFN_GATE]);
+    form.up = fused_whole(&w[FFN_UP]);
+    form.down = fused_whole(&w[FFN_DOWN]);
+    return fused_ffn(g, w, 3, &form, unread);
 }
 
 // --- gate and up in one matrix -------------------------------------------------------------------
@@ -70,10 +85,31 @@ static struct tensor *packed_forward(struct graph *g, const struct layer *layer,
     return (unread ? linear_unread : linear_forward)(g, y, &w[1]);
 }
 
+// Half of the packed matrix.
+static struct fused_linear half_of(struct graph *g, const struct linear *w, int64_t first,
+                                   int64_t rows)
+{
+    return (struct fused_linear){ .w = graph_rows(g, graph_weight(&w->weight), first, rows),
+                                  .bias = graph_rows(g, graph_weight(&w->bias), first, rows) };
+}
+
+static struct tensor *packed_fused(struct graph *g, const struct layer *layer, struct tensor *h,
+                                   const struct fused_after *after, bool unread)
+{
+    const struct linear *w = layer->w->ffn.weight;
+    const int64_t inner = layer->pass->config->ffn;
+    struct fused_ffn form = form_of(layer, h, after);
+    form.gate = half_of(g, &w[0], 0, inner);
+    form.up = half_of(g, &w[0], inner, inner);
+    form.down = fused_whole(&w[1]);
+    return fused_ffn(g, w, 2, &form, unread);
+}
+
 const struct ffn_kind ffn_packed = {
     .read = gated_read,
     .weight = packed_weight,
     .forward = packed_forward,
+    .fused = packed_fused,
 };
 
 const struct ffn_kind ffn_gated = {

@@ -2,12 +2,15 @@
 //
 // With LoRA, which adds to single products, and with trained matrices, whose inputs must be saved,
 // the ops are used instead. With a tape a part is one step with a fused backward form, which saves
-// only its input and the results of the FFN's products, in bf16.
+// only its input and the results of the FFN's products, in bf16; and where a norm is behind a
+// product, that product.
 //
 // Easy to get wrong: the first computation of a block and its recorded recomputation must be
 // bit-identical. So with a tape, whether it is paused only decides where results go (over h, or
 // into new memory), never what is computed.
 #include "core/model/fused.h"
+
+#include <string.h>
 
 #include "core/graph/tape.h"
 #include "core/model/attend.h"
@@ -28,9 +31,9 @@ static bool usable(const struct graph *g, const struct tensor *h, const struct l
     return true;
 }
 
-static struct fused_linear plain(const struct linear *w)
+struct fused_linear fused_whole(const struct linear *w)
 {
-    return (struct fused_linear){ &w->weight, graph_weight(&w->bias) };
+    return (struct fused_linear){ .w = &w->weight, .bias = graph_weight(&w->bias) };
 }
 
 // Was it computed, or did it fail?
@@ -46,60 +49,61 @@ static struct tensor *sum_of(struct graph *g, struct tensor *h)
     return tape_on(g) ? graph_new(g, h->dtype, h->rank, h->shape) : h;
 }
 
+// The tensors of a form are the graph's, which may have gradients.
+static struct tensor *own(const struct tensor *t)
+{
+    return (struct tensor *)t;
+}
+
+// A form as a tape keeps it; NULL: out of memory.
+static void *kept(struct graph *g, const void *form, size_t size)
+{
+    void *copy = tape_on(g) ? arena_alloc_host(g->arena, size) : NULL;
+    if (copy) return memcpy(copy, form, size);
+    return tape_on(g) ? graph_fail(g, "out of memory on %s", g->backend->name) : NULL;
+}
+
 // --- queries, keys and values --------------------------------------------------------------------
 
-static bool qkv(struct graph *g, const struct sublayer *w, float eps, const struct tensor *h,
-                const struct tensor *cos, const struct tensor *sin, const struct tensor *places,
-                int64_t first, struct tensor *q, struct tensor *k, struct tensor *v)
+static bool qkv(struct graph *g, struct fused_qkv p)
 {
-    const struct fused_qkv p = { .h = h,
-                                 .gain = &w->before,
-                                 .eps = eps,
-                                 .wq = plain(&w->weight[ATTENTION_Q]),
-                                 .wk = plain(&w->weight[ATTENTION_K]),
-                                 .wv = plain(&w->weight[ATTENTION_V]),
-                                 .cos = cos,
-                                 .sin = sin,
-                                 .places = places,
-                                 .first = first,
-                                 .q = q,
-                                 .k = k,
-                                 .v = v,
-                                 .mode = (int)g->matmul };
+    p.mode = (int)g->matmul;
     return done(g, "queries, keys and values", g->backend->fused->qkv(&p));
 }
 
-bool fused_qkv(struct graph *g, const struct sublayer *w, float eps, struct tensor *h,
-               struct tensor *cos, struct tensor *sin, struct tensor *places, int64_t first,
-               struct tensor *q, struct tensor *k, struct tensor *v)
+bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p)
 {
-    if (g->tape || !usable(g, h, w->weight, 3) || !cos || !sin || !places || !q || !k || !v)
-        return false;
-    return qkv(g, w, eps, h, cos, sin, places, first, q, k, v);
+    if (g->tape || !usable(g, p->h, w, count)) return false;
+    if (!p->cos || !p->sin || !p->q || !p->k || !p->v) return false;
+    return qkv(g, *p);
 }
 
 // The parts of all [n (H + 2 Hkv), d], which lie behind one another.
-static void split(const struct tensor *all, const struct sublayer *w, int64_t n,
+static void split(const struct tensor *all, const int64_t heads[3], int64_t n,
                   struct tensor part[3])
 {
     const int64_t dim = all->shape[1];
     float *at = all->data;
     for (int i = 0; i < 3; i++) {
-        part[i] = (struct tensor){ .data = at,
-                                   .rank = 3,
-                                   .shape = { n, w->weight[i].weight.shape[0] / dim, dim } };
+        part[i] = (struct tensor){ .data = at, .rank = 3, .shape = { n, heads[i], dim } };
         at += tensor_count(&part[i]);
     }
 }
 
-// in: h, gain, cos, sin; self: the sublayer.
+// What the tape keeps of it.
+struct qkv_kept {
+    struct fused_qkv form;
+    int64_t heads[3];
+};
+
+// in: h, gain, cos, sin.
 static int qkv_backward(struct graph *g, const struct tape_step *s)
 {
-    const struct sublayer *w = s->self;
+    const struct qkv_kept *w = s->self;
     struct tensor dh, dgain, all, d[3];
     const bool want_h = tape_grad(g, s->in[0], &dh), want_gain = tape_grad(g, s->in[1], &dgain);
     if (!tape_grad(g, s->out, &all)) return -1;
-    split(&all, w, s->in[0]->shape[0], d);
+    split(&all, w->heads, s->in[0]->shape[0], d);
     const struct fused_qkv_back p = { .dh = want_h ? &dh : NULL,
                                       .dgain = want_gain ? &dgain : NULL,
                                       .dq = &d[0],
@@ -107,115 +111,154 @@ static int qkv_backward(struct graph *g, const struct tape_step *s)
                                       .dv = &d[2],
                                       .h = s->in[0],
                                       .gain = s->in[1],
-                                      .eps = s->real,
-                                      .wq = &w->weight[ATTENTION_Q].weight,
-                                      .wk = &w->weight[ATTENTION_K].weight,
-                                      .wv = &w->weight[ATTENTION_V].weight,
+                                      .eps = w->form.eps,
+                                      .wq = w->form.wq,
+                                      .wk = w->form.wk,
+                                      .wv = w->form.wv,
+                                      .adjacent = w->form.adjacent,
                                       .cos = s->in[2],
                                       .sin = s->in[3] };
     return op_back(g, "queries, keys and values", g->backend->fused->qkv_back(&p));
 }
 
-bool fused_qkv_taped(struct graph *g, const struct sublayer *w, float eps, struct tensor *h,
-                     struct tensor *cos, struct tensor *sin, struct tensor *places,
-                     struct tensor *to[3])
+bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p,
+                     int64_t heads, int64_t kv_heads, struct tensor *to[3])
 {
-    if (!usable(g, h, w->weight, 3) || !cos || !sin || !places) return false;
-    const int64_t n = h->shape[0], dim = 2 * cos->shape[1];
-    const int64_t rows =
-        n * (w->weight[ATTENTION_Q].weight.shape[0] + 2 * w->weight[ATTENTION_K].weight.shape[0]) /
-        dim;
+    if (!usable(g, p->h, w, count) || !p->cos || !p->sin || !p->places) return false;
+    if (p->q_gain) return false; // no way back
+    struct qkv_kept keep = { *p, { heads, kv_heads, kv_heads } };
+    const int64_t n = p->h->shape[0], dim = 2 * p->cos->shape[1];
     const struct arena_mark mark = arena_mark(g->arena);
-    struct tensor *all = graph_new2(g, DTYPE_F32, rows, dim), part[3];
+    struct tensor *all = graph_new2(g, DTYPE_F32, n * (heads + 2 * kv_heads), dim), part[3];
     if (!all) return false;
-    split(all, w, n, part);
-    if (!qkv(g, w, eps, h, cos, sin, places, 0, &part[0], &part[1], &part[2])) {
+    split(all, keep.heads, n, part);
+    keep.form.q = &part[0], keep.form.k = &part[1], keep.form.v = &part[2];
+    if (!qkv(g, keep.form)) {
         arena_reset(g->arena, mark);
         return false;
     }
-    all = tape_record(g, all,
-                      &(struct tape_step){ .backward = qkv_backward,
-                                           .in = { h, graph_weight(&w->before), cos, sin },
-                                           .real = eps,
-                                           .self = (void *)w });
-    for (int64_t i = 0, from = 0, count; i < 3; i++, from += count) {
-        count = n * part[i].shape[1];
-        to[i] = graph_view(g, graph_rows(g, all, from, count), 3, part[i].shape);
+    all = tape_record(
+        g, all,
+        &(struct tape_step){ .backward = qkv_backward,
+                             .in = { own(p->h), own(p->gain), own(p->cos), own(p->sin) },
+                             .self = kept(g, &keep, sizeof keep) });
+    for (int64_t i = 0, from = 0, rows; i < 3; i++, from += rows) {
+        rows = n * keep.heads[i];
+        to[i] = graph_view(g, graph_rows(g, all, from, rows), 3, part[i].shape);
     }
     return true;
 }
 
 // --- attention -----------------------------------------------------------------------------------
 
-bool fused_attend(struct graph *g, struct tensor *h, struct tensor *q, struct tensor *k,
-                  struct tensor *v, struct tensor *first, struct tensor *last,
-                  const struct linear *w)
+bool fused_attend(struct graph *g, const struct linear *w, const struct fused_attend *p)
 {
-    if (g->tape || !usable(g, h, w, 1) || !q || !k || !v) return false;
-    const struct fused_attend p = { .h = h,
-                                    .q = q,
-                                    .k = k,
-                                    .v = v,
-                                    .first = first,
-                                    .last = last,
-                                    .scale = attend_scale(q),
-                                    .w = plain(w),
-                                    .mode = (int)g->matmul };
-    return done(g, "attention", g->backend->fused->attend(&p));
+    if (g->tape || !usable(g, p->h, w, 1) || !p->q || !p->k || !p->v) return false;
+    struct fused_attend all = *p;
+    all.scale = attend_scale(p->q);
+    all.w = fused_whole(w);
+    all.mode = (int)g->matmul;
+    return done(g, "attention", g->backend->fused->attend(&all));
 }
 
-// in: h, x, weight.
+// --- norms behind a sum's product ----------------------------------------------------------------
+
+// Where the product is kept for the way back.
+static bool keep_product(struct graph *g, struct fused_after *after, const struct tensor *h)
+{
+    if (!after->gain || !tape_on(g)) return true;
+    after->saved = graph_new2(g, DTYPE_F32, h->shape[0], h->shape[1]);
+    return after->saved != NULL;
+}
+
+// The gradient of the product behind which the norm is: dy itself if there is none.
+static bool after_back(struct graph *g, const struct fused_after *after, const struct tensor *dy,
+                       struct tensor *d)
+{
+    struct tensor dgain;
+    if (!after->gain) {
+        *d = *dy;
+        return true;
+    }
+    const bool want = tape_grad(g, own(after->gain), &dgain);
+    struct tensor *x = graph_new(g, DTYPE_F32, dy->rank, dy->shape);
+    if (!x) return false;
+    *d = *x;
+    if (g->backend->fill(d, 0) == 0 &&
+        g->backend->rmsnorm_backward(d, want ? &dgain : NULL, dy, after->saved, after->gain,
+                                     after->eps) == 0)
+        return true;
+    graph_fail(g, "a norm behind a product: %s", g->backend->failure());
+    return false;
+}
+
+// --- h + after(w(x)) -----------------------------------------------------------------------------
+
+// in: h, x, weight, the norm's gain; self: the form.
 static int add_backward(struct graph *g, const struct tape_step *s)
 {
-    struct tensor dh, dx, dy;
-    bool add, want_x = tape_grad_first(g, s->in[1], &dx, &add);
+    const struct fused_add *form = s->self;
+    struct tensor dh, dx, dy, d;
+    bool add;
     if (!tape_grad(g, s->out, &dy)) return -1;
-    if (want_x && g->backend->matmul_dx(&dx, &dy, s->in[2], add, g->matmul) < 0)
+    const struct arena_mark mark = arena_mark(g->arena);
+    if (!after_back(g, &form->after, &dy, &d)) return -1;
+    if (tape_grad_first(g, s->in[1], &dx, &add) &&
+        g->backend->matmul_dx(&dx, &d, s->in[2], add, g->matmul) < 0)
         return op_back(g, "attention output", -1);
+    arena_reset(g->arena, mark);
     tape_grad_pass(g, s, s->in[0], &dh);
     return op_back(g, "attention output", 0);
 }
 
 struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
-                         const struct linear *w)
+                         const struct linear *w, const struct fused_after *after)
 {
     if (!usable(g, h, w, 1) || !x) return NULL;
     const struct arena_mark mark = arena_mark(g->arena);
-    struct tensor *y = sum_of(g, h);
-    if (!y) return NULL;
-    const struct fused_add p = { .y = y, .h = h, .x = x, .w = plain(w), .mode = (int)g->matmul };
+    struct fused_add p = {
+        .y = sum_of(g, h), .h = h, .x = x, .w = fused_whole(w), .after = *after
+    };
+    if (!p.y || !keep_product(g, &p.after, h)) return NULL;
+    p.mode = (int)g->matmul;
     if (!done(g, "attention output", g->backend->fused->add(&p))) {
         arena_reset(g->arena, mark);
         return NULL;
     }
     return tape_record(
-        g, y,
-        &(struct tape_step){ .backward = add_backward, .in = { h, x, graph_weight(&w->weight) } });
+        g, p.y,
+        &(struct tape_step){ .backward = add_backward,
+                             .in = { h, x, graph_weight(&w->weight), own(after->gain) },
+                             .self = kept(g, &p, sizeof p) });
 }
 
 // --- FFN -----------------------------------------------------------------------------------------
 
-// in: h, gain, gate, up; self: the sublayer.
+// in: h, gain, gate, up, the gain behind; self: the form.
 static int ffn_backward(struct graph *g, const struct tape_step *s)
 {
-    const struct sublayer *w = s->self;
-    struct tensor dh, dgain, dy;
+    const struct fused_ffn *w = s->self;
+    struct tensor dh, dgain, dy, d;
     if (!tape_grad(g, s->out, &dy)) return -1;
+    const struct arena_mark mark = arena_mark(g->arena);
+    if (!after_back(g, &w->after, &dy, &d)) return -1;
     const bool want_h = tape_grad_pass(g, s, s->in[0], &dh); // dh may be dy from here on
     const bool want_gain = tape_grad(g, s->in[1], &dgain);
     if (!graph_ok(g)) return -1;
     const struct fused_ffn_back p = { .dh = want_h ? &dh : NULL,
                                       .dgain = want_gain ? &dgain : NULL,
-                                      .dy = &dy,
+                                      .dy = &d,
                                       .h = s->in[0],
                                       .gain = s->in[1],
-                                      .eps = s->real,
-                                      .gate = &w->weight[FFN_GATE].weight,
-                                      .up = &w->weight[FFN_UP].weight,
-                                      .down = &w->weight[FFN_DOWN].weight,
+                                      .eps = w->eps,
+                                      .gate = w->gate.w,
+                                      .up = w->up.w,
+                                      .down = w->down.w,
                                       .saved_gate = s->in[2],
                                       .saved_up = s->in[3] };
-    return op_back(g, "FFN", g->backend->fused->ffn_back(&p));
+    const int status = g->backend->fused->ffn_back(&p);
+    arena_reset(g->arena, mark);
+    return op_back(g, "FFN", status);
 }
 
 // A result that only carries gradients back; its unread content is that of h.
@@ -226,34 +269,44 @@ static struct tensor *stand_in(struct graph *g, struct tensor *h)
     return y;
 }
 
-struct tensor *fused_ffn(struct graph *g, const struct sublayer *w, float eps, struct tensor *h,
-                         bool unread)
+struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
+                         const struct fused_ffn *form, bool unread)
 {
-    if (!usable(g, h, w->weight, 3)) return NULL;
+    if (!usable(g, form->h, w, count)) return NULL;
+    if (g->tape && (form->gate.bias || form->up.bias)) return NULL; // no way back
+    struct fused_ffn p = *form;
+    struct tensor *h = own(form->h);
     const struct arena_mark mark = arena_mark(g->arena);
-    const int64_t n = h->shape[0], inner = w->weight[FFN_GATE].weight.shape[0];
+    const int64_t n = h->shape[0], inner = tensor_row(p.down.w);
     const bool recorded = tape_on(g), stands = recorded && unread;
     struct tensor *y = stands ? stand_in(g, h) : sum_of(g, h);
-    struct tensor *gate = recorded ? graph_new2(g, DTYPE_BF16, n, inner) : NULL;
-    struct tensor *up = recorded ? graph_new2(g, DTYPE_BF16, n, inner) : NULL;
-    if (!graph_ok(g)) return NULL;
-    const struct fused_ffn p = { .y = stands ? NULL : y,
-                                 .h = h,
-                                 .gain = &w->before,
-                                 .eps = eps,
-                                 .gate = plain(&w->weight[FFN_GATE]),
-                                 .up = plain(&w->weight[FFN_UP]),
-                                 .down = plain(&w->weight[FFN_DOWN]),
-                                 .saved_gate = gate,
-                                 .saved_up = up,
-                                 .mode = (int)g->matmul };
+    p.y = stands ? NULL : y;
+    p.saved_gate = recorded ? graph_new2(g, DTYPE_BF16, n, inner) : NULL;
+    p.saved_up = recorded ? graph_new2(g, DTYPE_BF16, n, inner) : NULL;
+    p.mode = (int)g->matmul;
+    if (!keep_product(g, &p.after, h) || !graph_ok(g)) return NULL;
     if (!done(g, "FFN", g->backend->fused->ffn(&p))) {
         arena_reset(g->arena, mark);
         return NULL;
     }
-    return tape_record(g, y,
-                       &(struct tape_step){ .backward = ffn_backward,
-                                            .in = { h, graph_weight(&w->before), gate, up },
-                                            .real = eps,
-                                            .self = (void *)w });
+    return tape_record(
+        g, y,
+        &(struct tape_step){ .backward = ffn_backward,
+                             .in = { h, own(p.gain), p.saved_gate, p.saved_up, own(p.after.gain) },
+                             .self = kept(g, &p, sizeof p) });
+}
+
+// --- one row of a mixture of experts, and of latent attention ------------------------------------
+
+bool fused_experts(struct graph *g, const struct linear *w, int count,
+                   const struct fused_experts *p)
+{
+    if (g->tape || !usable(g, p->h, w, count)) return false;
+    return done(g, "experts", g->backend->fused->experts(p));
+}
+
+bool fused_latent(struct graph *g, const struct linear *w, int count, const struct fused_latent *p)
+{
+    if (g->tape || !usable(g, p->h, w, count)) return false;
+    return done(g, "latent attention", g->backend->fused->latent(p));
 }

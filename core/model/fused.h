@@ -5,27 +5,32 @@
 
 #include "core/model/decoder.h"
 
-// Computes queries of rows h [m, D] into q, their keys and values into rows `places` of k and v:
-// rows first, first + 1.., or -1 if only the device knows. `w` is grouped-query attention with a
-// norm before it.
-bool fused_qkv(struct graph *g, const struct sublayer *w, float eps, struct tensor *h,
-               struct tensor *cos, struct tensor *sin, struct tensor *places, int64_t first,
-               struct tensor *q, struct tensor *k, struct tensor *v);
+// The forms are those of kernels/fused.h, filled in but for the results that are made here and the
+// mode; `w` are the `count` weights that they multiply.
+
+// A weight whose rows are all multiplied.
+struct fused_linear fused_whole(const struct linear *w);
+
+// Queries into p->q, keys and values into rows p->places of p->k and p->v.
+bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p);
 // The same for all rows of a pass without a cache, also when recorded on a tape: `to` gets queries,
 // keys and values, [n, H, d] [n, Hkv, d] [n, Hkv, d].
-bool fused_qkv_taped(struct graph *g, const struct sublayer *w, float eps, struct tensor *h,
-                     struct tensor *cos, struct tensor *sin, struct tensor *places,
-                     struct tensor *to[3]);
-// h [n, D] += w(attention(q, k, v)); first and last may be NULL.
-bool fused_attend(struct graph *g, struct tensor *h, struct tensor *q, struct tensor *k,
-                  struct tensor *v, struct tensor *first, struct tensor *last,
-                  const struct linear *w);
-// h [m, D] + w(x): in place, or on a tape in a new tensor.
+bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p,
+                     int64_t heads, int64_t kv_heads, struct tensor *to[3]);
+// p->h [n, D] += after(w(attention(q, k, v))).
+bool fused_attend(struct graph *g, const struct linear *w, const struct fused_attend *p);
+// h [m, D] + after(w(x)): in place, or on a tape in a new tensor.
 struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
-                         const struct linear *w);
-// h [m, D] + down(silu(gate(x)) * up(x)), x = rmsnorm(h), likewise. If unread and recorded, the
-// content is undefined: it only carries gradients back.
-struct tensor *fused_ffn(struct graph *g, const struct sublayer *w, float eps, struct tensor *h,
-                         bool unread);
+                         const struct linear *w, const struct fused_after *after);
+// p->h [m, D] + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h), likewise. If unread and
+// recorded, the content is undefined: it only carries gradients back.
+struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
+                         const struct fused_ffn *p, bool unread);
+
+// The mixture of experts of one row, in place.
+bool fused_experts(struct graph *g, const struct linear *w, int count,
+                   const struct fused_experts *p);
+// Latent attention of one row, in place.
+bool fused_latent(struct graph *g, const struct linear *w, int count, const struct fused_latent *p);
 
 #endif

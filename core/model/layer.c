@@ -78,6 +78,12 @@ static struct tensor *add_rows(struct graph *g, const struct layer *layer, const
     return op_add_rows(g, h, i, norm(g, layer, &w->after, y));
 }
 
+// The norm behind a sublayer, for the fused forms.
+static struct fused_after after(const struct layer *layer, const struct sublayer *w)
+{
+    return (struct fused_after){ graph_weight(&w->after), (float)layer->pass->config->eps, NULL };
+}
+
 // --- attention -----------------------------------------------------------------------------------
 
 struct qkv layer_qkv(struct graph *g, const struct layer *layer)
@@ -108,8 +114,9 @@ struct tensor *layer_output(struct graph *g, const struct layer *layer, struct t
     for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
         m = layer_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
-        struct tensor *x = graph_rows(g, a, i, m), *sum = NULL;
-        if (!w->after.data) sum = fused_add(g, graph_rows(g, h, i, m), x, o);
+        struct tensor *x = graph_rows(g, a, i, m);
+        const struct fused_after behind = after(layer, w);
+        struct tensor *sum = fused_add(g, graph_rows(g, h, i, m), x, o, &behind);
         if (!sum)
             h = add_rows(g, layer, w, h, i, linear_forward(g, x, o)); // [n, D]
         else if (tape_on(g))
@@ -136,9 +143,11 @@ struct tensor *layer_attend(struct graph *g, const struct layer *layer, struct t
     struct tensor *first = first_keys(g, p->sequence);
     // Fused only if all rows are one block, so that a probe changes no bit.
     const bool even = k && v && k->shape[2] == v->shape[2];
+    const struct fused_attend form = {
+        h, q, k, v, first, p->last, .after = after(layer, &layer->w->attention)
+    };
     if (even && !probs && !args.seen.keys && layer_rows(g, n, 0) == n &&
-        !layer->w->attention.after.data &&
-        fused_attend(g, h, q, k, v, first, p->last, attention_output(layer->w)))
+        fused_attend(g, attention_output(layer->w), &form))
         return h;
     struct tensor *a = attend(g, q, k, v, first, p->last, &args.seen, probs); // [n, H, d]
     args.x = probs;
@@ -185,12 +194,13 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
 {
     const struct ffn_kind *kind = layer->pass->config->kind->ffn;
     const struct sublayer *w = &layer->w->ffn;
-    const bool fusible = kind->fused && w->before.data && !w->after.data;
+    const struct fused_after behind = after(layer, w);
     for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
         m = layer_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m), *sum = NULL; // [m, D]
-        if (fusible) sum = kind->fused(g, layer, rows, ffn_unread(g, layer));
+        if (g->backend->fused && kind->fused && w->before.data)
+            sum = kind->fused(g, layer, rows, &behind, ffn_unread(g, layer));
         if (sum && tape_on(g)) {
             h = sum; // all rows
         } else if (!sum) {

@@ -27,6 +27,7 @@ struct pass {
     struct tensor *places; // i32 [n] rows of the cache for the new keys and values
     struct tensor *last;   // i32 [n] end of the keys that each row sees: itself + 1
     int64_t keys;          // rows of the cache passed to attention: past + n, or more
+    bool recorded;         // only the device knows past, places and last: `past` is a bound
 };
 
 // A layer as graph_block runs it.
@@ -70,7 +71,6 @@ struct attention_kind {
     struct kv_row (*cached)(const struct decoder_config *c); // of a token in a layer
     // The same in a layer whose values a method changes; NULL: no other.
     struct kv_row (*expanded)(const struct decoder_config *c);
-    bool by_host; // the host decides what is computed: single steps are not recorded
     // FLOPs per pair of a query and a key that it sees, all heads; FLOPs of weights follow from
     // their list.
     double (*pair_flops)(const struct decoder_config *c);
@@ -82,14 +82,13 @@ struct attention_kind {
 struct ffn_kind {
     int (*read)(struct decoder_config *c, const cJSON *json, struct err *err);
     layer_weight_fn weight;
-    bool by_host; // as above
     // x [m, D] to [m, D]. `unread`: the numbers are not read, they only carry gradients back.
     struct tensor *(*forward)(struct graph *g, const struct layer *layer, struct tensor *x,
                               bool unread);
-    // h [m, D] + ffn(rmsnorm(h)) fused, in place, or on a tape in a new tensor; NULL: not possible
-    // here (core/model/fused.h). NULL in the struct: never.
+    // h [m, D] + after(ffn(rmsnorm(h))) fused, in place, or on a tape in a new tensor; NULL: not
+    // possible here (core/model/fused.h). NULL in the struct: never.
     struct tensor *(*fused)(struct graph *g, const struct layer *layer, struct tensor *h,
-                            bool unread);
+                            const struct fused_after *after, bool unread);
 };
 
 extern const struct attention_kind attention_grouped, attention_normed, attention_packed;

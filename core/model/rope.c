@@ -281,6 +281,11 @@ const struct rotary_kind rotary_multimodal_interleaved = { .interleaved = true,
                                                            .read = read_sections,
                                                            .angles = multimodal_angles };
 
+int64_t rope_adjacent(const struct rope_config *r)
+{
+    return r->rotary->interleaved ? turning(r) / 2 : 0;
+}
+
 struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x)
 {
     if (!r->rotary->interleaved || !x || !graph_ok(g)) return x;

@@ -65,6 +65,8 @@ bool rope_bounded(const struct rope_config *r);
 // x[n,H,d] with pairs i and i+d/2 where the kind has them otherwise, those that do not turn last;
 // the same for queries and keys, it changes no score.
 struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x);
+// How many pairs are neighbours in x, for the fused forms (struct fused_qkv): 0 where none is.
+int64_t rope_adjacent(const struct rope_config *r);
 // Radians per position of the dim/2 pairs.
 void rope_frequencies(const struct rope_config *r, float *frequency);
 // cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.

@@ -11,7 +11,9 @@ struct live {
     struct probe_env env;
     const struct sinks *sinks;
     int layer, head;
-    int64_t prompt; // rows before the answer; -1: not known yet
+    struct results maps; // of the newest pass
+    size_t shown;        // of them
+    int64_t newest;      // token of the pass's first row; those behind it are drafts
 };
 
 struct live *live_new(const char *name, const struct model *model, const struct settings *settings,
@@ -41,6 +43,7 @@ struct live *live_new(const char *name, const struct model *model, const struct 
 
 void live_free(struct live *l)
 {
+    if (l) results_release(&l->maps);
     free(l);
 }
 
@@ -49,6 +52,12 @@ static void emit(const struct live *l, const struct result_map *m)
     struct event_heatmap e = results_heatmap(m);
     e.image = &l->env.pictures[m->picture].image;
     sinks_emit(l->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &e });
+}
+
+void live_show(struct live *l, int64_t tokens)
+{
+    for (; l->shown < l->maps.map_count && l->maps.maps[l->shown].token < tokens; l->shown++)
+        emit(l, &l->maps.maps[l->shown]);
 }
 
 // Probabilities [H,1,P] to values [S] of the visual tokens, those of the head or their mean.
@@ -61,7 +70,6 @@ static int take_row(void *self, enum site site, const struct site_args *args, st
     int64_t visual;
     int32_t *number = probe_visual_numbers(site_sequence(args), &visual);
     float *values = xcalloc((size_t)visual + 1, sizeof *values);
-    struct results r = { 0 };
     for (int64_t k = 0; k < keys; k++) {
         const int32_t at = number[site_key(args, k)];
         for (int64_t h = from; at >= 0 && h < to; h++)
@@ -69,10 +77,9 @@ static int take_row(void *self, enum site site, const struct site_args *args, st
     }
     l->env.sequence = site_sequence(args);
     if (visual)
-        probe_maps(&l->env, &r, l->name, l->layer, l->head,
+        probe_maps(&l->env, &l->maps, l->name, l->layer, l->head,
                    (int)(site_row(args, 0) - site_sequence(args)->prompt), values);
-    for (size_t i = 0; i < r.map_count; i++) emit(l, &r.maps[i]);
-    results_release(&r);
+    live_show(l, l->newest + 1);
     free(values);
     free(number);
     return 0;
@@ -87,13 +94,19 @@ static bool wants(void *self, enum site site, int layer)
 static int run(void *self, struct graph *g, enum site site, struct site_args *args)
 {
     struct live *l = self;
-    const int64_t last = args->q->shape[0] - 1;
-    const int32_t query = (int32_t)site_row(args, last);
-    if (args->prefill || !l->env.picture_count || query < site_sequence(args)->prompt) return 0;
-    return probe_look_queries(g, args, &query, 1, take_row, l);
+    const int64_t n = args->q->shape[0];
+    l->newest = site_row(args, 0) - site_sequence(args)->prompt;
+    if (args->prefill || !l->env.picture_count || l->newest < 0) return 0;
+    results_release(&l->maps); // drafts among them did not come true
+    l->shown = 0;
+    int32_t *query = xreallocarray(NULL, (size_t)n, sizeof *query);
+    for (int64_t i = 0; i < n; i++) query[i] = (int32_t)site_row(args, i);
+    const int status = probe_look_queries(g, args, query, n, take_row, l);
+    free(query);
+    return status;
 }
 
 struct hook live_hook(struct live *l)
 {
-    return (struct hook){ .wants = wants, .run = run, .self = l };
+    return (struct hook){ .wants = wants, .run = run, .self = l, .drafts = true };
 }

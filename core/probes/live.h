@@ -3,11 +3,12 @@
 //
 //   struct live *l = live_new("live", model, settings, backend, pictures, count, sinks);
 //   struct hook hook = live_hook(l);             // of the passes of one answer
+//   live_show(l, tokens);                        // before a token is chosen
 //   live_free(l);
 //
 // Recomputes only the newest row's attention at the layer screen.live_layer from its queries and
 // keys: a small part of a layer. Emits EVENT_HEATMAP with the given name and the index of the token
-// in the answer.
+// in the answer. Those of drafted tokens wait until these are part of the answer.
 #ifndef CORE_PROBES_LIVE_H
 #define CORE_PROBES_LIVE_H
 
@@ -22,5 +23,7 @@ struct live *live_new(const char *name, const struct model *model, const struct 
                       const struct sinks *sinks);
 void live_free(struct live *l);
 struct hook live_hook(struct live *l);
+// The answer has so many tokens: shows the maps of those among them that wait.
+void live_show(struct live *l, int64_t tokens);
 
 #endif

@@ -3,6 +3,11 @@
 //
 // In:  messages and pictures of the conversation, settings, listeners.
 // Out: EVENT_TOKEN for every token, EVENT_ANSWER, the assistant's message.
+//
+// A generated token may be computed together with drafts of those behind it
+// (core/talk/lookahead.h). Each token is still chosen from its own row, and settings take effect
+// before each. What is cached when the answer ends are the rows that single passes would have
+// computed: no drafts.
 #include "core/talk/answer.h"
 
 #include <math.h>
@@ -11,6 +16,7 @@
 
 #include "core/base/clock.h"
 #include "core/model/sampler.h"
+#include "core/talk/lookahead.h"
 
 struct answering {
     struct conversation *c;
@@ -22,8 +28,17 @@ struct answering {
     int64_t prompt;           // tokens of the prompt
     int64_t closing;          // tokens that the layout appends to the answer
     int64_t reused;           // prompt tokens found in the cache
-    float *logits;            // [V] of the newest row, host memory
     struct ids ids;           // generated
+
+    // The newest pass.
+    float *logits;                 // [1 + drafts, V] of its last rows, host memory
+    int64_t room;                  // rows that logits has room for
+    int32_t draft[LOOKAHEAD_MOST]; // [drafts] tokens of all these rows but the first
+    int64_t drafts, row;           // the next token is chosen from `row`; drafts in front of it
+                                   // came true
+    int64_t known;                 // rows of the sequence up to that one
+    struct lookahead lookahead;
+
     double vision_s, prefill_s, decode_s;
     const char *stop; // what ended the answer
 };
@@ -63,21 +78,41 @@ static int encode_pictures(struct answering *a, int64_t from)
     return 0;
 }
 
-// Computes the rows of the sequence that are not cached, and stores the last one's logits in
-// a->logits.
-static int forward(struct answering *a, bool prefill)
+// The logits that the next token is chosen from: [V].
+static float *logits_now(const struct answering *a)
+{
+    return a->logits + a->row * a->c->model->decoder.config.vocab;
+}
+
+// Takes the last rows of a pass's logits.
+static void take_logits(struct answering *a, struct tensor *logits, int64_t rows)
+{
+    struct tensor *last = graph_rows(&a->graph, logits, logits->shape[0] - rows, rows);
+    if (!last) return;
+    if (rows > a->room) {
+        a->logits = xreallocarray(a->logits, 1, tensor_bytes(last));
+        a->room = rows;
+    }
+    a->c->backend->download(a->logits, last->data, tensor_bytes(last));
+}
+
+// Computes the rows of the sequence that are not cached; the last ones are `drafts`.
+static int forward(struct answering *a, bool prefill, int64_t drafts)
 {
     struct conversation *c = a->c;
     struct graph *g = &a->graph;
     struct arena_mark mark = arena_mark(g->arena);
-    enum logits_rows want = prefill && a->options->all_logits ? LOGITS_ALL : LOGITS_LAST;
+    enum logits_rows want =
+        drafts || (prefill && a->options->all_logits) ? LOGITS_ALL : LOGITS_LAST;
     struct tensor *logits = NULL;
-    if (conversation_forward(c, g, &a->sequence, want, prefill, &logits) == 0) {
-        struct tensor *last = graph_rows(g, logits, logits->shape[0] - 1, 1);
-        if (last) c->backend->download(a->logits, last->data, tensor_bytes(last));
-    }
+    a->row = a->drafts = 0;
+    if (conversation_forward(c, g, &a->sequence, want, prefill, &logits) == 0)
+        take_logits(a, logits, 1 + drafts);
     arena_reset(g->arena, mark);
-    return graph_ok(g) ? 0 : -1;
+    if (!graph_ok(g)) return -1;
+    a->drafts = drafts;
+    a->known = a->sequence.n - drafts;
+    return 0;
 }
 
 // Prefills the rows of the sequence that are not cached. Always recomputes the prompt's last row,
@@ -87,7 +122,7 @@ static int compute(struct answering *a, int64_t *from)
     *from = conversation_reuse(a->c, &a->sequence, a->options->whole ? 0 : a->prompt - 1);
     if (encode_pictures(a, *from) < 0) return -1;
     double start = clock_seconds();
-    int status = forward(a, true);
+    int status = forward(a, true, 0);
     a->prefill_s += clock_seconds() - start;
     return status;
 }
@@ -121,6 +156,7 @@ static int compute_again(struct answering *a)
         goto failed;
     }
     a->prompt = s.prompt = s.n;
+    lookahead_forget(&a->lookahead);
     for (size_t i = 0; i < a->ids.count; i++) sequence_append(&s, a->ids.data[i]);
     sequence_release(&a->sequence);
     a->sequence = s;
@@ -136,7 +172,8 @@ failed:
     return -1;
 }
 
-// Called before each token is chosen: settings may have changed during the answer.
+// Called before each token is chosen: settings may have changed during the answer. Drafts computed
+// before are out then.
 static int obey_changes(struct answering *a)
 {
     struct err err;
@@ -147,7 +184,9 @@ static int obey_changes(struct answering *a)
         graph_fail(&a->graph, "%s", err.text);
         return -1;
     }
-    if (change != CHANGE_NONE) obey_settings(a);
+    if (change == CHANGE_NONE) return 0;
+    obey_settings(a);
+    a->drafts = a->row;
     return change == CHANGE_PASS ? compute_again(a) : 0;
 }
 
@@ -168,12 +207,13 @@ static void tell_token(const struct answering *a, int32_t id, struct buf *text)
 // Damaged weights give NaN logits; sampling from them would give an answer of token 0 only.
 static int check_logits(struct answering *a, int64_t vocab)
 {
+    const float *x = logits_now(a);
     enum { BLOCK = 64 }; // vectorised, because this runs for every token
     int damaged = 0;
     int64_t i = 0;
     for (; i + BLOCK <= vocab; i += BLOCK)
-        for (int j = 0; j < BLOCK; j++) damaged |= a->logits[i + j] != a->logits[i + j];
-    for (; i < vocab; i++) damaged |= isnan(a->logits[i]);
+        for (int j = 0; j < BLOCK; j++) damaged |= x[i + j] != x[i + j];
+    for (; i < vocab; i++) damaged |= isnan(x[i]);
     if (!damaged) return 0;
     graph_fail(&a->graph,
                "the model computed NaN for token %lld: its weights are damaged, or its config.json "
@@ -185,7 +225,7 @@ static int check_logits(struct answering *a, int64_t vocab)
 static int32_t next_token(const struct answering *a, int64_t vocab)
 {
     if (a->ids.count < a->options->given_count) return a->options->given[a->ids.count];
-    return sampler_pick(a->settings, a->logits, vocab, a->sequence.ids, (size_t)a->sequence.n,
+    return sampler_pick(a->settings, logits_now(a), vocab, a->sequence.ids, (size_t)a->sequence.n,
                         (uint64_t)a->sequence.n);
 }
 
@@ -193,6 +233,43 @@ static bool is_full(const struct answering *a)
 {
     return (int64_t)a->ids.count >= settings_integer(a->settings, "sample.max_tokens") ||
            tokens_left(a) <= 0;
+}
+
+// Drafts are for passes of few rows, each of which has the bits of the row alone. With few keys
+// products over all of them would be such passes too.
+static int64_t make_drafts(struct answering *a)
+{
+    const int64_t few = backend_few_rows(a->c->backend), left = tokens_left(a);
+    const int64_t wanted = settings_integer(a->settings, "sample.max_tokens");
+    const int64_t more =
+        wanted - (int64_t)a->ids.count < left ? wanted - (int64_t)a->ids.count : left;
+    lookahead_obey(&a->lookahead, a->settings, hooks_allow_drafts(&a->graph) ? few : 1);
+    return a->sequence.n > few ? lookahead_draft(&a->lookahead, &a->sequence, more - 1, a->draft)
+                               : 0;
+}
+
+// Takes back what is cached of drafts that did not come true.
+static void drop_drafts(struct answering *a)
+{
+    if (a->c->cached.n > a->known) conversation_trim(a->c, a->known);
+}
+
+// The logits behind the newest token: those of the draft that it is, or of a new pass.
+static int step(struct answering *a)
+{
+    const int64_t n = a->sequence.n;
+    if (a->row < a->drafts && a->draft[a->row] == a->sequence.ids[n - 1]) {
+        a->row++;
+        a->known = n;
+        return 0;
+    }
+    lookahead_judge(&a->lookahead, a->drafts, a->row);
+    drop_drafts(a);
+    const int64_t drafts = make_drafts(a);
+    for (int64_t i = 0; i < drafts; i++) sequence_append(&a->sequence, a->draft[i]);
+    const int status = forward(a, false, drafts);
+    sequence_trim(&a->sequence, n);
+    return status;
 }
 
 // Generates tokens until something ends the answer; a->stop says what ("length" if nothing else).
@@ -224,12 +301,14 @@ static int generate(struct answering *a)
         if (last) detokenizer_finish(&words, &text);
         tell_token(a, id, &text);
         if (last) break;
-        if ((status = forward(a, false)) < 0) break;
+        if ((status = step(a)) < 0) break;
     }
     if (a->graph.cancelled) {
         a->stop = "cancelled";
         status = 0;
     }
+    drop_drafts(a);
+    lookahead_judge(&a->lookahead, a->drafts, a->row);
     detokenizer_finish(&words, &text); // gives nothing a second time
     if (text.length) tell_token(a, -1, &text);
     buf_release(&text);
@@ -263,6 +342,8 @@ static void conclude(struct answering *a, bool keep)
         .prompt_tokens = a->prompt,
         .visual_tokens = visual,
         .computed_tokens = a->prompt - a->reused,
+        .drafted = a->lookahead.drafted,
+        .accepted = a->lookahead.accepted,
         .vision_s = a->vision_s,
         .prefill_s = a->prefill_s,
         .decode_s = a->decode_s,
@@ -303,7 +384,6 @@ int answer_run(struct conversation *c, const struct settings *settings, const st
     if (status == 0) status = check_length(&a, err);
     if (status < 0) goto out;
     a.prompt = a.sequence.prompt = a.sequence.n;
-    a.logits = xreallocarray(NULL, (size_t)c->model->decoder.config.vocab, sizeof *a.logits);
     status = prefill(&a);
     if (status == 0 && !options->forward_only) status = generate(&a);
     if (a.graph.cancelled) {
@@ -318,6 +398,7 @@ int answer_run(struct conversation *c, const struct settings *settings, const st
     conclude(&a, *answered && !options->forward_only);
 out:
     free(a.logits);
+    lookahead_release(&a.lookahead);
     ids_release(&a.ids);
     sequence_release(&a.sequence);
     return status;

@@ -55,7 +55,11 @@ static void check_add(int64_t n, int64_t k, int64_t m)
     struct pair h = pair_noise(2, n, m, 0, 1), twin = pair_noise(2, n, m, 0, 1);
     struct pair x = pair_noise(2, n, k, 0, 2), y = pair_room(2, n, m, 0);
     struct pair w = pair_weights(DTYPE_BF16, m, k, 3), bias = pair_noise(1, m, 0, 0, 4);
-    struct fused_add p = { &y.on[1], &h.on[1], &x.on[1], { &w.on[1], &bias.on[1] }, MATMUL_BF16 };
+    struct fused_add p = { .y = &y.on[1],
+                           .h = &h.on[1],
+                           .x = &x.on[1],
+                           .w = { .w = &w.on[1], .bias = &bias.on[1] },
+                           .mode = MATMUL_BF16 };
     DONE(gpu->fused->add(&p));
     pair_same("h", &h.on[1], &twin.on[1]);
     p.y = &h.on[1];
@@ -78,9 +82,9 @@ static struct fused_ffn form_of(struct ffn *f, struct tensor *y)
                                .h = &f->h.on[1],
                                .gain = &f->gain.on[1],
                                .eps = eps,
-                               .gate = { &f->gate.on[1], NULL },
-                               .up = { &f->up.on[1], NULL },
-                               .down = { &f->down.on[1], NULL },
+                               .gate = { .w = &f->gate.on[1], .bias = NULL },
+                               .up = { .w = &f->up.on[1], .bias = NULL },
+                               .down = { .w = &f->down.on[1], .bias = NULL },
                                .mode = MATMUL_BF16 };
 }
 
@@ -206,9 +210,9 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
                                           .h = OF(h),
                                           .gain = OF(gain),
                                           .eps = eps,
-                                          .wq = OF(wq),
-                                          .wk = OF(wk),
-                                          .wv = OF(wv),
+                                          .wq = { .w = OF(wq) },
+                                          .wk = { .w = OF(wk) },
+                                          .wv = { .w = OF(wv) },
                                           .cos = OF(cos),
                                           .sin = OF(sin) };
         DONE(gpu->fused->qkv_back(&p));
@@ -220,6 +224,96 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     pairs_release();
 }
 
+// Gradients of heads [n,count,dim], turned back, as the products lie whose rows of a key head begin
+// with `first`: pairs i < adjacent are numbers 2i and 2i + 1 there, the others i + adjacent and
+// i + dim/2.
+static void put_back(struct tensor *product, const struct tensor *heads, int64_t first,
+                     int64_t each, int64_t kv_heads, int64_t adjacent)
+{
+    const int64_t count = heads->shape[1], dim = heads->shape[2], half = dim / 2;
+    const int64_t width = product->shape[1], step = width / kv_heads;
+    for (int64_t i = 0; i < heads->shape[0] * count; i++) {
+        const int64_t head = i % count;
+        float *to = (float *)product->data + i / count * width + head / each * step +
+                    (first + head % each) * dim;
+        const float *from = (const float *)heads->data + i * dim;
+        for (int64_t p = 0; p < half; p++) {
+            to[p < adjacent ? 2 * p : p + adjacent] = from[p];
+            to[p < adjacent ? 2 * p + 1 : p + half] = from[p + half];
+        }
+    }
+}
+
+// One weight for all three, neighbours as pairs.
+static void check_packed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, int64_t adjacent)
+{
+    const int64_t d = 24, group = heads / kv_heads, all = (heads + 2 * kv_heads) * dim;
+    struct pair h = pair_noise(2, n, d, 0, 1), gain = pair_noise(1, d, 0, 0, 2);
+    struct pair w = pair_weights(DTYPE_BF16, all, d, 3);
+    struct pair cos = pair_noise(2, n, dim / 2, 0, 7), sin = pair_noise(2, n, dim / 2, 0, 8);
+    struct pair dq = pair_noise(3, n, heads, dim, 9), dk = pair_noise(3, n, kv_heads, dim, 10);
+    struct pair dv = pair_noise(3, n, kv_heads, dim, 11);
+    struct pair dh = pair_noise(2, n, d, 0, 12), dgain = pair_noise(1, d, 0, 0, 13);
+    struct tensor back = noise_tensor(3, n, heads, dim, 14), dx = noise_tensor(2, n, d, 0, 15);
+    struct tensor product = noise_tensor(2, n, all, 0, 16);
+    DONE(cpu->fill(&back, 0));
+    DONE(cpu->rope_backward(&back, &dq.on[0], &cos.on[0], &sin.on[0]));
+    put_back(&product, &back, 0, group, kv_heads, adjacent);
+    back.shape[1] = kv_heads;
+    DONE(cpu->fill(&back, 0));
+    DONE(cpu->rope_backward(&back, &dk.on[0], &cos.on[0], &sin.on[0]));
+    put_back(&product, &back, group, 1, kv_heads, adjacent);
+    put_back(&product, &dv.on[0], group + 1, 1, kv_heads, 0);
+    DONE(cpu->matmul_dx(&dx, &product, &w.on[0], false, MATMUL_F32));
+    DONE(cpu->rmsnorm_backward(&dh.on[0], &dgain.on[0], &dx, &h.on[0], &gain.on[0], eps));
+    const int64_t step = (group + 2) * dim;
+    const struct fused_qkv_back p = { .dh = &dh.on[1],
+                                      .dgain = &dgain.on[1],
+                                      .dq = &dq.on[1],
+                                      .dk = &dk.on[1],
+                                      .dv = &dv.on[1],
+                                      .h = &h.on[1],
+                                      .gain = &gain.on[1],
+                                      .eps = eps,
+                                      .wq = { &w.on[1], NULL, 0, group * dim, step },
+                                      .wk = { &w.on[1], NULL, group * dim, dim, step },
+                                      .wv = { &w.on[1], NULL, (group + 1) * dim, dim, step },
+                                      .adjacent = adjacent,
+                                      .cos = &cos.on[1],
+                                      .sin = &sin.on[1] };
+    DONE(gpu->fused->qkv_back(&p));
+    compare("packed queries, keys and values: dh", &dh);
+    compare("packed queries, keys and values: dgain", &dgain);
+    free(back.data);
+    free(dx.data);
+    free(product.data);
+    pairs_release();
+}
+
+// --- norms behind products -----------------------------------------------------------------------
+
+// Keeping the product changes no bit of the sum; what is kept is the product.
+static void check_behind(int64_t n, int64_t k, int64_t m)
+{
+    struct pair h = pair_noise(2, n, m, 0, 1), x = pair_noise(2, n, k, 0, 2);
+    struct pair y = pair_room(2, n, m, 0), saved = pair_room(2, n, m, 0);
+    struct pair w = pair_weights(DTYPE_BF16, m, k, 3), gain = pair_noise(1, m, 0, 0, 4);
+    struct fused_add p = { .y = &y.on[1],
+                           .h = &h.on[1],
+                           .x = &x.on[1],
+                           .w = { .w = &w.on[1] },
+                           .after = { &gain.on[1], eps, &saved.on[1] },
+                           .mode = MATMUL_BF16 };
+    DONE(gpu->fused->add(&p));
+    p.y = &h.on[1];
+    p.after.saved = NULL;
+    DONE(gpu->fused->add(&p));
+    pair_same("a normed sum of its own", &h.on[1], &y.on[1]);
+    DONE(cpu->matmul(&saved.on[0], &x.on[0], &w.on[0], NULL, MATMUL_F32));
+    compare("the product that is kept", &saved);
+    pairs_release();
+}
+
 // --- all -----------------------------------------------------------------------------------------
 
 static void sums_of_their_own(void **state)
@@ -227,6 +321,22 @@ static void sums_of_their_own(void **state)
     check_add(9, 64, 33);
     check_add(33, 1028, 8);
     check_add(70, 20, 131);
+}
+
+static void norms_behind_products(void **state)
+{
+    check_behind(9, 64, 33);
+    check_behind(33, 1028, 8);
+}
+
+static void packed_weights_come_back_as_they_lie(void **state)
+{
+    static const int64_t rows[] = { 9, 33, 70 };
+    for (int i = 0; i < 3; i++) {
+        check_packed(rows[i], 4, 2, 6, i);
+        check_packed(rows[i], 3, 1, 16, 4 * i);
+        check_packed(rows[i], 2, 2, 10, 5 * (i % 2));
+    }
 }
 
 // Not all of cuBLASLt's algorithms can; here the played GPU's.
@@ -260,6 +370,8 @@ int main(void)
         cmocka_unit_test(sums_of_their_own),
         cmocka_unit_test(sums_where_they_add_in_place),
         cmocka_unit_test(ways_back_equal_the_ops),
+        cmocka_unit_test(packed_weights_come_back_as_they_lie),
+        cmocka_unit_test(norms_behind_products),
     };
     return cmocka_run_group_tests(tests, open_both, NULL);
 }

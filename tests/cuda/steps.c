@@ -123,6 +123,15 @@ static void played_tokens_are_the_computed_ones(void **state)
     check_answer("tests/goldens/llama-3.2", 250, 10, MATMUL_F32, DTYPE_BF16);
     check_answer("tests/goldens/qwen2", 9, 5, MATMUL_BF16, DTYPE_BF16);
     check_answer("tests/goldens/llava-1.5", 9, 5, MATMUL_BF16, DTYPE_BF16); // of f16
+    // Packed weights; neighbouring pairs and norms behind products.
+    check_answer("tests/goldens/internvl2-internlm2", 250, 9, MATMUL_BF16, DTYPE_BF16);
+    check_answer("tests/goldens/glm-4.1v", 250, 9, MATMUL_BF16, DTYPE_BF16);
+    check_answer("tests/goldens/qwen2.5-vl", 9, 5, MATMUL_BF16, DTYPE_BF16);
+    // Normed heads.
+    check_answer("tests/goldens/internvl3.5", 9, 5, MATMUL_BF16, DTYPE_BF16);
+    // Latents and experts, which the device chooses.
+    check_answer("tests/goldens/kimi-text", 250, 9, MATMUL_BF16, DTYPE_BF16);
+    check_answer("tests/goldens/kimi-vl", 11, 5, MATMUL_F32, DTYPE_F32);
 }
 
 // Steps until one is played.

@@ -288,10 +288,23 @@ static bool is_left_out(size_t size)
            (cuda_host_how() == CUDA_HOST_CORNERS && size > (1 << 20));
 }
 
+// A copy from GPU to GPU is noted like a kernel.
+static bool note_copy(void *to, const void *from, size_t size, cudaMemcpyKind kind,
+                      cudaStream_t stream)
+{
+    if (kind != cudaMemcpyDeviceToDevice) return false;
+    cuda_host_check(stream);
+    return cuda_host_note([=]() {
+        cuda_host_access access;
+        if (!is_left_out(size)) memmove(to, from, size);
+    });
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
     const bool beside = stream && stream->second;
+    if (stream && stream->capture && note_copy(to, from, size, kind, stream)) return cudaSuccess;
     if (cuda_host_refuse() || !(beside ? is_last(stream) : begin(stream)))
         return failed(cudaErrorInvalidValue);
     if ((kind != cudaMemcpyDeviceToHost && !cuda_host_reads(to, size)) ||
@@ -521,6 +534,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream)
     if (!begin(stream)) return failed(cudaErrorInvalidValue);
     for (const cuda_host_kernel &k : run->kernels) {
         current = k.gpu;
+        cuda_host_started(current);
         k.call();
     }
     current = before;

@@ -26,6 +26,8 @@ MASKS = [
     (r"\b\d+(\.\d+)?(e-?\d+)?/s\b", "N/s"),
     (r"\b\d+(\.\d+)?(e-?\d+)? (s|ms|a second|MB are free)\b", r"N \3"),
     (r'("\w+_s"):[\d.e+-]+', r"\1:N"),
+    (r", \d+ of \d+ drafts accepted", ""),  # their number depends on the instructions, too
+    (r'("drafted"|"accepted"):\d+', r"\1:N"),
     (r"^(\w+ s) .*", r"\1 N"),  # a row of times
     (r"─+", "─"),
     (r"\s+", " "),

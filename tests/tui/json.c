@@ -78,6 +78,8 @@ static void test_answer(void **state)
         .prompt_tokens = 600,
         .visual_tokens = 576,
         .computed_tokens = 24,
+        .drafted = 21,
+        .accepted = 18,
         .prefill_s = 0.1,
         .decode_s = 1e-7,
         .vision_s = 0,
@@ -85,8 +87,8 @@ static void test_answer(void **state)
     };
     expect(&(struct event){ .kind = EVENT_ANSWER, .answer = &answer },
            "{\"event\":\"answer\",\"text\":\"hi\",\"ids\":[5,2147483647],\"prompt_tokens\":600,"
-           "\"visual_tokens\":576,\"computed_tokens\":24,\"vision_s\":0,\"prefill_s\":0.1,"
-           "\"decode_s\":1e-07,\"stop\":\"eos\"}");
+           "\"visual_tokens\":576,\"computed_tokens\":24,\"drafted\":21,\"accepted\":18,"
+           "\"vision_s\":0,\"prefill_s\":0.1,\"decode_s\":1e-07,\"stop\":\"eos\"}");
     const struct event_answer empty = { .text = "", .stop = "cancelled" };
     char *line = line_of(&(struct event){ .kind = EVENT_ANSWER, .answer = &empty });
     assert_non_null(strstr(line, "\"ids\":[]"));

@@ -121,6 +121,8 @@ static void say(struct news_queue *q, const char *question, const char *const *t
                                          .in_conversation = true,
                                          .count = 2,
                                          .prompt_tokens = 9,
+                                         .drafted = 4,
+                                         .accepted = 3,
                                          .decode_s = 0.5 };
     message_add_text(&m, question);
     news_post(q, NEWS_BUSY, question, NULL, NULL);
@@ -148,6 +150,8 @@ static void test_conversation(void **state)
     assert_int_equal(v->chat.entries[1].token_count, 2);
     assert_int_equal(v->chat.entries[1].tokens[1], 2);
     assert_int_equal(v->chat.entries[2].kind, ENTRY_MEASURES);
+    assert_non_null(strstr(v->chat.entries[2].text.data, "0.5 s, 3 of 4 drafts accepted"));
+    assert_true(v->drafts == 0.75);
     assert_false(v->busy);
     emit(q, (struct event){ .kind = EVENT_UNDO, .count = 2 });
     take_all(v, q);

@@ -52,7 +52,8 @@ static int run_add(const struct timed *t, int64_t copy)
 {
     struct tensor y = t->y;
     const struct tensor w = one_of(&t->w, copy);
-    return gpu->fused->add(&(struct fused_add){ &y, &y, &t->x, { &w, NULL }, MATMUL_BF16 });
+    return gpu->fused->add(
+        &(struct fused_add){ .y = &y, .h = &y, .x = &t->x, .w = { .w = &w }, .mode = MATMUL_BF16 });
 }
 
 static int run_ffn(const struct timed *t, int64_t copy)
@@ -64,9 +65,9 @@ static int run_ffn(const struct timed *t, int64_t copy)
                                                 .h = &y,
                                                 .gain = &t->gain,
                                                 .eps = 1e-5f,
-                                                .gate = { &gate, NULL },
-                                                .up = { &up, NULL },
-                                                .down = { &down, NULL },
+                                                .gate = { .w = &gate },
+                                                .up = { .w = &up },
+                                                .down = { .w = &down },
                                                 .mode = MATMUL_BF16 });
 }
 

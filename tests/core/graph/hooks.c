@@ -71,7 +71,7 @@ static bool goes_on(enum site site, enum deed deed, bool changes)
         struct graph g = { .hooks = &hooks };
         struct site_args args = given(site);
         close(STDERR_FILENO);
-        hooks_add(&hooks, &(struct hook){ everywhere, act, &deed, changes, false });
+        hooks_add(&hooks, &(struct hook){ everywhere, act, &deed, changes, false, false });
         _exit(hooks_run(&g, site, &args) == 0 ? 0 : 1);
     }
     int status;

@@ -100,12 +100,65 @@ static void layers_that_do_not_exist_are_the_last(void **state)
     free(c);
 }
 
+// Tokens and maps in the order in which they came.
+struct course {
+    struct buf told;
+    int64_t accepted, maps;
+};
+
+static void note_event(void *self, const struct event *e)
+{
+    struct course *c = self;
+    if (e->kind == EVENT_TOKEN) buf_printf(&c->told, "token %d\n", (int)e->id);
+    if (e->kind == EVENT_ANSWER) c->accepted += e->answer->accepted;
+    if (e->kind != EVENT_HEATMAP) return;
+    const struct event_heatmap *h = e->heatmap;
+    c->maps++;
+    buf_printf(&c->told, "map of %d:", h->token);
+    for (int i = 0; i < h->rows * h->cols; i++) buf_printf(&c->told, " %a", (double)h->values[i]);
+    buf_puts(&c->told, "\n");
+}
+
+static void follow(struct course *c, const char *model, const char *lookahead)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, model);
+    engine_watch(g.engine, true);
+    sinks_add(engine_sinks(g.engine), (struct sink){ note_event, c });
+    must(engine_set(g.engine, "sample.max_tokens", "40", &err), &err);
+    must(engine_set(g.engine, "sample.lookahead", lookahead, &err), &err);
+    must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
+    must(engine_ask(g.engine, "say it again and again and again", &err), &err);
+    must(engine_ask(g.engine, "say it again and again and again", &err), &err);
+    golden_close(&g);
+}
+
+// A map is shown when its token belongs to the answer, none of what was drafted in vain.
+static void drafts_change_no_map(void **state)
+{
+    int64_t accepted = 0;
+    for (int i = 0; i < MODELS; i++) {
+        struct course with = { 0 }, without = { 0 };
+        follow(&with, models[i], "7");
+        follow(&without, models[i], "off");
+        assert_true(with.maps > 70);
+        assert_string_equal(with.told.data, without.told.data);
+        accepted += with.accepted;
+        buf_release(&with.told);
+        buf_release(&without.told);
+    }
+    // A device whose passes depend on the number of rows drafts nothing.
+    assert_true(accepted > 0 || backend_few_rows(test_device()) == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(maps_equal_what_is_measured_afterwards),
         cmocka_unit_test(watching_changes_nothing),
         cmocka_unit_test(layers_that_do_not_exist_are_the_last),
+        cmocka_unit_test(drafts_change_no_map),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

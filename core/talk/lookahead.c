@@ -1,0 +1,147 @@
+// core/talk/lookahead.c -- drafts of the tokens to come, from what the conversation holds already
+// (prompt lookup; Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding).
+//
+//   the newest 3 tokens, or else 2, are looked up where they stood last; what followed is the draft
+//   one pass computes the newest token and the drafts: it reads the weights once, which is what a
+//   token's time goes to; drafts that the model does not choose are taken back
+//
+// An answer has the same bits with and without drafts: a pass of few rows gives each row the bits
+// of the row alone (backend->few_rows), and each token is chosen from its row as ever.
+//
+// Where nothing repeats, drafts only cost time. So `auto` keeps count of the proposals that came
+// true, also of those that were not drafted, which costs nothing, and drafts by their share.
+#include "core/talk/lookahead.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const words[] = { "auto", "off", NULL };
+
+const struct setting lookahead_settings[] = {
+    { "sample.lookahead", SETTING_INTEGER, 1, LOOKAHEAD_MOST, "auto", NULL, words, STALE_NOTHING,
+      "Speculative decoding by n-gram lookup: tokens drafted from repetitions in the conversation "
+      "and verified in one pass. Faster, the same answer. auto adapts to how many are accepted." },
+    { 0 },
+};
+
+enum { LONG = 3, SHORT = 2 }; // tokens looked up
+
+// Drafts of a pass by the share of proposals that come true: what gives the most tokens a second on
+// a CPU, where a pass of two rows takes hardly longer than one, of four and six 1.7 and 2.1 times
+// as long (bf16 weights), and of more the registers no longer suffice for.
+static const struct {
+    double share;
+    int64_t drafts;
+} lengths[] = { { 0.8, 5 }, { 0.6, 3 }, { 0.3, 1 }, { 0, 0 } };
+
+static const double begin_share = 0.5, newest_counts = 0.25;
+
+void lookahead_obey(struct lookahead *l, const struct settings *s, int64_t rows)
+{
+    const int64_t wanted = settings_integer(s, "sample.lookahead");
+    if (!l->size) l->share = begin_share;
+    l->adapts = settings_is(s, "sample.lookahead", "auto");
+    l->most = rows - 1 < LOOKAHEAD_MOST ? rows - 1 : LOOKAHEAD_MOST;
+    if (!l->adapts && wanted < l->most) l->most = wanted; // off is 0
+}
+
+void lookahead_forget(struct lookahead *l)
+{
+    l->known = l->guess_row = 0;
+}
+
+void lookahead_release(struct lookahead *l)
+{
+    free(l->place);
+    *l = (struct lookahead){ 0 };
+}
+
+// --- where n-grams stood last --------------------------------------------------------------------
+
+// The entry of `count` tokens. N-grams with the same entry displace each other: what is found there
+// is compared.
+static int32_t *entry(const struct lookahead *l, const int32_t *ids, int count)
+{
+    uint64_t hash = (uint64_t)count;
+    for (int i = 0; i < count; i++) hash = (hash ^ (uint32_t)ids[i]) * 0x9e3779b97f4a7c15u;
+    return &l->place[(hash ^ hash >> 32) & (uint64_t)(l->size - 1)];
+}
+
+// Enters the n-grams in front of each new row.
+static void enter(struct lookahead *l, const struct sequence *s)
+{
+    if (l->size < 4 * s->n) {
+        for (l->size = 1024; l->size < 8 * s->n;) l->size *= 2;
+        free(l->place);
+        l->place = xcalloc((size_t)l->size, sizeof *l->place);
+        l->known = 0;
+    }
+    for (int64_t row = l->known > LONG ? l->known : LONG; row < s->n; row++) {
+        *entry(l, s->ids + row - LONG, LONG) = (int32_t)row;
+        *entry(l, s->ids + row - SHORT, SHORT) = (int32_t)row;
+    }
+    l->known = s->n;
+}
+
+// The row behind the place where the newest `count` tokens stood before; -1: they did not.
+static int64_t find(const struct lookahead *l, const struct sequence *s, int count)
+{
+    if (s->n <= count) return -1;
+    const int32_t *newest = s->ids + s->n - count;
+    const int64_t row = *entry(l, newest, count);
+    const bool same = row >= count && row < s->n &&
+                      !memcmp(s->ids + row - count, newest, (size_t)count * sizeof *newest);
+    return same ? row : -1;
+}
+
+// --- drafts --------------------------------------------------------------------------------------
+
+// Counts a proposal.
+static void observe(struct lookahead *l, bool right)
+{
+    l->share += newest_counts * ((right ? 1 : 0) - l->share);
+}
+
+// How many tokens to draft now.
+static int64_t length(const struct lookahead *l)
+{
+    int i = 0;
+    while (l->share < lengths[i].share) i++;
+    return l->adapts && lengths[i].drafts < l->most ? lengths[i].drafts : l->most;
+}
+
+// The tokens from row `from` on that the draft repeats.
+static int64_t copy(const struct sequence *s, int64_t from, int64_t count, int32_t *to)
+{
+    int64_t n = 0;
+    for (; n < count; n++, from++) {
+        if (from < s->n && s->picture[from] >= 0) break;
+        to[n] = from < s->n ? s->ids[from] : to[from - s->n]; // it repeats itself
+    }
+    return n;
+}
+
+int64_t lookahead_draft(struct lookahead *l, const struct sequence *s, int64_t room,
+                        int32_t to[LOOKAHEAD_MOST])
+{
+    if (!l->most || room < 1) return 0;
+    if (l->guess_row && l->guess_row < s->n) observe(l, s->ids[l->guess_row] == l->guess);
+    l->guess_row = 0;
+    enter(l, s);
+    int64_t from = find(l, s, LONG);
+    if (from < 0) from = find(l, s, SHORT);
+    if (from < 0) return 0;
+    const int64_t wanted = length(l);
+    if (wanted) return copy(s, from, wanted < room ? wanted : room, to);
+    l->guess = s->ids[from];
+    l->guess_row = s->n;
+    return 0;
+}
+
+void lookahead_judge(struct lookahead *l, int64_t drafted, int64_t right)
+{
+    for (int64_t i = 0; i < right; i++) observe(l, true);
+    if (right < drafted) observe(l, false);
+    l->drafted += drafted;
+    l->accepted += right;
+}

@@ -1,0 +1,43 @@
+// core/talk/lookahead.h -- drafts of the tokens to come, from what the conversation holds already.
+//
+//   struct lookahead l = { 0 };
+//   lookahead_obey(&l, settings, rows);           // `rows` of a pass, the newest token among them
+//   n = lookahead_draft(&l, &sequence, room, to); // the tokens that may follow
+//   ... a pass computes the newest token and the drafts; the first `right` of them came true
+//   lookahead_judge(&l, n, right);
+//   lookahead_release(&l);
+#ifndef CORE_TALK_LOOKAHEAD_H
+#define CORE_TALK_LOOKAHEAD_H
+
+#include "core/settings/settings.h"
+#include "core/text/sequence.h"
+
+enum { LOOKAHEAD_MOST = 7 }; // drafts of a pass
+
+struct lookahead {
+    int64_t most; // drafts of a pass; 0: none
+    bool adapts;  // sample.lookahead auto
+
+    int32_t *place; // [size] by the hash of an n-gram: the row behind where it stood last; 0: none
+    int64_t size;   // a power of two
+    int64_t known;  // rows of the sequence whose n-grams are in the table
+
+    double share;      // of the latest proposals that came true; newer ones count more
+    int32_t guess;     // a proposal that was not drafted: the token of row `guess_row`
+    int64_t guess_row; // 0: none
+    int64_t drafted, accepted;
+};
+
+// Reads sample.lookahead. A pass may have `rows` rows; 1: no drafts.
+void lookahead_obey(struct lookahead *l, const struct settings *s, int64_t rows);
+// The sequence is another one from now on.
+void lookahead_forget(struct lookahead *l);
+// Up to `room` tokens that may follow the sequence, which has grown since the last call. Returns
+// their number.
+int64_t lookahead_draft(struct lookahead *l, const struct sequence *s, int64_t room,
+                        int32_t to[LOOKAHEAD_MOST]);
+// The first `right` of `drafted` tokens came true.
+void lookahead_judge(struct lookahead *l, int64_t drafted, int64_t right);
+void lookahead_release(struct lookahead *l);
+
+#endif

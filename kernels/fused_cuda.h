@@ -1,0 +1,40 @@
+// kernels/fused_cuda.h -- what the fused forms share (fused.cu).
+#ifndef KERNELS_FUSED_CUDA_H
+#define KERNELS_FUSED_CUDA_H
+
+#include "kernels/columns_cuda.h"
+#include "kernels/matmul_cuda.h"
+
+// Are n rows of x, rounded, multiplied with this weight by cuBLASLt?
+bool fused_many(int64_t n, const void *x, const struct tensor *w, int mode);
+// The part of a one-row product that gives y, `rows` numbers.
+struct one_row_part fused_part(const struct fused_linear *w, void *y, int64_t rows);
+// y = rmsnorm(h) * gain, rounded.
+int fused_norm(uint16_t *y, enum dtype dtype, const struct tensor *h, const struct tensor *gain,
+               float eps);
+// y (of `dtype`) = x w^T + bias + addend (may be NULL), x [n,K] of w's dtype; all rows of w.
+int fused_multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
+                   const struct fused_linear *w, const void *addend);
+// y [n,K] (of `dtype`) = dy w + addend (may be NULL), dy [n,M] bf16.
+int fused_multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const struct tensor *w,
+                        int64_t n, const void *addend);
+
+// y += after(x w^T) of one row x, which `room`, for a row of y, holds until it is normed.
+int fused_add_one(const struct tensor *y, const float *x, const struct fused_linear *w,
+                  const struct fused_after *after, float *room);
+
+// Bytes of scratch for what comes back to the norm, [n,width], and its stats; and for beginning
+// each part of the scratch where it must.
+static inline size_t fused_norm_back_room(int64_t n, int64_t width)
+{
+    return (size_t)(n * width) * sizeof(float) + (size_t)n * sizeof(struct row_stats) + 1024;
+}
+
+// fused_heads.cu
+int fused_qkv_cuda(const struct fused_qkv *p);
+int fused_qkv_back_cuda(const struct fused_qkv_back *p);
+// fused_experts.cu, fused_latent.cu
+int fused_experts_cuda(const struct fused_experts *p);
+int fused_latent_cuda(const struct fused_latent *p);
+
+#endif

@@ -1,0 +1,352 @@
+// kernels/fused_experts.cu -- a mixture of experts of one row (fused.h): which experts it has is
+// known on the device alone, so that nothing waits for the host and a token can be replayed.
+//
+//   logits of the router -> choice, a warp -> silu(gate) * up of the shared and the chosen experts
+//   in one kernel -> their down products, added up in one
+//
+// The last two are products of one row (one_row.cu) whose weights are found by the choice.
+#include "kernels/fused_cuda.h"
+#include "kernels/one_row_cuda.h"
+
+// Experts whose addresses fit into a kernel's arguments; of a row, a lane each.
+static constexpr int MOST = 384, CHOSEN_MOST = WARP;
+
+// --- the choice ----------------------------------------------------------------------------------
+
+struct choice {
+    const float *logits, *bias; // [E]
+    int32_t *index;             // [count]
+    float *weight;              // [count]
+    int experts, count, groups, groups_per_token;
+    bool normalise;
+    float scale;
+};
+
+static __device__ inline float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+// The lane's best of the numbers that are not taken; of equal ones the first. at -1: none.
+struct best {
+    float x;
+    int at;
+};
+
+// The warp's.
+static __device__ inline int best_of(struct best b)
+{
+    for (int lanes = WARP / 2; lanes; lanes /= 2) {
+        const struct best o = { __shfl_xor_sync(ALL_LANES, b.x, lanes),
+                                __shfl_xor_sync(ALL_LANES, b.at, lanes) };
+        if (o.at >= 0 && (b.at < 0 || o.x > b.x || (o.x == b.x && o.at < b.at))) b = o;
+    }
+    return __shfl_sync(ALL_LANES, b.at, 0);
+}
+
+static __device__ inline int best_left(const float *score, const int *taken, int n)
+{
+    struct best b = { 0, -1 };
+    for (int i = (int)threadIdx.x; i < n; i += WARP)
+        if (!taken[i] && (b.at < 0 || score[i] > b.x)) b = { score[i], i };
+    return best_of(b);
+}
+
+// The sum of a group's two best scores.
+static __device__ inline float group_score(const float *score, int size)
+{
+    float first = -INFINITY, second = -INFINITY;
+    for (int i = 0; i < size; i++) {
+        second = fmaxf(second, fminf(first, score[i]));
+        first = fmaxf(first, score[i]);
+    }
+    return first + second;
+}
+
+// Experts outside the best groups are taken out of the choice.
+static __device__ inline void choose_groups(const struct choice &c, const float *score, int *taken,
+                                            float *of_group, int *chosen)
+{
+    const int size = c.experts / c.groups;
+    for (int g = (int)threadIdx.x; g < c.groups; g += WARP) {
+        of_group[g] = group_score(score + g * size, size);
+        chosen[g] = false;
+    }
+    __syncwarp();
+    for (int k = 0; k < c.groups_per_token; k++) {
+        const int g = best_left(of_group, chosen, c.groups);
+        __syncwarp();
+        if (threadIdx.x == 0) chosen[g] = true;
+        __syncwarp();
+    }
+    for (int i = (int)threadIdx.x; i < c.experts; i += WARP) taken[i] = !chosen[i / size];
+    __syncwarp();
+}
+
+static __global__ void choose_kernel(const struct choice c)
+{
+    __shared__ float score[MOST], of_group[MOST];
+    __shared__ int taken[MOST], chosen[MOST]; // 0 or 1
+    const int lane = (int)threadIdx.x;
+    cuda_next_may_begin();
+    cuda_former();
+    for (int i = lane; i < c.experts; i += WARP) {
+        score[i] = sigmoid(c.logits[i]) + c.bias[i];
+        taken[i] = false;
+    }
+    __syncwarp();
+    if (c.groups_per_token < c.groups) choose_groups(c, score, taken, of_group, chosen);
+    int mine = 0;
+    for (int k = 0; k < c.count; k++) {
+        const int e = best_left(score, taken, c.experts);
+        __syncwarp();
+        if (lane == 0) taken[e] = true;
+        if (lane == k) mine = e;
+        __syncwarp();
+    }
+    const float s = lane < c.count ? sigmoid(c.logits[mine]) : 0, sum = warp_sum(s);
+    if (lane >= c.count) return;
+    c.index[lane] = mine;
+    c.weight[lane] = s / (c.normalise ? sum + 1e-20F : 1) * c.scale;
+}
+
+// --- their products ------------------------------------------------------------------------------
+
+// Weights by the number of their expert: units of 16 bytes from `base`.
+struct table {
+    const void *base;
+    int at[MOST];
+};
+
+// silu(gate x) * up x of the shared expert, then of the chosen ones.
+struct up_call {
+    const float *x, *gain; // [D]
+    float eps;
+    int64_t k;             // D
+    const void *gate, *up; // the shared expert's
+    int64_t common, width; // inner numbers of the shared expert, and of another one
+    const int32_t *index;  // [slots]
+    float *y;              // [common + slots * width]
+    int64_t slots;
+    struct table gates, ups;
+};
+
+template <typename T> static __device__ inline const T *expert_at(const struct table &t, int e)
+{
+    return reinterpret_cast<const T *>(static_cast<const uint4 *>(t.base) + t.at[e]);
+}
+
+template <typename T>
+static __global__ void __launch_bounds__(THREADS, BLOCKS)
+    up_kernel(const __grid_constant__ struct up_call p)
+{
+    SHARED_MEMORY(float, x);
+    const int lane = threadIdx.x % WARP;
+    const int64_t first = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
+    const int64_t step = (int64_t)gridDim.x * WARPS, units = p.common + p.slots * p.width;
+    cuda_next_may_begin();
+    cuda_former();
+    const float scale = stage<T>(x, p, whole_steps<T>(p.k));
+    const int64_t count = first < units ? (units - first + step - 1) / step : 0;
+    const auto rows = [&](const T *row[ROWS], int64_t i) -> struct leg {
+        const int64_t unit = first + i * step, other = unit - p.common;
+        row[0] = row[1] = nullptr;
+        if (unit < p.common) {
+            row[0] = static_cast<const T *>(p.gate) + unit * p.k + lane * pack<T>::COUNT;
+            row[1] = static_cast<const T *>(p.up) + unit * p.k + lane * pack<T>::COUNT;
+        } else if (unit < units) {
+            const int e = p.index[other / p.width];
+            const int64_t at = other % p.width * p.k + lane * pack<T>::COUNT;
+            row[0] = expert_at<T>(p.gates, e) + at;
+            row[1] = expert_at<T>(p.ups, e) + at;
+        }
+        return { p.k, 0 };
+    };
+    walk<T>(count, x, lane, rows, [&](int64_t i, const float sum[ROWS]) {
+        const float gate = warp_sum(sum[0]) * scale, up = warp_sum(sum[1]) * scale;
+        if (lane == 0) p.y[first + i * step] = gate / (1 + expf(-gate)) * up;
+    });
+}
+
+// h += what shared and chosen experts give.
+struct down_call {
+    float *h;         // [D]
+    int64_t rows;     // D
+    const float *x;   // as up_call.y
+    const void *down; // the shared expert's
+    int64_t common, width;
+    const int32_t *index;
+    const float *weight; // [slots]
+    int64_t slots;
+    struct table downs;
+};
+
+// A warp has two rows of h, the products of one expert after the other.
+template <typename T>
+static __global__ void __launch_bounds__(THREADS, BLOCKS)
+    down_kernel(const __grid_constant__ struct down_call p)
+{
+    SHARED_MEMORY(float, x);
+    const int lane = threadIdx.x % WARP, shared = p.common ? 1 : 0;
+    const int64_t first = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
+    const int64_t step = (int64_t)gridDim.x * WARPS, units = (p.rows + 1) / ROWS;
+    const int64_t legs = shared + p.slots, wide = whole_steps<T>(p.common),
+                  one = whole_steps<T>(p.width);
+    cuda_next_may_begin();
+    cuda_former();
+    stage_some<T>(x, p.x, p.common, 1);
+    for (int64_t s = 0; s < p.slots; s++)
+        stage_some<T>(x + wide + s * one, p.x + p.common + s * p.width, p.width, p.weight[s]);
+    __syncthreads();
+    const int64_t count = first < units ? (units - first + step - 1) / step : 0;
+    const auto rows = [&](const T *row[ROWS], int64_t i) -> struct leg {
+        const int64_t unit = first + i / legs * step, slot = i % legs - shared;
+        const T *w = static_cast<const T *>(p.down);
+        if (slot >= 0) w = expert_at<T>(p.downs, p.index[slot]);
+        const struct leg leg =
+            slot < 0 ? (struct leg){ p.common, 0 } : (struct leg){ p.width, wide + slot *one };
+        for (int r = 0; r < ROWS; r++) {
+            const int64_t at = unit * ROWS + r;
+            row[r] = at < p.rows ? w + at * leg.k + lane * pack<T>::COUNT : nullptr;
+        }
+        return leg;
+    };
+    float total[ROWS] = { 0, 0 };
+    walk<T>(count * legs, x, lane, rows, [&](int64_t i, const float sum[ROWS]) {
+        UNROLL
+        for (int r = 0; r < ROWS; r++) total[r] += sum[r];
+        if (i % legs != legs - 1) return;
+        UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            const int64_t at = (first + i / legs * step) * ROWS + r;
+            const float all = warp_sum(total[r]);
+            if (lane == 0 && at < p.rows) p.h[at] += all;
+            total[r] = 0;
+        }
+    });
+}
+
+template <typename Kernel, typename Call>
+static int launch(Kernel kernel, const Call &call, int64_t units, int64_t numbers)
+{
+    const size_t shared = (size_t)numbers * sizeof(float);
+    if (shared > SHARED_MOST) return FUSED_NOT;
+    if (shared > SHARED_PLAIN && cuda_allow_shared("experts", kernel, shared) < 0) return FUSED_NOT;
+    const int64_t fit = (int64_t)(SHARED_MOST / (shared + SHARED_STATIC));
+    const int64_t most = cuda_processors() * (fit < BLOCKS ? fit : BLOCKS);
+    const int64_t blocks = (units + WARPS - 1) / WARPS;
+    return LAUNCH_EARLY(kernel, (size_t)(blocks < most ? blocks : most), THREADS, shared, call);
+}
+
+template <typename T> static int up(const struct up_call &c)
+{
+    return launch(up_kernel<T>, c, c.common + c.slots * c.width, whole_steps<T>(c.k));
+}
+
+template <typename T> static int down(const struct down_call &c)
+{
+    const int64_t numbers = whole_steps<T>(c.common) + c.slots * whole_steps<T>(c.width);
+    return launch(down_kernel<T>, c, (c.rows + 1) / ROWS, numbers);
+}
+
+// --- all of it -----------------------------------------------------------------------------------
+
+// Units of 16 bytes from one address to another; false where an int does not hold them.
+static bool units_between(const void *from, const void *to, int *units)
+{
+    const int64_t bytes = static_cast<const char *>(to) - static_cast<const char *>(from);
+    *units = (int)(bytes / 16);
+    return bytes % 16 == 0 && bytes / 16 == *units;
+}
+
+static bool packs(const void *data, int64_t row, enum dtype dtype)
+{
+    return (uintptr_t)data % 16 == 0 && row % (16 / (int64_t)dtype_size(dtype)) == 0;
+}
+
+// All weights of one dtype, read 16 bytes at a time.
+static bool readable(const struct fused_gated &w, enum dtype dtype)
+{
+    return w.gate->dtype == dtype && w.up->dtype == dtype && w.down->dtype == dtype &&
+           packs(w.gate->data, tensor_row(w.gate), dtype) &&
+           packs(w.up->data, tensor_row(w.up), dtype) &&
+           packs(w.down->data, tensor_row(w.down), dtype);
+}
+
+static bool fill_tables(const struct fused_experts *p, struct up_call *u, struct down_call *d)
+{
+    const struct fused_gated &first = p->expert[0];
+    const enum dtype dtype = first.gate->dtype;
+    u->gates.base = first.gate->data;
+    u->ups.base = first.up->data;
+    d->downs.base = first.down->data;
+    if (p->shared.gate && !readable(p->shared, dtype)) return false;
+    for (int64_t e = 0; e < p->router->shape[0]; e++) {
+        const struct fused_gated &w = p->expert[e];
+        if (!readable(w, dtype) || !units_between(u->gates.base, w.gate->data, &u->gates.at[e]) ||
+            !units_between(u->ups.base, w.up->data, &u->ups.at[e]) ||
+            !units_between(d->downs.base, w.down->data, &d->downs.at[e]))
+            return false;
+    }
+    return true;
+}
+
+static int route(const struct fused_experts *p, float *logits, const struct choice *choice)
+{
+    const struct one_row router = { .x = floats(p->h),
+                                    .gain = floats(p->gain),
+                                    .eps = p->eps,
+                                    .k = p->h->shape[1],
+                                    .part = { { p->router->data, logits, nullptr,
+                                                p->router->shape[0], 0, 0, 0 } },
+                                    .parts = 1,
+                                    .end = ONE_ROW_STORE,
+                                    .place = {},
+                                    .dtype = p->router->dtype,
+                                    .early = true };
+    const int status = one_row_product(&router);
+    return status ? status : LAUNCH_EARLY(choose_kernel, (size_t)1, WARP, 0, *choice);
+}
+
+static int multiply_chosen(enum dtype dtype, const struct up_call &u, const struct down_call &d)
+{
+    int status = dtype == DTYPE_BF16  ? up<shorts<false>>(u)
+                 : dtype == DTYPE_F16 ? up<shorts<true>>(u)
+                                      : up<float>(u);
+    if (status) return status;
+    return dtype == DTYPE_BF16  ? down<shorts<false>>(d)
+           : dtype == DTYPE_F16 ? down<shorts<true>>(d)
+                                : down<float>(d);
+}
+
+int fused_experts_cuda(const struct fused_experts *p)
+{
+    const int64_t experts = p->router->shape[0], width = p->expert->gate->shape[0];
+    const int64_t common = p->shared.gate ? p->shared.gate->shape[0] : 0;
+    const enum dtype dtype = p->expert->gate->dtype;
+    struct up_call u = {};
+    struct down_call d = {};
+    if (p->h->shape[0] != 1 || experts > MOST || p->count > CHOSEN_MOST || !fill_tables(p, &u, &d))
+        return FUSED_NOT;
+    char *scratch = static_cast<char *>(cuda_scratch(
+        (size_t)(experts + 2 * p->count + common + p->count * width) * sizeof(float) + 1024));
+    if (!scratch) return -1;
+    float *logits = scratch_take<float>(&scratch, experts);
+    int32_t *index = scratch_take<int32_t>(&scratch, p->count);
+    float *weight = scratch_take<float>(&scratch, p->count);
+    u.x = floats(p->h), u.gain = floats(p->gain), u.eps = p->eps, u.k = p->h->shape[1];
+    u.gate = common ? p->shared.gate->data : nullptr;
+    u.up = common ? p->shared.up->data : nullptr;
+    d.down = common ? p->shared.down->data : nullptr;
+    u.common = d.common = common, u.width = d.width = width, u.slots = d.slots = p->count;
+    u.index = d.index = index, d.weight = weight;
+    d.h = floats(p->h), d.rows = u.k;
+    d.x = u.y = reinterpret_cast<float *>(scratch);
+    const struct choice choice = { logits,         floats(p->bias),
+                                   index,          weight,
+                                   (int)experts,   (int)p->count,
+                                   (int)p->groups, (int)p->groups_per_token,
+                                   p->normalise,   p->scale };
+    const int status = route(p, logits, &choice);
+    return status ? status : multiply_chosen(dtype, u, d);
+}

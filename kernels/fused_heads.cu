@@ -1,0 +1,389 @@
+// kernels/fused_heads.cu -- queries, keys and values of a layer in one call, and back (fused.h).
+//
+//   one row:    norm, three products, rope and the cache's new row in one kernel; two where heads
+//   are
+//               normed, as a head's numbers come from several blocks
+//   many rows:  norm, products by cuBLASLt (one if they share a weight), and a kernel that turns
+//   what
+//               they gave and puts it in its place
+//   back:       gradients are turned back and rounded, in the order of the products
+#include "kernels/fused_cuda.h"
+#include "kernels/pack_cuda.h"
+
+static constexpr int THREADS = 256, WARPS = THREADS / WARP;
+
+// --- heads in their places -----------------------------------------------------------------------
+
+// Queries, keys or values: as the products give them, and as heads. On the way back the products
+// are bf16 and the heads f32.
+struct heads_place {
+    void *product;        // f32 [n,width]; NULL: the values are where they belong
+    void *heads;          // [.., heads, d]; queries may be the product's
+    int64_t width;        // of a row of products
+    int first, run, step; // which of its numbers: struct fused_linear
+    enum dtype dtype;     // of the heads
+    const float *gain;    // [d] or NULL
+};
+
+struct placing {
+    struct heads_place part[3]; // q, k, v
+    const float *cos, *sin;     // [n,d/2]
+    const int32_t *places;      // [n] of k and v; NULL: 0, 1 ..
+    float eps;
+    int heads, kv_heads, half, adjacent;
+};
+
+template <int COUNT>
+static __device__ inline void put_some(void *data, int64_t i, const struct several<COUNT> &s,
+                                       enum dtype dtype)
+{
+    if (dtype == DTYPE_F32)
+        put_several(static_cast<float *>(data) + i, s);
+    else if constexpr (COUNT == 1)
+        put_number(data, i, s.x[0], dtype);
+    else
+        *reinterpret_cast<struct four_shorts *>(static_cast<uint16_t *>(data) + i) =
+            narrow4<false>({ s.x[0], s.x[1], s.x[2], s.x[3] });
+}
+
+// COUNT pairs.
+template <int COUNT> struct pairs {
+    struct several<COUNT> a, b;
+};
+
+// Those of a head's product from pair i on.
+template <int COUNT>
+static __device__ inline struct pairs<COUNT> pairs_at(const float *from, int i, int half,
+                                                      int adjacent) {
+    struct pairs<COUNT> p;
+    if (!adjacent) return { several_at<COUNT>(from + i), several_at<COUNT>(from + i + half) };
+    for (int n = 0; n < COUNT; n++) {
+        p.a.x[n] = from[pair_number(i + n, 0, half, adjacent)];
+        p.b.x[n] = from[pair_number(i + n, 1, half, adjacent)];
+    }
+    return p;
+}
+
+template <int COUNT>
+static __device__ inline void put_pairs(uint16_t *to, const struct pairs<COUNT> &p, int i, int half,
+                                        int adjacent)
+{
+    if (!adjacent) {
+        put_some(to, i, p.a, DTYPE_BF16);
+        put_some(to, i + half, p.b, DTYPE_BF16);
+        return;
+    }
+    for (int n = 0; n < COUNT; n++) {
+        to[pair_number(i + n, 0, half, adjacent)] = to_bf16(p.a.x[n]);
+        to[pair_number(i + n, 1, half, adjacent)] = to_bf16(p.b.x[n]);
+    }
+}
+
+// Turned by the angles times `way`, 1 or -1.
+template <int COUNT>
+static __device__ inline struct pairs<COUNT> turned(const struct pairs<COUNT> &p, const float *cos,
+                                                    const float *sin, float way) {
+    const struct several<COUNT> c = several_at<COUNT>(cos), s = several_at<COUNT>(sin);
+    struct pairs<COUNT> to;
+    for (int n = 0; n < COUNT; n++) {
+        to.a.x[n] = p.a.x[n] * c.x[n] - p.b.x[n] * (way * s.x[n]);
+        to.b.x[n] = p.b.x[n] * c.x[n] + p.a.x[n] * (way * s.x[n]);
+    }
+    return to;
+}
+
+template <int COUNT>
+static __device__ inline struct pairs<COUNT> scaled(struct pairs<COUNT> p, float scale,
+                                                    const struct pairs<COUNT> &gain) {
+    for (int n = 0; n < COUNT; n++) {
+        p.a.x[n] *= scale * gain.a.x[n];
+        p.b.x[n] *= scale * gain.b.x[n];
+    }
+    return p;
+}
+
+// Where a head's numbers begin in the products.
+static __device__ inline int64_t
+product_at(const struct heads_place &p, int64_t row, int number)
+{
+    return row * p.width + p.first + (int64_t)(number / p.run) * p.step + number % p.run;
+}
+
+// scale[head] of the norms of queries and keys: a warp a head.
+static __device__ inline void norm_heads(float *scale, const struct placing &p, int64_t row)
+{
+    const int d = 2 * p.half, lane = (int)threadIdx.x % WARP;
+    for (int head = (int)threadIdx.x / WARP; head < p.heads + p.kv_heads; head += WARPS) {
+        const bool key = head >= p.heads;
+        const struct heads_place &part = p.part[key];
+        const float *x = static_cast<const float *>(part.product) +
+                         product_at(part, row, (key ? head - p.heads : head) * d);
+        float squares = 0;
+        for (int i = lane; i < d; i += WARP) squares += x[i] * x[i];
+        squares = warp_sum(squares);
+        if (lane == 0) scale[head] = 1 / sqrtf(squares / (float)d + p.eps);
+    }
+    __syncthreads();
+}
+
+// A block a row, a thread COUNT pairs of a head.
+template <int COUNT, bool BACK>
+static __global__ void place_kernel(const __grid_constant__ struct placing p)
+{
+    SHARED_MEMORY(float, scale); // [H + Hkv], where heads are normed
+    const int half = p.half, pieces = half / COUNT;
+    const int heads = p.heads + (p.part[2].product ? 2 : 1) * p.kv_heads;
+    const int64_t row = blockIdx.x;
+    cuda_next_may_begin();
+    cuda_former();
+    const int64_t to = p.places ? p.places[row] : row;
+    if (p.part[0].gain) norm_heads(scale, p, row);
+    for (int n = (int)threadIdx.x; n < heads * pieces; n += THREADS) {
+        const int i = n % pieces * COUNT, head = n / pieces;
+        const int which = head < p.heads ? 0 : head < p.heads + p.kv_heads ? 1 : 2;
+        const int own = which ? (head - p.heads) % p.kv_heads : head;
+        const struct heads_place &part = p.part[which];
+        const int adjacent = which == 2 ? 0 : p.adjacent;
+        const int64_t from = product_at(part, row, own * 2 * half), angle = row * half + i;
+        const int64_t at =
+            ((which ? to * p.kv_heads : row * p.heads) + own) * 2 * half; // of the head
+        const float *const x = static_cast<const float *>(BACK ? part.heads : part.product);
+        struct pairs<COUNT> pair =
+            pairs_at<COUNT>(x + (BACK ? at : from), i, half, BACK ? 0 : adjacent);
+        if (part.gain)
+            pair = scaled(pair, scale[head], pairs_at<COUNT>(part.gain, i, half, adjacent));
+        if (which != 2) pair = turned(pair, p.cos + angle, p.sin + angle, BACK ? -1 : 1);
+        if (BACK) {
+            put_pairs(static_cast<uint16_t *>(part.product) + from, pair, i, half, adjacent);
+        } else {
+            put_some(part.heads, at + i, pair.a, part.dtype);
+            put_some(part.heads, at + i + half, pair.b, part.dtype);
+        }
+    }
+}
+
+template <bool BACK> static int place_rows(const struct placing *to, int64_t n)
+{
+    const struct placing p = *to;
+    const auto at = [&](int i) { return static_cast<const char *>(p.part[i].product); };
+    const auto heads = [&](int i) { return static_cast<const char *>(p.part[i].heads); };
+    const auto gain = [&](int i) { return p.part[i].gain; };
+    const bool fours = in_fours(p.half, at(0), at(1), at(2), heads(0), heads(1), heads(2)) &&
+                       in_fours(p.half, p.cos, p.sin, gain(0), gain(1));
+    const size_t shared = gain(0) ? (size_t)(p.heads + p.kv_heads) * sizeof(float) : 0;
+    const auto kernel = fours ? place_kernel<4, BACK> : place_kernel<1, BACK>;
+    return LAUNCH_EARLY(kernel, (size_t)n, THREADS, shared, p);
+}
+
+// --- forward -------------------------------------------------------------------------------------
+
+// Do the three come from one weight?
+static bool packed(const struct fused_linear *q, const struct fused_linear *k,
+                   const struct fused_linear *v)
+{
+    return q->w == k->w && q->w == v->w;
+}
+
+// `numbers` of the products of w, which begin at `product`, and the heads that they become.
+static struct heads_place place_of(const struct fused_linear *w, void *product, void *heads,
+                                   int64_t numbers)
+{
+    return { .product = product,
+             .heads = heads,
+             .width = w->run ? w->w->shape[0] : numbers,
+             .first = (int)w->first,
+             .run = (int)(w->run ? w->run : numbers),
+             .step = (int)w->step,
+             .dtype = DTYPE_F32,
+             .gain = nullptr };
+}
+
+static int64_t row_of(const struct tensor *heads)
+{
+    return heads->shape[1] * heads->shape[2];
+}
+
+// product[3]: what w gave for q, k and v; v NULL: they are where they belong.
+static int place(const struct fused_qkv *p, float *const product[3])
+{
+    struct placing to = { .part = { place_of(&p->wq, product[0], p->q->data, row_of(p->q)),
+                                    place_of(&p->wk, product[1], p->k->data, row_of(p->k)),
+                                    place_of(&p->wv, product[2], p->v->data, row_of(p->v)) },
+                          .cos = floats(p->cos),
+                          .sin = floats(p->sin),
+                          .places = integers(p->places),
+                          .eps = p->eps,
+                          .heads = (int)p->q->shape[1],
+                          .kv_heads = (int)p->k->shape[1],
+                          .half = (int)p->cos->shape[1],
+                          .adjacent = (int)p->adjacent };
+    to.part[1].dtype = to.part[2].dtype = p->k->dtype;
+    to.part[0].gain = floats(p->q_gain);
+    to.part[1].gain = floats(p->k_gain);
+    return place_rows<false>(&to, p->h->shape[0]);
+}
+
+// Where the values' product may write itself: among the others, if they become one block of rows
+// and need no rounding that a bias would come behind, or that the product does not do.
+static void *values_place(const struct fused_qkv *p)
+{
+    const struct tensor *v = p->v;
+    const bool rounds = v->dtype != DTYPE_F32;
+    if (p->first < 0 || (rounds && (p->wv.bias || p->wv.w->dtype != v->dtype))) return nullptr;
+    return static_cast<char *>(v->data) + (size_t)(p->first * tensor_row(v)) * dtype_size(v->dtype);
+}
+
+static struct one_row row_products(const struct fused_qkv *p)
+{
+    return { .x = floats(p->h),
+             .gain = floats(p->gain),
+             .eps = p->eps,
+             .k = p->h->shape[1],
+             .part = { fused_part(&p->wq, p->q->data, row_of(p->q)),
+                       fused_part(&p->wk, p->k->data, row_of(p->k)),
+                       fused_part(&p->wv, p->v->data, row_of(p->v)) },
+             .parts = 3,
+             .end = ONE_ROW_PLACE,
+             .place = { floats(p->cos), floats(p->sin), integers(p->places), (int)p->cos->shape[1],
+                        (int)p->adjacent, p->k->dtype },
+             .dtype = p->wq.w->dtype,
+             .early = true };
+}
+
+// Their products as they are, in scratch, for `place`, which finds them in order.
+static int normed_one(const struct fused_qkv *p)
+{
+    struct fused_qkv plain = *p;
+    struct one_row one = row_products(p);
+    float *room[3];
+    char *scratch = static_cast<char *>(
+        cuda_scratch((size_t)(row_of(p->q) + 2 * row_of(p->k)) * sizeof(float) + 1024));
+    if (!scratch) return -1;
+    for (int i = 0; i < 3; i++)
+        one.part[i].y = room[i] = scratch_take<float>(&scratch, one.part[i].rows);
+    one.end = ONE_ROW_STORE;
+    plain.wq.run = plain.wk.run = plain.wv.run = 0;
+    plain.wq.first = plain.wk.first = plain.wv.first = 0;
+    const int status = one_row_product(&one);
+    return status ? status : place(&plain, room);
+}
+
+static int qkv_one(const struct fused_qkv *p)
+{
+    const enum dtype dtype = p->wq.w->dtype;
+    if (p->wk.w->dtype != dtype || p->wv.w->dtype != dtype) return FUSED_NOT;
+    if (p->q_gain) return normed_one(p);
+    const struct one_row one = row_products(p);
+    return one_row_product(&one);
+}
+
+// Numbers of a row of products that go to scratch: queries that are not turned pair by pair where
+// they stand have no place of their own.
+struct products {
+    bool packed;
+    int64_t q, k, v, all;
+};
+
+static struct products products_of(const struct fused_qkv *p)
+{
+    struct products s = { packed(&p->wq, &p->wk, &p->wv), 0, 0, 0, 0 };
+    if (s.packed) {
+        s.all = p->wq.w->shape[0];
+        return s;
+    }
+    s.q = p->adjacent ? row_of(p->q) : 0;
+    s.k = row_of(p->k);
+    s.v = row_of(p->v);
+    s.all = s.q + s.k + s.v;
+    return s;
+}
+
+static int multiply_each(const struct fused_qkv *p, const uint16_t *x, float *const product[3],
+                         void *values, enum dtype dtype)
+{
+    const int64_t n = p->h->shape[0];
+    if (fused_multiply(product[0], DTYPE_F32, x, n, &p->wq, nullptr) < 0 ||
+        fused_multiply(product[1], DTYPE_F32, x, n, &p->wk, nullptr) < 0)
+        return -1;
+    return fused_multiply(values, dtype, x, n, &p->wv, nullptr);
+}
+
+static int qkv_many(const struct fused_qkv *p, const struct products *s, char *scratch)
+{
+    const int64_t n = p->h->shape[0];
+    uint16_t *x = scratch_take<uint16_t>(&scratch, tensor_count(p->h));
+    if (fused_norm(x, p->wq.w->dtype, p->h, p->gain, p->eps) < 0) return -1;
+    if (s->packed) {
+        float *all = reinterpret_cast<float *>(scratch), *product[] = { all, all, all };
+        if (fused_multiply(all, DTYPE_F32, x, n, &p->wq, nullptr) < 0) return -1;
+        return place(p, product);
+    }
+    float *q = scratch_take<float>(&scratch, n * s->q);
+    float *k = scratch_take<float>(&scratch, n * s->k);
+    float *v = reinterpret_cast<float *>(scratch);
+    void *to = values_place(p);
+    float *product[] = { s->q ? q : floats(p->q), k, v };
+    if (multiply_each(p, x, product, to ? to : v, to ? p->v->dtype : DTYPE_F32) < 0) return -1;
+    if (to) product[2] = nullptr;
+    return place(p, product);
+}
+
+int fused_qkv_cuda(const struct fused_qkv *p)
+{
+    const int64_t n = p->h->shape[0];
+    const bool all = fused_many(n, floats(p->h), p->wq.w, p->mode) &&
+                     fused_many(n, floats(p->gain), p->wk.w, p->mode) &&
+                     fused_many(n, floats(p->gain), p->wv.w, p->mode) &&
+                     p->wk.w->dtype == p->wq.w->dtype && p->wv.w->dtype == p->wq.w->dtype;
+    if (n == 1) return p->places ? qkv_one(p) : FUSED_NOT;
+    if (!all) return FUSED_NOT;
+    const struct products s = products_of(p);
+    char *scratch = static_cast<char *>(
+        cuda_scratch((size_t)(n * s.all) * sizeof(float) + (size_t)tensor_count(p->h) * 2 + 1024));
+    return scratch ? qkv_many(p, &s, scratch) : -1;
+}
+
+// --- backward ------------------------------------------------------------------------------------
+
+// dq, dk and dv turned back as bf16, as the products lie; what comes back through them, in dx.
+static int products_back(const struct fused_qkv_back *p, float *dx, uint16_t *product[3])
+{
+    const int64_t n = p->h->shape[0];
+    const struct placing back = {
+        .part = { place_of(&p->wq, product[0], p->dq->data, row_of(p->dq)),
+                  place_of(&p->wk, product[1], p->dk->data, row_of(p->dk)),
+                  place_of(&p->wv, product[2], p->dv->data, row_of(p->dv)) },
+        .cos = floats(p->cos),
+        .sin = floats(p->sin),
+        .places = nullptr,
+        .eps = 0,
+        .heads = (int)p->dq->shape[1],
+        .kv_heads = (int)p->dk->shape[1],
+        .half = (int)p->cos->shape[1],
+        .adjacent = (int)p->adjacent
+    };
+    if (place_rows<true>(&back, n) < 0 ||
+        fused_multiply_back(dx, DTYPE_F32, product[0], p->wq.w, n, nullptr) < 0)
+        return -1;
+    if (packed(&p->wq, &p->wk, &p->wv)) return 0;
+    if (fused_multiply_back(dx, DTYPE_F32, product[1], p->wk.w, n, dx) < 0) return -1;
+    return fused_multiply_back(dx, DTYPE_F32, product[2], p->wv.w, n, dx);
+}
+
+int fused_qkv_back_cuda(const struct fused_qkv_back *p)
+{
+    const int64_t n = p->h->shape[0], width = p->h->shape[1];
+    const int64_t queries = tensor_count(p->dq), keys = tensor_count(p->dk);
+    char *scratch = static_cast<char *>(cuda_scratch(
+        (size_t)(queries + 2 * keys) * sizeof(uint16_t) + fused_norm_back_room(n, width)));
+    if (!scratch) return -1;
+    uint16_t *product[3];
+    const bool one = packed(&p->wq, &p->wk, &p->wv);
+    product[0] = scratch_take<uint16_t>(&scratch, queries + (one ? 2 * keys : 0));
+    for (int i = 1; i < 3; i++)
+        product[i] = one ? product[0] : scratch_take<uint16_t>(&scratch, keys);
+    float *dx = scratch_take<float>(&scratch, n * width);
+    if (products_back(p, dx, product) < 0) return -1;
+    return rmsnorm_back(floats(p->dh), floats(p->dgain), dx, floats(p->h), floats(p->gain), p->eps,
+                        n, width, reinterpret_cast<struct row_stats *>(scratch));
+}

@@ -1,0 +1,282 @@
+// kernels/fused_latent.cu -- one row of latent attention over the latents in the cache (fused.h),
+// in five kernels, six where queries are compressed:
+//
+//   products of h: queries and the new latent -> queries for latents, Wk q of each head; the latent
+//   normed and turned into its row of the cache -> attention of all heads to the latents, as keys
+//   and values (attention_few.cu) -> Wv times what each head gathered -> the output's product,
+//   added to h
+//
+// A query for latents has R numbers for a latent and those that turn for the rest of the key.
+#include "kernels/attention_cuda.h"
+#include "kernels/fused_cuda.h"
+#include "kernels/one_row_cuda.h"
+
+// What the products of h gave, and where it goes.
+struct latent_call {
+    const float *q, *both;         // [H,nope+rope], [R+rope]
+    const void *up;                // [H*(nope+value),R]
+    const float *gain, *cos, *sin; // [R], [rope/2]
+    float eps;
+    const int32_t *place;
+    void *c, *r;      // the caches
+    enum dtype dtype; // of them
+    float *asked;     // [H,R+rope]
+    int heads, nope, value, rank, rope;
+};
+
+// Number i of what turns, stored apart: the first ones of the pairs, then the second ones.
+static __device__ inline float turned(const struct latent_call &p, const float *x, int i)
+{
+    const int half = p.rope / 2, pair = i % half;
+    const float a = x[2 * pair], b = x[2 * pair + 1], c = p.cos[pair], s = p.sin[pair];
+    return i < half ? a * c - b * s : b * c + a * s;
+}
+
+// The new token's row of the cache; by a block.
+static __device__ inline void put_latent(const struct latent_call &p)
+{
+    float squares = 0;
+    for (int i = (int)threadIdx.x; i < p.rank; i += THREADS) squares += p.both[i] * p.both[i];
+    const float scale = 1 / sqrtf(block_sum(squares) / (float)p.rank + p.eps);
+    const int64_t row = *p.place;
+    for (int i = (int)threadIdx.x; i < p.rank; i += THREADS)
+        put_number(p.c, row * p.rank + i, p.both[i] * scale * p.gain[i], p.dtype);
+    for (int i = (int)threadIdx.x; i < p.rope; i += THREADS)
+        put_number(p.r, row * p.rope + i, turned(p, p.both + p.rank, i), p.dtype);
+}
+
+// A block has some columns of a head's Wk: its warps share the rows, a lane has 16 bytes of each.
+// The blocks behind the last head put the latent into the cache.
+template <typename T>
+static __global__ void __launch_bounds__(THREADS) ask_kernel(const struct latent_call p)
+{
+    constexpr int COUNT = pack<T>::COUNT, WIDE = WARP * COUNT, TOGETHER = 4;
+    __shared__ float part[WARPS][WIDE];
+    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, h = (int)blockIdx.y;
+    const int first = (int)blockIdx.x * WIDE, column = first + lane * COUNT;
+    cuda_next_may_begin();
+    cuda_former();
+    if (h == p.heads) {
+        if (blockIdx.x == 0) put_latent(p);
+        return; // the whole block
+    }
+    const float *q = p.q + (int64_t)h * (p.nope + p.rope);
+    const T *w = static_cast<const T *>(p.up) + (int64_t)h * (p.nope + p.value) * p.rank + column;
+    float sum[COUNT] = {};
+    for (int from = warp; column < p.rank && from < p.nope; from += WARPS * TOGETHER) {
+        uint4 some[TOGETHER];
+        UNROLL
+        for (int i = 0; i < TOGETHER; i++) {
+            const int row = from + i * WARPS;
+            some[i] = row < p.nope ? load_once(w + (int64_t)row * p.rank) : uint4{ 0, 0, 0, 0 };
+        }
+        UNROLL
+        for (int i = 0; i < TOGETHER; i++) {
+            const int row = from + i * WARPS;
+            const float x = row < p.nope ? q[row] : 0;
+            pack<T> wide;
+            wide.widen(some[i]);
+            UNROLL
+            for (int e = 0; e < COUNT; e++) sum[e] += x * wide.x[e];
+        }
+    }
+    UNROLL
+    for (int e = 0; e < COUNT; e++) part[warp][lane * COUNT + e] = sum[e];
+    __syncthreads();
+    float *to = p.asked + (int64_t)h * (p.rank + p.rope);
+    for (int i = (int)threadIdx.x; i < WIDE && first + i < p.rank; i += THREADS) {
+        float all = 0;
+        for (int k = 0; k < WARPS; k++) all += part[k][i];
+        to[first + i] = all;
+    }
+    for (int i = (int)threadIdx.x; blockIdx.x == 0 && i < p.rope; i += THREADS)
+        to[p.rank + i] = turned(p, q + p.nope, i);
+}
+
+// y[H*value] = Wv times what the heads gathered, x[H,R].
+struct values_call {
+    float *y;
+    const float *x;
+    const void *up;
+    int64_t heads, nope, value, rank;
+};
+
+template <typename T>
+static __global__ void __launch_bounds__(THREADS, BLOCKS) values_kernel(const struct values_call p)
+{
+    SHARED_MEMORY(float, x);
+    const int lane = threadIdx.x % WARP;
+    const int64_t first = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
+    const int64_t step = (int64_t)gridDim.x * WARPS, units = p.heads * p.value / ROWS;
+    const int64_t one = whole_steps<T>(p.rank);
+    cuda_next_may_begin();
+    cuda_former();
+    for (int64_t h = 0; h < p.heads; h++) stage_some<T>(x + h * one, p.x + h * p.rank, p.rank, 1);
+    __syncthreads();
+    const auto rows = [&](const T *row[ROWS], int64_t i) -> struct leg {
+        const int64_t at = (first + i * step) * ROWS, h = at / p.value;
+        const int64_t from = h * (p.nope + p.value) + p.nope + at % p.value;
+        for (int r = 0; r < ROWS; r++)
+            row[r] = at < units * ROWS ? static_cast<const T *>(p.up) + (from + r) * p.rank +
+                                             lane * pack<T>::COUNT
+                                       : nullptr;
+        return { p.rank, h *one };
+    };
+    const int64_t count = first < units ? (units - first + step - 1) / step : 0;
+    walk<T>(count, x, lane, rows, [&](int64_t i, const float sum[ROWS]) {
+        for (int r = 0; r < ROWS; r++) {
+            const float all = warp_sum(sum[r]);
+            if (lane == 0) p.y[(first + i * step) * ROWS + r] = all;
+        }
+    });
+}
+
+template <typename T> static int values(const struct values_call &c)
+{
+    const auto kernel = values_kernel<T>;
+    const size_t shared = (size_t)(c.heads * whole_steps<T>(c.rank)) * sizeof(float);
+    if (shared > SHARED_MOST) return FUSED_NOT;
+    if (shared > SHARED_PLAIN && cuda_allow_shared("latent attention", kernel, shared) < 0)
+        return FUSED_NOT;
+    const int64_t fit = (int64_t)(SHARED_MOST / (shared + SHARED_STATIC));
+    const int64_t most = cuda_processors() * (fit < BLOCKS ? fit : BLOCKS);
+    const int64_t blocks = (c.heads * c.value / ROWS + WARPS - 1) / WARPS;
+    return LAUNCH_EARLY(kernel, (size_t)(blocks < most ? blocks : most), THREADS, shared, c);
+}
+
+template <typename T> static int ask_latents(const struct latent_call &c)
+{
+    constexpr int WIDE = WARP * pack<T>::COUNT;
+    const dim3 grid((size_t)((c.rank + WIDE - 1) / WIDE), (size_t)(c.heads + 1));
+    return LAUNCH_EARLY(ask_kernel<T>, grid, THREADS, 0, c);
+}
+
+// --- all of it -----------------------------------------------------------------------------------
+
+// The scratch of a call, in numbers of f32.
+struct rooms {
+    float *low, *q, *both, *asked, *gathered, *o, *product, *parts;
+};
+
+static struct attention_call call_of(const struct fused_latent *p, const struct rooms *r)
+{
+    struct attention_call c = { .y = r->gathered,
+                                .q = r->asked,
+                                .k = p->c->data,
+                                .v = p->c->data,
+                                .first = nullptr,
+                                .last = integers(p->last),
+                                .scale = p->scale,
+                                .dtype = p->c->dtype,
+                                .tokens = 1,
+                                .heads = p->heads,
+                                .keys = p->c->shape[0],
+                                .kv_heads = 1,
+                                .width = p->c->shape[2],
+                                .stats = nullptr,
+                                .y_dtype = DTYPE_F32,
+                                .more = p->r->data,
+                                .more_width = p->r->shape[2] };
+    return c;
+}
+
+static bool take_rooms(const struct fused_latent *p, struct rooms *r)
+{
+    const int64_t rank = p->c->shape[2], rope = p->r->shape[2];
+    const struct attention_call c = call_of(p, r);
+    const int64_t sizes[] = { p->ask_up.w ? p->ask.w->shape[0] : 0,
+                              p->heads * (p->nope + rope),
+                              rank + rope,
+                              p->heads * (rank + rope),
+                              p->heads * rank,
+                              p->heads * p->value,
+                              p->after.gain ? tensor_count(p->h) : 0,
+                              (int64_t)attention_few_room(&c) };
+    float **const room[] = { &r->low,      &r->q, &r->both,    &r->asked,
+                             &r->gathered, &r->o, &r->product, &r->parts };
+    size_t bytes = 0;
+    for (int i = 0; i < 8; i++) bytes += (size_t)sizes[i] * sizeof(float) + 256;
+    char *scratch = static_cast<char *>(cuda_scratch(bytes));
+    for (int i = 0; scratch && i < 8; i++) *room[i] = scratch_take<float>(&scratch, sizes[i]);
+    return scratch != nullptr;
+}
+
+// Queries and the new latent, not turned yet.
+static int project(const struct fused_latent *p, const struct rooms *r)
+{
+    float *first = p->ask_up.w ? r->low : r->q;
+    struct one_row one = { .x = floats(p->h),
+                           .gain = floats(p->gain),
+                           .eps = p->eps,
+                           .k = p->h->shape[1],
+                           .part = { fused_part(&p->ask, first, p->ask.w->shape[0]),
+                                     fused_part(&p->down, r->both, p->down.w->shape[0]) },
+                           .parts = 2,
+                           .end = ONE_ROW_STORE,
+                           .place = {},
+                           .dtype = p->ask.w->dtype,
+                           .early = true };
+    const int status = one_row_product(&one);
+    if (status || !p->ask_up.w) return status;
+    one.x = r->low, one.gain = floats(p->ask_gain), one.eps = p->inner_eps;
+    one.k = tensor_row(p->ask_up.w), one.dtype = p->ask_up.w->dtype;
+    one.part[0] = fused_part(&p->ask_up, r->q, p->ask_up.w->shape[0]);
+    one.parts = 1;
+    return one_row_product(&one);
+}
+
+static int ask(const struct fused_latent *p, const struct rooms *r)
+{
+    const struct latent_call c = { .q = r->q,
+                                   .both = r->both,
+                                   .up = p->up->data,
+                                   .gain = floats(p->down_gain),
+                                   .cos = floats(p->cos),
+                                   .sin = floats(p->sin),
+                                   .eps = p->inner_eps,
+                                   .place = integers(p->place),
+                                   .c = p->c->data,
+                                   .r = p->r->data,
+                                   .dtype = p->c->dtype,
+                                   .asked = r->asked,
+                                   .heads = (int)p->heads,
+                                   .nope = (int)p->nope,
+                                   .value = (int)p->value,
+                                   .rank = (int)p->c->shape[2],
+                                   .rope = (int)p->r->shape[2] };
+    return p->up->dtype == DTYPE_BF16  ? ask_latents<shorts<false>>(c)
+           : p->up->dtype == DTYPE_F16 ? ask_latents<shorts<true>>(c)
+                                       : ask_latents<float>(c);
+}
+
+static int take_values(const struct fused_latent *p, const struct rooms *r)
+{
+    const struct values_call c = { r->o,    r->gathered, p->up->data,   p->heads,
+                                   p->nope, p->value,    p->c->shape[2] };
+    return p->up->dtype == DTYPE_BF16  ? values<shorts<false>>(c)
+           : p->up->dtype == DTYPE_F16 ? values<shorts<true>>(c)
+                                       : values<float>(c);
+}
+
+// Can the weights be read 16 bytes at a time? Pairs of rows of Wv are of one head.
+static bool readable(const struct fused_latent *p)
+{
+    const int64_t unit = 16 / (int64_t)dtype_size(p->up->dtype);
+    return p->c->shape[2] % unit == 0 && (uintptr_t)p->up->data % 16 == 0 && p->value % ROWS == 0 &&
+           p->ask.w->dtype == p->down.w->dtype;
+}
+
+// What was computed before a part says no is computed once more by the ops: h changes last.
+int fused_latent_cuda(const struct fused_latent *p)
+{
+    struct rooms r = {};
+    if (p->h->shape[0] != 1 || !readable(p)) return FUSED_NOT;
+    if (!take_rooms(p, &r)) return -1;
+    int status = project(p, &r);
+    if (!status) status = ask(p, &r);
+    if (status) return status;
+    const struct attention_call c = call_of(p, &r);
+    if (attention_few(&c, r.parts) < 0) return -1;
+    status = take_values(p, &r);
+    return status ? status : fused_add_one(p->h, r.o, &p->out, &p->after, r.product);
+}
