@@ -182,16 +182,47 @@ VEC_INLINE void dots_unpacked(const struct few_product *p, const float *x, int64
     put_block_sums(p, s, i, apart, rows, streams);
 }
 
-// dtype is DTYPE_COUNT where several rows meet any blocks.
+// A function for each dtype: inlined where it is called, it would lack registers.
+typedef void block_dots(const struct few_product *p, const float *x, int64_t i, int64_t apart);
+#define BLOCK_DOTS(name, dtype)                                                                    \
+    static __attribute__((noinline)) void dots_##name(const struct few_product *p, const float *x, \
+                                                      int64_t i, int64_t apart)                    \
+    {                                                                                              \
+        dots_blocks(p, x, i, apart, STREAMS_BLOCKS(1), dtype);                                     \
+    }
+#if VEC_BYTES > 16
+BLOCK_DOTS(q8_0, DTYPE_Q8_0)
+BLOCK_DOTS(q4_0, DTYPE_Q4_0)
+BLOCK_DOTS(q4_1, DTYPE_Q4_1)
+BLOCK_DOTS(q5_0, DTYPE_Q5_0)
+BLOCK_DOTS(q5_1, DTYPE_Q5_1)
+BLOCK_DOTS(q2_k, DTYPE_Q2_K)
+BLOCK_DOTS(q3_k, DTYPE_Q3_K)
+BLOCK_DOTS(q4_k, DTYPE_Q4_K)
+BLOCK_DOTS(q5_k, DTYPE_Q5_K)
+BLOCK_DOTS(q6_k, DTYPE_Q6_K)
+BLOCK_DOTS(iq4_nl, DTYPE_IQ4_NL)
+BLOCK_DOTS(iq4_xs, DTYPE_IQ4_XS)
+static block_dots *const block_dots_of[DTYPE_COUNT] = {
+    [DTYPE_Q8_0] = dots_q8_0, [DTYPE_Q4_0] = dots_q4_0,     [DTYPE_Q4_1] = dots_q4_1,
+    [DTYPE_Q5_0] = dots_q5_0, [DTYPE_Q5_1] = dots_q5_1,     [DTYPE_Q2_K] = dots_q2_k,
+    [DTYPE_Q3_K] = dots_q3_k, [DTYPE_Q4_K] = dots_q4_k,     [DTYPE_Q5_K] = dots_q5_k,
+    [DTYPE_Q6_K] = dots_q6_k, [DTYPE_IQ4_NL] = dots_iq4_nl, [DTYPE_IQ4_XS] = dots_iq4_xs,
+};
+#else
+static block_dots *const block_dots_of[DTYPE_COUNT];
+#endif
+
+// dtype is DTYPE_COUNT for blocks of any dtype.
 VEC_INLINE void dots_of(const struct few_product *p, const float *x, int64_t i, int64_t apart,
                         const int rows, const int streams, const enum dtype dtype)
 {
-    if (dtype == DTYPE_COUNT)
-        dots_unpacked(p, x, i, apart, rows, streams);
-    else if (dtype_in_blocks(dtype))
-        dots_blocks(p, x, i, apart, streams, dtype);
-    else
+    if (dtype != DTYPE_COUNT)
         dots(p, x, i, apart, rows, streams, dtype);
+    else if (rows == 1 && streams == STREAMS_BLOCKS(1) && block_dots_of[p->dtype])
+        block_dots_of[p->dtype](p, x, i, apart);
+    else
+        dots_unpacked(p, x, i, apart, rows, streams);
 }
 
 // --- who computes what ---------------------------------------------------------------------------
@@ -237,15 +268,14 @@ static void share_out(const struct few_product *p, struct stretch *stretches, in
 VEC_INLINE void run_band(const struct few_product *p, const float *x, const struct stretch *s,
                          int64_t number, const int rows, const enum dtype dtype)
 {
-    const bool blocks = dtype == DTYPE_COUNT || dtype_in_blocks(dtype);
-    const int streams = blocks ? STREAMS_BLOCKS(rows) : STREAMS_PLAIN(rows);
+    const int streams = dtype == DTYPE_COUNT ? STREAMS_BLOCKS(rows) : STREAMS_PLAIN(rows);
     const int64_t band = band_columns(p), begin = number * band;
     const int64_t end = begin + band < s->apart ? begin + band : s->apart;
     for (int64_t i = begin; i < end; i++)
         dots_of(p, x, s->from + i, s->apart, rows, streams, dtype);
     if (begin < s->apart) return;
     for (int64_t i = s->from + s->apart * streams; i < s->to; i++)
-        dots_of(p, x, i, 0, rows, 1, blocks ? DTYPE_COUNT : dtype);
+        dots_of(p, x, i, 0, rows, 1, dtype);
 }
 
 // The work of thread `me`: its own stretch, then what is left of the others'.
@@ -317,10 +347,8 @@ int KERNEL(matmul_few)(const struct few_product *p)
             run_rows(p, x, stretches, count, me, DTYPE_F16);
         else if (p->dtype == DTYPE_F32)
             run_rows(p, x, stretches, count, me, DTYPE_F32);
-        else if (p->rows > 1 || VEC == 4)
-            run_rows(p, x, stretches, count, me, DTYPE_COUNT);
         else
-            BLOCK_AS(p->dtype, run_thread, p, x, stretches, count, me, 1)
+            run_rows(p, x, stretches, count, me, DTYPE_COUNT);
     }
     return 0;
 }
