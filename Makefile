@@ -5,6 +5,7 @@
 #                   build, open the shell         make fuzz     libFuzzer on every reader of files
 #   make lint       clang-format, clang-tidy,     make install  PREFIX=/usr/local
 #                   cppcheck                      make clean
+#   make real       fetch a small real model      make test-real     its answers are those of transformers
 #   make demo       train the demo model anew     make screenshots   the documents' pictures of the screen
 #
 #   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
@@ -28,6 +29,7 @@ PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev \
 TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3
 LINT_PACKAGES = clang-format clang-tidy cppcheck
 FUZZ_PACKAGES = clang libclang-rt-dev
+REAL_PACKAGES = python3 python3-pip
 
 ifeq ($(origin CC),default)
 CC      := gcc
@@ -87,7 +89,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz
+.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -129,6 +131,7 @@ $(TOYS:%.c=$(B)/%): $(B)/tests/toys/%: $(B)/tests/toys/%.o $(TOY_OBJ) $(B)/tests
 deps-run:  ; @tools/packages.sh $(PACKAGES)
 deps-test: ; @tools/packages.sh $(TEST_PACKAGES)
 deps-lint: ; @tools/packages.sh $(PACKAGES) $(LINT_PACKAGES)
+deps-real: ; @tools/packages.sh $(REAL_PACKAGES)
 deps-fuzz: ; @tools/packages.sh $(PACKAGES) $(FUZZ_PACKAGES)
 
 run: deps-run
@@ -266,6 +269,15 @@ $(B)/tools/shot: $(B)/tools/shot.o $(B)/libshell.a $(B)/libvlmsh.a
 screenshots: vlmsh $(B)/tools/shot
 	@tools/packages.sh tmux fonts-dejavu-core
 	tools/screenshots.sh ./vlmsh $(B)/tools/shot $(FONT) $(DEMO_MODEL) demo/screens
+
+# --- a real model, for words and for comparing with transformers (tests/real) -----------------------------
+REAL := build/smollm2.gguf
+real: $(REAL)
+$(REAL):
+	@$(MAKE) --no-print-directory deps-real
+	@tools/real.sh $@
+test-real: vlmsh $(REAL)
+	@python3 tests/real/ask.py ./vlmsh $(REAL)
 
 # --- fuzzing: libFuzzer needs clang; everything is compiled again with its coverage -------------------
 FUZZ_SECONDS ?= 600

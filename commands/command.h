@@ -66,7 +66,7 @@ enum command_needs { NEEDS_NOTHING = 0, NEEDS_MODEL = 1, NEEDS_TOKENIZER = 2, NE
 enum completion {
     COMPLETE_NOTHING,
     COMPLETE_PATH,
-    COMPLETE_MODEL, // a folder, or a name in the hub cache
+    COMPLETE_MODEL, // a folder or GGUF file, or a name in the hub cache
     COMPLETE_COMMAND,
     COMPLETE_SETTING,
     COMPLETE_VALUE,

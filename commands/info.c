@@ -43,6 +43,13 @@ static void add_vision(struct table_builder *t, const struct model *m)
                   c->image_size, c->patch, tokens, usual.width, usual.height);
 }
 
+// The folder, or the GGUF files.
+static void add_files(struct table_builder *t, const struct checkpoint *c)
+{
+    if (!c->gguf_count) add_row(t, "folder", c->folder);
+    for (int i = 0; i < c->gguf_count; i++) add_row(t, "file", c->shards[i]->path);
+}
+
 static void show_model(const struct shell *shell, const struct model *m)
 {
     static const char *const columns[] = { "what", "value" };
@@ -54,7 +61,7 @@ static void show_model(const struct shell *shell, const struct model *m)
     table_begin(&t, "model", 2, columns, numeric);
     add_row(&t, "family", m->family->name);
     if (first && cJSON_IsString(first)) add_row(&t, "architecture", first->valuestring);
-    add_row(&t, "folder", m->checkpoint->folder);
+    add_files(&t, m->checkpoint);
     add_row(&t, "fingerprint", m->checkpoint->fingerprint);
     if (model_sees(m)) add_vision(&t, m);
     table_add(&t, "decoder");

@@ -1,36 +1,57 @@
 // commands/load.c -- /load and /unload: loads and unloads the model.
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands/command.h"
 #include "core/base/clock.h"
 #include "core/model/families/family.h"
 
-static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
+// MODEL, or MODEL --mmproj FILE as one name; the caller frees it.
+static char *model_name(int argc, char **argv, struct err *err)
+{
+    if (argc == 1) return xstrdup(argv[0]);
+    if (argc == 3 && !strcmp(argv[1], "--mmproj") && checkpoint_is_gguf(argv[0]))
+        return checkpoint_with_encoder(argv[0], argv[2]);
+    err_set(err, "give a MODEL, or FILE.gguf --mmproj FILE.gguf");
+    return NULL;
+}
+
+static int load_name(struct shell *shell, const char *name, struct err *err)
 {
     struct model_part parts[MODEL_PARTS];
     int64_t parameters = 0;
     const double begin = clock_seconds();
-    if (engine_load(shell->engine, argv[0], err) < 0) return -1;
+    if (engine_load(shell->engine, name, err) < 0) return -1;
     const struct model *m = engine_model(shell->engine);
     model_count(m, parts);
     for (int i = 0; i < MODEL_PARTS; i++) parameters += parts[i].parameters;
-    sinks_notice(shell->sinks, "loaded '%s': %s, %.4g million parameters, %s, %.2f s", argv[0],
+    sinks_notice(shell->sinks, "loaded '%s': %s, %.4g million parameters, %s, %.2f s", name,
                  m->family->name, (double)parameters / 1e6,
                  model_sees(m) ? "with vision" : "text only", clock_seconds() - begin);
     return 0;
 }
 
+static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    char *name = model_name(argc, argv, err);
+    const int status = name ? load_name(shell, name, err) : -1;
+    free(name);
+    return status;
+}
+
 const struct command command_load = {
     .name = "load",
-    .usage = "/load MODEL",
-    .help = "Loads a model folder in Hugging Face format.",
+    .usage = "/load MODEL [--mmproj FILE]",
+    .help = "Loads a model folder in Hugging Face format, or a GGUF file.",
     .details =
-        "MODEL is a folder with config.json and *.safetensors, or org/name, which is looked up\n"
-        "in the local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). The\n"
-        "conversation continues with the new model. If loading fails, the previous model stays\n"
-        "loaded.",
+        "MODEL is a folder with config.json and *.safetensors; or a GGUF file, the first one of\n"
+        "a split model; or org/name, which is looked up in the local hub cache (HF_HUB_CACHE,\n"
+        "HF_HOME/hub, ~/.cache/huggingface/hub). The picture encoder of a GGUF file is the\n"
+        "mmproj*.gguf beside it that fits, or the one named; \"none\" loads the text model alone.\n"
+        "The conversation continues with the new model. If loading fails, the previous model\n"
+        "stays loaded.",
     .min = 1,
-    .max = 1,
+    .max = 3,
     .complete = COMPLETE_MODEL,
     .run = load_run,
 };

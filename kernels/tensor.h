@@ -43,6 +43,8 @@ struct tensor {
     int64_t shape[TENSOR_MAX_RANK]; // shape[0..rank-1]
     struct grad *grad;              // gradient accumulator; NULL: no gradient
     bool on_host;                   // data is host memory on every device (backend_of)
+    int32_t paired; // a weight's rows, head by head of so many, are neighbours where rotary
+                    // positions turn two together; 0: they are half a head apart
 };
 
 // "f32", "q4_k"; numbers of a block (1: no blocks), and bytes of a block.

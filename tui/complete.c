@@ -122,7 +122,7 @@ static void add_arguments(const struct shell *shell, const struct command *comma
     case COMPLETE_PATH: c->paths = PATHS_ALL; break;
     case COMPLETE_MODEL:
         add_models(c);
-        c->paths = PATHS_FOLDERS;
+        c->paths = PATHS_MODELS;
         break;
     case COMPLETE_COMMAND:
         add_commands(c, "");

@@ -8,7 +8,7 @@
 
 #include "commands/command.h"
 
-enum candidate_paths { PATHS_NONE, PATHS_ALL, PATHS_FOLDERS };
+enum candidate_paths { PATHS_NONE, PATHS_ALL, PATHS_MODELS };
 
 struct candidates {
     char **list; // owned

@@ -13,6 +13,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/files/checkpoint.h"
 #include "tui/complete.h"
 #include "tui/guard.h"
 #include "tui/text.h"
@@ -40,14 +41,15 @@ static char *next_file(const char *text, int state)
     return name;
 }
 
-static char *next_folder(const char *text, int state)
+// A folder, which may be a model or hold one, or a GGUF file.
+static char *next_model(const char *text, int state)
 {
     char *name;
     while ((name = next_file(text, state++))) {
         char *slash = xasprintf("%s/.", name);
         bool folder = access(slash, F_OK) == 0;
         free(slash);
-        if (folder) return name;
+        if (folder || checkpoint_is_gguf(name)) return name;
         free(name);
     }
     return NULL;
@@ -73,8 +75,8 @@ static char **complete(const char *text, int start, int end)
     rl_attempted_completion_over = 1; // never file names of readline's own accord
     complete_find(current, rl_line_buffer, (size_t)start, &offered);
     // Folders come before names (of models), files behind them (subcommands).
-    const bool folders = offered.paths == PATHS_FOLDERS, files = offered.paths == PATHS_ALL;
-    char **matches = folders ? rl_completion_matches(text, next_folder) : NULL;
+    const bool models = offered.paths == PATHS_MODELS, files = offered.paths == PATHS_ALL;
+    char **matches = models ? rl_completion_matches(text, next_model) : NULL;
     if (matches) rl_filename_completion_desired = 1;
     if (!matches) matches = rl_completion_matches(text, next_candidate);
     if (!matches && files) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/files/checkpoint.h"
 #include "sessions/store.h"
 #include "tui/words.h"
 
@@ -68,6 +69,14 @@ static int take_db(void *self, const char *value, struct err *err)
     return store_check_place(value, err);
 }
 
+static int take_mmproj(void *self, const char *value, struct err *err)
+{
+    struct options *o = self;
+    if (!*value) return err_set(err, "--mmproj needs a file name, or none");
+    o->mmproj = value;
+    return 0;
+}
+
 static int take_session(void *self, const char *value, struct err *err)
 {
     struct options *o = self;
@@ -108,6 +117,8 @@ static const struct option_row rows[] = {
     { "-f", "FILE", "run a script (- = standard input), then quit; may be repeated", take_file },
     { "--plain", NULL, "plain lines instead of the full screen", take_plain },
     { "--json", NULL, "JSON events on standard output, one per line", take_json },
+    { "--mmproj", "FILE", "picture encoder of a GGUF model (default: mmproj*.gguf beside it)",
+      take_mmproj },
     { "--device", "cpu|cuda[:N[,N...]]", "device to compute on; several GPUs split the layers",
       take_device },
     { "--threads", "N", "compute threads (default: one per core)", take_threads },
@@ -148,7 +159,12 @@ static void print_rows(FILE *out)
 int options_read(struct options *o, int argc, char **argv, struct err *err)
 {
     o->rest = 1;
-    return option_table_read(&table, o, argc, argv, &o->rest, err);
+    if (option_table_read(&table, o, argc, argv, &o->rest, err) < 0) return -1;
+    if (!o->mmproj) return 0;
+    if (!o->model || !checkpoint_is_gguf(o->model))
+        return err_set(err, "--mmproj goes with a MODEL that is a GGUF file");
+    o->model = o->pair = checkpoint_with_encoder(o->model, o->mmproj);
+    return 0;
 }
 
 void options_release(struct options *o)
@@ -159,18 +175,19 @@ void options_release(struct options *o)
     }
     free(o->variables);
     free(o->steps);
+    free(o->pair);
     *o = (struct options){ 0 };
 }
 
 void options_print_help(FILE *out)
 {
     fputs(
-        "usage: vlmsh [MODEL] [-c LINE]... [-f FILE] [--plain|--json]\n"
+        "usage: vlmsh [MODEL] [--mmproj FILE] [-c LINE]... [-f FILE] [--plain|--json]\n"
         "             [--device cpu|cuda[:N[,N...]]] [--threads N] [--db FILE] [--session NAME] "
         "[-D NAME=VALUE]\n"
         "\n"
-        "Talk to a vision-language model. MODEL is a folder in Hugging Face format, or org/name\n"
-        "from the local hub cache. Without -c and -f, lines are read from standard input; a line\n"
+        "Talk to a vision-language model. MODEL is a folder in Hugging Face format, a GGUF file, or\n"
+        "org/name from the local hub cache. Without -c and -f, lines are read from standard input; a line\n"
         "that begins with / is a command (/help lists them).\n"
         "\n",
         out);

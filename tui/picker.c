@@ -16,12 +16,13 @@ enum { FILES_MAX = 5000 };
 
 static const struct kind {
     const char *name, *title;
-    const char *const *endings; // files; NULL: folders that hold `holds`
+    const char *const *endings; // of files; NULL: none, only folders that hold `holds`
     const char *holds;
     const char *command;
     bool cached; // those of the Hugging Face cache come first
 } kinds[] = {
-    { "model", "open a model", NULL, "config.json", "/load", true },
+    { "model", "open a model", (const char *const[]){ ".gguf", NULL }, "config.json", "/load",
+      true },
     { "image", "attach a picture",
       (const char *const[]){ ".png", ".jpg", ".jpeg", ".bmp", ".ppm", NULL }, NULL, "/image",
       false },

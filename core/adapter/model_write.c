@@ -209,6 +209,11 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
                      const char *folder, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
+    if (c->gguf_count)
+        return err_set(err,
+                       "'%s' is a GGUF file, which is not written as a folder: load the adapter on "
+                       "the model's original folder and merge it there",
+                       c->folder);
     if (check_head(m, err) < 0 || check_parts(m, err) < 0 || copy_others(m, folder, err) < 0)
         return -1;
     for (int s = 0; s < c->shard_count; s++)

@@ -2,8 +2,10 @@
 #include "core/base/dtype.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "kernels/blocks.h"
 
 static uint32_t bits_of(float x)
@@ -56,6 +58,19 @@ void floats_to(void *to, enum dtype dtype, const float *from, size_t n)
         uint16_t half = dtype == DTYPE_F16 ? half_of_float(from[i]) : bf16_of(from[i]);
         memcpy(bytes + 2 * i, &half, sizeof half);
     }
+}
+
+void pairs_apart(float *rows, int64_t n, int64_t width, int paired)
+{
+    const size_t row = (size_t)width * sizeof *rows;
+    float *head = paired ? xreallocarray(NULL, (size_t)paired, row) : NULL;
+    for (int64_t h = 0; head && h + paired <= n; h += paired) {
+        float *at = rows + h * width;
+        for (int64_t i = 0; i < paired; i++)
+            memcpy(head + (i % 2 * (paired / 2) + i / 2) * width, at + i * width, row);
+        memcpy(at, head, (size_t)paired * row);
+    }
+    free(head);
 }
 
 bool floats_finite(const float *x, size_t n)

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -127,4 +128,31 @@ char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, 
         return read_all(STDIN_FILENO, "standard input", limit, size, cancel, err);
     err_set(err, "standard input is the terminal: give a file instead of -");
     return NULL;
+}
+
+static void *map_descriptor(int fd, const char *path, uint64_t *size, struct err *err)
+{
+    struct stat st;
+    void *map = MAP_FAILED;
+    if (fstat(fd, &st) < 0) {
+        err_set(err, "cannot read '%s': %s", path, strerror(errno));
+        return NULL;
+    }
+    if (!(*size = (uint64_t)st.st_size)) {
+        err_set(err, "'%s' is empty: download it again", path);
+        return NULL;
+    }
+    map = mmap(NULL, *size, PROT_READ, MAP_SHARED, fd, 0);
+    if (map != MAP_FAILED) return map;
+    err_set(err, "cannot map '%s': %s", path, strerror(errno));
+    return NULL;
+}
+
+void *file_map(const char *path, uint64_t *size, struct err *err)
+{
+    const int fd = file_in_open(path, err);
+    if (fd < 0) return NULL;
+    void *map = map_descriptor(fd, path, size, err);
+    close(fd);
+    return map;
 }

@@ -2,6 +2,7 @@
 //
 //   const int fd = file_in_open(path, &err);            // -1: no such file, or not a regular one
 //   char *text = file_read(path, limit, &size, &err);   // all of it
+//   void *map = file_map(path, &size, &err);            // mapped; munmap(map, size)
 //
 // Data must come from regular files: reading a pipe or a terminal could block, and /dev/zero never
 // ends. Standard input and scripts may be pipes; their readers wait with file_in_wait, which Ctrl-C
@@ -11,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "core/base/err.h"
@@ -28,6 +30,8 @@ const char *file_in_kind(mode_t mode);
 // Reads a whole file into memory (NUL-terminated, not counted in *size), at most `limit` bytes.
 // NULL on error; the caller frees it.
 char *file_read(const char *path, size_t limit, size_t *size, struct err *err);
+// Maps a whole file, read-only. NULL on error, also for an empty file; the caller unmaps it.
+void *file_map(const char *path, uint64_t *size, struct err *err);
 // The same for standard input, from its start if it is a regular file; never from a terminal.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err);
 

@@ -1,4 +1,5 @@
-// core/files/checkpoint.c -- a Hugging Face model folder: configs, chat template, mapped weights.
+// core/files/checkpoint.c -- a Hugging Face model folder: configs, chat template, mapped weights
+// (GGUF files: checkpoint_gguf.c).
 //
 //   config.json (must be there), generation_config.json, preprocessor_config.json,
 //   processor_config.json, tokenizer_config.json, chat_template.jinja | .json
@@ -19,6 +20,9 @@
 #include "core/base/file_in.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
+#include "core/files/checkpoint_parts.h"
+#include "core/files/gguf.h"
+#include "core/text/tokenizer.h"
 
 enum {
     CONFIG_LIMIT = 32 << 20, // bytes of a JSON file of the folder (the largest indexes have 16 MB)
@@ -315,7 +319,8 @@ static int merge_shards(struct checkpoint *c, struct err *err)
 
 static int open_weights(struct checkpoint *c, struct err *err)
 {
-    int status;
+    int status = 0;
+    if (c->gguf_count) return merge_shards(c, err);
     if (file_exists(c, "model.safetensors"))
         status = open_shard(c, "model.safetensors", err);
     else if (file_exists(c, "model.safetensors.index.json"))
@@ -378,17 +383,25 @@ static int fetch_shards(const struct checkpoint *c, const struct load_progress *
     return 0;
 }
 
-static int fingerprint(struct checkpoint *c, struct err *err)
+// GGUF files have their config in the header.
+static int hash_config(const struct checkpoint *c, struct hash *h, struct err *err)
 {
-    struct hash h;
     size_t size;
+    if (c->gguf_count) return 0;
     char *path = path_in(c, "config.json");
     char *config = file_read(path, CONFIG_LIMIT, &size, err);
     free(path);
     if (!config) return -1;
-    hash_start(&h);
-    hash_add(&h, config, size);
+    hash_add(h, config, size);
     free(config);
+    return 0;
+}
+
+static int fingerprint(struct checkpoint *c, struct err *err)
+{
+    struct hash h;
+    hash_start(&h);
+    if (hash_config(c, &h, err) < 0) return -1;
     for (int s = 0; s < c->shard_count; s++) {
         const struct safetensors *f = c->shards[s];
         hash_add(&h, f->map, f->header);
@@ -405,14 +418,20 @@ static int fingerprint(struct checkpoint *c, struct err *err)
 
 // --- opening and closing -------------------------------------------------------------------------
 
+static int read_folder(struct checkpoint *c, struct err *err)
+{
+    for (size_t n = strlen(c->folder); n > 1 && c->folder[n - 1] == '/';) c->folder[--n] = 0;
+    if (read_configs(c, err) < 0) return -1;
+    return read_chat_template(c, err);
+}
+
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err)
 {
     struct checkpoint *c = xcalloc(1, sizeof *c);
     c->folder = xstrdup(folder);
-    for (size_t n = strlen(folder); n > 1 && c->folder[n - 1] == '/';) c->folder[--n] = 0;
-    if (read_configs(c, err) < 0) goto out;
-    if (read_chat_template(c, err) < 0) goto out;
+    const bool gguf = checkpoint_is_gguf(folder);
+    if ((gguf ? checkpoint_read_gguf(c, folder, err) : read_folder(c, err)) < 0) goto out;
     if (open_weights(c, err) < 0) goto out;
     if (fetch_shards(c, progress, err) < 0) goto out;
     if (fingerprint(c, err) < 0) goto out;
@@ -431,7 +450,11 @@ void checkpoint_close(struct checkpoint *c)
     cJSON_Delete(c->processor);
     cJSON_Delete(c->tokenizer_config);
     free(c->chat_template);
+    for (int i = 0; i < c->gguf_count; i++) gguf_close(c->gguf[i]);
     for (int s = 0; s < c->shard_count; s++) safetensors_close(c->shards[s]);
+    for (size_t i = 0; i < c->made_count; i++) free(c->made[i]);
+    free(c->gguf);
+    free(c->made);
     free(c->shards);
     free(c->tensors);
     free(c->folder);
@@ -484,15 +507,17 @@ static const struct safetensor *find_checked(const struct checkpoint *c, const c
         err_set(err, "tensor '%s' is missing", name);
         return NULL;
     }
-    if (s->dtype != DTYPE_F32 && s->dtype != DTYPE_F16 && s->dtype != DTYPE_BF16) {
-        err_set(err, "tensor '%s' has type %s; weights must be F32, F16 or BF16", name, s->type);
+    if (s->dtype < 0 || s->dtype == DTYPE_I32 || s->dtype == DTYPE_U8) {
+        err_set(err, "tensor '%s' has type %s; weights must be %s", name, s->type,
+                c->gguf_count ? gguf_types_known() : "F32, F16 or BF16");
         return NULL;
     }
     bool same = s->rank == rank;
     for (int i = 0; same && i < rank; i++) same = shape[i] < 0 || shape[i] == s->shape[i];
     if (same) return s;
     char *have = shape_text(s->rank, s->shape), *want = shape_text(rank, shape);
-    err_set(err, "tensor '%s' has shape %s, but config.json needs %s", name, have, want);
+    err_set(err, "tensor '%s' has shape %s, but %s %s", name, have,
+            c->gguf_count ? "the metadata need" : "config.json needs", want);
     free(have);
     free(want);
     return NULL;
@@ -509,7 +534,8 @@ static int place(const struct safetensor *s, const void *first, struct arena *ar
 {
     const size_t bytes = tensor_bytes(t);
     t->data = (void *)(uintptr_t)first;
-    if (!arena->backend->own_memory && (uintptr_t)first % dtype_size(t->dtype) == 0) return 0;
+    const size_t aligned = dtype_in_blocks(t->dtype) ? 2 : dtype_size(t->dtype);
+    if (!arena->backend->own_memory && (uintptr_t)first % aligned == 0) return 0;
     t->data = arena_alloc_alone(arena, bytes);
     if (!t->data) return no_memory(s, err);
     arena->backend->upload(t->data, first, bytes);
@@ -532,7 +558,7 @@ int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, co
     if (c->asked) return report(c, name, rank, shape, t);
     const struct safetensor *s = find_checked(c, name, rank, shape, err);
     if (!s) return -1;
-    *t = (struct tensor){ .dtype = (enum dtype)s->dtype };
+    *t = (struct tensor){ .dtype = (enum dtype)s->dtype, .paired = s->paired };
     tensor_set_shape(t, rank, s->shape);
     return place(s, s->data, arena, t, err);
 }
@@ -562,6 +588,7 @@ int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, s
     float *host = malloc(bytes ? bytes : 1), *data = host ? arena_alloc(arena, bytes) : NULL;
     if (data) {
         floats_from(host, s->data, (enum dtype)s->dtype, (size_t)s->shape[0]);
+        pairs_apart(host, s->shape[0], 1, s->paired);
         arena->backend->upload(data, host, bytes);
         *t = (struct tensor){
             .data = data, .dtype = DTYPE_F32, .rank = 1, .shape = { s->shape[0] }

@@ -1,5 +1,5 @@
-// core/files/checkpoint.h -- a model folder in Hugging Face format: configs and memory-mapped
-// weights.
+// core/files/checkpoint.h -- a model folder in Hugging Face format, or a GGUF file as if it were
+// one: configs and memory-mapped weights.
 //
 //   struct checkpoint *c = checkpoint_open("/models/llava-1.5-7b-hf", NULL, &err);
 //   const cJSON *text = json_get(c->config, "text_config");
@@ -18,8 +18,11 @@
 #include "core/files/safetensors.h"
 #include "core/graph/arena.h"
 
+struct gguf;
+struct tokenizer;
+
 struct checkpoint {
-    char *folder;
+    char *folder;            // or the GGUF file, with "::" and that of its encoder if it was named
     cJSON *config;           // config.json, always there
     cJSON *generation;       // generation_config.json or NULL
     cJSON *preprocessor;     // preprocessor_config.json or NULL
@@ -30,6 +33,10 @@ struct checkpoint {
     int shard_count;
     const struct safetensor **tensors; // of all shards, sorted by name
     int64_t tensor_count;
+    struct gguf **gguf; // the files: the first has metadata and tokenizer; none: a folder
+    int gguf_count;
+    void **made; // memory of tensors that are put together of several
+    size_t made_count;
     char fingerprint[65]; // hex SHA-256 of config, headers and samples of every tensor
     // Set: there are no tensors yet. Whatever is asked for is reported here, and taken to be there
     // in that shape (core/new/shape_list.c).
@@ -44,8 +51,8 @@ struct load_progress {
     void *self;
 };
 
-// Resolves what the user typed to a folder: an existing folder, else `org/name` in the local hub
-// cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub; refs/main, else the newest
+// Resolves what the user typed to a folder or GGUF file: an existing one, else `org/name` in the
+// local hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub; refs/main, else the newest
 // snapshot). A new string, or NULL with a message that says where it looked.
 char *checkpoint_locate(const char *name, struct err *err);
 // Models of that cache that have a config.json, sorted: names for checkpoint_locate.
@@ -56,6 +63,13 @@ void checkpoint_cached(struct names *found);
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err);
 void checkpoint_close(struct checkpoint *c);
+
+// Is it the name of a GGUF file (and of its encoder)?
+bool checkpoint_is_gguf(const char *name);
+// "MODEL.gguf::ENCODER.gguf", the name of both files together; the caller frees it.
+char *checkpoint_with_encoder(const char *model, const char *encoder);
+// The tokenizer of the folder or file.
+struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *err);
 
 // "best-40.safetensors" or, from earlier versions, "best.safetensors": a training's working files
 // beside a model.

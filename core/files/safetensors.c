@@ -5,12 +5,10 @@
 // Opening reads the header only; the data is touched by whoever uses it.
 #include "core/files/safetensors.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file_in.h"
@@ -109,30 +107,16 @@ struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const ch
     return parsed(f, err);
 }
 
-// Maps a plain file; an empty one gives NULL with size 0 and is refused by the caller.
-static int map_file(struct safetensors *f, int fd, struct err *err)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0) return err_set(err, "cannot read '%s': %s", f->path, strerror(errno));
-    f->size = (uint64_t)st.st_size;
-    if (f->size == 0) return err_set(err, "'%s' is empty: download it again", f->path);
-    void *map = mmap(NULL, f->size, PROT_READ, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED) return err_set(err, "cannot map '%s': %s", f->path, strerror(errno));
-    f->map = map;
-    return 0;
-}
-
 struct safetensors *safetensors_open(const char *path, struct err *err)
 {
-    const int fd = file_in_open(path, err);
-    if (fd < 0) return NULL;
+    uint64_t size;
+    void *map = file_map(path, &size, err);
+    if (!map) return NULL;
     struct safetensors *f = xcalloc(1, sizeof *f);
     f->path = xstrdup(path);
-    int status = map_file(f, fd, err);
-    close(fd);
-    if (status == 0) return parsed(f, err);
-    safetensors_close(f);
-    return NULL;
+    f->map = map;
+    f->size = size;
+    return parsed(f, err);
 }
 
 void safetensors_close(struct safetensors *f)

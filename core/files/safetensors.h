@@ -28,6 +28,7 @@ struct safetensor {
     const void *data; // in the mapping, possibly unaligned
     uint64_t bytes;
     uint64_t offset; // offset of the data from the first byte after the header
+    int paired;      // as struct tensor's: only in GGUF files
 };
 
 struct safetensors {

@@ -6,10 +6,43 @@
 typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tensor *w,
                                   struct tensor *bias);
 
+// Columns of y[N,out], which stand as the weight's rows do, in the order that all else knows: first
+// all first numbers of a head's pairs, then all second ones.
+static struct tensor *apart(struct graph *g, struct tensor *y, int64_t head)
+{
+    if (!y || !graph_ok(g)) return NULL;
+    const int64_t n = y->shape[0], out = y->shape[1], heads = n * out / head, half = head / 2;
+    y = graph_view(g, y, 2, (int64_t[]){ heads, head });
+    const struct column_part halves[] = { { y, { 0, 2, half } }, { y, { 1, 2, half } } };
+    y = y ? op_columns_of(g, heads, halves, 2) : NULL;
+    return y ? graph_view(g, y, 2, (int64_t[]){ n, out }) : NULL;
+}
+
+// y[N,out] + bias[out], as the product of a column of ones with the bias.
+static struct tensor *add_bias(struct graph *g, struct tensor *y, const struct tensor *bias)
+{
+    if (!bias->data || !y || !graph_ok(g)) return y;
+    struct tensor *ones = graph_new2(g, DTYPE_F32, y->shape[0], 1);
+    if (!ones) return NULL;
+    if (g->backend->fill(ones, 1) < 0) return graph_fail(g, "fill: %s", g->backend->failure());
+    struct tensor *column = graph_view(g, graph_weight(bias), 2, (int64_t[]){ y->shape[1], 1 });
+    return op_add(g, y, op_matmul(g, ones, column, NULL));
+}
+
+// Of a weight whose rows stand in pairs; the bias never does.
+static struct tensor *paired_product(struct graph *g, struct tensor *x, const struct linear *w,
+                                     product_fn *last)
+{
+    struct tensor *y = last(g, x, graph_weight(&w->weight), NULL);
+    return add_bias(g, apart(g, y, w->weight.paired), &w->bias);
+}
+
 static struct tensor *forward(struct graph *g, struct tensor *x, const struct linear *w,
                               product_fn *last)
 {
-    struct tensor *y = last(g, x, graph_weight(&w->weight), graph_weight(&w->bias));
+    struct tensor *y = w->weight.paired
+                           ? paired_product(g, x, w, last)
+                           : last(g, x, graph_weight(&w->weight), graph_weight(&w->bias));
     if (!w->lora) return y;
     struct tensor *low = op_matmul(g, x, &w->lora->a, NULL); // [N, r]
     low = op_scale(g, low, w->lora->scale);

@@ -52,7 +52,7 @@ static int check_placeholder(const struct model *m, struct err *err)
 
 static int load_tokenizer(struct model *m, struct err *err)
 {
-    m->tokenizer = tokenizer_open_folder(m->checkpoint->folder, err);
+    m->tokenizer = checkpoint_tokenizer(m->checkpoint, err);
     if (!m->tokenizer) return -1;
     m->layout = m->conversation ? layout_find(m->conversation)
                                 : layout_detect(m->checkpoint->chat_template, m->tokenizer);
@@ -101,7 +101,8 @@ struct model *model_load(const char *name, const struct backend *backend,
     m->arena.backend = backend;
     if (!folder || !(m->checkpoint = checkpoint_open(folder, progress, err))) goto out;
     if (model_bind(m, err) < 0 || load_tokenizer(m, err) < 0) {
-        err_in(err, "cannot load '%s'", folder);
+        err_in(err, "cannot load '%s'%s", folder,
+               m->checkpoint->gguf_count ? " (its metadata are read as a config.json)" : "");
         goto out;
     }
     find_ends(m);

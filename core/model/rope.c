@@ -61,7 +61,27 @@ static int read_sections(struct rope_config *r, const cJSON *scaling, struct err
     return 0;
 }
 
-static double llama3_frequency(const struct rope_config *r, double f)
+// Those of a GGUF file: llama3's scaling, worked out.
+static int read_divisors(struct rope_config *r, const cJSON *scaling, struct err *err)
+{
+    const cJSON *list = json_get(scaling, "divisors"), *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (r->divisor_count == ROPE_DIVISORS)
+            return err_set(err, "more than %d divisors of rotary frequencies", ROPE_DIVISORS);
+        if (!cJSON_IsNumber(item) || !(item->valuedouble > 0))
+            return err_set(err, "divisors of rotary frequencies must be greater than 0");
+        r->divisors[r->divisor_count++] = item->valuedouble;
+    }
+    return r->divisor_count ? 0 : err_set(err, "\"divisors\" is missing");
+}
+
+static double divided_frequency(const struct rope_config *r, double f, int64_t pair)
+{
+    return f / r->divisors[pair];
+}
+
+static double llama3_frequency(const struct rope_config *r, double f, int64_t pair)
 {
     double wavelength = 2 * M_PI / f;
     if (wavelength < r->original_positions / r->high_freq_factor) return f;
@@ -71,7 +91,7 @@ static double llama3_frequency(const struct rope_config *r, double f)
     return (1 - s) * f / r->factor + s * f;
 }
 
-static double linear_frequency(const struct rope_config *r, double f)
+static double linear_frequency(const struct rope_config *r, double f, int64_t pair)
 {
     return f / r->factor;
 }
@@ -79,7 +99,8 @@ static double linear_frequency(const struct rope_config *r, double f)
 struct rope_scaling {
     const char *name;
     int (*read)(struct rope_config *r, const cJSON *scaling, struct err *err); // NULL: no numbers
-    double (*frequency)(const struct rope_config *r, double f); // of plain f; NULL: stays
+    // Of plain f; NULL: stays.
+    double (*frequency)(const struct rope_config *r, double f, int64_t pair);
     bool bounded; // not known beyond max_position_embeddings
 };
 
@@ -88,6 +109,7 @@ static const struct rope_scaling scalings[] = {
     { .name = "linear", .read = read_linear, .frequency = linear_frequency },
     { .name = "llama3", .read = read_llama3, .frequency = llama3_frequency },
     { .name = "dynamic", .bounded = true },
+    { .name = "divisors", .read = read_divisors, .frequency = divided_frequency },
     { .name = "mrope" }, // plain frequencies: it names the sections of multimodal positions
 };
 
@@ -144,6 +166,9 @@ int rope_config_check(const struct rope_config *r, struct err *err)
     if (turning(r) % 2 || r->dim % 2)
         return err_set(err, "heads cannot be rotated: %lld of their %lld numbers would turn",
                        (long long)turning(r), (long long)r->dim);
+    if (r->divisor_count && r->divisor_count != r->dim / 2)
+        return err_set(err, "%d divisors of rotary frequencies for %lld pairs", r->divisor_count,
+                       (long long)r->dim / 2);
     if (!r->rotary->read || sum == turning(r) / 2) return 0;
     return err_set(err, "\"mrope_section\": %lld pairs, but %lld turn", (long long)sum,
                    (long long)turning(r) / 2);
@@ -164,7 +189,7 @@ void rope_frequencies(const struct rope_config *r, float *frequency)
     const int64_t wide = turning(r);
     for (int64_t i = 0; i < r->dim / 2; i++) {
         double f = i < wide / 2 ? pow(r->theta, -2.0 * (double)i / (double)wide) : 0;
-        if (r->scaling && r->scaling->frequency) f = r->scaling->frequency(r, f);
+        if (r->scaling && r->scaling->frequency) f = r->scaling->frequency(r, f, i);
         frequency[i] = (float)f;
     }
 }

@@ -35,6 +35,8 @@ extern const struct rotary_kind rotary_plain; // one position per token, which r
 extern const struct rotary_kind rotary_multimodal;
 extern const struct rotary_kind rotary_multimodal_interleaved;
 
+enum { ROPE_DIVISORS = 256 };
+
 struct rope_config {
     const struct rotary_kind *rotary;
     const struct rope_scaling *scaling; // NULL: none
@@ -45,6 +47,8 @@ struct rope_config {
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3
     double low_freq_factor, high_freq_factor, original_positions; // llama3
+    double divisors[ROPE_DIVISORS];                               // of the pairs
+    int divisor_count;
 };
 
 // Reads rope_parameters, or rope_theta and rope_scaling, of a text config.

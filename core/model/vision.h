@@ -139,6 +139,11 @@ int vision_depth(const struct vision_config *c);
 int vision_bind(struct vision *v, struct binder *b);
 void vision_release(struct vision *v); // not the weights
 
+// Queries, keys and values of a block ("blocks.3"): one matrix NAME, or three, whose names have
+// "q", "k" or "v" in place of "qkv".
+void vision_bind_qkv(struct binder *b, struct vision_layer *w, int64_t width, bool bias,
+                     const char *block, const char *name);
+
 // --- the pass ------------------------------------------------------------------------------------
 
 // One tile of a fixed-size encoder: whole patches only; the rest at the right and bottom edges is

@@ -1,6 +1,7 @@
 // core/model/vision_config.c -- an encoder's config and weights: which kind it is.
 #include "core/model/vision.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,24 @@ int vision_bind(struct vision *v, struct binder *b)
     v->layer = xcalloc((size_t)v->config.layers, sizeof *v->layer);
     v->config.kind->bind(v, b);
     return b->failed ? -1 : 0;
+}
+
+void vision_bind_qkv(struct binder *b, struct vision_layer *w, int64_t width, bool bias,
+                     const char *block, const char *name)
+{
+    char query[128];
+    const char *at = strstr(name, "qkv");
+    if (!at) BUG("'%s' has no qkv", name);
+    const int before = (int)(at - name);
+    snprintf(query, sizeof query, "%s.%.*sq%s.weight", block, before, name, at + 3);
+    if (!bind_has(b->checkpoint, b->prefix, query)) {
+        bind_linear(b, &w->qkv, 3 * width, width, bias, "%s.%s", block, name);
+        return;
+    }
+    struct linear *three[] = { &w->q, &w->k, &w->v };
+    for (int i = 0; i < 3; i++)
+        bind_linear(b, three[i], width, width, bias, "%s.%.*s%c%s", block, before, name, "qkv"[i],
+                    at + 3);
 }
 
 void vision_release(struct vision *v)

@@ -9,6 +9,7 @@
 // intermediate_size is the inner width of the merger.
 #include "core/model/vision.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,8 +56,10 @@ static void bind_block(struct binder *b, struct vision_layer *w, const struct vi
                        int l)
 {
     int64_t Dv = c->hidden;
+    char block[64];
+    snprintf(block, sizeof block, "blocks.%d", l);
     bind_norm(b, &w->norm1, Dv, false, "blocks.%d.norm1", l);
-    bind_linear(b, &w->qkv, 3 * Dv, Dv, c->qkv_bias, "blocks.%d.attn.qkv", l);
+    vision_bind_qkv(b, w, Dv, c->qkv_bias, block, "attn.qkv");
     bind_linear(b, &w->out, Dv, Dv, false, "blocks.%d.attn.proj", l);
     bind_norm(b, &w->norm2, Dv, false, "blocks.%d.norm2", l);
     bind_linear(b, &w->gate, c->ffn, Dv, false, "blocks.%d.mlp.gate_proj", l);

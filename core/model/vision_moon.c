@@ -8,6 +8,7 @@
 // The step easy to get wrong: pairs (2j, 2j + 1) of a head turn by the column where j is even, by
 // the row where it is odd, at frequency j / 2 of d/4.
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/mem.h"
@@ -70,8 +71,10 @@ static void bind_block(struct binder *b, struct vision_layer *w, const struct vi
                        int l)
 {
     const int64_t Dv = c->hidden;
+    char block[64];
+    snprintf(block, sizeof block, "encoder.blocks.%d", l);
     bind_norm(b, &w->norm1, Dv, true, "encoder.blocks.%d.norm0", l);
-    bind_linear(b, &w->qkv, 3 * Dv, Dv, true, "encoder.blocks.%d.wqkv", l);
+    vision_bind_qkv(b, w, Dv, true, block, "wqkv");
     bind_linear(b, &w->out, Dv, Dv, true, "encoder.blocks.%d.wo", l);
     bind_norm(b, &w->norm2, Dv, true, "encoder.blocks.%d.norm1", l);
     bind_linear(b, &w->fc1, c->ffn, Dv, true, "encoder.blocks.%d.mlp.fc0", l);

@@ -11,6 +11,7 @@
 #define CORE_TEXT_TOKENIZER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/base/err.h"
 #include "core/base/mem.h"
@@ -25,6 +26,41 @@ struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err);
 // A tokenizer.json in memory.
 struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err);
 void tokenizer_free(struct tokenizer *t);
+
+// A tokenizer as a list of tokens, which GGUF files hold in their metadata.
+enum token_type {
+    TOKEN_TYPE_NORMAL = 1,
+    TOKEN_TYPE_UNKNOWN,
+    TOKEN_TYPE_CONTROL,
+    TOKEN_TYPE_USER,
+    TOKEN_TYPE_UNUSED,
+    TOKEN_TYPE_BYTE
+};
+
+struct token_text {
+    const char *text; // not terminated
+    size_t length;
+};
+
+struct token_list {
+    const char *model; // "gpt2": byte-level BPE; "llama": SentencePiece's BPE
+    const char *pre;   // how gpt2 cuts words: "qwen2"; NULL: "default"
+    size_t count;      // of tokens
+    const struct token_text *tokens;
+    const uint8_t *types; // enum token_type
+    const float *scores;  // of llama
+    size_t merge_count;
+    const struct token_text *merges; // of gpt2: "a b", the first one first
+    int32_t bos, eos;                // -1: none
+    bool add_bos, add_eos;           // to a text
+    bool prefix, squeeze;            // of llama: a space before the text; one of several spaces
+};
+
+// The texts are copied.
+struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *name,
+                                      struct err *err);
+// Does a list of this model and pre-tokenizer begin texts with BOS where nothing is said?
+bool tokenizer_list_begins(const char *model, const char *pre);
 
 enum tokenize_flags {
     TOKENIZE_SPECIAL = 1,      // the post-processor adds its tokens (BOS)

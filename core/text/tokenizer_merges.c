@@ -13,9 +13,7 @@ static const struct merge_kind {
     const char *normalizer;
     const char *regex; // NULL: GPT-2's own
 } kinds[] = {
-    { "Qwen2Tokenizer", "NFC",
-      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
-      "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" },
+    { "Qwen2Tokenizer", "NFC", WORDS_QWEN2 },
     { "GPT2Tokenizer", NULL, NULL },
 };
 

@@ -498,3 +498,41 @@ struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const st
     tokenizer_free(t);
     return NULL;
 }
+
+// --- a list of tokens ----------------------------------------------------------------------------
+
+static void proto_of_list(struct proto *p, const struct token_list *l)
+{
+    *p = (struct proto){ .model = BPE,
+                         .bos = l->bos,
+                         .eos = l->eos,
+                         .byte_fallback = true,
+                         .dummy = l->prefix,
+                         .squeeze = l->squeeze,
+                         .escape = true,
+                         .count = l->count,
+                         .pieces = xcalloc(l->count + 1, sizeof *p->pieces) };
+    for (size_t i = 0; i < l->count; i++)
+        p->pieces[i] = (struct piece){ .text = l->tokens[i].text,
+                                       .length = l->tokens[i].length,
+                                       .score = l->scores[i],
+                                       .type = (enum piece_type)l->types[i] };
+}
+
+struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *name,
+                                        struct err *err)
+{
+    struct tokenizer *t = xcalloc(1, sizeof *t);
+    struct proto p;
+    struct companions c = { .config = cJSON_CreateObject() };
+    cJSON_AddBoolToObject(c.config, "add_bos_token", l->add_bos);
+    cJSON_AddBoolToObject(c.config, "add_eos_token", l->add_eos);
+    proto_of_list(&p, l);
+    const int status = fill(t, &p, &c, err);
+    cJSON_Delete(c.config);
+    free(p.pieces);
+    if (status == 0) return t;
+    err_in(err, "tokenizer '%s'", name);
+    tokenizer_free(t);
+    return NULL;
+}

@@ -9,23 +9,12 @@
 
 #include "core/text/tokenizer_parts.h"
 
-// Kimi's words are cut where Chinese characters begin and end.
-#define NOT_HAN "&&[^\\p{Han}]]"
-#define UPPER   "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}" NOT_HAN
-#define LOWER   "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" NOT_HAN
-#define SUFFIX  "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define SPACES  "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
 static const struct rank_kind {
     const char *name; // tokenizer_class
     const char *regex;
 } kinds[] = {
-    { "TikTokenTokenizer", // Moonlight, Kimi
-      "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" SUFFIX
-      "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" SUFFIX
-      "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES },
-    { "ChatGLM4Tokenizer", // GLM-4
-      SUFFIX "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES },
+    { "TikTokenTokenizer", WORDS_KIMI }, // Moonlight, Kimi
+    { "ChatGLM4Tokenizer", WORDS_LLAMA3 },
 };
 
 // Folders that name no class of their own are Kimi's.

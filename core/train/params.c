@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/graph/tape.h"
 #include "core/methods/method.h"
@@ -66,6 +67,23 @@ static float *zeros(const struct backend *b, int64_t count)
     return NULL;
 }
 
+// A weight in f32, its rows in the order that files of adapters have. Of GGUF files on the host.
+static int widen(const struct backend *where, struct tensor *to, const struct tensor *from)
+{
+    if (!from->paired && !dtype_in_blocks(from->dtype)) return where->widen(to, from);
+    const int64_t count = tensor_count(from);
+    char *stored = xmalloc(tensor_bytes(from));
+    float *floats = xreallocarray(NULL, (size_t)count, sizeof *floats);
+    where->download(stored, from->data, tensor_bytes(from));
+    floats_from(floats, stored, from->dtype, (size_t)count);
+    pairs_apart(floats, from->shape[0], tensor_row(from), from->paired);
+    where->upload(to->data, floats, (size_t)count * sizeof *floats);
+    to->paired = 0;
+    free(stored);
+    free(floats);
+    return 0;
+}
+
 // Puts a master in the place of the tensor's data. The name belongs to the parameter from now on.
 static int add(struct params *p, char *name, enum param_kind kind, enum param_group group,
                const struct weight *weight, struct tensor *tensor, struct err *err)
@@ -98,7 +116,7 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
                        name, (double)count * 16e-6, where->name);
     }
     // LoRA's tensors have no content yet.
-    if (tensor->data && where->widen(&master, tensor) < 0) {
+    if (tensor->data && widen(where, &master, tensor) < 0) {
         where->release(master.data);
         return err_set(err, "converting '%s' to f32: %s", name, where->failure());
     }
@@ -197,6 +215,14 @@ static bool names_methods(const struct model *m, const char *rules)
     return false;
 }
 
+// A whole model is written as a folder of the base's files, which a GGUF file is not.
+static int check_whole(const struct model *m, const struct selection *chosen, struct err *err)
+{
+    if (!chosen->whole || !m->checkpoint->gguf_count) return 0;
+    return err_set(err, "all weights of a GGUF file cannot be trained: choose a train.method that "
+                        "gives an adapter (lora, layernorm ...)");
+}
+
 int params_check(const struct model *m, const struct settings *s, struct err *err)
 {
     struct selection chosen;
@@ -204,7 +230,10 @@ int params_check(const struct model *m, const struct settings *s, struct err *er
     if (names_methods(m, settings_text(s, "train.params"))) return 0;
     struct select_item *items = params_items(m, NULL, 0, &count);
     int status = choose(&chosen, s, items, count, err);
-    if (status == 0) selection_release(&chosen);
+    if (status == 0) {
+        status = check_whole(m, &chosen, err);
+        selection_release(&chosen);
+    }
     free(items);
     return status;
 }
@@ -234,7 +263,9 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
     if (status == 0) {
         p->lora = chosen.lora;
         p->whole = chosen.whole;
-        status = add_weights(p, &chosen, (uint64_t)settings_integer(s, "train.seed"), err);
+        status = check_whole(m, &chosen, err);
+        if (status == 0)
+            status = add_weights(p, &chosen, (uint64_t)settings_integer(s, "train.seed"), err);
         backend_enter(p->backend, 0);
         selection_release(&chosen);
     }

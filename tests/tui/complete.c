@@ -41,7 +41,7 @@ static void test_places(void **state)
     expect("/lo", "/load", PATHS_NONE);
     expect("", "/image", PATHS_NONE);
     expect("  /lo", "/load", PATHS_NONE);
-    expect("/load ", NULL, PATHS_FOLDERS);
+    expect("/load ", NULL, PATHS_MODELS);
     expect("/image a.png b", NULL, PATHS_ALL);
     expect("/help ", "load", PATHS_NONE);
     expect("/help ", "sample.top_p", PATHS_NONE);

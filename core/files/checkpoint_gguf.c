@@ -1,0 +1,288 @@
+// core/files/checkpoint_gguf.c -- GGUF files as a struct checkpoint: configs and tensors under Hugging
+// Face's names, so that families, adapters and methods see a model folder.
+//
+//   MODEL.gguf, or MODEL-00001-of-00003.gguf and its fellows
+//   mmproj*.gguf beside it, or the file behind "::": the picture encoder
+//
+// The weights stay in the mapping.
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/mem.h"
+#include "core/files/checkpoint.h"
+#include "core/files/checkpoint_parts.h"
+#include "core/files/gguf_parts.h"
+
+enum { SPLITS_MOST = 1000 };
+
+static const char SEPARATOR[] = "::"; // between a model and its encoder in a name
+
+// --- names ---------------------------------------------------------------------------------------
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+bool checkpoint_is_gguf(const char *name)
+{
+    const char *end = strstr(name, SEPARATOR);
+    char *model = xstrndup(name, end ? (size_t)(end - name) : strlen(name));
+    const bool is = ends_with(model, ".gguf");
+    free(model);
+    return is;
+}
+
+char *checkpoint_with_encoder(const char *model, const char *encoder)
+{
+    return xasprintf("%s%s%s", model, SEPARATOR, encoder);
+}
+
+void checkpoint_split_name(const char *name, char **model, char **encoder)
+{
+    const char *at = strstr(name, SEPARATOR);
+    *model = xstrndup(name, at ? (size_t)(at - name) : strlen(name));
+    *encoder = at ? xstrdup(at + strlen(SEPARATOR)) : NULL;
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+static struct gguf *open_file(struct checkpoint *c, const char *path, struct err *err)
+{
+    struct gguf *f = gguf_open(path, err);
+    if (!f) return NULL;
+    c->gguf = xreallocarray(c->gguf, (size_t)c->gguf_count + 1, sizeof *c->gguf);
+    return c->gguf[c->gguf_count++] = f;
+}
+
+// Part `number` (from 0) of `count` of a path that ends like "-00001-of-00003.gguf"; NULL: it does
+// not.
+static char *part_path(const char *path, int64_t number, int64_t count)
+{
+    char *first = xasprintf("-00001-of-%05d.gguf", (int)count), *part = NULL;
+    if (ends_with(path, first))
+        part = xasprintf("%.*s-%05d-of-%05d.gguf", (int)(strlen(path) - strlen(first)), path,
+                         (int)number + 1, (int)count);
+    free(first);
+    return part;
+}
+
+static int open_part(struct checkpoint *c, const char *path, int64_t number, int64_t count,
+                     struct err *err)
+{
+    int64_t says, of;
+    char *part = part_path(path, number, count);
+    if (!part)
+        return err_set(err,
+                       "'%s' is the first of %lld files and must be named ...-00001-of-%05lld.gguf",
+                       path, (long long)count, (long long)count);
+    const struct gguf *f = open_file(c, part, err);
+    int status = f ? 0 : -1;
+    if (f && (gguf_int(f, "split.no", 0, SPLITS_MOST, -1, &says, err) < 0 ||
+              gguf_int(f, "split.count", 0, SPLITS_MOST, -1, &of, err) < 0))
+        status = err_in(err, "'%s'", part);
+    else if (f && (says != number || of != count))
+        status = err_set(err, "'%s' is not part %lld of %lld of this model", part,
+                         (long long)number + 1, (long long)count);
+    free(part);
+    return status;
+}
+
+// All files of the model; c->gguf[0] gets metadata and all tensors.
+static int open_splits(struct checkpoint *c, const char *path, struct err *err)
+{
+    int64_t number, count, total;
+    struct gguf *first = open_file(c, path, err);
+    if (!first) return -1;
+    if (gguf_int(first, "split.no", 0, SPLITS_MOST, 0, &number, err) < 0 ||
+        gguf_int(first, "split.count", 0, SPLITS_MOST, 0, &count, err) < 0 ||
+        gguf_int(first, "split.tensors.count", 0, INT32_MAX, -1, &total, err) < 0)
+        return err_in(err, "'%s'", path);
+    if (number)
+        return err_set(err, "'%s' is file %lld of %lld: open the first one", path,
+                       (long long)number + 1, (long long)count);
+    for (int64_t i = 1; i < count; i++)
+        if (open_part(c, path, i, count, err) < 0 || gguf_join(first, c->gguf[i], err) < 0)
+            return -1;
+    if (count && total >= 0 && first->tensor_count != (uint64_t)total)
+        return err_set(err, "'%s': its files have %llu tensors, but split.tensors.count is %lld",
+                       path, (unsigned long long)first->tensor_count, (long long)total);
+    return 0;
+}
+
+// --- assembling ----------------------------------------------------------------------------------
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct safetensor *)a)->name, ((const struct safetensor *)b)->name);
+}
+
+// The tensors become a shard, which takes the mapping over.
+static void add_shard(struct checkpoint *c, struct gguf *f, struct renamed *r)
+{
+    struct safetensors *s = xcalloc(1, sizeof *s);
+    if (r->count) qsort(r->list, r->count, sizeof *r->list, by_name);
+    *s = (struct safetensors){ .path = xstrdup(f->path),
+                               .map = f->map,
+                               .size = f->size,
+                               .tensors = r->list,
+                               .count = (int64_t)r->count,
+                               .header = f->header };
+    f->borrowed = true;
+    c->shards = xreallocarray(c->shards, (size_t)c->shard_count + 1, sizeof *c->shards);
+    c->shards[c->shard_count++] = s;
+    c->made = xreallocarray(c->made, c->made_count + r->made_count + 1, sizeof *c->made);
+    for (size_t i = 0; i < r->made_count; i++) c->made[c->made_count++] = r->made[i];
+    free(r->made);
+    *r = (struct renamed){ 0 };
+}
+
+// The first file's shard has all tensors of the language model.
+static int add_text(struct checkpoint *c, int files, const struct gguf_place *place,
+                    struct err *err)
+{
+    struct renamed r = { 0 };
+    const int status = gguf_text_tensors(c->gguf[0], place, &r, err);
+    for (int i = 0; i < files; i++) add_shard(c, c->gguf[i], &r);
+    return status < 0 ? err_in(err, "'%s'", c->gguf[0]->path) : 0;
+}
+
+static int add_encoder(struct checkpoint *c, const struct gguf_encoder *e, struct gguf *mmproj,
+                       struct err *err)
+{
+    struct renamed r = { 0 };
+    const int status = gguf_encoder_tensors(e, mmproj, &r, err);
+    add_shard(c, mmproj, &r);
+    return status;
+}
+
+// --- the encoder beside a model ------------------------------------------------------------------
+
+static int compare_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// Paths of the *mmproj*.gguf in a model's folder, sorted.
+static char **encoders_beside(const char *model, size_t *count)
+{
+    const char *slash = strrchr(model, '/');
+    char *folder = slash ? xstrndup(model, (size_t)(slash + 1 - model)) : xstrdup("./");
+    char **paths = NULL;
+    DIR *dir = opendir(folder);
+    *count = 0;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (!strstr(entry->d_name, "mmproj") || !ends_with(entry->d_name, ".gguf")) continue;
+        paths = xreallocarray(paths, *count + 1, sizeof *paths);
+        paths[(*count)++] = xasprintf("%s%s", folder, entry->d_name);
+    }
+    if (dir) closedir(dir);
+    free(folder);
+    if (*count) qsort(paths, *count, sizeof *paths, compare_text);
+    return paths;
+}
+
+// The first that fits the model; NULL: none.
+static struct gguf *find_encoder(struct checkpoint *c, const char *model)
+{
+    size_t count;
+    char **paths = encoders_beside(model, &count);
+    struct gguf *found = NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct err err;
+        struct gguf *f = found ? NULL : gguf_open(paths[i], &err);
+        if (f && gguf_encoder_fits(f, c->gguf[0]))
+            found = f;
+        else
+            gguf_close(f);
+        free(paths[i]);
+    }
+    free(paths);
+    return found;
+}
+
+// *mmproj NULL: there is none, which is no error unless it was named.
+static int open_encoder(struct checkpoint *c, const char *model, const char *encoder,
+                        struct gguf **mmproj, struct err *err)
+{
+    *mmproj = NULL;
+    if (encoder && !strcmp(encoder, "none")) return 0;
+    *mmproj = encoder ? gguf_open(encoder, err) : find_encoder(c, model);
+    if (!*mmproj) return encoder ? -1 : 0;
+    c->gguf = xreallocarray(c->gguf, (size_t)c->gguf_count + 1, sizeof *c->gguf);
+    c->gguf[c->gguf_count++] = *mmproj;
+    if (!gguf_encoder_find(*mmproj, err)) return -1;
+    if (gguf_encoder_fits(*mmproj, c->gguf[0])) return 0;
+    return err_set(err, "the encoder '%s' does not belong to '%s': its visual tokens are not as wide "
+                        "as the embeddings, or it is of another kind of model",
+                   encoder ? encoder : (*mmproj)->path, model);
+}
+
+// --- all of it -----------------------------------------------------------------------------------
+
+static int read_text_model(struct checkpoint *c, struct err *err)
+{
+    const struct gguf *f = c->gguf[0];
+    c->config = cJSON_CreateObject();
+    const char *template = gguf_text(f, "tokenizer.chat_template");
+    if (gguf_text_config(f, c->config, err) < 0 ||
+        !(c->tokenizer_config = gguf_tokenizer_config(f, err)) ||
+        !(c->generation = gguf_generation_config(f, err)))
+        return err_in(err, "'%s'", f->path);
+    if (template) c->chat_template = xstrdup(template);
+    return 0;
+}
+
+static char *whole_path(const char *path)
+{
+    char *real = realpath(path, NULL), *whole = xstrdup(real ? real : path);
+    free(real);
+    return whole;
+}
+
+// The name under which the same files open again, from any folder.
+static char *whole_name(const char *model, const char *encoder)
+{
+    char *path = whole_path(model);
+    if (!encoder) return path;
+    char *other = strcmp(encoder, "none") ? whole_path(encoder) : xstrdup(encoder);
+    char *name = checkpoint_with_encoder(path, other);
+    free(path);
+    free(other);
+    return name;
+}
+
+static int read_both(struct checkpoint *c, const char *model, const char *encoder, struct err *err)
+{
+    static const struct gguf_place text_only = { "model.", "" };
+    struct gguf *mmproj;
+    if (open_splits(c, model, err) < 0) return -1;
+    const int files = c->gguf_count;
+    if (open_encoder(c, model, encoder, &mmproj, err) < 0 || read_text_model(c, err) < 0) return -1;
+    const struct gguf_encoder *e = mmproj ? gguf_encoder_find(mmproj, err) : NULL;
+    if (add_text(c, files, e ? gguf_encoder_place(e) : &text_only, err) < 0) return -1;
+    if (!e) return 0;
+    if (gguf_encoder_config(e, mmproj, c->gguf[0], &c->config, &c->preprocessor, err) < 0)
+        return -1;
+    return add_encoder(c, e, mmproj, err);
+}
+
+int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err)
+{
+    char *model, *encoder;
+    checkpoint_split_name(name, &model, &encoder);
+    free(c->folder);
+    c->folder = whole_name(model, encoder);
+    const int status = read_both(c, model, encoder, err);
+    free(model);
+    free(encoder);
+    return status;
+}
+
+struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *err)
+{
+    return c->gguf_count ? gguf_tokenizer(c->gguf[0], err) : tokenizer_open_folder(c->folder, err);
+}

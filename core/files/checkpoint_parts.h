@@ -1,0 +1,12 @@
+// core/files/checkpoint_parts.h -- shared by the files of checkpoints only.
+#ifndef CORE_FILES_CHECKPOINT_PARTS_H
+#define CORE_FILES_CHECKPOINT_PARTS_H
+
+#include "core/files/checkpoint.h"
+
+// Opens the GGUF files of that name: configs and shards; c->folder becomes their whole path.
+int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err);
+// Splits such a name; *encoder NULL: it names none. The caller frees both.
+void checkpoint_split_name(const char *name, char **model, char **encoder);
+
+#endif

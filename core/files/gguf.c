@@ -1,0 +1,536 @@
+// core/files/gguf.c -- the GGUF reader: maps the file, reads metadata and the list of tensors.
+//
+//   "GGUF", version | number of tensors, number of pairs
+//   pairs:   key, type, value          a text is its length and its bytes
+//   tensors: name, dimensions (the row's length first), type, offset
+//   padding to general.alignment, then the tensors' data, each padded to it
+//
+// Facts: docs/gguf.md of ggml-org/ggml; sizes of blocks: gguf-py's constants.py.
+#include "core/files/gguf.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <utf8proc.h>
+
+#include "core/base/file_in.h"
+#include "core/base/mem.h"
+
+enum {
+    RANK_MOST = 4,
+    NAME_MOST = 255,      // bytes of a tensor's name
+    KEY_MOST = 65535,     // bytes of a key
+    NESTED_MOST = 4,      // lists in lists
+    PAIR_LEAST = 13,      // bytes of a pair: an empty key's length, type, a number
+    TENSOR_LEAST = 32,    // bytes of a tensor's record: an empty name, one dimension
+    ALIGNMENT_USUAL = 32, // where general.alignment is absent
+    ALIGNMENT_MOST = 1 << 20,
+};
+
+// --- types ---------------------------------------------------------------------------------------
+
+static const struct tensor_type {
+    const char *name;
+    int id, numbers, bytes;
+    int dtype; // -1: such a tensor can lie in a file but not be computed with
+} tensor_types[] = {
+    // clang-format off
+    { "F32", 0, 1, 4, DTYPE_F32 },          { "F16", 1, 1, 2, DTYPE_F16 },
+    { "BF16", 30, 1, 2, DTYPE_BF16 },       { "Q8_0", 8, 32, 34, DTYPE_Q8_0 },
+    { "Q4_0", 2, 32, 18, DTYPE_Q4_0 },      { "Q4_1", 3, 32, 20, DTYPE_Q4_1 },
+    { "Q5_0", 6, 32, 22, DTYPE_Q5_0 },      { "Q5_1", 7, 32, 24, DTYPE_Q5_1 },
+    { "Q2_K", 10, 256, 84, DTYPE_Q2_K },    { "Q3_K", 11, 256, 110, DTYPE_Q3_K },
+    { "Q4_K", 12, 256, 144, DTYPE_Q4_K },   { "Q5_K", 13, 256, 176, DTYPE_Q5_K },
+    { "Q6_K", 14, 256, 210, DTYPE_Q6_K },   { "IQ4_NL", 20, 32, 18, DTYPE_IQ4_NL },
+    { "IQ4_XS", 23, 256, 136, DTYPE_IQ4_XS },
+    { "Q8_1", 9, 32, 40, -1 },     { "Q8_K", 15, 256, 292, -1 },   { "IQ2_XXS", 16, 256, 66, -1 },
+    { "IQ2_XS", 17, 256, 74, -1 }, { "IQ3_XXS", 18, 256, 98, -1 }, { "IQ1_S", 19, 256, 50, -1 },
+    { "IQ3_S", 21, 256, 110, -1 }, { "IQ2_S", 22, 256, 82, -1 },   { "I8", 24, 1, 1, -1 },
+    { "I16", 25, 1, 2, -1 },       { "I32", 26, 1, 4, DTYPE_I32 }, { "I64", 27, 1, 8, -1 },
+    { "F64", 28, 1, 8, -1 },       { "IQ1_M", 29, 256, 56, -1 },   { "TQ1_0", 34, 256, 54, -1 },
+    { "TQ2_0", 35, 256, 66, -1 },  { "MXFP4", 39, 32, 17, -1 },    { "NVFP4", 40, 64, 36, -1 },
+    // clang-format on
+};
+
+enum { TENSOR_TYPES = sizeof tensor_types / sizeof *tensor_types };
+
+static const struct tensor_type *tensor_type_find(uint32_t id)
+{
+    for (int i = 0; i < TENSOR_TYPES; i++)
+        if (tensor_types[i].id == (int)id) return &tensor_types[i];
+    return NULL;
+}
+
+const char *gguf_types_known(void)
+{
+    return "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, IQ4_NL, IQ4_XS";
+}
+
+// Bytes of a number; 0: a text or a list.
+static size_t number_size(enum gguf_type type)
+{
+    static const size_t size[GGUF_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+    return size[type];
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+struct cursor {
+    const unsigned char *start, *at, *end;
+    struct err *err;
+};
+
+static uint64_t left(const struct cursor *c)
+{
+    return (uint64_t)(c->end - c->at);
+}
+
+static int too_short(const struct cursor *c)
+{
+    return err_set(c->err, "it ends within its header (byte %zu): is it truncated?",
+                   (size_t)(c->at - c->start));
+}
+
+static uint64_t little(const unsigned char *bytes, size_t size)
+{
+    uint64_t value = 0;
+    while (size--) value = value << 8 | bytes[size];
+    return value;
+}
+
+static int read_u32(struct cursor *c, uint32_t *value)
+{
+    if (left(c) < 4) return too_short(c);
+    *value = (uint32_t)little(c->at, 4);
+    c->at += 4;
+    return 0;
+}
+
+static int read_u64(struct cursor *c, uint64_t *value)
+{
+    if (left(c) < 8) return too_short(c);
+    *value = little(c->at, 8);
+    c->at += 8;
+    return 0;
+}
+
+static int read_type(struct cursor *c, enum gguf_type *type)
+{
+    uint32_t id;
+    if (read_u32(c, &id) < 0) return -1;
+    if (id >= GGUF_TYPES) return err_set(c->err, "value type %u is not known", id);
+    *type = (enum gguf_type)id;
+    return 0;
+}
+
+// Length and bytes of a text, which stay in the mapping.
+static int read_text(struct cursor *c, const char **text, size_t *length)
+{
+    uint64_t bytes;
+    if (read_u64(c, &bytes) < 0) return -1;
+    if (bytes > left(c)) return too_short(c);
+    *text = (const char *)c->at;
+    *length = (size_t)bytes;
+    c->at += bytes;
+    return 0;
+}
+
+static bool is_utf8(const char *text, size_t length)
+{
+    utf8proc_int32_t code;
+    for (size_t i = 0; i < length;) {
+        const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
+                                                    (utf8proc_ssize_t)(length - i), &code);
+        if (n <= 0) return false;
+        i += (size_t)n;
+    }
+    return true;
+}
+
+// A text as a C string: names, keys and single values.
+static int read_string(struct cursor *c, size_t most, const char *what, char **string)
+{
+    const char *text = NULL;
+    size_t length = 0;
+    if (read_text(c, &text, &length) < 0) return -1;
+    if (length > most)
+        return err_set(c->err, "%s of %zu bytes is too long (at most %zu)", what, length, most);
+    if (memchr(text, 0, length)) return err_set(c->err, "%s contains a zero byte", what);
+    if (!is_utf8(text, length)) return err_set(c->err, "%s is not UTF-8", what);
+    *string = xstrndup(text, length);
+    return 0;
+}
+
+// Passes over the members of a list: numbers, texts or lists.
+static int skip_list(struct cursor *c, enum gguf_type item, uint64_t count, int depth)
+{
+    const size_t size = number_size(item);
+    const char *text;
+    size_t length;
+    if (size) {
+        if (count > left(c) / size) return too_short(c);
+        c->at += count * size;
+        return 0;
+    }
+    if (item == GGUF_LIST && depth >= NESTED_MOST)
+        return err_set(c->err, "lists are nested more than %d deep", NESTED_MOST);
+    for (uint64_t i = 0; i < count; i++) {
+        enum gguf_type inner = GGUF_U8;
+        uint64_t members = 0;
+        if (item == GGUF_TEXT) {
+            if (read_text(c, &text, &length) < 0) return -1;
+        } else if (read_type(c, &inner) < 0 || read_u64(c, &members) < 0 ||
+                   skip_list(c, inner, members, depth + 1) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int read_value(struct cursor *c, struct gguf_entry *e)
+{
+    if (read_type(c, &e->type) < 0) return -1;
+    if (e->type == GGUF_TEXT) return read_string(c, SIZE_MAX, "its text", &e->text);
+    if (e->type == GGUF_LIST) {
+        if (read_type(c, &e->item) < 0 || read_u64(c, &e->count) < 0) return -1;
+        e->data = c->at;
+        return skip_list(c, e->item, e->count, 1);
+    }
+    e->data = c->at;
+    if (skip_list(c, e->type, 1, 1) < 0) return -1;
+    if (e->type == GGUF_BOOL && *e->data > 1) return err_set(c->err, "it is neither 0 nor 1");
+    return 0;
+}
+
+static int read_pairs(struct gguf *f, struct cursor *c, uint64_t count)
+{
+    if (count > left(c) / PAIR_LEAST)
+        return err_set(c->err, "it claims %llu pairs of metadata, more than its bytes can hold",
+                       (unsigned long long)count);
+    f->entries = xcalloc((size_t)count + 1, sizeof *f->entries);
+    while (f->entry_count < count) {
+        struct gguf_entry *e = &f->entries[f->entry_count];
+        if (read_string(c, KEY_MOST, "a key", &e->key) < 0)
+            return err_in(c->err, "pair %llu", (unsigned long long)f->entry_count);
+        f->entry_count++;
+        if (read_value(c, e) < 0) return err_in(c->err, "'%.200s'", e->key);
+    }
+    return 0;
+}
+
+// Bytes of shape x type.
+static int size_tensor(struct safetensor *t, const struct tensor_type *type, struct err *err)
+{
+    int64_t count = 1, bytes;
+    for (int i = 0; i < t->rank; i++) {
+        if (t->shape[i] < 1) return err_set(err, "a dimension is not positive");
+        if (__builtin_mul_overflow(count, t->shape[i], &count))
+            return err_set(err, "its shape has more than 2^63 numbers");
+    }
+    if (t->shape[t->rank - 1] % type->numbers)
+        return err_set(err, "its rows of %lld numbers are not whole blocks of %d (%s)",
+                       (long long)t->shape[t->rank - 1], type->numbers, type->name);
+    if (__builtin_mul_overflow(count / type->numbers, (int64_t)type->bytes, &bytes))
+        return err_set(err, "its shape needs more than 2^63 bytes");
+    t->bytes = (uint64_t)bytes;
+    return 0;
+}
+
+static int read_tensor(struct safetensor *t, struct cursor *c)
+{
+    uint32_t rank, id;
+    if (read_u32(c, &rank) < 0) return -1;
+    if (rank < 1 || rank > RANK_MOST)
+        return err_set(c->err, "it has %u dimensions; 1 to %d are possible", rank, RANK_MOST);
+    t->rank = (int)rank;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        uint64_t n;
+        if (read_u64(c, &n) < 0) return -1;
+        t->shape[i] = n > INT64_MAX ? -1 : (int64_t)n;
+    }
+    if (read_u32(c, &id) < 0 || read_u64(c, &t->offset) < 0) return -1;
+    const struct tensor_type *type = tensor_type_find(id);
+    if (!type)
+        return err_set(c->err, "its type (number %u) is not known (known: %s)", id,
+                       gguf_types_known());
+    t->type = type->name;
+    t->dtype = type->dtype;
+    return size_tensor(t, type, c->err);
+}
+
+static int read_tensors(struct gguf *f, struct cursor *c, uint64_t count)
+{
+    if (count > left(c) / TENSOR_LEAST)
+        return err_set(c->err, "it claims %llu tensors, more than its bytes can hold",
+                       (unsigned long long)count);
+    f->tensors = xcalloc((size_t)count + 1, sizeof *f->tensors);
+    while (f->tensor_count < count) {
+        struct safetensor *t = &f->tensors[f->tensor_count];
+        if (read_string(c, NAME_MOST, "a tensor's name", &t->name) < 0)
+            return err_in(c->err, "tensor %llu", (unsigned long long)f->tensor_count);
+        f->tensor_count++;
+        if (read_tensor(t, c) < 0) return err_in(c->err, "tensor '%.200s'", t->name);
+    }
+    return 0;
+}
+
+// --- checks --------------------------------------------------------------------------------------
+
+// Keys and names go first in their structs.
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int sort_entries(struct gguf *f, struct err *err)
+{
+    if (f->entry_count) qsort(f->entries, f->entry_count, sizeof *f->entries, by_name);
+    for (uint64_t i = 1; i < f->entry_count; i++)
+        if (!strcmp(f->entries[i - 1].key, f->entries[i].key))
+            return err_set(err, "'%.200s' appears twice", f->entries[i].key);
+    return 0;
+}
+
+static int sort_tensors(struct gguf *f, struct err *err)
+{
+    if (f->tensor_count) qsort(f->tensors, f->tensor_count, sizeof *f->tensors, by_name);
+    for (uint64_t i = 1; i < f->tensor_count; i++)
+        if (!strcmp(f->tensors[i - 1].name, f->tensors[i].name))
+            return err_set(err, "tensor '%.200s' appears twice", f->tensors[i].name);
+    return 0;
+}
+
+// In the order of the list each tensor begins where the one before it ends, padded.
+static int place_tensors(struct gguf *f, uint64_t alignment, struct err *err)
+{
+    uint64_t end = 0; // below 2^63 + 2^20
+    const uint64_t data = f->size - f->header;
+    for (uint64_t i = 0; i < f->tensor_count; i++) {
+        struct safetensor *t = &f->tensors[i];
+        end = (end + alignment - 1) / alignment * alignment;
+        if (t->offset != end)
+            return err_set(err, "tensor '%.200s': its data starts at %llu, expected %llu", t->name,
+                           (unsigned long long)t->offset, (unsigned long long)end);
+        if (end > data || t->bytes > data - end)
+            return err_set(err,
+                           "tensor '%.200s': its data ends beyond the file's %llu data bytes: the "
+                           "file is truncated, download it again",
+                           t->name, (unsigned long long)data);
+        end += t->bytes;
+        t->data = (const unsigned char *)f->map + f->header + t->offset;
+    }
+    return 0;
+}
+
+static int read_start(struct cursor *c, uint64_t *tensors, uint64_t *pairs)
+{
+    uint32_t version;
+    if (left(c) >= 8 && !memcmp(c->at, "version ", 8))
+        return err_set(c->err, "it is a Git LFS pointer, not the weights: run 'git lfs pull' in "
+                               "its folder");
+    if (left(c) < 4 || memcmp(c->at, "GGUF", 4) != 0)
+        return err_set(c->err, "it does not begin with 'GGUF'");
+    c->at += 4;
+    if (read_u32(c, &version) < 0) return -1;
+    if (version && !(version & 0xffff)) return err_set(c->err, "it is big-endian");
+    if (version != 2 && version != 3)
+        return err_set(c->err, "it has version %u; versions 2 and 3 are supported", version);
+    return read_u64(c, tensors) < 0 ? -1 : read_u64(c, pairs);
+}
+
+static int parse(struct gguf *f, struct err *err)
+{
+    struct cursor c = { f->map, f->map, (const unsigned char *)f->map + f->size, err };
+    uint64_t tensors, pairs;
+    int64_t alignment;
+    if (read_start(&c, &tensors, &pairs) < 0 || read_pairs(f, &c, pairs) < 0 ||
+        read_tensors(f, &c, tensors) < 0 || sort_entries(f, err) < 0 ||
+        gguf_int(f, "general.alignment", 1, ALIGNMENT_MOST, ALIGNMENT_USUAL, &alignment, err) < 0)
+        return -1;
+    if (alignment & (alignment - 1))
+        return err_set(err, "general.alignment %lld is not a power of two", (long long)alignment);
+    const uint64_t header = (uint64_t)(c.at - c.start), align = (uint64_t)alignment;
+    f->header = (header + align - 1) / align * align;
+    if (f->header > f->size && f->tensor_count) return too_short(&c);
+    if (f->header > f->size) f->header = f->size; // no data, and no padding
+    return place_tensors(f, align, err) < 0 ? -1 : sort_tensors(f, err);
+}
+
+// --- opening -------------------------------------------------------------------------------------
+
+static struct gguf *parsed(struct gguf *f, struct err *err)
+{
+    if (parse(f, err) == 0) return f;
+    err_in(err, "'%s' is not a valid GGUF file", f->path);
+    gguf_close(f);
+    return NULL;
+}
+
+struct gguf *gguf_parse(const void *bytes, uint64_t size, const char *name, struct err *err)
+{
+    struct gguf *f = xcalloc(1, sizeof *f);
+    f->path = xstrdup(name);
+    f->map = (void *)(uintptr_t)bytes;
+    f->size = size;
+    f->borrowed = true;
+    return parsed(f, err);
+}
+
+struct gguf *gguf_open(const char *path, struct err *err)
+{
+    uint64_t size;
+    void *map = file_map(path, &size, err);
+    if (!map) return NULL;
+    struct gguf *f = xcalloc(1, sizeof *f);
+    f->path = xstrdup(path);
+    f->map = map;
+    f->size = size;
+    return parsed(f, err);
+}
+
+void gguf_close(struct gguf *f)
+{
+    if (!f) return;
+    if (f->map && !f->borrowed) munmap(f->map, f->size);
+    for (uint64_t i = 0; i < f->entry_count; i++) {
+        free(f->entries[i].key);
+        free(f->entries[i].text);
+    }
+    for (uint64_t i = 0; i < f->tensor_count; i++) free(f->tensors[i].name);
+    free(f->entries);
+    free(f->tensors);
+    free(f->path);
+    free(f);
+}
+
+int gguf_join(struct gguf *f, struct gguf *part, struct err *err)
+{
+    const size_t count = f->tensor_count, more = part->tensor_count;
+    f->tensors = xreallocarray(f->tensors, count + more + 1, sizeof *f->tensors);
+    memcpy(f->tensors + count, part->tensors, more * sizeof *f->tensors);
+    f->tensor_count += more;
+    part->tensor_count = 0;
+    return sort_tensors(f, err) < 0 ? err_in(err, "'%s' and '%s'", f->path, part->path) : 0;
+}
+
+// --- values --------------------------------------------------------------------------------------
+
+const struct safetensor *gguf_find(const struct gguf *f, const char *name)
+{
+    struct safetensor key = { .name = (char *)(uintptr_t)name };
+    if (!f->tensor_count) return NULL;
+    return bsearch(&key, f->tensors, f->tensor_count, sizeof key, by_name);
+}
+
+const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key)
+{
+    struct gguf_entry wanted = { .key = (char *)(uintptr_t)key };
+    if (!f->entry_count) return NULL;
+    return bsearch(&wanted, f->entries, f->entry_count, sizeof wanted, by_name);
+}
+
+const char *gguf_text(const struct gguf *f, const char *key)
+{
+    const struct gguf_entry *e = gguf_entry(f, key);
+    return e ? e->text : NULL;
+}
+
+static float float_of(uint64_t bits)
+{
+    const uint32_t half = (uint32_t)bits;
+    float x;
+    memcpy(&x, &half, sizeof x);
+    return x;
+}
+
+static double double_of(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+// Whole numbers beyond 2^53 are rounded, which none of the keys that are read reaches.
+static double number_at(const unsigned char *data, enum gguf_type type)
+{
+    const uint64_t bits = little(data, number_size(type));
+    switch (type) {
+    case GGUF_I8: return (int8_t)bits;
+    case GGUF_I16: return (int16_t)bits;
+    case GGUF_I32: return (int32_t)bits;
+    case GGUF_I64: return (double)(int64_t)bits;
+    case GGUF_F32: return (double)float_of(bits);
+    case GGUF_F64: return double_of(bits);
+    default: return (double)bits;
+    }
+}
+
+double gguf_number(const struct gguf_entry *list, uint64_t i)
+{
+    return number_at(list->data + i * number_size(list->item), list->item);
+}
+
+static bool is_whole(enum gguf_type type)
+{
+    return number_size(type) && type != GGUF_F32 && type != GGUF_F64 && type != GGUF_BOOL;
+}
+
+int gguf_int(const struct gguf *f, const char *key, int64_t min, int64_t max, int64_t otherwise,
+             int64_t *value, struct err *err)
+{
+    const struct gguf_entry *e = gguf_entry(f, key);
+    *value = otherwise;
+    if (!e) return 0;
+    if (!is_whole(e->type)) return err_set(err, "'%s' is not a whole number", key);
+    const double x = number_at(e->data, e->type);
+    if (!(x >= (double)min && x <= (double)max))
+        return err_set(err, "'%s' is %.0f; it must be within %lld..%lld", key, x, (long long)min,
+                       (long long)max);
+    *value = (int64_t)x;
+    return 0;
+}
+
+int gguf_real(const struct gguf *f, const char *key, double otherwise, double *value,
+              struct err *err)
+{
+    const struct gguf_entry *e = gguf_entry(f, key);
+    *value = otherwise;
+    if (!e) return 0;
+    if (!number_size(e->type) || e->type == GGUF_BOOL)
+        return err_set(err, "'%s' is not a number", key);
+    *value = number_at(e->data, e->type);
+    return *value - *value == 0 ? 0 : err_set(err, "'%s' is not a finite number", key);
+}
+
+int gguf_bool(const struct gguf *f, const char *key, bool otherwise, bool *value, struct err *err)
+{
+    const struct gguf_entry *e = gguf_entry(f, key);
+    *value = otherwise;
+    if (!e) return 0;
+    if (e->type != GGUF_BOOL) return err_set(err, "'%s' is neither true nor false", key);
+    *value = *e->data;
+    return 0;
+}
+
+int gguf_list(const struct gguf *f, const char *key, bool texts, uint64_t most,
+              const struct gguf_entry **list, struct err *err)
+{
+    const struct gguf_entry *e = gguf_entry(f, key);
+    *list = e;
+    if (!e) return 0;
+    if (e->type != GGUF_LIST || (texts ? e->item != GGUF_TEXT : !number_size(e->item)))
+        return err_set(err, "'%s' is not a list of %s", key, texts ? "texts" : "numbers");
+    if (e->count > most)
+        return err_set(err, "'%s' has %llu members; at most %llu are possible", key,
+                       (unsigned long long)e->count, (unsigned long long)most);
+    return 0;
+}
+
+const char *gguf_next(const unsigned char **at, size_t *length)
+{
+    const char *text = (const char *)*at + 8;
+    *length = (size_t)little(*at, 8);
+    *at += 8 + *length;
+    return text;
+}

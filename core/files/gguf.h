@@ -1,0 +1,88 @@
+// core/files/gguf.h -- GGUF files: a memory-mapped reader for untrusted files.
+//
+//   struct gguf *f = gguf_open(path, &err);
+//   const char *arch = gguf_text(f, "general.architecture");
+//   const struct safetensor *t = gguf_find(f, "blk.0.attn_q.weight");
+//
+// Versions 2 and 3, little-endian (ggml's docs/gguf.md). Checks every rule of the format before
+// allocating: counts against the file's size, lengths of texts and lists, types, nesting,
+// duplicate names, alignment, and that tensors lie one behind another within the file.
+#ifndef CORE_FILES_GGUF_H
+#define CORE_FILES_GGUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/files/safetensors.h"
+
+enum gguf_type {
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_TEXT,
+    GGUF_LIST,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_TYPES
+};
+
+// A pair of the metadata.
+struct gguf_entry {
+    char *key;
+    char *text; // of GGUF_TEXT, NUL-terminated; else NULL
+    enum gguf_type type;
+    enum gguf_type item;       // of a list: the type of its members
+    uint64_t count;            // of a list
+    const unsigned char *data; // in the mapping: the number, or a list's first member
+};
+
+struct gguf {
+    char *path;
+    void *map; // whole file, read-only
+    uint64_t size;
+    uint64_t header;            // bytes before the first tensor's data
+    struct gguf_entry *entries; // sorted by key
+    uint64_t entry_count;
+    struct safetensor *tensors; // sorted by name; shapes as elsewhere, the row's length last
+    uint64_t tensor_count;
+    bool borrowed; // from gguf_parse
+};
+
+struct gguf *gguf_open(const char *path, struct err *err);
+// The same checks on memory (fuzzing, tests); the bytes are borrowed.
+struct gguf *gguf_parse(const void *bytes, uint64_t size, const char *name, struct err *err);
+void gguf_close(struct gguf *f);
+
+// Moves the tensors of another file of the same model into f's list; both files stay open.
+int gguf_join(struct gguf *f, struct gguf *part, struct err *err);
+
+const struct safetensor *gguf_find(const struct gguf *f, const char *name);
+const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key); // NULL: absent
+// A text; NULL if it is absent or no text.
+const char *gguf_text(const struct gguf *f, const char *key);
+// A whole number of any type; `otherwise` if it is absent, -1 if it is none or out of range.
+int gguf_int(const struct gguf *f, const char *key, int64_t min, int64_t max, int64_t otherwise,
+             int64_t *value, struct err *err);
+int gguf_real(const struct gguf *f, const char *key, double otherwise, double *value,
+              struct err *err);
+int gguf_bool(const struct gguf *f, const char *key, bool otherwise, bool *value, struct err *err);
+// A list of numbers or texts, its size within 0..most; *list NULL if it is absent.
+int gguf_list(const struct gguf *f, const char *key, bool texts, uint64_t most,
+              const struct gguf_entry **list, struct err *err);
+// Number i of a list of numbers.
+double gguf_number(const struct gguf_entry *list, uint64_t i);
+// The next text of a list of texts; *at starts as list->data.
+const char *gguf_next(const unsigned char **at, size_t *length);
+
+// Types of numbers by the format's ids: "F32, F16, ..." of those that models may have.
+const char *gguf_types_known(void);
+
+#endif

@@ -1,0 +1,88 @@
+// core/files/gguf_parts.h -- shared by the files that read a GGUF file as a model folder only.
+//
+//   checkpoint_gguf.c   the files of a model: splits, encoder; a struct checkpoint of them
+//   gguf_text.c         language models: one row an architecture
+//   gguf_vision.c       picture encoders: one row a projector type
+//   gguf_tokenizer.c    tokenizer and its config
+#ifndef CORE_FILES_GGUF_PARTS_H
+#define CORE_FILES_GGUF_PARTS_H
+
+#include "core/base/json.h"
+#include "core/files/gguf.h"
+#include "core/text/tokenizer.h"
+
+// A GGUF name and Hugging Face's, without ".weight" and the layer.
+struct gguf_name {
+    const char *theirs, *ours;
+    bool bare; // Hugging Face's has no ".weight"
+    int rank;  // there, with dimensions of 1 in front; 0: as in the file
+};
+
+#define GGUF_NAME(theirs, ours) { theirs, ours, false, 0 } // with ".weight"
+#define GGUF_BARE(theirs, ours, rank) { theirs, ours, true, rank }
+
+// Tensors under Hugging Face's names; data in the mapping of the files, or in `made`.
+struct renamed {
+    struct safetensor *list;
+    size_t count, room;
+    void **made; // memory of tensors put together of several
+    size_t made_count;
+};
+
+// A copy of t under that name, which is taken over. Its entry is the newest.
+struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, char *name);
+
+// Metadata into a config: "ARCH.KEY" (or the whole key where it has a dot in front: ".general.x")
+// as a number of `to`. After the first failure further calls do nothing.
+struct gguf_config {
+    const struct gguf *file;
+    const char *arch;
+    cJSON *to;
+    struct err *err;
+    bool failed;
+};
+
+enum { GGUF_NEEDED = -1 }; // no default: the key must be there
+
+void config_int(struct gguf_config *c, const char *key, const char *ours, int64_t otherwise);
+void config_real(struct gguf_config *c, const char *key, const char *ours, double otherwise);
+int64_t config_value(struct gguf_config *c, const char *key, int64_t min, int64_t otherwise);
+void config_fail(struct gguf_config *c);
+
+// Where the parts of a model stand in Hugging Face's names.
+struct gguf_place {
+    const char *text, *head; // "model.", ""
+};
+
+// Fills `config` with the language model's keys, "architectures" and "model_type" included.
+int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err);
+int gguf_text_tensors(const struct gguf *f, const struct gguf_place *place, struct renamed *r,
+                      struct err *err);
+
+// Name without ".weight" or ".bias" (which is *end) of what stands behind the layer in "v.blk.N.",
+// or of a whole name (*layer -1). The caller frees it.
+char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end);
+const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *theirs);
+// Id of a token by its text, -1: none.
+int32_t gguf_token_find(const struct gguf *f, const char *text);
+
+// A picture encoder: a row of the table by "clip.projector_type".
+struct gguf_encoder;
+
+const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err);
+// Does it make visual tokens as wide as those of this language model?
+bool gguf_encoder_fits(const struct gguf *mmproj, const struct gguf *text);
+// Puts *config, the language model's, into the whole model's.
+int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
+                        const struct gguf *text, cJSON **config, cJSON **preprocessor,
+                        struct err *err);
+const struct gguf_place *gguf_encoder_place(const struct gguf_encoder *e);
+int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj,
+                         struct renamed *r, struct err *err);
+
+// The tokenizer, and what tokenizer_config.json and generation_config.json would say.
+struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err);
+cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err);
+cJSON *gguf_generation_config(const struct gguf *f, struct err *err);
+
+#endif

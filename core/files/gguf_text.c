@@ -1,0 +1,277 @@
+// core/files/gguf_text.c -- the language model of a GGUF file as Hugging Face would describe it:
+// config and tensor names.
+//
+// Facts: llama.cpp's converters (conversion/*.py) and gguf-py's tensor_mapping.py, constants.py.
+// The step easy to get wrong: for llama's architectures the converter reorders the rows of q and k,
+// head by head, so that the numbers that turn together are neighbours; such tensors are marked.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/files/gguf_parts.h"
+
+// --- architectures -------------------------------------------------------------------------------
+
+static const struct gguf_name layer_names[] = {
+    GGUF_NAME("attn_norm", "input_layernorm"),
+    GGUF_NAME("attn_q", "self_attn.q_proj"),
+    GGUF_NAME("attn_k", "self_attn.k_proj"),
+    GGUF_NAME("attn_v", "self_attn.v_proj"),
+    GGUF_NAME("attn_output", "self_attn.o_proj"),
+    GGUF_NAME("attn_q_norm", "self_attn.q_norm"),
+    GGUF_NAME("attn_k_norm", "self_attn.k_norm"),
+    GGUF_NAME("ffn_norm", "post_attention_layernorm"),
+    GGUF_NAME("ffn_gate", "mlp.gate_proj"),
+    GGUF_NAME("ffn_up", "mlp.up_proj"),
+    GGUF_NAME("ffn_down", "mlp.down_proj"),
+    { 0 },
+};
+
+struct gguf_architecture {
+    const char *name;         // general.architecture
+    const char *architecture; // of Hugging Face
+    const char *model_type;
+    bool paired; // rows of q and k are neighbours where they turn together
+    void (*read)(struct gguf_config *c); // what the others do not have; NULL: nothing
+};
+
+static void read_llama(struct gguf_config *c)
+{
+    const bool bias = gguf_find(c->file, "blk.0.attn_q.bias") != NULL;
+    if (bias) cJSON_AddBoolToObject(c->to, "attention_bias", true);
+    if (gguf_find(c->file, "blk.0.ffn_up.bias")) cJSON_AddBoolToObject(c->to, "mlp_bias", true);
+}
+
+static const struct gguf_architecture architectures[] = {
+    { "llama", "LlamaForCausalLM", "llama", .paired = true, .read = read_llama },
+    { "internlm2", "LlamaForCausalLM", "llama", .paired = true, .read = read_llama },
+    { "qwen2", "Qwen2ForCausalLM", "qwen2", .paired = false },
+    { "qwen2vl", "Qwen2ForCausalLM", "qwen2", .paired = false }, // without its encoder
+    { "qwen3", "Qwen3ForCausalLM", "qwen3", .paired = false },
+};
+
+enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
+
+static const struct gguf_architecture *find(const struct gguf *f, struct err *err)
+{
+    const char *name = gguf_text(f, "general.architecture");
+    struct buf known = { 0 };
+    for (int i = 0; i < ARCHITECTURES; i++) {
+        if (name && !strcmp(name, architectures[i].name)) {
+            buf_release(&known);
+            return &architectures[i];
+        }
+        buf_printf(&known, "%s%s", i ? ", " : "", architectures[i].name);
+    }
+    if (name && !strcmp(name, "clip"))
+        err_set(err, "it is a picture encoder: open its language model, and name this file with "
+                     "--mmproj");
+    else if (name)
+        err_set(err, "architecture '%s' is not supported (known: %s)", name, known.data);
+    else
+        err_set(err, "'general.architecture' is missing");
+    buf_release(&known);
+    return NULL;
+}
+
+// --- config --------------------------------------------------------------------------------------
+
+void config_fail(struct gguf_config *c)
+{
+    c->failed = true;
+}
+
+static char *whole_key(const struct gguf_config *c, const char *key)
+{
+    return *key == '.' ? xstrdup(key + 1) : xasprintf("%s.%s", c->arch, key);
+}
+
+int64_t config_value(struct gguf_config *c, const char *key, int64_t min, int64_t otherwise)
+{
+    char *whole = whole_key(c, key);
+    int64_t value = 0;
+    if (!c->failed)
+        c->failed = gguf_int(c->file, whole, min, INT32_MAX, otherwise, &value, c->err) < 0;
+    if (!c->failed && value == GGUF_NEEDED) c->failed = err_set(c->err, "'%s' is missing", whole) < 0;
+    free(whole);
+    return c->failed ? 0 : value;
+}
+
+void config_int(struct gguf_config *c, const char *key, const char *ours, int64_t otherwise)
+{
+    const int64_t value = config_value(c, key, 0, otherwise);
+    if (!c->failed) cJSON_AddNumberToObject(c->to, ours, (double)value);
+}
+
+void config_real(struct gguf_config *c, const char *key, const char *ours, double otherwise)
+{
+    char *whole = whole_key(c, key);
+    double value;
+    if (!c->failed) c->failed = gguf_real(c->file, whole, otherwise, &value, c->err) < 0;
+    if (!c->failed && value < 0) c->failed = err_set(c->err, "'%s' is missing", whole) < 0;
+    if (!c->failed) cJSON_AddNumberToObject(c->to, ours, value);
+    free(whole);
+}
+
+// rope.scaling.*, or the divisors of frequencies that Llama 3's files hold as a tensor.
+static void read_scaling(struct gguf_config *c)
+{
+    const struct safetensor *divisors = gguf_find(c->file, "rope_freqs.weight");
+    char *key = xasprintf("%s.rope.scaling.type", c->arch);
+    const char *type = gguf_text(c->file, key);
+    free(key);
+    if (type && strcmp(type, "none") != 0) {
+        cJSON *scaling = cJSON_AddObjectToObject(c->to, "rope_scaling");
+        cJSON_AddStringToObject(scaling, "rope_type", type);
+        cJSON *to = c->to;
+        c->to = scaling;
+        config_real(c, "rope.scaling.factor", "factor", 1);
+        c->to = to;
+    } else if (divisors && divisors->dtype == DTYPE_F32) {
+        cJSON *scaling = cJSON_AddObjectToObject(c->to, "rope_scaling");
+        cJSON_AddStringToObject(scaling, "rope_type", "divisors");
+        cJSON *list = cJSON_AddArrayToObject(scaling, "divisors");
+        for (uint64_t i = 0; i < divisors->bytes / sizeof(float); i++) {
+            float x;
+            memcpy(&x, (const char *)divisors->data + i * sizeof x, sizeof x);
+            cJSON_AddItemToArray(list, cJSON_CreateNumber((double)x));
+        }
+    }
+}
+
+static void read_sizes(struct gguf_config *c)
+{
+    const struct safetensor *embed = gguf_find(c->file, "token_embd.weight");
+    if (!embed || embed->rank != 2)
+        c->failed = err_set(c->err, "tensor 'token_embd.weight' is missing") < 0;
+    if (c->failed) return;
+    cJSON_AddNumberToObject(c->to, "vocab_size", (double)embed->shape[0]);
+    config_int(c, "block_count", "num_hidden_layers", GGUF_NEEDED);
+    config_int(c, "embedding_length", "hidden_size", GGUF_NEEDED);
+    config_int(c, "feed_forward_length", "intermediate_size", GGUF_NEEDED);
+    config_int(c, "context_length", "max_position_embeddings", GGUF_NEEDED);
+    const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);
+    const int64_t hidden = config_value(c, "embedding_length", 1, GGUF_NEEDED);
+    config_int(c, "attention.head_count", "num_attention_heads", heads);
+    config_int(c, "attention.head_count_kv", "num_key_value_heads", heads);
+    if (!c->failed) config_int(c, "attention.key_length", "head_dim", hidden / heads);
+    config_real(c, "attention.layer_norm_rms_epsilon", "rms_norm_eps", -1);
+    config_real(c, "rope.freq_base", "rope_theta", 10000);
+    cJSON_AddBoolToObject(c->to, "tie_word_embeddings",
+                          gguf_find(c->file, "output.weight") == NULL);
+}
+
+int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err)
+{
+    const struct gguf_architecture *a = find(f, err);
+    if (!a) return -1;
+    struct gguf_config c = { .file = f, .arch = a->name, .to = config, .err = err };
+    cJSON_AddItemToArray(cJSON_AddArrayToObject(config, "architectures"),
+                         cJSON_CreateString(a->architecture));
+    cJSON_AddStringToObject(config, "model_type", a->model_type);
+    read_sizes(&c);
+    if (!c.failed) read_scaling(&c);
+    if (!c.failed && a->read) a->read(&c);
+    return c.failed ? -1 : 0;
+}
+
+// --- tensors -------------------------------------------------------------------------------------
+
+struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, char *name)
+{
+    if (r->count == r->room) {
+        r->room = r->room ? 2 * r->room : 256;
+        r->list = xreallocarray(r->list, r->room, sizeof *r->list);
+    }
+    r->list[r->count] = *t;
+    r->list[r->count].name = name;
+    return &r->list[r->count++];
+}
+
+char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end)
+{
+    const size_t n = strlen(blocks);
+    const char *dot = strrchr(name, '.'), *start = name;
+    *end = dot && (!strcmp(dot, ".weight") || !strcmp(dot, ".bias")) ? dot : name + strlen(name);
+    *layer = -1;
+    if (!strncmp(name, blocks, n) && name[n] >= '0' && name[n] <= '9') {
+        char *rest;
+        *layer = strtol(name + n, &rest, 10);
+        if (*rest == '.' && rest < *end) start = rest + 1;
+    }
+    return xstrndup(start, (size_t)(*end - start));
+}
+
+const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *theirs)
+{
+    for (; names->theirs; names++)
+        if (!strcmp(names->theirs, theirs)) return names;
+    return NULL;
+}
+
+// Hugging Face's name; NULL: the architecture has no such tensor.
+static char *text_name(const struct gguf_place *place, const char *name)
+{
+    static const struct gguf_name outer[] = {
+        { .theirs = "token_embd", .ours = "embed_tokens" },
+        { .theirs = "output_norm", .ours = "norm" },
+        { 0 },
+    };
+    const char *end;
+    long layer;
+    char *stem = gguf_stem(name, "blk.", &layer, &end), *full = NULL;
+    const struct gguf_name *found = gguf_name_find(layer < 0 ? outer : layer_names, stem);
+    if (layer < 0 && !strcmp(stem, "output"))
+        full = xasprintf("%slm_head%s", place->head, end);
+    else if (found && layer < 0)
+        full = xasprintf("%s%s%s", place->text, found->ours, end);
+    else if (found)
+        full = xasprintf("%slayers.%ld.%s%s", place->text, layer, found->ours, end);
+    free(stem);
+    return full;
+}
+
+static bool is_read_otherwise(const char *name)
+{
+    return !strcmp(name, "rope_freqs.weight"); // read_scaling
+}
+
+// Width of a head; 0 where the config will be refused anyway.
+static int head_width(const struct gguf *f, const struct gguf_architecture *a)
+{
+    struct err err;
+    cJSON *sizes = cJSON_CreateObject();
+    struct gguf_config c = { .file = f, .arch = a->name, .to = sizes, .err = &err };
+    read_sizes(&c);
+    const cJSON *width = json_get(sizes, "head_dim");
+    const double d = width ? width->valuedouble : 0;
+    cJSON_Delete(sizes);
+    return d <= INT16_MAX ? (int)d : 0;
+}
+
+static bool is_turned(const char *name)
+{
+    const char *end;
+    long layer;
+    char *stem = gguf_stem(name, "blk.", &layer, &end);
+    const bool is = layer >= 0 && (!strcmp(stem, "attn_q") || !strcmp(stem, "attn_k"));
+    free(stem);
+    return is;
+}
+
+int gguf_text_tensors(const struct gguf *f, const struct gguf_place *place, struct renamed *r,
+                      struct err *err)
+{
+    const struct gguf_architecture *a = find(f, err);
+    if (!a) return -1;
+    const int width = a->paired ? head_width(f, a) : 0;
+    for (uint64_t i = 0; i < f->tensor_count; i++) {
+        const struct safetensor *t = &f->tensors[i];
+        if (is_read_otherwise(t->name)) continue;
+        char *name = text_name(place, t->name);
+        if (!name)
+            return err_set(err, "tensor '%.200s' is not known to architecture '%s'", t->name,
+                           a->name);
+        renamed_add(r, t, name)->paired = is_turned(t->name) ? width : 0;
+    }
+    return 0;
+}

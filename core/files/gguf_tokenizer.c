@@ -1,0 +1,195 @@
+// core/files/gguf_tokenizer.c -- the tokenizer of a GGUF file, and what the small JSON files beside
+// a tokenizer.json would say.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/files/gguf_parts.h"
+
+enum { TOKENS_MOST = 1 << 24, MERGES_MOST = 1 << 25 };
+
+// --- lists ---------------------------------------------------------------------------------------
+
+static struct token_text *read_texts(const struct gguf_entry *list)
+{
+    struct token_text *texts = xcalloc((size_t)list->count + 1, sizeof *texts);
+    const unsigned char *at = list->data;
+    for (uint64_t i = 0; i < list->count; i++) texts[i].text = gguf_next(&at, &texts[i].length);
+    return texts;
+}
+
+static uint8_t *read_types(const struct gguf_entry *list, size_t count)
+{
+    uint8_t *types = xcalloc(count + 1, 1);
+    for (size_t i = 0; i < count; i++) {
+        const double type = list ? gguf_number(list, i) : TOKEN_TYPE_NORMAL;
+        types[i] = type >= TOKEN_TYPE_NORMAL && type <= TOKEN_TYPE_BYTE ? (uint8_t)type : 0;
+    }
+    return types;
+}
+
+static float *read_scores(const struct gguf_entry *list, size_t count)
+{
+    float *scores = xcalloc(count + 1, sizeof *scores);
+    for (size_t i = 0; list && i < count; i++) scores[i] = (float)gguf_number(list, i);
+    return scores;
+}
+
+// A list with one member a token, or none.
+static int list_of_tokens(const struct gguf *f, const char *key, size_t count,
+                          const struct gguf_entry **list, struct err *err)
+{
+    if (gguf_list(f, key, false, TOKENS_MOST, list, err) < 0) return -1;
+    if (!*list || (*list)->count == count) return 0;
+    return err_set(err, "'%s' has %llu members for %zu tokens", key,
+                   (unsigned long long)(*list)->count, count);
+}
+
+// --- what is said of tokens ----------------------------------------------------------------------
+
+static int token_id(const struct gguf *f, const char *name, int32_t *id, struct err *err)
+{
+    int64_t value;
+    char *key = xasprintf("tokenizer.ggml.%s_token_id", name);
+    // Writers store "none" as 2^32 - 1.
+    const int status = gguf_int(f, key, -1, UINT32_MAX, -1, &value, err);
+    free(key);
+    *id = value > INT32_MAX ? -1 : (int32_t)value;
+    return status;
+}
+
+static int read_flags(const struct gguf *f, struct token_list *l, struct err *err)
+{
+    const bool begins = tokenizer_list_begins(l->model, l->pre);
+    if (token_id(f, "bos", &l->bos, err) < 0 || token_id(f, "eos", &l->eos, err) < 0 ||
+        gguf_bool(f, "tokenizer.ggml.add_bos_token", begins, &l->add_bos, err) < 0 ||
+        gguf_bool(f, "tokenizer.ggml.add_eos_token", false, &l->add_eos, err) < 0 ||
+        gguf_bool(f, "tokenizer.ggml.add_space_prefix", true, &l->prefix, err) < 0)
+        return -1;
+    return gguf_bool(f, "tokenizer.ggml.remove_extra_whitespaces", false, &l->squeeze, err);
+}
+
+static void list_release(struct token_list *l)
+{
+    free((void *)(uintptr_t)l->tokens);
+    free((void *)(uintptr_t)l->types);
+    free((void *)(uintptr_t)l->scores);
+    free((void *)(uintptr_t)l->merges);
+}
+
+static int list_read(const struct gguf *f, struct token_list *l, struct err *err)
+{
+    const struct gguf_entry *tokens, *types, *scores, *merges;
+    l->model = gguf_text(f, "tokenizer.ggml.model");
+    l->pre = gguf_text(f, "tokenizer.ggml.pre");
+    if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0 ||
+        gguf_list(f, "tokenizer.ggml.merges", true, MERGES_MOST, &merges, err) < 0)
+        return -1;
+    if (!l->model || !tokens) return err_set(err, "it has no tokenizer (tokenizer.ggml.tokens)");
+    l->count = (size_t)tokens->count;
+    if (list_of_tokens(f, "tokenizer.ggml.token_type", l->count, &types, err) < 0 ||
+        list_of_tokens(f, "tokenizer.ggml.scores", l->count, &scores, err) < 0)
+        return -1;
+    l->tokens = read_texts(tokens);
+    l->types = read_types(types, l->count);
+    l->scores = read_scores(scores, l->count);
+    if (merges) l->merges = read_texts(merges);
+    l->merge_count = merges ? (size_t)merges->count : 0;
+    return read_flags(f, l, err);
+}
+
+struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err)
+{
+    struct token_list l = { 0 };
+    struct tokenizer *t = NULL;
+    if (list_read(f, &l, err) == 0)
+        t = tokenizer_from_list(&l, f->path, err);
+    else
+        err_in(err, "'%s'", f->path);
+    list_release(&l);
+    return t;
+}
+
+int32_t gguf_token_find(const struct gguf *f, const char *text)
+{
+    const struct gguf_entry *tokens;
+    struct err err;
+    if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, &err) < 0 || !tokens)
+        return -1;
+    const unsigned char *at = tokens->data;
+    for (uint64_t i = 0; i < tokens->count; i++) {
+        size_t length;
+        const char *token = gguf_next(&at, &length);
+        if (length == strlen(text) && !memcmp(token, text, length)) return (int32_t)i;
+    }
+    return -1;
+}
+
+// --- configs -------------------------------------------------------------------------------------
+
+static char *token_of(const struct gguf_entry *tokens, int32_t id)
+{
+    const unsigned char *at = tokens ? tokens->data : NULL;
+    size_t length = 0;
+    const char *text = NULL;
+    if (!tokens || id < 0 || (uint64_t)id >= tokens->count) return NULL;
+    for (int32_t i = 0; i <= id; i++) text = gguf_next(&at, &length);
+    return memchr(text, 0, length) ? NULL : xstrndup(text, length);
+}
+
+cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err)
+{
+    static const char *const names[] = { "bos", "eos", "unknown", "padding" };
+    static const char *const keys[] = { "bos_token", "eos_token", "unk_token", "pad_token" };
+    const struct gguf_entry *tokens;
+    if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0) return NULL;
+    cJSON *config = cJSON_CreateObject();
+    for (int i = 0; i < 4; i++) {
+        int32_t id;
+        if (token_id(f, names[i], &id, err) < 0) {
+            cJSON_Delete(config);
+            return NULL;
+        }
+        char *text = token_of(tokens, id);
+        if (text) cJSON_AddStringToObject(config, keys[i], text);
+        free(text);
+    }
+    const char *template = gguf_text(f, "tokenizer.chat_template");
+    if (template) cJSON_AddStringToObject(config, "chat_template", template);
+    return config;
+}
+
+// Tokens that end a turn or a text, of which files may name only one.
+static bool ends_answer(const struct token_text *t)
+{
+    static const char *const names[] = { "<|im_end|>",        "<|eot_id|>",     "<|eom_id|>",
+                                         "<|endoftext|>",     "<|end_of_text|>", "<|user|>",
+                                         "<|observation|>",   "[EOS]",          "<|end|>" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (t->length == strlen(names[i]) && !memcmp(t->text, names[i], t->length)) return true;
+    return false;
+}
+
+cJSON *gguf_generation_config(const struct gguf *f, struct err *err)
+{
+    static const char *const names[] = { "eos", "eot", "eom" };
+    int32_t known[3];
+    const struct gguf_entry *tokens, *types;
+    for (int i = 0; i < 3; i++)
+        if (token_id(f, names[i], &known[i], err) < 0) return NULL;
+    if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0 ||
+        list_of_tokens(f, "tokenizer.ggml.token_type", tokens ? (size_t)tokens->count : 0, &types,
+                       err) < 0)
+        return NULL;
+    cJSON *config = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(config, "eos_token_id");
+    const unsigned char *at = tokens ? tokens->data : NULL;
+    for (uint64_t i = 0; tokens && i < tokens->count; i++) {
+        struct token_text t;
+        t.text = gguf_next(&at, &t.length);
+        const bool control = types && gguf_number(types, i) == TOKEN_TYPE_CONTROL;
+        bool ends = control && ends_answer(&t);
+        for (int k = 0; k < 3; k++) ends |= known[k] == (int64_t)i;
+        if (ends) cJSON_AddItemToArray(list, cJSON_CreateNumber((double)i));
+    }
+    return config;
+}

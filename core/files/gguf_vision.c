@@ -1,0 +1,468 @@
+// core/files/gguf_vision.c -- the picture encoder and projector of a GGUF file (mmproj) as Hugging
+// Face would describe them: one row of a table for each "clip.projector_type".
+//
+// Facts: llama.cpp's tools/mtmd (clip-impl.h, models/*.cpp), conversion/*.py, and for LLaVA's
+// encoders legacy-models/convert_image_encoder_to_gguf.py, whose traps are:
+//   - the two layers of an FFN may be exchanged: the shape tells;
+//   - layers after the one whose features count are cut off;
+//   - the activation is "clip.use_gelu" or "clip.use_silu", else quick GELU.
+// A convolution over two pictures of video is stored as two over one; it is put together again.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/files/gguf_parts.h"
+
+// What reading fills: the config is there with its text, vision and preprocessor parts.
+struct encoder_config {
+    struct gguf_config c; // c.to: vision_config
+    const struct gguf *text;
+    cJSON *whole, *vision, *preprocessor;
+};
+
+struct gguf_encoder {
+    const char *type;                           // clip.projector_type
+    const char *const *texts;                   // architectures of language models; NULL: any
+    const char *architecture, *model_type;      // of the whole
+    bool flat;                                  // the language model's keys stand at the top
+    struct gguf_place place;                    // of the language model's tensors
+    const struct gguf_name *outer;              // whole names
+    const char *blocks;                         // before the number of a block
+    const struct gguf_name *block;              // of its tensors
+    const char *patches;                        // name of a convolution in two parts; NULL: none
+    void (*read)(struct encoder_config *e);
+};
+
+// --- parts of configs ----------------------------------------------------------------------------
+
+static void put_text(cJSON *to, const char *key, const char *value)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(to, key);
+    cJSON_AddStringToObject(to, key, value);
+}
+
+static void put_sizes(struct encoder_config *e, const char *layers, const char *heads)
+{
+    config_int(&e->c, "embedding_length", "hidden_size", GGUF_NEEDED);
+    config_int(&e->c, "feed_forward_length", "intermediate_size", GGUF_NEEDED);
+    config_int(&e->c, "block_count", layers, GGUF_NEEDED);
+    config_int(&e->c, "attention.head_count", heads, GGUF_NEEDED);
+    config_int(&e->c, "patch_size", "patch_size", GGUF_NEEDED);
+}
+
+// image_mean and image_std.
+static void put_means(struct encoder_config *e)
+{
+    static const char *const keys[] = { "image_mean", "image_std" };
+    for (int i = 0; i < 2 && !e->c.failed; i++) {
+        const struct gguf_entry *list;
+        char *key = xasprintf("clip.vision.%s", keys[i]);
+        if (gguf_list(e->c.file, key, false, 3, &list, e->c.err) < 0) {
+            config_fail(&e->c);
+        } else if (list && list->count == 3) {
+            cJSON *means = cJSON_AddArrayToObject(e->preprocessor, keys[i]);
+            for (uint64_t k = 0; k < 3; k++)
+                cJSON_AddItemToArray(means, cJSON_CreateNumber(gguf_number(list, k)));
+        }
+        free(key);
+    }
+}
+
+static bool flag(struct encoder_config *e, const char *key)
+{
+    bool value = false;
+    if (!e->c.failed) e->c.failed = gguf_bool(e->c.file, key, false, &value, e->c.err) < 0;
+    return value;
+}
+
+static bool there(const struct encoder_config *e, const char *name)
+{
+    return gguf_find(e->c.file, name) != NULL;
+}
+
+// The placeholder of visual tokens: any id that texts do not give.
+static void put_placeholder(struct encoder_config *e, const char *key, const char *word)
+{
+    int32_t id = gguf_token_find(e->text, word);
+    int64_t unknown = 0;
+    if (id < 0 && !e->c.failed)
+        e->c.failed = gguf_int(e->text, "tokenizer.ggml.unknown_token_id", 0, INT32_MAX, 0,
+                               &unknown, e->c.err) < 0;
+    cJSON_AddNumberToObject(e->whole, key, id < 0 ? (double)unknown : id);
+}
+
+// --- LLaVA ---------------------------------------------------------------------------------------
+
+static void read_llava(struct encoder_config *e)
+{
+    const bool clip = there(e, "v.class_embd");
+    const struct gguf_entry *layer;
+    put_text(e->vision, "model_type", clip ? "clip_vision_model" : "siglip_vision_model");
+    put_sizes(e, "num_hidden_layers", "num_attention_heads");
+    config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
+    config_real(&e->c, "attention.layer_norm_epsilon", "layer_norm_eps", clip ? 1e-5 : 1e-6);
+    put_text(e->vision, "hidden_act",
+             flag(e, "clip.use_silu")   ? "silu"
+             : flag(e, "clip.use_gelu") ? clip ? "gelu" : "gelu_pytorch_tanh"
+                                        : "quick_gelu");
+    put_text(e->preprocessor, "image_processor_type",
+             clip ? "CLIPImageProcessor" : "SiglipImageProcessor");
+    put_means(e);
+    put_placeholder(e, "image_token_index", "<image>");
+    put_text(e->whole, "vision_feature_select_strategy", clip ? "default" : "full");
+    put_text(e->whole, "projector_hidden_act", "gelu");
+    if (!e->c.failed)
+        e->c.failed =
+            gguf_list(e->c.file, "clip.vision.feature_layer", false, 1, &layer, e->c.err) < 0;
+    if (e->c.failed) return;
+    cJSON_AddNumberToObject(e->whole, "vision_feature_layer",
+                            layer && layer->count ? gguf_number(layer, 0) : -1);
+}
+
+static const struct gguf_name llava_outer[] = {
+    GGUF_BARE("v.class_embd", "vision_tower.vision_model.embeddings.class_embedding", 0),
+    GGUF_NAME("v.patch_embd", "vision_tower.vision_model.embeddings.patch_embedding"),
+    GGUF_NAME("v.position_embd", "vision_tower.vision_model.embeddings.position_embedding"),
+    GGUF_NAME("v.pre_ln", "vision_tower.vision_model.pre_layrnorm"),
+    GGUF_NAME("v.post_ln", "vision_tower.vision_model.post_layernorm"),
+    GGUF_NAME("mm.0", "multi_modal_projector.linear_1"),
+    GGUF_NAME("mm.2", "multi_modal_projector.linear_2"),
+    { 0 },
+};
+
+static const struct gguf_name llava_block[] = {
+    GGUF_NAME("ln1", "layer_norm1"),
+    GGUF_NAME("ln2", "layer_norm2"),
+    GGUF_NAME("attn_q", "self_attn.q_proj"),
+    GGUF_NAME("attn_k", "self_attn.k_proj"),
+    GGUF_NAME("attn_v", "self_attn.v_proj"),
+    GGUF_NAME("attn_out", "self_attn.out_proj"),
+    GGUF_NAME("ffn_up", "mlp.fc1"),
+    GGUF_NAME("ffn_down", "mlp.fc2"),
+    { 0 },
+};
+
+// --- Qwen2.5-VL ----------------------------------------------------------------------------------
+
+// Blocks that see whole pictures: every nth one, or a list.
+static void put_whole_blocks(struct encoder_config *e)
+{
+    const struct gguf_entry *list = NULL;
+    const int64_t every = config_value(&e->c, "n_wa_pattern", 0, 0);
+    const int64_t blocks = config_value(&e->c, "block_count", 1, GGUF_NEEDED);
+    if (!e->c.failed)
+        e->c.failed = gguf_list(e->c.file, "clip.vision.wa_layer_indexes", false, 1000, &list,
+                                e->c.err) < 0;
+    if (e->c.failed) return;
+    cJSON *whole = cJSON_AddArrayToObject(e->vision, "fullatt_block_indexes");
+    for (int64_t i = 0; i < blocks && every; i++)
+        if ((i + 1) % every == 0) cJSON_AddItemToArray(whole, cJSON_CreateNumber((double)i));
+    for (uint64_t i = 0; list && i < list->count && !every; i++)
+        cJSON_AddItemToArray(whole, cJSON_CreateNumber(gguf_number(list, i)));
+}
+
+// Pairs that turn by time, row and column.
+static void put_sections(struct encoder_config *e)
+{
+    char *key = xasprintf("%s.rope.dimension_sections", gguf_text(e->text, "general.architecture"));
+    const struct gguf_entry *list = NULL;
+    if (!e->c.failed) e->c.failed = gguf_list(e->text, key, false, 4, &list, e->c.err) < 0;
+    if (!e->c.failed && (!list || list->count < 3))
+        e->c.failed = err_set(e->c.err, "'%s' is missing", key) < 0;
+    free(key);
+    if (e->c.failed) return;
+    cJSON *scaling = cJSON_CreateObject();
+    cJSON_DeleteItemFromObjectCaseSensitive(e->whole, "rope_scaling");
+    cJSON_AddItemToObject(e->whole, "rope_scaling", scaling);
+    cJSON_AddStringToObject(scaling, "type", "mrope");
+    cJSON *sections = cJSON_AddArrayToObject(scaling, "mrope_section");
+    for (uint64_t i = 0; i < 3; i++)
+        cJSON_AddItemToArray(sections, cJSON_CreateNumber(gguf_number(list, i)));
+}
+
+// What bounds the size of pictures; the hub's preprocessor_config.json where the file says nothing.
+static void put_pixels(struct encoder_config *e, int64_t least, int64_t most)
+{
+    cJSON *to = e->c.to;
+    e->c.to = e->preprocessor;
+    config_int(&e->c, "image_min_pixels", "min_pixels", least);
+    config_int(&e->c, "image_max_pixels", "max_pixels", most);
+    config_int(&e->c, "patch_size", "patch_size", GGUF_NEEDED);
+    config_int(&e->c, "spatial_merge_size", "merge_size", 2);
+    cJSON_AddNumberToObject(e->preprocessor, "temporal_patch_size", 2);
+    e->c.to = to;
+    put_means(e);
+}
+
+static void read_qwen(struct encoder_config *e)
+{
+    if (!there(e, "v.blk.0.ffn_gate.weight"))
+        e->c.failed = err_set(e->c.err, "Qwen2-VL is not supported; of its relatives, Qwen2.5-VL "
+                                        "is") < 0;
+    put_sizes(e, "depth", "num_heads");
+    config_int(&e->c, "spatial_merge_size", "spatial_merge_size", 2);
+    config_int(&e->c, "projection_dim", "out_hidden_size", GGUF_NEEDED);
+    config_int(&e->c, "window_size", "window_size", 112);
+    put_whole_blocks(e);
+    put_sections(e);
+    put_text(e->preprocessor, "image_processor_type", "Qwen2VLImageProcessor");
+    put_pixels(e, 56 * 56, 12845056);
+    put_placeholder(e, "image_token_id", "<|image_pad|>");
+}
+
+static const struct gguf_name qwen_outer[] = {
+    GGUF_NAME("v.post_ln", "visual.merger.ln_q"),
+    GGUF_NAME("mm.0", "visual.merger.mlp.0"),
+    GGUF_NAME("mm.2", "visual.merger.mlp.2"),
+    { 0 },
+};
+
+static const struct gguf_name qwen_block[] = {
+    GGUF_NAME("ln1", "norm1"),
+    GGUF_NAME("ln2", "norm2"),
+    GGUF_NAME("attn_qkv", "attn.qkv"),
+    GGUF_NAME("attn_q", "attn.q"),
+    GGUF_NAME("attn_k", "attn.k"),
+    GGUF_NAME("attn_v", "attn.v"),
+    GGUF_NAME("attn_out", "attn.proj"),
+    GGUF_NAME("ffn_gate", "mlp.gate_proj"),
+    GGUF_NAME("ffn_up", "mlp.up_proj"),
+    GGUF_NAME("ffn_down", "mlp.down_proj"),
+    { 0 },
+};
+
+// --- InternVL ------------------------------------------------------------------------------------
+
+static void read_intern(struct encoder_config *e)
+{
+    const int64_t factor = config_value(&e->c, "projector.scale_factor", 1, 2);
+    put_sizes(e, "num_hidden_layers", "num_attention_heads");
+    config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
+    config_real(&e->c, "attention.layer_norm_epsilon", "layer_norm_eps", 1e-6);
+    cJSON_AddBoolToObject(e->vision, "attention_bias", there(e, "v.blk.0.attn_q.bias"));
+    cJSON_AddBoolToObject(e->vision, "use_qk_norm", there(e, "v.blk.0.attn_q_norm.weight"));
+    put_text(e->vision, "norm_type", there(e, "v.blk.0.ln1.bias") ? "layer_norm" : "rms_norm");
+    put_text(e->vision, "hidden_act", flag(e, "clip.use_silu") ? "silu" : "gelu");
+    put_means(e);
+    put_placeholder(e, "image_token_id", "<IMG_CONTEXT>");
+    if (e->c.failed) return;
+    cJSON_AddNumberToObject(e->whole, "downsample_ratio", 1 / (double)factor);
+    e->c.to = e->preprocessor;
+    config_int(&e->c, "preproc_min_tiles", "min_patches", 1);
+    config_int(&e->c, "preproc_max_tiles", "max_patches", 12);
+}
+
+static const struct gguf_name intern_outer[] = {
+    GGUF_BARE("v.class_embd", "vision_tower.embeddings.cls_token", 3),
+    GGUF_NAME("v.patch_embd", "vision_tower.embeddings.patch_embeddings.projection"),
+    GGUF_BARE("v.position_embd", "vision_tower.embeddings.position_embeddings", 3),
+    GGUF_NAME("mm.model.mlp.0", "multi_modal_projector.layer_norm"),
+    GGUF_NAME("mm.model.mlp.1", "multi_modal_projector.linear_1"),
+    GGUF_NAME("mm.model.mlp.3", "multi_modal_projector.linear_2"),
+    { 0 },
+};
+
+static const struct gguf_name intern_block[] = {
+    GGUF_NAME("ln1", "layernorm_before"),
+    GGUF_NAME("ln2", "layernorm_after"),
+    GGUF_NAME("attn_q", "attention.q_proj"),
+    GGUF_NAME("attn_k", "attention.k_proj"),
+    GGUF_NAME("attn_v", "attention.v_proj"),
+    GGUF_NAME("attn_q_norm", "attention.q_norm"),
+    GGUF_NAME("attn_k_norm", "attention.k_norm"),
+    GGUF_NAME("attn_out", "attention.projection_layer"),
+    GGUF_BARE("ls1", "lambda_1", 0),
+    GGUF_BARE("ls2", "lambda_2", 0),
+    GGUF_NAME("ffn_up", "mlp.fc1"),
+    GGUF_NAME("ffn_down", "mlp.fc2"),
+    { 0 },
+};
+
+// --- the table -----------------------------------------------------------------------------------
+
+static const char *const qwen_texts[] = { "qwen2vl", NULL };
+
+#define QWEN(name)                                              \
+    {                                                           \
+        .type = name,                                           \
+        .texts = qwen_texts,                                    \
+        .architecture = "Qwen2_5_VLForConditionalGeneration",   \
+        .model_type = "qwen2_5_vl",                             \
+        .flat = true,                                           \
+        .place = { "model.", "" },                              \
+        .outer = qwen_outer,                                    \
+        .blocks = "visual.blocks.",                             \
+        .block = qwen_block,                                    \
+        .patches = "visual.patch_embed.proj.weight",            \
+        .read = read_qwen,                                      \
+    }
+
+static const struct gguf_encoder encoders[] = {
+    {
+        .type = "mlp",
+        .architecture = "LlavaForConditionalGeneration",
+        .model_type = "llava",
+        .place = { "language_model.model.", "language_model." },
+        .outer = llava_outer,
+        .blocks = "vision_tower.vision_model.encoder.layers.",
+        .block = llava_block,
+        .read = read_llava,
+    },
+    QWEN("qwen2.5vl_merger"),
+    QWEN("qwen2vl_merger"), // earlier converters
+    {
+        .type = "internvl",
+        .architecture = "InternVLForConditionalGeneration",
+        .model_type = "internvl",
+        .place = { "language_model.model.", "language_model." },
+        .outer = intern_outer,
+        .blocks = "vision_tower.encoder.layer.",
+        .block = intern_block,
+        .read = read_intern,
+    },
+};
+
+enum { ENCODERS = sizeof encoders / sizeof *encoders };
+
+const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err)
+{
+    const char *type = gguf_text(mmproj, "clip.projector_type");
+    struct buf known = { 0 };
+    for (int i = 0; i < ENCODERS; i++) {
+        if (!strcmp(type ? type : "mlp", encoders[i].type)) {
+            buf_release(&known);
+            return &encoders[i];
+        }
+        buf_printf(&known, "%s%s", i ? ", " : "", encoders[i].type);
+    }
+    err_set(err, "'%s': projector type '%s' is not supported (known: %s)", mmproj->path, type,
+            known.data);
+    buf_release(&known);
+    return NULL;
+}
+
+const struct gguf_place *gguf_encoder_place(const struct gguf_encoder *e)
+{
+    return &e->place;
+}
+
+// Width of the visual tokens: rows of the projector's last layer.
+static int64_t token_width(const struct gguf *mmproj)
+{
+    static const char *const last[] = { "mm.model.mlp.3.weight", "mm.2.weight", "mm.0.weight" };
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++) {
+        const struct safetensor *t = gguf_find(mmproj, last[i]);
+        if (t) return t->shape[0];
+    }
+    return -1;
+}
+
+static bool takes(const struct gguf_encoder *e, const char *architecture)
+{
+    if (!e->texts) return true;
+    for (int i = 0; architecture && e->texts[i]; i++)
+        if (!strcmp(e->texts[i], architecture)) return true;
+    return false;
+}
+
+bool gguf_encoder_fits(const struct gguf *mmproj, const struct gguf *text)
+{
+    struct err err;
+    const char *architecture = gguf_text(text, "general.architecture");
+    const struct gguf_encoder *e = gguf_encoder_find(mmproj, &err);
+    const struct safetensor *embed = gguf_find(text, "token_embd.weight");
+    return e && embed && takes(e, architecture) && token_width(mmproj) == embed->shape[embed->rank - 1];
+}
+
+// --- config --------------------------------------------------------------------------------------
+
+int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
+                        const struct gguf *text, cJSON **config, cJSON **preprocessor,
+                        struct err *err)
+{
+    cJSON *language = *config, *whole = e->flat ? language : cJSON_CreateObject();
+    if (!e->flat) cJSON_AddItemToObject(whole, "text_config", language);
+    *config = whole;
+    *preprocessor = cJSON_CreateObject();
+    cJSON_DeleteItemFromObjectCaseSensitive(whole, "architectures");
+    cJSON_AddItemToArray(cJSON_AddArrayToObject(whole, "architectures"),
+                         cJSON_CreateString(e->architecture));
+    put_text(whole, "model_type", e->model_type);
+    struct encoder_config to = { .text = text,
+                                 .whole = whole,
+                                 .vision = cJSON_AddObjectToObject(whole, "vision_config"),
+                                 .preprocessor = *preprocessor,
+                                 .c = { .file = mmproj, .arch = "clip.vision", .err = err } };
+    to.c.to = to.vision;
+    e->read(&to);
+    return to.c.failed ? err_in(err, "'%s'", mmproj->path) : 0;
+}
+
+// --- tensors -------------------------------------------------------------------------------------
+
+static void set_rank(struct safetensor *t, int rank)
+{
+    const int more = rank - t->rank;
+    if (more <= 0) return;
+    memmove(t->shape + more, t->shape, (size_t)t->rank * sizeof *t->shape);
+    for (int i = 0; i < more; i++) t->shape[i] = 1;
+    t->rank = rank;
+}
+
+// Of an FFN whose layers carry each other's name.
+static const char *exchanged(const struct gguf *f, const char *stem)
+{
+    const struct safetensor *down = gguf_find(f, "v.blk.0.ffn_down.weight");
+    const struct safetensor *norm = gguf_find(f, "v.blk.0.ln1.weight");
+    if (!down || !norm || down->rank != 2 || down->shape[0] == norm->shape[0]) return stem;
+    return !strcmp(stem, "ffn_up") ? "ffn_down" : !strcmp(stem, "ffn_down") ? "ffn_up" : stem;
+}
+
+// [D,3,p,p] twice -> [D,3,2,p,p]
+static int join_patches(const struct gguf_encoder *e, const struct gguf *f, struct renamed *r,
+                        struct err *err)
+{
+    const struct safetensor *a = gguf_find(f, "v.patch_embd.weight");
+    const struct safetensor *b = gguf_find(f, "v.patch_embd.weight.1");
+    if (!a || !b || a->rank != 4 || b->rank != 4 || a->dtype != b->dtype || a->bytes != b->bytes)
+        return err_set(err, "'%s': the two parts of the patch convolution are missing, or differ",
+                       f->path);
+    const uint64_t channels = (uint64_t)a->shape[0] * (uint64_t)a->shape[1];
+    const size_t one = (size_t)(a->bytes / channels);
+    char *both = malloc(2 * a->bytes);
+    if (!both) return err_set(err, "out of memory for the patch convolution");
+    for (uint64_t i = 0; i < channels; i++) {
+        memcpy(both + 2 * i * one, (const char *)a->data + i * one, one);
+        memcpy(both + (2 * i + 1) * one, (const char *)b->data + i * one, one);
+    }
+    r->made = xreallocarray(r->made, r->made_count + 1, sizeof *r->made);
+    r->made[r->made_count++] = both;
+    struct safetensor *t = renamed_add(r, a, xstrdup(e->patches));
+    t->data = both;
+    t->bytes = 2 * a->bytes;
+    t->rank = 5;
+    t->shape[4] = a->shape[3], t->shape[3] = a->shape[2], t->shape[2] = 2;
+    return 0;
+}
+
+static void rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
+                          const struct safetensor *t, struct renamed *r)
+{
+    const char *end;
+    long layer;
+    char *stem = gguf_stem(t->name, "v.blk.", &layer, &end);
+    const struct gguf_name *n = gguf_name_find(layer < 0 ? e->outer : e->block, exchanged(f, stem));
+    free(stem);
+    if (!n) return; // the encoder has more than counts: a last norm, parts for other towers
+    if (n->bare) end = "";
+    char *name = layer < 0 ? xasprintf("%s%s", n->ours, end)
+                           : xasprintf("%s%ld.%s%s", e->blocks, layer, n->ours, end);
+    set_rank(renamed_add(r, t, name), n->rank);
+}
+
+int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj,
+                         struct renamed *r, struct err *err)
+{
+    for (uint64_t i = 0; i < mmproj->tensor_count; i++)
+        rename_tensor(e, mmproj, &mmproj->tensors[i], r);
+    return e->patches ? join_patches(e, mmproj, r, err) : 0;
+}

@@ -1,0 +1,378 @@
+#!/usr/bin/env python3
+"""A folder of tests/goldens as GGUF files, the way llama.cpp's converters write them (Python's library alone).
+
+    to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap]] [--type f32|f16|bf16|q8_0] [--folder OUT] [--set KEY=VALUE]
+               [--split N]
+
+Matrices keep their type, or get the one named; vectors become F32. --folder writes the numbers that the GGUF file
+holds as a model folder again, to compare with. --swap exchanges the layers of the encoder's FFNs.
+"""
+import argparse, array, json, os, shutil, struct, sys
+
+BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+TYPE = {"F32": 0, "F16": 1, "Q8_0": 8, "BF16": 30}
+
+
+class Tensor:
+    def __init__(self, shape, type, data):
+        self.shape, self.type, self.data = list(shape), type, data
+
+    def floats(self):
+        if self.type == "F32":
+            return array.array("f", self.data)
+        if self.type == "F16":
+            return array.array("f", struct.unpack(f"<{len(self.data) // 2}e", self.data))
+        wide = bytearray(2 * len(self.data))
+        wide[2::4], wide[3::4] = self.data[0::2], self.data[1::2]
+        return array.array("f", bytes(wide))
+
+    def to(self, type):
+        if type == self.type:
+            return self
+        x = self.floats()
+        if type == "F32":
+            return Tensor(self.shape, type, x.tobytes())
+        if type == "F16":
+            return Tensor(self.shape, type, struct.pack(f"<{len(x)}e", *x))
+        if type == "BF16":  # the tests' numbers are bf16 or shorter: cut, not rounded
+            raw = x.tobytes()
+            out = bytearray(len(raw) // 2)
+            out[0::2], out[1::2] = raw[2::4], raw[3::4]
+            return Tensor(self.shape, type, bytes(out))
+        out = bytearray()
+        for i in range(0, len(x), 32):
+            block = x[i:i + 32]
+            scale, = struct.unpack("<e", struct.pack("<e", max(map(abs, block)) / 127))
+            out += struct.pack("<e32b", scale, *(max(-127, min(127, round(v / scale))) if scale else 0 for v in block))
+        return Tensor(self.shape, type, bytes(out))
+
+    def back(self):
+        """What a block holds, in F32."""
+        if self.type != "Q8_0":
+            return self
+        x = array.array("f")
+        for i in range(0, len(self.data), 34):
+            scale, *q = struct.unpack_from("<e32b", self.data, i)
+            x.extend(scale * v for v in q)
+        return Tensor(self.shape, "F32", x.tobytes())
+
+    def rows(self, order):
+        n = len(self.data) // self.shape[0]
+        return Tensor(self.shape, self.type, b"".join(self.data[i * n:(i + 1) * n] for i in order))
+
+    def part(self, index, count):
+        n = len(self.data) // count
+        return Tensor([self.shape[0] // count] + self.shape[1:], self.type, self.data[index * n:(index + 1) * n])
+
+
+def read_folder(folder):
+    tensors = {}
+    for name in sorted(os.listdir(folder)):
+        if not name.startswith("model") or not name.endswith(".safetensors"):
+            continue
+        raw = open(f"{folder}/{name}", "rb").read()
+        size, = struct.unpack_from("<Q", raw)
+        for key, t in json.loads(raw[8:8 + size]).items():
+            if key != "__metadata__":
+                a, b = t["data_offsets"]
+                tensors[key] = Tensor(t["shape"], t["dtype"], raw[8 + size + a:8 + size + b])
+    return tensors
+
+
+def write_safetensors(path, tensors):
+    header, at = {}, 0
+    for name, t in tensors.items():
+        header[name] = {"dtype": t.type, "shape": t.shape, "data_offsets": [at, at + len(t.data)]}
+        at += len(t.data)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(t.data for t in tensors.values()))
+
+
+def text_of(s):
+    s = s if isinstance(s, bytes) else s.encode()
+    return struct.pack("<Q", len(s)) + s
+
+
+def value_of(v):
+    if isinstance(v, bool):
+        return 7, struct.pack("<?", v)
+    if isinstance(v, int):
+        return 4, struct.pack("<I", v)
+    if isinstance(v, float):
+        return 6, struct.pack("<f", v)
+    if isinstance(v, (str, bytes)):
+        return 8, text_of(v)
+    kinds = [value_of(x) for x in v]
+    kind = kinds[0][0] if kinds else 4
+    return 9, struct.pack("<IQ", kind, len(v)) + b"".join(k[1] for k in kinds)
+
+
+def write_gguf(path, pairs, tensors):
+    head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(pairs))
+    for key, v in pairs.items():
+        kind, raw = value_of(v)
+        head += text_of(key) + struct.pack("<I", kind) + raw
+    at, body = 0, []
+    for name, t in tensors.items():
+        head += text_of(name) + struct.pack("<I", len(t.shape))
+        head += b"".join(struct.pack("<Q", n) for n in reversed(t.shape)) + struct.pack("<IQ", TYPE[t.type], at)
+        body.append(t.data + bytes(-len(t.data) % 32))
+        at += len(body[-1])
+    with open(path, "wb") as f:
+        f.write(head + bytes(-len(head) % 32) + b"".join(body))
+
+
+def write_splits(path, pairs, tensors, count):
+    names = list(tensors)
+    for i in range(count):
+        own = {n: tensors[n] for n in names[i::count]}
+        more = {"split.no": i, "split.count": count, "split.tensors.count": len(names)}
+        write_gguf(f"{path[:-5]}-{i + 1:05}-of-{count:05}.gguf", {**(pairs if i == 0 else {}), **more}, own)
+
+
+# --- the language model ------------------------------------------------------------------------------------
+
+LAYER = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+         "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+         "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+         "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
+ARCH = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen3": "qwen3"}
+
+
+def text_config(config):
+    return config.get("text_config", config.get("llm_config", config))
+
+
+def in_pairs(t, heads):
+    """Rows of each head: numbers i and i + d/2, which turn together, become neighbours."""
+    d = t.shape[0] // heads
+    return t.rows([h * d + p * (d // 2) + i for h in range(heads) for i in range(d // 2) for p in range(2)])
+
+
+def text_tensors(config, arch, tensors):
+    heads = config["num_attention_heads"]
+    kv = config.get("num_key_value_heads", heads)
+    for key, t in tensors.items():
+        key = key.replace("language_model.", "")
+        stem, _, end = key.rpartition(".")
+        if "visual" in key or "vision" in key or "projector" in key or "mlp1." in key:
+            continue
+        if stem in ("lm_head", "model.embed_tokens", "model.norm"):
+            stem = {"lm_head": "output", "model.embed_tokens": "token_embd", "model.norm": "output_norm"}[stem]
+        elif stem.startswith("model.layers."):
+            _, _, layer, rest = stem.split(".", 3)
+            stem = f"blk.{layer}.{LAYER[rest]}"
+            if arch == "llama" and LAYER[rest] in ("attn_q", "attn_k"):
+                t = in_pairs(t, heads if LAYER[rest] == "attn_q" else kv)
+        else:
+            sys.exit(f"{key}: unknown")
+        yield f"{stem}.{end}", t
+
+
+def rope_divisors(config, scaling):
+    theta = config.get("rope_theta", scaling.get("rope_theta", 10000.0))
+    d = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    original, low, high = (scaling[k] for k in ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor"))
+    out = []
+    for i in range(d // 2):
+        wave = 2 * 3.141592653589793 * theta ** (2 * i / d)
+        smooth = (original / wave - low) / (high - low)
+        out.append(1.0 if wave < original / high else scaling["factor"] if wave > original / low
+                   else 1 / ((1 - smooth) / scaling["factor"] + smooth))
+    return Tensor([d // 2], "F32", array.array("f", out).tobytes())
+
+
+def text_pairs(config, arch):
+    heads = config["num_attention_heads"]
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    pairs = {"block_count": config["num_hidden_layers"], "embedding_length": config["hidden_size"],
+             "feed_forward_length": config["intermediate_size"],
+             "context_length": config.get("max_position_embeddings", 4096), "attention.head_count": heads,
+             "attention.head_count_kv": config.get("num_key_value_heads", heads),
+             "attention.layer_norm_rms_epsilon": float(config.get("rms_norm_eps", 1e-6)),
+             "rope.freq_base": float(config.get("rope_theta") or scaling.get("rope_theta") or 10000)}
+    if config.get("head_dim"):
+        pairs["attention.key_length"] = config["head_dim"]
+    if "mrope_section" in scaling:
+        pairs["rope.dimension_sections"] = scaling["mrope_section"] + [0]
+    return {"general.architecture": arch, **{f"{arch}.{k}": v for k, v in pairs.items()}}
+
+
+# --- the tokenizer -----------------------------------------------------------------------------------------
+
+def pre_of(text):
+    if "individual_digits" in text:
+        return "smollm"
+    return "llama-bpe" if r"\\p{N}{1,3}" in text else "qwen2" if r"\\p{N}|" in text else "gpt-2"
+
+
+def tokenizer_pairs(folder, vocab_size):
+    text = open(f"{folder}/tokenizer.json").read()
+    t = json.loads(text)
+    model, config = t["model"], {}
+    if os.path.exists(f"{folder}/tokenizer_config.json"):
+        config = json.load(open(f"{folder}/tokenizer_config.json"))
+    byte_level = "ByteLevel" in json.dumps(t.get("pre_tokenizer"))
+    tokens, types = [f"[PAD{i}]" for i in range(vocab_size)], [5] * vocab_size
+    for word, i in model["vocab"].items():
+        byte = not byte_level and len(word) == 6 and word.startswith("<0x")
+        tokens[i], types[i] = word, 6 if byte else 1
+    for a in t.get("added_tokens", []):
+        if a["id"] < vocab_size:
+            tokens[a["id"]], types[a["id"]] = a["content"], 3 if a["special"] else 4
+    pairs = {"model": "gpt2" if byte_level else "llama", "tokens": tokens, "token_type": types}
+    if byte_level:
+        pairs["pre"] = pre_of(text)
+        pairs["merges"] = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
+        pairs["add_bos_token"] = "SpecialToken" in json.dumps(t.get("post_processor"))
+    else:  # a merge comes the earlier the higher the score of what it gives
+        rank = {}
+        for i, m in enumerate(model["merges"]):
+            rank.setdefault((m if isinstance(m, str) else " ".join(m)).replace(" ", ""), i)
+        pairs["scores"] = [float(-rank.get(w, 0)) if types[i] == 1 else 0.0 for i, w in enumerate(tokens)]
+        if model.get("unk_token") in tokens:
+            types[tokens.index(model["unk_token"])] = 2
+    for ours, theirs in (("bos", "bos_token"), ("eos", "eos_token")):
+        token = config.get(theirs)
+        token = token["content"] if isinstance(token, dict) else token
+        if token in tokens:
+            pairs[f"{ours}_token_id"] = tokens.index(token)
+    pairs = {f"tokenizer.ggml.{k}": v for k, v in pairs.items()}
+    for name in ("chat_template.jinja", "chat_template.json"):
+        if os.path.exists(f"{folder}/{name}"):
+            template = open(f"{folder}/{name}").read()
+            pairs["tokenizer.chat_template"] = template if name.endswith("jinja") else json.loads(template)["chat_template"]
+    if isinstance(config.get("chat_template"), str):
+        pairs.setdefault("tokenizer.chat_template", config["chat_template"])
+    return pairs
+
+
+# --- the picture encoder -----------------------------------------------------------------------------------
+
+BLOCK = {"layer_norm1": "ln1", "layer_norm2": "ln2", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+         "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_out", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down",
+         "norm1": "ln1", "norm2": "ln2", "attn.proj": "attn_out", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+         "mlp.down_proj": "ffn_down", "layernorm_before": "ln1", "layernorm_after": "ln2", "lambda_1": "ls1",
+         "lambda_2": "ls2", "attention.q_proj": "attn_q", "attention.k_proj": "attn_k", "attention.v_proj": "attn_v",
+         "attention.projection_layer": "attn_out", "attention.q_norm": "attn_q_norm", "attention.k_norm": "attn_k_norm"}
+OUTER = {"embeddings.class_embedding": "v.class_embd", "embeddings.patch_embedding": "v.patch_embd",
+         "embeddings.position_embedding": "v.position_embd", "pre_layrnorm": "v.pre_ln", "merger.ln_q": "v.post_ln",
+         "merger.mlp.0": "mm.0", "merger.mlp.2": "mm.2", "patch_embed.proj": "v.patch_embd",
+         "embeddings.cls_token": "v.class_embd", "embeddings.patch_embeddings.projection": "v.patch_embd",
+         "embeddings.position_embeddings": "v.position_embd"}
+
+
+def encoder_tensors(kind, tensors, keep, swap):
+    """`keep`: blocks that count; `swap`: the layers of an FFN under each other's names, as for LLaVA."""
+    projector = {"layer_norm": "mm.model.mlp.0", "linear_1": "mm.model.mlp.1", "linear_2": "mm.model.mlp.3"}
+    if kind == "llava":
+        projector = {"linear_1": "mm.0", "linear_2": "mm.2"}
+    names = dict(BLOCK, **({"mlp.fc1": "ffn_down", "mlp.fc2": "ffn_up"} if swap else {}))
+    for key, t in tensors.items():
+        if "multi_modal_projector." in key:
+            stem, _, end = key.split("multi_modal_projector.")[1].rpartition(".")
+            yield f"{projector[stem]}.{end}", t
+            continue
+        for prefix in ("vision_tower.vision_model.", "vision_tower.", "visual."):
+            if prefix in key:
+                key = key.split(prefix)[1]
+                break
+        else:
+            continue
+        stem, _, end = key.rpartition(".")
+        if end not in ("weight", "bias"):
+            stem, end = key, "weight"
+        parts = stem.split(".")
+        number = next((i for i, p in enumerate(parts) if p.isdigit() and parts[0] in ("blocks", "encoder")), None)
+        if number is None:
+            if stem in OUTER and OUTER[stem] == "v.patch_embd" and len(t.shape) == 5:  # of two pictures
+                size = len(t.data) // (t.shape[0] * t.shape[1] * 2)
+                for k in range(2):
+                    data = b"".join(t.data[i * size:(i + 1) * size] for i in range(k, 2 * t.shape[0] * t.shape[1], 2))
+                    yield f"v.patch_embd.weight{'.1' if k else ''}", Tensor(t.shape[:2] + t.shape[3:], t.type, data)
+            elif stem in OUTER:
+                if OUTER[stem] in ("v.class_embd", "v.position_embd"):
+                    t = Tensor([n for i, n in enumerate(t.shape) if n != 1 or i == len(t.shape) - 1], t.type, t.data)
+                yield OUTER[stem] + ("" if OUTER[stem] == "v.class_embd" else f".{end}"), t
+            continue
+        if int(parts[number]) >= keep:
+            continue
+        rest, start = ".".join(parts[number + 1:]), f"v.blk.{parts[number]}."
+        if rest == "attn.qkv":
+            for i, q in enumerate("qkv"):
+                yield f"{start}attn_{q}.{end}", t.part(i, 3)
+        else:
+            yield f"{start}{names[rest]}.{end}", t
+
+
+def encoder_pairs(kind, whole, blocks, preprocessor):
+    v = whole["vision_config"]
+    side = lambda x: x[0] if isinstance(x, list) else x
+    pairs = {"embedding_length": v["hidden_size"], "feed_forward_length": v["intermediate_size"], "block_count": blocks,
+             "attention.head_count": v.get("num_attention_heads") or v["num_heads"], "patch_size": side(v["patch_size"])}
+    more = {"clip.has_vision_encoder": True}
+    if "image_size" in v:
+        pairs["image_size"] = side(v["image_size"])
+    for key in ("image_mean", "image_std"):
+        if key in preprocessor:
+            pairs[key] = [float(x) for x in preprocessor[key]]
+    if kind == "llava":
+        more["clip.projector_type"] = "mlp"
+        clip = v["model_type"] == "clip_vision_model"
+        pairs["attention.layer_norm_epsilon"] = v.get("layer_norm_eps", 1e-5 if clip else 1e-6)
+        more["clip.use_gelu"] = not clip
+    elif kind == "qwen2_5_vl":
+        more.update({"clip.projector_type": "qwen2.5vl_merger", "clip.use_silu": True})
+        pairs["projection_dim"] = v["out_hidden_size"]
+        pairs["n_wa_pattern"] = v["fullatt_block_indexes"][0] + 1
+        pairs["attention.layer_norm_epsilon"] = 1e-6
+        pairs["window_size"] = v["window_size"]
+        pairs["image_min_pixels"], pairs["image_max_pixels"] = preprocessor["min_pixels"], preprocessor["max_pixels"]
+    else:
+        more.update({"clip.projector_type": "internvl", "clip.use_gelu": True})
+        pairs["attention.layer_norm_epsilon"] = v["layer_norm_eps"]
+        pairs["projector.scale_factor"] = int(1 / whole["downsample_ratio"])
+        pairs["preproc_min_tiles"], pairs["preproc_max_tiles"] = preprocessor["min_patches"], preprocessor["max_patches"]
+    return {"general.architecture": "clip", **more, **{f"clip.vision.{k}": x for k, x in pairs.items()}}
+
+
+def write_encoder(path, source, whole, tensors, swap):
+    kind = whole["model_type"]
+    preprocessor = json.load(open(f"{source}/preprocessor_config.json"))
+    blocks = whole["vision_config"].get("num_hidden_layers") or whole["vision_config"]["depth"]
+    if whole.get("vision_feature_layer", -1) < 0:
+        blocks += 1 + whole.get("vision_feature_layer", -2 if kind == "llava" else -1)
+    out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in encoder_tensors(kind, tensors, blocks, swap)}
+    write_gguf(path, encoder_pairs(kind, whole, blocks, preprocessor), out)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("source"), p.add_argument("out"), p.add_argument("--mmproj"), p.add_argument("--type")
+    p.add_argument("--swap", action="store_true")
+    p.add_argument("--folder"), p.add_argument("--split", type=int), p.add_argument("--set", action="append", default=[])
+    o = p.parse_args()
+    whole = json.load(open(f"{o.source}/config.json"))
+    config, tensors = text_config(whole), read_folder(o.source)
+    arch = ARCH[config.get("model_type") or whole["model_type"]]
+    wanted = {name: t if len(t.shape) < 2 else t.to(o.type.upper()) if o.type and t.shape[-1] % 32 == 0 else t
+              for name, t in tensors.items()}
+    if o.folder:
+        shutil.copytree(o.source, o.folder, ignore=shutil.ignore_patterns("*.safetensors*", "adapters"))
+        write_safetensors(f"{o.folder}/model.safetensors", {n: t.back() for n, t in wanted.items()})
+    out = {name: t.to("F32") if len(t.shape) == 1 else t for name, t in text_tensors(config, arch, wanted)}
+    vocab = out["token_embd.weight"].shape[0]
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    if scaling.get("rope_type", scaling.get("type")) == "llama3":
+        out["rope_freqs.weight"] = rope_divisors(config, scaling)
+    pairs = {**text_pairs(config, arch), **tokenizer_pairs(o.source, vocab)}
+    for item in o.set:
+        key, _, value = item.partition("=")
+        pairs[key] = json.loads(value)
+    if o.mmproj:
+        write_encoder(o.mmproj, o.source, whole, wanted, o.swap)
+    write_splits(o.out, pairs, out, o.split) if o.split else write_gguf(o.out, pairs, out)
+
+
+main()
