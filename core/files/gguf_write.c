@@ -122,7 +122,7 @@ void gguf_writer_declare(struct gguf_writer *w, const char *name, enum dtype dty
     if (w->begun) BUG("gguf writer: declaration after data");
     uint64_t numbers = 1, offset = 0;
     for (int i = 0; i < rank; i++)
-        if (shape[i] < 0 || __builtin_mul_overflow(numbers, (uint64_t)shape[i], &numbers) ||
+        if (shape[i] <= 0 || __builtin_mul_overflow(numbers, (uint64_t)shape[i], &numbers) ||
             numbers > INT64_MAX / 8)
             BUG("gguf writer: shape of '%s'", name);
     if (!rank || shape[rank - 1] % dtype_form(dtype).numbers)
