@@ -2,6 +2,7 @@
 //
 //   checkpoint_gguf.c   the files of a model: splits, encoder; a struct checkpoint of them
 //   gguf_text.c         language models: one row an architecture
+//   gguf_latent.c         DeepSeek's: latent attention and experts
 //   gguf_vision.c       picture encoders: one row a projector type
 //   gguf_tokenizer.c    tokenizer and its config
 #ifndef CORE_FILES_GGUF_PARTS_H
@@ -15,8 +16,11 @@
 struct gguf_name {
     const char *theirs, *ours;
     bool bare; // Hugging Face's has no ".weight"
-    int rank;  // there, with dimensions of 1 in front; 0: as in the file
+    int rank;  // there, with dimensions of 1 in front; 0: as in the file; or GGUF_SQUARE
 };
+
+enum { GGUF_SQUARE = -1 }; // [n*n, width] in the file, [n, n, width] there
+
 
 #define GGUF_NAME(theirs, ours) { theirs, ours, false, 0 } // with ".weight"
 #define GGUF_BARE(theirs, ours, rank) { theirs, ours, true, rank }
@@ -65,6 +69,14 @@ char *gguf_stem(const char *name, const char *blocks, long *layer, const char **
 const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *theirs);
 // Id of a token by its text, -1: none.
 int32_t gguf_token_find(const struct gguf *f, const char *text);
+
+// Memory for a tensor that is put together; NULL if there is none. r owns it.
+void *renamed_make(struct renamed *r, uint64_t bytes);
+
+void gguf_latent_read(struct gguf_config *c);
+extern const struct gguf_name gguf_latent_names[];
+int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char *stem,
+                    const char *start, struct renamed *r, struct err *err);
 
 // A picture encoder: a row of the table by "clip.projector_type".
 struct gguf_encoder;

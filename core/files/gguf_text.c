@@ -32,6 +32,11 @@ struct gguf_architecture {
     const char *model_type;
     bool paired; // rows of q and k are neighbours where they turn together
     void (*read)(struct gguf_config *c); // what the others do not have; NULL: nothing
+    const struct gguf_name *names;       // likewise: of tensors in layers
+    // A tensor that becomes several, or a part of one, as `start` ("model.layers.3.") and a name:
+    // 1, or 0 if it is none of these.
+    int (*put)(const struct gguf *f, const struct safetensor *t, const char *stem,
+               const char *start, struct renamed *r, struct err *err);
 };
 
 static void read_llama(struct gguf_config *c)
@@ -47,6 +52,8 @@ static const struct gguf_architecture architectures[] = {
     { "qwen2", "Qwen2ForCausalLM", "qwen2", .paired = false },
     { "qwen2vl", "Qwen2ForCausalLM", "qwen2", .paired = false }, // without its encoder
     { "qwen3", "Qwen3ForCausalLM", "qwen3", .paired = false },
+    { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .read = gguf_latent_read,
+      .names = gguf_latent_names, .put = gguf_latent_put },
 };
 
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
@@ -125,6 +132,9 @@ static void read_scaling(struct gguf_config *c)
         cJSON *to = c->to;
         c->to = scaling;
         config_real(c, "rope.scaling.factor", "factor", 1);
+        if (!strcmp(type, "yarn"))
+            config_int(c, "rope.scaling.original_context_length",
+                       "original_max_position_embeddings", GGUF_NEEDED);
         c->to = to;
     } else if (divisors && divisors->dtype == DTYPE_F32) {
         cJSON *scaling = cJSON_AddObjectToObject(c->to, "rope_scaling");
@@ -187,6 +197,14 @@ struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, ch
     return &r->list[r->count++];
 }
 
+void *renamed_make(struct renamed *r, uint64_t bytes)
+{
+    void *memory = malloc(bytes);
+    if (!memory) return NULL;
+    r->made = xreallocarray(r->made, r->made_count + 1, sizeof *r->made);
+    return r->made[r->made_count++] = memory;
+}
+
 char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end)
 {
     const size_t n = strlen(blocks);
@@ -209,7 +227,8 @@ const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char
 }
 
 // Hugging Face's name; NULL: the architecture has no such tensor.
-static char *text_name(const struct gguf_place *place, const char *name)
+static char *text_name(const struct gguf_architecture *a, const struct gguf_place *place,
+                       const char *name)
 {
     static const struct gguf_name outer[] = {
         { .theirs = "token_embd", .ours = "embed_tokens" },
@@ -220,6 +239,9 @@ static char *text_name(const struct gguf_place *place, const char *name)
     long layer;
     char *stem = gguf_stem(name, "blk.", &layer, &end), *full = NULL;
     const struct gguf_name *found = gguf_name_find(layer < 0 ? outer : layer_names, stem);
+    if (layer >= 0 && a->names && gguf_name_find(a->names, stem))
+        found = gguf_name_find(a->names, stem);
+    if (found && found->bare) end = "";
     if (layer < 0 && !strcmp(stem, "output"))
         full = xasprintf("%slm_head%s", place->head, end);
     else if (found && layer < 0)
@@ -258,20 +280,38 @@ static bool is_turned(const char *name)
     return is;
 }
 
+// The tensor under its name or names.
+static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
+                      const struct gguf_place *place, const struct safetensor *t, int width,
+                      struct renamed *r, struct err *err)
+{
+    const char *end;
+    long layer;
+    int status = 0;
+    if (a->put) {
+        char *stem = gguf_stem(t->name, "blk.", &layer, &end);
+        char *start = xasprintf("%slayers.%ld.", place->text, layer);
+        status = layer < 0 ? 0 : a->put(f, t, stem, start, r, err);
+        free(start);
+        free(stem);
+    }
+    if (status) return status < 0 ? -1 : 0;
+    char *name = text_name(a, place, t->name);
+    if (!name)
+        return err_set(err, "tensor '%.200s' is not known to architecture '%s'", t->name, a->name);
+    renamed_add(r, t, name)->paired = is_turned(t->name) ? width : 0;
+    return 0;
+}
+
 int gguf_text_tensors(const struct gguf *f, const struct gguf_place *place, struct renamed *r,
                       struct err *err)
 {
     const struct gguf_architecture *a = find(f, err);
     if (!a) return -1;
     const int width = a->paired ? head_width(f, a) : 0;
-    for (uint64_t i = 0; i < f->tensor_count; i++) {
-        const struct safetensor *t = &f->tensors[i];
-        if (is_read_otherwise(t->name)) continue;
-        char *name = text_name(place, t->name);
-        if (!name)
-            return err_set(err, "tensor '%.200s' is not known to architecture '%s'", t->name,
-                           a->name);
-        renamed_add(r, t, name)->paired = is_turned(t->name) ? width : 0;
-    }
+    for (uint64_t i = 0; i < f->tensor_count; i++)
+        if (!is_read_otherwise(f->tensors[i].name) &&
+            put_tensor(a, f, place, &f->tensors[i], width, r, err) < 0)
+            return -1;
     return 0;
 }

@@ -277,9 +277,55 @@ static const struct gguf_name intern_block[] = {
     { 0 },
 };
 
+// --- Kimi-VL -------------------------------------------------------------------------------------
+
+static void read_kimi(struct encoder_config *e)
+{
+    const struct safetensor *table = gguf_find(e->c.file, "v.position_embd.weight");
+    const int64_t merge = config_value(&e->c, "projector.scale_factor", 1, 2);
+    int64_t side = 1;
+    while (table && side * side < table->shape[0]) side++;
+    put_sizes(e, "num_hidden_layers", "num_attention_heads");
+    put_text(e->vision, "model_type", "moonvit");
+    cJSON_AddNumberToObject(e->vision, "init_pos_emb_height", (double)side);
+    cJSON_AddNumberToObject(e->vision, "init_pos_emb_width", (double)side);
+    cJSON *kernel = cJSON_AddArrayToObject(e->vision, "merge_kernel_size");
+    for (int i = 0; i < 2; i++) cJSON_AddItemToArray(kernel, cJSON_CreateNumber((double)merge));
+    put_means(e);
+    put_placeholder(e, "media_placeholder_token_id", "<|media_pad|>");
+    const int64_t pixels = config_value(&e->c, "image_max_pixels", 0, 0);
+    const int64_t patch = config_value(&e->c, "patch_size", 1, GGUF_NEEDED);
+    if (!e->c.failed && pixels)
+        cJSON_AddNumberToObject(e->preprocessor, "in_token_limit",
+                                (double)(pixels / (patch * patch)));
+}
+
+static const struct gguf_name kimi_outer[] = {
+    GGUF_NAME("v.patch_embd", "vision_tower.patch_embed.proj"),
+    { "v.position_embd", "vision_tower.patch_embed.pos_emb", false, GGUF_SQUARE },
+    GGUF_NAME("v.post_ln", "vision_tower.encoder.final_layernorm"),
+    GGUF_NAME("mm.input_norm", "multi_modal_projector.pre_norm"),
+    GGUF_NAME("mm.1", "multi_modal_projector.linear_1"),
+    GGUF_NAME("mm.2", "multi_modal_projector.linear_2"),
+    { 0 },
+};
+
+static const struct gguf_name kimi_block[] = {
+    GGUF_NAME("ln1", "norm0"),
+    GGUF_NAME("ln2", "norm1"),
+    GGUF_NAME("attn_q", "wq"),
+    GGUF_NAME("attn_k", "wk"),
+    GGUF_NAME("attn_v", "wv"),
+    GGUF_NAME("attn_out", "wo"),
+    GGUF_NAME("ffn_up", "mlp.fc0"),
+    GGUF_NAME("ffn_down", "mlp.fc1"),
+    { 0 },
+};
+
 // --- the table -----------------------------------------------------------------------------------
 
 static const char *const qwen_texts[] = { "qwen2vl", NULL };
+static const char *const kimi_texts[] = { "deepseek2", NULL };
 
 #define QWEN(name)                                              \
     {                                                           \
@@ -318,6 +364,17 @@ static const struct gguf_encoder encoders[] = {
         .blocks = "vision_tower.encoder.layer.",
         .block = intern_block,
         .read = read_intern,
+    },
+    {
+        .type = "kimivl",
+        .texts = kimi_texts,
+        .architecture = "KimiVLForConditionalGeneration",
+        .model_type = "kimi_vl",
+        .place = { "language_model.model.", "language_model." },
+        .outer = kimi_outer,
+        .blocks = "vision_tower.encoder.blocks.",
+        .block = kimi_block,
+        .read = read_kimi,
     },
 };
 
@@ -402,6 +459,13 @@ int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
 static void set_rank(struct safetensor *t, int rank)
 {
     const int more = rank - t->rank;
+    if (rank == GGUF_SQUARE && t->rank == 2) {
+        int64_t side = 1;
+        while (side * side < t->shape[0]) side++;
+        if (side * side != t->shape[0]) return; // refused as a shape that does not fit
+        t->rank = 3;
+        t->shape[2] = t->shape[1], t->shape[1] = t->shape[0] = side;
+    }
     if (more <= 0) return;
     memmove(t->shape + more, t->shape, (size_t)t->rank * sizeof *t->shape);
     for (int i = 0; i < more; i++) t->shape[i] = 1;
@@ -428,14 +492,12 @@ static int join_patches(const struct gguf_encoder *e, const struct gguf *f, stru
                        f->path);
     const uint64_t channels = (uint64_t)a->shape[0] * (uint64_t)a->shape[1];
     const size_t one = (size_t)(a->bytes / channels);
-    char *both = malloc(2 * a->bytes);
+    char *both = renamed_make(r, 2 * a->bytes);
     if (!both) return err_set(err, "out of memory for the patch convolution");
     for (uint64_t i = 0; i < channels; i++) {
         memcpy(both + 2 * i * one, (const char *)a->data + i * one, one);
         memcpy(both + (2 * i + 1) * one, (const char *)b->data + i * one, one);
     }
-    r->made = xreallocarray(r->made, r->made_count + 1, sizeof *r->made);
-    r->made[r->made_count++] = both;
     struct safetensor *t = renamed_add(r, a, xstrdup(e->patches));
     t->data = both;
     t->bytes = 2 * a->bytes;

@@ -36,6 +36,12 @@ for name in llama-3.2 qwen2; do
     answer "$work/$name.gguf" "$work/b.safetensors"
     same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
 done
+for how in "" --split-heads; do
+    $convert tests/goldens/kimi-text "$work/latent.gguf" $how || fail "kimi-text: convert"
+    answer tests/goldens/kimi-text "$work/a.safetensors"
+    answer "$work/latent.gguf" "$work/b.safetensors"
+    same_dump "kimi-text $how" "$work/a.safetensors" "$work/b.safetensors"
+done
 for type in f32 f16 bf16; do
     mkdir "$work/$type"
     $convert $llama "$work/$type/m.gguf" --type $type --folder "$work/$type/folder" || fail "$type: convert"
@@ -57,6 +63,7 @@ see() { # NAME TAP [OPTION]
 }
 see qwen2.5-vl none
 see internvl3 none
+see kimi-vl none
 see llava-siglip-llama3 vision.layer.4.0
 see llava-1.5 vision.layer.3.0 --swap
 see llava-1.5 vision.layer.3.0

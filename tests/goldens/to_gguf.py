@@ -2,10 +2,11 @@
 """A folder of tests/goldens as GGUF files, the way llama.cpp's converters write them (Python's library alone).
 
     to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap]] [--type f32|f16|bf16|q8_0] [--folder OUT] [--set KEY=VALUE]
-               [--split N]
+               [--split N] [--split-heads]
 
 Matrices keep their type, or get the one named; vectors become F32. --folder writes the numbers that the GGUF file
-holds as a model folder again, to compare with. --swap exchanges the layers of the encoder's FFNs.
+holds as a model folder again, to compare with. --swap exchanges the layers of the encoder's FFNs,
+--split-heads stores kv_b_proj as newer converters do.
 """
 import argparse, array, json, os, shutil, struct, sys
 
@@ -137,7 +138,11 @@ LAYER = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
          "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
          "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
-ARCH = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen3": "qwen3"}
+LAYER.update({"self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
+              "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+              "self_attn.kv_b_proj": "attn_kv_b", "mlp.gate": "ffn_gate_inp", "mlp.shared_experts.gate_proj": "ffn_gate_shexp",
+              "mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp"})
+ARCH = {"deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen3": "qwen3"}
 
 
 def text_config(config):
@@ -150,8 +155,19 @@ def in_pairs(t, heads):
     return t.rows([h * d + p * (d // 2) + i for h in range(heads) for i in range(d // 2) for p in range(2)])
 
 
-def text_tensors(config, arch, tensors):
+def apart(t, heads, nope):
+    """kv_b_proj as each head's keys, turned, and values."""
+    rank = t.shape[1]
+    size, wide = len(t.data) // (t.shape[0] * rank), t.shape[0] // heads - nope
+    row = lambda h, i: t.data[(h * (nope + wide) + i) * rank * size:][:rank * size]
+    keys = b"".join(row(h, i)[j * size:(j + 1) * size] for h in range(heads) for j in range(rank) for i in range(nope))
+    values = b"".join(row(h, nope + i) for h in range(heads) for i in range(wide))
+    return Tensor([heads, rank, nope], t.type, keys), Tensor([heads, wide, rank], t.type, values)
+
+
+def text_tensors(config, arch, tensors, split_heads):
     heads = config["num_attention_heads"]
+    experts = {}
     kv = config.get("num_key_value_heads", heads)
     for key, t in tensors.items():
         key = key.replace("language_model.", "")
@@ -162,12 +178,27 @@ def text_tensors(config, arch, tensors):
             stem = {"lm_head": "output", "model.embed_tokens": "token_embd", "model.norm": "output_norm"}[stem]
         elif stem.startswith("model.layers."):
             _, _, layer, rest = stem.split(".", 3)
+            if rest.startswith("mlp.experts."):
+                _, _, number, part = rest.split(".")
+                experts.setdefault(f"blk.{layer}.ffn_{part[:-5]}_exps.weight", {})[int(number)] = t
+                continue
+            if end == "e_score_correction_bias":
+                yield f"blk.{layer}.exp_probs_b.bias", t
+                continue
+            if split_heads and rest == "self_attn.kv_b_proj":
+                keys, values = apart(t, heads, config["qk_nope_head_dim"])
+                yield f"blk.{layer}.attn_k_b.weight", keys
+                yield f"blk.{layer}.attn_v_b.weight", values
+                continue
             stem = f"blk.{layer}.{LAYER[rest]}"
             if arch == "llama" and LAYER[rest] in ("attn_q", "attn_k"):
                 t = in_pairs(t, heads if LAYER[rest] == "attn_q" else kv)
         else:
             sys.exit(f"{key}: unknown")
         yield f"{stem}.{end}", t
+    for name, parts in experts.items():
+        t = parts[0]
+        yield name, Tensor([len(parts)] + t.shape, t.type, b"".join(parts[i].data for i in range(len(parts))))
 
 
 def rope_divisors(config, scaling):
@@ -183,7 +214,7 @@ def rope_divisors(config, scaling):
     return Tensor([d // 2], "F32", array.array("f", out).tobytes())
 
 
-def text_pairs(config, arch):
+def text_pairs(config, arch, split_heads):
     heads = config["num_attention_heads"]
     scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
     pairs = {"block_count": config["num_hidden_layers"], "embedding_length": config["hidden_size"],
@@ -192,7 +223,22 @@ def text_pairs(config, arch):
              "attention.head_count_kv": config.get("num_key_value_heads", heads),
              "attention.layer_norm_rms_epsilon": float(config.get("rms_norm_eps", 1e-6)),
              "rope.freq_base": float(config.get("rope_theta") or scaling.get("rope_theta") or 10000)}
-    if config.get("head_dim"):
+    if arch == "deepseek2":
+        nope, turned, wide = (config[k] for k in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+        pairs.update({"attention.key_length": nope + turned, "attention.value_length": wide, "rope.dimension_count": turned,
+                      "attention.kv_lora_rank": config["kv_lora_rank"], "expert_count": config["n_routed_experts"],
+                      "expert_used_count": config["num_experts_per_tok"], "expert_shared_count": config["n_shared_experts"],
+                      "expert_feed_forward_length": config["moe_intermediate_size"], "expert_gating_func": 2,
+                      "leading_dense_block_count": config["first_k_dense_replace"],
+                      "expert_weights_scale": float(config["routed_scaling_factor"]),
+                      "expert_weights_norm": config["norm_topk_prob"]})
+        if config.get("q_lora_rank"):
+            pairs["attention.q_lora_rank"] = config["q_lora_rank"]
+        if split_heads:
+            pairs.update({"attention.key_length": config["kv_lora_rank"] + turned, "attention.value_length": config["kv_lora_rank"],
+                          "attention.key_length_mla": nope + turned, "attention.value_length_mla": wide,
+                          "attention.head_count_kv": 1})
+    elif config.get("head_dim"):
         pairs["attention.key_length"] = config["head_dim"]
     if "mrope_section" in scaling:
         pairs["rope.dimension_sections"] = scaling["mrope_section"] + [0]
@@ -202,6 +248,8 @@ def text_pairs(config, arch):
 # --- the tokenizer -----------------------------------------------------------------------------------------
 
 def pre_of(text):
+    if "Han" in text:
+        return "kimi-k2"
     if "individual_digits" in text:
         return "smollm"
     return "llama-bpe" if r"\\p{N}{1,3}" in text else "qwen2" if r"\\p{N}|" in text else "gpt-2"
@@ -255,12 +303,13 @@ BLOCK = {"layer_norm1": "ln1", "layer_norm2": "ln2", "self_attn.q_proj": "attn_q
          "norm1": "ln1", "norm2": "ln2", "attn.proj": "attn_out", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
          "mlp.down_proj": "ffn_down", "layernorm_before": "ln1", "layernorm_after": "ln2", "lambda_1": "ls1",
          "lambda_2": "ls2", "attention.q_proj": "attn_q", "attention.k_proj": "attn_k", "attention.v_proj": "attn_v",
-         "attention.projection_layer": "attn_out", "attention.q_norm": "attn_q_norm", "attention.k_norm": "attn_k_norm"}
+         "norm0": "ln1", "wo": "attn_out", "mlp.fc0": "ffn_up", "attention.projection_layer": "attn_out", "attention.q_norm": "attn_q_norm", "attention.k_norm": "attn_k_norm"}
 OUTER = {"embeddings.class_embedding": "v.class_embd", "embeddings.patch_embedding": "v.patch_embd",
          "embeddings.position_embedding": "v.position_embd", "pre_layrnorm": "v.pre_ln", "merger.ln_q": "v.post_ln",
          "merger.mlp.0": "mm.0", "merger.mlp.2": "mm.2", "patch_embed.proj": "v.patch_embd",
          "embeddings.cls_token": "v.class_embd", "embeddings.patch_embeddings.projection": "v.patch_embd",
-         "embeddings.position_embeddings": "v.position_embd"}
+         "embeddings.position_embeddings": "v.position_embd", "patch_embed.pos_emb": "v.position_embd",
+         "encoder.final_layernorm": "v.post_ln"}
 
 
 def encoder_tensors(kind, tensors, keep, swap):
@@ -268,7 +317,11 @@ def encoder_tensors(kind, tensors, keep, swap):
     projector = {"layer_norm": "mm.model.mlp.0", "linear_1": "mm.model.mlp.1", "linear_2": "mm.model.mlp.3"}
     if kind == "llava":
         projector = {"linear_1": "mm.0", "linear_2": "mm.2"}
+    if kind == "kimi_vl":
+        projector = {"pre_norm": "mm.input_norm", "linear_1": "mm.1", "linear_2": "mm.2"}
     names = dict(BLOCK, **({"mlp.fc1": "ffn_down", "mlp.fc2": "ffn_up"} if swap else {}))
+    if kind == "kimi_vl":
+        names.update({"norm1": "ln2", "mlp.fc1": "ffn_down"})
     for key, t in tensors.items():
         if "multi_modal_projector." in key:
             stem, _, end = key.split("multi_modal_projector.")[1].rpartition(".")
@@ -292,14 +345,16 @@ def encoder_tensors(kind, tensors, keep, swap):
                     data = b"".join(t.data[i * size:(i + 1) * size] for i in range(k, 2 * t.shape[0] * t.shape[1], 2))
                     yield f"v.patch_embd.weight{'.1' if k else ''}", Tensor(t.shape[:2] + t.shape[3:], t.type, data)
             elif stem in OUTER:
-                if OUTER[stem] in ("v.class_embd", "v.position_embd"):
+                if stem == "patch_embed.pos_emb":
+                    t = Tensor([t.shape[0] * t.shape[1], t.shape[2]], t.type, t.data)
+                elif OUTER[stem] in ("v.class_embd", "v.position_embd"):
                     t = Tensor([n for i, n in enumerate(t.shape) if n != 1 or i == len(t.shape) - 1], t.type, t.data)
                 yield OUTER[stem] + ("" if OUTER[stem] == "v.class_embd" else f".{end}"), t
             continue
         if int(parts[number]) >= keep:
             continue
         rest, start = ".".join(parts[number + 1:]), f"v.blk.{parts[number]}."
-        if rest == "attn.qkv":
+        if rest in ("attn.qkv", "wqkv"):
             for i, q in enumerate("qkv"):
                 yield f"{start}attn_{q}.{end}", t.part(i, 3)
         else:
@@ -329,6 +384,10 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
         pairs["attention.layer_norm_epsilon"] = 1e-6
         pairs["window_size"] = v["window_size"]
         pairs["image_min_pixels"], pairs["image_max_pixels"] = preprocessor["min_pixels"], preprocessor["max_pixels"]
+    elif kind == "kimi_vl":
+        more.update({"clip.projector_type": "kimivl", "clip.use_gelu": True})
+        pairs["projector.scale_factor"], pairs["attention.layer_norm_epsilon"] = v["merge_kernel_size"][0], 1e-5
+        pairs["image_max_pixels"] = preprocessor["in_token_limit"] * v["patch_size"] ** 2
     else:
         more.update({"clip.projector_type": "internvl", "clip.use_gelu": True})
         pairs["attention.layer_norm_epsilon"] = v["layer_norm_eps"]
@@ -350,7 +409,7 @@ def write_encoder(path, source, whole, tensors, swap):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("source"), p.add_argument("out"), p.add_argument("--mmproj"), p.add_argument("--type")
-    p.add_argument("--swap", action="store_true")
+    p.add_argument("--swap", action="store_true"), p.add_argument("--split-heads", action="store_true")
     p.add_argument("--folder"), p.add_argument("--split", type=int), p.add_argument("--set", action="append", default=[])
     o = p.parse_args()
     whole = json.load(open(f"{o.source}/config.json"))
@@ -361,12 +420,12 @@ def main():
     if o.folder:
         shutil.copytree(o.source, o.folder, ignore=shutil.ignore_patterns("*.safetensors*", "adapters"))
         write_safetensors(f"{o.folder}/model.safetensors", {n: t.back() for n, t in wanted.items()})
-    out = {name: t.to("F32") if len(t.shape) == 1 else t for name, t in text_tensors(config, arch, wanted)}
+    out = {name: t.to("F32") if len(t.shape) == 1 else t for name, t in text_tensors(config, arch, wanted, o.split_heads)}
     vocab = out["token_embd.weight"].shape[0]
     scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
     if scaling.get("rope_type", scaling.get("type")) == "llama3":
         out["rope_freqs.weight"] = rope_divisors(config, scaling)
-    pairs = {**text_pairs(config, arch), **tokenizer_pairs(o.source, vocab)}
+    pairs = {**text_pairs(config, arch, o.split_heads), **tokenizer_pairs(o.source, vocab)}
     for item in o.set:
         key, _, value = item.partition("=")
         pairs[key] = json.loads(value)

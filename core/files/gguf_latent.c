@@ -1,0 +1,155 @@
+// core/files/gguf_latent.c -- DeepSeek's language models in GGUF files: latent attention and
+// mixtures of experts.
+//
+// Files have the experts of a layer in one tensor [E, out, in]: here each is a matrix of its own,
+// in place. Newer files have kv_b_proj in two: for each head Wk turned, [H, R, nope], and Wv,
+// [H, v, R]; they are put together again, in f32.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/dtype.h"
+#include "core/files/gguf_parts.h"
+
+const struct gguf_name gguf_latent_names[] = {
+    GGUF_NAME("attn_q_a", "self_attn.q_a_proj"),
+    GGUF_NAME("attn_q_a_norm", "self_attn.q_a_layernorm"),
+    GGUF_NAME("attn_q_b", "self_attn.q_b_proj"),
+    GGUF_NAME("attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"),
+    GGUF_NAME("attn_kv_a_norm", "self_attn.kv_a_layernorm"),
+    GGUF_NAME("attn_kv_b", "self_attn.kv_b_proj"),
+    GGUF_NAME("ffn_gate_inp", "mlp.gate"),
+    GGUF_BARE("exp_probs_b", "mlp.gate.e_score_correction_bias", 0),
+    GGUF_NAME("ffn_gate_shexp", "mlp.shared_experts.gate_proj"),
+    GGUF_NAME("ffn_up_shexp", "mlp.shared_experts.up_proj"),
+    GGUF_NAME("ffn_down_shexp", "mlp.shared_experts.down_proj"),
+    { 0 },
+};
+
+// --- config --------------------------------------------------------------------------------------
+
+static void put_number(cJSON *to, const char *key, int64_t value)
+{
+    cJSON_AddNumberToObject(to, key, (double)value);
+}
+
+// Widths of heads: newer files have those of the compressed form under the old keys.
+static void read_heads(struct gguf_config *c)
+{
+    const int64_t turned = config_value(c, "rope.dimension_count", 1, GGUF_NEEDED);
+    const int64_t key = config_value(c, "attention.key_length", 1, GGUF_NEEDED);
+    const int64_t value = config_value(c, "attention.value_length", 1, GGUF_NEEDED);
+    const int64_t whole = config_value(c, "attention.key_length_mla", 1, key);
+    const int64_t ours = config_value(c, "attention.value_length_mla", 1, value);
+    const int64_t rank = config_value(c, "attention.q_lora_rank", 0, 0);
+    config_int(c, "attention.kv_lora_rank", "kv_lora_rank", GGUF_NEEDED);
+    if (c->failed) return;
+    put_number(c->to, "qk_rope_head_dim", turned);
+    put_number(c->to, "qk_nope_head_dim", whole - turned);
+    put_number(c->to, "v_head_dim", ours);
+    if (rank)
+        put_number(c->to, "q_lora_rank", rank);
+    else
+        cJSON_AddNullToObject(c->to, "q_lora_rank");
+}
+
+void gguf_latent_read(struct gguf_config *c)
+{
+    bool normalise = false;
+    read_heads(c);
+    config_int(c, "expert_count", "n_routed_experts", GGUF_NEEDED);
+    config_int(c, "expert_used_count", "num_experts_per_tok", GGUF_NEEDED);
+    config_int(c, "expert_shared_count", "n_shared_experts", 0);
+    config_int(c, "expert_feed_forward_length", "moe_intermediate_size", GGUF_NEEDED);
+    config_int(c, "leading_dense_block_count", "first_k_dense_replace", 0);
+    config_int(c, "expert_group_count", "n_group", 1);
+    config_int(c, "expert_group_used_count", "topk_group", 1);
+    config_real(c, "expert_weights_scale", "routed_scaling_factor", 1);
+    const int64_t scoring = config_value(c, "expert_gating_func", 0, 1);
+    if (!c->failed)
+        c->failed = gguf_bool(c->file, "deepseek2.expert_weights_norm", false, &normalise,
+                              c->err) < 0;
+    if (c->failed) return;
+    cJSON_AddBoolToObject(c->to, "norm_topk_prob", normalise);
+    cJSON_AddStringToObject(c->to, "scoring_func", scoring == 2 ? "sigmoid" : "softmax");
+}
+
+// --- tensors -------------------------------------------------------------------------------------
+
+static int put_experts(const struct safetensor *t, const char *start, const char *name,
+                       struct renamed *r, struct err *err)
+{
+    if (t->rank != 3) return err_set(err, "tensor '%s' does not have three dimensions", t->name);
+    const uint64_t bytes = t->bytes / (uint64_t)t->shape[0];
+    for (int64_t i = 0; i < t->shape[0]; i++) {
+        struct safetensor *one = renamed_add(
+            r, t, xasprintf("%smlp.experts.%lld.%s.weight", start, (long long)i, name));
+        one->rank = 2;
+        one->shape[0] = t->shape[1], one->shape[1] = t->shape[2];
+        one->data = (const char *)t->data + (uint64_t)i * bytes;
+        one->bytes = bytes;
+    }
+    return 1;
+}
+
+static float *floats_of(const struct safetensor *t)
+{
+    const size_t n = (size_t)(t->shape[0] * t->shape[1] * t->shape[2]);
+    float *floats = malloc(n * sizeof *floats);
+    if (floats) floats_from(floats, t->data, (enum dtype)t->dtype, n);
+    return floats;
+}
+
+static bool is_float(const struct safetensor *t)
+{
+    return t && t->rank == 3 && t->dtype >= 0 && t->dtype != DTYPE_I32;
+}
+
+// k[H,R,nope] and v[H,v,R] to [H*(nope+v),R].
+static void join_heads(float *to, const float *k, const float *v, const int64_t *k_shape, int64_t wide)
+{
+    const int64_t heads = k_shape[0], rank = k_shape[1], nope = k_shape[2];
+    for (int64_t h = 0; h < heads; h++, to += (nope + wide) * rank) {
+        for (int64_t i = 0; i < nope; i++)
+            for (int64_t j = 0; j < rank; j++)
+                to[i * rank + j] = k[(h * rank + j) * nope + i];
+        memcpy(to + nope * rank, v + h * wide * rank, (size_t)(wide * rank) * sizeof *to);
+    }
+}
+
+static int put_joined(const struct gguf *f, const struct safetensor *k, const char *start,
+                      struct renamed *r, struct err *err)
+{
+    char *name = xasprintf("%.*sv_b.weight", (int)(strlen(k->name) - strlen("k_b.weight")), k->name);
+    const struct safetensor *v = gguf_find(f, name);
+    free(name);
+    if (!is_float(k) || !is_float(v) || v->shape[0] != k->shape[0] || v->shape[2] != k->shape[1])
+        return err_set(err, "tensor '%s' does not fit its attn_v_b", k->name);
+    const int64_t rows = k->shape[0] * (k->shape[2] + v->shape[1]);
+    float *both = renamed_make(r, (uint64_t)(rows * k->shape[1]) * sizeof *both);
+    float *key = floats_of(k), *value = floats_of(v);
+    if (both && key && value) join_heads(both, key, value, k->shape, v->shape[1]);
+    const bool there = both && key && value;
+    free(key);
+    free(value);
+    if (!there) return err_set(err, "out of memory for '%s'", k->name);
+    struct safetensor *t = renamed_add(r, k, xasprintf("%sself_attn.kv_b_proj.weight", start));
+    *t = (struct safetensor){ .name = t->name, .type = "F32", .dtype = DTYPE_F32, .rank = 2,
+                              .shape = { rows, k->shape[1] }, .data = both,
+                              .bytes = (uint64_t)(rows * k->shape[1]) * sizeof *both };
+    return 1;
+}
+
+int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char *stem,
+                    const char *start, struct renamed *r, struct err *err)
+{
+    static const struct gguf_name experts[] = {
+        GGUF_NAME("ffn_gate_exps", "gate_proj"),
+        GGUF_NAME("ffn_up_exps", "up_proj"),
+        GGUF_NAME("ffn_down_exps", "down_proj"),
+        { 0 },
+    };
+    const struct gguf_name *found = gguf_name_find(experts, stem);
+    if (found) return put_experts(t, start, found->ours, r, err);
+    if (!strcmp(stem, "attn_k_b")) return put_joined(f, t, start, r, err);
+    return !strcmp(stem, "attn_v_b"); // with attn_k_b
+}
