@@ -3,15 +3,17 @@
 // Byte-level BPE: a tokenizer.json is put together and read as one. What is not in the list is in a
 // table by the name of its pre-tokenizer: how words are cut. (Names and patterns are those of
 // llama.cpp's src/llama-vocab.cpp; where its models' own tokenizer.json says more, it is followed.)
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/json.h"
 #include "core/text/tokenizer_parts.h"
 
-#define GPT2_WORDS "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define UPPER      "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER      "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define GPT2_WORDS \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 
 enum { CUTS_MOST = 4 };
 
@@ -71,6 +73,14 @@ static const struct pre_kind *find_pre(const char *name, struct err *err)
     err_set(err, "pre-tokenizer '%.40s' is not supported (known: %s)", name, known.data);
     buf_release(&known);
     return NULL;
+}
+
+bool tokenizer_list_pre(int i, char name[TOKEN_PRE_ROOM])
+{
+    if (i >= PRE_KINDS) return false;
+    const char *names = pre_kinds[i].names;
+    snprintf(name, TOKEN_PRE_ROOM, "%.*s", (int)strcspn(names, " "), names);
+    return true;
 }
 
 bool tokenizer_list_begins(const char *model, const char *pre)
@@ -146,8 +156,7 @@ static int put_tokens(const struct token_list *l, cJSON *vocab, cJSON *added, st
         const int type = l->types[i];
         if (type < TOKEN_TYPE_NORMAL || type > TOKEN_TYPE_BYTE)
             return err_set(err, "token %zu has the type %d, which is not known", i, type);
-        if (memchr(t->text, 0, t->length))
-            return err_set(err, "token %zu contains a zero byte", i);
+        if (memchr(t->text, 0, t->length)) return err_set(err, "token %zu contains a zero byte", i);
         if (type == TOKEN_TYPE_UNUSED || !t->length) continue;
         char *text = xstrndup(t->text, t->length);
         const bool special = type == TOKEN_TYPE_CONTROL || type == TOKEN_TYPE_UNKNOWN;
@@ -188,8 +197,7 @@ static cJSON *json_of(const struct token_list *l, struct err *err)
     return NULL;
 }
 
-struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *name,
-                                      struct err *err)
+struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *name, struct err *err)
 {
     if (l->model && !strcmp(l->model, "llama")) return tokenizer_list_pieces(l, name, err);
     if (!l->model || strcmp(l->model, "gpt2") != 0) {
