@@ -9,15 +9,33 @@
 #include "core/text/tokenizer_parts.h"
 
 // Numbers, signs, contractions, spaces and line ends of all kinds; scripts with and without cases.
-static const char *const trials[] = {
-    "",
+static const char *const sentences[] = {
     "Hello world! It's 12345678 o'clock, isn't it? I'LL   go\n\n  now.\r\n\tEnd  ",
     "  x=3.14159; y += foo_bar(a[0], \"two words\")  // $100 <= ^~| ++==\n    return -1;\n\n\n",
     "Straße Привет café cafe\u0301 你好世界2024年 こんにちは 한국어 مرحبا 😀👍",
     "CamelCaseWords iPhone HTTPServer don'T we'Re 1,000.50 ½ ٣٤ a/b/c /path",
 };
+// Words are cut between two of these, or are not.
+static const char *const pieces_of_text[] = {
+    " ", "  ",   "\n", "\t", "ing", "the", "_x",   "A",  "The",
+    "7", "2024", "'s", ".",  "$",   "é",   "世界", "한", "😀",
+};
 
-enum { TRIALS = sizeof trials / sizeof *trials };
+enum {
+    SENTENCES = sizeof sentences / sizeof *sentences,
+    PIECES = sizeof pieces_of_text / sizeof *pieces_of_text
+};
+
+// All sentences, and any three pieces one after another.
+static char *trial_text(void)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < SENTENCES; i++) buf_puts(&b, sentences[i]);
+    for (int i = 0; i < PIECES * PIECES * PIECES; i++)
+        buf_printf(&b, "%s%s%s", pieces_of_text[i / PIECES / PIECES],
+                   pieces_of_text[i / PIECES % PIECES], pieces_of_text[i % PIECES]);
+    return buf_take(&b);
+}
 
 struct token_export {
     struct token_list list;
@@ -121,21 +139,27 @@ static void put_scores(struct token_export *e, const struct tokenizer *t)
 
 // --- trying --------------------------------------------------------------------------------------
 
-// Do both give the same ids for the trials?
-static bool same_ids(const struct tokenizer *a, const struct tokenizer *b)
+static bool same_ids_of(const struct tokenizer *a, const struct tokenizer *b, const char *text)
 {
     struct ids x = { 0 }, y = { 0 };
     struct err err;
-    bool same = true;
-    for (int i = 0; same && i < TRIALS; i++) {
-        ids_clear(&x);
-        ids_clear(&y);
-        same = tokenizer_encode(a, trials[i], strlen(trials[i]), TOKENIZE_SPECIAL, &x, &err) == 0 &&
-               tokenizer_encode(b, trials[i], strlen(trials[i]), TOKENIZE_SPECIAL, &y, &err) == 0 &&
-               x.count == y.count && !memcmp(x.data, y.data, x.count * sizeof *x.data);
-    }
+    const size_t n = strlen(text);
+    const bool same = tokenizer_encode(a, text, n, TOKENIZE_SPECIAL, &x, &err) == 0 &&
+                      tokenizer_encode(b, text, n, TOKENIZE_SPECIAL, &y, &err) == 0 &&
+                      x.count == y.count &&
+                      (!x.count || !memcmp(x.data, y.data, x.count * sizeof *x.data));
     ids_release(&x);
     ids_release(&y);
+    return same;
+}
+
+// At the start of a text spaces are treated otherwise.
+static bool same_ids(const struct tokenizer *a, const struct tokenizer *b)
+{
+    char *text = trial_text();
+    bool same = same_ids_of(a, b, "") && same_ids_of(a, b, text);
+    for (int i = 0; same && i < SENTENCES; i++) same = same_ids_of(a, b, sentences[i]);
+    free(text);
     return same;
 }
 
