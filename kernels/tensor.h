@@ -36,6 +36,14 @@ enum { TENSOR_MAX_RANK = 4 };
 
 struct grad; // core/graph/tape.h
 
+// Rows of a weight of queries or keys in another order than Hugging Face's, head by head of `head`
+// rows (0: the same order), as GGUF files have them. Of the first `turn` rows those that rotary
+// positions turn together are neighbours in the file, and turn/2 apart elsewhere; with a negative
+// `turn` the other way round.
+struct head_order {
+    int16_t head, turn;
+};
+
 struct tensor {
     void *data; // in the memory of its backend or of the host (on_host)
     enum dtype dtype;
@@ -43,8 +51,7 @@ struct tensor {
     int64_t shape[TENSOR_MAX_RANK]; // shape[0..rank-1]
     struct grad *grad;              // gradient accumulator; NULL: no gradient
     bool on_host;                   // data is host memory on every device (backend_of)
-    int32_t paired; // a weight's rows, head by head of so many, are neighbours where rotary
-                    // positions turn two together; 0: they are half a head apart
+    struct head_order order;        // of a weight's rows
 };
 
 // "f32", "q4_k"; numbers of a block (1: no blocks), and bytes of a block.

@@ -181,16 +181,17 @@ void options_release(struct options *o)
 
 void options_print_help(FILE *out)
 {
-    fputs(
-        "usage: vlmsh [MODEL] [--mmproj FILE] [-c LINE]... [-f FILE] [--plain|--json]\n"
-        "             [--device cpu|cuda[:N[,N...]]] [--threads N] [--db FILE] [--session NAME] "
-        "[-D NAME=VALUE]\n"
-        "\n"
-        "Talk to a vision-language model. MODEL is a folder in Hugging Face format, a GGUF file, or\n"
-        "org/name from the local hub cache. Without -c and -f, lines are read from standard input; a line\n"
-        "that begins with / is a command (/help lists them).\n"
-        "\n",
-        out);
+    fputs("usage: vlmsh [MODEL] [--mmproj FILE] [-c LINE]... [-f FILE] [--plain|--json]\n"
+          "             [--device cpu|cuda[:N[,N...]]] [--threads N] [--db FILE] [--session NAME] "
+          "[-D NAME=VALUE]\n"
+          "\n"
+          "Talk to a vision-language model. MODEL is a folder in Hugging Face format, a GGUF file, "
+          "or\n"
+          "org/name from the local hub cache. Without -c and -f, lines are read from standard "
+          "input; a line\n"
+          "that begins with / is a command (/help lists them).\n"
+          "\n",
+          out);
     print_rows(out);
     fputs("\nSubcommands:\n", out);
     words_print(out);

@@ -18,7 +18,7 @@ static void put(struct tensor *to, const struct tensor *from)
 {
     to->data = from->data;
     to->dtype = from->dtype;
-    to->paired = from->paired;
+    to->order = from->order;
 }
 
 void adapter_apply(struct adapter *a)

@@ -60,15 +60,23 @@ void floats_to(void *to, enum dtype dtype, const float *from, size_t n)
     }
 }
 
-void pairs_apart(float *rows, int64_t n, int64_t width, int paired)
+// Where row i of a head goes.
+static int64_t usual_place(struct head_order order, int64_t i)
+{
+    const int64_t turn = order.turn < 0 ? -order.turn : order.turn, half = turn / 2;
+    if (i >= turn) return i;
+    return order.turn > 0 ? i % 2 * half + i / 2 : i % half * 2 + i / half;
+}
+
+void rows_reorder(float *rows, int64_t n, int64_t width, struct head_order order)
 {
     const size_t row = (size_t)width * sizeof *rows;
-    float *head = paired ? xreallocarray(NULL, (size_t)paired, row) : NULL;
-    for (int64_t h = 0; head && h + paired <= n; h += paired) {
+    float *head = order.head ? xreallocarray(NULL, (size_t)order.head, row) : NULL;
+    for (int64_t h = 0; head && h + order.head <= n; h += order.head) {
         float *at = rows + h * width;
-        for (int64_t i = 0; i < paired; i++)
-            memcpy(head + (i % 2 * (paired / 2) + i / 2) * width, at + i * width, row);
-        memcpy(at, head, (size_t)paired * row);
+        for (int64_t i = 0; i < order.head; i++)
+            memcpy(head + usual_place(order, i) * width, at + i * width, row);
+        memcpy(at, head, (size_t)order.head * row);
     }
     free(head);
 }

@@ -283,7 +283,7 @@ static int open_single(struct checkpoint *c, struct err *err)
                          c->folder);
     else if (l.gguf)
         status = err_set(
-            err, "'%s' has only GGUF files: use the model's original folder with safetensors files",
+            err, "'%s' has only GGUF files: open one of them (FOLDER/NAME.gguf)",
             c->folder);
     else
         status = err_set(err, "'%s' has no weights (*.safetensors)", c->folder);
@@ -558,7 +558,7 @@ int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, co
     if (c->asked) return report(c, name, rank, shape, t);
     const struct safetensor *s = find_checked(c, name, rank, shape, err);
     if (!s) return -1;
-    *t = (struct tensor){ .dtype = (enum dtype)s->dtype, .paired = s->paired };
+    *t = (struct tensor){ .dtype = (enum dtype)s->dtype, .order = s->order };
     tensor_set_shape(t, rank, s->shape);
     return place(s, s->data, arena, t, err);
 }
@@ -588,7 +588,7 @@ int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, s
     float *host = malloc(bytes ? bytes : 1), *data = host ? arena_alloc(arena, bytes) : NULL;
     if (data) {
         floats_from(host, s->data, (enum dtype)s->dtype, (size_t)s->shape[0]);
-        pairs_apart(host, s->shape[0], 1, s->paired);
+        rows_reorder(host, s->shape[0], 1, s->order);
         arena->backend->upload(data, host, bytes);
         *t = (struct tensor){
             .data = data, .dtype = DTYPE_F32, .rank = 1, .shape = { s->shape[0] }

@@ -52,8 +52,8 @@ struct load_progress {
 };
 
 // Resolves what the user typed to a folder or GGUF file: an existing one, else `org/name` in the
-// local hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub; refs/main, else the newest
-// snapshot). A new string, or NULL with a message that says where it looked.
+// local hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub; refs/main, else the
+// newest snapshot). A new string, or NULL with a message that says where it looked.
 char *checkpoint_locate(const char *name, struct err *err);
 // Models of that cache that have a config.json, sorted: names for checkpoint_locate.
 void checkpoint_cached(struct names *found);

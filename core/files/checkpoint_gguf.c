@@ -1,5 +1,5 @@
-// core/files/checkpoint_gguf.c -- GGUF files as a struct checkpoint: configs and tensors under Hugging
-// Face's names, so that families, adapters and methods see a model folder.
+// core/files/checkpoint_gguf.c -- GGUF files as a struct checkpoint: configs and tensors under
+// Hugging Face's names, so that families, adapters and methods see a model folder.
 //
 //   MODEL.gguf, or MODEL-00001-of-00003.gguf and its fellows
 //   mmproj*.gguf beside it, or the file behind "::": the picture encoder
@@ -216,8 +216,9 @@ static int open_encoder(struct checkpoint *c, const char *model, const char *enc
     c->gguf[c->gguf_count++] = *mmproj;
     if (!gguf_encoder_find(*mmproj, err)) return -1;
     if (gguf_encoder_fits(*mmproj, c->gguf[0])) return 0;
-    return err_set(err, "the encoder '%s' does not belong to '%s': its visual tokens are not as wide "
-                        "as the embeddings, or it is of another kind of model",
+    return err_set(err,
+                   "the encoder '%s' does not belong to '%s': its visual tokens are not as wide "
+                   "as the embeddings, or it is of another kind of model",
                    encoder ? encoder : (*mmproj)->path, model);
 }
 

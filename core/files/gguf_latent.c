@@ -11,17 +11,17 @@
 #include "core/files/gguf_parts.h"
 
 const struct gguf_name gguf_latent_names[] = {
-    GGUF_NAME("attn_q_a", "self_attn.q_a_proj"),
-    GGUF_NAME("attn_q_a_norm", "self_attn.q_a_layernorm"),
-    GGUF_NAME("attn_q_b", "self_attn.q_b_proj"),
-    GGUF_NAME("attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"),
-    GGUF_NAME("attn_kv_a_norm", "self_attn.kv_a_layernorm"),
-    GGUF_NAME("attn_kv_b", "self_attn.kv_b_proj"),
-    GGUF_NAME("ffn_gate_inp", "mlp.gate"),
-    GGUF_BARE("exp_probs_b", "mlp.gate.e_score_correction_bias", 0),
-    GGUF_NAME("ffn_gate_shexp", "mlp.shared_experts.gate_proj"),
-    GGUF_NAME("ffn_up_shexp", "mlp.shared_experts.up_proj"),
-    GGUF_NAME("ffn_down_shexp", "mlp.shared_experts.down_proj"),
+    { .theirs = "attn_q_a", .ours = "self_attn.q_a_proj" },
+    { .theirs = "attn_q_a_norm", .ours = "self_attn.q_a_layernorm" },
+    { .theirs = "attn_q_b", .ours = "self_attn.q_b_proj" },
+    { .theirs = "attn_kv_a_mqa", .ours = "self_attn.kv_a_proj_with_mqa" },
+    { .theirs = "attn_kv_a_norm", .ours = "self_attn.kv_a_layernorm" },
+    { .theirs = "attn_kv_b", .ours = "self_attn.kv_b_proj" },
+    { .theirs = "ffn_gate_inp", .ours = "mlp.gate" },
+    { .theirs = "exp_probs_b", .ours = "mlp.gate.e_score_correction_bias", .bare = true },
+    { .theirs = "ffn_gate_shexp", .ours = "mlp.shared_experts.gate_proj" },
+    { .theirs = "ffn_up_shexp", .ours = "mlp.shared_experts.up_proj" },
+    { .theirs = "ffn_down_shexp", .ours = "mlp.shared_experts.down_proj" },
     { 0 },
 };
 
@@ -66,8 +66,8 @@ void gguf_latent_read(struct gguf_config *c)
     config_real(c, "expert_weights_scale", "routed_scaling_factor", 1);
     const int64_t scoring = config_value(c, "expert_gating_func", 0, 1);
     if (!c->failed)
-        c->failed = gguf_bool(c->file, "deepseek2.expert_weights_norm", false, &normalise,
-                              c->err) < 0;
+        c->failed =
+            gguf_bool(c->file, "deepseek2.expert_weights_norm", false, &normalise, c->err) < 0;
     if (c->failed) return;
     cJSON_AddBoolToObject(c->to, "norm_topk_prob", normalise);
     cJSON_AddStringToObject(c->to, "scoring_func", scoring == 2 ? "sigmoid" : "softmax");
@@ -81,8 +81,8 @@ static int put_experts(const struct safetensor *t, const char *start, const char
     if (t->rank != 3) return err_set(err, "tensor '%s' does not have three dimensions", t->name);
     const uint64_t bytes = t->bytes / (uint64_t)t->shape[0];
     for (int64_t i = 0; i < t->shape[0]; i++) {
-        struct safetensor *one = renamed_add(
-            r, t, xasprintf("%smlp.experts.%lld.%s.weight", start, (long long)i, name));
+        struct safetensor *one =
+            renamed_add(r, t, xasprintf("%smlp.experts.%lld.%s.weight", start, (long long)i, name));
         one->rank = 2;
         one->shape[0] = t->shape[1], one->shape[1] = t->shape[2];
         one->data = (const char *)t->data + (uint64_t)i * bytes;
@@ -105,13 +105,13 @@ static bool is_float(const struct safetensor *t)
 }
 
 // k[H,R,nope] and v[H,v,R] to [H*(nope+v),R].
-static void join_heads(float *to, const float *k, const float *v, const int64_t *k_shape, int64_t wide)
+static void join_heads(float *to, const float *k, const float *v, const int64_t *k_shape,
+                       int64_t wide)
 {
     const int64_t heads = k_shape[0], rank = k_shape[1], nope = k_shape[2];
     for (int64_t h = 0; h < heads; h++, to += (nope + wide) * rank) {
         for (int64_t i = 0; i < nope; i++)
-            for (int64_t j = 0; j < rank; j++)
-                to[i * rank + j] = k[(h * rank + j) * nope + i];
+            for (int64_t j = 0; j < rank; j++) to[i * rank + j] = k[(h * rank + j) * nope + i];
         memcpy(to + nope * rank, v + h * wide * rank, (size_t)(wide * rank) * sizeof *to);
     }
 }
@@ -119,7 +119,8 @@ static void join_heads(float *to, const float *k, const float *v, const int64_t 
 static int put_joined(const struct gguf *f, const struct safetensor *k, const char *start,
                       struct renamed *r, struct err *err)
 {
-    char *name = xasprintf("%.*sv_b.weight", (int)(strlen(k->name) - strlen("k_b.weight")), k->name);
+    char *name =
+        xasprintf("%.*sv_b.weight", (int)(strlen(k->name) - strlen("k_b.weight")), k->name);
     const struct safetensor *v = gguf_find(f, name);
     free(name);
     if (!is_float(k) || !is_float(v) || v->shape[0] != k->shape[0] || v->shape[2] != k->shape[1])
@@ -133,8 +134,12 @@ static int put_joined(const struct gguf *f, const struct safetensor *k, const ch
     free(value);
     if (!there) return err_set(err, "out of memory for '%s'", k->name);
     struct safetensor *t = renamed_add(r, k, xasprintf("%sself_attn.kv_b_proj.weight", start));
-    *t = (struct safetensor){ .name = t->name, .type = "F32", .dtype = DTYPE_F32, .rank = 2,
-                              .shape = { rows, k->shape[1] }, .data = both,
+    *t = (struct safetensor){ .name = t->name,
+                              .type = "F32",
+                              .dtype = DTYPE_F32,
+                              .rank = 2,
+                              .shape = { rows, k->shape[1] },
+                              .data = both,
                               .bytes = (uint64_t)(rows * k->shape[1]) * sizeof *both };
     return 1;
 }
@@ -143,9 +148,9 @@ int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char
                     const char *start, struct renamed *r, struct err *err)
 {
     static const struct gguf_name experts[] = {
-        GGUF_NAME("ffn_gate_exps", "gate_proj"),
-        GGUF_NAME("ffn_up_exps", "up_proj"),
-        GGUF_NAME("ffn_down_exps", "down_proj"),
+        { .theirs = "ffn_gate_exps", .ours = "gate_proj" },
+        { .theirs = "ffn_up_exps", .ours = "up_proj" },
+        { .theirs = "ffn_down_exps", .ours = "down_proj" },
         { 0 },
     };
     const struct gguf_name *found = gguf_name_find(experts, stem);

@@ -19,11 +19,10 @@ struct gguf_name {
     int rank;  // there, with dimensions of 1 in front; 0: as in the file; or GGUF_SQUARE
 };
 
-enum { GGUF_SQUARE = -1 }; // [n*n, width] in the file, [n, n, width] there
-
-
-#define GGUF_NAME(theirs, ours) { theirs, ours, false, 0 } // with ".weight"
-#define GGUF_BARE(theirs, ours, rank) { theirs, ours, true, rank }
+enum {
+    GGUF_SQUARE = -1, // [n*n, width] in the file, [n, n, width] there
+    GGUF_BIAS = -2,   // of the name only the bias: the weight is put together
+};
 
 // Tensors under Hugging Face's names; data in the mapping of the files, or in `made`.
 struct renamed {
@@ -89,8 +88,8 @@ int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
                         const struct gguf *text, cJSON **config, cJSON **preprocessor,
                         struct err *err);
 const struct gguf_place *gguf_encoder_place(const struct gguf_encoder *e);
-int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj,
-                         struct renamed *r, struct err *err);
+int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj, struct renamed *r,
+                         struct err *err);
 
 // The tokenizer, and what tokenizer_config.json and generation_config.json would say.
 struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err);

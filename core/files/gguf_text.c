@@ -12,17 +12,17 @@
 // --- architectures -------------------------------------------------------------------------------
 
 static const struct gguf_name layer_names[] = {
-    GGUF_NAME("attn_norm", "input_layernorm"),
-    GGUF_NAME("attn_q", "self_attn.q_proj"),
-    GGUF_NAME("attn_k", "self_attn.k_proj"),
-    GGUF_NAME("attn_v", "self_attn.v_proj"),
-    GGUF_NAME("attn_output", "self_attn.o_proj"),
-    GGUF_NAME("attn_q_norm", "self_attn.q_norm"),
-    GGUF_NAME("attn_k_norm", "self_attn.k_norm"),
-    GGUF_NAME("ffn_norm", "post_attention_layernorm"),
-    GGUF_NAME("ffn_gate", "mlp.gate_proj"),
-    GGUF_NAME("ffn_up", "mlp.up_proj"),
-    GGUF_NAME("ffn_down", "mlp.down_proj"),
+    { .theirs = "attn_norm", .ours = "input_layernorm" },
+    { .theirs = "attn_q", .ours = "self_attn.q_proj" },
+    { .theirs = "attn_k", .ours = "self_attn.k_proj" },
+    { .theirs = "attn_v", .ours = "self_attn.v_proj" },
+    { .theirs = "attn_output", .ours = "self_attn.o_proj" },
+    { .theirs = "attn_q_norm", .ours = "self_attn.q_norm" },
+    { .theirs = "attn_k_norm", .ours = "self_attn.k_norm" },
+    { .theirs = "ffn_norm", .ours = "post_attention_layernorm" },
+    { .theirs = "ffn_gate", .ours = "mlp.gate_proj" },
+    { .theirs = "ffn_up", .ours = "mlp.up_proj" },
+    { .theirs = "ffn_down", .ours = "mlp.down_proj" },
     { 0 },
 };
 
@@ -30,7 +30,8 @@ struct gguf_architecture {
     const char *name;         // general.architecture
     const char *architecture; // of Hugging Face
     const char *model_type;
-    bool paired; // rows of q and k are neighbours where they turn together
+    int order; // of rows of q and k (struct head_order): 1: whole heads; -1: what turns, the other
+               // way round; 0: the usual
     void (*read)(struct gguf_config *c); // what the others do not have; NULL: nothing
     const struct gguf_name *names;       // likewise: of tensors in layers
     // A tensor that becomes several, or a part of one, as `start` ("model.layers.3.") and a name:
@@ -46,12 +47,31 @@ static void read_llama(struct gguf_config *c)
     if (gguf_find(c->file, "blk.0.ffn_up.bias")) cJSON_AddBoolToObject(c->to, "mlp_bias", true);
 }
 
+// The step easy to get wrong: each norm has another's name.
+static const struct gguf_name glm_names[] = {
+    { .theirs = "post_attention_norm", .ours = "post_self_attn_layernorm" },
+    { .theirs = "post_ffw_norm", .ours = "post_mlp_layernorm" },
+    { .theirs = "ffn_up", .ours = "mlp.gate_up_proj" },
+    { 0 },
+};
+
+static void read_glm(struct gguf_config *c)
+{
+    const int64_t turned = config_value(c, "rope.dimension_count", 2, GGUF_NEEDED);
+    const cJSON *width = json_get(c->to, "head_dim");
+    cJSON_AddBoolToObject(c->to, "attention_bias", gguf_find(c->file, "blk.0.attn_q.bias") != NULL);
+    if (!c->failed && width)
+        cJSON_AddNumberToObject(c->to, "partial_rotary_factor",
+                                (double)turned / width->valuedouble);
+}
+
 static const struct gguf_architecture architectures[] = {
-    { "llama", "LlamaForCausalLM", "llama", .paired = true, .read = read_llama },
-    { "internlm2", "LlamaForCausalLM", "llama", .paired = true, .read = read_llama },
-    { "qwen2", "Qwen2ForCausalLM", "qwen2", .paired = false },
-    { "qwen2vl", "Qwen2ForCausalLM", "qwen2", .paired = false }, // without its encoder
-    { "qwen3", "Qwen3ForCausalLM", "qwen3", .paired = false },
+    { "llama", "LlamaForCausalLM", "llama", .order = 1, .read = read_llama },
+    { "internlm2", "LlamaForCausalLM", "llama", .order = 1, .read = read_llama },
+    { "qwen2", "Qwen2ForCausalLM", "qwen2", .order = 0 },
+    { "qwen2vl", "Qwen2ForCausalLM", "qwen2", .order = 0 }, // without its encoder
+    { "qwen3", "Qwen3ForCausalLM", "qwen3", .order = 0 },
+    { "glm4", "Glm4ForCausalLM", "glm4v_text", .order = -1, .read = read_glm, .names = glm_names },
     { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .read = gguf_latent_read,
       .names = gguf_latent_names, .put = gguf_latent_put },
 };
@@ -98,7 +118,8 @@ int64_t config_value(struct gguf_config *c, const char *key, int64_t min, int64_
     int64_t value = 0;
     if (!c->failed)
         c->failed = gguf_int(c->file, whole, min, INT32_MAX, otherwise, &value, c->err) < 0;
-    if (!c->failed && value == GGUF_NEEDED) c->failed = err_set(c->err, "'%s' is missing", whole) < 0;
+    if (!c->failed && value == GGUF_NEEDED)
+        c->failed = err_set(c->err, "'%s' is missing", whole) < 0;
     free(whole);
     return c->failed ? 0 : value;
 }
@@ -257,17 +278,21 @@ static bool is_read_otherwise(const char *name)
     return !strcmp(name, "rope_freqs.weight"); // read_scaling
 }
 
-// Width of a head; 0 where the config will be refused anyway.
-static int head_width(const struct gguf *f, const struct gguf_architecture *a)
+// Order of the rows of q and k; the usual one where the config will be refused anyway.
+static struct head_order order_of(const struct gguf *f, const struct gguf_architecture *a)
 {
     struct err err;
     cJSON *sizes = cJSON_CreateObject();
     struct gguf_config c = { .file = f, .arch = a->name, .to = sizes, .err = &err };
     read_sizes(&c);
     const cJSON *width = json_get(sizes, "head_dim");
-    const double d = width ? width->valuedouble : 0;
+    const double head = width ? width->valuedouble : 0;
+    const int64_t turn =
+        a->order < 0 ? -config_value(&c, "rope.dimension_count", 2, GGUF_NEEDED) : (int64_t)head;
     cJSON_Delete(sizes);
-    return d <= INT16_MAX ? (int)d : 0;
+    if (c.failed || !a->order || head > INT16_MAX || turn < -(int64_t)head || turn % 2)
+        return (struct head_order){ 0 };
+    return (struct head_order){ (int16_t)head, (int16_t)turn };
 }
 
 static bool is_turned(const char *name)
@@ -282,8 +307,8 @@ static bool is_turned(const char *name)
 
 // The tensor under its name or names.
 static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
-                      const struct gguf_place *place, const struct safetensor *t, int width,
-                      struct renamed *r, struct err *err)
+                      const struct gguf_place *place, const struct safetensor *t,
+                      struct head_order order, struct renamed *r, struct err *err)
 {
     const char *end;
     long layer;
@@ -299,7 +324,8 @@ static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
     char *name = text_name(a, place, t->name);
     if (!name)
         return err_set(err, "tensor '%.200s' is not known to architecture '%s'", t->name, a->name);
-    renamed_add(r, t, name)->paired = is_turned(t->name) ? width : 0;
+    struct safetensor *put = renamed_add(r, t, name);
+    if (is_turned(t->name)) put->order = order;
     return 0;
 }
 
@@ -308,10 +334,10 @@ int gguf_text_tensors(const struct gguf *f, const struct gguf_place *place, stru
 {
     const struct gguf_architecture *a = find(f, err);
     if (!a) return -1;
-    const int width = a->paired ? head_width(f, a) : 0;
+    const struct head_order order = order_of(f, a);
     for (uint64_t i = 0; i < f->tensor_count; i++)
         if (!is_read_otherwise(f->tensors[i].name) &&
-            put_tensor(a, f, place, &f->tensors[i], width, r, err) < 0)
+            put_tensor(a, f, place, &f->tensors[i], order, r, err) < 0)
             return -1;
     return 0;
 }

@@ -162,9 +162,9 @@ cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err)
 // Tokens that end a turn or a text, of which files may name only one.
 static bool ends_answer(const struct token_text *t)
 {
-    static const char *const names[] = { "<|im_end|>",        "<|eot_id|>",     "<|eom_id|>",
-                                         "<|endoftext|>",     "<|end_of_text|>", "<|user|>",
-                                         "<|observation|>",   "[EOS]",          "<|end|>" };
+    static const char *const names[] = { "<|im_end|>",      "<|eot_id|>",      "<|eom_id|>",
+                                         "<|endoftext|>",   "<|end_of_text|>", "<|user|>",
+                                         "<|observation|>", "[EOS]",           "<|end|>" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (t->length == strlen(names[i]) && !memcmp(t->text, names[i], t->length)) return true;
     return false;

@@ -20,15 +20,16 @@ struct encoder_config {
 };
 
 struct gguf_encoder {
-    const char *type;                           // clip.projector_type
-    const char *const *texts;                   // architectures of language models; NULL: any
-    const char *architecture, *model_type;      // of the whole
-    bool flat;                                  // the language model's keys stand at the top
-    struct gguf_place place;                    // of the language model's tensors
-    const struct gguf_name *outer;              // whole names
-    const char *blocks;                         // before the number of a block
-    const struct gguf_name *block;              // of its tensors
-    const char *patches;                        // name of a convolution in two parts; NULL: none
+    const char *type;                      // clip.projector_type
+    const char *also;                      // of earlier converters; NULL: none
+    const char *const *texts;              // architectures of language models; NULL: any
+    const char *architecture, *model_type; // of the whole
+    bool flat;                             // the language model's keys stand at the top
+    struct gguf_place place;               // of the language model's tensors
+    const struct gguf_name *outer;         // whole names
+    const char *blocks;                    // before the number of a block
+    const struct gguf_name *block;         // of its tensors
+    const char *patches;                   // name of a convolution in two parts; NULL: none
     void (*read)(struct encoder_config *e);
 };
 
@@ -119,25 +120,28 @@ static void read_llava(struct encoder_config *e)
 }
 
 static const struct gguf_name llava_outer[] = {
-    GGUF_BARE("v.class_embd", "vision_tower.vision_model.embeddings.class_embedding", 0),
-    GGUF_NAME("v.patch_embd", "vision_tower.vision_model.embeddings.patch_embedding"),
-    GGUF_NAME("v.position_embd", "vision_tower.vision_model.embeddings.position_embedding"),
-    GGUF_NAME("v.pre_ln", "vision_tower.vision_model.pre_layrnorm"),
-    GGUF_NAME("v.post_ln", "vision_tower.vision_model.post_layernorm"),
-    GGUF_NAME("mm.0", "multi_modal_projector.linear_1"),
-    GGUF_NAME("mm.2", "multi_modal_projector.linear_2"),
+    { .theirs = "v.class_embd",
+      .ours = "vision_tower.vision_model.embeddings.class_embedding",
+      .bare = true },
+    { .theirs = "v.patch_embd", .ours = "vision_tower.vision_model.embeddings.patch_embedding" },
+    { .theirs = "v.position_embd",
+      .ours = "vision_tower.vision_model.embeddings.position_embedding" },
+    { .theirs = "v.pre_ln", .ours = "vision_tower.vision_model.pre_layrnorm" },
+    { .theirs = "v.post_ln", .ours = "vision_tower.vision_model.post_layernorm" },
+    { .theirs = "mm.0", .ours = "multi_modal_projector.linear_1" },
+    { .theirs = "mm.2", .ours = "multi_modal_projector.linear_2" },
     { 0 },
 };
 
 static const struct gguf_name llava_block[] = {
-    GGUF_NAME("ln1", "layer_norm1"),
-    GGUF_NAME("ln2", "layer_norm2"),
-    GGUF_NAME("attn_q", "self_attn.q_proj"),
-    GGUF_NAME("attn_k", "self_attn.k_proj"),
-    GGUF_NAME("attn_v", "self_attn.v_proj"),
-    GGUF_NAME("attn_out", "self_attn.out_proj"),
-    GGUF_NAME("ffn_up", "mlp.fc1"),
-    GGUF_NAME("ffn_down", "mlp.fc2"),
+    { .theirs = "ln1", .ours = "layer_norm1" },
+    { .theirs = "ln2", .ours = "layer_norm2" },
+    { .theirs = "attn_q", .ours = "self_attn.q_proj" },
+    { .theirs = "attn_k", .ours = "self_attn.k_proj" },
+    { .theirs = "attn_v", .ours = "self_attn.v_proj" },
+    { .theirs = "attn_out", .ours = "self_attn.out_proj" },
+    { .theirs = "ffn_up", .ours = "mlp.fc1" },
+    { .theirs = "ffn_down", .ours = "mlp.fc2" },
     { 0 },
 };
 
@@ -150,8 +154,8 @@ static void put_whole_blocks(struct encoder_config *e)
     const int64_t every = config_value(&e->c, "n_wa_pattern", 0, 0);
     const int64_t blocks = config_value(&e->c, "block_count", 1, GGUF_NEEDED);
     if (!e->c.failed)
-        e->c.failed = gguf_list(e->c.file, "clip.vision.wa_layer_indexes", false, 1000, &list,
-                                e->c.err) < 0;
+        e->c.failed =
+            gguf_list(e->c.file, "clip.vision.wa_layer_indexes", false, 1000, &list, e->c.err) < 0;
     if (e->c.failed) return;
     cJSON *whole = cJSON_AddArrayToObject(e->vision, "fullatt_block_indexes");
     for (int64_t i = 0; i < blocks && every; i++)
@@ -161,7 +165,7 @@ static void put_whole_blocks(struct encoder_config *e)
 }
 
 // Pairs that turn by time, row and column.
-static void put_sections(struct encoder_config *e)
+static void put_sections(struct encoder_config *e, cJSON *to)
 {
     char *key = xasprintf("%s.rope.dimension_sections", gguf_text(e->text, "general.architecture"));
     const struct gguf_entry *list = NULL;
@@ -171,8 +175,8 @@ static void put_sections(struct encoder_config *e)
     free(key);
     if (e->c.failed) return;
     cJSON *scaling = cJSON_CreateObject();
-    cJSON_DeleteItemFromObjectCaseSensitive(e->whole, "rope_scaling");
-    cJSON_AddItemToObject(e->whole, "rope_scaling", scaling);
+    cJSON_DeleteItemFromObjectCaseSensitive(to, "rope_scaling");
+    cJSON_AddItemToObject(to, "rope_scaling", scaling);
     cJSON_AddStringToObject(scaling, "type", "mrope");
     cJSON *sections = cJSON_AddArrayToObject(scaling, "mrope_section");
     for (uint64_t i = 0; i < 3; i++)
@@ -203,30 +207,30 @@ static void read_qwen(struct encoder_config *e)
     config_int(&e->c, "projection_dim", "out_hidden_size", GGUF_NEEDED);
     config_int(&e->c, "window_size", "window_size", 112);
     put_whole_blocks(e);
-    put_sections(e);
+    put_sections(e, e->whole);
     put_text(e->preprocessor, "image_processor_type", "Qwen2VLImageProcessor");
     put_pixels(e, 56 * 56, 12845056);
     put_placeholder(e, "image_token_id", "<|image_pad|>");
 }
 
 static const struct gguf_name qwen_outer[] = {
-    GGUF_NAME("v.post_ln", "visual.merger.ln_q"),
-    GGUF_NAME("mm.0", "visual.merger.mlp.0"),
-    GGUF_NAME("mm.2", "visual.merger.mlp.2"),
+    { .theirs = "v.post_ln", .ours = "visual.merger.ln_q" },
+    { .theirs = "mm.0", .ours = "visual.merger.mlp.0" },
+    { .theirs = "mm.2", .ours = "visual.merger.mlp.2" },
     { 0 },
 };
 
 static const struct gguf_name qwen_block[] = {
-    GGUF_NAME("ln1", "norm1"),
-    GGUF_NAME("ln2", "norm2"),
-    GGUF_NAME("attn_qkv", "attn.qkv"),
-    GGUF_NAME("attn_q", "attn.q"),
-    GGUF_NAME("attn_k", "attn.k"),
-    GGUF_NAME("attn_v", "attn.v"),
-    GGUF_NAME("attn_out", "attn.proj"),
-    GGUF_NAME("ffn_gate", "mlp.gate_proj"),
-    GGUF_NAME("ffn_up", "mlp.up_proj"),
-    GGUF_NAME("ffn_down", "mlp.down_proj"),
+    { .theirs = "ln1", .ours = "norm1" },
+    { .theirs = "ln2", .ours = "norm2" },
+    { .theirs = "attn_qkv", .ours = "attn.qkv" },
+    { .theirs = "attn_q", .ours = "attn.q" },
+    { .theirs = "attn_k", .ours = "attn.k" },
+    { .theirs = "attn_v", .ours = "attn.v" },
+    { .theirs = "attn_out", .ours = "attn.proj" },
+    { .theirs = "ffn_gate", .ours = "mlp.gate_proj" },
+    { .theirs = "ffn_up", .ours = "mlp.up_proj" },
+    { .theirs = "ffn_down", .ours = "mlp.down_proj" },
     { 0 },
 };
 
@@ -252,28 +256,34 @@ static void read_intern(struct encoder_config *e)
 }
 
 static const struct gguf_name intern_outer[] = {
-    GGUF_BARE("v.class_embd", "vision_tower.embeddings.cls_token", 3),
-    GGUF_NAME("v.patch_embd", "vision_tower.embeddings.patch_embeddings.projection"),
-    GGUF_BARE("v.position_embd", "vision_tower.embeddings.position_embeddings", 3),
-    GGUF_NAME("mm.model.mlp.0", "multi_modal_projector.layer_norm"),
-    GGUF_NAME("mm.model.mlp.1", "multi_modal_projector.linear_1"),
-    GGUF_NAME("mm.model.mlp.3", "multi_modal_projector.linear_2"),
+    { .theirs = "v.class_embd",
+      .ours = "vision_tower.embeddings.cls_token",
+      .bare = true,
+      .rank = 3 },
+    { .theirs = "v.patch_embd", .ours = "vision_tower.embeddings.patch_embeddings.projection" },
+    { .theirs = "v.position_embd",
+      .ours = "vision_tower.embeddings.position_embeddings",
+      .bare = true,
+      .rank = 3 },
+    { .theirs = "mm.model.mlp.0", .ours = "multi_modal_projector.layer_norm" },
+    { .theirs = "mm.model.mlp.1", .ours = "multi_modal_projector.linear_1" },
+    { .theirs = "mm.model.mlp.3", .ours = "multi_modal_projector.linear_2" },
     { 0 },
 };
 
 static const struct gguf_name intern_block[] = {
-    GGUF_NAME("ln1", "layernorm_before"),
-    GGUF_NAME("ln2", "layernorm_after"),
-    GGUF_NAME("attn_q", "attention.q_proj"),
-    GGUF_NAME("attn_k", "attention.k_proj"),
-    GGUF_NAME("attn_v", "attention.v_proj"),
-    GGUF_NAME("attn_q_norm", "attention.q_norm"),
-    GGUF_NAME("attn_k_norm", "attention.k_norm"),
-    GGUF_NAME("attn_out", "attention.projection_layer"),
-    GGUF_BARE("ls1", "lambda_1", 0),
-    GGUF_BARE("ls2", "lambda_2", 0),
-    GGUF_NAME("ffn_up", "mlp.fc1"),
-    GGUF_NAME("ffn_down", "mlp.fc2"),
+    { .theirs = "ln1", .ours = "layernorm_before" },
+    { .theirs = "ln2", .ours = "layernorm_after" },
+    { .theirs = "attn_q", .ours = "attention.q_proj" },
+    { .theirs = "attn_k", .ours = "attention.k_proj" },
+    { .theirs = "attn_v", .ours = "attention.v_proj" },
+    { .theirs = "attn_q_norm", .ours = "attention.q_norm" },
+    { .theirs = "attn_k_norm", .ours = "attention.k_norm" },
+    { .theirs = "attn_out", .ours = "attention.projection_layer" },
+    { .theirs = "ls1", .ours = "lambda_1", .bare = true },
+    { .theirs = "ls2", .ours = "lambda_2", .bare = true },
+    { .theirs = "ffn_up", .ours = "mlp.fc1" },
+    { .theirs = "ffn_down", .ours = "mlp.fc2" },
     { 0 },
 };
 
@@ -301,24 +311,68 @@ static void read_kimi(struct encoder_config *e)
 }
 
 static const struct gguf_name kimi_outer[] = {
-    GGUF_NAME("v.patch_embd", "vision_tower.patch_embed.proj"),
-    { "v.position_embd", "vision_tower.patch_embed.pos_emb", false, GGUF_SQUARE },
-    GGUF_NAME("v.post_ln", "vision_tower.encoder.final_layernorm"),
-    GGUF_NAME("mm.input_norm", "multi_modal_projector.pre_norm"),
-    GGUF_NAME("mm.1", "multi_modal_projector.linear_1"),
-    GGUF_NAME("mm.2", "multi_modal_projector.linear_2"),
+    { .theirs = "v.patch_embd", .ours = "vision_tower.patch_embed.proj" },
+    { .theirs = "v.position_embd",
+      .ours = "vision_tower.patch_embed.pos_emb",
+      .rank = GGUF_SQUARE },
+    { .theirs = "v.post_ln", .ours = "vision_tower.encoder.final_layernorm" },
+    { .theirs = "mm.input_norm", .ours = "multi_modal_projector.pre_norm" },
+    { .theirs = "mm.1", .ours = "multi_modal_projector.linear_1" },
+    { .theirs = "mm.2", .ours = "multi_modal_projector.linear_2" },
     { 0 },
 };
 
 static const struct gguf_name kimi_block[] = {
-    GGUF_NAME("ln1", "norm0"),
-    GGUF_NAME("ln2", "norm1"),
-    GGUF_NAME("attn_q", "wq"),
-    GGUF_NAME("attn_k", "wk"),
-    GGUF_NAME("attn_v", "wv"),
-    GGUF_NAME("attn_out", "wo"),
-    GGUF_NAME("ffn_up", "mlp.fc0"),
-    GGUF_NAME("ffn_down", "mlp.fc1"),
+    { .theirs = "ln1", .ours = "norm0" },
+    { .theirs = "ln2", .ours = "norm1" },
+    { .theirs = "attn_q", .ours = "wq" },
+    { .theirs = "attn_k", .ours = "wk" },
+    { .theirs = "attn_v", .ours = "wv" },
+    { .theirs = "attn_out", .ours = "wo" },
+    { .theirs = "ffn_up", .ours = "mlp.fc0" },
+    { .theirs = "ffn_down", .ours = "mlp.fc1" },
+    { 0 },
+};
+
+// --- GLM-4.1V ------------------------------------------------------------------------------------
+
+static void put_rows(const struct encoder_config *e, const char *tensor, const char *key)
+{
+    const struct safetensor *t = gguf_find(e->c.file, tensor);
+    if (t) cJSON_AddNumberToObject(e->vision, key, (double)t->shape[0]);
+}
+
+// The config's names mislead (core/model/vision_glm.c), so what the file says of widths does too.
+static void read_glm(struct encoder_config *e)
+{
+    cJSON *text = cJSON_GetObjectItemCaseSensitive(e->whole, "text_config");
+    config_int(&e->c, "embedding_length", "hidden_size", GGUF_NEEDED);
+    config_int(&e->c, "block_count", "depth", GGUF_NEEDED);
+    config_int(&e->c, "attention.head_count", "num_heads", GGUF_NEEDED);
+    config_int(&e->c, "patch_size", "patch_size", GGUF_NEEDED);
+    config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
+    config_int(&e->c, "spatial_merge_size", "spatial_merge_size", 2);
+    config_real(&e->c, "attention.layer_norm_epsilon", "rms_norm_eps", 1e-5);
+    put_rows(e, "mm.model.fc.weight", "out_hidden_size");
+    put_rows(e, "mm.gate.weight", "intermediate_size");
+    cJSON_AddBoolToObject(e->vision, "attention_bias", there(e, "v.blk.0.attn_qkv.bias"));
+    put_sections(e, text);
+    put_text(e->preprocessor, "image_processor_type", "Glm4vImageProcessor");
+    put_pixels(e, 112 * 112, 28 * 28 * 15000);
+    put_placeholder(e, "image_token_id", "<|image|>");
+}
+
+static const struct gguf_name glm_outer[] = {
+    { .theirs = "v.patch_embd", .ours = "model.visual.patch_embed.proj", .rank = GGUF_BIAS },
+    { .theirs = "v.norm_embd", .ours = "model.visual.post_conv_layernorm" },
+    { .theirs = "v.position_embd", .ours = "model.visual.embeddings.position_embedding" },
+    { .theirs = "v.post_ln", .ours = "model.visual.post_layernorm" },
+    { .theirs = "mm.patch_merger", .ours = "model.visual.downsample" },
+    { .theirs = "mm.model.fc", .ours = "model.visual.merger.proj" },
+    { .theirs = "mm.post_norm", .ours = "model.visual.merger.post_projection_norm" },
+    { .theirs = "mm.gate", .ours = "model.visual.merger.gate_proj" },
+    { .theirs = "mm.up", .ours = "model.visual.merger.up_proj" },
+    { .theirs = "mm.down", .ours = "model.visual.merger.down_proj" },
     { 0 },
 };
 
@@ -326,21 +380,7 @@ static const struct gguf_name kimi_block[] = {
 
 static const char *const qwen_texts[] = { "qwen2vl", NULL };
 static const char *const kimi_texts[] = { "deepseek2", NULL };
-
-#define QWEN(name)                                              \
-    {                                                           \
-        .type = name,                                           \
-        .texts = qwen_texts,                                    \
-        .architecture = "Qwen2_5_VLForConditionalGeneration",   \
-        .model_type = "qwen2_5_vl",                             \
-        .flat = true,                                           \
-        .place = { "model.", "" },                              \
-        .outer = qwen_outer,                                    \
-        .blocks = "visual.blocks.",                             \
-        .block = qwen_block,                                    \
-        .patches = "visual.patch_embed.proj.weight",            \
-        .read = read_qwen,                                      \
-    }
+static const char *const glm_texts[] = { "glm4", NULL };
 
 static const struct gguf_encoder encoders[] = {
     {
@@ -353,8 +393,20 @@ static const struct gguf_encoder encoders[] = {
         .block = llava_block,
         .read = read_llava,
     },
-    QWEN("qwen2.5vl_merger"),
-    QWEN("qwen2vl_merger"), // earlier converters
+    {
+        .type = "qwen2.5vl_merger",
+        .also = "qwen2vl_merger",
+        .texts = qwen_texts,
+        .architecture = "Qwen2_5_VLForConditionalGeneration",
+        .model_type = "qwen2_5_vl",
+        .flat = true,
+        .place = { "model.", "" },
+        .outer = qwen_outer,
+        .blocks = "visual.blocks.",
+        .block = qwen_block,
+        .patches = "visual.patch_embed.proj.weight",
+        .read = read_qwen,
+    },
     {
         .type = "internvl",
         .architecture = "InternVLForConditionalGeneration",
@@ -376,22 +428,35 @@ static const struct gguf_encoder encoders[] = {
         .block = kimi_block,
         .read = read_kimi,
     },
+    {
+        .type = "glm4v",
+        .texts = glm_texts,
+        .architecture = "Glm4vForConditionalGeneration",
+        .model_type = "glm4v",
+        .place = { "model.language_model.", "" },
+        .outer = glm_outer,
+        .blocks = "model.visual.blocks.",
+        .block = qwen_block,
+        .patches = "model.visual.patch_embed.proj.weight",
+        .read = read_glm,
+    },
 };
 
 enum { ENCODERS = sizeof encoders / sizeof *encoders };
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err)
 {
-    const char *type = gguf_text(mmproj, "clip.projector_type");
+    const char *type = gguf_text(mmproj, "clip.projector_type"), *named = type ? type : "mlp";
     struct buf known = { 0 };
     for (int i = 0; i < ENCODERS; i++) {
-        if (!strcmp(type ? type : "mlp", encoders[i].type)) {
+        if (!strcmp(named, encoders[i].type) ||
+            (encoders[i].also && !strcmp(named, encoders[i].also))) {
             buf_release(&known);
             return &encoders[i];
         }
         buf_printf(&known, "%s%s", i ? ", " : "", encoders[i].type);
     }
-    err_set(err, "'%s': projector type '%s' is not supported (known: %s)", mmproj->path, type,
+    err_set(err, "'%s': projector type '%s' is not supported (known: %s)", mmproj->path, named,
             known.data);
     buf_release(&known);
     return NULL;
@@ -405,7 +470,8 @@ const struct gguf_place *gguf_encoder_place(const struct gguf_encoder *e)
 // Width of the visual tokens: rows of the projector's last layer.
 static int64_t token_width(const struct gguf *mmproj)
 {
-    static const char *const last[] = { "mm.model.mlp.3.weight", "mm.2.weight", "mm.0.weight" };
+    static const char *const last[] = { "mm.model.mlp.3.weight", "mm.down.weight", "mm.2.weight",
+                                        "mm.0.weight" };
     for (size_t i = 0; i < sizeof last / sizeof *last; i++) {
         const struct safetensor *t = gguf_find(mmproj, last[i]);
         if (t) return t->shape[0];
@@ -427,7 +493,8 @@ bool gguf_encoder_fits(const struct gguf *mmproj, const struct gguf *text)
     const char *architecture = gguf_text(text, "general.architecture");
     const struct gguf_encoder *e = gguf_encoder_find(mmproj, &err);
     const struct safetensor *embed = gguf_find(text, "token_embd.weight");
-    return e && embed && takes(e, architecture) && token_width(mmproj) == embed->shape[embed->rank - 1];
+    return e && embed && takes(e, architecture) &&
+           token_width(mmproj) == embed->shape[embed->rank - 1];
 }
 
 // --- config --------------------------------------------------------------------------------------
@@ -514,6 +581,7 @@ static void rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     char *stem = gguf_stem(t->name, "v.blk.", &layer, &end);
     const struct gguf_name *n = gguf_name_find(layer < 0 ? e->outer : e->block, exchanged(f, stem));
     free(stem);
+    if (n && n->rank == GGUF_BIAS && strcmp(end, ".bias") != 0) return; // join_patches
     if (!n) return; // the encoder has more than counts: a last norm, parts for other towers
     if (n->bare) end = "";
     char *name = layer < 0 ? xasprintf("%s%s", n->ours, end)
@@ -521,8 +589,8 @@ static void rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     set_rank(renamed_add(r, t, name), n->rank);
 }
 
-int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj,
-                         struct renamed *r, struct err *err)
+int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj, struct renamed *r,
+                         struct err *err)
 {
     for (uint64_t i = 0; i < mmproj->tensor_count; i++)
         rename_tensor(e, mmproj, &mmproj->tensors[i], r);

@@ -181,7 +181,8 @@ char *checkpoint_locate(const char *name, struct err *err)
     char *path = expand_home(name);
     if (is_folder(path) || checkpoint_is_gguf(path)) return path;
     if (access(path, F_OK) == 0) {
-        err_set(err, "'%s' is a file: give the folder that holds config.json and the weights, or a "
+        err_set(err,
+                "'%s' is a file: give the folder that holds config.json and the weights, or a "
                 "*.gguf file",
                 path);
     } else if (is_hub_name(name)) {

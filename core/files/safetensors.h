@@ -27,8 +27,8 @@ struct safetensor {
     int64_t shape[SAFETENSORS_MAX_RANK];
     const void *data; // in the mapping, possibly unaligned
     uint64_t bytes;
-    uint64_t offset; // offset of the data from the first byte after the header
-    int paired;      // as struct tensor's: only in GGUF files
+    uint64_t offset;         // offset of the data from the first byte after the header
+    struct head_order order; // of its rows: only in GGUF files
 };
 
 struct safetensors {

@@ -174,13 +174,13 @@ static struct qkv project_rows(struct graph *g, const struct layer *layer, struc
     return (struct qkv){ op_rope(g, q, cos, sin), op_rope(g, k, cos, sin), v };
 }
 
-// Only of three weights behind a norm, whose pairs are half a head apart.
+// Only of three weights behind a norm, whose rows are in the usual order.
 static bool fusible(const struct layer *layer)
 {
     const struct decoder_kind *kind = layer->pass->config->kind;
     const struct sublayer *w = &layer->w->attention;
     return w->before.data && kind->attention == &attention_grouped && !kind->rotary->interleaved &&
-           !w->weight[ATTENTION_Q].weight.paired && !w->weight[ATTENTION_K].weight.paired;
+           !w->weight[ATTENTION_Q].weight.order.head && !w->weight[ATTENTION_K].weight.order.head;
 }
 
 static bool project_fused(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,

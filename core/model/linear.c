@@ -6,15 +6,43 @@
 typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tensor *w,
                                   struct tensor *bias);
 
-// Columns of y[N,out], which stand as the weight's rows do, in the order that all else knows: first
-// all first numbers of a head's pairs, then all second ones.
-static struct tensor *apart(struct graph *g, struct tensor *y, int64_t head)
+// First all first numbers of each head's pairs, then all second ones; what does not turn stays.
+static struct tensor *apart(struct graph *g, struct tensor *y, int64_t heads, struct head_order o)
+{
+    const int64_t half = o.turn / 2, rest = o.head - o.turn;
+    const struct column_part parts[] = { { y, { 0, 2, half } },
+                                         { y, { 1, 2, half } },
+                                         { y, { o.turn, 1, rest } } };
+    return op_columns_of(g, heads, parts, rest ? 3 : 2);
+}
+
+// The other way: each first number before its second one.
+static struct tensor *together(struct graph *g, struct tensor *y, int64_t heads,
+                               struct head_order o)
+{
+    const int64_t half = -o.turn / 2, rest = o.head - 2 * half;
+    struct tensor *part[2];
+    for (int i = 0; i < 2; i++) {
+        part[i] = op_columns_of(g, heads, &(struct column_part){ y, { i * half, 1, half } }, 1);
+        if (!part[i]) return NULL;
+        part[i] = graph_view(g, part[i], 2, (int64_t[]){ heads * half, 1 });
+    }
+    const struct column_part pair[] = { { part[0], { 0, 1, 1 } }, { part[1], { 0, 1, 1 } } };
+    struct tensor *turned = op_columns_of(g, heads * half, pair, 2); // [heads*half, 2]
+    turned = turned ? graph_view(g, turned, 2, (int64_t[]){ heads, 2 * half }) : NULL;
+    if (!turned || !rest) return turned;
+    const struct column_part all[] = { { turned, { 0, 1, 2 * half } },
+                                       { y, { 2 * half, 1, rest } } };
+    return op_columns_of(g, heads, all, 2);
+}
+
+// Columns of y[N,out], which stand as the weight's rows do, in the order that all else knows.
+static struct tensor *usual_order(struct graph *g, struct tensor *y, struct head_order o)
 {
     if (!y || !graph_ok(g)) return NULL;
-    const int64_t n = y->shape[0], out = y->shape[1], heads = n * out / head, half = head / 2;
-    y = graph_view(g, y, 2, (int64_t[]){ heads, head });
-    const struct column_part halves[] = { { y, { 0, 2, half } }, { y, { 1, 2, half } } };
-    y = y ? op_columns_of(g, heads, halves, 2) : NULL;
+    const int64_t n = y->shape[0], out = y->shape[1], heads = n * out / o.head;
+    y = graph_view(g, y, 2, (int64_t[]){ heads, o.head });
+    if (y) y = o.turn > 0 ? apart(g, y, heads, o) : together(g, y, heads, o);
     return y ? graph_view(g, y, 2, (int64_t[]){ n, out }) : NULL;
 }
 
@@ -29,19 +57,19 @@ static struct tensor *add_bias(struct graph *g, struct tensor *y, const struct t
     return op_add(g, y, op_matmul(g, ones, column, NULL));
 }
 
-// Of a weight whose rows stand in pairs; the bias never does.
-static struct tensor *paired_product(struct graph *g, struct tensor *x, const struct linear *w,
-                                     product_fn *last)
+// Of a weight whose rows stand in another order; the bias never does.
+static struct tensor *ordered_product(struct graph *g, struct tensor *x, const struct linear *w,
+                                      product_fn *last)
 {
     struct tensor *y = last(g, x, graph_weight(&w->weight), NULL);
-    return add_bias(g, apart(g, y, w->weight.paired), &w->bias);
+    return add_bias(g, usual_order(g, y, w->weight.order), &w->bias);
 }
 
 static struct tensor *forward(struct graph *g, struct tensor *x, const struct linear *w,
                               product_fn *last)
 {
-    struct tensor *y = w->weight.paired
-                           ? paired_product(g, x, w, last)
+    struct tensor *y = w->weight.order.head
+                           ? ordered_product(g, x, w, last)
                            : last(g, x, graph_weight(&w->weight), graph_weight(&w->bias));
     if (!w->lora) return y;
     struct tensor *low = op_matmul(g, x, &w->lora->a, NULL); // [N, r]

@@ -352,21 +352,21 @@ struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *
 // How words are cut, where files do not say it: the patterns of tiktoken's relatives.
 #define WORDS_SUFFIX "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define WORDS_SPACES "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define WORDS_BY(numbers)                                     \
+#define WORDS_BY(numbers)                                  \
     WORDS_SUFFIX "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers \
                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" WORDS_SPACES
 #define WORDS_QWEN2  WORDS_BY("\\p{N}")
 #define WORDS_LLAMA3 WORDS_BY("\\p{N}{1,3}") // and GLM-4
 // Capitals begin words (GPT-4o).
-#define WORDS_CASED(upper, lower, suffix, numbers, rest)                                   \
-    "[^\\r\\n\\p{L}\\p{N}]?" upper "*" lower "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" upper \
-    "+" lower "*" suffix "|" numbers "| ?[^\\s\\p{L}\\p{N}]+" rest WORDS_SPACES
+#define WORDS_CASED(upper, lower, suffix, numbers, rest)                                          \
+    "[^\\r\\n\\p{L}\\p{N}]?" upper "*" lower "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" upper "+" lower \
+    "*" suffix "|" numbers "| ?[^\\s\\p{L}\\p{N}]+" rest WORDS_SPACES
 // Kimi's words are cut where Chinese characters begin and end.
 #define WORDS_NOT_HAN "&&[^\\p{Han}]]"
-#define WORDS_KIMI                                                                   \
-    "[\\p{Han}]+|" WORDS_CASED("[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}" WORDS_NOT_HAN, \
-                               "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" WORDS_NOT_HAN,       \
-                               WORDS_SUFFIX "?", "\\p{N}{1,3}", "[\\r\\n]*")
+#define WORDS_KIMI                                                                             \
+    "[\\p{Han}]+|" WORDS_CASED("[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}" WORDS_NOT_HAN,            \
+                               "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" WORDS_NOT_HAN, WORDS_SUFFIX "?", \
+                               "\\p{N}{1,3}", "[\\r\\n]*")
 
 // A token of these formats has at most so many bytes: keeps reading and encoding near-linear.
 enum { TOKEN_BYTES_MAX = 1024 };

@@ -70,15 +70,15 @@ static float *zeros(const struct backend *b, int64_t count)
 // A weight in f32, its rows in the order that files of adapters have. Of GGUF files on the host.
 static int widen(const struct backend *where, struct tensor *to, const struct tensor *from)
 {
-    if (!from->paired && !dtype_in_blocks(from->dtype)) return where->widen(to, from);
+    if (!from->order.head && !dtype_in_blocks(from->dtype)) return where->widen(to, from);
     const int64_t count = tensor_count(from);
     char *stored = xmalloc(tensor_bytes(from));
     float *floats = xreallocarray(NULL, (size_t)count, sizeof *floats);
     where->download(stored, from->data, tensor_bytes(from));
     floats_from(floats, stored, from->dtype, (size_t)count);
-    pairs_apart(floats, from->shape[0], tensor_row(from), from->paired);
+    rows_reorder(floats, from->shape[0], tensor_row(from), from->order);
     where->upload(to->data, floats, (size_t)count * sizeof *floats);
-    to->paired = 0;
+    to->order = (struct head_order){ 0 };
     free(stored);
     free(floats);
     return 0;

@@ -64,6 +64,7 @@ see() { # NAME TAP [OPTION]
 see qwen2.5-vl none
 see internvl3 none
 see kimi-vl none
+see glm-4.1v none
 see llava-siglip-llama3 vision.layer.4.0
 see llava-1.5 vision.layer.3.0 --swap
 see llava-1.5 vision.layer.3.0

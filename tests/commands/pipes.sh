@@ -38,6 +38,12 @@ for file in adapter_config.json adapter_model.safetensors extra.safetensors; do
     refused "adapter's $file" "$file" $llava -c "/adapter load $work/adapter"
 done
 
+# A GGUF file, and its encoder.
+mkfifo "$work/pipe.gguf"
+python3 tests/goldens/to_gguf.py $llama "$work/model.gguf"
+refused "GGUF file" "pipe.gguf" "$work/pipe.gguf" -c /info
+refused "encoder" "pipe.gguf" "$work/model.gguf" --mmproj "$work/pipe.gguf" -c /info
+
 # Every command that is given a file to read.
 cat >"$work/messages.json" <<J
 [{"role": "user", "content": [{"type": "image", "path": "pipe.png"}, {"type": "text", "text": "?"}]}]

@@ -1,9 +1,9 @@
 // tests/fuzz/gguf.c -- any bytes as a GGUF file: refused, or every promise of core/files/gguf.h
-// holds.
+// holds; and as a model, or the encoder of itself.
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/gguf.h"
+#include "core/files/gguf_parts.h"
 
 static void check(int promise)
 {
@@ -28,6 +28,45 @@ static void check_entry(const struct gguf *f, const struct gguf_entry *e)
     }
 }
 
+static void check_tensors(const struct gguf *f, struct renamed *r)
+{
+    volatile unsigned sum = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct safetensor *t = &r->list[i];
+        int64_t count = 1;
+        for (int k = 0; k < t->rank; k++) count *= t->shape[k];
+        check(t->dtype < 0 || dtype_bytes((enum dtype)t->dtype, count) == t->bytes);
+        if (t->bytes) sum += *(const uint8_t *)t->data + ((const uint8_t *)t->data)[t->bytes - 1];
+        free(t->name);
+    }
+    for (size_t i = 0; i < r->made_count; i++) free(r->made[i]);
+    free(r->made);
+    free(r->list);
+}
+
+static void as_model(const struct gguf *f)
+{
+    static const struct gguf_place place = { "model.", "" };
+    struct err err;
+    struct renamed text = { 0 }, encoder = { 0 };
+    cJSON *config = cJSON_CreateObject(), *preprocessor = NULL;
+    cJSON_Delete(gguf_tokenizer_config(f, &err));
+    cJSON_Delete(gguf_generation_config(f, &err));
+    tokenizer_free(gguf_tokenizer(f, &err));
+    (void)gguf_text_config(f, config, &err);
+    (void)gguf_text_tensors(f, &place, &text, &err);
+    const struct gguf_encoder *e = gguf_encoder_find(f, &err);
+    if (e) {
+        (void)gguf_encoder_fits(f, f);
+        (void)gguf_encoder_config(e, f, f, &config, &preprocessor, &err);
+        (void)gguf_encoder_tensors(e, f, &encoder, &err);
+    }
+    check_tensors(f, &text);
+    check_tensors(f, &encoder);
+    cJSON_Delete(config);
+    cJSON_Delete(preprocessor);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
@@ -46,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         check(t->dtype < 0 || dtype_bytes((enum dtype)t->dtype, count) == t->bytes);
     }
     for (uint64_t i = 0; i < f->entry_count; i++) check_entry(f, &f->entries[i]);
+    as_model(f);
     gguf_close(f);
     return 0;
 }

@@ -26,6 +26,9 @@ make_seeds() { # NAME FOLDER
         safetensors_seed "$2/two" '{"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[],"data_offsets":[4,6]},"\u00e9":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}  ' 6
         safetensors_seed "$2/bits" '{"f":{"dtype":"F4","shape":[0,4],"data_offsets":[0,0]},"g":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]}}' 3
         ;;
+    gguf)
+        python3 tests/fuzz/gguf_seeds.py "$2"
+        ;;
     adapter)
         safetensors_seed "$2/tensors" '{"base_model.model.model.language_model.layers.0.input_layernorm.ln_tuning_layers.weight":{"dtype":"F32","shape":[64],"data_offsets":[0,256]}}' 256
         { printf '{"peft_type":"LN_TUNING","target_modules":".*layernorm"}\0'; cat "$2/tensors"; } >"$2/norm"

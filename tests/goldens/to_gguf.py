@@ -142,7 +142,9 @@ LAYER.update({"self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn
               "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
               "self_attn.kv_b_proj": "attn_kv_b", "mlp.gate": "ffn_gate_inp", "mlp.shared_experts.gate_proj": "ffn_gate_shexp",
               "mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp"})
-ARCH = {"deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen3": "qwen3"}
+GLM = dict(LAYER, **{"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
+                     "mlp.gate_up_proj": "ffn_up"})
+ARCH = {"glm4v_text": "glm4", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen3": "qwen3"}
 
 
 def text_config(config):
@@ -153,6 +155,13 @@ def in_pairs(t, heads):
     """Rows of each head: numbers i and i + d/2, which turn together, become neighbours."""
     d = t.shape[0] // heads
     return t.rows([h * d + p * (d // 2) + i for h in range(heads) for i in range(d // 2) for p in range(2)])
+
+
+def halved(t, heads, turned):
+    """Of each head's first numbers, where neighbours turn together, first the even ones (for M-RoPE)."""
+    d = t.shape[0] // heads
+    order = list(range(0, turned, 2)) + list(range(1, turned, 2)) + list(range(turned, d))
+    return t.rows([h * d + i for h in range(heads) for i in order])
 
 
 def apart(t, heads, nope):
@@ -190,9 +199,12 @@ def text_tensors(config, arch, tensors, split_heads):
                 yield f"blk.{layer}.attn_k_b.weight", keys
                 yield f"blk.{layer}.attn_v_b.weight", values
                 continue
-            stem = f"blk.{layer}.{LAYER[rest]}"
-            if arch == "llama" and LAYER[rest] in ("attn_q", "attn_k"):
-                t = in_pairs(t, heads if LAYER[rest] == "attn_q" else kv)
+            ours = (GLM if arch == "glm4" else LAYER)[rest]
+            stem, n = f"blk.{layer}.{ours}", heads if ours == "attn_q" else kv
+            if arch == "llama" and ours in ("attn_q", "attn_k"):
+                t = in_pairs(t, n)
+            if arch == "glm4" and ours in ("attn_q", "attn_k"):
+                t = halved(t, n, int(t.shape[0] // n * config["partial_rotary_factor"]))
         else:
             sys.exit(f"{key}: unknown")
         yield f"{stem}.{end}", t
@@ -238,6 +250,8 @@ def text_pairs(config, arch, split_heads):
             pairs.update({"attention.key_length": config["kv_lora_rank"] + turned, "attention.value_length": config["kv_lora_rank"],
                           "attention.key_length_mla": nope + turned, "attention.value_length_mla": wide,
                           "attention.head_count_kv": 1})
+    elif arch == "glm4":
+        pairs["rope.dimension_count"] = int(config["hidden_size"] // heads * config["partial_rotary_factor"])
     elif config.get("head_dim"):
         pairs["attention.key_length"] = config["head_dim"]
     if "mrope_section" in scaling:
@@ -309,7 +323,9 @@ OUTER = {"embeddings.class_embedding": "v.class_embd", "embeddings.patch_embeddi
          "merger.mlp.0": "mm.0", "merger.mlp.2": "mm.2", "patch_embed.proj": "v.patch_embd",
          "embeddings.cls_token": "v.class_embd", "embeddings.patch_embeddings.projection": "v.patch_embd",
          "embeddings.position_embeddings": "v.position_embd", "patch_embed.pos_emb": "v.position_embd",
-         "encoder.final_layernorm": "v.post_ln"}
+         "encoder.final_layernorm": "v.post_ln", "post_conv_layernorm": "v.norm_embd", "post_layernorm": "v.post_ln",
+         "downsample": "mm.patch_merger", "merger.proj": "mm.model.fc", "merger.post_projection_norm": "mm.post_norm",
+         "merger.gate_proj": "mm.gate", "merger.up_proj": "mm.up", "merger.down_proj": "mm.down"}
 
 
 def encoder_tensors(kind, tensors, keep, swap):
@@ -354,7 +370,9 @@ def encoder_tensors(kind, tensors, keep, swap):
         if int(parts[number]) >= keep:
             continue
         rest, start = ".".join(parts[number + 1:]), f"v.blk.{parts[number]}."
-        if rest in ("attn.qkv", "wqkv"):
+        if rest == "attn.qkv" and kind == "glm4v":
+            yield f"{start}attn_qkv.{end}", t
+        elif rest in ("attn.qkv", "wqkv"):
             for i, q in enumerate("qkv"):
                 yield f"{start}attn_{q}.{end}", t.part(i, 3)
         else:
@@ -384,6 +402,10 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
         pairs["attention.layer_norm_epsilon"] = 1e-6
         pairs["window_size"] = v["window_size"]
         pairs["image_min_pixels"], pairs["image_max_pixels"] = preprocessor["min_pixels"], preprocessor["max_pixels"]
+    elif kind == "glm4v":
+        more.update({"clip.projector_type": "glm4v", "clip.use_silu": True})
+        pairs["attention.layer_norm_epsilon"] = v["rms_norm_eps"]
+        pairs["image_min_pixels"], pairs["image_max_pixels"] = (preprocessor["size"][k] for k in ("shortest_edge", "longest_edge"))
     elif kind == "kimi_vl":
         more.update({"clip.projector_type": "kimivl", "clip.use_gelu": True})
         pairs["projector.scale_factor"], pairs["attention.layer_norm_epsilon"] = v["merge_kernel_size"][0], 1e-5
