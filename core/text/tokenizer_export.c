@@ -53,10 +53,15 @@ static bool is_byte(const struct tokenizer *t, int32_t id)
     return false;
 }
 
+static bool is_there(const struct tokenizer *t, int32_t id)
+{
+    return id < t->size && t->text_at[id] != NO_TEXT;
+}
+
 static enum token_type type_of(const struct tokenizer *t, int32_t id, bool pieces)
 {
-    const uint8_t flags = t->flags[id];
-    if (t->text_at[id] == NO_TEXT) return TOKEN_TYPE_UNUSED;
+    const uint8_t flags = id < t->size ? t->flags[id] : 0;
+    if (!is_there(t, id)) return TOKEN_TYPE_UNUSED;
     if (id == t->unknown) return TOKEN_TYPE_UNKNOWN;
     if (flags & TOKEN_SPECIAL) return TOKEN_TYPE_CONTROL;
     if (flags & (TOKEN_ADDED | TOKEN_SYMBOL)) return TOKEN_TYPE_USER;
@@ -64,16 +69,15 @@ static enum token_type type_of(const struct tokenizer *t, int32_t id, bool piece
 }
 
 // Texts of ids; ids that the tokenizer does not have get one that no text gives.
-static void put_tokens(struct token_export *e, const struct tokenizer *t, bool pieces)
+static void put_tokens(struct token_export *e, const struct tokenizer *t, size_t n, bool pieces)
 {
-    const size_t n = (size_t)t->size;
     size_t *at = xreallocarray(NULL, n + 1, sizeof *at);
     e->tokens = xcalloc(n + 1, sizeof *e->tokens);
     e->types = xcalloc(n + 1, sizeof *e->types);
     for (size_t i = 0; i < n; i++) {
         at[i] = e->texts.length;
         e->types[i] = (uint8_t)type_of(t, (int32_t)i, pieces);
-        if (t->text_at[i] == NO_TEXT)
+        if (!is_there(t, (int32_t)i))
             buf_printf(&e->texts, "[PAD%zu]", i);
         else
             buf_add(&e->texts, t->texts.data + t->text_at[i], t->text_length[i]);
@@ -131,7 +135,7 @@ static void put_scores(struct token_export *e, const struct tokenizer *t)
 {
     size_t count;
     struct merge *all = sorted_merges(t, &count);
-    e->scores = xcalloc((size_t)t->size + 1, sizeof *e->scores);
+    e->scores = xcalloc(e->list.count + 1, sizeof *e->scores);
     for (size_t i = count; i-- > 0;) e->scores[all[i].id] = -(float)all[i].rank - 1;
     e->list.scores = e->scores;
     free(all);
@@ -207,11 +211,16 @@ const struct token_list *token_export_list(const struct token_export *e)
     return &e->list;
 }
 
-struct token_export *tokenizer_export(const struct tokenizer *t, struct err *err)
+struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err)
 {
     const bool pieces = t->byte_id[0] >= 0;
     if (t->word != bpe_word) {
         err_set(err, "unigram tokenizers are not supported in GGUF files");
+        return NULL;
+    }
+    if (count < t->size) {
+        err_set(err, "the tokenizer has %d tokens, the embedding table %lld", (int)t->size,
+                (long long)count);
         return NULL;
     }
     struct token_export *e = xcalloc(1, sizeof *e);
@@ -221,7 +230,7 @@ struct token_export *tokenizer_export(const struct tokenizer *t, struct err *err
     l->bos = l->add_bos ? t->before.data[0] : -1;
     l->add_eos = t->after.count > 0;
     l->eos = l->add_eos ? t->after.data[0] : -1;
-    put_tokens(e, t, pieces);
+    put_tokens(e, t, (size_t)count, pieces);
     if (pieces)
         put_scores(e, t);
     else
