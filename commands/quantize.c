@@ -131,8 +131,7 @@ static int compare(struct shell *shell, const char *path, const char *text, stru
     const struct model *m = engine_model(shell->engine);
     struct model *written = model_load(path, m->arena.backend, NULL, err);
     if (!written) return -1;
-    const int status = compare_text(m, written, text, engine_settings(shell->engine),
-                                    engine_cancel_flag(shell->engine), &d, err);
+    const int status = compare_text(m, written, text, engine_cancel_flag(shell->engine), &d, err);
     model_free(written);
     if (status == 0) show(shell, &d);
     return status;

@@ -16,10 +16,9 @@ struct text_difference {
 
 extern const char compare_sample_text[]; // about 700 tokens
 
-// The text is read in pieces of at most 512 tokens. `settings` choose the arithmetic. 0 or -1; a
-// text of fewer than two tokens is an error.
+// The text is read in pieces of at most 512 tokens, in f32 arithmetic. 0 or -1; a text of fewer
+// than two tokens is an error.
 int compare_text(const struct model *a, const struct model *b, const char *text,
-                 const struct settings *settings, const atomic_bool *cancel,
-                 struct text_difference *difference, struct err *err);
+                 const atomic_bool *cancel, struct text_difference *difference, struct err *err);
 
 #endif
