@@ -67,7 +67,7 @@ ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf1
 ISAS := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
 
 # Those that are compiled once:
-PLAIN     := kernels/cpu.c kernels/blocks.c
+PLAIN     := kernels/cpu.c kernels/blocks.c kernels/blocks_pack.c
 KERNELS   := $(filter-out $(PLAIN),$(wildcard kernels/*.c))
 CORE      := $(wildcard core/*.c core/*/*.c core/model/families/*.c)
 SHELL_SRC := $(filter-out tui/main.c,$(wildcard sessions/*.c commands/*.c tui/*.c))

@@ -6,6 +6,7 @@
 X(load)
 X(unload)
 X(new)
+X(quantize)
 X(info)
 X(tokenizer)
 // Conversation.

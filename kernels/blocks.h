@@ -90,6 +90,10 @@ static const int8_t block_levels[16] = { -127, -104, -83, -65, -49, -35, -22, -1
 // n numbers of dtype, which has blocks, from the start of a block; n are whole blocks.
 void blocks_unpack(float *to, const void *blocks, enum dtype dtype, int64_t n);
 
+// The other way, for q8_0, q4_k and q6_k: the integers and scales that lose least.
+bool blocks_can_pack(enum dtype dtype);
+void blocks_pack(void *blocks, enum dtype dtype, const float *from, int64_t n);
+
 static inline float half_to_float(uint16_t half)
 {
 #if defined(__F16C__)
@@ -227,6 +231,26 @@ static inline void block_groups_of(struct block_groups *g, const void *block, en
     case DTYPE_IQ4_XS: block_groups_iq4_xs(g, block); break;
     default: block_groups_one(g, block, dtype); break;
     }
+}
+
+// The nearest, ties to even; infinite beyond the range.
+static inline uint16_t half_of_float(float x)
+{
+    float sum;
+    uint32_t bits, tiny;
+    memcpy(&bits, &x, sizeof bits);
+    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    uint32_t size = bits & 0x7fffffff;
+    if (size > 0x7f800000) return (uint16_t)(sign | 0x7e00);
+    if (size >= 0x477ff000) return (uint16_t)(sign | 0x7c00); // would round to 65536
+    if (size < 0x38800000) { // multiples of 2^-24, the last digit of numbers around 0.5
+        memcpy(&sum, &size, sizeof sum);
+        sum += 0.5f;
+        memcpy(&tiny, &sum, sizeof tiny);
+        return (uint16_t)(sign | (tiny - 0x3f000000));
+    }
+    size += 0xfff + (size >> 13 & 1);
+    return (uint16_t)(sign | (size - 0x38000000) >> 13);
 }
 
 #endif

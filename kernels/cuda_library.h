@@ -23,7 +23,7 @@ static inline enum dtype cuda_rounded_dtype(const struct tensor *w)
 static inline bool cuda_multiplies_rounded(int64_t n, const struct tensor *w, int mode)
 {
     return n > CUDA_FEW_ROWS && mode == MATMUL_BF16 && w->dtype != DTYPE_F32 &&
-           tensor_row(w) % 4 == 0;
+           !dtype_in_blocks(w->dtype) && tensor_row(w) % 4 == 0;
 }
 
 enum { CUDA_GPUS_MOST = 16 };

@@ -75,6 +75,7 @@ template <typename T> static int all_rows(const void *w, struct few p, int64_t r
 
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows)
 {
+    if (dtype_in_blocks(w->dtype)) return blocks_few(y, x, w, bias, rows);
     const int64_t k = tensor_row(w);
     const int64_t unit = 16 / (int64_t)dtype_size(w->dtype);
     const struct few p = { .y = y,

@@ -3,7 +3,8 @@
 // Few rows read the weights directly (gemv.cu). Many rows go to cuBLASLt (lt.cu): with MATMUL_BF16
 // both sides are rounded to bf16, or x to f16 where the weights are that, and summed in f32; with
 // MATMUL_F32 weights are widened, a block of rows at a time, and multiplied as f32. What is rounded
-// or widened lies in scratch. What cuBLASLt refuses is still computed (product.cu).
+// or widened lies in scratch. Weights in blocks are widened to either type, a block of rows at a
+// time. What cuBLASLt refuses is still computed (product.cu).
 //
 // On the way back f16 weights are rounded to bf16 too: gradients leave the range of f16.
 #include "kernels/columns_cuda.h"
@@ -70,23 +71,47 @@ static int64_t block_rows(int64_t k)
     return rows > 64 ? rows / 64 * 64 : rows;
 }
 
-// y[n,m] in blocks of b's vectors, widened; b is not turned.
-static int multiply_widened(const struct lt_product *all)
+// A product whose b is widened part by part: a as `dtype`, and room for a part of b.
+struct widened {
+    const void *a;
+    void *b;
+    enum dtype dtype;
+};
+
+static int widened_begin(struct widened *w, const struct lt_product *p, enum dtype dtype,
+                         int64_t most)
 {
-    const size_t size = dtype_size(all->b.dtype);
+    const int64_t a = dtype == DTYPE_F32 ? 0 : p->n * p->k;
+    char *scratch = static_cast<char *>(
+        cuda_scratch((size_t)a * sizeof(uint16_t) + 512 + (size_t)most * dtype_size(dtype)));
+    if (!scratch) return -1;
+    uint16_t *rounded = scratch_take<uint16_t>(&scratch, a);
+    *w = { a ? rounded : p->a.data, scratch, dtype };
+    return a ? matmul_narrow(rounded, dtype, p->a.data, a, p->a.dtype) : 0;
+}
+
+// n numbers of b from `from` on.
+static int widen_part(const struct widened *w, const struct lt_side *b, int64_t from, int64_t n)
+{
+    const char *numbers = static_cast<const char *>(b->data) + dtype_bytes(b->dtype, from);
+    if (dtype_in_blocks(b->dtype)) return blocks_widen(w->b, w->dtype, numbers, n, b->dtype);
+    return LAUNCH(widen_numbers_kernel, blocks_for(n, EACH), EACH, 0, static_cast<float *>(w->b),
+                  numbers, n, b->dtype);
+}
+
+// y[n,m] in parts of b's vectors, widened; b is not turned.
+static int multiply_widened(const struct lt_product *all, enum dtype dtype)
+{
     const int64_t rows = block_rows(all->k);
     const int64_t most = rows < all->m ? rows : all->m;
-    float *wide = static_cast<float *>(cuda_scratch((size_t)(most * all->k) * sizeof(float)));
-    if (!wide) return -1;
+    struct widened wide;
+    if (widened_begin(&wide, all, dtype, most * all->k) < 0) return -1;
     for (int64_t from = 0; from < all->m; from += rows) {
         struct lt_product p = *all;
         p.m = all->m - from < rows ? all->m - from : rows;
-        const void *b = static_cast<const char *>(all->b.data) + (size_t)(from * all->k) * size;
-        const int64_t n = p.m * p.k;
-        if (LAUNCH(widen_numbers_kernel, blocks_for(n, EACH), EACH, 0, wide, b, n, all->b.dtype) <
-            0)
-            return -1;
-        p.b = { wide, DTYPE_F32, false, 0 };
+        if (widen_part(&wide, &all->b, from * all->k, p.m * p.k) < 0) return -1;
+        p.a = { wide.a, dtype, false, 0 };
+        p.b = { wide.b, dtype, false, 0 };
         p.y = static_cast<float *>(all->y) + from;
         p.bias = all->bias ? all->bias + from : nullptr;
         p.row = all->m;
@@ -125,33 +150,30 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
                                   .k = k,
                                   .row = m,
                                   .bias = floats(bias) };
+    if (dtype_in_blocks(w->dtype))
+        return multiply_widened(&p, mode == MATMUL_BF16 ? DTYPE_BF16 : DTYPE_F32);
     if (mode == MATMUL_BF16) return multiply_rounded(p, cuda_rounded_dtype(w));
-    return w->dtype == DTYPE_F32 ? lt_multiply(&p) : multiply_widened(&p);
+    return w->dtype == DTYPE_F32 ? lt_multiply(&p) : multiply_widened(&p, DTYPE_F32);
 }
 
 // --- backward ------------------------------------------------------------------------------------
 // dx[N,K] += dy[N,M] w[M,K] sums over M: w is the side whose vectors lie across. dw[M,K] +=
 // dy[N,M]^T x[N,K] sums over N: both do.
 
-// A block of w's rows at a time: each adds its part of the sum to those before.
-static int dx_widened(const struct lt_product *all)
+// A part of w's rows at a time: each adds its part of the sum to those before.
+static int dx_widened(const struct lt_product *all, enum dtype dtype)
 {
-    const size_t size = dtype_size(all->b.dtype);
     const int64_t rows = block_rows(all->m);
     const int64_t most = rows < all->k ? rows : all->k;
-    float *wide = static_cast<float *>(cuda_scratch((size_t)(most * all->m) * sizeof(float)));
-    if (!wide) return -1;
+    struct widened wide;
+    if (widened_begin(&wide, all, dtype, most * all->m) < 0) return -1;
     for (int64_t from = 0; from < all->k; from += rows) {
         struct lt_product p = *all;
         p.k = all->k - from < rows ? all->k - from : rows;
-        const void *b = static_cast<const char *>(all->b.data) + (size_t)(from * all->m) * size;
-        const int64_t n = p.m * p.k;
-        if (LAUNCH(widen_numbers_kernel, blocks_for(n, EACH), EACH, 0, wide, b, n, all->b.dtype) <
-            0)
-            return -1;
-        p.a.data = static_cast<const float *>(all->a.data) + from;
-        p.a.line = all->k;
-        p.b = { wide, DTYPE_F32, true, 0 };
+        if (widen_part(&wide, &all->b, from * all->m, p.m * p.k) < 0) return -1;
+        const size_t before = (size_t)from * dtype_size(dtype);
+        p.a = { static_cast<const char *>(wide.a) + before, dtype, false, all->k };
+        p.b = { wide.b, dtype, true, 0 };
         if (from) p.addend = p.y;
         if (lt_multiply(&p) < 0) return -1;
     }
@@ -173,8 +195,10 @@ int matmul_dx_cuda(struct tensor *dx, const struct tensor *dy, const struct tens
                                   .row = m,
                                   .bias = nullptr,
                                   .addend = add ? dx->data : nullptr };
+    if (dtype_in_blocks(w->dtype))
+        return dx_widened(&p, mode == MATMUL_BF16 ? DTYPE_BF16 : DTYPE_F32);
     if (mode == MATMUL_BF16) return multiply_rounded(p, DTYPE_BF16);
-    return w->dtype == DTYPE_F32 ? lt_multiply(&p) : dx_widened(&p);
+    return w->dtype == DTYPE_F32 ? lt_multiply(&p) : dx_widened(&p, DTYPE_F32);
 }
 
 int matmul_dw_cuda(struct tensor *dw, struct tensor *dbias, const struct tensor *dy,

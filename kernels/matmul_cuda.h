@@ -17,6 +17,12 @@ static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // in gemv.cu
 // y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS; w of any float dtype. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
+// Weights in blocks (blocks.cu): n numbers to f32 or bf16; rows of a table by number to f32; and
+// y[rows,M] as above.
+int blocks_widen(void *y, enum dtype to, const void *x, int64_t n, enum dtype from);
+int blocks_rows(float *y, const struct tensor *table, const struct tensor *ids);
+int blocks_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
+
 // y[n] = x rounded to bf16 or f16. (matmul.cu)
 int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dtype from);
 

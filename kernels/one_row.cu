@@ -175,6 +175,7 @@ template <typename T> static int launch(const struct one_row *p)
 // Can everything be read 16 bytes at a time?
 static bool packs(const struct one_row *p)
 {
+    if (dtype_in_blocks(p->dtype)) return false;
     uintptr_t all = (uintptr_t)p->x | (uintptr_t)p->gain;
     for (int i = 0; i < p->parts; i++) all |= (uintptr_t)p->part[i].w;
     return all % 16 == 0 && p->k > 0 && p->k % (16 / (int64_t)dtype_size(p->dtype)) == 0;

@@ -76,6 +76,26 @@ static int add_lora(const struct model *m, const struct lora *lora, int64_t firs
     return graph_ok(&g) ? 0 : err_set(err, "%s", g.err.text);
 }
 
+int model_weight_rows(const struct model *m, const struct weight *w, int64_t first, int64_t rows,
+                      float *to, struct err *err)
+{
+    const struct tensor *t = w->tensor;
+    const struct lora *lora = w->linear ? w->linear->lora : NULL;
+    const int64_t width = t->rank > 1 ? tensor_row(t) : 1;
+    const size_t bytes = dtype_bytes(t->dtype, rows * width);
+    if (lora && t->order.head)
+        return err_set(err,
+                       "tensor '%s' of a GGUF file has its rows in another order than the "
+                       "adapter: load the adapter on the model's original folder",
+                       w->name);
+    char *stored = xmalloc(bytes);
+    backend_of(m->arena.backend, t)
+        ->download(stored, (const char *)t->data + dtype_bytes(t->dtype, first * width), bytes);
+    floats_from(to, stored, t->dtype, (size_t)(rows * width));
+    free(stored);
+    return lora ? add_lora(m, lora, first, rows, to, err) : 0;
+}
+
 static int put_block(const struct model *m, FILE *file, const struct safetensor *t, struct source s,
                      int64_t first, int64_t rows, struct err *err)
 {

@@ -19,6 +19,10 @@ int model_write(const struct model *m, const struct adapter_delta *deltas, size_
 int model_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                      const char *folder, struct err *err);
 
+// Rows first.. of a weight as the model computes with them, LoRA added, as f32.
+int model_weight_rows(const struct model *m, const struct weight *w, int64_t first, int64_t rows,
+                      float *to, struct err *err);
+
 // model_write, then loads the result and compares it with the model on a fixed prompt (with a
 // picture if the model has a vision encoder) before the folder gets its name.
 struct merge_report {

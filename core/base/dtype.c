@@ -22,18 +22,6 @@ static float float_of(uint32_t bits)
     return x;
 }
 
-static uint16_t half_of(float x)
-{
-    uint32_t bits = bits_of(x), size = bits & 0x7fffffff;
-    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
-    if (size > 0x7f800000) return sign | 0x7e00;
-    if (size >= 0x477ff000) return sign | 0x7c00; // would round to 65536
-    // Below 2^-14 halves are multiples of 2^-24, the last digit of numbers around 0.5.
-    if (size < 0x38800000) return sign | (uint16_t)(bits_of(float_of(size) + 0.5f) - 0x3f000000);
-    size += 0xfff + (size >> 13 & 1);
-    return sign | (uint16_t)((size - 0x38000000) >> 13);
-}
-
 static uint16_t bf16_of(float x)
 {
     uint32_t bits = bits_of(x);
@@ -67,7 +55,7 @@ void floats_to(void *to, enum dtype dtype, const float *from, size_t n)
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        uint16_t half = dtype == DTYPE_F16 ? half_of(from[i]) : bf16_of(from[i]);
+        uint16_t half = dtype == DTYPE_F16 ? half_of_float(from[i]) : bf16_of(from[i]);
         memcpy(bytes + 2 * i, &half, sizeof half);
     }
 }

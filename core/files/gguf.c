@@ -62,6 +62,13 @@ static const struct tensor_type *tensor_type_find(uint32_t id)
     return NULL;
 }
 
+int gguf_type_id(enum dtype dtype)
+{
+    for (int i = 0; i < TENSOR_TYPES; i++)
+        if (tensor_types[i].dtype == (int)dtype) return tensor_types[i].id;
+    BUG("no GGUF type for %s", dtype_form(dtype).name);
+}
+
 const char *gguf_types_known(void)
 {
     return "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, IQ4_NL, IQ4_XS";

@@ -84,5 +84,11 @@ const char *gguf_next(const unsigned char **at, size_t *length);
 
 // Types of numbers by the format's ids: "F32, F16, ..." of those that models may have.
 const char *gguf_types_known(void);
+// The id of a dtype that weights may have.
+int gguf_type_id(enum dtype dtype);
+
+// Name of a language model's tensor in such files: "layers.3.mlp.up_proj.weight" is
+// "blk.3.ffn_up.weight". NULL: it has none. The caller frees it.
+char *gguf_text_theirs(const char *ours);
 
 #endif

@@ -259,19 +259,34 @@ const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char
     return NULL;
 }
 
+static const struct gguf_name outer_names[] = {
+    { .theirs = "token_embd", .ours = "embed_tokens" },
+    { .theirs = "output_norm", .ours = "norm" },
+    { 0 },
+};
+
+char *gguf_text_theirs(const char *ours)
+{
+    const char *end;
+    long layer;
+    char *stem = gguf_stem(ours, "layers.", &layer, &end), *name = NULL;
+    for (const struct gguf_name *n = layer < 0 ? outer_names : layer_names; n->ours; n++)
+        if (!strcmp(n->ours, stem))
+            name = layer < 0 ? xasprintf("%s%s", n->theirs, end)
+                             : xasprintf("blk.%ld.%s%s", layer, n->theirs, end);
+    if (!strcmp(stem, "lm_head")) name = xasprintf("output%s", end);
+    free(stem);
+    return name;
+}
+
 // Hugging Face's name; NULL: the architecture has no such tensor.
 static char *text_name(const struct gguf_architecture *a, const struct gguf_place *place,
                        const char *name)
 {
-    static const struct gguf_name outer[] = {
-        { .theirs = "token_embd", .ours = "embed_tokens" },
-        { .theirs = "output_norm", .ours = "norm" },
-        { 0 },
-    };
     const char *end;
     long layer;
     char *stem = gguf_stem(name, "blk.", &layer, &end), *full = NULL;
-    const struct gguf_name *found = gguf_name_find(layer < 0 ? outer : layer_names, stem);
+    const struct gguf_name *found = gguf_name_find(layer < 0 ? outer_names : layer_names, stem);
     if (layer >= 0 && a->names && gguf_name_find(a->names, stem))
         found = gguf_name_find(a->names, stem);
     if (found && found->bare) end = "";

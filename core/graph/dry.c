@@ -116,13 +116,15 @@ static int need(int64_t numbers)
     return 0;
 }
 
-// On a GPU: both sides of a product as `dtype`, where they are not; or some rows of b as f32.
+// On a GPU: both sides of a product as `dtype`, where they are not; or some rows of b as
+// f32, or of blocks as either.
 static int need_there(const struct tensor *a, const struct tensor *b, enum dtype dtype,
                       enum matmul_mode mode)
 {
-    const int64_t count = tensor_count(b);
+    const int64_t count = tensor_count(b), part = count < CUDA_WIDENED ? count : CUDA_WIDENED;
+    if (dtype_in_blocks(b->dtype) && mode == MATMUL_BF16) return need((tensor_count(a) + part) / 2);
     if (mode == MATMUL_BF16) return need((tensor_count(a) + (b->dtype == dtype ? 0 : count)) / 2);
-    return b->dtype == DTYPE_F32 ? 0 : need(count < CUDA_WIDENED ? count : CUDA_WIDENED);
+    return b->dtype == DTYPE_F32 ? 0 : need(part);
 }
 
 static int64_t panels(void)

@@ -62,6 +62,13 @@ struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *na
 // Does a list of this model and pre-tokenizer begin texts with BOS where nothing is said?
 bool tokenizer_list_begins(const char *model, const char *pre);
 
+// The other way: a list of `count` tokens that gives the same ids. NULL with the reason where there
+// is none.
+struct token_export;
+struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err);
+const struct token_list *token_export_list(const struct token_export *e);
+void token_export_free(struct token_export *e);
+
 enum tokenize_flags {
     TOKENIZE_SPECIAL = 1,      // the post-processor adds its tokens (BOS)
     TOKENIZE_CONTINUATION = 2, // the text follows earlier tokens: no leading U+2581

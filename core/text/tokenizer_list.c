@@ -3,6 +3,7 @@
 // Byte-level BPE: a tokenizer.json is put together and read as one. What is not in the list is in a
 // table by the name of its pre-tokenizer: how words are cut. (Names and patterns are those of
 // llama.cpp's src/llama-vocab.cpp; where its models' own tokenizer.json says more, it is followed.)
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,6 +73,14 @@ static const struct pre_kind *find_pre(const char *name, struct err *err)
     err_set(err, "pre-tokenizer '%.40s' is not supported (known: %s)", name, known.data);
     buf_release(&known);
     return NULL;
+}
+
+bool tokenizer_list_pre(int i, char name[TOKEN_PRE_ROOM])
+{
+    if (i >= PRE_KINDS) return false;
+    const char *names = pre_kinds[i].names;
+    snprintf(name, TOKEN_PRE_ROOM, "%.*s", (int)strcspn(names, " "), names);
+    return true;
 }
 
 bool tokenizer_list_begins(const char *model, const char *pre)

@@ -6,6 +6,7 @@
 //   tokenizer_ranks.c      tiktoken.model -> struct tokenizer
 //   tokenizer_pieces.c     SentencePiece's tokenizer.model -> struct tokenizer
 //   tokenizer_list.c       a list of tokens (of a GGUF file) -> struct tokenizer
+//   tokenizer_export.c     struct tokenizer -> such a list
 //   tokenizer_build.c      what all of them fill it with
 //   tokenizer.c          a text through all stages: added tokens, the three below, post-processor
 //   tokenizer_text.c       normaliser and pre-tokenizer: text -> words
@@ -343,6 +344,9 @@ struct tokenizer *tokenizer_parse_ranks(const char *text, size_t size, const str
 struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const struct companions *c,
                                          const char *name, struct err *err);
 
+// Name number i of those that a list may have for how words are cut; false past the end.
+enum { TOKEN_PRE_ROOM = 32 };
+bool tokenizer_list_pre(int i, char name[TOKEN_PRE_ROOM]);
 // SentencePiece's BPE of such a list.
 struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *name,
                                         struct err *err);

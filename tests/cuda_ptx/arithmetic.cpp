@@ -417,21 +417,35 @@ struct bytes_picked { // prmt: of eight bytes four; with bit 3 the sign of the b
     }
 };
 
-// mov.b64 %rd, {%r, %r} and back.
-void join(warp &w, const instruction &i, uint32_t on)
+// bfi: the lowest bits of a, `length` of them, take the place of those of b from `from` on.
+void insert_bits(warp &w, const instruction &i, uint32_t on)
 {
     for_lanes(on, [&](unsigned l) {
-        w.at<uint64_t>(i.at[0])[l] =
-            w.at<uint32_t>(i.at[1])[l] | (uint64_t)w.at<uint32_t>(i.at[2])[l] << 32;
+        const uint32_t a = w.at<uint32_t>(i.at[1])[l], b = w.at<uint32_t>(i.at[2])[l];
+        const uint32_t from = w.at<uint32_t>(i.at[3])[l] & 255;
+        const uint32_t length = w.at<uint32_t>(i.at[4])[l] & 255;
+        const uint64_t mask =
+            from < 32 ? (((uint64_t)1 << (length < 32 ? length : 32)) - 1) << from : 0;
+        w.at<uint32_t>(i.at[0])[l] =
+            (uint32_t)((b & ~mask) | (((uint64_t)a << (from & 31)) & mask));
     });
 }
 
-void part(warp &w, const instruction &i, uint32_t on)
+// mov.b64 %rd, {%r, %r} and mov.b32 %r, {%rs, %rs}, and back.
+template <typename Whole, typename Half> void join(warp &w, const instruction &i, uint32_t on)
 {
     for_lanes(on, [&](unsigned l) {
-        const uint64_t x = w.at<uint64_t>(i.at[2])[l];
-        w.at<uint32_t>(i.at[0])[l] = (uint32_t)x;
-        w.at<uint32_t>(i.at[1])[l] = (uint32_t)(x >> 32);
+        const Whole low = w.at<Half>(i.at[1])[l], high = w.at<Half>(i.at[2])[l];
+        w.at<Whole>(i.at[0])[l] = low | high << 8 * sizeof(Half);
+    });
+}
+
+template <typename Whole, typename Half> void part(warp &w, const instruction &i, uint32_t on)
+{
+    for_lanes(on, [&](unsigned l) {
+        const Whole x = w.at<Whole>(i.at[2])[l];
+        w.at<Half>(i.at[0])[l] = (Half)x;
+        w.at<Half>(i.at[1])[l] = (Half)(x >> 8 * sizeof(Half));
     });
 }
 
@@ -510,7 +524,10 @@ void add_converts(table *t)
     add_convert<uint32_t, uint64_t>(t, "cvt.u32.u64");
     add_convert<uint16_t, uint32_t>(t, "cvt.u16.u32");
     add_convert<uint32_t, uint16_t>(t, "cvt.u32.u16");
+    (*t)["cvt.s32.s8"] = { one<int32_t, uint32_t, lower<int32_t, int8_t>>, { 4, 4 } };
     add_convert<float, uint16_t>(t, "cvt.rn.f32.u16");
+    add_convert<float, int16_t>(t, "cvt.rn.f32.s16");
+    add_convert<float, uint32_t>(t, "cvt.rn.f32.u32");
     add_convert<float, int32_t>(t, "cvt.rn.f32.s32");
     add_convert<float, int64_t>(t, "cvt.rn.f32.s64");
     add_convert<double, int64_t>(t, "cvt.rn.f64.s64");
@@ -555,6 +572,7 @@ table made(void)
     t["ex2.approx.f32"] = { one<float, float, power_of_two_full>, { 4, 4 } };
     t["div.approx.f32"] = { two<float, float, float, over>, { 4, 4, 4 } };
     t["prmt.b32"] = { three<uint32_t, bytes_picked>, { 4, 4, 4, 4 } };
+    t["bfi.b32"] = { insert_bits, { 4, 4, 4, 4, 4 } };
     t["and.pred"] = { logic<both>, { 0, 0, 0 } };
     t["or.pred"] = { logic<either>, { 0, 0, 0 } };
     t["xor.pred"] = { logic<differ>, { 0, 0, 0 } };
@@ -568,14 +586,19 @@ table made(void)
 
 static bool decode_halves(reader *r, const operation &o, instruction *i)
 {
-    if (o.words[0] != "mov" || o.words[1] != "b64" || o.operands.size() != 2) return false;
+    if (o.words[0] != "mov" || o.operands.size() != 2) return false;
+    const bool wide = o.words[1] == "b64";
+    if (!wide && o.words[1] != "b32") return false;
     const bool joins = o.operands[1][0] == '{';
     if (!joins && o.operands[0][0] != '{') return false;
     const std::vector<std::string> half = elements(o.operands[joins]);
     if (half.size() != 2) return false;
-    i->run = joins ? join : part;
-    i->at[joins ? 0 : 2] = operand(r, o.operands[!joins], 8);
-    for (unsigned n = 0; n < 2; n++) i->at[joins + n] = operand(r, half[n], 4);
+    if (wide)
+        i->run = joins ? join<uint64_t, uint32_t> : part<uint64_t, uint32_t>;
+    else
+        i->run = joins ? join<uint32_t, uint16_t> : part<uint32_t, uint16_t>;
+    i->at[joins ? 0 : 2] = operand(r, o.operands[!joins], wide ? 8 : 4);
+    for (unsigned n = 0; n < 2; n++) i->at[joins + n] = operand(r, half[n], wide ? 4 : 2);
     return true;
 }
 

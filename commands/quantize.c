@@ -1,0 +1,171 @@
+// commands/quantize.c -- /quantize and `vlmsh quantize`: writes the model as a GGUF file with
+// smaller weights, reads it again, and says how much was lost.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands/command.h"
+#include "commands/option_table.h"
+#include "core/adapter/model_gguf.h"
+#include "core/base/file_in.h"
+#include "core/compare/compare_text.h"
+
+enum { TEXT_BYTES_MAX = 16 << 20 };
+
+struct quantize_options {
+    const char *path, *type, *text;
+    bool again;
+};
+
+// --- options -------------------------------------------------------------------------------------
+
+static int take_type(void *self, const char *value, struct err *err)
+{
+    struct quantize_options *o = self;
+    o->type = value;
+    return 0;
+}
+
+static int take_text(void *self, const char *value, struct err *err)
+{
+    struct quantize_options *o = self;
+    o->text = value;
+    return 0;
+}
+
+static int take_path(void *self, const char *value, struct err *err)
+{
+    struct quantize_options *o = self;
+    if (o->path) return err_set(err, "give one file only: '%s' or '%s'", o->path, value);
+    o->path = value;
+    return 0;
+}
+
+static const struct option_row rows[] = {
+    { "--type", "TYPE", "type of the weights", take_type },
+    { "--text", "FILE", "text on which both forms are compared", take_text },
+    { 0 },
+};
+static const struct option_table table = { rows, take_path };
+
+static int read_options(struct quantize_options *o, int argc, char **argv, struct err *err)
+{
+    int at = 0;
+    *o = (struct quantize_options){ 0 };
+    if (option_table_read(&table, o, argc, argv, &at, err) < 0) return -1;
+    if (!o->path) return err_set(err, "OUT.gguf, the file to write, is missing");
+    const size_t n = strlen(o->path);
+    if (n < 5 || strcmp(o->path + n - 5, ".gguf") != 0)
+        return err_set(err, "the file to write must end in .gguf: '%s'", o->path);
+    if (!o->type) return err_set(err, "--type TYPE is missing; types: %s", gguf_kind_names());
+    if (!gguf_kind_find(o->type))
+        return err_set(err, "unknown type '%s'; types: %s", o->type, gguf_kind_names());
+    return 0;
+}
+
+static int quantize_check(int argc, char **argv, struct err *err)
+{
+    struct quantize_options o;
+    return read_options(&o, argc, argv, err);
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+static bool report(void *self, uint64_t done, uint64_t total)
+{
+    const struct event_progress progress = {
+        .what = "writing", .step = (double)done, .steps = (double)total, .loss = NAN, .eta_s = NAN
+    };
+    sinks_emit(engine_sinks(self),
+               &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+    return !engine_cancelled(self);
+}
+
+static int write_file(struct shell *shell, const struct quantize_options *o, struct err *err)
+{
+    const struct load_progress progress = { .report = report, .self = shell->engine };
+    const struct model *m = engine_model(shell->engine);
+    const struct gguf_kind *kind = gguf_kind_find(o->type);
+    struct gguf_summary s;
+    if (access(o->path, F_OK) == 0)
+        return err_set(err, "'%s' exists; remove it, or give another name", o->path);
+    if (model_write_gguf(m, kind, o->path, &progress, &s, err) < 0) return -1;
+    sinks_text(shell->sinks, "%s: %.2f MB of weights in %s", o->path, (double)s.bytes / 1e6,
+               kind->name);
+    if (s.other)
+        sinks_notice(shell->sinks,
+                     "%d of %d matrices are in q8_0 or f16: their rows do not fit the blocks of %s",
+                     s.other, s.tensors, kind->name);
+    if (model_sees(m))
+        sinks_notice(shell->sinks, "the file holds the language model only, without what sees");
+    return 0;
+}
+
+// --- what was lost -------------------------------------------------------------------------------
+
+static void show(const struct shell *shell, const struct text_difference *d)
+{
+    static const char *const columns[] = { "what", "value" };
+    static const bool numeric[] = { false, true };
+    struct table_builder t;
+    table_begin(&t, "quantize", 2, columns, numeric);
+    table_add(&t, "tokens of the text");
+    table_add(&t, "%lld", (long long)d->tokens);
+    table_add(&t, "KL divergence, mean");
+    table_add(&t, "%.6f", d->kl);
+    table_add(&t, "KL divergence, largest");
+    table_add(&t, "%.6f", d->kl_most);
+    table_add(&t, "same likeliest token");
+    table_add(&t, "%.2f%%", 100 * d->same);
+    table_add(&t, "perplexity before");
+    table_add(&t, "%.4f", d->perplexity[0]);
+    table_add(&t, "perplexity after");
+    table_add(&t, "%.4f", d->perplexity[1]);
+    table_emit(&t, shell->sinks);
+}
+
+static int compare(struct shell *shell, const char *path, const char *text, struct err *err)
+{
+    struct text_difference d;
+    const struct model *m = engine_model(shell->engine);
+    struct model *written = model_load(path, m->arena.backend, NULL, err);
+    if (!written) return -1;
+    const int status = compare_text(m, written, text, engine_cancel_flag(shell->engine), &d, err);
+    model_free(written);
+    if (status == 0) show(shell, &d);
+    return status;
+}
+
+static int quantize_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct quantize_options o;
+    size_t size;
+    if (read_options(&o, argc, argv, err) < 0) return -1;
+    char *text = o.text ? file_read(o.text, TEXT_BYTES_MAX, &size, err) : NULL;
+    if (o.text && !text) return -1;
+    int status = write_file(shell, &o, err);
+    if (status == 0) status = compare(shell, o.path, text ? text : compare_sample_text, err);
+    free(text);
+    return status;
+}
+
+const struct command command_quantize = {
+    .name = "quantize",
+    .usage = "/quantize OUT.gguf --type TYPE [--text FILE]",
+    .help = "Writes the model as a GGUF file with smaller weights and says how much that costs.",
+    .details =
+        "TYPE is q8_0, q4_k, f16 or bf16. With q4_k the embedding table and the head are q6_k;\n"
+        "matrices whose rows are no multiple of 256 numbers are q8_0. Norms and biases stay f32.\n"
+        "An applied adapter is part of what is written. Then the file is read again, and both\n"
+        "forms predict each token of a text: the divergence of their distributions, how often\n"
+        "they agree on the likeliest token, and the perplexity of the text.\n"
+        "--text FILE   that text; without it a short one that comes with vlmsh\n"
+        "`vlmsh quantize MODEL OUT.gguf --type TYPE` does the same.",
+    .min = 0,
+    .max = -1,
+    .needs = NEEDS_MODEL,
+    .complete = COMPLETE_PATH,
+    .check = quantize_check,
+    .run = quantize_run,
+};

@@ -1,0 +1,34 @@
+// core/adapter/model_gguf.h -- writes the current model (trained, or with an adapter) as a GGUF
+// file.
+//
+//   const struct gguf_kind *kind = gguf_kind_find("q4_k");
+//   if (model_write_gguf(m, kind, "out.gguf", &progress, &summary, &err) < 0) ...
+//
+// LoRA is added to its weight in f32 and rounded once. Norms and biases stay f32.
+#ifndef CORE_ADAPTER_MODEL_GGUF_H
+#define CORE_ADAPTER_MODEL_GGUF_H
+
+#include "core/model/model.h"
+
+struct gguf_kind {
+    const char *name;
+    enum dtype matrix;  // of the layers' matrices
+    enum dtype outer;   // of the embedding and the head
+    uint32_t file_type; // llama.cpp's number for it (general.file_type)
+};
+
+// NULL: unknown.
+const struct gguf_kind *gguf_kind_find(const char *name);
+const char *gguf_kind_names(void); // "q8_0, q4_k, ..."
+
+struct gguf_summary {
+    uint64_t bytes;     // of the tensors
+    int tensors, other; // matrices; those of them whose rows do not fit the kind's blocks
+};
+
+// The language model of m. 0 or -1; "cancelled" where `progress` says so.
+int model_write_gguf(const struct model *m, const struct gguf_kind *kind, const char *path,
+                     const struct load_progress *progress, struct gguf_summary *summary,
+                     struct err *err);
+
+#endif

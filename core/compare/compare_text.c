@@ -1,0 +1,156 @@
+// core/compare/compare_text.c -- two forms of one model on a text, token by token.
+#include "core/compare/compare_text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/tally.h"
+#include "core/model/families/family.h"
+#include "core/model/splice.h"
+#include "core/ops/ops.h"
+
+enum { PIECE = 512, ROWS = 32 }; // tokens of a pass; rows whose logits are there at a time
+
+struct reader {
+    const struct model *model;
+    struct arena arena;
+    struct graph g;
+    struct tensor *hidden; // [n,D] before the final norm
+    float *logits;         // [ROWS,V]
+};
+
+static void reader_init(struct reader *r, const struct model *m, const atomic_bool *cancel)
+{
+    *r = (struct reader){ .model = m, .arena = { .backend = m->arena.backend } };
+    r->g = (struct graph){ .backend = m->arena.backend,
+                           .arena = &r->arena,
+                           .matmul = MATMUL_F32, // what is compared is small
+                           .cancel = cancel };
+    r->logits = xreallocarray(NULL, (size_t)(ROWS * m->decoder.config.vocab), sizeof *r->logits);
+}
+
+static void reader_release(struct reader *r)
+{
+    arena_release(&r->arena);
+    free(r->logits);
+}
+
+static int read_piece(struct reader *r, const struct sequence *s)
+{
+    arena_reset(&r->arena, (struct arena_mark){ 0 });
+    struct tensor *h = splice(&r->g, &r->model->decoder.embed, s, 0, NULL, 0);
+    return decoder_forward(&r->g, &r->model->decoder, NULL, s, h, LOGITS_HIDDEN, true, &r->hidden);
+}
+
+// Logits of rows first..first+n of the piece.
+static int read_logits(struct reader *r, int64_t first, int64_t n)
+{
+    const struct decoder *d = &r->model->decoder;
+    struct arena_mark mark = arena_mark(&r->arena);
+    struct tensor *x = graph_rows(&r->g, r->hidden, first, n);
+    x = op_rmsnorm(&r->g, x, graph_weight(&d->norm), (float)d->config.eps);
+    x = op_matmul(&r->g, x, graph_weight(&d->head), NULL);
+    if (x) graph_download(&r->g, r->logits, x);
+    arena_reset(&r->arena, mark);
+    return graph_ok(&r->g) ? 0 : -1;
+}
+
+// --- one token -----------------------------------------------------------------------------------
+
+// log of the sum of exponents, and the likeliest.
+static double log_sum(const float *x, int64_t n, int64_t *best)
+{
+    double sum = 0;
+    *best = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (x[i] > x[*best]) *best = i;
+    for (int64_t i = 0; i < n; i++) sum += exp((double)x[i] - (double)x[*best]);
+    return log(sum) + (double)x[*best];
+}
+
+struct sums {
+    struct tally kl;
+    double kl_most, loss[2];
+    int64_t same;
+};
+
+static void add_token(struct sums *s, const float *a, const float *b, int64_t vocab, int32_t next)
+{
+    int64_t best[2];
+    const double whole[2] = { log_sum(a, vocab, &best[0]), log_sum(b, vocab, &best[1]) };
+    double kl = 0;
+    for (int64_t i = 0; i < vocab; i++) {
+        const double p = (double)a[i] - whole[0], q = (double)b[i] - whole[1];
+        kl += exp(p) * (p - q);
+    }
+    tally_add(&s->kl, kl);
+    s->kl_most = fmax(s->kl_most, kl);
+    s->loss[0] += whole[0] - (double)a[next];
+    s->loss[1] += whole[1] - (double)b[next];
+    s->same += best[0] == best[1];
+}
+
+static int add_piece(struct sums *sums, struct reader r[2], const struct sequence *s,
+                     struct err *err)
+{
+    const int64_t vocab = r[0].model->decoder.config.vocab;
+    for (int i = 0; i < 2; i++)
+        if (read_piece(&r[i], s) < 0) return err_set(err, "%s", r[i].g.err.text);
+    for (int64_t from = 0; from < s->n - 1; from += ROWS) {
+        const int64_t n = s->n - 1 - from < ROWS ? s->n - 1 - from : ROWS;
+        for (int i = 0; i < 2; i++)
+            if (read_logits(&r[i], from, n) < 0) return err_set(err, "%s", r[i].g.err.text);
+        for (int64_t k = 0; k < n; k++)
+            add_token(sums, r[0].logits + k * vocab, r[1].logits + k * vocab, vocab,
+                      s->ids[from + k + 1]);
+    }
+    return 0;
+}
+
+// --- the text ------------------------------------------------------------------------------------
+
+static void sequence_of(struct sequence *s, const struct model *m, const int32_t *ids, int64_t n)
+{
+    sequence_init(s, n, 1);
+    memcpy(s->ids, ids, (size_t)n * sizeof *ids);
+    if (m->family->positions) m->family->positions(m, NULL, s);
+}
+
+static int add_text(struct sums *sums, struct reader r[2], const struct ids *ids, struct err *err)
+{
+    int status = 0;
+    for (int64_t i = 0, all = (int64_t)ids->count; i < all - 1 && status == 0; i += PIECE) {
+        struct sequence s;
+        sequence_of(&s, r[0].model, ids->data + i, all - i < PIECE ? all - i : PIECE);
+        status = add_piece(sums, r, &s, err);
+        sequence_release(&s);
+    }
+    return status;
+}
+
+int compare_text(const struct model *a, const struct model *b, const char *text,
+                 const atomic_bool *cancel, struct text_difference *difference, struct err *err)
+{
+    struct ids ids = { 0 };
+    struct reader r[2];
+    struct sums sums = { 0 };
+    if (a->decoder.config.vocab != b->decoder.config.vocab)
+        return err_set(err, "the two models have vocabularies of different sizes");
+    int status = tokenizer_encode(a->tokenizer, text, strlen(text), TOKENIZE_SPECIAL, &ids, err);
+    if (status == 0 && ids.count < 2) status = err_set(err, "the text has fewer than two tokens");
+    reader_init(&r[0], a, cancel);
+    reader_init(&r[1], b, cancel);
+    if (status == 0) status = add_text(&sums, r, &ids, err);
+    for (int i = 0; i < 2; i++) reader_release(&r[i]);
+    ids_release(&ids);
+    const double n = (double)sums.kl.count;
+    *difference = (struct text_difference){
+        .tokens = sums.kl.count,
+        .kl = tally_mean(&sums.kl),
+        .kl_most = sums.kl_most,
+        .same = (double)sums.same / n,
+        .perplexity = { exp(sums.loss[0] / n), exp(sums.loss[1] / n) },
+    };
+    return status;
+}

@@ -1,0 +1,24 @@
+// core/compare/compare_text.h -- how much two forms of one model differ on a text: what was lost by
+// writing it with smaller weights.
+#ifndef CORE_COMPARE_COMPARE_TEXT_H
+#define CORE_COMPARE_COMPARE_TEXT_H
+
+#include <stdatomic.h>
+
+#include "core/model/model.h"
+
+struct text_difference {
+    int64_t tokens;       // whose next token was predicted
+    double kl, kl_most;   // of the second's distribution from the first's, in nats: mean, largest
+    double same;          // share of places at which both find the same token the likeliest
+    double perplexity[2]; // of the text
+};
+
+extern const char compare_sample_text[]; // about 700 tokens
+
+// The text is read in pieces of at most 512 tokens, in f32 arithmetic. 0 or -1; a text of fewer
+// than two tokens is an error.
+int compare_text(const struct model *a, const struct model *b, const char *text,
+                 const atomic_bool *cancel, struct text_difference *difference, struct err *err);
+
+#endif

@@ -1,0 +1,211 @@
+// core/files/gguf_write.c -- the GGUF writer (ggml's docs/gguf.md): a header of metadata and tensor
+// records, then the tensors' bytes, each from a multiple of ALIGN on.
+#include "core/files/gguf_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/files/gguf.h"
+#include "core/files/whole_file.h"
+
+enum { VERSION_3 = 3, ALIGN = 32 };
+
+struct gguf_writer {
+    struct whole_file *file;
+    struct buf entries, records; // bytes of the header
+    uint64_t entry_count;
+    uint64_t *bytes; // of each tensor
+    size_t count;
+    size_t tensor;    // whose data comes next,
+    uint64_t written; // and how much of it was written
+    bool begun;
+};
+
+struct gguf_writer *gguf_writer_new(const char *path)
+{
+    struct gguf_writer *w = xcalloc(1, sizeof *w);
+    w->file = whole_file_new(path);
+    return w;
+}
+
+// --- header --------------------------------------------------------------------------------------
+
+// Numbers are little-endian, as on all machines that this program runs on.
+static void put_u32(struct buf *b, uint32_t x)
+{
+    buf_add(b, &x, sizeof x);
+}
+
+static void put_u64(struct buf *b, uint64_t x)
+{
+    buf_add(b, &x, sizeof x);
+}
+
+static void put_text(struct buf *b, const char *text, size_t length)
+{
+    put_u64(b, length);
+    buf_add(b, text, length);
+}
+
+static void put_key(struct gguf_writer *w, const char *key, enum gguf_type type)
+{
+    if (w->begun) BUG("gguf writer: metadata after data");
+    put_text(&w->entries, key, strlen(key));
+    put_u32(&w->entries, (uint32_t)type);
+    w->entry_count++;
+}
+
+void gguf_writer_text(struct gguf_writer *w, const char *key, const char *value)
+{
+    put_key(w, key, GGUF_TEXT);
+    put_text(&w->entries, value, strlen(value));
+}
+
+void gguf_writer_u32(struct gguf_writer *w, const char *key, uint32_t value)
+{
+    put_key(w, key, GGUF_U32);
+    put_u32(&w->entries, value);
+}
+
+void gguf_writer_f32(struct gguf_writer *w, const char *key, float value)
+{
+    put_key(w, key, GGUF_F32);
+    buf_add(&w->entries, &value, sizeof value);
+}
+
+void gguf_writer_bool(struct gguf_writer *w, const char *key, bool value)
+{
+    put_key(w, key, GGUF_BOOL);
+    buf_putc(&w->entries, (char)value);
+}
+
+static void put_list(struct gguf_writer *w, const char *key, enum gguf_type item, size_t count)
+{
+    put_key(w, key, GGUF_LIST);
+    put_u32(&w->entries, (uint32_t)item);
+    put_u64(&w->entries, count);
+}
+
+void gguf_writer_i32s(struct gguf_writer *w, const char *key, const int32_t *values, size_t count)
+{
+    put_list(w, key, GGUF_I32, count);
+    buf_add(&w->entries, values, count * sizeof *values);
+}
+
+void gguf_writer_f32s(struct gguf_writer *w, const char *key, const float *values, size_t count)
+{
+    put_list(w, key, GGUF_F32, count);
+    buf_add(&w->entries, values, count * sizeof *values);
+}
+
+void gguf_writer_texts(struct gguf_writer *w, const char *key, size_t count)
+{
+    put_list(w, key, GGUF_TEXT, count);
+}
+
+void gguf_writer_text_of(struct gguf_writer *w, const char *text, size_t length)
+{
+    put_text(&w->entries, text, length);
+}
+
+// --- tensors -------------------------------------------------------------------------------------
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+void gguf_writer_declare(struct gguf_writer *w, const char *name, enum dtype dtype, int rank,
+                         const int64_t *shape)
+{
+    if (w->begun) BUG("gguf writer: declaration after data");
+    uint64_t numbers = 1, offset = 0;
+    for (int i = 0; i < rank; i++)
+        if (shape[i] <= 0 || __builtin_mul_overflow(numbers, (uint64_t)shape[i], &numbers) ||
+            numbers > INT64_MAX / 8)
+            BUG("gguf writer: shape of '%s'", name);
+    if (!rank || shape[rank - 1] % dtype_form(dtype).numbers)
+        BUG("gguf writer: rows of '%s' are no whole blocks", name);
+    for (size_t i = 0; i < w->count; i++) offset += aligned(w->bytes[i]);
+    put_text(&w->records, name, strlen(name));
+    put_u32(&w->records, (uint32_t)rank);
+    for (int i = rank - 1; i >= 0; i--) put_u64(&w->records, (uint64_t)shape[i]);
+    put_u32(&w->records, (uint32_t)gguf_type_id(dtype));
+    put_u64(&w->records, offset);
+    w->bytes = xreallocarray(w->bytes, w->count + 1, sizeof *w->bytes);
+    w->bytes[w->count++] = dtype_bytes(dtype, (int64_t)numbers);
+}
+
+static void begin(struct gguf_writer *w)
+{
+    struct buf header = { 0 };
+    w->begun = true;
+    buf_puts(&header, "GGUF");
+    put_u32(&header, VERSION_3);
+    put_u64(&header, w->count);
+    put_u64(&header, w->entry_count);
+    buf_add(&header, w->entries.data, w->entries.length);
+    buf_add(&header, w->records.data, w->records.length);
+    while (header.length % ALIGN) buf_putc(&header, 0);
+    whole_file_put(w->file, header.data, header.length);
+    buf_release(&header);
+}
+
+// Fills up behind a complete tensor.
+static void step(struct gguf_writer *w)
+{
+    static const char zeros[ALIGN];
+    while (w->tensor < w->count && w->written == w->bytes[w->tensor]) {
+        whole_file_put(w->file, zeros, aligned(w->written) - w->written);
+        w->tensor++;
+        w->written = 0;
+    }
+}
+
+int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, struct err *err)
+{
+    const char *at = bytes;
+    if (!w->begun) begin(w);
+    for (step(w); size; step(w)) {
+        if (w->tensor == w->count) BUG("gguf writer: more data than declared");
+        const uint64_t left = w->bytes[w->tensor] - w->written, some = size < left ? size : left;
+        if (whole_file_put(w->file, at, some) < 0)
+            return err_set(err, "%s", whole_file_why(w->file));
+        at += some;
+        size -= some;
+        w->written += some;
+    }
+    return 0;
+}
+
+static void release(struct gguf_writer *w)
+{
+    buf_release(&w->entries);
+    buf_release(&w->records);
+    free(w->bytes);
+    free(w);
+}
+
+int gguf_writer_finish(struct gguf_writer *w, struct err *err)
+{
+    int status;
+    if (!w->begun) begin(w);
+    step(w);
+    if (w->tensor < w->count && !*whole_file_why(w->file)) {
+        status = err_set(err, "'%s' is incomplete: %zu of %zu tensors were written",
+                         whole_file_path(w->file), w->tensor, w->count);
+        whole_file_abandon(w->file);
+    } else {
+        status = whole_file_finish(w->file, err);
+    }
+    release(w);
+    return status;
+}
+
+void gguf_writer_abandon(struct gguf_writer *w)
+{
+    if (!w) return;
+    whole_file_abandon(w->file);
+    release(w);
+}

@@ -1,0 +1,42 @@
+// core/files/gguf_write.h -- writes a GGUF file, version 3.
+//
+//   struct gguf_writer *w = gguf_writer_new(path);
+//   gguf_writer_text(w, "general.architecture", "llama");
+//   gguf_writer_declare(w, "token_embd.weight", DTYPE_Q6_K, 2, (int64_t[]){ vocab, width });
+//   gguf_writer_data(w, bytes, size, &err);          // in the order of the declarations, in pieces
+//   if (gguf_writer_finish(w, &err) < 0) ...
+//
+// The file gets its name only when complete (core/files/whole_file.h).
+#ifndef CORE_FILES_GGUF_WRITE_H
+#define CORE_FILES_GGUF_WRITE_H
+
+#include "core/base/err.h"
+#include "kernels/tensor.h"
+
+struct gguf_writer;
+
+struct gguf_writer *gguf_writer_new(const char *path);
+
+// Metadata: before the first data.
+void gguf_writer_text(struct gguf_writer *w, const char *key, const char *value);
+void gguf_writer_u32(struct gguf_writer *w, const char *key, uint32_t value);
+void gguf_writer_f32(struct gguf_writer *w, const char *key, float value);
+void gguf_writer_bool(struct gguf_writer *w, const char *key, bool value);
+void gguf_writer_i32s(struct gguf_writer *w, const char *key, const int32_t *values, size_t count);
+void gguf_writer_f32s(struct gguf_writer *w, const char *key, const float *values, size_t count);
+// A list of texts: the list first, then each of its `count` texts, which may hold any bytes.
+void gguf_writer_texts(struct gguf_writer *w, const char *key, size_t count);
+void gguf_writer_text_of(struct gguf_writer *w, const char *text, size_t length);
+
+// A tensor of f32, f16, bf16 or blocks; its rows are whole blocks. The shape's last number is the
+// length of a row, as everywhere in vlmsh; files have it first.
+void gguf_writer_declare(struct gguf_writer *w, const char *name, enum dtype dtype, int rank,
+                         const int64_t *shape);
+// The next bytes of the tensors. 0 or -1.
+int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, struct err *err);
+
+// Completes or discards the file, and frees the writer. -1 on any failure or missing data.
+int gguf_writer_finish(struct gguf_writer *w, struct err *err);
+void gguf_writer_abandon(struct gguf_writer *w);
+
+#endif

@@ -1,0 +1,28 @@
+// core/files/whole_file.h -- a large file that gets its name only when it is complete.
+//
+//   struct whole_file *f = whole_file_new(path);
+//   whole_file_put(f, bytes, size);             // a failure is kept, and reported at the end
+//   if (whole_file_finish(f, &err) < 0) ...     // synced and renamed; frees f
+//
+// It is written beside its path, as PATH.XXXXXX, from the first bytes on.
+#ifndef CORE_FILES_WHOLE_FILE_H
+#define CORE_FILES_WHOLE_FILE_H
+
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+struct whole_file;
+
+struct whole_file *whole_file_new(const char *path);
+const char *whole_file_path(const struct whole_file *f);
+// 0, or -1 from the first failure on: whole_file_why says what it was.
+int whole_file_put(struct whole_file *f, const void *bytes, uint64_t size);
+// That many zero bytes: a hole in the file.
+int whole_file_skip(struct whole_file *f, uint64_t size);
+const char *whole_file_why(const struct whole_file *f);
+// Completes the file, even an empty one, or discards it; both free f. -1 on any failure.
+int whole_file_finish(struct whole_file *f, struct err *err);
+void whole_file_abandon(struct whole_file *f);
+
+#endif
