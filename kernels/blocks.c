@@ -1,5 +1,5 @@
 // kernels/blocks.c -- numbers of blocks, one by one: what the layouts of kernels/blocks.h mean.
-#include "kernels/blocks.h"
+#include "kernels/blocks_groups.h"
 
 // Number i of 4 bits: `half` in the lower halves of half bytes, then as many in the upper ones.
 static int nibble(const uint8_t *q, int i, int half)

@@ -13,7 +13,7 @@
 #ifndef KERNELS_BLOCKS_VEC_H
 #define KERNELS_BLOCKS_VEC_H
 
-#include "kernels/blocks.h"
+#include "kernels/blocks_groups.h"
 #include "kernels/vec.h"
 
 enum { RUN = 256 }; // numbers whose scales are read at a time

@@ -35,8 +35,8 @@ static int print_reference(void)
     return STATUS_OK;
 }
 
-// A command of the shell, as plain lines.
-static int run_command(const char *name, int argc, char **argv, struct err *err)
+// A command of the shell, as plain lines; with the model of that name, if any.
+static int run_with(const char *model, const char *name, int argc, char **argv, struct err *err)
 {
     const struct command *command = command_find(name);
     if (command->check && command->check(argc, argv, err) < 0) return STATUS_USAGE;
@@ -46,12 +46,25 @@ static int run_command(const char *name, int argc, char **argv, struct err *err)
     struct shell shell = { .engine = engine_new(backend_cpu(), &sinks), .sinks = &sinks };
     signals_start(shell.engine, SIGNALS_SCRIPT);
     int status = STATUS_OK;
-    if (command_execute(command, &shell, argc, argv, err) < 0)
+    if ((model && engine_load(shell.engine, model, err) < 0) ||
+        command_execute(command, &shell, argc, argv, err) < 0)
         status = signals_interrupted() ? STATUS_INTERRUPTED : STATUS_FAILED;
     signals_stop();
     engine_free(shell.engine);
     plain_free(p);
     return status;
+}
+
+static int run_command(const char *name, int argc, char **argv, struct err *err)
+{
+    return run_with(NULL, name, argc, argv, err);
+}
+
+static int run_quantize(int argc, char **argv, struct err *err)
+{
+    if (argc && argv[0][0] != '-') return run_with(argv[0], "quantize", argc - 1, argv + 1, err);
+    err_set(err, "MODEL, the folder or file to read, is missing");
+    return STATUS_USAGE;
 }
 
 static int run_new(int argc, char **argv, struct err *err)
@@ -79,6 +92,8 @@ static int run_help(int argc, char **argv, struct err *err)
 static const struct word words[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]", "write a model folder with random weights",
       run_new },
+    { "quantize", "MODEL OUT.gguf --type TYPE [--text FILE]",
+      "write a GGUF file with small weights", run_quantize },
     { "help", "[COMMAND|SETTING|--man]", "show this help, or help on one topic", run_help },
     { "version", "", "show the version", run_version },
     { "scenes", "N DIR [--seed S] [--size P] [--kind K]...", "generate N pictures with questions",

@@ -165,12 +165,28 @@ static void put_id(struct export *e, const char *name, int32_t id)
     free(key);
 }
 
-// Tokens that end an answer: three of them have a key.
-static void put_ends(struct export *e)
+// Id of a token that tokenizer_config.json names by its text, alone or in an object; -1: none.
+static int32_t named_token(const struct model *m, const char *key)
 {
-    static const char *const names[] = { "eos", "eot", "eom" };
-    const struct ids *eos = &e->model->eos;
-    for (size_t i = 0; i < 3 && i < eos->count; i++) put_id(e, names[i], eos->data[i]);
+    const cJSON *token = json_get(m->checkpoint->tokenizer_config, key);
+    if (cJSON_IsObject(token)) token = json_get(token, "content");
+    return cJSON_IsString(token) ? tokenizer_id(m->tokenizer, token->valuestring) : -1;
+}
+
+// Besides the token that ends a text, two more that end an answer have a key.
+static void put_ids(struct export *e, const struct token_list *l)
+{
+    static const char *const names[] = { "eot", "eom" };
+    const struct model *m = e->model;
+    const int32_t bos = named_token(m, "bos_token");
+    int32_t eos = named_token(m, "eos_token");
+    if (eos < 0 && m->eos.count) eos = m->eos.data[0];
+    put_id(e, "bos", l->bos >= 0 ? l->bos : bos);
+    put_id(e, "eos", eos);
+    put_id(e, "unknown", named_token(m, "unk_token"));
+    put_id(e, "padding", named_token(m, "pad_token"));
+    for (size_t i = 0, n = 0; i < m->eos.count && n < 2; i++)
+        if (m->eos.data[i] != eos) put_id(e, names[n++], m->eos.data[i]);
 }
 
 static int put_tokenizer(struct export *e, struct err *err)
@@ -185,8 +201,7 @@ static int put_tokenizer(struct export *e, struct err *err)
     put_types(e, l);
     if (l->scores) gguf_writer_f32s(e->out, "tokenizer.ggml.scores", l->scores, l->count);
     if (l->merges) put_texts(e, "tokenizer.ggml.merges", l->merges, l->merge_count);
-    put_id(e, "bos", l->bos);
-    put_ends(e);
+    put_ids(e, l);
     gguf_writer_bool(e->out, "tokenizer.ggml.add_bos_token", l->add_bos);
     gguf_writer_bool(e->out, "tokenizer.ggml.add_eos_token", l->add_eos);
     if (l->scores) {
