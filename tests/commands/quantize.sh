@@ -64,7 +64,7 @@ refused() {
     local why=$1
     shift
     if vlmsh "$@" >"$work/out" 2>&1; then fail "$*: not refused"; fi
-    grep -qF "$why" "$work/out" || fail "$*: $(tail -1 "$work/out")"
+    grep -qF -- "$why" "$work/out" || fail "$*: $(tail -1 "$work/out")"
 }
 refused "exists" quantize tests/goldens/qwen2 "$work/qwen2.gguf" --type f16
 refused "types: q8_0, q4_k, f16, bf16" quantize tests/goldens/qwen2 "$work/x.gguf" --type q5_k
