@@ -91,7 +91,8 @@ static float fit_scale(const float *x, int limit)
     weigh(weight, x, 16);
     for (int start = 0; start < STARTS; start++) {
         // The largest number becomes -limit, or a little more or less.
-        struct line l = { most / ((float)-limit + 3.f / STARTS * (float)(start - STARTS / 2)), 0 };
+        const int from_middle = start - STARTS / 2;
+        struct line l = { most / (3.f / STARTS * (float)from_middle - (float)limit), 0 };
         for (int round = 0; round < ROUNDS; round++) {
             const struct sums s = try_line(x, weight, 16, l, (float)-limit, (float)(limit - 1));
             if (s.error < least) {
@@ -129,7 +130,8 @@ static struct line fit_line(const float *x, int most)
     }
     struct line best = { 0, -low };
     for (int start = 0; start < STARTS; start++) {
-        const float steps = (float)most + 2.f / STARTS * (float)(start - STARTS / 2);
+        const int from_middle = start - STARTS / 2;
+        const float steps = (float)most + 2.f / STARTS * (float)from_middle;
         struct line l = { (high - low) / steps, -low };
         for (int round = 0; round < ROUNDS; round++) {
             const struct sums s = try_line(x, weight, 32, l, 0, (float)most);
@@ -199,7 +201,8 @@ static void pack_q6_k(struct block_q6_k *b, const float *x)
     memset(b->high, 0, sizeof b->high);
     for (int g = 0; g < 16; g++) b->scales[g] = (int8_t)near(quotient(scale[g], d), -128, 127);
     for (int i = 0; i < BLOCK; i++) {
-        const int q = near(quotient(x[i], d * (float)b->scales[i / 16]), -32, 31) + 32;
+        const int g = i / 16;
+        const int q = near(quotient(x[i], d * (float)b->scales[g]), -32, 31) + 32;
         b->q[i / 128 * 64 + i % 64] |= (uint8_t)((q & 15) << (i / 64 % 2 * 4));
         b->high[i / 128 * 32 + i % 32] |= (uint8_t)(q >> 4 << (i / 32 % 4 * 2));
     }

@@ -278,6 +278,7 @@ VEC_INLINE vf run_vector(const char *run, const struct block_groups *g, const in
     const char *block = form.numbers == RUN ? run : run + unit * form.bytes;
     const int n = i * VEC, size = block_group(dtype);
     const int group = unit * (run_unit(dtype) / size) + n / size;
+    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): all groups of a block are set
     const vf scale = vf_set(g->scale[group]);
     const vf min = block_has_min(dtype) ? vf_set(g->min[group]) : vf_set(0);
     if (block_direct(dtype)) return block_direct_vector(block, unit, n, scale, min, dtype);

@@ -124,7 +124,7 @@ static int read_u64(struct cursor *c, uint64_t *value)
 
 static int read_type(struct cursor *c, enum gguf_type *type)
 {
-    uint32_t id;
+    uint32_t id = 0;
     if (read_u32(c, &id) < 0) return -1;
     if (id >= GGUF_TYPES) return err_set(c->err, "value type %u is not known", id);
     *type = (enum gguf_type)id;
@@ -134,7 +134,7 @@ static int read_type(struct cursor *c, enum gguf_type *type)
 // Length and bytes of a text, which stay in the mapping.
 static int read_text(struct cursor *c, const char **text, size_t *length)
 {
-    uint64_t bytes;
+    uint64_t bytes = 0;
     if (read_u64(c, &bytes) < 0) return -1;
     if (bytes > left(c)) return too_short(c);
     *text = (const char *)c->at;
@@ -332,7 +332,7 @@ static int place_tensors(struct gguf *f, uint64_t alignment, struct err *err)
 
 static int read_start(struct cursor *c, uint64_t *tensors, uint64_t *pairs)
 {
-    uint32_t version;
+    uint32_t version = 0;
     if (left(c) >= 8 && !memcmp(c->at, "version ", 8))
         return err_set(c->err, "it is a Git LFS pointer, not the weights: run 'git lfs pull' in "
                                "its folder");
@@ -349,8 +349,8 @@ static int read_start(struct cursor *c, uint64_t *tensors, uint64_t *pairs)
 static int parse(struct gguf *f, struct err *err)
 {
     struct cursor c = { f->map, f->map, (const unsigned char *)f->map + f->size, err };
-    uint64_t tensors, pairs;
-    int64_t alignment;
+    uint64_t tensors = 0, pairs = 0;
+    int64_t alignment = ALIGNMENT_USUAL;
     if (read_start(&c, &tensors, &pairs) < 0 || read_pairs(f, &c, pairs) < 0 ||
         read_tensors(f, &c, tensors) < 0 || sort_entries(f, err) < 0 ||
         gguf_int(f, "general.alignment", 1, ALIGNMENT_MOST, ALIGNMENT_USUAL, &alignment, err) < 0)

@@ -184,9 +184,11 @@ static void read_scaling(struct gguf_config *c)
 static void read_sizes(struct gguf_config *c)
 {
     const struct safetensor *embed = gguf_find(c->file, "token_embd.weight");
-    if (!embed || embed->rank != 2)
-        c->failed = err_set(c->err, "tensor 'token_embd.weight' is missing") < 0;
-    if (c->failed) return;
+    if (!embed || embed->rank != 2) {
+        err_set(c->err, "tensor 'token_embd.weight' is missing");
+        c->failed = true;
+        return;
+    }
     cJSON_AddNumberToObject(c->to, "vocab_size", (double)embed->shape[0]);
     config_int(c, "block_count", "num_hidden_layers", GGUF_NEEDED);
     config_int(c, "embedding_length", "hidden_size", GGUF_NEEDED);

@@ -305,9 +305,9 @@ static void read_kimi(struct encoder_config *e)
     put_placeholder(e, "media_placeholder_token_id", "<|media_pad|>");
     const int64_t pixels = config_value(&e->c, "image_max_pixels", 0, 0);
     const int64_t patch = config_value(&e->c, "patch_size", 1, GGUF_NEEDED);
-    if (!e->c.failed && pixels)
-        cJSON_AddNumberToObject(e->preprocessor, "in_token_limit",
-                                (double)(pixels / (patch * patch)));
+    if (e->c.failed || !pixels) return;
+    const int64_t patches = pixels / (patch * patch);
+    cJSON_AddNumberToObject(e->preprocessor, "in_token_limit", (double)patches);
 }
 
 static const struct gguf_name kimi_outer[] = {
