@@ -221,6 +221,13 @@ static bool is_written(const struct weight *w)
     return w->part == PART_EMBEDDING || w->part == PART_DECODER || w->part == PART_HEAD;
 }
 
+// Numbers of a row, of a vector 1.
+static int64_t row_width(const struct weight *w)
+{
+    const int64_t width = w->tensor->rank > 1 ? tensor_row(w->tensor) : 1;
+    return width > 0 ? width : 1;
+}
+
 // A matrix's dtype: the kind's, or with smaller blocks, or none, where its rows do not fit.
 static enum dtype dtype_of(const struct export *e, const struct weight *w)
 {
@@ -229,7 +236,7 @@ static enum dtype dtype_of(const struct export *e, const struct weight *w)
     const enum dtype first = w->part == PART_DECODER ? e->kind->matrix : e->kind->outer;
     const enum dtype order[] = { first, DTYPE_Q8_0, DTYPE_F16 };
     int i = 0;
-    while (width % dtype_form(order[i]).numbers) i++;
+    while (i < 2 && width % dtype_form(order[i]).numbers) i++;
     return order[i];
 }
 
@@ -293,7 +300,7 @@ static int check_range(const struct weight *w, enum dtype dtype, const void *byt
 static int put_rows(struct export *e, const struct weight *w, int64_t first, int64_t rows,
                     struct err *err)
 {
-    const int64_t width = w->tensor->rank > 1 ? tensor_row(w->tensor) : 1;
+    const int64_t width = row_width(w);
     const enum dtype dtype = dtype_of(e, w);
     const size_t bytes = dtype_bytes(dtype, rows * width);
     float *floats = xreallocarray(NULL, (size_t)(rows * width), sizeof *floats);
@@ -320,7 +327,7 @@ static int put_rows(struct export *e, const struct weight *w, int64_t first, int
 static int put_tensor(struct export *e, const struct weight *w, struct err *err)
 {
     const int64_t all = w->tensor->shape[0];
-    const int64_t width = w->tensor->rank > 1 ? tensor_row(w->tensor) : 1;
+    const int64_t width = row_width(w);
     const int64_t head = is_turned(e, w) ? e->model->decoder.config.dim : 1;
     int64_t step = BLOCK_NUMBERS / width / head * head;
     if (step < head) step = head;
