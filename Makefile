@@ -26,7 +26,7 @@
 # libcmocka-dev     unit tests
 PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev \
            libsqlite3-dev libreadline-dev libncurses-dev libmd-dev
-TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3
+TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3 xz-utils
 LINT_PACKAGES = clang-format clang-tidy cppcheck
 FUZZ_PACKAGES = clang libclang-rt-dev
 REAL_PACKAGES = python3 python3-pip
@@ -148,10 +148,10 @@ PTX_CHECKS  := $(B)/tests/cuda_ptx/checks
 PTX_TESTS   := $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,tests/cuda_ptx/kernels.sh)
 
 # Large reference files are compressed in the tree.
-UNPACKED    := $(patsubst tests/goldens/%.gz,build/goldens/%,$(wildcard tests/goldens/*/*/*.gz))
-build/goldens/%: tests/goldens/%.gz
+UNPACKED    := $(patsubst tests/goldens/%.xz,build/goldens/%,$(wildcard tests/goldens/*/*/*.xz))
+build/goldens/%: tests/goldens/%.xz
 	@mkdir -p $(@D)
-	@gzip -dc $< > $@.part && mv $@.part $@
+	@xz -dc $< > $@.part && mv $@.part $@
 
 # --- tests -------------------------------------------------------------------------------------------
 test: deps-test
