@@ -33,6 +33,9 @@ const char *new_model_about(int index);
 
 int new_model_count(const char *shape, struct new_model_counts *counts, struct err *err);
 
+// Fails where the disk of the folder has not got the room for so many bytes of weights.
+int new_model_room(const char *folder, uint64_t bytes, struct err *err);
+
 // Does the folder already hold a complete model?
 bool new_model_written(const char *folder);
 
