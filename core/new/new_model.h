@@ -9,8 +9,8 @@
 // tokenizer.json of the real size, bf16 weights in safetensors files of at most 5 GB. The same
 // shape and seed give the same bytes everywhere.
 //
-// Room core/new/: generated models and tokenizers in published shapes, and outlines without
-// numbers. Uses model, data, files and what they use.
+// Room core/new/: generated models and tokenizers in published shapes, joined models, and outlines
+// without numbers. Uses model, data, files and what they use.
 #ifndef CORE_NEW_NEW_MODEL_H
 #define CORE_NEW_NEW_MODEL_H
 

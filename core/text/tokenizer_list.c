@@ -100,18 +100,26 @@ static cJSON *stage(const char *type)
     return s;
 }
 
+static cJSON *byte_level(void)
+{
+    cJSON *s = stage("ByteLevel");
+    cJSON_AddBoolToObject(s, "add_prefix_space", false);
+    cJSON_AddBoolToObject(s, "trim_offsets", true);
+    cJSON_AddBoolToObject(s, "use_regex", false);
+    return s;
+}
+
 static cJSON *pre_tokenizer(const struct pre_kind *kind)
 {
     cJSON *all = stage("Sequence"), *list = cJSON_AddArrayToObject(all, "pretokenizers");
     for (int i = 0; kind->cut[i]; i++) {
         cJSON *split = stage("Split");
         cJSON_AddStringToObject(cJSON_AddObjectToObject(split, "pattern"), "Regex", kind->cut[i]);
+        cJSON_AddStringToObject(split, "behavior", "Isolated");
+        cJSON_AddBoolToObject(split, "invert", false);
         cJSON_AddItemToArray(list, split);
     }
-    cJSON *bytes = stage("ByteLevel");
-    cJSON_AddBoolToObject(bytes, "add_prefix_space", false);
-    cJSON_AddBoolToObject(bytes, "use_regex", false);
-    cJSON_AddItemToArray(list, bytes);
+    cJSON_AddItemToArray(list, byte_level());
     return all;
 }
 
@@ -190,7 +198,7 @@ static cJSON *json_of(const struct token_list *l, bool both, struct err *err)
     cJSON_AddItemToObject(json, "pre_tokenizer", pre_tokenizer(kind));
     cJSON *post = post_processor(l), *model = cJSON_AddObjectToObject(json, "model");
     if (post) cJSON_AddItemToObject(json, "post_processor", post);
-    cJSON_AddItemToObject(json, "decoder", stage("ByteLevel"));
+    cJSON_AddItemToObject(json, "decoder", byte_level());
     cJSON_AddStringToObject(model, "type", "BPE");
     cJSON_AddBoolToObject(model, "ignore_merges", kind->whole);
     cJSON *vocab = cJSON_AddObjectToObject(model, "vocab");
