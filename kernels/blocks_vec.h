@@ -103,7 +103,7 @@ VEC_INLINE void run_open(struct block_groups *g, const char *run, int numbers,
 
 VEC_INLINE vb32 bytes32(const uint8_t *p)
 {
-    vb32 v;
+    vb32 v = { 0 };
     memcpy(&v, p, sizeof v);
     return v;
 }
@@ -126,7 +126,7 @@ VEC_INLINE vb32 bytes_halves(const uint8_t *p)
     const __m128i both = _mm_loadu_si128((const void *)p);
     return (vb32)_mm256_set_m128i(_mm_srli_epi16(both, 4), both) & 15;
 #else
-    vb32 v;
+    vb32 v = { 0 };
     for (int i = 0; i < 32; i++) v[i] = i < 16 ? p[i] & 15 : p[i - 16] >> 4;
     return v;
 #endif
@@ -147,7 +147,7 @@ VEC_INLINE vb32 bytes_bits(const uint8_t *p)
     const __m256i one = _mm256_set1_epi64x((int64_t)0x8040201008040201);
     return (vb32)_mm256_cmpeq_epi8(_mm256_and_si256(each, one), one) & 16;
 #else
-    vb32 v;
+    vb32 v = { 0 };
     for (int i = 0; i < 32; i++) v[i] = (uint8_t)((bits >> i & 1) << 4);
     return v;
 #endif

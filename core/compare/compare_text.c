@@ -61,11 +61,12 @@ static int read_logits(struct reader *r, int64_t first, int64_t n)
 // log of the sum of exponents, and the likeliest.
 static double log_sum(const float *x, int64_t n, int64_t *best)
 {
-    double sum = 0;
+    double sum = 1; // of the likeliest
     *best = 0;
     for (int64_t i = 1; i < n; i++)
         if (x[i] > x[*best]) *best = i;
-    for (int64_t i = 0; i < n; i++) sum += exp((double)x[i] - (double)x[*best]);
+    for (int64_t i = 0; i < n; i++)
+        if (i != *best) sum += exp((double)x[i] - (double)x[*best]);
     return log(sum) + (double)x[*best];
 }
 

@@ -237,7 +237,8 @@ void *renamed_make(struct renamed *r, uint64_t bytes)
     void *memory = malloc(bytes);
     if (!memory) return NULL;
     r->made = xreallocarray(r->made, r->made_count + 1, sizeof *r->made);
-    return r->made[r->made_count++] = memory;
+    r->made[r->made_count++] = memory;
+    return memory;
 }
 
 char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end)

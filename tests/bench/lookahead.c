@@ -88,7 +88,7 @@ static void measure_passes(struct engine *e)
 
 static void measure_task(struct engine *e, struct heard *heard, const struct task *t)
 {
-    double off[ROUNDS], on[ROUNDS], ratio[ROUNDS];
+    double off[ROUNDS] = { 0 }, on[ROUNDS] = { 0 }, ratio[ROUNDS];
     struct err err;
     for (int i = -1; i < ROUNDS; i++)
         for (int drafts = 0; drafts < 2; drafts++) {

@@ -458,7 +458,7 @@ static int take_best(double *score, int64_t n)
 
 static void choose(const struct mixture *m, const float *logits, const float *bias, int *index)
 {
-    double score[EXPERTS_MOST], group[EXPERTS_MOST], kept[EXPERTS_MOST];
+    double score[EXPERTS_MOST] = { 0 }, group[EXPERTS_MOST], kept[EXPERTS_MOST];
     const int64_t size = m->count / m->groups;
     for (int64_t i = 0; i < m->count; i++) {
         score[i] = 1 / (1 + exp(-(double)logits[i])) + (double)bias[i];

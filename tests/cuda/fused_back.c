@@ -298,10 +298,11 @@ static void check_behind(int64_t n, int64_t k, int64_t m)
     struct pair h = pair_noise(2, n, m, 0, 1), x = pair_noise(2, n, k, 0, 2);
     struct pair y = pair_room(2, n, m, 0), saved = pair_room(2, n, m, 0);
     struct pair w = pair_weights(DTYPE_BF16, m, k, 3), gain = pair_noise(1, m, 0, 0, 4);
+    const struct fused_linear weight = { .w = &w.on[1] };
     struct fused_add p = { .y = &y.on[1],
                            .h = &h.on[1],
                            .x = &x.on[1],
-                           .w = { .w = &w.on[1] },
+                           .w = weight,
                            .after = { &gain.on[1], eps, &saved.on[1] },
                            .mode = MATMUL_BF16 };
     DONE(gpu->fused->add(&p));

@@ -52,8 +52,9 @@ static int run_add(const struct timed *t, int64_t copy)
 {
     struct tensor y = t->y;
     const struct tensor w = one_of(&t->w, copy);
+    const struct fused_linear weight = { .w = &w };
     return gpu->fused->add(
-        &(struct fused_add){ .y = &y, .h = &y, .x = &t->x, .w = { .w = &w }, .mode = MATMUL_BF16 });
+        &(struct fused_add){ .y = &y, .h = &y, .x = &t->x, .w = weight, .mode = MATMUL_BF16 });
 }
 
 static int run_ffn(const struct timed *t, int64_t copy)
