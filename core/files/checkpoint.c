@@ -507,8 +507,9 @@ static const struct safetensor *find_checked(const struct checkpoint *c, const c
         return NULL;
     }
     if (s->dtype < 0 || s->dtype == DTYPE_I32 || s->dtype == DTYPE_U8) {
-        err_set(err, "tensor '%s' has type %s; weights must be %s", name, s->type,
-                c->gguf_count ? gguf_types_known() : "F32, F16 or BF16");
+        char *known = c->gguf_count ? gguf_types_known() : xstrdup("F32, F16 or BF16");
+        err_set(err, "tensor '%s' has type %s; weights must be %s", name, s->type, known);
+        free(known);
         return NULL;
     }
     bool same = s->rank == rank;

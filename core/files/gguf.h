@@ -82,8 +82,8 @@ double gguf_number(const struct gguf_entry *list, uint64_t i);
 // The next text of a list of texts; *at starts as list->data.
 const char *gguf_next(const unsigned char **at, size_t *length);
 
-// Types of numbers by the format's ids: "F32, F16, ..." of those that models may have.
-const char *gguf_types_known(void);
+// "F32, F16, ...": the types that weights may have. The caller frees it.
+char *gguf_types_known(void);
 // The id of a dtype that weights may have.
 int gguf_type_id(enum dtype dtype);
 
