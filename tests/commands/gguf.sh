@@ -81,9 +81,29 @@ see qwen2.5-vl none
 see internvl3 none
 see kimi-vl none
 see glm-4.1v none
+see llava-next vision.layer.3.0
 see llava-siglip-llama3 vision.layer.4.0
 see llava-1.5 vision.layer.3.0 --swap
 see llava-1.5 vision.layer.3.0
+
+# An encoder's tensors that nothing reads: those that pictures do not pass are left out, others are refused by name.
+# LLaVA-Next's type is LLaVA's.
+encoder() { # NAME OPTION...: files m.gguf and mmproj.gguf in $work/NAME
+    mkdir "$work/$1" && $convert tests/goldens/llava-next "$work/$1/m.gguf" --mmproj "$work/$1/mmproj.gguf" "${@:2}" || fail "$1: convert"
+}
+encoder idle --add v.head.probe --add t.token_embd.weight --add v.blk.7.ln1.weight
+encoder more --add mm.3.weight
+encoder deeper --add v.blk.0.ls1
+encoder bare --drop model.image_newline
+encoder siglip --drop v.class_embd
+lines "/load $work/idle/m.gguf" "/load $work/more/m.gguf" "/load $work/deeper/m.gguf" "/load $work/bare/m.gguf" \
+    "/load $work/siglip/m.gguf" "/load $work/more/m.gguf --mmproj none"
+check "parts of an encoder" 'select(.event == "done").ok' $'true\nfalse\nfalse\nfalse\nfalse\ntrue'
+messages=$(jq -r 'select(.event == "error").message' "$work/events")
+for part in "more/mmproj.gguf': tensor 'mm.3.weight' is not known" "deeper/mmproj.gguf': tensor 'v.blk.0.ls1' is not known" \
+    "'model.image_newline' is missing" "LLaVA-OneVision"; do
+    [[ $messages == *"$part"* ]] || fail "no message says: $part"
+done
 
 # Weights in blocks: the numbers that they hold, multiplied in f32.
 mkdir "$work/blocks"
