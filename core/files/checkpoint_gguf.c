@@ -246,10 +246,16 @@ static int read_text_model(struct checkpoint *c, struct err *err)
     return 0;
 }
 
+// From the root. The file's own name stays: in the hub's cache it is a link to a file with another.
 static char *whole_path(const char *path)
 {
-    char *real = realpath(path, NULL), *whole = xstrdup(real ? real : path);
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? xstrndup(path, (size_t)(slash + 1 - path)) : xstrdup(".");
+    char *real = realpath(folder, NULL);
+    char *whole = real ? xasprintf("%s/%s", strcmp(real, "/") ? real : "", slash ? slash + 1 : path)
+                       : xstrdup(path);
     free(real);
+    free(folder);
     return whole;
 }
 
@@ -299,4 +305,15 @@ int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err
 struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *err)
 {
     return c->gguf_count ? gguf_tokenizer(c->gguf[0], err) : tokenizer_open_folder(c->folder, err);
+}
+
+struct tokenizer *checkpoint_tokenizer_open(const char *path, struct err *err)
+{
+    if (!checkpoint_is_gguf(path)) return tokenizer_open(path, err);
+    char *file = checkpoint_locate(path, err);
+    struct gguf *f = file ? gguf_open(file, err) : NULL;
+    struct tokenizer *t = f ? gguf_tokenizer(f, err) : NULL;
+    gguf_close(f);
+    free(file);
+    return t;
 }

@@ -139,6 +139,41 @@ printf '\002' | dd of="$work/two.gguf" bs=1 seek=4 conv=notrunc status=none
 answer "$work/two.gguf" "$work/b.safetensors"
 same_dump "version 2" "$work/a.safetensors" "$work/b.safetensors"
 
+# A folder stands for the one model in it, also in the hub's cache, where files are links to others without an ending.
+mkdir -p "$work/one" "$work/parts" "$work/hub/models--org--small/blobs" "$work/hub/models--org--small/snapshots/1" "$work/mixed"
+ln "$work"/idle/*.gguf "$work/one"
+ln "$work"/split-0000[12]-of-00003.gguf "$work/parts"
+ln "$work/gone" "$work/parts/split-00003-of-00003.gguf"
+ln "$work/idle/m.gguf" "$work/mixed/m.gguf" && : >"$work/mixed/other.safetensors"
+for name in m mmproj; do
+    ln "$work/idle/$name.gguf" "$work/hub/models--org--small/blobs/$name"
+    ln -s "../../blobs/$name" "$work/hub/models--org--small/snapshots/1/$name.gguf"
+done
+export HF_HUB_CACHE=$work/hub
+lines "/load $work/one" "/load $work/one/" "/load $work/parts/" "/load org/small" '/info' "/load org/small/m.gguf --mmproj none" \
+    "/load $work/one --mmproj org/small/mmproj.gguf"
+check "folders" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue'
+check "text or vision" 'select(.event == "notice").text | capture("(?<what>with vision|text only)").what' \
+    $'with vision\nwith vision\ntext only\nwith vision\ntext only\nwith vision'
+check "files" 'select(.name == "model").rows[] | select(.[0] == "file")[1] | ltrimstr("'"$work/hub/models--org--small/snapshots"'")' \
+    $'/1/m.gguf\n/1/mmproj.gguf'
+ln "$work/qwen2.gguf" "$work/hub/models--org--small/snapshots/1/m-q8_0.gguf"
+lines "/load org/small" "/load org/small/m-q8_0.gguf" "/load org/small/none.gguf" "/load $work/mixed" \
+    "/load $llama --mmproj $work/idle/mmproj.gguf"
+check "which" 'select(.event == "done").ok' $'false\ntrue\nfalse\nfalse\nfalse'
+messages=$(jq -r 'select(.event == "error").message' "$work/events")
+for part in "2 models in GGUF files: choose one, as in 'org/small/m-q8_0.gguf' (there are m-q8_0.gguf, m.gguf)" \
+    "snapshots/1/none.gguf" "no config.json" "--mmproj goes with GGUF files only"; do
+    [[ $messages == *"$part"* ]] || fail "no message says: $part"
+done
+
+# The tokenizer alone.
+lines "/tokenizer $llama/tokenizer.json" '/tokenize <b>Hällo</b>, wörld! 1234' "/tokenizer $work/llama-3.2.gguf" \
+    '/tokenize <b>Hällo</b>, wörld! 1234' "/tokenizer $work/idle/mmproj.gguf"
+check "tokenizer" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse'
+same "ids" "$(jq -c 'select(.event == "ids").ids' "$work/events" | uniq | wc -l)" 1
+check_has "no tokenizer" 'select(.event == "error").message' "mmproj.gguf': it has no tokenizer"
+
 $convert $llama "$work/arch.gguf" --set 'general.architecture="mamba"'
 $convert $llama "$work/pre.gguf" --set 'tokenizer.ggml.pre="klingon"'
 $convert $llama "$work/model.gguf" --set 'tokenizer.ggml.model="bert"'
