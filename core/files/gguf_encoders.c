@@ -185,6 +185,11 @@ static void put_whole_blocks(struct encoder_config *e)
     if (!e->c.failed)
         e->c.failed =
             gguf_list(e->c.file, "clip.vision.wa_layer_indexes", false, 1000, &list, e->c.err) < 0;
+    if (!e->c.failed && (uint64_t)blocks > e->c.file->tensor_count)
+        e->c.failed = err_set(e->c.err,
+                              "'clip.vision.block_count' is %lld, but the file has only "
+                              "%llu tensors",
+                              (long long)blocks, (unsigned long long)e->c.file->tensor_count) < 0;
     if (e->c.failed) return;
     cJSON *whole = cJSON_AddArrayToObject(e->vision, "fullatt_block_indexes");
     for (int64_t i = 0; i < blocks && every; i++)
