@@ -236,9 +236,29 @@ done
 lines "/load $model" '/set train.method full' "/train $work/data.json $work/full"
 check_has "full" 'select(.event == "error").message' "cannot be trained"
 
+# A job opens both files of a pair again, from any folder, and so does what it leaves.
+rm -rf "$work/folder"
+mkdir "$work/pair" && ln "$model" "$work/pair/m.gguf" && ln "$work/see/mmproj-m.gguf" "$work/pair/eyes.gguf"
+cd "$work/pair" || exit 1
+case $VLMSH in /*) ;; *) VLMSH=$OLDPWD/$VLMSH ;; esac
+pair=$work/pair/m.gguf::$work/pair/eyes.gguf
+for end in '/wait' $'/job OUT pause\n/wait\n/job OUT\n/job OUT resume\n/wait'; do
+    out=$work/pair/$([ "$end" = /wait ] && echo whole || echo parts)
+    lines '/load m.gguf --mmproj eyes.gguf' '/set compute.matmul f32' '/set chat.template plain' '/set train.steps 300' \
+        '/set train.lr 1e-3' '/set train.params lora:*:2' "/train $work/data.json $out" "${end//OUT/$out}"
+    cp "$work/events" "$out/events"
+done
+cd "$OLDPWD" || exit 1
+cp "$work/pair/parts/events" "$work/events"
+check "paused" '[select(.event == "table").rows[] | select(.[0] == "state")[1]] | first // empty' paused
+check "model of the job" '[select(.event == "table").rows[] | select(.[0] == "model")[1]] | first // empty' "$pair"
+cmp "$work/pair/whole/adapter_model.safetensors" "$work/pair/parts/adapter_model.safetensors" || fail "resumed: another adapter"
+same "base" "$(jq -r .base_model_name_or_path "$work/pair/parts/adapter_config.json")" "$pair"
+lines "/load $pair" "/adapter load $work/pair/parts" "/load $model" "/adapter load $work/pair/parts"
+check "an adapter of a pair" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue'
+
 # --- sessions --------------------------------------------------------------------------------------------------
 cd "$work" || exit 1
-case $VLMSH in /*) ;; *) VLMSH=$OLDPWD/$VLMSH ;; esac
 vlmsh see/m.gguf --session kept -c '/set sample.max_tokens 3' -c 'Hello' >first 2>&1 || fail "session: $(cat first)"
 cd / && vlmsh --session kept -c '/info' >"$work/second" 2>&1 || fail "resume: $(cat "$work/second")"
 grep -q "^file .*$work/see/m.gguf" "$work/second" || fail "resumed: $(cat "$work/second")"
