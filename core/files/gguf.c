@@ -330,8 +330,10 @@ static int place_tensors(struct gguf *f, uint64_t alignment, struct err *err)
         struct safetensor *t = &f->tensors[i];
         end = (end + alignment - 1) / alignment * alignment;
         if (t->offset != end)
-            return err_set(err, "tensor '%.200s': its data starts at %llu, expected %llu", t->name,
-                           (unsigned long long)t->offset, (unsigned long long)end);
+            return err_set(err,
+                           "tensor '%.200s': its data starts at %llu, expected %llu: the file is "
+                           "damaged, download or convert it again",
+                           t->name, (unsigned long long)t->offset, (unsigned long long)end);
         if (end > data || t->bytes > data - end)
             return err_set(err,
                            "tensor '%.200s': its data ends beyond the file's %llu data bytes: the "
@@ -456,6 +458,12 @@ const char *gguf_text(const struct gguf *f, const char *key)
     return e ? e->text : NULL;
 }
 
+int gguf_text_read(const struct gguf *f, const char *key, const char **text, struct err *err)
+{
+    *text = gguf_text(f, key);
+    return *text || !gguf_entry(f, key) ? 0 : err_set(err, "'%s' is not a text", key);
+}
+
 static float float_of(uint64_t bits)
 {
     const uint32_t half = (uint32_t)bits;
@@ -539,7 +547,8 @@ int gguf_list(const struct gguf *f, const char *key, bool texts, uint64_t most,
     const struct gguf_entry *e = gguf_entry(f, key);
     *list = e;
     if (!e) return 0;
-    if (e->type != GGUF_LIST || (texts ? e->item != GGUF_TEXT : !number_size(e->item)))
+    const bool fits = texts ? e->item == GGUF_TEXT : number_size(e->item) > 0;
+    if (e->type != GGUF_LIST || (e->count && !fits)) // writers give empty lists any type
         return err_set(err, "'%s' is not a list of %s", key, texts ? "texts" : "numbers");
     if (e->count > most)
         return err_set(err, "'%s' has %llu members; at most %llu are possible", key,

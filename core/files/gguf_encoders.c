@@ -38,7 +38,10 @@ static void put_means(struct encoder_config *e)
         char *key = xasprintf("clip.vision.%s", keys[i]);
         if (gguf_list(e->c.file, key, false, 3, &list, e->c.err) < 0) {
             config_fail(&e->c);
-        } else if (list && list->count == 3) {
+        } else if (list && list->count != 3) {
+            e->c.failed = err_set(e->c.err, "'%s' has %llu numbers, not 3", key,
+                                  (unsigned long long)list->count) < 0;
+        } else if (list) {
             cJSON *means = cJSON_AddArrayToObject(e->preprocessor, keys[i]);
             for (uint64_t k = 0; k < 3; k++)
                 cJSON_AddItemToArray(means, cJSON_CreateNumber(gguf_number(list, k)));
@@ -150,6 +153,9 @@ static void put_grids(struct encoder_config *e)
     const struct gguf_entry *list = NULL;
     if (!e->c.failed)
         e->c.failed = gguf_list(e->c.file, grids_key, false, 1000, &list, e->c.err) < 0;
+    if (!e->c.failed && list && list->count % 2)
+        e->c.failed = err_set(e->c.err, "'%s' has %llu numbers, which are not pairs", grids_key,
+                              (unsigned long long)list->count) < 0;
     if (e->c.failed || !list || !list->count) return;
     cJSON *grids = cJSON_AddArrayToObject(e->whole, "image_grid_pinpoints");
     for (uint64_t i = 0; i + 1 < list->count; i += 2) {

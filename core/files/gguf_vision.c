@@ -20,8 +20,13 @@ static bool is_of(const struct gguf_encoder *e, const char *type, const struct g
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err)
 {
-    const char *type = gguf_text(mmproj, "clip.projector_type"), *named = type ? type : "mlp";
     const struct gguf_encoder *e = gguf_encoders;
+    const char *named;
+    if (gguf_text_read(mmproj, "clip.projector_type", &named, err) < 0) {
+        err_in(err, "'%s'", mmproj->path);
+        return NULL;
+    }
+    if (!named) named = "mlp";
     while (e->type && !is_of(e, named, mmproj)) e++;
     if (e->type) return e;
     struct buf known = { 0 };
@@ -133,15 +138,14 @@ static int join_patches(const struct gguf_encoder *e, const struct gguf *f, stru
     return 0;
 }
 
-// Parts that pictures do not pass: the text half of a CLIP, SigLIP's pooling head, and blocks
-// behind the last that counts.
-static bool is_idle(const char *name, long layer, int64_t blocks)
+// Parts that pictures do not pass: the text half of a CLIP, SigLIP's pooling head.
+static bool is_idle(const char *name)
 {
     static const char *const starts[] = { "t.", "v.head.", "text_projection", "visual_projection",
                                           "logit_scale" };
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
         if (!strncmp(name, starts[i], strlen(starts[i]))) return true;
-    return layer >= blocks;
+    return false;
 }
 
 static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
@@ -154,7 +158,12 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     char *stem = gguf_stem(t->name, "v.blk.", &layer, &end);
     const struct gguf_name *n = gguf_name_find(layer < 0 ? e->outer : e->block, exchanged(f, stem));
     free(stem);
-    if (is_idle(t->name, layer, blocks)) return 0;
+    if (is_idle(t->name)) return 0;
+    if (layer >= blocks)
+        return err_set(err,
+                       "'%s': tensor '%.200s' is of a block beyond 'clip.vision.block_count', "
+                       "which is %lld",
+                       f->path, t->name, (long long)blocks);
     if (!n)
         return err_set(err,
                        "'%s': tensor '%.200s' is not known to projector type '%s', and without it "

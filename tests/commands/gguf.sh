@@ -91,17 +91,18 @@ see llava-1.5 vision.layer.3.0
 encoder() { # NAME OPTION...: files m.gguf and mmproj.gguf in $work/NAME
     mkdir "$work/$1" && $convert tests/goldens/llava-next "$work/$1/m.gguf" --mmproj "$work/$1/mmproj.gguf" "${@:2}" || fail "$1: convert"
 }
-encoder idle --add v.head.probe --add t.token_embd.weight --add v.blk.7.ln1.weight
+encoder idle --add v.head.probe --add t.token_embd.weight
 encoder more --add mm.3.weight
 encoder deeper --add v.blk.0.ls1
+encoder beyond --add v.blk.2.ln1.weight
 encoder bare --drop model.image_newline
 encoder siglip --drop v.class_embd
-lines "/load $work/idle/m.gguf" "/load $work/more/m.gguf" "/load $work/deeper/m.gguf" "/load $work/bare/m.gguf" \
+lines "/load $work/idle/m.gguf" "/load $work/more/m.gguf" "/load $work/deeper/m.gguf" "/load $work/beyond/m.gguf" "/load $work/bare/m.gguf" \
     "/load $work/siglip/m.gguf" "/load $work/more/m.gguf --mmproj none"
-check "parts of an encoder" 'select(.event == "done").ok' $'true\nfalse\nfalse\nfalse\nfalse\ntrue'
+check "parts of an encoder" 'select(.event == "done").ok' $'true\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
 messages=$(jq -r 'select(.event == "error").message' "$work/events")
 for part in "more/mmproj.gguf': tensor 'mm.3.weight' is not known" "deeper/mmproj.gguf': tensor 'v.blk.0.ls1' is not known" \
-    "'model.image_newline' is missing" "LLaVA-OneVision"; do
+    "'v.blk.2.ln1.weight' is of a block beyond" "'model.image_newline' is missing" "LLaVA-OneVision"; do
     [[ $messages == *"$part"* ]] || fail "no message says: $part"
 done
 
@@ -190,6 +191,24 @@ for part in "is file 2 of 3: open the first one" "split-00003-of-00003.gguf" "ar
     [[ $messages == *"$part"* ]] || fail "no message says: $part"
 done
 same "messages" "$(grep -c . <<<"$messages")" 8
+
+# Metadata that are wrong, or lack what answers depend on: refused, each with its key.
+wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has no merges'
+    'tokenizer.ggml.merges=["nospace"]|merge 0: it is not two tokens' 'tokenizer.ggml.tokens="a"|is not a list of texts'
+    'tokenizer.ggml.token_type=[1, 2]|has 2 members for 569 tokens' 'tokenizer.ggml.eos_token_id=999999|is 999999, but there are only 569'
+    'tokenizer.chat_template=5|is not a text' 'llama.block_count=3|is of a layer beyond' 'llama.block_count=5|layers.4.'
+    'llama.block_count=2147483647|must be a whole number' 'llama.attention.head_count=0|must be within'
+    'llama.attention.head_count_kv=[2, 2]|is not a whole number' 'llama.attention.key_length=15|must be even'
+    'llama.rope.freq_base=-5.0|must not be negative' 'llama.rope.freq_base=0.0|greater than 0'
+    'llama.attention.layer_norm_rms_epsilon=null|is missing' 'llama.rope.scaling.type=7|is not a text'
+    'general.alignment=3|not a power of two' 'general.architecture=null|is missing')
+for i in "${!wrong[@]}"; do $convert $llama "$work/wrong-$i.gguf" --set "${wrong[i]%|*}"; done
+for i in "${!wrong[@]}"; do echo "/load $work/wrong-$i.gguf"; done | vlmsh --json >"$work/events"
+mapfile -t messages < <(jq -r 'select(.event == "error").message' "$work/events")
+same "wrong metadata" "${#messages[@]}" "${#wrong[@]}"
+for i in "${!wrong[@]}"; do
+    [[ ${messages[i]} == *"wrong-$i.gguf"*"${wrong[i]#*|}"* ]] || fail "${wrong[i]}: ${messages[i]}"
+done
 
 # --- adapters and training -------------------------------------------------------------------------------------
 model=$work/see/m.gguf

@@ -5,8 +5,8 @@
                [--split N] [--split-heads]
 
 Matrices keep their type, or get the one named; vectors become F32. --folder writes the numbers that the GGUF file
-holds as a model folder again, to compare with. --swap exchanges the layers of the encoder's FFNs, --add gives the
-encoder a tensor more and --drop takes one out, --split-heads stores kv_b_proj as newer converters do.
+holds as a model folder again, to compare with. --swap exchanges the layers of the encoder's FFNs, --set KEY=null
+leaves a key out, --add gives the encoder a tensor more and --drop takes one out, --split-heads stores kv_b_proj as newer converters do.
 """
 import argparse, array, json, os, shutil, struct, sys
 
@@ -460,6 +460,7 @@ def main():
     for item in o.set:
         key, _, value = item.partition("=")
         pairs[key] = json.loads(value)
+    pairs = {key: value for key, value in pairs.items() if value is not None}
     if o.mmproj:
         write_encoder(o.mmproj, o.source, whole, wanted, o)
     write_splits(o.out, pairs, out, o.split) if o.split else write_gguf(o.out, pairs, out)

@@ -104,11 +104,10 @@ static void write_metadata(struct gguf_writer *w)
     gguf_writer_text(w, "tokenizer.ggml.model", "gpt2");
     gguf_writer_text(w, "tokenizer.ggml.pre", "qwen2");
     gguf_writer_texts(w, "tokenizer.ggml.tokens", VOCAB);
-    for (int i = 0; i < VOCAB; i++) {
-        char text[8];
-        gguf_writer_text_of(w, text, (size_t)snprintf(text, sizeof text, "<%d>", i));
-    }
-    gguf_writer_texts(w, "tokenizer.ggml.merges", 0);
+    gguf_writer_text_of(w, "aa", 2);
+    for (int i = 1; i < VOCAB; i++) gguf_writer_text_of(w, &(char){ (char)(' ' + i) }, 1);
+    gguf_writer_texts(w, "tokenizer.ggml.merges", 1);
+    gguf_writer_text_of(w, "a a", 3);
 }
 
 static void write_model(const char *path, const struct scale *s)
