@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """A folder of tests/goldens as GGUF files, the way llama.cpp's converters write them (Python's library alone).
 
-    to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap] [--add TENSOR] [--drop TENSOR]] [--type f32|f16|bf16|q8_0] [--folder OUT] [--set KEY=VALUE]
-               [--split N] [--split-heads]
+    to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap] [--add TENSOR] [--drop TENSOR]] [--type f32|f16|bf16|q8_0]
+               [--folder OUT] [--set KEY=VALUE] [--split N] [--split-heads]
 
 Matrices keep their type, or get the one named; vectors become F32. --folder writes the numbers that the GGUF file
-holds as a model folder again, to compare with. --swap exchanges the layers of the encoder's FFNs, --set KEY=null
-leaves a key out, --add gives the encoder a tensor more and --drop takes one out, --split-heads stores kv_b_proj as newer converters do.
+holds as a model folder again, to compare with. --swap exchanges the layers of the encoder's FFNs, --add gives the
+encoder a tensor more and --drop takes one out, --set KEY=null leaves a key out, --split-heads stores kv_b_proj as
+newer converters do.
 """
 import argparse, array, json, os, shutil, struct, sys
 
