@@ -201,16 +201,6 @@ static struct tensor *qwen_features(struct graph *g, const struct vision_batch *
     return h;
 }
 
-static int64_t feature_rows(const struct vision_config *c, const struct vision_picture *p)
-{
-    return p->rows * p->cols;
-}
-
-static int64_t feature_width(const struct vision_config *c)
-{
-    return c->hidden;
-}
-
 const struct vision_kind vision_qwen = {
     .model_types = (const char *const[]){ "qwen2_5_vl", NULL },
     .read = qwen_read,
@@ -222,6 +212,4 @@ const struct vision_kind vision_qwen = {
     .windows = qwen_windows,
     .order = qwen_order,
     .features = qwen_features,
-    .feature_rows = feature_rows,
-    .feature_width = feature_width,
 };
