@@ -150,6 +150,9 @@ void vision_release(struct vision *v); // not the weights
 // "q", "k" or "v" in place of "qkv".
 void vision_bind_qkv(struct binder *b, struct vision_layer *w, int64_t width, bool bias,
                      const char *block, const char *name);
+// Block l of Qwen2.5-VL's kind: RMS norms and a gated FFN.
+void vision_bind_gated(struct binder *b, struct vision_layer *w, const struct vision_config *c,
+                       int l, bool bias);
 
 // --- the pass ------------------------------------------------------------------------------------
 

@@ -52,21 +52,6 @@ static int glm_read(struct vision_config *v, const cJSON *json, struct err *err)
     return vision_plane_check(v, err);
 }
 
-static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,
-                       int l)
-{
-    int64_t Dv = c->hidden;
-    char block[64];
-    snprintf(block, sizeof block, "blocks.%d", l);
-    bind_norm(b, &w->norm1, Dv, false, "blocks.%d.norm1", l);
-    vision_bind_qkv(b, w, Dv, c->qkv_bias, block, "attn.qkv");
-    bind_linear(b, &w->out, Dv, Dv, false, "blocks.%d.attn.proj", l);
-    bind_norm(b, &w->norm2, Dv, false, "blocks.%d.norm2", l);
-    bind_linear(b, &w->gate, c->ffn, Dv, false, "blocks.%d.mlp.gate_proj", l);
-    bind_linear(b, &w->up, c->ffn, Dv, false, "blocks.%d.mlp.up_proj", l);
-    bind_linear(b, &w->down, Dv, c->ffn, false, "blocks.%d.mlp.down_proj", l);
-}
-
 static void glm_bind(struct vision *v, struct binder *b)
 {
     const struct vision_config *c = &v->config;
@@ -76,7 +61,7 @@ static void glm_bind(struct vision *v, struct binder *b)
     bind_norm(b, &v->pre, Dv, false, "post_conv_layernorm");
     bind_matrix(b, &v->position, c->table_rows * c->table_cols, Dv,
                 "embeddings.position_embedding.weight");
-    for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
+    for (int l = 0; l < c->layers; l++) vision_bind_gated(b, &v->layer[l], c, l, false);
     bind_norm(b, &v->post, Dv, false, "post_layernorm");
     bind_squares(b, &v->merge.weight, c->out, Dv, c->merge, "downsample.weight");
     bind_vector(b, &v->merge.bias, c->out, "downsample.bias");
