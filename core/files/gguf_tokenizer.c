@@ -47,17 +47,22 @@ static int list_of_tokens(const struct gguf *f, const char *key, size_t count,
 
 // --- what is said of tokens ----------------------------------------------------------------------
 
+// -1: there is none. Writers store that as 2^32 - 1 too.
 static int token_id(const struct gguf *f, const char *name, int32_t *id, struct err *err)
 {
+    const struct gguf_entry *tokens = gguf_entry(f, "tokenizer.ggml.tokens");
+    const bool needed = !strcmp(name, "bos") || !strcmp(name, "eos"); // answers depend on these
     int64_t value;
     char *key = xasprintf("tokenizer.ggml.%s_token_id", name);
-    // Writers store "none" as 2^32 - 1.
     int status = gguf_int(f, key, -1, UINT32_MAX, -1, &value, err);
-    *id = value > INT32_MAX ? -1 : (int32_t)value;
-    const struct gguf_entry *tokens = gguf_entry(f, "tokenizer.ggml.tokens");
-    if (status == 0 && tokens && *id >= 0 && (uint64_t)*id >= tokens->count)
-        status = err_set(err, "'%s' is %d, but there are only %llu tokens", key, (int)*id,
-                         (unsigned long long)tokens->count);
+    if (value > INT32_MAX) value = -1;
+    if (status == 0 && tokens && value >= (int64_t)tokens->count) {
+        if (needed)
+            status = err_set(err, "'%s' is %lld, but there are only %llu tokens", key,
+                             (long long)value, (unsigned long long)tokens->count);
+        value = -1;
+    }
+    *id = (int32_t)value;
     free(key);
     return status;
 }
