@@ -255,24 +255,14 @@ static void declare(struct export *e, const struct weight *w)
     free(plain);
 }
 
-static bool is_turned(const struct export *e, const struct weight *w)
+// What brings a weight's rows from Hugging Face's order into the file's.
+static struct head_order order_in_file(const struct export *e, const struct weight *w)
 {
-    return e->architecture->paired &&
-           (strstr(w->common, "self_attn.q_proj.") || strstr(w->common, "self_attn.k_proj."));
-}
-
-// Rows of whole heads: those that turn together become neighbours.
-static void pair_rows(float *rows, int64_t count, int64_t width, int64_t head)
-{
-    const size_t row = (size_t)width * sizeof *rows;
-    float *other = xmalloc((size_t)head * row);
-    for (int64_t h = 0; h < count; h += head) {
-        float *from = rows + h * width;
-        for (int64_t i = 0; i < head; i++)
-            memcpy(other + i * width, from + (i / 2 + i % 2 * (head / 2)) * width, row);
-        memcpy(from, other, (size_t)head * row);
-    }
-    free(other);
+    const int16_t dim = (int16_t)e->model->decoder.config.dim;
+    const bool turned =
+        strstr(w->common, "self_attn.q_proj.") || strstr(w->common, "self_attn.k_proj.");
+    if (!turned || !e->architecture->paired) return (struct head_order){ 0 };
+    return (struct head_order){ dim, (int16_t)-dim };
 }
 
 // n numbers, of whole rows, as they lie in the file.
@@ -309,8 +299,7 @@ static int put_rows(struct export *e, const struct weight *w, int64_t first, int
     if (status == 0 && !floats_finite(floats, (size_t)(rows * width)))
         status = err_set(err, "tensor '%s' has values that are not finite", w->name);
     if (status == 0) {
-        if (is_turned(e, w) && !w->tensor->order.head)
-            pair_rows(floats, rows, width, e->model->decoder.config.dim);
+        rows_reorder(floats, rows, width, order_in_file(e, w));
         pack(packed, dtype, floats, rows, width);
         status = check_range(w, dtype, packed, floats, rows * width, err);
     }
@@ -328,7 +317,8 @@ static int put_tensor(struct export *e, const struct weight *w, struct err *err)
 {
     const int64_t all = w->tensor->shape[0];
     const int64_t width = row_width(w);
-    const int64_t head = is_turned(e, w) ? e->model->decoder.config.dim : 1;
+    const struct head_order now = w->tensor->order, then = order_in_file(e, w);
+    const int64_t head = now.head ? now.head : then.head ? then.head : 1;
     int64_t step = BLOCK_NUMBERS / width / head * head;
     if (step < head) step = head;
     for (int64_t i = 0; i < all; i += step)

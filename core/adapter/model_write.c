@@ -83,15 +83,11 @@ int model_weight_rows(const struct model *m, const struct weight *w, int64_t fir
     const struct lora *lora = w->linear ? w->linear->lora : NULL;
     const int64_t width = t->rank > 1 ? tensor_row(t) : 1;
     const size_t bytes = dtype_bytes(t->dtype, rows * width);
-    if (lora && t->order.head)
-        return err_set(err,
-                       "tensor '%s' of a GGUF file has its rows in another order than the "
-                       "adapter: load the adapter on the model's original folder",
-                       w->name);
     char *stored = xmalloc(bytes);
     backend_of(m->arena.backend, t)
         ->download(stored, (const char *)t->data + dtype_bytes(t->dtype, first * width), bytes);
     floats_from(to, stored, t->dtype, (size_t)(rows * width));
+    rows_reorder(to, rows, width, t->order);
     free(stored);
     return lora ? add_lora(m, lora, first, rows, to, err) : 0;
 }
