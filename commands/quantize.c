@@ -1,6 +1,5 @@
 // commands/quantize.c -- /quantize and `vlmsh quantize`: writes the model as a GGUF file with
 // smaller weights, reads it again, and says how much was lost.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +14,6 @@ enum { TEXT_BYTES_MAX = 16 << 20 };
 
 struct quantize_options {
     const char *path, *type, *text;
-    bool again;
 };
 
 // --- options -------------------------------------------------------------------------------------
@@ -49,6 +47,18 @@ static const struct option_row rows[] = {
 };
 static const struct option_table table = { rows, take_path };
 
+static int check_type(const char *type, struct err *err)
+{
+    if (type && gguf_kind_find(type)) return 0;
+    char *names = gguf_kind_names();
+    if (type)
+        err_set(err, "unknown type '%s'; types: %s", type, names);
+    else
+        err_set(err, "--type TYPE is missing; types: %s", names);
+    free(names);
+    return -1;
+}
+
 static int read_options(struct quantize_options *o, int argc, char **argv, struct err *err)
 {
     int at = 0;
@@ -58,10 +68,7 @@ static int read_options(struct quantize_options *o, int argc, char **argv, struc
     const size_t n = strlen(o->path);
     if (n < 5 || strcmp(o->path + n - 5, ".gguf") != 0)
         return err_set(err, "the file to write must end in .gguf: '%s'", o->path);
-    if (!o->type) return err_set(err, "--type TYPE is missing; types: %s", gguf_kind_names());
-    if (!gguf_kind_find(o->type))
-        return err_set(err, "unknown type '%s'; types: %s", o->type, gguf_kind_names());
-    return 0;
+    return check_type(o->type, err);
 }
 
 static int quantize_check(int argc, char **argv, struct err *err)
@@ -72,19 +79,10 @@ static int quantize_check(int argc, char **argv, struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
-static bool report(void *self, uint64_t done, uint64_t total)
-{
-    const struct event_progress progress = {
-        .what = "writing", .step = (double)done, .steps = (double)total, .loss = NAN, .eta_s = NAN
-    };
-    sinks_emit(engine_sinks(self),
-               &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
-    return !engine_cancelled(self);
-}
-
 static int write_file(struct shell *shell, const struct quantize_options *o, struct err *err)
 {
-    const struct load_progress progress = { .report = report, .self = shell->engine };
+    struct engine_work work = { shell->engine, "writing" };
+    const struct load_progress progress = engine_progress(&work);
     const struct model *m = engine_model(shell->engine);
     const struct gguf_kind *kind = gguf_kind_find(o->type);
     struct gguf_summary s;

@@ -34,9 +34,12 @@ const struct gguf_kind *gguf_kind_find(const char *name)
     return NULL;
 }
 
-const char *gguf_kind_names(void)
+char *gguf_kind_names(void)
 {
-    return "q8_0, q4_k, f16, bf16";
+    struct buf names = { 0 };
+    for (const struct gguf_kind *k = kinds; k->name; k++)
+        buf_printf(&names, "%s%s", k == kinds ? "" : ", ", k->name);
+    return buf_take(&names);
 }
 
 // One of llama.cpp's architectures.

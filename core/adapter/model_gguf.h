@@ -19,7 +19,7 @@ struct gguf_kind {
 
 // NULL: unknown.
 const struct gguf_kind *gguf_kind_find(const char *name);
-const char *gguf_kind_names(void); // "q8_0, q4_k, ..."
+char *gguf_kind_names(void); // "q8_0, q4_k, ..."; the caller frees it
 
 struct gguf_summary {
     uint64_t bytes;     // of the tensors

@@ -38,6 +38,12 @@ const struct backend *engine_backend(const struct engine *e);
 // Current precision of matrix products, "f32" or "bf16"; NULL without a model.
 const char *engine_arithmetic(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
+// Long work that emits its progress under that name, and stops where the engine is cancelled.
+struct engine_work {
+    struct engine *engine;
+    const char *what; // "loading"
+};
+struct load_progress engine_progress(struct engine_work *work);
 
 // Settings. Every change is a proposal (core/engine/proposal.h): checked as a whole, then applied
 // or refused as a whole. Each new value emits EVENT_SETTING; invalidated results are dropped, with
