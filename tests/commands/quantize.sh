@@ -1,28 +1,7 @@
 # tests/commands/quantize.sh -- GGUF files that vlmsh writes: the numbers of the model, what smaller weights lose, and
-# what is refused (commands/quantize.c, core/adapter/model_gguf.c).
+# what is refused (commands/quantize.c, core/adapter/model_gguf.c, model_mmproj.c).
 . tests/commands/common.bash
-
-# same_dump A B: two dumps hold the same bytes of the same tensors.
-same_dump() {
-    python3 - "$1" "$2" <<'P'
-import json, struct, sys
-def read(path):
-    raw = open(path, "rb").read()
-    n, = struct.unpack_from("<Q", raw)
-    at = lambda t: raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]]
-    return {k: (t["shape"], at(t)) for k, t in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
-a, b = read(sys.argv[1]), read(sys.argv[2])
-wrong = sorted(k for k in a.keys() | b.keys() if a.get(k) != b.get(k))
-sys.exit(f"{wrong}" if wrong or len(a) < 10 else 0)
-P
-}
-
-# answer MODEL DUMP: an answer with everything dumped.
-answer() {
-    vlmsh "$1" -c '/set compute.matmul f32' -c "/dump * $2" -c '/set sample.max_tokens 8' \
-        -c '/set sample.ignore_eos on' -c 'Where is it? 1234 <b>Hällo</b>, wörld!' >"$work/out" 2>&1 ||
-        fail "$1: $(tail -1 "$work/out")"
-}
+. tests/commands/dumps.bash
 
 # value ROW: the number of that row of the table.
 value() {
@@ -30,22 +9,41 @@ value() {
 }
 
 # --- the same numbers ------------------------------------------------------------------------------------------
-# Tiny models are stored in bf16 or f32: the type that loses nothing. Llama's queries and keys change their order.
-for name in llama-3.2 qwen2; do
-    type=bf16
-    vlmsh quantize tests/goldens/$name "$work/$name.gguf" --type $type >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
+# Tiny models are stored in bf16 or f16: the type that loses nothing. Llama's and InternLM2's queries and keys change
+# their order; InternLM2's, Kimi's and Qwen's matrices are divided, experts joined.
+written() { # NAME TYPE [TAP [LINE...]]
+    local name=$1 file=$work/$1/m.gguf tap=${3:-none}
+    mkdir "$work/$name"
+    vlmsh quantize tests/goldens/$name "$file" --type $2 >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
     [ "$(value 'KL divergence, largest')" = 0.000000 ] || fail "$name: KL divergence"
     [ "$(value 'same likeliest token')" = 100.00% ] || fail "$name: likeliest tokens"
-    answer tests/goldens/$name "$work/a.safetensors"
-    answer "$work/$name.gguf" "$work/b.safetensors"
-    same_dump "$work/a.safetensors" "$work/b.safetensors" || fail "$name: other numbers"
+    shift; shift; shift
+    answer tests/goldens/$name "$work/a.safetensors" "$@"
+    answer "$file" "$work/b.safetensors" "$@"
+    same_dump "$name" "$work/a.safetensors" "$work/b.safetensors" "$tap"
+}
+for name in llama-3.2 qwen2 kimi-text; do written $name bf16 none; done
+# With their encoders; of LLaVA's the last block does not count, and is not written.
+for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwen2 kimi-vl glm-4.1v; do
+    written $name bf16 none -c '/set chat.template plain' -c "/image $scene"
 done
+written llava-siglip-llama3 bf16 vision.layer.4.0 -c '/set chat.template plain' -c "/image $scene"
+written llava-1.5 f16 vision.layer.3.0 -c '/set chat.template plain' -c "/image $scene"
+# What no such file describes is left out.
+vlmsh quantize tests/goldens/llava-next "$work/next.gguf" --type bf16 >"$work/out" 2>&1 || fail "llava-next: $(tail -1 "$work/out")"
+grep -q 'the language model alone was written: the picture encoder of the family llava-next' "$work/out" || fail "llava-next does not say so"
+[ ! -e "$work/mmproj-next.gguf" ] || fail "an encoder of llava-next"
+# Smaller weights of the encoder: the same picture, nearly.
+vlmsh quantize $llava "$work/llava-1.5/q8.gguf" --type q8_0 --encoder q8_0 >"$work/out" 2>&1 || fail "--encoder: $(tail -1 "$work/out")"
+answer "$work/llava-1.5/q8.gguf --mmproj $work/llava-1.5/mmproj-q8.gguf" "$work/b.safetensors" -c '/set chat.template plain' -c "/image $scene"
+near "$work/a.safetensors" "$work/b.safetensors" 0.05 vision.0 || fail "--encoder q8_0"
+near "$work/a.safetensors" "$work/b.safetensors" 0 vision.0 2>/dev/null && fail "--encoder q8_0 changes nothing"
 
 # What was written is written again, from a model whose rows are in the other order.
-vlmsh "$work/llama-3.2.gguf" -c "/quantize $work/again.gguf --type bf16" >"$work/out" 2>&1 || fail "again: $(tail -1 "$work/out")"
+vlmsh "$work/llama-3.2/m.gguf" -c "/quantize $work/again.gguf --type bf16" >"$work/out" 2>&1 || fail "again: $(tail -1 "$work/out")"
 answer "$work/again.gguf" "$work/a.safetensors"
-answer "$work/llama-3.2.gguf" "$work/b.safetensors"
-same_dump "$work/a.safetensors" "$work/b.safetensors" || fail "written again: other numbers"
+answer "$work/llama-3.2/m.gguf" "$work/b.safetensors"
+same_dump "written again" "$work/a.safetensors" "$work/b.safetensors"
 
 # --- smaller weights -------------------------------------------------------------------------------------------
 # Rows of 64 numbers fit q8_0's blocks, not q4_k's.
@@ -66,12 +64,14 @@ refused() {
     if vlmsh "$@" >"$work/out" 2>&1; then fail "$*: not refused"; fi
     grep -qF -- "$why" "$work/out" || fail "$*: $(tail -1 "$work/out")"
 }
-refused "exists" quantize tests/goldens/qwen2 "$work/qwen2.gguf" --type f16
+mkdir "$work/copy" && touch "$work/copy/mmproj-m.gguf"
+refused "exists" quantize tests/goldens/qwen2 "$work/qwen2/m.gguf" --type f16
 refused "types: q8_0, q4_k, f16, bf16" quantize tests/goldens/qwen2 "$work/x.gguf" --type q5_k
 refused "--type TYPE is missing" quantize tests/goldens/qwen2 "$work/x.gguf"
 refused "must end in .gguf" quantize tests/goldens/qwen2 "$work/x" --type f16
 refused "MODEL" quantize --type f16
-refused "cannot be written as GGUF" quantize tests/goldens/kimi-text "$work/x.gguf" --type f16
+refused "unknown type 'q4_k' of the encoder" quantize $llava "$work/x.gguf" --type q4_k --encoder q4_k
+refused "mmproj-m.gguf' exists" quantize $llava "$work/copy/m.gguf" --type f16
 refused "cannot create" quantize tests/goldens/qwen2 "$work/none/x.gguf" --type f16
 [ ! -e "$work/x.gguf" ] || fail "a refused file is there"
 finish
