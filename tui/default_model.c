@@ -10,7 +10,7 @@
 #include "core/base/folder.h"
 #include "core/base/mem.h"
 #include "core/new/new_model.h"
-#include "tui/places.h"
+#include "core/base/places.h"
 
 // --- where it is ---------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "tui/guard.h"
-#include "tui/places.h"
+#include "core/base/places.h"
 
 enum { ENTRIES_MAX = 5000 };
 

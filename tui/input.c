@@ -19,7 +19,7 @@
 #include "tui/guard.h"
 #include "tui/history.h"
 #include "tui/line_edit.h"
-#include "tui/places.h"
+#include "core/base/places.h"
 #include "tui/signals.h"
 #include "tui/text.h"
 #include "tui/typed.h"

@@ -22,7 +22,7 @@
 #include "tui/keys.h"
 #include "tui/lines.h"
 #include "tui/options.h"
-#include "tui/places.h"
+#include "core/base/places.h"
 #include "tui/signals.h"
 #include "tui/text.h"
 #include "tui/threads.h"

@@ -12,7 +12,7 @@
 #include "core/base/clock.h"
 #include "tui/lines.h"
 #include "tui/list.h"
-#include "tui/places.h"
+#include "core/base/places.h"
 #include "tui/screen_parts.h"
 #include "tui/signals.h"
 #include "tui/text.h"

@@ -16,7 +16,7 @@
 #include "core/base/json.h"
 #include "tui/list.h"
 #include "tui/picker.h"
-#include "tui/places.h"
+#include "core/base/places.h"
 #include "tui/screen_parts.h"
 #include "tui/signals.h"
 

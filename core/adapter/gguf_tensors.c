@@ -7,7 +7,6 @@
 #include "core/adapter/model_write.h"
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
-#include "kernels/blocks.h"
 
 enum { BLOCK_NUMBERS = 4 << 20, LAST = 8 }; // numbers that are worked on at a time
 
@@ -63,14 +62,6 @@ void gguf_tensors_release(struct gguf_tensors *all)
     *all = (struct gguf_tensors){ 0 };
 }
 
-enum dtype gguf_dtype_that_fits(enum dtype first, int64_t width)
-{
-    const enum dtype order[] = { first, DTYPE_Q8_0, DTYPE_F16 };
-    int i = 0;
-    while (i < 2 && width % dtype_form(order[i]).numbers) i++;
-    return order[i];
-}
-
 // --- writing -------------------------------------------------------------------------------------
 
 struct writing {
@@ -99,41 +90,17 @@ static int64_t take_frame(const struct gguf_tensor *t, float *floats, int64_t nu
     return parts * square;
 }
 
-// n numbers as they lie in the file, in rows of `width`.
-static void pack(void *to, enum dtype dtype, const float *from, int64_t n, int64_t width)
-{
-    const int64_t bytes = (int64_t)dtype_bytes(dtype, width);
-#pragma omp parallel for schedule(dynamic, 4)
-    for (int64_t i = 0; i < n / width; i++) {
-        char *row = (char *)to + i * bytes;
-        if (dtype_in_blocks(dtype))
-            blocks_pack(row, dtype, from + i * width, width);
-        else
-            floats_to(row, dtype, from + i * width, (size_t)width);
-    }
-}
-
 // Writes n numbers, whose room is used afterwards.
 static int put_numbers(struct writing *w, const struct gguf_tensor *t, float *floats, int64_t n,
                        struct err *err)
 {
-    const size_t bytes = dtype_bytes(t->dtype, n);
-    char *packed = xmalloc(bytes);
-    int status = 0;
-    if (!floats_finite(floats, (size_t)n))
-        status = err_set(err, "tensor '%s' has values that are not finite", t->name);
-    pack(packed, t->dtype, floats, n, t->rank > 1 ? t->shape[t->rank - 1] : n);
-    floats_from(floats, packed, t->dtype, (size_t)n);
-    if (status == 0 && !floats_finite(floats, (size_t)n))
-        status = err_set(err, "tensor '%s' has values that overflow %s", t->name,
-                         dtype_form(t->dtype).name);
-    if (status == 0) status = gguf_writer_data(w->out, packed, bytes, err);
-    free(packed);
-    w->done += bytes;
-    if (status == 0 && w->progress && w->progress->report &&
+    const int64_t width = t->rank > 1 ? t->shape[t->rank - 1] : n;
+    if (gguf_writer_floats(w->out, t->name, t->dtype, floats, n, width, err) < 0) return -1;
+    w->done += dtype_bytes(t->dtype, n);
+    if (w->progress && w->progress->report &&
         !w->progress->report(w->progress->self, w->done, w->total))
-        status = err_set(err, "cancelled");
-    return status;
+        return err_set(err, "cancelled");
+    return 0;
 }
 
 // Rows first.. of a weight, whole heads.

@@ -10,6 +10,7 @@
 #ifndef CORE_ADAPTER_GGUF_TENSORS_H
 #define CORE_ADAPTER_GGUF_TENSORS_H
 
+#include "core/files/gguf_kind.h"
 #include "core/files/gguf_write.h"
 #include "core/model/model.h"
 
@@ -47,8 +48,5 @@ int gguf_tensors_write(const struct gguf_tensors *all, const struct model *m,
                        struct gguf_writer *out, const struct load_progress *progress,
                        struct err *err);
 void gguf_tensors_release(struct gguf_tensors *all);
-
-// The first of these dtypes whose blocks rows of that width fill: `first`, q8_0, f16.
-enum dtype gguf_dtype_that_fits(enum dtype first, int64_t width);
 
 #endif

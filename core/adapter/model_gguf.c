@@ -13,29 +13,7 @@
 #include "core/files/gguf.h"
 #include "core/model/families/family.h"
 #include "core/model/layer.h"
-
-static const struct gguf_kind kinds[] = {
-    { "q8_0", DTYPE_Q8_0, DTYPE_Q8_0, 7 },
-    { "q4_k", DTYPE_Q4_K, DTYPE_Q6_K, 15 },
-    { "f16", DTYPE_F16, DTYPE_F16, 1 },
-    { "bf16", DTYPE_BF16, DTYPE_BF16, 32 },
-    { 0 },
-};
-
-const struct gguf_kind *gguf_kind_find(const char *name)
-{
-    for (const struct gguf_kind *k = kinds; k->name; k++)
-        if (!strcmp(k->name, name)) return k;
-    return NULL;
-}
-
-char *gguf_kind_names(void)
-{
-    struct buf names = { 0 };
-    for (const struct gguf_kind *k = kinds; k->name; k++)
-        buf_printf(&names, "%s%s", k == kinds ? "" : ", ", k->name);
-    return buf_take(&names);
-}
+#include "core/model/small.h"
 
 struct export
 {
@@ -244,24 +222,18 @@ static bool is_written(const struct model *m, const struct weight *w)
     return w->part == PART_EMBEDDING || w->part == PART_DECODER || w->part == PART_HEAD;
 }
 
-// A matrix's dtype: the kind's, or with smaller blocks, or none, where its rows do not fit.
-static enum dtype dtype_of(struct export *e, const struct weight *w)
-{
-    if (w->tensor->rank < 2) return DTYPE_F32;
-    const enum dtype wanted = w->part == PART_DECODER ? e->kind->matrix : e->kind->outer;
-    return gguf_dtype_that_fits(wanted, tensor_row(w->tensor));
-}
-
 static struct gguf_tensor *add_named(struct export *e, const char *plain, const struct weight *w,
                                      int rank, const int64_t *shape)
 {
-    const enum dtype dtype = dtype_of(e, w);
+    const struct tensor *from = w->tensor;
+    const enum dtype dtype =
+        from->rank < 2 ? DTYPE_F32 : small_dtype(e->kind, w->part, plain, tensor_row(from));
     char *name = gguf_text_theirs(e->architecture, plain);
     if (!name) BUG("'%s' has no name in GGUF files", plain);
     struct gguf_tensor *t = gguf_tensors_add(&e->tensors, name, dtype, rank, shape);
     if (w->tensor->rank > 1) {
         e->summary->tensors++;
-        e->summary->other += dtype != (w->part == PART_DECODER ? e->kind->matrix : e->kind->outer);
+        e->summary->other += dtype != e->kind->matrix && dtype != e->kind->outer;
     }
     return t;
 }

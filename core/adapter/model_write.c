@@ -230,6 +230,11 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
                        "'%s' is a GGUF file, which is not written as a folder: load the adapter on "
                        "the model's original folder and merge it there",
                        c->folder);
+    if (strcmp(c->name, c->folder) != 0)
+        return err_set(err,
+                       "the weights of '%s' were made smaller (%s), and are not written back: load "
+                       "it with weights.dtype auto, then the adapter, and merge it there",
+                       c->folder, c->name + strlen(c->folder) + 2);
     if (check_head(m, err) < 0 || check_parts(m, err) < 0 || copy_others(m, folder, err) < 0)
         return -1;
     for (int s = 0; s < c->shard_count; s++)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/small.h"
+
 struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
 {
     struct engine *e = xcalloc(1, sizeof *e);
@@ -168,10 +170,19 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     e->tokenizer = NULL;
     engine_emit(e, &(struct event){ .kind = EVENT_MODEL,
                                     .key = auto_means(e->backend, m),
-                                    .text = m->checkpoint->folder,
+                                    .text = m->checkpoint->name,
                                     .value = m->checkpoint->fingerprint });
     engine_recheck_settings(e);
+    small_trim(e->settings);
     return 0;
+}
+
+int engine_load_as_set(struct engine *e, const char *name, struct err *err)
+{
+    char *whole = small_name(name, e->settings);
+    const int status = engine_load(e, whole, err);
+    free(whole);
+    return status;
 }
 
 void engine_unload(struct engine *e)

@@ -27,7 +27,8 @@ struct engine *engine_new(const struct backend *backend, struct sinks *sinks);
 void engine_free(struct engine *e);
 
 // Model.
-int engine_load(struct engine *e, const char *name, struct err *err); // emits progress
+int engine_load(struct engine *e, const char *name, struct err *err);        // emits progress
+int engine_load_as_set(struct engine *e, const char *name, struct err *err); // weights.dtype
 void engine_unload(struct engine *e);
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
 const struct model *engine_model(const struct engine *e); // NULL when none is loaded
