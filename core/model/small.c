@@ -19,13 +19,13 @@
 static const char *const dtypes[] = { "auto", "q8_0", "q4_k", "f16", "bf16", NULL };
 
 const struct setting weights_settings[] = {
-    { "weights.dtype", SETTING_CHOICE, 0, 0, "auto", NULL, dtypes, STALE_NOTHING,
+    { "weights.dtype", SETTING_CHOICE, 0, 0, "auto", NULL, dtypes, STALE_MODELS,
       "Weights of the language model of a folder, from the next /load on: quantised to q8_0 or "
       "q4_k, "
       "or f16 or bf16; auto: as stored. They are written once and kept in the cache folder "
       "(XDG_CACHE_HOME)." },
-    { "weights.cache", SETTING_REAL, 0, 1e6, "20", "GB", NULL, STALE_NOTHING,
-      "Disk space for such weights; what was not used for longest is removed first." },
+    { "weights.cache", SETTING_REAL, 0, 1e6, "20", "GB", NULL, STALE_MODELS,
+      "Disk space for these weights; the least recently used ones are removed first." },
     { 0 },
 };
 
@@ -70,7 +70,8 @@ static int dtype_of(const struct model *m, const struct gguf_kind *kind, const s
     if (!number || t->rank < 2 || t->rank > 3 || part == PART_VISION || part == PART_PROJECTOR)
         return t->dtype;
     const enum dtype dtype = small_dtype(kind, part, t->name, t->shape[t->rank - 1]);
-    return dtype == DTYPE_F32 ? t->dtype : (int)dtype;
+    const bool fits = dtype_in_blocks(dtype) || !dtype_in_blocks(kind->matrix);
+    return fits || (t->dtype == DTYPE_F32 && dtype != DTYPE_F32) ? (int)dtype : t->dtype;
 }
 
 static bool changes_any(const struct model *m, const struct gguf_kind *kind)
