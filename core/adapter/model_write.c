@@ -227,7 +227,8 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
     const struct checkpoint *c = m->checkpoint;
     if (c->gguf_count)
         return err_set(err,
-                       "'%s' is a GGUF file, which is not written as a folder: load the adapter on "
+                       "'%s' is a GGUF file, which is not written as a folder: /quantize OUT.gguf "
+                       "writes it as a GGUF file with the adapter merged; or load the adapter on "
                        "the model's original folder and merge it there",
                        c->folder);
     if (strcmp(c->name, c->folder) != 0)

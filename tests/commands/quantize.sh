@@ -57,6 +57,17 @@ printf 'One two three. %.0s' 1 2 3 4 5 >"$work/text"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/text.gguf --type q8_0 --text $work/text" >"$work/out" 2>&1 || fail "--text: $(tail -1 "$work/out")"
 [ "$(value 'tokens of the text')" -lt 100 ] || fail "--text is not used"
 
+# An adapter becomes part of what is written, on rows in another order too.
+vlmsh "$work/llava-1.5/m.gguf" -c "/adapter load $llava/adapters/lora" -c "/quantize $work/merged/m.gguf --type f16" >"$work/out" 2>&1
+grep -q "cannot create" "$work/out" || fail "no folder: $(tail -1 "$work/out")"
+mkdir "$work/merged"
+vlmsh "$work/llava-1.5/m.gguf" -c "/adapter load $llava/adapters/lora" -c "/quantize $work/merged/m.gguf --type f16" >"$work/out" 2>&1 || fail "merged: $(tail -1 "$work/out")"
+answer $llava "$work/a.safetensors" -c "/adapter load $llava/adapters/lora" -c '/set chat.template plain' -c "/image $scene"
+answer "$work/merged/m.gguf" "$work/b.safetensors" -c '/set chat.template plain' -c "/image $scene"
+near "$work/a.safetensors" "$work/b.safetensors" 2e-3 logits || fail "the adapter is not merged"
+answer $llava "$work/a.safetensors" -c '/set chat.template plain' -c "/image $scene"
+near "$work/a.safetensors" "$work/b.safetensors" 1e-2 logits 2>/dev/null && fail "the adapter changes nothing"
+
 # --- refused ---------------------------------------------------------------------------------------------------
 refused() {
     local why=$1
