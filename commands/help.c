@@ -41,6 +41,7 @@ static const char *stale_text(enum setting_stale stale)
 {
     switch (stale) {
     case STALE_NOTHING: break;
+    case STALE_MODELS: return "takes effect with the next /load";
     case STALE_JOBS: return "takes effect with the next job";
     case STALE_TRAINING: return "takes effect with the next training (/train)";
     case STALE_MEASURED: return "takes effect with the next measurement";

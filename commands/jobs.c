@@ -21,7 +21,7 @@ struct job_order shell_job_order(const struct shell *shell, const char *kind, in
         .argc = argc,
         .argv = argv,
         .settings = engine_settings(shell->engine),
-        .model = m ? m->checkpoint->folder : NULL,
+        .model = m ? m->checkpoint->name : NULL,
         .fingerprint = m ? m->checkpoint->fingerprint : NULL,
         .device = engine_backend(shell->engine)->name,
     };

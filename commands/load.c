@@ -20,7 +20,7 @@ static int load_name(struct shell *shell, const char *name, struct err *err)
     struct model_part parts[MODEL_PARTS];
     int64_t parameters = 0;
     const double begin = clock_seconds();
-    if (engine_load(shell->engine, name, err) < 0) return -1;
+    if (engine_load_as_set(shell->engine, name, err) < 0) return -1;
     const struct model *m = engine_model(shell->engine);
     model_count(m, parts);
     for (int i = 0; i < MODEL_PARTS; i++) parameters += parts[i].parameters;

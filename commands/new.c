@@ -1,6 +1,5 @@
 // commands/new.c -- /new and `vlmsh new`: writes a model folder of a published shape, or one that
 // joins a picture encoder and a language model.
-#include <math.h>
 #include <string.h>
 
 #include "commands/command.h"
@@ -160,19 +159,10 @@ static void show_counts(const struct sinks *sinks, const struct new_model_counts
                (double)n->bytes / (large ? 1e9 : 1e6));
 }
 
-static bool report(void *self, uint64_t done, uint64_t total)
-{
-    const struct event_progress progress = {
-        .what = "writing", .step = (double)done, .steps = (double)total, .loss = NAN, .eta_s = NAN
-    };
-    sinks_emit(engine_sinks(self),
-               &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
-    return !engine_cancelled(self);
-}
-
 static int write_model(struct shell *shell, const struct new_options *o, struct err *err)
 {
-    const struct load_progress progress = { .report = report, .self = shell->engine };
+    struct engine_work work = { shell->engine, "writing" };
+    const struct load_progress progress = engine_progress(&work);
     struct buf text = { 0 };
     int status = 0;
     for (int i = 0; i < o->text_count && status == 0; i++)
@@ -201,7 +191,8 @@ static int new_like(struct shell *shell, const struct new_options *o, struct err
 
 static int new_joined(struct shell *shell, const struct new_options *o, struct err *err)
 {
-    const struct load_progress progress = { .report = report, .self = shell->engine };
+    struct engine_work work = { shell->engine, "writing" };
+    const struct load_progress progress = engine_progress(&work);
     struct new_model_counts counts;
     struct join *j = join_open(o->encoder, o->decoder, (uint64_t)o->seed, o->scale, err);
     if (!j) return -1;

@@ -1,6 +1,5 @@
 // commands/quantize.c -- /quantize and `vlmsh quantize`: writes the model as a GGUF file with
 // smaller weights, reads it again, and says how much was lost.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "commands/command.h"
 #include "commands/option_table.h"
 #include "core/adapter/model_gguf.h"
+#include "core/adapter/model_mmproj.h"
 #include "core/base/file_in.h"
 #include "core/compare/compare_text.h"
 
@@ -15,7 +15,7 @@ enum { TEXT_BYTES_MAX = 16 << 20 };
 
 struct quantize_options {
     const char *path, *type, *text;
-    bool again;
+    const char *encoder; // type of its weights; NULL: 16 bit
 };
 
 // --- options -------------------------------------------------------------------------------------
@@ -24,6 +24,16 @@ static int take_type(void *self, const char *value, struct err *err)
 {
     struct quantize_options *o = self;
     o->type = value;
+    return 0;
+}
+
+static int take_encoder(void *self, const char *value, struct err *err)
+{
+    struct quantize_options *o = self;
+    const struct gguf_kind *kind = gguf_kind_find(value);
+    if (!kind || kind->matrix == DTYPE_Q4_K)
+        return err_set(err, "unknown type '%s' of the encoder; types: q8_0, f16, bf16", value);
+    o->encoder = value;
     return 0;
 }
 
@@ -44,10 +54,23 @@ static int take_path(void *self, const char *value, struct err *err)
 
 static const struct option_row rows[] = {
     { "--type", "TYPE", "type of the weights", take_type },
+    { "--encoder", "TYPE", "type of the picture encoder's weights", take_encoder },
     { "--text", "FILE", "text on which both forms are compared", take_text },
     { 0 },
 };
 static const struct option_table table = { rows, take_path };
+
+static int check_type(const char *type, struct err *err)
+{
+    if (type && gguf_kind_find(type)) return 0;
+    char *names = gguf_kind_names();
+    if (type)
+        err_set(err, "unknown type '%s'; types: %s", type, names);
+    else
+        err_set(err, "--type TYPE is missing; types: %s", names);
+    free(names);
+    return -1;
+}
 
 static int read_options(struct quantize_options *o, int argc, char **argv, struct err *err)
 {
@@ -58,10 +81,7 @@ static int read_options(struct quantize_options *o, int argc, char **argv, struc
     const size_t n = strlen(o->path);
     if (n < 5 || strcmp(o->path + n - 5, ".gguf") != 0)
         return err_set(err, "the file to write must end in .gguf: '%s'", o->path);
-    if (!o->type) return err_set(err, "--type TYPE is missing; types: %s", gguf_kind_names());
-    if (!gguf_kind_find(o->type))
-        return err_set(err, "unknown type '%s'; types: %s", o->type, gguf_kind_names());
-    return 0;
+    return check_type(o->type, err);
 }
 
 static int quantize_check(int argc, char **argv, struct err *err)
@@ -72,19 +92,27 @@ static int quantize_check(int argc, char **argv, struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
-static bool report(void *self, uint64_t done, uint64_t total)
+// The encoder's file beside the model's.
+static int write_encoder(struct shell *shell, const struct quantize_options *o, const char *path,
+                         struct err *err)
 {
-    const struct event_progress progress = {
-        .what = "writing", .step = (double)done, .steps = (double)total, .loss = NAN, .eta_s = NAN
-    };
-    sinks_emit(engine_sinks(self),
-               &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
-    return !engine_cancelled(self);
+    struct engine_work work = { shell->engine, "writing" };
+    const struct load_progress progress = engine_progress(&work);
+    const struct model *m = engine_model(shell->engine);
+    const enum dtype dtype = o->encoder ? gguf_kind_find(o->encoder)->matrix
+                                        : model_mmproj_dtype(m, gguf_kind_find(o->type)->matrix);
+    if (access(path, F_OK) == 0)
+        return err_set(err, "'%s' exists; remove it, or give another name", path);
+    if (model_write_mmproj(m, dtype, path, &progress, err) < 0) return -1;
+    sinks_text(shell->sinks, "%s: picture encoder and projector in %s", path,
+               dtype_form(dtype).name);
+    return 0;
 }
 
 static int write_file(struct shell *shell, const struct quantize_options *o, struct err *err)
 {
-    const struct load_progress progress = { .report = report, .self = shell->engine };
+    struct engine_work work = { shell->engine, "writing" };
+    const struct load_progress progress = engine_progress(&work);
     const struct model *m = engine_model(shell->engine);
     const struct gguf_kind *kind = gguf_kind_find(o->type);
     struct gguf_summary s;
@@ -95,11 +123,27 @@ static int write_file(struct shell *shell, const struct quantize_options *o, str
                kind->name);
     if (s.other)
         sinks_notice(shell->sinks,
-                     "%d of %d matrices are in q8_0 or f16: their rows do not fit the blocks of %s",
-                     s.other, s.tensors, kind->name);
-    if (model_sees(m))
-        sinks_notice(shell->sinks, "the file holds the language model only, without what sees");
+                     "%d of %d matrices are in %s: their rows do not fit the blocks of %s", s.other,
+                     s.tensors, kind->matrix == DTYPE_Q8_0 ? "f16" : "q8_0 or f16", kind->name);
     return 0;
+}
+
+// An encoder that cannot be written is left out, with a notice.
+static int write_files(struct shell *shell, const struct quantize_options *o, struct err *err)
+{
+    const struct model *m = engine_model(shell->engine);
+    struct err why;
+    const bool sees = model_sees(m) && model_mmproj_check(m, &why) == 0;
+    char *path = model_mmproj_path(o->path);
+    int status = sees ? write_encoder(shell, o, path, err) : 0;
+    if (status == 0 && write_file(shell, o, err) < 0) {
+        if (sees) unlink(path);
+        status = -1;
+    }
+    if (status == 0 && model_sees(m) && !sees)
+        sinks_notice(shell->sinks, "the language model alone was written: %s", why.text);
+    free(path);
+    return status;
 }
 
 // --- what was lost -------------------------------------------------------------------------------
@@ -144,7 +188,7 @@ static int quantize_run(struct shell *shell, int argc, char **argv, struct err *
     if (read_options(&o, argc, argv, err) < 0) return -1;
     char *text = o.text ? file_read(o.text, TEXT_BYTES_MAX, &size, err) : NULL;
     if (o.text && !text) return -1;
-    int status = write_file(shell, &o, err);
+    int status = write_files(shell, &o, err);
     if (status == 0) status = compare(shell, o.path, text ? text : compare_sample_text, err);
     free(text);
     return status;
@@ -152,15 +196,17 @@ static int quantize_run(struct shell *shell, int argc, char **argv, struct err *
 
 const struct command command_quantize = {
     .name = "quantize",
-    .usage = "/quantize OUT.gguf --type TYPE [--text FILE]",
+    .usage = "/quantize OUT.gguf --type TYPE [--encoder TYPE] [--text FILE]",
     .help = "Writes the model as a GGUF file with smaller weights and says how much that costs.",
     .details =
         "TYPE is q8_0, q4_k, f16 or bf16. With q4_k the embedding table and the head are q6_k;\n"
         "matrices whose rows are no multiple of 256 numbers are q8_0. Norms and biases stay f32.\n"
+        "The picture encoder and the projector go to mmproj-OUT.gguf beside it, in 16 bits.\n"
         "An applied adapter is part of what is written. Then the file is read again, and both\n"
         "forms predict each token of a text: the divergence of their distributions, how often\n"
         "they agree on the likeliest token, and the perplexity of the text.\n"
-        "--text FILE   that text; without it a short one that comes with vlmsh\n"
+        "--encoder TYPE  type of the encoder's weights: q8_0, f16 or bf16\n"
+        "--text FILE     that text; without it a short one that comes with vlmsh\n"
         "`vlmsh quantize MODEL OUT.gguf --type TYPE` does the same.",
     .min = 0,
     .max = -1,

@@ -1,5 +1,4 @@
 // commands/scenes.c -- /scenes and `vlmsh scenes`: writes a demo world (core/scenes/scenes.h).
-#include <math.h>
 #include <string.h>
 
 #include "commands/command.h"
@@ -94,16 +93,6 @@ static int read_options(struct scenes_options *o, int argc, char **argv, struct 
 
 // --- the command ---------------------------------------------------------------------------------
 
-static bool report(void *self, uint64_t done, uint64_t total)
-{
-    const struct event_progress progress = {
-        .what = "drawing", .step = (double)done, .steps = (double)total, .loss = NAN, .eta_s = NAN
-    };
-    sinks_emit(engine_sinks(self),
-               &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
-    return !engine_cancelled(self);
-}
-
 static void show_report(const struct sinks *sinks, const struct scenes_options *o,
                         const struct scenes_report *r)
 {
@@ -139,7 +128,8 @@ static int scenes_run(struct shell *shell, int argc, char **argv, struct err *er
                                             .size = (int)o.size,
                                             .most = (int)o.most,
                                             .parts = o.parts };
-    const struct load_progress progress = { .report = report, .self = shell->engine };
+    struct engine_work work = { shell->engine, "drawing" };
+    const struct load_progress progress = engine_progress(&work);
     struct scenes_report written;
     if (o.once && scenes_written(&request)) {
         sinks_notice(shell->sinks, "%s already holds this world: nothing to do", o.folder);

@@ -26,6 +26,7 @@
     X(image)   /* core/picture/preprocess.c */                                                     \
     X(compute) /* core/graph/graph.c */                                                            \
     X(kv)      /* core/model/kv.c */                                                               \
+    X(weights) /* core/model/small.c */                                                            \
     X(adapter) /* core/adapter/adapters.c */                                                       \
     X(train)   /* core/train/settings.c */
 #define SETTINGS_LAST(X)                                                                           \

@@ -9,8 +9,8 @@
 
 #include "core/base/folder.h"
 #include "core/base/mem.h"
+#include "core/base/places.h"
 #include "core/new/new_model.h"
-#include "tui/places.h"
 
 // --- where it is ---------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@
 
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/base/places.h"
 #include "tui/guard.h"
-#include "tui/places.h"
 
 enum { ENTRIES_MAX = 5000 };
 

@@ -16,10 +16,10 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/places.h"
 #include "tui/guard.h"
 #include "tui/history.h"
 #include "tui/line_edit.h"
-#include "tui/places.h"
 #include "tui/signals.h"
 #include "tui/text.h"
 #include "tui/typed.h"

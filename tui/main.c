@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "commands/jobs.h"
+#include "core/base/places.h"
 #include "core/graph/device.h"
 #include "core/lists.h"
 #include "tui/default_model.h"
@@ -22,7 +23,6 @@
 #include "tui/keys.h"
 #include "tui/lines.h"
 #include "tui/options.h"
-#include "tui/places.h"
 #include "tui/signals.h"
 #include "tui/text.h"
 #include "tui/threads.h"

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/places.h"
 #include "tui/lines.h"
 #include "tui/list.h"
-#include "tui/places.h"
 #include "tui/screen_parts.h"
 #include "tui/signals.h"
 #include "tui/text.h"

@@ -14,9 +14,9 @@
 #include "core/base/clock.h"
 #include "core/base/file_out.h"
 #include "core/base/json.h"
+#include "core/base/places.h"
 #include "tui/list.h"
 #include "tui/picker.h"
-#include "tui/places.h"
 #include "tui/screen_parts.h"
 #include "tui/signals.h"
 

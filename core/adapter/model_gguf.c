@@ -1,96 +1,42 @@
-// core/adapter/model_gguf.c -- a model as a GGUF file: metadata, tokenizer, then each tensor, a
-// block of rows at a time.
+// core/adapter/model_gguf.c -- a language model as a GGUF file: metadata, tokenizer, tensors.
 //
 // Keys and names: llama.cpp's gguf-py (constants.py, tensor_mapping.py) and converters.
-// The step easy to get wrong: files of the architecture `llama` have the rows of queries and keys
-// in another order (kernels/tensor.h, struct head_order).
+// The step easy to get wrong: files of some architectures have the rows of queries and keys in
+// another order (gguf_text_order).
 #include "core/adapter/model_gguf.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/adapter/model_write.h"
-#include "core/base/dtype.h"
+#include "core/adapter/gguf_tensors.h"
 #include "core/base/mem.h"
 #include "core/files/gguf.h"
-#include "core/files/gguf_write.h"
 #include "core/model/families/family.h"
-#include "kernels/blocks.h"
-
-enum { BLOCK_NUMBERS = 4 << 20 }; // numbers of a tensor that are worked on at a time
-
-static const struct gguf_kind kinds[] = {
-    { "q8_0", DTYPE_Q8_0, DTYPE_Q8_0, 7 },
-    { "q4_k", DTYPE_Q4_K, DTYPE_Q6_K, 15 },
-    { "f16", DTYPE_F16, DTYPE_F16, 1 },
-    { "bf16", DTYPE_BF16, DTYPE_BF16, 32 },
-    { 0 },
-};
-
-const struct gguf_kind *gguf_kind_find(const char *name)
-{
-    for (const struct gguf_kind *k = kinds; k->name; k++)
-        if (!strcmp(k->name, name)) return k;
-    return NULL;
-}
-
-const char *gguf_kind_names(void)
-{
-    return "q8_0, q4_k, f16, bf16";
-}
-
-// One of llama.cpp's architectures.
-static const struct architecture {
-    const char *family, *name; // of a language model's family here, and there
-    bool paired;               // rows of queries and keys are in the other order
-} architectures[] = {
-    { "llama", "llama", true },
-    { "mistral", "llama", true },
-    { "qwen2", "qwen2", false },
-    { "qwen3", "qwen3", false },
-    { 0 },
-};
+#include "core/model/layer.h"
+#include "core/model/small.h"
 
 struct export
 {
     const struct model *model;
     const struct gguf_kind *kind;
-    const struct architecture *architecture;
-    const struct load_progress *progress;
+    const char *architecture; // llama.cpp's
     struct gguf_writer *out;
+    struct gguf_tensors tensors;
     struct gguf_summary *summary;
-    uint64_t done;
 };
-
-static const struct architecture *find_architecture(const struct model *m, struct err *err)
-{
-    struct buf known = { 0 };
-    for (const struct architecture *a = architectures; a->family; a++) {
-        const struct family *f = family_named(a->family);
-        if (f && f->decoder == m->decoder.config.kind) {
-            buf_release(&known);
-            return a;
-        }
-        buf_printf(&known, "%s%s", a == architectures ? "" : ", ", a->family);
-    }
-    err_set(err, "the language model of the family %s cannot be written as GGUF (known: %s)",
-            m->family->name, known.data);
-    buf_release(&known);
-    return NULL;
-}
 
 // --- metadata ------------------------------------------------------------------------------------
 
 static void put_u32(struct export *e, const char *key, int64_t value)
 {
-    char *whole = xasprintf("%s.%s", e->architecture->name, key);
+    char *whole = xasprintf("%s.%s", e->architecture, key);
     gguf_writer_u32(e->out, whole, (uint32_t)value);
     free(whole);
 }
 
 static void put_f32(struct export *e, const char *key, double value)
 {
-    char *whole = xasprintf("%s.%s", e->architecture->name, key);
+    char *whole = xasprintf("%s.%s", e->architecture, key);
     gguf_writer_f32(e->out, whole, (float)value);
     free(whole);
 }
@@ -102,31 +48,84 @@ static bool has_divisors(const struct rope_config *r)
     return !strcmp(name, "llama3") || !strcmp(name, "divisors");
 }
 
+// None, sections, which have a key of their own, or one that begins where the context ends.
+static bool says_nothing(const struct rope_config *r)
+{
+    const char *name = rope_scaling_name(r);
+    return !strcmp(name, "default") || !strcmp(name, "mrope") || rope_bounded(r);
+}
+
+// What files say of yarn leaves these out.
+static int check_yarn(const struct rope_config *r, struct err *err)
+{
+    const bool usual = r->beta_fast == 32 && r->beta_slow == 1 && !r->fractional;
+    if (usual && (r->all_share == 0 || rope_amplitude(r) == 1)) return 0;
+    return err_set(err, "the numbers of its rotary scaling \"yarn\" cannot be written as GGUF");
+}
+
+static int put_yarn(struct export *e, const struct rope_config *r, struct err *err)
+{
+    if (check_yarn(r, err) < 0) return -1;
+    put_u32(e, "rope.scaling.original_context_length", (int64_t)r->original_positions);
+    if (r->all_share != 0) put_f32(e, "rope.scaling.yarn_log_multiplier", r->all_share / 10);
+    return 0;
+}
+
+static void put_sections(struct export *e, const struct rope_config *r)
+{
+    const int32_t sections[] = { (int32_t)r->section[0], (int32_t)r->section[1],
+                                 (int32_t)r->section[2], 0 };
+    char *key = xasprintf("%s.rope.dimension_sections", e->architecture);
+    if (r->section[0]) gguf_writer_i32s(e->out, key, sections, 4);
+    free(key);
+}
+
 static int put_rotary(struct export *e, struct err *err)
 {
     const struct rope_config *r = &e->model->decoder.config.rope;
     const char *name = rope_scaling_name(r);
-    char *key = xasprintf("%s.rope.scaling.type", e->architecture->name);
+    char *key = xasprintf("%s.rope.scaling.type", e->architecture);
     int status = 0;
-    put_u32(e, "rope.dimension_count", r->dim);
+    put_u32(e, "rope.dimension_count", rope_turning(r));
     put_f32(e, "rope.freq_base", r->theta);
+    put_sections(e, r);
     if (!strcmp(name, "linear") || !strcmp(name, "yarn")) {
         gguf_writer_text(e->out, key, name);
         put_f32(e, "rope.scaling.factor", r->factor);
-        if (*name == 'y')
-            put_u32(e, "rope.scaling.original_context_length", (int64_t)r->original_positions);
-    } else if (strcmp(name, "default") != 0 && !has_divisors(r)) {
+        if (*name == 'y') status = put_yarn(e, r, err);
+    } else if (!says_nothing(r) && !has_divisors(r)) {
         status = err_set(err, "the rotary scaling \"%s\" cannot be written as GGUF", name);
     }
     free(key);
     return status;
 }
 
+// Latent attention and experts (core/files/gguf_latent.c). 2: sigmoid.
+static void put_latent(struct export *e)
+{
+    const struct decoder_config *d = &e->model->decoder.config;
+    const struct experts_config *x = &d->experts;
+    char *key = xasprintf("%s.expert_weights_norm", e->architecture);
+    put_u32(e, "attention.kv_lora_rank", d->latent.rank);
+    if (d->latent.q_rank) put_u32(e, "attention.q_lora_rank", d->latent.q_rank);
+    put_u32(e, "expert_count", x->count);
+    put_u32(e, "expert_used_count", x->per_token);
+    put_u32(e, "expert_shared_count", x->shared);
+    put_u32(e, "expert_feed_forward_length", x->width);
+    put_u32(e, "leading_dense_block_count", x->dense);
+    put_u32(e, "expert_group_count", x->groups);
+    put_u32(e, "expert_group_used_count", x->groups_per_token);
+    put_u32(e, "expert_gating_func", 2);
+    put_f32(e, "expert_weights_scale", x->scale);
+    gguf_writer_bool(e->out, key, x->normalise);
+    free(key);
+}
+
 static int put_sizes(struct export *e, struct err *err)
 {
     const struct decoder_config *d = &e->model->decoder.config;
     const char *slash = strrchr(e->model->name, '/');
-    gguf_writer_text(e->out, "general.architecture", e->architecture->name);
+    gguf_writer_text(e->out, "general.architecture", e->architecture);
     gguf_writer_text(e->out, "general.name", slash && slash[1] ? slash + 1 : e->model->name);
     gguf_writer_u32(e->out, "general.file_type", e->kind->file_type);
     gguf_writer_u32(e->out, "general.quantization_version", 2);
@@ -137,9 +136,10 @@ static int put_sizes(struct export *e, struct err *err)
     put_u32(e, "attention.head_count", d->heads);
     put_u32(e, "attention.head_count_kv", d->kv_heads);
     put_u32(e, "attention.key_length", d->dim);
-    put_u32(e, "attention.value_length", d->dim);
+    put_u32(e, "attention.value_length", d->value_dim);
     put_u32(e, "vocab_size", d->vocab);
     put_f32(e, "attention.layer_norm_rms_epsilon", d->eps);
+    if (d->kind->attention == &attention_latent) put_latent(e);
     return put_rotary(e, err);
 }
 
@@ -216,173 +216,153 @@ static int put_tokenizer(struct export *e, struct err *err)
 
 // --- tensors -------------------------------------------------------------------------------------
 
-static bool is_written(const struct weight *w)
+static bool is_written(const struct model *m, const struct weight *w)
 {
+    if (w->tensor == &m->newline) return false;
     return w->part == PART_EMBEDDING || w->part == PART_DECODER || w->part == PART_HEAD;
 }
 
-// Numbers of a row, of a vector 1.
-static int64_t row_width(const struct weight *w)
+static struct gguf_tensor *add_named(struct export *e, const char *plain, const struct weight *w,
+                                     int rank, const int64_t *shape)
 {
-    const int64_t width = w->tensor->rank > 1 ? tensor_row(w->tensor) : 1;
-    return width > 0 ? width : 1;
-}
-
-// A matrix's dtype: the kind's, or with smaller blocks, or none, where its rows do not fit.
-static enum dtype dtype_of(const struct export *e, const struct weight *w)
-{
-    const int64_t width = tensor_row(w->tensor);
-    if (w->tensor->rank < 2) return DTYPE_F32;
-    const enum dtype first = w->part == PART_DECODER ? e->kind->matrix : e->kind->outer;
-    const enum dtype order[] = { first, DTYPE_Q8_0, DTYPE_F16 };
-    int i = 0;
-    while (i < 2 && width % dtype_form(order[i]).numbers) i++;
-    return order[i];
-}
-
-static void declare(struct export *e, const struct weight *w)
-{
-    const enum dtype dtype = dtype_of(e, w);
-    char *plain = weight_plain_name(w->common), *name = gguf_text_theirs(plain);
+    const struct tensor *from = w->tensor;
+    const enum dtype dtype =
+        from->rank < 2 ? DTYPE_F32 : small_dtype(e->kind, w->part, plain, tensor_row(from));
+    char *name = gguf_text_theirs(e->architecture, plain);
     if (!name) BUG("'%s' has no name in GGUF files", plain);
-    gguf_writer_declare(e->out, name, dtype, w->tensor->rank, w->tensor->shape);
-    e->summary->bytes += dtype_bytes(dtype, tensor_count(w->tensor));
+    struct gguf_tensor *t = gguf_tensors_add(&e->tensors, name, dtype, rank, shape);
     if (w->tensor->rank > 1) {
         e->summary->tensors++;
-        e->summary->other += dtype != (w->part == PART_DECODER ? e->kind->matrix : e->kind->outer);
+        e->summary->other += dtype != e->kind->matrix && dtype != e->kind->outer;
     }
+    return t;
+}
+
+// Rows of a weight as a tensor of their own.
+static struct gguf_tensor *add_rows(struct export *e, const char *plain, const struct weight *w,
+                                    int64_t rows)
+{
+    const struct decoder_config *d = &e->model->decoder.config;
+    const int64_t shape[] = { rows, tensor_row(w->tensor) };
+    struct gguf_tensor *t = add_named(e, plain, w, w->tensor->rank, shape);
+    if (strstr(plain, "self_attn.q_proj.") || strstr(plain, "self_attn.k_proj."))
+        t->order = gguf_text_order(e->architecture, d->dim, rope_turning(&d->rope));
+    return t;
+}
+
+// InternLM2's matrix has of each key head first its query heads, then keys, then values.
+static void add_packed(struct export *e, const char *plain, const struct weight *w)
+{
+    const struct decoder_config *d = &e->model->decoder.config;
+    const int64_t group = d->heads / d->kv_heads, count[] = { group, 1, 1 };
+    const char *at = strstr(plain, "qkv");
+    for (int64_t i = 0, first = 0; i < 3; first += count[i++]) {
+        char *name = xasprintf("%.*s%c%s", (int)(at - plain), plain, "qkv"[i], at + 3);
+        struct gguf_tensor *t = add_rows(e, name, w, d->kv_heads * count[i] * d->dim);
+        for (int64_t h = 0; h < d->kv_heads; h++)
+            gguf_tensor_rows(t, w, (h * (group + 2) + first) * d->dim, count[i] * d->dim);
+        free(name);
+    }
+}
+
+// "layers.1.mlp.experts.3.up_proj.weight": a part of the tensor of all experts, [E, out, in].
+static void add_expert(struct export *e, const char *plain, const struct weight *w)
+{
+    const char *number = strstr(plain, ".experts.") + strlen(".experts.");
+    char *all = xasprintf("%.*s%s", (int)(number - plain), plain, strchr(number, '.') + 1);
+    char *name = gguf_text_theirs(e->architecture, all);
+    struct gguf_tensor *t = gguf_tensors_last(&e->tensors, name);
+    const int64_t shape[] = { e->model->decoder.config.experts.count, w->tensor->shape[0],
+                              tensor_row(w->tensor) };
+    if (!t) t = add_named(e, all, w, 3, shape);
+    gguf_tensor_rows(t, w, 0, w->tensor->shape[0]);
     free(name);
+    free(all);
+}
+
+static void add_weight(struct export *e, const struct weight *w)
+{
+    char *plain = weight_plain_name(w->common);
+    if (strstr(plain, ".experts."))
+        add_expert(e, plain, w);
+    else if (strstr(plain, ".qkv_proj."))
+        add_packed(e, plain, w);
+    else
+        gguf_tensor_rows(add_rows(e, plain, w, w->tensor->shape[0]), w, 0, w->tensor->shape[0]);
     free(plain);
 }
 
-static bool is_turned(const struct export *e, const struct weight *w)
+static void add_numbers(struct export *e, char *name, float *numbers, int64_t count)
 {
-    return e->architecture->paired &&
-           (strstr(w->common, "self_attn.q_proj.") || strstr(w->common, "self_attn.k_proj."));
+    gguf_tensors_add(&e->tensors, name, DTYPE_F32, 1, &count)->numbers = numbers;
 }
 
-// Rows of whole heads: those that turn together become neighbours.
-static void pair_rows(float *rows, int64_t count, int64_t width, int64_t head)
+// Vectors that are no weights: the experts' biases.
+static void add_constants(struct export *e)
 {
-    const size_t row = (size_t)width * sizeof *rows;
-    float *other = xmalloc((size_t)head * row);
-    for (int64_t h = 0; h < count; h += head) {
-        float *from = rows + h * width;
-        for (int64_t i = 0; i < head; i++)
-            memcpy(other + i * width, from + (i / 2 + i % 2 * (head / 2)) * width, row);
-        memcpy(from, other, (size_t)head * row);
-    }
-    free(other);
-}
-
-// n numbers, of whole rows, as they lie in the file.
-static void pack(void *to, enum dtype dtype, const float *from, int64_t rows, int64_t width)
-{
-    const int64_t bytes = (int64_t)dtype_bytes(dtype, width);
-#pragma omp parallel for schedule(dynamic, 4)
-    for (int64_t i = 0; i < rows; i++) {
-        char *row = (char *)to + i * bytes;
-        if (dtype_in_blocks(dtype))
-            blocks_pack(row, dtype, from + i * width, width);
-        else
-            floats_to(row, dtype, from + i * width, (size_t)width);
-    }
-}
-
-static int check_range(const struct weight *w, enum dtype dtype, const void *bytes, float *room,
-                       int64_t n, struct err *err)
-{
-    floats_from(room, bytes, dtype, (size_t)n);
-    if (floats_finite(room, (size_t)n)) return 0;
-    return err_set(err, "tensor '%s' has values that overflow %s", w->name, dtype_form(dtype).name);
-}
-
-static int put_rows(struct export *e, const struct weight *w, int64_t first, int64_t rows,
-                    struct err *err)
-{
-    const int64_t width = row_width(w);
-    const enum dtype dtype = dtype_of(e, w);
-    const size_t bytes = dtype_bytes(dtype, rows * width);
-    float *floats = xreallocarray(NULL, (size_t)(rows * width), sizeof *floats);
-    char *packed = xmalloc(bytes);
-    int status = model_weight_rows(e->model, w, first, rows, floats, err);
-    if (status == 0 && !floats_finite(floats, (size_t)(rows * width)))
-        status = err_set(err, "tensor '%s' has values that are not finite", w->name);
-    if (status == 0) {
-        if (is_turned(e, w) && !w->tensor->order.head)
-            pair_rows(floats, rows, width, e->model->decoder.config.dim);
-        pack(packed, dtype, floats, rows, width);
-        status = check_range(w, dtype, packed, floats, rows * width, err);
-    }
-    if (status == 0) status = gguf_writer_data(e->out, packed, bytes, err);
-    free(packed);
-    free(floats);
-    e->done += bytes;
-    if (status == 0 && e->progress && e->progress->report &&
-        !e->progress->report(e->progress->self, e->done, e->summary->bytes))
-        status = err_set(err, "cancelled");
-    return status;
-}
-
-static int put_tensor(struct export *e, const struct weight *w, struct err *err)
-{
-    const int64_t all = w->tensor->shape[0];
-    const int64_t width = row_width(w);
-    const int64_t head = is_turned(e, w) ? e->model->decoder.config.dim : 1;
-    int64_t step = BLOCK_NUMBERS / width / head * head;
-    if (step < head) step = head;
-    for (int64_t i = 0; i < all; i += step)
-        if (put_rows(e, w, i, all - i < step ? all - i : step, err) < 0) return -1;
-    return 0;
+    const struct decoder *d = &e->model->decoder;
+    const struct decoder_config *c = &d->config;
+    struct layer_weight w;
+    for (int l = 0; l < c->layers; l++)
+        for (int i = 0; c->kind->ffn->weight(c, l, i, &w); i++) {
+            const struct tensor *from = &d->layer[l].ffn.weight[i].weight;
+            if (!w.constant) continue;
+            float *numbers = xmalloc(tensor_bytes(from));
+            char *plain = xasprintf("layers.%d.%s", l, w.name);
+            char *stem = gguf_text_theirs(e->architecture, plain);
+            backend_of(e->model->arena.backend, from)
+                ->download(numbers, from->data, tensor_bytes(from));
+            add_numbers(e, xasprintf("%s.bias", stem), numbers, w.out);
+            free(stem);
+            free(plain);
+        }
 }
 
 // What divides the frequency of each pair.
-static int put_divisors(struct export *e, struct err *err)
+static void add_divisors(struct export *e)
 {
     const struct rope_config *r = &e->model->decoder.config.rope;
     const int64_t pairs = r->dim / 2;
     float *scaled = xcalloc((size_t)pairs, sizeof *scaled);
-    struct rope_config plain = *r;
     float *usual = xcalloc((size_t)pairs, sizeof *usual);
+    struct rope_config plain = *r;
     plain.scaling = NULL;
     rope_frequencies(r, scaled);
     rope_frequencies(&plain, usual);
     for (int64_t i = 0; i < pairs; i++) usual[i] /= scaled[i];
-    const int status = gguf_writer_data(e->out, usual, (size_t)pairs * sizeof *usual, err);
     free(scaled);
-    free(usual);
-    return status;
+    add_numbers(e, xstrdup("rope_freqs.weight"), usual, pairs);
 }
 
-static int put_tensors(struct export *e, struct err *err)
+static int put_tensors(struct export *e, const struct load_progress *progress, struct err *err)
 {
     const struct model *m = e->model;
-    const struct rope_config *r = &m->decoder.config.rope;
-    if (has_divisors(r))
-        gguf_writer_declare(e->out, "rope_freqs.weight", DTYPE_F32, 1, (int64_t[]){ r->dim / 2 });
+    if (has_divisors(&m->decoder.config.rope)) add_divisors(e);
     for (size_t i = 0; i < m->weights.count; i++)
-        if (is_written(&m->weights.list[i])) declare(e, &m->weights.list[i]);
-    if (has_divisors(r) && put_divisors(e, err) < 0) return -1;
-    for (size_t i = 0; i < m->weights.count; i++)
-        if (is_written(&m->weights.list[i]) && put_tensor(e, &m->weights.list[i], err) < 0)
-            return -1;
-    return 0;
+        if (is_written(m, &m->weights.list[i])) add_weight(e, &m->weights.list[i]);
+    add_constants(e);
+    e->summary->bytes = gguf_tensors_bytes(&e->tensors);
+    return gguf_tensors_write(&e->tensors, m, e->out, progress, err);
 }
 
 int model_write_gguf(const struct model *m, const struct gguf_kind *kind, const char *path,
                      const struct load_progress *progress, struct gguf_summary *summary,
                      struct err *err)
 {
-    struct export e = { .model = m,
-                        .kind = kind,
-                        .architecture = find_architecture(m, err),
-                        .progress = progress,
-                        .summary = summary };
+    struct export e = {
+        .model = m, .kind = kind, .architecture = m->decoder.config.kind->gguf, .summary = summary
+    };
     *summary = (struct gguf_summary){ 0 };
-    if (!e.architecture) return -1;
+    if (!e.architecture)
+        return err_set(err, "the language model of the family %s cannot be written as GGUF",
+                       m->family->name);
     e.out = gguf_writer_new(path);
-    if (put_sizes(&e, err) == 0 && put_tokenizer(&e, err) == 0 && put_tensors(&e, err) == 0)
-        return gguf_writer_finish(e.out, err);
-    gguf_writer_abandon(e.out);
-    return -1;
+    int status = -1;
+    if (put_sizes(&e, err) == 0 && put_tokenizer(&e, err) == 0 &&
+        put_tensors(&e, progress, err) == 0)
+        status = gguf_writer_finish(e.out, err);
+    else
+        gguf_writer_abandon(e.out);
+    gguf_tensors_release(&e.tensors);
+    return status;
 }

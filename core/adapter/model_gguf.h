@@ -8,18 +8,8 @@
 #ifndef CORE_ADAPTER_MODEL_GGUF_H
 #define CORE_ADAPTER_MODEL_GGUF_H
 
+#include "core/files/gguf_kind.h"
 #include "core/model/model.h"
-
-struct gguf_kind {
-    const char *name;
-    enum dtype matrix;  // of the layers' matrices
-    enum dtype outer;   // of the embedding and the head
-    uint32_t file_type; // llama.cpp's number for it (general.file_type)
-};
-
-// NULL: unknown.
-const struct gguf_kind *gguf_kind_find(const char *name);
-const char *gguf_kind_names(void); // "q8_0, q4_k, ..."
 
 struct gguf_summary {
     uint64_t bytes;     // of the tensors

@@ -83,15 +83,11 @@ int model_weight_rows(const struct model *m, const struct weight *w, int64_t fir
     const struct lora *lora = w->linear ? w->linear->lora : NULL;
     const int64_t width = t->rank > 1 ? tensor_row(t) : 1;
     const size_t bytes = dtype_bytes(t->dtype, rows * width);
-    if (lora && t->order.head)
-        return err_set(err,
-                       "tensor '%s' of a GGUF file has its rows in another order than the "
-                       "adapter: load the adapter on the model's original folder",
-                       w->name);
     char *stored = xmalloc(bytes);
     backend_of(m->arena.backend, t)
         ->download(stored, (const char *)t->data + dtype_bytes(t->dtype, first * width), bytes);
     floats_from(to, stored, t->dtype, (size_t)(rows * width));
+    rows_reorder(to, rows, width, t->order);
     free(stored);
     return lora ? add_lora(m, lora, first, rows, to, err) : 0;
 }
@@ -231,9 +227,15 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
     const struct checkpoint *c = m->checkpoint;
     if (c->gguf_count)
         return err_set(err,
-                       "'%s' is a GGUF file, which is not written as a folder: load the adapter on "
+                       "'%s' is a GGUF file, which is not written as a folder: /quantize OUT.gguf "
+                       "writes it as a GGUF file with the adapter merged; or load the adapter on "
                        "the model's original folder and merge it there",
                        c->folder);
+    if (strcmp(c->name, c->folder) != 0)
+        return err_set(err,
+                       "the weights of '%s' were made smaller (%s), and are not written back: load "
+                       "it with weights.dtype auto, then the adapter, and merge it there",
+                       c->folder, c->name + strlen(c->folder) + 2);
     if (check_head(m, err) < 0 || check_parts(m, err) < 0 || copy_others(m, folder, err) < 0)
         return -1;
     for (int s = 0; s < c->shard_count; s++)

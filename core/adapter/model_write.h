@@ -19,7 +19,8 @@ int model_write(const struct model *m, const struct adapter_delta *deltas, size_
 int model_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                      const char *folder, struct err *err);
 
-// Rows first.. of a weight as the model computes with them, LoRA added, as f32.
+// Rows first.. of a weight as the model computes with them, LoRA added, as f32 in Hugging Face's
+// order: whole heads where the tensor has another one (struct head_order).
 int model_weight_rows(const struct model *m, const struct weight *w, int64_t first, int64_t rows,
                       float *to, struct err *err);
 

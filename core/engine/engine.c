@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/small.h"
+
 struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
 {
     struct engine *e = xcalloc(1, sizeof *e);
@@ -102,16 +104,21 @@ struct method_env engine_env(const struct engine *e, const struct settings *s)
 
 // --- model ---------------------------------------------------------------------------------------
 
-bool engine_report_loading(void *self, uint64_t done, uint64_t total)
+static bool report_work(void *self, uint64_t done, uint64_t total)
 {
-    struct engine *e = self;
-    const struct event_progress progress = { .what = "loading",
+    const struct engine_work *work = self;
+    const struct event_progress progress = { .what = work->what,
                                              .step = (double)done,
                                              .steps = (double)total,
                                              .loss = __builtin_nan(""),
                                              .eta_s = __builtin_nan("") };
-    engine_emit(e, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
-    return !atomic_load(&e->cancel);
+    engine_emit(work->engine, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+    return !engine_cancelled(work->engine);
+}
+
+struct load_progress engine_progress(struct engine_work *work)
+{
+    return (struct load_progress){ .report = report_work, .self = work };
 }
 
 // "f32 only": whatever compute.matmul says.
@@ -144,7 +151,8 @@ static void report_template(struct engine *e, const struct model *m)
 
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
-    const struct load_progress progress = { .report = engine_report_loading, .self = e };
+    struct engine_work work = { e, "loading" };
+    const struct load_progress progress = engine_progress(&work);
     struct model *m = model_load(name, e->backend, &progress, err);
     if (!m) return -1;
     if (tokenizer_size(m->tokenizer) > m->decoder.config.vocab)
@@ -162,10 +170,19 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     e->tokenizer = NULL;
     engine_emit(e, &(struct event){ .kind = EVENT_MODEL,
                                     .key = auto_means(e->backend, m),
-                                    .text = m->checkpoint->folder,
+                                    .text = m->checkpoint->name,
                                     .value = m->checkpoint->fingerprint });
     engine_recheck_settings(e);
+    small_trim(e->settings);
     return 0;
+}
+
+int engine_load_as_set(struct engine *e, const char *name, struct err *err)
+{
+    char *whole = small_name(name, e->settings);
+    const int status = engine_load(e, whole, err);
+    free(whole);
+    return status;
 }
 
 void engine_unload(struct engine *e)

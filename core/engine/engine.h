@@ -27,7 +27,8 @@ struct engine *engine_new(const struct backend *backend, struct sinks *sinks);
 void engine_free(struct engine *e);
 
 // Model.
-int engine_load(struct engine *e, const char *name, struct err *err); // emits progress
+int engine_load(struct engine *e, const char *name, struct err *err);        // emits progress
+int engine_load_as_set(struct engine *e, const char *name, struct err *err); // weights.dtype
 void engine_unload(struct engine *e);
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
 const struct model *engine_model(const struct engine *e); // NULL when none is loaded
@@ -38,6 +39,12 @@ const struct backend *engine_backend(const struct engine *e);
 // Current precision of matrix products, "f32" or "bf16"; NULL without a model.
 const char *engine_arithmetic(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
+// Long work that emits its progress under that name, and stops where the engine is cancelled.
+struct engine_work {
+    struct engine *engine;
+    const char *what; // "loading"
+};
+struct load_progress engine_progress(struct engine_work *work);
 
 // Settings. Every change is a proposal (core/engine/proposal.h): checked as a whole, then applied
 // or refused as a whole. Each new value emits EVENT_SETTING; invalidated results are dropped, with

@@ -39,7 +39,6 @@ struct answer_now {
 
 // engine.c
 void engine_emit(struct engine *e, const struct event *event);
-bool engine_report_loading(void *self, uint64_t done, uint64_t total); // struct load_progress
 // The environment of methods under these settings.
 struct method_env engine_env(const struct engine *e, const struct settings *s);
 

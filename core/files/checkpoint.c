@@ -26,7 +26,6 @@
 
 enum {
     CONFIG_LIMIT = 32 << 20, // bytes of a JSON file of the folder (the largest indexes have 16 MB)
-    FETCH_STEP = 64 << 20,   // bytes made resident between two reports
     SAMPLE = 4096,           // bytes at each end of a tensor that go into the fingerprint
 };
 
@@ -325,58 +324,7 @@ static int open_weights(struct checkpoint *c, struct err *err)
     return status < 0 ? -1 : merge_shards(c, err);
 }
 
-// --- pages and fingerprint -----------------------------------------------------------------------
-
-// Brings `size` bytes of a mapping into memory: the kernel maps whole ranges in one call (Linux
-// 5.14); on an older one a byte of each page is touched.
-static int fetch(const char *start, uint64_t size, const char *path, struct err *err)
-{
-#ifdef MADV_POPULATE_READ
-    if (madvise((void *)(uintptr_t)start, size, MADV_POPULATE_READ) == 0) return 0;
-    if (errno == EFAULT || errno == EIO || errno == ENOMEM)
-        return err_set(err, "cannot read '%s': the file was truncated, or its disk is failing",
-                       path);
-#endif
-    for (uint64_t i = 0; i < size; i += 4096) (void)*(const volatile char *)(start + i);
-    return 0;
-}
-
-// A model that does not fit into memory is left to be read as it is used.
-static bool fits_memory(uint64_t bytes)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return pages <= 0 || page <= 0 || bytes / (uint64_t)page < (uint64_t)pages / 10 * 9;
-}
-
-// A file of holes (/new --zeros) has nothing to bring.
-static bool is_hollow(const struct safetensors *f)
-{
-    struct stat st;
-    return stat(f->path, &st) == 0 && (uint64_t)st.st_blocks * 512 < f->size / 2;
-}
-
-static int fetch_shards(const struct checkpoint *c, const struct load_progress *progress,
-                        struct err *err)
-{
-    uint64_t total = 0, done = 0;
-    for (int s = 0; s < c->shard_count; s++) total += c->shards[s]->size;
-    if (!fits_memory(total)) return 0;
-    for (int s = 0; s < c->shard_count; s++) {
-        const struct safetensors *f = c->shards[s];
-        if (is_hollow(f)) {
-            done += f->size;
-            continue;
-        }
-        for (uint64_t at = 0; at < f->size; at += FETCH_STEP) {
-            uint64_t size = f->size - at < FETCH_STEP ? f->size - at : FETCH_STEP;
-            if (fetch((const char *)f->map + at, size, f->path, err) < 0) return -1;
-            done += size;
-            if (progress && !progress->report(progress->self, done, total))
-                return err_set(err, "cancelled");
-        }
-    }
-    return 0;
-}
+// --- fingerprint ---------------------------------------------------------------------------------
 
 // GGUF files have their config in the header.
 static int hash_config(const struct checkpoint *c, struct hash *h, struct err *err)
@@ -423,13 +371,21 @@ static int read_folder(struct checkpoint *c, struct err *err)
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err)
 {
+    struct checkpoint *c = checkpoint_open_unread(folder, err);
+    if (!c || checkpoint_fetch(c, 0, progress, err) == 0) return c;
+    checkpoint_close(c);
+    return NULL;
+}
+
+struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err)
+{
     struct checkpoint *c = xcalloc(1, sizeof *c);
     c->folder = xstrdup(folder);
     const bool gguf = checkpoint_is_gguf(folder);
     if ((gguf ? checkpoint_read_gguf(c, folder, err) : read_folder(c, err)) < 0) goto out;
     if (open_weights(c, err) < 0) goto out;
-    if (fetch_shards(c, progress, err) < 0) goto out;
     if (fingerprint(c, err) < 0) goto out;
+    c->name = xstrdup(c->folder);
     return c;
 out:
     checkpoint_close(c);
@@ -453,6 +409,7 @@ void checkpoint_close(struct checkpoint *c)
     free(c->shards);
     free(c->tensors);
     free(c->folder);
+    free(c->name);
     free(c);
 }
 

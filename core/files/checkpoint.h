@@ -23,6 +23,7 @@ struct tokenizer;
 
 struct checkpoint {
     char *folder;            // or the GGUF file, with "::" and that of its encoder if it was named
+    char *name;              // opens the same weights again: the same, or "FOLDER::q8_0"
     cJSON *config;           // config.json, always there
     cJSON *generation;       // generation_config.json or NULL
     cJSON *preprocessor;     // preprocessor_config.json or NULL
@@ -64,11 +65,20 @@ void checkpoint_cached(struct names *found);
 // file gives NULL and a message that names the file.
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err);
+// The same without reading the weights; checkpoint_fetch then brings those of shards first.. into
+// memory.
+struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err);
+int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
+                     struct err *err);
+// Tensors of a GGUF file take the place of those of the same names and shapes; the file is taken
+// over.
+int checkpoint_replace(struct checkpoint *c, struct gguf *f, struct err *err);
 void checkpoint_close(struct checkpoint *c);
 
 // Is it the name of a GGUF file (and of its encoder)?
 bool checkpoint_is_gguf(const char *name);
-// "MODEL.gguf::ENCODER.gguf", the name of both files together; the caller frees it.
+// "MODEL.gguf::ENCODER.gguf", the name of both files together, or "FOLDER::q8_0"; the caller frees
+// it.
 char *checkpoint_with_encoder(const char *model, const char *encoder);
 // The tokenizer of the folder or file.
 struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *err);

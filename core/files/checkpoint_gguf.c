@@ -146,6 +146,26 @@ static void add_shard(struct checkpoint *c, struct gguf *f, struct renamed *r)
     *r = (struct renamed){ 0 };
 }
 
+int checkpoint_replace(struct checkpoint *c, struct gguf *f, struct err *err)
+{
+    struct renamed r = { 0 };
+    int status = 0;
+    for (uint64_t i = 0; i < f->tensor_count; i++)
+        renamed_add(&r, &f->tensors[i], xstrdup(f->tensors[i].name));
+    add_shard(c, f, &r);
+    const struct safetensors *s = c->shards[c->shard_count - 1];
+    for (int64_t i = 0, k = 0; i < c->tensor_count && status == 0; i++) {
+        const struct safetensor *t = c->tensors[i];
+        if (k == s->count || strcmp(t->name, s->tensors[k].name) != 0) continue;
+        if (t->rank != s->tensors[k].rank ||
+            memcmp(t->shape, s->tensors[k].shape, (size_t)t->rank * sizeof *t->shape) != 0)
+            status = err_set(err, "'%s': tensor '%s' has another shape", f->path, t->name);
+        c->tensors[i] = &s->tensors[k++];
+    }
+    gguf_close(f);
+    return status;
+}
+
 // The first file's shard has all tensors of the language model.
 static int add_text(struct checkpoint *c, int files, const struct gguf_place *place,
                     struct err *err)

@@ -89,8 +89,12 @@ char *gguf_types_known(void);
 // The id of a dtype that weights may have.
 int gguf_type_id(enum dtype dtype);
 
-// Name of a language model's tensor in such files: "layers.3.mlp.up_proj.weight" is
-// "blk.3.ffn_up.weight". NULL: it has none. The caller frees it.
-char *gguf_text_theirs(const char *ours);
+// Name of a language model's tensor in files of that architecture: "layers.3.mlp.up_proj.weight" is
+// "blk.3.ffn_up.weight", "layers.3.mlp.experts.up_proj.weight" that of all experts together. NULL:
+// it has none. The caller frees it.
+char *gguf_text_theirs(const char *architecture, const char *ours);
+// The order of the rows of queries and keys in such files; heads of `head` numbers, of which `turn`
+// turn.
+struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t turn);
 
 #endif

@@ -22,6 +22,9 @@ const struct gguf_name gguf_latent_names[] = {
     { .theirs = "ffn_gate_shexp", .ours = "mlp.shared_experts.gate_proj" },
     { .theirs = "ffn_up_shexp", .ours = "mlp.shared_experts.up_proj" },
     { .theirs = "ffn_down_shexp", .ours = "mlp.shared_experts.down_proj" },
+    { .theirs = "ffn_gate_exps", .ours = "mlp.experts.gate_proj" }, // all of them: put_experts
+    { .theirs = "ffn_up_exps", .ours = "mlp.experts.up_proj" },
+    { .theirs = "ffn_down_exps", .ours = "mlp.experts.down_proj" },
     { 0 },
 };
 
@@ -147,14 +150,10 @@ static int put_joined(const struct gguf *f, const struct safetensor *k, const ch
 int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char *stem,
                     const char *start, struct renamed *r, struct err *err)
 {
-    static const struct gguf_name experts[] = {
-        { .theirs = "ffn_gate_exps", .ours = "gate_proj" },
-        { .theirs = "ffn_up_exps", .ours = "up_proj" },
-        { .theirs = "ffn_down_exps", .ours = "down_proj" },
-        { 0 },
-    };
-    const struct gguf_name *found = gguf_name_find(experts, stem);
-    if (found) return put_experts(t, start, found->ours, r, err);
+    static const char all[] = "mlp.experts.";
+    const struct gguf_name *found = gguf_name_find(gguf_latent_names, stem);
+    if (found && !strncmp(found->ours, all, strlen(all)))
+        return put_experts(t, start, found->ours + strlen(all), r, err);
     if (!strcmp(stem, "attn_k_b")) return put_joined(f, t, start, r, err);
     return !strcmp(stem, "attn_v_b"); // with attn_k_b
 }

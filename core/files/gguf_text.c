@@ -273,18 +273,40 @@ static const struct gguf_name outer_names[] = {
     { 0 },
 };
 
-char *gguf_text_theirs(const char *ours)
+static const struct gguf_architecture *named(const char *name)
+{
+    for (int i = 0; i < ARCHITECTURES; i++)
+        if (!strcmp(name, architectures[i].name)) return &architectures[i];
+    BUG("no architecture '%s'", name);
+}
+
+static const char *find_theirs(const struct gguf_name *names, const char *ours)
+{
+    for (; names && names->ours; names++)
+        if (!strcmp(names->ours, ours)) return names->theirs;
+    return NULL;
+}
+
+char *gguf_text_theirs(const char *architecture, const char *ours)
 {
     const char *end;
     long layer;
     char *stem = gguf_stem(ours, "layers.", &layer, &end), *name = NULL;
-    for (const struct gguf_name *n = layer < 0 ? outer_names : layer_names; n->ours; n++)
-        if (!strcmp(n->ours, stem))
-            name = layer < 0 ? xasprintf("%s%s", n->theirs, end)
-                             : xasprintf("blk.%ld.%s%s", layer, n->theirs, end);
+    const char *found = layer < 0 ? NULL : find_theirs(named(architecture)->names, stem);
+    if (!found) found = find_theirs(layer < 0 ? outer_names : layer_names, stem);
+    if (found)
+        name = layer < 0 ? xasprintf("%s%s", found, end)
+                         : xasprintf("blk.%ld.%s%s", layer, found, end);
     if (!strcmp(stem, "lm_head")) name = xasprintf("output%s", end);
     free(stem);
     return name;
+}
+
+struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t turn)
+{
+    const int order = named(architecture)->order;
+    if (!order || head > INT16_MAX) return (struct head_order){ 0 };
+    return (struct head_order){ (int16_t)head, (int16_t)(order < 0 ? -turn : head) };
 }
 
 // Hugging Face's name; NULL: the architecture has no such tensor.
@@ -321,13 +343,12 @@ static struct head_order order_of(const struct gguf *f, const struct gguf_archit
     struct gguf_config c = { .file = f, .arch = a->name, .to = sizes, .err = &err };
     read_sizes(&c);
     const cJSON *width = json_get(sizes, "head_dim");
-    const double head = width ? width->valuedouble : 0;
+    const int64_t head = width ? (int64_t)width->valuedouble : 0;
     const int64_t turn =
-        a->order < 0 ? -config_value(&c, "rope.dimension_count", 2, GGUF_NEEDED) : (int64_t)head;
+        a->order < 0 ? config_value(&c, "rope.dimension_count", 2, GGUF_NEEDED) : head;
     cJSON_Delete(sizes);
-    if (c.failed || !a->order || head > INT16_MAX || turn < -(int64_t)head || turn % 2)
-        return (struct head_order){ 0 };
-    return (struct head_order){ (int16_t)head, (int16_t)turn };
+    if (c.failed || turn > head || turn % 2) return (struct head_order){ 0 };
+    return gguf_text_order(a->name, head, turn);
 }
 
 static bool is_turned(const char *name)

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/dtype.h"
 #include "core/base/mem.h"
 #include "core/files/gguf.h"
 #include "core/files/whole_file.h"
+#include "kernels/blocks.h"
 
 enum { VERSION_3 = 3, ALIGN = 32 };
 
@@ -177,6 +179,38 @@ int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, st
         w->written += some;
     }
     return 0;
+}
+
+// n numbers as they lie in the file, in rows of `width`.
+static void pack(void *to, enum dtype dtype, const float *from, int64_t n, int64_t width)
+{
+    const int64_t bytes = (int64_t)dtype_bytes(dtype, width);
+#pragma omp parallel for schedule(dynamic, 4)
+    for (int64_t i = 0; i < n / width; i++) {
+        char *row = (char *)to + i * bytes;
+        if (dtype_in_blocks(dtype))
+            blocks_pack(row, dtype, from + i * width, width);
+        else
+            floats_to(row, dtype, from + i * width, (size_t)width);
+    }
+}
+
+int gguf_writer_floats(struct gguf_writer *w, const char *tensor, enum dtype dtype, float *floats,
+                       int64_t n, int64_t width, struct err *err)
+{
+    const size_t bytes = dtype_bytes(dtype, n);
+    char *packed = xmalloc(bytes);
+    int status = 0;
+    if (!floats_finite(floats, (size_t)n))
+        status = err_set(err, "tensor '%s' has values that are not finite", tensor);
+    pack(packed, dtype, floats, n, width);
+    floats_from(floats, packed, dtype, (size_t)n);
+    if (status == 0 && !floats_finite(floats, (size_t)n))
+        status =
+            err_set(err, "tensor '%s' has values that overflow %s", tensor, dtype_form(dtype).name);
+    if (status == 0) status = gguf_writer_data(w, packed, bytes, err);
+    free(packed);
+    return status;
 }
 
 static void release(struct gguf_writer *w)

@@ -34,6 +34,10 @@ void gguf_writer_declare(struct gguf_writer *w, const char *name, enum dtype dty
                          const int64_t *shape);
 // The next bytes of the tensors. 0 or -1.
 int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, struct err *err);
+// The same of n numbers in whole rows of `width`, rounded to the tensor's dtype. They become what
+// was written. -1 also for a number that is not finite, or overflows.
+int gguf_writer_floats(struct gguf_writer *w, const char *tensor, enum dtype dtype, float *floats,
+                       int64_t n, int64_t width, struct err *err);
 
 // Completes or discards the file, and frees the writer. -1 on any failure or missing data.
 int gguf_writer_finish(struct gguf_writer *w, struct err *err);

@@ -42,6 +42,7 @@ struct decoder_kind {
     const struct norm_places *norms;
     const struct rotary_kind *rotary;
     const struct tensor_name *names; // names that differ from Llama's, ended by { 0 }; NULL: none
+    const char *gguf;                // its architecture in GGUF files; NULL: it has none
 };
 
 // Of latent attention (core/model/attention_latent.c).

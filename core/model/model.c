@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/model/families/family.h"
+#include "core/model/small.h"
 
 // One id or a list of them.
 static void add_ends(struct ids *eos, const cJSON *value)
@@ -77,12 +78,16 @@ static enum dtype common_dtype(const struct weights *w)
     return dtype < 0 ? DTYPE_F32 : (enum dtype)dtype;
 }
 
-int model_bind(struct model *m, struct err *err)
+static int configure(struct model *m, struct err *err)
 {
-    if (!(m->family = family_find(m->checkpoint->config, err)) ||
-        m->family->configure(m, m->checkpoint, err) < 0 || check_placeholder(m, err) < 0 ||
-        m->family->bind(m, m->checkpoint, err) < 0)
-        return -1;
+    m->family = family_find(m->checkpoint->config, err);
+    if (!m->family || m->family->configure(m, m->checkpoint, err) < 0) return -1;
+    return check_placeholder(m, err);
+}
+
+static int bind_weights(struct model *m, struct err *err)
+{
+    if (m->family->bind(m, m->checkpoint, err) < 0) return -1;
     for (size_t i = 0; i < m->weights.count; i++) {
         struct weight *w = &m->weights.list[i];
         w->part = m->family->part(m, w->name);
@@ -92,15 +97,29 @@ int model_bind(struct model *m, struct err *err)
     return 0;
 }
 
+int model_bind(struct model *m, struct err *err)
+{
+    return configure(m, err) < 0 ? -1 : bind_weights(m, err);
+}
+
+// Those of a smaller kind are opened by small_use.
+static struct checkpoint *open_weights(const char *folder, const struct gguf_kind *kind,
+                                       const struct load_progress *progress, struct err *err)
+{
+    return kind ? checkpoint_open_unread(folder, err) : checkpoint_open(folder, progress, err);
+}
+
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err)
 {
     struct model *m = xcalloc(1, sizeof *m);
-    char *folder = checkpoint_locate(name, err);
-    m->name = xstrdup(name);
+    const struct gguf_kind *kind;
+    m->name = small_split(name, &kind);
     m->arena.backend = backend;
-    if (!folder || !(m->checkpoint = checkpoint_open(folder, progress, err))) goto out;
-    if (model_bind(m, err) < 0 || load_tokenizer(m, err) < 0) {
+    char *folder = checkpoint_locate(m->name, err);
+    if (!folder || !(m->checkpoint = open_weights(folder, kind, progress, err))) goto out;
+    if (configure(m, err) < 0 || (kind && small_use(m, kind, progress, err) < 0) ||
+        bind_weights(m, err) < 0 || load_tokenizer(m, err) < 0) {
         err_in(err, "cannot load '%s'%s", folder,
                m->checkpoint->gguf_count ? " (its metadata are read as a config.json)" : "");
         goto out;

@@ -18,7 +18,7 @@
 struct family;
 
 struct model {
-    char *name;                    // folder as given by the user
+    char *name;                    // folder as given by the user, without "::q8_0"
     struct checkpoint *checkpoint; // the weights are mapped from here
     const struct family *family;
     struct arena arena;     // small tensors, converted vectors
@@ -41,7 +41,8 @@ struct model {
     struct ids eos;               // ids that end an answer
 };
 
-// On failure nothing is left; NULL and a message that names the folder.
+// A folder, a GGUF file, or "FOLDER::q8_0" (core/model/small.h). On failure nothing is left; NULL
+// and a message that names the folder.
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
 void model_free(struct model *m);

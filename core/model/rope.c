@@ -23,7 +23,7 @@
 #include "core/ops/ops.h"
 
 // Numbers of a head that turn. Programs that fill a struct by hand leave the share 0.
-static int64_t turning(const struct rope_config *r)
+int64_t rope_turning(const struct rope_config *r)
 {
     return r->share > 0 ? (int64_t)((double)r->dim * r->share) : r->dim;
 }
@@ -100,7 +100,7 @@ static double yarn_gain(double factor, double share)
 // The pair that turns so often in the original context.
 static double yarn_pair(const struct rope_config *r, double turns)
 {
-    return (double)turning(r) * log(r->original_positions / (turns * 2 * M_PI)) /
+    return (double)rope_turning(r) * log(r->original_positions / (turns * 2 * M_PI)) /
            (2 * log(r->theta));
 }
 
@@ -135,7 +135,7 @@ static double yarn_frequency(const struct rope_config *r, int64_t pair, double f
         to = ceil(to);
     }
     from = fmax(from, 0);
-    to = fmin(to, (double)turning(r) - 1);
+    to = fmin(to, (double)rope_turning(r) - 1);
     if (from == to) to += 0.001;
     const double s = fmin(fmax(((double)pair - from) / (to - from), 0), 1);
     return s * f / r->factor + (1 - s) * f;
@@ -218,15 +218,15 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
 int rope_config_check(const struct rope_config *r, struct err *err)
 {
     const int64_t sum = r->section[0] + r->section[1] + r->section[2];
-    if (turning(r) % 2 || r->dim % 2)
+    if (rope_turning(r) % 2 || r->dim % 2)
         return err_set(err, "heads cannot be rotated: %lld of their %lld numbers would turn",
-                       (long long)turning(r), (long long)r->dim);
+                       (long long)rope_turning(r), (long long)r->dim);
     if (r->divisor_count && r->divisor_count != r->dim / 2)
         return err_set(err, "%d divisors of rotary frequencies for %lld pairs", r->divisor_count,
                        (long long)r->dim / 2);
-    if (!r->rotary->read || sum == turning(r) / 2) return 0;
+    if (!r->rotary->read || sum == rope_turning(r) / 2) return 0;
     return err_set(err, "\"mrope_section\": %lld pairs, but %lld turn", (long long)sum,
-                   (long long)turning(r) / 2);
+                   (long long)rope_turning(r) / 2);
 }
 
 const char *rope_scaling_name(const struct rope_config *r)
@@ -252,7 +252,7 @@ bool rope_bounded(const struct rope_config *r)
 
 void rope_frequencies(const struct rope_config *r, float *frequency)
 {
-    const int64_t wide = turning(r);
+    const int64_t wide = rope_turning(r);
     for (int64_t i = 0; i < r->dim / 2; i++) {
         double f = i < wide / 2 ? pow(r->theta, -2.0 * (double)i / (double)wide) : 0;
         if (r->scaling && r->scaling->frequency) f = r->scaling->frequency(r, i, f);
@@ -307,14 +307,14 @@ const struct rotary_kind rotary_multimodal_interleaved = { .interleaved = true,
 
 int64_t rope_adjacent(const struct rope_config *r)
 {
-    return r->rotary->interleaved ? turning(r) / 2 : 0;
+    return r->rotary->interleaved ? rope_turning(r) / 2 : 0;
 }
 
 struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x)
 {
     if (!r->rotary->interleaved || !x || !graph_ok(g)) return x;
     const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2];
-    const int64_t pairs = turning(r) / 2, rest = d / 2 - pairs;
+    const int64_t pairs = rope_turning(r) / 2, rest = d / 2 - pairs;
     x = graph_view(g, x, 2, (int64_t[]){ n * heads, d });
     struct column_part part[4] = { { x, { 0, 2, pairs } }, { x, { 1, 2, pairs } } };
     int count = 2;

@@ -59,6 +59,7 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
                      double theta, struct err *err);
 // Once the kind of attention has set dim: do the sections add up to its pairs?
 int rope_config_check(const struct rope_config *r, struct err *err);
+int64_t rope_turning(const struct rope_config *r);          // numbers of a head that turn
 const char *rope_scaling_name(const struct rope_config *r); // "default"
 // What cos and sin are multiplied by.
 double rope_amplitude(const struct rope_config *r);

@@ -34,6 +34,7 @@ enum setting_type {
 // answer recomputes the conversation from there.
 enum setting_stale {
     STALE_NOTHING,  // no number at all: the screen
+    STALE_MODELS,   // models loaded from now on
     STALE_JOBS,     // jobs started from now on
     STALE_TRAINING, // trainings started from now on
     STALE_MEASURED, // measurements of a conversation

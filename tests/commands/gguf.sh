@@ -1,23 +1,8 @@
 # tests/commands/gguf.sh -- GGUF files as models: the folder's numbers bit for bit, encoders, tokenizers, adapters,
 # training, sessions and jobs; and files that are refused (core/files/checkpoint_gguf.c, gguf_*.c).
 . tests/commands/common.bash
+. tests/commands/dumps.bash
 convert="python3 tests/goldens/to_gguf.py"
-
-# near A B SHARE [TAP]: the same tensors (those that TAP names) up to that share of their largest number.
-near() {
-    python3 - "$1" "$2" "$3" "${4:-*}" <<'P'
-import array, fnmatch, json, struct, sys
-def read(path):
-    raw = open(path, "rb").read()
-    n, = struct.unpack_from("<Q", raw)
-    return {k: array.array("f", raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]])
-            for k, t in json.loads(raw[8:8 + n]).items() if k != "__metadata__" and fnmatch.fnmatch(k, sys.argv[4])}
-a, b = read(sys.argv[1]), read(sys.argv[2])
-far = {k: max(abs(x - y) for x, y in zip(a[k], b.get(k, []))) / max(map(abs, a[k])) for k in a}
-far = {k: v for k, v in far.items() if not v <= float(sys.argv[3])}
-sys.exit(f"far apart: {far}" if far or a.keys() != b.keys() or not a else 0)
-P
-}
 
 # --- the folder's numbers --------------------------------------------------------------------------------------
 for name in llama-3.2 qwen2; do

@@ -1,6 +1,7 @@
 # tests/commands/quantize.sh -- GGUF files that vlmsh writes: the numbers of the model, what smaller weights lose, and
-# what is refused (commands/quantize.c, core/adapter/model_gguf.c).
+# what is refused (commands/quantize.c, core/adapter/model_gguf.c, model_mmproj.c).
 . tests/commands/common.bash
+. tests/commands/dumps.bash
 
 # value ROW: the number of that row of the table.
 value() {
@@ -8,21 +9,40 @@ value() {
 }
 
 # --- the same numbers ------------------------------------------------------------------------------------------
-# Tiny models are stored in bf16 or f32: the type that loses nothing. Llama's queries and keys change their order.
-for name in llama-3.2 qwen2; do
-    type=bf16
-    vlmsh quantize tests/goldens/$name "$work/$name.gguf" --type $type >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
+# Tiny models are stored in bf16 or f16: the type that loses nothing. Llama's and InternLM2's queries and keys change
+# their order; InternLM2's, Kimi's and Qwen's matrices are divided, experts joined.
+written() { # NAME TYPE [TAP [LINE...]]
+    local name=$1 file=$work/$1/m.gguf tap=${3:-none}
+    mkdir "$work/$name"
+    vlmsh quantize tests/goldens/$name "$file" --type $2 >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
     [ "$(value 'KL divergence, largest')" = 0.000000 ] || fail "$name: KL divergence"
     [ "$(value 'same likeliest token')" = 100.00% ] || fail "$name: likeliest tokens"
-    answer tests/goldens/$name "$work/a.safetensors"
-    answer "$work/$name.gguf" "$work/b.safetensors"
-    same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
+    shift; shift; shift
+    answer tests/goldens/$name "$work/a.safetensors" "$@"
+    answer "$file" "$work/b.safetensors" "$@"
+    same_dump "$name" "$work/a.safetensors" "$work/b.safetensors" "$tap"
+}
+for name in llama-3.2 qwen2 kimi-text; do written $name bf16 none; done
+# With their encoders; of LLaVA's the last block does not count, and is not written.
+for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwen2 kimi-vl glm-4.1v; do
+    written $name bf16 none -c '/set chat.template plain' -c "/image $scene"
 done
+written llava-siglip-llama3 bf16 vision.layer.4.0 -c '/set chat.template plain' -c "/image $scene"
+written llava-1.5 f16 vision.layer.3.0 -c '/set chat.template plain' -c "/image $scene"
+# What no such file describes is left out.
+vlmsh quantize tests/goldens/llava-next "$work/next.gguf" --type bf16 >"$work/out" 2>&1 || fail "llava-next: $(tail -1 "$work/out")"
+grep -q 'the language model alone was written: the picture encoder of the family llava-next' "$work/out" || fail "llava-next does not say so"
+[ ! -e "$work/mmproj-next.gguf" ] || fail "an encoder of llava-next"
+# Smaller weights of the encoder: the same picture, nearly.
+vlmsh quantize $llava "$work/llava-1.5/q8.gguf" --type q8_0 --encoder q8_0 >"$work/out" 2>&1 || fail "--encoder: $(tail -1 "$work/out")"
+answer "$work/llava-1.5/q8.gguf --mmproj $work/llava-1.5/mmproj-q8.gguf" "$work/b.safetensors" -c '/set chat.template plain' -c "/image $scene"
+near "$work/a.safetensors" "$work/b.safetensors" 0.05 vision.0 || fail "--encoder q8_0"
+near "$work/a.safetensors" "$work/b.safetensors" 0 vision.0 2>/dev/null && fail "--encoder q8_0 changes nothing"
 
 # What was written is written again, from a model whose rows are in the other order.
-vlmsh "$work/llama-3.2.gguf" -c "/quantize $work/again.gguf --type bf16" >"$work/out" 2>&1 || fail "again: $(tail -1 "$work/out")"
+vlmsh "$work/llama-3.2/m.gguf" -c "/quantize $work/again.gguf --type bf16" >"$work/out" 2>&1 || fail "again: $(tail -1 "$work/out")"
 answer "$work/again.gguf" "$work/a.safetensors"
-answer "$work/llama-3.2.gguf" "$work/b.safetensors"
+answer "$work/llama-3.2/m.gguf" "$work/b.safetensors"
 same_dump "written again" "$work/a.safetensors" "$work/b.safetensors"
 
 # --- smaller weights -------------------------------------------------------------------------------------------
@@ -37,6 +57,17 @@ printf 'One two three. %.0s' 1 2 3 4 5 >"$work/text"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/text.gguf --type q8_0 --text $work/text" >"$work/out" 2>&1 || fail "--text: $(tail -1 "$work/out")"
 [ "$(value 'tokens of the text')" -lt 100 ] || fail "--text is not used"
 
+# An adapter becomes part of what is written, on rows in another order too.
+vlmsh "$work/llava-1.5/m.gguf" -c "/adapter load $llava/adapters/lora" -c "/quantize $work/merged/m.gguf --type f16" >"$work/out" 2>&1
+grep -q "cannot create" "$work/out" || fail "no folder: $(tail -1 "$work/out")"
+mkdir "$work/merged"
+vlmsh "$work/llava-1.5/m.gguf" -c "/adapter load $llava/adapters/lora" -c "/quantize $work/merged/m.gguf --type f16" >"$work/out" 2>&1 || fail "merged: $(tail -1 "$work/out")"
+answer $llava "$work/a.safetensors" -c "/adapter load $llava/adapters/lora" -c '/set chat.template plain' -c "/image $scene"
+answer "$work/merged/m.gguf" "$work/b.safetensors" -c '/set chat.template plain' -c "/image $scene"
+near "$work/a.safetensors" "$work/b.safetensors" 2e-3 logits || fail "the adapter is not merged"
+answer $llava "$work/a.safetensors" -c '/set chat.template plain' -c "/image $scene"
+near "$work/a.safetensors" "$work/b.safetensors" 1e-2 logits 2>/dev/null && fail "the adapter changes nothing"
+
 # --- refused ---------------------------------------------------------------------------------------------------
 refused() {
     local why=$1
@@ -44,12 +75,14 @@ refused() {
     if vlmsh "$@" >"$work/out" 2>&1; then fail "$*: not refused"; fi
     grep -qF -- "$why" "$work/out" || fail "$*: $(tail -1 "$work/out")"
 }
-refused "exists" quantize tests/goldens/qwen2 "$work/qwen2.gguf" --type f16
+mkdir "$work/copy" && touch "$work/copy/mmproj-m.gguf"
+refused "exists" quantize tests/goldens/qwen2 "$work/qwen2/m.gguf" --type f16
 refused "types: q8_0, q4_k, f16, bf16" quantize tests/goldens/qwen2 "$work/x.gguf" --type q5_k
 refused "--type TYPE is missing" quantize tests/goldens/qwen2 "$work/x.gguf"
 refused "must end in .gguf" quantize tests/goldens/qwen2 "$work/x" --type f16
 refused "MODEL" quantize --type f16
-refused "cannot be written as GGUF" quantize tests/goldens/kimi-text "$work/x.gguf" --type f16
+refused "unknown type 'q4_k' of the encoder" quantize $llava "$work/x.gguf" --type q4_k --encoder q4_k
+refused "mmproj-m.gguf' exists" quantize $llava "$work/copy/m.gguf" --type f16
 refused "cannot create" quantize tests/goldens/qwen2 "$work/none/x.gguf" --type f16
 [ ! -e "$work/x.gguf" ] || fail "a refused file is there"
 finish

@@ -11,6 +11,7 @@ static const struct decoder_kind decoder = {
     .ffn = &ffn_experts,
     .norms = &norms_before,
     .rotary = &rotary_plain,
+    .gguf = "deepseek2",
 };
 
 const struct family family_deepseek_v3 = {

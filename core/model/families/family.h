@@ -36,6 +36,8 @@ struct family {
     int (*configure)(struct model *m, const struct checkpoint *c, struct err *err);
     // Binds tensors of the checkpoint to the model (m->arena).
     int (*bind)(struct model *m, const struct checkpoint *c, struct err *err);
+    // The projector type of its encoder in GGUF files (core/adapter/model_mmproj.c); NULL: none.
+    const char *gguf;
     // The part of the model that a tensor of the file belongs to.
     enum model_part_kind (*part)(const struct model *m, const char *tensor);
     // Prefix that current transformers versions put before the plain name (core/model/weights.h) of

@@ -26,6 +26,7 @@ static const struct decoder_kind decoder = {
     .ffn = &ffn_packed,
     .norms = &sandwich,
     .rotary = &rotary_multimodal_interleaved,
+    .gguf = "glm4",
 };
 
 // --- the merger ----------------------------------------------------------------------------------
@@ -112,6 +113,7 @@ const struct family family_glm4v = {
     .configure = glm_configure,
     .bind = glm_bind,
     .part = glm_part,
+    .gguf = "glm4v",
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<|begin_of_image|>",
     .picture_after = "<|end_of_image|>",

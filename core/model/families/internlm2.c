@@ -28,6 +28,7 @@ static const struct decoder_kind decoder = {
     .norms = &norms_before,
     .rotary = &rotary_plain,
     .names = names,
+    .gguf = "internlm2",
 };
 
 const struct family family_internlm2 = {

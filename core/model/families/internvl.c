@@ -261,6 +261,7 @@ const struct family family_internvl = {
     .configure = internvl_configure,
     .bind = internvl_bind,
     .part = seeing_part,
+    .gguf = "internvl",
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<img>",
     .picture_after = "</img>",

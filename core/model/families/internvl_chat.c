@@ -141,6 +141,7 @@ const struct family family_internvl_chat = {
     .configure = internvl_chat_configure,
     .bind = internvl_chat_bind,
     .part = internvl_chat_part,
+    .gguf = "internvl",
     .module_prefix = { [PART_VISION] = "vision_model.",
                        [PART_PROJECTOR] = "",
                        [PART_EMBEDDING] = "language_model.model.",

@@ -96,6 +96,7 @@ const struct family family_kimi_vl = {
     .configure = kimi_configure,
     .bind = kimi_bind,
     .part = kimi_part,
+    .gguf = "kimivl",
     .module_prefix = { [PART_VISION] = "",
                        [PART_PROJECTOR] = "",
                        [PART_EMBEDDING] = "language_model.model.",

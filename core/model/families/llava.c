@@ -132,6 +132,7 @@ const struct family family_llava = {
     .configure = llava_configure,
     .bind = seeing_bind,
     .part = seeing_part,
+    .gguf = "mlp",
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_tokens = llava_picture_tokens,
     .picture_usual = llava_picture_usual,

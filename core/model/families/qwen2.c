@@ -12,6 +12,7 @@ static const struct decoder_kind decoder = {
     .ffn = &ffn_gated,
     .norms = &norms_before,
     .rotary = &rotary_plain,
+    .gguf = "qwen2",
 };
 
 const struct family family_qwen2 = {

@@ -18,6 +18,7 @@ static const struct decoder_kind decoder = {
     .ffn = &ffn_gated,
     .norms = &norms_before,
     .rotary = &rotary_multimodal,
+    .gguf = "qwen2vl",
 };
 
 // RMSNorm of each patch, the patches of a token joined, linear, GELU, linear.
@@ -108,6 +109,7 @@ const struct family family_qwen2_5_vl = {
     .configure = qwen_configure,
     .bind = qwen_bind,
     .part = qwen_part,
+    .gguf = "qwen2.5vl_merger",
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<|vision_start|>",
     .picture_after = "<|vision_end|>",

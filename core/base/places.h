@@ -1,8 +1,8 @@
-// tui/places.h -- locations of the program's own files.
+// core/base/places.h -- locations of the program's own files.
 //
 //   char *path = places_file("XDG_STATE_HOME", ".local/state", "history");
-#ifndef TUI_PLACES_H
-#define TUI_PLACES_H
+#ifndef CORE_BASE_PLACES_H
+#define CORE_BASE_PLACES_H
 
 #include "core/base/err.h"
 

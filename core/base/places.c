@@ -1,5 +1,5 @@
-// tui/places.c -- XDG folders and the folder of the program.
-#include "tui/places.h"
+// core/base/places.c -- XDG folders and the folder of the program.
+#include "core/base/places.h"
 
 #include <errno.h>
 #include <limits.h>

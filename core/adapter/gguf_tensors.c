@@ -1,0 +1,156 @@
+// core/adapter/gguf_tensors.c -- tensors into a GGUF file, a block of rows at a time.
+#include "core/adapter/gguf_tensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/adapter/model_write.h"
+#include "core/base/dtype.h"
+#include "core/base/mem.h"
+
+enum { BLOCK_NUMBERS = 4 << 20, LAST = 8 }; // numbers that are worked on at a time
+
+// --- the list ------------------------------------------------------------------------------------
+
+struct gguf_tensor *gguf_tensors_add(struct gguf_tensors *all, char *name, enum dtype dtype,
+                                     int rank, const int64_t *shape)
+{
+    all->list = xreallocarray(all->list, all->count + 1, sizeof *all->list);
+    struct gguf_tensor *t = &all->list[all->count++];
+    *t = (struct gguf_tensor){ .name = name, .dtype = dtype, .rank = rank };
+    memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
+    return t;
+}
+
+void gguf_tensor_rows(struct gguf_tensor *t, const struct weight *w, int64_t first, int64_t count)
+{
+    t->rows = xreallocarray(t->rows, t->count + 1, sizeof *t->rows);
+    t->rows[t->count++] = (struct gguf_rows){ w, first, count };
+}
+
+struct gguf_tensor *gguf_tensors_last(const struct gguf_tensors *all, const char *name)
+{
+    for (size_t i = 0; i < LAST && i < all->count; i++)
+        if (!strcmp(all->list[all->count - 1 - i].name, name))
+            return &all->list[all->count - 1 - i];
+    return NULL;
+}
+
+static int64_t numbers_of(const struct gguf_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->shape[i];
+    return n;
+}
+
+uint64_t gguf_tensors_bytes(const struct gguf_tensors *all)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < all->count; i++)
+        bytes += dtype_bytes(all->list[i].dtype, numbers_of(&all->list[i]));
+    return bytes;
+}
+
+void gguf_tensors_release(struct gguf_tensors *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        free(all->list[i].name);
+        free(all->list[i].rows);
+        free(all->list[i].numbers);
+    }
+    free(all->list);
+    *all = (struct gguf_tensors){ 0 };
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+struct writing {
+    const struct model *model;
+    struct gguf_writer *out;
+    const struct load_progress *progress;
+    uint64_t done, total;
+};
+
+// Numbers of a row, of a vector 1.
+static int64_t row_width(const struct weight *w)
+{
+    const int64_t width = w->tensor->rank > 1 ? tensor_row(w->tensor) : 1;
+    return width > 0 ? width : 1;
+}
+
+// [rows, channels, frames, square] -> [rows, channels, square] of one frame, in place.
+static int64_t take_frame(const struct gguf_tensor *t, float *floats, int64_t numbers)
+{
+    if (!t->frames) return numbers;
+    const int64_t square = t->shape[t->rank - 1] * t->shape[t->rank - 2];
+    const int64_t parts = numbers / square / t->frames;
+    for (int64_t i = 0; i < parts; i++)
+        memmove(floats + i * square, floats + (i * t->frames + t->frame) * square,
+                (size_t)square * sizeof *floats);
+    return parts * square;
+}
+
+// Writes n numbers, whose room is used afterwards.
+static int put_numbers(struct writing *w, const struct gguf_tensor *t, float *floats, int64_t n,
+                       struct err *err)
+{
+    const int64_t width = t->rank > 1 ? t->shape[t->rank - 1] : n;
+    if (gguf_writer_floats(w->out, t->name, t->dtype, floats, n, width, err) < 0) return -1;
+    w->done += dtype_bytes(t->dtype, n);
+    if (w->progress && w->progress->report &&
+        !w->progress->report(w->progress->self, w->done, w->total))
+        return err_set(err, "cancelled");
+    return 0;
+}
+
+// Rows first.. of a weight, whole heads.
+static int put_rows(struct writing *w, const struct gguf_tensor *t, const struct weight *from,
+                    int64_t first, int64_t count, struct err *err)
+{
+    const int64_t width = row_width(from);
+    const struct head_order there = { t->order.head, (int16_t)-t->order.turn };
+    float *floats = xreallocarray(NULL, (size_t)(count * width), sizeof *floats);
+    int status = model_weight_rows(w->model, from, first, count, floats, err);
+    if (status == 0) {
+        rows_reorder(floats, count, width, there);
+        status = put_numbers(w, t, floats, take_frame(t, floats, count * width), err);
+    }
+    free(floats);
+    return status;
+}
+
+// Rows of a weight, several at a time.
+static int put_piece(struct writing *w, const struct gguf_tensor *t, const struct gguf_rows *r,
+                     struct err *err)
+{
+    const int64_t now = r->weight->tensor->order.head;
+    const int64_t head = now ? now : t->order.head ? t->order.head : 1;
+    int64_t step = BLOCK_NUMBERS / row_width(r->weight) / head * head;
+    if (t->rank == 1) step = r->count; // rows of the file are not divided
+    if (step < head) step = head;
+    for (int64_t i = 0; i < r->count; i += step) {
+        const int64_t some = r->count - i < step ? r->count - i : step;
+        if (put_rows(w, t, r->weight, r->first + i, some, err) < 0) return -1;
+    }
+    return 0;
+}
+
+int gguf_tensors_write(const struct gguf_tensors *all, const struct model *m,
+                       struct gguf_writer *out, const struct load_progress *progress,
+                       struct err *err)
+{
+    struct writing w = {
+        .model = m, .out = out, .progress = progress, .total = gguf_tensors_bytes(all)
+    };
+    for (size_t i = 0; i < all->count; i++) {
+        const struct gguf_tensor *t = &all->list[i];
+        gguf_writer_declare(out, t->name, t->dtype, t->rank, t->shape);
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        const struct gguf_tensor *t = &all->list[i];
+        if (t->numbers && put_numbers(&w, t, t->numbers, numbers_of(t), err) < 0) return -1;
+        for (size_t k = 0; k < t->count; k++)
+            if (put_piece(&w, t, &t->rows[k], err) < 0) return -1;
+    }
+    return 0;
+}

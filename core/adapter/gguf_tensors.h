@@ -1,0 +1,52 @@
+// core/adapter/gguf_tensors.h -- the tensors of a GGUF file, each put together of rows of a model's
+// weights.
+//
+//   struct gguf_tensor *t = gguf_tensors_add(&all, xstrdup("v.blk.0.attn_q.weight"), DTYPE_F16,
+//                                            2, (int64_t[]){ D, D });
+//   gguf_tensor_rows(t, qkv, 0, D);
+//   if (gguf_tensors_write(&all, model, path, out, &progress, &err) < 0) ...
+//
+// LoRA is added to its weight in f32 and rounded once.
+#ifndef CORE_ADAPTER_GGUF_TENSORS_H
+#define CORE_ADAPTER_GGUF_TENSORS_H
+
+#include "core/files/gguf_kind.h"
+#include "core/files/gguf_write.h"
+#include "core/model/model.h"
+
+struct gguf_rows {
+    const struct weight *weight;
+    int64_t first, count;
+};
+
+struct gguf_tensor {
+    char *name;
+    enum dtype dtype;
+    int rank;
+    int64_t shape[TENSOR_MAX_RANK];
+    struct head_order order; // of its rows
+    int64_t frames, frame;   // of a convolution over that many pictures the part over one; 0: all
+    struct gguf_rows *rows;  // one after the other
+    size_t count;
+    float *numbers; // or these
+};
+
+struct gguf_tensors {
+    struct gguf_tensor *list;
+    size_t count;
+};
+
+// An empty tensor, valid until the next is added; the name is taken over.
+struct gguf_tensor *gguf_tensors_add(struct gguf_tensors *all, char *name, enum dtype dtype,
+                                     int rank, const int64_t *shape);
+void gguf_tensor_rows(struct gguf_tensor *t, const struct weight *w, int64_t first, int64_t count);
+// The tensor of that name, one of the last; NULL: none.
+struct gguf_tensor *gguf_tensors_last(const struct gguf_tensors *all, const char *name);
+uint64_t gguf_tensors_bytes(const struct gguf_tensors *all);
+// Declares and writes them all. 0 or -1; "cancelled" where `progress` says so.
+int gguf_tensors_write(const struct gguf_tensors *all, const struct model *m,
+                       struct gguf_writer *out, const struct load_progress *progress,
+                       struct err *err);
+void gguf_tensors_release(struct gguf_tensors *all);
+
+#endif

@@ -1,0 +1,372 @@
+// core/adapter/model_mmproj.c -- a picture encoder and projector as a GGUF file (mmproj): one row
+// of a table for each projector type.
+//
+// Keys and names: llama.cpp's tools/mtmd/clip-impl.h and conversion/*.py; core/files/gguf_vision.c
+// reads them. The steps easy to get wrong:
+//   - the convolution over two pictures of video is written as two over one;
+//   - blocks after the one whose features count are left out, and so is the norm after them
+//   (LLaVA);
+//   - queries, keys and values are three tensors, except in GLM's files.
+// llama.cpp multiplies convolutions in f16 or f32 only, and has tables of positions in f32.
+#include "core/adapter/model_mmproj.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/adapter/gguf_tensors.h"
+#include "core/base/mem.h"
+#include "core/files/gguf.h"
+#include "core/model/families/family.h"
+
+struct export
+{
+    const struct model *model;
+    const struct encoder *encoder;
+    enum dtype dtype;
+    struct gguf_writer *out;
+    struct gguf_tensors tensors;
+};
+
+struct encoder {
+    const char *type;      // clip.projector_type
+    const char *pre;       // the norm before the first block, and
+    const char *post;      // after the last one; NULL: it is not written
+    bool whole_qkv;        // in one matrix
+    const char *norm;      // of the projector, and
+    const char *linear[2]; // its layers
+    int (*check)(const struct model *m, struct err *err); // NULL: all of them can be written
+    void (*put)(struct export *e);                        // what the others do not have
+};
+
+// --- metadata ------------------------------------------------------------------------------------
+
+static void put_u32(struct export *e, const char *key, int64_t value)
+{
+    char *whole = xasprintf("clip.vision.%s", key);
+    gguf_writer_u32(e->out, whole, (uint32_t)value);
+    free(whole);
+}
+
+static void put_pixels(struct export *e)
+{
+    const struct model *m = e->model;
+    put_u32(e, "spatial_merge_size", m->vision.config.merge);
+    put_u32(e, "image_min_pixels", m->picture.min_pixels);
+    put_u32(e, "image_max_pixels", m->picture.max_pixels);
+    gguf_writer_bool(e->out, "clip.use_silu", true);
+}
+
+static int refuse(const char *what, struct err *err)
+{
+    return err_set(err, "the picture encoder cannot be written as GGUF: %s", what);
+}
+
+// Both names of the activation mean one for CLIP and the other for SigLIP.
+static int check_llava(const struct model *m, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    const enum gelu_form other = v->class_token ? GELU_TANH : GELU_ERF;
+    if (v->act == other) return refuse("its activation has no name there", err);
+    if (v->drop_class != v->class_token)
+        return refuse("the class token is one of its features", err);
+    if (m->projector.act != GELU_ERF) return refuse("the projector's activation", err);
+    return 0;
+}
+
+static void put_llava(struct export *e)
+{
+    gguf_writer_bool(e->out, "clip.use_gelu", e->model->vision.config.act != GELU_QUICK);
+}
+
+static bool sees_whole(const struct vision_config *v, int block)
+{
+    return v->whole[block / 64] >> block % 64 & 1;
+}
+
+// Blocks that see whole pictures: every nth one, or a list.
+static void put_whole_blocks(struct export *e)
+{
+    const struct vision_config *v = &e->model->vision.config;
+    int32_t *list = xreallocarray(NULL, (size_t)v->layers + 1, sizeof *list);
+    size_t count = 0;
+    for (int i = 0; i < v->layers; i++)
+        if (sees_whole(v, i)) list[count++] = i;
+    const int every = count ? list[0] + 1 : 0;
+    bool regular = count && (int)count == v->layers / every;
+    for (size_t i = 0; i < count; i++) regular &= (list[i] + 1) % every == 0;
+    if (regular)
+        put_u32(e, "n_wa_pattern", every);
+    else
+        gguf_writer_i32s(e->out, "clip.vision.wa_layer_indexes", list, count);
+    free(list);
+}
+
+static void put_qwen(struct export *e)
+{
+    const struct vision_config *v = &e->model->vision.config;
+    put_u32(e, "image_size", 560); // any size is read: the number of llama.cpp's converter
+    put_u32(e, "window_size", v->window * v->merge * v->patch);
+    put_whole_blocks(e);
+    put_pixels(e);
+}
+
+static int check_intern(const struct model *m, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    if (m->projector.act != GELU_ERF || v->act != GELU_ERF) return refuse("its activation", err);
+    if (v->qk_norm && v->qk_eps != 1e-6) return refuse("the norms of queries and keys", err);
+    if (!m->picture.thumbnail && m->picture.max_tiles > 1)
+        return refuse("its pictures are cut into tiles without a thumbnail", err);
+    return 0;
+}
+
+static void put_intern(struct export *e)
+{
+    const struct picture_config *p = &e->model->picture;
+    put_u32(e, "projector.scale_factor", e->model->vision.config.merge);
+    put_u32(e, "preproc_min_tiles", p->min_tiles > 1 ? p->min_tiles : 1);
+    put_u32(e, "preproc_max_tiles", p->max_tiles > 1 ? p->max_tiles : 1);
+    gguf_writer_bool(e->out, "clip.use_gelu", true);
+}
+
+static void put_kimi(struct export *e)
+{
+    const struct model *m = e->model;
+    const struct vision_config *v = &m->vision.config;
+    put_u32(e, "image_size", v->table_rows * v->patch);
+    put_u32(e, "projector.scale_factor", v->merge);
+    put_u32(e, "image_max_pixels", m->picture.most_patches * v->patch * v->patch);
+    gguf_writer_bool(e->out, "clip.use_gelu", true);
+}
+
+static void put_glm(struct export *e)
+{
+    const struct vision_config *v = &e->model->vision.config;
+    put_u32(e, "image_size", v->grid * v->patch);
+    put_pixels(e);
+}
+
+static const struct encoder encoders[] = {
+    { .type = "mlp",
+      .pre = "v.pre_ln",
+      .linear = { "mm.0", "mm.2" },
+      .check = check_llava,
+      .put = put_llava },
+    { .type = "qwen2.5vl_merger",
+      .norm = "v.post_ln",
+      .linear = { "mm.0", "mm.2" },
+      .put = put_qwen },
+    { .type = "internvl",
+      .norm = "mm.model.mlp.0",
+      .linear = { "mm.model.mlp.1", "mm.model.mlp.3" },
+      .check = check_intern,
+      .put = put_intern },
+    { .type = "kimivl",
+      .post = "v.post_ln",
+      .norm = "mm.input_norm",
+      .linear = { "mm.1", "mm.2" },
+      .put = put_kimi },
+    { .type = "glm4v",
+      .pre = "v.norm_embd",
+      .post = "v.post_ln",
+      .whole_qkv = true,
+      .norm = "mm.post_norm",
+      .linear = { "mm.model.fc" },
+      .put = put_glm },
+};
+
+static const struct encoder *find(const struct model *m)
+{
+    for (size_t i = 0; i < sizeof encoders / sizeof *encoders; i++)
+        if (m->family->gguf && !strcmp(m->family->gguf, encoders[i].type)) return &encoders[i];
+    return NULL;
+}
+
+static void put_sizes(struct export *e)
+{
+    const struct model *m = e->model;
+    const struct vision_config *v = &m->vision.config;
+    gguf_writer_text(e->out, "general.architecture", "clip");
+    gguf_writer_text(e->out, "general.type", "mmproj");
+    gguf_writer_bool(e->out, "clip.has_vision_encoder", true);
+    gguf_writer_text(e->out, "clip.projector_type", e->encoder->type);
+    put_u32(e, "embedding_length", v->hidden);
+    put_u32(e, "feed_forward_length", v->ffn);
+    put_u32(e, "block_count", vision_depth(v));
+    put_u32(e, "attention.head_count", v->heads);
+    put_u32(e, "patch_size", v->patch);
+    put_u32(e, "projection_dim", m->decoder.config.hidden);
+    if (v->image_size) put_u32(e, "image_size", v->image_size);
+    gguf_writer_f32(e->out, "clip.vision.attention.layer_norm_epsilon", (float)v->eps);
+    gguf_writer_f32s(e->out, "clip.vision.image_mean", m->picture.mean, 3);
+    gguf_writer_f32s(e->out, "clip.vision.image_std", m->picture.std, 3);
+    e->encoder->put(e);
+}
+
+// --- tensors -------------------------------------------------------------------------------------
+
+static const struct weight *weight_of(const struct export *e, const struct tensor *t)
+{
+    const struct weights *all = &e->model->weights;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->list[i].tensor == t) return &all->list[i];
+    return NULL;
+}
+
+// Rows of a matrix or numbers of a vector.
+static void add_rows(struct export *e, char *name, const struct weight *w, int64_t first,
+                     int64_t rows)
+{
+    const bool vector = w->tensor->rank < 2 || w->tensor->shape[0] == 1; // a class token
+    const int64_t width = vector ? tensor_count(w->tensor) : tensor_row(w->tensor);
+    const int64_t shape[] = { rows, width };
+    const enum dtype dtype = vector ? DTYPE_F32 : gguf_dtype_that_fits(e->dtype, width);
+    struct gguf_tensor *t = gguf_tensors_add(&e->tensors, name, dtype, vector ? 1 : 2,
+                                             vector && w->tensor->rank > 1 ? shape + 1 : shape);
+    gguf_tensor_rows(t, w, first, rows);
+}
+
+static void add(struct export *e, const char *start, const char *name, const char *end,
+                const struct tensor *from)
+{
+    const struct weight *w = from->data ? weight_of(e, from) : NULL;
+    if (w) add_rows(e, xasprintf("%s%s%s", start, name, end), w, 0, w->tensor->shape[0]);
+}
+
+static void add_norm(struct export *e, const char *start, const char *name, const struct norm *n)
+{
+    if (!name) return;
+    add(e, start, name, ".weight", &n->gain);
+    add(e, start, name, ".bias", &n->bias);
+}
+
+static void add_linear(struct export *e, const char *start, const char *name,
+                       const struct linear *l)
+{
+    if (!name) return;
+    add(e, start, name, ".weight", &l->weight);
+    add(e, start, name, ".bias", &l->bias);
+}
+
+// A convolution [rows, channels, (pictures,) side, side]: one tensor for each picture.
+static void add_squares(struct export *e, const char *name, const struct linear *l)
+{
+    const struct weight *w = weight_of(e, &l->weight);
+    const enum dtype dtype = e->dtype == DTYPE_F16 ? DTYPE_F16 : DTYPE_F32;
+    const int64_t side = w->shape[w->rank - 1];
+    const int64_t shape[] = { w->shape[0], w->shape[1], side, side };
+    const int frames = w->rank == 5 ? (int)w->shape[2] : 1;
+    for (int i = 0; i < frames; i++) {
+        char *whole = i ? xasprintf("%s.weight.%d", name, i) : xasprintf("%s.weight", name);
+        struct gguf_tensor *t = gguf_tensors_add(&e->tensors, whole, dtype, 4, shape);
+        t->frames = frames > 1 ? frames : 0;
+        t->frame = i;
+        gguf_tensor_rows(t, w, 0, w->shape[0]);
+    }
+    add(e, "", name, ".bias", &l->bias);
+}
+
+static void add_third(struct export *e, const char *start, const struct tensor *from, int i,
+                      const char *end)
+{
+    const struct weight *w = from->data ? weight_of(e, from) : NULL;
+    const int64_t rows = w ? w->tensor->shape[0] / 3 : 0;
+    if (w) add_rows(e, xasprintf("%sattn_%c%s", start, "qkv"[i], end), w, i * rows, rows);
+}
+
+static void add_qkv(struct export *e, const char *start, const struct vision_layer *l)
+{
+    if (e->encoder->whole_qkv) add_linear(e, start, "attn_qkv", &l->qkv);
+    for (int i = 0; i < 3 && !e->encoder->whole_qkv; i++) {
+        add_third(e, start, &l->qkv.weight, i, ".weight");
+        add_third(e, start, &l->qkv.bias, i, ".bias");
+    }
+    add_linear(e, start, "attn_q", &l->q);
+    add_linear(e, start, "attn_k", &l->k);
+    add_linear(e, start, "attn_v", &l->v);
+}
+
+static void add_block(struct export *e, const struct vision_layer *l, int number)
+{
+    char *start = xasprintf("v.blk.%d.", number);
+    add_norm(e, start, "ln1", &l->norm1);
+    add_qkv(e, start, l);
+    add_norm(e, start, "attn_q_norm", &l->q_norm);
+    add_norm(e, start, "attn_k_norm", &l->k_norm);
+    add_linear(e, start, "attn_out", &l->out);
+    add(e, start, "ls1", ".weight", &l->scale1);
+    add_norm(e, start, "ln2", &l->norm2);
+    add_linear(e, start, "ffn_gate", &l->gate);
+    add_linear(e, start, "ffn_up", l->up.weight.data ? &l->up : &l->fc1);
+    add_linear(e, start, "ffn_down", l->down.weight.data ? &l->down : &l->fc2);
+    add(e, start, "ls2", ".weight", &l->scale2);
+    free(start);
+}
+
+static void add_encoder(struct export *e)
+{
+    const struct vision *v = &e->model->vision;
+    const enum dtype dtype = e->dtype;
+    add_squares(e, "v.patch_embd", &v->patch);
+    add(e, "", "v.class_embd", "", &v->class_token);
+    e->dtype = DTYPE_F32;
+    add(e, "", "v.position_embd", ".weight", &v->position);
+    e->dtype = dtype;
+    add_norm(e, "", e->encoder->pre, &v->pre);
+    for (int i = 0; i < vision_depth(&v->config); i++) add_block(e, &v->layer[i], i);
+    add_norm(e, "", e->encoder->post, &v->post);
+}
+
+static void add_projector(struct export *e)
+{
+    const struct projector *p = &e->model->projector;
+    if (e->model->vision.merge.weight.data)
+        add_squares(e, "mm.patch_merger", &e->model->vision.merge);
+    add_norm(e, "", e->encoder->norm, &p->norm);
+    add_linear(e, "", e->encoder->linear[0], &p->linear_1);
+    add_linear(e, "", e->encoder->linear[1], &p->linear_2);
+    add_linear(e, "", "mm.gate", &p->gate);
+    add_linear(e, "", "mm.up", &p->up);
+    add_linear(e, "", "mm.down", &p->down);
+}
+
+// --- all of it -----------------------------------------------------------------------------------
+
+char *model_mmproj_path(const char *model)
+{
+    const char *slash = strrchr(model, '/'), *name = slash ? slash + 1 : model;
+    return xasprintf("%.*smmproj-%s", (int)(name - model), model, name);
+}
+
+enum dtype model_mmproj_dtype(const struct model *m, enum dtype matrix)
+{
+    if (!dtype_in_blocks(matrix)) return matrix;
+    return m->vision.patch.weight.dtype == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F16;
+}
+
+int model_mmproj_check(const struct model *m, struct err *err)
+{
+    const struct encoder *encoder = find(m);
+    if (!encoder)
+        return err_set(err, "the picture encoder of the family %s cannot be written as GGUF",
+                       m->family->name);
+    return encoder->check ? encoder->check(m, err) : 0;
+}
+
+int model_write_mmproj(const struct model *m, enum dtype dtype, const char *path,
+                       const struct load_progress *progress, struct err *err)
+{
+    struct export e = { .model = m, .encoder = find(m), .dtype = dtype };
+    if (model_mmproj_check(m, err) < 0) return -1;
+    e.out = gguf_writer_new(path);
+    put_sizes(&e);
+    add_encoder(&e);
+    add_projector(&e);
+    int status = gguf_tensors_write(&e.tensors, m, e.out, progress, err);
+    if (status == 0)
+        status = gguf_writer_finish(e.out, err);
+    else
+        gguf_writer_abandon(e.out);
+    gguf_tensors_release(&e.tensors);
+    return status;
+}

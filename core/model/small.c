@@ -1,0 +1,213 @@
+// core/model/small.c -- smaller weights of a folder: written once, then mapped in place of its own.
+//
+// The file holds the matrices that change under the folder's names, as the folder has them, so that
+// families, adapters and methods see the same model.
+#include "core/model/small.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/dtype.h"
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+#include "core/files/gguf.h"
+#include "core/files/gguf_write.h"
+#include "core/files/weight_cache.h"
+#include "core/model/families/family.h"
+
+static const char *const dtypes[] = { "auto", "q8_0", "q4_k", "f16", "bf16", NULL };
+
+const struct setting weights_settings[] = {
+    { "weights.dtype", SETTING_CHOICE, 0, 0, "auto", NULL, dtypes, STALE_MODELS,
+      "Weights of the language model of a folder, from the next /load on: quantised to q8_0 or "
+      "q4_k, "
+      "or f16 or bf16; auto: as stored. They are written once and kept in the cache folder "
+      "(XDG_CACHE_HOME)." },
+    { "weights.cache", SETTING_REAL, 0, 1e6, "20", "GB", NULL, STALE_MODELS,
+      "Disk space for these weights; the least recently used ones are removed first." },
+    { 0 },
+};
+
+enum { BLOCK_NUMBERS = 4 << 20 }; // numbers that are worked on at a time
+
+static const char SEPARATOR[] = "::", FINGERPRINT[] = "vlmsh.fingerprint";
+
+enum dtype small_dtype(const struct gguf_kind *kind, enum model_part_kind part, const char *name,
+                       int64_t width)
+{
+    const enum dtype wanted = part == PART_DECODER ? kind->matrix : kind->outer;
+    if (dtype_in_blocks(wanted) && strstr(name, "mlp.gate.weight")) return DTYPE_F32;
+    return gguf_dtype_that_fits(wanted, width);
+}
+
+// --- names ---------------------------------------------------------------------------------------
+
+char *small_split(const char *name, const struct gguf_kind **kind)
+{
+    const char *last = NULL;
+    for (const char *at = name; (at = strstr(at, SEPARATOR)); at++) last = at;
+    *kind = last && !checkpoint_is_gguf(name) ? gguf_kind_find(last + strlen(SEPARATOR)) : NULL;
+    return *kind ? xstrndup(name, (size_t)(last - name)) : xstrdup(name);
+}
+
+char *small_name(const char *name, const struct settings *s)
+{
+    const struct gguf_kind *kind;
+    free(small_split(name, &kind));
+    if (kind || checkpoint_is_gguf(name) || settings_is(s, "weights.dtype", "auto"))
+        return xstrdup(name);
+    return checkpoint_with_encoder(name, settings_text(s, "weights.dtype"));
+}
+
+// --- which ---------------------------------------------------------------------------------------
+
+// A tensor's dtype with this kind; that of the file: it stays there.
+static int dtype_of(const struct model *m, const struct gguf_kind *kind, const struct safetensor *t)
+{
+    const enum model_part_kind part = m->family->part(m, t->name);
+    const bool number = t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
+    if (!number || t->rank < 2 || t->rank > 3 || part == PART_VISION || part == PART_PROJECTOR)
+        return t->dtype;
+    const enum dtype dtype = small_dtype(kind, part, t->name, t->shape[t->rank - 1]);
+    const bool fits = dtype_in_blocks(dtype) || !dtype_in_blocks(kind->matrix);
+    return fits || (t->dtype == DTYPE_F32 && dtype != DTYPE_F32) ? (int)dtype : t->dtype;
+}
+
+static bool changes_any(const struct model *m, const struct gguf_kind *kind)
+{
+    const struct checkpoint *c = m->checkpoint;
+    for (int64_t i = 0; i < c->tensor_count; i++)
+        if (dtype_of(m, kind, c->tensors[i]) != c->tensors[i]->dtype) return true;
+    return false;
+}
+
+// Is it a file that this folder's weights were written to, and all of them?
+static bool is_whole(const struct gguf *f, const struct model *m, const struct gguf_kind *kind)
+{
+    const struct checkpoint *c = m->checkpoint;
+    const char *of = gguf_text(f, FINGERPRINT);
+    bool whole = of && !strcmp(of, c->fingerprint);
+    for (int64_t i = 0; i < c->tensor_count && whole; i++) {
+        const int dtype = dtype_of(m, kind, c->tensors[i]);
+        if (dtype == c->tensors[i]->dtype) continue;
+        const struct safetensor *t = gguf_find(f, c->tensors[i]->name);
+        whole = t && t->dtype == dtype;
+    }
+    return whole;
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+struct writing {
+    struct gguf_writer *out;
+    const struct load_progress *progress;
+    uint64_t done, total;
+};
+
+static int put_tensor(struct writing *w, const struct safetensor *t, enum dtype dtype,
+                      struct err *err)
+{
+    const int64_t width = t->shape[t->rank - 1];
+    int64_t left = t->rank == 3 ? t->shape[0] * t->shape[1] : t->shape[0];
+    int64_t step = width < BLOCK_NUMBERS ? BLOCK_NUMBERS / width : 1;
+    const size_t row = dtype_bytes((enum dtype)t->dtype, width);
+    const char *from = t->data;
+    float *floats = xreallocarray(NULL, (size_t)(step * width), sizeof *floats);
+    int status = 0;
+    for (; left && status == 0; left -= step, from += (size_t)step * row) {
+        if (step > left) step = left;
+        floats_from(floats, from, (enum dtype)t->dtype, (size_t)(step * width));
+        status = gguf_writer_floats(w->out, t->name, dtype, floats, step * width, width, err);
+        w->done += (uint64_t)step * row;
+        if (status == 0 && w->progress &&
+            !w->progress->report(w->progress->self, w->done, w->total))
+            status = err_set(err, "cancelled");
+    }
+    free(floats);
+    return status;
+}
+
+static int write_tensors(const struct model *m, const struct gguf_kind *kind, struct writing *w,
+                         struct err *err)
+{
+    const struct checkpoint *c = m->checkpoint;
+    gguf_writer_text(w->out, "general.architecture", "vlmsh");
+    gguf_writer_text(w->out, FINGERPRINT, c->fingerprint);
+    for (int64_t i = 0; i < c->tensor_count; i++) {
+        const struct safetensor *t = c->tensors[i];
+        const int dtype = dtype_of(m, kind, t);
+        if (dtype == t->dtype) continue;
+        gguf_writer_declare(w->out, t->name, (enum dtype)dtype, t->rank, t->shape);
+        w->total += t->bytes;
+    }
+    for (int64_t i = 0; i < c->tensor_count; i++) {
+        const struct safetensor *t = c->tensors[i];
+        const int dtype = dtype_of(m, kind, t);
+        if (dtype != t->dtype && put_tensor(w, t, (enum dtype)dtype, err) < 0) return -1;
+    }
+    return 0;
+}
+
+static int write_file(const struct model *m, const struct gguf_kind *kind, const char *path,
+                      const struct load_progress *progress, struct err *err)
+{
+    struct writing w = { .out = gguf_writer_new(path), .progress = progress };
+    if (write_tensors(m, kind, &w, err) == 0) {
+        if (gguf_writer_finish(w.out, err) == 0) return 0;
+    } else {
+        gguf_writer_abandon(w.out);
+    }
+    return strcmp(err->text, "cancelled")
+               ? err_in(err,
+                        "keeping the %s weights (free some space, set XDG_CACHE_HOME to a folder "
+                        "that has it, or /set weights.dtype auto)",
+                        kind->name)
+               : -1;
+}
+
+// --- using ---------------------------------------------------------------------------------------
+
+static struct gguf *open_file(const struct model *m, const struct gguf_kind *kind, const char *path)
+{
+    struct err err;
+    struct gguf *f = access(path, F_OK) == 0 ? gguf_open(path, &err) : NULL;
+    if (f && is_whole(f, m, kind)) return f;
+    gguf_close(f);
+    return NULL;
+}
+
+// The file that is kept, or a new one. Another program may remove either at any time.
+static struct gguf *find_file(const struct model *m, const struct gguf_kind *kind,
+                              const struct load_progress *progress, struct err *err)
+{
+    char *path = weight_cache_path(m->checkpoint->fingerprint, kind->name, err);
+    struct gguf *f = path ? open_file(m, kind, path) : NULL;
+    if (path && !f && write_file(m, kind, path, progress, err) == 0 &&
+        !(f = open_file(m, kind, path)))
+        err_set(err, "'%s' was removed while it was opened: try again", path);
+    if (f) weight_cache_use(path);
+    free(path);
+    return f;
+}
+
+int small_use(struct model *m, const struct gguf_kind *kind, const struct load_progress *progress,
+              struct err *err)
+{
+    struct checkpoint *c = m->checkpoint;
+    const int own = c->shard_count;
+    if (!changes_any(m, kind)) return checkpoint_fetch(c, 0, progress, err);
+    struct gguf *f = find_file(m, kind, progress, err);
+    if (!f || checkpoint_replace(c, f, err) < 0) return -1;
+    char *both = checkpoint_with_encoder(c->fingerprint, kind->name);
+    hash_hex(both, strlen(both), c->fingerprint);
+    free(both);
+    free(c->name);
+    c->name = checkpoint_with_encoder(c->folder, kind->name);
+    return checkpoint_fetch(c, own, progress, err);
+}
+
+void small_trim(const struct settings *s)
+{
+    weight_cache_trim(settings_real(s, "weights.cache") * 1e9);
+}

@@ -1,0 +1,32 @@
+// core/model/small.h -- a folder whose language model is computed with smaller weights,
+// "FOLDER::q8_0".
+//
+//   char *name = small_name(folder, settings);         // weights.dtype
+//   if (small_use(m, kind, &progress, &err) < 0) ...   // before the weights are bound
+//
+// They are written once and kept (core/files/weight_cache.h); all else is the folder's.
+#ifndef CORE_MODEL_SMALL_H
+#define CORE_MODEL_SMALL_H
+
+#include "core/files/gguf_kind.h"
+#include "core/model/model.h"
+#include "core/settings/settings.h"
+
+// A matrix's dtype: the kind's, or one with smaller blocks, or none, where its rows do not fit.
+// What chooses experts stays f32 where others are in blocks.
+enum dtype small_dtype(const struct gguf_kind *kind, enum model_part_kind part, const char *name,
+                       int64_t width);
+
+// The name of a folder with the settings' weights, or the same name (a GGUF file has its own); the
+// caller frees it.
+char *small_name(const char *name, const struct settings *s);
+// Splits such a name; *kind NULL: the folder's own weights. The caller frees the folder.
+char *small_split(const char *name, const struct gguf_kind **kind);
+
+// Exchanges weights of m->checkpoint, which is open and not read; m is configured.
+int small_use(struct model *m, const struct gguf_kind *kind, const struct load_progress *progress,
+              struct err *err);
+// Removes kept files beyond weights.cache.
+void small_trim(const struct settings *s);
+
+#endif

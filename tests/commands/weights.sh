@@ -1,0 +1,87 @@
+# tests/commands/weights.sh -- folders with smaller weights (weights.dtype): the numbers of the same GGUF file, what is
+# kept and for how long, sessions and jobs, a full disk (core/model/small.c, core/files/weight_cache.c).
+. tests/commands/common.bash
+. tests/commands/dumps.bash
+export XDG_CACHE_HOME=$work/cache
+kept=$work/cache/vlmsh/weights
+
+files() { ls "$kept" | wc -l; }
+# small TYPE [LINE...]: a script that loads Llama with these weights.
+small() {
+    local type=$1
+    shift
+    lines "/set weights.dtype $type" "/load $llama" "$@"
+}
+
+# --- numbers ---------------------------------------------------------------------------------------------------
+vlmsh quantize $llama "$work/q8.gguf" --type q8_0 >"$work/out" 2>&1 || fail "quantize: $(tail -1 "$work/out")"
+answer "$work/q8.gguf" "$work/a.safetensors"
+answer "$llama::q8_0" "$work/b.safetensors"
+same_dump "as the GGUF file" "$work/a.safetensors" "$work/b.safetensors"
+same "kept" "$(files)" 1
+file=$(echo "$kept"/*-q8_0.gguf)
+written=$(stat -c %i "$file")
+# With everything else of the folder, encoder included; only matrices of the language model are smaller.
+for name in llava-1.5 kimi-vl glm-4.1v internvl2-internlm2; do
+    lines "/set weights.dtype q8_0" "/load tests/goldens/$name" "/image $scene" '/set sample.max_tokens 2' 'Hello' '/info'
+    check "$name" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue'
+done
+vlmsh "$llava::q8_0" -c /info >"$work/out" 2>&1
+grep -q '^embedding .* q8_0 ' "$work/out" || fail "embedding: $(cat "$work/out")"
+grep -q '^vision encoder .* f16 ' "$work/out" || fail "encoder: $(cat "$work/out")"
+
+# --- settings, sessions, jobs ----------------------------------------------------------------------------------
+small q8_0 '/set sample.max_tokens 2' 'Hello' "/load $work/q8.gguf"
+check "loaded" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+same "written once" "$(stat -c %i "$file")" "$written"
+small q9_0
+check_has "refused" 'select(.event == "error").message' "auto, q8_0, q4_k, f16, bf16"
+vlmsh --session s -c '/set weights.dtype q8_0' -c "/load $llama" -c '/set sample.max_tokens 2' -c 'Hello' >"$work/out" 2>&1 || fail "session: $(tail -1 "$work/out")"
+vlmsh --session s -c '/info' >"$work/out" 2>&1 || fail "resume: $(tail -1 "$work/out")"
+grep -q '^embedding .* q8_0 ' "$work/out" || fail "resumed with other weights: $(cat "$work/out")"
+grep -q 'have changed' "$work/out" && fail "resumed: $(cat "$work/out")"
+echo '[{"id": 2, "question": "Why?", "answer": "Because."}]' >"$work/data.json"
+small q8_0 '/set train.steps 2' '/set train.params lora:q_proj:4' "/train $work/data.json $work/lora" /wait "/adapter load $work/lora" "/adapter merge $work/merged"
+check_has "merge" 'select(.event == "error").message' "load it with weights.dtype auto"
+same "errors" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 1
+answer $llama "$work/a.safetensors" -c "/adapter load $work/lora" # trained beside q8_0, used beside bf16
+
+# --- what is kept ----------------------------------------------------------------------------------------------
+rm -r "$kept"
+small q8_0
+small q4_k
+small bf16 # the folder's own type: nothing to write
+same "two types" "$(files)" 2
+bytes=$(stat -c %s "$file")
+touch -d '1 hour ago' "$kept"/*-q4_k.gguf
+small q8_0 "/set weights.cache $(awk -v b="$bytes" 'BEGIN { printf "%.9f", 1.5 * b / 1e9 }')" "/load $llama"
+same "the one used last" "$(ls "$kept")" "$(basename "$file")"
+lines '/set weights.cache 0' '/set weights.dtype q8_0' "/load $llama" '/set sample.max_tokens 2' 'Hello'
+check "nothing kept" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+same "nothing is left" "$(files)" 0
+# What killed programs left: removed once nobody can be writing it.
+: >"$kept/a-q8_0.gguf.abcdef" && touch -d '2 hours ago' "$kept/a-q8_0.gguf.abcdef"
+: >"$kept/a-q8_0.gguf.ghijkl"
+small q8_0
+same "left behind" "$(ls "$kept" | grep -v "$(basename "$file")")" a-q8_0.gguf.ghijkl
+# A file that is not whole is written again; several programs write at once.
+head -c 1000 "$file" >"$file.new" && mv "$file.new" "$file"
+for i in 1 2 3; do
+    "$VLMSH" --db "$work/$i.db" "$llama::q8_0" -c '/set sample.max_tokens 2' -c 'Hello' >"$work/out.$i" 2>&1 &
+    pids[i]=$!
+done
+for i in 1 2 3; do wait ${pids[i]} || fail "at once: $(tail -1 "$work/out.$i")"; done
+same "whole again" "$(stat -c %s "$file")" "$bytes"
+
+# --- a full disk -----------------------------------------------------------------------------------------------
+rm -r "$kept"
+printf '%s\n' "/load tests/goldens/qwen2" '/set weights.dtype q8_0' "/load $llama" '/info' | (
+    ulimit -f $((bytes / 2048))
+    "$VLMSH" --db "$work/full.db" --json >"$work/events"
+)
+check_has "full disk" 'select(.event == "error").message' "free some space, set XDG_CACHE_HOME"
+check_has "the former model" 'select(.name == "model").rows[] | select(.[0] == "folder")[1]' qwen2
+same "no remains" "$(files)" 0
+XDG_CACHE_HOME=/proc/none small q8_0
+check_has "no place" 'select(.event == "error").message' "cannot create the folder"
+finish
