@@ -182,7 +182,7 @@ static int read_output(struct output *o, struct err *err)
     return status;
 }
 
-static void forget_lines(struct output *o)
+static void free_lines(struct output *o)
 {
     for (size_t i = 0; i < o->count; i++) {
         free(o->lines[i].key);
@@ -212,7 +212,7 @@ static int open_output(struct output *o, const char *path, const struct provenan
 
 static void output_release(struct output *o)
 {
-    forget_lines(o);
+    free_lines(o);
     if (o->file >= 0) close(o->file);
 }
 

@@ -10,9 +10,8 @@
 static char *model_name(int argc, char **argv, struct err *err)
 {
     if (argc == 1) return xstrdup(argv[0]);
-    if (argc == 3 && !strcmp(argv[1], "--mmproj") && checkpoint_is_gguf(argv[0]))
-        return checkpoint_with_encoder(argv[0], argv[2]);
-    err_set(err, "give a MODEL, or FILE.gguf --mmproj FILE.gguf");
+    if (argc == 3 && !strcmp(argv[1], "--mmproj")) return checkpoint_with_encoder(argv[0], argv[2]);
+    err_set(err, "give a MODEL, or MODEL --mmproj FILE.gguf");
     return NULL;
 }
 
@@ -45,9 +44,11 @@ const struct command command_load = {
     .help = "Loads a model folder in Hugging Face format, or a GGUF file.",
     .details =
         "MODEL is a folder with config.json and *.safetensors; or a GGUF file, the first one of\n"
-        "a split model; or org/name, which is looked up in the local hub cache (HF_HUB_CACHE,\n"
-        "HF_HOME/hub, ~/.cache/huggingface/hub). The picture encoder of a GGUF file is the\n"
-        "mmproj*.gguf beside it that fits, or the one named; \"none\" loads the text model alone.\n"
+        "a split model; or a folder with one such model; or org/name, which is looked up in the\n"
+        "local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). Where there are\n"
+        "several GGUF files, name one: FOLDER/FILE.gguf, org/name/FILE.gguf. A GGUF file's picture\n"
+        "encoder is the mmproj*.gguf beside it that fits, or the one named; \"none\" loads the text\n"
+        "model alone.\n"
         "The conversation continues with the new model. If loading fails, the previous model\n"
         "stays loaded.",
     .min = 1,

@@ -1,18 +1,20 @@
-// commands/new.c -- /new and `vlmsh new`: counts a shape's parameters, writes a folder of that
-// shape.
+// commands/new.c -- /new and `vlmsh new`: writes a model folder of a published shape, or one that
+// joins a picture encoder and a language model.
 #include <string.h>
 
 #include "commands/command.h"
 #include "commands/option_table.h"
+#include "core/new/join.h"
 #include "core/new/new_model.h"
 #include "core/new/new_text.h"
 
 enum { TEXTS_MAX = 16 };
 
 struct new_options {
-    const char *shape, *folder, *texts[TEXTS_MAX];
+    const char *shape, *encoder, *decoder, *folder, *texts[TEXTS_MAX];
     int text_count;
     long long seed;
+    double scale; // of the projector's second layer
     bool dry, once, zeros;
 };
 
@@ -23,6 +25,26 @@ static int take_shape(void *self, const char *value, struct err *err)
     struct new_options *o = self;
     o->shape = value;
     return 0;
+}
+
+static int take_encoder(void *self, const char *value, struct err *err)
+{
+    struct new_options *o = self;
+    o->encoder = value;
+    return 0;
+}
+
+static int take_decoder(void *self, const char *value, struct err *err)
+{
+    struct new_options *o = self;
+    o->decoder = value;
+    return 0;
+}
+
+static int take_scale(void *self, const char *value, struct err *err)
+{
+    struct new_options *o = self;
+    return option_real(value, 0, 100, &o->scale, "--scale", err);
 }
 
 static int take_text(void *self, const char *value, struct err *err)
@@ -70,6 +92,9 @@ static int take_folder(void *self, const char *value, struct err *err)
 
 static const struct option_row rows[] = {
     { "--like", "SHAPE", "model shape", take_shape },
+    { "--encoder", "MODEL", "model whose picture encoder is taken", take_encoder },
+    { "--decoder", "MODEL", "model whose language model is taken", take_decoder },
+    { "--scale", "S", "factor of the projector's second layer (default 1)", take_scale },
     { "--text", "FILE", "text from which the tokenizer learns words", take_text },
     { "--seed", "N", "random seed of the weights (default 42)", take_seed },
     { "--dry", NULL, "counts only, writes nothing", take_dry },
@@ -98,10 +123,17 @@ static bool is_shape(const char *name)
 static int read_options(struct new_options *o, int argc, char **argv, struct err *err)
 {
     int at = 0;
-    *o = (struct new_options){ .seed = 42 };
+    *o = (struct new_options){ .seed = 42, .scale = 1 };
     if (option_table_read(&table, o, argc, argv, &at, err) < 0) return -1;
-    if (!o->shape) return name_shapes("--like SHAPE is missing", err);
-    if (!is_shape(o->shape)) return name_shapes("unknown shape", err);
+    const bool joins = o->encoder || o->decoder;
+    if (joins && (o->shape || o->text_count || o->zeros))
+        return err_set(err, "--like, --text and --zeros do not go with --encoder and --decoder");
+    if (joins && !o->decoder)
+        return err_set(err, "--decoder MODEL, the language model, is missing");
+    if (joins && !o->encoder)
+        return err_set(err, "--encoder MODEL, the picture encoder, is missing");
+    if (!joins && !o->shape) return name_shapes("--like SHAPE is missing", err);
+    if (!joins && !is_shape(o->shape)) return name_shapes("unknown shape", err);
     if (!o->folder && !o->dry) return err_set(err, "DIR, the output folder, is missing");
     return 0;
 }
@@ -149,30 +181,55 @@ static int new_check(int argc, char **argv, struct err *err)
     return read_options(&o, argc, argv, err);
 }
 
+static int new_like(struct shell *shell, const struct new_options *o, struct err *err)
+{
+    struct new_model_counts counts;
+    if (new_model_count(o->shape, &counts, err) < 0) return -1;
+    show_counts(shell->sinks, &counts);
+    return o->dry ? 0 : write_model(shell, o, err);
+}
+
+static int new_joined(struct shell *shell, const struct new_options *o, struct err *err)
+{
+    struct engine_work work = { shell->engine, "writing" };
+    const struct load_progress progress = engine_progress(&work);
+    struct new_model_counts counts;
+    struct join *j = join_open(o->encoder, o->decoder, (uint64_t)o->seed, o->scale, err);
+    if (!j) return -1;
+    join_count(j, &counts);
+    show_counts(shell->sinks, &counts);
+    const int status = o->dry ? 0 : join_write(j, o->folder, &progress, err);
+    join_free(j);
+    return status;
+}
+
 static int new_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct new_options o;
-    struct new_model_counts counts;
     if (read_options(&o, argc, argv, err) < 0) return -1;
-    if (new_model_count(o.shape, &counts, err) < 0) return -1;
-    show_counts(shell->sinks, &counts);
-    if (o.dry) return 0;
-    if (o.once && new_model_written(o.folder)) {
+    if (!o.dry && o.once && new_model_written(o.folder)) {
         sinks_notice(shell->sinks, "%s already holds a model: nothing to do", o.folder);
         return 0;
     }
-    if (write_model(shell, &o, err) < 0) return -1;
-    sinks_text(shell->sinks, "written to %s; open it with: vlmsh %s", o.folder, o.folder);
+    if ((o.shape ? new_like : new_joined)(shell, &o, err) < 0) return -1;
+    if (!o.dry)
+        sinks_text(shell->sinks, "written to %s; open it with: vlmsh %s", o.folder, o.folder);
     return 0;
 }
 
 const struct command command_new = {
     .name = "new",
-    .usage = "/new --like SHAPE DIR [--text FILE]... [--seed N] [--zeros] [--dry] [--once]",
-    .help = "Writes a model folder with random weights.",
+    .usage = "/new --like SHAPE | --encoder MODEL --decoder MODEL DIR [--text FILE]... [--seed N] "
+             "[--scale S] [--zeros] [--dry] [--once]",
+    .help = "Writes a model folder: random weights, or an encoder joined to a language model.",
     .details =
         "SHAPE is that of a published model (/new --like lists them) or `demo`, a small model\n"
         "for training. DIR must be new or empty. `vlmsh new` does the same.\n"
+        "--encoder MODEL --decoder MODEL\n"
+        "              joins the picture encoder of one (CLIP, SigLIP, MoonViT) and the language\n"
+        "              model of the other by a new projector, in the layout of LLaVA; folders,\n"
+        "              GGUF files or names in the hub cache. <image> becomes one more token\n"
+        "--scale S     the projector's second layer starts S times as large (default 1)\n"
         "--text FILE   the tokenizer learns words from it, besides common ones: a data set\n"
         "              (.json, .jsonl: its texts) or plain text; may be repeated\n"
         "--seed N      random seed of the weights (default 42)\n"

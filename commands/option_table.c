@@ -68,3 +68,13 @@ int option_integer(const char *text, long long min, long long max, long long *va
                        text);
     return 0;
 }
+
+int option_real(const char *text, double min, double max, double *value, const char *what,
+                struct err *err)
+{
+    char *end;
+    *value = strtod(text, &end);
+    if (end == text || *end || !(*value >= min && *value <= max))
+        return err_set(err, "%s must be a number from %g to %g, not '%s'", what, min, max, text);
+    return 0;
+}

@@ -34,5 +34,8 @@ int option_table_read(const struct option_table *table, void *self, int argc, ch
 // A whole number min..max; `what` names it in error messages.
 int option_integer(const char *text, long long min, long long max, long long *value,
                    const char *what, struct err *err);
+// Any number min..max.
+int option_real(const char *text, double min, double max, double *value, const char *what,
+                struct err *err);
 
 #endif

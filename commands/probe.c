@@ -80,12 +80,7 @@ static int take_picture(void *self, const char *value, struct err *err)
 static int take_threshold(void *self, const char *value, struct err *err)
 {
     struct wish *w = self;
-    char *end;
-    const double x = w->request.options.threshold = strtod(value, &end);
-    if (end == value || *end || !(x >= 0 && x <= 1))
-        return err_set(err, "--threshold must be a share of the attention, 0 to 1, not '%s'",
-                       value);
-    return 0;
+    return option_real(value, 0, 1, &w->request.options.threshold, "--threshold", err);
 }
 
 static int take_dims(void *self, const char *value, struct err *err)

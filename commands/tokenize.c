@@ -20,8 +20,8 @@ const struct command command_tokenizer = {
     .details =
         "FILE is a tokenizer.json, a tiktoken.model, a SentencePiece tokenizer.model, a "
         "vocab.json\n"
-        "with its merges.txt, or a model folder. Beside all but the first, tokenizer_config.json\n"
-        "names the added tokens.",
+        "with its merges.txt, a GGUF file, or a model folder. What tokenizer.json and GGUF files\n"
+        "say of added tokens, tokenizer_config.json says beside the others.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

@@ -161,8 +161,7 @@ int options_read(struct options *o, int argc, char **argv, struct err *err)
     o->rest = 1;
     if (option_table_read(&table, o, argc, argv, &o->rest, err) < 0) return -1;
     if (!o->mmproj) return 0;
-    if (!o->model || !checkpoint_is_gguf(o->model))
-        return err_set(err, "--mmproj goes with a MODEL that is a GGUF file");
+    if (!o->model) return err_set(err, "--mmproj goes with a MODEL that is a GGUF file");
     o->model = o->pair = checkpoint_with_encoder(o->model, o->mmproj);
     return 0;
 }

@@ -90,7 +90,8 @@ static int run_help(int argc, char **argv, struct err *err)
 }
 
 static const struct word words[] = {
-    { "new", "--like SHAPE DIR [--dry] [--seed N]", "write a model folder with random weights",
+    { "new", "--like SHAPE DIR [--dry] [--seed N]",
+      "write a model folder with random weights, or join an encoder and a language model",
       run_new },
     { "quantize", "MODEL OUT.gguf --type TYPE [--text FILE]",
       "write a GGUF file with small weights", run_quantize },

@@ -398,7 +398,7 @@ static bool same_numbers(const struct backend *backend, const struct tensor *a,
 // A tied head beside a new embedding. PEFT leaves the head what it was when only the embedding was
 // saved as a module, unless it is told to tie the copies; an embedding that stands in the file for
 // its new size is the base model's, and tied. A head equal to the embedding is tied too.
-static void settle_head(struct reading *r)
+static void tie_or_keep_head(struct reading *r)
 {
     const struct model *m = r->model;
     struct adapter *a = r->adapter;
@@ -438,7 +438,7 @@ static int read_file(struct reading *r)
         const struct safetensor *t = &r->file->tensors[i];
         if (read_tensor(r, t) < 0) return err_in(r->err, "tensor '%.200s'", t->name);
     }
-    settle_head(r);
+    tie_or_keep_head(r);
     return check_lora(r->adapter, r->err);
 }
 

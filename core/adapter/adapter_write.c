@@ -97,7 +97,7 @@ static bool beside_lora(const struct writing *w, const struct slot *s)
     return false;
 }
 
-static void settle_slots(struct writing *w)
+static void choose_targets(struct writing *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         struct slot *s = &w->slots[i];
@@ -383,7 +383,7 @@ int adapter_write_into(const struct model *m, const struct adapter_delta *deltas
     if (!count) return err_set(err, "no adapter to write: nothing was trained");
     struct writing w = { .model = m };
     open_slots(&w, deltas, count);
-    settle_slots(&w);
+    choose_targets(&w);
     int status = adapter_write_extras(deltas, count, m->arena.backend, folder, err);
     if (w.peft && status == 0) status = write_model(&w, folder, err);
     if (w.peft && status == 0) status = write_config(&w, folder, err);

@@ -200,7 +200,7 @@ static int put_tokenizer(struct export *e, struct err *err)
     put_texts(e, "tokenizer.ggml.tokens", l->tokens, l->count);
     put_types(e, l);
     if (l->scores) gguf_writer_f32s(e->out, "tokenizer.ggml.scores", l->scores, l->count);
-    if (l->merges) put_texts(e, "tokenizer.ggml.merges", l->merges, l->merge_count);
+    if (!l->scores) put_texts(e, "tokenizer.ggml.merges", l->merges, l->merge_count);
     put_ids(e, l);
     gguf_writer_bool(e->out, "tokenizer.ggml.add_bos_token", l->add_bos);
     gguf_writer_bool(e->out, "tokenizer.ggml.add_eos_token", l->add_eos);

@@ -35,7 +35,10 @@ static bool is_empty(const char *path)
 static int check_free(const char *target, struct err *err)
 {
     struct stat st;
+    const char *slash = strrchr(target, '/'), *last = slash ? slash + 1 : target;
     if (!*target) return err_set(err, "the output folder is missing");
+    if (!strcmp(last, ".") || !strcmp(last, ".."))
+        return err_set(err, "'%s' is no name for an output folder: give the folder's name", target);
     if (lstat(target, &st) < 0 && errno == ENOENT) return 0;
     if (is_empty(target)) return 0;
     return err_set(err, "'%s' already exists: choose another folder", target);

@@ -13,7 +13,8 @@
 
 #include "core/base/err.h"
 
-// A new folder beside `target`, which must be absent or an empty folder. NULL on failure.
+// A new folder beside `target`, which must be absent or an empty folder, by its name. NULL on
+// failure.
 char *folder_begin(const char *target, struct err *err);
 // On failure the folder is discarded.
 int folder_commit(char *work, const char *target, struct err *err);

@@ -195,7 +195,7 @@ void engine_unload(struct engine *e)
 
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err)
 {
-    struct tokenizer *t = tokenizer_open(path, err);
+    struct tokenizer *t = checkpoint_tokenizer_open(path, err);
     if (!t) return -1;
     tokenizer_free(e->tokenizer);
     e->tokenizer = t;

@@ -129,8 +129,8 @@ static bool *take_values(struct engine *e, const struct settings *next)
 
 static void use_adapter(struct engine *e, struct adapter *a)
 {
-    conversation_forget_methods(&e->conversation); // they may keep what they made of the weights
-    if (e->stash) conversation_forget_methods(&e->stashed);
+    conversation_reset_methods(&e->conversation); // they may keep what they made of the weights
+    if (e->stash) conversation_reset_methods(&e->stashed);
     adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
 }
 

@@ -241,7 +241,7 @@ static bool is_beside(const char *name)
 struct listing {
     char *single; // name of a *.safetensors
     int singles;
-    bool pytorch, gguf, partial; // partial: model-00001-of-00002.safetensors and the like
+    bool pytorch, partial; // partial: model-00001-of-00002.safetensors and the like
 };
 
 static void list_folder(const struct checkpoint *c, struct listing *l)
@@ -250,7 +250,6 @@ static void list_folder(const struct checkpoint *c, struct listing *l)
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         const char *name = entry->d_name;
         l->pytorch |= ends_with(name, ".bin") || ends_with(name, ".pth") || ends_with(name, ".pt");
-        l->gguf |= ends_with(name, ".gguf");
         if (!ends_with(name, ".safetensors") || is_beside(name)) continue;
         l->partial |= strstr(name, "-of-") != NULL;
         l->singles++;
@@ -279,9 +278,6 @@ static int open_single(struct checkpoint *c, struct err *err)
         status = err_set(err,
                          "'%s' has only PyTorch weights (*.bin): convert them to safetensors, for "
                          "example with transformers' save_pretrained",
-                         c->folder);
-    else if (l.gguf)
-        status = err_set(err, "'%s' has only GGUF files: open one of them (FOLDER/NAME.gguf)",
                          c->folder);
     else
         status = err_set(err, "'%s' has no weights (*.safetensors)", c->folder);
@@ -464,8 +460,9 @@ static const struct safetensor *find_checked(const struct checkpoint *c, const c
         return NULL;
     }
     if (s->dtype < 0 || s->dtype == DTYPE_I32 || s->dtype == DTYPE_U8) {
-        err_set(err, "tensor '%s' has type %s; weights must be %s", name, s->type,
-                c->gguf_count ? gguf_types_known() : "F32, F16 or BF16");
+        char *known = c->gguf_count ? gguf_types_known() : xstrdup("F32, F16 or BF16");
+        err_set(err, "tensor '%s' has type %s; weights must be %s", name, s->type, known);
+        free(known);
         return NULL;
     }
     bool same = s->rank == rank;

@@ -52,11 +52,13 @@ struct load_progress {
     void *self;
 };
 
-// Resolves what the user typed to a folder or GGUF file: an existing one, else `org/name` in the
-// local hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub; refs/main, else the
-// newest snapshot). A new string, or NULL with a message that says where it looked.
+// Resolves what the user typed to a folder or GGUF file: an existing one, else `org/name` or
+// `org/name/FILE.gguf` in the local hub cache ($HF_HUB_CACHE, $HF_HOME/hub,
+// ~/.cache/huggingface/hub; refs/main, else the newest snapshot). A folder without safetensors
+// stands for the one GGUF model in it. A new string, or NULL with a message that says where it
+// looked.
 char *checkpoint_locate(const char *name, struct err *err);
-// Models of that cache that have a config.json, sorted: names for checkpoint_locate.
+// Models of that cache, sorted: names for checkpoint_locate.
 void checkpoint_cached(struct names *found);
 
 // Opens and checks all files, maps the weights. A missing shard, a tensor in no shard or a broken
@@ -80,6 +82,8 @@ bool checkpoint_is_gguf(const char *name);
 char *checkpoint_with_encoder(const char *model, const char *encoder);
 // The tokenizer of the folder or file.
 struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *err);
+// The tokenizer alone: of a GGUF file, or what tokenizer_open takes.
+struct tokenizer *checkpoint_tokenizer_open(const char *path, struct err *err);
 
 // "best-40.safetensors" or, from earlier versions, "best.safetensors": a training's working files
 // beside a model.

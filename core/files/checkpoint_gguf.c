@@ -50,12 +50,18 @@ void checkpoint_split_name(const char *name, char **model, char **encoder)
 
 // --- files ---------------------------------------------------------------------------------------
 
+static void keep_file(struct checkpoint *c, struct gguf *f)
+{
+    c->gguf = xreallocarray(c->gguf, (size_t)c->gguf_count + 1, sizeof *c->gguf);
+    c->gguf[c->gguf_count++] = f;
+}
+
 static struct gguf *open_file(struct checkpoint *c, const char *path, struct err *err)
 {
     struct gguf *f = gguf_open(path, err);
     if (!f) return NULL;
-    c->gguf = xreallocarray(c->gguf, (size_t)c->gguf_count + 1, sizeof *c->gguf);
-    return c->gguf[c->gguf_count++] = f;
+    keep_file(c, f);
+    return f;
 }
 
 // Part `number` (from 0) of `count` of a path that ends like "-00001-of-00003.gguf"; NULL: it does
@@ -181,7 +187,7 @@ static int add_encoder(struct checkpoint *c, const struct gguf_encoder *e, struc
 
 // --- the encoder beside a model ------------------------------------------------------------------
 
-static int compare_text(const void *a, const void *b)
+static int compare_paths(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -201,45 +207,48 @@ static char **encoders_beside(const char *model, size_t *count)
     }
     if (dir) closedir(dir);
     free(folder);
-    if (*count) qsort(paths, *count, sizeof *paths, compare_text);
+    if (*count) qsort(paths, *count, sizeof *paths, compare_paths);
     return paths;
 }
 
-// The first that fits the model; NULL: none.
-static struct gguf *find_encoder(struct checkpoint *c, const char *model)
+// An encoder's file and what kind it is; NULLs: there is none.
+struct encoder {
+    struct gguf *file;
+    const struct gguf_encoder *kind;
+};
+
+// The first beside the model that fits it.
+static struct encoder find_encoder(struct checkpoint *c, const char *model)
 {
     size_t count;
     char **paths = encoders_beside(model, &count);
-    struct gguf *found = NULL;
+    struct encoder found = { 0 };
     for (size_t i = 0; i < count; i++) {
         struct err err;
-        struct gguf *f = found ? NULL : gguf_open(paths[i], &err);
-        if (f && gguf_encoder_fits(f, c->gguf[0]))
-            found = f;
+        struct encoder e = { .file = found.file ? NULL : gguf_open(paths[i], &err) };
+        if (e.file) e.kind = gguf_encoder_find(e.file, &err);
+        if (e.kind && gguf_encoder_fits(e.kind, e.file, c->gguf[0]))
+            found = e;
         else
-            gguf_close(f);
+            gguf_close(e.file);
         free(paths[i]);
     }
     free(paths);
+    if (found.file) keep_file(c, found.file);
     return found;
 }
 
-// *mmproj NULL: there is none, which is no error unless it was named.
-static int open_encoder(struct checkpoint *c, const char *model, const char *encoder,
-                        struct gguf **mmproj, struct err *err)
+static int open_encoder(struct checkpoint *c, const char *model, const char *path,
+                        struct encoder *e, struct err *err)
 {
-    *mmproj = NULL;
-    if (encoder && !strcmp(encoder, "none")) return 0;
-    *mmproj = encoder ? gguf_open(encoder, err) : find_encoder(c, model);
-    if (!*mmproj) return encoder ? -1 : 0;
-    c->gguf = xreallocarray(c->gguf, (size_t)c->gguf_count + 1, sizeof *c->gguf);
-    c->gguf[c->gguf_count++] = *mmproj;
-    if (!gguf_encoder_find(*mmproj, err)) return -1;
-    if (gguf_encoder_fits(*mmproj, c->gguf[0])) return 0;
+    e->file = open_file(c, path, err);
+    e->kind = e->file ? gguf_encoder_find(e->file, err) : NULL;
+    if (!e->kind) return -1;
+    if (gguf_encoder_fits(e->kind, e->file, c->gguf[0])) return 0;
     return err_set(err,
                    "the encoder '%s' does not belong to '%s': its visual tokens are not as wide "
                    "as the embeddings, or it is of another kind of model",
-                   encoder ? encoder : (*mmproj)->path, model);
+                   path, model);
 }
 
 // --- all of it -----------------------------------------------------------------------------------
@@ -257,10 +266,16 @@ static int read_text_model(struct checkpoint *c, struct err *err)
     return 0;
 }
 
+// From the root. The file's own name stays: in the hub's cache it is a link to a file with another.
 static char *whole_path(const char *path)
 {
-    char *real = realpath(path, NULL), *whole = xstrdup(real ? real : path);
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? xstrndup(path, (size_t)(slash + 1 - path)) : xstrdup(".");
+    char *real = realpath(folder, NULL);
+    char *whole = real ? xasprintf("%s/%s", strcmp(real, "/") ? real : "", slash ? slash + 1 : path)
+                       : xstrdup(path);
     free(real);
+    free(folder);
     return whole;
 }
 
@@ -279,16 +294,20 @@ static char *whole_name(const char *model, const char *encoder)
 static int read_both(struct checkpoint *c, const char *model, const char *encoder, struct err *err)
 {
     static const struct gguf_place text_only = { "model.", "" };
-    struct gguf *mmproj;
+    struct encoder e = { 0 };
     if (open_splits(c, model, err) < 0) return -1;
     const int files = c->gguf_count;
-    if (open_encoder(c, model, encoder, &mmproj, err) < 0 || read_text_model(c, err) < 0) return -1;
-    const struct gguf_encoder *e = mmproj ? gguf_encoder_find(mmproj, err) : NULL;
-    if (add_text(c, files, e ? gguf_encoder_place(e) : &text_only, err) < 0) return -1;
-    if (!e) return 0;
-    if (gguf_encoder_config(e, mmproj, c->gguf[0], &c->config, &c->preprocessor, err) < 0)
+    if (!encoder)
+        e = find_encoder(c, model);
+    else if (strcmp(encoder, "none") != 0 && open_encoder(c, model, encoder, &e, err) < 0)
         return -1;
-    return add_encoder(c, e, mmproj, err);
+    if (read_text_model(c, err) < 0 ||
+        add_text(c, files, e.kind ? &e.kind->place : &text_only, err) < 0)
+        return -1;
+    if (!e.kind) return 0;
+    if (gguf_encoder_config(e.kind, e.file, c->gguf[0], &c->config, &c->preprocessor, err) < 0)
+        return -1;
+    return add_encoder(c, e.kind, e.file, err);
 }
 
 int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err)
@@ -306,4 +325,15 @@ int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err
 struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *err)
 {
     return c->gguf_count ? gguf_tokenizer(c->gguf[0], err) : tokenizer_open_folder(c->folder, err);
+}
+
+struct tokenizer *checkpoint_tokenizer_open(const char *path, struct err *err)
+{
+    if (!checkpoint_is_gguf(path)) return tokenizer_open(path, err);
+    char *file = checkpoint_locate(path, err);
+    struct gguf *f = file ? gguf_open(file, err) : NULL;
+    struct tokenizer *t = f ? gguf_tokenizer(f, err) : NULL;
+    gguf_close(f);
+    free(file);
+    return t;
 }

@@ -32,24 +32,25 @@ enum {
 
 static const struct tensor_type {
     const char *name;
-    int id, numbers, bytes;
-    int dtype; // -1: such a tensor can lie in a file but not be computed with
+    int id;
+    int dtype;          // -1: such a tensor can lie in a file but not be computed with
+    int numbers, bytes; // of a block, where the dtype does not say it
 } tensor_types[] = {
     // clang-format off
-    { "F32", 0, 1, 4, DTYPE_F32 },          { "F16", 1, 1, 2, DTYPE_F16 },
-    { "BF16", 30, 1, 2, DTYPE_BF16 },       { "Q8_0", 8, 32, 34, DTYPE_Q8_0 },
-    { "Q4_0", 2, 32, 18, DTYPE_Q4_0 },      { "Q4_1", 3, 32, 20, DTYPE_Q4_1 },
-    { "Q5_0", 6, 32, 22, DTYPE_Q5_0 },      { "Q5_1", 7, 32, 24, DTYPE_Q5_1 },
-    { "Q2_K", 10, 256, 84, DTYPE_Q2_K },    { "Q3_K", 11, 256, 110, DTYPE_Q3_K },
-    { "Q4_K", 12, 256, 144, DTYPE_Q4_K },   { "Q5_K", 13, 256, 176, DTYPE_Q5_K },
-    { "Q6_K", 14, 256, 210, DTYPE_Q6_K },   { "IQ4_NL", 20, 32, 18, DTYPE_IQ4_NL },
-    { "IQ4_XS", 23, 256, 136, DTYPE_IQ4_XS },
-    { "Q8_1", 9, 32, 40, -1 },     { "Q8_K", 15, 256, 292, -1 },   { "IQ2_XXS", 16, 256, 66, -1 },
-    { "IQ2_XS", 17, 256, 74, -1 }, { "IQ3_XXS", 18, 256, 98, -1 }, { "IQ1_S", 19, 256, 50, -1 },
-    { "IQ3_S", 21, 256, 110, -1 }, { "IQ2_S", 22, 256, 82, -1 },   { "I8", 24, 1, 1, -1 },
-    { "I16", 25, 1, 2, -1 },       { "I32", 26, 1, 4, DTYPE_I32 }, { "I64", 27, 1, 8, -1 },
-    { "F64", 28, 1, 8, -1 },       { "IQ1_M", 29, 256, 56, -1 },   { "TQ1_0", 34, 256, 54, -1 },
-    { "TQ2_0", 35, 256, 66, -1 },  { "MXFP4", 39, 32, 17, -1 },    { "NVFP4", 40, 64, 36, -1 },
+    { "F32", 0, .dtype = DTYPE_F32 },            { "F16", 1, .dtype = DTYPE_F16 },
+    { "BF16", 30, .dtype = DTYPE_BF16 },         { "Q8_0", 8, .dtype = DTYPE_Q8_0 },
+    { "Q4_0", 2, .dtype = DTYPE_Q4_0 },          { "Q4_1", 3, .dtype = DTYPE_Q4_1 },
+    { "Q5_0", 6, .dtype = DTYPE_Q5_0 },          { "Q5_1", 7, .dtype = DTYPE_Q5_1 },
+    { "Q2_K", 10, .dtype = DTYPE_Q2_K },         { "Q3_K", 11, .dtype = DTYPE_Q3_K },
+    { "Q4_K", 12, .dtype = DTYPE_Q4_K },         { "Q5_K", 13, .dtype = DTYPE_Q5_K },
+    { "Q6_K", 14, .dtype = DTYPE_Q6_K },         { "IQ4_NL", 20, .dtype = DTYPE_IQ4_NL },
+    { "IQ4_XS", 23, .dtype = DTYPE_IQ4_XS },     { "I32", 26, .dtype = DTYPE_I32 },
+    { "Q8_1", 9, -1, 32, 40 },      { "Q8_K", 15, -1, 256, 292 },   { "IQ2_XXS", 16, -1, 256, 66 },
+    { "IQ2_XS", 17, -1, 256, 74 },  { "IQ3_XXS", 18, -1, 256, 98 }, { "IQ1_S", 19, -1, 256, 50 },
+    { "IQ3_S", 21, -1, 256, 110 },  { "IQ2_S", 22, -1, 256, 82 },   { "I8", 24, -1, 1, 1 },
+    { "I16", 25, -1, 1, 2 },        { "I64", 27, -1, 1, 8 },        { "F64", 28, -1, 1, 8 },
+    { "IQ1_M", 29, -1, 256, 56 },   { "TQ1_0", 34, -1, 256, 54 },   { "TQ2_0", 35, -1, 256, 66 },
+    { "MXFP4", 39, -1, 32, 17 },    { "NVFP4", 40, -1, 64, 36 },
     // clang-format on
 };
 
@@ -69,9 +70,13 @@ int gguf_type_id(enum dtype dtype)
     BUG("no GGUF type for %s", dtype_form(dtype).name);
 }
 
-const char *gguf_types_known(void)
+char *gguf_types_known(void)
 {
-    return "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, IQ4_NL, IQ4_XS";
+    struct buf known = { 0 };
+    for (int i = 0; i < TENSOR_TYPES; i++)
+        if (tensor_types[i].dtype >= 0 && tensor_types[i].dtype != DTYPE_I32)
+            buf_printf(&known, "%s%s", i ? ", " : "", tensor_types[i].name);
+    return buf_take(&known);
 }
 
 // Bytes of a number; 0: a text or a list.
@@ -229,19 +234,29 @@ static int read_pairs(struct gguf *f, struct cursor *c, uint64_t count)
 // Bytes of shape x type.
 static int size_tensor(struct safetensor *t, const struct tensor_type *type, struct err *err)
 {
+    struct dtype_form block = { type->name, type->numbers, type->bytes };
     int64_t count = 1, bytes;
+    if (type->dtype >= 0) block = dtype_form((enum dtype)type->dtype);
     for (int i = 0; i < t->rank; i++) {
         if (t->shape[i] < 1) return err_set(err, "a dimension is not positive");
         if (__builtin_mul_overflow(count, t->shape[i], &count))
             return err_set(err, "its shape has more than 2^63 numbers");
     }
-    if (t->shape[t->rank - 1] % type->numbers)
+    if (t->shape[t->rank - 1] % block.numbers)
         return err_set(err, "its rows of %lld numbers are not whole blocks of %d (%s)",
-                       (long long)t->shape[t->rank - 1], type->numbers, type->name);
-    if (__builtin_mul_overflow(count / type->numbers, (int64_t)type->bytes, &bytes))
+                       (long long)t->shape[t->rank - 1], block.numbers, type->name);
+    if (__builtin_mul_overflow(count / block.numbers, (int64_t)block.bytes, &bytes))
         return err_set(err, "its shape needs more than 2^63 bytes");
     t->bytes = (uint64_t)bytes;
     return 0;
+}
+
+static int unknown_type(const struct cursor *c, uint32_t id)
+{
+    char *known = gguf_types_known();
+    err_set(c->err, "its type (number %u) is not known (known: %s)", id, known);
+    free(known);
+    return -1;
 }
 
 static int read_tensor(struct safetensor *t, struct cursor *c)
@@ -258,9 +273,7 @@ static int read_tensor(struct safetensor *t, struct cursor *c)
     }
     if (read_u32(c, &id) < 0 || read_u64(c, &t->offset) < 0) return -1;
     const struct tensor_type *type = tensor_type_find(id);
-    if (!type)
-        return err_set(c->err, "its type (number %u) is not known (known: %s)", id,
-                       gguf_types_known());
+    if (!type) return unknown_type(c, id);
     t->type = type->name;
     t->dtype = type->dtype;
     return size_tensor(t, type, c->err);
@@ -317,8 +330,10 @@ static int place_tensors(struct gguf *f, uint64_t alignment, struct err *err)
         struct safetensor *t = &f->tensors[i];
         end = (end + alignment - 1) / alignment * alignment;
         if (t->offset != end)
-            return err_set(err, "tensor '%.200s': its data starts at %llu, expected %llu", t->name,
-                           (unsigned long long)t->offset, (unsigned long long)end);
+            return err_set(err,
+                           "tensor '%.200s': its data starts at %llu, expected %llu: the file is "
+                           "damaged, download or convert it again",
+                           t->name, (unsigned long long)t->offset, (unsigned long long)end);
         if (end > data || t->bytes > data - end)
             return err_set(err,
                            "tensor '%.200s': its data ends beyond the file's %llu data bytes: the "
@@ -443,6 +458,12 @@ const char *gguf_text(const struct gguf *f, const char *key)
     return e ? e->text : NULL;
 }
 
+int gguf_text_read(const struct gguf *f, const char *key, const char **text, struct err *err)
+{
+    *text = gguf_text(f, key);
+    return *text || !gguf_entry(f, key) ? 0 : err_set(err, "'%s' is not a text", key);
+}
+
 static float float_of(uint64_t bits)
 {
     const uint32_t half = (uint32_t)bits;
@@ -526,7 +547,8 @@ int gguf_list(const struct gguf *f, const char *key, bool texts, uint64_t most,
     const struct gguf_entry *e = gguf_entry(f, key);
     *list = e;
     if (!e) return 0;
-    if (e->type != GGUF_LIST || (texts ? e->item != GGUF_TEXT : !number_size(e->item)))
+    const bool fits = texts ? e->item == GGUF_TEXT : number_size(e->item) > 0;
+    if (e->type != GGUF_LIST || (e->count && !fits)) // writers give empty lists any type
         return err_set(err, "'%s' is not a list of %s", key, texts ? "texts" : "numbers");
     if (e->count > most)
         return err_set(err, "'%s' has %llu members; at most %llu are possible", key,

@@ -68,6 +68,8 @@ const struct safetensor *gguf_find(const struct gguf *f, const char *name);
 const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key); // NULL: absent
 // A text; NULL if it is absent or no text.
 const char *gguf_text(const struct gguf *f, const char *key);
+// The same; -1 if it is there and no text.
+int gguf_text_read(const struct gguf *f, const char *key, const char **text, struct err *err);
 // A whole number of any type; `otherwise` if it is absent, -1 if it is none or out of range.
 int gguf_int(const struct gguf *f, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err);
@@ -82,8 +84,8 @@ double gguf_number(const struct gguf_entry *list, uint64_t i);
 // The next text of a list of texts; *at starts as list->data.
 const char *gguf_next(const unsigned char **at, size_t *length);
 
-// Types of numbers by the format's ids: "F32, F16, ..." of those that models may have.
-const char *gguf_types_known(void);
+// "F32, F16, ...": the types that weights may have. The caller frees it.
+char *gguf_types_known(void);
 // The id of a dtype that weights may have.
 int gguf_type_id(enum dtype dtype);
 

@@ -3,7 +3,8 @@
 //   checkpoint_gguf.c   the files of a model: splits, encoder; a struct checkpoint of them
 //   gguf_text.c         language models: one row an architecture
 //   gguf_latent.c         DeepSeek's: latent attention and experts
-//   gguf_vision.c       picture encoders: one row a projector type
+//   gguf_vision.c       picture encoders
+//   gguf_encoders.c       their kinds: one row a projector type
 //   gguf_tokenizer.c    tokenizer and its config
 #ifndef CORE_FILES_GGUF_PARTS_H
 #define CORE_FILES_GGUF_PARTS_H
@@ -21,7 +22,6 @@ struct gguf_name {
 
 enum {
     GGUF_SQUARE = -1, // [n*n, width] in the file, [n, n, width] there
-    GGUF_BIAS = -2,   // of the name only the bias: the weight is put together
 };
 
 // Tensors under Hugging Face's names; data in the mapping of the files, or in `made`.
@@ -77,19 +77,44 @@ extern const struct gguf_name gguf_latent_names[];
 int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char *stem,
                     const char *start, struct renamed *r, struct err *err);
 
-// A picture encoder: a row of the table by "clip.projector_type".
-struct gguf_encoder;
+// What reading an encoder fills: the config is there with its text, vision and preprocessor parts.
+struct encoder_config {
+    struct gguf_config c; // c.to: vision_config
+    const struct gguf *text;
+    cJSON *whole, *vision, *preprocessor;
+};
+
+// A kind of picture encoder.
+struct gguf_encoder {
+    const char *type;                      // clip.projector_type
+    const char *also;                      // of earlier converters; NULL: none
+    bool (*is)(const struct gguf *mmproj); // of several with that type; NULL: it is
+    const char *const *texts;              // architectures of language models; NULL: any
+    const char *architecture, *model_type; // of the whole
+    bool flat;                             // the language model's keys stand at the top
+    struct gguf_place place;               // of the language model's tensors
+    const struct gguf_name *outer;         // whole names
+    const char *blocks;                    // before the number of a block
+    const struct gguf_name *block;         // of its tensors
+    const char *last;                      // the projector's: its rows are a visual token's width
+    const char *patches;                   // name of a convolution in two parts; NULL: none
+    void (*read)(struct encoder_config *e);
+};
+
+extern const struct gguf_encoder gguf_encoders[]; // up to one without type
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err);
 // Does it make visual tokens as wide as those of this language model?
-bool gguf_encoder_fits(const struct gguf *mmproj, const struct gguf *text);
+bool gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
+                       const struct gguf *text);
 // Puts *config, the language model's, into the whole model's.
 int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
                         const struct gguf *text, cJSON **config, cJSON **preprocessor,
                         struct err *err);
-const struct gguf_place *gguf_encoder_place(const struct gguf_encoder *e);
 int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj, struct renamed *r,
                          struct err *err);
+// n of a table of n*n rows; 0: they are no square.
+int64_t gguf_square_side(int64_t rows);
 
 // The tokenizer, and what tokenizer_config.json and generation_config.json would say.
 struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err);

@@ -135,7 +135,10 @@ void config_real(struct gguf_config *c, const char *key, const char *ours, doubl
     char *whole = whole_key(c, key);
     double value;
     if (!c->failed) c->failed = gguf_real(c->file, whole, otherwise, &value, c->err) < 0;
-    if (!c->failed && value < 0) c->failed = err_set(c->err, "'%s' is missing", whole) < 0;
+    if (!c->failed && value < 0)
+        c->failed = gguf_entry(c->file, whole)
+                        ? err_set(c->err, "'%s' is %g: it must not be negative", whole, value) < 0
+                        : err_set(c->err, "'%s' is missing", whole) < 0;
     if (!c->failed) cJSON_AddNumberToObject(c->to, ours, value);
     free(whole);
 }
@@ -159,8 +162,10 @@ static void read_scaling(struct gguf_config *c)
 {
     const struct safetensor *divisors = gguf_find(c->file, "rope_freqs.weight");
     char *key = xasprintf("%s.rope.scaling.type", c->arch);
-    const char *type = gguf_text(c->file, key);
+    const char *type;
+    c->failed = gguf_text_read(c->file, key, &type, c->err) < 0;
     free(key);
+    if (c->failed) return;
     if (type && strcmp(type, "none") != 0) {
         cJSON *scaling = cJSON_AddObjectToObject(c->to, "rope_scaling");
         cJSON_AddStringToObject(scaling, "rope_type", type);
@@ -185,7 +190,7 @@ static void read_sizes(struct gguf_config *c)
 {
     const struct safetensor *embed = gguf_find(c->file, "token_embd.weight");
     if (!embed || embed->rank != 2) {
-        err_set(c->err, "tensor 'token_embd.weight' is missing");
+        err_set(c->err, "tensor 'token_embd.weight' is missing, or no matrix");
         c->failed = true;
         return;
     }
@@ -356,6 +361,23 @@ static bool is_turned(const char *name)
     return is;
 }
 
+// A layer that the metadata do not count would be left out.
+static int check_layer(const struct gguf *f, const struct gguf_architecture *a,
+                       const struct safetensor *t, struct err *err)
+{
+    const char *end;
+    long layer;
+    int64_t layers;
+    free(gguf_stem(t->name, "blk.", &layer, &end));
+    char *key = xasprintf("%s.block_count", a->name);
+    int status = gguf_int(f, key, 0, INT32_MAX, 0, &layers, err);
+    if (status == 0 && layer >= layers)
+        status = err_set(err, "tensor '%.200s' is of a layer beyond '%s', which is %lld", t->name,
+                         key, (long long)layers);
+    free(key);
+    return status;
+}
+
 // The tensor under its name or names.
 static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
                       const struct gguf_place *place, const struct safetensor *t,
@@ -388,7 +410,8 @@ int gguf_text_tensors(const struct gguf *f, const struct gguf_place *place, stru
     const struct head_order order = order_of(f, a);
     for (uint64_t i = 0; i < f->tensor_count; i++)
         if (!is_read_otherwise(f->tensors[i].name) &&
-            put_tensor(a, f, place, &f->tensors[i], order, r, err) < 0)
+            (check_layer(f, a, &f->tensors[i], err) < 0 ||
+             put_tensor(a, f, place, &f->tensors[i], order, r, err) < 0))
             return -1;
     return 0;
 }

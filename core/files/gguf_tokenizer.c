@@ -23,7 +23,7 @@ static uint8_t *read_types(const struct gguf_entry *list, size_t count)
     uint8_t *types = xcalloc(count + 1, 1);
     for (size_t i = 0; i < count; i++) {
         const double type = list ? gguf_number(list, i) : TOKEN_TYPE_NORMAL;
-        types[i] = type >= TOKEN_TYPE_NORMAL && type <= TOKEN_TYPE_BYTE ? (uint8_t)type : 0;
+        types[i] = type > 0 && type <= UINT8_MAX ? (uint8_t)type : 0; // unknown ones are refused
     }
     return types;
 }
@@ -47,14 +47,23 @@ static int list_of_tokens(const struct gguf *f, const char *key, size_t count,
 
 // --- what is said of tokens ----------------------------------------------------------------------
 
+// -1: there is none. Writers store that as 2^32 - 1 too.
 static int token_id(const struct gguf *f, const char *name, int32_t *id, struct err *err)
 {
+    const struct gguf_entry *tokens = gguf_entry(f, "tokenizer.ggml.tokens");
+    const bool needed = !strcmp(name, "bos") || !strcmp(name, "eos"); // answers depend on these
     int64_t value;
     char *key = xasprintf("tokenizer.ggml.%s_token_id", name);
-    // Writers store "none" as 2^32 - 1.
-    const int status = gguf_int(f, key, -1, UINT32_MAX, -1, &value, err);
+    int status = gguf_int(f, key, -1, UINT32_MAX, -1, &value, err);
+    if (value > INT32_MAX) value = -1;
+    if (status == 0 && tokens && value >= (int64_t)tokens->count) {
+        if (needed)
+            status = err_set(err, "'%s' is %lld, but there are only %llu tokens", key,
+                             (long long)value, (unsigned long long)tokens->count);
+        value = -1;
+    }
+    *id = (int32_t)value;
     free(key);
-    *id = value > INT32_MAX ? -1 : (int32_t)value;
     return status;
 }
 
@@ -80,12 +89,15 @@ static void list_release(struct token_list *l)
 static int list_read(const struct gguf *f, struct token_list *l, struct err *err)
 {
     const struct gguf_entry *tokens, *types, *scores, *merges;
-    l->model = gguf_text(f, "tokenizer.ggml.model");
-    l->pre = gguf_text(f, "tokenizer.ggml.pre");
-    if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0 ||
+    if (gguf_text_read(f, "tokenizer.ggml.model", &l->model, err) < 0 ||
+        gguf_text_read(f, "tokenizer.ggml.pre", &l->pre, err) < 0 ||
+        gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0 ||
         gguf_list(f, "tokenizer.ggml.merges", true, MERGES_MOST, &merges, err) < 0)
         return -1;
     if (!l->model || !tokens) return err_set(err, "it has no tokenizer (tokenizer.ggml.tokens)");
+    if ((!merges || !merges->count) && !strcmp(l->model, "gpt2"))
+        return err_set(err, "its tokenizer has no merges (tokenizer.ggml.merges): convert the "
+                            "model again");
     l->count = (size_t)tokens->count;
     if (list_of_tokens(f, "tokenizer.ggml.token_type", l->count, &types, err) < 0 ||
         list_of_tokens(f, "tokenizer.ggml.scores", l->count, &scores, err) < 0)
@@ -142,7 +154,10 @@ cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err)
     static const char *const names[] = { "bos", "eos", "unknown", "padding" };
     static const char *const keys[] = { "bos_token", "eos_token", "unk_token", "pad_token" };
     const struct gguf_entry *tokens;
-    if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0) return NULL;
+    const char *template;
+    if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0 ||
+        gguf_text_read(f, "tokenizer.chat_template", &template, err) < 0)
+        return NULL;
     cJSON *config = cJSON_CreateObject();
     for (int i = 0; i < 4; i++) {
         int32_t id;
@@ -154,7 +169,6 @@ cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err)
         if (text) cJSON_AddStringToObject(config, keys[i], text);
         free(text);
     }
-    const char *template = gguf_text(f, "tokenizer.chat_template");
     if (template) cJSON_AddStringToObject(config, "chat_template", template);
     return config;
 }

@@ -1,8 +1,11 @@
-// core/files/hub.c -- finds a model folder by name: a path, or org/name in the local Hugging Face
-// cache.
+// core/files/hub.c -- finds a model by name: the path of a folder or GGUF file, or org/name in the
+// local Hugging Face cache.
 //
 //   CACHE/models--org--name/refs/main            holds the hash of the newest revision fetched
 //   CACHE/models--org--name/snapshots/HASH/      is the model folder (links into ../blobs)
+//
+// A folder without safetensors stands for the one GGUF model in it; org/name/FILE.gguf is a file of
+// a snapshot.
 //
 // CACHE is what huggingface_hub takes: $HF_HUB_CACHE, else $HF_HOME/hub, else
 // $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
@@ -18,6 +21,7 @@
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/files/checkpoint.h"
+#include "core/files/checkpoint_parts.h"
 
 static bool is_folder(const char *path)
 {
@@ -118,7 +122,104 @@ static char *snapshot_of_main(const char *repository)
     return found;
 }
 
-// Among the snapshots with a config.json the one changed last.
+// --- GGUF files in a folder ----------------------------------------------------------------------
+
+// "...-00002-of-00003.gguf", but for the first.
+static bool is_later_part(const char *name)
+{
+    static const char end[] = "-00001-of-00003.gguf";
+    const size_t n = strlen(name), m = sizeof end - 1;
+    if (n < m) return false;
+    const char *part = name + n - m;
+    bool first = true;
+    for (size_t i = 0; i < m; i++) {
+        if (isdigit((unsigned char)end[i]) ? !isdigit((unsigned char)part[i]) : part[i] != end[i])
+            return false;
+        if (i < 6) first &= part[i] == end[i];
+    }
+    return !first;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// Names of the models in GGUF files, sorted: none if there are safetensors.
+static char **list_gguf(const char *folder, size_t *count)
+{
+    char **names = NULL;
+    size_t n = 0;
+    bool others = false;
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *name = entry->d_name, *end = strrchr(name, '.');
+        others |= end && !strcmp(end, ".safetensors");
+        if (!checkpoint_is_gguf(name) || strstr(name, "mmproj") || is_later_part(name)) continue;
+        names = xreallocarray(names, n + 1, sizeof *names);
+        names[n++] = xstrdup(name);
+    }
+    if (dir) closedir(dir);
+    if (n) qsort(names, n, sizeof *names, by_name);
+    while (others && n) free(names[--n]);
+    *count = n;
+    return names;
+}
+
+static void free_names(char **names, size_t count)
+{
+    while (count) free(names[--count]);
+    free(names);
+}
+
+static bool has_gguf(const char *folder)
+{
+    size_t count;
+    char **names = list_gguf(folder, &count);
+    free_names(names, count);
+    return count > 0;
+}
+
+static char *in_folder(const char *folder, const char *name)
+{
+    const size_t n = strlen(folder);
+    return xasprintf("%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name);
+}
+
+static void say_which(const char *name, char **files, size_t count, struct err *err)
+{
+    struct buf all = { 0 };
+    for (size_t i = 0; i < count; i++) buf_printf(&all, "%s%s", i ? ", " : "", files[i]);
+    char *example = in_folder(name, files[0]);
+    err_set(err, "'%s' holds %zu models in GGUF files: choose one, as in '%s' (there are %s)", name,
+            count, example, all.data);
+    free(example);
+    buf_release(&all);
+}
+
+// The folder, which is taken over, or the one GGUF model in it; NULL: there are several.
+static char *model_in(char *folder, const char *name, struct err *err)
+{
+    size_t count;
+    char **files = list_gguf(folder, &count);
+    char *found = count > 1 ? NULL : count == 1 ? in_folder(folder, files[0]) : xstrdup(folder);
+    if (!found) say_which(name, files, count, err);
+    free_names(files, count);
+    free(folder);
+    return found;
+}
+
+// --- the hub's cache -----------------------------------------------------------------------------
+
+static bool holds_model(const char *folder)
+{
+    char *config = xasprintf("%s/config.json", folder);
+    const bool there = is_file(config) && access(config, R_OK) == 0;
+    free(config);
+    return there || has_gguf(folder);
+}
+
+// Among the snapshots with a model the one changed last.
 static char *newest_snapshot(const char *repository)
 {
     char *folder = xasprintf("%s/snapshots", repository), *best = NULL;
@@ -128,9 +229,7 @@ static char *newest_snapshot(const char *repository)
         struct stat st;
         if (entry->d_name[0] == '.') continue;
         char *path = xasprintf("%s/%s", folder, entry->d_name);
-        char *config = xasprintf("%s/config.json", path);
-        bool usable = is_file(config) && stat(path, &st) == 0;
-        free(config);
+        bool usable = holds_model(path) && stat(path, &st) == 0;
         bool newer =
             usable &&
             (!best || st.st_mtim.tv_sec > best_time.tv_sec ||
@@ -178,14 +277,39 @@ static char *locate_in_cache(const char *name, struct err *err)
     return found;
 }
 
-char *checkpoint_locate(const char *name, struct err *err)
+// org/name/FILE.gguf in the cache; NULL: there is no such snapshot.
+static char *file_in_cache(const char *name)
 {
-    if (!*name) {
-        err_set(err, "the model name is empty");
-        return NULL;
+    const char *slash = strchr(name, '/'), *rest = slash ? strchr(slash + 1, '/') : NULL;
+    if (!rest || strstr(rest, "..")) return NULL;
+    char *model = xstrndup(name, (size_t)(rest - name)), *found = NULL;
+    if (is_hub_name(model)) {
+        char *cache = cache_folder(), *repository = repository_folder(cache, model);
+        char *snapshot = snapshot_of(repository);
+        if (snapshot) found = xasprintf("%s%s", snapshot, rest);
+        free(snapshot);
+        free(repository);
+        free(cache);
     }
+    free(model);
+    return found;
+}
+
+// A GGUF file, which need not be there.
+static char *locate_file(const char *name)
+{
+    char *path = expand_home(name), *cached = NULL;
+    if (access(path, F_OK) != 0) cached = file_in_cache(name);
+    if (!cached) return path;
+    free(path);
+    return cached;
+}
+
+static char *locate_model(const char *name, struct err *err)
+{
+    if (checkpoint_is_gguf(name)) return locate_file(name);
     char *path = expand_home(name);
-    if (is_folder(path) || checkpoint_is_gguf(path)) return path;
+    if (is_folder(path)) return model_in(path, name, err);
     if (access(path, F_OK) == 0) {
         err_set(err,
                 "'%s' is a file: give the folder that holds config.json and the weights, or a "
@@ -194,13 +318,46 @@ char *checkpoint_locate(const char *name, struct err *err)
     } else if (is_hub_name(name)) {
         char *found = locate_in_cache(name, err);
         free(path);
-        return found;
+        return found ? model_in(found, name, err) : NULL;
     } else {
         err_set(err, "no folder '%s': %s", path, strerror(errno));
     }
     free(path);
     return NULL;
 }
+
+// Both names together; NULL: the model is no GGUF file.
+static char *with_encoder(const char *model, const char *encoder, struct err *err)
+{
+    if (!checkpoint_is_gguf(model)) {
+        err_set(err, "'%s' is no GGUF file: --mmproj goes with GGUF files only", model);
+        return NULL;
+    }
+    char *file = locate_file(encoder), *both = checkpoint_with_encoder(model, file);
+    free(file);
+    return both;
+}
+
+char *checkpoint_locate(const char *name, struct err *err)
+{
+    char *model, *encoder, *found = NULL;
+    if (!*name) {
+        err_set(err, "the model name is empty");
+        return NULL;
+    }
+    checkpoint_split_name(name, &model, &encoder);
+    found = locate_model(model, err);
+    if (found && encoder) {
+        char *both = with_encoder(found, encoder, err);
+        free(found);
+        found = both;
+    }
+    free(model);
+    free(encoder);
+    return found;
+}
+
+// --- names of all --------------------------------------------------------------------------------
 
 // "models--org--name" as org/name; NULL: something else.
 static char *name_of(const char *folder)
@@ -220,17 +377,10 @@ static char *name_of(const char *folder)
 static bool is_model(const char *cache, const char *name)
 {
     char *repository = repository_folder(cache, name), *found = snapshot_of(repository);
-    char *config = found ? xasprintf("%s/config.json", found) : NULL;
-    const bool there = config && is_file(config) && access(config, R_OK) == 0;
-    free(config);
+    const bool there = found && holds_model(found);
     free(found);
     free(repository);
     return there;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 void checkpoint_cached(struct names *found)

@@ -123,3 +123,9 @@ struct tensor *attend_contribution(struct graph *g, const struct linear *o, stru
     }
     return graph_ok(g) ? norms : NULL;
 }
+
+struct tensor *attend_columns(struct graph *g, struct tensor *x, int64_t first, int64_t count)
+{
+    const struct column_part part = { x, { first, 1, count } };
+    return x ? op_columns_of(g, x->shape[0], &part, 1) : NULL;
+}

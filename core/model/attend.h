@@ -23,5 +23,7 @@ struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k)
 // there. `o` is the layer's output projection; v[P,Hkv,d]. [n].
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,
                                    struct tensor *v, const int32_t *index, int64_t n);
+// Columns first.. of x[n,K] as a matrix [n,count]: what one head reads.
+struct tensor *attend_columns(struct graph *g, struct tensor *x, int64_t first, int64_t count);
 
 #endif

@@ -10,6 +10,7 @@
 // heads, whose gain all heads share (Qwen3):  q = rope(norm(Wq x)), k = rope(norm(Wk x)).
 #include <string.h>
 
+#include "core/model/attend.h"
 #include "core/model/fused.h"
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
@@ -146,13 +147,6 @@ static double grouped_pair_flops(const struct decoder_config *c)
 
 // --- forward pass --------------------------------------------------------------------------------
 
-// Columns of x [n, K] as a matrix.
-static struct tensor *take(struct graph *g, struct tensor *x, int64_t first, int64_t count)
-{
-    return x ? op_columns_of(g, x->shape[0], &(struct column_part){ x, { first, 1, count } }, 1)
-             : NULL;
-}
-
 // Queries [m, H*d], keys and values [m, Hkv*d] of x [m, D], not rotated yet.
 static void project(struct graph *g, const struct decoder_config *c, const struct linear *w,
                     struct tensor *x, struct tensor *to[3])
@@ -165,9 +159,9 @@ static void project(struct graph *g, const struct decoder_config *c, const struc
     x = linear_forward(g, x, &w[PACKED_QKV]);
     if (x) // a row for each key head
         x = graph_view(g, x, 2, (int64_t[]){ x->shape[0] * c->kv_heads, (group + 2) * d });
-    to[ATTENTION_Q] = take(g, x, 0, group * d);
-    to[ATTENTION_K] = take(g, x, group * d, d);
-    to[ATTENTION_V] = take(g, x, (group + 1) * d, d);
+    to[ATTENTION_Q] = attend_columns(g, x, 0, group * d);
+    to[ATTENTION_K] = attend_columns(g, x, group * d, d);
+    to[ATTENTION_V] = attend_columns(g, x, (group + 1) * d, d);
 }
 
 // Each head of x [m, H, d] by itself.

@@ -302,13 +302,6 @@ static struct tensor *linear_times(struct graph *g, struct tensor *x, const stru
     return op_add(g, y, times(g, low, &w->lora->a));
 }
 
-// Columns of x [n, K] as a matrix.
-static struct tensor *take(struct graph *g, struct tensor *x, int64_t first, int64_t count)
-{
-    return x ? op_columns_of(g, x->shape[0], &(struct column_part){ x, { first, 1, count } }, 1)
-             : NULL;
-}
-
 // Writes x over columns to.. of y; both with n rows.
 static void put(struct graph *g, struct tensor *y, int64_t to, struct tensor *x)
 {
@@ -330,7 +323,7 @@ static struct tensor *ask_latents(struct graph *g, const struct layer *layer, st
         struct lora lora;
         const struct linear keys =
             linear_rows(g, &layer->w->attention.weight[UP], h * (nope + c->value_dim), nope, &lora);
-        put(g, y, h * rank, linear_times(g, take(g, wide, h * c->dim, nope), &keys));
+        put(g, y, h * rank, linear_times(g, attend_columns(g, wide, h * c->dim, nope), &keys));
         graph_scratch_end(g, head);
     }
     return y;
@@ -348,7 +341,8 @@ static struct tensor *values_of(struct graph *g, const struct layer *layer, stru
         const struct linear values =
             linear_rows(g, &layer->w->attention.weight[UP],
                         h * (c->latent.nope + wide) + c->latent.nope, wide, &lora);
-        put(g, a, h * wide, linear_forward(g, take(g, gathered, h * rank, rank), &values));
+        put(g, a, h * wide,
+            linear_forward(g, attend_columns(g, gathered, h * rank, rank), &values));
         graph_scratch_end(g, head);
     }
     return a;
@@ -367,8 +361,8 @@ static struct tensor *gather_row(struct graph *g, const struct layer *layer, str
     if (!latents || !turning || !row || !to) return NULL;
     latents = flat(g, latents, keys, c->latent.rank);
     turning = flat(g, turning, keys, c->latent.rope);
-    row = take(g, flat(g, row, H, c->dim), c->latent.nope, c->latent.rope); // [H, rope]
-    to = flat(g, to, H, c->latent.rank);                                    // [H, R]
+    row = attend_columns(g, flat(g, row, H, c->dim), c->latent.nope, c->latent.rope); // [H, rope]
+    to = flat(g, to, H, c->latent.rank);                                              // [H, R]
     struct tensor *p = op_add(g, op_matmul(g, to, latents, NULL), op_matmul(g, row, turning, NULL));
     p = op_softmax(g, p, scale); // [H, keys]
     return times(g, p, latents);

@@ -68,8 +68,8 @@ static void bind_layer(struct binder *b, struct decoder_layer *w, const struct d
 
 // A config may say that the head is tied although the file has a separate one. As in the reference,
 // the weights decide: only equal ones are tied.
-static void settle_ties(struct decoder_config *config, const struct checkpoint *c,
-                        const char *prefix, const char *head)
+static void untie_other_head(struct decoder_config *config, const struct checkpoint *c,
+                             const char *prefix, const char *head)
 {
     char name[128];
     snprintf(name, sizeof name, "%s%s.weight", prefix, decoder_name(config->kind, "embed_tokens"));
@@ -139,7 +139,7 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
     char head[128];
     snprintf(head, sizeof head, "%s%s.weight", prefix, decoder_name(config->kind, "lm_head"));
     d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
-    settle_ties(&d->config, b->checkpoint, b->prefix, head);
+    untie_other_head(&d->config, b->checkpoint, b->prefix, head);
     (config->tied ? bind_matrix : bind_table)(b, &d->embed, config->vocab, config->hidden,
                                               "%s.weight",
                                               decoder_name(config->kind, "embed_tokens"));

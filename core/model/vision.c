@@ -30,7 +30,12 @@ int64_t vision_tile_rows(const struct vision_config *c, const struct vision_pict
 
 int64_t vision_features(const struct vision_config *c, const struct vision_picture *p)
 {
-    return c->kind->feature_rows(c, p);
+    return c->kind->feature_rows ? c->kind->feature_rows(c, p) : p->rows * p->cols;
+}
+
+int64_t vision_feature_width(const struct vision_config *c)
+{
+    return c->kind->feature_width ? c->kind->feature_width(c) : c->hidden;
 }
 
 struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels)

@@ -30,7 +30,6 @@ struct vision_config {
     bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so
     int64_t merge; // patches a side that become one feature or visual token; the family's
     // Of native resolution:
-    int64_t grid;                   // learned positions a side, to be resampled
     int64_t out;                    // width of what leaves the encoder, where the config says it
     int64_t times;                  // pictures that a patch of video spans; all show the same
     int64_t window;                 // side of a window in visual tokens
@@ -108,7 +107,7 @@ struct vision_kind {
     void (*order)(const struct vision_config *c, const struct vision_picture *p, int32_t *token);
     // The stream h after the last block that counts to what the projector reads [S, Dv'].
     struct tensor *(*features)(struct graph *g, const struct vision_batch *b, struct tensor *h);
-    // S of a picture and Dv'.
+    // S of a picture and Dv'. NULL: a row for each patch, as wide as the stream.
     int64_t (*feature_rows)(const struct vision_config *c, const struct vision_picture *p);
     int64_t (*feature_width)(const struct vision_config *c);
 };
@@ -151,6 +150,9 @@ void vision_release(struct vision *v); // not the weights
 // "q", "k" or "v" in place of "qkv".
 void vision_bind_qkv(struct binder *b, struct vision_layer *w, int64_t width, bool bias,
                      const char *block, const char *name);
+// Block l of Qwen2.5-VL's kind: RMS norms and a gated FFN.
+void vision_bind_gated(struct binder *b, struct vision_layer *w, const struct vision_config *c,
+                       int l, bool bias);
 
 // --- the pass ------------------------------------------------------------------------------------
 
@@ -166,6 +168,7 @@ struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
                                   struct tensor *x);
 // Number of features of a picture for the projector.
 int64_t vision_features(const struct vision_config *c, const struct vision_picture *p);
+int64_t vision_feature_width(const struct vision_config *c);
 
 // --- for kinds -----------------------------------------------------------------------------------
 

@@ -102,11 +102,6 @@ static int64_t feature_rows(const struct vision_config *c, const struct vision_p
     return p->tiles * (vision_tile_rows(c, p) - c->drop_class);
 }
 
-static int64_t feature_width(const struct vision_config *c)
-{
-    return c->hidden;
-}
-
 const struct vision_kind vision_clip = {
     .model_types = (const char *const[]){ "clip_vision_model", NULL },
     .read = clip_read,
@@ -115,7 +110,6 @@ const struct vision_kind vision_clip = {
     .embed = vision_embed_tiles,
     .features = features,
     .feature_rows = feature_rows,
-    .feature_width = feature_width,
 };
 
 const struct vision_kind vision_siglip = {
@@ -126,5 +120,4 @@ const struct vision_kind vision_siglip = {
     .embed = vision_embed_tiles,
     .features = features,
     .feature_rows = feature_rows,
-    .feature_width = feature_width,
 };

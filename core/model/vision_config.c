@@ -113,6 +113,21 @@ void vision_bind_qkv(struct binder *b, struct vision_layer *w, int64_t width, bo
                     at + 3);
 }
 
+void vision_bind_gated(struct binder *b, struct vision_layer *w, const struct vision_config *c,
+                       int l, bool bias)
+{
+    const int64_t Dv = c->hidden;
+    char block[64];
+    snprintf(block, sizeof block, "blocks.%d", l);
+    bind_norm(b, &w->norm1, Dv, false, "blocks.%d.norm1", l);
+    vision_bind_qkv(b, w, Dv, bias || c->qkv_bias, block, "attn.qkv");
+    bind_linear(b, &w->out, Dv, Dv, bias, "blocks.%d.attn.proj", l);
+    bind_norm(b, &w->norm2, Dv, false, "blocks.%d.norm2", l);
+    bind_linear(b, &w->gate, c->ffn, Dv, bias, "blocks.%d.mlp.gate_proj", l);
+    bind_linear(b, &w->up, c->ffn, Dv, bias, "blocks.%d.mlp.up_proj", l);
+    bind_linear(b, &w->down, Dv, c->ffn, bias, "blocks.%d.mlp.down_proj", l);
+}
+
 void vision_release(struct vision *v)
 {
     free(v->layer);

@@ -20,22 +20,22 @@
 
 static int read_sizes(struct vision_config *v, const cJSON *json, struct err *err)
 {
-    int64_t layers, channels;
+    int64_t layers, channels, image;
     if (json_int(json, "depth", 1, 1000, 24, &layers, err) < 0 ||
         json_int(json, "hidden_size", 1, 100000, 1536, &v->hidden, err) < 0 ||
         json_int(json, "out_hidden_size", 1, 100000, 4096, &v->out, err) < 0 ||
         json_int(json, "num_heads", 1, 10000, 12, &v->heads, err) < 0 ||
         json_int(json, "in_channels", 1, 100, 3, &channels, err) < 0 ||
-        json_int(json, "image_size", 1, 10000, 336, &v->grid, err) < 0 ||
+        json_int(json, "image_size", 1, 10000, 336, &image, err) < 0 ||
         json_int(json, "patch_size", 1, 1000, 14, &v->patch, err) < 0 ||
         json_int(json, "spatial_merge_size", 1, 16, 2, &v->merge, err) < 0 ||
         json_int(json, "temporal_patch_size", 1, 16, 2, &v->times, err) < 0)
         return -1;
     v->layers = (int)layers;
     v->ffn = v->out;
-    v->grid /= v->patch;
+    v->table_rows = v->table_cols = image / v->patch;
     if (channels != 3) return err_set(err, "\"in_channels\" must be 3");
-    if (v->grid < 1) return err_set(err, "\"image_size\" is less than a patch");
+    if (v->table_rows < 1) return err_set(err, "\"image_size\" is less than a patch");
     return vision_heads_check(v, "num_heads", err);
 }
 
@@ -52,21 +52,6 @@ static int glm_read(struct vision_config *v, const cJSON *json, struct err *err)
     return vision_plane_check(v, err);
 }
 
-static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,
-                       int l)
-{
-    int64_t Dv = c->hidden;
-    char block[64];
-    snprintf(block, sizeof block, "blocks.%d", l);
-    bind_norm(b, &w->norm1, Dv, false, "blocks.%d.norm1", l);
-    vision_bind_qkv(b, w, Dv, c->qkv_bias, block, "attn.qkv");
-    bind_linear(b, &w->out, Dv, Dv, false, "blocks.%d.attn.proj", l);
-    bind_norm(b, &w->norm2, Dv, false, "blocks.%d.norm2", l);
-    bind_linear(b, &w->gate, c->ffn, Dv, false, "blocks.%d.mlp.gate_proj", l);
-    bind_linear(b, &w->up, c->ffn, Dv, false, "blocks.%d.mlp.up_proj", l);
-    bind_linear(b, &w->down, Dv, c->ffn, false, "blocks.%d.mlp.down_proj", l);
-}
-
 static void glm_bind(struct vision *v, struct binder *b)
 {
     const struct vision_config *c = &v->config;
@@ -74,8 +59,9 @@ static void glm_bind(struct vision *v, struct binder *b)
     bind_cubes(b, &v->patch.weight, Dv, c->times, c->patch, "patch_embed.proj.weight");
     bind_vector(b, &v->patch.bias, Dv, "patch_embed.proj.bias");
     bind_norm(b, &v->pre, Dv, false, "post_conv_layernorm");
-    bind_matrix(b, &v->position, c->grid * c->grid, Dv, "embeddings.position_embedding.weight");
-    for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
+    bind_matrix(b, &v->position, c->table_rows * c->table_cols, Dv,
+                "embeddings.position_embedding.weight");
+    for (int l = 0; l < c->layers; l++) vision_bind_gated(b, &v->layer[l], c, l, false);
     bind_norm(b, &v->post, Dv, false, "post_layernorm");
     bind_squares(b, &v->merge.weight, c->out, Dv, c->merge, "downsample.weight");
     bind_vector(b, &v->merge.bias, c->out, "downsample.bias");
@@ -89,7 +75,9 @@ static struct tensor *glm_embed(struct graph *g, const struct vision_batch *b)
     struct tensor *x = vision_patch_rows(g, b); // [S', 3*times*p*p]
     x = linear_forward(g, x, &v->patch);        // [S', Dv]
     x = norm_forward(g, x, &v->pre, v->config.eps);
-    return op_add(g, x, vision_resampled(g, b, v->config.grid, v->config.grid, vision_block_place));
+    return op_add(
+        g, x,
+        vision_resampled(g, b, v->config.table_rows, v->config.table_cols, vision_block_place));
 }
 
 // The patches of a token [tokens, merge*merge, Dv] in the order of a convolution's weight, channel

@@ -195,16 +195,6 @@ static struct tensor *moon_features(struct graph *g, const struct vision_batch *
     return h;
 }
 
-static int64_t feature_rows(const struct vision_config *c, const struct vision_picture *p)
-{
-    return p->rows * p->cols;
-}
-
-static int64_t feature_width(const struct vision_config *c)
-{
-    return c->hidden;
-}
-
 const struct vision_kind vision_moon = {
     .model_types = (const char *const[]){ "moonvit", "kimi_k25_vision", NULL },
     .read = moon_read,
@@ -216,6 +206,4 @@ const struct vision_kind vision_moon = {
     .adjacent_pairs = true,
     .row_by_row = true,
     .features = moon_features,
-    .feature_rows = feature_rows,
-    .feature_width = feature_width,
 };

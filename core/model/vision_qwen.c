@@ -77,26 +77,11 @@ static int qwen_read(struct vision_config *v, const cJSON *json, struct err *err
 
 // --- weights -------------------------------------------------------------------------------------
 
-static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,
-                       int l)
-{
-    int64_t Dv = c->hidden;
-    char block[64];
-    snprintf(block, sizeof block, "blocks.%d", l);
-    bind_norm(b, &w->norm1, Dv, false, "blocks.%d.norm1", l);
-    vision_bind_qkv(b, w, Dv, true, block, "attn.qkv");
-    bind_linear(b, &w->out, Dv, Dv, true, "blocks.%d.attn.proj", l);
-    bind_norm(b, &w->norm2, Dv, false, "blocks.%d.norm2", l);
-    bind_linear(b, &w->gate, c->ffn, Dv, true, "blocks.%d.mlp.gate_proj", l);
-    bind_linear(b, &w->up, c->ffn, Dv, true, "blocks.%d.mlp.up_proj", l);
-    bind_linear(b, &w->down, Dv, c->ffn, true, "blocks.%d.mlp.down_proj", l);
-}
-
 static void qwen_bind(struct vision *v, struct binder *b)
 {
     const struct vision_config *c = &v->config;
     bind_cubes(b, &v->patch.weight, c->hidden, c->times, c->patch, "patch_embed.proj.weight");
-    for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
+    for (int l = 0; l < c->layers; l++) vision_bind_gated(b, &v->layer[l], c, l, true);
 }
 
 // --- windows -------------------------------------------------------------------------------------
@@ -201,16 +186,6 @@ static struct tensor *qwen_features(struct graph *g, const struct vision_batch *
     return h;
 }
 
-static int64_t feature_rows(const struct vision_config *c, const struct vision_picture *p)
-{
-    return p->rows * p->cols;
-}
-
-static int64_t feature_width(const struct vision_config *c)
-{
-    return c->hidden;
-}
-
 const struct vision_kind vision_qwen = {
     .model_types = (const char *const[]){ "qwen2_5_vl", NULL },
     .read = qwen_read,
@@ -222,6 +197,4 @@ const struct vision_kind vision_qwen = {
     .windows = qwen_windows,
     .order = qwen_order,
     .features = qwen_features,
-    .feature_rows = feature_rows,
-    .feature_width = feature_width,
 };

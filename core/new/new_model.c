@@ -8,12 +8,9 @@
 // the distribution from a table, so that drawing keeps up with the disk.
 #include "core/new/new_model.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -22,20 +19,19 @@
 #include "core/base/random.h"
 #include "core/model/families/family.h"
 #include "core/new/new_tokenizer.h"
-#include "core/new/shapes.h"
+#include "core/new/shards.h"
 
 enum { PIECE = 8 << 20 }; // weights drawn and written at a time
 enum { QUANTILES = 4 };   // different spreads of a shape
-static const uint64_t SHARD_LIMIT = 5000000000u;
 
 struct job {
     const struct shape *shape;
-    const char *folder;
-    bool made_folder, zeros;
+    const char *folder; // the one that is written
+    bool zeros;
     struct shape_tensor *tensors;
-    int *shard_of; // [count]
-    int count, capacity, shards;
+    int count, capacity;
     uint64_t seed, done, total; // bytes of weights
+    uint64_t place;             // of the next tensor's weights among all
     const struct load_progress *progress;
     struct {
         double spread;
@@ -44,8 +40,6 @@ struct job {
     int quantiles_count;
     const char *text; // for the tokenizer
     uint16_t *piece;  // [PIECE]
-    char **written;   // paths, for undoing
-    int written_count;
 };
 
 // --- shapes and counts ---------------------------------------------------------------------------
@@ -81,48 +75,24 @@ int new_model_count(const char *shape, struct new_model_counts *counts, struct e
     return 0;
 }
 
-// --- files and their undoing ---------------------------------------------------------------------
-
-// The path of a file of the folder, noted for undoing; owned by the job.
-static const char *note_file(struct job *j, const char *name)
-{
-    j->written = xreallocarray(j->written, (size_t)j->written_count + 1, sizeof *j->written);
-    return j->written[j->written_count++] = xasprintf("%s/%s", j->folder, name);
-}
+// --- files ---------------------------------------------------------------------------------------
 
 // Writes and frees the text of `b`.
 static int write_text(struct job *j, const char *name, struct buf *b, struct err *err)
 {
-    const char *path = note_file(j, name);
-    FILE *f = fopen(path, "wbe");
-    bool good = f && fwrite(b->data, 1, b->length, f) == b->length;
-    int why = errno;
-    if (f && fclose(f) != 0 && good) {
-        good = false;
-        why = errno;
-    }
+    const int status = folder_write(j->folder, name, b->data, b->length, err);
     buf_release(b);
-    return good ? 0 : err_set(err, "cannot write '%s': %s", path, strerror(why));
+    return status;
 }
 
-static int prepare_folder(struct job *j, struct err *err)
+int new_model_room(const char *folder, uint64_t bytes, struct err *err)
 {
-    if (folder_claim(j->folder, &j->made_folder, err) < 0) return -1;
-    if (j->zeros) return 0; // they take no room
     struct statvfs fs;
-    if (statvfs(j->folder, &fs) < 0) return 0; // then writing itself will tell
-    uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, need = j->total + (32u << 20);
-    if (room < need && j->total > room / 2)
-        return err_set(err,
-                       "'%s': the model needs %.0f MB, but only %.0f MB of disk space are free",
-                       j->folder, (double)need / 1e6, (double)room / 1e6);
-    return 0;
-}
-
-static void undo(struct job *j)
-{
-    for (int i = 0; i < j->written_count; i++) unlink(j->written[i]);
-    if (j->made_folder) rmdir(j->folder);
+    if (statvfs(folder, &fs) < 0) return 0; // then writing itself will tell
+    const uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, need = bytes + (32u << 20);
+    if (room >= need || bytes <= room / 2) return 0;
+    return err_set(err, "the model needs %.0f MB, but only %.0f MB of disk space are free",
+                   (double)need / 1e6, (double)room / 1e6);
 }
 
 // --- configs -------------------------------------------------------------------------------------
@@ -382,25 +352,26 @@ static void draw(const struct job *j, const uint16_t *quantiles, uint64_t place,
     }
 }
 
-static int write_tensor(struct job *j, struct safetensors_writer *w, const struct shape_tensor *t,
-                        uint64_t *place, struct err *err)
+static int put_tensor(void *self, struct safetensors_writer *w, int i, struct err *err)
 {
+    struct job *j = self;
+    const struct shape_tensor *t = &j->tensors[i];
     int64_t count = shape_tensor_count(t);
     if (j->zeros) return safetensors_writer_zeros(w, (uint64_t)count * sizeof *j->piece, err);
     const uint16_t *quantiles = t->ones ? NULL : find_quantiles(j, t->spread);
     for (int64_t at = 0; at < count; at += PIECE) {
         int64_t n = count - at < PIECE ? count - at : PIECE;
         if (t->ones)
-            for (int64_t i = 0; i < n; i++) j->piece[i] = to_bf16(1);
+            for (int64_t k = 0; k < n; k++) j->piece[k] = to_bf16(1);
         else
-            draw(j, quantiles, *place + (uint64_t)at, n);
+            draw(j, quantiles, j->place + (uint64_t)at, n);
         uint64_t bytes = (uint64_t)n * sizeof *j->piece;
         if (safetensors_writer_data(w, j->piece, bytes, err) < 0) return -1;
         j->done += bytes;
         if (j->progress && !j->progress->report(j->progress->self, j->done, j->total))
             return err_set(err, "cancelled");
     }
-    *place += ((uint64_t)count + 3) / 4 * 4;
+    j->place += ((uint64_t)count + 3) / 4 * 4;
     return 0;
 }
 
@@ -413,75 +384,6 @@ static void collect_tensor(void *self, const struct shape_tensor *t)
     }
     j->tensors[j->count++] = *t;
     j->total += (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
-}
-
-// Tensors go to shards in order; a new one begins when the limit would be passed.
-static void assign_shards(struct job *j)
-{
-    uint64_t bytes = 0;
-    j->shards = 1;
-    j->shard_of = xreallocarray(NULL, (size_t)j->count, sizeof *j->shard_of);
-    for (int i = 0; i < j->count; i++) {
-        uint64_t more = (uint64_t)shape_tensor_count(&j->tensors[i]) * sizeof(uint16_t);
-        if (bytes && bytes + more > SHARD_LIMIT) {
-            j->shards++;
-            bytes = 0;
-        }
-        bytes += more;
-        j->shard_of[i] = j->shards - 1;
-    }
-}
-
-static void shard_name(const struct job *j, int shard, char name[64])
-{
-    if (j->shards == 1)
-        snprintf(name, 64, "model.safetensors");
-    else
-        snprintf(name, 64, "model-%05d-of-%05d.safetensors", shard + 1, j->shards);
-}
-
-static int write_shard(struct job *j, int shard, uint64_t *place, struct err *err)
-{
-    char name[64];
-    shard_name(j, shard, name);
-    struct safetensors_writer *w = safetensors_writer_new(note_file(j, name));
-    safetensors_writer_metadata(w, "format", "pt");
-    for (int i = 0; i < j->count; i++)
-        if (j->shard_of[i] == shard)
-            safetensors_writer_declare(w, j->tensors[i].name, DTYPE_BF16, j->tensors[i].rank,
-                                       j->tensors[i].size);
-    for (int i = 0; i < j->count; i++)
-        if (j->shard_of[i] == shard && write_tensor(j, w, &j->tensors[i], place, err) < 0) {
-            safetensors_writer_abandon(w);
-            return -1;
-        }
-    return safetensors_writer_finish(w, err);
-}
-
-static int write_index(struct job *j, struct err *err)
-{
-    struct buf b = { 0 };
-    char name[64];
-    buf_printf(&b, "{\n  \"metadata\": {\n    \"total_size\": %llu\n  },\n  \"weight_map\": {\n",
-               (unsigned long long)j->total);
-    for (int i = 0; i < j->count; i++) {
-        shard_name(j, j->shard_of[i], name);
-        buf_printf(&b, "    \"%s\": \"%s\"%s\n", j->tensors[i].name, name,
-                   i + 1 < j->count ? "," : "");
-    }
-    buf_puts(&b, "  }\n}\n");
-    return write_text(j, "model.safetensors.index.json", &b, err);
-}
-
-static int write_weights(struct job *j, struct err *err)
-{
-    uint64_t place = 0;
-    int status = 0;
-    j->piece = xreallocarray(NULL, PIECE, sizeof *j->piece);
-    for (int shard = 0; status == 0 && shard < j->shards; shard++)
-        status = write_shard(j, shard, &place, err);
-    if (status == 0 && j->shards > 1) status = write_index(j, err);
-    return status;
 }
 
 // The weights get their names last.
@@ -497,33 +399,36 @@ bool new_model_written(const char *folder)
     return found;
 }
 
-static int write_all(struct job *j, struct err *err)
+static int write_files(struct job *j, struct err *err)
 {
-    if (!j->shape) return -1;
+    const struct shards shards = { j->folder, j->tensors, j->count, put_tensor, j };
+    if (!j->zeros && new_model_room(j->folder, j->total, err) < 0) return -1; // zeros take no room
+    return write_texts(j, err) < 0 ? -1 : shards_write(&shards, err);
+}
+
+static int write_all(struct job *j, const char *folder, struct err *err)
+{
+    char *work = j->shape ? folder_begin(folder, err) : NULL;
+    if (!work) return -1;
+    j->folder = work;
+    j->piece = xreallocarray(NULL, PIECE, sizeof *j->piece);
     shape_tensors(j->shape, collect_tensor, j);
-    assign_shards(j);
-    int status = prepare_folder(j, err);
-    if (status == 0) status = write_texts(j, err);
-    if (status == 0) status = write_weights(j, err);
-    if (status < 0) undo(j);
-    for (int i = 0; i < j->written_count; i++) free(j->written[i]);
-    free(j->written);
+    const int status = write_files(j, err);
     free(j->tensors);
-    free(j->shard_of);
     for (int i = 0; i < j->quantiles_count; i++) free(j->quantiles[i].values);
     free(j->piece);
-    return status;
+    if (status == 0) return folder_commit(work, folder, err);
+    folder_abandon(work);
+    return -1;
 }
 
 int new_model_write(const char *shape, const char *folder, uint64_t seed, const char *text,
                     const struct load_progress *progress, struct err *err)
 {
-    struct job j = { .shape = shape_find(shape, err),
-                     .folder = folder,
-                     .seed = seed,
-                     .text = text,
-                     .progress = progress };
-    return write_all(&j, err);
+    struct job j = {
+        .shape = shape_find(shape, err), .seed = seed, .text = text, .progress = progress
+    };
+    return write_all(&j, folder, err);
 }
 
 int new_model_write_layers(const char *shape, int64_t layers, const char *folder, uint64_t seed,
@@ -535,16 +440,14 @@ int new_model_write_layers(const char *shape, int64_t layers, const char *folder
     char *config = shape_config_layers(whole, layers);
     part.layers = layers;
     part.config = config;
-    struct job j = { .shape = &part, .folder = folder, .seed = seed };
-    const int status = write_all(&j, err);
+    struct job j = { .shape = &part, .seed = seed };
+    const int status = write_all(&j, folder, err);
     free(config);
     return status;
 }
 
 int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err)
 {
-    struct job j = {
-        .shape = shape_find(shape, err), .folder = folder, .text = text, .zeros = true
-    };
-    return write_all(&j, err);
+    struct job j = { .shape = shape_find(shape, err), .text = text, .zeros = true };
+    return write_all(&j, folder, err);
 }

@@ -9,8 +9,8 @@
 // tokenizer.json of the real size, bf16 weights in safetensors files of at most 5 GB. The same
 // shape and seed give the same bytes everywhere.
 //
-// Room core/new/: generated models and tokenizers in published shapes, and outlines without
-// numbers. Uses model, data, files and what they use.
+// Room core/new/: generated models and tokenizers in published shapes, joined models, and outlines
+// without numbers. Uses model, data, files and what they use.
 #ifndef CORE_NEW_NEW_MODEL_H
 #define CORE_NEW_NEW_MODEL_H
 
@@ -32,6 +32,9 @@ const char *new_model_shape(int index);
 const char *new_model_about(int index);
 
 int new_model_count(const char *shape, struct new_model_counts *counts, struct err *err);
+
+// Fails where the disk of the folder has not got the room for so many bytes of weights.
+int new_model_room(const char *folder, uint64_t bytes, struct err *err);
 
 // Does the folder already hold a complete model?
 bool new_model_written(const char *folder);

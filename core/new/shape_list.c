@@ -1,5 +1,5 @@
-// core/new/shape_list.c -- the tensors of a shape that has a config of its own: those that the
-// family asks for when it binds a model; the config with fewer layers.
+// core/new/shape_list.c -- the tensors of a config: those that the family asks for when it binds a
+// model; a shape's config with fewer layers.
 #include <string.h>
 
 #include "core/base/json.h"
@@ -8,8 +8,8 @@
 #include "core/new/shapes.h"
 
 struct asker {
-    const struct shape *shape;
     struct model *model;
+    double spread;
     void (*each)(void *self, const struct shape_tensor *t);
     void *self;
 };
@@ -18,7 +18,7 @@ static void asked(void *self, const char *name, int rank, const int64_t *shape)
 {
     const struct asker *a = self;
     struct shape_tensor t = { .part = a->model->family->part(a->model, name),
-                              .spread = a->shape->spread,
+                              .spread = a->spread,
                               .rank = rank };
     if (rank > WEIGHT_MAX_RANK || strlen(name) >= sizeof t.name) BUG("tensor %s", name);
     memcpy(t.name, name, strlen(name) + 1);
@@ -28,27 +28,40 @@ static void asked(void *self, const char *name, int rank, const int64_t *shape)
     a->each(a->self, &t);
 }
 
-void shape_tensors_bound(const struct shape *s,
-                         void (*each)(void *self, const struct shape_tensor *t), void *self)
+int config_tensors(const char *name, cJSON *config, cJSON *preprocessor, double spread,
+                   void (*each)(void *self, const struct shape_tensor *t), void *self,
+                   struct err *err)
 {
-    struct err err = { "" };
-    struct model m = { .name = (char *)(uintptr_t)s->name };
-    struct asker asker = { s, &m, each, self };
-    struct checkpoint c = { .folder = m.name, .asked = asked, .asker = &asker };
-    c.config = json_parse(s->config, strlen(s->config), "config.json", &err);
-    c.preprocessor =
-        json_parse(s->preprocessor, strlen(s->preprocessor), "preprocessor_config.json", &err);
+    struct model m = { .name = (char *)(uintptr_t)name };
+    struct asker asker = { &m, spread, each, self };
+    struct checkpoint c = { .folder = m.name,
+                            .config = config,
+                            .preprocessor = preprocessor,
+                            .asked = asked,
+                            .asker = &asker };
     m.checkpoint = &c;
     m.arena.backend = backend_cpu();
-    if (!c.config || !c.preprocessor || !(m.family = family_find(c.config, &err)) ||
-        m.family->configure(&m, &c, &err) < 0 || m.family->bind(&m, &c, &err) < 0)
-        BUG("shape %s: %s", s->name, err.text);
+    const bool bound = (m.family = family_find(config, err)) &&
+                       m.family->configure(&m, &c, err) == 0 && m.family->bind(&m, &c, err) == 0;
     decoder_release(&m.decoder);
     vision_release(&m.vision);
     weights_release(&m.weights);
     arena_release(&m.arena);
-    cJSON_Delete(c.config);
-    cJSON_Delete(c.preprocessor);
+    return bound ? 0 : -1;
+}
+
+void shape_tensors_bound(const struct shape *s,
+                         void (*each)(void *self, const struct shape_tensor *t), void *self)
+{
+    struct err err = { "" };
+    cJSON *config = json_parse(s->config, strlen(s->config), "config.json", &err);
+    cJSON *preprocessor =
+        json_parse(s->preprocessor, strlen(s->preprocessor), "preprocessor_config.json", &err);
+    if (!config || !preprocessor ||
+        config_tensors(s->name, config, preprocessor, s->spread, each, self, &err) < 0)
+        BUG("shape %s: %s", s->name, err.text);
+    cJSON_Delete(config);
+    cJSON_Delete(preprocessor);
 }
 
 char *shape_config_layers(const struct shape *s, int64_t layers)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/json.h"
 #include "core/model/weights.h"
 
 // TOWER_OWN: that of the shape's own config.
@@ -60,7 +61,12 @@ int64_t shape_tensor_count(const struct shape_tensor *t);
 void shape_tensors(const struct shape *s, void (*each)(void *self, const struct shape_tensor *t),
                    void *self);
 
-// The same for a shape with a config of its own (core/new/shape_list.c).
+// Those that a model of this config.json and preprocessor_config.json (or NULL) needs: 0, or -1
+// where the configs are not supported. `name` is for messages.
+int config_tensors(const char *name, cJSON *config, cJSON *preprocessor, double spread,
+                   void (*each)(void *self, const struct shape_tensor *t), void *self,
+                   struct err *err);
+// The same as shape_tensors for a shape with a config of its own.
 void shape_tensors_bound(const struct shape *s,
                          void (*each)(void *self, const struct shape_tensor *t), void *self);
 // Its config with so many decoder layers, to be freed; NULL: it has none of its own.

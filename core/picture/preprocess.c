@@ -130,6 +130,14 @@ static int switches_read(struct picture_config *c, const cJSON *json, struct err
     return 0;
 }
 
+void picture_border_of_mean(struct picture_config *c)
+{
+    for (int i = 0; i < 3; i++) {
+        const float level = truncf(c->mean[i] * 255);
+        c->border[i] = (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
+    }
+}
+
 // "do_pad" of LlavaImageProcessor (other processors have no such step): the border is the mean.
 static int pad_read(struct picture_config *c, const cJSON *json, struct err *err)
 {
@@ -137,10 +145,7 @@ static int pad_read(struct picture_config *c, const cJSON *json, struct err *err
     if (json_text(json, "image_processor_type", "", &type, err) < 0) return -1;
     if (strncmp(type, "LlavaImageProcessor", 19) != 0) return 0;
     if (json_bool(json, "do_pad", false, &c->square, err) < 0) return -1;
-    for (int i = 0; i < 3; i++) {
-        float level = truncf(c->mean[i] * 255);
-        c->border[i] = (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
-    }
+    picture_border_of_mean(c);
     return 0;
 }
 

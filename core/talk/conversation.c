@@ -42,7 +42,7 @@ void conversation_clear(struct conversation *c)
 void conversation_release(struct conversation *c)
 {
     conversation_clear(c);
-    conversation_forget_methods(c);
+    conversation_reset_methods(c);
     kv_release(&c->kv);
     sequence_release(&c->cached);
     arena_release(&c->step);
@@ -50,7 +50,7 @@ void conversation_release(struct conversation *c)
 
 // Drops token ids, which mean nothing to another model's tokenizer: answers keep their text, raw
 // ids are removed.
-static void forget_ids(struct conversation *c)
+static void drop_ids(struct conversation *c)
 {
     size_t count = 0;
     for (size_t i = 0; i < c->message_count; i++) {
@@ -122,9 +122,9 @@ void conversation_set_model(struct conversation *c, const struct model *m)
 {
     bool same =
         m && c->model && !strcmp(m->checkpoint->fingerprint, c->model->checkpoint->fingerprint);
-    if (!same) forget_ids(c);
+    if (!same) drop_ids(c);
     conversation_stale(c, STALE_VISUAL);
-    conversation_forget_methods(c);
+    conversation_reset_methods(c);
     kv_release(&c->kv);
     c->model = m;
     if (m) decoder_cache(&m->decoder, c->backend, &c->kv);

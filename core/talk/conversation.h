@@ -140,7 +140,7 @@ int conversation_hooks(struct conversation *c, const struct settings *s,
                        struct method_tensors tensors, struct hooks *hooks, struct err *err);
 // Discards the states of methods, which may depend on the model's weights: call it when weights
 // have changed.
-void conversation_forget_methods(struct conversation *c);
+void conversation_reset_methods(struct conversation *c);
 // The graph for passes of this conversation. hooks and cancel may be NULL.
 struct graph conversation_graph(struct conversation *c, const struct settings *s,
                                 const struct hooks *hooks, const atomic_bool *cancel);

@@ -95,7 +95,7 @@ int conversation_hooks(struct conversation *c, const struct settings *s,
     return methods_attach(&c->methods, hooks, &env, err);
 }
 
-void conversation_forget_methods(struct conversation *c)
+void conversation_reset_methods(struct conversation *c)
 {
     methods_release(&c->methods);
 }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/json.h"
 #include "core/base/mem.h"
 
 struct tokenizer;
@@ -50,7 +51,7 @@ struct token_list {
     const uint8_t *types; // enum token_type
     const float *scores;  // of llama
     size_t merge_count;
-    const struct token_text *merges; // of gpt2: "a b", the first one first
+    const struct token_text *merges; // "a b", the first one first; GGUF files have gpt2's only
     int32_t bos, eos;                // -1: none
     bool add_bos, add_eos;           // to a text
     bool prefix, squeeze;            // of llama: a space before the text; one of several spaces
@@ -68,6 +69,10 @@ struct token_export;
 struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err);
 const struct token_list *token_export_list(const struct token_export *e);
 void token_export_free(struct token_export *e);
+// The tokenizer.json of an exported list; the caller frees it.
+char *tokenizer_list_json(const struct token_list *l, struct err *err);
+// A token of its "added_tokens".
+cJSON *tokenizer_added_token(int32_t id, const char *text, bool special);
 
 enum tokenize_flags {
     TOKENIZE_SPECIAL = 1,      // the post-processor adds its tokens (BOS)

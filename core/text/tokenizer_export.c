@@ -231,10 +231,8 @@ struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, 
     l->add_eos = t->after.count > 0;
     l->eos = l->add_eos ? t->after.data[0] : -1;
     put_tokens(e, t, (size_t)count, pieces);
-    if (pieces)
-        put_scores(e, t);
-    else
-        put_merges(e, t);
+    put_merges(e, t);
+    if (pieces) put_scores(e, t);
     if ((pieces ? find_spaces(l, t, err) : find_words(e, t, err)) == 0) return e;
     token_export_free(e);
     return NULL;

@@ -100,18 +100,26 @@ static cJSON *stage(const char *type)
     return s;
 }
 
+static cJSON *byte_level(void)
+{
+    cJSON *s = stage("ByteLevel");
+    cJSON_AddBoolToObject(s, "add_prefix_space", false);
+    cJSON_AddBoolToObject(s, "trim_offsets", true);
+    cJSON_AddBoolToObject(s, "use_regex", false);
+    return s;
+}
+
 static cJSON *pre_tokenizer(const struct pre_kind *kind)
 {
     cJSON *all = stage("Sequence"), *list = cJSON_AddArrayToObject(all, "pretokenizers");
     for (int i = 0; kind->cut[i]; i++) {
         cJSON *split = stage("Split");
         cJSON_AddStringToObject(cJSON_AddObjectToObject(split, "pattern"), "Regex", kind->cut[i]);
+        cJSON_AddStringToObject(split, "behavior", "Isolated");
+        cJSON_AddBoolToObject(split, "invert", false);
         cJSON_AddItemToArray(list, split);
     }
-    cJSON *bytes = stage("ByteLevel");
-    cJSON_AddBoolToObject(bytes, "add_prefix_space", false);
-    cJSON_AddBoolToObject(bytes, "use_regex", false);
-    cJSON_AddItemToArray(list, bytes);
+    cJSON_AddItemToArray(list, byte_level());
     return all;
 }
 
@@ -138,18 +146,22 @@ static cJSON *post_processor(const struct token_list *l)
     return post;
 }
 
-static cJSON *added_token(int32_t id, const char *text, bool special)
+cJSON *tokenizer_added_token(int32_t id, const char *text, bool special)
 {
     cJSON *token = cJSON_CreateObject();
     cJSON_AddNumberToObject(token, "id", id);
     cJSON_AddStringToObject(token, "content", text);
-    cJSON_AddBoolToObject(token, "special", special);
+    cJSON_AddBoolToObject(token, "single_word", false);
+    cJSON_AddBoolToObject(token, "lstrip", false);
+    cJSON_AddBoolToObject(token, "rstrip", false);
     cJSON_AddBoolToObject(token, "normalized", false);
+    cJSON_AddBoolToObject(token, "special", special);
     return token;
 }
 
-// Tokens into the vocabulary or the added tokens; unused ones only fill ids.
-static int put_tokens(const struct token_list *l, cJSON *vocab, cJSON *added, struct err *err)
+// Tokens into the vocabulary or the added tokens, with `both` into both; unused ones only fill ids.
+static int put_tokens(const struct token_list *l, bool both, cJSON *vocab, cJSON *added,
+                      struct err *err)
 {
     for (size_t i = 0; i < l->count; i++) {
         const struct token_text *t = &l->tokens[i];
@@ -160,10 +172,9 @@ static int put_tokens(const struct token_list *l, cJSON *vocab, cJSON *added, st
         if (type == TOKEN_TYPE_UNUSED || !t->length) continue;
         char *text = xstrndup(t->text, t->length);
         const bool special = type == TOKEN_TYPE_CONTROL || type == TOKEN_TYPE_UNKNOWN;
-        if (special || type == TOKEN_TYPE_USER)
-            cJSON_AddItemToArray(added, added_token((int32_t)i, text, special));
-        else
-            cJSON_AddNumberToObject(vocab, text, (double)i);
+        const bool is_added = special || type == TOKEN_TYPE_USER;
+        if (is_added) cJSON_AddItemToArray(added, tokenizer_added_token((int32_t)i, text, special));
+        if (!is_added || both) cJSON_AddNumberToObject(vocab, text, (double)i);
         free(text);
     }
     return 0;
@@ -178,7 +189,7 @@ static void put_merges(const struct token_list *l, cJSON *merges)
     }
 }
 
-static cJSON *json_of(const struct token_list *l, struct err *err)
+static cJSON *json_of(const struct token_list *l, bool both, struct err *err)
 {
     const struct pre_kind *kind = find_pre(l->pre, err);
     if (!kind) return NULL;
@@ -187,14 +198,76 @@ static cJSON *json_of(const struct token_list *l, struct err *err)
     cJSON_AddItemToObject(json, "pre_tokenizer", pre_tokenizer(kind));
     cJSON *post = post_processor(l), *model = cJSON_AddObjectToObject(json, "model");
     if (post) cJSON_AddItemToObject(json, "post_processor", post);
-    cJSON_AddItemToObject(json, "decoder", stage("ByteLevel"));
+    cJSON_AddItemToObject(json, "decoder", byte_level());
     cJSON_AddStringToObject(model, "type", "BPE");
     cJSON_AddBoolToObject(model, "ignore_merges", kind->whole);
     cJSON *vocab = cJSON_AddObjectToObject(model, "vocab");
     put_merges(l, cJSON_AddArrayToObject(model, "merges"));
-    if (put_tokens(l, vocab, added, err) == 0) return json;
+    if (put_tokens(l, both, vocab, added, err) == 0) return json;
     cJSON_Delete(json);
     return NULL;
+}
+
+static cJSON *replace(const char *kind, const char *pattern, const char *content)
+{
+    cJSON *r = stage("Replace");
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(r, "pattern"), kind, pattern);
+    cJSON_AddStringToObject(r, "content", content);
+    return r;
+}
+
+// SentencePiece's spaces: U+2581 stands for one.
+static void put_spaces(const struct token_list *l, cJSON *json)
+{
+    static const char mark[] = "\xE2\x96\x81";
+    cJSON *before = stage("Sequence"), *normalizers = cJSON_AddArrayToObject(before, "normalizers");
+    cJSON *after = stage("Sequence"), *decoders = cJSON_AddArrayToObject(after, "decoders");
+    cJSON *prepend = stage("Prepend"), *strip = stage("Strip");
+    cJSON_AddStringToObject(prepend, "prepend", mark);
+    cJSON_AddStringToObject(strip, "content", " ");
+    cJSON_AddNumberToObject(strip, "start", 1);
+    cJSON_AddNumberToObject(strip, "stop", 0);
+    if (l->squeeze) cJSON_AddItemToArray(normalizers, replace("Regex", " {2,}", " "));
+    if (l->prefix) cJSON_AddItemToArray(normalizers, prepend);
+    cJSON_AddItemToArray(normalizers, replace("String", " ", mark));
+    cJSON_AddItemToArray(decoders, replace("String", mark, " "));
+    cJSON_AddItemToArray(decoders, stage("ByteFallback"));
+    cJSON_AddItemToArray(decoders, stage("Fuse"));
+    if (l->prefix) cJSON_AddItemToArray(decoders, strip);
+    if (!l->prefix) cJSON_Delete(prepend), cJSON_Delete(strip);
+    cJSON_AddItemToObject(json, "normalizer", before);
+    cJSON_AddItemToObject(json, "decoder", after);
+}
+
+static cJSON *json_of_pieces(const struct token_list *l, struct err *err)
+{
+    cJSON *json = cJSON_CreateObject(), *added = cJSON_AddArrayToObject(json, "added_tokens");
+    cJSON *post = post_processor(l), *model = cJSON_AddObjectToObject(json, "model");
+    if (post) cJSON_AddItemToObject(json, "post_processor", post);
+    put_spaces(l, json);
+    cJSON_AddStringToObject(model, "type", "BPE");
+    cJSON_AddBoolToObject(model, "fuse_unk", true);
+    cJSON_AddBoolToObject(model, "byte_fallback", true);
+    for (size_t i = 0; i < l->count; i++)
+        if (l->types[i] == TOKEN_TYPE_UNKNOWN) {
+            char *text = xstrndup(l->tokens[i].text, l->tokens[i].length);
+            cJSON_AddStringToObject(model, "unk_token", text);
+            free(text);
+            break;
+        }
+    cJSON *vocab = cJSON_AddObjectToObject(model, "vocab");
+    put_merges(l, cJSON_AddArrayToObject(model, "merges"));
+    if (put_tokens(l, true, vocab, added, err) == 0) return json;
+    cJSON_Delete(json);
+    return NULL;
+}
+
+char *tokenizer_list_json(const struct token_list *l, struct err *err)
+{
+    cJSON *json = !strcmp(l->model, "llama") ? json_of_pieces(l, err) : json_of(l, true, err);
+    char *text = json ? cJSON_PrintUnformatted(json) : NULL;
+    cJSON_Delete(json);
+    return text;
 }
 
 struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *name, struct err *err)
@@ -205,7 +278,7 @@ struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *na
                 l->model ? l->model : "");
         return NULL;
     }
-    cJSON *json = json_of(l, err);
+    cJSON *json = json_of(l, false, err);
     struct tokenizer *t = json ? tokenizer_from_json(json, name, err) : NULL;
     if (!json) err_in(err, "tokenizer '%s'", name);
     cJSON_Delete(json);

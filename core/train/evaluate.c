@@ -214,7 +214,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
 
 // --- the model -----------------------------------------------------------------------------------
 
-static void forget_pictures(struct evaluating *v)
+static void clear_pictures(struct evaluating *v)
 {
     conversation_clear(&v->c);
     for (size_t i = 0; i < v->path_count; i++) free(v->paths[i]);
@@ -236,7 +236,7 @@ static bool same_pictures(const struct evaluating *v, const struct dialogue *d)
 static int show_pictures(struct evaluating *v, const struct dialogue *d, struct err *err)
 {
     if (same_pictures(v, d)) return 0;
-    forget_pictures(v);
+    clear_pictures(v);
     v->paths = xcalloc(d->path_count + 1, sizeof *v->paths);
     for (size_t i = 0; i < d->path_count; i++) {
         size_t size;
@@ -244,7 +244,7 @@ static int show_pictures(struct evaluating *v, const struct dialogue *d, struct 
         const int index = bytes ? conversation_attach(&v->c, d->paths[i], bytes, size, err) : -1;
         free(bytes);
         if (index < 0) {
-            forget_pictures(v);
+            clear_pictures(v);
             return -1;
         }
         v->paths[v->path_count++] = xstrdup(d->paths[i]);
@@ -518,7 +518,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
 int evaluate_close(struct evaluating *v, struct err *err)
 {
     struct evaluation *e = v->e;
-    forget_pictures(v);
+    clear_pictures(v);
     conversation_release(&v->c);
     settings_free(v->settings);
     for (int i = 0; metrics[i]; i++)

@@ -42,7 +42,7 @@ int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *e
 
 // --- start ---------------------------------------------------------------------------------------
 
-static void forget_best(struct sft *t)
+static void reset_best(struct sft *t)
 {
     t->place.best = t->place.best_loss = NAN;
     t->place.best_step = -1;
@@ -63,7 +63,7 @@ void sft_plan_steps(struct sft *t)
     t->order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->order);
     t->epoch = -1;
     t->place = (struct save_place){ .loss = NAN, .validation = NAN, .score = NAN };
-    forget_best(t);
+    reset_best(t);
 }
 
 // The record of OUT: the identity of the run, and with `what` its result.
@@ -175,7 +175,7 @@ static int go_on(struct sft *t, struct err *err)
                 "the weights of the best validation, after step %lld, are missing from '%s': "
                 "searching for the best from here on",
                 (long long)best, t->out.path);
-        forget_best(t);
+        reset_best(t);
     }
     job_rewind(j, t->place.step);
     report_validation(t);

@@ -1,7 +1,6 @@
 # tests/commands/gguf.sh -- GGUF files as models: the folder's numbers bit for bit, encoders, tokenizers, adapters,
 # training, sessions and jobs; and files that are refused (core/files/checkpoint_gguf.c, gguf_*.c).
 . tests/commands/common.bash
-. tests/commands/dumps.bash
 convert="python3 tests/goldens/to_gguf.py"
 
 # --- the folder's numbers --------------------------------------------------------------------------------------
@@ -40,9 +39,30 @@ see qwen2.5-vl none
 see internvl3 none
 see kimi-vl none
 see glm-4.1v none
+see llava-next vision.layer.3.0
 see llava-siglip-llama3 vision.layer.4.0
 see llava-1.5 vision.layer.3.0 --swap
 see llava-1.5 vision.layer.3.0
+
+# An encoder's tensors that nothing reads: those that pictures do not pass are left out, others are refused by name.
+# LLaVA-Next's type is LLaVA's.
+encoder() { # NAME OPTION...: files m.gguf and mmproj.gguf in $work/NAME
+    mkdir "$work/$1" && $convert tests/goldens/llava-next "$work/$1/m.gguf" --mmproj "$work/$1/mmproj.gguf" "${@:2}" || fail "$1: convert"
+}
+encoder idle --add v.head.probe --add t.token_embd.weight
+encoder more --add mm.3.weight
+encoder deeper --add v.blk.0.ls1
+encoder beyond --add v.blk.2.ln1.weight
+encoder bare --drop model.image_newline
+encoder siglip --drop v.class_embd
+lines "/load $work/idle/m.gguf" "/load $work/more/m.gguf" "/load $work/deeper/m.gguf" "/load $work/beyond/m.gguf" "/load $work/bare/m.gguf" \
+    "/load $work/siglip/m.gguf" "/load $work/more/m.gguf --mmproj none"
+check "parts of an encoder" 'select(.event == "done").ok' $'true\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
+messages=$(jq -r 'select(.event == "error").message' "$work/events")
+for part in "more/mmproj.gguf': tensor 'mm.3.weight' is not known" "deeper/mmproj.gguf': tensor 'v.blk.0.ls1' is not known" \
+    "'v.blk.2.ln1.weight' is of a block beyond" "'model.image_newline' is missing" "LLaVA-OneVision"; do
+    [[ $messages == *"$part"* ]] || fail "no message says: $part"
+done
 
 # Weights in blocks: the numbers that they hold, multiplied in f32.
 mkdir "$work/blocks"
@@ -78,6 +98,41 @@ printf '\002' | dd of="$work/two.gguf" bs=1 seek=4 conv=notrunc status=none
 answer "$work/two.gguf" "$work/b.safetensors"
 same_dump "version 2" "$work/a.safetensors" "$work/b.safetensors"
 
+# A folder stands for the one model in it, also in the hub's cache, where files are links to others without an ending.
+mkdir -p "$work/one" "$work/parts" "$work/hub/models--org--small/blobs" "$work/hub/models--org--small/snapshots/1" "$work/mixed"
+ln "$work"/idle/*.gguf "$work/one"
+ln "$work"/split-0000[12]-of-00003.gguf "$work/parts"
+ln "$work/gone" "$work/parts/split-00003-of-00003.gguf"
+ln "$work/idle/m.gguf" "$work/mixed/m.gguf" && : >"$work/mixed/other.safetensors"
+for name in m mmproj; do
+    ln "$work/idle/$name.gguf" "$work/hub/models--org--small/blobs/$name"
+    ln -s "../../blobs/$name" "$work/hub/models--org--small/snapshots/1/$name.gguf"
+done
+export HF_HUB_CACHE=$work/hub
+lines "/load $work/one" "/load $work/one/" "/load $work/parts/" "/load org/small" '/info' "/load org/small/m.gguf --mmproj none" \
+    "/load $work/one --mmproj org/small/mmproj.gguf"
+check "folders" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue'
+check "text or vision" 'select(.event == "notice").text | capture("(?<what>with vision|text only)").what' \
+    $'with vision\nwith vision\ntext only\nwith vision\ntext only\nwith vision'
+check "files" 'select(.name == "model").rows[] | select(.[0] == "file")[1] | ltrimstr("'"$work/hub/models--org--small/snapshots"'")' \
+    $'/1/m.gguf\n/1/mmproj.gguf'
+ln "$work/qwen2.gguf" "$work/hub/models--org--small/snapshots/1/m-q8_0.gguf"
+lines "/load org/small" "/load org/small/m-q8_0.gguf" "/load org/small/none.gguf" "/load $work/mixed" \
+    "/load $llama --mmproj $work/idle/mmproj.gguf"
+check "which" 'select(.event == "done").ok' $'false\ntrue\nfalse\nfalse\nfalse'
+messages=$(jq -r 'select(.event == "error").message' "$work/events")
+for part in "2 models in GGUF files: choose one, as in 'org/small/m-q8_0.gguf' (there are m-q8_0.gguf, m.gguf)" \
+    "snapshots/1/none.gguf" "no config.json" "--mmproj goes with GGUF files only"; do
+    [[ $messages == *"$part"* ]] || fail "no message says: $part"
+done
+
+# The tokenizer alone.
+lines "/tokenizer $llama/tokenizer.json" '/tokenize <b>Hällo</b>, wörld! 1234' "/tokenizer $work/llama-3.2.gguf" \
+    '/tokenize <b>Hällo</b>, wörld! 1234' "/tokenizer $work/idle/mmproj.gguf"
+check "tokenizer" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse'
+same "ids" "$(jq -c 'select(.event == "ids").ids' "$work/events" | uniq | wc -l)" 1
+check_has "no tokenizer" 'select(.event == "error").message' "mmproj.gguf': it has no tokenizer"
+
 $convert $llama "$work/arch.gguf" --set 'general.architecture="mamba"'
 $convert $llama "$work/pre.gguf" --set 'tokenizer.ggml.pre="klingon"'
 $convert $llama "$work/model.gguf" --set 'tokenizer.ggml.model="bert"'
@@ -94,6 +149,24 @@ for part in "is file 2 of 3: open the first one" "split-00003-of-00003.gguf" "ar
     [[ $messages == *"$part"* ]] || fail "no message says: $part"
 done
 same "messages" "$(grep -c . <<<"$messages")" 8
+
+# Metadata that are wrong, or lack what answers depend on: refused, each with its key.
+wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has no merges'
+    'tokenizer.ggml.merges=["nospace"]|merge 0: it is not two tokens' 'tokenizer.ggml.tokens="a"|is not a list of texts'
+    'tokenizer.ggml.token_type=[1, 2]|has 2 members for 569 tokens' 'tokenizer.ggml.eos_token_id=999999|is 999999, but there are only 569'
+    'tokenizer.chat_template=5|is not a text' 'llama.block_count=3|is of a layer beyond' 'llama.block_count=5|layers.4.'
+    'llama.block_count=2147483647|must be a whole number' 'llama.attention.head_count=0|must be within'
+    'llama.attention.head_count_kv=[2, 2]|is not a whole number' 'llama.attention.key_length=15|must be even'
+    'llama.rope.freq_base=-5.0|must not be negative' 'llama.rope.freq_base=0.0|greater than 0'
+    'llama.attention.layer_norm_rms_epsilon=null|is missing' 'llama.rope.scaling.type=7|is not a text'
+    'general.alignment=3|not a power of two' 'general.architecture=null|is missing')
+for i in "${!wrong[@]}"; do $convert $llama "$work/wrong-$i.gguf" --set "${wrong[i]%|*}"; done
+for i in "${!wrong[@]}"; do echo "/load $work/wrong-$i.gguf"; done | vlmsh --json >"$work/events"
+mapfile -t messages < <(jq -r 'select(.event == "error").message' "$work/events")
+same "wrong metadata" "${#messages[@]}" "${#wrong[@]}"
+for i in "${!wrong[@]}"; do
+    [[ ${messages[i]} == *"wrong-$i.gguf"*"${wrong[i]#*|}"* ]] || fail "${wrong[i]}: ${messages[i]}"
+done
 
 # --- adapters and training -------------------------------------------------------------------------------------
 model=$work/see/m.gguf
@@ -140,9 +213,29 @@ done
 lines "/load $model" '/set train.method full' "/train $work/data.json $work/full"
 check_has "full" 'select(.event == "error").message' "cannot be trained"
 
+# A job opens both files of a pair again, from any folder, and so does what it leaves.
+rm -rf "$work/folder"
+mkdir "$work/pair" && ln "$model" "$work/pair/m.gguf" && ln "$work/see/mmproj-m.gguf" "$work/pair/eyes.gguf"
+cd "$work/pair" || exit 1
+case $VLMSH in /*) ;; *) VLMSH=$OLDPWD/$VLMSH ;; esac
+pair=$work/pair/m.gguf::$work/pair/eyes.gguf
+for end in '/wait' $'/job OUT pause\n/wait\n/job OUT\n/job OUT resume\n/wait'; do
+    out=$work/pair/$([ "$end" = /wait ] && echo whole || echo parts)
+    lines '/load m.gguf --mmproj eyes.gguf' '/set compute.matmul f32' '/set chat.template plain' '/set train.steps 300' \
+        '/set train.lr 1e-3' '/set train.params lora:*:2' "/train $work/data.json $out" "${end//OUT/$out}"
+    cp "$work/events" "$out/events"
+done
+cd "$OLDPWD" || exit 1
+cp "$work/pair/parts/events" "$work/events"
+check "paused" '[select(.event == "table").rows[] | select(.[0] == "state")[1]] | first // empty' paused
+check "model of the job" '[select(.event == "table").rows[] | select(.[0] == "model")[1]] | first // empty' "$pair"
+cmp "$work/pair/whole/adapter_model.safetensors" "$work/pair/parts/adapter_model.safetensors" || fail "resumed: another adapter"
+same "base" "$(jq -r .base_model_name_or_path "$work/pair/parts/adapter_config.json")" "$pair"
+lines "/load $pair" "/adapter load $work/pair/parts" "/load $model" "/adapter load $work/pair/parts"
+check "an adapter of a pair" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue'
+
 # --- sessions --------------------------------------------------------------------------------------------------
 cd "$work" || exit 1
-case $VLMSH in /*) ;; *) VLMSH=$OLDPWD/$VLMSH ;; esac
 vlmsh see/m.gguf --session kept -c '/set sample.max_tokens 3' -c 'Hello' >first 2>&1 || fail "session: $(cat first)"
 cd / && vlmsh --session kept -c '/info' >"$work/second" 2>&1 || fail "resume: $(cat "$work/second")"
 grep -q "^file .*$work/see/m.gguf" "$work/second" || fail "resumed: $(cat "$work/second")"

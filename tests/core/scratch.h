@@ -58,6 +58,26 @@ static inline void scratch_copy(const char *folder, const char *from, const char
     free(path);
 }
 
+// FROM/config.json with other fields ("key": value, ...), as FOLDER/config.json.
+static inline void scratch_config(const char *folder, const char *from, const char *fields)
+{
+    struct err err;
+    char *path = xasprintf("%s/config.json", from), *more = xasprintf("{%s}", fields);
+    cJSON *config = json_read(path, 1 << 20, &err), *add = cJSON_Parse(more), *field;
+    if (!config || !add) fatal("%s and %s", path, more);
+    while ((field = cJSON_DetachItemFromArray(add, 0))) {
+        cJSON_DeleteItemFromObjectCaseSensitive(config, field->string);
+        cJSON_AddItemToObject(config, field->string, field);
+    }
+    char *text = cJSON_Print(config);
+    scratch_text(folder, "config.json", text);
+    free(text);
+    cJSON_Delete(config);
+    cJSON_Delete(add);
+    free(path);
+    free(more);
+}
+
 static inline int scratch_remove_one(const char *path, const struct stat *st, int kind,
                                      struct FTW *at)
 {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """A folder of tests/goldens as GGUF files, the way llama.cpp's converters write them (Python's library alone).
 
-    to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap]] [--type f32|f16|bf16|q8_0] [--folder OUT] [--set KEY=VALUE]
-               [--split N] [--split-heads]
+    to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap] [--add TENSOR] [--drop TENSOR]] [--type f32|f16|bf16|q8_0]
+               [--folder OUT] [--set KEY=VALUE] [--split N] [--split-heads]
 
 Matrices keep their type, or get the one named; vectors become F32. --folder writes the numbers that the GGUF file
-holds as a model folder again, to compare with. --swap exchanges the layers of the encoder's FFNs,
---split-heads stores kv_b_proj as newer converters do.
+holds as a model folder again, to compare with. --swap exchanges the layers of the encoder's FFNs, --add gives the
+encoder a tensor more and --drop takes one out, --set KEY=null leaves a key out, --split-heads stores kv_b_proj as
+newer converters do.
 """
 import argparse, array, json, os, shutil, struct, sys
 
@@ -181,7 +182,7 @@ def text_tensors(config, arch, tensors, split_heads):
     for key, t in tensors.items():
         key = key.replace("language_model.", "")
         stem, _, end = key.rpartition(".")
-        if "visual" in key or "vision" in key or "projector" in key or "mlp1." in key:
+        if "visual" in key or "vision" in key or "projector" in key or "mlp1." in key or key.endswith("image_newline"):
             continue
         if stem in ("lm_head", "model.embed_tokens", "model.norm"):
             stem = {"lm_head": "output", "model.embed_tokens": "token_embd", "model.norm": "output_norm"}[stem]
@@ -331,7 +332,7 @@ OUTER = {"embeddings.class_embedding": "v.class_embd", "embeddings.patch_embeddi
 def encoder_tensors(kind, tensors, keep, swap):
     """`keep`: blocks that count; `swap`: the layers of an FFN under each other's names, as for LLaVA."""
     projector = {"layer_norm": "mm.model.mlp.0", "linear_1": "mm.model.mlp.1", "linear_2": "mm.model.mlp.3"}
-    if kind == "llava":
+    if kind in ("llava", "llava_next"):
         projector = {"linear_1": "mm.0", "linear_2": "mm.2"}
     if kind == "kimi_vl":
         projector = {"pre_norm": "mm.input_norm", "linear_1": "mm.1", "linear_2": "mm.2"}
@@ -339,6 +340,9 @@ def encoder_tensors(kind, tensors, keep, swap):
     if kind == "kimi_vl":
         names.update({"norm1": "ln2", "mlp.fc1": "ffn_down"})
     for key, t in tensors.items():
+        if key.endswith("image_newline"):
+            yield "model.image_newline", t
+            continue
         if "multi_modal_projector." in key:
             stem, _, end = key.split("multi_modal_projector.")[1].rpartition(".")
             yield f"{projector[stem]}.{end}", t
@@ -390,11 +394,14 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
     for key in ("image_mean", "image_std"):
         if key in preprocessor:
             pairs[key] = [float(x) for x in preprocessor[key]]
-    if kind == "llava":
+    if kind in ("llava", "llava_next"):
         more["clip.projector_type"] = "mlp"
         clip = v["model_type"] == "clip_vision_model"
         pairs["attention.layer_norm_epsilon"] = v.get("layer_norm_eps", 1e-5 if clip else 1e-6)
         more["clip.use_gelu"] = not clip
+        if kind == "llava_next":  # width before height
+            pairs["image_grid_pinpoints"] = [n for height, width in whole["image_grid_pinpoints"] for n in (width, height)]
+            pairs["mm_patch_merge_type"] = "spatial_unpad"
     elif kind == "qwen2_5_vl":
         more.update({"clip.projector_type": "qwen2.5vl_merger", "clip.use_silu": True})
         pairs["projection_dim"] = v["out_hidden_size"]
@@ -418,13 +425,15 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
     return {"general.architecture": "clip", **more, **{f"clip.vision.{k}": x for k, x in pairs.items()}}
 
 
-def write_encoder(path, source, whole, tensors, swap):
+def write_encoder(path, source, whole, tensors, o):
     kind = whole["model_type"]
     preprocessor = json.load(open(f"{source}/preprocessor_config.json"))
     blocks = whole["vision_config"].get("num_hidden_layers") or whole["vision_config"]["depth"]
     if whole.get("vision_feature_layer", -1) < 0:
-        blocks += 1 + whole.get("vision_feature_layer", -2 if kind == "llava" else -1)
-    out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in encoder_tensors(kind, tensors, blocks, swap)}
+        blocks += 1 + whole.get("vision_feature_layer", -2 if kind in ("llava", "llava_next") else -1)
+    out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in encoder_tensors(kind, tensors, blocks, o.swap)}
+    out.update({name: Tensor([4], "F32", bytes(16)) for name in o.add})
+    out = {name: t for name, t in out.items() if name not in o.drop}
     write_gguf(path, encoder_pairs(kind, whole, blocks, preprocessor), out)
 
 
@@ -433,6 +442,7 @@ def main():
     p.add_argument("source"), p.add_argument("out"), p.add_argument("--mmproj"), p.add_argument("--type")
     p.add_argument("--swap", action="store_true"), p.add_argument("--split-heads", action="store_true")
     p.add_argument("--folder"), p.add_argument("--split", type=int), p.add_argument("--set", action="append", default=[])
+    p.add_argument("--add", action="append", default=[]), p.add_argument("--drop", action="append", default=[])
     o = p.parse_args()
     whole = json.load(open(f"{o.source}/config.json"))
     config, tensors = text_config(whole), read_folder(o.source)
@@ -451,9 +461,11 @@ def main():
     for item in o.set:
         key, _, value = item.partition("=")
         pairs[key] = json.loads(value)
+    pairs = {key: value for key, value in pairs.items() if value is not None}
     if o.mmproj:
-        write_encoder(o.mmproj, o.source, whole, wanted, o.swap)
+        write_encoder(o.mmproj, o.source, whole, wanted, o)
     write_splits(o.out, pairs, out, o.split) if o.split else write_gguf(o.out, pairs, out)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -42,6 +42,8 @@ static void test_places(void **state)
     expect("", "/image", PATHS_NONE);
     expect("  /lo", "/load", PATHS_NONE);
     expect("/load ", NULL, PATHS_MODELS);
+    expect("/load m.gguf ", "--mmproj", PATHS_NONE);
+    expect("/load m.gguf --mmproj ", NULL, PATHS_MODELS);
     expect("/image a.png b", NULL, PATHS_ALL);
     expect("/help ", "load", PATHS_NONE);
     expect("/help ", "sample.top_p", PATHS_NONE);

@@ -47,10 +47,7 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
     p->resize = true;
     p->crop = p->square = false;
     p->exact_width = p->exact_height = 0;
-    for (int i = 0; i < 3; i++) {
-        const float level = truncf(p->mean[i] * 255);
-        p->border[i] = (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
-    }
+    picture_border_of_mean(p);
     return 0;
 }
 

@@ -86,6 +86,20 @@ const struct family *family_find(const cJSON *config, struct err *err)
     return NULL;
 }
 
+int family_text_read(struct model *m, const struct decoder_kind *kind, const cJSON *config,
+                     struct err *err)
+{
+    const cJSON *text;
+    bool tied;
+    if (json_object(config, "text_config", &text, err) < 0) return -1;
+    if (!kind) kind = family_decoder(text, err);
+    if (!kind || decoder_config_read(&m->decoder.config, kind, text, err) < 0)
+        return err_in(err, "text_config");
+    if (json_bool(config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
+    m->decoder.config.tied |= tied;
+    return 0;
+}
+
 int family_bind(struct model *m, const struct checkpoint *c, const struct family_prefixes *p,
                 struct err *err)
 {
@@ -97,7 +111,7 @@ int family_bind(struct model *m, const struct checkpoint *c, const struct family
     b.prefix = p->vision;
     if (vision_bind(&m->vision, &b) < 0) return -1;
     b.prefix = p->projector;
-    return projector_bind(&m->projector, &b, v->kind->feature_width(v), m->decoder.config.hidden);
+    return projector_bind(&m->projector, &b, vision_feature_width(v), m->decoder.config.hidden);
 }
 
 const struct phase_layers *family_phases(const struct model *m)

@@ -110,6 +110,10 @@ const struct family *family_named(const char *name); // NULL if unknown
 // The decoder that a config selects by its model_type, else by its architecture, else the first
 // family that has one, as in transformers. NULL with a message that lists them.
 const struct decoder_kind *family_decoder(const cJSON *config, struct err *err);
+// Reads "text_config" as the config of such a decoder (NULL: of the one that it names), and
+// "tie_word_embeddings" of either level, as transformers does.
+int family_text_read(struct model *m, const struct decoder_kind *kind, const cJSON *config,
+                     struct err *err);
 const struct family *family_find(const cJSON *config, struct err *err);
 
 #endif

@@ -37,22 +37,15 @@ static int read_placeholder(struct model *m, const cJSON *config, struct err *er
 
 static int read_config(struct model *m, const cJSON *config, struct err *err)
 {
-    const cJSON *text, *vision;
-    bool tied;
+    const cJSON *vision;
     double eps;
-    if (json_object(config, "text_config", &text, err) < 0 ||
-        json_object(config, "vision_config", &vision, err) < 0)
-        return -1;
+    if (json_object(config, "vision_config", &vision, err) < 0) return -1;
     // Without them, the classes' defaults would be another model's.
-    if (!text || !vision)
-        return err_set(err, "\"%s\" is missing", text ? "vision_config" : "text_config");
-    const struct decoder_kind *kind = family_decoder(text, err);
-    if (!kind || decoder_config_read(&m->decoder.config, kind, text, err) < 0)
-        return err_in(err, "text_config");
-    if (json_bool(config, "tie_word_embeddings", false, &tied, err) < 0 ||
+    if (!json_get(config, "text_config") || !vision)
+        return err_set(err, "\"%s\" is missing", vision ? "text_config" : "vision_config");
+    if (family_text_read(m, NULL, config, err) < 0 ||
         json_real(config, "projection_layer_norm_eps", 1e-5, &eps, err) < 0)
         return -1;
-    m->decoder.config.tied |= tied;
     if (eps != 1e-5) return err_set(err, "\"projection_layer_norm_eps\" must be 1e-5");
     if (vision_config_read(&m->vision.config, &vision_moon, vision, err) < 0)
         return err_in(err, "vision_config");

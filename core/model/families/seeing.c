@@ -67,17 +67,10 @@ static int read_placeholder(struct model *m, const cJSON *config, int64_t otherw
 int seeing_config(struct model *m, const cJSON *config, const struct seeing_defaults *d,
                   struct err *err)
 {
-    const cJSON *text, *vision;
-    bool tied;
-    if (json_object(config, "text_config", &text, err) < 0 ||
+    const cJSON *vision;
+    if (family_text_read(m, NULL, config, err) < 0 ||
         json_object(config, "vision_config", &vision, err) < 0)
         return -1;
-    const struct decoder_kind *kind = family_decoder(text, err);
-    if (!kind || decoder_config_read(&m->decoder.config, kind, text, err) < 0)
-        return err_in(err, "text_config");
-    // transformers takes the flag from either level.
-    if (json_bool(config, "tie_word_embeddings", false, &tied, err) < 0) return -1;
-    m->decoder.config.tied |= tied;
     if (!vision && d->vision_needed) return err_set(err, "\"vision_config\" is missing");
     const struct vision_kind *encoder = vision_kind_find(vision, err);
     if (!encoder || vision_config_read(&m->vision.config, encoder, vision, err) < 0)

@@ -134,6 +134,16 @@ static void fingerprint_sees_changes(void **state)
     scratch_remove(folder);
 }
 
+static void expect_located(const char *name, const char *end)
+{
+    struct err err = { "" };
+    char *path = checkpoint_locate(name, &err);
+    if (!path) fail_msg("%s: %s", name, err.text);
+    size_t n = strlen(path), m = strlen(end);
+    if (n < m || strcmp(path + n - m, end) != 0) fail_msg("%s: %s", name, path);
+    free(path);
+}
+
 static void refuses_broken_folders(void **state)
 {
     char *folder = scratch_new();
@@ -147,8 +157,8 @@ static void refuses_broken_folders(void **state)
     refuse(folder, "not a JSON object");
     scratch_text(folder, "config.json", "{}");
     refuse(folder, "no weights");
-    scratch_text(folder, "model.gguf", "GGUF");
-    refuse(folder, "GGUF");
+    scratch_text(folder, "model.gguf", "GGUF"); // a folder that is looked for stands for it
+    expect_located(folder, "/model.gguf");
     scratch_text(folder, "pytorch_model.bin", "x");
     refuse(folder, "PyTorch");
     write_weights(folder, "model-00001-of-00002.safetensors", names, 2);
@@ -324,16 +334,6 @@ static void widens_vectors(void **state)
     scratch_remove(folder);
 }
 
-static void expect_located(const char *name, const char *end)
-{
-    struct err err = { "" };
-    char *path = checkpoint_locate(name, &err);
-    if (!path) fail_msg("%s: %s", name, err.text);
-    size_t n = strlen(path), m = strlen(end);
-    if (n < m || strcmp(path + n - m, end) != 0) fail_msg("%s: %s", name, path);
-    free(path);
-}
-
 static void expect_lost(const char *name, const char *why)
 {
     struct err err = { "" };
@@ -346,12 +346,13 @@ static void lists_models(const char *home)
 {
     static const char *const files[] = { "models--a--b-c/snapshots/1/config.json",
                                          "models--one/snapshots/1/config.json",
+                                         "models--c--small/snapshots/1/m.gguf",
                                          "models--no--weights/refs/main",
                                          "models--no--config/snapshots/1/model.safetensors",
                                          "datasets--a--b/snapshots/1/config.json",
                                          "models--..--x/snapshots/1/config.json",
                                          "version.txt" };
-    static const char *const expected[] = { "a/b-c", "one", "org/name" };
+    static const char *const expected[] = { "a/b-c", "c/small", "one", "org/name" };
     struct names found = { 0 };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char *file = xasprintf(".cache/huggingface/hub/%s", files[i]);
@@ -366,7 +367,7 @@ static void lists_models(const char *home)
     free(pipes);
     free(pipe);
     checkpoint_cached(&found);
-    assert_int_equal(found.count, 3);
+    assert_int_equal(found.count, 4);
     for (size_t i = 0; i < found.count; i++) {
         assert_string_equal(found.list[i], expected[i]);
         expect_located(found.list[i], "");

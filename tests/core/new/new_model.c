@@ -378,7 +378,7 @@ static void refuses_a_folder_in_use(void **state)
     struct err err;
     scratch_text(folder, "letter.txt", "dear");
     assert_int_equal(new_model_write("tiny", folder, 1, NULL, NULL, &err), -1);
-    assert_non_null(strstr(err.text, "not empty"));
+    assert_non_null(strstr(err.text, "already exists"));
     char *path = xasprintf("%s/letter.txt", folder);
     assert_int_equal(access(path, F_OK), 0); // still there
     assert_int_equal(new_model_write("tiny", path, 1, NULL, NULL, &err), -1);

@@ -48,6 +48,20 @@ static void same_ids(const char *name, const struct tokenizer *a, const struct t
     ids_release(&y);
 }
 
+// The same ids, and the same tokens with the same texts.
+static void same_tokenizer(const char *path, const struct tokenizer *t,
+                           const struct tokenizer *again)
+{
+    same_ids(path, t, again);
+    for (int32_t id = 0; id < tokenizer_size(t); id++) {
+        const char *text = tokenizer_token(t, id), *other = tokenizer_token(again, id);
+        if (text && *text && (!other || strcmp(text, other) != 0))
+            fail_msg("%s: token %d is '%s', not '%s'", path, (int)id, other ? other : "", text);
+        if (text && *text)
+            assert_int_equal(tokenizer_is_special(t, id), tokenizer_is_special(again, id));
+    }
+}
+
 static void check(const char *path, const char *model, const char *pre)
 {
     struct err err;
@@ -60,14 +74,14 @@ static void check(const char *path, const char *model, const char *pre)
     if (pre) assert_string_equal(l->pre, pre);
     struct tokenizer *again = tokenizer_from_list(l, path, &err);
     if (!again) fail_msg("%s", err.text);
-    same_ids(path, t, again);
-    for (int32_t id = 0; id < tokenizer_size(t); id++) {
-        const char *text = tokenizer_token(t, id), *other = tokenizer_token(again, id);
-        if (text && *text && (!other || strcmp(text, other) != 0))
-            fail_msg("%s: token %d is '%s', not '%s'", path, (int)id, other ? other : "", text);
-        if (text && *text)
-            assert_int_equal(tokenizer_is_special(t, id), tokenizer_is_special(again, id));
-    }
+    same_tokenizer(path, t, again);
+    tokenizer_free(again);
+    char *json = tokenizer_list_json(l, &err);
+    if (!json) fail_msg("%s", err.text);
+    again = tokenizer_parse(json, strlen(json), path, &err);
+    if (!again) fail_msg("%s", err.text);
+    same_tokenizer(path, t, again);
+    free(json);
     tokenizer_free(again);
     token_export_free(e);
     tokenizer_free(t);

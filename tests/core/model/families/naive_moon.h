@@ -178,27 +178,14 @@ static inline void moon_weights(const struct moon *m, const char *folder)
 static inline void moon_config(const struct moon *m, const char *folder, const char *more)
 {
     const struct moon_shape *s = &m->s;
-    struct err err = { 0 };
-    cJSON *config = json_read(MOON_DECODER "/config.json", 1 << 20, &err), *field;
-    if (!config) fatal("%s", err.text);
     char *fields = xasprintf(
-        "{\"vision_config\": {\"model_type\": \"moonvit\", \"hidden_size\": %d, "
+        "\"vision_config\": {\"model_type\": \"moonvit\", \"hidden_size\": %d, "
         "\"num_hidden_layers\": %d, \"num_attention_heads\": %d, \"intermediate_size\": %d, "
         "\"patch_size\": %d, \"merge_kernel_size\": [%d, %d], \"init_pos_emb_height\": %d, "
-        "\"init_pos_emb_width\": %d}, \"vision_feature_layer\": -1%s%s}",
+        "\"init_pos_emb_width\": %d}, \"vision_feature_layer\": -1%s%s",
         s->hidden, s->layers, s->heads, s->ffn, s->patch, s->merge, s->merge, s->rows, s->cols,
         more ? ", " : "", more ? more : "");
-    cJSON *add = cJSON_Parse(fields);
-    if (!add) fatal("%s", fields);
-    while ((field = cJSON_DetachItemFromArray(add, 0))) {
-        cJSON_DeleteItemFromObjectCaseSensitive(config, field->string);
-        cJSON_AddItemToObject(config, field->string, field);
-    }
-    char *text = cJSON_Print(config);
-    scratch_text(folder, "config.json", text);
-    cJSON_free(text);
-    cJSON_Delete(config);
-    cJSON_Delete(add);
+    scratch_config(folder, MOON_DECODER, fields);
     free(fields);
 }
 

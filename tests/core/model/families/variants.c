@@ -18,28 +18,6 @@
 #define KIMI   "tests/goldens/kimi-text"
 #define SIGLIP "tests/goldens/llava-siglip-llama3"
 
-// Adds FIELDS ("key": value, ...) in front of the object in FOLDER/config.json; repeated keys of
-// the golden's are taken out first.
-static void add_config(const char *folder, const char *from, const char *fields)
-{
-    struct err err;
-    char *path = xasprintf("%s/config.json", from), *more = xasprintf("{%s}", fields);
-    cJSON *config = json_read(path, 1 << 20, &err), *add = cJSON_Parse(more), *field;
-    assert_non_null(config);
-    assert_non_null(add);
-    while ((field = cJSON_DetachItemFromArray(add, 0))) {
-        cJSON_DeleteItemFromObjectCaseSensitive(config, field->string);
-        cJSON_AddItemToObject(config, field->string, field);
-    }
-    char *text = cJSON_Print(config);
-    scratch_text(folder, "config.json", text);
-    free(text);
-    cJSON_Delete(config);
-    cJSON_Delete(add);
-    free(path);
-    free(more);
-}
-
 static struct model *load(const char *folder)
 {
     struct err err;
@@ -106,7 +84,7 @@ static void binding_ends_at_the_first_weight_that_is_missing(void **state)
     char *folder = scratch_new();
     struct err err;
     struct model *m = xcalloc(1, sizeof *m);
-    add_config(folder, LLAMA, "\"num_hidden_layers\": 6");
+    scratch_config(folder, LLAMA, "\"num_hidden_layers\": 6");
     scratch_copy(folder, LLAMA, "model.safetensors"); // of 4
     m->arena.backend = test_device();
     m->checkpoint = checkpoint_open(folder, NULL, &err);
@@ -137,7 +115,7 @@ static void other_forms_of_experts_and_latents_are_refused_by_name(void **state)
     scratch_copy(folder, KIMI, "tokenizer.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err err;
-        add_config(folder, KIMI, cases[i].fields);
+        scratch_config(folder, KIMI, cases[i].fields);
         assert_null(model_load(folder, test_device(), NULL, &err));
         if (!strstr(err.text, cases[i].why))
             fail_msg("'%s' does not say '%s'", err.text, cases[i].why);
@@ -156,7 +134,7 @@ static void parts_of_the_config_are_needed(void **state)
         struct err err;
         char *fields = xasprintf("\"%s\": null", parts[i]);
         char *why = xasprintf("\"%s\" is missing", parts[i]);
-        add_config(folder, "tests/goldens/kimi-vl", fields);
+        scratch_config(folder, "tests/goldens/kimi-vl", fields);
         assert_null(model_load(folder, test_device(), NULL, &err));
         if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
         free(fields);
@@ -185,7 +163,7 @@ static void windows_are_refused_where_a_layer_has_one(void **state)
     scratch_copy(folder, QWEN, "tokenizer.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err err;
-        add_config(folder, QWEN, cases[i].fields);
+        scratch_config(folder, QWEN, cases[i].fields);
         struct model *m = model_load(folder, test_device(), NULL, &err);
         if (!m != !cases[i].loads) fail_msg("%s", cases[i].fields);
         if (!m) assert_non_null(strstr(err.text, "window"));
@@ -212,7 +190,7 @@ static void windows_of_mistral_need_no_switch(void **state)
     scratch_copy(folder, LLAMA, "tokenizer.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err err;
-        add_config(folder, LLAMA, cases[i].fields);
+        scratch_config(folder, LLAMA, cases[i].fields);
         struct model *m = model_load(folder, test_device(), NULL, &err);
         if (!m != !cases[i].loads) fail_msg("%s", cases[i].fields);
         if (!m) assert_non_null(strstr(err.text, "window"));

@@ -1,0 +1,352 @@
+// core/new/join.c -- the tensors of a joined model: which there are, and where their numbers come
+// from.
+//
+//   config of the joined model -> the tensors that it needs
+//     of the encoder and the decoder: found in their files by name; the shapes must fit
+//     of the projector: drawn
+//   and those of the encoder's file that vlmsh does not compute with (a pooling head, the layers
+//   behind the features), which other programs expect
+#include "core/new/join.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/dtype.h"
+#include "core/base/folder.h"
+#include "core/base/random.h"
+#include "core/new/join_parts.h"
+#include "core/new/shards.h"
+
+enum { PIECE = 4 << 20 }; // numbers written at a time
+
+// A model's file, and what of its tensors' names files agree in.
+struct part_source {
+    struct checkpoint *checkpoint;
+    char **names; // [tensor_count]
+};
+
+struct join {
+    struct part_source encoder, decoder;
+    struct join_texts texts;
+    struct shape_tensor *tensors;      // [count]
+    const struct safetensor **sources; // [count]; NULL: of the projector
+    int count, room;
+    uint64_t seed, drawn; // numbers so far
+    double scale;         // of the projector's second layer
+    int64_t inputs;       // of the projector's newest matrix
+    struct err *err;
+    bool failed;
+    uint64_t done, total; // bytes
+    const struct load_progress *progress;
+};
+
+// --- which tensors -------------------------------------------------------------------------------
+
+static const char tower[] = "vision_tower.";
+
+// What of a name files agree in.
+static char *plain(const char *name)
+{
+    const char *inside = strstr(name, tower);
+    return weight_plain_name(inside ? inside + strlen(tower) : name);
+}
+
+static bool of_encoder(const struct safetensor *t)
+{
+    return strstr(t->name, tower) || !strncmp(t->name, "vision_model.", 13);
+}
+
+static const struct safetensor *find(const struct part_source *p, bool encoder, const char *name)
+{
+    const struct checkpoint *c = p->checkpoint;
+    const struct safetensor *found = NULL;
+    char *wanted = plain(name);
+    for (int64_t i = 0; i < c->tensor_count && !found; i++)
+        if (!strcmp(p->names[i], wanted) && of_encoder(c->tensors[i]) == encoder)
+            found = c->tensors[i];
+    free(wanted);
+    return found;
+}
+
+static void add(struct join *j, const struct shape_tensor *t, const struct safetensor *source)
+{
+    if (j->count == j->room) {
+        j->room = j->room ? 2 * j->room : 256;
+        j->tensors = xreallocarray(j->tensors, (size_t)j->room, sizeof *j->tensors);
+        j->sources = xreallocarray(j->sources, (size_t)j->room, sizeof *j->sources);
+    }
+    j->tensors[j->count] = *t;
+    j->sources[j->count++] = source;
+    j->total += (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
+}
+
+// The embedding and the head get rows for new tokens.
+static bool fits(const struct shape_tensor *t, const struct safetensor *s)
+{
+    bool same = s->dtype >= 0 && s->rank == t->rank;
+    const bool grows = t->part == PART_EMBEDDING || t->part == PART_HEAD;
+    for (int i = 0; same && i < t->rank; i++)
+        same = s->shape[i] == t->size[i] || (i == 0 && grows && s->shape[i] < t->size[i]);
+    return same;
+}
+
+// The name in the joined model of a tensor of the encoder's file.
+static void name_in_tower(struct shape_tensor *t, const char *name)
+{
+    const char *inside = strstr(name, tower);
+    snprintf(t->name, sizeof t->name, "%s%.100s", tower, inside ? inside + strlen(tower) : name);
+}
+
+// A binder that finds no second layer takes the projector for one layer, "linear". It gets two.
+static void need_projector(struct join *j, const struct shape_tensor *t)
+{
+    static const char one[] = "multi_modal_projector.linear.";
+    struct shape_tensor mine = *t;
+    if (strncmp(t->name, one, strlen(one)) != 0) {
+        add(j, t, NULL);
+        return;
+    }
+    snprintf(mine.name, sizeof mine.name, "multi_modal_projector.linear_1.%.20s",
+             t->name + strlen(one));
+    add(j, &mine, NULL);
+    if (t->rank != 1) return;
+    mine.rank = 2;
+    mine.size[1] = mine.size[0]; // [D, D]
+    strcpy(mine.name, "multi_modal_projector.linear_2.weight");
+    add(j, &mine, NULL);
+    mine.rank = 1;
+    strcpy(mine.name, "multi_modal_projector.linear_2.bias");
+    add(j, &mine, NULL);
+}
+
+static void need(void *self, const struct shape_tensor *t)
+{
+    struct join *j = self;
+    if (j->failed) return;
+    if (t->part == PART_PROJECTOR) {
+        need_projector(j, t);
+        return;
+    }
+    const bool encoder = t->part == PART_VISION;
+    const struct part_source *from = encoder ? &j->encoder : &j->decoder;
+    const struct safetensor *s = find(from, encoder, t->name);
+    if (!s || !fits(t, s)) {
+        j->failed = true;
+        err_set(j->err,
+                s ? "'%s': tensor '%s' has a shape or type that does not fit its config"
+                  : "'%s': tensor '%s' is missing",
+                from->checkpoint->folder, s ? s->name : t->name);
+        return;
+    }
+    struct shape_tensor mine = *t;
+    if (encoder) name_in_tower(&mine, s->name);
+    add(j, &mine, s);
+}
+
+static bool has_source(const struct join *j, const struct safetensor *s)
+{
+    for (int i = 0; i < j->count; i++)
+        if (j->sources[i] == s) return true;
+    return false;
+}
+
+static bool is_number(const struct safetensor *s)
+{
+    return s->dtype >= 0 && s->rank >= 1 && s->rank <= WEIGHT_MAX_RANK;
+}
+
+// Tables of positions are no weights.
+static void add_unused(struct join *j)
+{
+    const struct checkpoint *c = j->encoder.checkpoint;
+    for (int64_t i = 0; i < c->tensor_count; i++) {
+        const struct safetensor *s = c->tensors[i];
+        if (!of_encoder(s) || !is_number(s) || has_source(j, s)) continue;
+        struct shape_tensor t = { .part = PART_VISION, .rank = s->rank };
+        memcpy(t.size, s->shape, (size_t)s->rank * sizeof *s->shape);
+        name_in_tower(&t, s->name);
+        add(j, &t, s);
+    }
+}
+
+// --- opening -------------------------------------------------------------------------------------
+
+static int open_source(struct part_source *p, const char *name, const char *what, struct err *err)
+{
+    char *path = checkpoint_locate(name, err);
+    struct checkpoint *c = p->checkpoint = path ? checkpoint_open(path, NULL, err) : NULL;
+    free(path);
+    if (!c) return err_in(err, "%s", what);
+    p->names = xcalloc((size_t)c->tensor_count + 1, sizeof *p->names);
+    for (int64_t i = 0; i < c->tensor_count; i++) p->names[i] = plain(c->tensors[i]->name);
+    return 0;
+}
+
+static void close_source(struct part_source *p)
+{
+    for (int64_t i = 0; p->names && i < p->checkpoint->tensor_count; i++) free(p->names[i]);
+    free(p->names);
+    checkpoint_close(p->checkpoint);
+}
+
+// Other encoders give features that LLaVA's projector does not take: grids, windows, tiles.
+static int check_encoder(const struct checkpoint *c, struct err *err)
+{
+    for (int64_t i = 0; i < c->tensor_count; i++)
+        if (of_encoder(c->tensors[i])) return 0;
+    return err_set(err, "--encoder: '%s' has no CLIP, SigLIP or MoonViT encoder", c->folder);
+}
+
+static int plan(struct join *j, struct err *err)
+{
+    const struct checkpoint *encoder = j->encoder.checkpoint, *decoder = j->decoder.checkpoint;
+    if (check_encoder(encoder, err) < 0) return -1;
+    j->texts.encoder = encoder;
+    j->texts.decoder = decoder;
+    j->err = err;
+    if (join_texts_open(&j->texts, err) < 0) return -1;
+    if (config_tensors("the joined model", j->texts.config, encoder->preprocessor, 0, need, j,
+                       err) < 0)
+        return err_in(err, "the encoder of '%s' and the decoder of '%s' do not go together",
+                      encoder->folder, decoder->folder);
+    if (j->failed) return -1;
+    add_unused(j);
+    return 0;
+}
+
+struct join *join_open(const char *encoder, const char *decoder, uint64_t seed, double scale,
+                       struct err *err)
+{
+    struct join *j = xcalloc(1, sizeof *j);
+    j->seed = seed;
+    j->scale = scale;
+    if (open_source(&j->encoder, encoder, "--encoder", err) == 0 &&
+        open_source(&j->decoder, decoder, "--decoder", err) == 0 && plan(j, err) == 0)
+        return j;
+    join_free(j);
+    return NULL;
+}
+
+void join_free(struct join *j)
+{
+    if (!j) return;
+    join_texts_release(&j->texts);
+    close_source(&j->encoder);
+    close_source(&j->decoder);
+    free(j->tensors);
+    free(j->sources);
+    free(j);
+}
+
+void join_count(const struct join *j, struct new_model_counts *counts)
+{
+    *counts = (struct new_model_counts){ .bytes = j->total };
+    for (int i = 0; i < MODEL_PARTS; i++)
+        counts->parts[i].name = part_name((enum model_part_kind)i);
+    for (int i = 0; i < j->count; i++) {
+        const int64_t n = shape_tensor_count(&j->tensors[i]);
+        counts->parts[j->tensors[i].part].parameters += n;
+        counts->total += n;
+    }
+}
+
+// --- numbers -------------------------------------------------------------------------------------
+
+static int put_floats(struct join *j, struct safetensors_writer *w, const float *x, int64_t n,
+                      struct err *err)
+{
+    uint16_t *rounded = xreallocarray(NULL, (size_t)n, sizeof *rounded);
+    floats_to(rounded, DTYPE_BF16, x, (size_t)n);
+    const uint64_t bytes = (uint64_t)n * sizeof *rounded;
+    int status = safetensors_writer_data(w, rounded, bytes, err);
+    free(rounded);
+    j->done += bytes;
+    if (status == 0 && j->progress && !j->progress->report(j->progress->self, j->done, j->total))
+        status = err_set(err, "cancelled");
+    return status;
+}
+
+// Uniform within `bound`.
+static int put_drawn(struct join *j, struct safetensors_writer *w, const struct shape_tensor *t,
+                     struct err *err)
+{
+    const int64_t n = shape_tensor_count(t);
+    if (t->rank == 2) j->inputs = t->size[1]; // its bias comes next
+    const bool second = strstr(t->name, "linear_2");
+    const double bound = (second ? j->scale : 1) / sqrt((double)j->inputs);
+    float *x = xreallocarray(NULL, (size_t)n, sizeof *x);
+    for (int64_t i = 0; i < n; i++, j->drawn++) {
+        const uint64_t bits = random_bits(j->seed, RANDOM_WEIGHTS, j->drawn);
+        x[i] = (float)(bound * ((double)(bits >> 11) * 0x1p-52 - 1));
+    }
+    const int status = put_floats(j, w, x, n, err);
+    free(x);
+    return status;
+}
+
+// Adds up the columns of rows [n, width].
+static void add_columns(double *sum, const float *rows, int64_t n, int64_t width)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < width; k++) sum[k] += (double)rows[i * width + k];
+}
+
+// A token that nobody has learned starts as the mean of all others.
+static int put_means(struct join *j, struct safetensors_writer *w, const double *sum, int64_t rows,
+                     int64_t width, int64_t more, struct err *err)
+{
+    float *mean = xreallocarray(NULL, (size_t)width, sizeof *mean);
+    int status = 0;
+    for (int64_t k = 0; k < width; k++) mean[k] = (float)(sum[k] / (double)rows);
+    for (int64_t i = 0; i < more && status == 0; i++) status = put_floats(j, w, mean, width, err);
+    free(mean);
+    return status;
+}
+
+// Rows at a time, whole heads of them: GGUF files may have their rows in another order.
+static int put_copy(struct join *j, struct safetensors_writer *w, const struct shape_tensor *t,
+                    const struct safetensor *s, struct err *err)
+{
+    const int64_t rows = s->shape[0], more = t->size[0] - rows;
+    const int64_t width = rows ? shape_tensor_count(t) / t->size[0] : 0;
+    const int64_t head = s->order.head ? s->order.head : 1;
+    const int64_t least = width && width * head < PIECE ? PIECE / (width * head) * head : head;
+    double *sum = xcalloc((size_t)width + 1, sizeof *sum);
+    float *x = xreallocarray(NULL, (size_t)(least * width) + 1, sizeof *x);
+    int status = 0;
+    for (int64_t i = 0; i < rows && status == 0; i += least) {
+        const int64_t n = rows - i < least ? rows - i : least;
+        floats_from(x, (const char *)s->data + dtype_bytes((enum dtype)s->dtype, i * width),
+                    (enum dtype)s->dtype, (size_t)(n * width));
+        rows_reorder(x, n, width, s->order);
+        if (more) add_columns(sum, x, n, width);
+        status = put_floats(j, w, x, n * width, err);
+    }
+    if (status == 0 && more) status = put_means(j, w, sum, rows, width, more, err);
+    free(x);
+    free(sum);
+    return status;
+}
+
+static int put(void *self, struct safetensors_writer *w, int i, struct err *err)
+{
+    struct join *j = self;
+    const struct shape_tensor *t = &j->tensors[i];
+    return j->sources[i] ? put_copy(j, w, t, j->sources[i], err) : put_drawn(j, w, t, err);
+}
+
+int join_write(struct join *j, const char *folder, const struct load_progress *progress,
+               struct err *err)
+{
+    char *work = folder_begin(folder, err);
+    const struct shards shards = { work, j->tensors, j->count, put, j };
+    if (!work) return -1;
+    j->progress = progress;
+    if (new_model_room(work, j->total, err) == 0 && join_texts_write(&j->texts, work, err) == 0 &&
+        shards_write(&shards, err) == 0)
+        return folder_commit(work, folder, err);
+    folder_abandon(work);
+    return -1;
+}

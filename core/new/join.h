@@ -1,0 +1,31 @@
+// core/new/join.h -- joins a picture encoder and a language model by a new projector, as LLaVA does
+// (Liu et al. 2023, "Visual Instruction Tuning", section 4.1): a model that is ready to be trained
+// to see.
+//
+//   struct join *j = join_open("siglip", "llama.gguf", 42, 1, &err);
+//   join_count(j, &counts);
+//   join_write(j, "out", &progress, &err);
+//   join_free(j);
+//
+// The result is a bf16 folder in the layout of transformers' LlavaForConditionalGeneration. The
+// weights of both models stay as they are; "<image>" becomes one more token.
+#ifndef CORE_NEW_JOIN_H
+#define CORE_NEW_JOIN_H
+
+#include "core/new/new_model.h"
+
+struct join;
+
+// Opens both models, folders or GGUF files, and checks that they can be joined. The encoder is a
+// CLIP, SigLIP or MoonViT, alone or in a model; the decoder a text model, or that of a model that
+// sees. The projector's two layers start as torch.nn.Linear does, uniform within 1 / sqrt(inputs),
+// the second times `scale`. NULL: why not.
+struct join *join_open(const char *encoder, const char *decoder, uint64_t seed, double scale,
+                       struct err *err);
+void join_count(const struct join *j, struct new_model_counts *counts);
+// `folder` must be absent or empty. On failure nothing is left behind.
+int join_write(struct join *j, const char *folder, const struct load_progress *progress,
+               struct err *err);
+void join_free(struct join *j);
+
+#endif

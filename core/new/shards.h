@@ -1,0 +1,22 @@
+// core/new/shards.h -- a new model's weights over safetensors files of at most 5 GB, as on the hub:
+// model.safetensors, or model-0000K-of-0000N.safetensors and model.safetensors.index.json.
+//
+//   shards_write(&(struct shards){ folder, tensors, count, put_tensor, self }, &err);
+#ifndef CORE_NEW_SHARDS_H
+#define CORE_NEW_SHARDS_H
+
+#include "core/files/safetensors.h"
+#include "core/new/shapes.h"
+
+struct shards {
+    const char *folder;
+    const struct shape_tensor *tensors; // [count], in writing order
+    int count;
+    // Writes the bf16 numbers of tensor i; called once for each, in order. 0 or -1.
+    int (*put)(void *self, struct safetensors_writer *w, int i, struct err *err);
+    void *self;
+};
+
+int shards_write(const struct shards *s, struct err *err);
+
+#endif

@@ -1,0 +1,121 @@
+# tests/commands/join.sh -- /new --encoder --decoder: encoders and language models of all kinds joined, what is
+# written, and what is refused (core/new/join*.c).
+. tests/commands/common.bash
+goldens=tests/goldens
+
+# join ENCODER DECODER OUT [OPTION...]
+join() {
+    vlmsh new --encoder "$1" --decoder "$2" "$3" "${@:4}" >"$work/out" 2>&1 || fail "$1 + $2: $(tail -1 "$work/out")"
+}
+
+# refused WORDS OPTION...: wrong options or models give these words.
+refused() {
+    ! vlmsh new "${@:2}" >"$work/out" 2>&1 || fail "accepted: ${*:2}"
+    grep -qF -- "$1" "$work/out" || fail "${*:2}: $(tail -1 "$work/out")"
+}
+
+# sees MODEL: it answers a question about a picture.
+sees() {
+    vlmsh "$1" -c '/set sample.max_tokens 2' -c '/image demo/pictures/scene-1.png' -c 'What is it?' >"$work/out" 2>&1 ||
+        fail "$1: $(tail -1 "$work/out")"
+}
+
+# check A B: of two models' files, what Python says.
+weights() {
+    python3 - "$@" <<'P'
+import json, math, struct, sys
+def read(folder):
+    raw = open(folder + "/model.safetensors", "rb").read()
+    n, = struct.unpack_from("<Q", raw)
+    out = {}
+    for k, t in json.loads(raw[8:8 + n]).items():
+        if k == "__metadata__": continue
+        a, b = t["data_offsets"]
+        data = raw[8 + n + a:8 + n + b]
+        if t["dtype"] == "F32":  # rounded to bf16, half to even
+            bits = struct.unpack(f"<{len(data) // 4}I", data)
+            data = struct.pack(f"<{len(bits)}H", *[(x + 0x7fff + (x >> 16 & 1)) >> 16 for x in bits])
+        out[k] = (t["shape"], data)
+    return out
+def floats(data):
+    return [struct.unpack("<f", struct.pack("<I", x << 16))[0] for x in struct.unpack(f"<{len(data) // 2}H", data)]
+out, encoder, decoder = map(read, sys.argv[1:4])
+scale = float(sys.argv[4])
+text = lambda k: k if k.startswith("language_model.") else "language_model." + k
+for k, v in encoder.items():
+    if "vision_tower." in k and "position_ids" not in k:
+        assert out[k] == v, k
+for k, (shape, data) in decoder.items():
+    if "vision_tower." in k or "multi_modal" in k: continue
+    there, has = out[text(k)]
+    if "embed_tokens" in k or "lm_head" in k:
+        assert has[:len(data)] == data and there[1] == shape[1], k
+        if there[0] > shape[0]:  # the mean of all rows
+            x, new = floats(data), floats(has[len(data):])
+            for c in range(shape[1]):
+                mean = sum(x[c::shape[1]]) / shape[0]
+                assert abs(new[c] - mean) <= 1e-5 + abs(mean) / 128, (k, c)
+    else:
+        assert (there, has) == (shape, data), k
+for layer, factor in (("1", 1), ("2", scale)):
+    shape, data = out[f"multi_modal_projector.linear_{layer}.weight"]
+    bound = factor / math.sqrt(shape[1])
+    x = floats(data) + floats(out[f"multi_modal_projector.linear_{layer}.bias"][1])
+    assert max(map(abs, x)) <= bound * 1.01, layer
+    spread = math.sqrt(sum(v * v for v in x) / len(x))
+    assert abs(spread - bound / math.sqrt(3)) < 0.1 * bound or not bound, (layer, spread, bound)
+P
+}
+
+# --- CLIP and SigLIP, Qwen2 and Llama; the placeholder is a new token, or one that is there ---------------------
+join $goldens/llava-1.5 $goldens/qwen2 "$work/a" --scale 0.5
+weights "$work/a" $goldens/llava-1.5 $goldens/qwen2 0.5 || fail "other weights: CLIP and Qwen2"
+[ "$(jq .image_token_index "$work/a/config.json")" = "$(jq '[.added_tokens[] | select(.content == "<image>")][0].id' "$work/a/tokenizer.json")" ] ||
+    fail "another id for <image>"
+sees "$work/a"
+join demo/model $goldens/llava-1.5 "$work/b"
+weights "$work/b" demo/model $goldens/llava-1.5 1 || fail "other weights: the demo model's encoder and Llama"
+sees "$work/b"
+join $goldens/kimi-vl $goldens/llama-3.2 "$work/moon"
+sees "$work/moon"
+
+# What a person types is never the placeholder; the former answers of the decoder stay the same.
+vlmsh "$work/b" -c '/tokenize <image>' >"$work/out" 2>&1 || fail "/tokenize: $(tail -1 "$work/out")"
+for model in "$work/b" $goldens/llava-1.5; do
+    vlmsh "$model" -c '/set compute.matmul f32' -c '/set sample.max_tokens 12' -c 'Say something.' 2>/dev/null | head -1
+done >"$work/said"
+[ "$(sort -u "$work/said" | wc -l)" = 1 ] || fail "text answers differ: $(cat "$work/said")"
+
+# --- GGUF files hold the same decoder; Llama's rows are in another order, Llama 3's frequencies in a table -----
+for name in llama-3.2 qwen2; do
+    vlmsh quantize $goldens/$name "$work/$name.gguf" --type bf16 >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
+    join demo/model $goldens/$name "$work/$name-folder"
+    join demo/model "$work/$name.gguf" "$work/$name-file"
+    cmp "$work/$name-folder/model.safetensors" "$work/$name-file/model.safetensors" || fail "$name: other weights"
+    for model in folder file; do
+        vlmsh "$work/$name-$model" -c '/set sample.max_tokens 8' -c '/image demo/pictures/scene-1.png' -c 'Wo ist 1234?' 2>/dev/null | tail -1
+    done >"$work/said"
+    [ "$(sort -u "$work/said" | wc -l)" = 1 ] || fail "$name: answers differ: $(cat "$work/said")"
+done
+[ "$(jq -r .text_config.rope_scaling.rope_type "$work/llama-3.2-file/config.json")" = llama3 ] || fail "the scaling has no name"
+
+# --- the same again, nothing twice ------------------------------------------------------------------------------
+join $goldens/llava-1.5 $goldens/qwen2 "$work/again" --scale 0.5
+cmp "$work/a/model.safetensors" "$work/again/model.safetensors" || fail "the same seed gives other weights"
+join $goldens/llava-1.5 $goldens/qwen2 "$work/other" --seed 7
+! cmp -s "$work/a/model.safetensors" "$work/other/model.safetensors" || fail "another seed gives the same weights"
+join $goldens/llava-1.5 $goldens/qwen2 "$work/again" --once
+grep -q 'already holds a model' "$work/out" || fail "--once"
+vlmsh new --encoder demo/model --decoder $goldens/qwen2 --dry >"$work/out" || fail "--dry"
+grep -q '^projector' "$work/out" || fail "--dry: $(cat "$work/out")"
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+refused "--decoder MODEL, the language model, is missing" --encoder demo/model "$work/x"
+refused "--encoder MODEL, the picture encoder, is missing" --decoder demo/model "$work/x"
+refused "do not go with --encoder" --encoder demo/model --decoder demo/model --like tiny "$work/x"
+refused "has no CLIP, SigLIP or MoonViT encoder" --encoder $goldens/qwen2.5-vl --decoder $goldens/qwen2 "$work/x"
+refused "has no CLIP, SigLIP or MoonViT encoder" --encoder $goldens/qwen2 --decoder $goldens/qwen2 "$work/x"
+refused "--decoder: no folder" --encoder demo/model --decoder /nowhere/model "$work/x"
+refused "--scale must be a number from 0 to 100" --encoder demo/model --decoder demo/model --scale -1 "$work/x"
+refused "already exists" --encoder demo/model --decoder demo/model "$work/a"
+[ ! -e "$work/x" ] || fail "a refused join leaves a folder"
