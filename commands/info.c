@@ -46,7 +46,7 @@ static void add_vision(struct table_builder *t, const struct model *m)
 // The folder, or the GGUF files.
 static void add_files(struct table_builder *t, const struct checkpoint *c)
 {
-    if (!c->gguf_count) add_row(t, "folder", c->folder);
+    if (!c->gguf_count) add_row(t, "folder", c->name);
     for (int i = 0; i < c->gguf_count; i++) add_row(t, "file", c->shards[i]->path);
 }
 

@@ -233,7 +233,8 @@ static struct gguf_tensor *add_named(struct export *e, const char *plain, const 
     struct gguf_tensor *t = gguf_tensors_add(&e->tensors, name, dtype, rank, shape);
     if (w->tensor->rank > 1) {
         e->summary->tensors++;
-        e->summary->other += dtype != e->kind->matrix && dtype != e->kind->outer;
+        e->summary->other +=
+            dtype != e->kind->matrix && dtype != e->kind->outer && dtype != DTYPE_F32;
     }
     return t;
 }

@@ -142,7 +142,7 @@ static void put_kimi(struct export *e)
 static void put_glm(struct export *e)
 {
     const struct vision_config *v = &e->model->vision.config;
-    put_u32(e, "image_size", v->grid * v->patch);
+    put_u32(e, "image_size", v->table_rows * v->patch);
     put_pixels(e);
 }
 

@@ -196,7 +196,8 @@ int small_use(struct model *m, const struct gguf_kind *kind, const struct load_p
 {
     struct checkpoint *c = m->checkpoint;
     const int own = c->shard_count;
-    if (!changes_any(m, kind)) return checkpoint_fetch(c, 0, progress, err);
+    // A folder may stand for a GGUF file, which has its own.
+    if (c->gguf_count || !changes_any(m, kind)) return checkpoint_fetch(c, 0, progress, err);
     struct gguf *f = find_file(m, kind, progress, err);
     if (!f || checkpoint_replace(c, f, err) < 0) return -1;
     char *both = checkpoint_with_encoder(c->fingerprint, kind->name);

@@ -2,6 +2,7 @@
 #
 #   lines LINE...        runs the lines as a program does (standard input, --json); events on output
 #   check NAME JQ WANT   the last events give WANT under this jq program (each result on a line)
+#   answer MODEL DUMP, same_dump NAME A B    dumps of answers, compared
 #   finish               exits 1 if any check failed
 set -u
 : "${VLMSH:=./vlmsh}"
@@ -44,6 +45,48 @@ check_has() {
 
 same() {
     [ "$2" = "$3" ] || fail "$1: got '$2', not '$3'"
+}
+
+# same_dump NAME A B [TAP]: two dumps hold the same tensors, but for what only one has and TAP names.
+same_dump() {
+    python3 - "$2" "$3" "${4:-none}" <<'P' || fail "$1"
+import fnmatch, json, struct, sys
+def read(path):
+    raw = open(path, "rb").read()
+    n, = struct.unpack_from("<Q", raw)
+    at = lambda t: raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]]
+    return {k: (t["shape"], at(t)) for k, t in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
+a, b = read(sys.argv[1]), read(sys.argv[2])
+names = {k for k in set(a) | set(b) if not fnmatch.fnmatch(k, sys.argv[3])}
+wrong = sorted(k for k in names if a.get(k) != b.get(k))
+if wrong or len(names) < 10:
+    sys.exit(f"{wrong or 'too few tensors'}")
+P
+}
+
+# answer MODEL DUMP [LINE...]: an answer in f32 with everything dumped.
+answer() {
+    local model=$1 dump=$2
+    shift 2
+    vlmsh $model -c '/set compute.matmul f32' "$@" -c "/dump * $dump" -c '/set sample.max_tokens 8' \
+        -c '/set sample.ignore_eos on' -c 'Where is it? 1234 <b>Hällo</b>, wörld!' >"$work/out" 2>&1 ||
+        fail "$model: $(tail -1 "$work/out")"
+}
+
+# near A B SHARE [TAP]: the same tensors (those that TAP names) up to that share of their largest number.
+near() {
+    python3 - "$1" "$2" "$3" "${4:-*}" <<'P'
+import array, fnmatch, json, struct, sys
+def read(path):
+    raw = open(path, "rb").read()
+    n, = struct.unpack_from("<Q", raw)
+    return {k: array.array("f", raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]])
+            for k, t in json.loads(raw[8:8 + n]).items() if k != "__metadata__" and fnmatch.fnmatch(k, sys.argv[4])}
+a, b = read(sys.argv[1]), read(sys.argv[2])
+far = {k: max(abs(x - y) for x, y in zip(a[k], b.get(k, []))) / max(map(abs, a[k])) for k in a}
+far = {k: v for k, v in far.items() if not v <= float(sys.argv[3])}
+sys.exit(f"far apart: {far}" if far or a.keys() != b.keys() or not a else 0)
+P
 }
 
 finish() {

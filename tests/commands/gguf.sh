@@ -1,7 +1,6 @@
 # tests/commands/gguf.sh -- GGUF files as models: the folder's numbers bit for bit, encoders, tokenizers, adapters,
 # training, sessions and jobs; and files that are refused (core/files/checkpoint_gguf.c, gguf_*.c).
 . tests/commands/common.bash
-. tests/commands/dumps.bash
 convert="python3 tests/goldens/to_gguf.py"
 
 # --- the folder's numbers --------------------------------------------------------------------------------------

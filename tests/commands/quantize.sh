@@ -1,7 +1,6 @@
 # tests/commands/quantize.sh -- GGUF files that vlmsh writes: the numbers of the model, what smaller weights lose, and
 # what is refused (commands/quantize.c, core/adapter/model_gguf.c, model_mmproj.c).
 . tests/commands/common.bash
-. tests/commands/dumps.bash
 
 # value ROW: the number of that row of the table.
 value() {
@@ -29,7 +28,7 @@ for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwe
 done
 written llava-siglip-llama3 bf16 vision.layer.4.0 -c '/set chat.template plain' -c "/image $scene"
 written llava-1.5 f16 vision.layer.3.0 -c '/set chat.template plain' -c "/image $scene"
-# What no such file describes is left out.
+# An encoder that is not written.
 vlmsh quantize tests/goldens/llava-next "$work/next.gguf" --type bf16 >"$work/out" 2>&1 || fail "llava-next: $(tail -1 "$work/out")"
 grep -q 'the language model alone was written: the picture encoder of the family llava-next' "$work/out" || fail "llava-next does not say so"
 [ ! -e "$work/mmproj-next.gguf" ] || fail "an encoder of llava-next"

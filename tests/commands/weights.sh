@@ -1,7 +1,6 @@
 # tests/commands/weights.sh -- folders with smaller weights (weights.dtype): the numbers of the same GGUF file, what is
 # kept and for how long, sessions and jobs, a full disk (core/model/small.c, core/files/weight_cache.c).
 . tests/commands/common.bash
-. tests/commands/dumps.bash
 export XDG_CACHE_HOME=$work/cache
 kept=$work/cache/vlmsh/weights
 
@@ -29,6 +28,11 @@ done
 vlmsh "$llava::q8_0" -c /info >"$work/out" 2>&1
 grep -q '^embedding .* q8_0 ' "$work/out" || fail "embedding: $(cat "$work/out")"
 grep -q '^vision encoder .* f16 ' "$work/out" || fail "encoder: $(cat "$work/out")"
+
+# A GGUF file keeps its weights, in a folder too.
+mkdir "$work/only" && vlmsh quantize $llama "$work/only/m.gguf" --type f16 >"$work/out" 2>&1 || fail "quantize: $(tail -1 "$work/out")"
+vlmsh -c '/set weights.dtype q8_0' -c "/load $work/only" -c /info >"$work/out" 2>&1
+grep -q '^embedding .* f16 ' "$work/out" || fail "a folder with a GGUF file: $(cat "$work/out")"
 
 # --- settings, sessions, jobs ----------------------------------------------------------------------------------
 small q8_0 '/set sample.max_tokens 2' 'Hello' "/load $work/q8.gguf"
