@@ -62,7 +62,8 @@ VEC_INLINE void halves_of_8(float *to, const char *at, int apart)
 #if defined(__F16C__)
     _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_set_epi64x((int64_t)high, (int64_t)low)));
 #else
-    for (int i = 0; i < 8; i++) to[i] = half_to_float((uint16_t)((i < 4 ? low : high) >> i % 4 * 16));
+    for (int i = 0; i < 8; i++)
+        to[i] = half_to_float((uint16_t)((i < 4 ? low : high) >> i % 4 * 16));
 #endif
 }
 
@@ -95,8 +96,9 @@ VEC_INLINE void run_groups(float *scale, float *offset, const char *run, const e
     const bool plus = dtype == DTYPE_Q4_1 || dtype == DTYPE_Q5_1;
     for (int i = 0; i < RUN / block_group(dtype); i += 8) {
         const vf8 of = vf8_load(g.scale + i);
-        vf8 add = of * -block_centre(dtype);
-        if (block_has_min(dtype)) add += plus ? vf8_load(g.min + i) : -vf8_load(g.min + i);
+        vf8 add = { 0 };
+        if (block_centre(dtype) > 0) add = of * -block_centre(dtype);
+        if (block_has_min(dtype)) add = plus ? vf8_load(g.min + i) : -vf8_load(g.min + i);
         memcpy(scale + i, &of, sizeof of);
         memcpy(offset + i, &add, sizeof add);
     }
@@ -250,7 +252,7 @@ VEC_INLINE const char *run_at(const char *row, int64_t k, int64_t n, char rest[R
                               const enum dtype dtype)
 {
     const char *run = row + dtype_bytes(dtype, k);
-    if (n - k >= RUN) return run;
+    if (n - k >= RUN || dtype_form(dtype).numbers == RUN) return run;
     memset(rest, 0, RUN_BYTES);
     return memcpy(rest, run, dtype_bytes(dtype, n - k));
 }

@@ -19,10 +19,7 @@ VEC_INLINE void runs_as(struct block_run *to, const char *from, int64_t apart, i
 }
 
 void KERNEL(blocks_runs)(struct block_run *to, const char *from, int64_t apart, int count,
-                         enum dtype dtype)
-{
-    BLOCK_AS(dtype, runs_as, to, from, apart, count)
-}
+                         enum dtype dtype){ BLOCK_AS(dtype, runs_as, to, from, apart, count) }
 
 // VEC bytes as f32.
 VEC_INLINE vf bytes_float(const uint8_t *bytes)
@@ -42,8 +39,8 @@ VEC_INLINE vf bytes_float(const uint8_t *bytes)
 static void widen_run(float *to, const struct block_run *run, int first, int n, int size)
 {
     for (int i = first / VEC * VEC; i < first + n; i += VEC) {
-        const vf v = bytes_float(run->q + i) * vf_set(run->scale[i / size]) +
-                     vf_set(run->offset[i / size]);
+        const vf v =
+            bytes_float(run->q + i) * vf_set(run->scale[i / size]) + vf_set(run->offset[i / size]);
         const int skip = i < first ? first - i : 0, end = first + n - i < VEC ? first + n - i : VEC;
         if (end - skip == VEC)
             vf_store(to + i - first, v);

@@ -166,7 +166,8 @@ const struct backend *backend_cpu_isa(const char *isa)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &cpu_avx2 : NULL;
     if (!strcmp(isa, "avx512"))
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                       __builtin_cpu_supports("avx512vnni")
                    ? &cpu_avx512
                    : NULL;
 #endif

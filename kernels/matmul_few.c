@@ -32,10 +32,9 @@ enum {
 // each stream.
 #define STREAMS_PLAIN(rows) \
     (VEC == 16 ? ((rows) <= 2 ? 4 : (rows) <= 6 ? 2 : 1) : (rows) == 1 ? 4 : 1)
-// Of blocks: 1 sum for each number of y. More streams share what is loaded of x, and 4 sums of one
-// row hide how long an addition takes.
-#define STREAMS_BLOCKS(rows) (VEC == 16 ? ((rows) <= 4 ? 4 : 2) : (rows) <= 2 ? 4 : 2)
-#define STREAMS(rows, dtype) (dtype_in_blocks(dtype) ? STREAMS_BLOCKS(rows) : STREAMS_PLAIN(rows))
+// Of blocks four: 1 sum for each number of y waits in the first-level cache while others are added.
+enum { BLOCK_STREAMS = 4 };
+#define STREAMS(rows, dtype) (dtype_in_blocks(dtype) ? BLOCK_STREAMS : STREAMS_PLAIN(rows))
 
 // The weights of one step as two vectors, in the order of order_x.
 VEC_INLINE void load_step(const char *w, int64_t k, vf *a, vf *b, const enum dtype dtype)
@@ -123,23 +122,22 @@ VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, 
     const enum dtype is = dtype == DTYPE_COUNT ? p->dtype : dtype;
     const int64_t n = p->k, stream_bytes = apart * (int64_t)dtype_bytes(is, n);
     const char *w = p->w + i * (int64_t)dtype_bytes(is, n);
-    char rest[4][RUN_BYTES];
-    struct block_run ready[4];
+    char rest[RUN_BYTES];
+    struct block_run ready;
     vf s[FEW_ROWS][4];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int t = 0; t < streams; t++) s[r][t] = (vf){ 0 };
     for (int64_t k = 0; k < n; k += RUN, x++) {
-        const char *run[4];
-#pragma GCC unroll 4
+#pragma GCC unroll 1
         for (int t = 0; t < streams; t++) {
-            run[t] = run_at(w + t * stream_bytes, k, n, rest[t], is);
+            const char *run = run_at(w + t * stream_bytes, k, n, rest, is);
             for (size_t byte = 0; byte < dtype_bytes(is, RUN); byte += 64)
-                __builtin_prefetch(run[t] + byte + AHEAD, 0, 2);
-            if (dtype == DTYPE_COUNT) KERNEL(blocks_runs)(&ready[t], run[t], 0, 1, is);
+                __builtin_prefetch(run + byte + AHEAD, 0, 2);
+            if (dtype == DTYPE_COUNT) KERNEL(blocks_runs)(&ready, run, 0, 1, is);
+            dot_run(s, t, x, x_runs(n), run, &ready, rows, size, dtype);
         }
-        dot_runs(s, x, x_runs(n), run, ready, rows, streams, size, dtype);
     }
     put_block_sums(p, s, i, apart, rows, streams);
 }
@@ -147,11 +145,11 @@ VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, 
 // A function for each dtype: inlined where it is called, it would lack registers.
 typedef void block_dots(const struct few_product *p, const struct x_run *x, int64_t i,
                         int64_t apart);
-#define BLOCK_DOTS(name, dtype)                                                        \
-    static __attribute__((noinline)) void dots_##name(                                 \
-        const struct few_product *p, const struct x_run *x, int64_t i, int64_t apart)  \
-    {                                                                                  \
-        dots_blocks(p, x, i, apart, 1, STREAMS_BLOCKS(1), block_group(dtype), dtype);  \
+#define BLOCK_DOTS(name, dtype)                                                       \
+    static __attribute__((noinline)) void dots_##name(                                \
+        const struct few_product *p, const struct x_run *x, int64_t i, int64_t apart) \
+    {                                                                                 \
+        dots_blocks(p, x, i, apart, 1, BLOCK_STREAMS, block_group(dtype), dtype);     \
     }
 #if VEC_BYTES > 16
 BLOCK_DOTS(q8_0, DTYPE_Q8_0)
@@ -182,7 +180,7 @@ VEC_INLINE void dots_of(const struct few_product *p, const void *x, int64_t i, i
 {
     if (dtype != DTYPE_COUNT)
         dots(p, x, i, apart, rows, streams, dtype);
-    else if (rows == 1 && streams == STREAMS_BLOCKS(1) && block_dots_of[p->dtype])
+    else if (rows == 1 && streams == BLOCK_STREAMS && block_dots_of[p->dtype])
         block_dots_of[p->dtype](p, x, i, apart);
     else
         dots_blocks(p, x, i, apart, rows, streams, block_group(p->dtype), DTYPE_COUNT);
@@ -231,7 +229,7 @@ static void share_out(const struct few_product *p, struct stretch *stretches, in
 VEC_INLINE void run_band(const struct few_product *p, const void *x, const struct stretch *s,
                          int64_t number, const int rows, const enum dtype dtype)
 {
-    const int streams = dtype == DTYPE_COUNT ? STREAMS_BLOCKS(rows) : STREAMS_PLAIN(rows);
+    const int streams = dtype == DTYPE_COUNT ? BLOCK_STREAMS : STREAMS_PLAIN(rows);
     const int64_t band = band_columns(p), begin = number * band;
     const int64_t end = begin + band < s->apart ? begin + band : s->apart;
     for (int64_t i = begin; i < end; i++)
@@ -295,7 +293,7 @@ static size_t x_bytes(const struct few_product *p)
 static void prepare_x(const struct few_product *p, void *to)
 {
     if (dtype_in_blocks(p->dtype))
-        x_prepare(to, p->x, p->rows, p->k, block_group(p->dtype));
+        x_prepare(to, p->x, p->rows, p->k, p->dtype);
     else
         order_x(p, to);
 }
