@@ -91,7 +91,8 @@ VEC_INLINE __m512 groups_spread(__m512 of, int u, int size)
 {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i group = _mm512_srli_epi32(lane, size == 32 ? 3 : 2);
-    return _mm512_permutexvar_ps(_mm512_add_epi32(group, _mm512_set1_epi32(u * UNIT / size)), of);
+    const int first = size == 32 ? 2 * u : 4 * u;
+    return _mm512_permutexvar_ps(_mm512_add_epi32(group, _mm512_set1_epi32(first)), of);
 }
 
 // s[r][t] += a run of weights times row r of x. The bytes of the run are put together here, or with
@@ -171,7 +172,7 @@ VEC_INLINE vf unit_float(vu unit, int b)
 // The scale of each lane of a unit. size: numbers of a group.
 VEC_INLINE vf unit_scale(const float *scale, int u, int size)
 {
-    scale += u * UNIT / size;
+    scale += u * UNIT >> (size == 32 ? 5 : 4);
 #if defined(__AVX2__)
     if (size == 16) return (vf)_mm256_set_m128(_mm_set1_ps(scale[1]), _mm_set1_ps(scale[0]));
 #else

@@ -128,8 +128,8 @@ VEC_INLINE vb32 bytes_up(vb32 v, int count)
 VEC_INLINE vb32 bytes_halves(const uint8_t *p)
 {
 #if defined(__AVX2__)
-    const __m128i both = _mm_loadu_si128((const void *)p);
-    return (vb32)_mm256_set_m128i(_mm_srli_epi16(both, 4), both) & 15;
+    const __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)p));
+    return (vb32)_mm256_srlv_epi32(both, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4)) & 15;
 #else
     vb32 v = { 0 };
     for (int i = 0; i < 32; i++) v[i] = i < 16 ? p[i] & 15 : p[i - 16] >> 4;
@@ -242,19 +242,17 @@ struct block_run {
     float scale[16], offset[16]; // the last eight are 0 where groups have 32 numbers
 };
 
-// Puts together `count` runs that lie `apart` bytes apart (kernels/blocks_widen.c).
-void KERNEL(blocks_runs)(struct block_run *to, const char *from, int64_t apart, int count,
-                         enum dtype dtype);
+// (kernels/blocks_widen.c)
+void KERNEL(blocks_run)(struct block_run *to, const char *from, enum dtype dtype);
 
-// The run at k of a row of n numbers. At the end of a row of blocks of 32 it may be shorter: then
-// it is copied to `rest`, with zeros behind it.
-VEC_INLINE const char *run_at(const char *row, int64_t k, int64_t n, char rest[RUN_BYTES],
-                              const enum dtype dtype)
+// A run of `numbers`, or all that are left of a row: at the end of a row of blocks of 32 it may be
+// shorter, and is copied to `rest`, with zeros behind it.
+VEC_INLINE const char *run_whole(const char *run, int64_t numbers, char rest[RUN_BYTES],
+                                 const enum dtype dtype)
 {
-    const char *run = row + dtype_bytes(dtype, k);
-    if (n - k >= RUN || dtype_form(dtype).numbers == RUN) return run;
+    if (numbers >= RUN) return run;
     memset(rest, 0, RUN_BYTES);
-    return memcpy(rest, run, dtype_bytes(dtype, n - k));
+    return memcpy(rest, run, dtype_bytes(dtype, numbers));
 }
 
 // run(..., dtype) with the dtype of blocks known when compiling.

@@ -1,25 +1,24 @@
 // kernels/blocks_widen.c -- runs of blocks put together, and as f32 for kernels that widen weights.
 #include "kernels/blocks_vec.h"
 
-VEC_INLINE void runs_as(struct block_run *to, const char *from, int64_t apart, int count,
-                        const enum dtype dtype)
+VEC_INLINE void run_as(struct block_run *to, const char *from, const enum dtype dtype)
 {
-    for (; count > 0; count--, to++, from += apart) {
-        run_groups(to->scale, to->offset, from, dtype);
-        if (block_group(dtype) == 32) {
-            memset(to->scale + 8, 0, 8 * sizeof *to->scale);
-            memset(to->offset + 8, 0, 8 * sizeof *to->offset);
-        }
+    run_groups(to->scale, to->offset, from, dtype);
+    if (block_group(dtype) == 32) {
+        memset(to->scale + 8, 0, 8 * sizeof *to->scale);
+        memset(to->offset + 8, 0, 8 * sizeof *to->offset);
+    }
 #pragma GCC unroll 16
-        for (int u = 0; u < RUN / UNIT; u++) {
-            const vu unit = run_unit(from, u, dtype);
-            memcpy(to->q + u * UNIT, &unit, sizeof unit);
-        }
+    for (int u = 0; u < RUN / UNIT; u++) {
+        const vu unit = run_unit(from, u, dtype);
+        memcpy(to->q + u * UNIT, &unit, sizeof unit);
     }
 }
 
-void KERNEL(blocks_runs)(struct block_run *to, const char *from, int64_t apart, int count,
-                         enum dtype dtype){ BLOCK_AS(dtype, runs_as, to, from, apart, count) }
+void KERNEL(blocks_run)(struct block_run *to, const char *from, enum dtype dtype)
+{
+    BLOCK_AS(dtype, run_as, to, from)
+}
 
 // VEC bytes as f32.
 VEC_INLINE vf bytes_float(const uint8_t *bytes)
@@ -56,9 +55,10 @@ void KERNEL(blocks_widen)(float *to, const char *blocks, int64_t from, int64_t n
     for (int64_t k = from / RUN * RUN; k < from + n; k += RUN) {
         const int64_t first = k > from ? k : from, end = k + RUN < from + n ? k + RUN : from + n;
         const int64_t whole = (end + block - 1) / block * block; // what may be read
+        const char *at = blocks + dtype_bytes(dtype, k);
         char rest[RUN_BYTES];
         struct block_run run;
-        KERNEL(blocks_runs)(&run, run_at(blocks, k, whole, rest, dtype), 0, 1, dtype);
+        KERNEL(blocks_run)(&run, run_whole(at, whole - k, rest, dtype), dtype);
         widen_run(to + first - from, &run, (int)(first - k), (int)(end - first), size);
     }
 }

@@ -122,6 +122,7 @@ VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, 
     const enum dtype is = dtype == DTYPE_COUNT ? p->dtype : dtype;
     const int64_t n = p->k, stream_bytes = apart * (int64_t)dtype_bytes(is, n);
     const char *w = p->w + i * (int64_t)dtype_bytes(is, n);
+    const int run_bytes = (int)dtype_bytes(is, RUN);
     char rest[RUN_BYTES];
     struct block_run ready;
     vf s[FEW_ROWS][4];
@@ -129,13 +130,13 @@ VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, 
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int t = 0; t < streams; t++) s[r][t] = (vf){ 0 };
-    for (int64_t k = 0; k < n; k += RUN, x++) {
+    for (int64_t k = 0; k < n; k += RUN, x++, w += run_bytes) {
 #pragma GCC unroll 1
         for (int t = 0; t < streams; t++) {
-            const char *run = run_at(w + t * stream_bytes, k, n, rest, is);
-            for (size_t byte = 0; byte < dtype_bytes(is, RUN); byte += 64)
+            const char *run = run_whole(w + t * stream_bytes, n - k, rest, is);
+            for (int byte = 0; byte < run_bytes; byte += 64)
                 __builtin_prefetch(run + byte + AHEAD, 0, 2);
-            if (dtype == DTYPE_COUNT) KERNEL(blocks_runs)(&ready, run, 0, 1, is);
+            if (dtype == DTYPE_COUNT) KERNEL(blocks_run)(&ready, run, is);
             dot_run(s, t, x, x_runs(n), run, &ready, rows, size, dtype);
         }
     }
