@@ -124,7 +124,7 @@ VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, 
     const char *w = p->w + i * (int64_t)dtype_bytes(is, n);
     const int run_bytes = (int)dtype_bytes(is, RUN);
     char rest[RUN_BYTES];
-    struct block_run ready;
+    struct block_run ready[BLOCK_STREAMS];
     vf s[FEW_ROWS][4];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
@@ -136,8 +136,16 @@ VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, 
             const char *run = run_whole(w + t * stream_bytes, n - k, rest, is);
             for (int byte = 0; byte < run_bytes; byte += 64)
                 __builtin_prefetch(run + byte + AHEAD, 0, 2);
-            if (dtype == DTYPE_COUNT) KERNEL(blocks_run)(&ready, run, is);
-            dot_run(s, t, x, x_runs(n), run, &ready, rows, size, dtype);
+            if (dtype == DTYPE_COUNT)
+                KERNEL(blocks_run)(&ready[t], run, is);
+            else
+                dot_run(s, t, x, x_runs(n), run, NULL, rows, size, dtype);
+        }
+#pragma GCC unroll 1
+        for (int t = 0; t < streams && dtype == DTYPE_COUNT; t++) {
+            dot_run(s, t, x, x_runs(n), NULL, &ready[t], rows, size, dtype);
+            // Or the compiler reads all of x first and puts most of it back for lack of registers.
+            __asm__ volatile("" ::: "memory");
         }
     }
     put_block_sums(p, s, i, apart, rows, streams);
