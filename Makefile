@@ -62,7 +62,7 @@ LIBS := -ldl -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -
 # --- instruction sets: each kernel file is compiled once for each (kernels/isa.h) -------------------
 ISA_FLAGS_base   := -Wno-psabi
 ISA_FLAGS_avx2   := -mavx2 -mfma -mf16c
-ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c \
+ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c \
                     -mprefer-vector-width=512
 ISAS := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
 

@@ -1,43 +1,24 @@
-// kernels/blocks_vec.h -- blocks of weights (kernels/blocks.h) unpacked in registers.
+// kernels/blocks_vec.h -- a run of 256 weights in blocks (kernels/blocks.h), whatever their dtype,
+// as bytes with scales and offsets, put together in registers.
 //
-//   struct block_groups g;
-//   run_open(&g, run, 256, DTYPE_Q4_K);                 // one block of 256, or 8 of 32
-//   for (int unit = 0; unit < 4; unit++) {              // 64 numbers
-//       run_bytes(bytes, run, unit, DTYPE_Q4_K);
-//       for (int i = 0; i < 64 / VEC; i++) ... run_vector(run, &g, bytes, unit, i, DTYPE_Q4_K) ...
-//   }
+//   struct block_run run;
+//   run_open(&run.groups, at, DTYPE_Q4_K);
+//   for (int part = 0; part < RUN / 32; part++) ... run_part(at, part, DTYPE_Q4_K) ...
 //
-// Numbers stay in order. They are put together as bytes, 32 at a time, and then widened. Those of 4
-// bits are widened as they are stored; with AVX-512 they are then looked up among a group's 16
-// numbers.
+// Number i is scale * byte i + offset of its group; the bytes stay in order.
 #ifndef KERNELS_BLOCKS_VEC_H
 #define KERNELS_BLOCKS_VEC_H
 
 #include "kernels/blocks_groups.h"
 #include "kernels/vec.h"
 
-enum { RUN = 256 }; // numbers whose scales are read at a time
+enum { RUN = 256 };
+
+// Bytes of the largest run in blocks of 32.
+enum { RUN_BYTES = RUN / 32 * 34 };
 
 typedef uint8_t vb32 __attribute__((vector_size(32)));
 typedef uint16_t vh32 __attribute__((vector_size(32)));
-
-// Numbers of a unit.
-VEC_INLINE int run_unit(const enum dtype dtype)
-{
-    return dtype_form(dtype).numbers == 32 ? 32 : 64;
-}
-
-VEC_INLINE bool block_uneven(const enum dtype dtype)
-{
-    return dtype == DTYPE_IQ4_NL || dtype == DTYPE_IQ4_XS;
-}
-
-// Of 4 bits, widened as stored? (Uneven levels are looked up: with AVX-512 after widening.)
-VEC_INLINE bool block_direct(const enum dtype dtype)
-{
-    return dtype == DTYPE_Q4_0 || dtype == DTYPE_Q4_1 || dtype == DTYPE_Q4_K ||
-           (VEC == 16 && block_uneven(dtype));
-}
 
 VEC_INLINE bool block_has_min(const enum dtype dtype)
 {
@@ -45,58 +26,82 @@ VEC_INLINE bool block_has_min(const enum dtype dtype)
            dtype == DTYPE_Q4_K || dtype == DTYPE_Q5_K;
 }
 
-// The integer, as stored, that stands for 0.
-VEC_INLINE uint8_t block_centre(const enum dtype dtype)
+// The byte that stands for 0.
+VEC_INLINE float block_centre(const enum dtype dtype)
 {
-    return dtype == DTYPE_Q4_0   ? 8
-           : dtype == DTYPE_Q5_0 ? 16
-           : dtype == DTYPE_Q3_K ? 4
-           : dtype == DTYPE_Q6_K ? 32
-                                 : 0;
+    switch (dtype) {
+    case DTYPE_Q8_0:
+    case DTYPE_IQ4_NL:
+    case DTYPE_IQ4_XS: return 128;
+    case DTYPE_Q4_0: return 8;
+    case DTYPE_Q5_0: return 16;
+    case DTYPE_Q3_K: return 4;
+    case DTYPE_Q6_K: return 32;
+    default: return 0;
+    }
 }
 
 // --- scales -------------------------------------------------------------------------------------
 
-// The halves at `run` and every `apart` bytes from there, 4 times.
-VEC_INLINE void run_halves(float *to, const char *run, int apart)
+// The halves at `at` and every `apart` bytes from there, 4 of them.
+VEC_INLINE uint64_t halves_of_4(const char *at, int apart)
 {
-    uint16_t half[4];
-    for (int i = 0; i < 4; i++) memcpy(half + i, run + i * apart, sizeof *half);
+    uint64_t all = 0;
+    for (int i = 0; i < 4; i++) {
+        uint16_t half;
+        memcpy(&half, at + i * apart, sizeof half);
+        all |= (uint64_t)half << 16 * i;
+    }
+    return all;
+}
+
+// Those of 8 blocks.
+VEC_INLINE void halves_of_8(float *to, const char *at, int apart)
+{
+    const uint64_t low = halves_of_4(at, apart), high = halves_of_4(at + 4 * apart, apart);
 #if defined(__F16C__)
-    const uint64_t all =
-        half[0] | (uint64_t)half[1] << 16 | (uint64_t)half[2] << 32 | (uint64_t)half[3] << 48;
-    _mm_storeu_ps(to, _mm_cvtph_ps(_mm_cvtsi64_si128((int64_t)all)));
+    _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_set_epi64x((int64_t)high, (int64_t)low)));
 #else
-    for (int i = 0; i < 4; i++) to[i] = half_to_float(half[i]);
+    for (int i = 0; i < 8; i++)
+        to[i] = half_to_float((uint16_t)((i < 4 ? low : high) >> i % 4 * 16));
 #endif
 }
 
 // Scales and minima of 8 blocks of 32.
-VEC_INLINE void run_groups(struct block_groups *g, const char *run, const enum dtype dtype)
+VEC_INLINE void groups_of_8(struct block_groups *g, const char *run, const enum dtype dtype)
 {
     const int bytes = dtype_form(dtype).bytes;
-    for (int i = 0; i < 8; i += 4) run_halves(g->scale + i, run + i * bytes, bytes);
-    if (!block_has_min(dtype)) return;
-    for (int i = 0; i < 8; i += 4) run_halves(g->min + i, run + 2 + i * bytes, bytes);
-    for (int i = 0; i < 8; i++) g->min[i] = -g->min[i];
+    halves_of_8(g->scale, run, bytes);
+    if (block_has_min(dtype)) halves_of_8(g->min, run + 2, bytes);
 }
 
-// Scales and minima of a run of `numbers`, fewer than RUN at the end of a row of blocks of 32.
-VEC_INLINE void run_open(struct block_groups *g, const char *run, int numbers,
-                         const enum dtype dtype)
+typedef float vf8 __attribute__((vector_size(32)));
+
+VEC_INLINE vf8 vf8_load(const float *p)
 {
-    const struct dtype_form form = dtype_form(dtype);
-    struct block_groups one;
-    if (form.numbers == RUN)
-        block_groups_of(g, run, dtype);
-    else if (numbers == RUN)
-        run_groups(g, run, dtype);
+    vf8 v = { 0 };
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+// Scales and offsets of a run's groups, 8 or 16.
+VEC_INLINE void run_groups(float *scale, float *offset, const char *run, const enum dtype dtype)
+{
+    struct block_groups g;
+    if (dtype_form(dtype).numbers == RUN)
+        block_groups_of(&g, run, dtype);
     else
-        for (int i = 0; i < numbers / 32; i++) {
-            block_groups_of(&one, run + i * form.bytes, dtype);
-            g->scale[i] = one.scale[0];
-            g->min[i] = one.min[0];
-        }
+        groups_of_8(&g, run, dtype);
+    // (The halves of blocks of 32 are added, the minima of others taken away.)
+    const bool plus = dtype == DTYPE_Q4_1 || dtype == DTYPE_Q5_1;
+    for (int i = 0; i < RUN / block_group(dtype); i += 8) {
+        const vf8 of = vf8_load(g.scale + i);
+        vf8 add = { 0 };
+        if (block_centre(dtype) > 0) add = of * -block_centre(dtype);
+        if (block_has_min(dtype)) add = plus ? vf8_load(g.min + i) : -vf8_load(g.min + i);
+        memcpy(scale + i, &of, sizeof of);
+        memcpy(offset + i, &add, sizeof add);
+    }
 }
 
 // --- integers -----------------------------------------------------------------------------------
@@ -123,8 +128,8 @@ VEC_INLINE vb32 bytes_up(vb32 v, int count)
 VEC_INLINE vb32 bytes_halves(const uint8_t *p)
 {
 #if defined(__AVX2__)
-    const __m128i both = _mm_loadu_si128((const void *)p);
-    return (vb32)_mm256_set_m128i(_mm_srli_epi16(both, 4), both) & 15;
+    const __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)p));
+    return (vb32)_mm256_srlv_epi32(both, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4)) & 15;
 #else
     vb32 v = { 0 };
     for (int i = 0; i < 32; i++) v[i] = i < 16 ? p[i] & 15 : p[i - 16] >> 4;
@@ -153,21 +158,22 @@ VEC_INLINE vb32 bytes_bits(const uint8_t *p)
 #endif
 }
 
-// The levels of iq4_nl and iq4_xs at indices 0..15.
+// 128 and the levels of iq4_nl and iq4_xs at indices 0..15.
 VEC_INLINE vb32 bytes_levels(vb32 index)
 {
 #if defined(__AVX2__)
     const __m128i levels = _mm_loadu_si128((const void *)block_levels);
-    return (vb32)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), (__m256i)index);
+    index = (vb32)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), (__m256i)index);
 #else
     for (int i = 0; i < 32; i++) index[i] = (uint8_t)block_levels[index[i]];
-    return index;
 #endif
+    return index ^ 128;
 }
 
 // The integers, as stored, of 32 numbers: number `part` of 32 of a block of 256, or a block of 32.
 VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype)
 {
+    const struct block_q8_0 *q8_0 = (const void *)block;
     const struct block_q4_0 *q4_0 = (const void *)block;
     const struct block_q4_1 *q4_1 = (const void *)block;
     const struct block_q5_0 *q5_0 = (const void *)block;
@@ -180,6 +186,7 @@ VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype
     const struct block_iq4_xs *iq4_xs = (const void *)block;
     const int half = part / 4, two = part % 4 * 2; // of 128 numbers; where 2 bits begin
     switch (dtype) {
+    case DTYPE_Q8_0: return bytes32((const uint8_t *)q8_0->q) ^ 128;
     case DTYPE_Q4_0:
     case DTYPE_IQ4_NL: return bytes_halves(q4_0->q);
     case DTYPE_Q4_1: return bytes_halves(q4_1->q);
@@ -201,90 +208,51 @@ VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype
     }
 }
 
-// The integers of a unit as bytes, unless run_vector reads them where they are stored.
-VEC_INLINE void run_bytes(int8_t *to, const char *run, int unit, const enum dtype dtype)
+// Numbers 32 * part .. of a run.
+VEC_INLINE vb32 run_part(const char *run, int part, const enum dtype dtype)
 {
     const struct dtype_form form = dtype_form(dtype);
-    if (dtype == DTYPE_Q8_0 || block_direct(dtype)) return;
-    const char *block = form.numbers == RUN ? run : run + unit * form.bytes;
-    const int parts = run_unit(dtype) / 32;
-    for (int i = 0; i < parts; i++) {
-        vb32 bytes = block_stored(block, parts * unit + i, dtype);
-        if (block_uneven(dtype)) bytes = bytes_levels(bytes);
-        bytes -= block_centre(dtype);
-        memcpy(to + 32 * i, &bytes, sizeof bytes);
-    }
+    const char *block = form.numbers == RUN ? run : run + part * form.bytes;
+    const vb32 bytes = block_stored(block, part, dtype);
+    return dtype == DTYPE_IQ4_NL || dtype == DTYPE_IQ4_XS ? bytes_levels(bytes) : bytes;
 }
 
-// --- numbers ------------------------------------------------------------------------------------
+// Unit `u` of a run: the numbers of a vector of bytes.
+enum { UNIT = 4 * VEC };
 
-VEC_INLINE vf bytes_float(const int8_t *bytes)
+VEC_INLINE vu run_unit(const char *run, int u, const enum dtype dtype)
 {
 #if defined(__AVX512F__)
-    const vi wide = (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)bytes));
+    const __m256i low = (__m256i)run_part(run, 2 * u, dtype);
+    return (vu)_mm512_inserti64x4(_mm512_castsi256_si512(low),
+                                  (__m256i)run_part(run, 2 * u + 1, dtype), 1);
 #elif defined(__AVX2__)
-    const vi wide = (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)bytes));
+    return (vu)run_part(run, u, dtype);
 #else
-    const vi wide = { bytes[0], bytes[1], bytes[2], bytes[3] };
-#endif
-    return __builtin_convertvector(wide, vf);
-}
-
-// VEC bytes of two numbers each, one in each lane.
-VEC_INLINE vu bytes_wide(const uint8_t *bytes)
-{
-#if defined(__AVX512F__)
-    return (vu)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)bytes));
-#elif defined(__AVX2__)
-    return (vu)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)bytes));
-#else
-    return (vu){ bytes[0], bytes[1], bytes[2], bytes[3] };
+    const vb32 part = run_part(run, u / 2, dtype);
+    vu unit;
+    memcpy(&unit, (const char *)&part + u % 2 * sizeof unit, sizeof unit);
+    return unit;
 #endif
 }
 
-// Numbers n.. of a unit of 4 bits.
-VEC_INLINE vf block_direct_vector(const char *block, int unit, int n, vf scale, vf min,
-                                  const enum dtype dtype)
-{
-    const uint8_t *q = (const uint8_t *)block + (dtype == DTYPE_Q4_1 ? 4 : 2) + n % 16;
-    if (dtype == DTYPE_Q4_K)
-        q = ((const struct block_q4_k *)(const void *)block)->q + 32 * unit + n % 32;
-    if (dtype == DTYPE_IQ4_XS)
-        q = ((const struct block_iq4_xs *)(const void *)block)->q + 32 * unit + n / 32 * 16;
-    const bool upper = dtype == DTYPE_Q4_K ? n / 32 % 2 : n / 16 % 2;
-    vu index = bytes_wide(q);
-    if (upper) index >>= 4;
-#if defined(__AVX512F__)
-    // (The lookup takes no notice of what is above 4 bits.)
-    const __m128i uneven = _mm_loadu_si128((const void *)block_levels);
-    const vf even = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
-    vf levels = block_uneven(dtype) ? (vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(uneven))
-                                    : even - vf_set(block_centre(dtype));
-    levels *= scale;
-    if (block_has_min(dtype)) levels -= min;
-    return (vf)_mm512_permutexvar_ps((__m512i)index, (__m512)levels);
-#else
-    if (!upper) index &= 15;
-    if (!block_has_min(dtype)) min = scale * vf_set(block_centre(dtype));
-    return __builtin_convertvector((vi)index, vf) * scale - min;
-#endif
-}
+// A run that was put together.
+struct block_run {
+    _Alignas(64) uint8_t q[RUN];
+    float scale[16], offset[16]; // the last eight are 0 where groups have 32 numbers
+};
 
-// Vector i of a unit.
-VEC_INLINE vf run_vector(const char *run, const struct block_groups *g, const int8_t *bytes,
-                         int unit, int i, const enum dtype dtype)
+// (kernels/blocks_widen.c)
+void KERNEL(blocks_run)(struct block_run *to, const char *from, enum dtype dtype);
+
+// A run of `numbers`, or all that are left of a row: at the end of a row of blocks of 32 it may be
+// shorter, and is copied to `rest`, with zeros behind it.
+VEC_INLINE const char *run_whole(const char *run, int64_t numbers, char rest[RUN_BYTES],
+                                 const enum dtype dtype)
 {
-    const struct dtype_form form = dtype_form(dtype);
-    const char *block = form.numbers == RUN ? run : run + unit * form.bytes;
-    const int n = i * VEC, size = block_group(dtype);
-    const int group = unit * (run_unit(dtype) / size) + n / size;
-    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): all groups of a block are set
-    const vf scale = vf_set(g->scale[group]);
-    const vf min = block_has_min(dtype) ? vf_set(g->min[group]) : vf_set(0);
-    if (block_direct(dtype)) return block_direct_vector(block, unit, n, scale, min, dtype);
-    if (dtype == DTYPE_Q8_0) bytes = ((const struct block_q8_0 *)(const void *)block)->q;
-    const vf numbers = bytes_float(bytes + n) * scale;
-    return block_has_min(dtype) ? numbers - min : numbers;
+    if (numbers >= RUN) return run;
+    memset(rest, 0, RUN_BYTES);
+    return memcpy(rest, run, dtype_bytes(dtype, numbers));
 }
 
 // run(..., dtype) with the dtype of blocks known when compiling.

@@ -1,37 +1,65 @@
-// kernels/blocks_widen.c -- numbers of blocks as f32, for kernels that widen weights.
+// kernels/blocks_widen.c -- runs of blocks put together, and as f32 for kernels that widen weights.
 #include "kernels/blocks_vec.h"
 
-// A unit of which a part is wanted goes through `wide`.
-VEC_INLINE void widen_run(float *to, const char *run, int first, int n, const enum dtype dtype)
+VEC_INLINE void run_as(struct block_run *to, const char *from, const enum dtype dtype)
 {
-    const int size = run_unit(dtype), end = first + n;
-    struct block_groups g;
-    run_open(&g, run, dtype_form(dtype).numbers == RUN ? RUN : (end + 31) / 32 * 32, dtype);
-    for (int k = first / size * size; k < end; k += size) {
-        const bool whole = k >= first && k + size <= end;
-        int8_t bytes[64];
-        run_bytes(bytes, run, k / size, dtype);
-        float wide[64], *at = whole ? to + k - first : wide;
-#pragma GCC unroll 8
-        for (int i = 0; i < size / VEC; i++)
-            vf_store(at + i * VEC, run_vector(run, &g, bytes, k / size, i, dtype));
-        if (whole) continue;
-        const int from = k > first ? k : first, until = k + size < end ? k + size : end;
-        memcpy(to + from - first, wide + from - k, (size_t)(until - from) * sizeof *to);
+    run_groups(to->scale, to->offset, from, dtype);
+    if (block_group(dtype) == 32) {
+        memset(to->scale + 8, 0, 8 * sizeof *to->scale);
+        memset(to->offset + 8, 0, 8 * sizeof *to->offset);
+    }
+#pragma GCC unroll 16
+    for (int u = 0; u < RUN / UNIT; u++) {
+        const vu unit = run_unit(from, u, dtype);
+        memcpy(to->q + u * UNIT, &unit, sizeof unit);
     }
 }
 
-VEC_INLINE void widen_as(float *to, const char *blocks, int64_t from, int64_t n,
-                         const enum dtype dtype)
+void KERNEL(blocks_run)(struct block_run *to, const char *from, enum dtype dtype)
 {
-    for (int64_t k = from / RUN * RUN; k < from + n; k += RUN) {
-        const int64_t first = k > from ? k : from, end = k + RUN < from + n ? k + RUN : from + n;
-        widen_run(to + first - from, blocks + dtype_bytes(dtype, k), (int)(first - k),
-                  (int)(end - first), dtype);
+    BLOCK_AS(dtype, run_as, to, from)
+}
+
+// VEC bytes as f32.
+VEC_INLINE vf bytes_float(const uint8_t *bytes)
+{
+#if defined(__AVX512F__)
+    const vi wide = (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)bytes));
+#elif defined(__AVX2__)
+    const vi wide = (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)bytes));
+#else
+    const vi wide = { bytes[0], bytes[1], bytes[2], bytes[3] };
+#endif
+    return __builtin_convertvector(wide, vf);
+}
+
+// Numbers first..first+n of a run. The products are exact, and so is what they are added to unless
+// it is a minimum: one instruction or two round alike.
+static void widen_run(float *to, const struct block_run *run, int first, int n, int size)
+{
+    for (int i = first / VEC * VEC; i < first + n; i += VEC) {
+        // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): all bytes of a run are set
+        const vf v =
+            bytes_float(run->q + i) * vf_set(run->scale[i / size]) + vf_set(run->offset[i / size]);
+        const int skip = i < first ? first - i : 0, end = first + n - i < VEC ? first + n - i : VEC;
+        if (end - skip == VEC)
+            vf_store(to + i - first, v);
+        else
+            memcpy(to + i + skip - first, (const float *)&v + skip,
+                   (size_t)(end - skip) * sizeof *to);
     }
 }
 
 void KERNEL(blocks_widen)(float *to, const char *blocks, int64_t from, int64_t n, enum dtype dtype)
 {
-    BLOCK_AS(dtype, widen_as, to, blocks, from, n)
+    const int size = block_group(dtype), block = dtype_form(dtype).numbers;
+    for (int64_t k = from / RUN * RUN; k < from + n; k += RUN) {
+        const int64_t first = k > from ? k : from, end = k + RUN < from + n ? k + RUN : from + n;
+        const int64_t whole = (end + block - 1) / block * block; // what may be read
+        const char *at = blocks + dtype_bytes(dtype, k);
+        char rest[RUN_BYTES];
+        struct block_run run;
+        KERNEL(blocks_run)(&run, run_whole(at, whole - k, rest, dtype), dtype);
+        widen_run(to + first - from, &run, (int)(first - k), (int)(end - first), size);
+    }
 }

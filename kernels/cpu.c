@@ -166,16 +166,20 @@ const struct backend *backend_cpu_isa(const char *isa)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &cpu_avx2 : NULL;
     if (!strcmp(isa, "avx512"))
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                       __builtin_cpu_supports("avx512vnni")
                    ? &cpu_avx512
                    : NULL;
 #endif
     return NULL;
 }
 
+// VLMSH_ISA names one, for measurements and tests: base, avx2 or avx512.
 const struct backend *backend_cpu(void)
 {
-    const struct backend *b = backend_cpu_isa("avx512");
+    const char *named = getenv("VLMSH_ISA");
+    const struct backend *b = named ? backend_cpu_isa(named) : NULL;
+    if (!b) b = backend_cpu_isa("avx512");
     if (!b) b = backend_cpu_isa("avx2");
     return b ? b : &cpu_base;
 }

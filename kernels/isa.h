@@ -1,7 +1,7 @@
 // kernels/isa.h -- the CPU kernels are plain C, compiled once per instruction set.
 //
 // The Makefile compiles every kernels/NAME.c three times: -DISA=base (any x86-64 or other CPU),
-// -DISA=avx2 (AVX2, FMA, F16C), -DISA=avx512 (AVX-512 F/BW/DQ/VL). A kernel is defined as
+// -DISA=avx2 (AVX2, FMA, F16C), -DISA=avx512 (AVX-512 F/BW/DQ/VL/VNNI). A kernel is defined as
 //
 //   int KERNEL(rmsnorm)(struct tensor *y, ...)
 //

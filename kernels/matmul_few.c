@@ -19,7 +19,7 @@
 
 #include <stdatomic.h>
 
-#include "kernels/blocks_vec.h"
+#include "kernels/blocks_dot.h"
 #include "kernels/tile.h"
 
 enum {
@@ -32,10 +32,9 @@ enum {
 // each stream.
 #define STREAMS_PLAIN(rows) \
     (VEC == 16 ? ((rows) <= 2 ? 4 : (rows) <= 6 ? 2 : 1) : (rows) == 1 ? 4 : 1)
-// Of blocks: 1 sum for each number of y. More streams share what is loaded of x, and 4 sums of one
-// row hide how long an addition takes.
-#define STREAMS_BLOCKS(rows) (VEC == 16 ? ((rows) <= 4 ? 4 : 2) : (rows) <= 2 ? 4 : 2)
-#define STREAMS(rows, dtype) (dtype_in_blocks(dtype) ? STREAMS_BLOCKS(rows) : STREAMS_PLAIN(rows))
+// Of blocks four: 1 sum for each number of y waits in the first-level cache while others are added.
+enum { BLOCK_STREAMS = 4 };
+#define STREAMS(rows, dtype) (dtype_in_blocks(dtype) ? BLOCK_STREAMS : STREAMS_PLAIN(rows))
 
 // The weights of one step as two vectors, in the order of order_x.
 VEC_INLINE void load_step(const char *w, int64_t k, vf *a, vf *b, const enum dtype dtype)
@@ -114,81 +113,52 @@ VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int
     put_sums(p, s, i, apart, rows, streams);
 }
 
-// Weights in blocks, one row of x: they are unpacked in registers. One sum for each number of y.
-VEC_INLINE void dots_blocks(const struct few_product *p, const float *x, int64_t i, int64_t apart,
-                            const int streams, const enum dtype dtype)
+// The same of weights in blocks; x as prepared. With DTYPE_COUNT of any dtype: the bytes of a run
+// are put together by a function, for all rows of x, in the first-level cache.
+VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, int64_t i,
+                            int64_t apart, const int rows, const int streams, const int size,
+                            const enum dtype dtype)
 {
-    const struct dtype_form form = dtype_form(dtype);
-    const int unit = run_unit(dtype), unit_bytes = unit * form.bytes / form.numbers;
-    const int64_t n = p->k, stream_bytes = apart * (int64_t)dtype_bytes(dtype, n);
-    const char *w = p->w + i * (int64_t)dtype_bytes(dtype, n);
+    const enum dtype is = dtype == DTYPE_COUNT ? p->dtype : dtype;
+    const int64_t n = p->k, stream_bytes = apart * (int64_t)dtype_bytes(is, n);
+    const char *w = p->w + i * (int64_t)dtype_bytes(is, n);
+    const int run_bytes = (int)dtype_bytes(is, RUN);
+    char rest[RUN_BYTES];
+    struct block_run ready[BLOCK_STREAMS];
     vf s[FEW_ROWS][4];
-#pragma GCC unroll 4
-    for (int t = 0; t < streams; t++) s[0][t] = (vf){ 0 };
-    for (int64_t k = 0; k < n; k += RUN, w += dtype_bytes(dtype, RUN)) {
-        const int numbers = n - k < RUN ? (int)(n - k) : RUN;
-        struct block_groups g[4];
-#pragma GCC unroll 4
-        for (int t = 0; t < streams; t++) run_open(&g[t], w + t * stream_bytes, numbers, dtype);
-        for (int u = 0; u < numbers / unit; u++)
-#pragma GCC unroll 4
-            for (int t = 0; t < streams; t++) {
-                const char *run = w + t * stream_bytes;
-                int8_t bytes[64];
-                __builtin_prefetch(run + u * unit_bytes + AHEAD, 0, 2);
-                run_bytes(bytes, run, u, dtype);
-#pragma GCC unroll 8
-                for (int v = 0; v < unit / VEC; v++)
-                    s[0][t] += vf_load(x + k + u * unit + v * VEC) *
-                               run_vector(run, &g[t], bytes, u, v, dtype);
-            }
-    }
-    put_block_sums(p, s, i, apart, 1, streams);
-}
-
-// Several rows: the weights are unpacked into the first-level cache, some of each stream at a time.
-// The order of the sums is that of one row.
-VEC_INLINE void dots_unpacked(const struct few_product *p, const float *x, int64_t i, int64_t apart,
-                              const int rows, const int streams)
-{
-    const int64_t n = p->k, stream_bytes = apart * (int64_t)dtype_bytes(p->dtype, n);
-    const char *w = p->w + i * (int64_t)dtype_bytes(p->dtype, n);
-    vf s[FEW_ROWS][4];
-    float wide[4][RUN];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int t = 0; t < streams; t++) s[r][t] = (vf){ 0 };
-    for (int64_t k = 0; k < n; k += RUN) {
-        const int numbers = n - k < RUN ? (int)(n - k) : RUN;
+    for (int64_t k = 0; k < n; k += RUN, x++, w += run_bytes) {
+#pragma GCC unroll 1
         for (int t = 0; t < streams; t++) {
-            const char *run = w + t * stream_bytes + dtype_bytes(p->dtype, k);
-            for (size_t byte = 0; byte < dtype_bytes(p->dtype, RUN); byte += 64)
+            const char *run = run_whole(w + t * stream_bytes, n - k, rest, is);
+            for (int byte = 0; byte < run_bytes; byte += 64)
                 __builtin_prefetch(run + byte + AHEAD, 0, 2);
-            KERNEL(blocks_widen)(wide[t], run, 0, numbers, p->dtype);
+            if (dtype == DTYPE_COUNT)
+                KERNEL(blocks_run)(&ready[t], run, is);
+            else
+                dot_run(s, t, x, x_runs(n), run, NULL, rows, size, dtype);
         }
-        for (int j = 0; j < numbers; j += VEC) {
-            vf v[4];
-#pragma GCC unroll 4
-            for (int t = 0; t < streams; t++) v[t] = vf_load(wide[t] + j);
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; r++) {
-                const vf at = vf_load(x + r * n + k + j);
-#pragma GCC unroll 4
-                for (int t = 0; t < streams; t++) s[r][t] += at * v[t];
-            }
+#pragma GCC unroll 1
+        for (int t = 0; t < streams && dtype == DTYPE_COUNT; t++) {
+            dot_run(s, t, x, x_runs(n), NULL, &ready[t], rows, size, dtype);
+            // Or the compiler reads all of x first and puts most of it back for lack of registers.
+            __asm__ volatile("" ::: "memory");
         }
     }
     put_block_sums(p, s, i, apart, rows, streams);
 }
 
 // A function for each dtype: inlined where it is called, it would lack registers.
-typedef void block_dots(const struct few_product *p, const float *x, int64_t i, int64_t apart);
-#define BLOCK_DOTS(name, dtype)                                                                    \
-    static __attribute__((noinline)) void dots_##name(const struct few_product *p, const float *x, \
-                                                      int64_t i, int64_t apart)                    \
-    {                                                                                              \
-        dots_blocks(p, x, i, apart, STREAMS_BLOCKS(1), dtype);                                     \
+typedef void block_dots(const struct few_product *p, const struct x_run *x, int64_t i,
+                        int64_t apart);
+#define BLOCK_DOTS(name, dtype)                                                       \
+    static __attribute__((noinline)) void dots_##name(                                \
+        const struct few_product *p, const struct x_run *x, int64_t i, int64_t apart) \
+    {                                                                                 \
+        dots_blocks(p, x, i, apart, 1, BLOCK_STREAMS, block_group(dtype), dtype);     \
     }
 #if VEC_BYTES > 16
 BLOCK_DOTS(q8_0, DTYPE_Q8_0)
@@ -214,15 +184,15 @@ static block_dots *const block_dots_of[DTYPE_COUNT];
 #endif
 
 // dtype is DTYPE_COUNT for blocks of any dtype.
-VEC_INLINE void dots_of(const struct few_product *p, const float *x, int64_t i, int64_t apart,
+VEC_INLINE void dots_of(const struct few_product *p, const void *x, int64_t i, int64_t apart,
                         const int rows, const int streams, const enum dtype dtype)
 {
     if (dtype != DTYPE_COUNT)
         dots(p, x, i, apart, rows, streams, dtype);
-    else if (rows == 1 && streams == STREAMS_BLOCKS(1) && block_dots_of[p->dtype])
+    else if (rows == 1 && streams == BLOCK_STREAMS && block_dots_of[p->dtype])
         block_dots_of[p->dtype](p, x, i, apart);
     else
-        dots_unpacked(p, x, i, apart, rows, streams);
+        dots_blocks(p, x, i, apart, rows, streams, block_group(p->dtype), DTYPE_COUNT);
 }
 
 // --- who computes what ---------------------------------------------------------------------------
@@ -265,10 +235,10 @@ static void share_out(const struct few_product *p, struct stretch *stretches, in
 }
 
 // The last band is what the streams leave over.
-VEC_INLINE void run_band(const struct few_product *p, const float *x, const struct stretch *s,
+VEC_INLINE void run_band(const struct few_product *p, const void *x, const struct stretch *s,
                          int64_t number, const int rows, const enum dtype dtype)
 {
-    const int streams = dtype == DTYPE_COUNT ? STREAMS_BLOCKS(rows) : STREAMS_PLAIN(rows);
+    const int streams = dtype == DTYPE_COUNT ? BLOCK_STREAMS : STREAMS_PLAIN(rows);
     const int64_t band = band_columns(p), begin = number * band;
     const int64_t end = begin + band < s->apart ? begin + band : s->apart;
     for (int64_t i = begin; i < end; i++)
@@ -279,7 +249,7 @@ VEC_INLINE void run_band(const struct few_product *p, const float *x, const stru
 }
 
 // The work of thread `me`: its own stretch, then what is left of the others'.
-VEC_INLINE void run_thread(const struct few_product *p, const float *x, struct stretch *stretches,
+VEC_INLINE void run_thread(const struct few_product *p, const void *x, struct stretch *stretches,
                            int64_t count, int64_t me, const int rows, const enum dtype dtype)
 {
     for (int64_t i = 0, band; i < count; i++) {
@@ -288,7 +258,7 @@ VEC_INLINE void run_thread(const struct few_product *p, const float *x, struct s
     }
 }
 
-VEC_INLINE void run_rows(const struct few_product *p, const float *x, struct stretch *s, int64_t n,
+VEC_INLINE void run_rows(const struct few_product *p, const void *x, struct stretch *s, int64_t n,
                          int64_t me, const enum dtype dtype)
 {
     switch (p->rows) {
@@ -322,6 +292,21 @@ static void order_x(const struct few_product *p, float *to)
     }
 }
 
+// Bytes of x as the products of a dtype want it, and x so; 0: as it is.
+static size_t x_bytes(const struct few_product *p)
+{
+    if (dtype_in_blocks(p->dtype)) return (size_t)(p->rows * x_runs(p->k)) * sizeof(struct x_run);
+    return p->dtype == DTYPE_BF16 ? (size_t)(p->rows * p->k) * sizeof *p->x : 0;
+}
+
+static void prepare_x(const struct few_product *p, void *to)
+{
+    if (dtype_in_blocks(p->dtype))
+        x_prepare(to, p->x, p->rows, p->k, p->dtype);
+    else
+        order_x(p, to);
+}
+
 int64_t KERNEL(few_rows)(void)
 {
     return FEW_ROWS;
@@ -330,14 +315,12 @@ int64_t KERNEL(few_rows)(void)
 int KERNEL(matmul_few)(const struct few_product *p)
 {
     const int count = vec_worth_threads(p->k * p->m) ? omp_get_max_threads() : 1;
-    const bool ordered = p->dtype == DTYPE_BF16;
-    struct stretch *stretches =
-        cpu_scratch((size_t)count * sizeof *stretches +
-                    (ordered ? (size_t)(p->rows * p->k) * sizeof *p->x : 0));
+    const size_t bytes = x_bytes(p);
+    struct stretch *stretches = cpu_scratch((size_t)count * sizeof *stretches + bytes);
     if (!stretches) return -1;
     share_out(p, stretches, count);
-    const float *x = ordered ? (float *)(void *)(stretches + count) : p->x;
-    if (ordered) order_x(p, (float *)(void *)(stretches + count));
+    const void *x = bytes ? (void *)(stretches + count) : p->x;
+    if (bytes) prepare_x(p, stretches + count);
 #pragma omp parallel num_threads(count)
     {
         const int64_t me = omp_get_thread_num();

@@ -78,6 +78,13 @@ static enum dtype common_dtype(const struct weights *w)
     return dtype < 0 ? DTYPE_F32 : (enum dtype)dtype;
 }
 
+bool model_in_blocks(const struct model *m)
+{
+    for (size_t i = 0; i < m->weights.count; i++)
+        if (dtype_in_blocks(m->weights.list[i].tensor->dtype)) return true;
+    return false;
+}
+
 static int configure(struct model *m, struct err *err)
 {
     m->family = family_find(m->checkpoint->config, err);

@@ -50,7 +50,8 @@ void model_free(struct model *m);
 // separately.
 int model_bind(struct model *m, struct err *err);
 
-bool model_sees(const struct model *m); // has a vision encoder
+bool model_sees(const struct model *m);      // has a vision encoder
+bool model_in_blocks(const struct model *m); // has weights in blocks
 // Counts the visual tokens of p, of that size, in a prompt that shows `shown` pictures, each of
 // which may cost `most` (preprocess_most_tokens). Where that is impossible it costs more, and no
 // prompt can be made of it.

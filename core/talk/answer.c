@@ -243,6 +243,7 @@ static int64_t make_drafts(struct answering *a)
     const int64_t wanted = settings_integer(a->settings, "sample.max_tokens");
     const int64_t more =
         wanted - (int64_t)a->ids.count < left ? wanted - (int64_t)a->ids.count : left;
+    a->lookahead.blocks = model_in_blocks(a->c->model);
     lookahead_obey(&a->lookahead, a->settings, hooks_allow_drafts(&a->graph) ? few : 1);
     return a->sequence.n > few ? lookahead_draft(&a->lookahead, &a->sequence, more - 1, a->draft)
                                : 0;

@@ -27,12 +27,14 @@ const struct setting lookahead_settings[] = {
 enum { LONG = 3, SHORT = 2 }; // tokens looked up
 
 // Drafts of a pass by the share of proposals that come true: what gives the most tokens a second on
-// a CPU, where a pass of two rows takes hardly longer than one, of four and six 1.7 and 2.1 times
-// as long (bf16 weights), and of more the registers no longer suffice for.
-static const struct {
+// a CPU. A pass of two rows takes hardly longer than one, of four and six 1.7 and 2.1 times as long
+// with bf16 weights, and of more the registers no longer suffice for. With weights in blocks two
+// rows already take up to twice as long, four and six 3.2 and 4.5 times (docs/speed.md).
+static const struct length {
     double share;
     int64_t drafts;
-} lengths[] = { { 0.8, 5 }, { 0.6, 3 }, { 0.3, 1 }, { 0, 0 } };
+} lengths[] = { { 0.8, 5 }, { 0.6, 3 }, { 0.3, 1 }, { 0, 0 } },
+  lengths_blocks[] = { { 0.9, 5 }, { 0.8, 3 }, { 0, 0 } };
 
 static const double begin_share = 0.5, newest_counts = 0.25;
 
@@ -105,9 +107,9 @@ static void observe(struct lookahead *l, bool right)
 // How many tokens to draft now.
 static int64_t length(const struct lookahead *l)
 {
-    int i = 0;
-    while (l->share < lengths[i].share) i++;
-    return l->adapts && lengths[i].drafts < l->most ? lengths[i].drafts : l->most;
+    const struct length *is = l->blocks ? lengths_blocks : lengths;
+    while (l->share < is->share) is++;
+    return l->adapts && is->drafts < l->most ? is->drafts : l->most;
 }
 
 // The tokens from row `from` on that the draft repeats.

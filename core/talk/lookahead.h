@@ -17,6 +17,7 @@ enum { LOOKAHEAD_MOST = 7 }; // drafts of a pass
 struct lookahead {
     int64_t most; // drafts of a pass; 0: none
     bool adapts;  // sample.lookahead auto
+    bool blocks;  // weights are in blocks, set by the caller: more rows take more time
 
     int32_t *place; // [size] by the hash of an n-gram: the row behind where it stood last; 0: none
     int64_t size;   // a power of two

@@ -3,7 +3,7 @@
 // measured in the same run (the decoder's products by the libraries alone; a loop that only reads
 // the weights).
 //
-//   build/opt/tests/bench/model [FOLDER]     FOLDER is written when it is not there (2.5 GB)
+//   build/opt/tests/bench/model [FOLDER | FILE.gguf]     a missing FOLDER is written (2.5 GB)
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     sinks.list[0].self = &bf16;
     measure(e, &bf16, "bf16", &libraries);
 
-    printf("## Whole model: %s, shape of Llama-3.2-1B, bf16 weights, %d tokens\n\n", b->describe(),
+    printf("## Whole model: %s, shape of Llama-3.2-1B, %s, %d tokens\n\n", b->describe(), folder,
            PROMPT);
     printf("| | vlmsh | limit | ratio |\n|---|---|---|---|\n");
     print_row("prefill", "f32", PROMPT, f32.prefill, f32.library);

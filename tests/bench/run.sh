@@ -25,6 +25,20 @@ printf '\n## Arithmetic\n\n'
 seeing=build/bench/llama-3.2-1b+siglip
 [ -d "$seeing" ] || ./vlmsh new --like llama-3.2-1b+siglip-so400m "$seeing" >/dev/null
 python3 tests/bench/screen.py ./vlmsh "$seeing" tests/goldens/pictures/scene.png
+# Small weights: the same shape as vlmsh quantises it, beside its bf16 and llama.cpp on the same file.
+# (llama.cpp has the instructions that it was compiled for; VLMSH_ISA concerns vlmsh alone.)
+printf '\n## Small weights\n'
+for round in 1 2; do
+    for type in bf16 q8_0 q4_k; do
+        file=build/bench/llama-3.2-1b.$type.gguf
+        [ -f "$file" ] || ./vlmsh quantize "$folder" "$file" --type $type >/dev/null
+        for isa in "" avx2; do
+            printf '\n%s %s\n\n' $type $isa
+            VLMSH_ISA=$isa "$build/tests/bench/model" "$file" | grep '^| [pd]'
+        done
+        [ -z "${PEERS:-}" ] || "$PEERS" tests/bench/peers/llamacpp_bench.py "$file" --threads "$(nproc)" 2>/dev/null
+    done
+done
 # A model of each family, whose folder and the peer's file go before the next ones are written.
 peers=tests/bench/peers
 family() { # SHAPE LAYERS PICTURE TILES [PICTURE]; "-": not measured

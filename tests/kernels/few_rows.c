@@ -3,7 +3,7 @@
 // Drafted tokens (core/talk/lookahead.h) are exact because of that.
 #include "tests/kernels/close.h"
 
-// Weights of every dtype that a product takes.
+// Weights of every dtype that a product takes, but for blocks.
 static const enum dtype weight_dtypes[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16 };
 enum { WEIGHT_DTYPES = sizeof weight_dtypes / sizeof *weight_dtypes };
 
@@ -15,7 +15,7 @@ static struct tensor rows_of(const struct tensor *x, int64_t from, int64_t count
     return y;
 }
 
-// Numbers that are finite in each of the dtypes: small exponents only.
+// Numbers, or halves of blocks, that are finite in each of the dtypes: small exponents only.
 static struct tensor weights(enum dtype dtype, int64_t m, int64_t k)
 {
     struct tensor w = tensor_of(dtype, 2, m, k, 0);
@@ -64,6 +64,21 @@ static void products(void **state)
                     for (int dx = 0; dx < 2; dx++)
                         check_product(b, dx, weight_dtypes[d], inner[i], outer[j],
                                       (enum matmul_mode)mode);
+}
+
+// Rows of blocks: fewer than a run of 256 numbers, some more, several runs.
+static void products_of_blocks(void **state)
+{
+    static const int64_t small[] = { 32, 288, 2048 }, large[] = { 256, 768, 2048 };
+    static const int64_t outer[] = { 1, 5, 33, 300 };
+    FOR_EACH_ISA(b)
+    for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++)
+        for (int i = 0; i < 3; i++)
+            for (size_t j = 0; j < sizeof outer / sizeof *outer; j++) {
+                const int64_t k = dtype_form((enum dtype)dtype).numbers == 32 ? small[i] : large[i];
+                check_product(b, false, (enum dtype)dtype, k, outer[j], MATMUL_F32);
+                check_product(b, j % 2, (enum dtype)dtype, k, outer[j], MATMUL_BF16);
+            }
 }
 
 // n tokens behind `past` keys.
@@ -164,6 +179,7 @@ static void counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(counts), cmocka_unit_test(products),
+                                        cmocka_unit_test(products_of_blocks),
                                         cmocka_unit_test(attention), cmocka_unit_test(rows) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

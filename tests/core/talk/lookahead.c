@@ -112,10 +112,10 @@ struct course {
 
 // An answer of `count` tokens under `auto`: of three, two repeat and the third is always new; from
 // row `again` on eight repeat.
-static struct course course_of(int count, int again)
+static struct course course_of(int count, int again, bool blocks)
 {
     struct sequence s = sequence_of("");
-    struct lookahead l = { 0 };
+    struct lookahead l = { .blocks = blocks };
     struct course c = { 0 };
     int32_t draft[LOOKAHEAD_MOST];
     int64_t drafts = 0, right = 0;
@@ -140,10 +140,13 @@ static struct course course_of(int count, int again)
 
 static void auto_drafts_what_comes_true(void **state)
 {
-    assert_true(course_of(1000, 0).passes < 200);
-    assert_true(course_of(1000, 1000).drafted < 10);
+    assert_true(course_of(1000, 0, false).passes < 200);
+    assert_true(course_of(1000, 1000, false).drafted < 10);
+    // Where rows cost more, proposals first have to come true.
+    assert_true(course_of(1000, 0, true).passes < 200);
+    assert_int_equal(course_of(1000, 1000, true).drafted, 0);
     // Proposals are counted while there are no drafts.
-    const struct course late = course_of(1000, 500);
+    const struct course late = course_of(1000, 500, false);
     assert_true(late.passes > 480 && late.passes < 620);
 }
 
