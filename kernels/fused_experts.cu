@@ -152,13 +152,12 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
         const int64_t unit = first + i * step, other = unit - p.common;
         row[0] = row[1] = nullptr;
         if (unit < p.common) {
-            row[0] = static_cast<const T *>(p.gate) + unit * p.k + lane * pack<T>::COUNT;
-            row[1] = static_cast<const T *>(p.up) + unit * p.k + lane * pack<T>::COUNT;
+            row[0] = row_of<T>(p.gate, unit, p.k);
+            row[1] = row_of<T>(p.up, unit, p.k);
         } else if (unit < units) {
             const int e = p.index[other / p.width];
-            const int64_t at = other % p.width * p.k + lane * pack<T>::COUNT;
-            row[0] = expert_at<T>(p.gates, e) + at;
-            row[1] = expert_at<T>(p.ups, e) + at;
+            row[0] = row_of<T>(expert_at<T>(p.gates, e), other % p.width, p.k);
+            row[1] = row_of<T>(expert_at<T>(p.ups, e), other % p.width, p.k);
         }
         return { p.k, 0 };
     };
@@ -207,7 +206,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
             slot < 0 ? (struct leg){ p.common, 0 } : (struct leg){ p.width, wide + slot *one };
         for (int r = 0; r < ROWS; r++) {
             const int64_t at = unit * ROWS + r;
-            row[r] = at < p.rows ? w + at * leg.k + lane * pack<T>::COUNT : nullptr;
+            row[r] = at < p.rows ? row_of<T>(w, at, leg.k) : nullptr;
         }
         return leg;
     };

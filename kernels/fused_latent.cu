@@ -50,7 +50,7 @@ static __device__ inline void put_latent(const struct latent_call &p)
 template <typename T>
 static __global__ void __launch_bounds__(THREADS) ask_kernel(const struct latent_call p)
 {
-    constexpr int COUNT = pack<T>::COUNT, WIDE = WARP * COUNT, TOGETHER = 4;
+    constexpr int COUNT = reader<T>::COUNT, WIDE = WARP * COUNT, TOGETHER = 4;
     __shared__ float part[WARPS][WIDE];
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, h = (int)blockIdx.y;
     const int first = (int)blockIdx.x * WIDE, column = first + lane * COUNT;
@@ -61,23 +61,24 @@ static __global__ void __launch_bounds__(THREADS) ask_kernel(const struct latent
         return; // the whole block
     }
     const float *q = p.q + (int64_t)h * (p.nope + p.rope);
-    const T *w = static_cast<const T *>(p.up) + (int64_t)h * (p.nope + p.value) * p.rank + column;
+    const T *w = row_of<T>(p.up, (int64_t)h * (p.nope + p.value), p.rank);
     float sum[COUNT] = {};
     for (int from = warp; column < p.rank && from < p.nope; from += WARPS * TOGETHER) {
-        uint4 some[TOGETHER];
+        typename reader<T>::raw some[TOGETHER];
         UNROLL
         for (int i = 0; i < TOGETHER; i++) {
             const int row = from + i * WARPS;
-            some[i] = row < p.nope ? load_once(w + (int64_t)row * p.rank) : uint4{ 0, 0, 0, 0 };
+            some[i] = {};
+            if (row < p.nope) some[i] = reader<T>::ask(row_of<T>(w, row, p.rank), column);
         }
         UNROLL
         for (int i = 0; i < TOGETHER; i++) {
             const int row = from + i * WARPS;
             const float x = row < p.nope ? q[row] : 0;
-            pack<T> wide;
-            wide.widen(some[i]);
+            float wide[COUNT];
+            reader<T>::widen(wide, some[i]);
             UNROLL
-            for (int e = 0; e < COUNT; e++) sum[e] += x * wide.x[e];
+            for (int e = 0; e < COUNT; e++) sum[e] = add_product(sum[e], x, wide[e]);
         }
     }
     UNROLL
@@ -117,9 +118,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) values_kernel(const st
         const int64_t at = (first + i * step) * ROWS, h = at / p.value;
         const int64_t from = h * (p.nope + p.value) + p.nope + at % p.value;
         for (int r = 0; r < ROWS; r++)
-            row[r] = at < units * ROWS ? static_cast<const T *>(p.up) + (from + r) * p.rank +
-                                             lane * pack<T>::COUNT
-                                       : nullptr;
+            row[r] = at < units * ROWS ? row_of<T>(p.up, from + r, p.rank) : nullptr;
         return { p.rank, h *one };
     };
     const int64_t count = first < units ? (units - first + step - 1) / step : 0;
@@ -146,7 +145,7 @@ template <typename T> static int values(const struct values_call &c)
 
 template <typename T> static int ask_latents(const struct latent_call &c)
 {
-    constexpr int WIDE = WARP * pack<T>::COUNT;
+    constexpr int WIDE = WARP * reader<T>::COUNT;
     const dim3 grid((size_t)((c.rank + WIDE - 1) / WIDE), (size_t)(c.heads + 1));
     return LAUNCH_EARLY(ask_kernel<T>, grid, THREADS, 0, c);
 }

@@ -14,14 +14,12 @@ int matmul_open(void);
 
 static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // in gemv.cu
 
-// y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS; w of any float dtype. (gemv.cu)
+// y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS; w of any dtype of weights. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
-// Weights in blocks (blocks.cu): n numbers to f32 or bf16; rows of a table by number to f32; and
-// y[rows,M] as above.
+// Weights in blocks (blocks.cu): n numbers to f32 or bf16; rows of a table by number to f32.
 int blocks_widen(void *y, enum dtype to, const void *x, int64_t n, enum dtype from);
 int blocks_rows(float *y, const struct tensor *table, const struct tensor *ids);
-int blocks_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
 // y[n] = x rounded to bf16 or f16. (matmul.cu)
 int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dtype from);
@@ -79,7 +77,7 @@ static __device__ inline int pair_number(int i, int r, int half, int adjacent)
     return r ? i + half : i + adjacent;
 }
 
-// 0, -1, or FUSED_NOT: nothing was computed, these weights cannot be read 16 bytes at a time.
+// 0, -1, or FUSED_NOT: nothing was computed, a reader cannot read these weights.
 int one_row_product(const struct one_row *p);
 
 // --- cuBLASLt (lt.cu) ----------------------------------------------------------------------------

@@ -7,10 +7,10 @@
 //
 // A warp has a pair of weight rows at a time (two of a weight, where heads are turned those that
 // are turned together; with silu one of each). It walks along K in chunks: its lanes read 16 bytes
-// each, side by side, AHEAD chunks of both rows before the ones before them are multiplied: 4 KB a
-// warp, 64 KB a multiprocessor. A block keeps x,
-// widened and with its gain, in shared memory, in the order in which lanes read it; the root mean
-// square, the same for all of x, multiplies the sums in the end.
+// each, or eight numbers of blocks, side by side, AHEAD chunks of both rows before the ones before
+// them are multiplied: of bf16 4 KB a warp, 64 KB a multiprocessor. A block keeps x, widened and
+// with its gain, in shared memory, in the order in which lanes read it; the root mean square, the
+// same for all of x, multiplies the sums in the end.
 //
 // The first weights are asked for before the kernel in front has ended (`early`), and those behind
 // them are sent for into the second-level cache: 16 MB of all warps, what the bus brings in 4 us.
@@ -54,28 +54,35 @@ static __device__ struct place place_of(const struct one_row &p, int64_t unit, i
     return { part, row, weight_row(*part, row) };
 }
 
-// Where the rows of a pair begin, this lane's 16 bytes in; NULL: there is none.
+// Where the rows of a pair begin; NULL: there is none.
 template <typename T>
 static __device__ void find_rows(const T *row[ROWS], const struct one_row &p, int64_t unit,
-                                 int64_t units, int lane)
+                                 int64_t units)
 {
     UNROLL
     for (int r = 0; r < ROWS; r++) {
         row[r] = nullptr;
         if (unit >= units) continue;
         const struct place at = place_of(p, unit, r);
-        if (at.row >= 0)
-            row[r] = static_cast<const T *>(at.part->w) + at.from * p.k + lane * pack<T>::COUNT;
+        if (at.row >= 0) row[r] = row_of<T>(at.part->w, at.from, p.k);
     }
 }
 
+// What is sent for begins and ends at multiples of 16 bytes.
 template <typename T> static __device__ void send_for(const T *const row[ROWS], int64_t k, int lane)
 {
-    const int64_t from = AHEAD * WARP * pack<T>::COUNT, left = (k - from) * (int64_t)sizeof(T);
-    if (lane || left <= 0) return; // lane 0's 16 bytes are the row's first
+    constexpr int NUMBERS = reader<T>::NUMBERS;
+    if (lane || k <= step_of<T>()) return;
     UNROLL
-    for (int r = 0; r < ROWS; r++)
-        if (row[r]) cuda_prefetch(row[r] + from, (unsigned)(left < SENT_FOR ? left : SENT_FOR));
+    for (int r = 0; r < ROWS; r++) {
+        if (!row[r]) continue;
+        const uintptr_t from = ((uintptr_t)(row[r] + step_of<T>() / NUMBERS) + 15) / 16 * 16;
+        const uintptr_t to = (uintptr_t)(row[r] + k / NUMBERS) / 16 * 16;
+        const int64_t bytes = (int64_t)(to - from);
+        if (bytes > 0)
+            cuda_prefetch(reinterpret_cast<const void *>(from),
+                          (unsigned)(bytes < SENT_FOR ? bytes : SENT_FOR));
+    }
 }
 
 // A pair of a head's numbers: queries to y, keys and values to their row.
@@ -126,17 +133,17 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     const int64_t first = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
     const int64_t step = (int64_t)gridDim.x * WARPS;
     const T *row[ROWS];
-    uint4 next[AHEAD][ROWS], now[AHEAD][ROWS];
+    typename reader<T>::raw next[AHEAD][ROWS], now[AHEAD][ROWS];
 
     cuda_next_may_begin();
-    find_rows(row, p, first, s.units, lane);
+    find_rows(row, p, first, s.units);
     if (p.early) {
-        ask(next, row, 0, p.k, lane);
+        ask<T>(next, row, 0, p.k, lane);
         send_for(row, p.k, lane);
     }
     cuda_former();
     const float scale = stage<T>(x, p, s.width);
-    if (!p.early) ask(next, row, 0, p.k, lane);
+    if (!p.early) ask<T>(next, row, 0, p.k, lane);
 
     for (int64_t unit = first; unit < s.units; unit += step) {
         float sum[ROWS] = { 0, 0 };
@@ -147,8 +154,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
                 UNROLL
                 for (int r = 0; r < ROWS; r++) now[a][r] = next[a][r];
             }
-            if (last) find_rows(row, p, unit + step, s.units, lane);
-            ask(next, row, last ? 0 : from + STEP, p.k, lane);
+            if (last) find_rows(row, p, unit + step, s.units);
+            ask<T>(next, row, last ? 0 : from + STEP, p.k, lane);
             multiply<T>(sum, now, x + from, lane);
         }
         for (int r = 0; r < ROWS; r++) sum[r] = warp_sum(sum[r]) * scale;
@@ -172,19 +179,15 @@ template <typename T> static int launch(const struct one_row *p)
     return LAUNCH_EARLY(kernel, (size_t)(blocks < most ? blocks : most), THREADS, shared, *p, s);
 }
 
-// Can everything be read 16 bytes at a time?
+// Can everything be read as lanes do?
 static bool packs(const struct one_row *p)
 {
-    if (dtype_in_blocks(p->dtype)) return false;
-    uintptr_t all = (uintptr_t)p->x | (uintptr_t)p->gain;
-    for (int i = 0; i < p->parts; i++) all |= (uintptr_t)p->part[i].w;
-    return all % 16 == 0 && p->k > 0 && p->k % (16 / (int64_t)dtype_size(p->dtype)) == 0;
+    bool can = ((uintptr_t)p->x | (uintptr_t)p->gain) % 16 == 0 && p->k > 0;
+    for (int i = 0; i < p->parts; i++) can = can && weights_readable(p->part[i].w, p->k, p->dtype);
+    return can;
 }
 
 int one_row_product(const struct one_row *p)
 {
-    if (!packs(p)) return FUSED_NOT;
-    if (p->dtype == DTYPE_BF16) return launch<shorts<false>>(p);
-    if (p->dtype == DTYPE_F16) return launch<shorts<true>>(p);
-    return launch<float>(p);
+    return packs(p) ? FOR_WEIGHTS(p->dtype, launch, p) : FUSED_NOT;
 }

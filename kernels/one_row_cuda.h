@@ -4,7 +4,7 @@
 #define KERNELS_ONE_ROW_CUDA_H
 
 #include "kernels/matmul_cuda.h"
-#include "kernels/pack_cuda.h"
+#include "kernels/reader_cuda.h"
 
 static constexpr int WARPS = 4, THREADS = WARPS * WARP, BLOCKS = 4; // of a multiprocessor
 static constexpr int ROWS = 2, AHEAD = 4;
@@ -13,7 +13,7 @@ static constexpr size_t SHARED_MOST = 220 << 10, SHARED_STATIC = 1 << 10;
 // Numbers that a warp asks for at once; x has whole steps of them in shared memory.
 template <typename T> static __host__ __device__ constexpr int64_t step_of(void)
 {
-    return (int64_t)AHEAD * WARP * pack<T>::COUNT;
+    return (int64_t)AHEAD * WARP * reader<T>::COUNT;
 }
 
 // Room for k numbers of x.
@@ -22,18 +22,25 @@ template <typename T> static __host__ __device__ inline int64_t whole_steps(int6
     return (k + step_of<T>() - 1) / step_of<T>() * step_of<T>();
 }
 
+// Row `row` of weights of k numbers each.
 template <typename T>
-static __device__ void ask(uint4 to[AHEAD][ROWS], const T *const row[ROWS], int64_t from, int64_t k,
-                           int lane)
+static __device__ inline const T *row_of(const void *weights, int64_t row, int64_t k)
 {
-    constexpr int CHUNK = WARP * pack<T>::COUNT;
+    return static_cast<const T *>(weights) + row * (k / reader<T>::NUMBERS);
+}
+
+template <typename T>
+static __device__ void ask(typename reader<T>::raw to[AHEAD][ROWS], const T *const row[ROWS],
+                           int64_t from, int64_t k, int lane)
+{
+    constexpr int COUNT = reader<T>::COUNT;
     UNROLL
     for (int a = 0; a < AHEAD; a++) {
         UNROLL
         for (int r = 0; r < ROWS; r++) {
-            const int64_t i = from + a * CHUNK;
-            const bool there = row[r] && i + lane * pack<T>::COUNT < k;
-            to[a][r] = there ? load_once(row[r] + i) : uint4{ 0, 0, 0, 0 };
+            const int64_t i = from + (a * WARP + lane) * COUNT;
+            to[a][r] = {};
+            if (row[r] && i < k) to[a][r] = reader<T>::ask(row[r], i);
         }
     }
 }
@@ -41,7 +48,7 @@ static __device__ void ask(uint4 to[AHEAD][ROWS], const T *const row[ROWS], int6
 // Where number e of x lies, a multiple of 4.
 template <typename T> static __device__ inline int64_t staged_at(int64_t e)
 {
-    constexpr int COUNT = pack<T>::COUNT, CHUNK = WARP * COUNT;
+    constexpr int COUNT = reader<T>::COUNT, CHUNK = WARP * COUNT;
     const int in = (int)(e % CHUNK);
     return (e - in) + in % COUNT / 4 * (4 * WARP) + in / COUNT * 4;
 }
@@ -69,10 +76,10 @@ static __device__ float stage(float *to, const Product &p, int64_t width)
 
 // sum[r] += the AHEAD chunks times x, whose part for them begins at `x`.
 template <typename T>
-static __device__ void multiply(float sum[ROWS], const uint4 w[AHEAD][ROWS], const float *x,
-                                int lane)
+static __device__ void multiply(float sum[ROWS], const typename reader<T>::raw w[AHEAD][ROWS],
+                                const float *x, int lane)
 {
-    constexpr int COUNT = pack<T>::COUNT, CHUNK = WARP * COUNT;
+    constexpr int COUNT = reader<T>::COUNT, CHUNK = WARP * COUNT;
     UNROLL
     for (int a = 0; a < AHEAD; a++) {
         float4 v[COUNT / 4];
@@ -81,12 +88,10 @@ static __device__ void multiply(float sum[ROWS], const uint4 w[AHEAD][ROWS], con
             v[i] = *reinterpret_cast<const float4 *>(x + a * CHUNK + i * (4 * WARP) + lane * 4);
         UNROLL
         for (int r = 0; r < ROWS; r++) {
-            pack<T> some;
-            some.widen(w[a][r]);
+            float some[COUNT];
+            reader<T>::widen(some, w[a][r]);
             UNROLL
-            for (int i = 0; i < COUNT / 4; i++)
-                sum[r] += some.x[4 * i] * v[i].x + some.x[4 * i + 1] * v[i].y +
-                          some.x[4 * i + 2] * v[i].z + some.x[4 * i + 3] * v[i].w;
+            for (int i = 0; i < COUNT / 4; i++) sum[r] = add_four(sum[r], some + 4 * i, v[i]);
         }
     }
 }
@@ -114,9 +119,9 @@ template <typename T, typename Rows, typename Done>
 static __device__ inline void walk(int64_t count, const float *x, int lane, Rows rows, Done done)
 {
     const T *row[ROWS];
-    uint4 next[AHEAD][ROWS], now[AHEAD][ROWS];
+    typename reader<T>::raw next[AHEAD][ROWS], now[AHEAD][ROWS];
     struct leg mine = rows(row, 0);
-    ask(next, row, 0, mine.k, lane);
+    ask<T>(next, row, 0, mine.k, lane);
     for (int64_t i = 0; i < count; i++) {
         float sum[ROWS] = { 0, 0 };
         struct leg after = mine;
@@ -128,7 +133,7 @@ static __device__ inline void walk(int64_t count, const float *x, int lane, Rows
                 for (int r = 0; r < ROWS; r++) now[a][r] = next[a][r];
             }
             if (last) after = rows(row, i + 1);
-            ask(next, row, last ? 0 : from + step_of<T>(), after.k, lane);
+            ask<T>(next, row, last ? 0 : from + step_of<T>(), after.k, lane);
             multiply<T>(sum, now, x + mine.x + from, lane);
         }
         done(i, sum);
