@@ -1,5 +1,5 @@
-// kernels/gemv.cu -- products of few rows: the weights are read once, as they are stored, and the
-// memory bus is the limit.
+// kernels/gemv.cu -- products of few rows of any width, wherever they lie, for what few_rows.cu
+// leaves: weights are read once, as they are stored.
 //
 // A warp has one weight row at a time; its lanes read 16 bytes each, or eight numbers of blocks,
 // side by side, and multiply them with the same places of every row of x (which stay in the cache

@@ -58,8 +58,17 @@ template <bool HALF> struct reader<shorts<HALF>> {
     }
 };
 
-// sum + a b, and sum + x[0..3] times v, in this order whatever is compiled around it: a row has the
-// same bits however many rows are computed with it.
+// a b; sum + a b; and sum + x[0..3] times v. In this order whatever is compiled around it: a row
+// has the same bits however many rows are computed with it.
+static __device__ inline float times(float a, float b)
+{
+#ifdef __CUDA_ARCH__
+    return __fmul_rn(a, b);
+#else
+    return a * b;
+#endif
+}
+
 static __device__ inline float add_product(float sum, float a, float b)
 {
 #ifdef __CUDA_ARCH__

@@ -21,21 +21,23 @@ static bool trained(const struct linear *w)
     return w->weight.grad || w->bias.grad;
 }
 
-// Neither in blocks nor in another order, as GGUF files may have weights.
-static bool in_usual_form(const struct tensor *w)
+// For few rows and for f16 weights there are no backward forms, so with a tape they are not used.
+static bool usable_ordered(const struct graph *g, const struct tensor *h, const struct linear *w,
+                           int count)
 {
-    return !dtype_in_blocks(w->dtype) && !w->order.head;
-}
-
-// For one row and for f16 weights there are no backward forms, so with a tape they are not used.
-static bool usable(const struct graph *g, const struct tensor *h, const struct linear *w, int count)
-{
-    if (!g->backend->fused || !graph_ok(g) || !h || (g->tape && h->shape[0] == 1)) return false;
+    if (!g->backend->fused || !graph_ok(g) || !h) return false;
+    if (g->tape && h->shape[0] <= backend_few_rows(g->backend)) return false;
     for (int i = 0; i < count; i++)
-        if (w[i].lora || !in_usual_form(&w[i].weight) ||
-            (g->tape && (trained(&w[i]) || w[i].weight.dtype == DTYPE_F16)))
+        if (w[i].lora || (g->tape && (trained(&w[i]) || w[i].weight.dtype == DTYPE_F16)))
             return false;
     return true;
+}
+
+static bool usable(const struct graph *g, const struct tensor *h, const struct linear *w, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (w[i].weight.order.head) return false;
+    return usable_ordered(g, h, w, count);
 }
 
 struct fused_linear fused_whole(const struct linear *w)
@@ -72,6 +74,20 @@ static void *kept(struct graph *g, const void *form, size_t size)
 
 // --- queries, keys and values --------------------------------------------------------------------
 
+// Heads whose rows GGUF files have with those that turn together side by side are neighbouring
+// pairs to the form. False: they are in an order that it does not know; biases and gains never are
+// in one.
+static bool take_order(struct fused_qkv *p)
+{
+    const struct head_order q = p->wq.w->order, k = p->wk.w->order;
+    const int64_t dim = 2 * p->cos->shape[1];
+    if (!q.head && !k.head) return true;
+    if (q.turn != dim || k.turn != dim || q.head != dim || k.head != dim) return false;
+    if (p->adjacent || p->q_gain || p->wq.bias || p->wk.bias) return false;
+    p->adjacent = dim / 2;
+    return true;
+}
+
 static bool qkv(struct graph *g, struct fused_qkv p)
 {
     p.mode = (int)g->matmul;
@@ -80,9 +96,10 @@ static bool qkv(struct graph *g, struct fused_qkv p)
 
 bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p)
 {
-    if (g->tape || !usable(g, p->h, w, count)) return false;
+    if (g->tape || !usable_ordered(g, p->h, w, count)) return false;
     if (!p->cos || !p->sin || !p->q || !p->k || !p->v) return false;
-    return qkv(g, *p);
+    struct fused_qkv form = *p;
+    return take_order(&form) && qkv(g, form);
 }
 
 // The parts of all [n (H + 2 Hkv), d], which lie behind one another.
@@ -131,9 +148,9 @@ static int qkv_backward(struct graph *g, const struct tape_step *s)
 bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p,
                      int64_t heads, int64_t kv_heads, struct tensor *to[3])
 {
-    if (!usable(g, p->h, w, count) || !p->cos || !p->sin || !p->places) return false;
-    if (p->q_gain) return false; // no way back
+    if (!usable_ordered(g, p->h, w, count) || !p->cos || !p->sin || !p->places) return false;
     struct qkv_kept keep = { *p, { heads, kv_heads, kv_heads } };
+    if (p->q_gain || !take_order(&keep.form)) return false; // gains have no way back
     const int64_t n = p->h->shape[0], dim = 2 * p->cos->shape[1];
     const struct arena_mark mark = arena_mark(g->arena);
     struct tensor *all = graph_new2(g, DTYPE_F32, n * (heads + 2 * kv_heads), dim), part[3];
@@ -303,7 +320,7 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                              .self = kept(g, &p, sizeof p) });
 }
 
-// --- one row of a mixture of experts, and of latent attention ------------------------------------
+// --- few rows of a mixture of experts, and of latent attention -----------------------------------
 
 bool fused_experts(struct graph *g, const struct linear *w, int count,
                    const struct fused_experts *p)

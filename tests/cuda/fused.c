@@ -47,14 +47,14 @@ static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum ma
     struct pair w = pair_weights(dtype, m, k, 3), bias = pair_noise(1, m, 0, 0, 4);
     struct tensor y = noise_tensor(2, n, m, 0, 5);
     const bool packs = k % (16 / (int64_t)dtype_size(dtype)) == 0;
-    const bool many = n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32 && k % 4 == 0;
+    const bool many = n > FEW && mode == MATMUL_BF16 && dtype != DTYPE_F32 && k % 4 == 0;
     const struct fused_add p = { .y = &h.on[1],
                                  .h = &h.on[1],
                                  .x = &x.on[1],
                                  .w = { .w = &w.on[1], .bias = &bias.on[1] },
                                  .after = { after ? &gain.on[1] : NULL, eps, NULL },
                                  .mode = (int)mode };
-    if (computed(gpu->fused->add(&p), n == 1 ? packs : many)) {
+    if (computed(gpu->fused->add(&p), n <= FEW ? packs : many)) {
         DONE(cpu->matmul(&y, &x.on[0], &w.on[0], &bias.on[0], MATMUL_F32));
         norm_behind(&y, after ? &gain.on[0] : NULL, eps);
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
@@ -72,7 +72,7 @@ static void check_gelu(int64_t n, int64_t k, int64_t m, enum gelu_form form, enu
 {
     struct pair x = pair_noise(2, n, k, 0, 1), y = pair_noise(2, n, m, 0, 2);
     struct pair w = pair_weights(dtype, m, k, 3), bias = pair_noise(1, m, 0, 0, 4);
-    const bool many = n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32 && k % 4 == 0;
+    const bool many = n > FEW && mode == MATMUL_BF16 && dtype != DTYPE_F32 && k % 4 == 0;
     const struct fused_gelu p = { .y = &y.on[1],
                                   .x = &x.on[1],
                                   .w = { .w = &w.on[1], .bias = &bias.on[1] },
@@ -105,7 +105,7 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
     const int64_t unit = 16 / (int64_t)dtype_size(dtype);
     const bool packs = d % unit == 0 && inner % unit == 0;
     const bool many =
-        n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32 && d % 4 == 0 && inner % 4 == 0;
+        n > FEW && mode == MATMUL_BF16 && dtype != DTYPE_F32 && d % 4 == 0 && inner % 4 == 0;
     const struct fused_ffn p = { .y = &h.on[1],
                                  .h = &h.on[1],
                                  .gain = &gain.on[1],
@@ -115,7 +115,7 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
                                  .down = { .w = &down.on[1], .bias = &bias.on[1] },
                                  .after = { after ? &behind.on[1] : NULL, eps, NULL },
                                  .mode = (int)mode };
-    if (computed(gpu->fused->ffn(&p), n == 1 ? packs : many)) {
+    if (computed(gpu->fused->ffn(&p), n <= FEW ? packs : many)) {
         DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], eps));
         DONE(cpu->matmul(&a, &x, &gate.on[0], after ? &wide.on[0] : NULL, MATMUL_F32));
         DONE(cpu->matmul(&b, &x, &up.on[0], after ? &wide.on[0] : NULL, MATMUL_F32));
@@ -149,7 +149,7 @@ static void check_attend(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
     struct pair last = pair_integers(n, 1, 4, keys + 2);
     struct tensor a = noise_tensor(3, n, heads, dim, 7), y = noise_tensor(2, n, d, 0, 8);
     const float scale = 1 / sqrtf((float)dim);
-    const bool can = n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32 && cache == DTYPE_BF16 &&
+    const bool can = n > FEW && mode == MATMUL_BF16 && dtype != DTYPE_F32 && cache == DTYPE_BF16 &&
                      dim % 8 == 0 && dim <= 128;
     if (cache == DTYPE_BF16) k = pair_bf16(&k), v = pair_bf16(&v);
     const struct fused_attend p = { .h = &h.on[1],
@@ -192,7 +192,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     struct pair q = pair_room(3, n, heads, dim), k = pair_noise(3, keys, kv_heads, dim, 9);
     struct pair v = pair_noise(3, keys, kv_heads, dim, 10);
     struct tensor x = noise_tensor(2, n, d, 0, 11), y = noise_tensor(3, n, kv_heads, dim, 12);
-    const bool many = n > 8 && mode == MATMUL_BF16 && dtype != DTYPE_F32;
+    const bool many = n > FEW && mode == MATMUL_BF16 && dtype != DTYPE_F32;
     const bool biased =
         !known || cache == DTYPE_F32; // rounded values that are not go straight there
     const double unit = cache == DTYPE_BF16 ? 0x1p-7 : 1e-5; // two sums may round to neighbours
@@ -211,7 +211,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
                                  .k = &k.on[1],
                                  .v = &v.on[1],
                                  .mode = (int)mode };
-    if (computed(gpu->fused->qkv(&p), n == 1 || many)) {
+    if (computed(gpu->fused->qkv(&p), n <= FEW || many)) {
         DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], eps));
         DONE(cpu->matmul(&q.on[0], &x, &wq.on[0], NULL, MATMUL_F32));
         DONE(cpu->rope(&q.on[0], &cos.on[0], &sin.on[0]));
@@ -315,7 +315,7 @@ static void check_variant(int64_t n, int64_t heads, int64_t kv_heads, int64_t di
                                  .k = &k.on[1],
                                  .v = &value.on[1],
                                  .mode = MATMUL_BF16 };
-    if (computed(gpu->fused->qkv(&p), n == 1 || (n > 8 && dtype != DTYPE_F32))) {
+    if (computed(gpu->fused->qkv(&p), n <= FEW || (n > FEW && dtype != DTYPE_F32))) {
         struct tensor *to[] = { &q.on[0], &y, &y };
         const struct tensor *gains[] = { &q_gain.on[0], &k_gain.on[0], NULL };
         DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], eps));
