@@ -27,8 +27,9 @@ const struct setting lookahead_settings[] = {
 enum { LONG = 3, SHORT = 2 }; // tokens looked up
 
 // Drafts of a pass by the share of proposals that come true: what gives the most tokens a second on
-// a CPU (no GPU was measured yet), where a pass of two rows takes hardly longer than one, of four and six 1.7 and 2.1 times
-// as long (bf16 weights), and of more the registers no longer suffice for.
+// a CPU (no GPU was measured yet), where a pass of two rows takes hardly longer than one, of four
+// and six 1.7 and 2.1 times as long (bf16 weights), and of more the registers no longer suffice
+// for.
 static const struct {
     double share;
     int64_t drafts;

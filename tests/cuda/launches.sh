@@ -9,7 +9,8 @@ case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "skipped: for the GPU that the h
 kernels() {
     rm -f "$work/report"
     CUDA_HOST_REPORT=$work/report vlmsh "$1" --device cuda -c "/set sample.max_tokens $2" \
-        -c '/set sample.ignore_eos on' -c '/set sample.lookahead off' -c 'What is this?' >"$work/told" 2>&1 || fail "$1: $(cat "$work/told")"
+        -c '/set sample.ignore_eos on' -c '/set sample.lookahead off' -c 'What is this?' >"$work/told" 2>&1 ||
+        fail "$1: $(cat "$work/told")"
     jq .kernels "$work/report"
 }
 
