@@ -46,8 +46,10 @@ struct fused_qkv {
     const struct tensor *cos, *sin;       // [n,d/2]
     const struct tensor *places;          // i32 [n], rows of k and v; NULL: 0, 1 ..
     int64_t first;                        // places[i] is first + i; -1: unknown
-    struct tensor *q, *k, *v; // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
-    int mode;                 // enum matmul_mode
+    struct tensor *q, *k, *v;         // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
+    struct tensor *saved_q, *saved_k; // f32 [n,H,d] [n,Hkv,d]: the products that are normed, for
+                                      // the backward pass; both NULL: not wanted
+    int mode;                         // enum matmul_mode
 };
 
 // y = h + after(x w^T (+ bias)).
@@ -95,8 +97,9 @@ struct fused_ffn_back {
     struct tensor *saved_gate, *saved_up; // bf16 [n,F]
 };
 
-// Backward form of fused_qkv for places 0, 1 .. without norms of heads: adds to dh and dgain,
-// either may be NULL.
+// Backward form of fused_qkv for places 0, 1 ..: adds to dh and dgain, either may be NULL. With
+// norms of heads the caller has come back through them: dq and dk are those of the products, and
+// cos and sin NULL.
 struct fused_qkv_back {
     struct tensor *dh, *dgain;         // [n,D], [D]
     const struct tensor *dq, *dk, *dv; // [n,H,d] [n,Hkv,d] [n,Hkv,d]
@@ -104,7 +107,7 @@ struct fused_qkv_back {
     float eps;
     struct fused_linear wq, wk, wv;
     int64_t adjacent;
-    const struct tensor *cos, *sin; // [n,d/2]
+    const struct tensor *cos, *sin; // [n,d/2] or NULL
 };
 
 // A gated FFN: down(silu(gate(x)) * up(x)).

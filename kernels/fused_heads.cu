@@ -27,7 +27,7 @@ struct heads_place {
 
 struct placing {
     struct heads_place part[3]; // q, k, v
-    const float *cos, *sin;     // [n,d/2]
+    const float *cos, *sin;     // [n,d/2]; NULL: nothing turns
     const int32_t *places;      // [n] of k and v; NULL: 0, 1 ..
     float eps;
     int heads, kv_heads, half, adjacent;
@@ -152,7 +152,7 @@ static __global__ void place_kernel(const __grid_constant__ struct placing p)
             pairs_at<COUNT>(x + (BACK ? at : from), i, half, BACK ? 0 : adjacent);
         if (part.gain)
             pair = scaled(pair, scale[head], pairs_at<COUNT>(part.gain, i, half, adjacent));
-        if (which != 2) pair = turned(pair, p.cos + angle, p.sin + angle, BACK ? -1 : 1);
+        if (which != 2 && p.cos) pair = turned(pair, p.cos + angle, p.sin + angle, BACK ? -1 : 1);
         if (BACK) {
             put_pairs(static_cast<uint16_t *>(part.product) + from, pair, i, half, adjacent);
         } else {
@@ -292,8 +292,8 @@ static struct products products_of(const struct fused_qkv *p)
         s.all = p->wq.w->shape[0];
         return s;
     }
-    s.q = p->adjacent ? row_of(p->q) : 0;
-    s.k = row_of(p->k);
+    s.q = p->adjacent && !p->saved_q ? row_of(p->q) : 0;
+    s.k = p->saved_k ? 0 : row_of(p->k);
     s.v = row_of(p->v);
     s.all = s.q + s.k + s.v;
     return s;
@@ -324,6 +324,7 @@ static int qkv_many(const struct fused_qkv *p, const struct products *s, char *s
     float *v = reinterpret_cast<float *>(scratch);
     void *to = values_place(p);
     float *product[] = { s->q ? q : floats(p->q), k, v };
+    if (p->saved_q) product[0] = floats(p->saved_q), product[1] = floats(p->saved_k);
     if (multiply_each(p, x, product, to ? to : v, to ? p->v->dtype : DTYPE_F32) < 0) return -1;
     if (to) product[2] = nullptr;
     return place(p, product);
@@ -337,8 +338,8 @@ int fused_qkv_cuda(const struct fused_qkv *p)
                      fused_many(n, floats(p->gain), p->wv.w, p->mode) &&
                      p->wk.w->dtype == p->wq.w->dtype && p->wv.w->dtype == p->wq.w->dtype;
     if (n <= FEW_ROWS) return p->places ? qkv_few(p) : FUSED_NOT;
-    if (!all) return FUSED_NOT;
     const struct products s = products_of(p);
+    if (!all || (s.packed && p->saved_q)) return FUSED_NOT;
     char *scratch = static_cast<char *>(
         cuda_scratch((size_t)(n * s.all) * sizeof(float) + (size_t)tensor_count(p->h) * 2 + 1024));
     return scratch ? qkv_many(p, &s, scratch) : -1;
@@ -360,7 +361,7 @@ static int products_back(const struct fused_qkv_back *p, float *dx, uint16_t *pr
         .eps = 0,
         .heads = (int)p->dq->shape[1],
         .kv_heads = (int)p->dk->shape[1],
-        .half = (int)p->cos->shape[1],
+        .half = (int)p->dq->shape[2] / 2,
         .adjacent = (int)p->adjacent
     };
     if (place_rows<true>(&back, n) < 0 ||

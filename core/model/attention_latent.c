@@ -12,10 +12,10 @@
 //
 //   q k = (q_nope Wk) c + q_rope r;   sum of p v = Wv (sum of p c)
 //
-// On a GPU the second form of few rows is fused (kernels/fused.h). Which form is used depends on the
-// sizes, not on who listens: a probe changes no bit. Few rows are always absorbed, so that each has
-// the bits of the row alone (backend->few_rows). A method that changes values (IRA) changes v of
-// each head; layers where one does hold k and v in the cache.
+// On a GPU the second form of few rows is fused (kernels/fused.h). Which form is used depends on
+// the sizes, not on who listens: a probe changes no bit. Few rows are always absorbed, so that each
+// has the bits of the row alone (backend->few_rows). A method that changes values (IRA) changes v
+// of each head; layers where one does hold k and v in the cache.
 //
 // The files pair numbers 2i and 2i + 1 of what turns. It is stored as all first ones, then all
 // second ones, as op_rope wants it: the same reordering of q and k changes no product.

@@ -3,7 +3,7 @@
 // With LoRA, which adds to single products, and with trained matrices, whose inputs must be saved,
 // the ops are used instead. With a tape a part is one step with a fused backward form, which saves
 // only its input and the results of the FFN's products, in bf16; and where a norm is behind a
-// product, that product.
+// product, or heads are normed, that product.
 //
 // Easy to get wrong: the first computation of a block and its recorded recomputation must be
 // bit-identical. So with a tape, whether it is paused only decides where results go (over h, or
@@ -120,14 +120,40 @@ struct qkv_kept {
     int64_t heads[3];
 };
 
-// in: h, gain, cos, sin.
+// The gradient d of turned heads becomes that of the products which were normed.
+static bool heads_back(struct graph *g, const struct tape_step *s, const struct tensor *saved,
+                       const struct tensor *gain, struct tensor *d)
+{
+    const struct backend *b = g->backend;
+    const struct qkv_kept *w = s->self;
+    struct tensor dgain;
+    const bool want = tape_grad(g, gain, &dgain);
+    struct tensor *turned = graph_new(g, DTYPE_F32, d->rank, d->shape);
+    struct tensor *x = graph_new(g, DTYPE_F32, d->rank, d->shape);
+    if (!turned || !x) return false;
+    const int status =
+        b->fill(turned, 0) < 0 || b->fill(x, 0) < 0 ||
+                b->rope_backward(turned, d, s->in[2], s->in[3]) < 0 ||
+                b->rmsnorm_backward(x, want ? &dgain : NULL, turned, saved, gain, w->form.eps) < 0
+            ? -1
+            : 0;
+    *d = *x;
+    return op_back(g, "norms of heads", status) == 0;
+}
+
+// in: h, gain, cos, sin, the gains of queries and keys.
 static int qkv_backward(struct graph *g, const struct tape_step *s)
 {
     const struct qkv_kept *w = s->self;
+    const bool normed = w->form.q_gain;
     struct tensor dh, dgain, all, d[3];
     const bool want_h = tape_grad(g, s->in[0], &dh), want_gain = tape_grad(g, s->in[1], &dgain);
     if (!tape_grad(g, s->out, &all)) return -1;
     split(&all, w->heads, s->in[0]->shape[0], d);
+    const struct arena_mark mark = arena_mark(g->arena);
+    if (normed && (!heads_back(g, s, w->form.saved_q, s->in[4], &d[0]) ||
+                   !heads_back(g, s, w->form.saved_k, s->in[5], &d[1])))
+        return -1;
     const struct fused_qkv_back p = { .dh = want_h ? &dh : NULL,
                                       .dgain = want_gain ? &dgain : NULL,
                                       .dq = &d[0],
@@ -140,9 +166,20 @@ static int qkv_backward(struct graph *g, const struct tape_step *s)
                                       .wk = w->form.wk,
                                       .wv = w->form.wv,
                                       .adjacent = w->form.adjacent,
-                                      .cos = s->in[2],
-                                      .sin = s->in[3] };
-    return op_back(g, "queries, keys and values", g->backend->fused->qkv_back(&p));
+                                      .cos = normed ? NULL : s->in[2],
+                                      .sin = normed ? NULL : s->in[3] };
+    const int status = g->backend->fused->qkv_back(&p);
+    arena_reset(g->arena, mark);
+    return op_back(g, "queries, keys and values", status);
+}
+
+// Where the products of normed heads are kept for the way back.
+static bool keep_heads(struct graph *g, struct fused_qkv *p)
+{
+    if (!p->q_gain || !tape_on(g)) return true;
+    p->saved_q = graph_new(g, DTYPE_F32, p->q->rank, p->q->shape);
+    p->saved_k = graph_new(g, DTYPE_F32, p->k->rank, p->k->shape);
+    return p->saved_q && p->saved_k;
 }
 
 bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p,
@@ -150,22 +187,23 @@ bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const s
 {
     if (!usable_ordered(g, p->h, w, count) || !p->cos || !p->sin || !p->places) return false;
     struct qkv_kept keep = { *p, { heads, kv_heads, kv_heads } };
-    if (p->q_gain || !take_order(&keep.form)) return false; // gains have no way back
+    if (!take_order(&keep.form)) return false;
     const int64_t n = p->h->shape[0], dim = 2 * p->cos->shape[1];
     const struct arena_mark mark = arena_mark(g->arena);
     struct tensor *all = graph_new2(g, DTYPE_F32, n * (heads + 2 * kv_heads), dim), part[3];
     if (!all) return false;
     split(all, keep.heads, n, part);
     keep.form.q = &part[0], keep.form.k = &part[1], keep.form.v = &part[2];
+    if (!keep_heads(g, &keep.form)) return false;
     if (!qkv(g, keep.form)) {
         arena_reset(g->arena, mark);
         return false;
     }
-    all = tape_record(
-        g, all,
-        &(struct tape_step){ .backward = qkv_backward,
-                             .in = { own(p->h), own(p->gain), own(p->cos), own(p->sin) },
-                             .self = kept(g, &keep, sizeof keep) });
+    all = tape_record(g, all,
+                      &(struct tape_step){ .backward = qkv_backward,
+                                           .in = { own(p->h), own(p->gain), own(p->cos),
+                                                   own(p->sin), own(p->q_gain), own(p->k_gain) },
+                                           .self = kept(g, &keep, sizeof keep) });
     for (int64_t i = 0, from = 0, rows; i < 3; i++, from += rows) {
         rows = n * keep.heads[i];
         to[i] = graph_view(g, graph_rows(g, all, from, rows), 3, part[i].shape);
