@@ -233,7 +233,7 @@ GPU_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c))
 # shapes, under that tool of compute-sanitizer; it makes them ten to a hundred times slower.
 SANITIZER   ?=
 # What tests/cuda/*.sh run of the CPU's suites where a GPU's memory cannot be looked into.
-GPU_SUITES  := $(addprefix $(B)/tests/,core/model/families/goldens core/model/families/latent core/methods/norm_align core/methods/ffn_approx core/methods/calibration \
+GPU_SUITES  := $(addprefix $(B)/tests/,core/model/families/goldens core/model/families/latent core/methods/norm_align core/methods/ffn_approx core/methods/calibration core/talk/lookahead \
                  $(addprefix core/probes/,attention calibrations contribution kl layers live norms))
 GPU_TESTS    = $(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh))
 test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))

@@ -10,7 +10,8 @@
 #include "kernels/cuda.h"
 
 static constexpr int TILE = 32, FOUR = 4, TILE_THREADS = TILE * FOUR, EACH_KEYS = TILE / FOUR;
-static constexpr int SCORE_PITCH = TILE + 4, FEW_QUERIES = 4, WIDEST = 256, WIDEST_MMA = 128;
+static constexpr int SCORE_PITCH = TILE + 4, FEW_QUERIES = CUDA_FEW_ROWS, WIDEST = 256,
+                     WIDEST_MMA = 128;
 
 struct attention_call {
     float *y;                    // [N,H,d]

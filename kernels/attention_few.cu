@@ -14,9 +14,9 @@ static constexpr int FEW_THREADS = 128, FEW_WARPS = FEW_THREADS / WARP;
 static constexpr int SHARE = 8; // threads that share a key
 // Keys of a part: a multiple of LEAST, and as few as give every multiprocessor some blocks.
 static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
-// The size of a part, and with it the order of sums, is that of a whole number of STRETCHes: a
-// recorded step (core/model/decoder_step.c) is given more keys than it sees, and must give the same
-// bits.
+// The size of a row's parts, and with it the order of its sums, is that of a whole number of
+// STRETCHes of the keys up to the last one that it sees: with few other rows, or given more keys
+// (by a recorded step, core/model/decoder_step.c), it has the same bits.
 static constexpr int64_t STRETCH = 256;
 
 static constexpr int64_t COUNTED = 4096;      // blocks of a part that can be counted
@@ -24,26 +24,39 @@ static constexpr int64_t WIDEST_LATENT = 512; // of keys in two parts, which all
 
 // How the work is split.
 struct split {
-    int part;      // keys of a block
-    int heads;     // of a group that a block has together: 1, 2, 4, 8
-    int together;  // blocks that share a group
-    int64_t parts; // blocks that share the keys
-    bool join;     // the last of them puts the parts together
+    int64_t wanted; // parts of a row's keys
+    int part;       // keys of a part, at most
+    int heads;      // of a group that a block has together: 1, 2, 4, 8
+    int together;   // blocks that share a group
+    int64_t parts;  // blocks that share the keys: of the row that has most
+    bool join;      // the last of them puts the parts together
 };
+
+// Keys of a part of a row that sees keys up to `to`.
+static __host__ __device__ inline int part_of(const struct split &s, int64_t to)
+{
+    const int64_t all = (to + STRETCH - 1) / STRETCH * STRETCH;
+    const int64_t keys = ((all + s.wanted - 1) / s.wanted + LEAST - 1) / LEAST * LEAST;
+    return (int)(keys < LEAST ? LEAST : keys < MOST ? keys : MOST);
+}
 
 static struct split split_of(const struct attention_call *c)
 {
     const int group = (int)(c->heads / c->kv_heads);
-    struct split s = { .part = 0, .heads = 1, .together = 0, .parts = 0, .join = false };
+    struct split s = {
+        .wanted = 0, .part = 0, .heads = 1, .together = 0, .parts = 0, .join = false
+    };
     const int64_t widest = c->more ? WIDEST_LATENT : WIDEST;
     while (c->width <= widest && s.heads < group && s.heads < 8) s.heads *= 2;
     s.together = (group + s.heads - 1) / s.heads;
     const int64_t blocks = c->tokens * c->kv_heads * s.together; // of each part
-    const int64_t wanted = (BLOCKS_EACH * cuda_processors() + blocks - 1) / blocks;
-    const int64_t all = (c->keys + STRETCH - 1) / STRETCH * STRETCH;
-    const int64_t keys = ((all + wanted - 1) / wanted + LEAST - 1) / LEAST * LEAST;
-    s.part = (int)(keys < LEAST ? LEAST : keys < MOST ? keys : MOST);
-    s.parts = (c->keys + s.part - 1) / s.part;
+    const int64_t alone = c->tokens <= FEW_QUERIES ? c->kv_heads * s.together : blocks;
+    s.wanted = (BLOCKS_EACH * cuda_processors() + alone - 1) / alone;
+    s.part = part_of(s, c->keys);
+    for (int64_t to = STRETCH; to - STRETCH < c->keys; to += STRETCH) {
+        const int64_t keys = to < c->keys ? to : c->keys, part = part_of(s, to);
+        if ((keys + part - 1) / part > s.parts) s.parts = (keys + part - 1) / part;
+    }
     s.join = s.parts && blocks <= COUNTED;
     return s;
 }
@@ -81,6 +94,7 @@ struct few_block {
     struct span see; // of the row, from the part's first key on
     int64_t row, kv, head, from;
     int heads; // that there are from `head` on
+    int part;  // keys
 };
 
 static __device__ inline struct few_block few_block_of(const struct attention_call &c,
@@ -92,10 +106,13 @@ static __device__ inline struct few_block few_block_of(const struct attention_ca
                            .row = blockIdx.z,
                            .kv = kv,
                            .head = kv * group + some,
-                           .from = (int64_t)blockIdx.x * s.part,
-                           .heads = group - some < s.heads ? group - some : s.heads };
+                           .from = 0,
+                           .heads = group - some < s.heads ? group - some : s.heads,
+                           .part = 0 };
+    b.part = part_of(s, b.see.to);
+    b.from = (int64_t)blockIdx.x * b.part;
     b.see.from = b.see.from > b.from ? b.see.from - b.from : 0;
-    b.see.to = b.see.to - b.from < s.part ? b.see.to - b.from : s.part;
+    b.see.to = b.see.to - b.from < b.part ? b.see.to - b.from : b.part;
     return b;
 }
 
@@ -269,17 +286,17 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
     for (int e = (int)threadIdx.x; e < HEADS * wide; e += FEW_THREADS)
         query[e] = e < b.heads * wide ? c.q[(b.row * c.heads + b.head) * wide + e] : 0;
     __syncthreads();
-    few_scores<K, HEADS>(weights, query, c, b, s.part);
+    few_scores<K, HEADS>(weights, query, c, b, b.part);
     __syncthreads();
     for (int h = warp; h < b.heads; h += FEW_WARPS) {
         float high, sum;
-        few_soften(weights + h * s.part, s.part, b.see, &high, &sum);
+        few_soften(weights + h * b.part, b.part, b.see, &high, &sum);
         if (threadIdx.x % WARP) continue;
         to[h * head_step] = high;
         to[h * head_step + 1] = sum;
     }
     __syncthreads();
-    few_sums<K, HEADS>(sums + warp * HEADS * width, weights, c, b, s.part);
+    few_sums<K, HEADS>(sums + warp * HEADS * width, weights, c, b, b.part);
     __syncthreads();
     for (int e = (int)threadIdx.x; e < b.heads * width; e += FEW_THREADS) {
         float sum = 0;

@@ -196,11 +196,8 @@ template <> constexpr int block_numbers<struct block_q5_0> = 32;
 template <> constexpr int block_numbers<struct block_q5_1> = 32;
 template <> constexpr int block_numbers<struct block_iq4_nl> = 32;
 
-// Numbers i..i+7 of a row of blocks, i a multiple of 8.
-template <typename B>
-static __device__ inline void unpack_eight(float x[8], const B *row, int64_t i)
+static __device__ inline void widen_eight(float x[8], const struct eight &e)
 {
-    const struct eight e = eight_of(row + i / block_numbers<B>, (int)(i % block_numbers<B>));
     UNROLL
     for (int j = 0; j < 8; j++) x[j] = e.scale * (float)((int)byte_of(e.q, j) - e.from) - e.min;
 }

@@ -241,6 +241,11 @@ static const struct device_memory memory_cuda = { .sizes = memory_sizes, .held =
 static struct gpus joined = { .count = 0, .enter = enter };
 
 // Every member in order, none left out: nvcc 12.0 drops all that stand behind a gap.
+static int64_t few_rows(void)
+{
+    return CUDA_FEW_ROWS;
+}
+
 static struct backend table = {
     .name = device.name,
     .own_memory = true,
@@ -251,6 +256,7 @@ static struct backend table = {
     .set_threads = set_threads,
     .threads = threads,
     .multiplies_bf16 = nullptr,
+    .few_rows = few_rows,
     .describe = describe,
     .scratch = working_memory,
     .memory = &memory_cuda,

@@ -11,7 +11,9 @@
 
 #define CUDA_LIBRARY_SYMBOL "vlmsh_cuda_library"
 
-enum { CUDA_FEW_ROWS = 8 }; // up to here a product reads the weights directly
+enum {
+    CUDA_FEW_ROWS = 8
+}; // up to here a product reads the weights directly (few_rows of backend.h)
 
 // Dtype to which x is rounded for a product with w in MATMUL_BF16; also w if it is f32.
 static inline enum dtype cuda_rounded_dtype(const struct tensor *w)

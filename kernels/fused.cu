@@ -1,6 +1,6 @@
 // kernels/fused.cu -- the parts of a decoder layer beside attention, each in one call (fused.h).
 //
-//   one row:    qkv:  norm, three products, rope and the cache's new row in one kernel
+//   few rows:   qkv:  norm, three products, rope and the cache's new rows in one kernel
 //               add:  product added to h in one kernel, as behind attention
 //               ffn:  norm, two products, silu in one kernel; product added to h in one
 //   many rows:  the same with cuBLASLt between: what it reads is written by the kernel in front as
@@ -9,7 +9,8 @@
 //   the way back of many rows: gradients are rounded to bf16 once, by the kernel that has them; the
 //               products to x add up in one place, from which the norm's kernel adds to dh.
 //
-// Rows between, MATMUL_F32 and f32 weights for many rows are left to the ops. f16 goes no way back.
+// MATMUL_F32, f32 weights and those in blocks are left to the ops where rows are many. f16 goes no
+// way back.
 #include "kernels/attention_cuda.h"
 #include "kernels/fused_cuda.h"
 #include "kernels/pack_cuda.h"
@@ -130,12 +131,13 @@ bool fused_many(int64_t n, const void *x, const struct tensor *w, int mode)
     return cuda_multiplies_rounded(n, w, mode) && aligned(x);
 }
 
-struct one_row_part fused_part(const struct fused_linear *w, void *y, int64_t rows)
+struct few_rows_part fused_part(const struct fused_linear *w, void *y, int64_t rows)
 {
-    return { w->w->data, y, floats(w->bias), rows, (int)w->first, (int)w->run, (int)w->step };
+    return { w->w->data,   w->w->dtype,     y, floats(w->bias), rows, (int)w->first, (int)w->run,
+             (int)w->step, FEW_ROWS_QUERIES };
 }
 
-static struct one_row_part part(const struct fused_linear *w, void *y)
+static struct few_rows_part part(const struct fused_linear *w, void *y)
 {
     return fused_part(w, y, w->w->shape[0]);
 }
@@ -236,20 +238,20 @@ static int multiply_add(const struct tensor *y, const struct tensor *h, const ui
     return add_normed(y, h, product, after);
 }
 
-int fused_add_one(const struct tensor *y, const float *x, const struct fused_linear *w,
+int fused_add_few(const struct tensor *y, const float *x, const struct fused_linear *w,
                   const struct fused_after *after, float *room)
 {
-    const struct one_row one = { .x = x,
-                                 .gain = nullptr,
-                                 .eps = 0,
-                                 .k = tensor_row(w->w),
-                                 .part = { part(w, after->gain ? room : floats(y)) },
-                                 .parts = 1,
-                                 .end = after->gain ? ONE_ROW_STORE : ONE_ROW_ADD,
-                                 .place = {},
-                                 .dtype = w->w->dtype,
-                                 .early = true };
-    const int status = one_row_product(&one);
+    const struct few_rows few = { .x = x,
+                                  .gain = nullptr,
+                                  .eps = 0,
+                                  .n = y->shape[0],
+                                  .k = tensor_row(w->w),
+                                  .part = { part(w, after->gain ? room : floats(y)) },
+                                  .parts = 1,
+                                  .end = after->gain ? FEW_ROWS_STORE : FEW_ROWS_ADD,
+                                  .place = {},
+                                  .early = true };
+    const int status = few_rows_product(&few);
     return status || !after->gain ? status : add_normed(y, y, room, after);
 }
 
@@ -258,15 +260,15 @@ int fused_add_one(const struct tensor *y, const float *x, const struct fused_lin
 static int fused_add_cuda(const struct fused_add *p)
 {
     const int64_t n = p->h->shape[0], k = tensor_row(p->w.w);
-    const bool one = n == 1;
-    if (one ? p->after.saved != nullptr : !fused_many(n, floats(p->x), p->w.w, p->mode))
+    const bool few = n <= FEW_ROWS;
+    if (few ? p->after.saved != nullptr : !fused_many(n, floats(p->x), p->w.w, p->mode))
         return FUSED_NOT;
     const int64_t room = room_of(&p->after, p->h);
     char *scratch = static_cast<char *>(
-        cuda_scratch((size_t)room * sizeof(float) + (size_t)(one ? 0 : n * k) * 2 + 512));
+        cuda_scratch((size_t)room * sizeof(float) + (size_t)(few ? 0 : n * k) * 2 + 512));
     if (!scratch) return -1;
     float *product = scratch_take<float>(&scratch, room);
-    if (one) return fused_add_one(p->y, floats(p->x), &p->w, &p->after, product);
+    if (few) return fused_add_few(p->y, floats(p->x), &p->w, &p->after, product);
     uint16_t *x = reinterpret_cast<uint16_t *>(scratch);
     if (matmul_narrow(x, p->w.w->dtype, p->x->data, n * k, DTYPE_F32) < 0) return -1;
     return multiply_add(p->y, p->h, x, &p->w, &p->after, product);
@@ -290,24 +292,22 @@ static int fused_attend_cuda(const struct fused_attend *p)
 
 // --- FFN -----------------------------------------------------------------------------------------
 
-static int ffn_one(const struct fused_ffn *p, float *y, float *room)
+static int ffn_few(const struct fused_ffn *p, float *y, float *room)
 {
-    const enum dtype dtype = p->gate.w->dtype;
-    if (p->up.w->dtype != dtype || p->down.w->dtype != dtype) return FUSED_NOT;
-    const struct one_row one = { .x = floats(p->h),
-                                 .gain = floats(p->gain),
-                                 .eps = p->eps,
-                                 .k = p->h->shape[1],
-                                 .part = { part(&p->gate, y), part(&p->up, nullptr) },
-                                 .parts = 2,
-                                 .end = ONE_ROW_SWIGLU,
-                                 .place = {},
-                                 .dtype = dtype,
-                                 .early = true };
-    const int status = one_row_product(&one);
+    const struct few_rows few = { .x = floats(p->h),
+                                  .gain = floats(p->gain),
+                                  .eps = p->eps,
+                                  .n = p->h->shape[0],
+                                  .k = p->h->shape[1],
+                                  .part = { part(&p->gate, y), part(&p->up, nullptr) },
+                                  .parts = 2,
+                                  .end = FEW_ROWS_SWIGLU,
+                                  .place = {},
+                                  .early = true };
+    const int status = few_rows_product(&few);
     if (status) return status;
     // FUSED_NOT: h is still as it was.
-    return fused_add_one(p->y, y, &p->down, &p->after, room);
+    return fused_add_few(p->y, y, &p->down, &p->after, room);
 }
 
 // act [n,F] may be gate.
@@ -344,14 +344,14 @@ static int fused_ffn_cuda(const struct fused_ffn *p)
     const bool all = plain && fused_many(n, floats(p->h), p->gate.w, p->mode) &&
                      fused_many(n, floats(p->gain), p->up.w, p->mode) &&
                      fused_many(n, floats(p->h), p->down.w, p->mode);
-    if (n == 1 ? p->saved_gate || p->after.saved : !all) return FUSED_NOT;
+    if (n <= FEW_ROWS ? p->saved_gate || p->after.saved : !all) return FUSED_NOT;
     const int64_t wide = p->saved_gate ? (p->y ? 1 : 0) : 2; // [n,F] in scratch
     char *scratch =
         static_cast<char *>(cuda_scratch((size_t)(n * (wide * inner + width)) * sizeof(uint16_t) +
                                          (size_t)room_of(&p->after, p->h) * sizeof(float) + 1024));
     if (!scratch) return -1;
     float *room = scratch_take<float>(&scratch, room_of(&p->after, p->h));
-    if (n == 1) return ffn_one(p, reinterpret_cast<float *>(scratch), room);
+    if (n <= FEW_ROWS) return ffn_few(p, reinterpret_cast<float *>(scratch), room);
     uint16_t *x = scratch_take<uint16_t>(&scratch, n * width);
     uint16_t *act = scratch_take<uint16_t>(&scratch, wide ? n * inner : 0);
     if (!p->saved_gate)

@@ -6,8 +6,9 @@
 // They compute what the ops compute one after the other; only the order of sums differs, and with
 // MATMUL_BF16 intermediate results between two products may be rounded like their operands, to bf16
 // or f16 (kernels/backend.h). FUSED_NOT: nothing was computed; use the ops for this shape, dtype or
-// mode. A form computed with bf16 weights also has its backward form. The caller has checked
-// shapes, as for ops.h. Letters as in ops.h.
+// mode. A form computed with bf16 weights also has its backward form. Of few rows (few_rows of
+// kernels/backend.h) each has the bits of a call of that row alone. The caller has checked shapes,
+// as for ops.h. Letters as in ops.h.
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 
@@ -45,13 +46,15 @@ struct fused_qkv {
     const struct tensor *cos, *sin;       // [n,d/2]
     const struct tensor *places;          // i32 [n], rows of k and v; NULL: 0, 1 ..
     int64_t first;                        // places[i] is first + i; -1: unknown
-    struct tensor *q, *k, *v; // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
-    int mode;                 // enum matmul_mode
+    struct tensor *q, *k, *v;         // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
+    struct tensor *saved_q, *saved_k; // f32 [n,H,d] [n,Hkv,d]: the products that are normed, for
+                                      // the backward pass; both NULL: not wanted
+    int mode;                         // enum matmul_mode
 };
 
 // y = h + after(x w^T (+ bias)).
 struct fused_add {
-    struct tensor *y;       // [n,M], may be h; for one row it must be
+    struct tensor *y;       // [n,M], may be h; for few rows it must be
     const struct tensor *h; // [n,M]
     const struct tensor *x; // [n,K]
     struct fused_linear w;
@@ -71,10 +74,10 @@ struct fused_attend {
 };
 
 // y = h + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h). saved_gate = gate(x), saved_up =
-// up(x) for the backward pass: both NULL if not wanted, as for one row. Without y nothing else is
+// up(x) for the backward pass: both NULL if not wanted, as for few rows. Without y nothing else is
 // computed.
 struct fused_ffn {
-    struct tensor *y;              // [n,D], may be h; for one row it must be
+    struct tensor *y;              // [n,D], may be h; for few rows it must be
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
     struct fused_linear gate, up, down; // no parts of packed weights
@@ -94,8 +97,9 @@ struct fused_ffn_back {
     struct tensor *saved_gate, *saved_up; // bf16 [n,F]
 };
 
-// Backward form of fused_qkv for places 0, 1 .. without norms of heads: adds to dh and dgain,
-// either may be NULL.
+// Backward form of fused_qkv for places 0, 1 ..: adds to dh and dgain, either may be NULL. With
+// norms of heads the caller has come back through them: dq and dk are those of the products, and
+// cos and sin NULL.
 struct fused_qkv_back {
     struct tensor *dh, *dgain;         // [n,D], [D]
     const struct tensor *dq, *dk, *dv; // [n,H,d] [n,Hkv,d] [n,Hkv,d]
@@ -103,7 +107,7 @@ struct fused_qkv_back {
     float eps;
     struct fused_linear wq, wk, wv;
     int64_t adjacent;
-    const struct tensor *cos, *sin; // [n,d/2]
+    const struct tensor *cos, *sin; // [n,d/2] or NULL
 };
 
 // A gated FFN: down(silu(gate(x)) * up(x)).
@@ -111,12 +115,12 @@ struct fused_gated {
     const struct tensor *gate, *up, *down; // [m,D] [m,D] [D,m]
 };
 
-// A mixture of experts of one row, which the device chooses: h += shared(x) + the sum over the
+// A mixture of experts of few rows, which the device chooses: h += shared(x) + the sum over a
 // row's experts e of weight[e] e(x), x = rmsnorm(h). Its `count` experts have the greatest
 // sigmoid(x router^T) + bias in its best groups, by the sum of the two best of each; the weights
 // are those of the op expert_weights.
 struct fused_experts {
-    struct tensor *h;          // [1,D]
+    struct tensor *h;          // [n,D]
     const struct tensor *gain; // [D]
     float eps;
     const struct tensor *router, *bias;      // [E,D], f32 [E]
@@ -127,23 +131,23 @@ struct fused_experts {
     float scale;
 };
 
-// One row of latent attention, over the latents that the cache holds
+// Few rows of latent attention, over the latents that the cache holds
 // (core/model/attention_latent.c):
 //
 //   x = rmsnorm(h);  q = ask x, or ask_up rmsnorm(ask x);  (c, r) = down x
-//   row *place of the caches: rmsnorm(c) and r, turned
+//   row place[i] of the caches: rmsnorm(c) and r of row i, turned
 //   h += after(out(o)), o of a head = Wv softmax((Wk q_nope) c + q_rope r) c
 //
 // up holds Wk [nope,R] and Wv [value,R] of each head, one behind the other. What turns, the last
 // 2 half numbers of q and of down's, is paired by neighbours, and stored apart.
 struct fused_latent {
-    struct tensor *h; // [1,D]
+    struct tensor *h; // [n,D]
     const struct tensor *gain;
     float eps;
     struct fused_linear ask, ask_up, down, out;     // ask_up.w NULL: none
     const struct tensor *ask_gain, *down_gain, *up; // [Rq], [R], [H*(nope+value),R]
     float inner_eps;                                // of those gains
-    const struct tensor *cos, *sin, *place, *last;  // [1,half], i32 [1]
+    const struct tensor *cos, *sin, *place, *last;  // [n,half], i32 [n]
     struct tensor *c, *r;                           // [P,1,R] [P,1,2 half], both f32 or both bf16
     int64_t heads, nope, value;
     float scale;

@@ -7,8 +7,8 @@
 
 // Are n rows of x, rounded, multiplied with this weight by cuBLASLt?
 bool fused_many(int64_t n, const void *x, const struct tensor *w, int mode);
-// The part of a one-row product that gives y, `rows` numbers.
-struct one_row_part fused_part(const struct fused_linear *w, void *y, int64_t rows);
+// The part of a product of few rows that gives y, `rows` numbers each.
+struct few_rows_part fused_part(const struct fused_linear *w, void *y, int64_t rows);
 // y = rmsnorm(h) * gain, rounded.
 int fused_norm(uint16_t *y, enum dtype dtype, const struct tensor *h, const struct tensor *gain,
                float eps);
@@ -19,8 +19,8 @@ int fused_multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
 int fused_multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const struct tensor *w,
                         int64_t n, const void *addend);
 
-// y += after(x w^T) of one row x, which `room`, for a row of y, holds until it is normed.
-int fused_add_one(const struct tensor *y, const float *x, const struct fused_linear *w,
+// y += after(x w^T) of few rows x; `room`, as large as y, holds the product until it is normed.
+int fused_add_few(const struct tensor *y, const float *x, const struct fused_linear *w,
                   const struct fused_after *after, float *room);
 
 // Bytes of scratch for what comes back to the norm, [n,width], and its stats; and for beginning

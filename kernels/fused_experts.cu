@@ -1,12 +1,13 @@
-// kernels/fused_experts.cu -- a mixture of experts of one row (fused.h): which experts it has is
-// known on the device alone, so that nothing waits for the host and a token can be replayed.
+// kernels/fused_experts.cu -- a mixture of experts of few rows, one after the other (fused.h):
+// which experts a row has is known on the device alone, so that nothing waits for the host and a
+// token can be replayed.
 //
 //   logits of the router -> choice, a warp -> silu(gate) * up of the shared and the chosen experts
 //   in one kernel -> their down products, added up in one
 //
-// The last two are products of one row (one_row.cu) whose weights are found by the choice.
+// The last two are products of a row as in few_rows.cu, whose weights are found by the choice.
+#include "kernels/few_rows_cuda.h"
 #include "kernels/fused_cuda.h"
-#include "kernels/one_row_cuda.h"
 
 // Experts whose addresses fit into a kernel's arguments; of a row, a lane each.
 static constexpr int MOST = 384, CHOSEN_MOST = WARP;
@@ -112,7 +113,7 @@ static __global__ void choose_kernel(const struct choice c)
 
 // --- their products ------------------------------------------------------------------------------
 
-// Weights by the number of their expert: units of 16 bytes from `base`.
+// Weights by the number of their expert: units from `base`, of 16 bytes, or of blocks a block.
 struct table {
     const void *base;
     int at[MOST];
@@ -133,7 +134,8 @@ struct up_call {
 
 template <typename T> static __device__ inline const T *expert_at(const struct table &t, int e)
 {
-    return reinterpret_cast<const T *>(static_cast<const uint4 *>(t.base) + t.at[e]);
+    constexpr int64_t UNIT = reader<T>::NUMBERS > 1 ? sizeof(T) : 16;
+    return reinterpret_cast<const T *>(static_cast<const char *>(t.base) + t.at[e] * UNIT);
 }
 
 template <typename T>
@@ -146,19 +148,18 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     const int64_t step = (int64_t)gridDim.x * WARPS, units = p.common + p.slots * p.width;
     cuda_next_may_begin();
     cuda_former();
-    const float scale = stage<T>(x, p, whole_steps<T>(p.k));
+    const float scale = stage<T>(x, p.x, p, whole_steps<T>(p.k));
     const int64_t count = first < units ? (units - first + step - 1) / step : 0;
     const auto rows = [&](const T *row[ROWS], int64_t i) -> struct leg {
         const int64_t unit = first + i * step, other = unit - p.common;
         row[0] = row[1] = nullptr;
         if (unit < p.common) {
-            row[0] = static_cast<const T *>(p.gate) + unit * p.k + lane * pack<T>::COUNT;
-            row[1] = static_cast<const T *>(p.up) + unit * p.k + lane * pack<T>::COUNT;
+            row[0] = row_of<T>(p.gate, unit, p.k);
+            row[1] = row_of<T>(p.up, unit, p.k);
         } else if (unit < units) {
             const int e = p.index[other / p.width];
-            const int64_t at = other % p.width * p.k + lane * pack<T>::COUNT;
-            row[0] = expert_at<T>(p.gates, e) + at;
-            row[1] = expert_at<T>(p.ups, e) + at;
+            row[0] = row_of<T>(expert_at<T>(p.gates, e), other % p.width, p.k);
+            row[1] = row_of<T>(expert_at<T>(p.ups, e), other % p.width, p.k);
         }
         return { p.k, 0 };
     };
@@ -207,7 +208,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
             slot < 0 ? (struct leg){ p.common, 0 } : (struct leg){ p.width, wide + slot *one };
         for (int r = 0; r < ROWS; r++) {
             const int64_t at = unit * ROWS + r;
-            row[r] = at < p.rows ? w + at * leg.k + lane * pack<T>::COUNT : nullptr;
+            row[r] = at < p.rows ? row_of<T>(w, at, leg.k) : nullptr;
         }
         return leg;
     };
@@ -251,82 +252,85 @@ template <typename T> static int down(const struct down_call &c)
 
 // --- all of it -----------------------------------------------------------------------------------
 
-// Units of 16 bytes from one address to another; false where an int does not hold them.
-static bool units_between(const void *from, const void *to, int *units)
+// Enters an expert's weight; false if an int does not hold where it is, or lanes cannot read it.
+static bool enter(struct table *t, int64_t e, const struct tensor *w, enum dtype dtype)
 {
-    const int64_t bytes = static_cast<const char *>(to) - static_cast<const char *>(from);
-    *units = (int)(bytes / 16);
-    return bytes % 16 == 0 && bytes / 16 == *units;
+    const int64_t bytes = static_cast<const char *>(w->data) - static_cast<const char *>(t->base);
+    const int64_t unit = dtype_in_blocks(dtype) ? dtype_form(dtype).bytes : 16;
+    t->at[e] = (int)(bytes / unit);
+    return w->dtype == dtype && weights_readable(w->data, tensor_row(w), dtype) &&
+           bytes % unit == 0 && bytes / unit == t->at[e];
 }
 
-static bool packs(const void *data, int64_t row, enum dtype dtype)
+// Gate and up are of one dtype, down of another one or the same; so are those of the shared expert.
+static bool same_dtypes(const struct fused_gated &a, const struct fused_gated &b)
 {
-    return (uintptr_t)data % 16 == 0 && row % (16 / (int64_t)dtype_size(dtype)) == 0;
+    return a.gate->dtype == a.up->dtype && a.gate->dtype == b.gate->dtype &&
+           a.up->dtype == b.up->dtype && a.down->dtype == b.down->dtype;
 }
 
-// All weights of one dtype, read 16 bytes at a time.
-static bool readable(const struct fused_gated &w, enum dtype dtype)
+static bool readable(const struct tensor *w)
 {
-    return w.gate->dtype == dtype && w.up->dtype == dtype && w.down->dtype == dtype &&
-           packs(w.gate->data, tensor_row(w.gate), dtype) &&
-           packs(w.up->data, tensor_row(w.up), dtype) &&
-           packs(w.down->data, tensor_row(w.down), dtype);
+    return weights_readable(w->data, tensor_row(w), w->dtype);
 }
 
 static bool fill_tables(const struct fused_experts *p, struct up_call *u, struct down_call *d)
 {
-    const struct fused_gated &first = p->expert[0];
+    const struct fused_gated &first = p->expert[0], &shared = p->shared;
     const enum dtype dtype = first.gate->dtype;
     u->gates.base = first.gate->data;
     u->ups.base = first.up->data;
     d->downs.base = first.down->data;
-    if (p->shared.gate && !readable(p->shared, dtype)) return false;
+    if (!same_dtypes(first, shared.gate ? shared : first)) return false;
+    if (shared.gate && !(readable(shared.gate) && readable(shared.up) && readable(shared.down)))
+        return false;
     for (int64_t e = 0; e < p->router->shape[0]; e++) {
         const struct fused_gated &w = p->expert[e];
-        if (!readable(w, dtype) || !units_between(u->gates.base, w.gate->data, &u->gates.at[e]) ||
-            !units_between(u->ups.base, w.up->data, &u->ups.at[e]) ||
-            !units_between(d->downs.base, w.down->data, &d->downs.at[e]))
+        if (!enter(&u->gates, e, w.gate, dtype) || !enter(&u->ups, e, w.up, dtype) ||
+            !enter(&d->downs, e, w.down, first.down->dtype))
             return false;
     }
     return true;
 }
 
-static int route(const struct fused_experts *p, float *logits, const struct choice *choice)
+// What the router gives for row x, and the choice.
+static int route(const struct fused_experts *p, const float *x, float *logits,
+                 const struct choice *choice)
 {
-    const struct one_row router = { .x = floats(p->h),
-                                    .gain = floats(p->gain),
-                                    .eps = p->eps,
-                                    .k = p->h->shape[1],
-                                    .part = { { p->router->data, logits, nullptr,
-                                                p->router->shape[0], 0, 0, 0 } },
-                                    .parts = 1,
-                                    .end = ONE_ROW_STORE,
-                                    .place = {},
-                                    .dtype = p->router->dtype,
-                                    .early = true };
-    const int status = one_row_product(&router);
+    const struct fused_linear router_of = { p->router, nullptr, 0, 0, 0 };
+    const struct few_rows router = { .x = x,
+                                     .gain = floats(p->gain),
+                                     .eps = p->eps,
+                                     .n = 1,
+                                     .k = p->h->shape[1],
+                                     .part = { fused_part(&router_of, logits,
+                                                          p->router->shape[0]) },
+                                     .parts = 1,
+                                     .end = FEW_ROWS_STORE,
+                                     .place = {},
+                                     .early = true };
+    const int status = few_rows_product(&router);
     return status ? status : LAUNCH_EARLY(choose_kernel, (size_t)1, WARP, 0, *choice);
 }
 
-static int multiply_chosen(enum dtype dtype, const struct up_call &u, const struct down_call &d)
+// Row i, alone.
+static int row(const struct fused_experts *p, int64_t i, struct up_call *u, struct down_call *d,
+               const struct choice *choice, float *logits)
 {
-    int status = dtype == DTYPE_BF16  ? up<shorts<false>>(u)
-                 : dtype == DTYPE_F16 ? up<shorts<true>>(u)
-                                      : up<float>(u);
-    if (status) return status;
-    return dtype == DTYPE_BF16  ? down<shorts<false>>(d)
-           : dtype == DTYPE_F16 ? down<shorts<true>>(d)
-                                : down<float>(d);
+    u->x = d->h = floats(p->h) + i * u->k;
+    int status = route(p, u->x, logits, choice);
+    if (!status) status = FOR_WEIGHTS(p->expert->gate->dtype, up, *u);
+    return status ? status : FOR_WEIGHTS(p->expert->down->dtype, down, *d);
 }
 
 int fused_experts_cuda(const struct fused_experts *p)
 {
     const int64_t experts = p->router->shape[0], width = p->expert->gate->shape[0];
     const int64_t common = p->shared.gate ? p->shared.gate->shape[0] : 0;
-    const enum dtype dtype = p->expert->gate->dtype;
     struct up_call u = {};
     struct down_call d = {};
-    if (p->h->shape[0] != 1 || experts > MOST || p->count > CHOSEN_MOST || !fill_tables(p, &u, &d))
+    if (p->h->shape[0] > FEW_ROWS || experts > MOST || p->count > CHOSEN_MOST ||
+        !fill_tables(p, &u, &d))
         return FUSED_NOT;
     char *scratch = static_cast<char *>(cuda_scratch(
         (size_t)(experts + 2 * p->count + common + p->count * width) * sizeof(float) + 1024));
@@ -334,19 +338,20 @@ int fused_experts_cuda(const struct fused_experts *p)
     float *logits = scratch_take<float>(&scratch, experts);
     int32_t *index = scratch_take<int32_t>(&scratch, p->count);
     float *weight = scratch_take<float>(&scratch, p->count);
-    u.x = floats(p->h), u.gain = floats(p->gain), u.eps = p->eps, u.k = p->h->shape[1];
+    u.gain = floats(p->gain), u.eps = p->eps, u.k = d.rows = p->h->shape[1];
     u.gate = common ? p->shared.gate->data : nullptr;
     u.up = common ? p->shared.up->data : nullptr;
     d.down = common ? p->shared.down->data : nullptr;
     u.common = d.common = common, u.width = d.width = width, u.slots = d.slots = p->count;
     u.index = d.index = index, d.weight = weight;
-    d.h = floats(p->h), d.rows = u.k;
     d.x = u.y = reinterpret_cast<float *>(scratch);
     const struct choice choice = { logits,         floats(p->bias),
                                    index,          weight,
                                    (int)experts,   (int)p->count,
                                    (int)p->groups, (int)p->groups_per_token,
                                    p->normalise,   p->scale };
-    const int status = route(p, logits, &choice);
-    return status ? status : multiply_chosen(dtype, u, d);
+    int status = 0;
+    for (int64_t i = 0; i < p->h->shape[0] && !status; i++)
+        status = row(p, i, &u, &d, &choice, logits);
+    return status;
 }

@@ -1,8 +1,8 @@
 // kernels/fused_heads.cu -- queries, keys and values of a layer in one call, and back (fused.h).
 //
-//   one row:    norm, three products, rope and the cache's new row in one kernel; two where heads
-//   are
-//               normed, as a head's numbers come from several blocks
+//   few rows:   norm, three products, rope and the cache's new rows in one kernel; in one more
+//   where
+//               heads are normed, as a head's numbers come from several blocks
 //   many rows:  norm, products by cuBLASLt (one if they share a weight), and a kernel that turns
 //   what
 //               they gave and puts it in its place
@@ -27,7 +27,7 @@ struct heads_place {
 
 struct placing {
     struct heads_place part[3]; // q, k, v
-    const float *cos, *sin;     // [n,d/2]
+    const float *cos, *sin;     // [n,d/2]; NULL: nothing turns
     const int32_t *places;      // [n] of k and v; NULL: 0, 1 ..
     float eps;
     int heads, kv_heads, half, adjacent;
@@ -152,7 +152,7 @@ static __global__ void place_kernel(const __grid_constant__ struct placing p)
             pairs_at<COUNT>(x + (BACK ? at : from), i, half, BACK ? 0 : adjacent);
         if (part.gain)
             pair = scaled(pair, scale[head], pairs_at<COUNT>(part.gain, i, half, adjacent));
-        if (which != 2) pair = turned(pair, p.cos + angle, p.sin + angle, BACK ? -1 : 1);
+        if (which != 2 && p.cos) pair = turned(pair, p.cos + angle, p.sin + angle, BACK ? -1 : 1);
         if (BACK) {
             put_pairs(static_cast<uint16_t *>(part.product) + from, pair, i, half, adjacent);
         } else {
@@ -233,48 +233,49 @@ static void *values_place(const struct fused_qkv *p)
     return static_cast<char *>(v->data) + (size_t)(p->first * tensor_row(v)) * dtype_size(v->dtype);
 }
 
-static struct one_row row_products(const struct fused_qkv *p)
+static struct few_rows few_products(const struct fused_qkv *p)
 {
-    return { .x = floats(p->h),
-             .gain = floats(p->gain),
-             .eps = p->eps,
-             .k = p->h->shape[1],
-             .part = { fused_part(&p->wq, p->q->data, row_of(p->q)),
-                       fused_part(&p->wk, p->k->data, row_of(p->k)),
-                       fused_part(&p->wv, p->v->data, row_of(p->v)) },
-             .parts = 3,
-             .end = ONE_ROW_PLACE,
-             .place = { floats(p->cos), floats(p->sin), integers(p->places), (int)p->cos->shape[1],
-                        (int)p->adjacent, p->k->dtype },
-             .dtype = p->wq.w->dtype,
-             .early = true };
+    struct few_rows few = { .x = floats(p->h),
+                            .gain = floats(p->gain),
+                            .eps = p->eps,
+                            .n = p->h->shape[0],
+                            .k = p->h->shape[1],
+                            .part = { fused_part(&p->wq, p->q->data, row_of(p->q)),
+                                      fused_part(&p->wk, p->k->data, row_of(p->k)),
+                                      fused_part(&p->wv, p->v->data, row_of(p->v)) },
+                            .parts = 3,
+                            .end = FEW_ROWS_PLACE,
+                            .place = { floats(p->cos), floats(p->sin), integers(p->places),
+                                       (int)p->cos->shape[1], (int)p->adjacent, p->k->dtype },
+                            .early = true };
+    few.part[1].what = FEW_ROWS_KEYS;
+    few.part[2].what = FEW_ROWS_VALUES;
+    return few;
 }
 
 // Their products as they are, in scratch, for `place`, which finds them in order.
-static int normed_one(const struct fused_qkv *p)
+static int normed_few(const struct fused_qkv *p)
 {
     struct fused_qkv plain = *p;
-    struct one_row one = row_products(p);
+    struct few_rows few = few_products(p);
     float *room[3];
     char *scratch = static_cast<char *>(
-        cuda_scratch((size_t)(row_of(p->q) + 2 * row_of(p->k)) * sizeof(float) + 1024));
+        cuda_scratch((size_t)(few.n * (row_of(p->q) + 2 * row_of(p->k))) * sizeof(float) + 1024));
     if (!scratch) return -1;
     for (int i = 0; i < 3; i++)
-        one.part[i].y = room[i] = scratch_take<float>(&scratch, one.part[i].rows);
-    one.end = ONE_ROW_STORE;
+        few.part[i].y = room[i] = scratch_take<float>(&scratch, few.n * few.part[i].rows);
+    few.end = FEW_ROWS_STORE;
     plain.wq.run = plain.wk.run = plain.wv.run = 0;
     plain.wq.first = plain.wk.first = plain.wv.first = 0;
-    const int status = one_row_product(&one);
+    const int status = few_rows_product(&few);
     return status ? status : place(&plain, room);
 }
 
-static int qkv_one(const struct fused_qkv *p)
+static int qkv_few(const struct fused_qkv *p)
 {
-    const enum dtype dtype = p->wq.w->dtype;
-    if (p->wk.w->dtype != dtype || p->wv.w->dtype != dtype) return FUSED_NOT;
-    if (p->q_gain) return normed_one(p);
-    const struct one_row one = row_products(p);
-    return one_row_product(&one);
+    if (p->q_gain) return normed_few(p);
+    const struct few_rows few = few_products(p);
+    return few_rows_product(&few);
 }
 
 // Numbers of a row of products that go to scratch: queries that are not turned pair by pair where
@@ -291,8 +292,8 @@ static struct products products_of(const struct fused_qkv *p)
         s.all = p->wq.w->shape[0];
         return s;
     }
-    s.q = p->adjacent ? row_of(p->q) : 0;
-    s.k = row_of(p->k);
+    s.q = p->adjacent && !p->saved_q ? row_of(p->q) : 0;
+    s.k = p->saved_k ? 0 : row_of(p->k);
     s.v = row_of(p->v);
     s.all = s.q + s.k + s.v;
     return s;
@@ -323,6 +324,7 @@ static int qkv_many(const struct fused_qkv *p, const struct products *s, char *s
     float *v = reinterpret_cast<float *>(scratch);
     void *to = values_place(p);
     float *product[] = { s->q ? q : floats(p->q), k, v };
+    if (p->saved_q) product[0] = floats(p->saved_q), product[1] = floats(p->saved_k);
     if (multiply_each(p, x, product, to ? to : v, to ? p->v->dtype : DTYPE_F32) < 0) return -1;
     if (to) product[2] = nullptr;
     return place(p, product);
@@ -335,9 +337,9 @@ int fused_qkv_cuda(const struct fused_qkv *p)
                      fused_many(n, floats(p->gain), p->wk.w, p->mode) &&
                      fused_many(n, floats(p->gain), p->wv.w, p->mode) &&
                      p->wk.w->dtype == p->wq.w->dtype && p->wv.w->dtype == p->wq.w->dtype;
-    if (n == 1) return p->places ? qkv_one(p) : FUSED_NOT;
-    if (!all) return FUSED_NOT;
+    if (n <= FEW_ROWS) return p->places ? qkv_few(p) : FUSED_NOT;
     const struct products s = products_of(p);
+    if (!all || (s.packed && p->saved_q)) return FUSED_NOT;
     char *scratch = static_cast<char *>(
         cuda_scratch((size_t)(n * s.all) * sizeof(float) + (size_t)tensor_count(p->h) * 2 + 1024));
     return scratch ? qkv_many(p, &s, scratch) : -1;
@@ -359,7 +361,7 @@ static int products_back(const struct fused_qkv_back *p, float *dx, uint16_t *pr
         .eps = 0,
         .heads = (int)p->dq->shape[1],
         .kv_heads = (int)p->dk->shape[1],
-        .half = (int)p->cos->shape[1],
+        .half = (int)p->dq->shape[2] / 2,
         .adjacent = (int)p->adjacent
     };
     if (place_rows<true>(&back, n) < 0 ||

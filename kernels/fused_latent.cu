@@ -1,5 +1,5 @@
-// kernels/fused_latent.cu -- one row of latent attention over the latents in the cache (fused.h),
-// in five kernels, six where queries are compressed:
+// kernels/fused_latent.cu -- few rows of latent attention over the latents in the cache (fused.h),
+// one after the other, each in five kernels, six where queries are compressed:
 //
 //   products of h: queries and the new latent -> queries for latents, Wk q of each head; the latent
 //   normed and turned into its row of the cache -> attention of all heads to the latents, as keys
@@ -8,8 +8,8 @@
 //
 // A query for latents has R numbers for a latent and those that turn for the rest of the key.
 #include "kernels/attention_cuda.h"
+#include "kernels/few_rows_cuda.h"
 #include "kernels/fused_cuda.h"
-#include "kernels/one_row_cuda.h"
 
 // What the products of h gave, and where it goes.
 struct latent_call {
@@ -50,7 +50,7 @@ static __device__ inline void put_latent(const struct latent_call &p)
 template <typename T>
 static __global__ void __launch_bounds__(THREADS) ask_kernel(const struct latent_call p)
 {
-    constexpr int COUNT = pack<T>::COUNT, WIDE = WARP * COUNT, TOGETHER = 4;
+    constexpr int COUNT = reader<T>::COUNT, WIDE = WARP * COUNT, TOGETHER = 4;
     __shared__ float part[WARPS][WIDE];
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, h = (int)blockIdx.y;
     const int first = (int)blockIdx.x * WIDE, column = first + lane * COUNT;
@@ -61,23 +61,24 @@ static __global__ void __launch_bounds__(THREADS) ask_kernel(const struct latent
         return; // the whole block
     }
     const float *q = p.q + (int64_t)h * (p.nope + p.rope);
-    const T *w = static_cast<const T *>(p.up) + (int64_t)h * (p.nope + p.value) * p.rank + column;
+    const T *w = row_of<T>(p.up, (int64_t)h * (p.nope + p.value), p.rank);
     float sum[COUNT] = {};
     for (int from = warp; column < p.rank && from < p.nope; from += WARPS * TOGETHER) {
-        uint4 some[TOGETHER];
+        typename reader<T>::raw some[TOGETHER];
         UNROLL
         for (int i = 0; i < TOGETHER; i++) {
             const int row = from + i * WARPS;
-            some[i] = row < p.nope ? load_once(w + (int64_t)row * p.rank) : uint4{ 0, 0, 0, 0 };
+            some[i] = {};
+            if (row < p.nope) some[i] = reader<T>::ask(row_of<T>(w, row, p.rank), column);
         }
         UNROLL
         for (int i = 0; i < TOGETHER; i++) {
             const int row = from + i * WARPS;
             const float x = row < p.nope ? q[row] : 0;
-            pack<T> wide;
-            wide.widen(some[i]);
+            float wide[COUNT];
+            reader<T>::widen(wide, some[i]);
             UNROLL
-            for (int e = 0; e < COUNT; e++) sum[e] += x * wide.x[e];
+            for (int e = 0; e < COUNT; e++) sum[e] = add_product(sum[e], x, wide[e]);
         }
     }
     UNROLL
@@ -117,9 +118,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) values_kernel(const st
         const int64_t at = (first + i * step) * ROWS, h = at / p.value;
         const int64_t from = h * (p.nope + p.value) + p.nope + at % p.value;
         for (int r = 0; r < ROWS; r++)
-            row[r] = at < units * ROWS ? static_cast<const T *>(p.up) + (from + r) * p.rank +
-                                             lane * pack<T>::COUNT
-                                       : nullptr;
+            row[r] = at < units * ROWS ? row_of<T>(p.up, from + r, p.rank) : nullptr;
         return { p.rank, h *one };
     };
     const int64_t count = first < units ? (units - first + step - 1) / step : 0;
@@ -146,7 +145,7 @@ template <typename T> static int values(const struct values_call &c)
 
 template <typename T> static int ask_latents(const struct latent_call &c)
 {
-    constexpr int WIDE = WARP * pack<T>::COUNT;
+    constexpr int WIDE = WARP * reader<T>::COUNT;
     const dim3 grid((size_t)((c.rank + WIDE - 1) / WIDE), (size_t)(c.heads + 1));
     return LAUNCH_EARLY(ask_kernel<T>, grid, THREADS, 0, c);
 }
@@ -205,24 +204,24 @@ static bool take_rooms(const struct fused_latent *p, struct rooms *r)
 static int project(const struct fused_latent *p, const struct rooms *r)
 {
     float *first = p->ask_up.w ? r->low : r->q;
-    struct one_row one = { .x = floats(p->h),
-                           .gain = floats(p->gain),
-                           .eps = p->eps,
-                           .k = p->h->shape[1],
-                           .part = { fused_part(&p->ask, first, p->ask.w->shape[0]),
-                                     fused_part(&p->down, r->both, p->down.w->shape[0]) },
-                           .parts = 2,
-                           .end = ONE_ROW_STORE,
-                           .place = {},
-                           .dtype = p->ask.w->dtype,
-                           .early = true };
-    const int status = one_row_product(&one);
+    struct few_rows one = { .x = floats(p->h),
+                            .gain = floats(p->gain),
+                            .eps = p->eps,
+                            .n = 1,
+                            .k = p->h->shape[1],
+                            .part = { fused_part(&p->ask, first, p->ask.w->shape[0]),
+                                      fused_part(&p->down, r->both, p->down.w->shape[0]) },
+                            .parts = 2,
+                            .end = FEW_ROWS_STORE,
+                            .place = {},
+                            .early = true };
+    const int status = few_rows_product(&one);
     if (status || !p->ask_up.w) return status;
     one.x = r->low, one.gain = floats(p->ask_gain), one.eps = p->inner_eps;
-    one.k = tensor_row(p->ask_up.w), one.dtype = p->ask_up.w->dtype;
+    one.k = tensor_row(p->ask_up.w);
     one.part[0] = fused_part(&p->ask_up, r->q, p->ask_up.w->shape[0]);
     one.parts = 1;
-    return one_row_product(&one);
+    return few_rows_product(&one);
 }
 
 static int ask(const struct fused_latent *p, const struct rooms *r)
@@ -244,39 +243,52 @@ static int ask(const struct fused_latent *p, const struct rooms *r)
                                    .value = (int)p->value,
                                    .rank = (int)p->c->shape[2],
                                    .rope = (int)p->r->shape[2] };
-    return p->up->dtype == DTYPE_BF16  ? ask_latents<shorts<false>>(c)
-           : p->up->dtype == DTYPE_F16 ? ask_latents<shorts<true>>(c)
-                                       : ask_latents<float>(c);
+    return FOR_WEIGHTS(p->up->dtype, ask_latents, c);
 }
 
 static int take_values(const struct fused_latent *p, const struct rooms *r)
 {
     const struct values_call c = { r->o,    r->gathered, p->up->data,   p->heads,
                                    p->nope, p->value,    p->c->shape[2] };
-    return p->up->dtype == DTYPE_BF16  ? values<shorts<false>>(c)
-           : p->up->dtype == DTYPE_F16 ? values<shorts<true>>(c)
-                                       : values<float>(c);
-}
-
-// Can the weights be read 16 bytes at a time? Pairs of rows of Wv are of one head.
-static bool readable(const struct fused_latent *p)
-{
-    const int64_t unit = 16 / (int64_t)dtype_size(p->up->dtype);
-    return p->c->shape[2] % unit == 0 && (uintptr_t)p->up->data % 16 == 0 && p->value % ROWS == 0 &&
-           p->ask.w->dtype == p->down.w->dtype;
+    return FOR_WEIGHTS(p->up->dtype, values, c);
 }
 
 // What was computed before a part says no is computed once more by the ops: h changes last.
+static int one_row(const struct fused_latent *p, const struct rooms *r)
+{
+    int status = project(p, r);
+    if (!status) status = ask(p, r);
+    if (status) return status;
+    const struct attention_call c = call_of(p, r);
+    if (attention_few(&c, r->parts) < 0) return -1;
+    status = take_values(p, r);
+    return status ? status : fused_add_few(p->h, r->o, &p->out, &p->after, r->product);
+}
+
+// Row i alone of a tensor of 4-byte numbers.
+static struct tensor row_at(const struct tensor *t, int64_t i)
+{
+    struct tensor one = *t;
+    one.shape[0] = 1;
+    one.data = floats(t) + i * tensor_row(t);
+    return one;
+}
+
+// Pairs of rows of Wv are of one head.
 int fused_latent_cuda(const struct fused_latent *p)
 {
     struct rooms r = {};
-    if (p->h->shape[0] != 1 || !readable(p)) return FUSED_NOT;
-    if (!take_rooms(p, &r)) return -1;
-    int status = project(p, &r);
-    if (!status) status = ask(p, &r);
-    if (status) return status;
-    const struct attention_call c = call_of(p, &r);
-    if (attention_few(&c, r.parts) < 0) return -1;
-    status = take_values(p, &r);
-    return status ? status : fused_add_one(p->h, r.o, &p->out, &p->after, r.product);
+    int status = 0;
+    if (p->h->shape[0] > FEW_ROWS || p->value % ROWS ||
+        !weights_readable(p->up->data, p->c->shape[2], p->up->dtype))
+        return FUSED_NOT;
+    for (int64_t i = 0; i < p->h->shape[0] && !status; i++) {
+        struct tensor h = row_at(p->h, i), cos = row_at(p->cos, i), sin = row_at(p->sin, i),
+                      place = row_at(p->place, i), last = row_at(p->last, i);
+        struct fused_latent one = *p;
+        one.h = &h, one.cos = &cos, one.sin = &sin, one.place = &place, one.last = &last;
+        if (!take_rooms(&one, &r)) return -1;
+        status = one_row(&one, &r);
+    }
+    return status;
 }

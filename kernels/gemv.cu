@@ -1,11 +1,11 @@
-// kernels/gemv.cu -- products of few rows: the weights are read once, as they are stored, and the
-// memory bus is the limit.
+// kernels/gemv.cu -- products of few rows of any width, wherever they lie, for what few_rows.cu
+// leaves: weights are read once, as they are stored.
 //
-// A warp has one weight row at a time; its lanes read 16 bytes each, side by side, so that a warp
-// asks for 512 bytes at once, and multiply them with the same places of every row of x (which stay
-// in the cache nearest to the lane). The order of the sums depends on K alone.
+// A warp has one weight row at a time; its lanes read 16 bytes each, or eight numbers of blocks,
+// side by side, and multiply them with the same places of every row of x (which stay in the cache
+// nearest to the lane). The order of the sums depends on K alone.
 #include "kernels/matmul_cuda.h"
-#include "kernels/pack_cuda.h"
+#include "kernels/reader_cuda.h"
 
 static constexpr int WARPS = 8, THREADS = WARPS * WARP;
 
@@ -14,33 +14,32 @@ struct few {
     float *y;
     const float *x, *bias;
     int64_t k, m;
-    bool packs; // weights and x can be read 16 bytes at a time
+    bool packs; // weights can be read by a reader, x 16 bytes at a time
 };
 
 template <typename T, int ROWS>
 static __global__ void few_kernel(const T *weights, const struct few p)
 {
+    constexpr int COUNT = reader<T>::COUNT;
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int64_t step = (int64_t)gridDim.x * WARPS;
     for (int64_t m = (int64_t)blockIdx.x * WARPS + warp; m < p.m; m += step) {
-        const T *w = weights + m * p.k;
+        const T *w = weights + m * (p.k / reader<T>::NUMBERS);
         float sum[ROWS];
         for (int r = 0; r < ROWS; r++) sum[r] = 0;
         const int64_t whole = p.packs ? p.k : 0;
-        for (int64_t i = (int64_t)lane * pack<T>::COUNT; i < whole; i += WARP * pack<T>::COUNT) {
-            pack<T> some;
-            some.widen(load_once(w + i));
+        for (int64_t i = (int64_t)lane * COUNT; i < whole; i += WARP * COUNT) {
+            float some[COUNT];
+            reader<T>::widen(some, reader<T>::ask(w, i));
             for (int r = 0; r < ROWS; r++)
-                for (int e = 0; e < pack<T>::COUNT; e += 4) {
-                    const float4 x = *reinterpret_cast<const float4 *>(p.x + r * p.k + i + e);
-                    sum[r] += some.x[e] * x.x + some.x[e + 1] * x.y + some.x[e + 2] * x.z +
-                              some.x[e + 3] * x.w;
-                }
+                for (int e = 0; e < COUNT; e += 4)
+                    sum[r] = add_four(sum[r], some + e,
+                                      *reinterpret_cast<const float4 *>(p.x + r * p.k + i + e));
         }
-        for (int64_t i = whole + lane; i < p.k; i += WARP) {
-            const float one = value_of(w[i]);
-            for (int r = 0; r < ROWS; r++) sum[r] += one * p.x[r * p.k + i];
-        }
+        if constexpr (reader<T>::NUMBERS == 1)
+            for (int64_t i = whole + lane; i < p.k; i += WARP)
+                for (int r = 0; r < ROWS; r++)
+                    sum[r] = add_product(sum[r], value_of(w[i]), p.x[r * p.k + i]);
         for (int r = 0; r < ROWS; r++) {
             const float total = warp_sum(sum[r]);
             if (lane == 0) p.y[r * p.m + m] = total + (p.bias ? p.bias[m] : 0);
@@ -75,17 +74,14 @@ template <typename T> static int all_rows(const void *w, struct few p, int64_t r
 
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows)
 {
-    if (dtype_in_blocks(w->dtype)) return blocks_few(y, x, w, bias, rows);
     const int64_t k = tensor_row(w);
-    const int64_t unit = 16 / (int64_t)dtype_size(w->dtype);
     const struct few p = { .y = y,
                            .x = x,
                            .bias = bias,
                            .k = k,
                            .m = w->shape[0],
-                           .packs = k % unit == 0 && (uintptr_t)x % 16 == 0 &&
-                                    (uintptr_t)w->data % 16 == 0 };
-    if (w->dtype == DTYPE_BF16) return all_rows<shorts<false>>(w->data, p, rows);
-    if (w->dtype == DTYPE_F16) return all_rows<shorts<true>>(w->data, p, rows);
-    return all_rows<float>(w->data, p, rows);
+                           .packs =
+                               dtype_in_blocks(w->dtype) ||
+                               (weights_readable(w->data, k, w->dtype) && (uintptr_t)x % 16 == 0) };
+    return FOR_WEIGHTS(w->dtype, all_rows, w->data, p, rows);
 }

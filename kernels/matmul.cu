@@ -1,10 +1,10 @@
 // kernels/matmul.cu -- y[N,M] = x[N,K] w[M,K]^T + bias[M], and back.
 //
-// Few rows read the weights directly (gemv.cu). Many rows go to cuBLASLt (lt.cu): with MATMUL_BF16
-// both sides are rounded to bf16, or x to f16 where the weights are that, and summed in f32; with
-// MATMUL_F32 weights are widened, a block of rows at a time, and multiplied as f32. What is rounded
-// or widened lies in scratch. Weights in blocks are widened to either type, a block of rows at a
-// time. What cuBLASLt refuses is still computed (product.cu).
+// Few rows read the weights directly (few_rows.cu, gemv.cu). Many rows go to cuBLASLt (lt.cu): with
+// MATMUL_BF16 both sides are rounded to bf16, or x to f16 where the weights are that, and summed in
+// f32; with MATMUL_F32 weights are widened, a block of rows at a time, and multiplied as f32. What
+// is rounded or widened lies in scratch. Weights in blocks are widened to either type, a block of
+// rows at a time. What cuBLASLt refuses is still computed (product.cu).
 //
 // On the way back f16 weights are rounded to bf16 too: gradients leave the range of f16.
 #include "kernels/columns_cuda.h"
@@ -45,6 +45,12 @@ int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dty
     return to == DTYPE_F16 ? narrow<true>(y, x, n, from) : narrow<false>(y, x, n, from);
 }
 
+// The way back. Few rows each have the bits of the row alone, which cuBLASLt does not promise.
+static int multiply_back(const struct lt_product *p)
+{
+    return p->n <= FEW_ROWS ? product_plain(p) : lt_multiply(p);
+}
+
 // Both sides as `dtype`; b as it lies where it is that already.
 static int multiply_rounded(struct lt_product p, enum dtype dtype)
 {
@@ -60,7 +66,7 @@ static int multiply_rounded(struct lt_product p, enum dtype dtype)
         p.b.data = right;
     }
     p.a.dtype = p.b.dtype = dtype;
-    return lt_multiply(&p);
+    return multiply_back(&p); // forward rows are many
 }
 
 // How many rows of k numbers are widened at a time: where there are many a multiple of 64, so that
@@ -125,19 +131,20 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
 {
     const int64_t m = w->shape[0], k = tensor_row(w), n = m ? tensor_count(y) / m : 0;
     if (!n) return 0;
-    if (n == 1) {
+    if (n <= FEW_ROWS) {
         // x and w may be what the kernel in front writes: none of it is read early.
-        const struct one_row one = { .x = floats(x),
-                                     .gain = nullptr,
-                                     .eps = 0,
-                                     .k = k,
-                                     .part = { { w->data, floats(y), floats(bias), m } },
-                                     .parts = 1,
-                                     .end = ONE_ROW_STORE,
-                                     .place = {},
-                                     .dtype = w->dtype,
-                                     .early = false };
-        const int status = one_row_product(&one);
+        const struct few_rows few = { .x = floats(x),
+                                      .gain = nullptr,
+                                      .eps = 0,
+                                      .n = n,
+                                      .k = k,
+                                      .part = { { w->data, w->dtype, floats(y), floats(bias), m, 0,
+                                                  0, 0, FEW_ROWS_QUERIES } },
+                                      .parts = 1,
+                                      .end = FEW_ROWS_STORE,
+                                      .place = {},
+                                      .early = false };
+        const int status = few_rows_product(&few);
         if (status != FUSED_NOT) return status;
     }
     if (n <= FEW_ROWS || !k) return matmul_few(floats(y), floats(x), w, floats(bias), n);
@@ -175,7 +182,7 @@ static int dx_widened(const struct lt_product *all, enum dtype dtype)
         p.a = { static_cast<const char *>(wide.a) + before, dtype, false, all->k };
         p.b = { wide.b, dtype, true, 0 };
         if (from) p.addend = p.y;
-        if (lt_multiply(&p) < 0) return -1;
+        if (multiply_back(&p) < 0) return -1;
     }
     return 0;
 }
@@ -198,7 +205,7 @@ int matmul_dx_cuda(struct tensor *dx, const struct tensor *dy, const struct tens
     if (dtype_in_blocks(w->dtype))
         return dx_widened(&p, mode == MATMUL_BF16 ? DTYPE_BF16 : DTYPE_F32);
     if (mode == MATMUL_BF16) return multiply_rounded(p, DTYPE_BF16);
-    return w->dtype == DTYPE_F32 ? lt_multiply(&p) : dx_widened(&p, DTYPE_F32);
+    return w->dtype == DTYPE_F32 ? multiply_back(&p) : dx_widened(&p, DTYPE_F32);
 }
 
 int matmul_dw_cuda(struct tensor *dw, struct tensor *dbias, const struct tensor *dy,

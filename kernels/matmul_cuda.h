@@ -12,16 +12,15 @@ extern "C" {
 // Makes cuBLASLt ready; 0 or -1 with the failure noted.
 int matmul_open(void);
 
-static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // in gemv.cu
+static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // each with the bits that it has alone
 
-// y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS; w of any float dtype. (gemv.cu)
+// y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS, whatever their width and where they lie;
+// w of any dtype of weights. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
-// Weights in blocks (blocks.cu): n numbers to f32 or bf16; rows of a table by number to f32; and
-// y[rows,M] as above.
+// Weights in blocks (blocks.cu): n numbers to f32 or bf16; rows of a table by number to f32.
 int blocks_widen(void *y, enum dtype to, const void *x, int64_t n, enum dtype from);
 int blocks_rows(float *y, const struct tensor *table, const struct tensor *ids);
-int blocks_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
 // y[n] = x rounded to bf16 or f16. (matmul.cu)
 int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dtype from);
@@ -36,40 +35,43 @@ template <typename T> static inline T *scratch_take(char **scratch, int64_t n)
     return taken;
 }
 
-// --- one row (one_row.cu) ------------------------------------------------------------------------
+// --- few rows (few_rows.cu) ----------------------------------------------------------------------
 
-struct one_row_part {
+// Queries are rotated, keys are rotated and cached, values are cached (struct few_rows_place).
+enum few_rows_what { FEW_ROWS_QUERIES, FEW_ROWS_KEYS, FEW_ROWS_VALUES };
+
+struct few_rows_part {
     const void *w;     // [rows,K]
-    void *y;           // f32; with ONE_ROW_PLACE keys and values of its dtype
+    enum dtype dtype;  // of w
+    void *y;           // f32 [n,rows]; keys and values of the place's dtype
     const float *bias; // or NULL
     int64_t rows;
-    int first, run,
-        step; // row r is row first + r / run * step + r % run of w and bias; run 0: row r
+    int first, run, step; // row r is row first + r / run * step + r % run of w and bias; run 0: r
+    enum few_rows_what what; // of FEW_ROWS_PLACE
 };
 
-// Epilogue of the products: store, add to y, or y_0 = silu(product 0) * product 1; or the three are
-// queries, keys and values of a token (struct one_row_place).
-enum one_row_end { ONE_ROW_STORE, ONE_ROW_ADD, ONE_ROW_SWIGLU, ONE_ROW_PLACE };
+// Epilogue of the products: store, add to y, or y_0 = silu(product 0) * product 1; or they are
+// queries, keys and values of tokens.
+enum few_rows_end { FEW_ROWS_STORE, FEW_ROWS_ADD, FEW_ROWS_SWIGLU, FEW_ROWS_PLACE };
 
-// Queries and keys are rotated (struct fused_qkv says which numbers are pairs); keys and values
-// become row *row of y.
-struct one_row_place {
-    const float *cos, *sin; // [half]
-    const int32_t *row;
+// Queries and keys are rotated (struct fused_qkv says which numbers are pairs); keys and values of
+// row i become row row[i] of y.
+struct few_rows_place {
+    const float *cos, *sin; // [n,half]
+    const int32_t *row;     // [n]
     int half, adjacent;
     enum dtype dtype; // of keys and values: f32 or bf16
 };
 
-struct one_row {
-    const float *x, *gain; // [K]; gain NULL: x unchanged, else rmsnorm(x)
+struct few_rows {
+    const float *x, *gain; // [n,K], [K]; gain NULL: x unchanged, else rmsnorm(x)
     float eps;
-    int64_t k;
-    struct one_row_part part[3]; // with silu two of the same number of rows
+    int64_t n, k;                 // n at most FEW_ROWS
+    struct few_rows_part part[3]; // with silu two of the same number of rows
     int parts;
-    enum one_row_end end;
-    struct one_row_place place;
-    enum dtype dtype; // of all weights
-    bool early;       // neither of the two previous kernels writes the weights
+    enum few_rows_end end;
+    struct few_rows_place place;
+    bool early; // neither of the two previous kernels writes the weights
 };
 
 // Number r (0 or 1) of pair i of a head: struct fused_qkv.
@@ -79,8 +81,9 @@ static __device__ inline int pair_number(int i, int r, int half, int adjacent)
     return r ? i + half : i + adjacent;
 }
 
-// 0, -1, or FUSED_NOT: nothing was computed, these weights cannot be read 16 bytes at a time.
-int one_row_product(const struct one_row *p);
+// 0, -1, or FUSED_NOT: not all was computed, as lanes cannot read these weights or x has no room.
+// Which it is does not depend on n.
+int few_rows_product(const struct few_rows *p);
 
 // --- cuBLASLt (lt.cu) ----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-// kernels/pack_cuda.h -- 16 bytes of weights at a time, whatever their dtype.
+// kernels/pack_cuda.h -- numbers of two bytes, and those of any dtype.
 #ifndef KERNELS_PACK_CUDA_H
 #define KERNELS_PACK_CUDA_H
 
@@ -64,34 +64,5 @@ template <bool HALF> static __device__ inline float value_of(shorts<HALF> x)
 {
     return x.value();
 }
-
-// 16 bytes as COUNT floats.
-template <typename T> struct pack;
-
-template <> struct pack<float> {
-    static constexpr int COUNT = 4;
-    float x[COUNT];
-    __device__ void widen(uint4 v)
-    {
-        x[0] = __uint_as_float(v.x), x[1] = __uint_as_float(v.y);
-        x[2] = __uint_as_float(v.z), x[3] = __uint_as_float(v.w);
-    }
-};
-
-template <bool HALF> struct pack<shorts<HALF>> {
-    static constexpr int COUNT = 8;
-    float x[COUNT];
-    __device__ void widen(uint4 v)
-    {
-        const unsigned part[4] = { v.x, v.y, v.z, v.w };
-        UNROLL
-        for (int i = 0; i < 4; i++) {
-            x[2 * i] =
-                HALF ? from_f16((uint16_t)(part[i] & 0xffff)) : __uint_as_float(part[i] << 16);
-            x[2 * i + 1] =
-                HALF ? from_f16((uint16_t)(part[i] >> 16)) : __uint_as_float(part[i] & 0xffff0000);
-        }
-    }
-};
 
 #endif

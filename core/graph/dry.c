@@ -201,9 +201,11 @@ static int dry_fused_qkv(const struct fused_qkv *p)
     const bool packed = p->wq.w == p->wk.w && p->wq.w == p->wv.w;
     if (!rounded(n, p->wq.w, p->mode) || !rounded(n, p->wk.w, p->mode) ||
         !rounded(n, p->wv.w, p->mode) || p->wk.w->dtype != p->wq.w->dtype ||
-        p->wv.w->dtype != p->wq.w->dtype)
+        p->wv.w->dtype != p->wq.w->dtype || (packed && p->saved_q))
         return FUSED_NOT;
-    return need(n * (packed || p->adjacent ? q + 2 * kv : 2 * kv) + halves(tensor_count(p->h)));
+    const int64_t keys = p->saved_q ? kv : 2 * kv;
+    return need(n * (packed || (p->adjacent && !p->saved_q) ? q + 2 * kv : keys) +
+                halves(tensor_count(p->h)));
 }
 
 // Of a product until it is normed.

@@ -12,10 +12,10 @@
 //
 //   q k = (q_nope Wk) c + q_rope r;   sum of p v = Wv (sum of p c)
 //
-// On a GPU the second form of one row is fused (kernels/fused.h). Which form is used depends on the
-// sizes, not on who listens: a probe changes no bit. Few rows are always absorbed, so that each has
-// the bits of the row alone (backend->few_rows). A method that changes values (IRA) changes v of
-// each head; layers where one does hold k and v in the cache.
+// On a GPU the second form of few rows is fused (kernels/fused.h). Which form is used depends on
+// the sizes, not on who listens: a probe changes no bit. Few rows are always absorbed, so that each
+// has the bits of the row alone (backend->few_rows). A method that changes values (IRA) changes v
+// of each head; layers where one does hold k and v in the cache.
 //
 // The files pair numbers 2i and 2i + 1 of what turns. It is stored as all first ones, then all
 // second ones, as op_rope wants it: the same reordering of q and k changes no product.
@@ -401,8 +401,8 @@ static struct qkv cached_qkv(struct graph *g, const struct layer *layer, struct 
     return all;
 }
 
-// One row over the latents in one call, in place.
-static bool row_fused(struct graph *g, const struct layer *layer, struct tensor *h)
+// Few rows over the latents in one call, in place.
+static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct pass *p = layer->pass;
     const struct decoder_config *c = p->config;
@@ -448,15 +448,15 @@ static void show(struct graph *g, const struct layer *layer, struct tensor *q)
 }
 
 // The same with listeners, who see what the ops compute.
-static bool row_shown(struct graph *g, const struct layer *layer, struct tensor *h)
+static bool rows_shown(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const bool wanted = layer_attention_wanted(g, layer);
     struct tensor *q = NULL;
     if (wanted) {
         struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
-        q = ask(g, layer, x, 1, layer->pass->cos, layer->pass->sin);
+        q = ask(g, layer, x, layer->pass->n, layer->pass->cos, layer->pass->sin);
     }
-    if (!row_fused(g, layer, h)) return false;
+    if (!rows_fused(g, layer, h)) return false;
     if (wanted) show(g, layer, q);
     return true;
 }
@@ -469,7 +469,8 @@ static struct tensor *latent_forward(struct graph *g, const struct layer *layer,
         return layer_attend(g, layer, h, &all);
     }
     const bool absorbed = absorbs(g, layer);
-    if (absorbed && p->n == 1 && row_shown(g, layer, h)) return graph_ok(g) ? h : NULL;
+    const bool few = p->n <= backend_few_rows(g->backend);
+    if (absorbed && few && rows_shown(g, layer, h)) return graph_ok(g) ? h : NULL;
     if (p->recorded) return graph_fail(g, "latent attention: only the device knows the keys");
     struct tensor *q = project(g, layer, h);
     if (!q || !graph_ok(g)) return NULL;

@@ -287,8 +287,8 @@ static struct fused_gated gated_of(const struct linear *w)
     return (struct fused_gated){ &w[FFN_GATE].weight, &w[FFN_UP].weight, &w[FFN_DOWN].weight };
 }
 
-// The mixture of one row, in one call.
-static bool row_fused(struct graph *g, const struct layer *layer, struct tensor *h)
+// The mixture of few rows, in one call.
+static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct experts_config *c = &layer->pass->config->experts;
     const struct sublayer *s = &layer->w->ffn;
@@ -318,8 +318,8 @@ static struct tensor *experts_fused(struct graph *g, const struct layer *layer, 
 {
     if (layer->number < layer->pass->config->experts.dense)
         return ffn_gated.fused(g, layer, h, after, unread);
-    if (after->gain || !h || h->shape[0] != 1) return NULL;
-    return row_fused(g, layer, h) ? h : NULL;
+    if (after->gain || !h || h->shape[0] > backend_few_rows(g->backend)) return NULL;
+    return rows_fused(g, layer, h) ? h : NULL;
 }
 
 const struct ffn_kind ffn_experts = {

@@ -3,7 +3,7 @@
 // With LoRA, which adds to single products, and with trained matrices, whose inputs must be saved,
 // the ops are used instead. With a tape a part is one step with a fused backward form, which saves
 // only its input and the results of the FFN's products, in bf16; and where a norm is behind a
-// product, that product.
+// product, or heads are normed, that product.
 //
 // Easy to get wrong: the first computation of a block and its recorded recomputation must be
 // bit-identical. So with a tape, whether it is paused only decides where results go (over h, or
@@ -21,21 +21,23 @@ static bool trained(const struct linear *w)
     return w->weight.grad || w->bias.grad;
 }
 
-// Neither in blocks nor in another order, as GGUF files may have weights.
-static bool in_usual_form(const struct tensor *w)
+// For few rows and for f16 weights there are no backward forms, so with a tape they are not used.
+static bool usable_ordered(const struct graph *g, const struct tensor *h, const struct linear *w,
+                           int count)
 {
-    return !dtype_in_blocks(w->dtype) && !w->order.head;
-}
-
-// For one row and for f16 weights there are no backward forms, so with a tape they are not used.
-static bool usable(const struct graph *g, const struct tensor *h, const struct linear *w, int count)
-{
-    if (!g->backend->fused || !graph_ok(g) || !h || (g->tape && h->shape[0] == 1)) return false;
+    if (!g->backend->fused || !graph_ok(g) || !h) return false;
+    if (g->tape && h->shape[0] <= backend_few_rows(g->backend)) return false;
     for (int i = 0; i < count; i++)
-        if (w[i].lora || !in_usual_form(&w[i].weight) ||
-            (g->tape && (trained(&w[i]) || w[i].weight.dtype == DTYPE_F16)))
+        if (w[i].lora || (g->tape && (trained(&w[i]) || w[i].weight.dtype == DTYPE_F16)))
             return false;
     return true;
+}
+
+static bool usable(const struct graph *g, const struct tensor *h, const struct linear *w, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (w[i].weight.order.head) return false;
+    return usable_ordered(g, h, w, count);
 }
 
 struct fused_linear fused_whole(const struct linear *w)
@@ -72,6 +74,20 @@ static void *kept(struct graph *g, const void *form, size_t size)
 
 // --- queries, keys and values --------------------------------------------------------------------
 
+// Heads whose rows GGUF files have with those that turn together side by side are neighbouring
+// pairs to the form. False: they are in an order that it does not know; biases and gains never are
+// in one.
+static bool take_order(struct fused_qkv *p)
+{
+    const struct head_order q = p->wq.w->order, k = p->wk.w->order;
+    const int64_t dim = 2 * p->cos->shape[1];
+    if (!q.head && !k.head) return true;
+    if (q.turn != dim || k.turn != dim || q.head != dim || k.head != dim) return false;
+    if (p->adjacent || p->q_gain || p->wq.bias || p->wk.bias) return false;
+    p->adjacent = dim / 2;
+    return true;
+}
+
 static bool qkv(struct graph *g, struct fused_qkv p)
 {
     p.mode = (int)g->matmul;
@@ -80,9 +96,10 @@ static bool qkv(struct graph *g, struct fused_qkv p)
 
 bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p)
 {
-    if (g->tape || !usable(g, p->h, w, count)) return false;
+    if (g->tape || !usable_ordered(g, p->h, w, count)) return false;
     if (!p->cos || !p->sin || !p->q || !p->k || !p->v) return false;
-    return qkv(g, *p);
+    struct fused_qkv form = *p;
+    return take_order(&form) && qkv(g, form);
 }
 
 // The parts of all [n (H + 2 Hkv), d], which lie behind one another.
@@ -103,14 +120,40 @@ struct qkv_kept {
     int64_t heads[3];
 };
 
-// in: h, gain, cos, sin.
+// The gradient d of turned heads becomes that of the products which were normed.
+static bool heads_back(struct graph *g, const struct tape_step *s, const struct tensor *saved,
+                       const struct tensor *gain, struct tensor *d)
+{
+    const struct backend *b = g->backend;
+    const struct qkv_kept *w = s->self;
+    struct tensor dgain;
+    const bool want = tape_grad(g, gain, &dgain);
+    struct tensor *turned = graph_new(g, DTYPE_F32, d->rank, d->shape);
+    struct tensor *x = graph_new(g, DTYPE_F32, d->rank, d->shape);
+    if (!turned || !x) return false;
+    const int status =
+        b->fill(turned, 0) < 0 || b->fill(x, 0) < 0 ||
+                b->rope_backward(turned, d, s->in[2], s->in[3]) < 0 ||
+                b->rmsnorm_backward(x, want ? &dgain : NULL, turned, saved, gain, w->form.eps) < 0
+            ? -1
+            : 0;
+    *d = *x;
+    return op_back(g, "norms of heads", status) == 0;
+}
+
+// in: h, gain, cos, sin, the gains of queries and keys.
 static int qkv_backward(struct graph *g, const struct tape_step *s)
 {
     const struct qkv_kept *w = s->self;
+    const bool normed = w->form.q_gain;
     struct tensor dh, dgain, all, d[3];
     const bool want_h = tape_grad(g, s->in[0], &dh), want_gain = tape_grad(g, s->in[1], &dgain);
     if (!tape_grad(g, s->out, &all)) return -1;
     split(&all, w->heads, s->in[0]->shape[0], d);
+    const struct arena_mark mark = arena_mark(g->arena);
+    if (normed && (!heads_back(g, s, w->form.saved_q, s->in[4], &d[0]) ||
+                   !heads_back(g, s, w->form.saved_k, s->in[5], &d[1])))
+        return -1;
     const struct fused_qkv_back p = { .dh = want_h ? &dh : NULL,
                                       .dgain = want_gain ? &dgain : NULL,
                                       .dq = &d[0],
@@ -123,32 +166,44 @@ static int qkv_backward(struct graph *g, const struct tape_step *s)
                                       .wk = w->form.wk,
                                       .wv = w->form.wv,
                                       .adjacent = w->form.adjacent,
-                                      .cos = s->in[2],
-                                      .sin = s->in[3] };
-    return op_back(g, "queries, keys and values", g->backend->fused->qkv_back(&p));
+                                      .cos = normed ? NULL : s->in[2],
+                                      .sin = normed ? NULL : s->in[3] };
+    const int status = g->backend->fused->qkv_back(&p);
+    arena_reset(g->arena, mark);
+    return op_back(g, "queries, keys and values", status);
+}
+
+// Where the products of normed heads are kept for the way back.
+static bool keep_heads(struct graph *g, struct fused_qkv *p)
+{
+    if (!p->q_gain || !tape_on(g)) return true;
+    p->saved_q = graph_new(g, DTYPE_F32, p->q->rank, p->q->shape);
+    p->saved_k = graph_new(g, DTYPE_F32, p->k->rank, p->k->shape);
+    return p->saved_q && p->saved_k;
 }
 
 bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p,
                      int64_t heads, int64_t kv_heads, struct tensor *to[3])
 {
-    if (!usable(g, p->h, w, count) || !p->cos || !p->sin || !p->places) return false;
-    if (p->q_gain) return false; // no way back
+    if (!usable_ordered(g, p->h, w, count) || !p->cos || !p->sin || !p->places) return false;
     struct qkv_kept keep = { *p, { heads, kv_heads, kv_heads } };
+    if (!take_order(&keep.form)) return false;
     const int64_t n = p->h->shape[0], dim = 2 * p->cos->shape[1];
     const struct arena_mark mark = arena_mark(g->arena);
     struct tensor *all = graph_new2(g, DTYPE_F32, n * (heads + 2 * kv_heads), dim), part[3];
     if (!all) return false;
     split(all, keep.heads, n, part);
     keep.form.q = &part[0], keep.form.k = &part[1], keep.form.v = &part[2];
+    if (!keep_heads(g, &keep.form)) return false;
     if (!qkv(g, keep.form)) {
         arena_reset(g->arena, mark);
         return false;
     }
-    all = tape_record(
-        g, all,
-        &(struct tape_step){ .backward = qkv_backward,
-                             .in = { own(p->h), own(p->gain), own(p->cos), own(p->sin) },
-                             .self = kept(g, &keep, sizeof keep) });
+    all = tape_record(g, all,
+                      &(struct tape_step){ .backward = qkv_backward,
+                                           .in = { own(p->h), own(p->gain), own(p->cos),
+                                                   own(p->sin), own(p->q_gain), own(p->k_gain) },
+                                           .self = kept(g, &keep, sizeof keep) });
     for (int64_t i = 0, from = 0, rows; i < 3; i++, from += rows) {
         rows = n * keep.heads[i];
         to[i] = graph_view(g, graph_rows(g, all, from, rows), 3, part[i].shape);
@@ -303,7 +358,7 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                              .self = kept(g, &p, sizeof p) });
 }
 
-// --- one row of a mixture of experts, and of latent attention ------------------------------------
+// --- few rows of a mixture of experts, and of latent attention -----------------------------------
 
 bool fused_experts(struct graph *g, const struct linear *w, int count,
                    const struct fused_experts *p)

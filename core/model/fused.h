@@ -27,10 +27,10 @@ struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
 struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                          const struct fused_ffn *p, bool unread);
 
-// The mixture of experts of one row, in place.
+// The mixture of experts of few rows, in place.
 bool fused_experts(struct graph *g, const struct linear *w, int count,
                    const struct fused_experts *p);
-// Latent attention of one row, in place.
+// Latent attention of few rows, in place.
 bool fused_latent(struct graph *g, const struct linear *w, int count, const struct fused_latent *p);
 
 #endif

@@ -27,9 +27,10 @@ const struct setting lookahead_settings[] = {
 enum { LONG = 3, SHORT = 2 }; // tokens looked up
 
 // Drafts of a pass by the share of proposals that come true: what gives the most tokens a second on
-// a CPU. A pass of two rows takes hardly longer than one, of four and six 1.7 and 2.1 times as long
-// with bf16 weights, and of more the registers no longer suffice for. With weights in blocks two
-// rows already take up to twice as long, four and six 3.2 and 4.5 times (docs/speed.md).
+// a CPU (no GPU was measured yet). A pass of two rows takes hardly longer than one, of four and
+// six 1.7 and 2.1 times as long with bf16 weights, and of more the registers no longer suffice for.
+// With weights in blocks two rows already take up to twice as long, four and six 3.2 and 4.5 times
+// (docs/speed.md).
 static const struct length {
     double share;
     int64_t drafts;

@@ -4,26 +4,6 @@
 #include "core/base/dtype.h"
 #include "tests/cuda/pair.h"
 
-// A matrix of random blocks. Their halves, wherever they stand, are at least 2^-8 and below 1/2 in
-// size: bits that the mask leaves, in each pair of bytes of a copy whose integers are random.
-static void fill_blocks(struct tensor *t, uint32_t seed)
-{
-    static const int halves[DTYPE_COUNT][2] = {
-        [DTYPE_Q8_0] = { 0, 0 },     [DTYPE_Q4_0] = { 0, 0 },   [DTYPE_Q4_1] = { 0, 2 },
-        [DTYPE_Q5_0] = { 0, 0 },     [DTYPE_Q5_1] = { 0, 2 },   [DTYPE_Q2_K] = { 80, 82 },
-        [DTYPE_Q3_K] = { 108, 108 }, [DTYPE_Q4_K] = { 0, 2 },   [DTYPE_Q5_K] = { 0, 2 },
-        [DTYPE_Q6_K] = { 208, 208 }, [DTYPE_IQ4_NL] = { 0, 0 }, [DTYPE_IQ4_XS] = { 0, 0 },
-    };
-    uint8_t *byte = t->data;
-    const size_t bytes = tensor_bytes(t), block = (size_t)dtype_form(t->dtype).bytes;
-    for (size_t i = 0; i < bytes; i++) byte[i] = (uint8_t)(noise(&seed) * 127 + 128);
-    for (size_t i = 0; i < bytes; i += block)
-        for (int h = 0; h < 2; h++) {
-            uint8_t *high = byte + i + halves[t->dtype][h] + 1;
-            *high = (uint8_t)((*high & 0x97) | 0x20);
-        }
-}
-
 struct weights {
     struct tensor cpu, gpu;
     float *unpacked;
@@ -31,9 +11,8 @@ struct weights {
 
 static struct weights weights_new(enum dtype dtype, int64_t rows, int64_t width)
 {
-    struct weights w = { .cpu = tensor_of(dtype, 2, rows, width, 0) };
-    fill_blocks(&w.cpu, 7 + (uint32_t)dtype);
-    w.gpu = pair_of(w.cpu).on[1];
+    const struct pair both = pair_weights(dtype, rows, width, 7 + (uint32_t)dtype);
+    struct weights w = { .cpu = both.on[0], .gpu = both.on[1] };
     w.unpacked = malloc((size_t)(rows * width) * sizeof *w.unpacked);
     blocks_unpack(w.unpacked, w.cpu.data, dtype, rows * width);
     return w;

@@ -189,11 +189,7 @@ static const struct family_forms {
     { "internvl3", "qkv add ffn", "qkv add ffn", "qkv add ffn", { 0 } }, // heads of 12
     { "internvl2-internlm2", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
     { "internvl2.5-qwen2", "qkv add ffn", "qkv add ffn", "qkv add ffn", { 0 } }, // of 12
-    { "internvl3.5",
-      "qkv add ffn",
-      "qkv attend ffn",
-      "add ffn",
-      { 0 } }, // normed heads: no way back
+    { "internvl3.5", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },    // normed heads
     { "kimi-text", "latent experts", "add", "add", { "latent ffn", "add ffn", "add ffn" } },
     { "kimi-vl", "latent experts", "add", "add", { "latent ffn", "add ffn", "add ffn" } },
 };

@@ -224,6 +224,72 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     pairs_release();
 }
 
+// Keeping the products of normed heads changes no bit of these; the way back begins with their
+// gradients.
+static void check_normed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim)
+{
+    const int64_t d = 24;
+    struct pair h = pair_noise(2, n, d, 0, 1), gain = pair_noise(1, d, 0, 0, 2);
+    struct pair wq = pair_weights(DTYPE_BF16, heads * dim, d, 3);
+    struct pair wk = pair_weights(DTYPE_BF16, kv_heads * dim, d, 4);
+    struct pair wv = pair_weights(DTYPE_BF16, kv_heads * dim, d, 5);
+    struct pair q_gain = pair_noise(1, dim, 0, 0, 6), k_gain = pair_noise(1, dim, 0, 0, 7);
+    struct pair cos = pair_noise(2, n, dim / 2, 0, 8), sin = pair_noise(2, n, dim / 2, 0, 9);
+    struct pair places = pair_integers(n, 1, 0, n), q[2], k[2], v[2];
+    struct pair saved_q = pair_room(3, n, heads, dim), saved_k = pair_room(3, n, kv_heads, dim);
+    struct tensor x = noise_tensor(2, n, d, 0, 10);
+    for (int i = 0; i < 2; i++) {
+        q[i] = pair_room(3, n, heads, dim);
+        k[i] = pair_room(3, n, kv_heads, dim), v[i] = pair_room(3, n, kv_heads, dim);
+        const struct fused_qkv p = { .h = &h.on[1],
+                                     .gain = &gain.on[1],
+                                     .eps = eps,
+                                     .wq = { .w = &wq.on[1] },
+                                     .wk = { .w = &wk.on[1] },
+                                     .wv = { .w = &wv.on[1] },
+                                     .q_gain = &q_gain.on[1],
+                                     .k_gain = &k_gain.on[1],
+                                     .cos = &cos.on[1],
+                                     .sin = &sin.on[1],
+                                     .places = &places.on[1],
+                                     .q = &q[i].on[1],
+                                     .k = &k[i].on[1],
+                                     .v = &v[i].on[1],
+                                     .saved_q = i ? &saved_q.on[1] : NULL,
+                                     .saved_k = i ? &saved_k.on[1] : NULL,
+                                     .mode = MATMUL_BF16 };
+        DONE(gpu->fused->qkv(&p));
+    }
+    pair_same("queries beside what is kept", &q[0].on[1], &q[1].on[1]);
+    pair_same("keys beside what is kept", &k[0].on[1], &k[1].on[1]);
+    pair_same("values beside what is kept", &v[0].on[1], &v[1].on[1]);
+    DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], eps));
+    DONE(cpu->matmul(&saved_q.on[0], &x, &wq.on[0], NULL, MATMUL_F32));
+    DONE(cpu->matmul(&saved_k.on[0], &x, &wk.on[0], NULL, MATMUL_F32));
+    compare("products of queries", &saved_q);
+    compare("products of keys", &saved_k);
+    struct pair dq = pair_noise(3, n, heads, dim, 9), dk = pair_noise(3, n, kv_heads, dim, 10);
+    struct pair dv = pair_noise(3, n, kv_heads, dim, 11), dh = pair_noise(2, n, d, 0, 12);
+    const struct fused_qkv_back back = { .dh = &dh.on[1],
+                                         .dq = &dq.on[1],
+                                         .dk = &dk.on[1],
+                                         .dv = &dv.on[1],
+                                         .h = &h.on[1],
+                                         .gain = &gain.on[1],
+                                         .eps = eps,
+                                         .wq = { .w = &wq.on[1] },
+                                         .wk = { .w = &wk.on[1] },
+                                         .wv = { .w = &wv.on[1] } };
+    DONE(gpu->fused->qkv_back(&back));
+    DONE(cpu->matmul_dx(&x, &dq.on[0], &wq.on[0], false, MATMUL_F32));
+    DONE(cpu->matmul_dx(&x, &dk.on[0], &wk.on[0], true, MATMUL_F32));
+    DONE(cpu->matmul_dx(&x, &dv.on[0], &wv.on[0], true, MATMUL_F32));
+    DONE(cpu->rmsnorm_backward(&dh.on[0], NULL, &x, &h.on[0], &gain.on[0], eps));
+    compare("dh behind normed heads", &dh);
+    free(x.data);
+    pairs_release();
+}
+
 // Gradients of heads [n,count,dim], turned back, as the products lie whose rows of a key head begin
 // with `first`: pairs i < adjacent are numbers 2i and 2i + 1 there, the others i + adjacent and
 // i + dim/2.
@@ -330,6 +396,12 @@ static void norms_behind_products(void **state)
     check_behind(33, 1028, 8);
 }
 
+static void normed_heads_are_kept(void **state)
+{
+    check_normed(9, 4, 2, 6);
+    check_normed(33, 3, 1, 16);
+}
+
 static void packed_weights_come_back_as_they_lie(void **state)
 {
     static const int64_t rows[] = { 9, 33, 70 };
@@ -373,6 +445,7 @@ int main(void)
         cmocka_unit_test(ways_back_equal_the_ops),
         cmocka_unit_test(packed_weights_come_back_as_they_lie),
         cmocka_unit_test(norms_behind_products),
+        cmocka_unit_test(normed_heads_are_kept),
     };
     return cmocka_run_group_tests(tests, open_both, NULL);
 }

@@ -80,12 +80,34 @@ static inline struct pair pair_noise(int rank, int64_t a, int64_t b, int64_t c, 
     return pair_of(noise_tensor(rank, a, b, c, seed));
 }
 
+// Fills a matrix with random blocks. Their halves, wherever they stand, are at least 2^-8 and below
+// 1/2 in size: bits that the mask leaves, in each pair of bytes of a copy whose integers are
+// random.
+static inline void fill_blocks(struct tensor *t, uint32_t seed)
+{
+    static const int halves[DTYPE_COUNT][2] = {
+        [DTYPE_Q8_0] = { 0, 0 },     [DTYPE_Q4_0] = { 0, 0 },   [DTYPE_Q4_1] = { 0, 2 },
+        [DTYPE_Q5_0] = { 0, 0 },     [DTYPE_Q5_1] = { 0, 2 },   [DTYPE_Q2_K] = { 80, 82 },
+        [DTYPE_Q3_K] = { 108, 108 }, [DTYPE_Q4_K] = { 0, 2 },   [DTYPE_Q5_K] = { 0, 2 },
+        [DTYPE_Q6_K] = { 208, 208 }, [DTYPE_IQ4_NL] = { 0, 0 }, [DTYPE_IQ4_XS] = { 0, 0 },
+    };
+    uint8_t *byte = t->data;
+    const size_t bytes = tensor_bytes(t), block = (size_t)dtype_form(t->dtype).bytes;
+    for (size_t i = 0; i < bytes; i++) byte[i] = (uint8_t)(noise(&seed) * 127 + 128);
+    for (size_t i = 0; i < bytes; i += block)
+        for (int h = 0; h < 2; h++) {
+            uint8_t *high = byte + i + halves[t->dtype][h] + 1;
+            *high = (uint8_t)((*high & 0x97) | 0x20);
+        }
+}
+
 // Noise of another dtype.
 static inline struct pair pair_weights(enum dtype dtype, int64_t a, int64_t b, uint32_t seed)
 {
     if (dtype == DTYPE_F32) return pair_noise(2, a, b, 0, seed);
     struct tensor t = tensor_of(dtype, 2, a, b, 0);
-    for (int64_t i = 0; i < a * b; i++) {
+    if (dtype_in_blocks(dtype)) fill_blocks(&t, seed);
+    for (int64_t i = 0; i < a * b && !dtype_in_blocks(dtype); i++) {
         const float f = noise(&seed);
         uint32_t u;
         memcpy(&u, &f, sizeof u);

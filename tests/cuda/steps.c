@@ -1,6 +1,6 @@
 // tests/cuda/steps.c -- tokens of an answer played from a recording (core/model/decoder_step.c):
-// they are those of passes computed op by op, and whatever the recording depends on makes a new
-// one.
+// they are those of passes computed op by op, alone or a few rows together, and whatever the
+// recording depends on makes a new one.
 #include <math.h>
 
 #include "core/base/random.h"
@@ -8,7 +8,7 @@
 #include "core/model/splice.h"
 #include "tests/cuda/pair.h"
 
-enum { VOCAB = 1024 };
+enum { VOCAB = 1024, FEW = 8 };
 
 struct bench {
     const struct backend *gpu;
@@ -51,8 +51,8 @@ static void bench_close(struct bench *b)
     model_free(b->model);
 }
 
-// The rows behind what is cached; the last one's logits.
-static void pass(struct bench *b, bool prefill, float logits[VOCAB])
+// The rows behind what is cached; the last one's logits, or those of all.
+static void pass_of(struct bench *b, bool prefill, enum logits_rows want, float *logits)
 {
     struct graph g = {
         .backend = b->gpu, .arena = &b->step, .hooks = &b->hooks, .matmul = b->mode
@@ -60,11 +60,16 @@ static void pass(struct bench *b, bool prefill, float logits[VOCAB])
     struct tensor *out = NULL;
     struct decoder *d = &b->model->decoder;
     struct tensor *h = splice(&g, &d->embed, &b->sequence, b->kv.layer[0].rows, NULL, 0);
-    if (decoder_forward(&g, d, &b->kv, &b->sequence, h, LOGITS_LAST, prefill, &out) < 0)
+    if (decoder_forward(&g, d, &b->kv, &b->sequence, h, want, prefill, &out) < 0)
         fail_msg("%s", g.err.text);
     assert_true(d->config.vocab <= VOCAB);
-    b->gpu->download(logits, out->data, (size_t)d->config.vocab * sizeof *logits);
+    b->gpu->download(logits, out->data, tensor_bytes(out));
     arena_reset(&b->step, (struct arena_mark){ 0 });
+}
+
+static void pass(struct bench *b, bool prefill, float logits[VOCAB])
+{
+    pass_of(b, prefill, LOGITS_LAST, logits);
 }
 
 static void begin(struct bench *b, int64_t n, float logits[VOCAB])
@@ -132,6 +137,45 @@ static void played_tokens_are_the_computed_ones(void **state)
     // Latents and experts, which the device chooses.
     check_answer("tests/goldens/kimi-text", 250, 9, MATMUL_BF16, DTYPE_BF16);
     check_answer("tests/goldens/kimi-vl", 11, 5, MATMUL_F32, DTYPE_F32);
+}
+
+// Passes of two to eight rows, as of drafts, beside a pass, recorded or not, for each of the rows.
+static void check_few(const char *folder, int64_t prompt, enum matmul_mode mode, enum dtype cache)
+{
+    struct bench together, alone;
+    static float all[FEW * VOCAB], one[VOCAB];
+    bench_open(&together, folder, false, mode, cache);
+    bench_open(&alone, folder, false, mode, cache);
+    begin(&together, prompt, one);
+    begin(&alone, prompt, one);
+    assert_int_equal(backend_few_rows(devices[1]), FEW);
+    for (int n = 2; n <= FEW; n++) {
+        const int64_t vocab = alone.model->decoder.config.vocab;
+        for (int i = 0; i < n; i++) sequence_append(&together.sequence, (n * 7 + i * i) % 200);
+        pass_of(&together, false, LOGITS_ALL, all);
+        for (int i = 0; i < n; i++) {
+            sequence_append(&alone.sequence, (n * 7 + i * i) % 200);
+            pass(&alone, false, one);
+            if (memcmp(one, all + i * vocab, (size_t)vocab * sizeof *one))
+                fail_msg("%s: row %d of %d has other bits than alone", folder, i, n);
+        }
+    }
+    bench_close(&together);
+    bench_close(&alone);
+}
+
+static void few_rows_are_each_as_if_alone(void **state)
+{
+    check_few("tests/goldens/llama-3.2", 11, MATMUL_BF16, DTYPE_BF16);
+    check_few("tests/goldens/llama-3.2", 230, MATMUL_F32, DTYPE_F32);
+    check_few("tests/goldens/qwen2", 11, MATMUL_BF16, DTYPE_BF16);
+    check_few("tests/goldens/llava-1.5", 11, MATMUL_BF16, DTYPE_F32);       // of f16
+    check_few("tests/goldens/llava-onevision", 11, MATMUL_BF16, DTYPE_F32); // of f32
+    check_few("tests/goldens/internvl2-internlm2", 230, MATMUL_BF16, DTYPE_BF16);
+    check_few("tests/goldens/glm-4.1v", 230, MATMUL_BF16, DTYPE_BF16);
+    check_few("tests/goldens/internvl3.5", 11, MATMUL_BF16, DTYPE_BF16);
+    check_few("tests/goldens/kimi-text", 230, MATMUL_BF16, DTYPE_BF16);
+    check_few("tests/goldens/kimi-vl", 11, MATMUL_F32, DTYPE_F32);
 }
 
 // Steps until one is played.
@@ -230,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(played_tokens_are_the_computed_ones),
+        cmocka_unit_test(few_rows_are_each_as_if_alone),
         cmocka_unit_test(changes_make_a_new_recording),
         cmocka_unit_test(parts_are_joined),
     };

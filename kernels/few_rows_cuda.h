@@ -1,19 +1,25 @@
-// kernels/one_row_cuda.h -- how warps read weights for products of one row: the design is in
-// one_row.cu.
-#ifndef KERNELS_ONE_ROW_CUDA_H
-#define KERNELS_ONE_ROW_CUDA_H
+// kernels/few_rows_cuda.h -- how warps read weights for products of few rows: the design is in
+// few_rows.cu.
+#ifndef KERNELS_FEW_ROWS_CUDA_H
+#define KERNELS_FEW_ROWS_CUDA_H
 
 #include "kernels/matmul_cuda.h"
-#include "kernels/pack_cuda.h"
+#include "kernels/reader_cuda.h"
 
 static constexpr int WARPS = 4, THREADS = WARPS * WARP, BLOCKS = 4; // of a multiprocessor
 static constexpr int ROWS = 2, AHEAD = 4;
 static constexpr size_t SHARED_MOST = 220 << 10, SHARED_STATIC = 1 << 10;
 
+// Blocks of a multiprocessor where N rows of x are multiplied together.
+template <int N> static __host__ __device__ constexpr int blocks_beside(void)
+{
+    return N > 1 ? 2 : BLOCKS;
+}
+
 // Numbers that a warp asks for at once; x has whole steps of them in shared memory.
 template <typename T> static __host__ __device__ constexpr int64_t step_of(void)
 {
-    return (int64_t)AHEAD * WARP * pack<T>::COUNT;
+    return (int64_t)AHEAD * WARP * reader<T>::COUNT;
 }
 
 // Room for k numbers of x.
@@ -22,18 +28,25 @@ template <typename T> static __host__ __device__ inline int64_t whole_steps(int6
     return (k + step_of<T>() - 1) / step_of<T>() * step_of<T>();
 }
 
+// Row `row` of weights of k numbers each.
 template <typename T>
-static __device__ void ask(uint4 to[AHEAD][ROWS], const T *const row[ROWS], int64_t from, int64_t k,
-                           int lane)
+static __device__ inline const T *row_of(const void *weights, int64_t row, int64_t k)
 {
-    constexpr int CHUNK = WARP * pack<T>::COUNT;
+    return static_cast<const T *>(weights) + row * (k / reader<T>::NUMBERS);
+}
+
+template <typename T>
+static __device__ void ask(typename reader<T>::raw to[AHEAD][ROWS], const T *const row[ROWS],
+                           int64_t from, int64_t k, int lane)
+{
+    constexpr int COUNT = reader<T>::COUNT;
     UNROLL
     for (int a = 0; a < AHEAD; a++) {
         UNROLL
         for (int r = 0; r < ROWS; r++) {
-            const int64_t i = from + a * CHUNK;
-            const bool there = row[r] && i + lane * pack<T>::COUNT < k;
-            to[a][r] = there ? load_once(row[r] + i) : uint4{ 0, 0, 0, 0 };
+            const int64_t i = from + (a * WARP + lane) * COUNT;
+            to[a][r] = {};
+            if (row[r] && i < k) to[a][r] = reader<T>::ask(row[r], i);
         }
     }
 }
@@ -41,21 +54,22 @@ static __device__ void ask(uint4 to[AHEAD][ROWS], const T *const row[ROWS], int6
 // Where number e of x lies, a multiple of 4.
 template <typename T> static __device__ inline int64_t staged_at(int64_t e)
 {
-    constexpr int COUNT = pack<T>::COUNT, CHUNK = WARP * COUNT;
+    constexpr int COUNT = reader<T>::COUNT, CHUNK = WARP * COUNT;
     const int in = (int)(e % CHUNK);
     return (e - in) + in % COUNT / 4 * (4 * WARP) + in / COUNT * 4;
 }
 
-// x into shared memory: of a chunk first the lanes' first four numbers, then their next four.
-// What the sums must be multiplied with is returned to all threads.
+// A row x into shared memory: of a chunk first the lanes' first four numbers, then their next four;
+// NULL: zeros. What the sums must be multiplied with is returned to all threads.
 template <typename T, typename Product>
-static __device__ float stage(float *to, const Product &p, int64_t width)
+static __device__ float stage(float *to, const float *x, const Product &p, int64_t width)
 {
     float squares = 0;
     for (int64_t e = threadIdx.x * 4; e < width; e += THREADS * 4) {
         float4 v = { 0, 0, 0, 0 };
-        if (e < p.k) v = *reinterpret_cast<const float4 *>(p.x + e);
-        squares += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+        if (x && e < p.k) v = *reinterpret_cast<const float4 *>(x + e);
+        const float four[4] = { v.x, v.y, v.z, v.w };
+        squares = add_four(squares, four, v);
         if (p.gain && e < p.k) {
             const float4 g = *reinterpret_cast<const float4 *>(p.gain + e);
             v = { v.x * g.x, v.y * g.y, v.z * g.z, v.w * g.w };
@@ -67,26 +81,26 @@ static __device__ float stage(float *to, const Product &p, int64_t width)
     return p.gain ? 1 / sqrtf(sum / (float)p.k + p.eps) : 1;
 }
 
-// sum[r] += the AHEAD chunks times x, whose part for them begins at `x`.
-template <typename T>
-static __device__ void multiply(float sum[ROWS], const uint4 w[AHEAD][ROWS], const float *x,
-                                int lane)
+// sum[n][r] += the AHEAD chunks times row n of x, whose part for them begins at x + n * width.
+template <typename T, int N>
+static __device__ void multiply(float sum[N][ROWS], const typename reader<T>::raw w[AHEAD][ROWS],
+                                const float *x, int64_t width, int lane)
 {
-    constexpr int COUNT = pack<T>::COUNT, CHUNK = WARP * COUNT;
+    constexpr int COUNT = reader<T>::COUNT, CHUNK = WARP * COUNT;
     UNROLL
     for (int a = 0; a < AHEAD; a++) {
-        float4 v[COUNT / 4];
+        float some[ROWS][COUNT];
         UNROLL
-        for (int i = 0; i < COUNT / 4; i++)
-            v[i] = *reinterpret_cast<const float4 *>(x + a * CHUNK + i * (4 * WARP) + lane * 4);
+        for (int r = 0; r < ROWS; r++) reader<T>::widen(some[r], w[a][r]);
         UNROLL
-        for (int r = 0; r < ROWS; r++) {
-            pack<T> some;
-            some.widen(w[a][r]);
+        for (int n = 0; n < N; n++) {
             UNROLL
-            for (int i = 0; i < COUNT / 4; i++)
-                sum[r] += some.x[4 * i] * v[i].x + some.x[4 * i + 1] * v[i].y +
-                          some.x[4 * i + 2] * v[i].z + some.x[4 * i + 3] * v[i].w;
+            for (int i = 0; i < COUNT; i += 4) {
+                const float4 v = *reinterpret_cast<const float4 *>(x + n * width + a * CHUNK +
+                                                                   i * WARP + lane * 4);
+                UNROLL
+                for (int r = 0; r < ROWS; r++) sum[n][r] = add_four(sum[n][r], some[r] + i, v);
+            }
         }
     }
 }
@@ -114,11 +128,11 @@ template <typename T, typename Rows, typename Done>
 static __device__ inline void walk(int64_t count, const float *x, int lane, Rows rows, Done done)
 {
     const T *row[ROWS];
-    uint4 next[AHEAD][ROWS], now[AHEAD][ROWS];
+    typename reader<T>::raw next[AHEAD][ROWS], now[AHEAD][ROWS];
     struct leg mine = rows(row, 0);
-    ask(next, row, 0, mine.k, lane);
+    ask<T>(next, row, 0, mine.k, lane);
     for (int64_t i = 0; i < count; i++) {
-        float sum[ROWS] = { 0, 0 };
+        float sum[1][ROWS] = {};
         struct leg after = mine;
         for (int64_t from = 0; from < mine.k; from += step_of<T>()) {
             const bool last = from + step_of<T>() >= mine.k;
@@ -128,10 +142,10 @@ static __device__ inline void walk(int64_t count, const float *x, int lane, Rows
                 for (int r = 0; r < ROWS; r++) now[a][r] = next[a][r];
             }
             if (last) after = rows(row, i + 1);
-            ask(next, row, last ? 0 : from + step_of<T>(), after.k, lane);
-            multiply<T>(sum, now, x + mine.x + from, lane);
+            ask<T>(next, row, last ? 0 : from + step_of<T>(), after.k, lane);
+            multiply<T, 1>(sum, now, x + mine.x + from, 0, lane);
         }
-        done(i, sum);
+        done(i, sum[0]);
         mine = after;
     }
 }

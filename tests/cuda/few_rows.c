@@ -1,0 +1,277 @@
+// tests/cuda/few_rows.c -- up to eight rows in the GPU's products and fused forms: each has the
+// bits of a call of that row alone, with weights of every dtype; and what forms over blocks compute
+// is what the ops compute on the CPU. Drafts (core/talk/lookahead.h) are exact because of that.
+#include "tests/cuda/fused.h"
+
+static const int counts[] = { 1, 2, 3, 5, 8 };
+
+// Row i of a tensor, on the device of its data.
+static struct tensor row_of(const struct tensor *all, int64_t i)
+{
+    struct tensor row = *all;
+    row.shape[0] = 1;
+    row.data = (char *)all->data + dtype_bytes(all->dtype, i * tensor_row(all));
+    return row;
+}
+
+// Room for sums of numbers as large as those of the CPU's result.
+static double room_for(const struct tensor *t)
+{
+    double most = 1;
+    for (int64_t i = 0; i < tensor_count(t); i++)
+        most = fmax(most, fabs((double)((const float *)t->data)[i]));
+    return 1e-5 * most;
+}
+
+// --- products ------------------------------------------------------------------------------------
+
+static void check_product(enum dtype dtype, int64_t n, int64_t k, int64_t m)
+{
+    struct pair x = pair_noise(2, n, k, 0, 1), w = pair_weights(dtype, m, k, 2);
+    struct pair y = pair_room(2, n, m, 0), alone = pair_room(2, n, m, 0);
+    ON_BOTH(matmul, OF(y), OF(x), OF(w), NULL, MATMUL_F32);
+    pair_compare("few rows", &y, room_for(&y.on[0]), 1e-5);
+    for (int64_t i = 0; i < n; i++) {
+        struct tensor to = row_of(&alone.on[1], i), from = row_of(&x.on[1], i);
+        DONE(gpu->matmul(&to, &from, &w.on[1], NULL, MATMUL_BF16));
+    }
+    pair_same(dtype_form(dtype).name, &y.on[1], &alone.on[1]);
+    pairs_release();
+}
+
+// The other way, as latent attention multiplies with LoRA.
+static void check_back(enum dtype dtype, int64_t n, enum matmul_mode mode)
+{
+    const int64_t k = 64, m = 7;
+    struct pair dy = pair_noise(2, n, m, 0, 1), w = pair_weights(dtype, m, k, 2);
+    struct pair dx = pair_room(2, n, k, 0), alone = pair_room(2, n, k, 0);
+    DONE(gpu->matmul_dx(&dx.on[1], &dy.on[1], &w.on[1], false, mode));
+    for (int64_t i = 0; i < n; i++) {
+        struct tensor to = row_of(&alone.on[1], i), from = row_of(&dy.on[1], i);
+        DONE(gpu->matmul_dx(&to, &from, &w.on[1], false, mode));
+    }
+    pair_same("back", &dx.on[1], &alone.on[1]);
+    pairs_release();
+}
+
+static void products_are_those_of_each_row(void **state)
+{
+    for (int i = 0; i < 5; i++) {
+        for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+            if (dtype == DTYPE_I32 || dtype == DTYPE_U8) continue;
+            check_product((enum dtype)dtype, counts[i], 1280, 9);
+            if (dtype_in_blocks((enum dtype)dtype)) continue;
+            check_product((enum dtype)dtype, counts[i], 8200, 3); // two rows have room
+            check_product((enum dtype)dtype, counts[i], 101, 5);  // cannot be read in packs
+            check_back((enum dtype)dtype, counts[i], MATMUL_F32);
+            check_back((enum dtype)dtype, counts[i], MATMUL_BF16);
+        }
+        check_back(DTYPE_Q4_0, counts[i], MATMUL_F32);
+    }
+}
+
+// Rows that have room together on a large GPU only, and rows that have none on a small one.
+static void little_shared_memory_changes_no_bit(void **state)
+{
+    for (int i = 0; i < 5; i++) {
+        setenv("CUDA_HOST_SHARED", "101376", 1); // where the host plays it
+        check_product(DTYPE_BF16, counts[i], 14000, 3);
+        check_product(DTYPE_BF16, counts[i], 30000, 3);
+        unsetenv("CUDA_HOST_SHARED");
+        check_product(DTYPE_BF16, counts[i], 30000, 3);
+    }
+}
+
+// --- attention -----------------------------------------------------------------------------------
+
+// Row i sees one key more than the one before; on the way through a multiple of 256 keys, too.
+static void check_attention(int64_t n, int64_t past, int64_t heads, int64_t kv_heads, int64_t dim)
+{
+    const int64_t keys = past + n;
+    struct pair q = pair_noise(3, n, heads, dim, 1), k = pair_noise(3, keys, kv_heads, dim, 2);
+    struct pair v = pair_noise(3, keys, kv_heads, dim, 3);
+    struct pair last = pair_integers(n, 1, past + 1, keys + 1);
+    struct pair y = pair_room(3, n, heads, dim), alone = pair_room(3, n, heads, dim);
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), NULL, OF(last), 0.3f, NULL, MATMUL_BF16);
+    pair_compare("attention of few rows", &y, 1e-5, 1e-5);
+    for (int64_t i = 0; i < n; i++) {
+        struct tensor to = row_of(&alone.on[1], i), from = row_of(&q.on[1], i);
+        struct tensor some_k = k.on[1], some_v = v.on[1];
+        some_k.shape[0] = some_v.shape[0] = past + i + 1;
+        DONE(gpu->attention(&to, &from, &some_k, &some_v, NULL, NULL, 0.3f, NULL, MATMUL_BF16));
+    }
+    pair_same("attention", &y.on[1], &alone.on[1]);
+    pairs_release();
+}
+
+static void attention_is_that_of_each_row(void **state)
+{
+    for (int i = 0; i < 5; i++) {
+        check_attention(counts[i], 0, 4, 2, 16);
+        check_attention(counts[i], 253, 4, 2, 16);
+        check_attention(counts[i], 2300, 8, 1, 8); // parts of 32 keys, then of 64
+        check_attention(counts[i], 2301, 2, 2, 6);
+        check_attention(counts[i], 40, 2, 1, 260);
+    }
+}
+
+// --- forms ---------------------------------------------------------------------------------------
+
+enum { D = 256, INNER = 256, HEADS = 4, KV_HEADS = 2, DIM = 8, PLACES = 12 };
+
+static void check_add(enum dtype dtype, int64_t n, bool after)
+{
+    struct pair x = pair_noise(2, n, D, 0, 1), w = pair_weights(dtype, 6, D, 2);
+    struct pair bias = pair_noise(1, 6, 0, 0, 3), gain = pair_noise(1, 6, 0, 0, 4);
+    struct pair h = pair_noise(2, n, 6, 0, 5), alone = pair_noise(2, n, 6, 0, 5);
+    struct tensor y = noise_tensor(2, n, 6, 0, 6);
+    struct fused_add p = { .y = &h.on[1],
+                           .h = &h.on[1],
+                           .x = &x.on[1],
+                           .w = { .w = &w.on[1], .bias = &bias.on[1] },
+                           .after = { after ? &gain.on[1] : NULL, 1e-5f, NULL } };
+    DONE(gpu->fused->add(&p));
+    for (int64_t i = 0; i < n; i++) {
+        struct tensor to = row_of(&alone.on[1], i), from = row_of(&x.on[1], i);
+        p.y = &to, p.h = &to, p.x = &from;
+        DONE(gpu->fused->add(&p));
+    }
+    pair_same("fused add", &h.on[1], &alone.on[1]);
+    DONE(cpu->matmul(&y, &x.on[0], &w.on[0], &bias.on[0], MATMUL_F32));
+    norm_behind(&y, after ? &gain.on[0] : NULL, 1e-5f);
+    DONE(cpu->add(&h.on[0], &h.on[0], &y));
+    pair_compare("fused add", &h, room_for(&h.on[0]), 1e-5);
+    free(y.data);
+    pairs_release();
+}
+
+static void check_ffn(enum dtype dtype, enum dtype down_dtype, int64_t n)
+{
+    struct pair gate = pair_weights(dtype, INNER, D, 1), up = pair_weights(dtype, INNER, D, 2);
+    struct pair down = pair_weights(down_dtype, D, INNER, 3), gain = pair_noise(1, D, 0, 0, 4);
+    struct pair h = pair_noise(2, n, D, 0, 5), alone = pair_noise(2, n, D, 0, 5);
+    struct tensor x = noise_tensor(2, n, D, 0, 6), a = noise_tensor(2, n, INNER, 0, 7);
+    struct tensor b = noise_tensor(2, n, INNER, 0, 8);
+    struct fused_ffn p = { .y = &h.on[1],
+                           .h = &h.on[1],
+                           .gain = &gain.on[1],
+                           .eps = 1e-5f,
+                           .gate = { .w = &gate.on[1] },
+                           .up = { .w = &up.on[1] },
+                           .down = { .w = &down.on[1] } };
+    DONE(gpu->fused->ffn(&p));
+    for (int64_t i = 0; i < n; i++) {
+        struct tensor to = row_of(&alone.on[1], i);
+        p.y = &to, p.h = &to;
+        DONE(gpu->fused->ffn(&p));
+    }
+    pair_same("fused FFN", &h.on[1], &alone.on[1]);
+    DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], 1e-5f));
+    DONE(cpu->matmul(&a, &x, &gate.on[0], NULL, MATMUL_F32));
+    DONE(cpu->matmul(&b, &x, &up.on[0], NULL, MATMUL_F32));
+    DONE(cpu->swiglu(&a, &a, &b));
+    DONE(cpu->matmul(&x, &a, &down.on[0], NULL, MATMUL_F32));
+    DONE(cpu->add(&h.on[0], &h.on[0], &x));
+    pair_compare("fused FFN", &h, room_for(&h.on[0]), 1e-5);
+    free(x.data);
+    free(a.data);
+    free(b.data);
+    pairs_release();
+}
+
+// Queries, keys and values on the CPU, of neighbouring pairs where `adjacent`: those of heads whose
+// rows GGUF files have side by side.
+static void qkv_on_cpu(struct tensor to[3], const struct tensor *h, const struct tensor *gain,
+                       struct tensor w[3], const struct tensor *cos, const struct tensor *sin,
+                       bool adjacent)
+{
+    struct tensor x = noise_tensor(2, h->shape[0], D, 0, 1);
+    DONE(cpu->rmsnorm(&x, h, gain, 1e-5f));
+    for (int i = 0; i < 3; i++) {
+        float head[DIM], *at = to[i].data;
+        DONE(cpu->matmul(&to[i], &x, &w[i], NULL, MATMUL_F32));
+        for (int64_t e = 0; e < tensor_count(&to[i]) && adjacent && i < 2; e += DIM) {
+            memcpy(head, at + e, sizeof head);
+            for (int j = 0; j < DIM; j++) at[e + j % 2 * (DIM / 2) + j / 2] = head[j];
+        }
+        if (i < 2) DONE(cpu->rope(&to[i], cos, sin));
+    }
+    free(x.data);
+}
+
+// wv of another dtype, as files have it for some layers.
+static void check_qkv(enum dtype dtype, enum dtype v_dtype, int64_t n, bool adjacent)
+{
+    struct pair h = pair_noise(2, n, D, 0, 1), gain = pair_noise(1, D, 0, 0, 2);
+    struct pair w[] = { pair_weights(dtype, HEADS * DIM, D, 3),
+                        pair_weights(dtype, KV_HEADS * DIM, D, 4),
+                        pair_weights(v_dtype, KV_HEADS * DIM, D, 5) };
+    struct pair cos = pair_noise(2, n, DIM / 2, 0, 6), sin = pair_noise(2, n, DIM / 2, 0, 7);
+    struct pair places = pair_integers(n, 1, 3, PLACES), q[2], k[2], v[2];
+    struct tensor to[3], weights[] = { w[0].on[0], w[1].on[0], w[2].on[0] };
+    for (int i = 0; i < 2; i++) {
+        q[i] = pair_room(3, n, HEADS, DIM);
+        k[i] = pair_noise(3, PLACES, KV_HEADS, DIM, 8);
+        v[i] = pair_noise(3, PLACES, KV_HEADS, DIM, 9);
+    }
+    struct fused_qkv p = { .h = &h.on[1],
+                           .gain = &gain.on[1],
+                           .eps = 1e-5f,
+                           .wq = { .w = &w[0].on[1] },
+                           .wk = { .w = &w[1].on[1] },
+                           .wv = { .w = &w[2].on[1] },
+                           .adjacent = adjacent ? DIM / 2 : 0,
+                           .cos = &cos.on[1],
+                           .sin = &sin.on[1],
+                           .places = &places.on[1],
+                           .first = -1,
+                           .q = &q[0].on[1],
+                           .k = &k[0].on[1],
+                           .v = &v[0].on[1] };
+    DONE(gpu->fused->qkv(&p));
+    for (int64_t i = 0; i < n; i++) {
+        const struct tensor one = row_of(&h.on[1], i), c = row_of(&cos.on[1], i),
+                            s = row_of(&sin.on[1], i), place = row_of(&places.on[1], i);
+        struct tensor asked = row_of(&q[1].on[1], i);
+        p.h = &one, p.cos = &c, p.sin = &s, p.places = &place;
+        p.q = &asked, p.k = &k[1].on[1], p.v = &v[1].on[1];
+        DONE(gpu->fused->qkv(&p));
+    }
+    pair_same("fused queries", &q[0].on[1], &q[1].on[1]);
+    pair_same("fused keys", &k[0].on[1], &k[1].on[1]);
+    pair_same("fused values", &v[0].on[1], &v[1].on[1]);
+    to[0] = q[0].on[0];
+    for (int i = 1; i < 3; i++) to[i] = noise_tensor(3, n, KV_HEADS, DIM, 1);
+    qkv_on_cpu(to, &h.on[0], &gain.on[0], weights, &cos.on[0], &sin.on[0], adjacent);
+    DONE(cpu->scatter_rows(&k[0].on[0], &to[1], &places.on[0]));
+    DONE(cpu->scatter_rows(&v[0].on[0], &to[2], &places.on[0]));
+    pair_compare("fused queries", &q[0], room_for(&q[0].on[0]), 1e-5);
+    pair_compare("fused keys", &k[0], room_for(&k[0].on[0]), 1e-5);
+    pair_compare("fused values", &v[0], room_for(&v[0].on[0]), 1e-5);
+    for (int i = 1; i < 3; i++) free(to[i].data);
+    pairs_release();
+}
+
+static void forms_are_those_of_each_row(void **state)
+{
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        if (dtype == DTYPE_I32 || dtype == DTYPE_U8) continue;
+        const int64_t n = counts[1 + dtype % 4];
+        check_add((enum dtype)dtype, n, dtype % 2);
+        check_add((enum dtype)dtype, 1, false);
+        check_ffn((enum dtype)dtype, DTYPE_Q6_K, n);
+        check_qkv((enum dtype)dtype, DTYPE_Q6_K, n, dtype % 2);
+        check_qkv((enum dtype)dtype, (enum dtype)dtype, n, !(dtype % 2));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_those_of_each_row),
+        cmocka_unit_test(little_shared_memory_changes_no_bit),
+        cmocka_unit_test(attention_is_that_of_each_row),
+        cmocka_unit_test(forms_are_those_of_each_row),
+    };
+    return cmocka_run_group_tests(tests, open_both, NULL);
+}

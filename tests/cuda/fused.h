@@ -1,0 +1,29 @@
+// tests/cuda/fused.h -- what the suites of the fused forms share: how near they are to the ops.
+#ifndef TESTS_CUDA_FUSED_H
+#define TESTS_CUDA_FUSED_H
+
+#include "tests/cuda/both.h"
+
+enum { FEW = 8 }; // rows that are multiplied with weights as they are stored
+
+// What bf16 between two products and on their way in costs, for sums of k numbers of size one.
+static inline double room(enum matmul_mode mode, int64_t n, int64_t k)
+{
+    return (n <= FEW || mode == MATMUL_F32 ? 4e-6 : 1e-2) * sqrt((double)k + 4);
+}
+
+// 0 or FUSED_NOT: whether it is computed is known here; -1 fails.
+static inline bool computed(int status, bool expected)
+{
+    if (status < 0) fail_msg("%s", gpu->failure());
+    assert_int_equal(status, expected ? 0 : FUSED_NOT);
+    return expected;
+}
+
+// y of the CPU, as it is behind its norm; gain NULL: there is none.
+static inline void norm_behind(struct tensor *y, const struct tensor *gain, float eps)
+{
+    if (gain) DONE(cpu->rmsnorm(y, y, gain, eps));
+}
+
+#endif
