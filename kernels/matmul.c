@@ -48,26 +48,7 @@ static int64_t tile_start(const struct product *p, int64_t tile)
     return tile * small + (tile < large ? tile : large);
 }
 
-// Rows of a tile, numbers 0..n of each (ld apart), to [n][rows].
-static void pack_tile(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
-{
-    for (int64_t k = 0; k < n; k += VEC) {
-        int64_t count = n - k < VEC ? n - k : VEC;
-        for (int64_t from = 0; from < rows; from += VEC) {
-            int64_t some = rows - from < VEC ? rows - from : VEC;
-            vf v[VEC];
-            for (int64_t i = 0; i < VEC; i++)
-                v[i] = i >= some      ? vf_set(0)
-                       : count == VEC ? vf_load(x + (from + i) * ld + k)
-                                      : vf_load_part(x + (from + i) * ld + k, count);
-            vec_turn(v);
-            for (int64_t i = 0; i < count; i++)
-                vf_store_part(to + (k + i) * rows + from, v[i], some);
-        }
-    }
-}
-
-// The same from rows that lie turned already.
+// As tile_pack, from rows that lie turned already.
 static void pack_turned(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
@@ -75,19 +56,6 @@ static void pack_turned(float *to, const float *x, int64_t ld, int64_t rows, int
             int64_t some = rows - from < VEC ? rows - from : VEC;
             vf_store_part_n(to + k * rows + from, vf_load_part_n(x + k * ld + from, some), some);
         }
-}
-
-// The nearest bf16 in each lane's lower half, ties to even.
-VEC_INLINE vu vec_narrow(vf x)
-{
-    vu u = (vu)x, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
-    return (vu)vf_choose((u & 0x7fffffff) > 0x7f800000, (vf)nan, (vf)rounded);
-}
-
-// a in the lower and b in the upper half of each lane, as bf16.
-VEC_INLINE vf vec_pair(vf a, vf b)
-{
-    return (vf)(vec_narrow(a) | vec_narrow(b) << 16);
 }
 
 // As pack_turned, of `numbers` rows of x in pairs; a missing last row is 0.
@@ -102,12 +70,12 @@ static void pack_turned_pairs(float *to, const float *x, int64_t ld, int64_t row
         }
 }
 
-// As pack_tile, of 2 n numbers of each row as n pairs.
+// As tile_pack, of 2 n numbers of each row as n pairs.
 static void pack_pairs(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
 {
     uint16_t pairs[TILE_ROWS * 2 * INNER];
     for (int64_t r = 0; r < rows; r++) vec_to_bf16(pairs + r * 2 * n, x + r * ld, 2 * n);
-    pack_tile(to, (const void *)pairs, n, rows, n);
+    tile_pack(to, (const void *)pairs, n, rows, n);
 }
 
 // Rows of a tile, numbers (or pairs) k..k+inner of each.
@@ -125,7 +93,7 @@ static void pack_piece(const struct product *p, const float *x, int64_t tile, in
     else if (p->pairs)
         pack_pairs(to, x + from * p->ld + 2 * k, p->ld, rows, inner);
     else
-        pack_tile(to, x + from * p->ld + k, p->ld, rows, inner);
+        tile_pack(to, x + from * p->ld + k, p->ld, rows, inner);
 }
 
 // By every thread of the team.
@@ -143,9 +111,9 @@ struct target {
     int64_t ld, cols, inner;
     const float *bias; // of the first column; used with the first piece
     bool first;
-    // Weights to ask for meanwhile: `ask_rows` rows of them, as many bytes of each as `inner` floats.
+    // Weights to ask for meanwhile: `ask_rows` rows, `ask_bytes` of each in a step.
     const char *ask;
-    int64_t ask_rows;
+    int64_t ask_rows, ask_bytes;
     size_t ask_step; // bytes from one row to the next
 };
 
@@ -178,93 +146,59 @@ VEC_INLINE void tile_add(const struct target *t, vf (*s)[2], const int rows)
     for (int r = 0; r < rows; r++, y += t->ld) tile_put(t, y, s[r][0], s[r][1], a, t->cols - a);
 }
 
+// From each row to ask for, the bytes of step k and the next few, into the second-level cache.
+VEC_INLINE void ask_for(const struct target *t, int64_t k)
+{
+    const char *row = t->ask + k * t->ask_bytes;
+    for (int64_t r = 0; r < t->ask_rows; r++, row += t->ask_step) __builtin_prefetch(row, 0, 2);
+}
+
 VEC_INLINE void tile_rows(const struct target *t, const float *x, const float *panel,
-                          const int rows)
+                          const int rows, const bool pairs)
 {
     vf s[TILE_ROWS][2];
-    tile_sum(s, x, 1, rows, panel, t->inner, rows);
+    tile_zero(s, rows);
+    for (int64_t k = 0; k < t->inner; k += VEC) {
+        ask_for(t, k);
+        tile_more(s, x + k * rows, 1, rows, panel + k * TILE_COLS,
+                  t->inner - k < VEC ? t->inner - k : VEC, rows, 2, pairs);
+    }
     tile_add(t, s, rows);
 }
 
-// A function NAME that computes a tile of 1..TILE_ROWS rows by ROWS(t, x, panel, constant).
+// A function NAME that computes a tile of 1..TILE_ROWS rows, of numbers or pairs.
 #if VEC_BYTES == 64
-#define TILE_MORE(ROWS)                    \
-    case 7: ROWS(t, x, panel, 7); break;   \
-    case 8: ROWS(t, x, panel, 8); break;   \
-    case 9: ROWS(t, x, panel, 9); break;   \
-    case 10: ROWS(t, x, panel, 10); break; \
-    case 11: ROWS(t, x, panel, 11); break; \
-    case 12:                               \
-        ROWS(t, x, panel, 12);             \
+#define TILE_MORE(PAIRS)                               \
+    case 7: tile_rows(t, x, panel, 7, PAIRS); break;   \
+    case 8: tile_rows(t, x, panel, 8, PAIRS); break;   \
+    case 9: tile_rows(t, x, panel, 9, PAIRS); break;   \
+    case 10: tile_rows(t, x, panel, 10, PAIRS); break; \
+    case 11: tile_rows(t, x, panel, 11, PAIRS); break; \
+    case 12:                                           \
+        tile_rows(t, x, panel, 12, PAIRS);             \
         break;
 #else
-#define TILE_MORE(ROWS)
+#define TILE_MORE(PAIRS)
 #endif
-#define TILE_FUNCTION(NAME, ROWS)                                                              \
+#define TILE_FUNCTION(NAME, PAIRS)                                                             \
     static void NAME(const struct target *t, const float *x, const float *panel, int64_t rows) \
     {                                                                                          \
         switch (rows) {                                                                        \
-        case 1: ROWS(t, x, panel, 1); break;                                                   \
-        case 2: ROWS(t, x, panel, 2); break;                                                   \
-        case 3: ROWS(t, x, panel, 3); break;                                                   \
-        case 4: ROWS(t, x, panel, 4); break;                                                   \
-        case 5: ROWS(t, x, panel, 5); break;                                                   \
+        case 1: tile_rows(t, x, panel, 1, PAIRS); break;                                       \
+        case 2: tile_rows(t, x, panel, 2, PAIRS); break;                                       \
+        case 3: tile_rows(t, x, panel, 3, PAIRS); break;                                       \
+        case 4: tile_rows(t, x, panel, 4, PAIRS); break;                                       \
+        case 5: tile_rows(t, x, panel, 5, PAIRS); break;                                       \
         case 6:                                                                                \
-            ROWS(t, x, panel, 6);                                                              \
+            tile_rows(t, x, panel, 6, PAIRS);                                                  \
             break;                                                                             \
-            TILE_MORE(ROWS)                                                                    \
+            TILE_MORE(PAIRS)                                                                   \
         default: break;                                                                        \
         }                                                                                      \
     }
 
-TILE_FUNCTION(tile, tile_rows)
-
-#if VEC_BYTES == 64 && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC target("avx512bf16")
-
-// A line of each row to ask for, into the second-level cache: their bytes from float k on.
-VEC_INLINE void ask_for(const struct target *t, int64_t k)
-{
-    const char *row = t->ask + k * (int64_t)sizeof(float);
-    for (int64_t r = 0; r < t->ask_rows; r++, row += t->ask_step) __builtin_prefetch(row, 0, 2);
-}
-
-VEC_INLINE void tile_rows_pairs(const struct target *t, const float *x, const float *panel,
-                                const int rows)
-{
-    __m512 s[TILE_ROWS][2];
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) s[r][0] = s[r][1] = _mm512_setzero_ps();
-    for (int64_t k = 0; k < t->inner; k++, panel += TILE_COLS, x += rows) {
-        if (k % VEC == 0) ask_for(t, k);
-        __m512bh left = (__m512bh)_mm512_loadu_ps(panel);
-        __m512bh right = (__m512bh)_mm512_loadu_ps(panel + VEC);
-#pragma GCC unroll 12
-        for (int r = 0; r < rows; r++) {
-            __m512bh pair = (__m512bh)_mm512_set1_ps(x[r]);
-            s[r][0] = _mm512_dpbf16_ps(s[r][0], pair, left);
-            s[r][1] = _mm512_dpbf16_ps(s[r][1], pair, right);
-        }
-    }
-    tile_add(t, (vf(*)[2])s, rows);
-}
-
-TILE_FUNCTION(tile_pairs, tile_rows_pairs)
-#pragma GCC pop_options
-
-static bool has_pairs(void)
-{
-    return __builtin_cpu_supports("avx512bf16");
-}
-#else
-#define tile_pairs tile
-
-static bool has_pairs(void)
-{
-    return false;
-}
-#endif
+TILE_FUNCTION(tile, false)
+TILE_FUNCTION(tile_pairs, true)
 
 // As panel_pack, of weights in blocks: as f32 first, some numbers of each row at a time.
 static void panel_blocks(float *panel, const char *w, size_t row_bytes, int64_t rows, int64_t from,
@@ -352,9 +286,10 @@ static void fill_panel(float *panel, const struct product *p, const struct panel
 static void ask_share(struct target *t, const struct product *p, const struct panel *next,
                       int64_t tile)
 {
-    if (!p->pairs || p->w_turned || p->dtype != DTYPE_BF16) return;
+    if (p->w_turned || dtype_in_blocks(p->dtype)) return;
     const int64_t from = tile * next->cols / p->tiles, to = (tile + 1) * next->cols / p->tiles;
-    t->ask = p->w + (size_t)(next->m + from) * p->row_bytes + (size_t)next->k * sizeof(float);
+    t->ask_bytes = (int64_t)dtype_size(p->dtype) * (p->pairs ? 2 : 1);
+    t->ask = p->w + (size_t)(next->m + from) * p->row_bytes + next->k * t->ask_bytes;
     t->ask_rows = to - from;
     t->ask_step = p->row_bytes;
 }
@@ -374,7 +309,6 @@ static void multiply_panel(const struct product *p, const float *panel, const st
         const float *x = p->x + at->k * p->rows + at->inner * row;
         int64_t rows = tile_start(p, t + 1) - row;
         ask_share(&target, p, next, t);
-        // NOLINTNEXTLINE(bugprone-branch-clone): the same only where pairs are not had
         if (p->pairs)
             tile_pairs(&target, x, panel, rows);
         else
@@ -413,7 +347,7 @@ static int many_rows(struct product *p, const float *x, enum matmul_mode mode)
     // Rows that are not turned are taken as pairs where they lie: then none may be left over.
     p->numbers = p->k;
     p->pairs =
-        mode == MATMUL_BF16 && has_pairs() && (p->k % 2 == 0 || (p->x_turned && p->w_turned));
+        mode == MATMUL_BF16 && vec_has_pairs() && (p->k % 2 == 0 || (p->x_turned && p->w_turned));
     if (p->pairs) p->k = (p->k + 1) / 2;
     const int64_t threads = omp_get_max_threads(), group = group_size(p, threads);
     p->tiles = (p->rows + TILE_ROWS - 1) / TILE_ROWS;

@@ -12,22 +12,71 @@
 // As many results as fit into the registers (32 with AVX-512, else 16) beside two vectors of b.
 enum { TILE_ROWS = VEC == 16 ? 12 : 6, TILE_COLS = 2 * VEC };
 
-// Sums of `rows` rows over `inner` steps. Number k of row r of a stands at a[r * row_step + k *
-// step]; rows and, if possible, the steps are known when compiling, so that s stays in registers.
-VEC_INLINE void tile_sum(vf s[TILE_ROWS][2], const float *a, int64_t row_step, int64_t step,
-                         const float *b, int64_t inner, const int rows)
+// --- pairs of bf16
+// -------------------------------------------------------------------------------- A lane may hold
+// two bf16, the first one in its lower half: one instruction multiplies both and adds both
+// products.
+
+// The nearest bf16 in each lane's lower half, ties to even.
+VEC_INLINE vu vec_narrow(vf x)
+{
+    vu u = (vu)x, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
+    return (vu)vf_choose((u & 0x7fffffff) > 0x7f800000, (vf)nan, (vf)rounded);
+}
+
+// a in the lower and b in the upper half of each lane, as bf16.
+VEC_INLINE vf vec_pair(vf a, vf b)
+{
+    return (vf)(vec_narrow(a) | vec_narrow(b) << 16);
+}
+
+// Can pairs be multiplied here? Elsewhere vf_add_pairs must not be called.
+static inline __attribute__((unused)) bool vec_has_pairs(void)
+{
+#if VEC_BYTES == 64 && !defined(__clang__)
+    return __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
+
+// s + the products of both pairs.
+VEC_INLINE vf vf_add_pairs(vf s, vf a, vf b)
+{
+#if VEC_BYTES == 64 && !defined(__clang__)
+    // Not an intrinsic: those need all callers to be compiled for CPUs that have it.
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(s) : "v"(a), "v"(b));
+    return s;
+#else
+    return s + a * b;
+#endif
+}
+
+// --- tiles ---------------------------------------------------------------------------------------
+
+// Adds to the sums of `rows` rows and `halves` vectors of columns `inner` steps, of numbers or
+// pairs. Number k of row r of a stands at a[r * row_step + k * step]. rows, halves, pairs and, if
+// possible, the steps are known when compiling, so that s stays in registers.
+VEC_INLINE void tile_more(vf s[TILE_ROWS][2], const float *a, int64_t row_step, int64_t step,
+                          const float *b, int64_t inner, const int rows, const int halves,
+                          const bool pairs)
+{
+    for (int64_t k = 0; k < inner; k++, b += TILE_COLS, a += step) {
+        const vf left = vf_load(b), right = halves == 2 ? vf_load(b + VEC) : left;
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            const vf x = vf_set(a[r * row_step]);
+            s[r][0] = pairs ? vf_add_pairs(s[r][0], x, left) : s[r][0] + x * left;
+            if (halves == 2)
+                s[r][1] = pairs ? vf_add_pairs(s[r][1], x, right) : s[r][1] + x * right;
+        }
+    }
+}
+
+VEC_INLINE void tile_zero(vf s[TILE_ROWS][2], const int rows)
 {
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) s[r][0] = s[r][1] = (vf){ 0 };
-    for (int64_t k = 0; k < inner; k++, b += TILE_COLS, a += step) {
-        vf left = vf_load(b), right = vf_load(b + VEC);
-#pragma GCC unroll 12
-        for (int r = 0; r < rows; r++) {
-            vf x = vf_set(a[r * row_step]);
-            s[r][0] += x * left;
-            s[r][1] += x * right;
-        }
-    }
 }
 
 // --- panels -------------------------------------------------------------------------------------
@@ -86,6 +135,26 @@ VEC_INLINE void vec_turn(vf *v)
     memcpy(v, t, sizeof t);
 }
 #endif
+
+// Rows of a tile, numbers 0..n of each (ld apart), to [n][rows].
+static inline __attribute__((unused)) void tile_pack(float *to, const float *x, int64_t ld,
+                                                     int64_t rows, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += VEC) {
+        int64_t count = n - k < VEC ? n - k : VEC;
+        for (int64_t from = 0; from < rows; from += VEC) {
+            int64_t some = rows - from < VEC ? rows - from : VEC;
+            vf v[VEC];
+            for (int64_t i = 0; i < VEC; i++)
+                v[i] = i >= some      ? vf_set(0)
+                       : count == VEC ? vf_load(x + (from + i) * ld + k)
+                                      : vf_load_part(x + (from + i) * ld + k, count);
+            vec_turn(v);
+            for (int64_t i = 0; i < count; i++)
+                vf_store_part(to + (k + i) * rows + from, v[i], some);
+        }
+    }
+}
 
 // The pairs of bf16 in each lane (number 2k below, 2k+1 above) as two f32 vectors.
 VEC_INLINE void vec_split_bf16(vf v, vf *even, vf *odd)
