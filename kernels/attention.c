@@ -55,16 +55,6 @@ static struct room room_at(const struct call *c, float *memory)
     return room;
 }
 
-// x[width] times scale as numbers or pairs; what is left of its last vector is 0.
-VEC_INLINE void copy_row(float *to, const void *x, int64_t width, float scale,
-                         const enum dtype dtype, const bool pairs)
-{
-    for (int64_t k = 0; k < width; k += VEC) {
-        const int64_t some = width - k < VEC ? width - k : VEC;
-        put_numbers(to, k, vf_load_part_n_as(x, k, some, dtype) * vf_set(scale), pairs);
-    }
-}
-
 // Queries r.. of the task, one tile, scaled; missing rows are 0.
 VEC_INLINE void pack_tile(const struct call *c, const struct task *t, const struct room *room,
                           int64_t r, const bool pairs)
@@ -72,7 +62,7 @@ VEC_INLINE void pack_tile(const struct call *c, const struct task *t, const stru
     for (int64_t i = 0; i < TILE_ROWS; i++) {
         float *to = room->rows + i * c->inner;
         if (r + i < t->rows)
-            copy_row(to, c->q + row_at(c, t, r + i), c->width, c->scale, DTYPE_F32, pairs);
+            put_row(to, c->q + row_at(c, t, r + i), c->width, c->scale, DTYPE_F32, pairs);
         else
             memset(to, 0, (size_t)c->inner * sizeof *to);
     }
@@ -86,7 +76,7 @@ VEC_INLINE void pack_keys(const struct call *c, const struct room *room, const v
     const char *from = k;
     size_t row_bytes = (size_t)key_step(c) * dtype_size(dtype);
     for (int64_t i = 0; i < n && pairs; i++)
-        copy_row(room->rows + i * c->inner, from + (size_t)i * row_bytes, c->width, 1, dtype, true);
+        put_row(room->rows + i * c->inner, from + (size_t)i * row_bytes, c->width, 1, dtype, true);
     if (pairs) {
         from = (const char *)room->rows;
         row_bytes = (size_t)c->inner * sizeof(float);
@@ -111,7 +101,7 @@ VEC_INLINE void pack_values(const struct call *c, struct room *room, const void 
             if (pairs && i + 1 < n) next = vf_load_part_n_as(v, (i + 1) * step + e, some, dtype);
             strange +=
                 x * above * vf_set(0) + next * above * vf_set(0); // NaN of infinities and NaN
-            vf_store(to, pairs ? vec_pair(x, next) : x);
+            vf_store(to, pairs ? vf_pair(x, next) : x);
         }
     room->finite = vf_sum(strange) == 0;
     const int64_t filled = (n + each - 1) / each;

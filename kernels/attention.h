@@ -130,17 +130,6 @@ VEC_INLINE void put_tile(float *c, int64_t ld, const float *fade, const float *a
     put_tile_of(c, ld, fade, a, row_step, step, b, inner, rows, 2, false);
 }
 
-// A vector of numbers i.. of `to`, or in its place as bf16.
-VEC_INLINE void put_numbers(float *to, int64_t i, vf x, const bool pairs)
-{
-    if (pairs) {
-        const vh narrow = __builtin_convertvector(vec_narrow(x), vh);
-        memcpy((uint16_t *)to + i, &narrow, sizeof narrow);
-    } else {
-        vf_store(to + i, x);
-    }
-}
-
 // scores[size] -> e^(score - high'), outside 0, with `pairs` as bf16, two in a place; updates
 // maximum and sum. Returns the fade. Places from..to are seen; size is a multiple of VEC.
 VEC_INLINE float soften(float *scores, int64_t size, int64_t from, int64_t to, float *high,
@@ -180,13 +169,18 @@ VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t 
     const void *k = numbers_at(c->k, t->head * c->width, dtype);
     int64_t first = row_first(c, t, r), last = row_last(c, t, r), step = key_step(c);
     memset(to, 0, (size_t)c->keys * sizeof *to);
-    for (int64_t j = first; j < last; j++)
+    float high = t->high[r], sum = t->sum[r];
+    if (c->pairs) high = -INFINITY, sum = 0; // those are of rounded scores
+    for (int64_t j = first; j < last; j++) {
         to[j] = dot_as(q, numbers_at(k, j * step, dtype), c->width, dtype) * c->scale;
+        if (c->pairs && to[j] > high) high = to[j];
+    }
     for (int64_t j = first; j < last; j += VEC) {
         int64_t some = last - j < VEC ? last - j : VEC;
-        vf e = vf_exp(vf_load_part(to + j, some) - vf_set(t->high[r]));
-        vf_store_part(to + j, e / vf_set(t->sum[r]), some);
+        vf_store_part_n(to + j, vf_exp(vf_load_part_n(to + j, some) - vf_set(high)), some);
     }
+    for (int64_t j = first; j < last && c->pairs; j++) sum += to[j];
+    for (int64_t j = first; j < last; j++) to[j] /= sum;
 }
 
 // Row r of the task has seen all its keys: writes y, and the probabilities if requested.

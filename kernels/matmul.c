@@ -66,16 +66,17 @@ static void pack_turned_pairs(float *to, const float *x, int64_t ld, int64_t row
             int64_t some = rows - from < VEC ? rows - from : VEC;
             vf a = vf_load_part_n(x + k * ld + from, some), b = vf_set(0);
             if (k + 1 < numbers) b = vf_load_part_n(x + (k + 1) * ld + from, some);
-            vf_store_part_n(to + from, vec_pair(a, b), some);
+            vf_store_part_n(to + from, vf_pair(a, b), some);
         }
 }
 
 // As tile_pack, of 2 n numbers of each row as n pairs.
 static void pack_pairs(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
 {
-    uint16_t pairs[TILE_ROWS * 2 * INNER];
-    for (int64_t r = 0; r < rows; r++) vec_to_bf16(pairs + r * 2 * n, x + r * ld, 2 * n);
-    tile_pack(to, (const void *)pairs, n, rows, n);
+    float pairs[TILE_ROWS * INNER + VEC];
+    for (int64_t r = 0; r < rows; r++)
+        put_row(pairs + r * n, x + r * ld, 2 * n, 1, DTYPE_F32, true);
+    tile_pack(to, pairs, n, rows, n);
 }
 
 // Rows of a tile, numbers (or pairs) k..k+inner of each.
@@ -255,7 +256,7 @@ static void panel_pairs(float *panel, const struct product *p, int64_t from, int
     for (int64_t i = 0; i < inner; i++)
         for (int64_t c = 0; c < TILE_COLS; c += VEC) {
             const float *pair = panel + 2 * i * TILE_COLS + c;
-            vf_store(panel + i * TILE_COLS + c, vec_pair(vf_load(pair), vf_load(pair + TILE_COLS)));
+            vf_store(panel + i * TILE_COLS + c, vf_pair(vf_load(pair), vf_load(pair + TILE_COLS)));
         }
 }
 

@@ -17,20 +17,7 @@ enum { TILE_ROWS = VEC == 16 ? 12 : 6, TILE_COLS = 2 * VEC };
 // two bf16, the first one in its lower half: one instruction multiplies both and adds both
 // products.
 
-// The nearest bf16 in each lane's lower half, ties to even.
-VEC_INLINE vu vec_narrow(vf x)
-{
-    vu u = (vu)x, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
-    return (vu)vf_choose((u & 0x7fffffff) > 0x7f800000, (vf)nan, (vf)rounded);
-}
-
-// a in the lower and b in the upper half of each lane, as bf16.
-VEC_INLINE vf vec_pair(vf a, vf b)
-{
-    return (vf)(vec_narrow(a) | vec_narrow(b) << 16);
-}
-
-// Can pairs be multiplied here? Elsewhere vf_add_pairs must not be called.
+// Can pairs be multiplied here? Elsewhere vf_to_pairs and vf_add_pairs must not be called.
 static inline __attribute__((unused)) bool vec_has_pairs(void)
 {
 #if VEC_BYTES == 64 && !defined(__clang__)
@@ -40,11 +27,54 @@ static inline __attribute__((unused)) bool vec_has_pairs(void)
 #endif
 }
 
+// x as bf16, rounded to nearest, ties to even; subnormal numbers become 0, which they count as in
+// products of pairs.
+VEC_INLINE vh vf_to_pairs(vf x)
+{
+#if VEC_BYTES == 64 && !defined(__clang__)
+    vh y;
+    // Not an intrinsic: those need all callers to be compiled for CPUs that have it.
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(y) : "v"(x));
+    return y;
+#else
+    vh y;
+    vec_to_bf16((void *)&y, (const void *)&x, VEC);
+    return y;
+#endif
+}
+
+// a in the lower and b in the upper half of each lane.
+VEC_INLINE vf vf_pair(vf a, vf b)
+{
+    return (vf)(__builtin_convertvector(vf_to_pairs(a), vu) |
+                __builtin_convertvector(vf_to_pairs(b), vu) << 16);
+}
+
+// Numbers i.. i + VEC of `to`; or as pairs, half as large.
+VEC_INLINE void put_numbers(float *to, int64_t i, vf x, const bool pairs)
+{
+    if (!pairs) {
+        vf_store(to + i, x);
+        return;
+    }
+    const vh narrow = vf_to_pairs(x);
+    memcpy((char *)to + 2 * i, &narrow, sizeof narrow);
+}
+
+// x[width] times scale as numbers or pairs, in whole vectors: what is left of the last one is 0.
+VEC_INLINE void put_row(float *to, const void *x, int64_t width, float scale,
+                        const enum dtype dtype, const bool pairs)
+{
+    for (int64_t k = 0; k < width; k += VEC) {
+        const int64_t some = width - k < VEC ? width - k : VEC;
+        put_numbers(to, k, vf_load_part_n_as(x, k, some, dtype) * vf_set(scale), pairs);
+    }
+}
+
 // s + the products of both pairs.
 VEC_INLINE vf vf_add_pairs(vf s, vf a, vf b)
 {
 #if VEC_BYTES == 64 && !defined(__clang__)
-    // Not an intrinsic: those need all callers to be compiled for CPUs that have it.
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(s) : "v"(a), "v"(b));
     return s;
 #else
