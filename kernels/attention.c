@@ -12,11 +12,11 @@
 //
 // Keys and values are f32, or bf16 as a cache may hold them; they become f32 when they are loaded.
 // With MATMUL_BF16 and an instruction for it, many tokens' queries, keys, values and e^(score -
-// high') are rounded to bf16 and multiplied as pairs: numbers 2i and 2i + 1 of a head, and of keys
-// for the second product. Scores, maxima and sums stay f32.
+// high') are rounded to bf16 and multiplied as pairs: of numbers 2i and 2i + 1 of a head, and then
+// of keys 2i and 2i + 1. Scores, maxima and sums stay f32.
 //
-// Probabilities, when asked for, are written in a pass of their own from the final maximum and sum:
-// no bit of y changes.
+// Probabilities, when asked for, are written in a pass of their own, in f32, from the final maximum
+// and sum, or where those are of rounded scores from others: no bit of y changes.
 #include <math.h>
 #include <stdlib.h>
 
@@ -99,8 +99,7 @@ VEC_INLINE void pack_values(const struct call *c, struct room *room, const void 
                 room->values + (e / TILE_COLS * steps + i / each) * TILE_COLS + e % TILE_COLS;
             vf x = vf_load_part_n_as(v, i * step + e, some, dtype), next = { 0 };
             if (pairs && i + 1 < n) next = vf_load_part_n_as(v, (i + 1) * step + e, some, dtype);
-            strange +=
-                x * above * vf_set(0) + next * above * vf_set(0); // NaN of infinities and NaN
+            strange += (x * above + next * above) * vf_set(0); // NaN of infinities and NaN
             vf_store(to, pairs ? vf_pair(x, next) : x);
         }
     room->finite = vf_sum(strange) == 0;
