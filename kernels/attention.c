@@ -11,9 +11,12 @@
 // of heads does not decide: a token's bits must be those of the token alone (backend->few_rows).
 //
 // Keys and values are f32, or bf16 as a cache may hold them; they become f32 when they are loaded.
+// With MATMUL_BF16 and an instruction for it, many tokens' queries, keys, values and e^(score -
+// high') are rounded to bf16 and multiplied as pairs: of numbers 2i and 2i + 1 of a head, and then
+// of keys 2i and 2i + 1. Scores, maxima and sums stay f32.
 //
-// Probabilities, when asked for, are written in a pass of their own from the final maximum and sum:
-// no bit of y changes.
+// Probabilities, when asked for, are written in a pass of their own, in f32, from the final maximum
+// and sum, or where those are of rounded scores from others: no bit of y changes.
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,86 +25,160 @@
 // Rows of a task aimed at: they share the work of turning the keys; fewer where threads would wait.
 enum { TASK_ROWS = 768, TASK_ROWS_LEAST = 192 };
 
-// What a task of many rows needs beside its results.
+// What a task of many rows needs beside its results. With pairs `steps` is BLOCK / 2, else BLOCK.
 struct room {
-    float *q;      // [tile][d][rows of the tile], scaled
-    float *keys;   // a block: [BLOCK / TILE_COLS][d][TILE_COLS]
-    float *values; // a block: [padded / TILE_COLS][BLOCK][TILE_COLS]
-    float *scores; // [TILE_ROWS][BLOCK]
-    bool finite;   // the values of the block
+    float *q;              // [tile][inner][rows of the tile], scaled
+    float *keys;           // a block: [BLOCK / TILE_COLS][inner][TILE_COLS]
+    float *values;         // a block: [padded / TILE_COLS][steps][TILE_COLS]
+    float *scores;         // [TILE_ROWS][BLOCK]
+    float *rows;           // [BLOCK][inner] and a vector: rows before they are turned
+    int32_t *first, *last; // [task_rows] keys that rows see
+    bool finite;           // the values of the block
 };
 
-// Queries r.. of the task, one tile, scaled; missing rows are 0.
-static void pack_tile(const struct call *c, const struct task *t, int64_t r, float *to)
+// Floats of it.
+static int64_t room_size(const struct call *c)
 {
-    for (int64_t k = 0; k < c->width; k += VEC)
-        for (int64_t from = 0; from < TILE_ROWS; from += VEC) {
-            const int64_t count = c->width - k < VEC ? c->width - k : VEC;
-            const int64_t some = TILE_ROWS - from < VEC ? TILE_ROWS - from : VEC;
-            vf v[VEC];
-            for (int64_t i = 0; i < VEC; i++) {
-                const int64_t row = r + from + i;
-                v[i] = (vf){ 0 };
-                if (i < some && row < t->rows)
-                    v[i] = vf_load_part_n(c->q + row_at(c, t, row) + k, count) * vf_set(c->scale);
-            }
-            vec_turn(v);
-            for (int64_t i = 0; i < count; i++)
-                vf_store_part_n(to + (k + i) * TILE_ROWS + from, v[i], some);
-        }
+    return (c->task_rows + 2 * BLOCK) * c->inner + VEC + BLOCK * c->padded + TILE_ROWS * BLOCK +
+           2 * c->task_rows;
 }
 
-// Keys and values j.. of the task's head; places past the end are 0.
-VEC_INLINE void pack_block(const struct call *c, const struct task *t, struct room *room, int64_t j,
-                           const enum dtype dtype)
+static struct room room_at(const struct call *c, float *memory)
 {
-    vf strange = { 0 };
-    int64_t step = key_step(c), n = c->keys - j < BLOCK ? c->keys - j : BLOCK;
-    const void *k = numbers_at(c->k, j * step + t->head * c->width, dtype);
-    const void *v = numbers_at(c->v, j * step + t->head * c->width, dtype);
+    struct room room = { .q = memory };
+    room.keys = room.q + c->task_rows * c->inner;
+    room.values = room.keys + BLOCK * c->inner;
+    room.scores = room.values + BLOCK * c->padded;
+    room.rows = room.scores + TILE_ROWS * BLOCK;
+    room.first = (void *)(room.rows + BLOCK * c->inner + VEC);
+    room.last = room.first + c->task_rows;
+    return room;
+}
+
+// Queries r.. of the task, one tile, scaled; missing rows are 0.
+VEC_INLINE void pack_tile(const struct call *c, const struct task *t, const struct room *room,
+                          int64_t r, const bool pairs)
+{
+    for (int64_t i = 0; i < TILE_ROWS; i++) {
+        float *to = room->rows + i * c->inner;
+        if (r + i < t->rows)
+            put_row(to, c->q + row_at(c, t, r + i), c->width, c->scale, DTYPE_F32, pairs);
+        else
+            memset(to, 0, (size_t)c->inner * sizeof *to);
+    }
+    tile_pack(room->q + r * c->inner, room->rows, c->inner, TILE_ROWS, c->inner);
+}
+
+// Keys j.. of the task's head; places past the end are 0.
+VEC_INLINE void pack_keys(const struct call *c, const struct room *room, const void *k, int64_t n,
+                          const enum dtype dtype, const bool pairs)
+{
+    const char *from = k;
+    size_t row_bytes = (size_t)key_step(c) * dtype_size(dtype);
+    for (int64_t i = 0; i < n && pairs; i++)
+        put_row(room->rows + i * c->inner, from + (size_t)i * row_bytes, c->width, 1, dtype, true);
+    if (pairs) {
+        from = (const char *)room->rows;
+        row_bytes = (size_t)c->inner * sizeof(float);
+    }
     for (int64_t i = 0; i < BLOCK; i += TILE_COLS)
-        panel_pack_as(room->keys + i * c->width, numbers_at(k, i * step, dtype),
-                      (size_t)step * dtype_size(dtype), i < n ? n - i : 0, 0, c->width, dtype);
-    for (int64_t i = 0; i < n; i++)
+        panel_pack_as(room->keys + i * c->inner, from + (size_t)i * row_bytes, row_bytes,
+                      i < n ? n - i : 0, 0, c->inner, pairs ? DTYPE_F32 : dtype);
+}
+
+VEC_INLINE void pack_values(const struct call *c, struct room *room, const void *v, int64_t n,
+                            const enum dtype dtype, const bool pairs)
+{
+    const int64_t step = key_step(c), each = pairs ? 2 : 1, steps = BLOCK / each;
+    const vf above = vf_set(0x1.02p0f); // rounding makes no number larger by more
+    vf strange = { 0 };
+    for (int64_t i = 0; i < n; i += each)
         for (int64_t e = 0; e < c->width; e += VEC) {
             int64_t some = c->width - e < VEC ? c->width - e : VEC;
-            float *to = room->values + (e / TILE_COLS * BLOCK + i) * TILE_COLS + e % TILE_COLS;
-            vf x = vf_load_part_n_as(v, i * step + e, some, dtype);
-            vf_store(to, x);
-            strange += x * vf_set(0); // NaN of an infinity or NaN
+            float *to =
+                room->values + (e / TILE_COLS * steps + i / each) * TILE_COLS + e % TILE_COLS;
+            vf x = vf_load_part_n_as(v, i * step + e, some, dtype), next = { 0 };
+            if (pairs && i + 1 < n) next = vf_load_part_n_as(v, (i + 1) * step + e, some, dtype);
+            strange += (x * above + next * above) * vf_set(0); // NaN of infinities and NaN
+            vf_store(to, pairs ? vf_pair(x, next) : x);
         }
     room->finite = vf_sum(strange) == 0;
+    const int64_t filled = (n + each - 1) / each;
     for (int64_t e = 0; e < c->padded; e += TILE_COLS)
-        memset(room->values + (e * BLOCK + n * TILE_COLS), 0,
-               (size_t)((BLOCK - n) * TILE_COLS) * sizeof(float));
+        memset(room->values + e * steps + filled * TILE_COLS, 0,
+               (size_t)((steps - filled) * TILE_COLS) * sizeof(float));
+}
+
+// Keys and values j.. of the task's head.
+VEC_INLINE void pack_block(const struct call *c, const struct task *t, struct room *room, int64_t j,
+                           const bool pairs, const enum dtype dtype)
+{
+    const int64_t at = j * key_step(c) + t->head * c->width;
+    const int64_t n = c->keys - j < BLOCK ? c->keys - j : BLOCK;
+    pack_keys(c, room, numbers_at(c->k, at, dtype), n, dtype, pairs);
+    pack_values(c, room, numbers_at(c->v, at, dtype), n, dtype, pairs);
+}
+
+// A panel of values without those outside from..to.
+VEC_INLINE void copy_seen(float *to, const float *values, int64_t from, int64_t end,
+                          const bool pairs)
+{
+    for (int64_t i = 0; i < BLOCK; i += pairs ? 2 : 1, to += TILE_COLS, values += TILE_COLS) {
+        const bool seen = i >= from && i < end, next = i + 1 >= from && i + 1 < end;
+        const uint32_t mask = !pairs ? seen * 0xffffffff : seen * 0xffffU | next * 0xffff0000U;
+        for (int64_t e = 0; e < TILE_COLS; e += VEC)
+            vf_store(to + e, (vf)((vu)vf_load(values + e) & mask));
+    }
 }
 
 // Values that a row does not see have weight 0, and 0 times an infinity is NaN: where one is among
 // them, each row takes what it sees alone.
-static void add_seen(const struct call *c, const struct task *t, const struct room *room, int64_t r,
-                     const int64_t *from, const int64_t *to, const float *fade)
+VEC_INLINE void add_seen(const struct call *c, const struct task *t, const struct room *room,
+                         int64_t r, const int64_t *from, const int64_t *to, int64_t lowest,
+                         const float *fade, const bool pairs)
 {
+    const int64_t steps = pairs ? BLOCK / 2 : BLOCK, first = pairs ? lowest / 2 : lowest;
+    float seen[BLOCK * TILE_COLS];
     for (int64_t i = 0; i < TILE_ROWS; i++)
-        for (int64_t e = 0; e < c->padded && from[i] < to[i]; e += TILE_COLS)
-            put_tile(t->out + (r + i) * c->padded + e, c->padded, &fade[i],
-                     room->scores + i * BLOCK + from[i], BLOCK, 1,
-                     room->values + e * BLOCK + from[i] * TILE_COLS, to[i] - from[i], 1);
+        for (int64_t e = 0; e < c->padded && from[i] < to[i]; e += TILE_COLS) {
+            copy_seen(seen, room->values + e * steps, from[i], to[i], pairs);
+            put_tile_of(t->out + (r + i) * c->padded + e, c->padded, &fade[i],
+                        room->scores + i * BLOCK + lowest, BLOCK, 1, seen + first * TILE_COLS,
+                        (pairs ? (to[i] + 1) / 2 : to[i]) - first, 1, 2, pairs);
+        }
+}
+
+// Adds the weighted values of keys lowest..highest of the block to a tile's rows.
+VEC_INLINE void add_values(const struct call *c, const struct task *t, const struct room *room,
+                           int64_t r, int64_t lowest, int64_t highest, const float *fade,
+                           const bool pairs)
+{
+    const int64_t steps = pairs ? BLOCK / 2 : BLOCK, first = pairs ? lowest / 2 : lowest;
+    const int64_t inner = (pairs ? (highest + 1) / 2 : highest) - first;
+    const float *weights = room->scores + lowest;
+    for (int64_t e = 0; e < c->width; e += TILE_COLS) {
+        float *out = t->out + r * c->padded + e;
+        const float *values = room->values + e * steps + first * TILE_COLS;
+        if (c->width - e > VEC)
+            put_tile_of(out, c->padded, fade, weights, BLOCK, 1, values, inner, TILE_ROWS, 2,
+                        pairs);
+        else
+            put_tile_of(out, c->padded, fade, weights, BLOCK, 1, values, inner, TILE_ROWS, 1,
+                        pairs);
+    }
 }
 
 // Rows r.. of the task, one tile, against the packed block of keys from j.
-static void attend_tile(const struct call *c, const struct task *t, const struct room *room,
-                        int64_t r, int64_t j)
+VEC_INLINE void attend_tile(const struct call *c, const struct task *t, const struct room *room,
+                            int64_t r, int64_t j, const bool pairs)
 {
-    int64_t rows = t->rows - r < TILE_ROWS ? t->rows - r : TILE_ROWS, lowest = BLOCK, highest = 0;
-    int64_t from[TILE_ROWS], to[TILE_ROWS];
+    int64_t lowest = BLOCK, highest = 0, from[TILE_ROWS], to[TILE_ROWS];
     float fade[TILE_ROWS];
     for (int64_t i = 0; i < TILE_ROWS; i++) {
-        from[i] = to[i] = 0;
-        fade[i] = 1;
-        if (i >= rows) continue;
-        int64_t a = row_first(c, t, r + i) - j, b = row_last(c, t, r + i) - j;
+        const int64_t a = room->first[r + i] - j, b = room->last[r + i] - j;
         from[i] = a > 0 ? a : 0;
         to[i] = b < BLOCK ? b : BLOCK;
+        fade[i] = 1;
         if (from[i] >= to[i]) continue;
         lowest = from[i] < lowest ? from[i] : lowest;
         highest = to[i] > highest ? to[i] : highest;
@@ -109,50 +186,61 @@ static void attend_tile(const struct call *c, const struct task *t, const struct
     if (lowest >= highest) return;
     lowest = lowest / TILE_COLS * TILE_COLS;
     const int64_t size = (highest - lowest + VEC - 1) / VEC * VEC;
-    const float *q = room->q + r * c->width;
     for (int64_t i = lowest; i < highest; i += TILE_COLS)
-        put_tile(room->scores + i, BLOCK, NULL, q, 1, TILE_ROWS, room->keys + i * c->width,
-                 c->width, TILE_ROWS);
+        put_tile_of(room->scores + i, BLOCK, NULL, room->q + r * c->inner, 1, TILE_ROWS,
+                    room->keys + i * c->inner, c->inner, TILE_ROWS, 2, pairs);
     for (int64_t i = 0; i < TILE_ROWS; i++) {
         float *scores = room->scores + i * BLOCK + lowest;
         if (from[i] < to[i])
             fade[i] = soften(scores, size, from[i] - lowest, to[i] - lowest, &t->high[r + i],
-                             &t->sum[r + i]);
+                             &t->sum[r + i], pairs);
         else
             memset(scores, 0, (size_t)size * sizeof *scores);
     }
-    if (!room->finite) {
-        add_seen(c, t, room, r, from, to, fade);
-        return;
-    }
-    for (int64_t e = 0; e < c->width; e += TILE_COLS) {
-        float *out = t->out + r * c->padded + e;
-        const float *weights = room->scores + lowest;
-        const float *values = room->values + e * BLOCK + lowest * TILE_COLS;
-        if (c->width - e > VEC)
-            put_tile(out, c->padded, fade, weights, BLOCK, 1, values, highest - lowest, TILE_ROWS);
-        else
-            put_half_tile(out, c->padded, fade, weights, BLOCK, values, highest - lowest);
+    if (room->finite)
+        add_values(c, t, room, r, lowest, highest, fade, pairs);
+    else
+        add_seen(c, t, room, r, from, to, lowest, fade, pairs);
+}
+
+// What the task's rows see; missing ones nothing. Together they see keys *first.. *last.
+static void find_seen(const struct call *c, const struct task *t, const struct room *room,
+                      int64_t *first, int64_t *last)
+{
+    *first = c->keys, *last = 0;
+    for (int64_t r = 0; r < c->task_rows; r++) {
+        const bool there = r < t->rows;
+        const int64_t a = there ? row_first(c, t, r) : 0, b = there ? row_last(c, t, r) : 0;
+        room->first[r] = (int32_t)a;
+        room->last[r] = (int32_t)b;
+        if (a >= b) continue;
+        *first = a < *first ? a : *first;
+        *last = b > *last ? b : *last;
     }
 }
 
-static void attend_many(const struct call *c, const struct task *t, float *scratch)
+VEC_INLINE void attend_many(const struct call *c, const struct task *t, float *scratch,
+                            const bool pairs)
 {
-    struct room room = { .q = scratch };
-    room.keys = room.q + c->task_rows * c->width;
-    room.values = room.keys + BLOCK * c->width;
-    room.scores = room.values + BLOCK * c->padded;
+    struct room room = room_at(c, scratch);
+    int64_t first, last;
+    find_seen(c, t, &room, &first, &last);
     memset(room.values, 0, (size_t)(BLOCK * c->padded) * sizeof(float));
-    for (int64_t r = 0; r < t->rows; r += TILE_ROWS) pack_tile(c, t, r, room.q + r * c->width);
-    int64_t first = c->keys, last = 0;
-    for (int64_t r = 0; r < t->rows; r++) {
-        first = row_first(c, t, r) < first ? row_first(c, t, r) : first;
-        last = row_last(c, t, r) > last ? row_last(c, t, r) : last;
-    }
+    for (int64_t r = 0; r < t->rows; r += TILE_ROWS) pack_tile(c, t, &room, r, pairs);
     for (int64_t j = first / BLOCK * BLOCK; j < last; j += BLOCK) {
-        VEC_AS(c->dtype, pack_block, c, t, &room, j);
-        for (int64_t r = 0; r < t->rows; r += TILE_ROWS) attend_tile(c, t, &room, r, j);
+        VEC_AS(c->dtype, pack_block, c, t, &room, j, pairs);
+        for (int64_t r = 0; r < t->rows; r += TILE_ROWS) attend_tile(c, t, &room, r, j, pairs);
     }
+}
+
+static void attend_numbers(const struct call *c, const struct task *t, float *scratch)
+{
+    attend_many(c, t, scratch, false);
+}
+
+static void attend_pairs(const struct call *c, const struct task *t, float *scratch)
+{
+    attend_many(c, t, scratch, true);
 }
 
 // --- the call -----------------------------------------------------------------------------------
@@ -187,16 +275,14 @@ static void run_task(const struct call *c, int64_t number, float *scratch)
         t.sum[r] = 0;
     }
     memset(t.out, 0, (size_t)(c->task_rows * c->padded) * sizeof(float));
-    attend_many(c, &t, scratch);
+    (c->pairs ? attend_pairs : attend_numbers)(c, &t, scratch);
     for (int64_t r = 0; r < t.rows; r++) task_row_done(c, &t, r);
 }
 
 // Floats of scratch a task needs: see run_task and attend_many.
 static size_t task_scratch(const struct call *c)
 {
-    int64_t results = c->task_rows * (2 + c->padded);
-    int64_t room = (c->task_rows + BLOCK) * c->width + BLOCK * c->padded + TILE_ROWS * BLOCK;
-    return (size_t)((results + room + 15) / 16 * 16);
+    return (size_t)((c->task_rows * (2 + c->padded) + room_size(c) + 15) / 16 * 16);
 }
 
 int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct tensor *k,
@@ -207,6 +293,8 @@ int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct ten
     struct call c = call_of(y, q, k, v, first, last, scale);
     c.probs = probs ? probs->data : NULL;
     if (c.tokens <= ATTENTION_FEW) return KERNEL(attention_few)(&c);
+    c.pairs = mode == MATMUL_BF16 && vec_has_pairs();
+    c.inner = c.pairs ? (c.width + 1) / 2 : c.width;
     divide(&c);
     int64_t tasks = count_tasks(&c);
     size_t size = task_scratch(&c);

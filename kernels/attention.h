@@ -23,6 +23,8 @@ struct call {
     int64_t tokens, heads, keys, kv_heads; // N, H, P, Hkv
     int64_t width, padded;                 // d, and d rounded up to whole tiles
     int64_t group;                         // H / Hkv: heads that share keys
+    bool pairs;                            // products of many rows are of pairs of bf16
+    int64_t inner;                         // numbers of a head, or pairs of them
     int64_t task_tokens, task_rows;        // tokens of a task; its rows, rounded up to whole tiles
 };
 
@@ -104,43 +106,34 @@ VEC_INLINE float dot(const float *a, const float *b, int64_t n)
     return dot_as(a, b, n, DTYPE_F32);
 }
 
-// c[rows, .. + TILE_COLS] = a b, rows <= TILE_ROWS.
+// c[rows, .. + halves * VEC] = a b, rows <= TILE_ROWS, of numbers or pairs; with `fade` its
+// content, each row times its number, is added.
+VEC_INLINE void put_tile_of(float *c, int64_t ld, const float *fade, const float *a,
+                            int64_t row_step, int64_t step, const float *b, int64_t inner,
+                            const int rows, const int halves, const bool pairs)
+{
+    vf s[TILE_ROWS][2];
+    tile_zero(s, rows);
+    tile_more(s, a, row_step, step, b, inner, rows, halves, pairs);
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++, c += ld)
+#pragma GCC unroll 2
+        for (int h = 0; h < halves; h++) {
+            if (fade) s[r][h] += vf_load(c + h * VEC) * vf_set(fade[r]);
+            vf_store(c + h * VEC, s[r][h]);
+        }
+}
+
 VEC_INLINE void put_tile(float *c, int64_t ld, const float *fade, const float *a, int64_t row_step,
                          int64_t step, const float *b, int64_t inner, const int rows)
 {
-    vf s[TILE_ROWS][2];
-    tile_sum(s, a, row_step, step, b, inner, rows);
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++, c += ld) {
-        if (fade) {
-            s[r][0] += vf_load(c) * vf_set(fade[r]);
-            s[r][1] += vf_load(c + VEC) * vf_set(fade[r]);
-        }
-        vf_store(c, s[r][0]);
-        vf_store(c + VEC, s[r][1]);
-    }
+    put_tile_of(c, ld, fade, a, row_step, step, b, inner, rows, 2, false);
 }
 
-// The same of the left half of c's columns only.
-VEC_INLINE void put_half_tile(float *c, int64_t ld, const float *fade, const float *a,
-                              int64_t row_step, const float *b, int64_t inner)
-{
-    vf s[TILE_ROWS];
-#pragma GCC unroll 12
-    for (int r = 0; r < TILE_ROWS; r++) s[r] = (vf){ 0 };
-    for (int64_t k = 0; k < inner; k++, b += TILE_COLS, a++) {
-        vf left = vf_load(b);
-#pragma GCC unroll 12
-        for (int r = 0; r < TILE_ROWS; r++) s[r] += vf_set(a[r * row_step]) * left;
-    }
-#pragma GCC unroll 12
-    for (int r = 0; r < TILE_ROWS; r++, c += ld) vf_store(c, s[r] + vf_load(c) * vf_set(fade[r]));
-}
-
-// scores[size] -> e^(score - high'), outside 0; updates maximum and sum. Returns the fade. Places
-// from..to are seen; size is a multiple of VEC.
+// scores[size] -> e^(score - high'), outside 0, with `pairs` as bf16, two in a place; updates
+// maximum and sum. Returns the fade. Places from..to are seen; size is a multiple of VEC.
 VEC_INLINE float soften(float *scores, int64_t size, int64_t from, int64_t to, float *high,
-                        float *sum)
+                        float *sum, const bool pairs)
 {
     for (int64_t i = 0; i < from; i++) scores[i] = -INFINITY;
     for (int64_t i = to; i < size; i++) scores[i] = -INFINITY;
@@ -151,7 +144,7 @@ VEC_INLINE float soften(float *scores, int64_t size, int64_t from, int64_t to, f
     vf total = { 0 };
     for (int64_t i = 0; i < size; i += VEC) {
         vf e = vf_exp(vf_load(scores + i) - vf_set(highest));
-        vf_store(scores + i, e);
+        put_numbers(scores, i, e, pairs);
         total += e;
     }
     float fade = *high == highest ? 1 : vf_exp(vf_set(*high - highest))[0];
@@ -176,13 +169,18 @@ VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t 
     const void *k = numbers_at(c->k, t->head * c->width, dtype);
     int64_t first = row_first(c, t, r), last = row_last(c, t, r), step = key_step(c);
     memset(to, 0, (size_t)c->keys * sizeof *to);
-    for (int64_t j = first; j < last; j++)
+    float high = t->high[r], sum = t->sum[r];
+    if (c->pairs) high = -INFINITY, sum = 0; // those are of rounded scores
+    for (int64_t j = first; j < last; j++) {
         to[j] = dot_as(q, numbers_at(k, j * step, dtype), c->width, dtype) * c->scale;
+        if (c->pairs && to[j] > high) high = to[j];
+    }
     for (int64_t j = first; j < last; j += VEC) {
         int64_t some = last - j < VEC ? last - j : VEC;
-        vf e = vf_exp(vf_load_part(to + j, some) - vf_set(t->high[r]));
-        vf_store_part(to + j, e / vf_set(t->sum[r]), some);
+        vf_store_part_n(to + j, vf_exp(vf_load_part_n(to + j, some) - vf_set(high)), some);
     }
+    for (int64_t j = first; j < last && c->pairs; j++) sum += to[j];
+    for (int64_t j = first; j < last; j++) to[j] /= sum;
 }
 
 // Row r of the task has seen all its keys: writes y, and the probabilities if requested.

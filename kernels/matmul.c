@@ -10,7 +10,8 @@
 //
 // With AVX512-BF16 and MATMUL_BF16, pairs of bf16 (numbers 2i and 2i+1 along K) take the place of
 // floats in the packed x and in the panels, and one instruction adds both products; the rest is the
-// same.
+// same. A panel is then used up fast: where only some fifty rows share it (an expert's), waiting
+// for the weights of the next one took a third of the time, so they are asked for meanwhile.
 #include "kernels/matmul_few.h"
 #include "kernels/tile.h"
 
@@ -47,26 +48,7 @@ static int64_t tile_start(const struct product *p, int64_t tile)
     return tile * small + (tile < large ? tile : large);
 }
 
-// Rows of a tile, numbers 0..n of each (ld apart), to [n][rows].
-static void pack_tile(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
-{
-    for (int64_t k = 0; k < n; k += VEC) {
-        int64_t count = n - k < VEC ? n - k : VEC;
-        for (int64_t from = 0; from < rows; from += VEC) {
-            int64_t some = rows - from < VEC ? rows - from : VEC;
-            vf v[VEC];
-            for (int64_t i = 0; i < VEC; i++)
-                v[i] = i >= some      ? vf_set(0)
-                       : count == VEC ? vf_load(x + (from + i) * ld + k)
-                                      : vf_load_part(x + (from + i) * ld + k, count);
-            vec_turn(v);
-            for (int64_t i = 0; i < count; i++)
-                vf_store_part(to + (k + i) * rows + from, v[i], some);
-        }
-    }
-}
-
-// The same from rows that lie turned already.
+// As tile_pack, from rows that lie turned already.
 static void pack_turned(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
@@ -74,19 +56,6 @@ static void pack_turned(float *to, const float *x, int64_t ld, int64_t rows, int
             int64_t some = rows - from < VEC ? rows - from : VEC;
             vf_store_part_n(to + k * rows + from, vf_load_part_n(x + k * ld + from, some), some);
         }
-}
-
-// The nearest bf16 in each lane's lower half, ties to even.
-VEC_INLINE vu vec_narrow(vf x)
-{
-    vu u = (vu)x, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
-    return (vu)vf_choose((u & 0x7fffffff) > 0x7f800000, (vf)nan, (vf)rounded);
-}
-
-// a in the lower and b in the upper half of each lane, as bf16.
-VEC_INLINE vf vec_pair(vf a, vf b)
-{
-    return (vf)(vec_narrow(a) | vec_narrow(b) << 16);
 }
 
 // As pack_turned, of `numbers` rows of x in pairs; a missing last row is 0.
@@ -97,27 +66,44 @@ static void pack_turned_pairs(float *to, const float *x, int64_t ld, int64_t row
             int64_t some = rows - from < VEC ? rows - from : VEC;
             vf a = vf_load_part_n(x + k * ld + from, some), b = vf_set(0);
             if (k + 1 < numbers) b = vf_load_part_n(x + (k + 1) * ld + from, some);
-            vf_store_part_n(to + from, vec_pair(a, b), some);
+            vf_store_part_n(to + from, vf_pair(a, b), some);
         }
 }
 
+// As tile_pack, of 2 n numbers of each row as n pairs.
+static void pack_pairs(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
+{
+    float pairs[TILE_ROWS * INNER + VEC];
+    for (int64_t r = 0; r < rows; r++)
+        put_row(pairs + r * n, x + r * ld, 2 * n, 1, DTYPE_F32, true);
+    tile_pack(to, pairs, n, rows, n);
+}
+
+// Rows of a tile, numbers (or pairs) k..k+inner of each.
+static void pack_piece(const struct product *p, const float *x, int64_t tile, int64_t k,
+                       int64_t inner)
+{
+    const int64_t from = tile_start(p, tile), rows = tile_start(p, tile + 1) - from;
+    const int64_t left = p->numbers - 2 * k;
+    float *to = p->x + k * p->rows + inner * from;
+    if (p->x_turned && p->pairs)
+        pack_turned_pairs(to, x + 2 * k * p->ld + from, p->ld, rows,
+                          left < 2 * inner ? left : 2 * inner);
+    else if (p->x_turned)
+        pack_turned(to, x + k * p->ld + from, p->ld, rows, inner);
+    else if (p->pairs)
+        pack_pairs(to, x + from * p->ld + 2 * k, p->ld, rows, inner);
+    else
+        tile_pack(to, x + from * p->ld + k, p->ld, rows, inner);
+}
+
+// By every thread of the team.
 static void pack_x(const struct product *p, const float *x)
 {
-#pragma omp parallel for schedule(static) if (vec_worth_threads(p->rows * p->k))
-    for (int64_t t = 0; t < p->tiles; t++) {
-        int64_t from = tile_start(p, t), rows = tile_start(p, t + 1) - from;
-        for (int64_t k = 0; k < p->k; k += INNER) {
-            int64_t inner = p->k - k < INNER ? p->k - k : INNER;
-            float *to = p->x + k * p->rows + inner * from;
-            if (p->x_turned && p->pairs)
-                pack_turned_pairs(to, x + 2 * k * p->ld + from, p->ld, rows,
-                                  p->numbers - 2 * k < 2 * inner ? p->numbers - 2 * k : 2 * inner);
-            else if (p->x_turned)
-                pack_turned(to, x + k * p->ld + from, p->ld, rows, inner);
-            else
-                pack_tile(to, x + from * p->ld + k, p->ld, rows, inner);
-        }
-    }
+#pragma omp for schedule(static)
+    for (int64_t t = 0; t < p->tiles; t++)
+        for (int64_t k = 0; k < p->k; k += INNER)
+            pack_piece(p, x, t, k, p->k - k < INNER ? p->k - k : INNER);
 }
 
 // What one tile adds: to y (first piece of K: replaces), columns 0..cols.
@@ -126,6 +112,10 @@ struct target {
     int64_t ld, cols, inner;
     const float *bias; // of the first column; used with the first piece
     bool first;
+    // Weights to ask for meanwhile: `ask_rows` rows, `ask_bytes` of each in a step.
+    const char *ask;
+    int64_t ask_rows, ask_bytes;
+    size_t ask_step; // bytes from one row to the next
 };
 
 VEC_INLINE void tile_put(const struct target *t, float *y, vf left, vf right, int64_t a, int64_t b)
@@ -157,85 +147,59 @@ VEC_INLINE void tile_add(const struct target *t, vf (*s)[2], const int rows)
     for (int r = 0; r < rows; r++, y += t->ld) tile_put(t, y, s[r][0], s[r][1], a, t->cols - a);
 }
 
+// From each row to ask for, the bytes of step k and the next few, into the second-level cache.
+VEC_INLINE void ask_for(const struct target *t, int64_t k)
+{
+    const char *row = t->ask + k * t->ask_bytes;
+    for (int64_t r = 0; r < t->ask_rows; r++, row += t->ask_step) __builtin_prefetch(row, 0, 2);
+}
+
 VEC_INLINE void tile_rows(const struct target *t, const float *x, const float *panel,
-                          const int rows)
+                          const int rows, const bool pairs)
 {
     vf s[TILE_ROWS][2];
-    tile_sum(s, x, 1, rows, panel, t->inner, rows);
+    tile_zero(s, rows);
+    for (int64_t k = 0; k < t->inner; k += VEC) {
+        ask_for(t, k);
+        tile_more(s, x + k * rows, 1, rows, panel + k * TILE_COLS,
+                  t->inner - k < VEC ? t->inner - k : VEC, rows, 2, pairs);
+    }
     tile_add(t, s, rows);
 }
 
-// A function NAME that computes a tile of 1..TILE_ROWS rows by ROWS(t, x, panel, constant).
+// A function NAME that computes a tile of 1..TILE_ROWS rows, of numbers or pairs.
 #if VEC_BYTES == 64
-#define TILE_MORE(ROWS)                    \
-    case 7: ROWS(t, x, panel, 7); break;   \
-    case 8: ROWS(t, x, panel, 8); break;   \
-    case 9: ROWS(t, x, panel, 9); break;   \
-    case 10: ROWS(t, x, panel, 10); break; \
-    case 11: ROWS(t, x, panel, 11); break; \
-    case 12:                               \
-        ROWS(t, x, panel, 12);             \
+#define TILE_MORE(PAIRS)                               \
+    case 7: tile_rows(t, x, panel, 7, PAIRS); break;   \
+    case 8: tile_rows(t, x, panel, 8, PAIRS); break;   \
+    case 9: tile_rows(t, x, panel, 9, PAIRS); break;   \
+    case 10: tile_rows(t, x, panel, 10, PAIRS); break; \
+    case 11: tile_rows(t, x, panel, 11, PAIRS); break; \
+    case 12:                                           \
+        tile_rows(t, x, panel, 12, PAIRS);             \
         break;
 #else
-#define TILE_MORE(ROWS)
+#define TILE_MORE(PAIRS)
 #endif
-#define TILE_FUNCTION(NAME, ROWS)                                                              \
+#define TILE_FUNCTION(NAME, PAIRS)                                                             \
     static void NAME(const struct target *t, const float *x, const float *panel, int64_t rows) \
     {                                                                                          \
         switch (rows) {                                                                        \
-        case 1: ROWS(t, x, panel, 1); break;                                                   \
-        case 2: ROWS(t, x, panel, 2); break;                                                   \
-        case 3: ROWS(t, x, panel, 3); break;                                                   \
-        case 4: ROWS(t, x, panel, 4); break;                                                   \
-        case 5: ROWS(t, x, panel, 5); break;                                                   \
+        case 1: tile_rows(t, x, panel, 1, PAIRS); break;                                       \
+        case 2: tile_rows(t, x, panel, 2, PAIRS); break;                                       \
+        case 3: tile_rows(t, x, panel, 3, PAIRS); break;                                       \
+        case 4: tile_rows(t, x, panel, 4, PAIRS); break;                                       \
+        case 5: tile_rows(t, x, panel, 5, PAIRS); break;                                       \
         case 6:                                                                                \
-            ROWS(t, x, panel, 6);                                                              \
+            tile_rows(t, x, panel, 6, PAIRS);                                                  \
             break;                                                                             \
-            TILE_MORE(ROWS)                                                                    \
+            TILE_MORE(PAIRS)                                                                   \
         default: break;                                                                        \
         }                                                                                      \
     }
 
-TILE_FUNCTION(tile, tile_rows)
-
-#if VEC_BYTES == 64 && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC target("avx512bf16")
-
-VEC_INLINE void tile_rows_pairs(const struct target *t, const float *x, const float *panel,
-                                const int rows)
-{
-    __m512 s[TILE_ROWS][2];
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) s[r][0] = s[r][1] = _mm512_setzero_ps();
-    for (int64_t k = 0; k < t->inner; k++, panel += TILE_COLS, x += rows) {
-        __m512bh left = (__m512bh)_mm512_loadu_ps(panel);
-        __m512bh right = (__m512bh)_mm512_loadu_ps(panel + VEC);
-#pragma GCC unroll 12
-        for (int r = 0; r < rows; r++) {
-            __m512bh pair = (__m512bh)_mm512_set1_ps(x[r]);
-            s[r][0] = _mm512_dpbf16_ps(s[r][0], pair, left);
-            s[r][1] = _mm512_dpbf16_ps(s[r][1], pair, right);
-        }
-    }
-    tile_add(t, (vf(*)[2])s, rows);
-}
-
-TILE_FUNCTION(tile_pairs, tile_rows_pairs)
-#pragma GCC pop_options
-
-static bool has_pairs(void)
-{
-    return __builtin_cpu_supports("avx512bf16");
-}
-#else
-#define tile_pairs tile
-
-static bool has_pairs(void)
-{
-    return false;
-}
-#endif
+TILE_FUNCTION(tile, false)
+TILE_FUNCTION(tile_pairs, true)
 
 // As panel_pack, of weights in blocks: as f32 first, some numbers of each row at a time.
 static void panel_blocks(float *panel, const char *w, size_t row_bytes, int64_t rows, int64_t from,
@@ -292,51 +256,91 @@ static void panel_pairs(float *panel, const struct product *p, int64_t from, int
     for (int64_t i = 0; i < inner; i++)
         for (int64_t c = 0; c < TILE_COLS; c += VEC) {
             const float *pair = panel + 2 * i * TILE_COLS + c;
-            vf_store(panel + i * TILE_COLS + c, vec_pair(vf_load(pair), vf_load(pair + TILE_COLS)));
+            vf_store(panel + i * TILE_COLS + c, vf_pair(vf_load(pair), vf_load(pair + TILE_COLS)));
         }
 }
 
-// Weight rows from..to, all rows of x.
-static void multiply_group(const struct product *p, int64_t from, int64_t to, float *panel)
+// A panel: weight rows m.. m + cols, numbers (or pairs) k..k+inner of each.
+struct panel {
+    int64_t m, cols, k, inner;
+};
+
+static struct panel panel_at(const struct product *p, int64_t m, int64_t to, int64_t k)
 {
-    for (int64_t k = 0; k < p->k; k += INNER) {
-        int64_t inner = p->k - k < INNER ? p->k - k : INNER;
-        for (int64_t m = from; m < to; m += TILE_COLS) {
-            int64_t cols = to - m < TILE_COLS ? to - m : TILE_COLS;
-            if (p->pairs)
-                panel_pairs(panel, p, m, cols, k, inner);
-            else if (p->w_turned)
-                panel_copy(panel, p, m, cols, k, inner);
-            else
-                panel_rows(panel, p, m, cols, k, inner);
-            for (int64_t t = 0; t < p->tiles; t++) {
-                int64_t row = tile_start(p, t);
-                struct target target = { .y = p->y + row * p->m + m,
-                                         .ld = p->m,
-                                         .cols = cols,
-                                         .inner = inner,
-                                         .bias = p->bias ? p->bias + m : NULL,
-                                         .first = k == 0 && !p->add };
-                const float *x = p->x + k * p->rows + inner * row;
-                int64_t rows = tile_start(p, t + 1) - row;
-                // NOLINTNEXTLINE(bugprone-branch-clone): the same only where pairs are not had
-                if (p->pairs)
-                    tile_pairs(&target, x, panel, rows);
-                else
-                    tile(&target, x, panel, rows);
-            }
-        }
+    return (struct panel){ .m = m,
+                           .cols = to - m < TILE_COLS ? to - m : TILE_COLS,
+                           .k = k,
+                           .inner = p->k - k < INNER ? p->k - k : INNER };
+}
+
+static void fill_panel(float *panel, const struct product *p, const struct panel *at)
+{
+    if (p->pairs)
+        panel_pairs(panel, p, at->m, at->cols, at->k, at->inner);
+    else if (p->w_turned)
+        panel_copy(panel, p, at->m, at->cols, at->k, at->inner);
+    else
+        panel_rows(panel, p, at->m, at->cols, at->k, at->inner);
+}
+
+// The tile asks for its share of the weights of the panel `next`.
+static void ask_share(struct target *t, const struct product *p, const struct panel *next,
+                      int64_t tile)
+{
+    if (p->w_turned || dtype_in_blocks(p->dtype)) return;
+    const int64_t from = tile * next->cols / p->tiles, to = (tile + 1) * next->cols / p->tiles;
+    t->ask_bytes = (int64_t)dtype_size(p->dtype) * (p->pairs ? 2 : 1);
+    t->ask = p->w + (size_t)(next->m + from) * p->row_bytes + next->k * t->ask_bytes;
+    t->ask_rows = to - from;
+    t->ask_step = p->row_bytes;
+}
+
+// A packed panel with all rows of x.
+static void multiply_panel(const struct product *p, const float *panel, const struct panel *at,
+                           const struct panel *next)
+{
+    for (int64_t t = 0; t < p->tiles; t++) {
+        int64_t row = tile_start(p, t);
+        struct target target = { .y = p->y + row * p->m + at->m,
+                                 .ld = p->m,
+                                 .cols = at->cols,
+                                 .inner = at->inner,
+                                 .bias = p->bias ? p->bias + at->m : NULL,
+                                 .first = at->k == 0 && !p->add };
+        const float *x = p->x + at->k * p->rows + at->inner * row;
+        int64_t rows = tile_start(p, t + 1) - row;
+        ask_share(&target, p, next, t);
+        if (p->pairs)
+            tile_pairs(&target, x, panel, rows);
+        else
+            tile(&target, x, panel, rows);
     }
 }
 
-// Takes rows of x as pairs of bf16; they go to `narrowed`.
-static const float *make_pairs(struct product *p, const float *x, void *narrowed)
+// Weight rows from..to, all rows of x. The thread will probably go on from row `then`.
+static void multiply_group(const struct product *p, int64_t from, int64_t to, int64_t then,
+                           float *panel)
 {
-#pragma omp parallel for schedule(static) if (vec_worth_threads(p->rows * p->numbers))
-    for (int64_t r = 0; r < p->rows; r++)
-        vec_to_bf16((uint16_t *)narrowed + r * p->numbers, x + r * p->ld, p->numbers);
-    p->ld = p->k;
-    return narrowed;
+    for (int64_t k = 0; k < p->k; k += INNER)
+        for (int64_t m = from; m < to; m += TILE_COLS) {
+            const struct panel at = panel_at(p, m, to, k);
+            struct panel next = { 0 };
+            if (m + TILE_COLS < to)
+                next = panel_at(p, m + TILE_COLS, to, k);
+            else if (k + INNER < p->k)
+                next = panel_at(p, from, to, k + INNER);
+            else if (then < p->m)
+                next = panel_at(p, then, p->m, 0);
+            fill_panel(panel, p, &at);
+            multiply_panel(p, panel, &at, &next);
+        }
+}
+
+// Weight rows that a thread takes at a time: so few that no thread waits long for the last one.
+static int64_t group_size(const struct product *p, int64_t threads)
+{
+    const int64_t panels = (p->m + TILE_COLS - 1) / TILE_COLS, group = panels / (threads * 8);
+    return (group < 1 ? 1 : group > GROUP ? GROUP : group) * TILE_COLS;
 }
 
 static int many_rows(struct product *p, const float *x, enum matmul_mode mode)
@@ -344,24 +348,23 @@ static int many_rows(struct product *p, const float *x, enum matmul_mode mode)
     // Rows that are not turned are taken as pairs where they lie: then none may be left over.
     p->numbers = p->k;
     p->pairs =
-        mode == MATMUL_BF16 && has_pairs() && (p->k % 2 == 0 || (p->x_turned && p->w_turned));
+        mode == MATMUL_BF16 && vec_has_pairs() && (p->k % 2 == 0 || (p->x_turned && p->w_turned));
     if (p->pairs) p->k = (p->k + 1) / 2;
-    int64_t threads = omp_get_max_threads();
-    int64_t panels = (p->m + TILE_COLS - 1) / TILE_COLS, group = panels / (threads * 4);
-    group = (group < 1 ? 1 : group > GROUP ? GROUP : group) * TILE_COLS;
+    const int64_t threads = omp_get_max_threads(), group = group_size(p, threads);
     p->tiles = (p->rows + TILE_ROWS - 1) / TILE_ROWS;
     size_t panel_size = (size_t)INNER * TILE_COLS * (p->pairs ? 2 : 1);
-    // In pairs x and its narrowed copy take half as much each.
-    size_t x_size = (size_t)(p->rows * p->k * (p->pairs ? 2 : 1) + 15) / 16 * 16;
+    size_t x_size = (size_t)(p->rows * p->k + 15) / 16 * 16;
     p->x = cpu_scratch((x_size + panel_size * (size_t)threads) * sizeof(float));
     if (!p->x) return -1;
     p->panels = p->x + x_size;
-    if (p->pairs && !p->x_turned) x = make_pairs(p, x, p->x + p->rows * p->k);
-    pack_x(p, x);
-#pragma omp parallel for schedule(dynamic) if (vec_worth_threads(p->rows * p->k * p->m))
-    for (int64_t m = 0; m < p->m; m += group)
-        multiply_group(p, m, m + group < p->m ? m + group : p->m,
-                       p->panels + panel_size * (size_t)omp_get_thread_num());
+#pragma omp parallel if (vec_worth_threads(p->rows * p->k * p->m))
+    {
+        pack_x(p, x);
+#pragma omp for schedule(dynamic)
+        for (int64_t m = 0; m < p->m; m += group)
+            multiply_group(p, m, m + group < p->m ? m + group : p->m, m + threads * group,
+                           p->panels + panel_size * (size_t)omp_get_thread_num());
+    }
     return 0;
 }
 

@@ -12,22 +12,101 @@
 // As many results as fit into the registers (32 with AVX-512, else 16) beside two vectors of b.
 enum { TILE_ROWS = VEC == 16 ? 12 : 6, TILE_COLS = 2 * VEC };
 
-// Sums of `rows` rows over `inner` steps. Number k of row r of a stands at a[r * row_step + k *
-// step]; rows and, if possible, the steps are known when compiling, so that s stays in registers.
-VEC_INLINE void tile_sum(vf s[TILE_ROWS][2], const float *a, int64_t row_step, int64_t step,
-                         const float *b, int64_t inner, const int rows)
+// --- pairs of bf16
+// -------------------------------------------------------------------------------- A lane may hold
+// two bf16, the first one in its lower half: one instruction multiplies both and adds both
+// products.
+
+// Can pairs be multiplied here? Elsewhere vf_to_pairs and vf_add_pairs must not be called.
+static inline __attribute__((unused)) bool vec_has_pairs(void)
+{
+#if VEC_BYTES == 64 && !defined(__clang__)
+    return __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
+
+// x as bf16, rounded to nearest, ties to even; subnormal numbers become 0, which they count as in
+// products of pairs.
+VEC_INLINE vh vf_to_pairs(vf x)
+{
+#if VEC_BYTES == 64 && !defined(__clang__)
+    vh y;
+    // Not an intrinsic: those need all callers to be compiled for CPUs that have it.
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(y) : "v"(x));
+    return y;
+#else
+    vh y;
+    vec_to_bf16((void *)&y, (const void *)&x, VEC);
+    return y;
+#endif
+}
+
+// a in the lower and b in the upper half of each lane.
+VEC_INLINE vf vf_pair(vf a, vf b)
+{
+    return (vf)(__builtin_convertvector(vf_to_pairs(a), vu) |
+                __builtin_convertvector(vf_to_pairs(b), vu) << 16);
+}
+
+// Numbers i.. i + VEC of `to`; or as pairs, half as large.
+VEC_INLINE void put_numbers(float *to, int64_t i, vf x, const bool pairs)
+{
+    if (!pairs) {
+        vf_store(to + i, x);
+        return;
+    }
+    const vh narrow = vf_to_pairs(x);
+    memcpy((char *)to + 2 * i, &narrow, sizeof narrow);
+}
+
+// x[width] times scale as numbers or pairs, in whole vectors: what is left of the last one is 0.
+VEC_INLINE void put_row(float *to, const void *x, int64_t width, float scale,
+                        const enum dtype dtype, const bool pairs)
+{
+    for (int64_t k = 0; k < width; k += VEC) {
+        const int64_t some = width - k < VEC ? width - k : VEC;
+        put_numbers(to, k, vf_load_part_n_as(x, k, some, dtype) * vf_set(scale), pairs);
+    }
+}
+
+// s + the products of both pairs.
+VEC_INLINE vf vf_add_pairs(vf s, vf a, vf b)
+{
+#if VEC_BYTES == 64 && !defined(__clang__)
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(s) : "v"(a), "v"(b));
+    return s;
+#else
+    return s + a * b;
+#endif
+}
+
+// --- tiles ---------------------------------------------------------------------------------------
+
+// Adds to the sums of `rows` rows and `halves` vectors of columns `inner` steps, of numbers or
+// pairs. Number k of row r of a stands at a[r * row_step + k * step]. rows, halves, pairs and, if
+// possible, the steps are known when compiling, so that s stays in registers.
+VEC_INLINE void tile_more(vf s[TILE_ROWS][2], const float *a, int64_t row_step, int64_t step,
+                          const float *b, int64_t inner, const int rows, const int halves,
+                          const bool pairs)
+{
+    for (int64_t k = 0; k < inner; k++, b += TILE_COLS, a += step) {
+        const vf left = vf_load(b), right = halves == 2 ? vf_load(b + VEC) : left;
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            const vf x = vf_set(a[r * row_step]);
+            s[r][0] = pairs ? vf_add_pairs(s[r][0], x, left) : s[r][0] + x * left;
+            if (halves == 2)
+                s[r][1] = pairs ? vf_add_pairs(s[r][1], x, right) : s[r][1] + x * right;
+        }
+    }
+}
+
+VEC_INLINE void tile_zero(vf s[TILE_ROWS][2], const int rows)
 {
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) s[r][0] = s[r][1] = (vf){ 0 };
-    for (int64_t k = 0; k < inner; k++, b += TILE_COLS, a += step) {
-        vf left = vf_load(b), right = vf_load(b + VEC);
-#pragma GCC unroll 12
-        for (int r = 0; r < rows; r++) {
-            vf x = vf_set(a[r * row_step]);
-            s[r][0] += x * left;
-            s[r][1] += x * right;
-        }
-    }
 }
 
 // --- panels -------------------------------------------------------------------------------------
@@ -86,6 +165,26 @@ VEC_INLINE void vec_turn(vf *v)
     memcpy(v, t, sizeof t);
 }
 #endif
+
+// Rows of a tile, numbers 0..n of each (ld apart), to [n][rows].
+static inline __attribute__((unused)) void tile_pack(float *to, const float *x, int64_t ld,
+                                                     int64_t rows, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += VEC) {
+        int64_t count = n - k < VEC ? n - k : VEC;
+        for (int64_t from = 0; from < rows; from += VEC) {
+            int64_t some = rows - from < VEC ? rows - from : VEC;
+            vf v[VEC];
+            for (int64_t i = 0; i < VEC; i++)
+                v[i] = i >= some      ? vf_set(0)
+                       : count == VEC ? vf_load(x + (from + i) * ld + k)
+                                      : vf_load_part(x + (from + i) * ld + k, count);
+            vec_turn(v);
+            for (int64_t i = 0; i < count; i++)
+                vf_store_part(to + (k + i) * rows + from, v[i], some);
+        }
+    }
+}
 
 // The pairs of bf16 in each lane (number 2k below, 2k+1 above) as two f32 vectors.
 VEC_INLINE void vec_split_bf16(vf v, vf *even, vf *odd)
