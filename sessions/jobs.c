@@ -219,7 +219,7 @@ static int read_once(struct store *s, int64_t id, struct job_row *row, struct er
     if (!job_state_ended(row->state) && !job_alive(s, id, &row->pid) &&
         (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S)) {
         // A process that never began left no message: this one is of the process before.
-        char *words = row->state == STATE_RUNNING ? job_last_words(s, id) : xstrdup("");
+        char *words = row->state == STATE_RUNNING ? job_last_words(s, id, 0) : xstrdup("");
         row->state = STATE_INTERRUPTED;
         free(row->message);
         row->message = words;
