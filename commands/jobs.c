@@ -468,6 +468,10 @@ static int cancel_job(struct shell *shell, const struct job_row *row, int argc, 
 static int resume_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
                       struct err *err)
 {
+    const char *ranks;
+    if (shell_take_ranks(&argc, argv, &ranks, err) < 0) return -1;
+    if (argc) return err_set(err, "unexpected '%s': /job N resume [--ranks M]", argv[0]);
+    if (ranks && store_job_set_ranks(shell->store, row->id, ranks, err) < 0) return -1;
     if (store_job_start(shell->store, row->id, err) < 0) return -1;
     forget(shell, row->id);
     shell->jobs = xreallocarray(shell->jobs, shell->job_count + 1, sizeof *shell->jobs);
@@ -492,7 +496,7 @@ static const struct action {
                struct err *err);
 } actions[] = {
     { "show", 0, show },         { "log", 1, show_log },      { "pause", 0, pause_job },
-    { "resume", 0, resume_job }, { "cancel", 0, cancel_job }, { "delete", 0, delete_job },
+    { "resume", 2, resume_job }, { "cancel", 0, cancel_job }, { "delete", 0, delete_job },
 };
 
 static const char *const words[] = { "show", "log", "pause", "resume", "cancel", "delete", NULL };
@@ -524,19 +528,20 @@ static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_job = {
     .name = "job",
-    .usage = "/job N|OUT [show|log [LINES]|pause|resume|cancel|delete]",
+    .usage = "/job N|OUT [show|log [LINES]|pause|resume [--ranks M]|cancel|delete]",
     .help = "Shows a job or its log; pauses, resumes, cancels or deletes it.",
     .details =
         "/job N              kind, state, progress, results and loss\n"
         "/job N log [LINES]  the log (default: its last 20 lines)\n"
         "/job N pause        writes a checkpoint and ends the process\n"
-        "/job N resume       continues a paused, interrupted, failed or cancelled job\n"
+        "/job N resume       continues a paused, interrupted, failed or cancelled job; --ranks M:\n"
+        "                    in so many processes (job.ranks)\n"
         "/job N cancel       ends it; the last checkpoint stays\n"
         "/job N delete       deletes the job and its curves; files in OUT stay\n"
         "In scripts, the output folder OUT (or another path of the job's arguments) can replace\n"
         "N.",
     .min = 1,
-    .max = 3,
+    .max = 4,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,
     .words = words,

@@ -31,10 +31,11 @@ struct group {
     int64_t id;
     const struct job_setup *setup;
     int count;
-    pid_t pid;           // mpirun's
-    int errors;          // what it writes: its own messages and the ranks'
-    double began, first; // when: the start, the first line of a rank
-    double asked;        // to end; 0: not
+    pid_t pid;            // mpirun's
+    int errors;           // what it writes: its own messages and the ranks'
+    double looked, awake; // when: the last look; the seconds that this process has been awake
+    double first;         // awake when the first rank had said something
+    double asked;         // to end; 0: not
     bool paused;
     struct watched *ranks;
     struct buf line, block;     // of its messages; the first message between lines of dashes
@@ -81,7 +82,7 @@ static int start(struct group *g, struct err *err)
     free(db);
     g->errors = ends[0];
     fcntl(g->errors, F_SETFL, O_NONBLOCK);
-    g->began = clock_seconds();
+    g->looked = clock_seconds();
     return g->pid > 0 ? 0 : err_set(err, "cannot start mpirun: %s", strerror(errno));
 }
 
@@ -146,22 +147,24 @@ static void ask_to_end(struct group *g)
 }
 
 // A rank stands still if its line has not changed for a while, or did not come while others' did.
+// Time in which this process was itself stopped (a laptop asleep) says nothing about the ranks.
 static void watch(struct group *g)
 {
-    const double now = clock_seconds();
+    const double since = clock_seconds() - g->looked;
+    const double now = g->awake += since < 1 ? since : 1;
     struct job_rank rank;
+    g->looked += since;
     for (int k = 0; k < g->count; k++) {
         if (!job_rank_read(g->store, g->id, k, &rank) || rank.beat == g->ranks[k].beat) continue;
         g->ranks[k] = (struct watched){ rank.beat, now };
         if (!g->first) g->first = now;
     }
-    if (!g->first && now - g->began > start_s && !g->silent)
+    if (!g->first && now > start_s && !g->silent)
         g->silent = xasprintf("mpirun has started no rank within %.0f s: is every machine within "
                               "reach?",
                               start_s);
     for (int k = 0; k < g->count && g->first && !g->silent; k++) {
-        const double since = g->ranks[k].changed > 0 ? g->ranks[k].changed : g->first;
-        if (now - since < silent_s) continue;
+        if (now - (g->ranks[k].changed > 0 ? g->ranks[k].changed : g->first) < silent_s) continue;
         job_rank_read(g->store, g->id, k, &rank);
         g->silent = xasprintf("rank %d%s%s has not answered for %.0f s: it was stopped, or its "
                               "machine or network is down",
@@ -174,7 +177,6 @@ static void watch(struct group *g)
 static int wait_for_end(struct group *g)
 {
     int status = 0;
-    double looked = 0;
     for (;;) {
         struct pollfd one = { .fd = g->errors, .events = POLLIN };
         const pid_t ended = waitpid(g->pid, &status, WNOHANG);
@@ -183,9 +185,7 @@ static int wait_for_end(struct group *g)
         read_errors(g);
         if (atomic_load(&g->setup->control->pause) && !g->paused)
             g->paused = store_job_ask(g->store, g->id, JOB_PAUSE, NULL) == 0;
-        if (clock_seconds() - looked < 0.5) continue;
-        looked = clock_seconds();
-        watch(g);
+        if (clock_seconds() - g->looked >= 0.5) watch(g);
     }
     read_errors(g);
     return status;
@@ -282,6 +282,17 @@ static void forget(const struct store *s, int64_t id)
     free(list);
 }
 
+// The ranks of an earlier run, of which rank 0 has said how it ended, may take a moment to leave.
+static int take_lock(const struct group *g, struct err *err)
+{
+    const double began = clock_seconds();
+    int lock;
+    while ((lock = job_lock(g->store, g->id, "group", err)) < 0 &&
+           clock_seconds() - began < end_s + 2)
+        poll(NULL, 0, 20);
+    return lock;
+}
+
 static int run_group(struct group *g, enum job_state *state, struct err *err)
 {
     *state = STATE_FAILED;
@@ -289,7 +300,7 @@ static int run_group(struct group *g, enum job_state *state, struct err *err)
         job_mark_ended(g->store, g->id, STATE_FAILED, err->text, NULL);
         return -1;
     }
-    const int lock = job_lock(g->store, g->id, "group", err);
+    const int lock = take_lock(g, err);
     if (lock < 0) return -1;
     forget(g->store, g->id);
     g->ranks = xcalloc((size_t)g->count, sizeof *g->ranks);
@@ -313,6 +324,7 @@ int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum
     const int count = (int)settings_integer(row.settings, "job.ranks");
     const bool done = row.state == STATE_DONE;
     job_row_release(&row);
+    if (count == 1) forget(s, id);
     if (count == 1 || done) return job_run(s, id, setup, state, err);
     if (job_folder_make(s, id, err) < 0) return -1;
     struct group g = {

@@ -338,6 +338,22 @@ int store_job_keep(struct store *s, const struct job_order *order, enum job_stat
 
 // --- asking --------------------------------------------------------------------------------------
 
+int store_job_set_ranks(struct store *s, int64_t id, const char *ranks, struct err *err)
+{
+    struct job_row row;
+    if (store_job_read(s, id, &row, err) < 0) return -1;
+    int status = settings_set(row.settings, "job.ranks", ranks, err);
+    if (status == 0 && !job_state_ended(row.state))
+        status = err_set(err, "job %lld is running: /job %lld pause first", (long long)id,
+                         (long long)id);
+    char *settings = settings_write(row.settings);
+    if (status == 0)
+        status = store_run(s, err, "UPDATE jobs SET settings = ? WHERE id = ?", "ti", settings, id);
+    cJSON_free(settings);
+    job_row_release(&row);
+    return status;
+}
+
 int store_job_start(struct store *s, int64_t id, struct err *err)
 {
     struct job_row row;

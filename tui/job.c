@@ -70,11 +70,12 @@ static void handle(int signal, void (*handler)(int))
     sigaction(signal, &action, NULL);
 }
 
-static void listen(void)
+// A rank is told of a pause through the row: a signal ends it, with all others.
+static void listen(bool rank)
 {
-    handle(SIGINT, on_pause);
-    handle(SIGTERM, on_pause);
-    handle(SIGHUP, on_pause);
+    handle(SIGINT, rank ? SIG_DFL : on_pause);
+    handle(SIGTERM, rank ? SIG_DFL : on_pause);
+    handle(SIGHUP, rank ? SIG_DFL : on_pause);
     handle(SIGPIPE, SIG_IGN);
     handle(SIGXFSZ, SIG_IGN); // a file at its limit: writing fails instead
 }
@@ -95,7 +96,7 @@ static int run_job(struct store *s, int64_t id, bool rank, struct err *err)
         .rank = rank,
     };
     sinks_add(&sinks, plain_sink(p));
-    listen();
+    listen(rank);
     const int status =
         rank ? job_run(s, id, &setup, &state, err) : job_run_any(s, id, &setup, &state, err);
     if (status == 0 && !rank)
