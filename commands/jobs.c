@@ -70,10 +70,10 @@ int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv
 {
     const struct job_kind *k = job_kind_find(kind);
     const char *ranks;
-    int64_t id;
+    int64_t id = 0;
     if (!k) BUG("no job kind '%s'", kind);
     if (k->needs_model && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
-    char **words = xreallocarray(NULL, (size_t)argc + 1, sizeof *words);
+    char **words = xcalloc((size_t)argc + 1, sizeof *words);
     for (int i = 0; i < argc; i++) words[i] = argv[i];
     int status = shell_take_ranks(&argc, words, &ranks, err);
     if (status == 0) status = add_job(shell, k, argc, words, ranks, &id, err);

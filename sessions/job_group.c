@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ struct group {
     int64_t id;
     const struct job_setup *setup;
     int count;
+    int64_t runs;         // of the job before this one
     pid_t pid;            // mpirun's
     int errors;           // what it writes: its own messages and the ranks'
     double looked, awake; // when: the last look; the seconds that this process has been awake
@@ -88,18 +90,29 @@ static int start(struct group *g, struct err *err)
 
 // --- what mpirun writes --------------------------------------------------------------------------
 
+// The number that follows these words; false: it does not.
+static bool number_after(const char *line, const char *words, int *number)
+{
+    const char *at = strstr(line, words);
+    char *end;
+    if (!at) return false;
+    const long n = strtol(at + strlen(words), &end, 10);
+    if (end == at + strlen(words) || n < 0 || n > INT_MAX) return false;
+    *number = (int)n;
+    return true;
+}
+
 // "mpirun noticed that process rank 1 with PID 42 on node a exited on signal 9 (Killed)." and
 // "  Process name: [[1,1],1]", "  Exit code:    3". The first to end is the reason.
 static void read_end(struct group *g, const char *line)
 {
     int rank, signal;
-    const char *at = strstr(line, "process rank "), *on = strstr(line, "exited on signal ");
-    if (g->killed < 0 && at && on && sscanf(at, "process rank %d", &rank) == 1 &&
-        sscanf(on, "exited on signal %d", &signal) == 1)
+    if (g->killed < 0 && number_after(line, "process rank ", &rank) &&
+        number_after(line, "exited on signal ", &signal))
         g->killed = rank, g->signal = signal;
-    if (g->killed < 0 && sscanf(line, " Process name: [[%*d,%*d],%d]", &rank) == 1)
-        g->killed = rank;
-    sscanf(line, " Exit code: %d", &g->status);
+    const char *name = strstr(line, "Process name: [[");
+    if (g->killed < 0 && name && number_after(name, "],", &rank)) g->killed = rank;
+    number_after(line, "Exit code: ", &g->status);
 }
 
 // Messages of mpirun lie between lines of dashes; what is outside is the ranks' own.
@@ -241,13 +254,15 @@ static char *reason_of(struct group *g, int status)
 }
 
 // Rank 0 has said how the job ended, or it could not. Its lock is free by then, unless the job runs
-// elsewhere.
+// elsewhere. A job that has run and waits was started again meanwhile, by somebody who had seen its
+// end.
 static int finish(struct group *g, int status, enum job_state *state, struct err *err)
 {
     struct job_row row;
     if (job_read_own(g->store, g->id, &row, err) < 0) return -1;
-    *state = row.state;
-    if (job_state_ended(row.state)) {
+    const bool again = row.state == STATE_WAITING && row.runs > g->runs;
+    *state = again ? STATE_PAUSED : row.state;
+    if (job_state_ended(*state)) {
         if (row.state == STATE_FAILED) err_set(err, "%s", row.message);
         job_row_release(&row);
         return *state == STATE_FAILED ? -1 : 0;
@@ -323,12 +338,17 @@ int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum
     if (job_read_own(s, id, &row, err) < 0) return -1;
     const int count = (int)settings_integer(row.settings, "job.ranks");
     const bool done = row.state == STATE_DONE;
+    const int64_t runs = row.runs;
     job_row_release(&row);
     if (count == 1) forget(s, id);
     if (count == 1 || done) return job_run(s, id, setup, state, err);
     if (job_folder_make(s, id, err) < 0) return -1;
-    struct group g = {
-        .store = s, .id = id, .setup = setup, .count = count, .errors = -1, .killed = -1
-    };
+    struct group g = { .store = s,
+                       .id = id,
+                       .setup = setup,
+                       .count = count,
+                       .errors = -1,
+                       .runs = runs,
+                       .killed = -1 };
     return run_group(&g, state, err);
 }

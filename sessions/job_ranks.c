@@ -109,15 +109,25 @@ void job_beat_stop(struct job_beat *b)
 
 // --- reading -------------------------------------------------------------------------------------
 
+// As beat() writes it: the host's name is last, so a line with one is whole.
+static bool read_line(const char *line, struct job_rank *rank)
+{
+    char *at;
+    rank->beat = strtoll(line, &at, 10);
+    rank->seconds = strtod(at, &at);
+    rank->waited = strtod(at, &at);
+    rank->done = strtoll(at, &at, 10);
+    rank->waiting = strtol(at, &at, 10) != 0;
+    at += strspn(at, " ");
+    snprintf(rank->host, sizeof rank->host, "%.*s", (int)strcspn(at, " \n"), at);
+    return rank->beat > 0 && *rank->host;
+}
+
 bool job_rank_read(const struct store *s, int64_t id, int number, struct job_rank *rank)
 {
     char *path = line_path(s, id, number), *line = file_read(path, LINE, NULL, NULL);
-    int waiting = 0;
     *rank = (struct job_rank){ 0 };
-    const bool good =
-        line && sscanf(line, "%" SCNd64 " %lf %lf %" SCNd64 " %d %63s", &rank->beat, &rank->seconds,
-                       &rank->waited, &rank->done, &waiting, rank->host) == 6;
-    rank->waiting = waiting != 0;
+    const bool good = line && read_line(line, rank);
     free(line);
     free(path);
     return good;

@@ -2,6 +2,7 @@
 #include "core/ranks/ranks.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
@@ -68,8 +69,8 @@ static int open_library(struct err *err)
 static int number_of(const char *name, int otherwise)
 {
     const char *text = getenv(name);
-    const int n = text ? atoi(text) : 0;
-    return n > 0 ? n : otherwise;
+    const long n = text ? strtol(text, NULL, 10) : 0;
+    return n > 0 && n < INT_MAX ? (int)n : otherwise;
 }
 
 struct ranks *ranks_open(struct err *err)
