@@ -26,7 +26,7 @@
 # libcmocka-dev     unit tests
 PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev \
            libsqlite3-dev libreadline-dev libncurses-dev libmd-dev
-TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3 xz-utils
+TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3 xz-utils openmpi-bin
 LINT_PACKAGES = clang-format clang-tidy cppcheck
 FUZZ_PACKAGES = clang libclang-rt-dev
 REAL_PACKAGES = python3 python3-pip

@@ -358,12 +358,20 @@ static bool take_here(int *argc, char **argv)
 
 static int eval_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct evaluate_options o;
+    struct evaluate_options o = { 0 };
     if (!strcmp(argv[0], "show")) return show(shell, argc - 1, argv + 1, err);
-    char **words = xreallocarray(NULL, (size_t)argc, sizeof *words);
+    char **words = xreallocarray(NULL, (size_t)argc + 2, sizeof *words);
     memcpy(words, argv, (size_t)argc * sizeof *words);
     const bool here = take_here(&argc, words);
-    int status = evaluate_options_read(&o, argc, words, err);
+    const char *ranks;
+    int status = shell_take_ranks(&argc, words, &ranks, err);
+    if (status == 0) status = evaluate_options_read(&o, argc, words, err);
+    if (status == 0 && ranks && here)
+        status = err_set(err, "--here evaluates in this process: leave out --ranks");
+    if (status == 0 && ranks) {
+        words[argc++] = (char *)(uintptr_t) "--ranks";
+        words[argc++] = (char *)(uintptr_t)ranks;
+    }
     if (status == 0 && here)
         status = evaluate_here(shell, &o, argc, words, err);
     else if (status == 0 && (status = command_check_needs(shell, NEEDS_STORE, err)) == 0)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/draw/plot.h"
+#include "sessions/job_ranks.h"
 #include "sessions/jobs.h"
 
 // --- starting, and the end ----------------------------------------------------------------------
@@ -27,20 +28,58 @@ struct job_order shell_job_order(const struct shell *shell, const char *kind, in
     };
 }
 
+int shell_take_ranks(int *argc, char **argv, const char **ranks, struct err *err)
+{
+    int kept = 0;
+    *ranks = NULL;
+    for (int i = 0; i < *argc; i++) {
+        if (strcmp(argv[i], "--ranks") != 0) {
+            argv[kept++] = argv[i];
+            continue;
+        }
+        if (i + 1 == *argc) return err_set(err, "--ranks needs a number of processes: --ranks 2");
+        *ranks = argv[++i];
+    }
+    *argc = kept;
+    return 0;
+}
+
+static int check_ranks(const struct job_kind *k, const struct settings *s, struct err *err)
+{
+    if (settings_integer(s, "job.ranks") == 1) return 0;
+    if (k->in_ranks) return job_ranks_check(err);
+    return err_set(err, "a job of kind '%s' runs in one process: /set job.ranks 1", k->name);
+}
+
+static int add_job(struct shell *shell, const struct job_kind *k, int argc, char **argv,
+                   const char *ranks, int64_t *id, struct err *err)
+{
+    const struct model *m = engine_model(shell->engine);
+    struct settings *settings = settings_copy(engine_settings(shell->engine));
+    struct job_order order = shell_job_order(shell, k->name, argc, argv);
+    order.settings = settings;
+    int status = ranks ? settings_set(settings, "job.ranks", ranks, err) : 0;
+    if (status == 0) status = check_ranks(k, settings, err);
+    if (status == 0 && k->check) status = k->check(argc, argv, settings, m, err);
+    if (status == 0) status = store_job_add(shell->store, &order, id, err);
+    settings_free(settings);
+    return status;
+}
+
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err)
 {
     const struct job_kind *k = job_kind_find(kind);
-    const struct model *m = engine_model(shell->engine);
-    int64_t id;
+    const char *ranks;
+    int64_t id = 0;
     if (!k) BUG("no job kind '%s'", kind);
     if (k->needs_model && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
-    if (k->needs_model) m = engine_model(shell->engine);
-    const struct settings *settings = engine_settings(shell->engine);
-    if (k->check && k->check(argc, argv, settings, m, err) < 0) return -1;
-    const struct job_order order = shell_job_order(shell, kind, argc, argv);
-    if (store_job_add(shell->store, &order, &id, err) < 0 ||
-        store_job_start(shell->store, id, err) < 0)
-        return -1;
+    char **words = xcalloc((size_t)argc + 1, sizeof *words);
+    for (int i = 0; i < argc; i++) words[i] = argv[i];
+    int status = shell_take_ranks(&argc, words, &ranks, err);
+    if (status == 0) status = add_job(shell, k, argc, words, ranks, &id, err);
+    if (status == 0) status = store_job_start(shell->store, id, err);
+    free(words);
+    if (status < 0) return -1;
     shell->jobs = xreallocarray(shell->jobs, shell->job_count + 1, sizeof *shell->jobs);
     shell->jobs[shell->job_count++] = id;
     sinks_notice(shell->sinks, "job %" PRId64 ": %s started (/job %" PRId64 ", /wait %" PRId64 ")",
@@ -336,6 +375,33 @@ static int show_loss(const struct shell *shell, int64_t id, struct err *err)
     return 0;
 }
 
+// What each rank does, or did last.
+static void show_ranks(const struct shell *shell, const struct job_row *row)
+{
+    static const char *const columns[] = { "rank",    "host",      "state",
+                                           "samples", "samples/s", "waited %" };
+    static const bool numeric[] = { true, false, false, true, true, true };
+    struct job_rank *ranks;
+    struct table_builder t;
+    const size_t count = store_job_ranks(shell->store, row->id, &ranks);
+    table_begin(&t, "ranks", 6, columns, numeric);
+    for (size_t k = 0; k < count; k++) {
+        const struct job_rank *r = &ranks[k];
+        const double seconds = r->seconds > 0 ? r->seconds : 1;
+        table_add(&t, "%zu", k);
+        table_add(&t, "%s", r->host);
+        table_add(&t, "%s",
+                  row->state != STATE_RUNNING ? job_state_name(row->state)
+                  : r->waiting                ? "waits"
+                                              : "works");
+        table_add(&t, "%" PRId64, r->done);
+        table_add(&t, "%.3g", (double)r->done / seconds);
+        table_add(&t, "%.1f", 100 * r->waited / seconds);
+    }
+    if (count) table_emit(&t, shell->sinks);
+    free(ranks);
+}
+
 static int show(struct shell *shell, const struct job_row *row, int argc, char **argv,
                 struct err *err)
 {
@@ -360,6 +426,7 @@ static int show(struct shell *shell, const struct job_row *row, int argc, char *
     if (row->pid) pair(&t, "process", xasprintf("%ld", (long)row->pid));
     const int status = show_results(shell, row->id, &t, err);
     table_emit(&t, shell->sinks);
+    show_ranks(shell, row);
     return status < 0 ? -1 : show_loss(shell, row->id, err);
 }
 
@@ -401,6 +468,10 @@ static int cancel_job(struct shell *shell, const struct job_row *row, int argc, 
 static int resume_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
                       struct err *err)
 {
+    const char *ranks;
+    if (shell_take_ranks(&argc, argv, &ranks, err) < 0) return -1;
+    if (argc) return err_set(err, "unexpected '%s': /job N resume [--ranks M]", argv[0]);
+    if (ranks && store_job_set_ranks(shell->store, row->id, ranks, err) < 0) return -1;
     if (store_job_start(shell->store, row->id, err) < 0) return -1;
     forget(shell, row->id);
     shell->jobs = xreallocarray(shell->jobs, shell->job_count + 1, sizeof *shell->jobs);
@@ -425,7 +496,7 @@ static const struct action {
                struct err *err);
 } actions[] = {
     { "show", 0, show },         { "log", 1, show_log },      { "pause", 0, pause_job },
-    { "resume", 0, resume_job }, { "cancel", 0, cancel_job }, { "delete", 0, delete_job },
+    { "resume", 2, resume_job }, { "cancel", 0, cancel_job }, { "delete", 0, delete_job },
 };
 
 static const char *const words[] = { "show", "log", "pause", "resume", "cancel", "delete", NULL };
@@ -457,19 +528,20 @@ static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_job = {
     .name = "job",
-    .usage = "/job N|OUT [show|log [LINES]|pause|resume|cancel|delete]",
+    .usage = "/job N|OUT [show|log [LINES]|pause|resume [--ranks M]|cancel|delete]",
     .help = "Shows a job or its log; pauses, resumes, cancels or deletes it.",
     .details =
         "/job N              kind, state, progress, results and loss\n"
         "/job N log [LINES]  the log (default: its last 20 lines)\n"
         "/job N pause        writes a checkpoint and ends the process\n"
-        "/job N resume       continues a paused, interrupted, failed or cancelled job\n"
+        "/job N resume       continues a paused, interrupted, failed or cancelled job; --ranks M:\n"
+        "                    in so many processes (job.ranks)\n"
         "/job N cancel       ends it; the last checkpoint stays\n"
         "/job N delete       deletes the job and its curves; files in OUT stay\n"
         "In scripts, the output folder OUT (or another path of the job's arguments) can replace\n"
         "N.",
     .min = 1,
-    .max = 3,
+    .max = 4,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,
     .words = words,

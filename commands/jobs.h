@@ -9,8 +9,10 @@
 
 #include "commands/command.h"
 
+// Takes `--ranks N` out of the words: *ranks as typed, NULL without.
+int shell_take_ranks(int *argc, char **argv, const char **ranks, struct err *err);
 // Checks the arguments with the job kind, records the job with the shell's model and settings,
-// starts its process and reports its number. Returns at once.
+// starts its process (with `--ranks N` its N processes) and reports its number. Returns at once.
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err);
 // A job order of that kind with the shell's model and settings; borrows all of them.
 struct job_order;

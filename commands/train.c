@@ -1,5 +1,6 @@
 // commands/train.c -- /train: a training run on a data set, as a job; /train plan: the trained
 // parameters and a memory forecast.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static const char *const words[] = { "plan", NULL };
 
 struct plan_options {
     const char *data, *shape, *method, *images;
-    long long rows;
+    long long rows, ranks;
     bool all;
 };
 
@@ -41,6 +42,11 @@ static int take_rows(void *self, const char *value, struct err *err)
     return option_integer(value, 2, 1000000, &((struct plan_options *)self)->rows, "--rows", err);
 }
 
+static int take_ranks(void *self, const char *value, struct err *err)
+{
+    return option_integer(value, 1, 4096, &((struct plan_options *)self)->ranks, "--ranks", err);
+}
+
 static int take_all(void *self, const char *value, struct err *err)
 {
     ((struct plan_options *)self)->all = true;
@@ -60,6 +66,7 @@ static const struct option_row plan_rows[] = {
       take_shape },
     { "--method", "M", "another train.method", take_method },
     { "--rows", "N", "rows per sample", take_rows },
+    { "--ranks", "N", "memory of a rank of N, the one with the most", take_ranks },
     { "--images", "DIR", "base folder of relative picture paths", take_images },
     { "--all", NULL, "all methods, one row each", take_all },
     { 0 },
@@ -174,6 +181,13 @@ static int show_all(struct plan *p, struct err *err)
     return status;
 }
 
+static int set_ranks(struct settings *s, long long ranks, struct err *err)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", ranks);
+    return settings_set(s, "job.ranks", text, err);
+}
+
 static int plan_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct plan_options o = { 0 };
@@ -184,6 +198,7 @@ static int plan_run(struct shell *shell, int argc, char **argv, struct err *err)
     if (!o.shape && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
     struct plan p = { &o, shell, settings_copy(engine_settings(shell->engine)) };
     int status = o.method ? settings_set(p.settings, "train.method", o.method, err) : 0;
+    if (status == 0 && o.ranks) status = set_ranks(p.settings, o.ranks, err);
     if (o.method) settings_reset(p.settings, "train.params");
     if (o.shape) settings_reset(p.settings, "adapter"); // it is the loaded model's
     if (status == 0) status = o.all ? show_all(&p, err) : show_one(&p, err);
@@ -202,8 +217,8 @@ static int train_run(struct shell *shell, int argc, char **argv, struct err *err
 
 const struct command command_train = {
     .name = "train",
-    .usage = "/train DATA OUT [--images DIR] [--resume] | plan [DATA] [--like SHAPE] "
-             "[--method M] [--all] [--rows N]",
+    .usage = "/train DATA OUT [--images DIR] [--resume] [--ranks N] | plan [DATA] [--like SHAPE] "
+             "[--method M] [--all] [--rows N] [--ranks N]",
     .help = "Trains on a data set, as a background job; /train plan forecasts memory.",
     .details =
         "DATA is a file that /data check accepts. It is checked first: invalid samples are\n"
@@ -218,6 +233,7 @@ const struct command command_train = {
         "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
         "--resume       continues the unfinished run in OUT (same model, data, settings,\n"
         "               adapter)\n"
+        "--ranks N      trains in N processes (job.ranks)\n"
         "\n"
         "/train plan counts the trained parameters and forecasts memory with a dry run of the\n"
         "largest step. Frozen weights stay memory-mapped and are listed separately. /job N\n"
@@ -227,7 +243,8 @@ const struct command command_train = {
         "--like SHAPE   plans for a published shape instead of the loaded model, without\n"
         "               weights (/new)\n"
         "--method M     plans for another train.method; --all: for all methods, one row each\n"
-        "--rows N       plans for samples of N rows",
+        "--rows N       plans for samples of N rows\n"
+        "--ranks N      memory of each of N processes (of the one with the most)",
     .min = 1,
     .max = -1,
     .complete = COMPLETE_PATH,

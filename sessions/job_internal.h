@@ -11,17 +11,17 @@
 char *job_path(const struct store *s, int64_t id, const char *name);
 int job_folder_make(const struct store *s, int64_t id, struct err *err);
 void job_folder_remove(const struct store *s, int64_t id);
-// Takes the job's lock for this process until it ends: a descriptor, or -1 if another process holds
-// it.
-int job_lock(const struct store *s, int64_t id, struct err *err);
-// Does a process hold it? *pid is 0 if it runs on another machine.
+// Takes a lock of the job for this process until it ends: a descriptor, or -1 if another process
+// holds it. "lock": of the process that is the job; "group": of the one that watches its ranks.
+int job_lock(const struct store *s, int64_t id, const char *name, struct err *err);
+// Does a process hold one? *pid is 0 if it runs on another machine.
 bool job_alive(const struct store *s, int64_t id, pid_t *pid);
 // Starts a detached process of this program that runs the job.
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err);
-// The last line of a process that died; "": nothing.
-char *job_last_words(const struct store *s, int64_t id);
+// The last line of a process that died, by rank; "": nothing.
+char *job_last_words(const struct store *s, int64_t id, int rank);
 // An empty file for the last words of this process, written by fatal().
-int job_last_words_open(const struct store *s, int64_t id);
+int job_last_words_open(const struct store *s, int64_t id, int rank);
 // The file that shells lock while they answer; -1 if unavailable.
 int answering_open(const struct store *s);
 // The file in which each shell locks a byte while it lives (drafts.h); -1: unavailable.

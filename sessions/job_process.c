@@ -101,10 +101,10 @@ void answering_mark(struct store *s, bool begins)
 
 // --- the lock ------------------------------------------------------------------------------------
 
-int job_lock(const struct store *s, int64_t id, struct err *err)
+int job_lock(const struct store *s, int64_t id, const char *name, struct err *err)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    char *path = job_path(s, id, "lock");
+    char *path = job_path(s, id, name);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
         err_set(err, "cannot open '%s': %s", path, strerror(errno));
@@ -120,11 +120,10 @@ int job_lock(const struct store *s, int64_t id, struct err *err)
     return fd;
 }
 
-// A process that holds the lock must not call this: closing the file would release the lock.
-bool job_alive(const struct store *s, int64_t id, pid_t *pid)
+static bool is_held(const struct store *s, int64_t id, const char *name, pid_t *pid)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    char *path = job_path(s, id, "lock");
+    char *path = job_path(s, id, name);
     const int fd = open(path, O_RDWR | O_CLOEXEC);
     const bool held = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
     *pid = held ? lock.l_pid : 0;
@@ -133,18 +132,31 @@ bool job_alive(const struct store *s, int64_t id, pid_t *pid)
     return held;
 }
 
+// A process that holds a lock must not call this: closing the file would release the lock.
+bool job_alive(const struct store *s, int64_t id, pid_t *pid)
+{
+    return is_held(s, id, "lock", pid) || is_held(s, id, "group", pid);
+}
+
 // --- last words ----------------------------------------------------------------------------------
 
-char *job_last_words(const struct store *s, int64_t id)
+static char *words_path(const struct store *s, int64_t id, int rank)
 {
-    char *path = job_path(s, id, "last-words"), *words = file_read(path, 1 << 16, NULL, NULL);
+    char name[32] = "last-words";
+    if (rank) snprintf(name, sizeof name, "last-words.%d", rank);
+    return job_path(s, id, name);
+}
+
+char *job_last_words(const struct store *s, int64_t id, int rank)
+{
+    char *path = words_path(s, id, rank), *words = file_read(path, 1 << 16, NULL, NULL);
     free(path);
     return words ? words : xstrdup("");
 }
 
-int job_last_words_open(const struct store *s, int64_t id)
+int job_last_words_open(const struct store *s, int64_t id, int rank)
 {
-    char *path = job_path(s, id, "last-words");
+    char *path = words_path(s, id, rank);
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     free(path);
     return fd;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "sessions/job_internal.h"
+#include "sessions/job_ranks.h"
 
 enum { PATIENCE_S = 60, LEAVE_S = 10 };
 static const double look_s = 0.3; // between two looks at the request
@@ -27,6 +29,7 @@ struct runner {
     enum job_stop stop;    // once said, it stays
     struct err lost;       // why the database cannot be written any more
     bool ran;              // run() was called
+    struct job_beat *beat; // of a rank
     int lock, words;       // files: that it runs, what it says if it ends in the middle
     char *state;
 };
@@ -80,7 +83,7 @@ static bool loading(void *self, uint64_t done, uint64_t total)
         .what = "loading", .step = (double)done, .steps = (double)total, .loss = NAN, .eta_s = NAN
     };
     sinks_emit(&r->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
-    return ask(&r->job) == JOB_GO;
+    return job_stopped(&r->job) == JOB_GO;
 }
 
 static int load(struct runner *r, struct err *err)
@@ -97,6 +100,18 @@ static int load(struct runner *r, struct err *err)
     return 0;
 }
 
+// The cores of a machine are shared by its ranks.
+static void set_threads(const struct job *j)
+{
+    cpu_set_t cores;
+    if (!settings_is(j->settings, "job.threads", "auto")) {
+        backend_cpu()->set_threads((int)settings_integer(j->settings, "job.threads"));
+    } else if (j->ranks && sched_getaffinity(0, sizeof cores, &cores) == 0) {
+        const int share = CPU_COUNT(&cores) / j->ranks->beside;
+        backend_cpu()->set_threads(share > 1 ? share : 1);
+    }
+}
+
 static int prepare(struct runner *r, struct err *err)
 {
     struct job *j = &r->job;
@@ -109,8 +124,7 @@ static int prepare(struct runner *r, struct err *err)
     j->backend = r->setup->device(r->row.device, &why);
     if (!j->backend) return err_set(err, "%s", why.text);
     if (why.text[0]) sinks_notice(j->sinks, "%s", why.text); // no GPU
-    if (!settings_is(j->settings, "job.threads", "auto"))
-        backend_cpu()->set_threads((int)settings_integer(j->settings, "job.threads"));
+    set_threads(j);
     return j->kind->needs_model ? load(r, err) : 0;
 }
 
@@ -128,7 +142,7 @@ static int take_lock(struct runner *r, int64_t id, struct err *err)
     const double began = clock_seconds();
     for (;;) {
         struct job_row row;
-        r->lock = job_lock(r->store, id, err);
+        r->lock = job_lock(r->store, id, "lock", err);
         if (r->lock >= 0) return 0;
         if (job_read_own(r->store, id, &row, err) < 0) return -1;
         const bool runs = row.state == STATE_RUNNING;
@@ -142,11 +156,39 @@ static int take_lock(struct runner *r, int64_t id, struct err *err)
 // Why the process before was interrupted, if it said so, becomes a line of the log.
 static void note_last_words(struct runner *r)
 {
-    char *words = job_last_words(r->store, r->row.id);
+    char *words = job_last_words(r->store, r->row.id, 0);
     if (*words) job_log(&r->job, "interrupted: %s", words);
     free(words);
-    r->words = job_last_words_open(r->store, r->row.id);
+    r->words = job_last_words_open(r->store, r->row.id, 0);
     fatal_set_file(r->words);
+}
+
+// A rank that rank 0 decides for, but for the end of all.
+static enum job_stop ask_beside(struct job *j)
+{
+    return atomic_load(&j->cancel) ? JOB_CANCEL : JOB_GO;
+}
+
+// A rank beside rank 0, which alone takes the lock, reports and says how the job ended.
+static int begin_beside(struct runner *r, int64_t id, struct err *err)
+{
+    if (job_read_own(r->store, id, &r->row, err) < 0) return -1;
+    r->state = job_path(r->store, id, NULL);
+    r->words = job_last_words_open(r->store, id, ranks_number(r->job.ranks));
+    fatal_set_file(r->words);
+    r->job = (struct job){
+        .id = id,
+        .argc = r->row.argc,
+        .argv = r->row.argv,
+        .settings = r->row.settings,
+        .sinks = &r->sinks,
+        .ranks = r->job.ranks,
+        .state = r->state,
+        .ask = ask_beside,
+        .runner = r,
+        .answering = -1,
+    };
+    return 0;
 }
 
 static int begin(struct runner *r, int64_t id, struct err *err)
@@ -171,6 +213,7 @@ static int begin(struct runner *r, int64_t id, struct err *err)
         .argv = r->row.argv,
         .settings = r->row.settings,
         .sinks = &r->sinks,
+        .ranks = r->job.ranks,
         .resumed = r->row.runs > 0,
         .state = r->state,
         .ask = ask,
@@ -198,6 +241,7 @@ static enum job_state end(struct runner *r, int status, struct err *err)
     struct err why;
     enum job_state state = end_state(r, status);
     if (*r->lost.text) err_set(err, "the job's output cannot be saved: %s", r->lost.text);
+    if (state == STATE_FAILED && r->job.ranks) err_in(err, "rank 0");
     if (state == STATE_FAILED) job_log(&r->job, "failed: %s", err->text);
     if (job_sink_flush(r->keep, &why) < 0 && state == STATE_DONE) {
         state = STATE_FAILED;
@@ -211,6 +255,54 @@ static enum job_state end(struct runner *r, int status, struct err *err)
     return state;
 }
 
+static int work(struct runner *r, struct err *err)
+{
+    if (prepare(r, err) < 0) return -1;
+    r->ran = true;
+    return r->job.kind->run(&r->job, err);
+}
+
+// Its last words are the reason for the process that watches the ranks.
+static void leave_words(const struct runner *r, const struct err *err)
+{
+    if (write(r->words, err->text, strlen(err->text)) < 0) errno = 0; // it was for want of room
+}
+
+static enum job_state end_beside(const struct runner *r, int status, const struct err *err)
+{
+    if (status < 0) leave_words(r, err);
+    return status < 0 ? STATE_FAILED : STATE_DONE;
+}
+
+// The ranks go together: those that still work, or wait for this one, have nothing left to do.
+static void leave_ranks(struct runner *r, bool together)
+{
+    if (!r->job.ranks) return;
+    job_beat_stop(r->beat);
+    if (!together) ranks_abort(r->job.ranks, 1);
+    ranks_close(r->job.ranks);
+}
+
+static int join_ranks(struct runner *r, int64_t id, struct err *err)
+{
+    if (!r->setup->rank) return 0;
+    r->job.ranks = ranks_open(err);
+    if (!r->job.ranks) return -1;
+    r->beat = job_beat_start(r->store, id, r->job.ranks);
+    return 0;
+}
+
+static enum job_state run_begun(struct runner *r, struct err *err)
+{
+    const bool first = ranks_number(r->job.ranks) == 0;
+    ranks_share(r->job.ranks, &r->job.resumed, sizeof r->job.resumed, 0);
+    const int status = work(r, err);
+    const enum job_state state = first ? end(r, status, err) : end_beside(r, status, err);
+    atomic_store(&r->setup->control->job, NULL);
+    if (r->job.answering >= 0) close(r->job.answering);
+    return state;
+}
+
 int job_run(struct store *s, int64_t id, const struct job_setup *setup, enum job_state *state,
             struct err *err)
 {
@@ -218,16 +310,16 @@ int job_run(struct store *s, int64_t id, const struct job_setup *setup, enum job
         .store = s, .setup = setup, .looking = ATOMIC_FLAG_INIT, .lock = -1, .words = -1
     };
     *state = STATE_FAILED;
-    if (begin(&r, id, err) == 0) {
-        int status = prepare(&r, err);
-        if (status == 0) {
-            r.ran = true;
-            status = r.job.kind->run(&r.job, err);
-        }
-        *state = end(&r, status, err);
-        atomic_store(&setup->control->job, NULL);
-        if (r.job.answering >= 0) close(r.job.answering);
+    int status = join_ranks(&r, id, err);
+    const bool beside = ranks_number(r.job.ranks) > 0;
+    if (status == 0) status = beside ? begin_beside(&r, id, err) : begin(&r, id, err);
+    if (status == 0) {
+        *state = run_begun(&r, err);
+    } else if (setup->rank) {
+        if (r.words < 0) r.words = job_last_words_open(s, id, ranks_number(r.job.ranks));
+        leave_words(&r, err);
     }
+    leave_ranks(&r, *state == STATE_DONE);
     fatal_set_file(-1);
     if (r.words >= 0) close(r.words);
     model_free(r.job.model);

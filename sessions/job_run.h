@@ -25,6 +25,7 @@ struct job_setup {
     struct sinks *sinks; // the process's sinks; one for the database is added
     struct job_control *control;
     double patience_s; // how long database writes may fail before the job does; 0: a minute
+    bool rank;         // one of several, started by mpirun (sessions/job_group.h)
 };
 
 // *state: the final state (done, paused, cancelled). -1: it failed, or was refused and not started.

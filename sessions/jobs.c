@@ -219,7 +219,7 @@ static int read_once(struct store *s, int64_t id, struct job_row *row, struct er
     if (!job_state_ended(row->state) && !job_alive(s, id, &row->pid) &&
         (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S)) {
         // A process that never began left no message: this one is of the process before.
-        char *words = row->state == STATE_RUNNING ? job_last_words(s, id) : xstrdup("");
+        char *words = row->state == STATE_RUNNING ? job_last_words(s, id, 0) : xstrdup("");
         row->state = STATE_INTERRUPTED;
         free(row->message);
         row->message = words;
@@ -337,6 +337,22 @@ int store_job_keep(struct store *s, const struct job_order *order, enum job_stat
 }
 
 // --- asking --------------------------------------------------------------------------------------
+
+int store_job_set_ranks(struct store *s, int64_t id, const char *ranks, struct err *err)
+{
+    struct job_row row;
+    if (store_job_read(s, id, &row, err) < 0) return -1;
+    int status = settings_set(row.settings, "job.ranks", ranks, err);
+    if (status == 0 && !job_state_ended(row.state))
+        status = err_set(err, "job %lld is running: /job %lld pause first", (long long)id,
+                         (long long)id);
+    char *settings = settings_write(row.settings);
+    if (status == 0)
+        status = store_run(s, err, "UPDATE jobs SET settings = ? WHERE id = ?", "ti", settings, id);
+    cJSON_free(settings);
+    job_row_release(&row);
+    return status;
+}
 
 int store_job_start(struct store *s, int64_t id, struct err *err)
 {

@@ -15,7 +15,7 @@
 #include "commands/command.h"
 #include "core/files/safetensors.h"
 #include "core/graph/device.h"
-#include "sessions/job_run.h"
+#include "sessions/job_group.h"
 #include "tui/lines.h"
 #include "tui/options.h"
 #include "tui/plain.h"
@@ -70,29 +70,37 @@ static void handle(int signal, void (*handler)(int))
     sigaction(signal, &action, NULL);
 }
 
-static void listen(void)
+// A rank is told of a pause through the row: a signal ends it, with all others.
+static void listen(bool rank)
 {
-    handle(SIGINT, on_pause);
-    handle(SIGTERM, on_pause);
-    handle(SIGHUP, on_pause);
+    handle(SIGINT, rank ? SIG_DFL : on_pause);
+    handle(SIGTERM, rank ? SIG_DFL : on_pause);
+    handle(SIGHUP, rank ? SIG_DFL : on_pause);
     handle(SIGPIPE, SIG_IGN);
     handle(SIGXFSZ, SIG_IGN); // a file at its limit: writing fails instead
 }
 
 // --- actions -------------------------------------------------------------------------------------
 
-static int run_job(struct store *s, int64_t id, struct err *err)
+// `rank`: one of those that mpirun started for a process that runs the job.
+static int run_job(struct store *s, int64_t id, bool rank, struct err *err)
 {
     struct sinks sinks = { 0 };
     struct plain *p = plain_new(false);
     enum job_state state;
     const struct job_setup setup = {
-        .find = job_kind_find, .device = device_find, .sinks = &sinks, .control = &control
+        .find = job_kind_find,
+        .device = device_find,
+        .sinks = &sinks,
+        .control = &control,
+        .rank = rank,
     };
     sinks_add(&sinks, plain_sink(p));
-    listen();
-    const int status = job_run(s, id, &setup, &state, err);
-    if (status == 0) sinks_notice(&sinks, "job %lld is %s", (long long)id, job_state_name(state));
+    listen(rank);
+    const int status =
+        rank ? job_run(s, id, &setup, &state, err) : job_run_any(s, id, &setup, &state, err);
+    if (status == 0 && !rank)
+        sinks_notice(&sinks, "job %lld is %s", (long long)id, job_state_name(state));
     plain_free(p);
     if (status < 0) return STATUS_FAILED;
     return state == STATE_PAUSED && asked == SIGINT ? STATUS_INTERRUPTED : STATUS_OK;
@@ -120,7 +128,8 @@ int job_word_run(int argc, char **argv, struct err *err)
     long long id = 0;
     if (option_table_read(&table, &o, argc, argv, &at, err) < 0) return STATUS_USAGE;
     const bool list = o.action && !strcmp(o.action, "list") && !o.id;
-    if (!list && (!o.action || strcmp(o.action, "run") != 0 || !o.id)) {
+    const bool rank = o.action && !strcmp(o.action, "rank");
+    if (!list && (!o.action || (strcmp(o.action, "run") != 0 && !rank) || !o.id)) {
         err_set(err, "an action is missing: run ID, or list");
         return STATUS_USAGE;
     }
@@ -128,7 +137,7 @@ int job_word_run(int argc, char **argv, struct err *err)
     safetensors_guard();
     struct store *s = store_open(o.db, err);
     if (!s) return STATUS_FAILED;
-    const int status = list ? list_jobs(s, err) : run_job(s, id, err);
+    const int status = list ? list_jobs(s, err) : run_job(s, id, rank, err);
     store_close(s);
     return status;
 }

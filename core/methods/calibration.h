@@ -70,6 +70,8 @@ struct calibration_kind {
     struct hook (*hook)(void *sums); // accumulates during passes over prompts
     // Adds the sums of another worker, or of an earlier process, for the same model.
     void (*add)(void *sums, const void *other);
+    // Calls with every number that add() reads: the sums of another process can be put there.
+    void (*each)(void *sums, void (*numbers)(void *self, void *data, size_t bytes), void *self);
     // Writes all tensors and further metadata of a file; 0 or -1.
     int (*write)(const void *sums, const struct calibration_source *source, const char *path,
                  struct err *err);

@@ -28,6 +28,18 @@ static void ffn_add(void *sums, const void *other)
     ffn_sums_add(sums, other);
 }
 
+static void ffn_each(void *sums, void (*numbers)(void *self, void *data, size_t bytes), void *self)
+{
+    struct ffn_sums *s = sums;
+    const size_t layers = (size_t)s->layers, all = layers * (size_t)s->width;
+    numbers(self, s->xy, all * sizeof *s->xy);
+    numbers(self, s->xx, all * sizeof *s->xx);
+    numbers(self, s->visual, layers * sizeof *s->visual);
+    numbers(self, s->text, layers * sizeof *s->text);
+    numbers(self, &s->visual_count, sizeof s->visual_count);
+    numbers(self, &s->text_count, sizeof s->text_count);
+}
+
 // ffn.alpha, ffn.redundancy, ffn.redundancy_text.
 static int give_results(struct safetensors_writer *w, const struct ffn_sums *s, struct err *err)
 {
@@ -165,6 +177,7 @@ const struct calibration_kind calibration_kind_ffn = {
     .release = ffn_release,
     .hook = ffn_hook,
     .add = ffn_add,
+    .each = ffn_each,
     .write = ffn_write,
     .read = ffn_read,
     .show = ffn_show,

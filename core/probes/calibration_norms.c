@@ -119,6 +119,13 @@ static void norms_add(void *sums, const void *other)
         }
 }
 
+static void norms_each(void *sums, void (*numbers)(void *self, void *data, size_t bytes),
+                       void *self)
+{
+    struct norms_sums *s = sums;
+    numbers(self, s->sums, (size_t)(2 * KINDS * (s->layers + 1)) * sizeof *s->sums);
+}
+
 static const struct {
     const char *name;
     bool text;
@@ -233,6 +240,7 @@ const struct calibration_kind calibration_kind_norms = {
     .release = norms_release,
     .hook = norms_hook,
     .add = norms_add,
+    .each = norms_each,
     .write = norms_write,
     .read = norms_read,
     .show = norms_show,

@@ -88,6 +88,15 @@ static void sums_add(void *sums, const void *other)
 }
 
 // Mean profile [L,D], its two largest dimensions [L,2], share of sinks [L].
+static void sinks_each(void *sums, void (*numbers)(void *self, void *data, size_t bytes),
+                       void *self)
+{
+    struct sink_sums *s = sums;
+    numbers(self, s->profile, (size_t)(s->layers * s->width) * sizeof *s->profile);
+    numbers(self, s->counts, (size_t)s->layers * 2 * sizeof *s->counts);
+    numbers(self, &s->samples, sizeof s->samples);
+}
+
 static void results_of(const struct sink_sums *s, float *profile, float *dims, float *share)
 {
     const double n = s->samples > 0 ? s->samples : 1;
@@ -195,6 +204,7 @@ const struct calibration_kind calibration_kind_sinks = {
     .release = sinks_release,
     .hook = sinks_hook,
     .add = sums_add,
+    .each = sinks_each,
     .write = sinks_write,
     .read = sinks_read,
     .show = sinks_show,

@@ -3,8 +3,8 @@
 //
 // Of a sample, uses everything up to its last question and a generation prompt; no answer. Methods
 // work as in a chat, except those that remove or approximate tokens, which are off. The sums of a
-// sample are separate until its pass has succeeded. A pause writes the sums to
-// STATE/sums.safetensors.
+// sample are separate until its pass has succeeded; ranks run one sample each at a time. A pause
+// writes the sums to STATE/sums.safetensors.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -172,6 +172,7 @@ static void end(struct running *r)
 
 static int write_sums(struct running *r, bool whole, struct err *err)
 {
+    if (ranks_number(r->job->ranks) > 0) return 0;
     char *from = provenance_state(&r->from);
     char *place = xasprintf("%s@%lld %s", r->hash, (long long)r->next, from);
     const struct calibration_source source = { .model = r->job->model->checkpoint->fingerprint,
@@ -184,14 +185,14 @@ static int write_sums(struct running *r, bool whole, struct err *err)
     return status;
 }
 
-static int run_sample(struct running *r, void *sums, struct err *err)
+static int run_sample(struct running *r, int64_t index, void *sums, struct err *err)
 {
     struct sample s;
     struct hooks hooks;
     const struct sinks nobody = { 0 };
     const struct answer_options options = { .forward_only = true, .whole = true };
     bool answered;
-    int status = dataset_read(&r->data, r->next, &s, err);
+    int status = dataset_read(&r->data, index, &s, err);
     if (status == 0)
         status = conversation_show(&r->c, &s.dialogue, dialogue_question(&s.dialogue), err);
     if (status == 0)
@@ -207,16 +208,6 @@ static int run_sample(struct running *r, void *sums, struct err *err)
     return status;
 }
 
-// The sums of a failed pass are discarded.
-static int add_sample(struct running *r, struct err *err)
-{
-    void *sums = r->o.kind->start(r->job->model);
-    const int status = run_sample(r, sums, err);
-    if (status == 0) r->o.kind->add(r->sums, sums);
-    r->o.kind->release(sums);
-    return status;
-}
-
 // An unusable sample is skipped.
 static void leave_out(struct running *r, const struct err *why)
 {
@@ -225,21 +216,70 @@ static void leave_out(struct running *r, const struct err *why)
         job_log(r->job, "sample #%lld is skipped: %s", (long long)r->next, why->text);
 }
 
+// A sample's sums, and whether they may be used: those of a failed pass are discarded.
+struct measured {
+    struct running *r;
+    void *sums;
+    int from; // rank that measured it
+    struct {
+        int status;
+        struct err why;
+    } end;
+};
+
+static void share_numbers(void *self, void *data, size_t bytes)
+{
+    const struct measured *m = self;
+    ranks_share(m->r->job->ranks, data, bytes, m->from);
+}
+
+// Each rank runs one sample. All have the sums of all samples, and add them in their order: the
+// bits are those of one rank.
+static void add_round(struct running *r, struct measured *mine)
+{
+    struct ranks *ranks = r->job->ranks;
+    const int count = ranks_count(ranks);
+    for (int k = 0; k < count && r->next < r->data.count && r->used < r->o.limit; k++, r->next++) {
+        struct measured one = *mine;
+        one.from = k;
+        if (k != mine->from) one.sums = r->o.kind->start(r->job->model);
+        ranks_share(ranks, &one.end, sizeof one.end, k);
+        if (one.end.status == 0) {
+            if (ranks) r->o.kind->each(one.sums, share_numbers, &one);
+            r->o.kind->add(r->sums, one.sums);
+            r->used++;
+        } else {
+            leave_out(r, &one.end.why);
+        }
+        if (k != mine->from) r->o.kind->release(one.sums);
+    }
+}
+
+// 0, or JOB_STOPPED.
+static int run_round(struct running *r)
+{
+    struct measured mine = { .r = r, .from = ranks_number(r->job->ranks) };
+    const int64_t index = r->next + mine.from;
+    mine.sums = r->o.kind->start(r->job->model);
+    if (index < r->data.count) {
+        mine.end.status = run_sample(r, index, mine.sums, &mine.end.why);
+        ranks_did(r->job->ranks, 1);
+    }
+    const bool cancelled = atomic_load(&r->job->cancel);
+    if (!cancelled) add_round(r, &mine);
+    r->o.kind->release(mine.sums);
+    return cancelled ? JOB_STOPPED : 0;
+}
+
 static int go_through(struct running *r, struct err *err)
 {
     const int64_t count = r->data.count < r->o.limit ? r->data.count : r->o.limit;
     const double start = clock_seconds();
     const int64_t first = r->used;
-    for (; r->next < r->data.count && r->used < r->o.limit; r->next++) {
-        const enum job_stop stop = job_stopped(r->job);
+    while (r->next < r->data.count && r->used < r->o.limit) {
+        const enum job_stop stop = job_agree(r->job);
         if (stop == JOB_PAUSE && write_sums(r, false, err) < 0) return -1;
-        if (stop) return JOB_STOPPED;
-        struct err why;
-        if (add_sample(r, &why) < 0)
-            leave_out(r, &why);
-        else
-            r->used++;
-        if (atomic_load(&r->job->cancel)) return JOB_STOPPED;
+        if (stop || run_round(r) == JOB_STOPPED) return JOB_STOPPED;
         const double pace = (clock_seconds() - start) / (double)(r->used - first + 1);
         job_progress(r->job, (double)r->used, (double)count, NAN, pace * (double)(count - r->used));
     }
@@ -275,6 +315,7 @@ const struct job_kind job_kind_calibrate = {
     .usage = "KIND DATA.json OUT.safetensors [--images DIR] [--limit N]",
     .help = "Measures a model on the pictures of a data set, for methods that need it.",
     .needs_model = true,
+    .in_ranks = true,
     .check = check,
     .run = run,
     .outcome = outcome,

@@ -26,6 +26,9 @@ struct evaluating {
     int64_t at;     // samples looked at
     int64_t passed; // of them done before
     bool stopped;
+    // With ranks: what this one has scored since all were told of it, and of how many samples.
+    struct buf kept;
+    int64_t shared;
 };
 
 static int64_t sample_at(const struct evaluating *v, int64_t i)
@@ -140,9 +143,36 @@ static const void *corpus_of(struct evaluating *v, const struct metric *m)
 
 // --- reports ------------------------------------------------------------------------------------
 
+// The end of a sample among what ranks send: no question has this number.
+enum { SAMPLE_ENDS = -1 };
+
+static void count_told(struct evaluating *v, const struct evaluated *told)
+{
+    struct evaluation *e = v->e;
+    if (told->skipped) {
+        if (!e->why) e->why = xasprintf("sample %s: %s", told->id, told->skipped);
+    } else {
+        evaluation_note(e, told->metric, told->kind, told->score, told->class);
+        e->full += told->full;
+    }
+    if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
+}
+
+static void take_told(void *self, const struct evaluated *told)
+{
+    struct evaluating *v = self;
+    if (told->turn == SAMPLE_ENDS)
+        v->e->skipped += told->full;
+    else if (!v->stopped)
+        count_told(v, told);
+}
+
 static void notify(struct evaluating *v, const struct evaluated *told)
 {
-    if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
+    if (v->r->ranks)
+        evaluate_pack(&v->kept, told);
+    else
+        count_told(v, told);
 }
 
 static struct evaluated outcome_of(const struct evaluating *v, const struct sample *s,
@@ -177,7 +207,6 @@ static void skip(struct evaluating *v, const struct sample *s, const struct ques
     told.prompt = q ? q->text : "";
     told.turn = q ? q->turn : 0;
     told.reference = q && q->reference_count ? q->references[0] : "";
-    if (!v->e->why) v->e->why = xasprintf("sample %s: %s", id, why);
     notify(v, &told);
     free(id);
 }
@@ -193,7 +222,6 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
         skip(v, s, q, m, err.text);
         return 1;
     }
-    metric_tally_add(evaluate_total(v->e, m, s->kind), &o);
     char *id = name_of(s);
     struct evaluated told = outcome_of(v, s, id);
     told.metric = m;
@@ -205,7 +233,6 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     told.score = o.score;
     told.class = o.class;
     told.full = full;
-    v->e->full += full;
     notify(v, &told);
     free(id);
     free(o.found);
@@ -456,7 +483,37 @@ static bool evaluate_sample(struct evaluating *v, const struct sample *s)
     return (m->way == METRIC_LOSS ? lose(v, s, m) : ask_all(v, s, m)) == 0;
 }
 
-// Sample i of those looked at: left out, done before, or evaluated.
+// Of so many samples in a row a rank has its share in a row: they may show the same picture.
+enum { IN_A_ROW = 4 };
+
+static bool is_mine(const struct evaluating *v)
+{
+    const int64_t ranks = ranks_count(v->r->ranks);
+    return v->done / IN_A_ROW % ranks == ranks_number(v->r->ranks);
+}
+
+// `bad`: something of it could not be scored.
+static void end_sample(struct evaluating *v, bool bad)
+{
+    if (v->r->ranks)
+        evaluate_pack(&v->kept, &(struct evaluated){ .turn = SAMPLE_ENDS, .full = bad });
+    else
+        v->e->skipped += bad;
+    ranks_did(v->r->ranks, 1);
+}
+
+// Tells all ranks what each has scored, when all have done their share, or there are no more.
+static void share(struct evaluating *v, bool rest)
+{
+    struct ranks *ranks = v->r->ranks;
+    const int64_t count = v->done - v->shared;
+    if (!ranks || v->stopped || !(rest ? count : count == (int64_t)IN_A_ROW * ranks->count)) return;
+    evaluate_share(ranks, &v->kept, take_told, v);
+    ranks_share(ranks, &v->stopped, sizeof v->stopped, 0);
+    v->shared = v->done;
+}
+
+// Sample i of those looked at: left out, done before or by another rank, or evaluated.
 static void run_sample(struct evaluating *v, int64_t i)
 {
     const struct evaluate_request *r = v->r;
@@ -468,13 +525,16 @@ static void run_sample(struct evaluating *v, int64_t i)
     if (chosen && v->passed < r->first) {
         v->passed++;
         v->done++;
+        v->shared = v->done;
+    } else if (chosen && !v->stopped && !is_mine(v)) {
+        v->done++;
     } else if (chosen && !v->stopped) {
         bool good = false;
         if (status < 0)
             skip(v, &s, NULL, NULL, err.text);
         else
             good = evaluate_sample(v, &s);
-        v->e->skipped += !good && !v->stopped;
+        if (!v->stopped) end_sample(v, !good);
         v->done += !v->stopped;
     }
     sample_release(&s);
@@ -484,9 +544,10 @@ bool evaluate_next(struct evaluating *v)
 {
     const struct evaluate_request *r = v->r;
     if (r->cancel && atomic_load(r->cancel)) v->stopped = true;
-    if (v->stopped || v->at >= sample_count(v) || (r->limit && v->done >= r->limit)) return false;
-    run_sample(v, v->at++);
-    return !v->stopped;
+    const bool more = v->at < sample_count(v) && (!r->limit || v->done < r->limit);
+    if (more && !v->stopped) run_sample(v, v->at++);
+    share(v, !more);
+    return more && !v->stopped;
 }
 
 // --- the end -------------------------------------------------------------------------------------
@@ -518,6 +579,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
 int evaluate_close(struct evaluating *v, struct err *err)
 {
     struct evaluation *e = v->e;
+    buf_release(&v->kept);
     clear_pictures(v);
     conversation_release(&v->c);
     settings_free(v->settings);

@@ -25,6 +25,7 @@
 #include "core/methods/method.h"
 #include "core/metrics/metric.h"
 #include "core/model/model.h"
+#include "core/ranks/ranks.h"
 #include "core/talk/conversation.h"
 
 // One scored question, or a sample that could not be scored. Borrowed for the call.
@@ -76,6 +77,9 @@ struct evaluate_request {
                     struct err *err);
     void *self;
     const atomic_bool *cancel; // may be NULL
+    // The processes that share the samples; each then has all scores, in the order of the samples.
+    // Not with `answered`. Rank 0 decides when to stop. NULL: this process has all samples.
+    struct ranks *ranks;
 };
 
 // Scores of one metric: all, or those of one kind of sample.

@@ -226,7 +226,7 @@ static bool report(void *self, const struct evaluated *e)
         job_log(r->job, "sample %s was not scored: %s", e->id, e->skipped);
     else if (!e->skipped)
         report_score(r, e);
-    if (write_state(r, e) < 0) return false;
+    if (r->state && write_state(r, e) < 0) return false;
     const double steps = (double)(e->done - r->first), rest = (double)(e->count - e->done);
     job_progress(r->job, (double)e->done, (double)e->count, NAN,
                  (clock_seconds() - r->begin) / steps * rest);
@@ -261,10 +261,13 @@ static int evaluate(struct running *r, const struct evaluate_options *o, struct 
     request.report = report;
     request.self = r;
     request.cancel = &j->cancel;
+    request.ranks = j->ranks;
     r->begin = clock_seconds();
     job_rewind(j, r->number);
     int status = evaluate_run(&request, r->e, err);
-    if (status == 0 && *r->lost.text)
+    if (ranks_number(j->ranks) > 0)
+        status = 0; // what came of it is rank 0's, which knows of earlier samples
+    else if (status == 0 && *r->lost.text)
         status = err_set(err, "%s", r->lost.text);
     else if (status == 0 && r->e->cancelled)
         status = JOB_STOPPED;
@@ -282,7 +285,8 @@ static int run(struct job *j, struct err *err)
     struct adapter *adapter = NULL;
     if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
     int status = adapter_apply_settings(&adapter, j->model, j->settings, err);
-    if (status == 0) status = open_state(&r, o.data, adapter, err);
+    if (status == 0 && ranks_number(j->ranks) == 0) status = open_state(&r, o.data, adapter, err);
+    if (status == 0) ranks_share(j->ranks, &r.first, sizeof r.first, 0);
     if (status == 0) status = evaluate(&r, &o, adapter, err);
     adapter_free(adapter);
     if (r.state) fclose(r.state);
@@ -311,6 +315,7 @@ const struct job_kind job_kind_evaluate = {
     .usage = EVALUATE_USAGE,
     .help = "Scores the model on the questions of a data set.",
     .needs_model = true,
+    .in_ranks = true,
     .check = check,
     .run = run,
     .outcome = outcome,

@@ -19,4 +19,10 @@ int evaluate_metric_number(const struct metric *m); // in metrics[]
 // Computes the totals of struct evaluation from the sums by kind.
 void evaluate_totals(struct evaluation *e);
 
+// evaluate_share.c. Appends a copy of what was scored, texts included.
+void evaluate_pack(struct buf *b, const struct evaluated *e);
+// Calls take() with what every rank has packed, of rank 0 first; nothing is left.
+void evaluate_share(struct ranks *r, struct buf *mine,
+                    void (*take)(void *self, const struct evaluated *e), void *self);
+
 #endif

@@ -58,6 +58,7 @@ static int dry_open(struct dry *d, struct model *outline, const struct settings 
     d->t.job = &d->job;
     d->t.forecast.keep = f->keep;
     d->t.forecast.offload = f->offload;
+    d->t.params.forecast_ranks = (int)settings_integer(s, "job.ranks");
     backend_dry_reset(has_own_memory(load->where));
     return sft_prepare(&d->t, err);
 }
@@ -73,7 +74,7 @@ static void dry_close(struct dry *d)
 static int run_real(struct dry *d, const struct load *load, struct forecast *f, struct err *err)
 {
     struct sft_set set = { .data = load->real->train.data };
-    double sum = 0;
+    struct sft_losses *losses = xcalloc((size_t)load->count + 1, sizeof *losses);
     f->samples = load->count;
     f->rows = 0;
     set.feed = (struct feed){ .data = &set.data,
@@ -82,8 +83,9 @@ static int run_real(struct dry *d, const struct load *load, struct forecast *f, 
                               .backend = d->job.backend,
                               .frozen = d->t.train.feed.frozen };
     d->t.graph.tape = &d->t.tape;
-    const int status = sft_run(&d->t, &set, load->which, load->count, 0, 1, &sum, &f->rows, err);
+    const int status = sft_run(&d->t, &set, load->which, load->count, 0, 1, losses, &f->rows, err);
     d->t.graph.tape = NULL;
+    free(losses);
     // One picture is as large as the other, as far as can be known.
     if (set.feed.known_count)
         d->t.train.feed.most =

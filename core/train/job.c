@@ -14,7 +14,10 @@ static const char *const word_auto[] = { "auto", NULL };
 
 const struct setting job_settings[] = {
     { "job.threads", SETTING_INTEGER, 1, 1024, "auto", "threads", word_auto, STALE_JOBS,
-      "Number of threads of new jobs; auto is one per core." },
+      "Number of threads of new jobs, in each rank; auto is one per core." },
+    { "job.ranks", SETTING_INTEGER, 1, 4096, "1", "processes", NULL, STALE_JOBS,
+      "Number of processes (ranks) that share a new job, on this machine or on those of a queue; "
+      "more than one need Open MPI." },
     { "job.nice", SETTING_INTEGER, 0, 19, "15", NULL, NULL, STALE_JOBS,
       "Niceness of new jobs; 0 is normal priority." },
     { "job.pause_while_answering", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
@@ -54,6 +57,13 @@ const char *job_end_value(const struct job_end *end, const char *key)
 enum job_stop job_stopped(struct job *j)
 {
     return j->ask ? j->ask(j) : JOB_GO;
+}
+
+enum job_stop job_agree(struct job *j)
+{
+    enum job_stop stop = job_stopped(j);
+    ranks_share(j->ranks, &stop, sizeof stop, 0);
+    return stop;
 }
 
 // --- pausing -------------------------------------------------------------------------------------

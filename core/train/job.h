@@ -27,7 +27,7 @@
 // line to the job's log; no other log file is needed.
 //
 // Room core/train/: training, evaluation, calibration and sweeps, as jobs. Uses engine, new,
-// metrics and what they use.
+// metrics, ranks and what they use.
 #ifndef CORE_TRAIN_JOB_H
 #define CORE_TRAIN_JOB_H
 
@@ -36,6 +36,7 @@
 #include "core/base/event.h"
 #include "core/graph/hooks.h"
 #include "core/model/model.h"
+#include "core/ranks/ranks.h"
 #include "core/settings/settings.h"
 
 // Reasons to stop. In each case run() returns JOB_STOPPED.
@@ -57,6 +58,10 @@ struct job {
     struct settings *settings; // a copy of the starting shell's settings
     const struct backend *backend;
     struct sinks *sinks;
+    // The processes that share the work, NULL: this one alone. All of them run the job; rank 0
+    // alone reports and writes, the sinks of the others are nobody's. A rank that fails, or is told
+    // to stop, ends all: only what job_agree says is known to all.
+    struct ranks *ranks;
     bool resumed;      // it ran before: continue from the last checkpoint, if there is one
     const char *state; // the job's folder beside the database, for internal files
     // Set to end the job at once (cancel): for graph.cancel, which stops the pass at the next
@@ -89,6 +94,7 @@ struct job_kind {
     const char *usage; // "DATA.json OUT [--option ...]", for messages
     const char *help;  // one sentence
     bool needs_model;
+    bool in_ranks; // can share its work with others (job.ranks)
     // Checks the arguments in the shell, before the job is created: -1 with a message rejects them.
     // Must be fast. model is the shell's (NULL if none is loaded). May be NULL.
     int (*check)(int argc, char **argv, const struct settings *settings, const struct model *model,
@@ -111,6 +117,9 @@ const struct job_kind *job_kind_find(const char *name);
 
 // Call it often, at least once a step: it checks the request at most a few times a second.
 enum job_stop job_stopped(struct job *j);
+
+// The same, as rank 0 says it to all: at the same places in each rank.
+enum job_stop job_agree(struct job *j);
 
 // Checks whether to end at once, a few times a second. Blocks while a shell with
 // job.pause_while_answering answers; otherwise returns at once (two system calls), also when asked

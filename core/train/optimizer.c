@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/mem.h"
 #include "core/graph/tape.h"
 
 double schedule_share(enum schedule schedule, int64_t step, int64_t steps, int64_t warmup)
@@ -122,6 +123,25 @@ static int update(const struct params *p, const struct param *one, const struct 
     return status < 0 ? err_set(err, "adamw on '%s': %s", one->name, one->where->failure()) : 0;
 }
 
+// The masters of other ranks, which they have updated.
+static void share_masters(const struct params *p)
+{
+    enum { PIECE = 1 << 20 }; // numbers
+    if (!p->shared_out) return;
+    float *host = xreallocarray(NULL, PIECE, sizeof *host);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct param *one = &p->list[i];
+        float *master = one->tensor->data;
+        for (int64_t at = 0; at < one->count; at += PIECE) {
+            const size_t n = (size_t)(one->count - at < PIECE ? one->count - at : PIECE);
+            if (params_own(p, one)) one->where->download(host, master + at, n * sizeof *host);
+            ranks_share(p->ranks, host, n * sizeof *host, one->owner);
+            if (!params_own(p, one)) one->where->upload(master + at, host, n * sizeof *host);
+        }
+    }
+    free(host);
+}
+
 static int take_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
                      struct err *err)
 {
@@ -145,8 +165,9 @@ static int take_step(struct optimizer *o, struct params *p, struct optimizer_tak
                                          .decay = one->decay ? o->decay[one->group] : 0,
                                          .scale = clip < 1 ? clip : 1,
                                          .step = o->step };
-        if (update(p, one, &step, err) < 0) return -1;
+        if (params_own(p, one) && update(p, one, &step, err) < 0) return -1;
     }
+    share_masters(p);
     model_weights_changed(p->model);
     return 0;
 }

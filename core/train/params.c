@@ -84,6 +84,14 @@ static int widen(const struct backend *where, struct tensor *to, const struct te
     return 0;
 }
 
+static int no_room(const struct param *one, struct err *err)
+{
+    return err_set(err,
+                   "out of memory: training '%s' needs %.1f MB more on %s; train fewer weights "
+                   "(train.method) or use a larger machine",
+                   one->name, (double)one->count * 16e-6, one->where->name);
+}
+
 // Puts a master in the place of the tensor's data. The name belongs to the parameter from now on.
 static int add(struct params *p, char *name, enum param_kind kind, enum param_group group,
                const struct weight *weight, struct tensor *tensor, struct err *err)
@@ -106,14 +114,9 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
     master.dtype = DTYPE_F32;
     master.data = where->alloc((size_t)count * sizeof(float));
     one->grad = grad_new(where, count);
-    one->m = zeros(where, count);
-    one->v = zeros(where, count);
-    if (!master.data || !one->grad || !one->m || !one->v) {
+    if (!master.data || !one->grad) {
         where->release(master.data);
-        return err_set(err,
-                       "out of memory: training '%s' needs %.1f MB more on %s; train fewer weights "
-                       "(train.method) or use a larger machine",
-                       name, (double)count * 16e-6, where->name);
+        return no_room(one, err);
     }
     // LoRA's tensors have no content yet.
     if (tensor->data && widen(where, &master, tensor) < 0) {
@@ -167,6 +170,68 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
     draw(p, &lora->a, seed, place);
     if (p->backend->fill(&lora->b, 0) < 0) return err_set(err, "fill: %s", p->backend->failure());
     return 0;
+}
+
+// --- moments -------------------------------------------------------------------------------------
+
+enum { SHARED_FROM = 64 << 20 }; // bytes of all moments from which train.shard auto shares them out
+
+static int rank_count(const struct params *p)
+{
+    return p->forecast_ranks ? p->forecast_ranks : ranks_count(p->ranks);
+}
+
+static bool share_out(const struct params *p, const struct settings *s)
+{
+    if (rank_count(p) == 1 || settings_is(s, "train.shard", "off")) return false;
+    const int64_t bytes = p->counted[MODEL_PARTS].trained * 2 * (int64_t)sizeof(float);
+    return settings_is(s, "train.shard", "on") || bytes >= SHARED_FROM;
+}
+
+// Gives the parameters to ranks, each to the one with the least so far: the same in every rank. The
+// rank with the most.
+static int deal_owners(struct params *p)
+{
+    const int n = rank_count(p);
+    int64_t *load = xcalloc((size_t)n, sizeof *load);
+    int most = 0;
+    for (size_t i = 0; i < p->count; i++) p->list[i].owner = -1;
+    for (size_t dealt = 0; dealt < p->count; dealt++) {
+        struct param *next = NULL; // the largest that is left
+        int to = 0;
+        for (size_t i = 0; i < p->count; i++)
+            if (p->list[i].owner < 0 && (!next || p->list[i].count > next->count))
+                next = &p->list[i];
+        for (int k = 1; k < n; k++)
+            if (load[k] < load[to]) to = k;
+        next->owner = to;
+        load[to] += next->count;
+    }
+    for (int k = 1; k < n; k++)
+        if (load[k] > load[most]) most = k;
+    free(load);
+    return most;
+}
+
+static int add_moments(struct params *p, const struct settings *s, struct err *err)
+{
+    p->shared_out = share_out(p, s);
+    const int heaviest = p->shared_out ? deal_owners(p) : 0;
+    p->rank = p->forecast_ranks ? heaviest : ranks_number(p->ranks);
+    for (size_t i = 0; i < p->count; i++) {
+        struct param *one = &p->list[i];
+        if (!params_own(p, one)) continue;
+        backend_enter(p->backend, one->weight ? one->weight->gpu : 0); // beside it
+        one->m = zeros(one->where, one->count);
+        one->v = zeros(one->where, one->count);
+        if (!one->m || !one->v) return no_room(one, err);
+    }
+    return 0;
+}
+
+bool params_own(const struct params *p, const struct param *one)
+{
+    return !p->shared_out || one->owner == p->rank;
 }
 
 // --- all of them ---------------------------------------------------------------------------------
@@ -266,6 +331,7 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
         status = check_whole(m, &chosen, err);
         if (status == 0)
             status = add_weights(p, &chosen, (uint64_t)settings_integer(s, "train.seed"), err);
+        if (status == 0) status = add_moments(p, s, err);
         backend_enter(p->backend, 0);
         selection_release(&chosen);
     }
@@ -303,7 +369,7 @@ void params_release(struct params *p)
     if (p->model) model_weights_changed(p->model);
     free(p->list);
     free(p->extra);
-    *p = (struct params){ .backend = p->backend };
+    *p = (struct params){ .backend = p->backend, .ranks = p->ranks };
 }
 
 int64_t params_pieces(const struct param *one)
@@ -327,7 +393,7 @@ int params_each_piece(const struct param *one,
 
 static bool any_moment(const struct param *one, int64_t from, int64_t count)
 {
-    for (int64_t i = from; i < from + count; i++)
+    for (int64_t i = from; one->m && i < from + count; i++)
         if (one->m[i] != 0 || one->v[i] != 0) return true;
     return false;
 }

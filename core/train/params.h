@@ -15,6 +15,7 @@
 
 #include "core/methods/method.h"
 #include "core/model/model.h"
+#include "core/ranks/ranks.h"
 #include "core/settings/settings.h"
 #include "core/train/select.h"
 
@@ -52,7 +53,8 @@ struct param {
     int64_t count;               // numbers
     bool decay;                  // weight decay applies: matrices, not gains and biases
     struct grad *grad;           // kept; zero after params_clear
-    float *m, *v;                // Adam's moments, initially zero
+    int owner;                   // rank that updates it and has its moments, if they are shared out
+    float *m, *v;                // Adam's moments, initially zero; NULL: another rank's
 };
 
 // A parameter that a method adds. Its tensor is f32 in the backend's memory, holds the initial
@@ -80,6 +82,12 @@ struct params {
     bool lora, whole;                             // struct selection
     struct param_extra *extra;
     size_t extra_count;
+    // Set before params_open: the processes that train together, NULL: this one; and the same for a
+    // forecast, which counts the rank with the most.
+    struct ranks *ranks;
+    int forecast_ranks; // 0: not a forecast
+    int rank;           // this one, or the one that is counted
+    bool shared_out;    // each parameter's moments are in one rank only
 };
 
 // Call before params_open; the struct is copied.
@@ -92,6 +100,8 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
 int params_check(const struct model *m, const struct settings *s, struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
+// Does this rank update the parameter?
+bool params_own(const struct params *p, const struct param *one);
 // A piece of a parameter: all of it; or a row of a table on the host, as a pass needs few rows and
 // host memory is slow.
 int64_t params_pieces(const struct param *one);

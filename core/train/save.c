@@ -34,6 +34,7 @@ static char *tensor_name(const struct param *p, enum what what, int whats)
     return whats == 1 ? xstrdup(p->name) : xasprintf("%c.%s", "wmv"[what], p -> name);
 }
 
+// With moments that are shared out all ranks do this, rank 0 alone with a writer.
 static int put_values(struct safetensors_writer *w, const struct params *p, int whats,
                       struct err *err)
 {
@@ -42,11 +43,15 @@ static int put_values(struct safetensors_writer *w, const struct params *p, int 
     int status = 0;
     for (int what = 0; what < whats; what++)
         for (size_t i = 0; i < p->count; i++) {
-            const float *from = values_of(&p->list[i], (enum what)what);
-            for (int64_t at = 0; at < p->list[i].count && status == 0; at += PIECE) {
-                const int64_t left = p->list[i].count - at, n = left < PIECE ? left : PIECE;
-                p->list[i].where->download(host, from + at, (size_t)n * sizeof *host);
-                status = safetensors_writer_data(w, host, (uint64_t)n * sizeof *host, err);
+            const struct param *one = &p->list[i];
+            const float *from = values_of(one, (enum what)what);
+            const bool shared = p->shared_out && what != MASTER;
+            for (int64_t at = 0; at < one->count && status == 0; at += PIECE) {
+                const int64_t left = one->count - at, n = left < PIECE ? left : PIECE;
+                const size_t bytes = (size_t)n * sizeof *host;
+                if (from) one->where->download(host, from + at, bytes);
+                if (shared) ranks_share(p->ranks, host, bytes, one->owner);
+                if (w) status = safetensors_writer_data(w, host, bytes, err);
             }
         }
     free(host);
@@ -85,7 +90,8 @@ static int read_values(const struct safetensors *f, struct params *p, int whats,
         for (size_t i = 0; i < p->count; i++) {
             char *name = tensor_name(&p->list[i], (enum what)what, whats);
             const struct safetensor *t = safetensors_find(f, name);
-            p->list[i].where->upload(values_of(&p->list[i], (enum what)what), t->data, t->bytes);
+            float *to = values_of(&p->list[i], (enum what)what);
+            if (to) p->list[i].where->upload(to, t->data, t->bytes);
             free(name);
         }
     if (whats == WHATS) params_mark_reached(p);
@@ -272,15 +278,29 @@ static int write_parts(const char *folder, const struct params *p, const struct 
     return write_state(folder, p, at, id, err);
 }
 
+// Another rank gives its moments to rank 0, if that is going to write them.
+static void give_moments(const struct params *p)
+{
+    bool there;
+    ranks_share(p->ranks, &there, sizeof there, 0);
+    if (!there && p->shared_out) put_values(NULL, p, WHATS, NULL);
+}
+
 int save_write(const char *out, const struct params *p, const struct adapter *base,
                const struct save_place *at, const struct identity *id, int64_t keep,
                struct err *err)
 {
+    if (ranks_number(p->ranks) > 0) {
+        give_moments(p);
+        return 0;
+    }
     char *path = xasprintf("%s/checkpoint-%lld", out, (long long)at->step);
     char *unfinished = xasprintf("%s%s", path, part);
     struct stat st;
     int status = 0;
-    if (stat(path, &st) < 0) {
+    bool there = stat(path, &st) == 0;
+    ranks_share(p->ranks, &there, sizeof there, 0);
+    if (!there) {
         folder_remove(unfinished);
         if (mkdir(unfinished, 0777) < 0)
             status = err_set(err, "cannot create '%s': %s", unfinished, strerror(errno));

@@ -30,8 +30,9 @@ struct save_place {
     int64_t best_step; // -1: none yet
 };
 
-// Does nothing if the checkpoint of this step exists. Keeps the newest `keep`, loadable; 0: the
-// newest only, for resuming. `base`: the adapter that was applied, NULL: none.
+// All ranks call it, rank 0 writes. Does nothing if the checkpoint of this step exists. Keeps the
+// newest `keep`, loadable; 0: the newest only, for resuming. `base`: the adapter that was applied,
+// NULL: none.
 int save_write(const char *out, const struct params *p, const struct adapter *base,
                const struct save_place *at, const struct identity *id, int64_t keep,
                struct err *err);

@@ -15,6 +15,7 @@ static const char *const scores[] = { "auto",
 #include "core/metrics/list.h"
 #undef X
                                       NULL };
+static const char *const shards[] = { "auto", "on", "off", NULL };
 static const char *const schedules[] = { "cosine", "constant", NULL };
 
 const struct setting train_settings[] = {
@@ -52,6 +53,11 @@ const struct setting train_settings[] = {
     { "train.accumulate", SETTING_INTEGER, 1, 1e6, "1", NULL, NULL, STALE_TRAINING,
       "Gradient accumulation: micro-batches per step; the gradient is the mean over all their "
       "samples." },
+    { "train.exact_sum", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_TRAINING,
+      "Adds the gradients of micro-batches one by one in their order: any number of ranks "
+      "(job.ranks) computes the same bits, for one more copy of the gradients and slower sums." },
+    { "train.shard", SETTING_CHOICE, 0, 0, "auto", NULL, shards, STALE_TRAINING,
+      "Shares the optimizer state out over the ranks of a job; auto if it takes 64 MB or more." },
     { "train.epochs", SETTING_REAL, 0.001, 1e6, "1", NULL, NULL, STALE_TRAINING,
       "Passes over the data." },
     { "train.steps", SETTING_INTEGER, 1, 1e12, "auto", NULL, words_auto, STALE_TRAINING,

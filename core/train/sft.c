@@ -40,6 +40,12 @@ int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *e
     return 0;
 }
 
+// Does this rank write?
+static bool writes(const struct sft *t)
+{
+    return ranks_number(t->job->ranks) == 0;
+}
+
 // --- start ---------------------------------------------------------------------------------------
 
 static void reset_best(struct sft *t)
@@ -61,6 +67,7 @@ void sft_plan_steps(struct sft *t)
                    : settings_integer(s, "train.steps");
     if (t->steps < 1) t->steps = 1;
     t->order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->order);
+    t->rows = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->rows);
     t->epoch = -1;
     t->place = (struct save_place){ .loss = NAN, .validation = NAN, .score = NAN };
     reset_best(t);
@@ -185,14 +192,29 @@ static int go_on(struct sft *t, struct err *err)
 
 static int begin_anew(struct sft *t, struct err *err)
 {
-    if (record(t, NULL, err) < 0) return sft_break(t);
+    if (writes(t) && record(t, NULL, err) < 0) return sft_break(t);
     job_rewind(t->job, 0);
     return 0;
+}
+
+// All ranks must train on the same samples.
+static int check_ranks(const struct sft *t, struct err *err)
+{
+    char hashes[2 * HASH_HEX];
+    memcpy(hashes, t->samples_hash, HASH_HEX);
+    memcpy(hashes + HASH_HEX, t->pictures_hash, HASH_HEX);
+    ranks_share(t->job->ranks, hashes, sizeof hashes, 0);
+    if (!strcmp(hashes, t->samples_hash) && !strcmp(hashes + HASH_HEX, t->pictures_hash)) return 0;
+    return err_set(err,
+                   "'%s' or its pictures are not the same here as for rank 0: every rank needs "
+                   "the same files",
+                   t->options.data);
 }
 
 static int begin(struct sft *t, struct err *err)
 {
     int status = sft_data_open(t, err);
+    if (status == 0) status = check_ranks(t, err);
     if (status != 0) return status;
     sft_plan_steps(t);
     sft_score_choose(t);
@@ -203,7 +225,8 @@ static int begin(struct sft *t, struct err *err)
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
     status = save_newest(t->out.path) >= 0 ? go_on(t, err) : begin_anew(t, err);
     if (status < 0) return -1;
-    save_best_trim(t->out.path, t->place.best_step);
+    if (writes(t)) save_best_trim(t->out.path, t->place.best_step);
+    if (t->job->ranks) t->begun_waited = atomic_load(&t->job->ranks->waited_us);
     t->optimizer.step = t->begun_step = t->place.step;
     t->saved = t->begun = clock_seconds();
     return 0;
@@ -218,7 +241,7 @@ static int save(struct sft *t, struct err *err)
     t->saved = clock_seconds();
     if (save_write(t->out.path, &t->params, t->base, &t->place, &id, keep, err) < 0)
         return sft_break(t);
-    save_best_trim(t->out.path, t->place.best_step);
+    if (writes(t)) save_best_trim(t->out.path, t->place.best_step);
     return 0;
 }
 
@@ -226,8 +249,11 @@ static int save(struct sft *t, struct err *err)
 static bool save_due(const struct sft *t)
 {
     const struct settings *s = t->job->settings;
-    if (settings_is(s, "train.save_every", "auto"))
-        return clock_seconds() - t->saved >= SAVE_SECONDS;
+    if (settings_is(s, "train.save_every", "auto")) {
+        bool due = clock_seconds() - t->saved >= SAVE_SECONDS; // by the clock of rank 0
+        ranks_share(t->job->ranks, &due, sizeof due, 0);
+        return due;
+    }
     return t->place.step % settings_integer(s, "train.save_every") == 0;
 }
 
@@ -264,7 +290,7 @@ static int validate(struct sft *t, struct err *err)
     t->place.best = value;
     t->place.best_loss = loss;
     t->place.best_step = t->place.step;
-    return save_best(t->out.path, &t->params, t->place.step, err);
+    return writes(t) ? save_best(t->out.path, &t->params, t->place.step, err) : 0;
 }
 
 static void notify(struct sft *t, int64_t step, const struct optimizer_taken *taken, double rate)
@@ -311,7 +337,7 @@ static int steps(struct sft *t, struct err *err)
 {
     while (t->place.step < t->steps) {
         if (one_step(t, err) < 0 && !t->graph.cancelled) return -1;
-        const enum job_stop stop = job_stopped(t->job);
+        const enum job_stop stop = t->graph.cancelled ? job_stopped(t->job) : job_agree(t->job);
         if (!stop && !t->graph.cancelled) continue;
         // Interrupted within a step: the parameters are still those before it.
         if (stop == JOB_PAUSE && !t->torn && save(t, err) < 0) return -1;
@@ -335,6 +361,23 @@ static void report_memory(struct sft *t)
         job_result(t->job, memory_part_name(i), "%.1f MB, forecast %.1f MB",
                    (double)took.of[i] / 1e6, (double)t->forecast.parts.of[i] / 1e6);
     }
+}
+
+// The share of the steps' time that each rank has waited for others.
+static void report_waiting(const struct sft *t)
+{
+    struct ranks *r = t->job->ranks;
+    if (!r) return;
+    double *share = xcalloc((size_t)r->count, sizeof *share);
+    const double seconds = clock_seconds() - t->begun;
+    share[r->number] = (double)(atomic_load(&r->waited_us) - t->begun_waited) * 1e-6 / seconds;
+    ranks_sum_doubles(r, share, (size_t)r->count);
+    struct buf b = { 0 };
+    for (int k = 0; k < r->count; k++)
+        buf_printf(&b, "%srank %d %.1f%%", k ? ", " : "", k, 100 * share[k]);
+    job_result(t->job, "waited for other ranks", "%s", b.data);
+    buf_release(&b);
+    free(share);
 }
 
 // Deletes files that a finished run no longer needs. `keep`: checkpoints to keep, -1: all.
@@ -396,17 +439,27 @@ static int train(struct sft *t, struct err *err)
     if (status != 0) return status;
     // If the result cannot be written, nothing needs to be computed twice.
     if (save(t, err) < 0) return -1;
-    return finish(t, err) < 0 ? sft_break(t) : 0;
+    report_waiting(t);
+    return writes(t) && finish(t, err) < 0 ? sft_break(t) : 0;
+}
+
+// The folder is rank 0's; the others know what it found.
+static int open_out(struct sft *t, struct err *err)
+{
+    const struct job *j = t->job;
+    if (!writes(t)) t->out = (struct out){ .path = xstrdup(t->options.out), .lock = -1 };
+    if (writes(t) && out_open(&t->out, t->options.out, t->options.resume || j->resumed, err) < 0)
+        return -1;
+    ranks_share(j->ranks, &t->out.done, sizeof t->out.done, 0);
+    return 0;
 }
 
 int sft_job(struct job *j, struct sft_series *series, struct err *err)
 {
     struct sft t = { .job = j, .where = j->backend, .series = series, .out = { .lock = -1 } };
-    if (sft_options_read(&t.options, j->argc, j->argv, err) < 0 ||
-        out_open(&t.out, t.options.out, t.options.resume || j->resumed, err) < 0)
-        return -1;
+    if (sft_options_read(&t.options, j->argc, j->argv, err) < 0 || open_out(&t, err) < 0) return -1;
     int status = t.out.done ? check_finished(&t, err) : train(&t, err);
-    if (status == 0 && t.out.done) {
+    if (status == 0 && t.out.done && writes(&t)) {
         job_log(j, "'%s' holds the finished result: nothing left to do", t.out.path);
         // Killed after its record said so, it may not have come to this. What it was to keep stays,
         // whatever train.keep is now.
@@ -458,6 +511,7 @@ const struct job_kind job_kind_train = {
     .usage = "DATA OUT [--images DIR] [--resume]",
     .help = "Trains the weights of train.method on a data set; writes the result to OUT.",
     .needs_model = true,
+    .in_ranks = true,
     .check = check,
     .run = run,
     .outcome = outcome,

@@ -227,7 +227,8 @@ static int open_held(struct sft *t, struct err *err)
 // may change between two parts of a run. A validation answers greedily, as core/train/evaluate.c.
 static bool matters(const struct setting *row)
 {
-    static const char *const others[] = { "train.keep", "train.save_every", "train.checkpointing" };
+    static const char *const others[] = { "train.keep", "train.save_every", "train.checkpointing",
+                                          "train.shard" };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcmp(row->key, others[i])) return false;
     if (!strncmp(row->key, "sample.", 7)) return !strcmp(row->key, "sample.max_tokens");
@@ -362,6 +363,8 @@ void sft_data_close(struct sft *t)
     close_set(&t->held);
     free(t->settings);
     free(t->order);
+    free(t->rows);
     t->settings = NULL;
     t->order = NULL;
+    t->rows = NULL;
 }

@@ -61,6 +61,7 @@ static int open_params(struct sft *t, struct err *err)
                                     .tensors = adapter_tensors(t->base),
                                     .training = true };
     t->params.backend = j->backend;
+    t->params.ranks = j->ranks;
     job_hooks(j, &t->hooks);
     if (methods_attach(&t->methods, &t->hooks, &env, err) < 0) return -1;
     methods_params(&t->methods, add_extra, t);
@@ -149,24 +150,27 @@ static uint64_t waiting(const struct sft *t)
 void sft_memory(const struct sft *t, struct memory_parts *parts)
 {
     const struct model *m = t->job->model;
+    const bool exact = settings_flag(t->job->settings, "train.exact_sum");
     const uint64_t gradients = t->lanes.params ? 1 + LANES : 1;
     const bool own = t->where->own_memory;
-    uint64_t held = 0, peak = 0, pool = 0, trained = 0, on_host = 0;
+    uint64_t held = 0, peak = 0, pool = 0, trained = 0, on_host = 0, moments = 0, host_moments = 0;
     count_pass(&t->arena, &t->tape, &held, &peak, &pool);
     for (int k = 0; t->lanes.params && k < LANES; k++)
         count_pass(&t->lanes.list[k].arena, &t->lanes.list[k].tape, &held, &peak, &pool);
     for (size_t i = 0; i < t->params.count; i++) {
         const struct param *one = &t->params.list[i];
-        *(own && one->tensor->on_host ? &on_host : &trained) +=
-            (uint64_t)one->count * sizeof(float);
+        const bool host = own && one->tensor->on_host;
+        const uint64_t bytes = (uint64_t)one->count * sizeof(float);
+        *(host ? &on_host : &trained) += bytes;
+        if (params_own(&t->params, one)) *(host ? &host_moments : &moments) += 2 * bytes;
     }
     *parts = t->forecast.parts; // pictures and program are those of the whole run
     parts->of[MEMORY_MAPPED] = checkpoint_bytes(m->checkpoint);
-    parts->of[MEMORY_HOST] = on_host * (3 + gradients) + waiting(t);
+    parts->of[MEMORY_HOST] = on_host * (1 + gradients) + host_moments + waiting(t);
     parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena.used : 0);
     parts->of[MEMORY_MASTERS] = trained;
-    parts->of[MEMORY_GRADIENTS] = trained * gradients;
-    parts->of[MEMORY_OPTIMIZER] = 2 * trained;
+    parts->of[MEMORY_GRADIENTS] = trained * (gradients + (exact && !own));
+    parts->of[MEMORY_OPTIMIZER] = moments;
     parts->of[MEMORY_ACTIVATIONS] = held;
     parts->of[MEMORY_WORKSPACE] = peak - held + pool + t->job->backend->scratch();
     if (t->train.feed.most) parts->of[MEMORY_PICTURES] = t->train.feed.most + t->held.feed.most;

@@ -5,6 +5,7 @@
 //   sft_model.c what is trained and the room for it: adapter, methods, parameters, tape
 //   sft_data.c  which samples it trains on, and what must stay the same for a resume
 //   sft_score.c validation by a metric
+//   sft_deal.c  which samples of a step or a validation this rank computes, and the sums over ranks
 //   sft_pass.c  losses and gradients of batches, what is measured of a step, validation
 #ifndef CORE_TRAIN_SFT_PARTS_H
 #define CORE_TRAIN_SFT_PARTS_H
@@ -72,6 +73,7 @@ struct sft {
 
     int64_t batch, accumulate, per_epoch, steps; // per_epoch: steps of an epoch
     int64_t *order; // [train.count] samples in the order of `epoch`, as in the data file
+    int32_t *rows;  // [train.count] of them
     int64_t epoch;  // -1: no order yet
     struct save_place place;
     const struct metric *metric; // of the validation; NULL: the loss
@@ -83,6 +85,7 @@ struct sft {
     double loss, kl;              // of the last step
     double saved, begun;          // times
     int64_t begun_step;           // of this process
+    int64_t begun_waited;         // microseconds for other ranks before the steps
 };
 
 // Arguments: DATA OUT [--images DIR] [--resume].
@@ -118,8 +121,12 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err);
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err);
 // Losses of `count` samples of a set by their indices in the data, and `share` times their
 // gradients if the pass is recorded; `number` is the index of the first draw.
+struct sft_losses {
+    double loss, kl;
+};
 int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
-            uint64_t number, double share, double *sum, int64_t *rows, struct err *err);
+            uint64_t number, double share, struct sft_losses *losses, int64_t *rows,
+            struct err *err);
 // Can a pass of `count` samples with that many rows take another one?
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
 // The micro-batch of the first epochs with the most rows; *count samples, indices in the data; the
@@ -129,6 +136,28 @@ int64_t *sft_heaviest(const struct sft *t, int64_t *count);
 void sft_report_norms(struct sft *t, int64_t step);
 // Mean loss over the validation samples.
 int sft_validate(struct sft *t, double *loss, struct err *err);
+
+// sft_deal.c. Samples from..to of a step's, or a part of them, that this rank computes in one go.
+struct sft_work {
+    int64_t from, to;
+};
+// The work of this rank in a step of `count` samples with these rows. If the ranks divide the
+// number of micro-batches, each gets whole ones, of about equal cost (rows) together; otherwise the
+// samples are cut into runs of about equal cost. The caller frees *work.
+int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work);
+// Adds up the gradients of all ranks.
+void sft_sum_gradients(struct sft *t);
+// The losses of all ranks: those that another rank computed are 0 before. Also their rows.
+void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count);
+// train.exact_sum: the gradients of micro-batches are added one by one in their order, in float32,
+// each by the rank that computed it; the same bits in all ranks, and with any number of them.
+struct sft_exact {
+    float **sums; // by parameter
+};
+void sft_exact_open(struct sft_exact *e, const struct sft *t);
+// The gradients of `count` ranks, one micro-batch each.
+void sft_exact_add(struct sft_exact *e, struct sft *t, int64_t count);
+void sft_exact_close(struct sft_exact *e, struct sft *t); // the sums become the gradients
 
 // sft_score.c. Sets t->metric from train.score and the data.
 void sft_score_choose(struct sft *t);

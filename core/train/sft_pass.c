@@ -68,7 +68,8 @@ bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows)
 }
 
 int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
-            uint64_t number, double share, double *sum, int64_t *rows, struct err *err)
+            uint64_t number, double share, struct sft_losses *losses, int64_t *rows,
+            struct err *err)
 {
     struct micro_batch *p = xcalloc(1, sizeof *p);
     int status = 0;
@@ -82,10 +83,9 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
         *rows += p->rows;
         const size_t n = p->count;
         if (status == 0) status = micro_batch_run(t, set, p, share, err);
-        for (size_t k = 0; k < n && status == 0; k++) {
-            *sum += share * p->losses[k];
-            t->kl += share * p->kl[k];
-        }
+        for (size_t k = 0; k < n && status == 0; k++)
+            *losses++ = (struct sft_losses){ p->losses[k], p->kl[k] };
+        ranks_did(t->job->ranks, (int64_t)n);
         if (status == 0 && job_stopped(t->job) == JOB_CANCEL) t->graph.cancelled = true;
         if (status == 0 && graph_stop(&t->graph)) status = err_set(err, "cancelled");
     }
@@ -131,41 +131,106 @@ int64_t *sft_heaviest(const struct sft *t, int64_t *count)
     return which;
 }
 
-int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
+// The order of the samples in an epoch, and their rows.
+static void set_order(struct sft *t, int64_t epoch)
 {
-    const int64_t epoch = t->place.step / t->per_epoch, within = t->place.step % t->per_epoch;
-    const int64_t n = t->train.count, batches = (n + t->batch - 1) / t->batch;
-    if (epoch != t->epoch) {
-        order_epoch(t->order, n, settings_flag(t->job->settings, "train.shuffle"),
-                    (uint64_t)settings_integer(t->job->settings, "train.seed"), epoch);
-        for (int64_t i = 0; i < n; i++) t->order[i] = t->train.item[t->order[i]];
-        t->epoch = epoch;
+    const struct settings *s = t->job->settings;
+    if (epoch == t->epoch) return;
+    order_epoch(t->order, t->train.count, settings_flag(s, "train.shuffle"),
+                (uint64_t)settings_integer(s, "train.seed"), epoch);
+    for (int64_t i = 0; i < t->train.count; i++) {
+        t->rows[i] = t->train.length[t->order[i]];
+        t->order[i] = t->train.item[t->order[i]];
     }
-    const int64_t first = within * t->accumulate;
-    const int64_t end = first + t->accumulate < batches ? first + t->accumulate : batches;
-    const int64_t samples = (end * t->batch < n ? end * t->batch : n) - first * t->batch;
-    t->loss = t->kl = 0;
-    *rows = 0;
-    t->graph.tape = &t->tape;
+    t->epoch = epoch;
+}
+
+// The samples of a step.
+struct span {
+    int64_t first, count; // in t->order
+    struct sft_losses *losses;
+};
+
+// Gradients of samples from..to of the step.
+static int run_part(struct sft *t, const struct span *s, const struct sft_work *w, int64_t *rows,
+                    struct err *err)
+{
+    const int64_t at = s->first + w->from;
+    return sft_run(t, &t->train, t->order + at, w->to - w->from,
+                   (uint64_t)(t->epoch * t->train.count + at), 1 / (double)s->count,
+                   s->losses + w->from, rows, err);
+}
+
+static int run_dealt(struct sft *t, const struct span *s, int64_t *rows, struct err *err)
+{
+    struct sft_work *work;
+    const int64_t count = sft_deal(t, t->rows + s->first, s->count, &work);
     int status = params_clear(&t->params, err);
-    for (int64_t b = first; b < end && status == 0; b++) {
-        const int64_t from = b * t->batch, to = from + t->batch < n ? from + t->batch : n;
-        status = sft_run(t, &t->train, t->order + from, to - from, (uint64_t)(epoch * n + from),
-                         1 / (double)samples, &t->loss, rows, err);
-    }
-    t->graph.tape = NULL;
+    for (int64_t i = 0; i < count && status == 0; i++) status = run_part(t, s, &work[i], rows, err);
+    free(work);
+    if (status == 0) sft_sum_gradients(t);
     return status;
 }
 
+// In rounds of one micro-batch a rank; in the last one some may have none.
+static int run_exact(struct sft *t, const struct span *s, int64_t *rows, struct err *err)
+{
+    const int64_t n = (s->count + t->batch - 1) / t->batch, ranks = ranks_count(t->job->ranks);
+    struct sft_exact exact;
+    int status = 0;
+    sft_exact_open(&exact, t);
+    for (int64_t b = 0; b < n && status == 0; b += ranks) {
+        struct sft_work w = { .from = (b + ranks_number(t->job->ranks)) * t->batch };
+        w.to = w.from + t->batch < s->count ? w.from + t->batch : s->count;
+        status = params_clear(&t->params, err);
+        if (status == 0 && w.from < s->count) status = run_part(t, s, &w, rows, err);
+        if (status == 0) sft_exact_add(&exact, t, n - b < ranks ? n - b : ranks);
+    }
+    sft_exact_close(&exact, t);
+    return status;
+}
+
+int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
+{
+    const int64_t within = t->place.step % t->per_epoch, n = t->train.count;
+    set_order(t, t->place.step / t->per_epoch);
+    const int64_t first = within * t->accumulate * t->batch, most = t->accumulate * t->batch;
+    struct span s = { first, n - first < most ? n - first : most, NULL };
+    s.losses = xcalloc((size_t)s.count + 1, sizeof *s.losses);
+    *rows = 0;
+    t->graph.tape = &t->tape;
+    int status = settings_flag(t->job->settings, "train.exact_sum") ? run_exact(t, &s, rows, err)
+                                                                    : run_dealt(t, &s, rows, err);
+    t->graph.tape = NULL;
+    if (status == 0) sft_gather_losses(t, s.losses, s.count);
+    t->loss = t->kl = 0;
+    for (int64_t i = 0; i < s.count; i++) {
+        t->loss += 1 / (double)s.count * s.losses[i].loss;
+        t->kl += 1 / (double)s.count * s.losses[i].kl;
+    }
+    *rows = 0;
+    for (int64_t i = 0; i < s.count; i++) *rows += t->rows[first + i];
+    free(s.losses);
+    return status;
+}
+
+// Each rank computes a run of the samples; the losses are added in their order.
 int sft_validate(struct sft *t, double *loss, struct err *err)
 {
     struct sft_set *set = t->validation_file ? &t->held : &t->train;
+    const int64_t n = t->held.count, ranks = ranks_count(t->job->ranks),
+                  rank = ranks_number(t->job->ranks), from = n * rank / ranks,
+                  to = n * (rank + 1) / ranks;
+    struct sft_losses *losses = xcalloc((size_t)n + 1, sizeof *losses);
     int64_t rows = 0;
-    *loss = 0;
     methods_validate(&t->methods, true);
-    const int status = sft_run(t, set, t->held.item, t->held.count, 0, 1 / (double)t->held.count,
-                               loss, &rows, err);
+    const int status = sft_run(t, set, t->held.item + from, to - from, 0, 1 / (double)n,
+                               losses + from, &rows, err);
     methods_validate(&t->methods, false);
+    if (status == 0) sft_gather_losses(t, losses, n);
+    *loss = 0;
+    for (int64_t i = 0; i < n; i++) *loss += 1 / (double)n * losses[i].loss;
+    free(losses);
     return status < 0 ? err_in(err, "validation") : 0;
 }
 

@@ -101,7 +101,8 @@ int sft_score(struct sft *t, double *score, struct err *err)
                                               .metric = any ? NULL : t->metric,
                                               .report = go_on,
                                               .self = t,
-                                              .cancel = &j->cancel };
+                                              .cancel = &j->cancel,
+                                              .ranks = j->ranks };
     int status = evaluate_run(&request, &e, err);
     if (status == 0 && e.cancelled) {
         t->graph.cancelled = true;

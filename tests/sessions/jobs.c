@@ -91,7 +91,7 @@ static int run_here(const char *path, int64_t id, double patience, struct err *e
 {
     struct sinks none = { 0 };
     enum job_state state;
-    const struct job_setup setup = { find, device, &none, &control, patience };
+    const struct job_setup setup = { find, device, &none, &control, patience, false };
     struct store *s = store_open(path, err);
     if (!s) return -1;
     control = (struct job_control){ 0 };
@@ -357,7 +357,7 @@ static void asking_sends_no_signal(void **state)
     if (child == 0) {
         signal(SIGTERM, SIG_DFL);
         signal(SIGUSR1, SIG_DFL);
-        if (job_lock(s, id, NULL) < 0 || write(ready[1], "", 1) != 1) _exit(1);
+        if (job_lock(s, id, "lock", NULL) < 0 || write(ready[1], "", 1) != 1) _exit(1);
         for (;;) pause();
     }
     close(ready[1]);

@@ -1,0 +1,180 @@
+// core/ranks/ranks.c -- sums and messages between ranks, by Open MPI's library.
+#include "core/ranks/ranks.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+
+// Of Open MPI's mpi.h: handles are pointers to objects that the library exports; MPI_IN_PLACE is 1,
+// MPI_STATUS_IGNORE is NULL, MPI_THREAD_FUNNELED is 1. After an error MPI ends all ranks, so
+// results of calls need no check.
+typedef void *handle;
+
+static struct {
+    handle world, of_floats, of_doubles, of_bytes, sum;
+    int (*init)(int *argc, char ***argv, int wanted, int *provided);
+    int (*rank)(handle world, int *rank);
+    int (*size)(handle world, int *size);
+    int (*barrier)(handle world, handle *request);
+    int (*test)(handle *request, int *done, void *status);
+    int (*all_reduce)(const void *from, void *to, int count, handle type, handle op, handle world);
+    int (*broadcast)(void *data, int count, handle type, int from, handle world);
+    int (*finalize)(void);
+    int (*abort)(handle world, int status);
+} mpi;
+
+// dlsym gives functions as pointers to data.
+static const struct {
+    const char *name;
+    void **at;
+} names[] = {
+    { "ompi_mpi_comm_world", &mpi.world },
+    { "ompi_mpi_float", &mpi.of_floats },
+    { "ompi_mpi_double", &mpi.of_doubles },
+    { "ompi_mpi_byte", &mpi.of_bytes },
+    { "ompi_mpi_op_sum", &mpi.sum },
+    { "MPI_Init_thread", (void **)&mpi.init },
+    { "MPI_Comm_rank", (void **)&mpi.rank },
+    { "MPI_Comm_size", (void **)&mpi.size },
+    { "MPI_Ibarrier", (void **)&mpi.barrier },
+    { "MPI_Test", (void **)&mpi.test },
+    { "MPI_Allreduce", (void **)&mpi.all_reduce },
+    { "MPI_Bcast", (void **)&mpi.broadcast },
+    { "MPI_Finalize", (void **)&mpi.finalize },
+    { "MPI_Abort", (void **)&mpi.abort },
+};
+
+// Its plugins look for its symbols among all that the program has.
+static int open_library(struct err *err)
+{
+    void *file = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
+    if (!file)
+        return err_set(err,
+                       "several ranks need Open MPI (%s): install it (Debian: openmpi-bin), or set "
+                       "job.ranks 1",
+                       dlerror());
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!(*names[i].at = dlsym(file, names[i].name)))
+            return err_set(err, "libmpi.so.40 lacks '%s': several ranks need Open MPI 2 to 5",
+                           names[i].name);
+    return 0;
+}
+
+static int number_of(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+    const long n = text ? strtol(text, NULL, 10) : 0;
+    return n > 0 && n < INT_MAX ? (int)n : otherwise;
+}
+
+struct ranks *ranks_open(struct err *err)
+{
+    int provided;
+    if (!getenv("OMPI_COMM_WORLD_SIZE")) {
+        err_set(err, "a rank of a job is started by mpirun: vlmsh job run ID starts all of them");
+        return NULL;
+    }
+    if (open_library(err) < 0) return NULL;
+    enum { FUNNELED = 1 };
+    mpi.init(NULL, NULL, FUNNELED, &provided);
+    struct ranks *r = xcalloc(1, sizeof *r);
+    mpi.rank(mpi.world, &r->number);
+    mpi.size(mpi.world, &r->count);
+    r->beside = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", r->count);
+    return r;
+}
+
+void ranks_close(struct ranks *r)
+{
+    if (!r) return;
+    ranks_meet(r);
+    mpi.finalize();
+    free(r);
+}
+
+void ranks_abort(const struct ranks *r, int status)
+{
+    if (r) mpi.abort(mpi.world, status);
+    _exit(status);
+}
+
+int ranks_number(const struct ranks *r)
+{
+    return r ? r->number : 0;
+}
+
+int ranks_count(const struct ranks *r)
+{
+    return r ? r->count : 1;
+}
+
+void ranks_did(struct ranks *r, int64_t samples)
+{
+    if (r) atomic_fetch_add(&r->done, samples);
+}
+
+// --- waiting -------------------------------------------------------------------------------------
+
+// Ranks that come at about the same time need not fall asleep for one another.
+static void nap(double since)
+{
+    const struct timespec moment = { .tv_nsec = 100000 };
+    if (clock_seconds() - since < 1e-3)
+        sched_yield();
+    else
+        nanosleep(&moment, NULL);
+}
+
+void ranks_meet(struct ranks *r)
+{
+    handle request;
+    int done = 0;
+    if (!r) return;
+    const double began = clock_seconds();
+    atomic_store(&r->waiting, true);
+    mpi.barrier(mpi.world, &request);
+    while (mpi.test(&request, &done, NULL) == 0 && !done) nap(began);
+    atomic_store(&r->waiting, false);
+    atomic_fetch_add(&r->waited_us, (int64_t)((clock_seconds() - began) * 1e6));
+}
+
+// --- sums and messages ---------------------------------------------------------------------------
+
+enum { PIECE = 1 << 24 }; // numbers of a call, which counts with an int
+
+static void sum(struct ranks *r, char *x, size_t count, size_t size, handle type)
+{
+    void *in_place = (void *)1;
+    if (!r) return;
+    ranks_meet(r);
+    for (size_t at = 0; at < count; at += PIECE) {
+        const size_t n = count - at < PIECE ? count - at : PIECE;
+        mpi.all_reduce(in_place, x + at * size, (int)n, type, mpi.sum, mpi.world);
+    }
+}
+
+void ranks_sum_floats(struct ranks *r, float *x, size_t count)
+{
+    sum(r, (char *)x, count, sizeof *x, mpi.of_floats);
+}
+
+void ranks_sum_doubles(struct ranks *r, double *x, size_t count)
+{
+    sum(r, (char *)x, count, sizeof *x, mpi.of_doubles);
+}
+
+void ranks_share(struct ranks *r, void *data, size_t size, int from)
+{
+    if (!r) return;
+    ranks_meet(r);
+    for (size_t at = 0; at < size; at += PIECE) {
+        const size_t n = size - at < PIECE ? size - at : PIECE;
+        mpi.broadcast((char *)data + at, (int)n, mpi.of_bytes, from, mpi.world);
+    }
+}

@@ -1,0 +1,57 @@
+// core/ranks/ranks.h -- the processes (ranks) that share the work of a job, over MPI.
+//
+//   struct ranks *r = ranks_open(&err);              // in a process that mpirun started
+//   ranks_sum_floats(r, gradients, count);           // every rank has the sum
+//   ranks_share(r, &stop, sizeof stop, 0);           // every rank has rank 0's bytes
+//   ranks_close(r);                                  // when all have come so far
+//
+// NULL is a job of one process: there is nothing to sum, and nothing to share. All ranks call the
+// same functions in the same order with the same sizes, whatever their data are like; so no rank
+// waits for a call that another one does not make. A rank that fails ends all of them
+// (ranks_abort).
+//
+// Open MPI's library is opened at run time, by ranks_open alone. Its headers are not needed: what
+// is used of its binary interface, the same in versions 2 to 5 (libmpi.so.40), is declared in
+// ranks.c. Before each sum the ranks wait for the last of them asleep, as Open MPI itself would
+// wait spinning: other programs keep the processor, and the time is what a rank has lost
+// (waited_us).
+//
+// Room core/ranks/: sums and messages between the processes of a job. Uses base.
+#ifndef CORE_RANKS_RANKS_H
+#define CORE_RANKS_RANKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+struct ranks {
+    int number, count; // this one, from 0; of all
+    int beside;        // of them on this machine
+    // For the display: what other threads may read at any time.
+    atomic_bool waiting;       // for other ranks
+    _Atomic int64_t done;      // samples computed by this rank
+    _Atomic int64_t waited_us; // microseconds lost by waiting
+};
+
+// NULL with a message: there is no Open MPI, or mpirun did not start this process.
+struct ranks *ranks_open(struct err *err);
+// Waits for all ranks, then leaves MPI.
+void ranks_close(struct ranks *r);
+// Ends all ranks, this one first.
+_Noreturn void ranks_abort(const struct ranks *r, int status);
+
+int ranks_number(const struct ranks *r); // 0 for NULL
+int ranks_count(const struct ranks *r);  // 1 for NULL
+void ranks_did(struct ranks *r, int64_t samples);
+
+void ranks_sum_floats(struct ranks *r, float *x, size_t count);
+void ranks_sum_doubles(struct ranks *r, double *x, size_t count);
+// The bytes of rank `from`, in all ranks.
+void ranks_share(struct ranks *r, void *data, size_t size, int from);
+// Waits for all ranks.
+void ranks_meet(struct ranks *r);
+
+#endif

@@ -1,0 +1,203 @@
+// core/train/sft_deal.c -- the work of a step, dealt to the ranks of a job, and the sums over them.
+//
+// Every rank deals for all, from the same rows: nothing has to be agreed. Easy to get wrong: a rank
+// may have nothing to do, yet it takes part in every sum.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/graph/tape.h"
+#include "core/train/sft_parts.h"
+
+enum { PIECE = 1 << 20 }; // numbers that are summed together
+
+// --- dealing -------------------------------------------------------------------------------------
+
+// A micro-batch and its rows.
+struct unit {
+    int64_t number, rows;
+};
+
+static int by_rows(const void *a, const void *b)
+{
+    const struct unit *x = a, *y = b;
+    if (x->rows != y->rows) return x->rows > y->rows ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct sft_work *x = a, *y = b;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+// The largest first, each to the rank with the least so far.
+static int64_t deal_whole(const struct sft *t, struct unit *units, int64_t n, int64_t count,
+                          struct sft_work *work)
+{
+    const int ranks = ranks_count(t->job->ranks);
+    int64_t *load = xcalloc((size_t)ranks, sizeof *load), mine = 0;
+    qsort(units, (size_t)n, sizeof *units, by_rows);
+    for (int64_t i = 0; i < n; i++) {
+        int to = 0;
+        for (int k = 1; k < ranks; k++)
+            if (load[k] < load[to]) to = k;
+        load[to] += units[i].rows;
+        if (to != ranks_number(t->job->ranks)) continue;
+        const int64_t from = units[i].number * t->batch, end = from + t->batch;
+        work[mine++] = (struct sft_work){ from, end < count ? end : count };
+    }
+    free(load);
+    qsort(work, (size_t)mine, sizeof *work, by_number);
+    return mine;
+}
+
+// A sample belongs to the rank in whose share of all rows its middle lies.
+static int64_t deal_samples(const struct sft *t, const int32_t *rows, int64_t count, int64_t all,
+                            struct sft_work *work)
+{
+    const int64_t ranks = ranks_count(t->job->ranks);
+    int64_t before = 0, mine = 0;
+    for (int64_t i = 0; i < count; before += rows[i++]) {
+        const int64_t owner = (2 * before + rows[i]) * ranks / (2 * all);
+        if ((owner < ranks ? owner : ranks - 1) != ranks_number(t->job->ranks)) continue;
+        struct sft_work *last = mine ? &work[mine - 1] : NULL;
+        if (last && last->to - last->from < t->batch)
+            last->to++;
+        else
+            work[mine++] = (struct sft_work){ i, i + 1 };
+    }
+    return mine;
+}
+
+int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work)
+{
+    const int64_t n = (count + t->batch - 1) / t->batch;
+    struct unit *units = xcalloc((size_t)n + 1, sizeof *units);
+    int64_t all = 0;
+    for (int64_t i = 0; i < n; i++) units[i].number = i;
+    for (int64_t i = 0; i < count; i++) {
+        units[i / t->batch].rows += rows[i];
+        all += rows[i];
+    }
+    *work = xcalloc((size_t)count + 1, sizeof **work);
+    const int64_t mine = n % ranks_count(t->job->ranks) == 0
+                             ? deal_whole(t, units, n, count, *work)
+                             : deal_samples(t, rows, count, all, *work);
+    free(units);
+    return mine;
+}
+
+// --- sums ----------------------------------------------------------------------------------------
+
+// A table's rows that a gradient of any rank has reached.
+static void sum_reached(const struct sft *t, const struct param *one)
+{
+    atomic_bool *reached = one->grad->reached;
+    const int64_t n = reached ? one->tensor->shape[0] : 0;
+    float *marks = xcalloc((size_t)n + 1, sizeof *marks);
+    for (int64_t r = 0; r < n; r++) marks[r] = reached[r] ? 1 : 0;
+    if (n) ranks_sum_floats(t->job->ranks, marks, (size_t)n);
+    for (int64_t r = 0; r < n; r++) reached[r] = marks[r] > 0;
+    free(marks);
+}
+
+// Gradients go through a buffer, which holds many small ones: a sum costs its start above all.
+struct bucket {
+    float *data; // [PIECE]
+    struct {
+        const struct param *one;
+        int64_t from, count;
+    } parts[PIECE / 64 + 1];
+    int64_t count, part_count;
+};
+
+static void empty_bucket(struct bucket *b, const struct sft *t)
+{
+    int64_t at = 0;
+    if (b->count) ranks_sum_floats(t->job->ranks, b->data, (size_t)b->count);
+    for (int64_t i = 0; i < b->part_count; i++) {
+        const struct param *one = b->parts[i].one;
+        const size_t bytes = (size_t)b->parts[i].count * sizeof *b->data;
+        one->where->upload(one->grad->data + b->parts[i].from, b->data + at, bytes);
+        at += b->parts[i].count;
+    }
+    b->count = b->part_count = 0;
+}
+
+static void fill_bucket(struct bucket *b, const struct sft *t, const struct param *one)
+{
+    for (int64_t at = 0; at < one->count;) {
+        if (b->count == PIECE || b->part_count == PIECE / 64) empty_bucket(b, t);
+        int64_t n = one->count - at;
+        if (n > PIECE - b->count) n = PIECE - b->count;
+        one->where->download(b->data + b->count, one->grad->data + at, (size_t)n * sizeof *b->data);
+        b->parts[b->part_count].one = one;
+        b->parts[b->part_count].from = at;
+        b->parts[b->part_count++].count = n;
+        b->count += n;
+        at += n;
+    }
+}
+
+void sft_sum_gradients(struct sft *t)
+{
+    if (!t->job->ranks) return;
+    struct bucket *b = xcalloc(1, sizeof *b);
+    b->data = xreallocarray(NULL, PIECE, sizeof *b->data);
+    for (size_t i = 0; i < t->params.count; i++) {
+        sum_reached(t, &t->params.list[i]);
+        fill_bucket(b, t, &t->params.list[i]);
+    }
+    empty_bucket(b, t);
+    free(b->data);
+    free(b);
+}
+
+void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count)
+{
+    ranks_sum_doubles(t->job->ranks, &losses->loss, 2 * (size_t)count);
+}
+
+// --- exact sums ----------------------------------------------------------------------------------
+
+void sft_exact_open(struct sft_exact *e, const struct sft *t)
+{
+    e->sums = xcalloc(t->params.count + 1, sizeof *e->sums);
+    for (size_t i = 0; i < t->params.count; i++)
+        e->sums[i] = xcalloc((size_t)t->params.list[i].count, sizeof **e->sums);
+}
+
+// The piece that is added comes from the rank that has it.
+static void add_piece(float *sum, const struct sft *t, const struct param *one, int64_t at,
+                      int from, float *host)
+{
+    const int64_t n = one->count - at < PIECE ? one->count - at : PIECE;
+    const size_t bytes = (size_t)n * sizeof *host;
+    if (from == ranks_number(t->job->ranks))
+        one->where->download(host, one->grad->data + at, bytes);
+    ranks_share(t->job->ranks, host, bytes, from);
+    for (int64_t i = 0; i < n; i++) sum[at + i] += host[i];
+}
+
+void sft_exact_add(struct sft_exact *e, struct sft *t, int64_t count)
+{
+    float *host = xreallocarray(NULL, PIECE, sizeof *host);
+    for (size_t i = 0; i < t->params.count; i++) {
+        const struct param *one = &t->params.list[i];
+        sum_reached(t, one);
+        for (int from = 0; from < count; from++)
+            for (int64_t at = 0; at < one->count; at += PIECE)
+                add_piece(e->sums[i], t, one, at, from, host);
+    }
+    free(host);
+}
+
+void sft_exact_close(struct sft_exact *e, struct sft *t)
+{
+    for (size_t i = 0; i < t->params.count; i++) {
+        const struct param *one = &t->params.list[i];
+        one->where->upload(one->grad->data, e->sums[i], (size_t)one->count * sizeof **e->sums);
+        free(e->sums[i]);
+    }
+    free(e->sums);
+}

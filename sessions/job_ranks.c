@@ -1,0 +1,146 @@
+// sessions/job_ranks.c -- the lines in which ranks say what they do.
+#include "sessions/job_ranks.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/file_in.h"
+#include "core/base/mem.h"
+#include "sessions/job_internal.h"
+
+enum { LINE = 192 }; // every line is that long: a reader sees an old one or a new one
+static const double every_s = 1;
+
+struct job_beat {
+    const struct ranks *ranks;
+    int file;
+    double began;
+    int64_t count;
+    atomic_bool ends;
+    pthread_t thread;
+};
+
+static char *line_path(const struct store *s, int64_t id, int number)
+{
+    char name[32];
+    snprintf(name, sizeof name, "rank-%d", number);
+    return job_path(s, id, name);
+}
+
+// --- mpirun --------------------------------------------------------------------------------------
+
+int job_ranks_check(struct err *err)
+{
+    const char *path = getenv("PATH");
+    char *copy = xstrdup(path ? path : "/usr/bin"), *save;
+    bool found = false;
+    for (char *one = strtok_r(copy, ":", &save); one && !found; one = strtok_r(NULL, ":", &save)) {
+        char *file = xasprintf("%s/mpirun", one);
+        found = access(file, X_OK) == 0;
+        free(file);
+    }
+    free(copy);
+    if (found) return 0;
+    return err_set(err, "several ranks are started by mpirun, which is not there: install Open MPI "
+                        "(Debian: openmpi-bin), or set job.ranks 1");
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+static void beat(struct job_beat *b)
+{
+    const struct ranks *r = b->ranks;
+    char line[LINE + 1], host[64] = "";
+    gethostname(host, sizeof host - 1);
+    const int n = snprintf(line, sizeof line, "%" PRId64 " %.1f %.1f %" PRId64 " %d %s", ++b->count,
+                           clock_seconds() - b->began, (double)atomic_load(&r->waited_us) * 1e-6,
+                           atomic_load(&r->done), (int)atomic_load(&r->waiting), host);
+    memset(line + n, ' ', (size_t)(LINE - n));
+    line[LINE - 1] = '\n';
+    if (pwrite(b->file, line, LINE, 0) != LINE) b->count--; // a full disk: it stands still
+}
+
+static void *run(void *self)
+{
+    struct job_beat *b = self;
+    const struct timespec moment = { .tv_nsec = 50000000 };
+    for (double last = 0; !atomic_load(&b->ends); nanosleep(&moment, NULL)) {
+        if (clock_seconds() - last < every_s) continue;
+        last = clock_seconds();
+        beat(b);
+    }
+    return NULL;
+}
+
+struct job_beat *job_beat_start(const struct store *s, int64_t id, const struct ranks *r)
+{
+    char *path = line_path(s, id, r->number);
+    struct job_beat *b = xcalloc(1, sizeof *b);
+    sigset_t all, before;
+    b->ranks = r;
+    b->began = clock_seconds();
+    b->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    free(path);
+    sigfillset(&all); // signals are the main thread's
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&b->thread, NULL, run, b);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) fatal("cannot start a thread: %s", strerror(failed));
+    return b;
+}
+
+void job_beat_stop(struct job_beat *b)
+{
+    if (!b) return;
+    atomic_store(&b->ends, true);
+    pthread_join(b->thread, NULL);
+    beat(b);
+    if (b->file >= 0) close(b->file);
+    free(b);
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+// As beat() writes it: the host's name is last, so a line with one is whole.
+static bool read_line(const char *line, struct job_rank *rank)
+{
+    char *at;
+    rank->beat = strtoll(line, &at, 10);
+    rank->seconds = strtod(at, &at);
+    rank->waited = strtod(at, &at);
+    rank->done = strtoll(at, &at, 10);
+    rank->waiting = strtol(at, &at, 10) != 0;
+    at += strspn(at, " ");
+    snprintf(rank->host, sizeof rank->host, "%.*s", (int)strcspn(at, " \n"), at);
+    return rank->beat > 0 && *rank->host;
+}
+
+bool job_rank_read(const struct store *s, int64_t id, int number, struct job_rank *rank)
+{
+    char *path = line_path(s, id, number), *line = file_read(path, LINE, NULL, NULL);
+    *rank = (struct job_rank){ 0 };
+    const bool good = line && read_line(line, rank);
+    free(line);
+    free(path);
+    return good;
+}
+
+size_t store_job_ranks(const struct store *s, int64_t id, struct job_rank **list)
+{
+    struct job_rank rank;
+    size_t count = 0;
+    *list = NULL;
+    while (job_rank_read(s, id, (int)count, &rank)) {
+        *list = xreallocarray(*list, count + 1, sizeof **list);
+        (*list)[count++] = rank;
+    }
+    return count;
+}

@@ -1,0 +1,41 @@
+// sessions/job_ranks.h -- what each rank of a job is doing, as files beside the database: written
+// by the ranks, read by the process that started them (sessions/job_group.h) and by shells.
+//
+//   struct job_beat *b = job_beat_start(store, id, ranks);   // in a rank
+//   job_beat_stop(b);
+//
+//   struct job_rank *list;                                   // in a shell
+//   size_t count = store_job_ranks(store, id, &list);
+//   ... list[k].done / list[k].seconds ...
+//   free(list);
+//
+// FILE.jobs/ID/rank-K has one line, written every second: a rank whose line stands still is
+// stopped, or its machine is gone.
+#ifndef SESSIONS_JOB_RANKS_H
+#define SESSIONS_JOB_RANKS_H
+
+#include "core/ranks/ranks.h"
+#include "sessions/store.h"
+
+struct job_rank {
+    int64_t beat;   // grows with every line
+    double seconds; // since the rank began
+    double waited;  // of them for other ranks
+    int64_t done;   // samples
+    bool waiting;   // now
+    char host[64];
+};
+
+// Is mpirun there? For the shell, before a job is created.
+int job_ranks_check(struct err *err);
+
+struct job_beat;
+struct job_beat *job_beat_start(const struct store *s, int64_t id, const struct ranks *r);
+void job_beat_stop(struct job_beat *b); // writes the last line; NULL is none
+
+// The line of a rank; false: none yet.
+bool job_rank_read(const struct store *s, int64_t id, int number, struct job_rank *rank);
+// Those of all ranks that the job had last; the caller frees *list.
+size_t store_job_ranks(const struct store *s, int64_t id, struct job_rank **list);
+
+#endif
