@@ -17,7 +17,7 @@ VEC_INLINE void run_as(struct block_run *to, const char *from, const enum dtype 
 
 void KERNEL(blocks_run)(struct block_run *to, const char *from, enum dtype dtype)
 {
-    BLOCK_AS(dtype, run_as, to, from)
+    BLOCK_AS(dtype, run_as, to, from);
 }
 
 // VEC bytes as f32.
