@@ -1,7 +1,7 @@
 // core/adapter/model_mmproj.c -- a picture encoder and projector as a GGUF file (mmproj): one row
 // of a table for each projector type.
 //
-// Keys and names: llama.cpp's tools/mtmd/clip-impl.h and conversion/*.py; core/files/gguf_vision.c
+// Keys and names: clip-impl.h of llama.cpp's mtmd and its conversion/*.py; core/files/gguf_vision.c
 // reads them. The steps easy to get wrong:
 //   - the convolution over two pictures of video is written as two over one;
 //   - blocks after the one whose features count are left out, and so is the norm after them

@@ -26,6 +26,9 @@ static struct pair rounded_noise(int64_t a, int64_t b, int64_t c, uint32_t seed,
     return pair_of(t);
 }
 
+// The CPU, whose numbers count, rounds nothing.
+#define MODE (side ? MATMUL_BF16 : MATMUL_F32)
+
 struct shape {
     int64_t n, keys, heads, kv_heads, d;
 };
@@ -44,10 +47,10 @@ static void check_shape(struct shape s, enum sight sight)
     struct pair probs = pair_room(3, s.heads, s.n, s.keys);
     const bool ranges = sight != SEE_ALL;
     ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale, NULL,
-            MATMUL_BF16);
+            MODE);
     pair_compare("attention", &y, 2e-3, 0);
     ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale,
-            OF(probs), MATMUL_BF16);
+            OF(probs), MODE);
     pair_compare("attention: probabilities", &probs, 1e-6, 3e-5);
     // Asking for them changes no bit.
     pair_same("attention: with probabilities", &y.on[1], &again.on[1]);
@@ -63,7 +66,7 @@ static void check_shape(struct shape s, enum sight sight)
         ON_BOTH(fill, OF(dv), -0.5f);
         ON_BOTH(attention_backward, IF(without != 0, dq), IF(without != 1, dk),
                 IF(without != 2, dv), OF(dy), OF(y), OF(q), OF(k), OF(v), IF(ranges, first),
-                IF(ranges, last), scale, MATMUL_BF16);
+                IF(ranges, last), scale, MODE);
         pair_compare("attention_backward: dq", &dq, 4e-3, 0);
         pair_compare("attention_backward: dk", &dk, 4e-3, 0);
         pair_compare("attention_backward: dv", &dv, 4e-3, 2e-3);
@@ -112,7 +115,7 @@ static void few_rows(void **state)
                     0.3f, NULL, MATMUL_F32);
             pair_compare("attention of few rows", &y, 1e-5, 1e-5);
             ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last),
-                    0.3f, NULL, MATMUL_BF16);
+                    0.3f, NULL, MODE);
             pair_same("attention of few rows, either way", &y.on[1], &again.on[1]);
             check_bf16_keys(&q, &k, &v, ranges ? &first : NULL, &last, 0.3f, MATMUL_F32);
             pairs_release();
@@ -129,7 +132,7 @@ static void no_keys(void **state)
 {
     struct pair q = pair_noise(3, 9, 2, 64, 1), k = pair_room(3, 0, 2, 64);
     struct pair y = pair_room(3, 9, 2, 64);
-    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 1, NULL, MATMUL_BF16);
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 1, NULL, MODE);
     pair_compare("attention without keys", &y, 0, 0);
     pairs_release();
 }
@@ -147,7 +150,7 @@ static void far_scores(void **state)
         one.shape[0] = 1;
         devices[side]->fill(&one, 10);
     }
-    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), NULL, NULL, 1, NULL, MATMUL_BF16);
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), NULL, NULL, 1, NULL, MODE);
     pair_compare("attention, scores far apart", &y, 0, 0);
     pairs_release();
 }
@@ -158,7 +161,7 @@ static void not_a_number(void **state)
     struct tensor x = noise_tensor(3, 70, 2, 64, 1);
     ((float *)x.data)[(33 * 2 + 1) * 64 + 5] = NAN;
     struct pair q = pair_of(x), k = pair_noise(3, 70, 2, 64, 2), y = pair_room(3, 70, 2, 64);
-    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 0.1f, NULL, MATMUL_BF16);
+    ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 0.1f, NULL, MODE);
     float *got = malloc(tensor_bytes(&y.on[1]));
     devices[1]->download(got, y.on[1].data, tensor_bytes(&y.on[1]));
     for (int64_t i = 0; i < 70 * 2 * 64; i++)
