@@ -38,9 +38,10 @@ VEC_INLINE vf bytes_float(const uint8_t *bytes)
 static void widen_run(float *to, const struct block_run *run, int first, int n, int size)
 {
     for (int i = first / VEC * VEC; i < first + n; i += VEC) {
-        // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): all bytes of a run are set
+        // NOLINTBEGIN(clang-analyzer-core.CallAndMessage): all of a run is set
         const vf v =
             bytes_float(run->q + i) * vf_set(run->scale[i / size]) + vf_set(run->offset[i / size]);
+        // NOLINTEND(clang-analyzer-core.CallAndMessage)
         const int skip = i < first ? first - i : 0, end = first + n - i < VEC ? first + n - i : VEC;
         if (end - skip == VEC)
             vf_store(to + i - first, v);
