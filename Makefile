@@ -237,7 +237,7 @@ GPU_SUITES  := $(addprefix $(B)/tests/,core/model/families/goldens core/model/fa
                  $(addprefix core/probes/,attention calibrations contribution kl layers live norms))
 GPU_TESTS    = $(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh))
 test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
-	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
+	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" TEST_JOBS=1 \
 	  TEST_UNDER="$(if $(SANITIZER),tools/sanitize.sh $(SANITIZER))" $(if $(SANITIZER),TEST_TIMEOUT=7200) tests/run.sh $(GPU_TESTS); fi
 # The host runs what nvcc made of them (tests/cuda_ptx/); `make test` does for the most of it.
 test-ptx: $(B)/vlmsh $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_PROGRAMS) $(UNIT_BIN)

@@ -1,40 +1,56 @@
 #!/bin/bash
-# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), each quietly unless it fails.
+# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), as many at once as there are
+# processors, each quietly unless it fails.
 # Lines that begin with "SKIPPED: " are shown: what a test could not check on this machine.
 # Closes with "N passed, N failed" and fails if any failed. TEST_UNDER is a command that the programs
-# run under.
-passed=0 failed=0
-export CMOCKA_MESSAGE_OUTPUT=stdout
-cd "$(dirname "$0")/.." || exit 1
-# A home of their own: no test sees the user's files, and nothing of theirs is left.
-home=$(mktemp -d) || exit 1
-trap 'rm -rf "$home"' EXIT
-mkdir "$home/tmp"
-export HOME=$home TMPDIR=$home/tmp XDG_STATE_HOME=$home/state XDG_CACHE_HOME=$home/cache LC_ALL=C.UTF-8
-# On a busy machine threads that spin while they wait cost far more than the work of these tests.
+# run under, TEST_JOBS how many run at once, TEST_TIMEOUT the seconds that each may take.
+export CMOCKA_MESSAGE_OUTPUT=stdout LC_ALL=C.UTF-8
+# Threads that spin while they wait cost far more than the work of these tests.
 export OMP_WAIT_POLICY=passive
 unset XDG_CONFIG_HOME XDG_DATA_HOME HF_HOME INPUTRC NO_COLOR
-log=$home/log
-TEST_UNDER=${TEST_UNDER:-}
-for t in "$@"; do
+cd "$(dirname "$0")/.." || exit 1
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+export scratch TEST_UNDER=${TEST_UNDER:-} TEST_TIMEOUT=${TEST_TIMEOUT:-900}
+
+# A test with a home of its own: none sees the user's files or another test's, and nothing of it is left.
+run_test() {
+    local test=$1 home log name status start=$SECONDS
+    home=$(mktemp -d "$scratch/XXXXXX") || exit 1
+    log=$home/log name=${test#*/tests/} name=${name#tests/}
+    mkdir "$home/tmp"
+    export HOME=$home TMPDIR=$home/tmp XDG_STATE_HOME=$home/state XDG_CACHE_HOME=$home/cache
     # shellcheck disable=SC2086 # several words, or none
-    case $t in
-    *.sh) timeout "${TEST_TIMEOUT:-900}" bash "$t" >"$log" 2>&1 ;;
-    *) timeout "${TEST_TIMEOUT:-900}" $TEST_UNDER "$t" >"$log" 2>&1 ;;
+    case $test in
+    *.sh) timeout "$TEST_TIMEOUT" bash "$test" >"$log" 2>&1 ;;
+    *) timeout "$TEST_TIMEOUT" $TEST_UNDER "$test" >"$log" 2>&1 ;;
     esac
     status=$?
-    name=${t#*/tests/}; name=${name#tests/}
-    if [ $status = 0 ]; then
-        n=$(grep -c '^\[       OK \]' "$log"); [ "$n" = 0 ] && n=1
-        passed=$((passed + n))
-        echo "ok      $name ($n)"
+    report "$name" "$status" "$log" $((SECONDS - start)) >"$home/report"
+    { flock 9; cat "$home/report"; } 9>>"$scratch/lock"
+    rm -rf "$home"
+}
+
+# What is printed of a test; what it counted goes to $scratch/counts.
+report() {
+    local name=$1 status=$2 log=$3 seconds=$4 passed failed=0 took=
+    passed=$(grep -c '^\[       OK \]' "$log")
+    [ "$seconds" -lt 10 ] || took=", $seconds s"
+    if [ "$status" = 0 ]; then
+        [ "$passed" != 0 ] || passed=1
+        echo "ok      $name ($passed$took)"
         grep '^SKIPPED: ' "$log" | sed 's/^/    /'
     else
-        n=$(grep -c '^\[  FAILED  \] [^0-9]' "$log"); [ "$n" = 0 ] && n=1
-        failed=$((failed + n)); passed=$((passed + $(grep -c '^\[       OK \]' "$log")))
-        echo "FAILED  $name (exit $status)"
+        failed=$(grep -c '^\[  FAILED  \] [^0-9]' "$log")
+        [ "$failed" != 0 ] || failed=1
+        echo "FAILED  $name (exit $status$took)"
         sed 's/^/    /' "$log" | tail -40
     fi
-done
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+    echo "$passed $failed" >>"$scratch/counts"
+}
+
+export -f run_test report
+[ $# = 0 ] || printf '%s\0' "$@" | xargs -0 -r -n 1 -P "${TEST_JOBS:-$(nproc)}" bash -c 'run_test "$1"' run_test
+touch "$scratch/counts"
+awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed; exit failed > 0 || !passed }' \
+    "$scratch/counts"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Runs fuzzers one after another: tests/fuzz/run.sh SECONDS SEED BIN... (seed 0: another one each time)
+# Runs fuzzers, as many at once as there are processors: tests/fuzz/run.sh SECONDS SEED BIN... (seed 0:
+# another one each time)
 # Each starts from a few small files made from tests/goldens; one line a fuzzer. A crash, a hang of
 # 10 s or more than 2 GB of memory fails it; the input that did it is kept beside the binary.
 seconds=$1 seed=$2
@@ -85,20 +86,23 @@ make_seeds() { # NAME FOLDER
     esac
 }
 
-failed=0
-for bin in "$@"; do
+fuzz() { # BIN
+    local bin=$1 name status
     name=$(basename "$bin")
     mkdir -p "$work/$name"
     make_seeds "$name" "$work/$name"
     "$bin" -max_total_time="$seconds" -seed="$seed" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
-        -dict=tests/fuzz/words.dict -artifact_prefix="$bin-" "$work/$name" >"$work/log" 2>&1
+        -dict=tests/fuzz/words.dict -artifact_prefix="$bin-" "$work/$name" >"$work/$name.log" 2>&1
     status=$?
     if [ $status = 0 ]; then
-        echo "ok      fuzz $name ($(grep -o 'Done [0-9]* runs in [0-9]* second' "$work/log")s)"
+        echo "ok      fuzz $name ($(grep -o 'Done [0-9]* runs in [0-9]* second' "$work/$name.log")s)"
     else
-        failed=1
         echo "FAILED  fuzz $name (exit $status)"
-        grep -v '^#' "$work/log" | tail -40 | sed 's/^/    /'
+        grep -v '^#' "$work/$name.log" | tail -40 | sed 's/^/    /'
     fi
-done
-exit $failed
+    return $status
+}
+
+export seconds seed work goldens
+export -f fuzz make_seeds safetensors_seed
+printf '%s\0' "$@" | xargs -0 -n 1 -P "$(nproc)" bash -c 'fuzz "$1" >"$work/report.$$"; status=$?; cat "$work/report.$$"; exit $((status > 0))' fuzz
