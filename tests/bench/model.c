@@ -15,23 +15,43 @@
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"
 
-enum { PROMPT = 576, TOKENS = 25, ROUNDS = 5 };
+enum { PROMPT = 576, TOKENS = 25, ROUNDS = 5, PAIRS = ROUNDS * (TOKENS - 1) };
 
-// Seconds of each round. The limits take turns with the program, so that whatever else the machine
-// does disturbs both sides alike.
+// Seconds. The limits take turns with the program, round by round in prefill and token by token in
+// decode, so that whatever else uses the machine's memory disturbs both sides alike.
 struct measured {
-    double prefill[ROUNDS], token[ROUNDS];
-    double library[ROUNDS], reading[ROUNDS]; // limits: all products of a prefill; all weights once
-    int round;
+    const struct model *model;
+    double prefill[ROUNDS], library[ROUNDS]; // limit: all products of a prefill
+    double token[PAIRS], reading[PAIRS];     // limit: all weights once
+    int round, pairs;
+    double since; // when the token that is computed now began; 0: not within decode
 };
+
+// Reads every weight once.
+static double reading_seconds(const struct model *m)
+{
+    static volatile uint64_t sink; // so that the reading is not optimised away
+    double start = omp_get_wtime();
+    for (int i = 0; i < m->checkpoint->shard_count; i++)
+        sink += read_bytes(m->checkpoint->shards[i]->map, m->checkpoint->shards[i]->size);
+    return omp_get_wtime() - start;
+}
 
 static void hear(void *self, const struct event *e)
 {
     struct measured *m = self;
-    if (e->kind != EVENT_ANSWER || m->round < 0) return;
-    m->prefill[m->round] = e->answer->prefill_s;
+    if (m->round < 0) return;
+    if (e->kind == EVENT_ANSWER) {
+        m->prefill[m->round] = e->answer->prefill_s;
+        m->since = 0;
+    }
+    if (e->kind != EVENT_TOKEN) return;
     // The first token comes with the prefill.
-    m->token[m->round] = e->answer->decode_s / (double)(e->answer->count - 1);
+    if (m->since > 0 && m->pairs < PAIRS) {
+        m->token[m->pairs] = omp_get_wtime() - m->since;
+        m->reading[m->pairs++] = reading_seconds(m->model);
+    }
+    m->since = omp_get_wtime();
 }
 
 // One round: the prompt, then TOKENS tokens, in an empty conversation.
@@ -75,25 +95,15 @@ static double library_seconds(const struct libraries *l, const struct decoder_co
     return best;
 }
 
-// Reads every weight once.
-static double reading_seconds(const struct model *m)
-{
-    static volatile uint64_t sink; // so that the reading is not optimised away
-    double start = omp_get_wtime();
-    for (int i = 0; i < m->checkpoint->shard_count; i++)
-        sink += read_bytes(m->checkpoint->shards[i]->map, m->checkpoint->shards[i]->size);
-    return omp_get_wtime() - start;
-}
-
 static void measure(struct engine *e, struct measured *m, const char *mode,
                     const struct libraries *l)
 {
     struct err err;
     must(engine_set(e, "compute.matmul", mode, &err), &err);
+    m->model = engine_model(e);
     for (m->round = -1; m->round < ROUNDS; m->round++) { // the first warms up
         answer(e, &err);
         if (m->round < 0) continue;
-        m->reading[m->round] = reading_seconds(engine_model(e));
         if (l) m->library[m->round] = library_seconds(l, &engine_model(e)->decoder.config);
     }
     m->round = -1;
@@ -106,17 +116,16 @@ static long resident_kb(void)
     return usage.ru_maxrss;
 }
 
-static void print_row(const char *what, const char *mode, double work, const double *ours,
-                      const double *limit)
+// Medians; of the ratio the quartiles too. Sorts both.
+static void print_row(const char *what, const char *mode, double work, double *ours, double *limit,
+                      int n)
 {
-    double a[ROUNDS], b[ROUNDS], ratio[ROUNDS];
-    for (int i = 0; i < ROUNDS; i++) {
-        a[i] = ours[i];
-        b[i] = limit[i];
-        ratio[i] = limit[i] / ours[i];
-    }
-    printf("| %s, compute.matmul %s | %.1f tokens/s | %.1f tokens/s | %.2f |\n", what, mode,
-           work / median_of(a, ROUNDS), work / median_of(b, ROUNDS), median_of(ratio, ROUNDS));
+    double ratio[PAIRS];
+    for (int i = 0; i < n; i++) ratio[i] = limit[i] / ours[i];
+    double middle = median_of(ratio, n); // sorts them
+    printf("| %s, compute.matmul %s | %.1f tokens/s | %.1f tokens/s | %.2f (%.2f to %.2f) |\n", what,
+           mode, work / median_of(ours, n), work / median_of(limit, n), middle, ratio[n / 4],
+           ratio[n - 1 - n / 4]);
 }
 
 int main(int argc, char **argv)
@@ -153,10 +162,10 @@ int main(int argc, char **argv)
     printf("## Whole model: %s, shape of Llama-3.2-1B, %s, %d tokens\n\n", b->describe(), folder,
            PROMPT);
     printf("| | vlmsh | limit | ratio |\n|---|---|---|---|\n");
-    print_row("prefill", "f32", PROMPT, f32.prefill, f32.library);
-    print_row("decode", "f32", 1, f32.token, f32.reading);
-    print_row("prefill", "bf16", PROMPT, bf16.prefill, bf16.library);
-    print_row("decode", "bf16", 1, bf16.token, bf16.reading);
+    print_row("prefill", "f32", PROMPT, f32.prefill, f32.library, ROUNDS);
+    print_row("decode", "f32", 1, f32.token, f32.reading, f32.pairs);
+    print_row("prefill", "bf16", PROMPT, bf16.prefill, bf16.library, ROUNDS);
+    print_row("decode", "bf16", 1, bf16.token, bf16.reading, bf16.pairs);
     uint64_t weights = checkpoint_bytes(engine_model(e)->checkpoint);
     uint64_t cache = kv_bytes(&engine_conversation(e)->kv);
     printf(
