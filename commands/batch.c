@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +15,9 @@
 #include <unistd.h>
 
 #include "core/adapter/provenance.h"
-#include "core/base/clock.h"
 #include "core/base/file_in.h"
 #include "core/base/hash.h"
+#include "core/base/pace.h"
 #include "core/data/dataset.h"
 #include "core/text/tokenizer_parts.h"
 
@@ -464,27 +463,18 @@ static int run_sample(struct batch *b, const struct question *q, struct err *err
 
 // --- the run -------------------------------------------------------------------------------------
 
-static void report_progress(const struct batch *b, int64_t step, int64_t steps, double begin)
-{
-    const double eta =
-        step ? (clock_seconds() - begin) / (double)step * (double)(steps - step) : NAN;
-    const struct event_progress p = {
-        .what = "answering", .step = (double)step, .steps = (double)steps, .loss = NAN, .eta_s = eta
-    };
-    sinks_emit(b->shell->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &p });
-}
-
 static int run_samples(struct batch *b, int64_t skipped, struct err *err)
 {
     int64_t steps = b->data.set.count - skipped, step = 0;
-    const double begin = clock_seconds();
+    struct pace pace = pace_from(0);
     int status = 0;
     if (b->options->limit && b->options->limit < steps) steps = b->options->limit;
     for (int64_t i = 0; i < b->data.set.count && step < steps && status == 0; i++) {
         if (b->cancelled || b->shell->quit) break;
         if (b->data.list[i].done) continue;
         status = run_sample(b, &b->data.list[i], err);
-        if (status == 0 && !b->cancelled) report_progress(b, ++step, steps, begin);
+        if (status == 0 && !b->cancelled)
+            sinks_progress(b->shell->sinks, &pace, "answering", (double)++step, (double)steps);
     }
     return status;
 }
