@@ -59,6 +59,7 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
     struct job_order order = shell_job_order(shell, k->name, argc, argv);
     order.settings = settings;
     int status = ranks ? settings_set(settings, "job.ranks", ranks, err) : 0;
+    if (k->settle) k->settle(settings, m);
     if (status == 0) status = check_ranks(k, settings, err);
     if (status == 0 && k->check) status = k->check(argc, argv, settings, m, err);
     if (status == 0) status = store_job_add(shell->store, &order, id, err);
