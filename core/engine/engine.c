@@ -160,6 +160,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                      "the tokenizer has %d tokens, but the model %lld: do its tokenizer and "
                      "config.json belong together?",
                      tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
+    if (m->checkpoint->notice) sinks_notice(e->sinks, "%s", m->checkpoint->notice);
     report_template(e, m);
     struct model *former = e->model;
     adapters_release(&e->adapters);
