@@ -26,8 +26,8 @@
 // Relative paths in argv start at the process's folder, which the runner sets. EVENT_NOTICE adds a
 // line to the job's log; no other log file is needed.
 //
-// Room core/train/: training, evaluation, calibration, sweeps and answers, as jobs. Uses engine, new,
-// metrics, ranks and what they use.
+// Room core/train/: training, evaluation, calibration, sweeps and answers, as jobs. Uses engine,
+// new, metrics, ranks and what they use.
 #ifndef CORE_TRAIN_JOB_H
 #define CORE_TRAIN_JOB_H
 
