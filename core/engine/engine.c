@@ -181,6 +181,13 @@ int engine_load_as_set(struct engine *e, const char *name, struct err *err)
     return status;
 }
 
+void engine_adopt(struct engine *e, struct model *model)
+{
+    engine_unload(e);
+    e->model = model;
+    conversation_set_model(&e->conversation, model);
+}
+
 void engine_unload(struct engine *e)
 {
     conversation_set_model(&e->conversation, NULL);
