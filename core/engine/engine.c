@@ -160,6 +160,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                      "the tokenizer has %d tokens, but the model %lld: do its tokenizer and "
                      "config.json belong together?",
                      tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
+    if (m->checkpoint->notice) sinks_notice(e->sinks, "%s", m->checkpoint->notice);
     report_template(e, m);
     struct model *former = e->model;
     adapters_release(&e->adapters);
@@ -183,6 +184,13 @@ int engine_load_as_set(struct engine *e, const char *name, struct err *err)
     const int status = engine_load(e, whole, err);
     free(whole);
     return status;
+}
+
+void engine_adopt(struct engine *e, struct model *model)
+{
+    engine_unload(e);
+    e->model = model;
+    conversation_set_model(&e->conversation, model);
 }
 
 void engine_unload(struct engine *e)

@@ -29,6 +29,8 @@ void engine_free(struct engine *e);
 // Model.
 int engine_load(struct engine *e, const char *name, struct err *err);        // emits progress
 int engine_load_as_set(struct engine *e, const char *name, struct err *err); // weights.dtype
+// Takes over a model that was loaded elsewhere, instead of the current one; reports nothing.
+void engine_adopt(struct engine *e, struct model *model);
 void engine_unload(struct engine *e);
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
 const struct model *engine_model(const struct engine *e); // NULL when none is loaded

@@ -285,6 +285,7 @@ static int run(struct job *j, struct err *err)
     struct adapter *adapter = NULL;
     if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
     int status = adapter_apply_settings(&adapter, j->model, j->settings, err);
+    if (status == 0) status = job_data_same(j->ranks, o.data, err);
     if (status == 0 && ranks_number(j->ranks) == 0) status = open_state(&r, o.data, adapter, err);
     if (status == 0) ranks_share(j->ranks, &r.first, sizeof r.first, 0);
     if (status == 0) status = evaluate(&r, &o, adapter, err);

@@ -26,8 +26,8 @@
 // Relative paths in argv start at the process's folder, which the runner sets. EVENT_NOTICE adds a
 // line to the job's log; no other log file is needed.
 //
-// Room core/train/: training, evaluation, calibration and sweeps, as jobs. Uses engine, new,
-// metrics, ranks and what they use.
+// Room core/train/: training, evaluation, calibration, sweeps and answers, as jobs. Uses engine,
+// new, metrics, ranks and what they use.
 #ifndef CORE_TRAIN_JOB_H
 #define CORE_TRAIN_JOB_H
 
@@ -95,6 +95,8 @@ struct job_kind {
     const char *help;  // one sentence
     bool needs_model;
     bool in_ranks; // can share its work with others (job.ranks)
+    // Writes out settings that would mean something else on another day. May be NULL.
+    void (*settle)(struct settings *settings, const struct model *model);
     // Checks the arguments in the shell, before the job is created: -1 with a message rejects them.
     // Must be fast. model is the shell's (NULL if none is loaded). May be NULL.
     int (*check)(int argc, char **argv, const struct settings *settings, const struct model *model,
