@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
+#include "core/base/pace.h"
 #include "core/train/data_check.h"
 
 enum { SHOWN = 20, KINDS_MAX = 64 };
@@ -224,7 +225,8 @@ static int write_findings(const struct data_check *c, const char *path, struct e
 
 struct progress {
     struct engine *engine;
-    double begin, told;
+    struct pace pace;
+    double told;
 };
 
 static bool report(void *self, int64_t done, int64_t count)
@@ -232,15 +234,7 @@ static bool report(void *self, int64_t done, int64_t count)
     struct progress *p = self;
     const double now = clock_seconds();
     if (now - p->told >= 0.2) {
-        const struct event_progress progress = {
-            .what = "checking",
-            .step = (double)done,
-            .steps = (double)count,
-            .loss = NAN,
-            .eta_s = (now - p->begin) / (double)done * (double)(count - done),
-        };
-        sinks_emit(engine_sinks(p->engine),
-                   &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+        sinks_progress(engine_sinks(p->engine), &p->pace, "checking", (double)done, (double)count);
         p->told = now;
     }
     return !engine_cancelled(p->engine);
@@ -278,7 +272,7 @@ static int check(struct shell *shell, const struct data_options *o, struct err *
     struct dataset d;
     struct data_check c;
     if (dataset_open(&d, o->file, o->images, err) < 0) return -1;
-    struct progress p = { .engine = e, .begin = clock_seconds(), .told = clock_seconds() };
+    struct progress p = { .engine = e, .pace = pace_from(0), .told = clock_seconds() };
     const struct data_check_options options = {
         .kinds = o->kinds,
         .kind_count = o->kind_count,

@@ -169,7 +169,7 @@ static void show_counts(const struct sinks *sinks, const struct new_model_counts
 
 static int write_model(struct shell *shell, const struct new_options *o, struct err *err)
 {
-    struct engine_work work = { shell->engine, "writing" };
+    struct engine_work work = { .engine = shell->engine, .what = "writing" };
     const struct load_progress progress = engine_progress(&work);
     struct buf text = { 0 };
     int status = 0;
@@ -199,7 +199,7 @@ static int new_like(struct shell *shell, const struct new_options *o, struct err
 
 static int new_joined(struct shell *shell, const struct new_options *o, struct err *err)
 {
-    struct engine_work work = { shell->engine, "writing" };
+    struct engine_work work = { .engine = shell->engine, .what = "writing" };
     const struct load_progress progress = engine_progress(&work);
     struct new_model_counts counts;
     struct join *j = join_open(
