@@ -30,21 +30,6 @@ enum graphics_kind graphics_choose(const struct graphics *g, const char *setting
 
 // --- parts of encoders ---------------------------------------------------------------------------
 
-void graphics_base64(struct buf *out, const void *bytes, size_t length)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint8_t *b = bytes;
-    char group[4];
-    for (size_t i = 0; i < length; i += 3) {
-        uint32_t bits = (uint32_t)b[i] << 16;
-        if (i + 1 < length) bits |= (uint32_t)b[i + 1] << 8;
-        if (i + 2 < length) bits |= b[i + 2];
-        for (size_t k = 0; k < 4; k++)
-            group[k] = i + k <= length ? digits[bits >> (18 - 6 * k) & 63] : '=';
-        buf_add(out, group, 4);
-    }
-}
-
 void graphics_png(const struct graphics_picture *p, struct buf *png)
 {
     image_encode_png(png, p->pixels, p->width, p->height, 4);

@@ -62,7 +62,6 @@ enum graphics_kind graphics_choose(const struct graphics *g, const char *setting
 
 // Parts of encoders.
 void graphics_png(const struct graphics_picture *p, struct buf *png);
-void graphics_base64(struct buf *out, const void *bytes, size_t length);
 // Bytes for the terminal around tmux (its passthrough: ESC doubled).
 void graphics_wrap(struct buf *out, bool tmux, const char *bytes, size_t length);
 

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "core/base/base64.h"
+
 // Combining marks that stand for rows 0, 1, 2 ... (the protocol's list).
 static const uint16_t rows[] = {
     0x305, 0x30d, 0x30e, 0x310, 0x312, 0x33d, 0x33e, 0x33f, 0x346, 0x34a, 0x34b, 0x34c,
@@ -45,7 +47,7 @@ void graphics_encode_kitty(const struct graphics_picture *p, bool tmux, struct b
 {
     struct buf png = { 0 }, text = { 0 }, piece = { 0 };
     graphics_png(p, &png);
-    graphics_base64(&text, png.data, png.length);
+    base64_encode(&text, png.data, png.length);
     for (size_t at = 0; at < text.length; at += PIECE) {
         const size_t n = text.length - at < PIECE ? text.length - at : PIECE;
         buf_clear(&piece);

@@ -11,6 +11,7 @@
 
 #include "commands/parse.h"
 #include "commands/set.h"
+#include "core/base/base64.h"
 #include "core/base/clock.h"
 #include "core/base/file_out.h"
 #include "core/base/json.h"
@@ -331,7 +332,7 @@ static void copy(struct screen *s, const char *text)
     struct err err = { 0 };
     char *path = places_file("XDG_STATE_HOME", ".local/state", "copy.txt");
     buf_puts(&b, "\033]52;c;");
-    graphics_base64(&b, text, strlen(text));
+    base64_encode(&b, text, strlen(text));
     buf_puts(&b, "\a");
     if (strlen(text) < 70000) terminal_write(b.data, b.length); // terminals take no more
     buf_release(&b);

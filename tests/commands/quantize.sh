@@ -56,6 +56,18 @@ printf 'One two three. %.0s' 1 2 3 4 5 >"$work/text"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/text.gguf --type q8_0 --text $work/text" >"$work/out" 2>&1 || fail "--text: $(tail -1 "$work/out")"
 [ "$(value 'tokens of the text')" -lt 100 ] || fail "--text is not used"
 
+# Without the comparison: the same file.
+vlmsh quantize tests/goldens/llama-3.2 "$work/only.gguf" --type q8_0 --no-compare >"$work/out" 2>&1 || fail "--no-compare: $(tail -1 "$work/out")"
+grep -q 'MB of weights in q8_0' "$work/out" || fail "--no-compare does not say what was written"
+grep -q 'KL divergence' "$work/out" && fail "--no-compare compares"
+vlmsh tests/goldens/llama-3.2 -c "/quantize $work/command.gguf --type q8_0 --no-compare" >"$work/out" 2>&1 || fail "/quantize --no-compare"
+for f in only command; do cmp "$work/q8.gguf" "$work/$f.gguf" || fail "--no-compare writes another file: $f"; done
+
+# Progress tells the time left: nothing at the end, a number once a part of the text has been read. (How long each part
+# took is the machine's; core/base/pace.c has tests with times.)
+lines "/load tests/goldens/llama-3.2" "/quantize $work/timed.gguf --type q8_0"
+check "what takes time" 'select(.event == "progress" and .step == .steps) | "\(.what) \(.eta_s)"' $'loading 0\nwriting 0\ncomparing 0'
+
 # An adapter becomes part of what is written, on rows in another order too.
 vlmsh "$work/llava-1.5/m.gguf" -c "/adapter load $llava/adapters/lora" -c "/quantize $work/merged/m.gguf --type f16" >"$work/out" 2>&1
 grep -q "cannot create" "$work/out" || fail "no folder: $(tail -1 "$work/out")"
@@ -79,6 +91,7 @@ refused "exists" quantize tests/goldens/qwen2 "$work/qwen2/m.gguf" --type f16
 refused "types: q8_0, q4_k, f16, bf16" quantize tests/goldens/qwen2 "$work/x.gguf" --type q5_k
 refused "--type TYPE is missing" quantize tests/goldens/qwen2 "$work/x.gguf"
 refused "must end in .gguf" quantize tests/goldens/qwen2 "$work/x" --type f16
+refused "exclude each other" quantize tests/goldens/qwen2 "$work/x.gguf" --type f16 --text "$work/text" --no-compare
 refused "MODEL" quantize --type f16
 refused "unknown type 'q4_k' of the encoder" quantize $llava "$work/x.gguf" --type q4_k --encoder q4_k
 refused "mmproj-m.gguf' exists" quantize $llava "$work/copy/m.gguf" --type f16
