@@ -62,6 +62,7 @@
     X(sweep)     /* core/train/sweep.c */                                                          \
     X(evaluate)  /* core/train/evaluate_job.c */                                                   \
     X(calibrate) /* core/train/calibrate.c */                                                      \
+    X(ask)       /* core/train/ask_job.c */                                                        \
     X(compare)   /* core/compare/compare_job.c */
 
 // clang-format on

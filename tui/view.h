@@ -171,6 +171,7 @@ struct view {
     double drafts;        // share of its drafts that came true; -1: there were none
     bool loading;
     double progress;
+    double progress_left; // seconds; NaN: unknown
     char *progress_what;
     bool stale; // a changed setting: the next answer recomputes
     bool expect_message;

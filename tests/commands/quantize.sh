@@ -63,6 +63,11 @@ grep -q 'KL divergence' "$work/out" && fail "--no-compare compares"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/command.gguf --type q8_0 --no-compare" >"$work/out" 2>&1 || fail "/quantize --no-compare"
 for f in only command; do cmp "$work/q8.gguf" "$work/$f.gguf" || fail "--no-compare writes another file: $f"; done
 
+# Progress tells the time left: nothing at the end, a number once a part of the text has been read. (How long each part
+# took is the machine's; core/base/pace.c has tests with times.)
+lines "/load tests/goldens/llama-3.2" "/quantize $work/timed.gguf --type q8_0"
+check "what takes time" 'select(.event == "progress" and .step == .steps) | "\(.what) \(.eta_s)"' $'loading 0\nwriting 0\ncomparing 0'
+
 # An adapter becomes part of what is written, on rows in another order too.
 vlmsh "$work/llava-1.5/m.gguf" -c "/adapter load $llava/adapters/lora" -c "/quantize $work/merged/m.gguf --type f16" >"$work/out" 2>&1
 grep -q "cannot create" "$work/out" || fail "no folder: $(tail -1 "$work/out")"
