@@ -51,8 +51,8 @@ struct canvas {
     bool tmux;
     int cell_width, cell_height; // pixels
     struct painter *painter;     // encodes pictures; NULL: characters alone
-    struct canvas_picture pictures[CANVAS_PICTURES];
-    int picture_count;
+    struct canvas_picture drawn[CANVAS_PICTURES];
+    int drawn_count;
 };
 
 void canvas_resize(struct canvas *c, int lines, int columns);

@@ -434,7 +434,7 @@ static struct placed_picture *find_placed(struct terminal *t, struct area area)
 // Nothing else was drawn on its cells, and it is ready, or the one before it still stands there.
 static bool is_shown(struct terminal *t, const struct canvas *c, int number)
 {
-    const struct canvas_picture *p = &c->pictures[number];
+    const struct canvas_picture *p = &c->drawn[number];
     const struct area a = p->area;
     if (a.x + a.width > t->shown.columns || a.y + a.height > t->shown.lines) return false;
     for (int y = a.y; y < a.y + a.height; y++)
@@ -458,8 +458,8 @@ static void show_pictures(struct terminal *t, const struct canvas *c, const bool
     const int old_count = t->placed_count;
     int count = 0;
     memcpy(old, t->placed, sizeof old);
-    for (int i = 0; i < c->picture_count; i++) {
-        const struct canvas_picture *p = &c->pictures[i];
+    for (int i = 0; i < c->drawn_count; i++) {
+        const struct canvas_picture *p = &c->drawn[i];
         struct placed_picture *was = shown[i] ? find_placed(t, p->area) : NULL;
         struct placed_picture *place = &now[count];
         if (!shown[i]) continue;
@@ -507,7 +507,7 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
     bool shown[CANVAS_PICTURES] = { false }, touched[CANVAS_PICTURES] = { false };
     if (t->theme && t->theme != theme) terminal_redraw(t);
     t->theme = theme;
-    for (int i = 0; c->painter && i < c->picture_count; i++) shown[i] = is_shown(t, c, i);
+    for (int i = 0; c->painter && i < c->drawn_count; i++) shown[i] = is_shown(t, c, i);
     const int lines = c->lines < t->shown.lines ? c->lines : t->shown.lines;
     const int columns = c->columns < t->shown.columns ? c->columns : t->shown.columns;
     for (int y = 0; y < lines; y++) {
