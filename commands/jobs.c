@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/pace.h"
 #include "core/draw/plot.h"
 #include "sessions/job_ranks.h"
 #include "sessions/jobs.h"
@@ -59,6 +60,7 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
     struct job_order order = shell_job_order(shell, k->name, argc, argv);
     order.settings = settings;
     int status = ranks ? settings_set(settings, "job.ranks", ranks, err) : 0;
+    if (k->settle) k->settle(settings, m);
     if (status == 0) status = check_ranks(k, settings, err);
     if (status == 0 && k->check) status = k->check(argc, argv, settings, m, err);
     if (status == 0) status = store_job_add(shell->store, &order, id, err);
@@ -255,10 +257,8 @@ static char *real_text(double value, const char *format)
 
 static char *span_text(double seconds)
 {
-    if (!(seconds >= 0)) return xstrdup("");
-    if (seconds < 90) return xasprintf("%.0f s", seconds);
-    if (seconds < 5400) return xasprintf("%.0f min", seconds / 60);
-    return xasprintf("%.1f h", seconds / 3600);
+    char text[PACE_TEXT];
+    return xstrdup(pace_text(text, seconds));
 }
 
 static char *steps_text(const struct job_row *row)
@@ -465,14 +465,25 @@ static int cancel_job(struct shell *shell, const struct job_row *row, int argc, 
     return ask(shell, row, JOB_CANCEL, err);
 }
 
+// Can its kind run in so many?
+static int check_new_ranks(const struct job_row *row, const char *ranks, struct err *err)
+{
+    const struct job_kind *kind = job_kind_find(row->kind);
+    struct settings *s = settings_copy(row->settings);
+    int status = settings_set(s, "job.ranks", ranks, err);
+    if (status == 0 && kind) status = check_ranks(kind, s, err);
+    settings_free(s);
+    return status;
+}
+
 static int resume_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
                       struct err *err)
 {
     const char *ranks;
     if (shell_take_ranks(&argc, argv, &ranks, err) < 0) return -1;
     if (argc) return err_set(err, "unexpected '%s': /job N resume [--ranks M]", argv[0]);
-    if (ranks && store_job_set_ranks(shell->store, row->id, ranks, err) < 0) return -1;
-    if (store_job_start(shell->store, row->id, err) < 0) return -1;
+    if (ranks && check_new_ranks(row, ranks, err) < 0) return -1;
+    if (store_job_start_ranks(shell->store, row->id, ranks, err) < 0) return -1;
     forget(shell, row->id);
     shell->jobs = xreallocarray(shell->jobs, shell->job_count + 1, sizeof *shell->jobs);
     shell->jobs[shell->job_count++] = row->id;

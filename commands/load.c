@@ -47,8 +47,8 @@ const struct command command_load = {
         "a split model; or a folder with one such model; or org/name, which is looked up in the\n"
         "local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). Where there are\n"
         "several GGUF files, name one: FOLDER/FILE.gguf, org/name/FILE.gguf. The picture encoder\n"
-        "of a GGUF file is the mmproj*.gguf beside it that fits, or the one named; \"none\" loads\n"
-        "the text model alone.\n"
+        "of a GGUF file is the mmproj*.gguf beside it that fits, of several the one whose name is\n"
+        "nearest to the model's, or the one named; \"none\" loads the text model alone.\n"
         "The conversation continues with the new model. If loading fails, the previous model\n"
         "stays loaded.",
     .min = 1,

@@ -16,6 +16,7 @@ enum { TEXT_BYTES_MAX = 16 << 20 };
 struct quantize_options {
     const char *path, *type, *text;
     const char *encoder; // type of its weights; NULL: 16 bit
+    bool write_only;     // without comparing
 };
 
 // --- options -------------------------------------------------------------------------------------
@@ -44,6 +45,13 @@ static int take_text(void *self, const char *value, struct err *err)
     return 0;
 }
 
+static int take_no_compare(void *self, const char *value, struct err *err)
+{
+    struct quantize_options *o = self;
+    o->write_only = true;
+    return 0;
+}
+
 static int take_path(void *self, const char *value, struct err *err)
 {
     struct quantize_options *o = self;
@@ -56,6 +64,7 @@ static const struct option_row rows[] = {
     { "--type", "TYPE", "type of the weights", take_type },
     { "--encoder", "TYPE", "type of the picture encoder's weights", take_encoder },
     { "--text", "FILE", "text on which both forms are compared", take_text },
+    { "--no-compare", NULL, "does not compare both forms", take_no_compare },
     { 0 },
 };
 static const struct option_table table = { rows, take_path };
@@ -81,6 +90,7 @@ static int read_options(struct quantize_options *o, int argc, char **argv, struc
     const size_t n = strlen(o->path);
     if (n < 5 || strcmp(o->path + n - 5, ".gguf") != 0)
         return err_set(err, "the file to write must end in .gguf: '%s'", o->path);
+    if (o->write_only && o->text) return err_set(err, "--text and --no-compare exclude each other");
     return check_type(o->type, err);
 }
 
@@ -96,7 +106,7 @@ static int quantize_check(int argc, char **argv, struct err *err)
 static int write_encoder(struct shell *shell, const struct quantize_options *o, const char *path,
                          struct err *err)
 {
-    struct engine_work work = { shell->engine, "writing" };
+    struct engine_work work = { .engine = shell->engine, .what = "writing" };
     const struct load_progress progress = engine_progress(&work);
     const struct model *m = engine_model(shell->engine);
     const enum dtype dtype = o->encoder ? gguf_kind_find(o->encoder)->matrix
@@ -111,7 +121,7 @@ static int write_encoder(struct shell *shell, const struct quantize_options *o, 
 
 static int write_file(struct shell *shell, const struct quantize_options *o, struct err *err)
 {
-    struct engine_work work = { shell->engine, "writing" };
+    struct engine_work work = { .engine = shell->engine, .what = "writing" };
     const struct load_progress progress = engine_progress(&work);
     const struct model *m = engine_model(shell->engine);
     const struct gguf_kind *kind = gguf_kind_find(o->type);
@@ -169,13 +179,23 @@ static void show(const struct shell *shell, const struct text_difference *d)
     table_emit(&t, shell->sinks);
 }
 
+// With the encoder that was written: it may decide the family.
 static int compare(struct shell *shell, const char *path, const char *text, struct err *err)
 {
     struct text_difference d;
+    struct err why;
     const struct model *m = engine_model(shell->engine);
-    struct model *written = model_load(path, m->arena.backend, NULL, err);
+    const bool sees = model_sees(m) && model_mmproj_check(m, &why) == 0;
+    char *encoder = sees ? model_mmproj_path(path) : xstrdup("none");
+    char *name = checkpoint_with_encoder(path, encoder);
+    free(encoder);
+    struct model *written = model_load(name, m->arena.backend, NULL, err);
+    free(name);
     if (!written) return -1;
-    const int status = compare_text(m, written, text, engine_cancel_flag(shell->engine), &d, err);
+    struct engine_work work = { .engine = shell->engine, .what = "comparing" };
+    const struct load_progress progress = engine_progress(&work);
+    const int status =
+        compare_text(m, written, text, &progress, engine_cancel_flag(shell->engine), &d, err);
     model_free(written);
     if (status == 0) show(shell, &d);
     return status;
@@ -189,14 +209,15 @@ static int quantize_run(struct shell *shell, int argc, char **argv, struct err *
     char *text = o.text ? file_read(o.text, TEXT_BYTES_MAX, &size, err) : NULL;
     if (o.text && !text) return -1;
     int status = write_files(shell, &o, err);
-    if (status == 0) status = compare(shell, o.path, text ? text : compare_sample_text, err);
+    if (status == 0 && !o.write_only)
+        status = compare(shell, o.path, text ? text : compare_sample_text, err);
     free(text);
     return status;
 }
 
 const struct command command_quantize = {
     .name = "quantize",
-    .usage = "/quantize OUT.gguf --type TYPE [--encoder TYPE] [--text FILE]",
+    .usage = "/quantize OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
     .help = "Writes the model as a GGUF file with smaller weights and says how much that costs.",
     .details =
         "TYPE is q8_0, q4_k, f16 or bf16. With q4_k the embedding table and the head are q6_k;\n"
@@ -207,6 +228,7 @@ const struct command command_quantize = {
         "they agree on the likeliest token, and the perplexity of the text.\n"
         "--encoder TYPE  type of the encoder's weights: q8_0, f16 or bf16\n"
         "--text FILE     that text; without it a short one that comes with vlmsh\n"
+        "--no-compare    skips this comparison, which computes the text with both forms\n"
         "`vlmsh quantize MODEL OUT.gguf --type TYPE` does the same.",
     .min = 0,
     .max = -1,

@@ -1,7 +1,6 @@
 // sessions/job_group.c -- starts the ranks of a job, watches them, and says how they ended.
 #include "sessions/job_group.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,6 +15,7 @@
 
 #include "core/base/clock.h"
 #include "sessions/job_internal.h"
+#include "sessions/job_mpirun.h"
 #include "sessions/job_ranks.h"
 
 // Seconds: until a rank that says nothing counts as gone, until the first must have said something,
@@ -40,10 +40,8 @@ struct group {
     double asked;         // to end; 0: not
     bool paused;
     struct watched *ranks;
-    struct buf line, block;     // of its messages; the first message between lines of dashes
-    bool inside, blocked;       // such a message; the first is complete
-    int killed, signal, status; // the rank that ended first, how; -1: not known
-    char *silent;               // why the job ends, if that is what it is
+    struct mpirun_said said;
+    char *silent; // why the job ends, if that is what it is
 };
 
 // --- starting ------------------------------------------------------------------------------------
@@ -88,48 +86,9 @@ static int start(struct group *g, struct err *err)
     return g->pid > 0 ? 0 : err_set(err, "cannot start mpirun: %s", strerror(errno));
 }
 
-// --- what mpirun writes --------------------------------------------------------------------------
-
-// The number that follows these words; false: it does not.
-static bool number_after(const char *line, const char *words, int *number)
+static void pass_on(void *self, const char *line)
 {
-    const char *at = strstr(line, words);
-    char *end;
-    if (!at) return false;
-    const long n = strtol(at + strlen(words), &end, 10);
-    if (end == at + strlen(words) || n < 0 || n > INT_MAX) return false;
-    *number = (int)n;
-    return true;
-}
-
-// "mpirun noticed that process rank 1 with PID 42 on node a exited on signal 9 (Killed)." and
-// "  Process name: [[1,1],1]", "  Exit code:    3". The first to end is the reason.
-static void read_end(struct group *g, const char *line)
-{
-    int rank, signal;
-    if (g->killed < 0 && number_after(line, "process rank ", &rank) &&
-        number_after(line, "exited on signal ", &signal))
-        g->killed = rank, g->signal = signal;
-    const char *name = strstr(line, "Process name: [[");
-    if (g->killed < 0 && name && number_after(name, "],", &rank)) g->killed = rank;
-    number_after(line, "Exit code: ", &g->status);
-}
-
-// Messages of mpirun lie between lines of dashes; what is outside is the ranks' own.
-static void take_line(struct group *g, const char *line)
-{
-    if (!strncmp(line, "--------------------", 20)) {
-        if (g->inside) g->blocked = true;
-        g->inside = !g->inside;
-        return;
-    }
-    if (!g->inside) {
-        if (write(2, line, strlen(line)) < 0 || write(2, "\n", 1) < 0) errno = 0; // nobody reads it
-        return;
-    }
-    read_end(g, line);
-    while (isspace((unsigned char)*line)) line++;
-    if (!g->blocked && *line) buf_printf(&g->block, "%s%s", g->block.length ? " " : "", line);
+    if (write(2, line, strlen(line)) < 0 || write(2, "\n", 1) < 0) errno = 0; // nobody reads it
 }
 
 static void read_errors(struct group *g)
@@ -137,14 +96,7 @@ static void read_errors(struct group *g)
     char text[4096];
     ssize_t n;
     while ((n = read(g->errors, text, sizeof text)) > 0)
-        for (ssize_t i = 0; i < n; i++) {
-            if (text[i] != '\n') {
-                buf_putc(&g->line, text[i]);
-                continue;
-            }
-            take_line(g, g->line.data ? g->line.data : "");
-            buf_clear(&g->line);
-        }
+        mpirun_read(&g->said, text, (size_t)n, pass_on, NULL);
 }
 
 // --- watching ------------------------------------------------------------------------------------
@@ -231,19 +183,19 @@ static char *host_of(const struct group *g, int rank)
 static char *reason_of(struct group *g, int status)
 {
     if (g->silent) return xstrdup(g->silent);
-    char *words = words_of(g), *host = host_of(g, g->killed >= 0 ? g->killed : 0), *text;
+    char *words = words_of(g), *host = host_of(g, g->said.rank >= 0 ? g->said.rank : 0), *text;
     if (words)
         text = words;
-    else if (g->killed >= 0 && g->signal == SIGKILL)
+    else if (g->said.rank >= 0 && g->said.signal == SIGKILL)
         text = xasprintf("rank %d%s was killed (signal 9), by hand or because memory ran out",
-                         g->killed, host);
-    else if (g->killed >= 0 && g->signal)
-        text = xasprintf("rank %d%s was ended by signal %d (%s)", g->killed, host, g->signal,
-                         strsignal(g->signal));
-    else if (g->killed >= 0)
-        text = xasprintf("rank %d%s ended with status %d", g->killed, host, g->status);
-    else if (g->block.length)
-        text = xasprintf("mpirun: %.600s", g->block.data);
+                         g->said.rank, host);
+    else if (g->said.rank >= 0 && g->said.signal)
+        text = xasprintf("rank %d%s was ended by signal %d (%s)", g->said.rank, host,
+                         g->said.signal, strsignal(g->said.signal));
+    else if (g->said.rank >= 0)
+        text = xasprintf("rank %d%s ended with status %d", g->said.rank, host, g->said.status);
+    else if (g->said.message.length)
+        text = xasprintf("mpirun: %.600s", g->said.message.data);
     else if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
         text = xstrdup("mpirun cannot be started");
     else
@@ -325,8 +277,7 @@ static int run_group(struct group *g, enum job_state *state, struct err *err)
     close(lock);
     free(g->ranks);
     free(g->silent);
-    buf_release(&g->line);
-    buf_release(&g->block);
+    mpirun_said_release(&g->said);
     return status;
 }
 
@@ -349,6 +300,6 @@ int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum
                        .count = count,
                        .errors = -1,
                        .runs = runs,
-                       .killed = -1 };
+                       .said = MPIRUN_SAID_NOTHING };
     return run_group(&g, state, err);
 }

@@ -338,42 +338,50 @@ int store_job_keep(struct store *s, const struct job_order *order, enum job_stat
 
 // --- asking --------------------------------------------------------------------------------------
 
-int store_job_set_ranks(struct store *s, int64_t id, const char *ranks, struct err *err)
+// Another number of ranks, among the settings.
+static int set_ranks(struct store *s, struct job_row *row, const char *ranks, struct err *err)
 {
-    struct job_row row;
-    if (store_job_read(s, id, &row, err) < 0) return -1;
-    int status = settings_set(row.settings, "job.ranks", ranks, err);
-    if (status == 0 && !job_state_ended(row.state))
-        status = err_set(err, "job %lld is running: /job %lld pause first", (long long)id,
-                         (long long)id);
-    char *settings = settings_write(row.settings);
-    if (status == 0)
-        status = store_run(s, err, "UPDATE jobs SET settings = ? WHERE id = ?", "ti", settings, id);
+    if (settings_set(row->settings, "job.ranks", ranks, err) < 0) return -1;
+    char *settings = settings_write(row->settings);
+    const int status =
+        store_run(s, err, "UPDATE jobs SET settings = ? WHERE id = ?", "ti", settings, row->id);
     cJSON_free(settings);
-    job_row_release(&row);
     return status;
 }
 
-int store_job_start(struct store *s, int64_t id, struct err *err)
+// From here on the job waits for its process; *row is as it was before.
+static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct job_row *row,
+                         struct err *err)
 {
-    struct job_row row;
-    int status = -1;
-    if (store_job_read(s, id, &row, err) < 0) return -1;
-    if (row.state == STATE_RUNNING || (row.state == STATE_WAITING && row.pid))
-        err_set(err, "job %lld is already running", (long long)id);
-    else if (row.state == STATE_DONE)
-        err_set(err, "job %lld is done: nothing to resume", (long long)id);
-    else
-        status = store_run(s, err,
-                           "UPDATE jobs SET state = 'waiting', request = NULL, asked = ?, "
-                           "message = '' WHERE id = ?",
-                           "ii", (int64_t)time(NULL), id);
+    if (store_job_read(s, id, row, err) < 0) return -1;
+    if (row->state == STATE_RUNNING || (row->state == STATE_WAITING && row->pid))
+        return err_set(err, "job %lld is already running", (long long)id);
+    if (row->state == STATE_DONE)
+        return err_set(err, "job %lld is done: nothing to resume", (long long)id);
+    if (ranks && set_ranks(s, row, ranks, err) < 0) return -1;
+    return store_run(s, err,
+                     "UPDATE jobs SET state = 'waiting', request = NULL, asked = ?, "
+                     "message = '' WHERE id = ?",
+                     "ii", (int64_t)time(NULL), id);
+}
+
+// The number of ranks changes with the state or not at all, whatever other shells do meanwhile.
+int store_job_start_ranks(struct store *s, int64_t id, const char *ranks, struct err *err)
+{
+    struct job_row row = { 0 };
+    if (store_lock(s, err) < 0) return -1;
+    int status = store_unlock(s, begin_waiting(s, id, ranks, &row, err), err);
     if (status == 0 && job_spawn(s, &row, err) < 0) {
         job_mark_ended(s, id, STATE_FAILED, err->text, NULL);
         status = -1;
     }
     job_row_release(&row);
     return status;
+}
+
+int store_job_start(struct store *s, int64_t id, struct err *err)
+{
+    return store_job_start_ranks(s, id, NULL, err);
 }
 
 int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *err)

@@ -81,10 +81,11 @@ int store_job_keep(struct store *s, const struct job_order *order, enum job_stat
                    const struct job_result *results, size_t result_count,
                    const struct event_score *scores, size_t score_count, struct err *err);
 
-// Another number of ranks for a job without a process.
-int store_job_set_ranks(struct store *s, int64_t id, const char *ranks, struct err *err);
 // Starts a process for a job that is waiting, paused, interrupted, cancelled or failed.
 int store_job_start(struct store *s, int64_t id, struct err *err);
+// The same in another number of ranks (job.ranks); NULL: that of its settings. If it cannot start,
+// that number stays as it was.
+int store_job_start_ranks(struct store *s, int64_t id, const char *ranks, struct err *err);
 // Requests a pause or an end. A job without a process is cancelled at once.
 int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *err);
 // Deletes a job without a process, with its reports and its folder beside the database; its output

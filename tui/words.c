@@ -93,7 +93,7 @@ static const struct word words[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]",
       "write a model folder with random weights, or join an encoder and a language model",
       run_new },
-    { "quantize", "MODEL OUT.gguf --type TYPE [--text FILE]",
+    { "quantize", "MODEL OUT.gguf --type TYPE [--no-compare]",
       "write a GGUF file with small weights", run_quantize },
     { "help", "[COMMAND|SETTING|--man]", "show this help, or help on one topic", run_help },
     { "version", "", "show the version", run_version },

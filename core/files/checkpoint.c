@@ -400,6 +400,7 @@ void checkpoint_close(struct checkpoint *c)
     cJSON_Delete(c->preprocessor);
     cJSON_Delete(c->processor);
     cJSON_Delete(c->tokenizer_config);
+    free(c->notice);
     free(c->chat_template);
     for (int i = 0; i < c->gguf_count; i++) gguf_close(c->gguf[i]);
     for (int s = 0; s < c->shard_count; s++) safetensors_close(c->shards[s]);

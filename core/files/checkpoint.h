@@ -29,6 +29,7 @@ struct checkpoint {
     cJSON *preprocessor;     // preprocessor_config.json or NULL
     cJSON *processor;        // processor_config.json or NULL
     cJSON *tokenizer_config; // tokenizer_config.json or NULL
+    char *notice;            // what the user should know about the files; NULL: nothing
     char *chat_template;     // the folder's chat template (from any of three files) or NULL
     struct safetensors **shards;
     int shard_count;

@@ -2,10 +2,9 @@
 // Hugging Face's names, so that families, adapters and methods see a model folder.
 //
 //   MODEL.gguf, or MODEL-00001-of-00003.gguf and its fellows
-//   mmproj*.gguf beside it, or the file behind "::": the picture encoder
+//   mmproj*.gguf beside it (gguf_beside.c), or the file behind "::": the picture encoder
 //
 // The weights stay in the mapping.
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -187,68 +186,22 @@ static int add_encoder(struct checkpoint *c, const struct gguf_encoder *e, struc
 
 // --- the encoder beside a model ------------------------------------------------------------------
 
-static int compare_paths(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-// Paths of the *mmproj*.gguf in a model's folder, sorted.
-static char **encoders_beside(const char *model, size_t *count)
-{
-    const char *slash = strrchr(model, '/');
-    char *folder = slash ? xstrndup(model, (size_t)(slash + 1 - model)) : xstrdup("./");
-    char **paths = NULL;
-    DIR *dir = opendir(folder);
-    *count = 0;
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (!strstr(entry->d_name, "mmproj") || !ends_with(entry->d_name, ".gguf")) continue;
-        paths = xreallocarray(paths, *count + 1, sizeof *paths);
-        paths[(*count)++] = xasprintf("%s%s", folder, entry->d_name);
-    }
-    if (dir) closedir(dir);
-    free(folder);
-    if (*count) qsort(paths, *count, sizeof *paths, compare_paths);
-    return paths;
-}
-
-// An encoder's file and what kind it is; NULLs: there is none.
-struct encoder {
-    struct gguf *file;
-    const struct gguf_encoder *kind;
-};
-
-// The first beside the model that fits it.
-static struct encoder find_encoder(struct checkpoint *c, const char *model)
-{
-    size_t count;
-    char **paths = encoders_beside(model, &count);
-    struct encoder found = { 0 };
-    for (size_t i = 0; i < count; i++) {
-        struct err err;
-        struct encoder e = { .file = found.file ? NULL : gguf_open(paths[i], &err) };
-        if (e.file) e.kind = gguf_encoder_find(e.file, &err);
-        if (e.kind && gguf_encoder_fits(e.kind, e.file, c->gguf[0]))
-            found = e;
-        else
-            gguf_close(e.file);
-        free(paths[i]);
-    }
-    free(paths);
-    if (found.file) keep_file(c, found.file);
-    return found;
-}
-
-static int open_encoder(struct checkpoint *c, const char *model, const char *path,
-                        struct encoder *e, struct err *err)
+static int open_encoder(struct checkpoint *c, const char *path, struct gguf_beside *e,
+                        struct err *err)
 {
     e->file = open_file(c, path, err);
     e->kind = e->file ? gguf_encoder_find(e->file, err) : NULL;
-    if (!e->kind) return -1;
-    if (gguf_encoder_fits(e->kind, e->file, c->gguf[0])) return 0;
-    return err_set(err,
-                   "the encoder '%s' does not belong to '%s': its visual tokens are not as wide "
-                   "as the embeddings, or it is of another kind of model",
-                   path, model);
+    return e->kind ? gguf_encoder_fits(e->kind, e->file, c->gguf[0], err) : -1;
+}
+
+// What lies beside the model.
+static int find_encoder(struct checkpoint *c, const char *model, struct gguf_beside *e,
+                        struct err *err)
+{
+    if (gguf_beside(model, c->gguf[0], e, err) < 0) return -1;
+    c->notice = e->notice;
+    if (e->file) keep_file(c, e->file);
+    return 0;
 }
 
 // --- all of it -----------------------------------------------------------------------------------
@@ -294,13 +247,11 @@ static char *whole_name(const char *model, const char *encoder)
 static int read_both(struct checkpoint *c, const char *model, const char *encoder, struct err *err)
 {
     static const struct gguf_place text_only = { "model.", "" };
-    struct encoder e = { 0 };
+    struct gguf_beside e = { 0 };
     if (open_splits(c, model, err) < 0) return -1;
     const int files = c->gguf_count;
-    if (!encoder)
-        e = find_encoder(c, model);
-    else if (strcmp(encoder, "none") != 0 && open_encoder(c, model, encoder, &e, err) < 0)
-        return -1;
+    if (!encoder && find_encoder(c, model, &e, err) < 0) return -1;
+    if (encoder && strcmp(encoder, "none") != 0 && open_encoder(c, encoder, &e, err) < 0) return -1;
     if (read_text_model(c, err) < 0 ||
         add_text(c, files, e.kind ? &e.kind->place : &text_only, err) < 0)
         return -1;

@@ -5,6 +5,7 @@
 //   gguf_latent.c         DeepSeek's: latent attention and experts
 //   gguf_vision.c       picture encoders
 //   gguf_encoders.c       their kinds: one row a projector type
+//   gguf_beside.c         which of several files is the model's
 //   gguf_tokenizer.c    tokenizer and its config
 #ifndef CORE_FILES_GGUF_PARTS_H
 #define CORE_FILES_GGUF_PARTS_H
@@ -104,15 +105,27 @@ struct gguf_encoder {
 extern const struct gguf_encoder gguf_encoders[]; // up to one without type
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err);
-// Does it make visual tokens as wide as those of this language model?
-bool gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
-                       const struct gguf *text);
+// -1: it does not make visual tokens for this language model, and why (kind, width).
+int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
+                      const struct gguf *text, struct err *err);
 // Puts *config, the language model's, into the whole model's.
 int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
                         const struct gguf *text, cJSON **config, cJSON **preprocessor,
                         struct err *err);
 int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj, struct renamed *r,
                          struct err *err);
+
+// The picture encoder beside a model: an open file and what kind it is; NULLs: there is none.
+struct gguf_beside {
+    struct gguf *file;
+    const struct gguf_encoder *kind;
+    char *notice; // for the user: which of several was taken, or why none; NULL: nothing to say.
+                  // The caller frees it
+};
+
+// -1: one beside it has its name but does not fit, or several fit equally well.
+int gguf_beside(const char *model, const struct gguf *text, struct gguf_beside *found,
+                struct err *err);
 // n of a table of n*n rows; 0: they are no square.
 int64_t gguf_square_side(int64_t rows);
 

@@ -5,6 +5,7 @@
 // tells), and a convolution over two pictures of video is stored as two over one, which are put
 // together again.
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,13 +47,35 @@ static bool takes(const struct gguf_encoder *e, const char *architecture)
     return false;
 }
 
-bool gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
-                       const struct gguf *text)
+static int misfit(const struct gguf *mmproj, const struct gguf *text, const char *why,
+                  struct err *err)
 {
+    return err_set(err, "the encoder '%s' does not belong to '%s': %s", mmproj->path, text->path,
+                   why);
+}
+
+int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
+                      const struct gguf *text, struct err *err)
+{
+    const char *architecture = gguf_text(text, "general.architecture");
     const struct safetensor *last = gguf_find(mmproj, e->last);
     const struct safetensor *embed = gguf_find(text, "token_embd.weight");
-    return last && embed && takes(e, gguf_text(text, "general.architecture")) &&
-           last->shape[0] == embed->shape[embed->rank - 1];
+    char why[160];
+    if (!takes(e, architecture)) {
+        snprintf(why, sizeof why, "projector type '%s' does not go with architecture '%.60s'",
+                 e->type, architecture ? architecture : "");
+        return misfit(mmproj, text, why, err);
+    }
+    if (!last || !embed || embed->rank != 2) {
+        snprintf(why, sizeof why, "tensor '%s' is missing, or no matrix",
+                 last ? "token_embd.weight" : e->last);
+        return misfit(mmproj, text, why, err);
+    }
+    const int64_t width = embed->shape[1];
+    if (last->shape[0] == width) return 0;
+    snprintf(why, sizeof why, "its visual tokens are %lld numbers wide, the embeddings %lld",
+             (long long)last->shape[0], (long long)width);
+    return misfit(mmproj, text, why, err);
 }
 
 // --- config --------------------------------------------------------------------------------------

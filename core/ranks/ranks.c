@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -177,4 +178,15 @@ void ranks_share(struct ranks *r, void *data, size_t size, int from)
         const size_t n = size - at < PIECE ? size - at : PIECE;
         mpi.broadcast((char *)data + at, (int)n, mpi.of_bytes, from, mpi.world);
     }
+}
+
+bool ranks_same(struct ranks *r, const void *data, size_t size)
+{
+    if (!r) return true;
+    char *first = xmalloc(size + 1);
+    memcpy(first, data, size);
+    ranks_share(r, first, size, 0);
+    const bool same = !memcmp(first, data, size);
+    free(first);
+    return same;
 }

@@ -51,6 +51,8 @@ void ranks_sum_floats(struct ranks *r, float *x, size_t count);
 void ranks_sum_doubles(struct ranks *r, double *x, size_t count);
 // The bytes of rank `from`, in all ranks.
 void ranks_share(struct ranks *r, void *data, size_t size, int from);
+// Are these bytes the same as rank 0's? All ranks ask; rank 0 and a single process always are.
+bool ranks_same(struct ranks *r, const void *data, size_t size);
 // Waits for all ranks.
 void ranks_meet(struct ranks *r);
 

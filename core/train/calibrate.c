@@ -13,14 +13,15 @@
 
 #include "core/adapter/adapters.h"
 #include "core/adapter/provenance.h"
-#include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/items.h"
+#include "core/base/pace.h"
 #include "core/data/dataset.h"
 #include "core/methods/calibration.h"
 #include "core/talk/answer.h"
 #include "core/talk/show.h"
 #include "core/train/job.h"
+#include "core/train/job_data.h"
 
 enum { SAMPLES = 500, LOGGED = 20 };
 
@@ -274,14 +275,12 @@ static int run_round(struct running *r)
 static int go_through(struct running *r, struct err *err)
 {
     const int64_t count = r->data.count < r->o.limit ? r->data.count : r->o.limit;
-    const double start = clock_seconds();
-    const int64_t first = r->used;
+    struct pace pace = pace_from((double)r->used);
     while (r->next < r->data.count && r->used < r->o.limit) {
         const enum job_stop stop = job_agree(r->job);
         if (stop == JOB_PAUSE && write_sums(r, false, err) < 0) return -1;
         if (stop || run_round(r) == JOB_STOPPED) return JOB_STOPPED;
-        const double pace = (clock_seconds() - start) / (double)(r->used - first + 1);
-        job_progress(r->job, (double)r->used, (double)count, NAN, pace * (double)(count - r->used));
+        job_progress(r->job, &pace, (double)r->used, (double)count, NAN);
     }
     if (r->used) return 0;
     return err_set(err, "no sample of '%s' could be used: %s", r->o.data, r->why.text);
@@ -292,6 +291,7 @@ static int run(struct job *j, struct err *err)
     struct running r = { .job = j, .data = { .file = -1 } };
     conversation_init(&r.c, j->backend);
     int status = begin(&r, err);
+    if (status == 0) status = job_data_same(j->ranks, r.o.data, err);
     if (status == 0) status = go_through(&r, err);
     if (status == 0) status = write_sums(&r, true, err);
     if (status == 0) {

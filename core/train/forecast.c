@@ -45,6 +45,14 @@ static uint64_t held(const struct sft *real)
     return b && b->memory ? b->memory->held(&most) : 0;
 }
 
+// Free memory for this process: ranks share that of their machine. (Of a GPU a rank has its own.)
+static uint64_t room(const struct load *load)
+{
+    const struct ranks *r = load->real ? load->real->job->ranks : NULL;
+    const uint64_t all = memory_free(load->where) + held(load->real);
+    return r && !has_own_memory(load->where) ? all / (uint64_t)r->beside : all;
+}
+
 static int dry_open(struct dry *d, struct model *outline, const struct settings *s,
                     const struct load *load, const struct forecast *f, struct err *err)
 {
@@ -232,7 +240,7 @@ static int count(struct forecast *f, struct model *outline, const struct setting
     if (count_once(f, outline, s, load, err) < 0) return -1;
     if (!settings_is(s, "train.checkpointing", "auto")) return 0;
     const uint64_t own = memory_own(&f->parts);
-    const uint64_t most = memory_free(load->where) + held(load->real);
+    const uint64_t most = room(load);
     if (most > own)
         f->keep = f->parts.of[MEMORY_ACTIVATIONS] + (most - own) / 2;
     else if (has_own_memory(load->where))

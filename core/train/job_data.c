@@ -97,3 +97,14 @@ FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take
     fclose(f);
     return NULL;
 }
+
+int job_data_same(struct ranks *r, const char *data, struct err *err)
+{
+    char hash[HASH_HEX] = "";
+    if (!r) return 0;
+    const int status = hash_file(data, hash, err); // rank 0 shares even what it could not read
+    const bool same = ranks_same(r, hash, sizeof hash);
+    if (status < 0 || same) return status;
+    return err_set(err, "'%s' is not the same here as for rank 0: every rank needs the same files",
+                   data);
+}

@@ -11,6 +11,7 @@
 
 #include "core/adapter/provenance.h"
 #include "core/base/err.h"
+#include "core/ranks/ranks.h"
 
 // Reads the lines that an earlier process wrote, from `from` on. Returns how many bytes of the text
 // are valid: the rest was cut off by a kill.
@@ -26,5 +27,8 @@ struct job_data {
 // provenance has changed: the content of an adapter or another file of a setting.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
+
+// Do all ranks read the same data? -1 in those whose file differs from rank 0's.
+int job_data_same(struct ranks *r, const char *data, struct err *err);
 
 #endif

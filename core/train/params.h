@@ -113,6 +113,8 @@ int params_each_piece(const struct param *one,
 // Call after loading moments: rows with a non-zero moment have been reached.
 void params_mark_reached(struct params *p);
 struct param *params_find(const struct params *p, const char *name); // NULL: none
+// A number that tells sets of masters apart: not against intent, as a hash of a file would.
+uint64_t params_digest(const struct params *p);
 
 // Selectable items of a model: its weights, then the extras. The caller frees them.
 struct select_item *params_items(const struct model *m, const struct param_extra *extra,

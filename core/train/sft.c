@@ -143,8 +143,11 @@ static void report_plan(struct sft *t)
     size_t most;
     const size_t held =
         j->backend->memory ? j->backend->memory->held(&most) : 0; // of what is forecast
-    const double own = (double)memory_own(&t->forecast.parts),
-                 free = (double)(memory_free(j->backend) + held),
+    // Ranks share the memory of their machine, but not a GPU's.
+    const double beside = j->ranks ? j->ranks->beside : 1,
+                 own = (double)memory_own(&t->forecast.parts),
+                 free = (double)(memory_free(j->backend) + held) /
+                        (j->backend->own_memory ? 1 : beside),
                  host = (double)t->forecast.parts.of[MEMORY_HOST];
     const struct params_count *count = &t->forecast.count[MODEL_PARTS];
     job_log(j, "training %lld parameters, %.4g%% of %lld, with matrix products in %s",
@@ -154,7 +157,7 @@ static void report_plan(struct sft *t)
             own / 1e6, (double)t->forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
     if (host > 0)
         job_log(j, "plus %.0f MB of host memory, of which %.0f MB are free", host / 1e6,
-                (double)memory_free(NULL) / 1e6);
+                (double)memory_free(NULL) / beside / 1e6);
     if (free > 0 && own > free)
         job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights",
                 less_saved(t));
@@ -186,7 +189,8 @@ static int go_on(struct sft *t, struct err *err)
     }
     job_rewind(j, t->place.step);
     report_validation(t);
-    job_progress(j, (double)t->place.step, (double)t->steps, t->place.loss, NAN);
+    t->pace = pace_from((double)t->place.step);
+    job_progress(j, &t->pace, (double)t->place.step, (double)t->steps, t->place.loss);
     return 0;
 }
 
@@ -197,18 +201,31 @@ static int begin_anew(struct sft *t, struct err *err)
     return 0;
 }
 
-// All ranks must train on the same samples.
+// All ranks must train on the same samples, from the same adapter.
 static int check_ranks(const struct sft *t, struct err *err)
 {
-    char hashes[2 * HASH_HEX];
-    memcpy(hashes, t->samples_hash, HASH_HEX);
-    memcpy(hashes + HASH_HEX, t->pictures_hash, HASH_HEX);
-    ranks_share(t->job->ranks, hashes, sizeof hashes, 0);
-    if (!strcmp(hashes, t->samples_hash) && !strcmp(hashes + HASH_HEX, t->pictures_hash)) return 0;
+    const char *const hashes[] = { t->data_hash, t->samples_hash, t->pictures_hash, t->held_hash,
+                                   t->adapter_hash };
+    char all[sizeof hashes / sizeof *hashes][HASH_HEX];
+    for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++) memcpy(all[i], hashes[i], HASH_HEX);
+    if (ranks_same(t->job->ranks, all, sizeof all)) return 0;
     return err_set(err,
-                   "'%s' or its pictures are not the same here as for rank 0: every rank needs "
-                   "the same files",
+                   "'%s', its pictures, train.validation or the adapter are not the same here as "
+                   "for rank 0: every rank needs the same files",
                    t->options.data);
+}
+
+// All ranks must hold the same weights after the same step: a rank that reads another folder of
+// that name, or an older state of it, would spoil the sums without a sign.
+static int check_state(const struct sft *t, struct err *err)
+{
+    if (!t->job->ranks) return 0;
+    const uint64_t state[] = { (uint64_t)t->place.step, params_digest(&t->params) };
+    if (ranks_same(t->job->ranks, state, sizeof state)) return 0;
+    return err_set(err,
+                   "'%s' gives other weights here (after step %lld) than for rank 0: every rank "
+                   "needs the same folder, and the same model",
+                   t->options.out, (long long)t->place.step);
 }
 
 static int begin(struct sft *t, struct err *err)
@@ -224,11 +241,12 @@ static int begin(struct sft *t, struct err *err)
     report_peft(t);
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
     status = save_newest(t->out.path) >= 0 ? go_on(t, err) : begin_anew(t, err);
-    if (status < 0) return -1;
+    if (status < 0 || check_state(t, err) < 0) return -1;
     if (writes(t)) save_best_trim(t->out.path, t->place.best_step);
     if (t->job->ranks) t->begun_waited = atomic_load(&t->job->ranks->waited_us);
     t->optimizer.step = t->begun_step = t->place.step;
     t->saved = t->begun = clock_seconds();
+    t->pace = pace_from((double)t->place.step);
     return 0;
 }
 
@@ -302,10 +320,7 @@ static void notify(struct sft *t, int64_t step, const struct optimizer_taken *ta
     job_metric(j, "grad_norm", step, taken->norm);
     job_metric(j, "tokens_per_s", step, rate);
     sft_report_norms(t, step);
-    const double done = (double)(t->place.step - t->begun_step);
-    const double left = (double)(t->steps - t->place.step);
-    job_progress(j, (double)t->place.step, (double)t->steps, t->loss,
-                 (clock_seconds() - t->begun) / done * left);
+    job_progress(j, &t->pace, (double)t->place.step, (double)t->steps, t->loss);
 }
 
 static int one_step(struct sft *t, struct err *err)

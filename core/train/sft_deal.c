@@ -142,15 +142,16 @@ static void fill_bucket(struct bucket *b, const struct sft *t, const struct para
 void sft_sum_gradients(struct sft *t)
 {
     if (!t->job->ranks) return;
-    struct bucket *b = xcalloc(1, sizeof *b);
-    b->data = xreallocarray(NULL, PIECE, sizeof *b->data);
+    struct bucket *b = t->sums.bucket;
+    if (!b) {
+        b = t->sums.bucket = xcalloc(1, sizeof *b);
+        b->data = xreallocarray(NULL, PIECE, sizeof *b->data);
+    }
     for (size_t i = 0; i < t->params.count; i++) {
         sum_reached(t, &t->params.list[i]);
         fill_bucket(b, t, &t->params.list[i]);
     }
     empty_bucket(b, t);
-    free(b->data);
-    free(b);
 }
 
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count)
@@ -160,17 +161,29 @@ void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t c
 
 // --- exact sums ----------------------------------------------------------------------------------
 
-void sft_exact_open(struct sft_exact *e, const struct sft *t)
+// sft_memory counts it as gradients.
+static void exact_open(struct sft *t)
 {
-    e->sums = xcalloc(t->params.count + 1, sizeof *e->sums);
+    if (t->sums.exact) return;
+    t->sums.piece = xreallocarray(NULL, PIECE, sizeof *t->sums.piece);
+    t->sums.exact = xcalloc(t->params.count + 1, sizeof *t->sums.exact);
     for (size_t i = 0; i < t->params.count; i++)
-        e->sums[i] = xcalloc((size_t)t->params.list[i].count, sizeof **e->sums);
+        t->sums.exact[i] =
+            xreallocarray(NULL, (size_t)t->params.list[i].count, sizeof **t->sums.exact);
+}
+
+void sft_exact_begin(struct sft *t)
+{
+    exact_open(t);
+    for (size_t i = 0; i < t->params.count; i++)
+        memset(t->sums.exact[i], 0, (size_t)t->params.list[i].count * sizeof **t->sums.exact);
 }
 
 // The piece that is added comes from the rank that has it.
 static void add_piece(float *sum, const struct sft *t, const struct param *one, int64_t at,
-                      int from, float *host)
+                      int from)
 {
+    float *host = t->sums.piece;
     const int64_t n = one->count - at < PIECE ? one->count - at : PIECE;
     const size_t bytes = (size_t)n * sizeof *host;
     if (from == ranks_number(t->job->ranks))
@@ -179,25 +192,31 @@ static void add_piece(float *sum, const struct sft *t, const struct param *one, 
     for (int64_t i = 0; i < n; i++) sum[at + i] += host[i];
 }
 
-void sft_exact_add(struct sft_exact *e, struct sft *t, int64_t count)
+void sft_exact_add(struct sft *t, int64_t count)
 {
-    float *host = xreallocarray(NULL, PIECE, sizeof *host);
     for (size_t i = 0; i < t->params.count; i++) {
         const struct param *one = &t->params.list[i];
         sum_reached(t, one);
         for (int from = 0; from < count; from++)
             for (int64_t at = 0; at < one->count; at += PIECE)
-                add_piece(e->sums[i], t, one, at, from, host);
+                add_piece(t->sums.exact[i], t, one, at, from);
     }
-    free(host);
 }
 
-void sft_exact_close(struct sft_exact *e, struct sft *t)
+void sft_exact_end(struct sft *t)
 {
     for (size_t i = 0; i < t->params.count; i++) {
         const struct param *one = &t->params.list[i];
-        one->where->upload(one->grad->data, e->sums[i], (size_t)one->count * sizeof **e->sums);
-        free(e->sums[i]);
+        one->where->upload(one->grad->data, t->sums.exact[i], (size_t)one->count * sizeof(float));
     }
-    free(e->sums);
+}
+
+void sft_sums_release(struct sft *t)
+{
+    for (size_t i = 0; t->sums.exact && i < t->params.count; i++) free(t->sums.exact[i]);
+    free(t->sums.exact);
+    free(t->sums.piece);
+    if (t->sums.bucket) free(t->sums.bucket->data);
+    free(t->sums.bucket);
+    t->sums = (struct sft_sums){ 0 };
 }

@@ -119,6 +119,7 @@ int sft_prepare(struct sft *t, struct err *err)
 
 void sft_release(struct sft *t)
 {
+    sft_sums_release(t);
     lanes_release(&t->lanes);
     tape_release(&t->tape);
     if (t->params.backend) params_release(&t->params);

@@ -12,6 +12,7 @@
 
 #include "core/adapter/adapter.h"
 #include "core/base/hash.h"
+#include "core/base/pace.h"
 #include "core/graph/tape.h"
 #include "core/methods/method.h"
 #include "core/metrics/metric.h"
@@ -49,6 +50,13 @@ struct sft_series {
     bool broken;             // out: the run failed for a reason that would also fail the next one
 };
 
+// Room for the sums over ranks and micro-batches: allocated at its first use, for the whole run.
+struct sft_sums {
+    float *piece;          // numbers on their way to other ranks
+    struct bucket *bucket; // small gradients on their way together
+    float **exact;         // train.exact_sum: by parameter; NULL: not used
+};
+
 struct sft {
     struct job *job;
     const struct backend *where; // the run's device, also of a forecast
@@ -67,7 +75,8 @@ struct sft {
     struct arena arena; // activations
     struct tape tape;
     struct graph graph;
-    struct lanes lanes;       // params NULL: none
+    struct lanes lanes; // params NULL: none
+    struct sft_sums sums;
     struct forecast forecast; // free memory before anything was allocated
     uint64_t peak;            // peak of the run's own memory, without mapped files
 
@@ -84,6 +93,7 @@ struct sft {
     char pictures_hash[HASH_HEX]; // of both sets
     double loss, kl;              // of the last step
     double saved, begun;          // times
+    struct pace pace;             // of this process
     int64_t begun_step;           // of this process
     int64_t begun_waited;         // microseconds for other ranks before the steps
 };
@@ -151,13 +161,12 @@ void sft_sum_gradients(struct sft *t);
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count);
 // train.exact_sum: the gradients of micro-batches are added one by one in their order, in float32,
 // each by the rank that computed it; the same bits in all ranks, and with any number of them.
-struct sft_exact {
-    float **sums; // by parameter
-};
-void sft_exact_open(struct sft_exact *e, const struct sft *t);
+void sft_exact_begin(struct sft *t); // the sums of a step are 0
 // The gradients of `count` ranks, one micro-batch each.
-void sft_exact_add(struct sft_exact *e, struct sft *t, int64_t count);
-void sft_exact_close(struct sft_exact *e, struct sft *t); // the sums become the gradients
+void sft_exact_add(struct sft *t, int64_t count);
+void sft_exact_end(struct sft *t); // the sums become the gradients
+// Frees the room of all sums.
+void sft_sums_release(struct sft *t);
 
 // sft_score.c. Sets t->metric from train.score and the data.
 void sft_score_choose(struct sft *t);

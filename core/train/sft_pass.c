@@ -176,17 +176,16 @@ static int run_dealt(struct sft *t, const struct span *s, int64_t *rows, struct 
 static int run_exact(struct sft *t, const struct span *s, int64_t *rows, struct err *err)
 {
     const int64_t n = (s->count + t->batch - 1) / t->batch, ranks = ranks_count(t->job->ranks);
-    struct sft_exact exact;
     int status = 0;
-    sft_exact_open(&exact, t);
+    sft_exact_begin(t);
     for (int64_t b = 0; b < n && status == 0; b += ranks) {
         struct sft_work w = { .from = (b + ranks_number(t->job->ranks)) * t->batch };
         w.to = w.from + t->batch < s->count ? w.from + t->batch : s->count;
         status = params_clear(&t->params, err);
         if (status == 0 && w.from < s->count) status = run_part(t, s, &w, rows, err);
-        if (status == 0) sft_exact_add(&exact, t, n - b < ranks ? n - b : ranks);
+        if (status == 0) sft_exact_add(t, n - b < ranks ? n - b : ranks);
     }
-    sft_exact_close(&exact, t);
+    if (status == 0) sft_exact_end(t);
     return status;
 }
 

@@ -16,6 +16,16 @@ for how in "" --split-heads; do
     answer "$work/latent.gguf" "$work/b.safetensors"
     same_dump "kimi-text $how" "$work/a.safetensors" "$work/b.safetensors"
 done
+# GLM-4 without pictures keeps its rows; those of GLM-4.1V without its encoder are turned, and give the same.
+glm_text "$work/glm4"
+answer "$work/glm4" "$work/a.safetensors"
+$convert "$work/glm4" "$work/glm4.gguf" || fail "glm4: convert"
+$convert tests/goldens/glm-4.1v "$work/glm4v.gguf" || fail "glm4v: convert"
+for name in glm4 glm4v; do
+    answer "$work/$name.gguf" "$work/b.safetensors"
+    same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
+done
+
 for type in f32 f16 bf16; do
     mkdir "$work/$type"
     $convert $llama "$work/$type/m.gguf" --type $type --folder "$work/$type/folder" || fail "$type: convert"
@@ -86,6 +96,48 @@ check_has "its files" 'select(.name == "model").rows[] | select(.[0] == "file")[
 check_has "another's encoder" 'select(.event == "error").message' "does not belong to '$work/qwen2.gguf'"
 check_has "an encoder alone" 'select(.event == "error").message' "it is a picture encoder"
 same "option" "$(vlmsh "$work/see/m.gguf" --mmproj "$work/apart/eyes.gguf" -c "/image $scene" 2>&1 | grep -c attached)" 1
+
+# Of several that fit, the one whose name is nearest to the model's; type words of a name do not count.
+mkdir "$work/choice"
+ln "$work/see/m.gguf" "$work/choice/see-3b-q4_k_m.gguf"
+ln "$work/idle/m.gguf" "$work/choice/alone-7b.gguf"
+# chosen MODEL FILE...: the answer to these encoders beside it, in $work/events
+chosen() {
+    local model=$1
+    shift
+    rm -f "$work"/choice/*mmproj*
+    for f in "$@"; do ln "$work/apart/eyes.gguf" "$work/choice/$f"; done
+    lines "/load $work/choice/$model" '/info'
+}
+chose() { # FILE OTHERS
+    check_has "which encoder" 'select(.event == "notice").text' "picture encoder: $1, whose name is the nearest to the model's; others that fit: $2 (--mmproj"
+    check "with vision" 'select(.event == "notice").text | capture("(?<what>with vision|text only)").what' 'with vision'
+}
+unclear() { # FILES
+    check "unclear" 'select(.event == "done").ok' $'false\ntrue'
+    check_has "unclear" 'select(.event == "error").message' "--mmproj none for text only (there are $1)"
+}
+chosen see-3b-q4_k_m.gguf mmproj-see-3b-f16.gguf mmproj-see-7b-f16.gguf mmproj-f16.gguf
+chose mmproj-see-3b-f16.gguf 'mmproj-f16.gguf, mmproj-see-7b-f16.gguf'
+chosen see-3b-q4_k_m.gguf see-3b.mmproj-Q8_0.gguf mmproj-see-3b-BF16.gguf mmproj-see-3b-F16.gguf
+chose mmproj-see-3b-F16.gguf 'mmproj-see-3b-BF16.gguf, see-3b.mmproj-Q8_0.gguf'
+chosen see-3b-q4_k_m.gguf mmproj-see-3b-f16.gguf mmproj-see-3b-q4_k_m.gguf
+chose mmproj-see-3b-q4_k_m.gguf mmproj-see-3b-f16.gguf
+chosen see-3b-q4_k_m.gguf mmproj-see-7b.gguf mmproj-see-9b.gguf
+unclear 'mmproj-see-7b.gguf, mmproj-see-9b.gguf'
+chosen see-3b-q4_k_m.gguf mmproj-see-3b.gguf see-3b-mmproj.gguf
+unclear 'mmproj-see-3b.gguf, see-3b-mmproj.gguf'
+chosen see-3b-q4_k_m.gguf mmproj-other.gguf # the only one needs no name
+check "the only one" 'select(.event == "notice").text | capture("(?<what>with vision|text only|picture encoder:)").what' 'with vision'
+# One that does not fit: another's is left alone, with a notice; the model's own is an error.
+python3 tests/goldens/to_gguf.py tests/goldens/llava-onevision "$work/choice/wide.gguf" || fail "another width"
+chosen wide.gguf mmproj-see-3b.gguf
+check_has "another's" 'select(.event == "notice").text' "no picture encoder: the encoder '$work/choice/mmproj-see-3b.gguf' does not belong to '$work/choice/wide.gguf': its visual tokens are"
+chosen wide.gguf mmproj-wide-f16.gguf
+check_has "of another width" 'select(.event == "error").message' \
+    "mmproj-wide-f16.gguf' does not belong to '$work/choice/wide.gguf': its visual tokens are 64 numbers wide, the embeddings 48; --mmproj FILE"
+chosen wide.gguf mmproj.gguf
+check_has "of no name" 'select(.event == "notice").text' "no picture encoder: the encoder '$work/choice/mmproj.gguf' does not belong"
 
 # --- files -----------------------------------------------------------------------------------------------------
 $convert $llama "$work/split.gguf" --split 3 || fail "split: convert"

@@ -11,17 +11,19 @@ value() {
 # Tiny models are stored in bf16 or f16: the type that loses nothing. Llama's and InternLM2's queries and keys change
 # their order; InternLM2's, Kimi's and Qwen's matrices are divided, experts joined.
 written() { # NAME TYPE [TAP [LINE...]]
-    local name=$1 file=$work/$1/m.gguf tap=${3:-none}
-    mkdir "$work/$name"
-    vlmsh quantize tests/goldens/$name "$file" --type $2 >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
+    local name=$1 file=$work/$1/m.gguf tap=${3:-none} from=tests/goldens/$1
+    mkdir -p "$work/$name"
+    [ -e "$from" ] || from=$work/$name
+    vlmsh quantize $from "$file" --type $2 >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
     [ "$(value 'KL divergence, largest')" = 0.000000 ] || fail "$name: KL divergence"
     [ "$(value 'same likeliest token')" = 100.00% ] || fail "$name: likeliest tokens"
     shift; shift; shift
-    answer tests/goldens/$name "$work/a.safetensors" "$@"
+    answer $from "$work/a.safetensors" "$@"
     answer "$file" "$work/b.safetensors" "$@"
     same_dump "$name" "$work/a.safetensors" "$work/b.safetensors" "$tap"
 }
-for name in llama-3.2 qwen2 kimi-text; do written $name bf16 none; done
+glm_text "$work/glm4"
+for name in llama-3.2 qwen2 kimi-text glm4; do written $name bf16 none; done
 # With their encoders; of LLaVA's the last block does not count, and is not written.
 for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwen2 kimi-vl glm-4.1v; do
     written $name bf16 none -c '/set chat.template plain' -c "/image $scene"
@@ -56,6 +58,18 @@ printf 'One two three. %.0s' 1 2 3 4 5 >"$work/text"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/text.gguf --type q8_0 --text $work/text" >"$work/out" 2>&1 || fail "--text: $(tail -1 "$work/out")"
 [ "$(value 'tokens of the text')" -lt 100 ] || fail "--text is not used"
 
+# Without the comparison: the same file.
+vlmsh quantize tests/goldens/llama-3.2 "$work/only.gguf" --type q8_0 --no-compare >"$work/out" 2>&1 || fail "--no-compare: $(tail -1 "$work/out")"
+grep -q 'MB of weights in q8_0' "$work/out" || fail "--no-compare does not say what was written"
+grep -q 'KL divergence' "$work/out" && fail "--no-compare compares"
+vlmsh tests/goldens/llama-3.2 -c "/quantize $work/command.gguf --type q8_0 --no-compare" >"$work/out" 2>&1 || fail "/quantize --no-compare"
+for f in only command; do cmp "$work/q8.gguf" "$work/$f.gguf" || fail "--no-compare writes another file: $f"; done
+
+# Progress tells the time left: nothing at the end, a number once a part of the text has been read. (How long each part
+# took is the machine's; core/base/pace.c has tests with times.)
+lines "/load tests/goldens/llama-3.2" "/quantize $work/timed.gguf --type q8_0"
+check "what takes time" 'select(.event == "progress" and .step == .steps) | "\(.what) \(.eta_s)"' $'loading 0\nwriting 0\ncomparing 0'
+
 # An adapter becomes part of what is written, on rows in another order too.
 vlmsh "$work/llava-1.5/m.gguf" -c "/adapter load $llava/adapters/lora" -c "/quantize $work/merged/m.gguf --type f16" >"$work/out" 2>&1
 grep -q "cannot create" "$work/out" || fail "no folder: $(tail -1 "$work/out")"
@@ -79,6 +93,7 @@ refused "exists" quantize tests/goldens/qwen2 "$work/qwen2/m.gguf" --type f16
 refused "types: q8_0, q4_k, f16, bf16" quantize tests/goldens/qwen2 "$work/x.gguf" --type q5_k
 refused "--type TYPE is missing" quantize tests/goldens/qwen2 "$work/x.gguf"
 refused "must end in .gguf" quantize tests/goldens/qwen2 "$work/x" --type f16
+refused "exclude each other" quantize tests/goldens/qwen2 "$work/x.gguf" --type f16 --text "$work/text" --no-compare
 refused "MODEL" quantize --type f16
 refused "unknown type 'q4_k' of the encoder" quantize $llava "$work/x.gguf" --type q4_k --encoder q4_k
 refused "mmproj-m.gguf' exists" quantize $llava "$work/copy/m.gguf" --type f16

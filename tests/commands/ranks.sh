@@ -42,6 +42,19 @@ for n in 1 2 3 4; do
         cmp "$work/${kind}1.safetensors" "$work/$kind$n.safetensors" || fail "another $kind with $n ranks"
     done
 done
+# Answers, sampled ones too, in the order of the samples; a job cut short goes on in other ranks.
+answers() { jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$1"; }
+sampled=('/set sample.temperature 0.8' '/set sample.ignore_eos on')
+for n in 1 2 3 4; do
+    good $n "${sampled[@]}" "/ask --data $work/broken.jsonl --out $work/answers$n.jsonl --job"
+    same "answers of $n ranks" "$(answers "$work/answers$n.jsonl")" "$(answers "$work/answers1.jsonl")"
+done
+same "answers" "$(wc -l <"$work/answers4.jsonl")" 20
+sed '8,$d' "$work/answers1.jsonl" >"$work/answers.jsonl"
+good 3 "${sampled[@]}" "/ask --data $work/broken.jsonl --out $work/answers.jsonl --job"
+same "the rest of them" "$(answers "$work/answers.jsonl")" "$(answers "$work/answers1.jsonl")"
+good 2 "${sampled[@]}" '/set sample.max_tokens 3' "/ask --data $work/broken.jsonl --out $work/answers.jsonl --again --job"
+same "again" "$(jq -c 'select(.ids).ids | length' "$work/answers.jsonl" | sort -u)" 3
 lines '/eval show' '/jobs'
 check "not scored" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1][0:7]' "2 of 20"
 # The last job; two samples were left out by ranks other than 0.
@@ -89,74 +102,53 @@ check_has "here" 'select(.event=="error").message' "leave out --ranks"
 grep -q "install Open MPI" "$work/out" || fail "without mpirun: $(cat "$work/out")"
 "$VLMSH" job rank 1 --db "$work/vlmsh.db" >"$work/out" 2>&1 && fail "a rank alone"
 
-# --- faults --------------------------------------------------------------------------------------
-
-long=("${exact[@]}" '/set train.steps 2000' '/set train.save_every 2')
-id=0
-# begin OUT RANKS: a training of many steps, with its first checkpoint.
-begin() {
-    printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $1 --ranks $2" >"$work/script"
-    vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
-    id=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")
-    for _ in $(seq 600); do
-        compgen -G "$1/checkpoint-*" >/dev/null && return
-        sleep 0.1
-    done
-    fail "no checkpoint in $1"
+# Ranks with other files: the reason names the rank. Rank 1 has another file 9 and another folder 8.
+cat >"$work/mpirun" <<'SH'
+#!/bin/bash
+set -- "${@/#$VLMSH_PROGRAM/$VLMSH_WORK/rank}"
+exec "$VLMSH_MPIRUN" "$@"
+SH
+cat >"$work/rank" <<'SH'
+#!/bin/bash
+exec 9<"$VLMSH_WORK/data.jsonl" 8<"$VLMSH_WORK/here"
+[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exec 9<"$VLMSH_WORK/other.jsonl" 8<"$VLMSH_WORK/there"
+exec "$VLMSH_PROGRAM" "$@"
+SH
+chmod +x "$work/mpirun" "$work/rank"
+sed 's/16/17/' "$work/data.jsonl" >"$work/other.jsonl"
+mkdir "$work/here" "$work/there"
+export VLMSH_WORK=$work VLMSH_MPIRUN=$(command -v mpirun) VLMSH_PROGRAM=$(realpath "$VLMSH")
+differ() { # TEXT LINE...
+    local text=$1
+    shift
+    PATH=$work:$PATH run 2 "$@" 9<"$work/data.jsonl" 8<"$work/here" && fail "all is well: $*"
+    grep -q "failed: rank 1: .*$text" "$work/out" || fail "not '$text': $(tail -1 "$work/out")"
 }
-rank() { # NUMBER: its process
-    local p
-    for p in $(running "job rank $id "); do
-        tr '\0' '\n' 2>/dev/null <"/proc/$p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$p"
-    done
-}
-ends() { # TEXT: it fails, and says so; no rank is left
-    vlmsh -c "/wait $id" >"$work/out" 2>&1 && fail "job $id is well"
-    grep -q "failed: .*$1" "$work/out" || fail "not '$1': $(tail -1 "$work/out")"
-    for _ in $(seq 100); do
-        [ -z "$(running "job rank $id ")" ] && return
-        sleep 0.1
-    done
-    fail "ranks of job $id are left"
-}
+differ "/dev/fd/9' is not the same here as for rank 0" '/eval /dev/fd/9'
+differ "/dev/fd/9' is not the same here as for rank 0" "/calibrate norms /dev/fd/9 $work/other.safetensors"
+differ "/dev/fd/9', its pictures, train.validation or the adapter are not the same" "${training[@]}" "/train /dev/fd/9 $work/other"
 
-begin "$work/killed" 2
-kill -9 "$(rank 1)"
-ends "rank 1 on .* was killed"
-vlmsh -c "/job $id resume --ranks 4" >"$work/out" || fail "$(cat "$work/out")"
-for _ in $(seq 300); do [ -n "$(rank 3)" ] && break; sleep 0.1; done
-kill -9 "$(rank 0)"
-ends "rank 0 on .* was killed"
-
-begin "$work/stopped" 2
-kill -STOP "$(rank 1)"
-ends "rank 1 on .* has not answered for 15 s"
-
-begin "$work/paused" 2
-vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
-grep -q "is paused" "$work/out" || fail "no pause: $(cat "$work/out")"
-vlmsh -c "/job $id resume --ranks 3" >"$work/out" || fail "$(cat "$work/out")"
-for _ in $(seq 300); do [ -n "$(rank 2)" ] && break; sleep 0.1; done
-vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
-grep -q "is cancelled" "$work/out" || fail "no end: $(cat "$work/out")"
-
-# The bits of a run that was paused in two ranks and went on in three, and with one.
-long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
-printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $work/straight" /wait >"$work/script"
+# A folder that holds an older state of the same training: it is paused before its end.
+mkdir "$work/there/out"
+long=("${training[@]}" '/set train.steps 5000' '/set train.save_every 3' '/set train.keep 9')
+printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $work/here/out" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
-begin "$work/changed" 2
-vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
-vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1
-cmp "$work/straight/checkpoint-8/state.safetensors" "$work/changed/checkpoint-8/state.safetensors" ||
-    fail "other bits: $(cat "$work/out")"
+for _ in $(seq 600); do
+    [ -e "$work/here/out/checkpoint-3" ] && break
+    sleep 0.1
+done
+vlmsh -c "/job $work/here/out pause" -c /wait >"$work/out" 2>&1
+cp -r "$work/here/out/checkpoint-3" "$work/there/out/"
+differ "/dev/fd/8/out' gives other weights here (after step 3) than for rank 0" "${long[@]}" \
+    "/train $work/data.jsonl /dev/fd/8/out --resume"
 
-# A full disk: a limit of the size of files stands for it. (Without memory shared through files.)
-long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
-(
-    export OMPI_MCA_btl=self,tcp PMIX_MCA_gds=hash
-    ulimit -f 1000
-    run 2 "${long[@]}" "/train $work/data.jsonl $work/full" && exit 0
-    grep -q "failed: rank 0: checkpoint of step 1: cannot write" "$work/out"
-) || fail "a full disk: $(tail -1 "$work/out")"
-[ -z "$(find "$work/full" -name '*.part')" ] || fail "half a checkpoint"
+# A job whose kind runs in one process does so again.
+printf '%s\n' "${common[@]}" "/set train.validation 0.2" "/sweep train.steps 500,600 $work/data.jsonl $work/sweep" >"$work/script"
+vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+id=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")
+vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
+lines "/job $id resume --ranks 2"
+check_has "a sweep in ranks" 'select(.event=="error").message' "runs in one process"
+lines "/job $id"
+grep -q "job.ranks" "$work/events" && fail "its number of ranks has changed"
 finish

@@ -1,0 +1,102 @@
+// sessions/job_mpirun.c -- the messages of mpirun about ranks that ended.
+#include "sessions/job_mpirun.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MESSAGE_MOST = 1 << 14 }; // bytes of one, or of a line: a rank may print dashes, too
+
+// The number that follows these words; NULL: it does not. Else what follows it.
+static const char *number_after(const char *text, const char *words, int *number)
+{
+    const char *at = strstr(text, words);
+    char *end;
+    if (!at) return NULL;
+    const long n = strtol(at + strlen(words), &end, 10);
+    if (end == at + strlen(words) || n < 0 || n > INT_MAX) return NULL;
+    *number = (int)n;
+    return end;
+}
+
+// "mpirun noticed that process rank 1 with PID 42 on node a exited on signal 9 (Killed)."
+static bool read_signal(struct mpirun_said *said, const char *message)
+{
+    int rank, signal;
+    const char *rest = number_after(message, "noticed that process rank ", &rank);
+    if (!rest || !number_after(rest, "exited on signal ", &signal)) return false;
+    said->rank = rank;
+    said->signal = signal;
+    return true;
+}
+
+// "... The first process to do so was: Process name: [[1234,1],0] Exit code: 1", in version 5
+// "Process name: [prterun-host-1234@1,0] Exit code: 1".
+static void read_status(struct mpirun_said *said, const char *message)
+{
+    int rank, job, status;
+    const char *name = strstr(message, "Process name: [");
+    if (!name) return;
+    const char *rest = name[strlen("Process name: [")] == '[' ? number_after(name, "],", &rank)
+                                                              : number_after(name, "@", &job);
+    if (rest && name[strlen("Process name: [")] != '[') rest = number_after(rest, ",", &rank);
+    if (!rest) return;
+    said->rank = rank;
+    if (number_after(rest, "Exit code: ", &status)) said->status = status;
+}
+
+// A message is whole: the first one that names a rank names the first to end.
+static void end_message(struct mpirun_said *said)
+{
+    const char *message = said->block.data ? said->block.data : "";
+    if (said->rank < 0 && !read_signal(said, message)) read_status(said, message);
+    if (!said->message.length) buf_puts(&said->message, message);
+    buf_clear(&said->block);
+}
+
+// Words with one space between them, so that it does not matter where lines were broken.
+static void add_words(struct buf *b, const char *line)
+{
+    for (; *line && b->length < MESSAGE_MOST; line++) {
+        if (!isspace((unsigned char)*line))
+            buf_putc(b, *line);
+        else if (b->length && b->data[b->length - 1] != ' ')
+            buf_putc(b, ' ');
+    }
+    if (b->length && b->data[b->length - 1] != ' ') buf_putc(b, ' ');
+}
+
+static void take_line(struct mpirun_said *said, const char *line,
+                      void (*other)(void *self, const char *line), void *self)
+{
+    if (!strncmp(line, "--------------------", 20)) {
+        if (said->inside) end_message(said);
+        said->inside = !said->inside;
+    } else if (said->inside) {
+        add_words(&said->block, line);
+    } else {
+        other(self, line);
+    }
+}
+
+void mpirun_read(struct mpirun_said *said, const char *text, size_t size,
+                 void (*other)(void *self, const char *line), void *self)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] != '\n') {
+            if (text[i] && said->line.length < MESSAGE_MOST) buf_putc(&said->line, text[i]);
+            continue;
+        }
+        take_line(said, said->line.data ? said->line.data : "", other, self);
+        buf_clear(&said->line);
+    }
+}
+
+void mpirun_said_release(struct mpirun_said *said)
+{
+    buf_release(&said->message);
+    buf_release(&said->line);
+    buf_release(&said->block);
+    *said = MPIRUN_SAID_NOTHING;
+}

@@ -1,0 +1,94 @@
+# ranks_faults.sh -- jobs in several processes: what is said when a rank is killed, stands still or cannot
+# write, and that the job continues from the last checkpoint in another number of ranks.
+. tests/commands/common.bash
+. tests/processes.bash
+for i in $(seq 0 19); do
+    printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
+done >"$work/data.jsonl"
+common=("/load $llava" '/set job.nice 0' '/set compute.matmul f32' '/set sample.max_tokens 4')
+
+# run RANKS LINE...: the last line starts a job; waits for it.
+run() {
+    local n=$1 last=${*: -1}
+    shift
+    printf '%s\n' "${common[@]}" "${@:1:$#-1}" "$last --ranks $n" /wait >"$work/script"
+    vlmsh -f "$work/script" >"$work/out" 2>&1
+}
+good() {
+    run "$@" || fail "$*: $(tail -1 "$work/out")"
+}
+training=('/set train.method all' '/set train.batch 2' '/set train.accumulate 4' '/set train.steps 8'
+    '/set train.lr 1e-3' '/set train.keep 1')
+
+exact=("${training[@]}" '/set train.exact_sum on' '/set train.validation 0.2' '/set train.eval_every 3'
+    '/set train.score cider')
+
+long=("${exact[@]}" '/set train.steps 2000' '/set train.save_every 2')
+id=0
+# begin OUT RANKS: a training of many steps, with its first checkpoint.
+begin() {
+    printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $1 --ranks $2" >"$work/script"
+    vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+    id=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")
+    for _ in $(seq 600); do
+        compgen -G "$1/checkpoint-*" >/dev/null && return
+        sleep 0.1
+    done
+    fail "no checkpoint in $1"
+}
+rank() { # NUMBER: its process
+    local p
+    for p in $(running "job rank $id "); do
+        tr '\0' '\n' 2>/dev/null <"/proc/$p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$p"
+    done
+}
+ends() { # TEXT: it fails, and says so; no rank is left
+    vlmsh -c "/wait $id" >"$work/out" 2>&1 && fail "job $id is well"
+    grep -q "failed: .*$1" "$work/out" || fail "not '$1': $(tail -1 "$work/out")"
+    for _ in $(seq 100); do
+        [ -z "$(running "job rank $id ")" ] && return
+        sleep 0.1
+    done
+    fail "ranks of job $id are left"
+}
+
+begin "$work/killed" 2
+kill -9 "$(rank 1)"
+ends "rank 1 on .* was killed"
+vlmsh -c "/job $id resume --ranks 4" >"$work/out" || fail "$(cat "$work/out")"
+for _ in $(seq 300); do [ -n "$(rank 3)" ] && break; sleep 0.1; done
+kill -9 "$(rank 0)"
+ends "rank 0 on .* was killed"
+
+begin "$work/stopped" 2
+kill -STOP "$(rank 1)"
+ends "rank 1 on .* has not answered for 15 s"
+
+begin "$work/paused" 2
+vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
+grep -q "is paused" "$work/out" || fail "no pause: $(cat "$work/out")"
+vlmsh -c "/job $id resume --ranks 3" >"$work/out" || fail "$(cat "$work/out")"
+for _ in $(seq 300); do [ -n "$(rank 2)" ] && break; sleep 0.1; done
+vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
+grep -q "is cancelled" "$work/out" || fail "no end: $(cat "$work/out")"
+
+# The bits of a run that was paused in two ranks and went on in three, and with one.
+long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
+printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $work/straight" /wait >"$work/script"
+vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+begin "$work/changed" 2
+vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
+vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1
+cmp "$work/straight/checkpoint-8/state.safetensors" "$work/changed/checkpoint-8/state.safetensors" ||
+    fail "other bits: $(cat "$work/out")"
+
+# A full disk: a limit of the size of files stands for it. (Without memory shared through files.)
+long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
+(
+    export OMPI_MCA_btl=self,tcp PMIX_MCA_gds=hash
+    ulimit -f 1000
+    run 2 "${long[@]}" "/train $work/data.jsonl $work/full" && exit 0
+    grep -q "failed: rank 0: checkpoint of step 1: cannot write" "$work/out"
+) || fail "a full disk: $(tail -1 "$work/out")"
+[ -z "$(find "$work/full" -name '*.part')" ] || fail "half a checkpoint"
+finish
