@@ -1,70 +1,117 @@
-// commands/ask.c -- /ask: one question, or a file of them.
-#include <errno.h>
+// commands/ask.c -- /ask: one question, or a file of them, here or as a job.
+#include "core/train/ask_job.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/batch.h"
 #include "commands/command.h"
+#include "commands/jobs.h"
 
-static int read_limit(const char *text, int64_t *limit, struct err *err)
+static char *system_text(const struct engine *e)
 {
-    char *end;
-    errno = 0;
-    *limit = strtoll(text, &end, 10);
-    if (errno || *end || end == text || *limit < 1)
-        return err_set(err, "--limit must be a whole number of at least 1, not '%s'", text);
-    return 0;
+    const struct conversation *c = engine_conversation(e);
+    if (!c->message_count || c->messages[0].role != ROLE_SYSTEM) return NULL;
+    return message_text(&c->messages[0]);
 }
 
-static int read_options(struct batch_options *o, int argc, char **argv, struct err *err)
+// --- here ----------------------------------------------------------------------------------------
+
+static bool report_progress(void *self, struct pace *pace, int64_t step, int64_t steps)
 {
-    for (int i = 0; i < argc; i += 2) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (!strcmp(argv[i], "--again")) {
-            o->again = true;
-            i--; // it has no value
-            continue;
-        }
-        if (!value)
-            return err_set(err, "'%s' needs a value: each option of /ask takes one", argv[i]);
-        if (!strcmp(argv[i], "--data"))
-            o->data = value;
-        else if (!strcmp(argv[i], "--out"))
-            o->out = value;
-        else if (!strcmp(argv[i], "--images"))
-            o->images = value;
-        else if (strcmp(argv[i], "--limit"))
-            return err_set(
-                err, "/ask has no option '%s'; put a text that begins with '--' in double quotes",
-                argv[i]);
-        else if (read_limit(value, &o->limit, err) < 0)
-            return -1;
-    }
-    return 0;
+    const struct shell *shell = self;
+    sinks_progress(shell->sinks, pace, "answering", (double)step, (double)steps);
+    return !shell->quit;
 }
 
-static bool is_option(const char *word)
+static void report_end(const struct shell *shell, const struct ask_report *report, const char *out)
 {
-    static const char *const options[] = { "--data", "--out", "--images", "--limit", "--again" };
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (!strcmp(word, options[i])) return true;
+    char *text = ask_report_text(report, out), *beside = ask_temporary(out);
+    sinks_notice(shell->sinks, "%s", text);
+    if (report->waits)
+        sinks_notice(shell->sinks,
+                     "'%s' is unchanged until all samples are answered again; '%s' holds the new "
+                     "answers, and the same command continues there",
+                     out, beside);
+    free(beside);
+    free(text);
+}
+
+static int ask_here(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct ask_options o;
+    struct ask_report report;
+    if (ask_options_read(&o, argc, argv, err) < 0) return -1;
+    char *system = system_text(shell->engine);
+    struct ask_request request = ask_options_request(&o);
+    request.engine = shell->engine;
+    if (!request.system) request.system = system;
+    request.progress = report_progress;
+    request.self = shell;
+    const int status = ask_run(&request, &report, err);
+    if (status == 0) report_end(shell, &report, o.out);
+    free(system);
+    return status;
+}
+
+// --- as a job ------------------------------------------------------------------------------------
+
+static const char *value_of(const char *name, int argc, char **argv)
+{
+    for (int i = 0; i + 1 < argc && argv[i]; i++)
+        if (!strcmp(argv[i], name)) return argv[i + 1];
+    return NULL;
+}
+
+// "questions.answers.jsonl" in the current folder.
+static char *default_out(const char *data)
+{
+    const char *slash = strrchr(data, '/'), *name = slash ? slash + 1 : data;
+    const char *dot = strrchr(name, '.');
+    return xasprintf("%.*s.answers.jsonl", (int)(dot > name ? dot - name : (long)strlen(name)),
+                     name);
+}
+
+static int ask_job(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const char *data = value_of("--data", argc, argv);
+    char *system = value_of("--system", argc, argv) ? NULL : system_text(shell->engine);
+    char *out = value_of("--out", argc, argv) || !data ? NULL : default_out(data);
+    char **words = xcalloc((size_t)argc + 4, sizeof *words);
+    char to[] = "--out", said[] = "--system";
+    int count = 0;
+    for (int i = 0; i < argc && argv[i]; i++)
+        if (strcmp(argv[i], "--job") != 0) words[count++] = argv[i];
+    if (out) words[count++] = to, words[count++] = out;
+    if (system) words[count++] = said, words[count++] = system;
+    const int status = shell_start_job(shell, "ask", count, words, err);
+    free(words);
+    free(out);
+    free(system);
+    return status;
+}
+
+// --- the command ---------------------------------------------------------------------------------
+
+static bool has_word(const char *word, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (!strcmp(argv[i], word)) return true;
     return false;
 }
 
-static int ask_run(struct shell *shell, int argc, char **argv, struct err *err)
+static int ask_run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct batch_options options = { 0 };
-    if (argc == 1 && !is_option(argv[0])) return engine_ask(shell->engine, argv[0], err);
-    if (read_options(&options, argc, argv, err) < 0) return -1;
-    if (!options.data || !options.out)
-        return err_set(err, "usage: /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] "
-                            "[--again]");
-    return batch_run(shell, &options, err);
+    const bool job = has_word("--job", argc, argv);
+    if (argc == 1 && !job && !ask_is_option(argv[0]))
+        return engine_ask(shell->engine, argv[0], err);
+    if (!job) return ask_here(shell, argc, argv, err);
+    return command_check_needs(shell, NEEDS_STORE, err) < 0 ? -1 : ask_job(shell, argc, argv, err);
 }
 
 const struct command command_ask = {
     .name = "ask",
-    .usage = "/ask TEXT | /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] [--again]",
+    .usage = "/ask TEXT | /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] "
+             "[--system TEXT] [--again] [--job [--ranks N]]",
     .help = "Asks the model: TEXT, or every question of a data file.",
     .details =
         "--data FILE    JSON list or JSON lines; a sample is {\"id\", \"image\", \"question\"},\n"
@@ -79,6 +126,10 @@ const struct command command_ask = {
         "               done\n"
         "--images DIR   base folder of relative picture paths (default: the folder of the data)\n"
         "--limit N      stops after N new samples\n"
+        "--system TEXT  system message of samples without one (default: the current one)\n"
+        "--job          answers in the background, as a job; without --out, questions.json gives\n"
+        "               questions.answers.jsonl in the current folder\n"
+        "--ranks N      the job's samples are shared by N processes (job.ranks)\n"
         "Each sample is a separate conversation, with the current system message and\n"
         "settings. Your own conversation is restored afterwards.",
     .min = 1,
@@ -86,5 +137,5 @@ const struct command command_ask = {
     .rest = true,
     .options = true,
     .needs = NEEDS_MODEL,
-    .run = ask_run,
+    .run = ask_run_command,
 };

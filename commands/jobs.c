@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/pace.h"
 #include "core/draw/plot.h"
 #include "sessions/job_ranks.h"
 #include "sessions/jobs.h"
@@ -62,6 +63,7 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
     struct job_order order = shell_job_order(shell, k->name, argc, argv);
     order.settings = settings;
     int status = ranks ? settings_set(settings, "job.ranks", ranks, err) : 0;
+    if (k->settle) k->settle(settings, m);
     if (status == 0) status = check_ranks(k, settings, err);
     if (status == 0 && k->check) status = k->check(argc, argv, settings, m, err);
     if (status == 0) status = store_job_add(shell->store, &order, id, err);
@@ -258,10 +260,8 @@ static char *real_text(double value, const char *format)
 
 static char *span_text(double seconds)
 {
-    if (!(seconds >= 0)) return xstrdup("");
-    if (seconds < 90) return xasprintf("%.0f s", seconds);
-    if (seconds < 5400) return xasprintf("%.0f min", seconds / 60);
-    return xasprintf("%.1f h", seconds / 3600);
+    char text[PACE_TEXT];
+    return xstrdup(pace_text(text, seconds));
 }
 
 static char *steps_text(const struct job_row *row)

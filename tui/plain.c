@@ -14,6 +14,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/pace.h"
 #include "core/draw/heatmap.h"
 #include "tui/columns.h"
 #include "tui/text.h"
@@ -373,11 +374,12 @@ static void show_progress(struct plain *p, const struct event *e)
     }
     if (clock_seconds() - p->throttle.started < 0.3) return;
     struct buf b = { 0 };
+    char left[PACE_TEXT];
     if (g->job) buf_printf(&b, "job %lld: ", (long long)g->job);
     buf_puts(&b, g->what ? g->what : "working");
     if (g->steps > 0) buf_printf(&b, " %.0f%%", 100 * g->step / g->steps);
     if (isfinite(g->loss)) buf_printf(&b, ", loss %.4f", g->loss);
-    if (isfinite(g->eta_s) && g->eta_s > 0) buf_printf(&b, ", %.0f s left", g->eta_s);
+    if (g->eta_s > 0) buf_printf(&b, ", %s left", pace_text(left, g->eta_s));
     int width = stream_width(p->note);
     if (width) b.data[text_fit(b.data, width - 1)] = '\0';
     begin_lines(p, p->note);

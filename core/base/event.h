@@ -14,6 +14,7 @@
 
 struct image;
 struct message;
+struct pace;
 struct picture;
 
 enum event_kind {
@@ -147,6 +148,9 @@ void sinks_notice(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void sinks_text(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+// Progress of what has no job number; the time left is that of `pace` (core/base/pace.h).
+void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *what, double step,
+                    double steps);
 void sinks_drawing(const struct sinks *sinks, const char *text); // its lines must not be wrapped
 
 // A table filled row by row:  table_begin(&t, "norms", 2, columns); table_add(&t, "%d", 3); ...

@@ -17,6 +17,7 @@
 
 #include "core/adapter/adapters.h"
 #include "core/adapter/model_write.h"
+#include "core/base/pace.h"
 #include "core/settings/changes.h"
 #include "core/settings/settings.h"
 #include "core/talk/conversation.h"
@@ -29,6 +30,8 @@ void engine_free(struct engine *e);
 // Model.
 int engine_load(struct engine *e, const char *name, struct err *err);        // emits progress
 int engine_load_as_set(struct engine *e, const char *name, struct err *err); // weights.dtype
+// Takes over a model that was loaded elsewhere, instead of the current one; reports nothing.
+void engine_adopt(struct engine *e, struct model *model);
 void engine_unload(struct engine *e);
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
 const struct model *engine_model(const struct engine *e); // NULL when none is loaded
@@ -43,6 +46,7 @@ struct sinks *engine_sinks(struct engine *e);
 struct engine_work {
     struct engine *engine;
     const char *what; // "loading"
+    struct pace pace; // zeroed at the start
 };
 struct load_progress engine_progress(struct engine_work *work);
 

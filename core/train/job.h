@@ -12,7 +12,7 @@
 //       for (; step < steps; step++) {
 //           ... forward pass with job_hooks(j, &hooks) among its hooks ...
 //           job_metric(j, "loss", step, loss);
-//           job_progress(j, step + 1, steps, loss, eta_s);
+//           job_progress(j, &pace, step + 1, steps, loss);
 //           job_step(j, step);                     // stored in the database
 //           const enum job_stop stop = job_stopped(j);
 //           if (stop == JOB_PAUSE && save_checkpoint(..., err) < 0) return -1;
@@ -26,8 +26,8 @@
 // Relative paths in argv start at the process's folder, which the runner sets. EVENT_NOTICE adds a
 // line to the job's log; no other log file is needed.
 //
-// Room core/train/: training, evaluation, calibration and sweeps, as jobs. Uses engine, new,
-// metrics, ranks and what they use.
+// Room core/train/: training, evaluation, calibration, sweeps and answers, as jobs. Uses engine,
+// new, metrics, ranks and what they use.
 #ifndef CORE_TRAIN_JOB_H
 #define CORE_TRAIN_JOB_H
 
@@ -96,6 +96,8 @@ struct job_kind {
     bool needs_model;
     bool in_ranks;  // can share its work with others (job.ranks)
     bool in_layers; // can do so by layers (job.split): its passes are those of conversations
+    // Writes out settings that would mean something else on another day. May be NULL.
+    void (*settle)(struct settings *settings, const struct model *model);
     // Checks the arguments in the shell, before the job is created: -1 with a message rejects them.
     // Must be fast. model is the shell's (NULL if none is loaded). May be NULL.
     int (*check)(int argc, char **argv, const struct settings *settings, const struct model *model,
@@ -136,8 +138,8 @@ void job_metric(struct job *j, const char *series, int64_t step, double value); 
 void job_step(struct job *j, int64_t step); // this step is reported completely: kept from here on
 // Continues at this step: discards reports of this and later ones.
 void job_rewind(struct job *j, int64_t step);
-// progress: step of steps; loss and eta_s NaN when unknown.
-void job_progress(struct job *j, double step, double steps, double loss, double eta_s);
+// progress: step of steps; loss NaN when unknown. The time left is that of `pace`.
+void job_progress(struct job *j, struct pace *pace, double step, double steps, double loss);
 void job_log(struct job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Results shown at the end of `/job show`: "best checkpoint", "score", "adapter"; each key once.
 void job_result(struct job *j, const char *key, const char *format, ...)

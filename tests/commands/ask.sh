@@ -133,4 +133,20 @@ lines "${setup[@]}" "/ask --data $work/data.json --out $work/mine.json" "/ask --
 check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
 cmp "$work/mine.json" "$work/data.json" || fail "another file is not touched"
 same "notes" "$(cat "$work/notes")" "my notes"
+
+# As a job: the same lines, with the shell's system message; what was cut off is answered again.
+jobs=("${setup[@]}" '/set job.nice 0')
+lines "${jobs[@]}" "/ask --data $work/data.json --out $work/job.jsonl --job" /wait "/ask --data $work/data.json --out $work/job.jsonl"
+same "answered by a job" "$(stable "$work/job.jsonl")" "$(stable "$work/whole.jsonl")"
+check_has "its outcome" 'select(.event == "notice").text' "is done: 4 answered, 2 with errors, 0 already there: '"
+check_has "the shell finds them there" 'select(.event == "notice").text' "0 answered, 0 with errors, 6 already there"
+sed -i '4,$d' "$work/job.jsonl"
+(cd "$work" && cp data.json own.json && lines "/load $OLDPWD/$llava" '/set sample.max_tokens 4' '/set sample.ignore_eos on' '/set job.nice 0' \
+    "/ask --data data.json --out job.jsonl --limit 2 --job" /wait \
+    "/ask --data $work/data.json --out job.jsonl --job" /wait '/system Be kind.' '/ask --data own.json --job' /wait)
+same "resumed by a job" "$(jq -c .id "$work/job.jsonl" | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')" "$(jq -c .id "$work/whole.jsonl" | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')"
+same "a name of its own, and the system message" "$(jq -r '.provenance["system message"]' "$work/own.answers.jsonl" | sort -u)" "Be kind."
+lines "${setup[@]}" "/ask --data $work/data.json --out $work/x.jsonl --limit 0 --job" "/ask --data $work/none.json --job" '/ask --job' \
+    "/ask --data $work/data.json --out $work/x.jsonl --job" '/job 5 cancel' "/ask --data $work/data.json --out $work/notes --job" /wait
+check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\nfalse\ntrue\ntrue\ntrue\nfalse'
 finish

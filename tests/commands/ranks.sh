@@ -42,6 +42,19 @@ for n in 1 2 3 4; do
         cmp "$work/${kind}1.safetensors" "$work/$kind$n.safetensors" || fail "another $kind with $n ranks"
     done
 done
+# Answers, sampled ones too, in the order of the samples; a job cut short goes on in other ranks.
+answers() { jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$1"; }
+sampled=('/set sample.temperature 0.8' '/set sample.ignore_eos on')
+for n in 1 2 3 4; do
+    good $n "${sampled[@]}" "/ask --data $work/broken.jsonl --out $work/answers$n.jsonl --job"
+    same "answers of $n ranks" "$(answers "$work/answers$n.jsonl")" "$(answers "$work/answers1.jsonl")"
+done
+same "answers" "$(wc -l <"$work/answers4.jsonl")" 20
+sed '8,$d' "$work/answers1.jsonl" >"$work/answers.jsonl"
+good 3 "${sampled[@]}" "/ask --data $work/broken.jsonl --out $work/answers.jsonl --job"
+same "the rest of them" "$(answers "$work/answers.jsonl")" "$(answers "$work/answers1.jsonl")"
+good 2 "${sampled[@]}" '/set sample.max_tokens 3' "/ask --data $work/broken.jsonl --out $work/answers.jsonl --again --job"
+same "again" "$(jq -c 'select(.ids).ids | length' "$work/answers.jsonl" | sort -u)" 3
 lines '/eval show' '/jobs'
 check "not scored" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1][0:7]' "2 of 20"
 # The last job; two samples were left out by ranks other than 0.
