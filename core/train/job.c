@@ -11,6 +11,7 @@
 #include "core/settings/settings.h"
 
 static const char *const word_auto[] = { "auto", NULL };
+static const char *const word_none[] = { "none", NULL };
 
 const struct setting job_settings[] = {
     { "job.threads", SETTING_INTEGER, 1, 1024, "auto", "threads", word_auto, STALE_JOBS,
@@ -18,6 +19,9 @@ const struct setting job_settings[] = {
     { "job.ranks", SETTING_INTEGER, 1, 4096, "1", "processes", NULL, STALE_JOBS,
       "Number of processes (ranks) that share a new job, on this machine or on those of a queue; "
       "more than one need Open MPI." },
+    { "job.folder", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_JOBS,
+      "Folder that all machines of a cluster share, for the files of new jobs; none is beside the "
+      "database." },
     { "job.nice", SETTING_INTEGER, 0, 19, "15", NULL, NULL, STALE_JOBS,
       "Niceness of new jobs; 0 is normal priority." },
     { "job.pause_while_answering", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
