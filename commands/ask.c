@@ -16,15 +16,10 @@ static char *system_text(const struct engine *e)
 
 // --- here ----------------------------------------------------------------------------------------
 
-static bool report_progress(void *self, int64_t step, int64_t steps, double eta_s)
+static bool report_progress(void *self, struct pace *pace, int64_t step, int64_t steps)
 {
     const struct shell *shell = self;
-    const struct event_progress p = { .what = "answering",
-                                      .step = (double)step,
-                                      .steps = (double)steps,
-                                      .loss = __builtin_nan(""),
-                                      .eta_s = eta_s };
-    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &p });
+    sinks_progress(shell->sinks, pace, "answering", (double)step, (double)steps);
     return !shell->quit;
 }
 

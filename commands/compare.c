@@ -3,7 +3,6 @@
 // The engine's settings, conversation and adapter are unchanged afterwards: each side is computed
 // with separate settings in a separate conversation.
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "core/base/clock.h"
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
+#include "core/base/pace.h"
 #include "core/compare/compare_results.h"
 
 enum { SHOWN = 20 };
@@ -28,7 +28,8 @@ struct asking {
     int64_t limit;
     bool all_steps, text_begins, job;
     struct preset_values values[2]; // of the sides, written out
-    double begin, told;
+    struct pace pace;
+    double told;
 };
 
 // --- what is typed -------------------------------------------------------------------------------
@@ -174,11 +175,7 @@ static void show_progress(void *self, double done, double count)
     struct asking *a = self;
     const double now = clock_seconds();
     if (now - a->told < 0.2) return;
-    const double left = done > 0 ? (now - a->begin) * (count - done) / done : NAN;
-    const struct event_progress progress = {
-        .what = "comparing", .step = done, .steps = count, .loss = NAN, .eta_s = left
-    };
-    sinks_emit(a->shell->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+    sinks_progress(a->shell->sinks, &a->pace, "comparing", done, count);
     a->told = now;
 }
 
@@ -381,7 +378,7 @@ static int start_job(const struct asking *a, struct err *err)
 
 static int compare_run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct asking a = { .shell = shell, .begin = clock_seconds(), .told = clock_seconds() };
+    struct asking a = { .shell = shell, .pace = pace_from(0), .told = clock_seconds() };
     int status = read_line(&a, argc, argv, err);
     if (status == 0 && a.job)
         status = start_job(&a, err);

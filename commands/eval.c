@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
+#include "core/base/pace.h"
 #include "core/train/evaluate_job.h"
 #include "sessions/jobs.h"
 
@@ -211,7 +212,8 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
 
 struct here {
     struct shell *shell;
-    double begin, told;
+    struct pace pace;
+    double told;
     int64_t number;
     struct answers answers;
     // What /eval show shows again.
@@ -276,14 +278,7 @@ static bool report(void *self, const struct evaluated *e)
     }
     h->number++; // those that could not be scored too
     if (now - h->told >= 0.2) {
-        const double left = (double)(e->count - e->done) / (double)e->done;
-        const struct event_progress progress = { .what = "evaluating",
-                                                 .step = (double)e->done,
-                                                 .steps = (double)e->count,
-                                                 .loss = NAN,
-                                                 .eta_s = (now - h->begin) * left };
-        sinks_emit(h->shell->sinks,
-                   &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+        sinks_progress(h->shell->sinks, &h->pace, "evaluating", (double)e->done, (double)e->count);
         h->told = now;
     }
     return !engine_cancelled(h->shell->engine);
@@ -317,8 +312,7 @@ static int evaluate_here(struct shell *shell, const struct evaluate_options *o, 
     struct engine *engine = shell->engine;
     struct evaluation e;
     struct dataset data;
-    const double now = clock_seconds();
-    struct here h = { .shell = shell, .begin = now, .told = now };
+    struct here h = { .shell = shell, .pace = pace_from(0), .told = clock_seconds() };
     if (command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
     if (dataset_open(&data, o->data, o->images, err) < 0) return -1;
     struct evaluate_request request = evaluate_options_request(o);

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/pace.h"
 #include "core/draw/plot.h"
 #include "sessions/job_ranks.h"
 #include "sessions/jobs.h"
@@ -256,10 +257,8 @@ static char *real_text(double value, const char *format)
 
 static char *span_text(double seconds)
 {
-    if (!(seconds >= 0)) return xstrdup("");
-    if (seconds < 90) return xasprintf("%.0f s", seconds);
-    if (seconds < 5400) return xasprintf("%.0f min", seconds / 60);
-    return xasprintf("%.1f h", seconds / 3600);
+    char text[PACE_TEXT];
+    return xstrdup(pace_text(text, seconds));
 }
 
 static char *steps_text(const struct job_row *row)

@@ -106,7 +106,7 @@ static int quantize_check(int argc, char **argv, struct err *err)
 static int write_encoder(struct shell *shell, const struct quantize_options *o, const char *path,
                          struct err *err)
 {
-    struct engine_work work = { shell->engine, "writing" };
+    struct engine_work work = { .engine = shell->engine, .what = "writing" };
     const struct load_progress progress = engine_progress(&work);
     const struct model *m = engine_model(shell->engine);
     const enum dtype dtype = o->encoder ? gguf_kind_find(o->encoder)->matrix
@@ -121,7 +121,7 @@ static int write_encoder(struct shell *shell, const struct quantize_options *o, 
 
 static int write_file(struct shell *shell, const struct quantize_options *o, struct err *err)
 {
-    struct engine_work work = { shell->engine, "writing" };
+    struct engine_work work = { .engine = shell->engine, .what = "writing" };
     const struct load_progress progress = engine_progress(&work);
     const struct model *m = engine_model(shell->engine);
     const struct gguf_kind *kind = gguf_kind_find(o->type);
@@ -192,7 +192,10 @@ static int compare(struct shell *shell, const char *path, const char *text, stru
     struct model *written = model_load(name, m->arena.backend, NULL, err);
     free(name);
     if (!written) return -1;
-    const int status = compare_text(m, written, text, engine_cancel_flag(shell->engine), &d, err);
+    struct engine_work work = { .engine = shell->engine, .what = "comparing" };
+    const struct load_progress progress = engine_progress(&work);
+    const int status =
+        compare_text(m, written, text, &progress, engine_cancel_flag(shell->engine), &d, err);
     model_free(written);
     if (status == 0) show(shell, &d);
     return status;

@@ -128,7 +128,7 @@ static int scenes_run(struct shell *shell, int argc, char **argv, struct err *er
                                             .size = (int)o.size,
                                             .most = (int)o.most,
                                             .parts = o.parts };
-    struct engine_work work = { shell->engine, "drawing" };
+    struct engine_work work = { .engine = shell->engine, .what = "drawing" };
     const struct load_progress progress = engine_progress(&work);
     struct scenes_report written;
     if (o.once && scenes_written(&request)) {

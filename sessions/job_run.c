@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/pace.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"
 
@@ -30,6 +31,7 @@ struct runner {
     enum job_stop stop;    // once said, it stays
     struct err lost;       // why reports cannot be written any more
     bool ran;              // run() was called
+    struct pace loading;   // of the model
     struct job_beat *beat; // of a rank
     int lock, words;       // files: that it runs, what it says if it ends in the middle
 };
@@ -79,10 +81,7 @@ static enum job_stop ask(struct job *j)
 static bool loading(void *self, uint64_t done, uint64_t total)
 {
     struct runner *r = self;
-    const struct event_progress progress = {
-        .what = "loading", .step = (double)done, .steps = (double)total, .loss = NAN, .eta_s = NAN
-    };
-    sinks_emit(&r->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+    sinks_progress(&r->sinks, &r->loading, "loading", (double)done, (double)total);
     return job_stopped(&r->job) == JOB_GO;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/pace.h"
 #include "tui/chart.h"
 #include "tui/panel.h"
 #include "tui/text.h"
@@ -16,13 +17,8 @@ static const struct job_row *selected(const struct jobs_view *j)
 
 static void put_span(struct buf *b, double seconds)
 {
-    if (!(seconds >= 0)) return;
-    if (seconds < 90)
-        buf_printf(b, "%.0f s left", seconds);
-    else if (seconds < 5400)
-        buf_printf(b, "%.0f min left", seconds / 60);
-    else
-        buf_printf(b, "%.1f h left", seconds / 3600);
+    char text[PACE_TEXT];
+    if (seconds >= 0) buf_printf(b, "%s left", pace_text(text, seconds));
 }
 
 // As wide as the longest of each.

@@ -11,6 +11,7 @@
 
 #include "commands/parse.h"
 #include "commands/set.h"
+#include "core/base/base64.h"
 #include "core/base/clock.h"
 #include "core/base/file_out.h"
 #include "core/base/json.h"
@@ -324,19 +325,6 @@ static bool run_command(struct screen *s, const char *command)
 
 // --- the clipboard -------------------------------------------------------------------------------
 
-static void add_base64(struct buf *b, const char *text)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const size_t n = strlen(text);
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t bits = (uint32_t)(unsigned char)text[i] << 16;
-        if (i + 1 < n) bits |= (uint32_t)(unsigned char)text[i + 1] << 8;
-        if (i + 2 < n) bits |= (unsigned char)text[i + 2];
-        for (int k = 0; k < 4; k++)
-            buf_putc(b, i + (size_t)k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=');
-    }
-}
-
 // To the terminal's clipboard (OSC 52) and to a file, for terminals that have none.
 static void copy(struct screen *s, const char *text)
 {
@@ -344,7 +332,7 @@ static void copy(struct screen *s, const char *text)
     struct err err = { 0 };
     char *path = places_file("XDG_STATE_HOME", ".local/state", "copy.txt");
     buf_puts(&b, "\033]52;c;");
-    add_base64(&b, text);
+    base64_encode(&b, text, strlen(text));
     buf_puts(&b, "\a");
     if (strlen(text) < 70000) terminal_write(b.data, b.length); // terminals take no more
     buf_release(&b);
@@ -462,6 +450,11 @@ static void take_named(struct screen *s, const struct key *key)
 
 void screen_key(struct screen *s, struct key *key)
 {
+    if (key->kind == KEY_REPLY) {
+        terminal_reply(s->terminal, key->bytes, key->length);
+        s->dirty = true;
+        return;
+    }
     free(s->view->hint);
     s->view->hint = NULL;
     if (key->kind == KEY_MOUSE)

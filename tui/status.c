@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/pace.h"
 #include "core/methods/method.h"
 #include "tui/text.h"
 
@@ -86,9 +87,13 @@ static void draw_work(const struct view *v, struct canvas *c, struct area area, 
     const int turn = (int)(clock_seconds() * 6) % 4;
     *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " %s", turns[turn]);
     if (v->loading && v->progress_what) {
+        char left[PACE_TEXT];
         *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " %s ", v->progress_what);
         canvas_bar(c, area, *x, 0, 10, v->progress);
         *x = canvas_printf(c, area, *x + 10, 0, STYLE_STATUS, " %.0f%%", 100 * v->progress);
+        if (v->progress_left > 0)
+            *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, ", %s left",
+                               pace_text(left, v->progress_left));
     }
     if (v->waiting) *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " +%d waiting", v->waiting);
 }

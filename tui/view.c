@@ -298,6 +298,7 @@ static void take_progress(struct view *v, const struct event *e)
     if (p->job) return; // the database tells of jobs
     v->loading = !(p->step >= p->steps);
     v->progress = p->steps > 0 ? p->step / p->steps : 0;
+    v->progress_left = p->eta_s;
     free(v->progress_what);
     v->progress_what = xstrdup(p->what ? p->what : "working");
 }

@@ -1,10 +1,12 @@
 // core/base/event.c -- sinks and tables.
 #include "core/base/event.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/base/err.h"
 #include "core/base/mem.h"
+#include "core/base/pace.h"
 
 void sinks_add(struct sinks *sinks, struct sink sink)
 {
@@ -41,6 +43,17 @@ void sinks_text(const struct sinks *sinks, const char *format, ...)
     va_start(args, format);
     emit_text(sinks, EVENT_TEXT, format, args);
     va_end(args);
+}
+
+void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *what, double step,
+                    double steps)
+{
+    const struct event_progress progress = { .what = what,
+                                             .step = step,
+                                             .steps = steps,
+                                             .loss = NAN,
+                                             .eta_s = pace_left(pace, step, steps) };
+    sinks_emit(sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
 }
 
 void sinks_drawing(const struct sinks *sinks, const char *text)

@@ -14,6 +14,7 @@
 
 struct image;
 struct message;
+struct pace;
 struct picture;
 
 enum event_kind {
@@ -32,6 +33,7 @@ enum event_kind {
     EVENT_NOTICE,   // text: a notice
     EVENT_ERROR,    // where, text
     EVENT_DONE,     // ok: a line of input was processed
+    EVENT_ATTACHED, // pictures: one, attached to the next message; id: its number
     // For the session database only, not shown:
     EVENT_MODEL,     // text = folder, value = fingerprint, key = what compute.matmul auto means
                      // here: "f32", "bf16", or "f32 only" if the device supports nothing else
@@ -147,6 +149,9 @@ void sinks_notice(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void sinks_text(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+// Progress of what has no job number; the time left is that of `pace` (core/base/pace.h).
+void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *what, double step,
+                    double steps);
 void sinks_drawing(const struct sinks *sinks, const char *text); // its lines must not be wrapped
 
 // A table filled row by row:  table_begin(&t, "norms", 2, columns); table_add(&t, "%d", 3); ...

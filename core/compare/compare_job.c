@@ -9,7 +9,7 @@
 
 #include "core/adapter/adapters.h"
 #include "core/adapter/provenance.h"
-#include "core/base/clock.h"
+#include "core/base/pace.h"
 #include "core/compare/compare_results.h"
 #include "core/engine/proposal.h"
 #include "core/train/evaluate_job.h"
@@ -21,8 +21,8 @@ struct comparing_job {
     char *title[2];
     struct evaluate_options options;
     struct adapters adapters;
-    double begin;
-    int64_t before; // samples of earlier processes; -1: not known yet
+    struct pace pace;
+    bool counted; // the pace knows of the samples of earlier processes
 };
 
 // --- words ---------------------------------------------------------------------------------------
@@ -96,9 +96,9 @@ static int use(void *self, const struct settings *s, struct method_tensors *tens
 static bool sampled(void *self, int64_t done, int64_t count)
 {
     struct comparing_job *c = self;
-    if (c->before < 0) c->before = done - 1;
-    const double pace = (clock_seconds() - c->begin) / (double)(done - c->before);
-    job_progress(c->job, (double)done, (double)count, NAN, pace * (double)(count - done));
+    if (!c->counted) c->pace.from = (double)(done - 1);
+    c->counted = true;
+    job_progress(c->job, &c->pace, (double)done, (double)count, NAN);
     job_step(c->job, done);
     return job_stopped(c->job) == JOB_GO;
 }
@@ -172,7 +172,7 @@ static int compare(struct comparing_job *c, const struct provenance *provenance,
         .resumed = j->resumed,
         .sampled = sampled,
     };
-    c->begin = clock_seconds();
+    c->pace = pace_from(0);
     int status = compare_data_run(&r, &d, err);
     if (status == 0) {
         if (d.stopped)
@@ -197,7 +197,7 @@ static struct proposal proposal_of(const struct job *j, struct adapters *adapter
 
 static int run(struct job *j, struct err *err)
 {
-    struct comparing_job c = { .job = j, .before = -1 };
+    struct comparing_job c = { .job = j };
     struct provenance provenance = { 0 };
     for (int k = 0; k < 2; k++) c.side[k] = proposal_of(j, &c.adapters);
     int status = read_words(&c, j->argc, j->argv, err);

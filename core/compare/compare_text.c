@@ -71,6 +71,8 @@ static double log_sum(const float *x, int64_t n, int64_t *best)
 }
 
 struct sums {
+    const struct load_progress *progress;
+    uint64_t done, all; // tokens
     struct tally kl;
     double kl_most, loss[2];
     int64_t same;
@@ -92,12 +94,21 @@ static void add_token(struct sums *s, const float *a, const float *b, int64_t vo
     s->same += best[0] == best[1];
 }
 
+static int read_piece_of(struct sums *sums, struct reader *r, const struct sequence *s,
+                         struct err *err)
+{
+    const struct load_progress *p = sums->progress;
+    if (read_piece(r, s) < 0) return err_set(err, "%s", r->g.err.text);
+    sums->done += (uint64_t)s->n;
+    return !p || p->report(p->self, sums->done, sums->all) ? 0 : err_set(err, "cancelled");
+}
+
 static int add_piece(struct sums *sums, struct reader r[2], const struct sequence *s,
                      struct err *err)
 {
     const int64_t vocab = r[0].model->decoder.config.vocab;
     for (int i = 0; i < 2; i++)
-        if (read_piece(&r[i], s) < 0) return err_set(err, "%s", r[i].g.err.text);
+        if (read_piece_of(sums, &r[i], s, err) < 0) return -1;
     for (int64_t from = 0; from < s->n - 1; from += ROWS) {
         const int64_t n = s->n - 1 - from < ROWS ? s->n - 1 - from : ROWS;
         for (int i = 0; i < 2; i++)
@@ -131,15 +142,17 @@ static int add_text(struct sums *sums, struct reader r[2], const struct ids *ids
 }
 
 int compare_text(const struct model *a, const struct model *b, const char *text,
-                 const atomic_bool *cancel, struct text_difference *difference, struct err *err)
+                 const struct load_progress *progress, const atomic_bool *cancel,
+                 struct text_difference *difference, struct err *err)
 {
     struct ids ids = { 0 };
     struct reader r[2];
-    struct sums sums = { 0 };
+    struct sums sums = { .progress = progress };
     if (a->decoder.config.vocab != b->decoder.config.vocab)
         return err_set(err, "the two models have vocabularies of different sizes");
     int status = tokenizer_encode(a->tokenizer, text, strlen(text), TOKENIZE_SPECIAL, &ids, err);
     if (status == 0 && ids.count < 2) status = err_set(err, "the text has fewer than two tokens");
+    sums.all = 2 * (uint64_t)ids.count;
     reader_init(&r[0], a, cancel);
     reader_init(&r[1], b, cancel);
     if (status == 0) status = add_text(&sums, r, &ids, err);

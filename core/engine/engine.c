@@ -106,13 +106,8 @@ struct method_env engine_env(const struct engine *e, const struct settings *s)
 
 static bool report_work(void *self, uint64_t done, uint64_t total)
 {
-    const struct engine_work *work = self;
-    const struct event_progress progress = { .what = work->what,
-                                             .step = (double)done,
-                                             .steps = (double)total,
-                                             .loss = __builtin_nan(""),
-                                             .eta_s = __builtin_nan("") };
-    engine_emit(work->engine, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+    struct engine_work *work = self;
+    sinks_progress(work->engine->sinks, &work->pace, work->what, (double)done, (double)total);
     return !engine_cancelled(work->engine);
 }
 
@@ -151,7 +146,7 @@ static void report_template(struct engine *e, const struct model *m)
 
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
-    struct engine_work work = { e, "loading" };
+    struct engine_work work = { .engine = e, .what = "loading" };
     const struct load_progress progress = engine_progress(&work);
     struct model *m = model_load(name, e->backend, &progress, err);
     if (!m) return -1;

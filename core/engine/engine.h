@@ -17,6 +17,7 @@
 
 #include "core/adapter/adapters.h"
 #include "core/adapter/model_write.h"
+#include "core/base/pace.h"
 #include "core/settings/changes.h"
 #include "core/settings/settings.h"
 #include "core/talk/conversation.h"
@@ -45,6 +46,7 @@ struct sinks *engine_sinks(struct engine *e);
 struct engine_work {
     struct engine *engine;
     const char *what; // "loading"
+    struct pace pace; // zeroed at the start
 };
 struct load_progress engine_progress(struct engine_work *work);
 

@@ -31,6 +31,7 @@ enum metric_way {
 // One question with its references. All borrowed.
 struct metric_case {
     const char *question;
+    const char *kind;   // of the sample; NULL or "": none
     const char *answer; // generated; METRIC_ANSWERS
     const char *const *references;
     size_t reference_count;

@@ -21,7 +21,8 @@ struct norm_places {
     } attention, ffn;
 };
 
-extern const struct norm_places norms_before; // Llama's
+extern const struct norm_places norms_before;   // Llama's
+extern const struct norm_places norms_sandwich; // GLM-4's: before and after
 
 // Name of a tensor in Llama's files and in another family's, without ".weight" and the layer
 // number: { "self_attn.q_proj", "attention.wq" }.
@@ -37,6 +38,7 @@ struct decoder_kind {
     double eps, theta; // 0: 1e-6 and 10000
     bool windowed; // "sliding_window" counts unless it is null, without a key that switches it on
     bool qkv_bias; // q, k and v have biases and nothing else does, whatever the config says
+    bool qkv_bias_unless; // the same, unless "attention_bias" is false
     const struct attention_kind *attention;
     const struct ffn_kind *ffn;
     const struct norm_places *norms;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "core/base/pace.h"
 #include "core/metrics/metric.h"
 #include "core/probes/masks.h"
 #include "core/probes/rows.h"
@@ -121,32 +121,21 @@ static int measure_sample(struct going *w, const struct sample *s, struct err *e
     return status;
 }
 
-static void report_progress(const struct sinks *sinks, int64_t done, int64_t all, double start)
-{
-    const double pace = (clock_seconds() - start) / (double)(done ? done : 1);
-    const struct event_progress p = { .what = "measuring",
-                                      .step = (double)done,
-                                      .steps = (double)all,
-                                      .loss = NAN,
-                                      .eta_s = done ? pace * (double)(all - done) : NAN };
-    sinks_emit(sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &p });
-}
-
 static int go_through(struct going *w, const struct sinks *sinks, struct err *err)
 {
     const int64_t limit = w->request->limit, all = w->data.count < limit ? w->data.count : limit;
-    const double start = clock_seconds();
+    struct pace pace = pace_from(0);
     for (int64_t i = 0; i < w->data.count && w->mean.samples < limit; i++) {
         struct sample s;
         struct err why;
-        report_progress(sinks, w->mean.samples, all, start);
+        sinks_progress(sinks, &pace, "measuring", (double)w->mean.samples, (double)all);
         if ((dataset_read(&w->data, i, &s, &why) < 0 || measure_sample(w, &s, &why) < 0) &&
             !w->broken++)
             w->why = why;
         sample_release(&s);
         if (atomic_load(w->m.cancel)) return err_set(err, "stopped");
     }
-    report_progress(sinks, all, all, start);
+    sinks_progress(sinks, &pace, "measuring", (double)all, (double)all);
     if (w->mean.samples) return 0;
     return err_set(err, "no sample of '%s' could be measured: %s", w->request->data, w->why.text);
 }

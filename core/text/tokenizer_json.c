@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/base64.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer_parts.h"
 
@@ -79,7 +80,7 @@ static int read_charsmap(const cJSON *object, struct charsmap *map, struct err *
     struct buf blob = { 0 };
     int status = -1;
     if (need_text(object, "precompiled_charsmap", &text, err) < 0) return -1;
-    if (base64_put(&blob, text, strlen(text)) < 0)
+    if (base64_decode(&blob, text, strlen(text)) < 0)
         err_set(err, "\"precompiled_charsmap\" is not base64");
     else
         status = charsmap_read(map, blob.data, blob.length, err);

@@ -46,8 +46,6 @@ bool is_white(int32_t c); // Unicode White_Space
 // GPT-2's byte alphabet: every byte as one printable character, and back (-1: not of it).
 int32_t byte_char(uint8_t byte);
 int char_byte(int32_t c);
-// Appends the bytes of a text in base64; -1 if it is none.
-int base64_put(struct buf *out, const char *text, size_t length);
 
 // --- patterns ----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/base64.h"
 #include "core/text/tokenizer_parts.h"
 
 static const struct rank_kind {
@@ -84,7 +85,7 @@ static int put_token(struct tokenizer *t, const struct line *line, struct buf *b
 {
     buf_clear(bytes);
     buf_clear(text);
-    if (base64_put(bytes, line->token, line->length) < 0 || !bytes->length)
+    if (base64_decode(bytes, line->token, line->length) < 0 || !bytes->length)
         return err_set(err, "the token of rank %d is not base64", line->id);
     if (bytes->length > TOKEN_BYTES_MAX)
         return err_set(err, "the token of rank %d has %zu bytes; at most %d are supported",

@@ -1,5 +1,5 @@
 // core/text/tokenizer_utf8.c -- characters of the tokenizer: UTF-8, white space, GPT-2's byte
-// alphabet, base64.
+// alphabet.
 #include <string.h>
 
 #include "core/text/tokenizer_parts.h"
@@ -133,29 +133,4 @@ void bytes_put(struct buf *out, const char *text, size_t length)
             n = 0;
         }
     }
-}
-
-static int base64_digit(char c)
-{
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-int base64_put(struct buf *out, const char *text, size_t length)
-{
-    if (length % 4) return -1;
-    for (size_t i = 0; i < length; i += 4) {
-        uint32_t bits = 0;
-        size_t pad = i + 4 < length ? 0 : (size_t)(text[i + 3] == '=') + (text[i + 2] == '=');
-        for (size_t k = 0; k < 4; k++) {
-            int digit = k + pad < 4 ? base64_digit(text[i + k]) : 0;
-            if (digit < 0) return -1;
-            bits = bits << 6 | (uint32_t)digit;
-        }
-        const char bytes[] = { (char)(bits >> 16), (char)(bits >> 8), (char)bits };
-        buf_add(out, bytes, 3 - pad);
-    }
-    return 0;
 }

@@ -2,14 +2,12 @@
 #include "core/train/ask.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/adapter/provenance.h"
-#include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/train/ask_file.h"
 
@@ -192,13 +190,6 @@ static int write_round(struct asking *a, struct err *err)
     return status;
 }
 
-static bool report_progress(const struct asking *a, int64_t step, int64_t steps, double begin)
-{
-    const double eta =
-        step ? (clock_seconds() - begin) / (double)step * (double)(steps - step) : NAN;
-    return a->r->progress(a->r->self, step, steps, eta);
-}
-
 // Samples `todo[from..to)`, of which this rank has its share.
 static int run_round(struct asking *a, const int64_t *todo, int64_t from, int64_t to,
                      struct err *err)
@@ -216,14 +207,14 @@ static int run_round(struct asking *a, const int64_t *todo, int64_t from, int64_
 static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, struct err *err)
 {
     const int64_t most = a->r->ranks ? (int64_t)IN_A_ROW * ranks_count(a->r->ranks) : 1;
-    const double begin = clock_seconds();
+    struct pace pace = pace_from(0);
     int status = 0;
     for (int64_t i = 0; i < steps && status == 0 && !a->report.stopped;) {
         const int64_t to = steps - i < most ? steps : i + most;
         status = run_round(a, todo, i, to, err);
         i = to;
         if (status == 0 && !a->report.stopped)
-            a->report.stopped = !report_progress(a, i, steps, begin) && i < steps;
+            a->report.stopped = !a->r->progress(a->r->self, &pace, i, steps) && i < steps;
     }
     return status;
 }

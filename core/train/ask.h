@@ -29,9 +29,8 @@ struct ask_request {
                          // once complete
     bool resumed;        // a job that ran before: with `again`, its lines may be in `out`
     struct ranks *ranks; // NULL: this process alone
-    // Called after each sample, with ranks in all of them after each round; false stops. eta_s NaN
-    // when unknown.
-    bool (*progress)(void *self, int64_t step, int64_t steps, double eta_s);
+    // Called after each sample, with ranks in all of them after each round; false stops.
+    bool (*progress)(void *self, struct pace *pace, int64_t step, int64_t steps);
     void *self;
 };
 

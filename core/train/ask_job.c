@@ -97,10 +97,10 @@ static void settle(struct settings *s, const struct model *model)
 
 // --- the job -------------------------------------------------------------------------------------
 
-static bool report(void *self, int64_t step, int64_t steps, double eta_s)
+static bool report(void *self, struct pace *pace, int64_t step, int64_t steps)
 {
     struct job *j = self;
-    job_progress(j, (double)step, (double)steps, NAN, eta_s);
+    job_progress(j, pace, (double)step, (double)steps, NAN);
     return job_agree(j) == JOB_GO;
 }
 

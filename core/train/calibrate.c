@@ -13,9 +13,9 @@
 
 #include "core/adapter/adapters.h"
 #include "core/adapter/provenance.h"
-#include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/items.h"
+#include "core/base/pace.h"
 #include "core/data/dataset.h"
 #include "core/methods/calibration.h"
 #include "core/talk/answer.h"
@@ -275,14 +275,12 @@ static int run_round(struct running *r)
 static int go_through(struct running *r, struct err *err)
 {
     const int64_t count = r->data.count < r->o.limit ? r->data.count : r->o.limit;
-    const double start = clock_seconds();
-    const int64_t first = r->used;
+    struct pace pace = pace_from((double)r->used);
     while (r->next < r->data.count && r->used < r->o.limit) {
         const enum job_stop stop = job_agree(r->job);
         if (stop == JOB_PAUSE && write_sums(r, false, err) < 0) return -1;
         if (stop || run_round(r) == JOB_STOPPED) return JOB_STOPPED;
-        const double pace = (clock_seconds() - start) / (double)(r->used - first + 1);
-        job_progress(r->job, (double)r->used, (double)count, NAN, pace * (double)(count - r->used));
+        job_progress(r->job, &pace, (double)r->used, (double)count, NAN);
     }
     if (r->used) return 0;
     return err_set(err, "no sample of '%s' could be used: %s", r->o.data, r->why.text);

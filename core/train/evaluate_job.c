@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/adapter/adapters.h"
-#include "core/base/clock.h"
+#include "core/base/pace.h"
 #include "core/train/job.h"
 #include "core/train/job_data.h"
 
@@ -107,7 +107,7 @@ struct running {
     int64_t number; // questions told so far: the index of the next score
     int64_t first;  // samples of earlier processes
     int64_t marred; // the last of them that is counted as skipped
-    double begin;
+    struct pace pace;
     bool stop;
     struct err lost; // why the state cannot be written
 };
@@ -227,9 +227,7 @@ static bool report(void *self, const struct evaluated *e)
     else if (!e->skipped)
         report_score(r, e);
     if (r->state && write_state(r, e) < 0) return false;
-    const double steps = (double)(e->done - r->first), rest = (double)(e->count - e->done);
-    job_progress(r->job, (double)e->done, (double)e->count, NAN,
-                 (clock_seconds() - r->begin) / steps * rest);
+    job_progress(r->job, &r->pace, (double)e->done, (double)e->count, NAN);
     job_step(r->job, r->number++);
     r->stop = job_stopped(r->job) != JOB_GO;
     return !r->stop;
@@ -262,7 +260,7 @@ static int evaluate(struct running *r, const struct evaluate_options *o, struct 
     request.self = r;
     request.cancel = &j->cancel;
     request.ranks = j->ranks;
-    r->begin = clock_seconds();
+    r->pace = pace_from((double)r->first);
     job_rewind(j, r->number);
     int status = evaluate_run(&request, r->e, err);
     if (ranks_number(j->ranks) > 0)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "core/base/mem.h"
+#include "core/base/pace.h"
 #include "core/settings/settings.h"
 
 static const char *const word_auto[] = { "auto", NULL };
@@ -137,14 +138,14 @@ void job_rewind(struct job *j, int64_t step)
     sinks_emit(j->sinks, &(struct event){ .kind = EVENT_REWIND, .count = step });
 }
 
-void job_progress(struct job *j, double step, double steps, double loss, double eta_s)
+void job_progress(struct job *j, struct pace *pace, double step, double steps, double loss)
 {
     const struct event_progress progress = { .job = j->id,
                                              .what = j->kind ? j->kind->name : "job",
                                              .step = step,
                                              .steps = steps,
                                              .loss = loss,
-                                             .eta_s = eta_s };
+                                             .eta_s = pace_left(pace, step, steps) };
     sinks_emit(j->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
 }
 

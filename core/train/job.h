@@ -12,7 +12,7 @@
 //       for (; step < steps; step++) {
 //           ... forward pass with job_hooks(j, &hooks) among its hooks ...
 //           job_metric(j, "loss", step, loss);
-//           job_progress(j, step + 1, steps, loss, eta_s);
+//           job_progress(j, &pace, step + 1, steps, loss);
 //           job_step(j, step);                     // stored in the database
 //           const enum job_stop stop = job_stopped(j);
 //           if (stop == JOB_PAUSE && save_checkpoint(..., err) < 0) return -1;
@@ -134,8 +134,8 @@ void job_metric(struct job *j, const char *series, int64_t step, double value); 
 void job_step(struct job *j, int64_t step); // this step is reported completely: kept from here on
 // Continues at this step: discards reports of this and later ones.
 void job_rewind(struct job *j, int64_t step);
-// progress: step of steps; loss and eta_s NaN when unknown.
-void job_progress(struct job *j, double step, double steps, double loss, double eta_s);
+// progress: step of steps; loss NaN when unknown. The time left is that of `pace`.
+void job_progress(struct job *j, struct pace *pace, double step, double steps, double loss);
 void job_log(struct job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Results shown at the end of `/job show`: "best checkpoint", "score", "adapter"; each key once.
 void job_result(struct job *j, const char *key, const char *format, ...)

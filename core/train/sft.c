@@ -189,7 +189,8 @@ static int go_on(struct sft *t, struct err *err)
     }
     job_rewind(j, t->place.step);
     report_validation(t);
-    job_progress(j, (double)t->place.step, (double)t->steps, t->place.loss, NAN);
+    t->pace = pace_from((double)t->place.step);
+    job_progress(j, &t->pace, (double)t->place.step, (double)t->steps, t->place.loss);
     return 0;
 }
 
@@ -245,6 +246,7 @@ static int begin(struct sft *t, struct err *err)
     if (t->job->ranks) t->begun_waited = atomic_load(&t->job->ranks->waited_us);
     t->optimizer.step = t->begun_step = t->place.step;
     t->saved = t->begun = clock_seconds();
+    t->pace = pace_from((double)t->place.step);
     return 0;
 }
 
@@ -318,10 +320,7 @@ static void notify(struct sft *t, int64_t step, const struct optimizer_taken *ta
     job_metric(j, "grad_norm", step, taken->norm);
     job_metric(j, "tokens_per_s", step, rate);
     sft_report_norms(t, step);
-    const double done = (double)(t->place.step - t->begun_step);
-    const double left = (double)(t->steps - t->place.step);
-    job_progress(j, (double)t->place.step, (double)t->steps, t->loss,
-                 (clock_seconds() - t->begun) / done * left);
+    job_progress(j, &t->pace, (double)t->place.step, (double)t->steps, t->loss);
 }
 
 static int one_step(struct sft *t, struct err *err)

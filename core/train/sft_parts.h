@@ -12,6 +12,7 @@
 
 #include "core/adapter/adapter.h"
 #include "core/base/hash.h"
+#include "core/base/pace.h"
 #include "core/graph/tape.h"
 #include "core/methods/method.h"
 #include "core/metrics/metric.h"
@@ -92,6 +93,7 @@ struct sft {
     char pictures_hash[HASH_HEX]; // of both sets
     double loss, kl;              // of the last step
     double saved, begun;          // times
+    struct pace pace;             // of this process
     int64_t begun_step;           // of this process
     int64_t begun_waited;         // microseconds for other ranks before the steps
 };

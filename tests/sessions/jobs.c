@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "core/base/pace.h"
 #include "sessions/job_group.h"
 #include "sessions/job_internal.h"
 #include "tests/sessions/fixture.h"
@@ -41,6 +42,7 @@ static int count_run(struct job *j, struct err *err)
     int64_t step = j->resumed ? checkpoint(j, -1) : 0;
     job_log(j, "%s at %lld, top_k %lld", j->resumed ? "goes on" : "begins", (long long)step,
             (long long)settings_integer(j->settings, "sample.top_k"));
+    struct pace pace = pace_from((double)step);
     job_rewind(j, step);
     for (; step < steps; step++) {
         job_yield(j);
@@ -51,7 +53,7 @@ static int count_run(struct job *j, struct err *err)
         }
         job_metric(j, "loss", step, 10.0 / (double)(step + 1));
         job_metric(j, "odd", step, step % 2 ? 1 : NAN);
-        job_progress(j, (double)step + 1, (double)steps, 10.0 / (double)(step + 1), 1);
+        job_progress(j, &pace, (double)step + 1, (double)steps, 10.0 / (double)(step + 1));
         job_step(j, step);
         if (step % 10 == 9) checkpoint(j, step + 1);
         const enum job_stop stop = job_stopped(j);

@@ -1,0 +1,160 @@
+// core/metrics/python.c -- texts as Python's str treats them.
+#include "core/metrics/python.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <utf8proc.h>
+
+#include "core/base/mem.h"
+
+enum { CAPITAL_I_WITH_DOT = 0x130, DOT_ABOVE = 0x307 };
+
+int32_t python_char(const char *p, size_t *length)
+{
+    utf8proc_int32_t c = 0;
+    const utf8proc_ssize_t n =
+        utf8proc_iterate((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)strnlen(p, 4), &c);
+    *length = n > 0 ? (size_t)n : 1;
+    return n > 0 ? c : -1;
+}
+
+bool python_is_space(int32_t c)
+{
+    if ((c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20)) return true;
+    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+bool python_is_digit(int32_t c)
+{
+    return c >= 0 && utf8proc_category(c) == UTF8PROC_CATEGORY_ND;
+}
+
+// Unicode keeps the ten digits of a script together, 0 first.
+int python_digit(int32_t c)
+{
+    int before = 0;
+    while (python_is_digit(c - 1 - before)) before++;
+    return before % 10;
+}
+
+bool python_is_alpha(int32_t c)
+{
+    if (c < 0) return false;
+    const utf8proc_category_t k = utf8proc_category(c);
+    return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT ||
+           k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_LO;
+}
+
+static void put_char(struct buf *b, int32_t c)
+{
+    utf8proc_uint8_t bytes[4];
+    buf_add(b, bytes, (size_t)utf8proc_encode_char(c, bytes));
+}
+
+char *python_lower(const char *text)
+{
+    struct buf b = { 0 };
+    size_t length;
+    for (const char *p = text; *p; p += length) {
+        const int32_t c = python_char(p, &length);
+        if (c < 0) {
+            buf_add(&b, p, length);
+        } else if (c == CAPITAL_I_WITH_DOT) { // the one character that becomes two
+            buf_putc(&b, 'i');
+            put_char(&b, DOT_ABOVE);
+        } else {
+            put_char(&b, utf8proc_tolower(c));
+        }
+    }
+    return buf_take(&b);
+}
+
+static bool in_set(int32_t c, const char *letters)
+{
+    return letters ? c > 0 && c < 0x80 && strchr(letters, (char)c) : python_is_space(c);
+}
+
+// letters NULL: white space.
+static char *strip(const char *text, const char *letters)
+{
+    const char *begin = NULL, *end = text;
+    size_t length;
+    for (const char *p = text; *p; p += length) {
+        const int32_t c = python_char(p, &length);
+        if (in_set(c, letters)) continue;
+        if (!begin) begin = p;
+        end = p + length;
+    }
+    return begin ? xstrndup(begin, (size_t)(end - begin)) : xstrdup("");
+}
+
+char *python_strip(const char *text)
+{
+    return strip(text, NULL);
+}
+
+char *python_strip_of(const char *text, const char *letters)
+{
+    return strip(text, letters);
+}
+
+char *python_replace(const char *text, const char *from, const char *to)
+{
+    struct buf b = { 0 };
+    for (const char *p; (p = strstr(text, from)); text = p + strlen(from)) {
+        buf_add(&b, text, (size_t)(p - text));
+        buf_puts(&b, to);
+    }
+    buf_puts(&b, text);
+    return buf_take(&b);
+}
+
+char *python_words(const char *text)
+{
+    struct buf b = { 0 };
+    bool blank = false;
+    size_t length;
+    for (const char *p = text; *p; p += length) {
+        const int32_t c = python_char(p, &length);
+        if (python_is_space(c)) {
+            blank = true;
+            continue;
+        }
+        if (blank && b.length) buf_putc(&b, ' ');
+        blank = false;
+        buf_add(&b, p, length);
+    }
+    return buf_take(&b);
+}
+
+size_t python_length(const char *text)
+{
+    size_t n = 0, length;
+    for (; *text; text += length, n++) python_char(text, &length);
+    return n;
+}
+
+char *python_head(const char *text, size_t count)
+{
+    const char *p = text;
+    size_t length;
+    for (; *p && count; count--, p += length) python_char(p, &length);
+    return xstrndup(text, (size_t)(p - text));
+}
+
+size_t python_find_last(const char *text, const char *part)
+{
+    size_t found = SIZE_MAX;
+    for (const char *p = text; (p = strstr(p, part)); p++) found = (size_t)(p - text);
+    return found;
+}
+
+bool python_has_word(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *p = words; (p = strstr(p, word)); p++)
+        if ((p == words || p[-1] == ' ') && (!p[n] || p[n] == ' ')) return true;
+    return false;
+}

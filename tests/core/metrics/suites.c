@@ -1,0 +1,205 @@
+// tests/core/metrics/suites.c -- the rules of the suites against the suites' own functions: random
+// answers, scored once by lmms-eval, VLMEvalKit, LLaVA, the official VQA evaluation and
+// pycocoevalcap.
+//
+// tests/core/metrics/suites/NAME.jsonl.gz holds a case a line: "a" the answer, "r" references, "c"
+// choices, "n" the right one, "k" kind, "s" the scores by metric.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// after those it needs
+#include <cmocka.h>
+
+#include "core/base/json.h"
+#include "core/base/mem.h"
+#include "core/metrics/metric.h"
+
+enum { TEXTS = 16, RULES = 16 };
+
+// Sums of a file by metric.
+struct sums {
+    const struct metric *metric[RULES];
+    struct metric_tally tally[RULES];
+    int count;
+};
+
+static struct metric_tally *sum_of(struct sums *s, const struct metric *m)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->metric[i] == m) return &s->tally[i];
+    assert_true(s->count < RULES);
+    s->metric[s->count] = m;
+    return &s->tally[s->count++];
+}
+
+static size_t list_texts(const cJSON *list, const char **texts)
+{
+    const cJSON *item;
+    size_t n = 0;
+    cJSON_ArrayForEach(item, list)
+    {
+        assert_true(n < TEXTS);
+        texts[n++] = item->valuestring;
+    }
+    return n;
+}
+
+static void *corpora[RULES]; // of metrics that need one, by number of use: captions only
+
+static void check_case(const cJSON *line, struct sums *sums, int *bad)
+{
+    const char *references[TEXTS], *choices[TEXTS];
+    const cJSON *right = json_get(line, "n"), *kind = json_get(line, "k"), *rule;
+    struct metric_case c = { .answer = json_get(line, "a")->valuestring,
+                             .kind = kind ? kind->valuestring : "",
+                             .references = references,
+                             .choices = choices,
+                             .right = right ? right->valueint : -1,
+                             .corpus = corpora[0] };
+    c.reference_count = list_texts(json_get(line, "r"), references);
+    c.choice_count = list_texts(json_get(line, "c"), choices);
+    cJSON_ArrayForEach(rule, json_get(line, "s"))
+    {
+        const struct metric *m = metric_find(rule->string);
+        struct metric_outcome o;
+        struct err err;
+        assert_non_null(m);
+        if (m->score(&c, &o, &err) < 0) fail_msg("%s: %s", m->name, err.text);
+        if (fabs(o.score - rule->valuedouble) > 1e-6 && ++*bad <= 20)
+            printf("%s: '%s' scores %g, the suite's function %g (found %s)\n", m->name, c.answer,
+                   o.score, rule->valuedouble, o.found ? o.found : "nothing");
+        metric_tally_add(sum_of(sums, m), &o);
+        free(o.found);
+    }
+}
+
+// All lines, parsed.
+static cJSON **read_cases(const char *name, int *count)
+{
+    char *command = xasprintf("gzip -dc tests/core/metrics/suites/%s.jsonl.gz", name);
+    // The file's own name, not a stranger's.
+    FILE *f = popen(command, "r"); // NOLINT(cert-env33-c)
+    cJSON **cases = NULL;
+    char *text = NULL;
+    size_t room = 0;
+    ssize_t n;
+    assert_non_null(f);
+    for (*count = 0; (n = getline(&text, &room, f)) > 0; ++*count) {
+        cases = xreallocarray(cases, (size_t)*count + 1, sizeof(cJSON *));
+        cases[*count] = json_parse(text, (size_t)n, name, NULL);
+        assert_non_null(cases[*count]);
+    }
+    assert_int_equal(pclose(f), 0);
+    free(text);
+    free(command);
+    return cases;
+}
+
+static void check_file(const char *name, int expected, struct sums *sums)
+{
+    int count, bad = 0;
+    cJSON **cases = read_cases(name, &count);
+    *sums = (struct sums){ 0 };
+    assert_int_equal(count, expected);
+    for (int i = 0; i < count; i++) check_case(cases[i], sums, &bad);
+    for (int i = 0; i < count; i++) cJSON_Delete(cases[i]);
+    free(cases);
+    if (bad) fail_msg("%s: %d scores differ", name, bad);
+}
+
+// --- totals --------------------------------------------------------------------------------------
+
+static void check_number(const struct sums *s, const char *metric, const char *name,
+                         double expected)
+{
+    struct metric_number numbers[METRIC_NUMBERS];
+    const struct metric *m = metric_find(metric);
+    int i = 0, at = 0;
+    while (s->metric[at] != m) at++;
+    const int n = m->summary(&s->tally[at], numbers);
+    if (!strcmp(name, "score")) {
+        assert_true(fabs(s->tally[at].scores.mean - expected) < 1e-6);
+        return;
+    }
+    while (i < n && strcmp(numbers[i].name, name) != 0) i++;
+    assert_true(i < n);
+    if (fabs(numbers[i].value - expected) > 1e-6)
+        fail_msg("%s: %s is %.9g, not %.9g", metric, name, numbers[i].value, expected);
+}
+
+static void test_yesno(void **state)
+{
+    struct sums s;
+    check_file("yesno", 1000, &s);
+    check_number(&s, "pope-llava", "precision", 0.507352941176);
+    check_number(&s, "pope-llava", "recall", 0.811764705882);
+    check_number(&s, "pope-llava", "F1", 0.62443438914);
+    check_number(&s, "pope-llava", "share of yes", 0.816);
+    check_number(&s, "pope-llava", "score", 0.502);
+    check_number(&s, "pope-lmms-eval", "precision", 0.571428571429);
+    check_number(&s, "pope-lmms-eval", "recall", 0.444444444444);
+    check_number(&s, "pope-lmms-eval", "F1", 0.5);
+    check_number(&s, "pope-lmms-eval", "share of yes", 0.51);
+    check_number(&s, "yesno-vlmevalkit", "F1", 0.208398133748);
+    check_number(&s, "yesno-vlmevalkit", "precision", 0.503759398496);
+    check_number(&s, "yesno-vlmevalkit", "recall", 0.13137254902);
+    check_number(&s, "yesno-vlmevalkit", "score", 0.191);
+}
+
+static void test_vqa(void **state)
+{
+    struct sums s;
+    check_file("vqa", 1000, &s);
+}
+
+static void test_choices(void **state)
+{
+    struct sums s;
+    check_file("choices", 1500, &s);
+    assert_int_equal(s.count, 9);
+}
+
+static void test_open(void **state)
+{
+    struct sums s;
+    check_file("open", 1000, &s);
+}
+
+static void test_ocr(void **state)
+{
+    struct sums s;
+    check_file("ocr", 1000, &s);
+}
+
+static void test_captions(void **state)
+{
+    const struct metric *m = metric_find("cider");
+    int count;
+    struct sums s;
+    cJSON **cases = read_cases("captions", &count);
+    corpora[0] = m->corpus_new();
+    for (int i = 0; i < count; i++) {
+        const char *references[TEXTS];
+        const size_t n = list_texts(json_get(cases[i], "r"), references);
+        m->corpus_add(corpora[0], references, n);
+    }
+    for (int i = 0; i < count; i++) cJSON_Delete(cases[i]);
+    free(cases);
+    check_file("captions", 300, &s);
+    m->corpus_free(corpora[0]);
+    corpora[0] = NULL;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_yesno), cmocka_unit_test(test_vqa), cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_open),  cmocka_unit_test(test_ocr), cmocka_unit_test(test_captions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
