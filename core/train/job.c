@@ -13,6 +13,7 @@
 
 static const char *const word_auto[] = { "auto", NULL };
 static const char *const splits[] = { "data", "layers", NULL };
+static const char *const word_none[] = { "none", NULL };
 
 const struct setting job_settings[] = {
     { "job.threads", SETTING_INTEGER, 1, 1024, "auto", "threads", word_auto, STALE_JOBS,
@@ -23,6 +24,9 @@ const struct setting job_settings[] = {
     { "job.split", SETTING_CHOICE, 0, 0, "data", NULL, splits, STALE_JOBS,
       "What the ranks of a new job share: its samples (data), or the model's layers, for models "
       "larger than the memory of a rank (/eval)." },
+    { "job.folder", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_JOBS,
+      "Folder that all machines of a cluster share, for the files of new jobs; none is beside the "
+      "database." },
     { "job.nice", SETTING_INTEGER, 0, 19, "15", NULL, NULL, STALE_JOBS,
       "Niceness of new jobs; 0 is normal priority." },
     { "job.pause_while_answering", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
