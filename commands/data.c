@@ -1,4 +1,4 @@
-// commands/data.c -- /data: counts and checks the samples of a data set.
+// commands/data.c -- /data: counts and checks the samples of a data set; mixing is in data_mix.c.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "commands/command.h"
+#include "commands/data_mix.h"
 #include "core/base/clock.h"
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
@@ -297,22 +298,26 @@ static int check(struct shell *shell, const struct data_options *o, struct err *
 static int data_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct data_options o = { .decode = true };
+    if (!strcmp(argv[0], "mix")) return data_mix(shell, argc - 1, argv + 1, err);
     if (strcmp(argv[0], "check"))
-        return err_set(err, "/data has no action '%s': use /data check FILE", argv[0]);
+        return err_set(err, "/data has no action '%s': use /data check FILE or /data mix OUT ...",
+                       argv[0]);
     int status = read_options(&o, argc - 1, argv + 1, err);
     if (status == 0) status = check(shell, &o, err);
     free(o.kind_list);
     return status;
 }
 
-static const char *const words[] = { "check", NULL };
+static const char *const words[] = { "check", "mix", NULL };
 
 const struct command command_data = {
     .name = "data",
-    .usage = "/data check FILE [--images DIR] [--kind K,...] [--no-decode] [--out FILE.csv]",
-    .help = "Counts the samples and tokens of a data set and lists samples with errors.",
+    .usage = "/data check FILE [--images DIR] [--kind K,...] [--no-decode] [--out FILE.csv] | "
+             "mix OUT.jsonl FILE=SHARE... [--count N] [--kind K,...] [--seed N] [--once]",
+    .help = "Counts samples and tokens of a data set and lists errors; mixes data sets.",
     .details =
-        "FILE is a JSON list or JSON lines, as for /ask --data: LLaVA, ShareGPT or messages.\n"
+        "/data check: FILE is a JSON list or JSON lines, as for /ask --data: LLaVA, ShareGPT or "
+        "messages.\n"
         "Tokens are counted with the loaded model's tokenizer, chat template and picture size;\n"
         "no weights are used. Trained tokens: those the template puts after the generation\n"
         "prompt of each answer, including the end-of-turn token.\n"
@@ -322,7 +327,16 @@ const struct command command_data = {
         "--images DIR   base folder of relative picture paths (default: the folder of FILE)\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
         "--no-decode    reads picture headers only: faster\n"
-        "--out FILE.csv writes all reported samples; the screen shows 20 per problem",
+        "--out FILE.csv writes all reported samples; the screen shows 20 per problem\n"
+        "\n"
+        "/data mix writes one data set of several, in random order, with the given share of\n"
+        "samples of each: text.jsonl=0.2 lessons.json=0.8. Pictures' paths become absolute.\n"
+        "Ids begin with the number of their file. OUT must not exist.\n"
+        "--count N      samples of OUT (default: as many as the files give without repeating\n"
+        "               one). More than a file's share has: its samples repeat\n"
+        "--kind K,...   only samples of these kinds\n"
+        "--seed N       of choice and order (default 42)\n"
+        "--once         does nothing if OUT already exists",
     .min = 1,
     .max = -1,
     .needs = NEEDS_MODEL,

@@ -14,7 +14,8 @@ struct new_options {
     const char *shape, *encoder, *decoder, *folder, *texts[TEXTS_MAX];
     int text_count;
     long long seed;
-    double scale; // of the projector's second layer
+    double scale;    // of the projector's second layer
+    long long merge; // features a side that become one visual token
     bool dry, once, zeros;
 };
 
@@ -45,6 +46,12 @@ static int take_scale(void *self, const char *value, struct err *err)
 {
     struct new_options *o = self;
     return option_real(value, 0, 100, &o->scale, "--scale", err);
+}
+
+static int take_merge(void *self, const char *value, struct err *err)
+{
+    struct new_options *o = self;
+    return option_integer(value, 1, 64, &o->merge, "--merge", err);
 }
 
 static int take_text(void *self, const char *value, struct err *err)
@@ -95,6 +102,7 @@ static const struct option_row rows[] = {
     { "--encoder", "MODEL", "model whose picture encoder is taken", take_encoder },
     { "--decoder", "MODEL", "model whose language model is taken", take_decoder },
     { "--scale", "S", "factor of the projector's second layer (default 1)", take_scale },
+    { "--merge", "N", "N x N features become one visual token (default 1)", take_merge },
     { "--text", "FILE", "text from which the tokenizer learns words", take_text },
     { "--seed", "N", "random seed of the weights (default 42)", take_seed },
     { "--dry", NULL, "counts only, writes nothing", take_dry },
@@ -123,7 +131,7 @@ static bool is_shape(const char *name)
 static int read_options(struct new_options *o, int argc, char **argv, struct err *err)
 {
     int at = 0;
-    *o = (struct new_options){ .seed = 42, .scale = 1 };
+    *o = (struct new_options){ .seed = 42, .scale = 1, .merge = 1 };
     if (option_table_read(&table, o, argc, argv, &at, err) < 0) return -1;
     const bool joins = o->encoder || o->decoder;
     if (joins && (o->shape || o->text_count || o->zeros))
@@ -194,7 +202,10 @@ static int new_joined(struct shell *shell, const struct new_options *o, struct e
     struct engine_work work = { .engine = shell->engine, .what = "writing" };
     const struct load_progress progress = engine_progress(&work);
     struct new_model_counts counts;
-    struct join *j = join_open(o->encoder, o->decoder, (uint64_t)o->seed, o->scale, err);
+    struct join *j = join_open(
+        o->encoder, o->decoder,
+        &(struct join_options){ .seed = (uint64_t)o->seed, .scale = o->scale, .merge = o->merge },
+        err);
     if (!j) return -1;
     join_count(j, &counts);
     show_counts(shell->sinks, &counts);
@@ -220,7 +231,7 @@ static int new_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_new = {
     .name = "new",
     .usage = "/new --like SHAPE | --encoder MODEL --decoder MODEL DIR [--text FILE]... [--seed N] "
-             "[--scale S] [--zeros] [--dry] [--once]",
+             "[--scale S] [--merge N] [--zeros] [--dry] [--once]",
     .help = "Writes a model folder: random weights, or an encoder joined to a language model.",
     .details =
         "SHAPE is that of a published model (/new --like lists them) or `demo`, a small model\n"
@@ -230,6 +241,9 @@ const struct command command_new = {
         "              model of the other by a new projector, in the layout of LLaVA; folders,\n"
         "              GGUF files or names in the hub cache. <image> becomes one more token\n"
         "--scale S     the projector's second layer starts S times as large (default 1)\n"
+        "--merge N     the projector reads N x N neighbouring features together: a visual\n"
+        "              token for each N x N patches (CLIP, SigLIP; default 1). For N > 1\n"
+        "              transformers has no such model\n"
         "--text FILE   the tokenizer learns words from it, besides common ones: a data set\n"
         "              (.json, .jsonl: its texts) or plain text; may be repeated\n"
         "--seed N      random seed of the weights (default 42)\n"

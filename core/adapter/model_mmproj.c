@@ -70,6 +70,7 @@ static int check_llava(const struct model *m, struct err *err)
     if (v->drop_class != v->class_token)
         return refuse("the class token is one of its features", err);
     if (m->projector.act != GELU_ERF) return refuse("the projector's activation", err);
+    if (v->merge > 1) return refuse("its features are merged", err);
     return 0;
 }
 

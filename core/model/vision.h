@@ -180,6 +180,12 @@ struct tensor *vision_embed_tiles(struct graph *g, const struct vision_batch *b)
 struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, struct tensor *h,
                                 int64_t from);
 
+// Instead of them, cells of merge x merge patches as one row each [S, merge*merge*Dv]
+// (vision_cells.c), for kinds whose patches go row by row; their number S of a picture, and width.
+struct tensor *vision_join_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);
+int64_t vision_cells(const struct vision_config *c, const struct vision_picture *p);
+int64_t vision_cell_width(const struct vision_config *c);
+
 // The pixels of pictures that are patches already, one after the other [S', numbers].
 struct tensor *vision_patch_rows(struct graph *g, const struct vision_batch *b);
 // cos and sin [S', d/2] of 2-D rotary positions of patches that go block by block of merge x merge:

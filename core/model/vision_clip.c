@@ -1,7 +1,7 @@
 // core/model/vision_clip.c -- CLIP and SigLIP encoders: square pictures of one size.
 //
 //   pixels [3,H,W] -> patches -> linear -> (class token in front) -> + positions -> (norm: CLIP)
-//   features: the rows without the class token
+//   features: the rows without the class token; where the family merges, cells of them
 //
 // The encoder's last norm is never applied to the features.
 #include "core/model/vision.h"
@@ -94,12 +94,18 @@ static void bind(struct vision *v, struct binder *b)
 
 static struct tensor *features(struct graph *g, const struct vision_batch *b, struct tensor *h)
 {
-    return vision_drop_rows(g, b, h, b->vision->config.drop_class);
+    const struct vision_config *c = &b->vision->config;
+    return c->merge > 1 ? vision_join_cells(g, b, h) : vision_drop_rows(g, b, h, c->drop_class);
 }
 
 static int64_t feature_rows(const struct vision_config *c, const struct vision_picture *p)
 {
-    return p->tiles * (vision_tile_rows(c, p) - c->drop_class);
+    return c->merge > 1 ? vision_cells(c, p) : p->tiles * (vision_tile_rows(c, p) - c->drop_class);
+}
+
+static int64_t feature_width(const struct vision_config *c)
+{
+    return c->merge > 1 ? vision_cell_width(c) : c->hidden;
 }
 
 const struct vision_kind vision_clip = {
@@ -110,6 +116,7 @@ const struct vision_kind vision_clip = {
     .embed = vision_embed_tiles,
     .features = features,
     .feature_rows = feature_rows,
+    .feature_width = feature_width,
 };
 
 const struct vision_kind vision_siglip = {
@@ -120,4 +127,5 @@ const struct vision_kind vision_siglip = {
     .embed = vision_embed_tiles,
     .features = features,
     .feature_rows = feature_rows,
+    .feature_width = feature_width,
 };

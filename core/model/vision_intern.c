@@ -5,9 +5,6 @@
 //   tiles [T,3,H,W] -> patches -> linear -> class token in front -> + positions -> blocks
 //   features: without the class token, 2 x 2 patches of a tile joined to one row [S, 4*Dv]
 //
-// Joining is what the references call pixel shuffle. The step easy to get wrong is its order: cells
-// row by row; in a cell (2r, 2c), (2r, 2c+1), (2r+1, 2c), (2r+1, 2c+1).
-//
 // Two layouts of files: that of transformers (internvl_vision), and that of the authors' code
 // (intern_vit_6b, which all sizes are called).
 #include <math.h>
@@ -208,58 +205,15 @@ static void authors_bind(struct vision *v, struct binder *b)
     bind(v, b, &authors);
 }
 
-// --- features ------------------------------------------------------------------------------------
-
-// The rows of the stream that one tile from row `at` on gives, cell by cell; returns their number.
-static int64_t cell_rows(const struct vision_config *c, const struct vision_picture *p, int64_t at,
-                         int32_t *row)
-{
-    const int64_t k = c->merge;
-    int64_t n = 0;
-    for (int64_t cell = 0; cell < (p->rows / k) * (p->cols / k); cell++)
-        for (int64_t i = 0; i < k * k; i++) {
-            const int64_t r = cell / (p->cols / k) * k + i / k,
-                          s = cell % (p->cols / k) * k + i % k;
-            row[n++] = (int32_t)(at + c->class_token + r * p->cols + s);
-        }
-    return n;
-}
-
-static struct tensor *features(struct graph *g, const struct vision_batch *b, struct tensor *h)
-{
-    const struct vision_config *c = &b->vision->config;
-    int32_t *row = xreallocarray(NULL, (size_t)b->rows, sizeof *row);
-    int64_t n = 0;
-    for (size_t i = 0; i < b->count; i++) {
-        const struct vision_picture *p = &b->picture[i];
-        for (int64_t t = 0; t < p->tiles; t++)
-            n += cell_rows(c, p, b->at[i] + t * vision_tile_rows(c, p), row + n);
-    }
-    h = op_gather_rows(g, h, row, n); // [S*4, Dv]
-    free(row);
-    const int64_t cells = c->merge * c->merge;
-    return h ? graph_view(g, h, 2, (int64_t[]){ n / cells, cells * c->hidden }) : NULL;
-}
-
-static int64_t feature_rows(const struct vision_config *c, const struct vision_picture *p)
-{
-    return p->tiles * (p->rows / c->merge) * (p->cols / c->merge);
-}
-
-static int64_t feature_width(const struct vision_config *c)
-{
-    return c->merge * c->merge * c->hidden;
-}
-
 const struct vision_kind vision_intern_transformers = {
     .model_types = (const char *const[]){ "internvl_vision", NULL },
     .read = transformers_read,
     .patch_weight = "embeddings.patch_embeddings.projection.weight",
     .bind = transformers_bind,
     .embed = vision_embed_tiles,
-    .features = features,
-    .feature_rows = feature_rows,
-    .feature_width = feature_width,
+    .features = vision_join_cells,
+    .feature_rows = vision_cells,
+    .feature_width = vision_cell_width,
 };
 
 const struct vision_kind vision_intern_authors = {
@@ -268,7 +222,7 @@ const struct vision_kind vision_intern_authors = {
     .patch_weight = "embeddings.patch_embedding.weight",
     .bind = authors_bind,
     .embed = vision_embed_tiles,
-    .features = features,
-    .feature_rows = feature_rows,
-    .feature_width = feature_width,
+    .features = vision_join_cells,
+    .feature_rows = vision_cells,
+    .feature_width = vision_cell_width,
 };

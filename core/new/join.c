@@ -16,6 +16,7 @@
 #include "core/base/dtype.h"
 #include "core/base/folder.h"
 #include "core/base/random.h"
+#include "core/model/vision.h"
 #include "core/new/join_parts.h"
 #include "core/new/shards.h"
 
@@ -33,9 +34,9 @@ struct join {
     struct shape_tensor *tensors;      // [count]
     const struct safetensor **sources; // [count]; NULL: of the projector
     int count, room;
-    uint64_t seed, drawn; // numbers so far
-    double scale;         // of the projector's second layer
-    int64_t inputs;       // of the projector's newest matrix
+    struct join_options options;
+    uint64_t drawn; // numbers so far
+    int64_t inputs; // of the projector's newest matrix
     struct err *err;
     bool failed;
     uint64_t done, total; // bytes
@@ -202,12 +203,23 @@ static int check_encoder(const struct checkpoint *c, struct err *err)
     return err_set(err, "--encoder: '%s' has no CLIP, SigLIP or MoonViT encoder", c->folder);
 }
 
+static int check_merge(const struct join *j, struct err *err)
+{
+    const struct checkpoint *c = j->encoder.checkpoint;
+    const cJSON *inner = json_get(c->config, "vision_config");
+    const struct vision_kind *kind = vision_kind_find(inner ? inner : c->config, err);
+    if (!kind) return err_in(err, "'%s'", c->folder);
+    if (j->options.merge == 1 || !kind->read_pictures) return 0;
+    return err_set(err, "--merge: '%s' merges its features itself", c->folder);
+}
+
 static int plan(struct join *j, struct err *err)
 {
     const struct checkpoint *encoder = j->encoder.checkpoint, *decoder = j->decoder.checkpoint;
-    if (check_encoder(encoder, err) < 0) return -1;
+    if (check_encoder(encoder, err) < 0 || check_merge(j, err) < 0) return -1;
     j->texts.encoder = encoder;
     j->texts.decoder = decoder;
+    j->texts.merge = j->options.merge;
     j->err = err;
     if (join_texts_open(&j->texts, err) < 0) return -1;
     if (config_tensors("the joined model", j->texts.config, encoder->preprocessor, 0, need, j,
@@ -219,12 +231,11 @@ static int plan(struct join *j, struct err *err)
     return 0;
 }
 
-struct join *join_open(const char *encoder, const char *decoder, uint64_t seed, double scale,
+struct join *join_open(const char *encoder, const char *decoder, const struct join_options *options,
                        struct err *err)
 {
     struct join *j = xcalloc(1, sizeof *j);
-    j->seed = seed;
-    j->scale = scale;
+    j->options = *options;
     if (open_source(&j->encoder, encoder, "--encoder", err) == 0 &&
         open_source(&j->decoder, decoder, "--decoder", err) == 0 && plan(j, err) == 0)
         return j;
@@ -278,10 +289,10 @@ static int put_drawn(struct join *j, struct safetensors_writer *w, const struct 
     const int64_t n = shape_tensor_count(t);
     if (t->rank == 2) j->inputs = t->size[1]; // its bias comes next
     const bool second = strstr(t->name, "linear_2");
-    const double bound = (second ? j->scale : 1) / sqrt((double)j->inputs);
+    const double bound = (second ? j->options.scale : 1) / sqrt((double)j->inputs);
     float *x = xreallocarray(NULL, (size_t)n, sizeof *x);
     for (int64_t i = 0; i < n; i++, j->drawn++) {
-        const uint64_t bits = random_bits(j->seed, RANDOM_WEIGHTS, j->drawn);
+        const uint64_t bits = random_bits(j->options.seed, RANDOM_WEIGHTS, j->drawn);
         x[i] = (float)(bound * ((double)(bits >> 11) * 0x1p-52 - 1));
     }
     const int status = put_floats(j, w, x, n, err);

@@ -2,7 +2,7 @@
 // (Liu et al. 2023, "Visual Instruction Tuning", section 4.1): a model that is ready to be trained
 // to see.
 //
-//   struct join *j = join_open("siglip", "llama.gguf", 42, 1, &err);
+//   struct join *j = join_open("siglip", "llama.gguf", &options, &err);
 //   join_count(j, &counts);
 //   join_write(j, "out", &progress, &err);
 //   join_free(j);
@@ -16,11 +16,18 @@
 
 struct join;
 
+struct join_options {
+    uint64_t seed; // of the projector
+    double scale;  // of its second layer
+    int64_t merge; // features a side of a square that become one visual token
+};
+
 // Opens both models, folders or GGUF files, and checks that they can be joined. The encoder is a
 // CLIP, SigLIP or MoonViT, alone or in a model; the decoder a text model, or that of a model that
 // sees. The projector's two layers start as torch.nn.Linear does, uniform within 1 / sqrt(inputs),
-// the second times `scale`. NULL: why not.
-struct join *join_open(const char *encoder, const char *decoder, uint64_t seed, double scale,
+// the second times `scale`. With merge > 1 it reads merge x merge neighbouring features together
+// (CLIP and SigLIP; transformers has no such LLaVA). NULL: why not.
+struct join *join_open(const char *encoder, const char *decoder, const struct join_options *options,
                        struct err *err);
 void join_count(const struct join *j, struct new_model_counts *counts);
 // `folder` must be absent or empty. On failure nothing is left behind.

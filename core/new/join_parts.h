@@ -7,6 +7,7 @@
 
 struct join_texts {
     const struct checkpoint *encoder, *decoder;
+    int64_t merge;               // "spatial_merge_size"
     struct tokenizer *tokenizer; // the decoder's
     cJSON *config;               // of the joined model
     int32_t image;               // id of "<image>"

@@ -83,6 +83,7 @@ static cJSON *make_config(const struct join_texts *t)
     cJSON_AddItemToObject(config, "text_config", text);
     cJSON_AddItemToObject(config, "vision_config", vision);
     put_features(config, t->encoder);
+    if (t->merge > 1) cJSON_AddNumberToObject(config, "spatial_merge_size", (double)t->merge);
     return config;
 }
 

@@ -1,4 +1,4 @@
-# tests/commands/data.sh -- /data check: counts, token lengths, and the names of what is wrong.
+# tests/commands/data.sh -- /data: counts, token lengths, and the names of what is wrong; mixed sets.
 . tests/commands/common.bash
 pictures=$PWD/tests/goldens/pictures
 cp $scene tests/goldens/pictures/tall.jpg "$work"
@@ -83,4 +83,43 @@ check "nothing is shown then" 'select(.event == "table").name' ""
 
 printf '%s\n' "/unload" "/data check $work/one.jsonl" | vlmsh $llava --json >"$work/events"
 check_has "needs a model" 'select(.event == "error").message' "model"
+
+# --- /data mix: shares, repeats, kinds, paths, what is refused ----------------------------------------------------
+mkdir -p "$work/lists/pictures"
+cp $scene "$work/lists/pictures/a.png"
+for i in $(seq 10); do echo "{\"id\": \"l$i\", \"kind\": \"list\", \"image\": \"pictures/a.png\", \"question\": \"<image>What?\", \"answer\": \"A scene.\"}"; done >"$work/lists/lists.jsonl"
+echo '[{"id": 7, "kind": "talk", "question": "Who?", "answer": "I."}, {"kind": "talk", "question": "You?", "answer": "You."},
+ {"question_id": "q", "kind": "odd", "messages": [{"role": "user", "content": [{"type": "image", "path": "lists/pictures/a.png"}, {"type": "text", "text": "What?"}]}, {"role": "assistant", "content": "A scene."}]}]' >"$work/a=b.json"
+mix() { lines "/data mix $*"; }
+ids() { jq -r .id "$1" | sort | paste -sd' '; }
+whole=$(realpath "$work")
+mix "$work/m.jsonl" "$work/lists/lists.jsonl=3" "$work/a=b.json=1"
+check "table" 'select(.name == "data mix").rows[] | "\(.[1]) \(.[2])"' $'0.75 9\n0.25 3'
+same "no sample twice" "$(ids "$work/m.jsonl" | tr ' ' '\n' | sort -u | wc -l)" 12
+same "ids of all kinds" "$(ids "$work/m.jsonl" | grep -o '2/.*')" "2/#1 2/7 2/q"
+same "paths" "$(jq -r '.image // (.messages // [])[0].content[0].path // "none"' "$work/m.jsonl" | sort | uniq -c | awk '{print $1, $2}' | paste -sd' ')" \
+    "10 $whole/lists/pictures/a.png 2 none"
+lines "/load $llava" "/data check $work/m.jsonl"
+check_has "usable" 'select(.event == "notice").text' "12 of 12 samples are usable for training"
+mix "$work/repeated.jsonl" "$work/lists/lists.jsonl=1" "$work/a=b.json=1" --count 15 --kind list,talk
+same "repeats" "$(jq -r .id "$work/repeated.jsonl" | grep -c ^1) $(ids "$work/repeated.jsonl" | grep -o '2/.*')" \
+    "8 2/#1 2/#1/2 2/#1/3 2/7 2/7/2 2/7/3 2/7/4"
+mix "$work/again.jsonl" "$work/lists/lists.jsonl=3" "$work/a=b.json=1"
+mix "$work/other.jsonl" "$work/lists/lists.jsonl=3" "$work/a=b.json=1" --seed 7
+cmp "$work/m.jsonl" "$work/again.jsonl" || fail "the same seed mixes otherwise"
+! cmp -s "$work/m.jsonl" "$work/other.jsonl" || fail "another seed mixes the same"
+mix "$work/m.jsonl" "$work/lists/lists.jsonl=1"
+check_has "exists" 'select(.event == "error").message' "already exists"
+mix "$work/m.jsonl" "$work/lists/lists.jsonl=1" --once
+check_has "once" 'select(.event == "notice").text' "nothing to do"
+mix "$work/n.jsonl" "$work/lists/lists.jsonl=0"
+check_has "no share" 'select(.event == "error").message' "the share must be a number"
+mix "$work/n.jsonl" "$work/lists/lists.jsonl=1" --kind none
+check_has "no such kind" 'select(.event == "error").message' "has no sample of these kinds"
+mix "$work/n.jsonl" "$work/data.json"
+check_has "no file with a share" 'select(.event == "error").message' "is not FILE=SHARE"
+mix "$work/n.jsonl" "$work/data.json=1"
+check_has "broken" 'select(.event == "error").message' "is not valid JSON"
+[ ! -e "$work/n.jsonl" ] || fail "a refused mix leaves a file"
+
 finish

@@ -109,6 +109,49 @@ grep -q 'already holds a model' "$work/out" || fail "--once"
 vlmsh new --encoder demo/model --decoder $goldens/qwen2 --dry >"$work/out" || fail "--dry"
 grep -q '^projector' "$work/out" || fail "--dry: $(cat "$work/out")"
 
+# --- merged features: a quarter of the visual tokens, the projector reads four features at a time ---------------
+join demo/model $goldens/qwen2 "$work/merged" --merge 2
+weights "$work/merged" demo/model $goldens/qwen2 1 || fail "other weights: merged"
+vlmsh "$work/merged" -c '/set compute.matmul f32' -c "/dump v* $work/merged.safetensors" -c '/set sample.max_tokens 2' \
+    -c '/image demo/pictures/scene-1.png' -c 'What is it?' -c '/attention' >"$work/out" 2>&1 || fail "merged: $(tail -1 "$work/out")"
+python3 - "$work/merged.safetensors" "$work/merged/model.safetensors" <<'P' || fail "merged: other visual tokens"
+import json, math, struct, sys
+def read(path):
+    raw = open(path, "rb").read()
+    n, = struct.unpack_from("<Q", raw)
+    out = {}
+    for k, t in json.loads(raw[8:8 + n]).items():
+        if k == "__metadata__": continue
+        a, b = t["data_offsets"]
+        data = raw[8 + n + a:8 + n + b]
+        if t["dtype"] == "BF16":
+            x = [struct.unpack("<f", struct.pack("<I", x << 16))[0] for x in struct.unpack(f"<{len(data) // 2}H", data)]
+        elif t["dtype"] == "F32":
+            x = struct.unpack(f"<{len(data) // 4}f", data)
+        else: continue
+        out[k] = t["shape"], x
+    return out
+dump, model = map(read, sys.argv[1:3])
+(rows, width), h = dump["vision.layer.3.0"]  # patches row by row, 12 a row
+(tokens, D), v = dump["visual.0"]
+assert (rows, width, tokens) == (144, 192, 36), (rows, width, tokens)
+def linear(name, x):
+    (out, inputs), w = model[f"multi_modal_projector.{name}.weight"]
+    b = model[f"multi_modal_projector.{name}.bias"][1]
+    assert inputs == len(x), (name, inputs)
+    return [b[o] + sum(w[o * inputs + i] * x[i] for i in range(inputs)) for o in range(out)]
+for token in (0, 7, 35):
+    r, c = token // 6 * 2, token % 6 * 2
+    x = [h[(y * 12 + z) * width + k] for y in (r, r + 1) for z in (c, c + 1) for k in range(width)]
+    y = linear("linear_2", [t * (1 + math.erf(t / math.sqrt(2))) / 2 for t in linear("linear_1", x)])
+    assert all(abs(a - b) <= 1e-3 + 1e-3 * abs(b) for a, b in zip(v[token * D:(token + 1) * D], y)), token
+P
+refused "does not divide the 12 patches" --encoder demo/model --decoder $goldens/qwen2 --merge 5 "$work/x"
+refused "merges its features itself" --encoder $goldens/kimi-vl --decoder $goldens/qwen2 --merge 2 "$work/x"
+refused "--merge must be" --encoder demo/model --decoder $goldens/qwen2 --merge 0 "$work/x"
+! vlmsh quantize "$work/merged" "$work/merged.gguf" --type q8_0 >"$work/out" 2>&1 || fail "merged: written as GGUF"
+grep -q "its features are merged" "$work/out" || fail "merged, as GGUF: $(tail -1 "$work/out")"
+
 # --- what is refused ---------------------------------------------------------------------------------------------
 refused "--decoder MODEL, the language model, is missing" --encoder demo/model "$work/x"
 refused "--encoder MODEL, the picture encoder, is missing" --decoder demo/model "$work/x"

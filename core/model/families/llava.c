@@ -71,8 +71,8 @@ static int llava_picture_tiles(const struct model *m, struct picture_shape shape
                                struct picture_tile *tiles, int most)
 {
     const struct vision_config *v = &m->vision.config;
-    const int64_t side = v->image_size / v->patch;
     if (native(m)) return native_picture_tiles(m, shape, tiles, most);
+    const int64_t side = v->image_size / v->patch / v->merge;
     if (most < 1) return 1;
     tiles[0] = (struct picture_tile){ .rows = side,
                                       .cols = side,

@@ -39,6 +39,21 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config,
     return vision_features(v, &square) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
 }
 
+// "spatial_merge_size": so many features a side become one visual token. Transformers has this key
+// in Mistral 3, but no such LLaVA. The class token is in no cell.
+static int read_merge(struct vision_config *v, const cJSON *config, struct err *err)
+{
+    if (json_int(config, "spatial_merge_size", 1, 64, 1, &v->merge, err) < 0) return -1;
+    if (v->merge == 1) return 0;
+    if (v->image_size / v->patch % v->merge)
+        return err_set(err,
+                       "\"spatial_merge_size\" %lld does not divide the %lld patches of a side",
+                       (long long)v->merge, (long long)(v->image_size / v->patch));
+    if (v->drop_class == v->class_token) return 0;
+    return err_set(err, "with \"spatial_merge_size\", \"vision_feature_select_strategy\" must "
+                        "leave out the class token and nothing else");
+}
+
 // Features of native resolution are joined, merge x merge of them to a visual token.
 static const struct projector_kind projector_joining = { .linear_1 = "linear_1",
                                                          .linear_2 = "linear_2" };
@@ -81,6 +96,8 @@ int seeing_config(struct model *m, const cJSON *config, const struct seeing_defa
                        "them into tiles (the llava family takes it)",
                        encoder->model_types[0]);
     if (read_feature_layer(&m->vision.config, config, d, err) < 0 ||
+        (d->any_size && !encoder->read_pictures &&
+         read_merge(&m->vision.config, config, err) < 0) ||
         read_projector(&m->projector, config, &m->vision.config, err) < 0 ||
         read_placeholder(m, config, d->placeholder, err) < 0)
         return -1;

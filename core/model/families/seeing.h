@@ -11,7 +11,8 @@ struct seeing_defaults {
     const char *strategy;  // "vision_feature_select_strategy"
     int64_t placeholder;   // "image_token_index"
     bool vision_needed;    // "vision_config" must be there; else its absence means LLaVA-1.5's
-    bool any_size;         // encoders of native resolution are taken too
+    bool any_size;         // encoders of native resolution are taken too, and squares whose
+                           // features are merged
 };
 
 // Reads config.json: both parts, the feature layer, the projector, the placeholder.

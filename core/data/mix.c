@@ -1,0 +1,235 @@
+// core/data/mix.c -- one data set of several.
+#include "core/data/mix.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file_out.h"
+#include "core/data/dataset.h"
+#include "core/data/order.h"
+
+enum { SAMPLES_MAX = INT_MAX };
+
+struct source {
+    struct dataset data;
+    bool open;
+    char *folder;    // absolute
+    int64_t *usable; // [count] samples of the chosen kinds
+    int64_t *order;  // [count] of the newest round
+    int64_t count, wanted;
+    int64_t round; // that `order` holds, from 0; -1: none
+};
+
+struct mix {
+    struct source *sources;
+    size_t count;
+    const struct mix_options *options;
+    FILE *out;
+};
+
+// --- sources -------------------------------------------------------------------------------------
+
+static bool has_kind(const struct mix_options *o, const cJSON *json)
+{
+    static const char *const keys[] = { "kind", "type", "category" };
+    const char *kind = NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !kind; i++)
+        kind = cJSON_GetStringValue(json_get(json, keys[i]));
+    for (size_t i = 0; kind && i < o->kind_count; i++)
+        if (!strcmp(kind, o->kinds[i])) return true;
+    return !o->kind_count;
+}
+
+static int open_source(struct source *s, const struct mix_source *from, const struct mix_options *o,
+                       struct err *err)
+{
+    if (dataset_open(&s->data, from->path, NULL, err) < 0) return -1;
+    s->open = true;
+    s->round = -1;
+    s->folder = realpath(s->data.folder, NULL);
+    if (!s->folder) return err_set(err, "'%s' is not there any more", s->data.folder);
+    s->usable = xreallocarray(NULL, (size_t)s->data.count, sizeof *s->usable);
+    s->order = xreallocarray(NULL, (size_t)s->data.count, sizeof *s->order);
+    for (int64_t i = 0; i < s->data.count; i++) {
+        cJSON *json = o->kind_count ? dataset_json(&s->data, i, err) : NULL;
+        if (o->kind_count && !json) return err_in(err, "'%s'", from->path);
+        if (has_kind(o, json)) s->usable[s->count++] = i;
+        cJSON_Delete(json);
+    }
+    return s->count ? 0 : err_set(err, "'%s' has no sample of these kinds", from->path);
+}
+
+static void close_source(struct source *s)
+{
+    if (s->open) dataset_close(&s->data);
+    free(s->folder);
+    free(s->usable);
+    free(s->order);
+}
+
+// --- how many of each ----------------------------------------------------------------------------
+
+static double all_shares(const struct mix_source *from, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += from[i].share;
+    return sum;
+}
+
+// The largest total of which no source has to give more than it holds.
+static int64_t total_without_repeating(const struct mix *m, const struct mix_source *from)
+{
+    const double sum = all_shares(from, m->count);
+    double total = SAMPLES_MAX;
+    for (size_t i = 0; i < m->count; i++)
+        total = fmin(total, (double)m->sources[i].count * sum / from[i].share);
+    return (int64_t)total;
+}
+
+// The shares of the total rounded down, and one more for those that lost most (largest remainder).
+static void share_out(struct mix *m, const struct mix_source *from, int64_t total)
+{
+    const double sum = all_shares(from, m->count);
+    int64_t left = total;
+    for (size_t i = 0; i < m->count; i++) {
+        m->sources[i].wanted = (int64_t)floor((double)total * from[i].share / sum);
+        left -= m->sources[i].wanted;
+    }
+    for (; left > 0; left--) {
+        size_t most = 0;
+        double lost = -1;
+        for (size_t i = 0; i < m->count; i++) {
+            const double d = (double)total * from[i].share / sum - (double)m->sources[i].wanted;
+            if (d > lost) lost = d, most = i;
+        }
+        m->sources[most].wanted++;
+    }
+}
+
+// --- samples -------------------------------------------------------------------------------------
+
+static void make_absolute(cJSON *item, const char *folder)
+{
+    const char *path = cJSON_GetStringValue(item);
+    if (!path || *path == '/') return;
+    char *whole = xasprintf("%s/%s", folder, path);
+    cJSON_SetValuestring(item, whole);
+    free(whole);
+}
+
+// Pictures of a sample: "image", "images", and in messages the parts of type image.
+static void place_pictures(cJSON *json, const char *folder)
+{
+    cJSON *item, *message, *part;
+    make_absolute(cJSON_GetObjectItemCaseSensitive(json, "image"), folder);
+    cJSON *images = cJSON_GetObjectItemCaseSensitive(json, "images");
+    make_absolute(images, folder);
+    if (cJSON_IsArray(images)) cJSON_ArrayForEach(item, images) make_absolute(item, folder);
+    cJSON *messages =
+        cJSON_IsArray(json) ? json : cJSON_GetObjectItemCaseSensitive(json, "messages");
+    if (!cJSON_IsArray(messages)) return;
+    cJSON_ArrayForEach(message, messages)
+    {
+        cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
+        if (!cJSON_IsArray(content)) continue;
+        cJSON_ArrayForEach(part, content)
+        {
+            make_absolute(cJSON_GetObjectItemCaseSensitive(part, "path"), folder);
+            make_absolute(cJSON_GetObjectItemCaseSensitive(part, "image"), folder);
+        }
+    }
+}
+
+// An id of text or number, else the place in the file.
+static void name_sample(cJSON *json, size_t source, int64_t index, int64_t round)
+{
+    static const char *const keys[] = { "id", "question_id" };
+    const cJSON *id = NULL;
+    char *old = NULL;
+    if (!cJSON_IsObject(json)) return;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !id; i++) id = json_get(json, keys[i]);
+    if (cJSON_IsString(id)) old = xstrdup(id->valuestring);
+    if (cJSON_IsNumber(id)) old = xasprintf("%.17g", id->valuedouble);
+    if (!old) old = xasprintf("#%lld", (long long)index);
+    char *name = round ? xasprintf("%zu/%s/%lld", source + 1, old, (long long)round + 1)
+                       : xasprintf("%zu/%s", source + 1, old);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        cJSON_DeleteItemFromObjectCaseSensitive(json, keys[i]);
+    cJSON_AddStringToObject(json, "id", name);
+    free(old);
+    free(name);
+}
+
+// Sample n of a source, counted over all its rounds, as a line.
+static int put_sample(struct mix *m, size_t number, int64_t n, struct err *err)
+{
+    struct source *s = &m->sources[number];
+    const int64_t round = n / s->count;
+    if (round != s->round)
+        order_epoch(s->order, s->count, true, m->options->seed + number, s->round = round);
+    const int64_t index = s->usable[s->order[n % s->count]];
+    cJSON *json = dataset_json(&s->data, index, err);
+    if (!json) return err_in(err, "'%s'", s->data.path);
+    place_pictures(json, s->folder);
+    name_sample(json, number, index, round);
+    char *line = cJSON_PrintUnformatted(json);
+    fprintf(m->out, "%s\n", line);
+    cJSON_free(line);
+    cJSON_Delete(json);
+    return 0;
+}
+
+// --- the file ------------------------------------------------------------------------------------
+
+// All places in random order; place p belongs to the source in whose range it lies. A source's
+// samples come in its own order, whatever place they get.
+static int put_all(struct mix *m, int64_t total, struct err *err)
+{
+    int64_t *place = xreallocarray(NULL, (size_t)total + 1, sizeof *place);
+    int64_t *done = xcalloc(m->count, sizeof *done);
+    int status = 0;
+    order_epoch(place, total, true, m->options->seed + m->count, 0);
+    for (int64_t p = 0; p < total && status == 0; p++) {
+        size_t number = 0;
+        for (int64_t end = m->sources[0].wanted; place[p] >= end;)
+            end += m->sources[++number].wanted;
+        status = put_sample(m, number, done[number]++, err);
+    }
+    free(place);
+    free(done);
+    return status;
+}
+
+static int write_file(struct mix *m, const char *path, int64_t total, struct err *err)
+{
+    m->out = file_out_open(path, err);
+    if (!m->out) return -1;
+    if (put_all(m, total, err) == 0) return file_out_close(m->out, path, err);
+    file_out_abandon(m->out, path);
+    return -1;
+}
+
+int mix_write(const struct mix_source *sources, size_t count, const struct mix_options *options,
+              const char *path, int64_t *written, struct err *err)
+{
+    struct mix m = { .sources = xcalloc(count, sizeof *m.sources),
+                     .count = count,
+                     .options = options };
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++)
+        status = open_source(&m.sources[i], &sources[i], options, err);
+    if (status == 0) {
+        const int64_t total =
+            options->count ? options->count : total_without_repeating(&m, sources);
+        share_out(&m, sources, total);
+        status = write_file(&m, path, total, err);
+    }
+    for (size_t i = 0; i < count; i++) {
+        written[i] = m.sources[i].wanted;
+        close_source(&m.sources[i]);
+    }
+    free(m.sources);
+    return status;
+}
