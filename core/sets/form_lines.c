@@ -30,7 +30,7 @@ static bool is_lines(const char *path, const char *head, size_t size)
     cJSON *json = json_parse(head + i, (size_t)(end - head) - i, "data", NULL);
     const bool good = cJSON_IsObject(json) && !json_get(json, "annotations") &&
                       !json_get(json, "questions") && !cJSON_IsArray(json_get(json, "data")) &&
-                      !cJSON_IsObject(json->child);
+                      !cJSON_IsArray(json_get(json, "images")) && !cJSON_IsObject(json->child);
     cJSON_Delete(json);
     return good;
 }

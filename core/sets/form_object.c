@@ -158,7 +158,8 @@ static int open_questions(struct object *o, const char *path, struct err *err)
     const struct json_list *subtype = json_parts_list(&o->parts, "data_subtype");
     o->rows = json_parts_list(&o->parts, "questions");
     cJSON *name = subtype ? json_parts_item(&o->parts, &subtype->items[0], err) : NULL;
-    if (cJSON_IsString(name)) o->subtype = xstrdup(name->valuestring);
+    const char *text = cJSON_GetStringValue(name);
+    if (text) o->subtype = xstrdup(text);
     cJSON_Delete(name);
     return o->subtype && !strchr(o->subtype, '/') ? open_annotations(o, path, err) : 0;
 }
@@ -381,13 +382,13 @@ static int object_read(void *self, int64_t index, struct set_record *r, struct e
 {
     const struct object *o = self;
     const size_t i = o->chosen ? o->chosen[index] : (size_t)index;
-    const struct json_list *member = o->rows ? NULL : &o->parts.lists[i];
-    *r = (struct set_record){
-        .json = json_parts_item(&o->parts, member ? &member->items[0] : &o->rows->items[i], err)
-    };
+    // Rows of a list, or members of the object itself.
+    const struct json_list *member = &o->parts.lists[o->rows ? 0 : i];
+    const struct json_part *part = o->rows ? &o->rows->items[i] : &member->items[0];
+    *r = (struct set_record){ .json = json_parts_item(&o->parts, part, err) };
     if (!r->json) return -1;
     if (!cJSON_IsObject(r->json)) return err_set(err, "a sample must be an object");
-    if (member) set_string(r->json, "index", member->key);
+    if (!o->rows) set_string(r->json, "index", member->key);
     return o->kind->read(o, r, err);
 }
 

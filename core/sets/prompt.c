@@ -236,7 +236,7 @@ void prompt_mmlu(const struct set_record *r, struct buf *to)
     free(question);
 }
 
-char *prompt_plain(const char *text)
+char *hellaswag_plain(const char *text)
 {
     char *bare = python_strip(text), *titles = python_replace(bare, " [title]", ". ");
     struct buf b = { 0 };
@@ -266,7 +266,7 @@ void prompt_hellaswag(const struct set_record *r, struct buf *to)
     } else {
         buf_puts(&text, whole ? whole : "");
     }
-    char *plain = prompt_plain(text.data ? text.data : "");
+    char *plain = hellaswag_plain(text.data ? text.data : "");
     buf_puts(to, plain);
     free(plain);
     buf_release(&text);

@@ -26,6 +26,6 @@ set_prompt prompt_hellaswag;      // activity and context
 // "choices" or "endings", or a Python list "options". [*count], free() each; NULL: none.
 char **prompt_choices(const struct set_record *r, size_t *count);
 // HellaSwag's texts without marks in square brackets, as lm-evaluation-harness cleans them. free().
-char *prompt_plain(const char *text);
+char *hellaswag_plain(const char *text);
 
 #endif

@@ -154,7 +154,7 @@ static void take_choices(struct sample *s, const struct set_record *r)
     s->choices = prompt_choices(r, &s->choice_count);
     s->endings = json_get(r->json, "endings") != NULL;
     for (size_t i = 0; s->endings && i < s->choice_count; i++) {
-        char *plain = prompt_plain(s->choices[i]);
+        char *plain = hellaswag_plain(s->choices[i]);
         free(s->choices[i]);
         s->choices[i] = plain;
     }

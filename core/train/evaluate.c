@@ -5,10 +5,10 @@
 #include "core/train/evaluate.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/file_in.h"
 #include "core/metrics/choices.h"
 #include "core/talk/answer.h"
 #include "core/train/evaluate_parts.h"
@@ -152,7 +152,7 @@ static void count_told(struct evaluating *v, const struct evaluated *told)
     if (told->skipped) {
         if (!e->why) e->why = xasprintf("sample %s: %s", told->id, told->skipped);
     } else {
-        evaluation_note(e, told->metric, told->kind, told->score, told->class);
+        evaluation_note(e, told);
         e->full += told->full;
     }
     if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
@@ -182,6 +182,7 @@ static struct evaluated outcome_of(const struct evaluating *v, const struct samp
                                .line = s->line,
                                .id = id,
                                .kind = s->kind,
+                               .group = s->group ? s->group : "",
                                .prompt = "",
                                .answer = "",
                                .reference = "",
@@ -267,7 +268,7 @@ static int show_pictures(struct evaluating *v, const struct dialogue *d, struct 
     v->paths = xcalloc(d->path_count + 1, sizeof *v->paths);
     for (size_t i = 0; i < d->path_count; i++) {
         size_t size;
-        char *bytes = file_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
+        char *bytes = dataset_picture(v->r->data, d->paths[i], IMAGE_MAX_FILE, &size, err);
         const int index = bytes ? conversation_attach(&v->c, d->paths[i], bytes, size, err) : -1;
         free(bytes);
         if (index < 0) {
@@ -456,6 +457,7 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
         if (!question_at(s, i, &q)) continue;
         const bool last = is_last_question(&s->dialogue, i);
         struct metric_case mc = { .question = q.text,
+                                  .kind = s->kind,
                                   .references = q.references,
                                   .reference_count = q.reference_count,
                                   .choices = (const char *const *)s->choices,
@@ -472,9 +474,20 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
     return skipped + !asked;
 }
 
+// Answers of an evaluation set are as long as the set says.
+static void limit_answers(struct evaluating *v, const struct sample *s)
+{
+    char text[16];
+    if (s->max_tokens <= 0) return;
+    snprintf(text, sizeof text, "%d", s->max_tokens);
+    if (settings_set(v->settings, "sample.max_tokens", text, NULL) < 0)
+        BUG("a set asks for %d tokens", s->max_tokens);
+}
+
 static bool evaluate_sample(struct evaluating *v, const struct sample *s)
 {
     struct err err;
+    limit_answers(v, s);
     const struct metric *m = sample_metric(v, s, &err);
     if (!m || show_pictures(v, &s->dialogue, &err) < 0) {
         skip(v, s, NULL, m, err.text);
@@ -567,6 +580,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     v->r = r;
     v->e = e;
     if (!r->first) *e = (struct evaluation){ 0 };
+    e->total = r->total;
     e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
     v->settings = greedy(r->settings);
     v->count = sample_count(v);

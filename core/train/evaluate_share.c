@@ -5,12 +5,12 @@
 #include "core/train/evaluate_parts.h"
 
 // The texts of a struct evaluated; NULL is a text too.
-enum { TEXTS = 7 };
+enum { TEXTS = 8 };
 
 static void list_texts(const struct evaluated *e, const char **texts)
 {
-    const char *const list[TEXTS] = { e->id,    e->kind,      e->prompt, e->answer,
-                                      e->found, e->reference, e->skipped };
+    const char *const list[TEXTS] = { e->id,    e->kind,      e->prompt,  e->answer,
+                                      e->found, e->reference, e->skipped, e->group };
     memcpy(texts, list, sizeof list);
 }
 
@@ -23,6 +23,7 @@ static void put_texts(struct evaluated *e, const char *const *texts)
     e->found = texts[4];
     e->reference = texts[5];
     e->skipped = texts[6];
+    e->group = texts[7];
 }
 
 // A pointer means nothing to another process: the metric's is its number, those of texts are there
