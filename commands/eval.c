@@ -291,7 +291,8 @@ static void show_here(struct here *h, const struct evaluate_options *o, const st
 {
     struct table_builder t;
     begin_totals(&t);
-    if (e->total_count) evaluate_options_report(o, add_total, &t);
+    if (e->total_count)
+        evaluate_options_report(o, engine_settings(h->shell->engine), add_total, &t);
     evaluation_report(e, add_total, &t);
     if (t.count) table_emit(&t, h->shell->sinks);
     end_answers(&h->answers, h->shell);
@@ -305,7 +306,7 @@ static void keep_here(struct here *h, const struct evaluate_options *o, const st
     const struct job_order order = shell_job_order(shell, "evaluate", argc, argv);
     struct err err;
     if (!shell->store) return;
-    evaluate_options_report(o, keep_total, h);
+    evaluate_options_report(o, engine_settings(shell->engine), keep_total, h);
     evaluation_report(e, keep_total, h);
     if (store_job_keep(shell->store, &order, e->cancelled ? STATE_CANCELLED : STATE_DONE,
                        h->results, h->result_count, h->scores, h->score_count, &err) < 0)

@@ -474,11 +474,16 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
     return skipped + !asked;
 }
 
-// Answers of an evaluation set are as long as the set says.
+// Answers of an evaluation set are as long as the set says, or as sample.max_tokens if that was set
+// to less.
 static void limit_answers(struct evaluating *v, const struct sample *s)
 {
     char text[16];
+    const struct settings *own = v->r->settings;
     if (s->max_tokens <= 0) return;
+    if (settings_changed(own, "sample.max_tokens") &&
+        settings_integer(own, "sample.max_tokens") <= s->max_tokens)
+        return;
     snprintf(text, sizeof text, "%d", s->max_tokens);
     if (settings_set(v->settings, "sample.max_tokens", text, NULL) < 0)
         BUG("a set asks for %d tokens", s->max_tokens);

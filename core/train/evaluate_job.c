@@ -118,13 +118,16 @@ int evaluate_options_open(const struct evaluate_options *o, struct dataset *data
     return dataset_open(data, o->data, o->images, err);
 }
 
-void evaluate_options_report(const struct evaluate_options *o,
+void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
                              void (*put)(void *self, const char *key, const char *value),
                              void *self)
 {
-    char tokens[16];
+    char tokens[32];
     if (!o->set) return;
-    snprintf(tokens, sizeof tokens, "%d", o->way->max_tokens);
+    int64_t most = o->way->max_tokens;
+    const int64_t own = settings_integer(settings, "sample.max_tokens");
+    if (settings_changed(settings, "sample.max_tokens") && own < most) most = own;
+    snprintf(tokens, sizeof tokens, "%lld", (long long)most);
     put(self, "set", o->set->name);
     put(self, "as", o->way->suite);
     put(self, "prompt", o->way->prompt);
@@ -301,7 +304,7 @@ static void put_result(void *self, const char *key, const char *value)
 static int report_results(struct running *r, const struct evaluate_options *o,
                           const struct dataset *data, struct err *err)
 {
-    evaluate_options_report(o, put_result, r->job);
+    evaluate_options_report(o, r->job->settings, put_result, r->job);
     evaluation_report(r->e, put_result, r->job);
     if (!o->submit) return 0;
     job_result(r->job, "submission", "%s", o->submit);

@@ -37,7 +37,7 @@ int evaluate_options_check(const struct evaluate_options *o, struct err *err);
 // Opens DATA, as an evaluation set if --set says which.
 int evaluate_options_open(const struct evaluate_options *o, struct dataset *data, struct err *err);
 // What an evaluation set adds to a report: its name, the suite, prompt, answer length, source.
-void evaluate_options_report(const struct evaluate_options *o,
+void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
                              void (*put)(void *self, const char *key, const char *value),
                              void *self);
 

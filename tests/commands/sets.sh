@@ -6,7 +6,7 @@ export OMP_WAIT_POLICY=passive
 "$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
 python3 tests/core/sets/make.py "$work/sets" || fail "make.py"
 tiny() {
-    printf '%s\n' "$@" | vlmsh "$work/tiny" --json >"$work/events"
+    printf '%s\n' "/set sample.max_tokens ${tokens:-4}" "$@" | vlmsh "$work/tiny" --json >"$work/events"
 }
 value() {
     jq -r --arg key "$1" 'select(.event=="table" and .name=="evaluation") | .rows[] |
@@ -16,9 +16,14 @@ value() {
 # POPE three ways: prompt, length and rule are each suite's.
 tiny "/eval $work/sets/POPE.tsv --set pope --as llava --here" "/eval $work/sets/POPE.tsv --set pope --as lmms-eval --here" \
     "/eval $work/sets/POPE.tsv --set pope --as vlmevalkit --here --limit 2"
-check "evaluated" 'select(.event=="done").ok' $'true\ntrue\ntrue'
+check "evaluated" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
 same "metrics" "$(value metric | paste -sd' ')" "pope-llava pope-lmms-eval yesno-vlmevalkit"
 same "suites" "$(value as | paste -sd' ')" "llava lmms-eval vlmevalkit"
+same "tokens: those of the set, or fewer if the setting says so" "$(value "answer tokens" | paste -sd' ')" "4 4 4"
+tokens=20 tiny "/eval $work/sets/MME.tsv --set mme --here --limit 1"
+same "tokens of the set" "$(value "answer tokens")" 16
+tiny "/eval $work/sets/POPE.tsv --set pope --as llava --here" "/eval $work/sets/POPE.tsv --set pope --as lmms-eval --here" \
+    "/eval $work/sets/POPE.tsv --set pope --as vlmevalkit --here --limit 2"
 same "set" "$(value set | paste -sd' ')" "pope pope pope"
 same "all rows" "$(value n | paste -sd' ')" "4 4 2"
 same "no yes: accuracy of a model that says neither" "$(value "mean F1 of splits" | wc -l) $(value "F1 over splits" | wc -l)" "1 1"
@@ -26,7 +31,7 @@ same "no yes: accuracy of a model that says neither" "$(value "mean F1 of splits
 # A job gives the same, and a killed one goes on.
 tiny "/eval $work/sets/MME.tsv --set mme --images $work/sets/img --submit $work/mme.jsonl" "/wait" "/eval show" \
     "/eval $work/sets/MME.tsv --set mme --here --submit $work/here.jsonl"
-check "done" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
+check "done" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
 check "the same in the job" '[inputs, .] | map(select(.event=="table" and .name=="evaluation") |
     .rows | map(select(.[0]!="submission"))) | .[0] == .[1]' true
 check_has "/wait names the set" 'select(.event=="notice") | .text' "mme as lmms-eval: mme-lmms-eval"
@@ -50,7 +55,7 @@ same "scored" "$(value n | paste -sd' ')" "2 2 2 2 2 2 2 2 2 2 2 2 1"
 
 # Two settings on a set.
 tiny "/compare off | @fastv --data $work/sets/MMStar.tsv --set mmstar --limit 3 --job" "/wait"
-check "compared" 'select(.event=="done").ok' $'true\ntrue'
+check "compared" 'select(.event=="done").ok' $'true\ntrue\ntrue'
 check_has "by the set's rule" 'select(.event=="notice") | .text' "mmstar-lmms-eval"
 
 tiny "/help sets"
@@ -58,6 +63,6 @@ check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]
 for line in "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --as llava" \
     "/eval $work/sets/POPE.tsv --as llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do
     tiny "$line"
-    check "refused: $line" 'select(.event=="done").ok' false
+    check "refused: $line" 'select(.event=="done").ok' $'true\nfalse'
 done
 finish
