@@ -148,13 +148,13 @@ VEC_INLINE void add_seen(const struct call *c, const struct task *t, const struc
         }
 }
 
-// Adds the weighted values of keys lowest..highest of the block to a tile's rows.
+// Adds the weighted values of keys lowest..end of the block to a tile's rows.
 VEC_INLINE void add_values(const struct call *c, const struct task *t, const struct room *room,
-                           int64_t r, int64_t lowest, int64_t highest, const float *fade,
+                           int64_t r, int64_t lowest, int64_t end, const float *fade,
                            const bool pairs)
 {
     const int64_t steps = pairs ? BLOCK / 2 : BLOCK, first = pairs ? lowest / 2 : lowest;
-    const int64_t inner = (pairs ? (highest + 1) / 2 : highest) - first;
+    const int64_t inner = (pairs ? (end + 1) / 2 : end) - first;
     const float *weights = room->scores + lowest;
     for (int64_t e = 0; e < c->width; e += TILE_COLS) {
         float *out = t->out + r * c->padded + e;
@@ -172,8 +172,8 @@ VEC_INLINE void add_values(const struct call *c, const struct task *t, const str
 VEC_INLINE void attend_tile(const struct call *c, const struct task *t, const struct room *room,
                             int64_t r, int64_t j, const bool pairs)
 {
-    int64_t lowest = BLOCK, highest = 0, from[TILE_ROWS], to[TILE_ROWS];
-    float fade[TILE_ROWS];
+    int64_t lowest = BLOCK, end = 0, from[TILE_ROWS], to[TILE_ROWS];
+    float fade[TILE_ROWS], highest[TILE_ROWS];
     for (int64_t i = 0; i < TILE_ROWS; i++) {
         const int64_t a = room->first[r + i] - j, b = room->last[r + i] - j;
         from[i] = a > 0 ? a : 0;
@@ -181,24 +181,28 @@ VEC_INLINE void attend_tile(const struct call *c, const struct task *t, const st
         fade[i] = 1;
         if (from[i] >= to[i]) continue;
         lowest = from[i] < lowest ? from[i] : lowest;
-        highest = to[i] > highest ? to[i] : highest;
+        end = to[i] > end ? to[i] : end;
     }
-    if (lowest >= highest) return;
+    if (lowest >= end) return;
     lowest = lowest / TILE_COLS * TILE_COLS;
-    const int64_t size = (highest - lowest + VEC - 1) / VEC * VEC;
-    for (int64_t i = lowest; i < highest; i += TILE_COLS)
+    const int64_t size = (end - lowest + VEC - 1) / VEC * VEC;
+    for (int64_t i = lowest; i < end; i += TILE_COLS)
         put_tile_of(room->scores + i, BLOCK, NULL, room->q + r * c->inner, 1, TILE_ROWS,
                     room->keys + i * c->inner, c->inner, TILE_ROWS, 2, pairs);
+    // All maxima first: the rows do not wait for one another then.
+    for (int64_t i = 0; i < TILE_ROWS; i++)
+        if (from[i] < to[i])
+            highest[i] = highest_score(room->scores + i * BLOCK + lowest, size, from[i] - lowest,
+                                       to[i] - lowest, t->high[r + i]);
     for (int64_t i = 0; i < TILE_ROWS; i++) {
         float *scores = room->scores + i * BLOCK + lowest;
         if (from[i] < to[i])
-            fade[i] = soften(scores, size, from[i] - lowest, to[i] - lowest, &t->high[r + i],
-                             &t->sum[r + i], pairs);
+            fade[i] = soften(scores, size, highest[i], &t->high[r + i], &t->sum[r + i], pairs);
         else
             memset(scores, 0, (size_t)size * sizeof *scores);
     }
     if (room->finite)
-        add_values(c, t, room, r, lowest, highest, fade, pairs);
+        add_values(c, t, room, r, lowest, end, fade, pairs);
     else
         add_seen(c, t, room, r, from, to, lowest, fade, pairs);
 }

@@ -130,24 +130,30 @@ VEC_INLINE void put_tile(float *c, int64_t ld, const float *fade, const float *a
     put_tile_of(c, ld, fade, a, row_step, step, b, inner, rows, 2, false);
 }
 
-// scores[size] -> e^(score - high'), outside 0, with `pairs` as bf16, two in a place; updates
-// maximum and sum. Returns the fade. Places from..to are seen; size is a multiple of VEC.
-VEC_INLINE float soften(float *scores, int64_t size, int64_t from, int64_t to, float *high,
-                        float *sum, const bool pairs)
+// The highest of scores[size] and `high`; places outside from..to become -infinity. size is a
+// multiple of VEC.
+VEC_INLINE float highest_score(float *scores, int64_t size, int64_t from, int64_t to, float high)
 {
     for (int64_t i = 0; i < from; i++) scores[i] = -INFINITY;
     for (int64_t i = to; i < size; i++) scores[i] = -INFINITY;
     vf top = vf_load(scores);
     for (int64_t i = VEC; i < size; i += VEC) top = vf_max(vf_load(scores + i), top);
-    float highest = vf_highest(top);
-    if (highest < *high) highest = *high;
+    const float highest = vf_highest(top);
+    return highest < high ? high : highest;
+}
+
+// scores[size] -> e^(score - highest), with `pairs` as bf16, two in a place; updates maximum and
+// sum. Returns the fade.
+VEC_INLINE float soften(float *scores, int64_t size, float highest, float *high, float *sum,
+                        const bool pairs)
+{
     vf total = { 0 };
     for (int64_t i = 0; i < size; i += VEC) {
-        vf e = vf_exp(vf_load(scores + i) - vf_set(highest));
+        vf e = vf_exp_fading(vf_load(scores + i) - vf_set(highest));
         put_numbers(scores, i, e, pairs);
         total += e;
     }
-    float fade = *high == highest ? 1 : vf_exp(vf_set(*high - highest))[0];
+    float fade = *high == highest ? 1 : vf_exp_fading(vf_set(*high - highest))[0];
     *high = highest;
     *sum = *sum * fade + vf_sum(total);
     return fade;

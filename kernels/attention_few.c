@@ -159,7 +159,10 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
             const int64_t a = g->first > from ? g->first - from : 0, b = least(to, g->last) - from;
             y->high[r] = -INFINITY;
             y->sum[r] = 0;
-            if (a < b) soften(scores + r * PIECE, PIECE, a, b, &y->high[r], &y->sum[r], false);
+            if (a < b)
+                soften(scores + r * PIECE, PIECE,
+                       highest_score(scores + r * PIECE, PIECE, a, b, y->high[r]), &y->high[r],
+                       &y->sum[r], false);
         }
     memset(y->out, 0, (size_t)(f->all * c->padded) * sizeof *y->out);
     ask_for(c, from, from + VALUES, dtype);

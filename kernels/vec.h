@@ -233,24 +233,44 @@ static inline __attribute__((unused)) void vec_add_scaled(float *y, const float 
 
 // --- functions -----------------------------------------------------------------------------------
 
-// e^x within 2 units in the last place; 0 below -87.3, infinity above 88.72. x = n ln2 + r, the
-// polynomial in r is that of Cephes' expf.
-VEC_INLINE vf vf_exp(vf x)
+// e^x = 2^n p, p near 1: n is x / ln2 rounded, which also stands in the low bits of `shifted`; the
+// polynomial in x - n ln2 is that of Cephes' expf.
+VEC_INLINE vf vf_exp_parts(vf x, vf *n, vf *shifted)
 {
     const vf magic = vf_set(0x1.8p23f);
-    vf shifted = x * vf_set(0x1.715476p+0f) + magic, n = shifted - magic;
-    vf r = x - n * vf_set(0x1.63p-1f) - n * vf_set(-0x1.bd0106p-13f);
+    *shifted = x * vf_set(0x1.715476p+0f) + magic;
+    *n = *shifted - magic;
+    vf r = x - *n * vf_set(0x1.63p-1f) - *n * vf_set(-0x1.bd0106p-13f);
     vf p = vf_set(1.9875691500e-4f);
     p = p * r + vf_set(1.3981999507e-3f);
     p = p * r + vf_set(8.3334519073e-3f);
     p = p * r + vf_set(4.1665795894e-2f);
     p = p * r + vf_set(1.6666665459e-1f);
     p = p * r + vf_set(5.0000001201e-1f);
-    p = p * (r * r) + r + vf_set(1);
+    return p * (r * r) + r + vf_set(1);
+}
+
+// e^x within 2 units in the last place; 0 below -87.3, infinity above 88.72.
+VEC_INLINE vf vf_exp(vf x)
+{
+    vf n, shifted, p = vf_exp_parts(x, &n, &shifted);
     vf y = (vf)((vu)p + ((vu)shifted << 23));
     y = vf_choose(x < vf_set(-87.3f), vf_set(0), y);
     y = vf_choose(x > vf_set(88.72f), vf_set(__builtin_inff()), y);
     return vf_choose(x == x, y, x); // NOLINT(misc-redundant-expression): false for NaN
+}
+
+// The same of numbers that are not above 0, in fewer instructions.
+VEC_INLINE vf vf_exp_fading(vf x)
+{
+    vf n, shifted, p = vf_exp_parts(x, &n, &shifted);
+#if defined(__AVX512F__)
+    const __mmask16 counts = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-87.3f), _CMP_NLT_UQ);
+    return (vf)_mm512_maskz_scalef_ps(counts, (__m512)p, (__m512)n);
+#else
+    vf y = vf_choose(x < vf_set(-87.3f), vf_set(0), (vf)((vu)p + ((vu)shifted << 23)));
+    return vf_choose(x == x, y, x); // NOLINT(misc-redundant-expression): false for NaN
+#endif
 }
 
 VEC_INLINE vf vf_sigmoid(vf x)

@@ -15,6 +15,18 @@ void canvas_clear(struct canvas *c)
     for (size_t i = 0; i < count; i++)
         c->cells[i] = (struct cell){ .code = ' ', .style = STYLE_TEXT, .width = 1 };
     c->cursor_x = c->cursor_y = -1;
+    c->drawn_count = 0;
+}
+
+void canvas_picture(struct canvas *c, struct area area, uint64_t key)
+{
+    if (c->drawn_count == CANVAS_PICTURES) return;
+    c->drawn[c->drawn_count++] = (struct canvas_picture){ area, key };
+    for (int y = area.y; y < area.y + area.height; y++)
+        for (int x = area.x; x < area.x + area.width; x++) {
+            struct cell *cell = canvas_at(c, x, y);
+            if (cell) cell->picture = (uint8_t)c->drawn_count;
+        }
 }
 
 void canvas_resize(struct canvas *c, int lines, int columns)

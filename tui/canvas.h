@@ -15,9 +15,10 @@
 #include <stdbool.h>
 
 #include "core/base/mem.h"
+#include "tui/graphics.h"
 #include "tui/theme.h"
 
-enum { CELL_MARKS = 2 };
+enum { CELL_MARKS = 2, CANVAS_PICTURES = 8 };
 #define CELL_RGB 0x1000000u // in ink and paper: this colour instead of the style's
 
 struct cell {
@@ -25,11 +26,20 @@ struct cell {
     uint32_t marks[CELL_MARKS]; // combining, 0 = none
     uint32_t ink, paper;        // CELL_RGB | 0xRRGGBB, or 0
     uint8_t style, width;
+    uint8_t picture; // under this one of the canvas, from 1; 0: under none
 };
 
 struct area {
     int x, y, width, height;
 };
+
+// A picture that the terminal draws over cells which nothing else has drawn on since.
+struct canvas_picture {
+    struct area area;
+    uint64_t key; // of the painter
+};
+
+struct painter;
 
 struct canvas {
     int lines, columns;
@@ -37,6 +47,12 @@ struct canvas {
     int cursor_x, cursor_y; // -1: no cursor
     bool ascii;             // borders and shades in ASCII only
     bool mono;              // no colours, or too few for pictures
+    enum graphics_kind graphics;
+    bool tmux;
+    int cell_width, cell_height; // pixels
+    struct painter *painter;     // encodes pictures; NULL: characters alone
+    struct canvas_picture drawn[CANVAS_PICTURES];
+    int drawn_count;
 };
 
 void canvas_resize(struct canvas *c, int lines, int columns);
@@ -58,6 +74,8 @@ void canvas_fill(struct canvas *c, struct area area, enum style style, uint32_t 
 void canvas_style(struct canvas *c, struct area area, int x, int y, int width, enum style style);
 // Draws a frame with a title around the area; returns its interior.
 struct area canvas_box(struct canvas *c, struct area area, const char *title, bool focused);
+// A picture over cells that have been drawn.
+void canvas_picture(struct canvas *c, struct area area, uint64_t key);
 // Words on the lower line of such a frame.
 void canvas_foot(struct canvas *c, struct area area, const char *text);
 // A horizontal bar, filled to share 0..1.

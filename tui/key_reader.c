@@ -64,6 +64,13 @@ static bool give(struct key_reader *r, size_t count, const char *name, struct ke
     return true;
 }
 
+static bool give_reply(struct key_reader *r, size_t count, struct key *key)
+{
+    give(r, count, "", key);
+    key->kind = KEY_REPLY;
+    return true;
+}
+
 // --- paste and mouse -----------------------------------------------------------------------------
 
 static bool end_paste(struct key_reader *r, struct key *key)
@@ -180,6 +187,8 @@ static bool take_csi(struct key_reader *r, bool flush, struct key *key)
         return take_paste(r, flush, key);
     }
     if (n > 3 && p[2] == '<') return take_sgr_mouse(r, n, key);
+    if (n > 3 && ((p[2] == '?' && p[n - 1] == 'c') || p[n - 1] == 't'))
+        return give_reply(r, n, key);
     if (n == 3 && p[2] == 'M') { // the old form: three bytes follow
         if (r->bytes.length < 6) return flush ? give(r, r->bytes.length, "", key) : false;
         return give_mouse(r, 6, (unsigned char)p[3] - 32, (unsigned char)p[4] - 32,
@@ -187,6 +196,19 @@ static bool take_csi(struct key_reader *r, bool flush, struct key *key)
     }
     spell_csi(p, n, name);
     return give(r, n, name, key);
+}
+
+// ESC _ G ... ESC backslash (kitty's), ESC P > | ... ESC backslash (the terminal's name). 0: no
+// such beginning; -1: its end has not come.
+static int reply_length(const char *p, size_t n)
+{
+    enum { REPLY_MAX = 512 };
+    const char head = p[1] == '_' ? 'G' : p[1] == 'P' ? '>' : 0;
+    if (!head) return 0;
+    if (n == 2) return -1;
+    if (p[2] != head) return 0;
+    const char *end = memmem(p + 3, n - 3, "\033\\", 2);
+    return end ? (int)(end - p) + 2 : n < REPLY_MAX ? -1 : 0;
 }
 
 static void spell_byte(unsigned char c, char name[32])
@@ -221,6 +243,9 @@ static bool take_escape(struct key_reader *r, bool flush, struct key *key)
         const char *known = plain_sequence(p + 1, 2);
         return give(r, 3, known ? known : "", key);
     }
+    const int reply = reply_length(p, r->bytes.length);
+    if (reply < 0 && !flush) return false;
+    if (reply > 0) return give_reply(r, (size_t)reply, key);
     if (p[1] == '\033' || (unsigned char)p[1] >= 0x80) return give(r, 1, "Esc", key);
     spell_byte((unsigned char)p[1], base);
     snprintf(name, sizeof name, "Alt-%.26s", base);

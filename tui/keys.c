@@ -52,6 +52,8 @@ static const struct key_row rows[] = {
     { "chat", "Y", "copy-all", "copy the whole conversation", NULL },
     { "chat", "Tab", "focus-next", "next panel", NULL },
     { "chat", "Esc", "back", "back to the input line", "Esc: back" },
+    { "image", "o", "mode", "map over the picture, beside it, map alone, picture alone",
+      "o: view" },
     { "image", "Left", "token-back", "previous token", "Left Right: token" },
     { "image", "Right", "token-next", "next token", NULL },
     { "image", "Home", "token-first", "first token", NULL },

@@ -15,12 +15,12 @@
 
 // --- bytes to keys -------------------------------------------------------------------------------
 
-enum key_kind { KEY_NAMED, KEY_TEXT, KEY_MOUSE, KEY_PASTE };
+enum key_kind { KEY_NAMED, KEY_TEXT, KEY_MOUSE, KEY_PASTE, KEY_REPLY };
 
 struct key {
     enum key_kind kind;
     char name[32];  // of KEY_NAMED and KEY_TEXT (one character)
-    char bytes[64]; // as they came
+    char bytes[64]; // as they came; KEY_REPLY: what the terminal says of itself
     size_t length;
     int x, y, button; // KEY_MOUSE: from 0; 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down
     char *paste;      // KEY_PASTE: free() it

@@ -1,217 +1,62 @@
-// tui/panel_image.c -- the picture in half blocks, the map over it.
-//
-// A cell is two pixels: "▀" in the colour of the upper one on paper of the lower one. Without
-// colours it is a letter whose ink grows with the brightness (of the map, where there is one).
-#include <math.h>
+// tui/panel_image.c -- the picture and its map: over it, beside it, or either of them alone.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tui/panel.h"
 
-static const char shades[] = " .:-=+*#%@";
+const char *const map_mode_names[] = { "over the picture", "beside the picture", "map alone",
+                                       "picture alone", NULL };
 
-// --- what is at a place --------------------------------------------------------------------------
-
-static double map_value(const struct map *m, int row, int col)
+void picture_draw(const struct preview *p, struct canvas *c, struct area area)
 {
-    if (row < 0) row = 0;
-    if (col < 0) col = 0;
-    if (row >= m->rows) row = m->rows - 1;
-    if (col >= m->cols) col = m->cols - 1;
-    const float value = m->values[(size_t)row * (size_t)m->cols + (size_t)col];
-    const float span = m->max - m->min;
-    const float share = isfinite(value) && span > 0 ? (value - m->min) / span : 0;
-    return share > 0 ? share < 1 ? share : 1 : 0;
+    struct drawing d = { .picture = &p->image, .picture_key = p->key };
+    drawing_show(&d, c, area);
 }
 
-// Share of the map at u, v in 0..1; smooth: between the middles of the patches.
-static double map_at(const struct map *m, double u, double v, bool smooth)
+// "0.002 ▒▒▒▒▒▒▒▒ 0.31", at the right end of the line; returns its width.
+static int draw_scale(const struct view *v, struct canvas *c, struct area line, const struct map *m)
 {
-    const double x = u * m->cols, y = v * m->rows;
-    if (!smooth) return map_value(m, (int)y, (int)x);
-    const int col = (int)floor(x - 0.5), row = (int)floor(y - 0.5);
-    const double fx = x - 0.5 - col, fy = y - 0.5 - row;
-    const double top = map_value(m, row, col) * (1 - fx) + map_value(m, row, col + 1) * fx;
-    const double bottom =
-        map_value(m, row + 1, col) * (1 - fx) + map_value(m, row + 1, col + 1) * fx;
-    return top * (1 - fy) + bottom * fy;
-}
-
-// The mean of the pixels that u..u+du, v..v+dv covers.
-static uint32_t picture_at(const struct image *p, double u, double v, double du, double dv)
-{
-    const int64_t x0 = (int64_t)(u * (double)p->width), y0 = (int64_t)(v * (double)p->height);
-    int64_t x1 = (int64_t)((u + du) * (double)p->width),
-            y1 = (int64_t)((v + dv) * (double)p->height);
-    uint64_t sum[3] = { 0 }, count = 0;
-    if (x1 <= x0) x1 = x0 + 1;
-    if (y1 <= y0) y1 = y0 + 1;
-    for (int64_t y = y0; y < y1 && y < p->height; y++)
-        for (int64_t x = x0; x < x1 && x < p->width; x++, count++) {
-            const uint8_t *pixel = p->pixels + (size_t)(y * p->width + x) * (size_t)p->channels;
-            for (int k = 0; k < 3; k++) sum[k] += pixel[k];
+    enum { STEPS = 8 };
+    char low[16], high[16];
+    snprintf(low, sizeof low, "%.3g", (double)m->min);
+    snprintf(high, sizeof high, "%.3g", (double)m->max);
+    const int bar = c->mono ? 3 : STEPS, width = (int)(strlen(low) + strlen(high)) + bar + 2;
+    int x = line.width > width ? line.width - width : 0;
+    x = canvas_text(c, line, x, 0, STYLE_DIM, low) + 1;
+    if (c->mono) {
+        canvas_text(c, line, x, 0, STYLE_DIM, "...");
+    } else {
+        for (int i = 0; i < STEPS; i++) {
+            canvas_put(c, line, x + i, 0, STYLE_TEXT, ' ');
+            struct cell *cell = canvas_at(c, line.x + x + i, line.y);
+            if (cell && x + i < line.width)
+                cell->paper = CELL_RGB | ramp_colour(view_setting(v, "screen.map"), i / 7.0);
         }
-    if (!count) return 0;
-    return (uint32_t)(sum[0] / count) << 16 | (uint32_t)(sum[1] / count) << 8 |
-           (uint32_t)(sum[2] / count);
-}
-
-static double brightness(uint32_t rgb)
-{
-    return (0.299 * (rgb >> 16) + 0.587 * (rgb >> 8 & 255) + 0.114 * (rgb & 255)) / 255;
-}
-
-enum { TILES_MAX = 32, SHADES = 256 };
-
-struct drawing {
-    const struct image *picture;       // NULL: the map alone
-    const struct map *maps[TILES_MAX]; // tiles of one map
-    int map_count;                     // 0: the picture alone
-    uint32_t ramp[SHADES + 1];         // colours of the map, from its least to its most
-    bool smooth;
-    int width, height; // in pixels: columns and twice the lines
-};
-
-static double tile_size(const struct map *m)
-{
-    return (m->area[2] - m->area[0]) * (m->area[3] - m->area[1]);
-}
-
-// The smallest tile that covers the place (shares of the picture, made shares of the tile).
-static const struct map *tile_at(const struct drawing *d, double *u, double *v)
-{
-    const struct map *best = NULL;
-    for (int i = 0; i < d->map_count; i++) {
-        const double *a = d->maps[i]->area;
-        const bool covers = *u >= a[0] && *u < a[2] && *v >= a[1] && *v < a[3];
-        if (covers && (!best || tile_size(d->maps[i]) < tile_size(best))) best = d->maps[i];
     }
-    if (!best) return NULL;
-    *u = (*u - best->area[0]) / (best->area[2] - best->area[0]);
-    *v = (*v - best->area[1]) / (best->area[3] - best->area[1]);
-    return best;
+    canvas_text(c, line, x + bar + 1, 0, STYLE_DIM, high);
+    return width;
 }
 
-static bool is_bare(const struct map *m, double u, double v)
-{
-    const int row = (int)(v * m->rows), col = (int)(u * m->cols);
-    const size_t at = (size_t)(row < m->rows ? row : m->rows - 1) * (size_t)m->cols +
-                      (size_t)(col < m->cols ? col : m->cols - 1);
-    return !isfinite(m->values[at]) || (m->dropped && m->dropped[at]);
-}
-
-// The map in colour over the picture in grey, which shines through most where the map is low; what
-// was dropped, or not covered, is darker grey.
-static uint32_t colour_at(const struct drawing *d, int x, int y)
-{
-    const double du = 1.0 / d->width, dv = 1.0 / d->height;
-    double u = x * du, v = y * dv;
-    const uint32_t below = d->picture ? picture_at(d->picture, u, v, du, dv) : 0x303030;
-    if (!d->map_count) return below;
-    u += du / 2;
-    v += dv / 2;
-    const struct map *m = tile_at(d, &u, &v);
-    const uint32_t grey = (uint32_t)(brightness(below) * 255 + 0.5) * 0x010101;
-    if (!m || is_bare(m, u, v)) return colour_mix(grey, 0, 0.4);
-    const double share = map_at(m, u, v, d->smooth);
-    const uint32_t colour = d->ramp[(int)(share * SHADES + 0.5)];
-    return d->picture ? colour_mix(grey, colour, 0.4 + 0.4 * share) : colour;
-}
-
-static double ink_at(const struct drawing *d, int x, int y)
-{
-    double u = (x + 0.5) / d->width, v = (y + 0.5) * 2 / d->height;
-    if (!d->map_count) return brightness(colour_at(d, x, 2 * y));
-    const struct map *m = tile_at(d, &u, &v);
-    return m && !is_bare(m, u, v) ? map_at(m, u, v, d->smooth) : 0;
-}
-
-static void draw_letters(const struct drawing *d, struct canvas *c, struct area area)
-{
-    for (int y = 0; y < d->height / 2; y++)
-        for (int x = 0; x < d->width; x++) {
-            const int shade = (int)(ink_at(d, x, y) * 9 + 0.5);
-            canvas_put(c, area, x, y, STYLE_TEXT,
-                       (uint32_t)shades[shade < 0   ? 0
-                                        : shade > 9 ? 9
-                                                    : shade]);
-        }
-}
-
-static void draw_blocks(const struct drawing *d, struct canvas *c, struct area area)
-{
-    for (int y = 0; y < d->height / 2; y++)
-        for (int x = 0; x < d->width; x++) {
-            canvas_put(c, area, x, y, STYLE_TEXT, 0x2580);
-            struct cell *cell = canvas_at(c, area.x + x, area.y + y);
-            if (!cell) continue;
-            cell->ink = CELL_RGB | colour_at(d, x, 2 * y);
-            cell->paper = CELL_RGB | colour_at(d, x, 2 * y + 1);
-        }
-}
-
-// --- the panel -----------------------------------------------------------------------------------
-
-// Width and height of what is shown, kept in proportion. A cell is twice as high as wide.
-static void fit(struct drawing *d, struct area area)
-{
-    const struct map *m = d->maps[0];
-    const double w = d->picture ? (double)d->picture->width : m ? m->cols : 1;
-    const double h = d->picture ? (double)d->picture->height : m ? m->rows : 1;
-    d->width = area.width;
-    d->height = (int)(area.width * h / w + 0.5);
-    if (d->height > 2 * area.height) {
-        d->height = 2 * area.height;
-        d->width = (int)(d->height * w / h + 0.5);
-    }
-    d->height = (d->height + 1) / 2 * 2;
-    if (d->width < 1) d->width = 1;
-    if (d->height < 2) d->height = 2;
-    if (d->width > area.width) d->width = area.width;
-    if (d->height > 2 * area.height) d->height = 2 * area.height;
-}
-
-static void draw_pixels(struct drawing *d, struct canvas *c, struct area area)
-{
-    if (area.height < 1 || area.width < 1) return;
-    fit(d, area);
-    area.x += (area.width - d->width) / 2;
-    if (c->mono || c->ascii)
-        draw_letters(d, c, area);
-    else
-        draw_blocks(d, c, area);
-}
-
-void picture_draw(const struct image *picture, struct canvas *c, struct area area)
-{
-    struct drawing d = { .picture = picture };
-    draw_pixels(&d, c, area);
-}
-
+// What is shown: the words give way, the scale keeps both ends.
 static void draw_legend(const struct view *v, struct canvas *c, struct area area,
                         const struct preview *p, const struct map *m)
 {
     struct buf b = { 0 };
+    struct area line = { area.x, area.y + area.height - 1, area.width, 1 };
     if (m) {
         buf_printf(&b, "%s", m->name);
         if (m->layer >= 0) buf_printf(&b, " layer %d", m->layer);
         if (m->head >= 0) buf_printf(&b, " head %d", m->head);
         if (m->token >= 0) buf_printf(&b, " token %d", m->token);
-        buf_printf(&b, "  %.3g", (double)m->min);
+        line.width -= draw_scale(v, c, line, m) + 1;
     } else if (p) {
         const char *slash = strrchr(p->path, '/');
         buf_printf(&b, "%s %lldx%lld", slash ? slash + 1 : p->path, (long long)p->width,
                    (long long)p->height);
         if (p->tokens) buf_printf(&b, ", %lld tokens", (long long)p->tokens);
     }
-    int x = canvas_text(c, area, 0, area.height - 1, STYLE_DIM, b.data ? b.data : "");
-    for (int i = 0; m && i < 8 && !c->mono; i++, x++) {
-        canvas_put(c, area, x + 1, area.height - 1, STYLE_TEXT, ' ');
-        struct cell *cell = canvas_at(c, area.x + x + 1, area.y + area.height - 1);
-        if (cell && x + 1 < area.width)
-            cell->paper = CELL_RGB | ramp_colour(view_setting(v, "screen.map"), i / 7.0);
-    }
-    if (m) canvas_printf(c, area, x + 2, area.height - 1, STYLE_DIM, "%.3g", (double)m->max);
+    if (line.width > 0) canvas_text(c, line, 0, 0, STYLE_DIM, b.data ? b.data : "");
     buf_release(&b);
 }
 
@@ -219,8 +64,7 @@ static void draw_legend(const struct view *v, struct canvas *c, struct area area
 static void add_tiles(const struct view *v, const struct image_view *i, const struct map *m,
                       struct drawing *d)
 {
-    const char *ramp = view_setting(v, "screen.map");
-    for (int k = 0; k <= SHADES; k++) d->ramp[k] = ramp_colour(ramp, (double)k / SHADES);
+    drawing_ramp(d, view_setting(v, "screen.map"));
     for (size_t k = 0; m && k < i->map_count && d->map_count < TILES_MAX; k++) {
         const struct map *o = &i->maps[k];
         if (!strcmp(o->name, m->name) && o->picture == m->picture && o->layer == m->layer &&
@@ -229,16 +73,41 @@ static void add_tiles(const struct view *v, const struct image_view *i, const st
     }
 }
 
+static const struct preview *picture_at(const struct view *v, int index)
+{
+    for (size_t i = 0; i < v->image.picture_count; i++)
+        if (v->image.pictures[i]->index == index && v->image.pictures[i]->image.pixels)
+            return v->image.pictures[i];
+    return NULL;
+}
+
+static void show(const struct view *v, const struct image_view *maps, const struct map *m,
+                 const struct preview *p, struct canvas *c, struct area area)
+{
+    enum { GAP = 1 };
+    struct drawing d = { .smooth = v->image.smooth, .bare = v->image.mode == MAP_ALONE };
+    if (p && p->image.pixels) {
+        d.picture = &p->image;
+        d.picture_key = p->key;
+    }
+    if (m && d.picture && v->image.mode == MAP_BESIDE && area.width > 8) {
+        struct area left = area, right = area;
+        left.width = (area.width - GAP) / 2;
+        right.x += left.width + GAP;
+        right.width -= left.width + GAP;
+        drawing_show(&d, c, left);
+        area = right;
+        d.bare = true;
+    }
+    add_tiles(v, maps, m, &d);
+    drawing_show(&d, c, area);
+}
+
 void map_draw(const struct view *v, const struct image_view *maps, const struct map *m,
               struct canvas *c, struct area area)
 {
-    struct drawing d = { .smooth = v->image.smooth };
     const struct area inner = { area.x, area.y, area.width, area.height - 1 };
-    for (size_t i = 0; i < v->image.picture_count; i++)
-        if (v->image.pictures[i]->index == m->picture && v->image.pictures[i]->image.pixels)
-            d.picture = &v->image.pictures[i]->image;
-    add_tiles(v, maps, m, &d);
-    draw_pixels(&d, c, inner);
+    show(v, maps, m, picture_at(v, m->picture), c, inner);
     draw_legend(v, c, area, NULL, m);
 }
 
@@ -251,17 +120,14 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 {
     const struct map *m = view_map(v);
     const struct preview *p = shown_picture(&v->image);
-    struct drawing d = { .smooth = v->image.smooth };
     const struct area inner = { area.x, area.y, area.width, area.height - 1 };
-    add_tiles(v, &v->image, m, &d);
-    if (p && p->image.pixels) d.picture = &p->image;
-    if (!d.picture && !m) {
+    if (!(p && p->image.pixels) && !m) {
         canvas_text(c, area, 0, 0, STYLE_DIM, "no picture yet");
         canvas_text(c, area, 0, 1, STYLE_DIM, "/image FILE, Ctrl-O,");
         canvas_text(c, area, 0, 2, STYLE_DIM, "or drop one here");
         return;
     }
-    draw_pixels(&d, c, inner);
+    show(v, &v->image, m, p, c, inner);
     draw_legend(v, c, area, p, m);
 }
 
@@ -360,6 +226,12 @@ static void next_ramp(struct view *v)
     view_run(v, "/set screen.map %s", next);
 }
 
+static void next_mode(struct view *v)
+{
+    v->image.mode = (v->image.mode + 1) % MAP_MODES;
+    view_hint(v, "%s", map_mode_names[v->image.mode]);
+}
+
 static unsigned act(struct view *v, const char *action)
 {
     static const struct {
@@ -381,7 +253,9 @@ static unsigned act(struct view *v, const char *action)
             return PANEL_DONE;
         }
     if (!strcmp(action, "map"))
-        i->hidden = !i->hidden;
+        i->mode = i->mode == MAP_NONE ? MAP_OVER : MAP_NONE;
+    else if (!strcmp(action, "mode"))
+        next_mode(v);
     else if (!strcmp(action, "smooth"))
         i->smooth = !i->smooth;
     else if (!strcmp(action, "kind"))

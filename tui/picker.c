@@ -301,5 +301,5 @@ void picker_draw(struct view *v, struct canvas *c, struct area area)
     }
     canvas_printf(c, area, 0, area.height - 1, STYLE_DIM, "%lld x %lld", (long long)p->width,
                   (long long)p->height);
-    picture_draw(&p->image, c, (struct area){ area.x, area.y, area.width, area.height - 1 });
+    picture_draw(p, c, (struct area){ area.x, area.y, area.width, area.height - 1 });
 }

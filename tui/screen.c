@@ -54,6 +54,7 @@ struct sink screen_sink(struct screen *s)
 static void serve_capture(struct screen *s, struct capture *k)
 {
     struct canvas c = { .ascii = s->canvas.ascii, .mono = s->canvas.mono };
+    if (s->canvas.graphics < GRAPHICS_KITTY) c.graphics = s->canvas.graphics;
     canvas_resize(&c, k->lines ? k->lines : s->canvas.lines,
                   k->columns ? k->columns : s->canvas.columns);
     screen_draw(s, &c);
@@ -290,6 +291,7 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
     s->canvas.ascii = terminal_ascii(s->terminal);
     s->canvas.mono = terminal_mono(s->terminal);
     shell->screen = &hooks;
+    s->painter = painter_start(s->queue);
     engine_watch(shell->engine, true);
     s->watcher = watcher_start(shell->store ? store_path(shell->store) : NULL, &s->owner, s->queue);
     s->worker = worker_start(shell, s->queue, &s->owner, begin, self);
@@ -297,6 +299,8 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
     loop(s);
     const bool ended = end_threads(s);
     screen_draft_last(s);
+    painter_stop(s->painter);
+    s->painter = NULL;
     close_all(s);
     if (!ended) _exit(s->status ? s->status : STATUS_INTERRUPTED); // what hangs cannot be freed
     worker_free(s->worker);

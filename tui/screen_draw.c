@@ -127,6 +127,8 @@ void screen_show(struct screen *s)
     terminal_size(s->terminal, &lines, &columns);
     if (lines != s->canvas.lines || columns != s->canvas.columns)
         canvas_resize(&s->canvas, lines, columns);
+    terminal_prepare(s->terminal, &s->canvas, view_setting(s->view, "screen.graphics"));
+    s->canvas.painter = s->painter;
     screen_draw(s, &s->canvas);
     atomic_store(&s->text_columns, s->view->chat.width);
     terminal_show(s->terminal, &s->canvas, theme_find(view_setting(s->view, "screen.theme")));

@@ -24,6 +24,7 @@ enum news_kind {
     NEWS_CAPTURE,  // data: struct capture, owned by the waiting thread
     NEWS_OPEN,     // text: which picker
     NEWS_DRAFT,    // text: an earlier unsent draft; data: its id (int64_t)
+    NEWS_PAINTED,  // a picture is ready for the terminal
     NEWS_LEAVE,    // nothing is running any more
 };
 

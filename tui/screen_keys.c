@@ -450,6 +450,11 @@ static void take_named(struct screen *s, const struct key *key)
 
 void screen_key(struct screen *s, struct key *key)
 {
+    if (key->kind == KEY_REPLY) {
+        terminal_reply(s->terminal, key->bytes, key->length);
+        s->dirty = true;
+        return;
+    }
     free(s->view->hint);
     s->view->hint = NULL;
     if (key->kind == KEY_MOUSE)

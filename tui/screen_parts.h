@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "tui/layout.h"
+#include "tui/painter.h"
 #include "tui/prompt.h"
 #include "tui/screen.h"
 #include "tui/terminal.h"
@@ -19,6 +20,7 @@ struct screen {
     struct worker *worker;
     struct watcher *watcher;
     struct terminal *terminal;
+    struct painter *painter;
     struct prompt *prompt;
     struct typed typed;
     struct keys *keys;

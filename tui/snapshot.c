@@ -10,7 +10,7 @@
 #include "core/picture/resize.h"
 #include "tui/text.h"
 
-enum { PREVIEW_SIDE = 384 };
+enum { PREVIEW_SIDE = 768 };
 
 static double process_memory(void)
 {
@@ -98,6 +98,16 @@ static void shrink(struct image *to, const struct image *from, int side)
     image_release(&flat);
 }
 
+// FNV-1a of its size and pixels.
+static uint64_t image_key(const struct image *image)
+{
+    const size_t size = (size_t)(image->width * image->height) * (size_t)image->channels;
+    uint64_t key = 0xcbf29ce484222325u ^ (uint64_t)image->width;
+    for (size_t i = 0; image->pixels && i < size; i++)
+        key = (key ^ image->pixels[i]) * 0x100000001b3u;
+    return key;
+}
+
 static struct preview *make_preview(int index, const struct picture *p)
 {
     struct preview *preview = xcalloc(1, sizeof *preview);
@@ -107,6 +117,7 @@ static struct preview *make_preview(int index, const struct picture *p)
     preview->height = p->image.height;
     preview->tokens = p->tokens;
     shrink(&preview->image, &p->image, PREVIEW_SIDE);
+    preview->key = image_key(&preview->image);
     return preview;
 }
 
@@ -139,6 +150,7 @@ struct preview *preview_file(const char *path, int side)
         preview->width = image.width;
         preview->height = image.height;
         shrink(&preview->image, &image, side);
+        preview->key = image_key(&preview->image);
         image_release(&image);
     }
     free(bytes);

@@ -27,6 +27,7 @@ struct preview {
     char *path;
     int64_t width, height, tokens;
     struct image image; // RGB, small
+    uint64_t key;       // differs between pictures
 };
 
 struct snapshot *snapshot_make(const struct shell *shell);

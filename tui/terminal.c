@@ -12,13 +12,25 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "tui/painter.h"
 #include <curses.h>
 #include <term.h>
 #undef lines // term.h takes these names
 #undef columns
 
+// A picture that stands on the terminal.
+struct placed_picture {
+    struct area area;
+    uint64_t key;
+    uint32_t id;
+};
+
 struct terminal {
     SCREEN *screen;
+    struct graphics graphics;
+    enum graphics_kind way; // in which the placed pictures were drawn
+    struct placed_picture placed[CANVAS_PICTURES];
+    int placed_count;
     struct canvas shown; // what is on the terminal now
     const struct theme *theme;
     int colours;
@@ -29,6 +41,7 @@ struct terminal {
 
 static const char modes_on[] = "\033[?2004h"; // bracketed paste
 static const char modes_off[] = "\033[?2004l\033[?1006l\033[?1000l";
+static const char update_begin[] = "\033[?2026h", update_end[] = "\033[?2026l"; // synchronized
 static const char mouse_on[] = "\033[?1000h\033[?1006h", mouse_off[] = "\033[?1006l\033[?1000l";
 
 void terminal_write(const char *bytes, size_t length)
@@ -132,12 +145,46 @@ struct terminal *terminal_open(struct err *err)
     erase();
     refresh();
     say(modes_on);
+    struct buf question = { 0 };
+    graphics_ask(&t->graphics, &question);
+    if (question.length) terminal_write(question.data, question.length);
+    buf_release(&question);
     return t;
+}
+
+void terminal_reply(struct terminal *t, const char *bytes, size_t length)
+{
+    graphics_answer(&t->graphics, bytes, length);
+}
+
+void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics)
+{
+    c->graphics = graphics_choose(&t->graphics, graphics);
+    c->tmux = t->graphics.tmux;
+    graphics_cell(&t->graphics, STDOUT_FILENO, &c->cell_width, &c->cell_height);
+}
+
+bool terminal_true_colour(const struct terminal *t)
+{
+    return t->true_colour;
+}
+
+// Pictures that kitty keeps by their ids go; what overwrites the others is drawn anyway.
+static void forget_pictures(struct terminal *t)
+{
+    struct buf b = { 0 };
+    const struct graphics_way *way = graphics_way(t->way);
+    for (int i = 0; way->forget && i < t->placed_count; i++)
+        way->forget(t->placed[i].id, t->graphics.tmux, &b);
+    if (b.length) terminal_write(b.data, b.length);
+    buf_release(&b);
+    t->placed_count = 0;
 }
 
 void terminal_leave(struct terminal *t)
 {
     const char *back = tigetstr("rmcup");
+    forget_pictures(t);
     if (!back || back == (char *)-1) { // no other screen to go back to: leave an empty one
         erase();
         refresh();
@@ -221,6 +268,7 @@ void terminal_resize(struct terminal *t)
 
 void terminal_redraw(struct terminal *t)
 {
+    forget_pictures(t);
     canvas_clear(&t->shown);
     erase();
     clearok(curscr, TRUE);
@@ -309,7 +357,8 @@ static void put_cell(const struct terminal *t, const struct cell *cell, int x, i
 static bool same_cell(const struct cell *a, const struct cell *b)
 {
     return a->code == b->code && a->style == b->style && a->ink == b->ink && a->paper == b->paper &&
-           a->width == b->width && !memcmp(a->marks, b->marks, sizeof a->marks);
+           a->width == b->width && a->picture == b->picture &&
+           !memcmp(a->marks, b->marks, sizeof a->marks);
 }
 
 static void add_number(struct buf *out, uint32_t n)
@@ -368,33 +417,121 @@ static void show_true(const struct canvas *c, const struct buf *out)
     buf_release(&all);
 }
 
+// --- pictures ------------------------------------------------------------------------------------
+
+static bool same_area(struct area a, struct area b)
+{
+    return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
+}
+
+static struct placed_picture *find_placed(struct terminal *t, struct area area)
+{
+    for (int i = 0; i < t->placed_count; i++)
+        if (same_area(t->placed[i].area, area)) return &t->placed[i];
+    return NULL;
+}
+
+// Nothing else was drawn on its cells, and it is ready, or the one before it still stands there.
+static bool is_shown(struct terminal *t, const struct canvas *c, int number)
+{
+    const struct canvas_picture *p = &c->drawn[number];
+    const struct area a = p->area;
+    if (a.x + a.width > t->shown.columns || a.y + a.height > t->shown.lines) return false;
+    for (int y = a.y; y < a.y + a.height; y++)
+        for (int x = a.x; x < a.x + a.width; x++)
+            if (canvas_at(c, x, y)->picture != number + 1) return false;
+    return painter_ready(c->painter, p->key) || (c->graphics == t->way && find_placed(t, a));
+}
+
+static void add_blanks(struct buf *out, struct area a)
+{
+    for (int y = a.y; y < a.y + a.height; y++)
+        buf_printf(out, "\033[%d;%dH%*s", y + 1, a.x + 1, a.width, "");
+}
+
+// Draws what is new or was overwritten, then removes what was there before.
+static void show_pictures(struct terminal *t, const struct canvas *c, const bool shown[],
+                          const bool touched[], struct buf *out)
+{
+    struct placed_picture now[CANVAS_PICTURES], old[CANVAS_PICTURES];
+    const struct graphics_way *old_way = graphics_way(t->way);
+    const int old_count = t->placed_count;
+    int count = 0;
+    memcpy(old, t->placed, sizeof old);
+    for (int i = 0; i < c->drawn_count; i++) {
+        const struct canvas_picture *p = &c->drawn[i];
+        struct placed_picture *was = shown[i] ? find_placed(t, p->area) : NULL;
+        struct placed_picture *place = &now[count];
+        if (!shown[i]) continue;
+        if (was) *place = *was;
+        const bool again = touched[i] || !was || was->key != p->key || c->graphics != t->way;
+        struct buf bytes = { 0 };
+        uint32_t id;
+        if (again && painter_take(c->painter, p->key, &bytes, &id)) {
+            *place = (struct placed_picture){ p->area, p->key, id };
+            if (touched[i]) add_blanks(out, p->area);
+            buf_printf(out, "\033[%d;%dH", p->area.y + 1, p->area.x + 1);
+            buf_add(out, bytes.data, bytes.length);
+        }
+        buf_release(&bytes);
+        count += place->key != 0;
+    }
+    for (int i = 0; i < old_count && old_way->forget; i++) {
+        bool stays = false;
+        for (int k = 0; k < count; k++) stays |= c->graphics == t->way && now[k].id == old[i].id;
+        if (!stays) old_way->forget(old[i].id, t->graphics.tmux, out);
+    }
+    memcpy(t->placed, now, (size_t)count * sizeof *now);
+    t->placed_count = count;
+    t->way = c->graphics;
+}
+
+// What the terminal should hold there: under a picture nothing.
+static struct cell wanted_cell(const struct cell *now, const bool shown[])
+{
+    struct cell cell = *now;
+    const bool covered = now->picture && shown[now->picture - 1];
+    if (covered) cell = (struct cell){ .code = ' ', .width = 1 };
+    cell.picture = covered;
+    return cell;
+}
+
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme)
 {
     // What nothing else draws: whatever follows differs from it. Another one for each row, or
-    // ncurses would take rows for equal and scroll them, and with them the colours it knows nothing
-    // of.
+    // ncurses would take rows for equal and scroll them, and with them the colours and pictures it
+    // knows nothing of.
     struct cell block = { .width = 1 };
     struct true_cells out = { 0 };
+    struct buf pictures = { 0 };
+    bool shown[CANVAS_PICTURES] = { false }, touched[CANVAS_PICTURES] = { false };
     if (t->theme && t->theme != theme) terminal_redraw(t);
     t->theme = theme;
+    for (int i = 0; c->painter && i < c->drawn_count; i++) shown[i] = is_shown(t, c, i);
     const int lines = c->lines < t->shown.lines ? c->lines : t->shown.lines;
     const int columns = c->columns < t->shown.columns ? c->columns : t->shown.columns;
     for (int y = 0; y < lines; y++) {
         block.code = 0x2580 + (uint32_t)y % 32;
         for (int x = 0; x < columns; x++) {
             struct cell *old = canvas_at(&t->shown, x, y);
-            const struct cell *now = canvas_at(c, x, y);
-            if (same_cell(old, now)) continue;
-            *old = *now;
-            if (!now->code) continue;
-            const bool exact = t->true_colour && (now->ink || now->paper);
-            put_cell(t, exact ? &block : now, x, y);
-            if (exact) add_true_cell(&out, now, x, y);
+            const struct cell *drawn = canvas_at(c, x, y), now = wanted_cell(drawn, shown);
+            if (same_cell(old, &now)) continue;
+            *old = now;
+            if (!now.code) continue;
+            if (now.picture) touched[drawn->picture - 1] = true;
+            const bool exact = t->true_colour && (now.ink || now.paper);
+            put_cell(t, exact || now.picture ? &block : &now, x, y);
+            if (exact) add_true_cell(&out, &now, x, y);
         }
     }
+    show_pictures(t, c, shown, touched, &pictures);
     curs_set(c->cursor_x >= 0);
     if (c->cursor_x >= 0) move(c->cursor_y, c->cursor_x);
+    if (pictures.length) say(update_begin); // all of it at once, where the terminal can
     refresh();
     show_true(c, &out.bytes);
+    show_true(c, &pictures);
+    if (pictures.length) say(update_end);
     buf_release(&out.bytes);
+    buf_release(&pictures);
 }

@@ -14,6 +14,7 @@
 
 #include "core/base/err.h"
 #include "tui/canvas.h"
+#include "tui/graphics.h"
 
 struct terminal;
 
@@ -27,6 +28,11 @@ void terminal_close(struct terminal *t);
 void terminal_size(struct terminal *t, int *lines, int *columns);
 void terminal_resize(struct terminal *t); // after SIGWINCH
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme);
+// What it says of itself (KEY_REPLY).
+void terminal_reply(struct terminal *t, const char *bytes, size_t length);
+// The way to draw pictures, by screen.graphics, and the size of a cell, for a canvas.
+void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics);
+bool terminal_true_colour(const struct terminal *t);
 void terminal_redraw(struct terminal *t); // redraws everything with the next show
 void terminal_leave(struct terminal *t);
 void terminal_enter(struct terminal *t);

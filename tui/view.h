@@ -8,7 +8,7 @@
 #define TUI_VIEW_H
 
 #include "sessions/jobs.h"
-#include "tui/canvas.h"
+#include "tui/drawing.h"
 #include "tui/keys.h"
 #include "tui/screen_events.h"
 #include "tui/snapshot.h"
@@ -55,17 +55,10 @@ struct chat_view {
 
 // --- pictures and maps ---------------------------------------------------------------------------
 
-struct map {
-    char *name;
-    int picture, layer, head, token, rows, cols;
-    float min, max;
-    float *values;    // NaN: no value
-    uint8_t *dropped; // NULL: pruning dropped nothing
-    char *tile;       // NULL: all of the picture
-    double area[4];   // left, top, right, bottom of its area, in fractions of the picture
-};
-
 enum { MAPS_MAX = 4096 };
+
+enum map_mode { MAP_OVER, MAP_BESIDE, MAP_ALONE, MAP_NONE, MAP_MODES };
+extern const char *const map_mode_names[];
 
 struct image_view {
     struct preview **pictures;
@@ -74,7 +67,8 @@ struct image_view {
     struct map *maps;
     size_t map_count;
     int map; // index of the shown map; -1: the newest
-    bool hidden, smooth;
+    enum map_mode mode;
+    bool smooth;
 };
 
 // --- two answers beside each other ---------------------------------------------------------------
@@ -206,7 +200,7 @@ void dynamics_take(struct dynamics_view *d, const struct event_table *t);
 void dynamics_release(struct dynamics_view *d);
 void list_release(struct list_view *l);
 // A picture alone, as large as possible (panel_image.c).
-void picture_draw(const struct image *picture, struct canvas *c, struct area area);
+void picture_draw(const struct preview *p, struct canvas *c, struct area area);
 // A map over its picture, if that is shown, with its scale below.
 void map_draw(const struct view *v, const struct image_view *maps, const struct map *m,
               struct canvas *c, struct area area);

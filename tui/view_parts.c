@@ -7,14 +7,6 @@
 
 // --- pictures and maps ---------------------------------------------------------------------------
 
-static void map_release(struct map *m)
-{
-    free(m->name);
-    free(m->tile);
-    free(m->dropped);
-    free(m->values);
-}
-
 static void drop_maps(struct image_view *i)
 {
     for (size_t k = 0; k < i->map_count; k++) map_release(&i->maps[k]);
@@ -115,7 +107,7 @@ const struct map *view_map(const struct view *v)
 {
     const struct image_view *i = &v->image;
     const int picture = i->picture < i->picture_count ? i->pictures[i->picture]->index : -1;
-    if (i->hidden) return NULL;
+    if (i->mode == MAP_NONE) return NULL;
     for (size_t k = i->map_count; k-- > 0;) {
         const size_t at = i->map >= 0 && k + 1 == i->map_count ? (size_t)i->map : k;
         const struct map *m = at < i->map_count ? &i->maps[at] : NULL;

@@ -15,6 +15,10 @@
 
 const struct norm_places norms_before = { .attention = { .before = "input_layernorm" },
                                           .ffn = { .before = "post_attention_layernorm" } };
+const struct norm_places norms_sandwich = {
+    .attention = { .before = "input_layernorm", .after = "post_self_attn_layernorm" },
+    .ffn = { .before = "post_attention_layernorm", .after = "post_mlp_layernorm" },
+};
 
 // A product of 1024 rows does not fill a GPU, which has enough memory for larger blocks.
 enum { BLOCK_ROWS = 1024, BLOCK_ROWS_GPU = 4096 };

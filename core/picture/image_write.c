@@ -19,11 +19,18 @@ static void keep(void *self, void *bytes, int size)
     buf_add(self, bytes, (size_t)size);
 }
 
+void image_encode_png(struct buf *png, const uint8_t *pixels, int width, int height, int channels)
+{
+    if (width < 1 || height < 1) return;
+    stbi_write_png_to_func(keep, png, width, height, channels, pixels, channels * width);
+}
+
 int image_write_png(const char *path, const uint8_t *pixels, int width, int height, struct err *err)
 {
     struct buf png = { 0 };
     if (width < 1 || height < 1) return err_set(err, "'%s': the picture has no pixels", path);
-    if (!stbi_write_png_to_func(keep, &png, width, height, 3, pixels, 3 * width) || !png.length) {
+    image_encode_png(&png, pixels, width, height, 3);
+    if (!png.length) {
         buf_release(&png);
         return err_set(err, "cannot write '%s': out of memory for its pixels", path);
     }

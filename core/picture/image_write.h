@@ -1,13 +1,16 @@
-// core/picture/image_write.h -- writes RGB pixels to a PNG file.
+// core/picture/image_write.h -- RGB pixels as PNG.
 #ifndef CORE_PICTURE_IMAGE_WRITE_H
 #define CORE_PICTURE_IMAGE_WRITE_H
 
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/mem.h"
 
 // pixels [height, width, 3]. Written as PATH.part and renamed: PATH is complete or absent.
 int image_write_png(const char *path, const uint8_t *pixels, int width, int height,
                     struct err *err);
+// Appends a PNG of pixels [height, width, channels], 3 or 4 channels.
+void image_encode_png(struct buf *png, const uint8_t *pixels, int width, int height, int channels);
 
 #endif

@@ -4,6 +4,8 @@
 
 static const char *const themes[] = { "default", "light", "contrast", NULL };
 static const char *const ramps[] = { "viridis", "cividis", "grey", NULL };
+static const char *const graphics[] = { "auto",      "kitty",  "iterm", "sixel", "sextants",
+                                        "quadrants", "blocks", "ascii", NULL };
 static const char *const layouts[] = { "auto", "chat", "workbench", "maps", "compare", NULL };
 
 static const char *const word_auto[] = { "auto", NULL };
@@ -14,6 +16,10 @@ const struct setting screen_settings[] = {
       "Colour theme of the full screen." },
     { "screen.map", SETTING_CHOICE, 0, 0, "viridis", NULL, ramps, STALE_NOTHING,
       "Colours of heat maps; cividis suits colour-blind readers." },
+    { "screen.graphics", SETTING_CHOICE, 0, 0, "auto", NULL, graphics, STALE_NOTHING,
+      "How the terminal draws pictures and maps: its own graphics (kitty, iTerm2, sixel), which "
+      "auto "
+      "finds, or characters." },
     { "screen.layout", SETTING_CHOICE, 0, 0, "auto", NULL, layouts, STALE_NOTHING,
       "Panels of the full screen; auto is workbench from 100 columns on, otherwise chat." },
     { "screen.mouse", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,

@@ -145,7 +145,7 @@ LAYER.update({"self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn
               "mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp"})
 GLM = dict(LAYER, **{"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
                      "mlp.gate_up_proj": "ffn_up"})
-ARCH = {"glm4v_text": "glm4", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen3": "qwen3"}
+ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen3": "qwen3"}
 
 
 def text_config(config):
@@ -204,7 +204,7 @@ def text_tensors(config, arch, tensors, split_heads):
             stem, n = f"blk.{layer}.{ours}", heads if ours == "attn_q" else kv
             if arch == "llama" and ours in ("attn_q", "attn_k"):
                 t = in_pairs(t, n)
-            if arch == "glm4" and ours in ("attn_q", "attn_k"):
+            if arch == "glm4" and "mrope_section" in (config.get("rope_scaling") or {}) and ours in ("attn_q", "attn_k"):
                 t = halved(t, n, int(t.shape[0] // n * config["partial_rotary_factor"]))
         else:
             sys.exit(f"{key}: unknown")

@@ -5,6 +5,7 @@
     t.type("/help\\r")
     assert t.wait() == 0
 """
+import codecs
 import os
 import pty
 import re
@@ -26,6 +27,7 @@ class Terminal:
         if self.pid == 0:
             os.execvpe(argv[0], argv, environment)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.seen = ""  # not yet expected
         self.all = ""
 
@@ -40,7 +42,7 @@ class Terminal:
             data = os.read(self.fd, 65536)
         except OSError:
             return False
-        text = data.decode("utf-8", "replace")
+        text = self.decoder.decode(data)
         self.seen += text
         self.all += text
         return bool(data)

@@ -1,0 +1,375 @@
+"""A terminal that shows pictures: it answers a program's questions as a terminal of a kind does
+(kitty, iterm, sixel, none), keeps the cells that the program writes, and decodes the three ways to
+send a picture. What it shows can be looked at as a PNG.
+
+    t = GraphicsTerminal(["./vlmsh"], "kitty", size=(36, 120), cell=(10, 20))
+    t.wait_text("F1 keys"); t.type("/image a.png\\r")
+    t.wait(lambda: t.pictures)
+    t.save("screen.png")
+
+Pictures are a list of (x, y, columns, lines, pixels, id): cells from 0; pixels are rows of (r, g, b, a).
+"""
+import base64
+import re
+import struct
+import sys
+import time
+import unicodedata
+import zlib
+
+from terminal import Terminal
+
+
+# --- PNG -----------------------------------------------------------------------------------------
+
+def png_read(data):
+    """Width, height and rows of (r, g, b, a); eight bits, colour or colour with alpha."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n", "not a PNG"
+    at, packed = 8, b""
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at:at + 8])
+        body = data[at + 8:at + 8 + length]
+        assert zlib.crc32(kind + body) == struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0]
+        if kind == b"IHDR":
+            width, height, depth, colour = struct.unpack(">IIBB", body[:10])
+            assert depth == 8 and colour in (2, 6)
+            size = 4 if colour == 6 else 3
+        if kind == b"IDAT": packed += body
+        at += 12 + length
+    raw, before, rows = zlib.decompress(packed), bytearray(width * size), []
+    for y in range(height):
+        kind, line = raw[y * (width * size + 1)], bytearray(raw[y * (width * size + 1) + 1:(y + 1) * (width * size + 1)])
+        for i in range(len(line)):
+            a = line[i - size] if i >= size else 0
+            b, c = before[i], before[i - size] if i >= size else 0
+            if kind == 1: line[i] = (line[i] + a) & 255
+            elif kind == 2: line[i] = (line[i] + b) & 255
+            elif kind == 3: line[i] = (line[i] + (a + b) // 2) & 255
+            elif kind == 4:
+                p = a + b - c
+                near = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
+                line[i] = (line[i] + near) & 255
+        before = line
+        rows.append([tuple(line[i:i + size]) + ((255,) if size == 3 else ()) for i in range(0, len(line), size)])
+    return width, height, rows
+
+
+def png_write(path, rows):
+    def part(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    raw = b"".join(b"\0" + bytes(v for p in row for v in p[:3]) for row in rows)
+    with open(path, "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + part(b"IHDR", struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)) +
+                part(b"IDAT", zlib.compress(raw)) + part(b"IEND", b""))
+
+
+# --- sixel ---------------------------------------------------------------------------------------
+
+def sixel_read(text):
+    """Width, height, rows of (r, g, b, a) of what stands between DCS q and ST."""
+    found = re.match(r'"1;1;(\d+);(\d+)', text)
+    width, height = int(found[1]), int(found[2])
+    rows = [[(0, 0, 0, 0)] * width for _ in range(height)]
+    colours, colour, x, top, repeat = {}, None, 0, 0, 1
+    for part in re.finditer(r"#(\d+)(?:;2;(\d+);(\d+);(\d+))?|!(\d+)|([?-~])|(\$)|(-)", text[found.end():]):
+        number, r, g, b, count, sixel, back, down = part.groups()
+        if number and r is not None:
+            assert max(int(r), int(g), int(b)) <= 100
+            colours[int(number)] = tuple((int(v) * 255 + 50) // 100 for v in (r, g, b)) + (255,)
+        elif number: colour = colours[int(number)]
+        elif count: repeat = int(count)
+        elif back: x = 0
+        elif down: x, top = 0, top + 6
+        else:
+            for _ in range(repeat):
+                for bit in range(6):
+                    if ord(sixel) - 63 >> bit & 1: rows[top + bit][x] = colour
+                x += 1
+            repeat = 1
+    return width, height, rows
+
+
+# --- the terminal --------------------------------------------------------------------------------
+
+REPLIES = {  # to kitty's query, to the one for its name, to DA1
+    "kitty": ("\x1b_Gi=31;OK\x1b\\", "\x1bP>|kitty(0.35.2)\x1b\\", "\x1b[?62;c"),
+    "iterm": ("", "\x1bP>|iTerm2 3.5.4\x1b\\", "\x1b[?62;22c"),
+    "sixel": ("", "\x1bP>|XTerm(388)\x1b\\", "\x1b[?63;1;2;4;6;22c"),
+    "none": ("", "", "\x1b[?1;2c"),
+}
+SEQUENCE = re.compile(
+    r"\x1b_(?P<apc>[^\x1b]*)\x1b\\|\x1bP(?P<dcs>(?:[^\x1b]|\x1b\x1b|\x1b(?!\\))*?)\x1b\\|"
+    r"\x1b\](?P<osc>[^\x07\x1b]*)(?:\x07|\x1b\\)|\x1b\[(?P<csi>[0-9;:?>=!]*)(?P<final>[@-~])|"
+    r"\x1b[()*+].|\x1b(?P<esc>[78=>MDEHc])|(?P<control>[\x00-\x1a\x1c-\x1f])|(?P<text>[^\x00-\x1f])", re.S)
+
+
+class GraphicsTerminal(Terminal):
+    def __init__(self, argv, kind, env=None, size=(36, 120), cell=(10, 20), answers=True):
+        self.kind, self.cell, self.answers = kind, cell, answers
+        self.lines, self.columns = size
+        self.rest, self.received = "", {}
+        self.clear()
+        super().__init__(argv, dict({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, **(env or {})), size)
+
+    def clear(self):
+        self.cells = [[(" ", None, None)] * self.columns for _ in range(self.lines)]
+        self.top, self.bottom, self.sent = 0, self.lines - 1, {}
+        self.pictures, self.x, self.y, self.saved = [], 0, 0, (0, 0)
+        self.ink = self.paper = None
+        self.last, self.wiped = " ", False
+
+    def read(self, seconds):
+        before = len(self.all)
+        alive = super().read(seconds)
+        self.rest += self.all[before:]
+        self.take()
+        return alive
+
+    def wait_for(self, ready, what, seconds=30):
+        end = time.time() + seconds
+        while not ready():
+            if time.time() > end or not self.read(0.2):
+                sys.exit("not seen: %s\n%s" % (what, self.text()))
+
+    def wait_text(self, pattern, seconds=30):
+        self.wait_for(lambda: re.search(pattern, self.text()), pattern, seconds)
+
+    def settle(self, seconds=0.25):
+        """Until nothing has come for a while."""
+        at = time.time()
+        while time.time() - at < seconds:
+            before = len(self.all)
+            self.read(0.05)
+            if len(self.all) != before: at = time.time()
+
+    def text(self):
+        return "\n".join("".join(c for c, _, _ in row).rstrip() for row in self.cells)
+
+    # What came, up to a sequence whose end is missing.
+    def take(self):
+        at = 0
+        while at < len(self.rest):
+            found = SEQUENCE.match(self.rest, at)
+            if not found:
+                if self.rest[at] != "\x1b" or (len(self.rest) - at > 8 and self.rest[at + 1] not in "_P]["):
+                    at += 1
+                    continue
+                break
+            self.one(found)
+            at = found.end()
+        self.rest = self.rest[at:]
+        if self.wiped: # what is overwritten as a whole is gone
+            self.pictures = [p for p in self.pictures if any(dot[3] for row in p[4] for dot in row)]
+            self.wiped = False
+
+    def one(self, found):
+        g = found.groupdict()
+        if g["text"]: self.put(g["text"])
+        elif g["control"]: self.control(g["control"])
+        elif g["apc"] is not None: self.kitty(g["apc"])
+        elif g["dcs"] is not None: self.dcs(g["dcs"])
+        elif g["osc"] is not None: self.osc(g["osc"])
+        elif g["esc"] == "7": self.saved = self.x, self.y
+        elif g["esc"] == "8": self.x, self.y = self.saved
+        elif g["final"]: self.csi(g["csi"], g["final"])
+
+    def put(self, character):
+        if unicodedata.combining(character): return
+        if self.x >= self.columns: self.x, self.y = 0, min(self.y + 1, self.lines - 1)
+        self.wipe(self.x, self.y, 1, 1)
+        self.cells[self.y][self.x] = character, self.ink, self.paper
+        self.last = character
+        self.x += 1
+
+    def control(self, c):
+        if c == "\r": self.x = 0
+        elif c == "\n" and self.y == self.bottom: self.scroll(self.top, 1)
+        elif c == "\n": self.y += 1
+        elif c == "\b": self.x = max(0, self.x - 1)
+        elif c == "\t": self.x = min(self.columns - 1, (self.x // 8 + 1) * 8)
+
+    # Lines from `top` to the bottom of the region move up by count (down: count < 0), with what is
+    # on them.
+    def scroll(self, top, count):
+        end = self.bottom + 1
+        region, empty = self.cells[top:end], [[(" ", None, self.paper)] * self.columns for _ in range(abs(count))]
+        region = region[count:] + empty if count > 0 else empty + region[:count]
+        self.cells[top:end] = region[:end - top]
+        if top == 0 and end == self.lines:
+            self.pictures = [(x, y - count, w, h, p, i) for x, y, w, h, p, i in self.pictures if y >= count]
+
+    def csi(self, codes, final):
+        n = [int(v) if v.isdigit() else 0 for v in re.split("[;:]", codes.lstrip("?>=!"))]
+        one = n[0] or 1
+        if final == "H": self.y, self.x = one - 1, (n[1] if len(n) > 1 and n[1] else 1) - 1
+        elif final == "A": self.y = max(0, self.y - one)
+        elif final == "B": self.y = min(self.lines - 1, self.y + one)
+        elif final == "C": self.x = min(self.columns - 1, self.x + one)
+        elif final == "D": self.x = max(0, self.x - one)
+        elif final == "G": self.x = one - 1
+        elif final == "d": self.y = one - 1
+        elif final == "b":
+            for _ in range(one): self.put(self.last)
+        elif final == "J": self.erase(n[0])
+        elif final == "K" and n[0] == 0: self.blank(self.x, self.y, self.columns - self.x, 1)
+        elif final == "K" and n[0] == 1: self.blank(0, self.y, self.x + 1, 1)
+        elif final == "K": self.blank(0, self.y, self.columns, 1)
+        elif final == "X": self.blank(self.x, self.y, one, 1)
+        elif final == "P": self.shift(one)
+        elif final == "@": self.shift(-one)
+        elif final == "m": self.colours(n)
+        elif final == "h" and codes == "?1049": self.erase(2)
+        elif final == "c" and not codes.startswith("?"): self.reply(REPLIES[self.kind][2])
+        elif final == "q" and codes.startswith(">"): self.reply(REPLIES[self.kind][1])
+        elif final == "t" and n[0] == 16: self.reply("\x1b[6;%d;%dt" % (self.cell[1], self.cell[0]))
+        elif final == "r": self.top, self.bottom = one - 1, (n[1] if len(n) > 1 and n[1] else self.lines) - 1
+        elif final in "LM": self.scroll(self.y, one if final == "M" else -one)
+        elif final in "ST" and not codes.startswith("?"): self.scroll(self.top, one if final == "S" else -one)
+
+    def reply(self, text):
+        if self.answers and text: self.type(text)
+
+    def erase(self, kind):
+        if kind != 2:
+            self.blank(self.x, self.y, self.columns - self.x, 1)
+            for y in range(self.y + 1, self.lines): self.blank(0, y, self.columns, 1)
+            return
+        self.pictures = []
+        self.blank(0, 0, self.columns, self.lines)
+
+    def blank(self, x, y, width, height):
+        for row in range(y, y + height):
+            for column in range(x, min(x + width, self.columns)):
+                self.cells[row][column] = " ", None, self.paper
+        self.wipe(x, y, width, height)
+
+    def shift(self, count):
+        row = self.cells[self.y]
+        if count > 0: row[self.x:] = row[self.x + count:] + [(" ", None, self.paper)] * count
+        else: row[self.x:] = ([(" ", None, self.paper)] * -count + row[self.x:])[:self.columns - self.x]
+        self.wipe(self.x, self.y, self.columns - self.x, 1)
+
+    def colours(self, codes):
+        while codes:
+            c = codes.pop(0)
+            if c == 0: self.ink = self.paper = None
+            elif c in (38, 48):
+                colour = palette(codes[1]) if codes[0] == 5 else tuple(codes[1:4])
+                codes = codes[2:] if codes[0] == 5 else codes[4:]
+                if c == 38: self.ink = colour
+                else: self.paper = colour
+            elif c == 39: self.ink = None
+            elif c == 49: self.paper = None
+            elif 30 <= c <= 37: self.ink = palette(c - 30)
+            elif 40 <= c <= 47: self.paper = palette(c - 40)
+            elif 90 <= c <= 97: self.ink = palette(c - 82)
+            elif 100 <= c <= 107: self.paper = palette(c - 92)
+
+    # Text takes away what lies under it of a picture, but for kitty's, which lie above it.
+    def wipe(self, x, y, width, height):
+        if self.kind == "kitty": return
+        for px, py, w, h, pixels, _ in self.pictures:
+            for row in range(max(y, py), min(y + height, py + h)):
+                for column in range(max(x, px), min(x + width, px + w)):
+                    self.wiped = True
+                    for line in range((row - py) * self.cell[1], min((row - py + 1) * self.cell[1], len(pixels))):
+                        for dot in range((column - px) * self.cell[0], min((column - px + 1) * self.cell[0], len(pixels[line]))):
+                            pixels[line][dot] = (0, 0, 0, 0)
+
+    # --- pictures --------------------------------------------------------------------------------
+
+    def place(self, width, height, pixels, columns=None, lines=None, name=None):
+        columns = columns or -(-width // self.cell[0])
+        lines = lines or -(-height // self.cell[1])
+        if self.x + columns > self.columns or self.y + lines > self.lines:
+            sys.exit("a picture beyond the edge: %d x %d cells at %d, %d" % (columns, lines, self.x, self.y))
+        if (width, height) != (columns * self.cell[0], lines * self.cell[1]):
+            sys.exit("a picture of %d x %d pixels for %d x %d cells" % (width, height, columns, lines))
+        self.pictures = [p for p in self.pictures if p[:2] != (self.x, self.y) or self.kind == "kitty"]
+        self.pictures.append((self.x, self.y, columns, lines, pixels, name))
+
+    def kitty(self, text):
+        if not text.startswith("G"): return
+        head, _, body = text[1:].partition(";")
+        keys = dict(k.split("=") for k in head.split(",") if "=" in k)
+        if keys.get("a") == "q":
+            if self.kind == "kitty": self.reply(REPLIES["kitty"][0])
+            return
+        if self.kind != "kitty": sys.exit("a picture for kitty")
+        if keys.get("a") == "d":
+            self.pictures = [p for p in self.pictures if p[5] != keys["i"]]
+            return
+        if len(body) > 4096: sys.exit("kitty takes at most 4096 bytes at once")
+        if "a" in keys: self.received = {"keys": keys, "body": ""}
+        self.received["body"] += body
+        if keys.get("m") == "1": return
+        keys = self.received["keys"]
+        width, height, pixels = png_read(base64.b64decode(self.received["body"]))
+        self.pictures = [p for p in self.pictures if p[5] != keys["i"]]
+        if keys.get("U") == "1": # placeholders say where
+            self.sent[keys["i"]] = width, height, pixels, int(keys["c"]), int(keys["r"])
+            return
+        self.place(width, height, pixels, int(keys["c"]), int(keys["r"]), keys["i"])
+
+    def dcs(self, text):
+        found = re.match(r"[0-9;]*q", text)
+        if not found and text.startswith("tmux;"): sys.exit("wrapped for tmux, which is not here")
+        if not found: return
+        if self.kind != "sixel": sys.exit("a picture in sixels")
+        self.place(*sixel_read(text[found.end():]))
+
+    def osc(self, text):
+        if not text.startswith("1337;File="): return
+        if self.kind != "iterm": sys.exit("a picture for iTerm2")
+        head, _, body = text[10:].partition(":")
+        keys = dict(k.split("=") for k in head.split(";"))
+        data = base64.b64decode(body)
+        assert len(data) == int(keys["size"])
+        self.place(*png_read(data), int(keys["width"]), int(keys["height"]))
+
+    # --- to look at ------------------------------------------------------------------------------
+
+    def pixels(self):
+        """All of the screen; characters that are no blocks are a bar of their colour."""
+        w, h = self.cell
+        rows = [[(16, 16, 16)] * (self.columns * w) for _ in range(self.lines * h)]
+        for y, row in enumerate(self.cells):
+            for x, (c, ink, paper) in enumerate(row):
+                glyph(rows, x * w, y * h, w, h, c, ink or (220, 220, 220), paper or (16, 16, 16))
+        for x, y, _, _, pixels, _ in self.pictures:
+            for line, dots in enumerate(pixels):
+                for dot, (r, g, b, a) in enumerate(dots):
+                    if a: rows[y * h + line][x * w + dot] = r, g, b
+        return rows
+
+    def save(self, path):
+        png_write(path, self.pixels())
+
+
+def palette(n):
+    named = [(0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205),
+             (229, 229, 229), (127, 127, 127), (255, 0, 0), (0, 255, 0), (255, 255, 0), (92, 92, 255),
+             (255, 0, 255), (0, 255, 255), (255, 255, 255)]
+    steps = [0, 95, 135, 175, 215, 255]
+    if n < 16: return named[n]
+    if n >= 232: return (8 + 10 * (n - 232),) * 3
+    return steps[(n - 16) // 36], steps[(n - 16) // 6 % 6], steps[(n - 16) % 6]
+
+
+QUADRANTS = dict(zip(" \u2598\u259d\u2580\u2596\u258c\u259e\u259b\u2597\u259a\u2590\u259c\u2584\u2599\u259f\u2588", range(16)))
+
+
+def sextant(code):
+    mask = code - 0x1fb00 + 1
+    mask += mask >= 21
+    return mask + (mask >= 42)
+
+
+def glyph(rows, left, top, w, h, c, ink, paper):
+    code = ord(c)
+    for y in range(h):
+        for x in range(w):
+            if c in QUADRANTS: full = QUADRANTS[c] >> (2 * y // h * 2 + 2 * x // w) & 1
+            elif 0x1fb00 <= code <= 0x1fb3b: full = sextant(code) >> (3 * y // h * 2 + 2 * x // w) & 1
+            else: full = h // 3 < y < h - h // 4 and 0 < x < w - 1
+            rows[top + y][left + x] = ink if full else paper

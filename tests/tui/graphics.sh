@@ -1,0 +1,143 @@
+# tests/tui/graphics.sh -- pictures as kitty, iTerm2 and sixel terminals show them: what
+# tests/tui/graphics.py decodes is compared, pixel by pixel, with the picture's file. LOOK=FOLDER
+# keeps what was on the screens.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config"
+export VLMSH WORK="$work" PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
+unset COLORTERM LINES COLUMNS TMUX STY KITTY_WINDOW_ID TERM_PROGRAM
+python3 - <<'END'
+import os
+from graphics import GraphicsTerminal, png_read
+from terminal import check
+
+program, look = os.environ["VLMSH"], os.environ.get("LOOK")
+scene = "demo/pictures/scene-1.png"
+width, height, source = png_read(open(scene, "rb").read())
+
+def save(t, name):
+    if look: t.save(os.path.join(look, name + ".png"))
+
+# The share of pixels that are those of the file, each as often as it is enlarged; `near`: how far
+# a channel may be away (a palette of 256 colours).
+def equal(pixels, near=0):
+    good = 0
+    high, wide = len(pixels), max(sum(p[3] == 255 for p in row) for row in pixels)
+    left = (len(pixels[0]) - wide) // 2
+    for y in range(high):
+        for x in range(wide):
+            a, b = pixels[y][left + x], source[min(y * height // high, height - 1)][x * width // wide]
+            good += all(abs(a[k] - b[k]) <= near for k in range(3))
+    return good / (high * wide)
+
+def start(kind, **more):
+    t = GraphicsTerminal([program], kind, size=(36, 120), **more)
+    t.wait_text("F1 keys")
+    t.type("/image %s\r" % scene)
+    t.wait_text("1 picture\\] vlmsh")
+    return t
+
+def leave(t):
+    t.type("\x05\x15\x1b[21~")
+    check(t.wait() == 0, "it ends")
+
+for kind in "kitty", "iterm", "sixel":
+    t = start(kind)
+    t.wait_for(lambda: t.pictures, "a picture")
+    t.settle()
+    save(t, kind + "-picture")
+    check(len(t.pictures) == 1, kind + ": one picture")
+    x, y, columns, lines, pixels, name = t.pictures[0]
+    near = 6 if kind == "sixel" else 0
+    check(equal(pixels, near) > 0.97, "%s: the picture's pixels: %.3f" % (kind, equal(pixels, near)))
+    check((columns, lines) == (24, 12), "%s: it fills the panel's height" % kind)
+
+    # A map over it, which leaves it visible; the steps of `o`.
+    t.type("What is in the picture?\r")
+    t.wait_text("12 tokens")
+    t.settle()
+    save(t, kind + "-map")
+    share = equal(t.pictures[-1][4], near)
+    check(len(t.pictures) == 1 and share < 0.5, "%s: the map lies over it: %.3f" % (kind, share))
+    t.type("\x1bOR")
+    t.wait_text("o: view")
+    t.settle()
+    t.type("o")
+    t.wait_text("beside the picture")
+    t.wait_for(lambda: len(t.pictures) == 2, "the picture beside its map")
+    t.settle()
+    save(t, kind + "-beside")
+    check(equal(t.pictures[0][4], near) > 0.97 or equal(t.pictures[1][4], near) > 0.97, kind + ": beside: the picture")
+    t.type("oo")
+    t.wait_text("picture alone")
+    t.settle()
+    check(len(t.pictures) == 1 and equal(t.pictures[0][4], near) > 0.97, kind + ": the picture alone")
+
+    # A list over it takes its place, and gives it back.
+    t.type("\x10")
+    t.wait_text("/help")
+    t.settle()
+    save(t, kind + "-list")
+    check(not t.pictures or kind != "kitty", "%s: no picture under a list" % kind)
+    t.type("\x1b")
+    t.settle()
+    check(len(t.pictures) >= 1 and equal(t.pictures[-1][4], near) > 0.97, kind + ": the picture is back")
+    t.type("\x1b")
+    t.settle()
+    t.type("/set screen.graphics blocks\r")
+    t.wait_text("graphics = blocks")
+    t.settle()
+    check(kind != "kitty" or not t.pictures, kind + ": no picture after screen.graphics blocks")
+    check(any(c == "\u2580" for row in t.cells for c, _, _ in row), kind + ": blocks in its place")
+    leave(t)
+    check(not t.pictures, kind + ": nothing is left behind")
+
+# A terminal that answers late, in pieces, while something is typed: what was typed stays.
+t = start("kitty", answers=False)
+t.settle()
+check(not t.pictures and any(c == "\u2580" for row in t.cells for c, _, _ in row), "blocks until it answers")
+t.type("ab")
+for piece in "\x1b_Gi=3", "1;O", "K\x1b", "\\\x1b[?6", "2;c": t.type(piece)
+t.type("cd")
+t.wait_for(lambda: t.pictures, "a picture after the late answer")
+t.wait_text("vlmsh> abcd")
+leave(t)
+
+# Plain lines: a picture after /image, and maps; what is typed while the terminal is asked stays.
+for kind in "kitty", "sixel":
+    near = 6 if kind == "sixel" else 0
+    t = GraphicsTerminal([program, "--plain"], kind, size=(60, 100))
+    t.wait_text("model>")
+    t.type("/image %s\r" % scene)
+    t.type("What is")
+    t.wait_text("144 visual tokens")
+    t.settle()
+    check(len(t.pictures) == 1 and t.pictures[0][2:4] == (32, 16), kind + ": plain lines: the picture's size")
+    check(equal(t.pictures[0][4], near) > 0.97, kind + ": plain lines: the picture's pixels")
+    t.type(" in the picture?\r")
+    t.wait_text("12 tokens")
+    check("> What is in the picture?" in t.text(), kind + ": what was typed early stays")
+    t.type("/attention\r")
+    t.wait_text("12 x 12, mean")
+    t.settle()
+    save(t, kind + "-plain")
+    check(len(t.pictures) == 2 and equal(t.pictures[1][4], near) < 0.5, kind + ": plain lines: a map")
+    check(equal(t.pictures[1][4], 40) > 0.5, kind + ": plain lines: the picture is visible under the map")
+    t.type("/set screen.graphics ascii\r/attention\r")
+    t.wait_text("'@' = ")
+    t.type("/quit\r")
+    check(t.wait() == 0, "it ends")
+
+# Characters of four and six pixels.
+for way, some in ("quadrants", "\u2596\u2597\u2598\u259d"), ("sextants", "\U0001fb00\U0001fb0f\U0001fb1e\U0001fb39"):
+    t = start("none")
+    t.type("/set screen.graphics %s\r" % way)
+    t.wait_text("graphics = " + way)
+    t.settle()
+    save(t, way)
+    used = {c for row in t.cells for c, _, _ in row}
+    wanted = set("\u2596\u2597\u2598\u2599\u259a\u259b\u259c\u259d\u259e\u259f") if way == "quadrants" else {chr(c) for c in range(0x1fb00, 0x1fb3c)}
+    check(used & wanted, way + " are drawn")
+    leave(t)
+END

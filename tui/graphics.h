@@ -1,0 +1,75 @@
+// tui/graphics.h -- pictures on a terminal: which ways it has, and the bytes of each.
+//
+//   struct graphics g = { 0 };
+//   graphics_ask(&g, &question);                        // written to the terminal once
+//   graphics_answer(&g, reply, length);                 // for each reply, whenever it comes
+//   const struct graphics_way *way = graphics_way(graphics_choose(&g, "auto"));
+//   if (way->encode) way->encode(&picture, g.tmux, &out);
+//
+// A way without `encode` draws with characters (tui/cells.h). Encoded bytes draw at the cursor and
+// leave it where it was, or are wrapped by the caller in ESC 7 and ESC 8.
+#ifndef TUI_GRAPHICS_H
+#define TUI_GRAPHICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/mem.h"
+
+enum graphics_kind {
+    GRAPHICS_BLOCKS, // two pixels a cell
+    GRAPHICS_ASCII,  // letters of growing ink
+    GRAPHICS_QUADRANTS,
+    GRAPHICS_SEXTANTS,
+    GRAPHICS_KITTY,
+    GRAPHICS_ITERM,
+    GRAPHICS_SIXEL,
+};
+
+// pixels [height, width, 4]: RGBA, alpha 0 or 255. It covers columns x lines cells.
+struct graphics_picture {
+    const uint8_t *pixels;
+    int width, height, columns, lines;
+    uint32_t id; // kitty's name of it, 1..255
+};
+
+struct graphics_way {
+    const char *name;
+    void (*encode)(const struct graphics_picture *p, bool tmux, struct buf *out); // NULL: cells
+    void (*forget)(uint32_t id, bool tmux, struct buf *out); // NULL: overwriting it is enough
+};
+const struct graphics_way *graphics_way(enum graphics_kind kind);
+
+// What the terminal said of itself.
+struct graphics {
+    enum graphics_kind found;    // the best way; GRAPHICS_BLOCKS until a reply says more
+    bool tmux;                   // inside tmux: what is for the outer terminal is wrapped
+    bool complete;               // it has answered everything
+    int cell_width, cell_height; // pixels; 0: unknown
+};
+// What to write to the terminal; nothing if it would show the question. Reads TERM, TMUX, KITTY_...
+void graphics_ask(struct graphics *g, struct buf *out);
+// One reply (a whole escape sequence); false: not one of ours.
+bool graphics_answer(struct graphics *g, const char *reply, size_t length);
+// Asks on the terminal `fd` and waits at most `seconds` for its replies; what was typed meanwhile
+// goes into `typed`.
+void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *typed);
+// Without asking: by what the terminal left in the environment.
+void graphics_guess(struct graphics *g);
+// The size of a cell in pixels, from the terminal's driver, its reply, or a common size.
+void graphics_cell(const struct graphics *g, int fd, int *width, int *height);
+// The value of screen.graphics as a way: "auto" is the found one.
+enum graphics_kind graphics_choose(const struct graphics *g, const char *setting);
+
+// Parts of encoders.
+void graphics_png(const struct graphics_picture *p, struct buf *png);
+// Bytes for the terminal around tmux (its passthrough: ESC doubled).
+void graphics_wrap(struct buf *out, bool tmux, const char *bytes, size_t length);
+
+void graphics_encode_kitty(const struct graphics_picture *p, bool tmux, struct buf *out);
+void graphics_forget_kitty(uint32_t id, bool tmux, struct buf *out);
+void graphics_encode_iterm(const struct graphics_picture *p, bool tmux, struct buf *out);
+void graphics_encode_sixel(const struct graphics_picture *p, bool tmux, struct buf *out);
+
+#endif

@@ -1,0 +1,198 @@
+// tui/graphics_query.c -- what the terminal can draw: one question, and its replies.
+//
+// Sent in one piece: kitty's query (a picture of one pixel that is only checked), the terminal's
+// name (XTVERSION), the size of a cell (CSI 16 t), and last the primary device attributes (DA1),
+// which every terminal answers: with that reply all others that will come have come. Sixel is field
+// 4 of DA1. tmux answers all but kitty's query itself, which is passed through to the outer
+// terminal.
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "tui/graphics.h"
+
+static const char kitty_query[] = "\033_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\033\\";
+static const char name_query[] = "\033[>q", size_query[] = "\033[16t", last_query[] = "\033[c";
+enum { COMMON_WIDTH = 10, COMMON_HEIGHT = 20 };
+
+static bool is(const char *variable, const char *value)
+{
+    const char *text = getenv(variable);
+    return text && !strncmp(text, value, strlen(value));
+}
+
+// Those that would write the question on the screen.
+static bool shows_questions(void)
+{
+    const char *term = getenv("TERM");
+    return !term || !*term || is("TERM", "dumb") || is("TERM", "linux") || is("TERM", "vt") ||
+           is("TERM_PROGRAM", "Apple_Terminal") || getenv("STY");
+}
+
+static bool inside_tmux(void)
+{
+    const char *inside = getenv("TMUX");
+    return inside && *inside;
+}
+
+void graphics_ask(struct graphics *g, struct buf *out)
+{
+    g->tmux = inside_tmux();
+    g->complete = shows_questions();
+    if (g->complete) return;
+    graphics_wrap(out, g->tmux, kitty_query, sizeof kitty_query - 1);
+    buf_puts(out, name_query);
+    buf_puts(out, size_query);
+    buf_puts(out, last_query);
+}
+
+void graphics_guess(struct graphics *g)
+{
+    const char *kitty = getenv("KITTY_WINDOW_ID");
+    g->tmux = inside_tmux();
+    g->complete = true;
+    if (g->tmux || shows_questions()) return;
+    if ((kitty && *kitty) || is("TERM", "xterm-kitty") || is("TERM", "xterm-ghostty"))
+        g->found = GRAPHICS_KITTY;
+    else if (is("TERM_PROGRAM", "iTerm.app") || is("TERM_PROGRAM", "WezTerm"))
+        g->found = GRAPHICS_ITERM;
+}
+
+// --- replies -------------------------------------------------------------------------------------
+
+static bool begins(const char *reply, size_t length, const char *with)
+{
+    return length >= strlen(with) && !memcmp(reply, with, strlen(with));
+}
+
+static void find(struct graphics *g, enum graphics_kind kind)
+{
+    // kitty's way before iTerm2's, and that before sixel: its colours are exact.
+    static const int rank[] = { [GRAPHICS_SIXEL] = 1, [GRAPHICS_ITERM] = 2, [GRAPHICS_KITTY] = 3 };
+    const int now = g->found >= GRAPHICS_KITTY ? rank[g->found] : 0;
+    if (rank[kind] > now) g->found = kind;
+}
+
+// ESC [ ? 64 ; 4 ; 22 c
+static void take_attributes(struct graphics *g, const char *text)
+{
+    for (const char *p = text; p; p = strchr(p, ';')) {
+        p += *p == ';' || p == text;
+        if (strtol(p, NULL, 10) == 4 && p != text + 1) find(g, GRAPHICS_SIXEL);
+    }
+    g->complete = true;
+}
+
+// ESC P > | NAME ESC backslash. tmux has iTerm2's pictures moved to where its own cursor is not.
+static void take_name(struct graphics *g, const char *text)
+{
+    static const char *const names[] = { "iTerm2", "WezTerm", NULL };
+    for (int i = 0; names[i]; i++)
+        if (strstr(text, names[i]) && !g->tmux) find(g, GRAPHICS_ITERM);
+}
+
+bool graphics_answer(struct graphics *g, const char *reply, size_t length)
+{
+    char text[128];
+    int width, height;
+    snprintf(text, sizeof text, "%.*s", (int)length, reply);
+    if (begins(reply, length, "\033_Gi=31;")) {
+        if (!strncmp(text + 8, "OK", 2)) find(g, GRAPHICS_KITTY);
+        return true;
+    }
+    if (begins(reply, length, "\033P>|")) {
+        take_name(g, text + 4);
+        return true;
+    }
+    if (begins(reply, length, "\033[?") && reply[length - 1] == 'c') {
+        take_attributes(g, text + 2);
+        return true;
+    }
+    // NOLINTNEXTLINE(cert-err34-c): four digits cannot overflow
+    if (sscanf(text, "\033[6;%4d;%4dt", &height, &width) == 2) {
+        if (width > 1 && height > 1 && width < 200 && height < 400) {
+            g->cell_width = width;
+            g->cell_height = height;
+        }
+        return true;
+    }
+    return begins(reply, length, "\033_G");
+}
+
+void graphics_cell(const struct graphics *g, int fd, int *width, int *height)
+{
+    struct winsize w;
+    *width = g->cell_width ? g->cell_width : COMMON_WIDTH;
+    *height = g->cell_height ? g->cell_height : COMMON_HEIGHT;
+    if (ioctl(fd, TIOCGWINSZ, &w) < 0 || !w.ws_col || !w.ws_row) return;
+    if (w.ws_xpixel / w.ws_col < 2 || w.ws_ypixel / w.ws_row < 2) return;
+    *width = w.ws_xpixel / w.ws_col;
+    *height = w.ws_ypixel / w.ws_row;
+}
+
+// --- asking and waiting --------------------------------------------------------------------------
+
+// The length of the escape sequence at `text`; 0: not one, or not complete yet.
+static size_t sequence_length(const char *text, size_t length)
+{
+    if (length < 3 || text[0] != '\033') return 0;
+    if (text[1] == '[') {
+        for (size_t i = 2; i < length; i++)
+            if (text[i] >= 0x40 && text[i] <= 0x7e) return i + 1;
+        return 0;
+    }
+    if (text[1] != '_' && text[1] != 'P') return 0;
+    const char *end = memmem(text + 2, length - 2, "\033\\", 2);
+    return end ? (size_t)(end - text) + 2 : 0;
+}
+
+// Takes the replies out of what came; the rest was typed.
+static void take_replies(struct graphics *g, const struct buf *came, struct buf *typed)
+{
+    for (size_t at = 0; at < came->length;) {
+        const size_t n = sequence_length(came->data + at, came->length - at);
+        if (n && graphics_answer(g, came->data + at, n)) {
+            at += n;
+        } else {
+            buf_putc(typed, came->data[at++]);
+        }
+    }
+}
+
+void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *typed)
+{
+    struct buf question = { 0 }, came = { 0 };
+    struct termios before, quiet;
+    graphics_ask(g, &question);
+    if (!question.length || tcgetattr(fd, &before) < 0) {
+        buf_release(&question);
+        return;
+    }
+    quiet = before;
+    quiet.c_lflag &= ~(tcflag_t)(ECHO | ICANON);
+    tcsetattr(fd, TCSANOW, &quiet);
+    const double end = clock_seconds() + seconds;
+    bool waiting = write(fd, question.data, question.length) == (ssize_t)question.length;
+    while (waiting && clock_seconds() < end) {
+        char bytes[256];
+        struct pollfd p = { .fd = fd, .events = POLLIN };
+        const int patience = (int)((end - clock_seconds()) * 1000) + 1;
+        const ssize_t n = poll(&p, 1, patience) > 0 ? read(fd, bytes, sizeof bytes) : 0;
+        if (n <= 0) break;
+        buf_add(&came, bytes, (size_t)n);
+        struct buf rest = { 0 };
+        take_replies(g, &came, &rest);
+        // The outer terminal's reply to kitty's query comes behind tmux's own.
+        waiting = !g->complete || (g->tmux && g->found == GRAPHICS_BLOCKS);
+        buf_release(&rest);
+    }
+    take_replies(g, &came, typed);
+    tcsetattr(fd, TCSANOW, &before);
+    buf_release(&question);
+    buf_release(&came);
+}

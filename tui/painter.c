@@ -1,0 +1,187 @@
+// tui/painter.c -- a thread between the panels that draw and the terminal that shows.
+#include "tui/painter.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tui/threads.h"
+
+// Ready ones that are kept; waiting ones; names of pictures (a byte: a colour of 256 within tmux).
+enum { KEPT = 24, WAITING = 3, NAMES = 255 };
+
+struct painted {
+    uint64_t key, used; // used: when it was taken last
+    uint32_t id;
+    struct buf bytes;
+};
+
+struct order {
+    uint64_t key;
+    struct drawing *drawing;
+    struct graphics_picture shape;
+    enum graphics_kind kind;
+    bool tmux;
+};
+
+struct painter {
+    struct news_queue *queue;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    struct order waiting[WAITING];
+    int waiting_count;
+    uint64_t now; // key of the one being encoded; 0: none
+    struct painted kept[KEPT];
+    uint64_t clock;
+    uint32_t last_id;
+    bool stop;
+};
+
+// --- the thread ----------------------------------------------------------------------------------
+
+static void encode(const struct order *o, struct buf *out)
+{
+    struct graphics_picture p = o->shape;
+    uint8_t *pixels = drawing_pixels(o->drawing, p.width, p.height);
+    p.pixels = pixels;
+    graphics_way(o->kind)->encode(&p, o->tmux, out);
+    free(pixels);
+}
+
+// In the place of the one that was not taken for the longest time. Under the lock.
+static void keep(struct painter *p, const struct order *o, struct buf *bytes)
+{
+    struct painted *place = &p->kept[0];
+    for (int i = 1; i < KEPT; i++)
+        if (p->kept[i].used < place->used) place = &p->kept[i];
+    buf_release(&place->bytes);
+    *place =
+        (struct painted){ .key = o->key, .used = ++p->clock, .id = o->shape.id, .bytes = *bytes };
+}
+
+static void *work(void *self)
+{
+    struct painter *p = self;
+    pthread_mutex_lock(&p->mutex);
+    while (!p->stop) {
+        if (!p->waiting_count) {
+            pthread_cond_wait(&p->wake, &p->mutex);
+            continue;
+        }
+        struct order o = p->waiting[--p->waiting_count];
+        struct buf bytes = { 0 };
+        p->now = o.key;
+        pthread_mutex_unlock(&p->mutex);
+        encode(&o, &bytes);
+        drawing_free(o.drawing);
+        pthread_mutex_lock(&p->mutex);
+        keep(p, &o, &bytes);
+        p->now = 0;
+        news_post(p->queue, NEWS_PAINTED, NULL, NULL, NULL);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    return NULL;
+}
+
+// --- from outside --------------------------------------------------------------------------------
+
+struct painter *painter_start(struct news_queue *queue)
+{
+    struct painter *p = xcalloc(1, sizeof *p);
+    p->queue = queue;
+    p->last_id = (uint32_t)getpid() % NAMES; // other programs in this window have theirs
+    pthread_mutex_init(&p->mutex, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    threads_start(&p->thread, "painter", work, p);
+    return p;
+}
+
+void painter_stop(struct painter *p)
+{
+    if (!p) return;
+    pthread_mutex_lock(&p->mutex);
+    p->stop = true;
+    pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->mutex);
+    pthread_join(p->thread, NULL);
+    for (int i = 0; i < p->waiting_count; i++) drawing_free(p->waiting[i].drawing);
+    for (int i = 0; i < KEPT; i++) buf_release(&p->kept[i].bytes);
+    pthread_mutex_destroy(&p->mutex);
+    pthread_cond_destroy(&p->wake);
+    free(p);
+}
+
+uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place)
+{
+    const uint64_t parts[] = { (uint64_t)c->graphics,   c->tmux,
+                               (uint64_t)c->cell_width, (uint64_t)c->cell_height,
+                               (uint64_t)place.width,   (uint64_t)place.height };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        drawing = (drawing ^ parts[i]) * 0x100000001b3u;
+    return drawing ? drawing : 1;
+}
+
+static struct painted *find(struct painter *p, uint64_t key)
+{
+    for (int i = 0; i < KEPT; i++)
+        if (p->kept[i].key == key) return &p->kept[i];
+    return NULL;
+}
+
+bool painter_has(struct painter *p, uint64_t key)
+{
+    pthread_mutex_lock(&p->mutex);
+    bool has = p->now == key || find(p, key);
+    for (int i = 0; i < p->waiting_count; i++) has |= p->waiting[i].key == key;
+    pthread_mutex_unlock(&p->mutex);
+    return has;
+}
+
+bool painter_ready(struct painter *p, uint64_t key)
+{
+    pthread_mutex_lock(&p->mutex);
+    struct painted *found = find(p, key);
+    if (found) found->used = ++p->clock;
+    pthread_mutex_unlock(&p->mutex);
+    return found != NULL;
+}
+
+void painter_ask(struct painter *p, uint64_t key, struct drawing *d, const struct canvas *c,
+                 struct area place)
+{
+    pthread_mutex_lock(&p->mutex);
+    if (p->waiting_count == WAITING) {
+        drawing_free(p->waiting[0].drawing);
+        memmove(p->waiting, p->waiting + 1, (WAITING - 1) * sizeof *p->waiting);
+        p->waiting_count--;
+    }
+    p->last_id = p->last_id % NAMES + 1;
+    p->waiting[p->waiting_count++] = (struct order){
+        .key = key,
+        .drawing = d,
+        .shape = { .width = place.width * c->cell_width,
+                   .height = place.height * c->cell_height,
+                   .columns = place.width,
+                   .lines = place.height,
+                   .id = p->last_id },
+        .kind = c->graphics,
+        .tmux = c->tmux,
+    };
+    pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+bool painter_take(struct painter *p, uint64_t key, struct buf *bytes, uint32_t *id)
+{
+    pthread_mutex_lock(&p->mutex);
+    struct painted *found = find(p, key);
+    if (found) {
+        found->used = ++p->clock;
+        *id = found->id;
+        buf_add(bytes, found->bytes.data, found->bytes.length);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    return found != NULL;
+}

@@ -1,0 +1,27 @@
+// tui/painter.h -- encodes drawings for the terminal in a thread of its own; keeps the last ones.
+//
+//   struct painter *p = painter_start(queue);             // NEWS_PAINTED when one is ready
+//   if (!painter_has(p, key)) painter_ask(p, key, drawing_copy(&d), &canvas, place);
+//   if (painter_take(p, key, &bytes, &id)) ...
+//   painter_stop(p);
+#ifndef TUI_PAINTER_H
+#define TUI_PAINTER_H
+
+#include "tui/drawing.h"
+#include "tui/screen_events.h"
+
+struct painter;
+
+struct painter *painter_start(struct news_queue *queue);
+void painter_stop(struct painter *p); // NULL is fine
+// The drawing's key with all else that its bytes depend on.
+uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place);
+bool painter_has(struct painter *p, uint64_t key); // ready, or being encoded
+// Owns the drawing. Of several that wait the oldest are left out: who steps fast wants the last.
+void painter_ask(struct painter *p, uint64_t key, struct drawing *d, const struct canvas *c,
+                 struct area place);
+bool painter_ready(struct painter *p, uint64_t key);
+// A copy of the bytes, and kitty's id of the picture; false: not ready. free() it with buf_release.
+bool painter_take(struct painter *p, uint64_t key, struct buf *bytes, uint32_t *id);
+
+#endif
