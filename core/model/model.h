@@ -28,6 +28,7 @@ struct model {
     char *template_problem;         // why it cannot; NULL: there is none, or it can
     const struct layout *layout;    // the built-in one that is like it
     struct decoder decoder;
+    struct stages stages; // of the decoder, if its layers are dealt to ranks
     struct vision vision; // config.layers 0: text only
     struct projector projector;
     struct picture_config picture;
@@ -45,6 +46,10 @@ struct model {
 // and a message that names the folder.
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
+// The same for a rank that computes a stage of it: weights of others are not read. Fails also
+// if there are more ranks than layers.
+struct model *model_load_stage(const char *name, const struct backend *backend, struct ranks *ranks,
+                               const struct load_progress *progress, struct err *err);
 void model_free(struct model *m);
 // Completes a model whose m->checkpoint is open: family, configs, weights. The tokenizer is loaded
 // separately.
