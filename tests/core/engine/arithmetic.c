@@ -35,7 +35,8 @@ static void the_weights_and_the_device_decide(void **state)
         { &old, { { f32, f32, f32, f32 }, { f32, f32, f32, f32 }, { f32, f32, f32, f32 } } },
         { &without, { { f32, f32, f32, f32 }, { f32, f32, f32, f32 }, { f32, f32, f32, f32 } } },
         { &with, { { f32, f32, bf16, bf16 }, { f32, f32, f32, f32 }, { bf16, bf16, bf16, bf16 } } },
-        { &gpu, { { bf16, bf16, bf16, bf16 }, { f32, f32, f32, f32 }, { bf16, bf16, bf16, bf16 } } },
+        { &gpu,
+          { { bf16, bf16, bf16, bf16 }, { f32, f32, f32, f32 }, { bf16, bf16, bf16, bf16 } } },
     };
     static const char *const values[] = { "auto", "f32", "bf16" };
     static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q4_K };
