@@ -81,6 +81,9 @@ static void report_attached(const struct shell *shell)
     const struct picture *p = &c->pictures[c->picture_count - 1];
     struct engine_context x;
     char left[96];
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_ATTACHED,
+                                              .pictures = p,
+                                              .id = (int32_t)c->picture_count - 1 });
     if (engine_model(shell->engine) && engine_context(shell->engine, &x, NULL) == 0)
         sinks_notice(shell->sinks,
                      "attached %s: %" PRId64 " x %" PRId64 " pixels, %" PRId64 " visual tokens; %s",

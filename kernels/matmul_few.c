@@ -116,14 +116,14 @@ VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int
 // The same of weights in blocks; x as prepared. With DTYPE_COUNT of any dtype: the bytes of a run
 // are put together by a function, for all rows of x, in the first-level cache.
 VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, int64_t i,
-                            int64_t apart, const int rows, const int streams, const int size,
+                            int64_t apart, const int rows, const int streams,
                             const enum dtype dtype)
 {
     const enum dtype is = dtype == DTYPE_COUNT ? p->dtype : dtype;
     const int64_t n = p->k, stream_bytes = apart * (int64_t)dtype_bytes(is, n);
     const char *w = p->w + i * (int64_t)dtype_bytes(is, n);
     const int run_bytes = (int)dtype_bytes(is, RUN);
-    char rest[RUN_BYTES];
+    char rest[BLOCK_STREAMS][RUN_BYTES];
     struct block_run ready[BLOCK_STREAMS];
     vf s[FEW_ROWS][4];
 #pragma GCC unroll 8
@@ -131,22 +131,16 @@ VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, 
 #pragma GCC unroll 4
         for (int t = 0; t < streams; t++) s[r][t] = (vf){ 0 };
     for (int64_t k = 0; k < n; k += RUN, x++, w += run_bytes) {
-#pragma GCC unroll 1
+        struct open_run open[BLOCK_STREAMS];
+#pragma GCC unroll 4
         for (int t = 0; t < streams; t++) {
-            const char *run = run_whole(w + t * stream_bytes, n - k, rest, is);
+            const char *run = run_whole(w + t * stream_bytes, n - k, rest[t], is);
             for (int byte = 0; byte < run_bytes; byte += 64)
                 __builtin_prefetch(run + byte + AHEAD, 0, 2);
-            if (dtype == DTYPE_COUNT)
-                KERNEL(blocks_run)(&ready[t], run, is);
-            else
-                dot_run(s, t, x, x_runs(n), run, NULL, rows, size, dtype);
+            if (dtype == DTYPE_COUNT) run_ready(&ready[t], run, is);
+            run_open(&open[t], run, &ready[t], dtype);
         }
-#pragma GCC unroll 1
-        for (int t = 0; t < streams && dtype == DTYPE_COUNT; t++) {
-            dot_run(s, t, x, x_runs(n), NULL, &ready[t], rows, size, dtype);
-            // Or the compiler reads all of x first and puts most of it back for lack of registers.
-            __asm__ volatile("" ::: "memory");
-        }
+        dot_runs(s, x, x_runs(n), open, rows, streams, dtype, is);
     }
     put_block_sums(p, s, i, apart, rows, streams);
 }
@@ -158,7 +152,7 @@ typedef void block_dots(const struct few_product *p, const struct x_run *x, int6
     static __attribute__((noinline)) void dots_##name(                                \
         const struct few_product *p, const struct x_run *x, int64_t i, int64_t apart) \
     {                                                                                 \
-        dots_blocks(p, x, i, apart, 1, BLOCK_STREAMS, block_group(dtype), dtype);     \
+        dots_blocks(p, x, i, apart, 1, BLOCK_STREAMS, dtype);                         \
     }
 #if VEC_BYTES > 16
 BLOCK_DOTS(q8_0, DTYPE_Q8_0)
@@ -192,7 +186,7 @@ VEC_INLINE void dots_of(const struct few_product *p, const void *x, int64_t i, i
     else if (rows == 1 && streams == BLOCK_STREAMS && block_dots_of[p->dtype])
         block_dots_of[p->dtype](p, x, i, apart);
     else
-        dots_blocks(p, x, i, apart, rows, streams, block_group(p->dtype), DTYPE_COUNT);
+        dots_blocks(p, x, i, apart, rows, streams, DTYPE_COUNT);
 }
 
 // --- who computes what ---------------------------------------------------------------------------

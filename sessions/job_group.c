@@ -17,6 +17,7 @@
 #include "sessions/job_internal.h"
 #include "sessions/job_mpirun.h"
 #include "sessions/job_ranks.h"
+#include "sessions/job_reports.h"
 
 // Seconds: until a rank that says nothing counts as gone, until the first must have said something,
 // and until mpirun, asked to end, is killed.
@@ -28,11 +29,10 @@ struct watched {
 };
 
 struct group {
-    struct store *store;
-    int64_t id;
+    struct job_desk desk; // files: the ranks may run on other machines
+    struct store *store;  // reads the reports in meanwhile; NULL: somebody else does
     const struct job_setup *setup;
     int count;
-    int64_t runs;         // of the job before this one
     pid_t pid;            // mpirun's
     int errors;           // what it writes: its own messages and the ranks'
     double looked, awake; // when: the last look; the seconds that this process has been awake
@@ -48,20 +48,20 @@ struct group {
 
 // More ranks than cores are what was asked for, unless a queue has given out the cores. Threads
 // find their cores themselves: bound to one, all of a rank's would share it.
-static void become(const struct group *g, char *program, char *db, int errors)
+static void become(const struct group *g, char *program, int errors)
 {
     char count[16], id[32];
     const char *argv[16];
     int n = 0;
     snprintf(count, sizeof count, "%d", g->count);
-    snprintf(id, sizeof id, "%lld", (long long)g->id);
+    snprintf(id, sizeof id, "%lld", (long long)g->desk.id);
     argv[n++] = "mpirun";
     argv[n++] = "-n", argv[n++] = count;
     argv[n++] = "--bind-to", argv[n++] = "none";
     if (geteuid() == 0) argv[n++] = "--allow-run-as-root";
     if (!getenv("SLURM_JOB_ID")) argv[n++] = "--oversubscribe";
     argv[n++] = program, argv[n++] = "job", argv[n++] = "rank", argv[n++] = id;
-    argv[n++] = "--db", argv[n++] = db;
+    argv[n++] = "--folder", argv[n++] = g->desk.folder;
     argv[n] = NULL;
     setpgid(0, 0); // the terminal's signals are for the process that passes them on
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -72,14 +72,13 @@ static void become(const struct group *g, char *program, char *db, int errors)
 static int start(struct group *g, struct err *err)
 {
     int ends[2];
-    char *program = realpath("/proc/self/exe", NULL), *db = realpath(g->store->path, NULL);
+    char *program = realpath("/proc/self/exe", NULL);
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_set(err, "cannot create a pipe: %s", strerror(errno));
     g->pid = fork();
-    if (g->pid == 0) become(g, program, db, ends[1]);
+    if (g->pid == 0) become(g, program, ends[1]);
     close(ends[1]);
     free(program);
-    free(db);
     g->errors = ends[0];
     fcntl(g->errors, F_SETFL, O_NONBLOCK);
     g->looked = clock_seconds();
@@ -120,7 +119,7 @@ static void watch(struct group *g)
     struct job_rank rank;
     g->looked += since;
     for (int k = 0; k < g->count; k++) {
-        if (!job_rank_read(g->store, g->id, k, &rank) || rank.beat == g->ranks[k].beat) continue;
+        if (!job_rank_read(g->desk.folder, k, &rank) || rank.beat == g->ranks[k].beat) continue;
         g->ranks[k] = (struct watched){ rank.beat, now };
         if (!g->first) g->first = now;
     }
@@ -130,12 +129,13 @@ static void watch(struct group *g)
                               start_s);
     for (int k = 0; k < g->count && g->first && !g->silent; k++) {
         if (now - (g->ranks[k].changed > 0 ? g->ranks[k].changed : g->first) < silent_s) continue;
-        job_rank_read(g->store, g->id, k, &rank);
+        job_rank_read(g->desk.folder, k, &rank);
         g->silent = xasprintf("rank %d%s%s has not answered for %.0f s: it was stopped, or its "
                               "machine or network is down",
                               k, *rank.host ? " on " : "", rank.host, silent_s);
     }
     if (g->silent) ask_to_end(g);
+    if (g->store) job_import(g->store, g->desk.id);
 }
 
 // How mpirun ended, as waitpid says it.
@@ -149,7 +149,7 @@ static int wait_for_end(struct group *g)
         if (poll(&one, 1, 100) > 0 && (one.revents & POLLHUP)) poll(NULL, 0, 20);
         read_errors(g);
         if (atomic_load(&g->setup->control->pause) && !g->paused)
-            g->paused = store_job_ask(g->store, g->id, JOB_PAUSE, NULL) == 0;
+            g->paused = job_request_write(g->desk.folder, JOB_PAUSE, NULL) == 0;
         if (clock_seconds() - g->looked >= 0.5) watch(g);
     }
     read_errors(g);
@@ -162,7 +162,7 @@ static int wait_for_end(struct group *g)
 static char *words_of(const struct group *g)
 {
     for (int k = 0; k < g->count; k++) {
-        char *words = job_last_words(g->store, g->id, k);
+        char *words = job_last_words(g->desk.folder, k);
         if (*words) {
             char *text = xasprintf("rank %d: %s", k, words);
             free(words);
@@ -176,7 +176,7 @@ static char *words_of(const struct group *g)
 static char *host_of(const struct group *g, int rank)
 {
     struct job_rank line;
-    job_rank_read(g->store, g->id, rank, &line);
+    job_rank_read(g->desk.folder, rank, &line);
     return *line.host ? xasprintf(" on %s", line.host) : xstrdup("");
 }
 
@@ -205,79 +205,134 @@ static char *reason_of(struct group *g, int status)
     return text;
 }
 
-// Rank 0 has said how the job ended, or it could not. Its lock is free by then, unless the job runs
-// elsewhere. A job that has run and waits was started again meanwhile, by somebody who had seen its
-// end.
-static int finish(struct group *g, int status, enum job_state *state, struct err *err)
+// Rank 0 could not say how the job ended: this process does, unless the job runs elsewhere.
+static enum job_state end_for_ranks(struct group *g, int status, struct err *err)
 {
-    struct job_row row;
-    if (job_read_own(g->store, g->id, &row, err) < 0) return -1;
-    const bool again = row.state == STATE_WAITING && row.runs > g->runs;
-    *state = again ? STATE_PAUSED : row.state;
-    if (job_state_ended(*state)) {
-        if (row.state == STATE_FAILED) err_set(err, "%s", row.message);
-        job_row_release(&row);
-        return *state == STATE_FAILED ? -1 : 0;
-    }
-    job_row_release(&row);
+    struct job_desk *d = &g->desk;
     char *why = reason_of(g, status);
-    const int lock = job_lock(g->store, g->id, "lock", err);
-    *state = STATE_FAILED;
-    if (lock >= 0) {
-        err_set(err, "%s (/job %lld resume continues from the last checkpoint)", why,
-                (long long)g->id);
-        job_mark_ended(g->store, g->id, STATE_FAILED, err->text, NULL);
+    enum job_state state = job_request_read(d->folder) == JOB_CANCEL ? STATE_CANCELLED
+                           : g->paused                               ? STATE_PAUSED
+                                                                     : STATE_FAILED;
+    const int lock = job_lock(d->folder, d->id, "lock", err);
+    if (lock < 0) {
+        state = STATE_FAILED;
+    } else {
+        if (state == STATE_FAILED)
+            err_set(err, "%s (/job %lld resume continues from the last checkpoint)", why,
+                    (long long)d->id);
+        job_desk_state(d, state, state == STATE_FAILED ? err->text : "", NULL);
         close(lock);
     }
     free(why);
-    return -1;
+    return state;
+}
+
+// Rank 0 has said how the job ended, or it could not. Its lock is free by then.
+static int finish(struct group *g, int status, enum job_state *state, struct err *err)
+{
+    char *message = NULL;
+    if (!job_reports_state(g->desk.folder, state, &message) || !job_state_ended(*state))
+        *state = end_for_ranks(g, status, err);
+    else if (*state == STATE_FAILED)
+        err_set(err, "%s", message);
+    free(message);
+    return *state == STATE_FAILED ? -1 : 0;
 }
 
 // What ranks of an earlier run have left.
-static void forget(const struct store *s, int64_t id)
+static void forget(const char *folder)
 {
     struct job_rank *list;
-    const size_t count = store_job_ranks(s, id, &list);
+    const size_t count = job_ranks_read(folder, &list);
     for (size_t k = 0; k < count; k++) {
-        char name[32];
-        snprintf(name, sizeof name, "rank-%zu", k);
-        char *line = job_path(s, id, name);
+        char *line = xasprintf("%s/rank-%zu", folder, k);
         unlink(line);
         free(line);
-        if (k) close(job_last_words_open(s, id, (int)k)); // rank 0's goes into the log first
+        if (k) close(job_last_words_open(folder, (int)k)); // rank 0's goes into the log first
     }
     free(list);
 }
 
 // The ranks of an earlier run, of which rank 0 has said how it ended, may take a moment to leave.
-static int take_lock(const struct group *g, struct err *err)
+static int take_lock(const struct job_desk *d, struct err *err)
 {
     const double began = clock_seconds();
     int lock;
-    while ((lock = job_lock(g->store, g->id, "group", err)) < 0 &&
+    while ((lock = job_lock(d->folder, d->id, "group", err)) < 0 &&
            clock_seconds() - began < end_s + 2)
         poll(NULL, 0, 20);
     return lock;
 }
 
+// With the group's lock.
 static int run_group(struct group *g, enum job_state *state, struct err *err)
 {
     *state = STATE_FAILED;
     if (job_ranks_check(err) < 0) {
-        job_mark_ended(g->store, g->id, STATE_FAILED, err->text, NULL);
+        job_desk_state(&g->desk, STATE_FAILED, err->text, NULL);
         return -1;
     }
-    const int lock = take_lock(g, err);
-    if (lock < 0) return -1;
-    forget(g->store, g->id);
+    forget(g->desk.folder);
     g->ranks = xcalloc((size_t)g->count, sizeof *g->ranks);
     int status = start(g, err);
     if (status == 0) status = finish(g, wait_for_end(g), state, err);
     close(g->errors);
-    close(lock);
     free(g->ranks);
     free(g->silent);
     mpirun_said_release(&g->said);
+    return status;
+}
+
+static struct group new_group(const struct job_setup *setup, struct store *s, int count)
+{
+    return (struct group){
+        .store = s, .setup = setup, .count = count, .errors = -1, .said = MPIRUN_SAID_NOTHING
+    };
+}
+
+static int count_of(const struct job_row *row)
+{
+    return (int)settings_integer(row->settings, "job.ranks");
+}
+
+// --- a job of this database ----------------------------------------------------------------------
+
+// The order for the ranks. What they have reported before is read first.
+static int prepare(struct group *g, const struct job_row *row, const char *folder, struct err *err)
+{
+    char *answering = answering_path(g->store);
+    int status = job_import_all(g->store, row->id, err);
+    if (status == 0) status = job_order_write(folder, row, answering, err);
+    if (status == 0) status = job_desk_of_folder(&g->desk, folder, row->id, err);
+    free(answering);
+    return status;
+}
+
+static int run_ranks(struct store *s, const struct job_row *row, const struct job_setup *setup,
+                     enum job_state *state, struct err *err)
+{
+    const struct job_desk place = { .id = row->id, .folder = job_folder_real(s, row->id, err) };
+    struct group g = new_group(setup, s, count_of(row));
+    const int lock = place.folder ? take_lock(&place, err) : -1;
+    int status = lock >= 0 ? prepare(&g, row, place.folder, err) : -1;
+    if (status == 0) {
+        status = run_group(&g, state, err);
+        job_import(s, row->id);
+    }
+    job_desk_release(&g.desk);
+    if (lock >= 0) close(lock);
+    free(place.folder);
+    return status;
+}
+
+static int run_alone(struct store *s, int64_t id, const struct job_setup *setup,
+                     enum job_state *state, struct err *err)
+{
+    struct job_desk desk;
+    job_desk_of_store(&desk, s, id);
+    forget(desk.folder);
+    const int status = job_run(&desk, setup, state, err);
+    job_desk_release(&desk);
     return status;
 }
 
@@ -287,19 +342,48 @@ int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum
     struct job_row row;
     *state = STATE_FAILED;
     if (job_read_own(s, id, &row, err) < 0) return -1;
-    const int count = (int)settings_integer(row.settings, "job.ranks");
-    const bool done = row.state == STATE_DONE;
-    const int64_t runs = row.runs;
+    int status = job_folder_make(s, id, settings_text(row.settings, "job.folder"), err);
+    if (status == 0)
+        status = count_of(&row) == 1 || row.state == STATE_DONE
+                     ? run_alone(s, id, setup, state, err)
+                     : run_ranks(s, &row, setup, state, err);
     job_row_release(&row);
-    if (count == 1) forget(s, id);
-    if (count == 1 || done) return job_run(s, id, setup, state, err);
-    if (job_folder_make(s, id, err) < 0) return -1;
-    struct group g = { .store = s,
-                       .id = id,
-                       .setup = setup,
-                       .count = count,
-                       .errors = -1,
-                       .runs = runs,
-                       .said = MPIRUN_SAID_NOTHING };
-    return run_group(&g, state, err);
+    return status;
+}
+
+// --- a job of a queue ----------------------------------------------------------------------------
+
+int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup,
+                   enum job_state *state, struct err *err)
+{
+    struct group g = new_group(setup, NULL, 1);
+    struct job_row row = { 0 };
+    *state = STATE_FAILED;
+    if (job_desk_of_folder(&g.desk, folder, id, err) < 0) return -1;
+    int status = g.desk.kind->read(&g.desk, &row, err);
+    const int lock = status == 0 ? take_lock(&g.desk, err) : -1;
+    if (lock < 0) status = -1;
+    // A pause is of a signal before the queue started the job again.
+    if (status == 0 && job_request_read(folder) == JOB_PAUSE)
+        status = job_request_write(folder, JOB_GO, err);
+    if (status == 0) {
+        g.count = count_of(&row);
+        if (g.count == 1) forget(folder);
+        status = g.count == 1 ? job_run(&g.desk, setup, state, err) : run_group(&g, state, err);
+    }
+    job_row_release(&row);
+    job_desk_release(&g.desk);
+    if (lock >= 0) close(lock);
+    return status;
+}
+
+int job_run_rank(const char *folder, int64_t id, const struct job_setup *setup,
+                 enum job_state *state, struct err *err)
+{
+    struct job_desk desk;
+    *state = STATE_FAILED;
+    if (job_desk_of_folder(&desk, folder, id, err) < 0) return -1;
+    const int status = job_run(&desk, setup, state, err);
+    job_desk_release(&desk);
+    return status;
 }

@@ -3,26 +3,32 @@
 #define SESSIONS_JOB_INTERNAL_H
 
 #include "sessions/internal.h"
+#include "sessions/job_told.h"
 #include "sessions/jobs.h"
 
 // --- job_process.c -------------------------------------------------------------------------------
 
 // FILE.jobs/ID/name beside the database (name NULL: the folder), absolute.
 char *job_path(const struct store *s, int64_t id, const char *name);
-int job_folder_make(const struct store *s, int64_t id, struct err *err);
+// Makes the job's folder. `shared` not "none": it lies in that folder, which other machines see
+// too, and a link to it stands beside the database.
+int job_folder_make(const struct store *s, int64_t id, const char *shared, struct err *err);
 void job_folder_remove(const struct store *s, int64_t id);
+// The job's folder where it really lies, as other machines know it; NULL: there is none.
+char *job_folder_real(const struct store *s, int64_t id, struct err *err);
 // Takes a lock of the job for this process until it ends: a descriptor, or -1 if another process
 // holds it. "lock": of the process that is the job; "group": of the one that watches its ranks.
-int job_lock(const struct store *s, int64_t id, const char *name, struct err *err);
+int job_lock(const char *folder, int64_t id, const char *name, struct err *err);
 // Does a process hold one? *pid is 0 if it runs on another machine.
 bool job_alive(const struct store *s, int64_t id, pid_t *pid);
 // Starts a detached process of this program that runs the job.
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err);
 // The last line of a process that died, by rank; "": nothing.
-char *job_last_words(const struct store *s, int64_t id, int rank);
+char *job_last_words(const char *folder, int rank);
 // An empty file for the last words of this process, written by fatal().
-int job_last_words_open(const struct store *s, int64_t id, int rank);
+int job_last_words_open(const char *folder, int rank);
 // The file that shells lock while they answer; -1 if unavailable.
+char *answering_path(const struct store *s);
 int answering_open(const struct store *s);
 // The file in which each shell locks a byte while it lives (drafts.h); -1: unavailable.
 int shells_open(const struct store *s);
@@ -31,22 +37,28 @@ int shells_open(const struct store *s);
 
 // For the job's own process, which must not test its lock.
 int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *err);
-int job_mark_running(struct store *s, int64_t id, struct err *err);
 int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char *message,
                    struct err *err);
 int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct err *err);
+// Arguments and settings as JSON (cJSON_free it), and back into a row.
+char *job_arguments_write(int argc, char *const *argv);
+char *job_settings_write(const struct settings *s);
+void job_arguments_read(struct job_row *row, const char *text);
+void job_settings_read(struct job_row *row, const char *text);
 
-// --- job_sink.c ----------------------------------------------------------------------------------
+// --- job_told.c ----------------------------------------------------------------------------------
 
 int job_write_result(struct store *s, int64_t job, const char *key, const char *value,
                      struct err *err);
 int job_write_score(struct store *s, int64_t job, const struct event_score *score, struct err *err);
 
-// Stores a job's reports: all since the last EVENT_STEP in one transaction. A failed write is
-// retried with the next.
+// --- job_sink.c ----------------------------------------------------------------------------------
+
+// Hands on a job's reports: all since the last EVENT_STEP at once. A failed write is retried with
+// the next.
 struct job_sink;
 
-struct job_sink *job_sink_new(struct store *s, int64_t id);
+struct job_sink *job_sink_new(struct told_writer *to);
 void job_sink_free(struct job_sink *k); // tries once more
 struct sink job_sink(struct job_sink *k);
 int job_sink_flush(struct job_sink *k, struct err *err);

@@ -43,24 +43,57 @@ static int folder_make(const char *path, struct err *err)
     return err_set(err, "cannot create the folder '%s': %s", path, strerror(errno));
 }
 
-int job_folder_make(const struct store *s, int64_t id, struct err *err)
+// A folder of its own among those of other databases and users.
+static int make_shared(const char *shared, const char *link, struct err *err)
+{
+    char *made = xasprintf("%s/vlmsh-job-XXXXXX", shared);
+    int status = -1;
+    if (access(link, F_OK) == 0)
+        status = 0; // of an earlier start
+    else if (!mkdtemp(made))
+        err_set(err, "cannot create a folder in '%s' (job.folder): %s", shared, strerror(errno));
+    else {
+        char *real = realpath(made, NULL);
+        unlink(link); // one that leads nowhere
+        status = real ? symlink(real, link) : -1;
+        if (status < 0) err_set(err, "cannot create the link '%s': %s", link, strerror(errno));
+        free(real);
+    }
+    free(made);
+    return status;
+}
+
+int job_folder_make(const struct store *s, int64_t id, const char *shared, struct err *err)
 {
     char *above = jobs_folder(s), *folder = job_path(s, id, NULL);
-    const int status = folder_make(above, err) < 0 ? -1 : folder_make(folder, err);
+    int status = folder_make(above, err);
+    if (status == 0)
+        status = strcmp(shared, "none") != 0 ? make_shared(shared, folder, err)
+                                             : folder_make(folder, err);
     free(folder);
     free(above);
     return status;
 }
 
+char *job_folder_real(const struct store *s, int64_t id, struct err *err)
+{
+    char *path = job_path(s, id, NULL), *real = realpath(path, NULL);
+    if (!real) err_set(err, "the job's folder '%s' is gone: %s", path, strerror(errno));
+    free(path);
+    return real;
+}
+
 // Only what lies in it directly: jobs put no folders there.
 void job_folder_remove(const struct store *s, int64_t id)
 {
-    char *path = job_path(s, id, NULL);
+    char *path = job_path(s, id, NULL), *real = realpath(path, NULL);
     DIR *folder = opendir(path);
     const struct dirent *entry;
     while (folder && (entry = readdir(folder))) unlinkat(dirfd(folder), entry->d_name, 0);
     if (folder) closedir(folder);
-    rmdir(path);
+    if (real) rmdir(real);
+    unlink(path);
+    free(real);
     free(path);
 }
 
@@ -72,6 +105,13 @@ static int open_beside(const struct store *s, const char *name)
     free(path);
     free(folder);
     return fd;
+}
+
+char *answering_path(const struct store *s)
+{
+    char *folder = jobs_folder(s), *path = xasprintf("%s/answering", folder);
+    free(folder);
+    return path;
 }
 
 int answering_open(const struct store *s)
@@ -101,10 +141,10 @@ void answering_mark(struct store *s, bool begins)
 
 // --- the lock ------------------------------------------------------------------------------------
 
-int job_lock(const struct store *s, int64_t id, const char *name, struct err *err)
+int job_lock(const char *folder, int64_t id, const char *name, struct err *err)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    char *path = job_path(s, id, name);
+    char *path = xasprintf("%s/%s", folder, name);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
         err_set(err, "cannot open '%s': %s", path, strerror(errno));
@@ -140,23 +180,21 @@ bool job_alive(const struct store *s, int64_t id, pid_t *pid)
 
 // --- last words ----------------------------------------------------------------------------------
 
-static char *words_path(const struct store *s, int64_t id, int rank)
+static char *words_path(const char *folder, int rank)
 {
-    char name[32] = "last-words";
-    if (rank) snprintf(name, sizeof name, "last-words.%d", rank);
-    return job_path(s, id, name);
+    return rank ? xasprintf("%s/last-words.%d", folder, rank) : xasprintf("%s/last-words", folder);
 }
 
-char *job_last_words(const struct store *s, int64_t id, int rank)
+char *job_last_words(const char *folder, int rank)
 {
-    char *path = words_path(s, id, rank), *words = file_read(path, 1 << 16, NULL, NULL);
+    char *path = words_path(folder, rank), *words = file_read(path, 1 << 16, NULL, NULL);
     free(path);
     return words ? words : xstrdup("");
 }
 
-int job_last_words_open(const struct store *s, int64_t id, int rank)
+int job_last_words_open(const char *folder, int rank)
 {
-    char *path = words_path(s, id, rank);
+    char *path = words_path(folder, rank);
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     free(path);
     return fd;
@@ -264,7 +302,7 @@ static int launch(const struct launch *l, struct err *err)
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err)
 {
     struct launch l = { .nice = (int)settings_integer(row->settings, "job.nice") };
-    if (job_folder_make(s, row->id, err) < 0) return -1;
+    if (job_folder_make(s, row->id, settings_text(row->settings, "job.folder"), err) < 0) return -1;
     l.db = realpath(s->path, NULL);
     l.output = job_path(s, row->id, "output");
     snprintf(l.id, sizeof l.id, "%lld", (long long)row->id);

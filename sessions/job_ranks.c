@@ -21,18 +21,17 @@ static const double every_s = 1;
 
 struct job_beat {
     const struct ranks *ranks;
-    int file;
+    char *path;
+    pid_t above; // mpirun, or its process on this machine
     double began;
     int64_t count;
     atomic_bool ends;
     pthread_t thread;
 };
 
-static char *line_path(const struct store *s, int64_t id, int number)
+static char *line_path(const char *folder, int number)
 {
-    char name[32];
-    snprintf(name, sizeof name, "rank-%d", number);
-    return job_path(s, id, name);
+    return xasprintf("%s/rank-%d", folder, number);
 }
 
 // --- mpirun --------------------------------------------------------------------------------------
@@ -65,7 +64,16 @@ static void beat(struct job_beat *b)
                            atomic_load(&r->done), (int)atomic_load(&r->waiting), host);
     memset(line + n, ' ', (size_t)(LINE - n));
     line[LINE - 1] = '\n';
-    if (pwrite(b->file, line, LINE, 0) != LINE) b->count--; // a full disk: it stands still
+    // Opened for each line: what is closed is seen by other machines.
+    const int file = open(b->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (pwrite(file, line, LINE, 0) != LINE) b->count--; // a full disk: it stands still
+    if (file >= 0) close(file);
+}
+
+// A rank whose mpirun was killed has nobody who would end it.
+static void leave_orphaned(const struct job_beat *b)
+{
+    if (getppid() != b->above) _exit(1);
 }
 
 static void *run(void *self)
@@ -75,20 +83,20 @@ static void *run(void *self)
     for (double last = 0; !atomic_load(&b->ends); nanosleep(&moment, NULL)) {
         if (clock_seconds() - last < every_s) continue;
         last = clock_seconds();
+        leave_orphaned(b);
         beat(b);
     }
     return NULL;
 }
 
-struct job_beat *job_beat_start(const struct store *s, int64_t id, const struct ranks *r)
+struct job_beat *job_beat_start(const char *folder, const struct ranks *r)
 {
-    char *path = line_path(s, id, r->number);
     struct job_beat *b = xcalloc(1, sizeof *b);
     sigset_t all, before;
     b->ranks = r;
     b->began = clock_seconds();
-    b->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    free(path);
+    b->path = line_path(folder, r->number);
+    b->above = getppid();
     sigfillset(&all); // signals are the main thread's
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&b->thread, NULL, run, b);
@@ -103,7 +111,7 @@ void job_beat_stop(struct job_beat *b)
     atomic_store(&b->ends, true);
     pthread_join(b->thread, NULL);
     beat(b);
-    if (b->file >= 0) close(b->file);
+    free(b->path);
     free(b);
 }
 
@@ -123,9 +131,9 @@ static bool read_line(const char *line, struct job_rank *rank)
     return rank->beat > 0 && *rank->host;
 }
 
-bool job_rank_read(const struct store *s, int64_t id, int number, struct job_rank *rank)
+bool job_rank_read(const char *folder, int number, struct job_rank *rank)
 {
-    char *path = line_path(s, id, number), *line = file_read(path, LINE, NULL, NULL);
+    char *path = line_path(folder, number), *line = file_read(path, LINE, NULL, NULL);
     *rank = (struct job_rank){ 0 };
     const bool good = line && read_line(line, rank);
     free(line);
@@ -133,14 +141,22 @@ bool job_rank_read(const struct store *s, int64_t id, int number, struct job_ran
     return good;
 }
 
-size_t store_job_ranks(const struct store *s, int64_t id, struct job_rank **list)
+size_t job_ranks_read(const char *folder, struct job_rank **list)
 {
     struct job_rank rank;
     size_t count = 0;
     *list = NULL;
-    while (job_rank_read(s, id, (int)count, &rank)) {
+    while (job_rank_read(folder, (int)count, &rank)) {
         *list = xreallocarray(*list, count + 1, sizeof **list);
         (*list)[count++] = rank;
     }
+    return count;
+}
+
+size_t store_job_ranks(const struct store *s, int64_t id, struct job_rank **list)
+{
+    char *folder = job_path(s, id, NULL);
+    const size_t count = job_ranks_read(folder, list);
+    free(folder);
     return count;
 }

@@ -1,7 +1,7 @@
-// sessions/job_ranks.h -- what each rank of a job is doing, as files beside the database: written
+// sessions/job_ranks.h -- what each rank of a job is doing, as files in the job's folder: written
 // by the ranks, read by the process that started them (sessions/job_group.h) and by shells.
 //
-//   struct job_beat *b = job_beat_start(store, id, ranks);   // in a rank
+//   struct job_beat *b = job_beat_start(folder, ranks);      // in a rank
 //   job_beat_stop(b);
 //
 //   struct job_rank *list;                                   // in a shell
@@ -9,7 +9,7 @@
 //   ... list[k].done / list[k].seconds ...
 //   free(list);
 //
-// FILE.jobs/ID/rank-K has one line, written every second: a rank whose line stands still is
+// FOLDER/rank-K has one line, written every second: a rank whose line stands still is
 // stopped, or its machine is gone.
 #ifndef SESSIONS_JOB_RANKS_H
 #define SESSIONS_JOB_RANKS_H
@@ -30,12 +30,13 @@ struct job_rank {
 int job_ranks_check(struct err *err);
 
 struct job_beat;
-struct job_beat *job_beat_start(const struct store *s, int64_t id, const struct ranks *r);
+struct job_beat *job_beat_start(const char *folder, const struct ranks *r);
 void job_beat_stop(struct job_beat *b); // writes the last line; NULL is none
 
 // The line of a rank; false: none yet.
-bool job_rank_read(const struct store *s, int64_t id, int number, struct job_rank *rank);
+bool job_rank_read(const char *folder, int number, struct job_rank *rank);
 // Those of all ranks that the job had last; the caller frees *list.
+size_t job_ranks_read(const char *folder, struct job_rank **list);
 size_t store_job_ranks(const struct store *s, int64_t id, struct job_rank **list);
 
 #endif

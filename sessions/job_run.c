@@ -2,6 +2,7 @@
 #include "sessions/job_run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -18,22 +19,21 @@ enum { PATIENCE_S = 60, LEAVE_S = 10 };
 static const double look_s = 0.3; // between two looks at the request
 
 struct runner {
-    struct store *store;
+    struct job_desk *desk;
     const struct job_setup *setup;
     struct job job;
     struct job_row row;
-    struct sinks sinks; // the process's and the one of the database
+    struct sinks sinks; // the process's and the one that keeps the reports
     struct job_sink *keep;
     atomic_flag looking;   // a thread looks at the row
     double looked;         // when
     enum job_stop request; // as the row said then
     enum job_stop stop;    // once said, it stays
-    struct err lost;       // why the database cannot be written any more
+    struct err lost;       // why reports cannot be written any more
     bool ran;              // run() was called
     struct pace loading;   // of the model
     struct job_beat *beat; // of a rank
     int lock, words;       // files: that it runs, what it says if it ends in the middle
-    char *state;
 };
 
 void job_control_pause(struct job_control *control)
@@ -47,7 +47,7 @@ void job_control_pause(struct job_control *control)
 static enum job_stop read_request(struct runner *r)
 {
     if (clock_seconds() - r->looked < look_s) return r->request;
-    job_read_request(r->store, r->job.id, &r->request, NULL); // else at the next look
+    r->desk->kind->request(r->desk, &r->request, NULL); // else at the next look
     r->looked = clock_seconds();
     return r->request;
 }
@@ -89,7 +89,8 @@ static int load(struct runner *r, struct err *err)
 {
     const struct load_progress progress = { .report = loading, .self = r };
     if (!*r->row.model) return err_set(err, "/%s needs a model: /load MODEL first", r->row.kind);
-    r->job.model = model_load(r->row.model, r->job.backend, &progress, err);
+    struct ranks *stages = job_splits_layers(r->job.settings) ? r->job.ranks : NULL;
+    r->job.model = model_load_stage(r->row.model, r->job.backend, stages, &progress, err);
     if (!r->job.model) return -1;
     if (*r->row.fingerprint && strcmp(r->job.model->checkpoint->fingerprint, r->row.fingerprint))
         return err_set(err,
@@ -129,25 +130,26 @@ static int prepare(struct runner *r, struct err *err)
 
 // The rest of the process's life belongs to the job: losing a second to a power cut costs less than
 // a sync at every step; kill -9 loses nothing either way.
-static void relax(struct store *s)
+static void relax(const struct store *s)
 {
-    sqlite3_exec(s->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
+    if (s) sqlite3_exec(s->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
 }
 
 // A process that has just said how it ended may take a moment to leave.
-static int take_lock(struct runner *r, int64_t id, struct err *err)
+static int take_lock(struct runner *r, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 20000000 };
     const double began = clock_seconds();
+    struct job_desk *d = r->desk;
     for (;;) {
         struct job_row row;
-        r->lock = job_lock(r->store, id, "lock", err);
+        r->lock = job_lock(d->folder, d->id, "lock", err);
         if (r->lock >= 0) return 0;
-        if (job_read_own(r->store, id, &row, err) < 0) return -1;
+        if (d->kind->read(d, &row, err) < 0) return -1;
         const bool runs = row.state == STATE_RUNNING;
         job_row_release(&row);
         if (runs || clock_seconds() - began > LEAVE_S)
-            return err_set(err, "another process is already running job %lld", (long long)id);
+            return err_set(err, "another process is already running job %lld", (long long)d->id);
         nanosleep(&moment, NULL);
     }
 }
@@ -155,10 +157,10 @@ static int take_lock(struct runner *r, int64_t id, struct err *err)
 // Why the process before was interrupted, if it said so, becomes a line of the log.
 static void note_last_words(struct runner *r)
 {
-    char *words = job_last_words(r->store, r->row.id, 0);
+    char *words = job_last_words(r->desk->folder, 0);
     if (*words) job_log(&r->job, "interrupted: %s", words);
     free(words);
-    r->words = job_last_words_open(r->store, r->row.id, 0);
+    r->words = job_last_words_open(r->desk->folder, 0);
     fatal_set_file(r->words);
 }
 
@@ -169,20 +171,19 @@ static enum job_stop ask_beside(struct job *j)
 }
 
 // A rank beside rank 0, which alone takes the lock, reports and says how the job ended.
-static int begin_beside(struct runner *r, int64_t id, struct err *err)
+static int begin_beside(struct runner *r, struct err *err)
 {
-    if (job_read_own(r->store, id, &r->row, err) < 0) return -1;
-    r->state = job_path(r->store, id, NULL);
-    r->words = job_last_words_open(r->store, id, ranks_number(r->job.ranks));
+    if (r->desk->kind->read(r->desk, &r->row, err) < 0) return -1;
+    r->words = job_last_words_open(r->desk->folder, ranks_number(r->job.ranks));
     fatal_set_file(r->words);
     r->job = (struct job){
-        .id = id,
+        .id = r->desk->id,
         .argc = r->row.argc,
         .argv = r->row.argv,
         .settings = r->row.settings,
         .sinks = &r->sinks,
         .ranks = r->job.ranks,
-        .state = r->state,
+        .state = r->desk->folder,
         .ask = ask_beside,
         .runner = r,
         .answering = -1,
@@ -190,35 +191,37 @@ static int begin_beside(struct runner *r, int64_t id, struct err *err)
     return 0;
 }
 
-static int begin(struct runner *r, int64_t id, struct err *err)
+static int answering_of(const struct job_desk *d)
 {
-    if (job_read_own(r->store, id, &r->row, err) < 0) return -1;
-    job_row_release(&r->row);
-    if (job_folder_make(r->store, id, err) < 0) return -1;
-    if (take_lock(r, id, err) < 0) return -1;
+    return d->answering ? open(d->answering, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+}
+
+static int begin(struct runner *r, struct err *err)
+{
+    struct job_desk *d = r->desk;
+    if (take_lock(r, err) < 0) return -1;
     // From here on no other process writes the job's state.
-    if (job_read_own(r->store, id, &r->row, err) < 0) return -1;
+    if (d->kind->read(d, &r->row, err) < 0) return -1;
     if (r->row.state == STATE_DONE)
-        return err_set(err, "job %lld is done: nothing to run", (long long)id);
-    if (job_mark_running(r->store, id, err) < 0) return -1;
-    relax(r->store);
-    r->state = job_path(r->store, id, NULL);
-    r->keep = job_sink_new(r->store, id);
+        return err_set(err, "job %lld is done: nothing to run", (long long)d->id);
+    if (job_desk_state(d, STATE_RUNNING, "", err) < 0) return -1;
+    relax(d->store);
+    r->keep = job_sink_new(&d->to);
     r->sinks = *r->setup->sinks;
     sinks_add(&r->sinks, job_sink(r->keep));
     r->job = (struct job){
-        .id = id,
+        .id = d->id,
         .argc = r->row.argc,
         .argv = r->row.argv,
         .settings = r->row.settings,
         .sinks = &r->sinks,
         .ranks = r->job.ranks,
         .resumed = r->row.runs > 0,
-        .state = r->state,
+        .state = d->folder,
         .ask = ask,
         .look = look,
         .runner = r,
-        .answering = answering_open(r->store),
+        .answering = answering_of(d),
     };
     atomic_store(&r->setup->control->job, &r->job);
     note_last_words(r);
@@ -247,7 +250,7 @@ static enum job_state end(struct runner *r, int status, struct err *err)
         err_set(err, "the end of the job's output could not be saved: %s", why.text);
     }
     const char *message = state == STATE_FAILED ? err->text : "";
-    if (job_mark_ended(r->store, r->job.id, state, message, &why) < 0 && state != STATE_FAILED) {
+    if (job_desk_state(r->desk, state, message, &why) < 0 && state != STATE_FAILED) {
         state = STATE_FAILED;
         *err = why;
     }
@@ -282,12 +285,12 @@ static void leave_ranks(struct runner *r, bool together)
     ranks_close(r->job.ranks);
 }
 
-static int join_ranks(struct runner *r, int64_t id, struct err *err)
+static int join_ranks(struct runner *r, struct err *err)
 {
     if (!r->setup->rank) return 0;
     r->job.ranks = ranks_open(err);
     if (!r->job.ranks) return -1;
-    r->beat = job_beat_start(r->store, id, r->job.ranks);
+    r->beat = job_beat_start(r->desk->folder, r->job.ranks);
     return 0;
 }
 
@@ -302,20 +305,20 @@ static enum job_state run_begun(struct runner *r, struct err *err)
     return state;
 }
 
-int job_run(struct store *s, int64_t id, const struct job_setup *setup, enum job_state *state,
+int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state *state,
             struct err *err)
 {
     struct runner r = {
-        .store = s, .setup = setup, .looking = ATOMIC_FLAG_INIT, .lock = -1, .words = -1
+        .desk = desk, .setup = setup, .looking = ATOMIC_FLAG_INIT, .lock = -1, .words = -1
     };
     *state = STATE_FAILED;
-    int status = join_ranks(&r, id, err);
+    int status = join_ranks(&r, err);
     const bool beside = ranks_number(r.job.ranks) > 0;
-    if (status == 0) status = beside ? begin_beside(&r, id, err) : begin(&r, id, err);
+    if (status == 0) status = beside ? begin_beside(&r, err) : begin(&r, err);
     if (status == 0) {
         *state = run_begun(&r, err);
     } else if (setup->rank) {
-        if (r.words < 0) r.words = job_last_words_open(s, id, ranks_number(r.job.ranks));
+        if (r.words < 0) r.words = job_last_words_open(desk->folder, ranks_number(r.job.ranks));
         leave_words(&r, err);
     }
     leave_ranks(&r, *state == STATE_DONE);
@@ -324,7 +327,6 @@ int job_run(struct store *s, int64_t id, const struct job_setup *setup, enum job
     model_free(r.job.model);
     job_sink_free(r.keep);
     job_row_release(&r.row);
-    free(r.state);
     if (r.lock >= 0) close(r.lock);
     return *state == STATE_FAILED ? -1 : 0;
 }

@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "core/base/json.h"
+#include "sessions/job_desk.h"
 #include "sessions/job_internal.h"
+#include "sessions/job_reports.h"
 
 // A started process that holds no lock after so many seconds never will.
 enum { BEGIN_S = 20 };
@@ -36,7 +38,7 @@ bool job_state_ended(enum job_state state)
 
 // --- rows ----------------------------------------------------------------------------------------
 
-static char *arguments_write(int argc, char *const *argv)
+char *job_arguments_write(int argc, char *const *argv)
 {
     cJSON *list = cJSON_CreateArray();
     for (int i = 0; i < argc; i++) cJSON_AddItemToArray(list, cJSON_CreateString(argv[i]));
@@ -46,7 +48,7 @@ static char *arguments_write(int argc, char *const *argv)
     return text;
 }
 
-static char *settings_write(const struct settings *s)
+char *job_settings_write(const struct settings *s)
 {
     cJSON *object = cJSON_CreateObject();
     const struct setting *row;
@@ -64,8 +66,8 @@ static int insert(struct store *s, const struct job_order *order, const char *id
 {
     char *folder = getcwd(NULL, 0);
     if (!folder) return err_set(err, "the current folder no longer exists: %s", strerror(errno));
-    char *arguments = arguments_write(order->argc, order->argv);
-    char *settings = settings_write(order->settings);
+    char *arguments = job_arguments_write(order->argc, order->argv);
+    char *settings = job_settings_write(order->settings);
     char *model = order->model ? realpath(order->model, NULL) : NULL;
     const int status =
         store_run(s, err,
@@ -92,7 +94,7 @@ int store_job_add(struct store *s, const struct job_order *order, int64_t *id, s
     return 0;
 }
 
-static void arguments_read(struct job_row *row, const char *text)
+void job_arguments_read(struct job_row *row, const char *text)
 {
     cJSON *list = cJSON_Parse(text), *item;
     row->argv = xcalloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *row->argv);
@@ -102,7 +104,7 @@ static void arguments_read(struct job_row *row, const char *text)
 }
 
 // Skips settings that this version of the program does not know.
-static void settings_read(struct job_row *row, const char *text)
+void job_settings_read(struct job_row *row, const char *text)
 {
     cJSON *object = cJSON_Parse(text), *item;
     row->settings = settings_new();
@@ -130,7 +132,7 @@ static double column_real(sqlite3_stmt *q, int column)
 
 #define COLUMNS                                                                                    \
     "id, kind, arguments, settings, folder, model, fingerprint, device, state, request, message, " \
-    "runs, step, steps, loss, eta, created, started, ended, asked"
+    "runs, step, steps, loss, eta, created, started, ended, asked, script, queue, queued"
 
 static void row_read(sqlite3_stmt *q, struct job_row *row)
 {
@@ -154,9 +156,12 @@ static void row_read(sqlite3_stmt *q, struct job_row *row)
         .created = sqlite3_column_int64(q, 16),
         .started = sqlite3_column_int64(q, 17),
         .ended = sqlite3_column_int64(q, 18),
+        .script = column_text(q, 20),
+        .queue = column_text(q, 21),
+        .queued = column_text(q, 22),
     };
-    arguments_read(row, arguments);
-    settings_read(row, settings);
+    job_arguments_read(row, arguments);
+    job_settings_read(row, settings);
     free(arguments);
     free(settings);
     free(state);
@@ -179,6 +184,9 @@ void job_row_release(struct job_row *row)
     free(row->fingerprint);
     free(row->device);
     free(row->message);
+    free(row->script);
+    free(row->queue);
+    free(row->queued);
     *row = (struct job_row){ 0 };
 }
 
@@ -215,11 +223,14 @@ int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *e
 static int read_once(struct store *s, int64_t id, struct job_row *row, struct err *err)
 {
     int64_t asked = 0;
+    job_import(s, id);
     if (read_plain(s, id, row, &asked, err) < 0) return -1;
     if (!job_state_ended(row->state) && !job_alive(s, id, &row->pid) &&
         (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S)) {
         // A process that never began left no message: this one is of the process before.
-        char *words = row->state == STATE_RUNNING ? job_last_words(s, id, 0) : xstrdup("");
+        char *folder = job_path(s, id, NULL);
+        char *words = row->state == STATE_RUNNING ? job_last_words(folder, 0) : xstrdup("");
+        free(folder);
         row->state = STATE_INTERRUPTED;
         free(row->message);
         row->message = words;
@@ -282,16 +293,6 @@ int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct 
 
 // --- what its process writes ---------------------------------------------------------------------
 
-// A request that was never obeyed is none any more, unless it came while the process began.
-int job_mark_running(struct store *s, int64_t id, struct err *err)
-{
-    return store_run(s, err,
-                     "UPDATE jobs SET request = CASE state WHEN 'waiting' THEN request END, "
-                     "state = 'running', runs = runs + 1, started = ?, ended = NULL, "
-                     "message = '', eta = NULL WHERE id = ?",
-                     "ii", (int64_t)time(NULL), id);
-}
-
 int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char *message,
                    struct err *err)
 {
@@ -342,7 +343,7 @@ int store_job_keep(struct store *s, const struct job_order *order, enum job_stat
 static int set_ranks(struct store *s, struct job_row *row, const char *ranks, struct err *err)
 {
     if (settings_set(row->settings, "job.ranks", ranks, err) < 0) return -1;
-    char *settings = settings_write(row->settings);
+    char *settings = job_settings_write(row->settings);
     const int status =
         store_run(s, err, "UPDATE jobs SET settings = ? WHERE id = ?", "ti", settings, row->id);
     cJSON_free(settings);
@@ -365,12 +366,22 @@ static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct 
                      "ii", (int64_t)time(NULL), id);
 }
 
+static int forget_request(const struct store *s, int64_t id, struct err *err)
+{
+    char *folder = job_path(s, id, NULL);
+    const int status = job_request_write(folder, JOB_GO, err);
+    free(folder);
+    return status;
+}
+
 // The number of ranks changes with the state or not at all, whatever other shells do meanwhile.
 int store_job_start_ranks(struct store *s, int64_t id, const char *ranks, struct err *err)
 {
     struct job_row row = { 0 };
+    job_import(s, id);
     if (store_lock(s, err) < 0) return -1;
     int status = store_unlock(s, begin_waiting(s, id, ranks, &row, err), err);
+    if (status == 0) status = forget_request(s, id, err);
     if (status == 0 && job_spawn(s, &row, err) < 0) {
         job_mark_ended(s, id, STATE_FAILED, err->text, NULL);
         status = -1;
@@ -392,6 +403,10 @@ int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *e
     if (store_job_read(s, id, &row, err) < 0) return -1;
     if (!job_state_ended(row.state)) {
         status = store_run(s, err, "UPDATE jobs SET request = ? WHERE id = ?", "ti", name, id);
+        char *folder = job_path(s, id, NULL);
+        if (status == 0 && access(folder, F_OK) == 0)
+            status = job_request_write(folder, what, err); // for its ranks
+        free(folder);
     } else if (what == JOB_CANCEL && row.state != STATE_DONE && row.state != STATE_CANCELLED) {
         status = job_mark_ended(s, id, STATE_CANCELLED, "", err);
     } else {

@@ -61,6 +61,10 @@ struct job_row {
     int64_t runs;                    // number of processes started for it
     double step, steps, loss, eta_s; // NaN: unknown
     int64_t created, started, ended; // times; 0: not yet
+    // Of a job of a queue (job_queue.h); "" otherwise.
+    char *script; // of sbatch
+    char *queue;  // number there; "" until it is submitted
+    char *queued; // state there, as the queue said it last
 };
 
 int store_job_add(struct store *s, const struct job_order *order, int64_t *id, struct err *err);

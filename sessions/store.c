@@ -105,6 +105,12 @@ static const char *const schema_steps[] = {
     "ALTER TABLE drafts_of_shells RENAME TO drafts;",
     // What compute.matmul auto means for the model on the device. Before, it was f32 on the CPU.
     "ALTER TABLE model_changes ADD COLUMN arithmetic TEXT NOT NULL DEFAULT 'f32';",
+    // Jobs of a queue: their script, number and state there; and how far the file of reports of a
+    // job was read.
+    "ALTER TABLE jobs ADD COLUMN script TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE jobs ADD COLUMN queue TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE jobs ADD COLUMN queued TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE jobs ADD COLUMN reports INTEGER NOT NULL DEFAULT 0;",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/draw/heatmap.h"
+
 void map_release(struct map *m)
 {
     free(m->name);
@@ -118,7 +120,6 @@ static bool is_bare(const struct map *m, double u, double v)
 
 uint32_t drawing_colour(const struct drawing *d, int x, int y)
 {
-    static const double least = 0.08, most = 0.8; // of the map's colour, by its value
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
     double u = x * du, v = y * dv;
     const bool alone = !d->picture || d->bare;
@@ -131,7 +132,7 @@ uint32_t drawing_colour(const struct drawing *d, int x, int y)
     if (!m || is_bare(m, u, v)) return colour_mix(grey, 0, 0.4);
     const double share = map_at(m, u, v, d->smooth);
     const uint32_t colour = d->ramp[(int)(share * SHADES + 0.5)];
-    return alone ? colour : colour_mix(below, colour, least + (most - least) * share);
+    return alone ? colour : colour_mix(below, colour, heatmap_alpha(share));
 }
 
 double drawing_ink(const struct drawing *d, int x, int y)

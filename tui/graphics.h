@@ -55,6 +55,8 @@ bool graphics_answer(struct graphics *g, const char *reply, size_t length);
 // Asks on the terminal `fd` and waits at most `seconds` for its replies; what was typed meanwhile
 // goes into `typed`.
 void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *typed);
+// Without asking: by what the terminal left in the environment.
+void graphics_guess(struct graphics *g);
 // The size of a cell in pixels, from the terminal's driver, its reply, or a common size.
 void graphics_cell(const struct graphics *g, int fd, int *width, int *height);
 // The value of screen.graphics as a way: "auto" is the found one.

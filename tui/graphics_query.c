@@ -51,6 +51,18 @@ void graphics_ask(struct graphics *g, struct buf *out)
     buf_puts(out, last_query);
 }
 
+void graphics_guess(struct graphics *g)
+{
+    const char *kitty = getenv("KITTY_WINDOW_ID");
+    g->tmux = inside_tmux();
+    g->complete = true;
+    if (g->tmux || shows_questions()) return;
+    if ((kitty && *kitty) || is("TERM", "xterm-kitty") || is("TERM", "xterm-ghostty"))
+        g->found = GRAPHICS_KITTY;
+    else if (is("TERM_PROGRAM", "iTerm.app") || is("TERM_PROGRAM", "WezTerm"))
+        g->found = GRAPHICS_ITERM;
+}
+
 // --- replies -------------------------------------------------------------------------------------
 
 static bool begins(const char *reply, size_t length, const char *with)

@@ -22,8 +22,15 @@
 #include "tui/signals.h"
 
 struct job_options {
-    const char *action, *id, *db;
+    const char *action, *id, *db, *folder;
 };
+
+static int take_folder(void *self, const char *value, struct err *err)
+{
+    struct job_options *o = self;
+    o->folder = value;
+    return 0;
+}
 
 static int take_db(void *self, const char *value, struct err *err)
 {
@@ -44,6 +51,8 @@ static int take_word(void *self, const char *value, struct err *err)
 
 static const struct option_row rows[] = {
     { "--db", "FILE", "path of the session database", take_db },
+    { "--folder", "DIR", "the job's folder, for processes that a queue or mpirun starts",
+      take_folder },
     { 0 },
 };
 static const struct option_table table = { rows, take_word };
@@ -82,8 +91,24 @@ static void listen(bool rank)
 
 // --- actions -------------------------------------------------------------------------------------
 
-// `rank`: one of those that mpirun started for a process that runs the job.
-static int run_job(struct store *s, int64_t id, bool rank, struct err *err)
+// How a process runs a job: started by a shell or by hand, by a queue, or by mpirun for one of
+// these.
+enum job_way { WAY_HERE, WAY_QUEUED, WAY_RANK };
+
+static int run_way(enum job_way way, const char *place, int64_t id, const struct job_setup *setup,
+                   enum job_state *state, struct err *err)
+{
+    if (way == WAY_RANK) return job_run_rank(place, id, setup, state, err);
+    if (way == WAY_QUEUED) return job_run_queued(place, id, setup, state, err);
+    struct store *s = store_open(place, err);
+    *state = STATE_FAILED;
+    const int status = s ? job_run_any(s, id, setup, state, err) : -1;
+    store_close(s);
+    return status;
+}
+
+// `place`: the database, or the job's folder.
+static int run_job(enum job_way way, const char *place, int64_t id, struct err *err)
 {
     struct sinks sinks = { 0 };
     struct plain *p = plain_new(false);
@@ -93,13 +118,12 @@ static int run_job(struct store *s, int64_t id, bool rank, struct err *err)
         .device = device_find,
         .sinks = &sinks,
         .control = &control,
-        .rank = rank,
+        .rank = way == WAY_RANK,
     };
     sinks_add(&sinks, plain_sink(p));
-    listen(rank);
-    const int status =
-        rank ? job_run(s, id, &setup, &state, err) : job_run_any(s, id, &setup, &state, err);
-    if (status == 0 && !rank)
+    listen(way == WAY_RANK);
+    const int status = run_way(way, place, id, &setup, &state, err);
+    if (status == 0 && way != WAY_RANK)
         sinks_notice(&sinks, "job %lld is %s", (long long)id, job_state_name(state));
     plain_free(p);
     if (status < 0) return STATUS_FAILED;
@@ -121,23 +145,36 @@ static int list_jobs(struct store *s, struct err *err)
     return status < 0 ? STATUS_FAILED : STATUS_OK;
 }
 
+static const struct {
+    const char *action;
+    enum job_way way;
+} ways[] = { { "run", WAY_HERE }, { "batch", WAY_QUEUED }, { "rank", WAY_RANK } };
+
+static int find_way(const struct job_options *o, enum job_way *way, struct err *err)
+{
+    for (size_t i = 0; o->action && o->id && i < sizeof ways / sizeof *ways; i++) {
+        *way = ways[i].way;
+        if (strcmp(o->action, ways[i].action) != 0) continue;
+        if (*way == WAY_HERE || o->folder) return 0;
+        return err_set(err, "vlmsh job %s needs --folder", o->action);
+    }
+    return err_set(err, "an action is missing: run ID, or list");
+}
+
 int job_word_run(int argc, char **argv, struct err *err)
 {
     struct job_options o = { 0 };
+    enum job_way way = WAY_HERE;
     int at = 0;
     long long id = 0;
     if (option_table_read(&table, &o, argc, argv, &at, err) < 0) return STATUS_USAGE;
     const bool list = o.action && !strcmp(o.action, "list") && !o.id;
-    const bool rank = o.action && !strcmp(o.action, "rank");
-    if (!list && (!o.action || (strcmp(o.action, "run") != 0 && !rank) || !o.id)) {
-        err_set(err, "an action is missing: run ID, or list");
-        return STATUS_USAGE;
-    }
+    if (!list && find_way(&o, &way, err) < 0) return STATUS_USAGE;
     if (!list && option_integer(o.id, 1, INT64_MAX, &id, "ID", err) < 0) return STATUS_USAGE;
     safetensors_guard();
+    if (!list) return run_job(way, way == WAY_HERE ? o.db : o.folder, id, err);
     struct store *s = store_open(o.db, err);
-    if (!s) return STATUS_FAILED;
-    const int status = list ? list_jobs(s, err) : run_job(s, id, rank, err);
+    const int status = s ? list_jobs(s, err) : STATUS_FAILED;
     store_close(s);
     return status;
 }

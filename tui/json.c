@@ -10,6 +10,7 @@
 
 #include "core/base/err.h"
 #include "core/base/mem.h"
+#include "core/text/message.h"
 #include "tui/text.h"
 #include "tui/throttle.h"
 
@@ -212,6 +213,17 @@ static void fill_error(cJSON *o, const struct event *e)
     add_text(o, "message", e->text);
 }
 
+static void fill_attached(cJSON *o, const struct event *e)
+{
+    const struct picture *p = e->pictures;
+    add_integer(o, "picture", e->id);
+    add_text(o, "file", p->path);
+    add_integer(o, "width", p->image.width);
+    add_integer(o, "height", p->image.height);
+    add_integer(o, "visual_tokens", p->tokens);
+    add_text(o, "sha256", p->sha256);
+}
+
 static void fill_done(cJSON *o, const struct event *e)
 {
     cJSON_AddBoolToObject(o, "ok", e->ok);
@@ -234,6 +246,7 @@ static const struct kind {
     [EVENT_NOTICE] = { "notice", fill_text },
     [EVENT_ERROR] = { "error", fill_error },
     [EVENT_DONE] = { "done", fill_done },
+    [EVENT_ATTACHED] = { "attached", fill_attached },
 };
 
 // cJSON escapes what lies below a blank. A terminal obeys DEL and U+0080..U+009F too; in a string

@@ -16,7 +16,9 @@
 #include "core/base/mem.h"
 #include "core/base/pace.h"
 #include "core/draw/heatmap.h"
+#include "core/text/message.h"
 #include "tui/columns.h"
+#include "tui/plain_picture.h"
 #include "tui/text.h"
 #include "tui/throttle.h"
 
@@ -35,6 +37,7 @@ struct plain {
     bool answering; // tokens of this answer came
     bool progress;  // the progress line is on the screen
     struct throttle throttle;
+    struct plain_picture picture;
 };
 
 enum style { STYLE_PLAIN, STYLE_DIM, STYLE_BOLD, STYLE_ERROR };
@@ -278,6 +281,20 @@ static void put_numbers(struct buf *b, const struct event_heatmap *h)
     buf_putc(b, '\n');
 }
 
+// The colours of the least and the most. b: scratch.
+static void put_scale(struct plain *p, const struct event_heatmap *h, struct buf *b)
+{
+    uint8_t low[3], high[3];
+    heatmap_colour(0, low);
+    heatmap_colour(1, high);
+    put_colour(b, true, low, false);
+    buf_printf(b, "  \033[0m = %.4g ... ", (double)h->min);
+    put_colour(b, true, high, false);
+    buf_printf(b, "  \033[0m = %.4g%s\n", (double)h->max, h->dropped ? "; grey: dropped" : "");
+    fputs(b->data, p->out.file);
+    buf_clear(b);
+}
+
 static void show_heatmap(struct plain *p, const struct event *e)
 {
     const struct event_heatmap *h = e->heatmap;
@@ -285,20 +302,16 @@ static void show_heatmap(struct plain *p, const struct event *e)
     char title[256];
     heatmap_title(h, title, sizeof title);
     put_line(p, &p->out, STYLE_BOLD, title);
-    if (p->out.colours) {
+    if (p->out.escapes && plain_picture_possible(&p->picture, p->out.file)) {
+        begin_lines(p, &p->out);
+        plain_picture_map(&p->picture, p->out.file, h);
+        put_scale(p, h, &b);
+    } else if (p->out.colours && strcmp(p->picture.setting, "ascii") != 0) {
         put_blocks(&b, h, stream_width(&p->out));
         begin_lines(p, &p->out);
         fputs(b.data ? b.data : "", p->out.file); // escapes of ours: no text of others is in there
         buf_clear(&b);
-        uint8_t low[3], high[3];
-        heatmap_colour(0, low);
-        heatmap_colour(1, high);
-        put_colour(&b, true, low, false);
-        buf_printf(&b, "  \033[0m = %.4g ... ", (double)h->min);
-        put_colour(&b, true, high, false);
-        buf_printf(&b, "  \033[0m = %.4g%s\n", (double)h->max, h->dropped ? "; grey: dropped" : "");
-        fputs(b.data, p->out.file);
-        buf_clear(&b);
+        put_scale(p, h, &b);
     } else {
         put_shades(&b, h);
         buf_printf(&b, "'%c' = %.4g ... '%c' = %.4g%s\n", shades[0], (double)h->min, shades[9],
@@ -350,8 +363,19 @@ static void show_result(struct plain *p, const struct event *e)
 static void show_setting(struct plain *p, const struct event *e)
 {
     char *line = xasprintf("%s = %s", e->key, e->value);
+    if (!strcmp(e->key, "screen.graphics"))
+        snprintf(p->picture.setting, sizeof p->picture.setting, "%s", e->value);
     put_line(p, e->ok ? p->note : &p->out, e->ok ? STYLE_DIM : STYLE_PLAIN, line);
     free(line);
+}
+
+static void show_attached(struct plain *p, const struct event *e)
+{
+    const struct image *image = &e->pictures->image;
+    if (!p->out.escapes || !image->pixels) return;
+    if (!plain_picture_possible(&p->picture, p->out.file)) return;
+    begin_lines(p, &p->out);
+    plain_picture_image(&p->picture, p->out.file, image);
 }
 
 static void show_error(struct plain *p, const struct event *e)
@@ -398,13 +422,14 @@ static void show_done(struct plain *p, const struct event *e)
 }
 
 static void (*const show[])(struct plain *p, const struct event *e) = {
-    [EVENT_TOKEN] = show_token,     [EVENT_ANSWER] = show_answer,
-    [EVENT_TEXT] = show_text,       [EVENT_IDS] = show_ids,
-    [EVENT_RENDERED] = show_text,   [EVENT_TABLE] = show_table,
-    [EVENT_HEATMAP] = show_heatmap, [EVENT_PROGRESS] = show_progress,
-    [EVENT_SETTING] = show_setting, [EVENT_COLUMNS] = show_columns,
-    [EVENT_NOTICE] = show_notice,   [EVENT_ERROR] = show_error,
-    [EVENT_DONE] = show_done,       [EVENT_RESULT] = show_result,
+    [EVENT_TOKEN] = show_token,       [EVENT_ANSWER] = show_answer,
+    [EVENT_TEXT] = show_text,         [EVENT_IDS] = show_ids,
+    [EVENT_RENDERED] = show_text,     [EVENT_TABLE] = show_table,
+    [EVENT_HEATMAP] = show_heatmap,   [EVENT_PROGRESS] = show_progress,
+    [EVENT_SETTING] = show_setting,   [EVENT_COLUMNS] = show_columns,
+    [EVENT_NOTICE] = show_notice,     [EVENT_ERROR] = show_error,
+    [EVENT_DONE] = show_done,         [EVENT_RESULT] = show_result,
+    [EVENT_ATTACHED] = show_attached,
 };
 
 static void plain_emit(void *self, const struct event *event)
@@ -416,7 +441,7 @@ static void plain_emit(void *self, const struct event *event)
 struct plain *plain_new(bool interactive)
 {
     struct plain *p = xcalloc(1, sizeof *p);
-    p->interactive = interactive;
+    p->interactive = p->picture.interactive = interactive;
     stream_open(&p->out, stdout);
     stream_open(&p->err, stderr);
     p->note = interactive && p->out.terminal ? &p->out : &p->err;

@@ -247,7 +247,8 @@ static struct gguf_tensor *add_rows(struct export *e, const char *plain, const s
     const int64_t shape[] = { rows, tensor_row(w->tensor) };
     struct gguf_tensor *t = add_named(e, plain, w, w->tensor->rank, shape);
     if (strstr(plain, "self_attn.q_proj.") || strstr(plain, "self_attn.k_proj."))
-        t->order = gguf_text_order(e->architecture, d->dim, rope_turning(&d->rope));
+        t->order = gguf_text_order(e->architecture, d->dim, rope_turning(&d->rope),
+                                   d->rope.section[0] > 0);
     return t;
 }
 

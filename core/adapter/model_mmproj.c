@@ -28,7 +28,8 @@ struct export
 };
 
 struct encoder {
-    const char *type;      // clip.projector_type
+    const char *type;      // clip.projector_type, and of one type
+    bool newline;          // those with a newline behind rows of features, or those without
     const char *pre;       // the norm before the first block, and
     const char *post;      // after the last one; NULL: it is not written
     bool whole_qkv;        // in one matrix
@@ -77,6 +78,20 @@ static int check_llava(const struct model *m, struct err *err)
 static void put_llava(struct export *e)
 {
     gguf_writer_bool(e->out, "clip.use_gelu", e->model->vision.config.act != GELU_QUICK);
+}
+
+// Pairs of width and height in pixels.
+static void put_next(struct export *e)
+{
+    const struct tile_grids *g = &e->model->grids;
+    int32_t pairs[2 * TILE_GRIDS_MAX];
+    for (int i = 0; i < g->count; i++) {
+        pairs[2 * i] = (int32_t)(g->grid[i].cols * g->tile);
+        pairs[2 * i + 1] = (int32_t)(g->grid[i].rows * g->tile);
+    }
+    put_llava(e);
+    gguf_writer_i32s(e->out, "clip.vision.image_grid_pinpoints", pairs, 2 * (size_t)g->count);
+    gguf_writer_text(e->out, "clip.vision.mm_patch_merge_type", "spatial_unpad");
 }
 
 static bool sees_whole(const struct vision_config *v, int block)
@@ -153,6 +168,12 @@ static const struct encoder encoders[] = {
       .linear = { "mm.0", "mm.2" },
       .check = check_llava,
       .put = put_llava },
+    { .type = "mlp",
+      .newline = true,
+      .pre = "v.pre_ln",
+      .linear = { "mm.0", "mm.2" },
+      .check = check_llava,
+      .put = put_next },
     { .type = "qwen2.5vl_merger",
       .norm = "v.post_ln",
       .linear = { "mm.0", "mm.2" },
@@ -178,8 +199,11 @@ static const struct encoder encoders[] = {
 
 static const struct encoder *find(const struct model *m)
 {
+    const bool newline = m->newline.data != NULL;
     for (size_t i = 0; i < sizeof encoders / sizeof *encoders; i++)
-        if (m->family->gguf && !strcmp(m->family->gguf, encoders[i].type)) return &encoders[i];
+        if (m->family->gguf && !strcmp(m->family->gguf, encoders[i].type) &&
+            encoders[i].newline == newline)
+            return &encoders[i];
     return NULL;
 }
 
@@ -329,6 +353,7 @@ static void add_projector(struct export *e)
     add_linear(e, "", "mm.gate", &p->gate);
     add_linear(e, "", "mm.up", &p->up);
     add_linear(e, "", "mm.down", &p->down);
+    add(e, "", "v.image_newline", "", &e->model->newline);
 }
 
 // --- all of it -----------------------------------------------------------------------------------
@@ -349,7 +374,9 @@ int model_mmproj_check(const struct model *m, struct err *err)
 {
     const struct encoder *encoder = find(m);
     if (!encoder)
-        return err_set(err, "the picture encoder of the family %s cannot be written as GGUF",
+        return err_set(err,
+                       "GGUF files have no form for the picture encoder of the family %s, so the "
+                       "file answers about text only; for pictures load the folder",
                        m->family->name);
     return encoder->check ? encoder->check(m, err) : 0;
 }

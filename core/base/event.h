@@ -33,6 +33,7 @@ enum event_kind {
     EVENT_NOTICE,   // text: a notice
     EVENT_ERROR,    // where, text
     EVENT_DONE,     // ok: a line of input was processed
+    EVENT_ATTACHED, // pictures: one, attached to the next message; id: its number
     // For the session database only, not shown:
     EVENT_MODEL,     // text = folder, value = fingerprint, key = what compute.matmul auto means
                      // here: "f32", "bf16", or "f32 only" if the device supports nothing else

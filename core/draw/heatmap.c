@@ -32,6 +32,12 @@ double heatmap_share(const struct event_heatmap *map, int row, int col)
     return span > 0 ? fmin(fmax(((double)v - (double)map->min) / span, 0), 1) : 0;
 }
 
+double heatmap_alpha(double share)
+{
+    static const double least = 0.08, most = 0.8;
+    return isnan(share) ? 0 : least + (most - least) * share;
+}
+
 int heatmap_height(const struct event_heatmap *map, int width)
 {
     const double w = map->area[2] - map->area[0], h = map->area[3] - map->area[1];
@@ -40,33 +46,36 @@ int heatmap_height(const struct event_heatmap *map, int width)
     return height > 0 ? height : 1;
 }
 
-// Lightness of the picture there, 0..255; -1: outside.
-static double picture_at(const struct event_heatmap *map, double x, double y)
+// The picture's colour there, over white; false: outside.
+static bool picture_at(const struct event_heatmap *map, double x, double y, double rgb[3])
 {
     const struct image *p = map->image;
-    if (!p || !p->pixels) return -1;
+    if (!p || !p->pixels) return false;
     const int64_t px = (int64_t)floor(map->area[0] + x * (map->area[2] - map->area[0]));
     const int64_t py = (int64_t)floor(map->area[1] + y * (map->area[3] - map->area[1]));
-    if (px < 0 || py < 0 || px >= p->width || py >= p->height) return -1;
+    if (px < 0 || py < 0 || px >= p->width || py >= p->height) return false;
     const uint8_t *c = p->pixels + (py * p->width + px) * p->channels;
-    const double light = 0.299 * c[0] + 0.587 * c[1] + 0.114 * c[2];
-    return p->channels == 4 ? 255 + (light - 255) * c[3] / 255 : light;
+    const double alpha = p->channels == 4 ? c[3] / 255.0 : 1;
+    for (int k = 0; k < 3; k++) rgb[k] = 255 + (c[k] - 255) * alpha;
+    return true;
 }
 
 void heatmap_draw(const struct event_heatmap *map, int width, int height, uint8_t *pixels)
 {
-    static const double over = 0.62; // how much of the colour covers the picture
     for (int y = 0; y < height; y++)
         for (int x = 0; x < width; x++) {
             uint8_t *to = pixels + ((size_t)y * (size_t)width + (size_t)x) * 3, rgb[3];
             const double fx = (x + 0.5) / width, fy = (y + 0.5) / height;
             const int r = (int)(fy * map->rows), c = (int)(fx * map->cols);
-            const double share = heatmap_share(map, r, c), light = picture_at(map, fx, fy);
+            const double share = heatmap_share(map, r, c), over = heatmap_alpha(share);
+            double below[3];
+            const bool seen = picture_at(map, fx, fy, below);
             const bool bare = isnan(share) || (map->dropped && map->dropped[r * map->cols + c]);
+            const double light = seen ? 0.299 * below[0] + 0.587 * below[1] + 0.114 * below[2] : 67;
             heatmap_colour(share, rgb);
             for (int k = 0; k < 3; k++) {
-                double v = light < 0 ? rgb[k] : rgb[k] * over + light * (1 - over);
-                if (bare) v = light < 0 ? 40 : light * 0.6;
+                double v = seen ? rgb[k] * over + below[k] * (1 - over) : rgb[k];
+                if (bare) v = light * 0.6;
                 to[k] = (uint8_t)lround(v);
             }
         }

@@ -11,8 +11,10 @@
 // Height of a map of this `width`, from the area it covers (without a picture: from its cells); in
 // half-character or real pixels.
 int heatmap_height(const struct event_heatmap *map, int width);
-// RGB pixels [height, width, 3]: the greyed picture under the colours of the values; dropped tokens
-// get no colour.
+// How much the colour of a value covers the picture: little where the value is low.
+double heatmap_alpha(double share);
+// RGB pixels [height, width, 3]: the picture under the colours of the values; dropped tokens are
+// grey.
 void heatmap_draw(const struct event_heatmap *map, int width, int height, uint8_t *pixels);
 // "attention, layer 3, mean of heads, answer, picture 0, tile 1 of 2".
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size);

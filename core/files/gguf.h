@@ -94,7 +94,8 @@ int gguf_type_id(enum dtype dtype);
 // it has none. The caller frees it.
 char *gguf_text_theirs(const char *architecture, const char *ours);
 // The order of the rows of queries and keys in such files; heads of `head` numbers, of which `turn`
-// turn.
-struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t turn);
+// turn, by one position or by several.
+struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t turn,
+                                  bool multimodal);
 
 #endif

@@ -31,7 +31,7 @@ struct gguf_architecture {
     const char *architecture; // of Hugging Face
     const char *model_type;
     int order; // of rows of q and k (struct head_order): 1: whole heads; -1: what turns, the other
-               // way round; 0: the usual
+               // way round, in files with multimodal positions only; 0: the usual
     void (*read)(struct gguf_config *c); // what the others do not have; NULL: nothing
     const struct gguf_name *names;       // likewise: of tensors in layers
     // A tensor that becomes several, or a part of one, as `start` ("model.layers.3.") and a name:
@@ -71,7 +71,7 @@ static const struct gguf_architecture architectures[] = {
     { "qwen2", "Qwen2ForCausalLM", "qwen2", .order = 0 },
     { "qwen2vl", "Qwen2ForCausalLM", "qwen2", .order = 0 }, // without its encoder
     { "qwen3", "Qwen3ForCausalLM", "qwen3", .order = 0 },
-    { "glm4", "Glm4ForCausalLM", "glm4v_text", .order = -1, .read = read_glm, .names = glm_names },
+    { "glm4", "Glm4ForCausalLM", "glm4", .order = -1, .read = read_glm, .names = glm_names },
     { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .read = gguf_latent_read,
       .names = gguf_latent_names, .put = gguf_latent_put },
 };
@@ -302,10 +302,11 @@ char *gguf_text_theirs(const char *architecture, const char *ours)
     return name;
 }
 
-struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t turn)
+struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t turn,
+                                  bool multimodal)
 {
     const int order = named(architecture)->order;
-    if (!order || head > INT16_MAX) return (struct head_order){ 0 };
+    if (!order || head > INT16_MAX || (order < 0 && !multimodal)) return (struct head_order){ 0 };
     return (struct head_order){ (int16_t)head, (int16_t)(order < 0 ? -turn : head) };
 }
 
@@ -335,6 +336,18 @@ static bool is_read_otherwise(const char *name)
     return !strcmp(name, "rope_freqs.weight"); // read_scaling
 }
 
+// Positions of time, row and column turn parts of a head of their own.
+static bool is_multimodal(const struct gguf *f, const char *architecture)
+{
+    struct err err;
+    const struct gguf_entry *list = NULL;
+    char *key = xasprintf("%s.rope.dimension_sections", architecture);
+    const bool is = gguf_list(f, key, false, 4, &list, &err) == 0 && list && list->count &&
+                    gguf_number(list, 0) > 0;
+    free(key);
+    return is;
+}
+
 // Order of the rows of q and k; the usual one where the config will be refused anyway.
 static struct head_order order_of(const struct gguf *f, const struct gguf_architecture *a)
 {
@@ -348,7 +361,7 @@ static struct head_order order_of(const struct gguf *f, const struct gguf_archit
         a->order < 0 ? config_value(&c, "rope.dimension_count", 2, GGUF_NEEDED) : head;
     cJSON_Delete(sizes);
     if (c.failed || turn > head || turn % 2) return (struct head_order){ 0 };
-    return gguf_text_order(a->name, head, turn);
+    return gguf_text_order(a->name, head, turn, is_multimodal(f, a->name));
 }
 
 static bool is_turned(const char *name)

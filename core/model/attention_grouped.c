@@ -89,8 +89,9 @@ static int grouped_read(struct decoder_config *c, const cJSON *json, struct err 
     c->rope.dim = c->value_dim = c->dim;
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
-    if (json_bool(json, "attention_bias", false, &c->qkv_bias, err) < 0) return -1;
-    c->out_bias = c->qkv_bias;
+    const bool alone = c->kind->qkv_bias_unless;
+    if (json_bool(json, "attention_bias", alone, &c->qkv_bias, err) < 0) return -1;
+    c->out_bias = c->qkv_bias && !alone;
     return 0;
 }
 

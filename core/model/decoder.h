@@ -10,6 +10,7 @@
 #include "core/model/bind.h"
 #include "core/model/kv.h"
 #include "core/model/rope.h"
+#include "core/model/stages.h"
 
 struct attention_kind;
 struct ffn_kind;
@@ -21,7 +22,8 @@ struct norm_places {
     } attention, ffn;
 };
 
-extern const struct norm_places norms_before; // Llama's
+extern const struct norm_places norms_before;   // Llama's
+extern const struct norm_places norms_sandwich; // GLM-4's: before and after
 
 // Name of a tensor in Llama's files and in another family's, without ".weight" and the layer
 // number: { "self_attn.q_proj", "attention.wq" }.
@@ -37,6 +39,7 @@ struct decoder_kind {
     double eps, theta; // 0: 1e-6 and 10000
     bool windowed; // "sliding_window" counts unless it is null, without a key that switches it on
     bool qkv_bias; // q, k and v have biases and nothing else does, whatever the config says
+    bool qkv_bias_unless; // the same, unless "attention_bias" is false
     const struct attention_kind *attention;
     const struct ffn_kind *ffn;
     const struct norm_places *norms;
@@ -102,6 +105,7 @@ struct decoder {
     struct tensor norm;  // [D]
     struct tensor head;  // [V,D]; the same memory as embed when tied
     struct decoder_layer *layer;
+    const struct stages *stages; // the layers that this process computes; NULL: all
 };
 
 // Reads a config object (text_config or the whole config.json) of that kind.
@@ -145,6 +149,9 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 // held by later layers, whose earlier cache is discarded, also when the pass fails. [n,V] and [n,D]
 // are then the rows alive at the end. A prefill (n > 1 or the first row after a prompt) that finds
 // layers without some of the past rows must replace rows in this way.
+//
+// In stages (d->stages) every rank calls it with the same rows. h is the first stage's; others give
+// memory for it. All get the logits; LOGITS_HIDDEN is the last stage's, NULL in the others.
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits);

@@ -205,7 +205,8 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
         json_text(scaling, "type", "default", &type, err) < 0 ||
         json_text(scaling, "rope_type", type, &type, err) < 0 ||
         json_real(json_get(scaling, "partial_rotary_factor") ? scaling : json,
-                  "partial_rotary_factor", 1, &r->share, err) < 0)
+                  "partial_rotary_factor", rotary->share > 0 ? rotary->share : 1, &r->share,
+                  err) < 0)
         return -1;
     if (r->share != 1 && !(rotary->interleaved && r->share > 0 && r->share < 1))
         return err_set(err, "\"partial_rotary_factor\" %g is not supported", r->share);
@@ -287,6 +288,9 @@ static void plain_angles(const struct rope_config *r, const struct sequence *s, 
 }
 
 const struct rotary_kind rotary_plain = { .angles = plain_angles };
+const struct rotary_kind rotary_interleaved = { .interleaved = true,
+                                                .share = 0.5,
+                                                .angles = plain_angles };
 
 static void multimodal_angles(const struct rope_config *r, const struct sequence *s,
                               const int32_t *row, int64_t n, float *cos_out, float *sin_out)

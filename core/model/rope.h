@@ -22,6 +22,7 @@ struct rotary_kind {
     // Pairs are numbers 2i and 2i+1 of a head, of its first numbers if the config says so
     // (partial_rotary_factor): rope_arrange puts them where op_rope finds them. Else i and i+d/2.
     bool interleaved;
+    double share; // of a head's numbers that turn where the config does not say; 0: all
     // Reads what it needs of the object with the scaling (or NULL); NULL: nothing.
     int (*read)(struct rope_config *r, const cJSON *scaling, struct err *err);
     // cos and sin [n, dim/2] at rows row[0..n) of s; row NULL: its last n.
@@ -30,6 +31,7 @@ struct rotary_kind {
 };
 
 extern const struct rotary_kind rotary_plain; // one position per token, which rotates all pairs
+extern const struct rotary_kind rotary_interleaved; // GLM-4's: of the first half of each head
 // Three positions a token (time, row, column): the first section[0] pairs turn by the time, and so
 // on (Qwen2-VL, arXiv 2409.12191, section 2.1).
 extern const struct rotary_kind rotary_multimodal;

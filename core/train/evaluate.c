@@ -13,24 +13,6 @@
 #include "core/talk/answer.h"
 #include "core/train/evaluate_parts.h"
 
-struct evaluating {
-    const struct evaluate_request *r;
-    struct settings *settings; // greedy
-    struct evaluation *e;
-    struct conversation c;
-    struct evaluate_passes passes;
-    char **paths; // pictures of c, in order
-    size_t path_count;
-    void *corpus[METRIC_COUNT]; // by number in metrics[]
-    int64_t done, count;
-    int64_t at;     // samples looked at
-    int64_t passed; // of them done before
-    bool stopped;
-    // With ranks: what this one has scored since all were told of it, and of how many samples.
-    struct buf kept;
-    int64_t shared;
-};
-
 static int64_t sample_at(const struct evaluating *v, int64_t i)
 {
     return v->r->indices ? v->r->indices[i] : i;
@@ -143,36 +125,12 @@ static const void *corpus_of(struct evaluating *v, const struct metric *m)
 
 // --- reports ------------------------------------------------------------------------------------
 
-// The end of a sample among what ranks send: no question has this number.
-enum { SAMPLE_ENDS = -1 };
-
-static void count_told(struct evaluating *v, const struct evaluated *told)
-{
-    struct evaluation *e = v->e;
-    if (told->skipped) {
-        if (!e->why) e->why = xasprintf("sample %s: %s", told->id, told->skipped);
-    } else {
-        evaluation_note(e, told);
-        e->full += told->full;
-    }
-    if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
-}
-
-static void take_told(void *self, const struct evaluated *told)
-{
-    struct evaluating *v = self;
-    if (told->turn == SAMPLE_ENDS)
-        v->e->skipped += told->full;
-    else if (!v->stopped)
-        count_told(v, told);
-}
-
 static void notify(struct evaluating *v, const struct evaluated *told)
 {
-    if (v->r->ranks)
+    if (v->packs)
         evaluate_pack(&v->kept, told);
     else
-        count_told(v, told);
+        evaluate_count(v, told);
 }
 
 static struct evaluated outcome_of(const struct evaluating *v, const struct sample *s,
@@ -494,41 +452,16 @@ static bool evaluate_sample(struct evaluating *v, const struct sample *s)
     struct err err;
     limit_answers(v, s);
     const struct metric *m = sample_metric(v, s, &err);
-    if (!m || show_pictures(v, &s->dialogue, &err) < 0) {
+    int status = m ? show_pictures(v, &s->dialogue, &err) : -1;
+    // A picture that another stage cannot read is none for all.
+    status = stages_agree_status(v->r->model->decoder.stages, v->c.flight, (uint64_t)s->index,
+                                 status, &err);
+    if (status < 0) {
+        clear_pictures(v);
         skip(v, s, NULL, m, err.text);
         return false;
     }
     return (m->way == METRIC_LOSS ? lose(v, s, m) : ask_all(v, s, m)) == 0;
-}
-
-// Of so many samples in a row a rank has its share in a row: they may show the same picture.
-enum { IN_A_ROW = 4 };
-
-static bool is_mine(const struct evaluating *v)
-{
-    const int64_t ranks = ranks_count(v->r->ranks);
-    return v->done / IN_A_ROW % ranks == ranks_number(v->r->ranks);
-}
-
-// `bad`: something of it could not be scored.
-static void end_sample(struct evaluating *v, bool bad)
-{
-    if (v->r->ranks)
-        evaluate_pack(&v->kept, &(struct evaluated){ .turn = SAMPLE_ENDS, .full = bad });
-    else
-        v->e->skipped += bad;
-    ranks_did(v->r->ranks, 1);
-}
-
-// Tells all ranks what each has scored, when all have done their share, or there are no more.
-static void share(struct evaluating *v, bool rest)
-{
-    struct ranks *ranks = v->r->ranks;
-    const int64_t count = v->done - v->shared;
-    if (!ranks || v->stopped || !(rest ? count : count == (int64_t)IN_A_ROW * ranks->count)) return;
-    evaluate_share(ranks, &v->kept, take_told, v);
-    ranks_share(ranks, &v->stopped, sizeof v->stopped, 0);
-    v->shared = v->done;
 }
 
 // Sample i of those looked at: left out, done before or by another rank, or evaluated.
@@ -544,7 +477,7 @@ static void run_sample(struct evaluating *v, int64_t i)
         v->passed++;
         v->done++;
         v->shared = v->done;
-    } else if (chosen && !v->stopped && !is_mine(v)) {
+    } else if (chosen && !v->stopped && !evaluate_is_mine(v)) {
         v->done++;
     } else if (chosen && !v->stopped) {
         bool good = false;
@@ -552,7 +485,7 @@ static void run_sample(struct evaluating *v, int64_t i)
             skip(v, &s, NULL, NULL, err.text);
         else
             good = evaluate_sample(v, &s);
-        if (!v->stopped) end_sample(v, !good);
+        if (!v->stopped) evaluate_end_sample(v, !good);
         v->done += !v->stopped;
     }
     sample_release(&s);
@@ -564,7 +497,7 @@ bool evaluate_next(struct evaluating *v)
     if (r->cancel && atomic_load(r->cancel)) v->stopped = true;
     const bool more = v->at < sample_count(v) && (!r->limit || v->done < r->limit);
     if (more && !v->stopped) run_sample(v, v->at++);
-    share(v, !more);
+    evaluate_share(v, !more);
     return more && !v->stopped;
 }
 
@@ -590,6 +523,9 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     v->settings = greedy(r->settings);
     v->count = sample_count(v);
     if (r->limit && r->limit < v->count) v->count = r->limit;
+    v->team = ranks_count(r->ranks);
+    v->number = ranks_number(r->ranks);
+    v->packs = r->ranks != NULL;
     conversation_init(&v->c, r->backend);
     conversation_set_model(&v->c, r->model);
     return v;
@@ -617,6 +553,7 @@ int evaluate_close(struct evaluating *v, struct err *err)
 
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err)
 {
+    if (r->model->decoder.stages) return evaluate_in_flights(r, e, err);
     struct evaluating *v = evaluate_open(r, e);
     while (evaluate_next(v)) continue;
     return evaluate_close(v, err);

@@ -80,8 +80,9 @@ struct evaluate_request {
                     struct err *err);
     void *self;
     const atomic_bool *cancel; // may be NULL
-    // The processes that share the samples; each then has all scores, in the order of the samples.
-    // Not with `answered`. Rank 0 decides when to stop. NULL: this process has all samples.
+    // The processes that share the samples (not those of a model in stages); each then has all
+    // scores, in the order of the samples. Not with `answered`. Rank 0 decides when to stop. NULL:
+    // this process has all samples.
     struct ranks *ranks;
 };
 

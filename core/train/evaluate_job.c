@@ -17,6 +17,7 @@
 #include "core/sets/submit.h"
 #include "core/train/job.h"
 #include "core/train/job_data.h"
+#include "core/train/memory.h"
 
 // --- words ---------------------------------------------------------------------------------------
 
@@ -135,13 +136,27 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
     put(self, "source", o->way->source);
 }
 
+// Rows that a method drops in one stage, and what it keeps of them, would be unknown to the others.
+static int check_stages(const struct settings *s, struct err *err)
+{
+    const struct method *m;
+    for (int i = 0; (m = method_at(i)) && job_splits_layers(s); i++)
+        if (method_on(m, s) && m->reusable)
+            return err_set(err,
+                           "%s cannot work on layers in several ranks: /set %s %s, or /set "
+                           "job.split data",
+                           m->title, m->toggle.key, m->toggle.off);
+    return 0;
+}
+
 // In the shell, before the job exists: reports an unreadable data set at once.
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {
     struct evaluate_options o;
     if (evaluate_options_read(&o, argc, argv, err) < 0) return -1;
-    const int status = evaluate_options_check(&o, err);
+    int status = check_stages(settings, err);
+    if (status == 0) status = evaluate_options_check(&o, err);
     evaluate_options_release(&o);
     return status;
 }
@@ -312,6 +327,23 @@ static int report_results(struct running *r, const struct evaluate_options *o,
                             err);
 }
 
+// Which layers each rank has computed, and what that took of its memory.
+static void report_stages(struct job *j)
+{
+    const struct stages *s = j->model->decoder.stages;
+    if (!s) return;
+    double *all = xcalloc(3 * (size_t)s->count, sizeof *all), *mine = all + 3 * s->number;
+    mine[0] = s->from, mine[1] = s->to - 1, mine[2] = (double)memory_most() / 1e6;
+    ranks_sum_doubles(s->ranks, all, 3 * (size_t)s->count);
+    for (int k = 0; k < s->count; k++) {
+        char *key = xasprintf("rank %d", k);
+        job_result(j, key, "layers %.0f to %.0f, at most %.0f MB in memory", all[3 * k],
+                   all[3 * k + 1], all[3 * k + 2]);
+        free(key);
+    }
+    free(all);
+}
+
 // --- the job -------------------------------------------------------------------------------------
 
 static int evaluate(struct running *r, const struct evaluate_options *o, const struct dataset *data,
@@ -331,10 +363,11 @@ static int evaluate(struct running *r, const struct evaluate_options *o, const s
     request.report = report;
     request.self = r;
     request.cancel = &j->cancel;
-    request.ranks = j->ranks;
+    request.ranks = j->model->decoder.stages ? NULL : j->ranks;
     r->pace = pace_from((double)r->first);
     job_rewind(j, r->number);
     int status = evaluate_run(&request, r->e, err);
+    if (!r->e->cancelled) report_stages(j);
     if (ranks_number(j->ranks) > 0)
         status = 0; // what came of it is rank 0's, which knows of earlier samples
     else if (status == 0 && *r->lost.text)
@@ -357,6 +390,7 @@ static int run(struct job *j, struct err *err)
     e.total = evaluate_options_request(&o).total;
     if (o.submit) r.submission = submission_new();
     int status = adapter_apply_settings(&adapter, j->model, j->settings, err);
+    if (status == 0) status = check_stages(j->settings, err);
     if (status == 0) status = evaluate_options_open(&o, &data, err);
     if (status == 0) status = job_data_same(j->ranks, o.data, eval_set_hash(&data), err);
     if (status == 0 && ranks_number(j->ranks) == 0) status = open_state(&r, &data, adapter, err);
@@ -394,6 +428,7 @@ const struct job_kind job_kind_evaluate = {
     .help = "Scores the model on the questions of a data set.",
     .needs_model = true,
     .in_ranks = true,
+    .in_layers = true,
     .check = check,
     .run = run,
     .outcome = outcome,

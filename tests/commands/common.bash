@@ -89,6 +89,27 @@ sys.exit(f"far apart: {far}" if far or a.keys() != b.keys() or not a else 0)
 P
 }
 
+# glm_text FOLDER: the decoder of the golden GLM-4.1V as a text-only GLM-4.
+glm_text() {
+    mkdir "$1" && cp tests/goldens/glm-4.1v/{tokenizer.json,tokenizer_config.json,chat_template.jinja,generation_config.json} "$1" && python3 - "$1" <<'P'
+import json, struct, sys
+config = json.load(open("tests/goldens/glm-4.1v/config.json"))["text_config"]
+config.pop("rope_scaling")
+config.update(architectures=["Glm4ForCausalLM"], model_type="glm4", head_dim=16)
+json.dump(config, open(sys.argv[1] + "/config.json", "w"))
+raw = open("tests/goldens/glm-4.1v/model.safetensors", "rb").read()
+n, = struct.unpack_from("<Q", raw)
+header, body = {}, b""
+for name, t in json.loads(raw[8:8 + n]).items():
+    if "language_model." in name or name == "lm_head.weight":
+        a, b = t["data_offsets"]
+        header[name.replace("language_model.", "")] = dict(t, data_offsets=[len(body), len(body) + b - a])
+        body += raw[8 + n + a:8 + n + b]
+text = json.dumps(header).encode()
+open(sys.argv[1] + "/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+P
+}
+
 finish() {
     exit $failed
 }

@@ -16,6 +16,16 @@ for how in "" --split-heads; do
     answer "$work/latent.gguf" "$work/b.safetensors"
     same_dump "kimi-text $how" "$work/a.safetensors" "$work/b.safetensors"
 done
+# GLM-4 without pictures keeps its rows; those of GLM-4.1V without its encoder are turned, and give the same.
+glm_text "$work/glm4"
+answer "$work/glm4" "$work/a.safetensors"
+$convert "$work/glm4" "$work/glm4.gguf" || fail "glm4: convert"
+$convert tests/goldens/glm-4.1v "$work/glm4v.gguf" || fail "glm4v: convert"
+for name in glm4 glm4v; do
+    answer "$work/$name.gguf" "$work/b.safetensors"
+    same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
+done
+
 for type in f32 f16 bf16; do
     mkdir "$work/$type"
     $convert $llama "$work/$type/m.gguf" --type $type --folder "$work/$type/folder" || fail "$type: convert"

@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "core/base/pace.h"
+#include "sessions/job_group.h"
 #include "sessions/job_internal.h"
-#include "sessions/job_run.h"
 #include "tests/sessions/fixture.h"
 
 // --- a kind of job -------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ static int run_here(const char *path, int64_t id, double patience, struct err *e
     struct store *s = store_open(path, err);
     if (!s) return -1;
     control = (struct job_control){ 0 };
-    const int status = job_run(s, id, &setup, &state, err);
+    const int status = job_run_any(s, id, &setup, &state, err);
     store_close(s);
     return status < 0 ? -1 : (int)state;
 }
@@ -353,13 +353,15 @@ static void asking_sends_no_signal(void **state)
     int ready[2];
     char byte;
     assert_int_equal(pipe(ready), 0);
-    assert_int_equal(job_folder_make(s, id, &err), 0);
-    assert_int_equal(job_mark_running(s, id, &err), 0);
+    assert_int_equal(job_folder_make(s, id, "none", &err), 0);
+    struct job_desk desk;
+    job_desk_of_store(&desk, s, id);
+    assert_int_equal(job_desk_state(&desk, STATE_RUNNING, "", &err), 0);
     const pid_t child = fork();
     if (child == 0) {
         signal(SIGTERM, SIG_DFL);
         signal(SIGUSR1, SIG_DFL);
-        if (job_lock(s, id, "lock", NULL) < 0 || write(ready[1], "", 1) != 1) _exit(1);
+        if (job_lock(desk.folder, id, "lock", NULL) < 0 || write(ready[1], "", 1) != 1) _exit(1);
         for (;;) pause();
     }
     close(ready[1]);
@@ -372,6 +374,7 @@ static void asking_sends_no_signal(void **state)
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     close(ready[0]);
+    job_desk_release(&desk);
     store_close(s);
 }
 
@@ -444,7 +447,7 @@ static void a_job_that_cannot_start_says_why(void **state)
     for (int ignored = 0; ignored < 2; ignored++) {
         const int64_t id = add(s, "count", "3", "1", NULL);
         char *output = job_path(s, id, "output"), *message;
-        assert_int_equal(job_folder_make(s, id, &err), 0);
+        assert_int_equal(job_folder_make(s, id, "none", &err), 0);
         assert_int_equal(mkdir(output, 0700), 0); // so that the last step before the start fails
         if (ignored) signal(SIGCHLD, SIG_IGN);
         assert_int_equal(store_job_start(s, id, &err), -1);

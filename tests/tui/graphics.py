@@ -134,7 +134,7 @@ class GraphicsTerminal(Terminal):
     def wait_text(self, pattern, seconds=30):
         self.wait_for(lambda: re.search(pattern, self.text()), pattern, seconds)
 
-    def settle(self, seconds=0.4):
+    def settle(self, seconds=0.25):
         """Until nothing has come for a while."""
         at = time.time()
         while time.time() - at < seconds:

@@ -104,6 +104,31 @@ t.wait_for(lambda: t.pictures, "a picture after the late answer")
 t.wait_text("vlmsh> abcd")
 leave(t)
 
+# Plain lines: a picture after /image, and maps; what is typed while the terminal is asked stays.
+for kind in "kitty", "sixel":
+    near = 6 if kind == "sixel" else 0
+    t = GraphicsTerminal([program, "--plain"], kind, size=(60, 100))
+    t.wait_text("model>")
+    t.type("/image %s\r" % scene)
+    t.type("What is")
+    t.wait_text("144 visual tokens")
+    t.settle()
+    check(len(t.pictures) == 1 and t.pictures[0][2:4] == (32, 16), kind + ": plain lines: the picture's size")
+    check(equal(t.pictures[0][4], near) > 0.97, kind + ": plain lines: the picture's pixels")
+    t.type(" in the picture?\r")
+    t.wait_text("12 tokens")
+    check("> What is in the picture?" in t.text(), kind + ": what was typed early stays")
+    t.type("/attention\r")
+    t.wait_text("12 x 12, mean")
+    t.settle()
+    save(t, kind + "-plain")
+    check(len(t.pictures) == 2 and equal(t.pictures[1][4], near) < 0.5, kind + ": plain lines: a map")
+    check(equal(t.pictures[1][4], 40) > 0.5, kind + ": plain lines: the picture is visible under the map")
+    t.type("/set screen.graphics ascii\r/attention\r")
+    t.wait_text("'@' = ")
+    t.type("/quit\r")
+    check(t.wait() == 0, "it ends")
+
 # Characters of four and six pixels.
 for way, some in ("quadrants", "\u2596\u2597\u2598\u259d"), ("sextants", "\U0001fb00\U0001fb0f\U0001fb1e\U0001fb39"):
     t = start("none")

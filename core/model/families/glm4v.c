@@ -11,11 +11,6 @@
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
-static const struct norm_places sandwich = {
-    .attention = { .before = "input_layernorm", .after = "post_self_attn_layernorm" },
-    .ffn = { .before = "post_attention_layernorm", .after = "post_mlp_layernorm" },
-};
-
 static const struct decoder_kind decoder = {
     .ffn_size = 13696,
     .vocab = 151552,
@@ -24,7 +19,7 @@ static const struct decoder_kind decoder = {
     .qkv_bias = true,
     .attention = &attention_grouped,
     .ffn = &ffn_packed,
-    .norms = &sandwich,
+    .norms = &norms_sandwich,
     .rotary = &rotary_multimodal_interleaved,
     .gguf = "glm4",
 };

@@ -20,6 +20,7 @@ const struct family family_llava_next = {
     .configure = configure,
     .bind = anyres_bind,
     .part = seeing_part,
+    .gguf = "mlp",
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_tokens = anyres_tokens,
     .picture_usual = anyres_usual,

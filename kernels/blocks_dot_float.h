@@ -1,0 +1,134 @@
+// kernels/blocks_dot_float.h -- dot products with a run of weights in floats
+// (kernels/blocks_dot.h).
+//
+// The numbers of x are put into the order in which bytes of lanes become floats. The 4 bytes of a
+// lane are masked, not shifted: float(lane & 0xff00) is 256 q, and its x was divided by 256.
+#ifndef KERNELS_BLOCKS_DOT_FLOAT_H
+#define KERNELS_BLOCKS_DOT_FLOAT_H
+
+#include "kernels/blocks_vec.h"
+
+// A run of a row of x.
+struct x_run {
+    _Alignas(64) float x[RUN]; // vectors b = 0..3 of each unit
+    float sum[16];             // of the groups; the last eight are 0 where these have 32 numbers
+};
+
+VEC_INLINE vf vf_fused(vf a, vf b, vf c)
+{
+#if defined(__FMA__)
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return a * b + c;
+#endif
+}
+
+// n <= RUN numbers.
+static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtype dtype)
+{
+    const int size = block_group(dtype);
+    static const float part[4] = { 1, 0x1p-8f, 0x1p-16f, 1 };
+    _Alignas(64) float in[RUN] = { 0 };
+    memcpy(in, x, (size_t)n * sizeof *x);
+    for (int u = 0; u < RUN; u += UNIT)
+        for (int b = 0; b < 4; b++)
+            for (int l = 0; l < VEC; l++) to->x[u + b * VEC + l] = in[u + 4 * l + b] * part[b];
+    for (int g = 0; g < 16; g++) {
+        vf sum = { 0 };
+        for (int i = g * size; i < g * size + size && i < RUN; i += VEC) sum += vf_load(in + i);
+        to->sum[g] = vf_sum(sum);
+    }
+}
+
+// Byte b of each lane, times 256^b but for the last.
+VEC_INLINE vf unit_float(vu unit, int b)
+{
+    unit = b < 3 ? unit & 0xffu << 8 * b : unit >> 24;
+    return __builtin_convertvector((vi)unit, vf);
+}
+
+// The scale of each lane of a unit. size: numbers of a group.
+VEC_INLINE vf unit_scale(const float *scale, int u, int size)
+{
+    scale += u * UNIT >> (size == 32 ? 5 : 4);
+#if defined(__AVX2__)
+    if (size == 16) return (vf)_mm256_set_m128(_mm_set1_ps(scale[1]), _mm_set1_ps(scale[0]));
+#else
+    (void)size;
+#endif
+    return vf_set(*scale);
+}
+
+// A run of weights, as bytes in order.
+static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
+{
+    KERNEL(blocks_run)(to, run, dtype);
+}
+
+// A run of weights, as bytes in order: of a dtype, or with DTYPE_COUNT put together already.
+struct open_run {
+    const char *bytes;
+    float scale[16], offset[16]; // of its groups
+};
+
+VEC_INLINE void run_open(struct open_run *o, const char *run, const struct block_run *ready,
+                         const enum dtype dtype)
+{
+    o->bytes = dtype == DTYPE_COUNT ? (const char *)ready->q : run;
+    if (dtype != DTYPE_COUNT) {
+        run_groups(o->scale, o->offset, run, dtype);
+        return;
+    }
+    memcpy(o->scale, ready->scale, sizeof o->scale);
+    memcpy(o->offset, ready->offset, sizeof o->offset);
+}
+
+VEC_INLINE vu open_unit(const struct open_run *run, int u, const enum dtype dtype)
+{
+    return dtype == DTYPE_COUNT ? (vu)vf_load(run->bytes + u * UNIT)
+                                : run_unit(run->bytes, u, dtype);
+}
+
+// Unit u: s[r] += unit * times * row r of x.
+VEC_INLINE void dot_unit(vf s[][4], int t, const struct x_run *x, int64_t x_runs, int u,
+                         const struct open_run *run, const int rows, const int size,
+                         const enum dtype dtype)
+{
+    const vu unit = open_unit(run, u, dtype);
+    const vf times = unit_scale(run->scale, u, size);
+    vf q[4];
+#pragma GCC unroll 4
+    for (int b = 0; b < 4; b++) q[b] = unit_float(unit, b);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        const float *at = x[r * x_runs].x + u * UNIT;
+        vf sum = vf_load(at) * q[0];
+#pragma GCC unroll 3
+        for (int b = 1; b < 4; b++) sum = vf_fused(vf_load(at + b * VEC), q[b], sum);
+        s[r][t] = vf_fused(sum, times, s[r][t]);
+    }
+}
+
+// s[r][t] += run t of weights, which have dtype `is`, times row r of x. Unit by unit, so that what
+// is loaded of x serves all runs.
+VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
+                         const struct open_run *run, const int rows, const int runs,
+                         const enum dtype dtype, const enum dtype is)
+{
+    const int size = block_group(is);
+#pragma GCC unroll 8
+    for (int u = 0; u < RUN / UNIT; u++) {
+#pragma GCC unroll 4
+        for (int t = 0; t < runs; t++) dot_unit(s, t, x, x_runs, u, &run[t], rows, size, dtype);
+        if (dtype == DTYPE_COUNT) __asm__ volatile("" ::: "memory");
+    }
+    for (int i = 0; i < RUN / size; i += VEC)
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int t = 0; t < runs; t++)
+                s[r][t] =
+                    vf_fused(vf_load(run[t].offset + i), vf_load(x[r * x_runs].sum + i), s[r][t]);
+}
+
+#endif

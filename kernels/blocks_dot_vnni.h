@@ -1,0 +1,202 @@
+// kernels/blocks_dot_vnni.h -- dot products with a run of weights in integers (AVX-512 VNNI;
+// kernels/blocks_dot.h).
+//
+// x becomes integers times a power of two, one for each group, in three signed bytes, which
+// VPDPBUSD multiplies with the bytes q. These sums are exact, and x moves by 2^-22 of the group's
+// largest number at most (2^-21 where q needs all 8 bits). That is what sums in f32 lose as well:
+// one that has met the largest number rounds whatever is added to it to some 2^-24 of it.
+//
+// What is paid for each row of x and 256 weights: 12 such products, and half of what brings the
+// sums of 64 weights to floats, because two vectors share it (kernels/blocks_pair.h). Where a byte
+// c stands for 0, c times the sum of x is taken from the integers: modulo 2^32, so that only the
+// result has to fit.
+#ifndef KERNELS_BLOCKS_DOT_VNNI_H
+#define KERNELS_BLOCKS_DOT_VNNI_H
+
+#include "kernels/blocks_factors.h"
+#include "kernels/blocks_pair.h"
+
+enum { PAIRS = RUN / 128 };
+
+// --- x -------------------------------------------------------------------------------------------
+
+// A run of a row of x: a number is scale * (65536 part[0] + 256 part[1] + part[2]), the bytes in
+// the order of pairs.
+struct x_run {
+    _Alignas(64) int8_t part[3][RUN];
+    int32_t centre[PAIRS][16]; // what to add for the byte that stands for 0
+    float scale[16], sum[16];  // of the groups, in the lanes of their factors; others are 0
+};
+
+// The power of two that makes numbers up to `largest` integers up to 2^bits.
+static float x_scale(float largest, int bits)
+{
+    uint32_t u;
+    memcpy(&u, &largest, sizeof u);
+    int exponent = (int)(u >> 23 & 255) + 1 - bits;
+    u = (uint32_t)(exponent < 1 ? 1 : exponent) << 23;
+    memcpy(&largest, &u, sizeof u);
+    return largest;
+}
+
+// 16 integers below 2^bits, numbers i.. of the run, as bytes.
+static void x_put(struct x_run *to, __m512i n, int i, int size, bool crossed)
+{
+    const int at = pair_place(i, size, crossed);
+    for (int part = 2; part >= 0; part--) {
+        const __m128i bytes = _mm512_cvtepi32_epi8(n);
+        int8_t *place = to->part[part] + at;
+        if (size == 32) {
+            _mm_storeu_si128((void *)place, bytes);
+        } else {
+            _mm_storel_epi64((void *)place, bytes);
+            _mm_storeh_pd((void *)(place + 64), _mm_castsi128_pd(bytes));
+        }
+        n = _mm512_srai_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(128)), 8);
+    }
+}
+
+// A group. Eight products of the integers with bytes add up to less than 2^31: `bits` says so.
+static void x_prepare_group(struct x_run *to, const float *in, int g, enum dtype dtype)
+{
+    const int size = block_group(dtype), bits = block_centre(dtype) == 128 ? 21 : 22;
+    const __m512i most = _mm512_set1_epi32((1 << bits) - 1);
+    vf sum = { 0 }, largest = { 0 };
+    for (int i = g * size; i < (g + 1) * size; i += VEC) {
+        const vf x = vf_load(in + i);
+        sum += x;
+        largest = (vf)_mm512_max_ps((__m512)largest, _mm512_abs_ps((__m512)x));
+    }
+    const float scale = x_scale(vf_highest(largest), bits);
+    to->scale[scale_lane(g, dtype)] = scale;
+    to->sum[offset_lane(g, dtype)] = offset_sign(dtype) * vf_sum(sum);
+    for (int i = g * size; i < (g + 1) * size; i += VEC) {
+        const __m512i n = _mm512_cvtps_epi32((__m512)(vf_load(in + i) * vf_set(1 / scale)));
+        x_put(to,
+              _mm512_max_epi32(_mm512_min_epi32(n, most),
+                               _mm512_sub_epi32(_mm512_setzero_si512(), most)),
+              i, size, pair_crossed(dtype));
+    }
+}
+
+// --- sums ----------------------------------------------------------------------------------------
+
+// The sums of 4 + 4 products of each lane.
+VEC_INLINE __m512i pair_sums(struct pair q, const struct x_run *x, int p)
+{
+    __m512i n = _mm512_setzero_si512();
+#pragma GCC unroll 3
+    for (int part = 0; part < 3; part++) {
+        const int8_t *at = x->part[part] + p * 128;
+        if (part) n = _mm512_slli_epi32(n, 8);
+        n = _mm512_dpbusd_epi32(n, q.first, _mm512_load_si512(at));
+        n = _mm512_dpbusd_epi32(n, q.second, _mm512_load_si512(at + 64));
+    }
+    return n;
+}
+
+// n <= RUN numbers.
+static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtype dtype)
+{
+    const int size = block_group(dtype), centre = (int)block_centre(dtype);
+    _Alignas(64) float in[RUN] = { 0 };
+    memcpy(in, x, (size_t)n * sizeof *x);
+    memset(to->scale, 0, sizeof to->scale + sizeof to->sum);
+    for (int g = 0; g < RUN / size; g++) x_prepare_group(to, in, g, dtype);
+    if (block_has_min(dtype)) return;
+    const __m512i byte = _mm512_set1_epi8((char)centre);
+    for (int p = 0; p < PAIRS; p++)
+        _mm512_store_si512(to->centre[p],
+                           _mm512_sub_epi32(_mm512_setzero_si512(),
+                                            pair_sums((struct pair){ byte, byte }, to, p)));
+}
+
+VEC_INLINE void ready_as(struct block_run *to, const char *run, const enum dtype dtype)
+{
+    const struct factors f = run_factors(run, dtype);
+    _mm512_storeu_ps(to->scale, f.scale);
+    _mm512_storeu_ps(to->offset, f.offset);
+    for (int p = 0; p < PAIRS; p++) {
+        const struct pair q = run_pair(run, p, dtype);
+        _mm512_store_si512(to->q + 128 * p, q.first);
+        _mm512_store_si512(to->q + 128 * p + 64, q.second);
+    }
+}
+
+// A run of weights, as pairs.
+static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
+{
+    BLOCK_AS(dtype, ready_as, to, run);
+}
+
+VEC_INLINE struct factors ready_factors(const struct block_run *ready)
+{
+    return (struct factors){ _mm512_loadu_ps(ready->scale), _mm512_loadu_ps(ready->offset) };
+}
+
+VEC_INLINE struct pair ready_pair(const struct block_run *ready, int p)
+{
+    return (struct pair){ _mm512_load_si512(ready->q + 128 * p),
+                          _mm512_load_si512(ready->q + 128 * p + 64) };
+}
+
+// A run of weights: bytes of a dtype, or with DTYPE_COUNT put together already.
+struct open_run {
+    const char *bytes;
+    const struct block_run *ready;
+    struct factors by;
+};
+
+VEC_INLINE void run_open(struct open_run *o, const char *run, const struct block_run *ready,
+                         const enum dtype dtype)
+{
+    const bool known = dtype != DTYPE_COUNT;
+    *o = (struct open_run){ run, ready, known ? run_factors(run, dtype) : ready_factors(ready) };
+}
+
+VEC_INLINE struct pair open_pair(const struct open_run *run, int p, const enum dtype dtype)
+{
+    return dtype == DTYPE_COUNT ? ready_pair(run->ready, p) : run_pair(run->bytes, p, dtype);
+}
+
+// Of pair p of a run, the lane in which the factor of each lane's group stands.
+VEC_INLINE __m512i pair_lanes(int p, const enum dtype dtype)
+{
+    const __m512i group = pair_groups(p, block_group(dtype), pair_crossed(dtype));
+    return dtype == DTYPE_Q4_1 || dtype == DTYPE_Q5_1 ? _mm512_slli_epi32(group, 1) : group;
+}
+
+// s[r][t] += run t of weights, which have dtype `is`, times row r of x; pair by pair, so that what
+// is loaded of x serves all runs.
+VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
+                         const struct open_run *run, const int rows, const int runs,
+                         const enum dtype dtype, const enum dtype is)
+{
+#pragma GCC unroll 2
+    for (int p = 0; p < PAIRS; p++) {
+        const __m512i group = pair_lanes(p, is);
+        struct pair q[4];
+#pragma GCC unroll 4
+        for (int t = 0; t < runs; t++) q[t] = open_pair(&run[t], p, dtype);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int t = 0; t < runs; t++) {
+                const struct x_run *at = x + r * x_runs;
+                const __m512 scales = _mm512_mul_ps(run[t].by.scale, _mm512_load_ps(at->scale));
+                __m512i n = pair_sums(q[t], at, p);
+                if (!block_has_min(is)) n = _mm512_add_epi32(n, _mm512_load_si512(at->centre[p]));
+                s[r][t] = (vf)_mm512_fmadd_ps(
+                    _mm512_cvtepi32_ps(n), _mm512_permutexvar_ps(group, scales), (__m512)s[r][t]);
+            }
+    }
+    if (!block_has_min(is)) return;
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int t = 0; t < runs; t++)
+            s[r][t] = (vf)_mm512_fmadd_ps(run[t].by.offset, _mm512_load_ps(x[r * x_runs].sum),
+                                          (__m512)s[r][t]);
+}
+
+#endif

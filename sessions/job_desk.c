@@ -1,0 +1,204 @@
+// sessions/job_desk.c -- orders and requests, in the database or in files.
+#include "sessions/job_desk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/json.h"
+#include "core/base/mem.h"
+#include "sessions/job_internal.h"
+#include "sessions/job_reports.h"
+
+static const size_t order_limit = (size_t)16 << 20;
+
+// --- the database --------------------------------------------------------------------------------
+
+static int read_row(struct job_desk *d, struct job_row *row, struct err *err)
+{
+    return job_read_own(d->store, d->id, row, err);
+}
+
+static int read_row_request(struct job_desk *d, enum job_stop *request, struct err *err)
+{
+    return job_read_request(d->store, d->id, request, err);
+}
+
+static const struct job_desk_kind in_store = { read_row, read_row_request };
+
+void job_desk_of_store(struct job_desk *d, struct store *s, int64_t id)
+{
+    *d = (struct job_desk){ .kind = &in_store,
+                            .id = id,
+                            .folder = job_path(s, id, NULL),
+                            .answering = answering_path(s),
+                            .store = s,
+                            .to = told_to_store(s, id) };
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+// The whole file or none of it, as other machines see it, too.
+static int write_whole(const char *folder, const char *name, const char *text, struct err *err)
+{
+    char *path = xasprintf("%s/%s", folder, name), *part = xasprintf("%s/%s.part", folder, name);
+    FILE *f = fopen(part, "we");
+    bool good = f && fputs(text, f) >= 0 && fflush(f) == 0 && fsync(fileno(f)) == 0;
+    if (f && fclose(f) != 0) good = false;
+    if (good) good = rename(part, path) == 0;
+    const int status = good ? 0 : err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    if (!good) unlink(part);
+    free(part);
+    free(path);
+    return status;
+}
+
+int job_order_write(const char *folder, const struct job_row *row, const char *answering,
+                    struct err *err)
+{
+    cJSON *o = cJSON_CreateObject();
+    char *arguments = job_arguments_write(row->argc, row->argv);
+    char *settings = job_settings_write(row->settings);
+    cJSON_AddNumberToObject(o, "id", (double)row->id);
+    cJSON_AddStringToObject(o, "kind", row->kind);
+    cJSON_AddStringToObject(o, "arguments", arguments);
+    cJSON_AddStringToObject(o, "settings", settings);
+    cJSON_AddStringToObject(o, "folder", row->folder);
+    cJSON_AddStringToObject(o, "model", row->model);
+    cJSON_AddStringToObject(o, "fingerprint", row->fingerprint);
+    cJSON_AddStringToObject(o, "device", row->device);
+    cJSON_AddNumberToObject(o, "runs", (double)row->runs);
+    if (answering) cJSON_AddStringToObject(o, "answering", answering);
+    char *text = cJSON_Print(o);
+    cJSON_Delete(o);
+    cJSON_free(arguments);
+    cJSON_free(settings);
+    if (!text) fatal("out of memory while writing a job's order");
+    const int status = write_whole(folder, "order.json", text, err);
+    cJSON_free(text);
+    return status;
+}
+
+static cJSON *read_order(const char *folder, struct err *err)
+{
+    char *path = xasprintf("%s/order.json", folder);
+    size_t size = 0;
+    char *text = file_read(path, order_limit, &size, err);
+    cJSON *o = text ? json_parse(text, size, path, err) : NULL;
+    free(text);
+    free(path);
+    return o;
+}
+
+static char *text_of(const cJSON *o, const char *key)
+{
+    const char *text = cJSON_GetStringValue(json_get(o, key));
+    return xstrdup(text ? text : "");
+}
+
+// A job that has reported something before has run before: a queue starts it again by itself.
+static int read_folder(struct job_desk *d, struct job_row *row, struct err *err)
+{
+    *row = (struct job_row){ 0 };
+    cJSON *o = read_order(d->folder, err);
+    if (!o) return -1;
+    const cJSON *runs = json_get(o, "runs");
+    char *arguments = text_of(o, "arguments"), *settings = text_of(o, "settings");
+    *row = (struct job_row){
+        .id = d->id,
+        .kind = text_of(o, "kind"),
+        .folder = text_of(o, "folder"),
+        .model = text_of(o, "model"),
+        .fingerprint = text_of(o, "fingerprint"),
+        .device = text_of(o, "device"),
+        .runs = cJSON_IsNumber(runs) ? runs->valueint : 0,
+        .step = NAN,
+        .steps = NAN,
+        .loss = NAN,
+        .eta_s = NAN,
+    };
+    if (job_reports_state(d->folder, &row->state, &row->message)) row->runs++;
+    if (!row->message) row->message = xstrdup("");
+    row->queue = xstrdup("");
+    row->queued = xstrdup("");
+    row->script = xstrdup("");
+    job_arguments_read(row, arguments);
+    job_settings_read(row, settings);
+    free(arguments);
+    free(settings);
+    cJSON_Delete(o);
+    return 0;
+}
+
+static int read_folder_request(struct job_desk *d, enum job_stop *request, struct err *err)
+{
+    *request = job_request_read(d->folder);
+    return 0;
+}
+
+static const struct job_desk_kind in_folder = { read_folder, read_folder_request };
+
+int job_desk_of_folder(struct job_desk *d, const char *folder, int64_t id, struct err *err)
+{
+    *d = (struct job_desk){ 0 };
+    cJSON *o = read_order(folder, err);
+    if (!o) return -1;
+    const char *answering = cJSON_GetStringValue(json_get(o, "answering"));
+    *d = (struct job_desk){ .kind = &in_folder,
+                            .id = id,
+                            .folder = xstrdup(folder),
+                            .answering = answering ? xstrdup(answering) : NULL,
+                            .to = told_to_file(folder, id) };
+    cJSON_Delete(o);
+    return 0;
+}
+
+// --- requests ------------------------------------------------------------------------------------
+
+int job_request_write(const char *folder, enum job_stop what, struct err *err)
+{
+    if (what != JOB_GO)
+        return write_whole(folder, "asked", what == JOB_CANCEL ? "cancel\n" : "pause\n", err);
+    char *path = xasprintf("%s/asked", folder);
+    const bool gone = unlink(path) == 0 || errno == ENOENT;
+    const int status = gone ? 0 : err_set(err, "cannot remove '%s': %s", path, strerror(errno));
+    free(path);
+    return status;
+}
+
+enum job_stop job_request_read(const char *folder)
+{
+    char *path = xasprintf("%s/asked", folder), *text = file_read(path, 64, NULL, NULL);
+    const enum job_stop what = !text                         ? JOB_GO
+                               : !strncmp(text, "cancel", 6) ? JOB_CANCEL
+                               : !strncmp(text, "pause", 5)  ? JOB_PAUSE
+                                                             : JOB_GO;
+    free(text);
+    free(path);
+    return what;
+}
+
+// --- both ----------------------------------------------------------------------------------------
+
+int job_desk_state(struct job_desk *d, enum job_state state, const char *message, struct err *err)
+{
+    const char *const texts[] = { job_state_name(state), message, getenv("SLURM_JOB_ID") };
+    struct told_list l = { 0 };
+    told_add(&l, TOLD_STATE, 0, NAN, d->store ? 2 : 3, texts);
+    const int status = d->to.write(&d->to, &l, err);
+    told_release(&l);
+    return status;
+}
+
+void job_desk_release(struct job_desk *d)
+{
+    told_writer_release(&d->to);
+    free(d->folder);
+    free(d->answering);
+    *d = (struct job_desk){ 0 };
+}

@@ -1,0 +1,185 @@
+// tests/sessions/job_reports.c -- a job's reports over a file give the rows that they give
+// directly.
+#include "tests/sessions/fixture.h"
+
+#include <math.h>
+#include <sys/stat.h>
+
+#include "sessions/job_desk.h"
+#include "sessions/job_internal.h"
+#include "sessions/job_reports.h"
+
+static int64_t add_job(struct store *s, char **place)
+{
+    struct settings *settings = settings_new();
+    char word[] = "7", *argv[] = { word };
+    const struct job_order order = {
+        .kind = "count", .argc = 1, .argv = argv, .settings = settings
+    };
+    struct err err = { 0 };
+    int64_t id = 0;
+    assert_int_equal(store_job_add(s, &order, &id, &err), 0);
+    assert_int_equal(job_folder_make(s, id, "none", &err), 0);
+    *place = job_folder_real(s, id, &err);
+    assert_non_null(*place);
+    settings_free(settings);
+    return id;
+}
+
+// Everything that a job can report, up to step `steps`.
+static void report_all(struct told_writer *w, int64_t from, int64_t steps)
+{
+    static const char *const loss[] = { "loss" },
+                             *const line[] = { "a \"line\"\nof the log \xc3\xa4" },
+                             *const result[] = { "score", "0.5" },
+                             *const score[] = { "id", NULL, "yes", NULL, "kind" };
+    struct told_list l = { 0 };
+    struct err err = { 0 };
+    for (int64_t i = from; i < steps; i++)
+        told_add(&l, TOLD_METRIC, i, 1.0 / (double)(i + 3), 1, loss);
+    told_add(&l, TOLD_METRIC, steps, NAN, 1, loss);
+    told_add(&l, TOLD_LINE, 0, NAN, 1, line);
+    told_add(&l, TOLD_RESULT, 0, NAN, 2, result);
+    told_add(&l, TOLD_SCORE, 4, 0.25, 5, score);
+    told_add(&l, TOLD_REWIND, steps - 1, NAN, 0, NULL);
+    struct told *p = told_add(&l, TOLD_PROGRESS, 0, (double)steps, 0, NULL);
+    p->real[1] = 99;
+    p->real[2] = 0.125;
+    p->real[3] = NAN;
+    assert_int_equal(w->write(w, &l, &err), 0);
+    told_release(&l);
+}
+
+static void describe(struct store *s, int64_t id, struct buf *b)
+{
+    struct curve c;
+    struct job_row row;
+    struct err err = { 0 };
+    struct buf log = { 0 };
+    assert_int_equal(store_curve(s, id, "loss", &c, &err), 0);
+    for (size_t i = 0; i < c.count; i++)
+        buf_printf(b, "%lld %a\n", (long long)c.steps[i], c.values[i]);
+    curve_release(&c);
+    assert_int_equal(job_read_own(s, id, &row, &err), 0);
+    buf_printf(b, "%s %s %g %g %g %g %lld\n", job_state_name(row.state), row.message, row.step,
+               row.steps, row.loss, row.eta_s, (long long)row.runs);
+    job_row_release(&row);
+    assert_int_equal(store_job_log(s, id, 0, &log, &err), 0);
+    for (const char *p = log.data; p && (p = strstr(p, "a \"line")); p++)
+        buf_printf(b, "%.24s\n", p);
+    buf_release(&log);
+}
+
+static void a_file_tells_what_the_database_is_told(void **state)
+{
+    struct store *s = open_store();
+    struct err err = { 0 };
+    struct buf direct = { 0 }, read = { 0 };
+    char *place_a, *place_b;
+    const int64_t a = add_job(s, &place_a), b = add_job(s, &place_b);
+    struct job_row row;
+    struct job_desk in, out;
+    assert_int_equal(job_read_own(s, b, &row, &err), 0);
+    assert_int_equal(job_order_write(place_b, &row, NULL, &err), 0);
+    job_row_release(&row);
+    job_desk_of_store(&in, s, a);
+    assert_int_equal(job_desk_of_folder(&out, place_b, b, &err), 0);
+    struct job_desk *const desks[] = { &in, &out };
+    for (int i = 0; i < 2; i++) {
+        struct job_desk *d = desks[i];
+        assert_int_equal(d->kind->read(d, &row, &err), 0);
+        assert_string_equal(row.kind, "count");
+        assert_string_equal(row.argv[0], "7");
+        assert_int_equal(row.runs, 0);
+        job_row_release(&row);
+        assert_int_equal(job_desk_state(d, STATE_RUNNING, "", &err), 0);
+        report_all(&d->to, 0, 5);
+        if (i) job_import(s, b);
+        report_all(&d->to, 4, 9);
+        assert_int_equal(job_desk_state(d, STATE_FAILED, "the disk is full", &err), 0);
+        assert_int_equal(d->kind->read(d, &row, &err), 0);
+        assert_int_equal(row.state, STATE_FAILED);
+        assert_string_equal(row.message, "the disk is full");
+        assert_int_equal(row.runs, 1);
+        job_row_release(&row);
+    }
+    for (int i = 0; i < 3; i++) job_import(s, b); // nothing twice
+    describe(s, a, &direct);
+    describe(s, b, &read);
+    assert_string_equal(direct.data, read.data);
+    assert_non_null(strstr(read.data, "failed the disk is full"));
+    // Before it runs again the file goes, and what comes then is read from its beginning.
+    assert_int_equal(job_import_all(s, b, &err), 0);
+    assert_int_equal(job_desk_state(&out, STATE_RUNNING, "", &err), 0);
+    job_import(s, b);
+    assert_int_equal(job_read_own(s, b, &row, &err), 0);
+    assert_int_equal(row.state, STATE_RUNNING);
+    assert_int_equal(row.runs, 2);
+    job_row_release(&row);
+    buf_release(&direct);
+    buf_release(&read);
+    job_desk_release(&in);
+    job_desk_release(&out);
+    free(place_a);
+    free(place_b);
+    store_close(s);
+}
+
+// A line that a crash cut off waits, and goes with the next write; foreign lines are left out.
+static void a_torn_line_is_cut_off(void **state)
+{
+    struct store *s = open_store();
+    struct err err = { 0 };
+    struct buf text = { 0 };
+    struct stat st;
+    char *place;
+    const int64_t id = add_job(s, &place);
+    struct told_writer w = told_to_file(place, id);
+    report_all(&w, 0, 3);
+    FILE *f = fopen(w.path, "a");
+    assert_non_null(f);
+    fputs("no JSON\n{\"is\":\"state\",\"s\":[]}\n{\"is\":\"stat", f);
+    fclose(f);
+    job_import(s, id);
+    report_all(&w, 2, 4);
+    job_import(s, id);
+    assert_int_equal(stat(w.path, &st), 0);
+    int64_t read = 0;
+    assert_int_equal(
+        store_number(s, &err, 0, &read, "SELECT reports FROM jobs WHERE id = ?", "i", id), 0);
+    assert_int_equal(read, st.st_size);
+    describe(s, id, &text);
+    assert_non_null(strstr(text.data, "waiting"));
+    assert_non_null(strstr(text.data, "a \"line\"\nof the log"));
+    buf_release(&text);
+    told_writer_release(&w);
+    free(place);
+    store_close(s);
+}
+
+static void a_full_disk_leaves_whole_lines(void **state)
+{
+    struct store *s = open_store();
+    char *place;
+    const int64_t id = add_job(s, &place);
+    struct told_writer w = told_to_file("/dev/full", id);
+    struct told_list l = { 0 };
+    struct err err = { 0 };
+    told_add(&l, TOLD_LINE, 0, NAN, 1, (const char *const[]){ "x" });
+    assert_int_equal(w.write(&w, &l, &err), -1);
+    assert_non_null(strstr(err.text, "cannot write"));
+    told_release(&l);
+    told_writer_release(&w);
+    free(place);
+    store_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_file_tells_what_the_database_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_torn_line_is_cut_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_full_disk_leaves_whole_lines, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

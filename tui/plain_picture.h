@@ -1,0 +1,28 @@
+// tui/plain_picture.h -- pictures among plain lines, where the terminal has graphics of its own.
+//
+//   struct plain_picture p = { .interactive = true };
+//   if (plain_picture_possible(&p, stdout)) plain_picture_map(&p, stdout, map);
+#ifndef TUI_PLAIN_PICTURE_H
+#define TUI_PLAIN_PICTURE_H
+
+#include <stdio.h>
+
+#include "core/base/event.h"
+#include "core/picture/image.h"
+#include "tui/graphics.h"
+
+struct plain_picture {
+    bool interactive; // a prompt reads what is typed: the terminal may be asked
+    bool asked;
+    struct graphics graphics;
+    char setting[16]; // screen.graphics; "": auto
+    uint32_t last_id;
+};
+
+// Does the terminal draw pictures? Asks it at the first call.
+bool plain_picture_possible(struct plain_picture *p, FILE *file);
+// Both leave the cursor at the beginning of the line below.
+void plain_picture_map(struct plain_picture *p, FILE *file, const struct event_heatmap *map);
+void plain_picture_image(struct plain_picture *p, FILE *file, const struct image *image);
+
+#endif
