@@ -74,24 +74,24 @@ static void a_limit_is_that_of_the_preprocessor_config(void **state)
         }
 }
 
-// A picture below the folder's "min_pixels" is enlarged: 2 x 2 cells by sqrt(20 / 4), rounded up,
-// to 5 x 5 (smart_resize of transformers), and one above is not.
+// A picture below the folder's "min_pixels" is enlarged: 2 x 2 cells by sqrt(12 / 4), rounded up,
+// to 4 x 4 (smart_resize of transformers), and one above is not.
 static void small_pictures_are_enlarged(void **state)
 {
     struct err err = { 0 };
     struct golden g;
     golden_open(&g, "qwen2.5-vl");
     const int64_t side = engine_model(g.engine)->picture.multiple;
-    char *folder = folder_with("min_pixels", 20 * side * side);
+    char *folder = folder_with("min_pixels", 12 * side * side);
     must(engine_load(g.engine, folder, &err), &err);
     const struct model *m = engine_model(g.engine);
     struct picture p = { 0 };
     model_place_picture(m, &p, 2 * side, 2 * side, 1, 0);
-    assert_int_equal(p.tokens, 25);
-    model_place_picture(m, &p, 4 * side, 5 * side, 1, 0);
-    assert_int_equal(p.tokens, 20);
-    model_place_picture(m, &p, 4 * side, 6 * side, 1, 0);
-    assert_int_equal(p.tokens, 24);
+    assert_int_equal(p.tokens, 16);
+    model_place_picture(m, &p, 3 * side, 4 * side, 1, 0);
+    assert_int_equal(p.tokens, 12);
+    model_place_picture(m, &p, 3 * side, 5 * side, 1, 0);
+    assert_int_equal(p.tokens, 15);
     scratch_remove(folder);
     golden_close(&g);
 }
