@@ -1,5 +1,5 @@
-// tests/fuzz/sets.c -- any bytes as an evaluation set, of whichever form: every row can be read or is
-// refused, and so are its pictures.
+// tests/fuzz/sets.c -- any bytes as an evaluation set, of whichever form: every row can be read or
+// is refused, and so are its pictures.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
