@@ -65,15 +65,15 @@ static int load_tokenizer(struct model *m, struct err *err)
                          m->placeholder_word);
 }
 
-// That of all matrices, or f32.
+// That of all matrices, or f32; if any are in blocks, that of the first one.
 static enum dtype common_dtype(const struct weights *w)
 {
     int dtype = -1;
     for (size_t i = 0; i < w->count; i++) {
         if (w->list[i].rank < 2) continue;
         const int one = (int)w->list[i].tensor->dtype;
-        if (dtype >= 0 && one != dtype) return DTYPE_F32;
-        dtype = one;
+        if (dtype_in_blocks((enum dtype)one)) return (enum dtype)one;
+        dtype = dtype < 0 || one == dtype ? one : DTYPE_F32;
     }
     return dtype < 0 ? DTYPE_F32 : (enum dtype)dtype;
 }

@@ -35,7 +35,7 @@ struct model {
     struct tile_grids grids; // where pictures are cut into tiles by their resolution
     int64_t map_tiles;       // tiles whose features a picture may have, else they shrink; 0: any
     struct tensor newline;   // [1,D] visual token behind each row of a picture; data NULL: none
-    enum dtype dtype;        // of all matrices in the file; f32 if they differ
+    enum dtype dtype;        // of all matrices; f32 if they differ, but of blocks if there are any
     int32_t placeholder;     // placeholder id of visual tokens, -1 for text-only models
     const char *placeholder_word; // it is the token of this text; NULL: the configs give the id
     const char *conversation;     // layout that config.json names; NULL: the folder's chat template
