@@ -81,10 +81,11 @@ int ncclCommInitRank(struct comm **comm, int count, ncclUniqueId id, int number)
     if (count < 1 || count > RANKS_MOST || number < 0 || number >= count) return INVALID_ARGUMENT;
     const int file = shm_open(id.internal, O_RDWR | O_CREAT, 0600);
     if (file < 0 || ftruncate(file, sizeof(struct shared)) < 0) return SYSTEM_ERROR;
-    struct comm *c = calloc(1, sizeof *c);
-    c->shared = mmap(NULL, sizeof *c->shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    void *map = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
-    if (c->shared == MAP_FAILED) return SYSTEM_ERROR;
+    if (map == MAP_FAILED) return SYSTEM_ERROR;
+    struct comm *c = calloc(1, sizeof *c);
+    c->shared = map;
     c->count = count;
     c->number = number;
     meet(c);
