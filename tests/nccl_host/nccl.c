@@ -31,7 +31,7 @@ struct shared {
 struct comm {
     struct shared *shared;
     int count, number;
-    long sums, floats, messages, bytes, groups;
+    long sums, floats, shares, bytes, groups;
 };
 
 // What a thread has begun with ncclGroupStart; a call outside of a group is one by itself.
@@ -100,7 +100,7 @@ int ncclCommDestroy(struct comm *c)
     FILE *f = path ? fopen(path, "ae") : NULL;
     if (f) {
         fprintf(f, "rank %d of %d: %ld groups, %ld sums, %ld floats, %ld messages, %ld bytes\n",
-                c->number, c->count, c->groups, c->sums, c->floats, c->messages, c->bytes);
+                c->number, c->count, c->groups, c->sums, c->floats, c->shares, c->bytes);
         fclose(f);
     }
     munmap(c->shared, sizeof *c->shared);
@@ -168,7 +168,7 @@ int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, 
         if (c->number != root) memcpy((char *)to + at, c->shared->slot[root], n);
         meet(c);
     }
-    c->messages++;
+    c->shares++;
     c->bytes += (long)count;
     return OK;
 }
