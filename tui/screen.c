@@ -13,6 +13,7 @@
 #include "core/base/places.h"
 #include "tui/lines.h"
 #include "tui/list.h"
+#include "tui/maps.h"
 #include "tui/screen_parts.h"
 #include "tui/signals.h"
 #include "tui/text.h"
@@ -99,6 +100,8 @@ static void take_news(struct screen *s)
     while ((n = news_next(s->queue))) {
         if (n->kind == NEWS_CAPTURE)
             serve_capture(s, n->data);
+        else if (n->kind == NEWS_OPEN && !strcmp(n->text, "tour"))
+            s->view->tour = 1;
         else if (n->kind == NEWS_OPEN)
             list_open_picker(s->view, n->text, &s->look);
         else if (n->kind == NEWS_LEAVE)
@@ -107,12 +110,16 @@ static void take_news(struct screen *s)
             take_draft(s, n->text, *(const int64_t *)n->data);
         else
             view_take(s->view, n);
-        if (n->kind == NEWS_IDLE) s->stopping = false;
+        if (n->kind == NEWS_IDLE) {
+            s->stopping = false;
+            screen_tour_offer(s);
+        }
         if (is_layout(n)) s->layout = -1;
         show_compared(s);
         s->dirty = true;
         news_free(n);
     }
+    if (s->worker) screen_apply(s);
     terminal_mouse(s->terminal, settings_flag(s->view->settings, "screen.mouse"));
 }
 
@@ -187,12 +194,25 @@ static int patience(const struct screen *s)
         const int draft = milliseconds(s->draft_at - now);
         if (wait < 0 || draft < wait) wait = draft;
     }
+    if (s->view->image.playing) {
+        const int play = milliseconds(s->view->image.play_at - now);
+        if (wait < 0 || play < wait) wait = play;
+    }
     if (key_reader_open(&s->reader)) {
         const double pause = s->reader.pasting ? paste_pause : escape_pause;
         const int key = milliseconds(s->key_at + pause - now);
         if (wait < 0 || key < wait) wait = key;
     }
     return wait;
+}
+
+static void play(struct screen *s, double now)
+{
+    static const double token_time = 0.3;
+    maps_play(s->view);
+    s->view->image.play_at = now + token_time;
+    screen_apply(s);
+    s->dirty = true;
 }
 
 static void loop(struct screen *s)
@@ -211,6 +231,7 @@ static void loop(struct screen *s)
         if (key_reader_open(&s->reader) && now - s->key_at >= pause) screen_bytes(s, true);
         if (s->draft_at > 0 && now >= s->draft_at) screen_draft_keep(s);
         if (ready == 0 && s->view->busy) s->dirty = true;
+        if (s->view->image.playing && now >= s->view->image.play_at) play(s, now);
         if (s->dirty && now - s->drawn >= frame_pause) screen_show(s);
     }
 }

@@ -93,6 +93,7 @@ void screen_submit(struct screen *s, const char *text)
     char *line;
     typed_submit(&s->typed, text);
     while (typed_next(&s->typed, &line)) {
+        screen_tour_ran(s, line);
         if (line[strspn(line, " \t\n")]) run_line(s, line);
         free(line);
     }
@@ -243,6 +244,7 @@ static void leave_compared(struct screen *s)
 
 static void act_close(struct screen *s)
 {
+    if (screen_tour_end(s)) return;
     leave_compared(s);
     prompt_close_menu(s->prompt);
     prompt_escape(s->prompt);
@@ -346,7 +348,7 @@ static void copy(struct screen *s, const char *text)
 
 // --- what panels want ----------------------------------------------------------------------------
 
-static void apply_view(struct screen *s)
+void screen_apply(struct screen *s)
 {
     struct view *v = s->view;
     if (v->run) {
@@ -354,6 +356,11 @@ static void apply_view(struct screen *s)
         v->run = NULL;
         run_line(s, line);
         free(line);
+    }
+    if (v->quiet) {
+        worker_submit_quiet(s->worker, v->quiet);
+        free(v->quiet);
+        v->quiet = NULL;
     }
     if (v->insert) {
         prompt_set(s->prompt, v->insert);
@@ -388,7 +395,7 @@ static void take_mouse(struct screen *s, const struct key *key)
                    key->y, key->button, &s->look);
         return;
     }
-    if (!key->button) return;
+    if (!key->button && s->view->image.press_x < 0) return; // no box is drawn
     const int count = layout_place(screen_layout(s, s->canvas.columns), s->focus, area, placed);
     for (int i = count; i-- > 0;) {
         const struct area a = placed[i].area;
@@ -465,7 +472,7 @@ void screen_key(struct screen *s, struct key *key)
         take_named(s, key);
     if (key->kind != KEY_NAMED || strcmp(key->name, "Ctrl-C") != 0) s->interrupted = 0;
     free(key->paste);
-    apply_view(s);
+    screen_apply(s);
     screen_draft_typed(s);
     s->dirty = true;
 }

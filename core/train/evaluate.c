@@ -5,10 +5,10 @@
 #include "core/train/evaluate.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/file_in.h"
 #include "core/metrics/choices.h"
 #include "core/talk/answer.h"
 #include "core/train/evaluate_parts.h"
@@ -140,6 +140,7 @@ static struct evaluated outcome_of(const struct evaluating *v, const struct samp
                                .line = s->line,
                                .id = id,
                                .kind = s->kind,
+                               .group = s->group ? s->group : "",
                                .prompt = "",
                                .answer = "",
                                .reference = "",
@@ -225,7 +226,7 @@ static int show_pictures(struct evaluating *v, const struct dialogue *d, struct 
     v->paths = xcalloc(d->path_count + 1, sizeof *v->paths);
     for (size_t i = 0; i < d->path_count; i++) {
         size_t size;
-        char *bytes = file_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
+        char *bytes = dataset_picture(v->r->data, d->paths[i], IMAGE_MAX_FILE, &size, err);
         const int index = bytes ? conversation_attach(&v->c, d->paths[i], bytes, size, err) : -1;
         free(bytes);
         if (index < 0) {
@@ -414,6 +415,7 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
         if (!question_at(s, i, &q)) continue;
         const bool last = is_last_question(&s->dialogue, i);
         struct metric_case mc = { .question = q.text,
+                                  .kind = s->kind,
                                   .references = q.references,
                                   .reference_count = q.reference_count,
                                   .choices = (const char *const *)s->choices,
@@ -430,9 +432,25 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
     return skipped + !asked;
 }
 
+// Answers of an evaluation set are as long as the set says, or as sample.max_tokens if that was set
+// to less.
+static void limit_answers(struct evaluating *v, const struct sample *s)
+{
+    char text[16];
+    const struct settings *own = v->r->settings;
+    if (s->max_tokens <= 0) return;
+    if (settings_changed(own, "sample.max_tokens") &&
+        settings_integer(own, "sample.max_tokens") <= s->max_tokens)
+        return;
+    snprintf(text, sizeof text, "%d", s->max_tokens);
+    if (settings_set(v->settings, "sample.max_tokens", text, NULL) < 0)
+        BUG("a set asks for %d tokens", s->max_tokens);
+}
+
 static bool evaluate_sample(struct evaluating *v, const struct sample *s)
 {
     struct err err;
+    limit_answers(v, s);
     const struct metric *m = sample_metric(v, s, &err);
     int status = m ? show_pictures(v, &s->dialogue, &err) : -1;
     // A picture that another stage cannot read is none for all.
@@ -500,6 +518,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     v->r = r;
     v->e = e;
     if (!r->first) *e = (struct evaluation){ 0 };
+    e->total = r->total;
     e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
     v->settings = greedy(r->settings);
     v->count = sample_count(v);

@@ -7,12 +7,12 @@
 #include "core/train/evaluate_parts.h"
 
 // The texts of a struct evaluated; NULL is a text too.
-enum { TEXTS = 7 };
+enum { TEXTS = 8 };
 
 static void list_texts(const struct evaluated *e, const char **texts)
 {
-    const char *const list[TEXTS] = { e->id,    e->kind,      e->prompt, e->answer,
-                                      e->found, e->reference, e->skipped };
+    const char *const list[TEXTS] = { e->id,    e->kind,      e->prompt,  e->answer,
+                                      e->found, e->reference, e->skipped, e->group };
     memcpy(texts, list, sizeof list);
 }
 
@@ -25,6 +25,7 @@ static void put_texts(struct evaluated *e, const char *const *texts)
     e->found = texts[4];
     e->reference = texts[5];
     e->skipped = texts[6];
+    e->group = texts[7];
 }
 
 // A pointer means nothing to another process: the metric's is its number, those of texts are there
@@ -58,7 +59,7 @@ void evaluate_count(struct evaluating *v, const struct evaluated *told)
     if (told->skipped) {
         if (!e->why) e->why = xasprintf("sample %s: %s", told->id, told->skipped);
     } else {
-        evaluation_note(e, told->metric, told->kind, told->score, told->class);
+        evaluation_note(e, told);
         e->full += told->full;
     }
     if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
