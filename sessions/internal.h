@@ -55,6 +55,7 @@ struct store {
     size_t pending_count, pending_capacity;
     bool failing;  // the last write failed and was reported
     bool deaf;     // events come from a session being resumed: not new
+    double queue_looked; // when Slurm was asked last (job_queue.c)
     int answering; // locked while an answer is computed and jobs are paused; 0 = not open
 };
 
