@@ -15,6 +15,7 @@
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
 #include "core/compare/compare_results.h"
+#include "core/sets/set.h"
 
 enum { SHOWN = 20 };
 
@@ -27,6 +28,9 @@ struct asking {
     const struct metric *metric;
     int64_t limit;
     bool all_steps, text_begins, job;
+    const struct eval_set *set; // of --data; NULL: a data set
+    const struct set_way *way;
+    const char *suite;              // as typed
     struct preset_values values[2]; // of the sides, written out
     struct pace pace;
     double told;
@@ -43,6 +47,17 @@ static int take_csv(void *self, const char *value, struct err *err)
 static int take_data(void *self, const char *value, struct err *err)
 {
     ((struct asking *)self)->data = value;
+    return 0;
+}
+
+static int take_set(void *self, const char *value, struct err *err)
+{
+    return (((struct asking *)self)->set = eval_set_need(value, err)) ? 0 : -1;
+}
+
+static int take_suite(void *self, const char *value, struct err *err)
+{
+    ((struct asking *)self)->suite = value;
     return 0;
 }
 
@@ -86,6 +101,8 @@ static int take_word(void *self, const char *value, struct err *err)
 
 static const struct option_row option_rows[] = {
     { "--data", "FILE", "a data set", take_data },
+    { "--set", "NAME", "the data is an evaluation set", take_set },
+    { "--as", "SUITE", "as this suite asks and scores it", take_suite },
     { "--csv", "FILE", "CSV file: every step, or every question of a data set", take_csv },
     { "--limit", "N", "number of samples", take_limit },
     { "--metric", "M", "metric of all samples", take_metric },
@@ -130,6 +147,9 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
         return err_set(err, "give either a question or --data, not both: '%s'", a->question);
     if (!a->data && (a->metric || a->limit || a->images || a->job))
         return err_set(err, "--metric, --limit, --images and --job need --data FILE");
+    if ((a->set && !a->data) || (a->suite && !a->set))
+        return err_set(err, "--set needs --data FILE, and --as needs --set NAME");
+    if (a->set && !(a->way = eval_set_way(a->set, a->suite, err))) return -1;
     if (a->job && a->csv)
         return err_set(
             err, "--csv cannot be used with --job: run /results N --csv FILE when the job is done");
@@ -279,12 +299,41 @@ static int compare_question(struct asking *a, struct err *err)
 
 // --- a data set ----------------------------------------------------------------------------------
 
+enum { CHANGED = 20 };
+
+// The questions that one side scores better than the other.
+static void show_changed(const struct asking *a, const struct compared_data *d)
+{
+    static const char *const columns[] = { "id",       "kind",     "A",         "B",
+                                           "answer A", "answer B", "reference", "question" };
+    enum { COLUMNS = sizeof columns / sizeof *columns };
+    static const bool numeric[COLUMNS] = { false, false, true, true };
+    struct table_builder t;
+    size_t changed = 0;
+    table_begin(&t, "compare.changed", COLUMNS, columns, numeric);
+    for (size_t i = 0; i < d->count; i++) {
+        const struct compared_question *q = &d->list[i];
+        if (q->score[0] == q->score[1] || changed++ >= CHANGED) continue;
+        table_add(&t, "%s", q->id);
+        table_add(&t, "%s", q->kind);
+        for (int k = 0; k < 2; k++) table_add(&t, "%.4g", q->score[k]);
+        for (int k = 0; k < 2; k++) table_add(&t, "%s", q->answer[k]);
+        table_add(&t, "%s", q->reference);
+        table_add(&t, "%s", q->prompt);
+    }
+    if (changed) table_emit(&t, a->shell->sinks);
+    if (changed > CHANGED)
+        sinks_notice(a->shell->sinks, "and %zu more changed sides (--csv FILE has all questions)",
+                     changed - CHANGED);
+}
+
 static void show_data(const struct asking *a, const struct compared_data *d)
 {
     struct results r = { 0 };
     compare_data_results(&r, (const char *const *)a->title, d);
     results_note(&r, "over %" PRId64 " samples of %s", d->evaluation[0].samples, a->data);
     results_show(&r, a->shell->sinks);
+    show_changed(a, d);
     compare_data_results_questions(&r, d);
     keep(a, &r);
     results_release(&r);
@@ -318,7 +367,9 @@ static int compare_data(struct asking *a, struct err *err)
 {
     struct dataset data;
     struct compared_data d;
-    if (dataset_open(&data, a->data, a->images, err) < 0) return -1;
+    const int opened = a->set ? eval_set_open(&data, a->set, a->way, a->data, a->images, err)
+                              : dataset_open(&data, a->data, a->images, err);
+    if (opened < 0) return -1;
     struct compare_data_request r = {
         .request = request_of(a), .data = &data, .limit = a->limit, .metric = a->metric
     };
@@ -362,6 +413,12 @@ static int start_job(const struct asking *a, struct err *err)
     if (a->metric) {
         add_word(&words, &count, xstrdup("--metric"));
         add_word(&words, &count, xstrdup(a->metric->name));
+    }
+    if (a->set) {
+        add_word(&words, &count, xstrdup("--set"));
+        add_word(&words, &count, xstrdup(a->set->name));
+        add_word(&words, &count, xstrdup("--as"));
+        add_word(&words, &count, xstrdup(a->way->suite));
     }
     if (a->images) {
         add_word(&words, &count, xstrdup("--images"));

@@ -26,7 +26,7 @@ struct mix_request {
 static int take_count(void *self, const char *value, struct err *err)
 {
     struct mix_request *r = self;
-    return option_integer(value, 1, INT32_MAX, &r->samples, "--count", err);
+    return option_integer(value, 1, MIX_SAMPLES_MAX, &r->samples, "--count", err);
 }
 
 static int take_seed(void *self, const char *value, struct err *err)

@@ -11,6 +11,7 @@
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
+#include "core/sets/submit.h"
 #include "core/train/evaluate_job.h"
 #include "sessions/jobs.h"
 
@@ -216,6 +217,7 @@ struct here {
     double told;
     int64_t number;
     struct answers answers;
+    struct submission *submission; // NULL: not asked for
     // What /eval show shows again.
     struct event_score *scores;
     size_t score_count, room;
@@ -275,6 +277,7 @@ static bool report(void *self, const struct evaluated *e)
                                            .score = e->score };
         add_answer(&h->answers, &score, NULL);
         keep_score(h, &score);
+        if (h->submission) submission_add(h->submission, e->index, e->answer);
     }
     h->number++; // those that could not be scored too
     if (now - h->told >= 0.2) {
@@ -284,22 +287,26 @@ static bool report(void *self, const struct evaluated *e)
     return !engine_cancelled(h->shell->engine);
 }
 
-static void show_here(struct here *h, const struct evaluation *e)
+static void show_here(struct here *h, const struct evaluate_options *o, const struct evaluation *e)
 {
     struct table_builder t;
     begin_totals(&t);
+    if (e->total_count)
+        evaluate_options_report(o, engine_settings(h->shell->engine), add_total, &t);
     evaluation_report(e, add_total, &t);
     if (t.count) table_emit(&t, h->shell->sinks);
     end_answers(&h->answers, h->shell);
 }
 
 // As a job would have it, for /eval show. Without a database there is none.
-static void keep_here(struct here *h, const struct evaluation *e, int argc, char **argv)
+static void keep_here(struct here *h, const struct evaluate_options *o, const struct evaluation *e,
+                      int argc, char **argv)
 {
     const struct shell *shell = h->shell;
     const struct job_order order = shell_job_order(shell, "evaluate", argc, argv);
     struct err err;
     if (!shell->store) return;
+    evaluate_options_report(o, engine_settings(shell->engine), keep_total, h);
     evaluation_report(e, keep_total, h);
     if (store_job_keep(shell->store, &order, e->cancelled ? STATE_CANCELLED : STATE_DONE,
                        h->results, h->result_count, h->scores, h->score_count, &err) < 0)
@@ -314,7 +321,8 @@ static int evaluate_here(struct shell *shell, const struct evaluate_options *o, 
     struct dataset data;
     struct here h = { .shell = shell, .pace = pace_from(0), .told = clock_seconds() };
     if (command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
-    if (dataset_open(&data, o->data, o->images, err) < 0) return -1;
+    if (evaluate_options_open(o, &data, err) < 0) return -1;
+    if (o->submit) h.submission = submission_new();
     struct evaluate_request request = evaluate_options_request(o);
     request.model = engine_model(engine);
     request.backend = engine_backend(engine);
@@ -327,11 +335,15 @@ static int evaluate_here(struct shell *shell, const struct evaluate_options *o, 
     begin_answers(&h.answers);
     int status = evaluate_run(&request, &e, err);
     if (status == 0) {
-        show_here(&h, &e);
-        keep_here(&h, &e, argc, argv);
+        show_here(&h, o, &e);
+        keep_here(&h, o, &e, argc, argv);
+        if (!e.cancelled && o->submit)
+            status = submission_write(h.submission, o->submit, &data, o->set, o->way,
+                                      engine_model(engine)->name, err);
         if (e.cancelled) status = err_set(err, "stopped after %" PRId64 " samples", e.samples);
         evaluation_release(&e);
     }
+    submission_free(h.submission);
     here_release(&h);
     dataset_close(&data);
     return status;
@@ -394,6 +406,11 @@ const struct command command_eval = {
         "               loss); /help metrics lists them. loglik: if the answer names one of the\n"
         "               \"choices\" by number or letter, they are listed as \"A. ...\" followed\n"
         "               by \"Answer:\", and the letters are ranked (MMLU)\n"
+        "--set NAME     DATA is an evaluation set as it is downloaded (/help sets): its prompt,\n"
+        "               answer length, rule and totals apply; --as SUITE (llava, lmms-eval,\n"
+        "               vlmevalkit) says whose\n"
+        "--submit FILE  writes the answers as the set's server takes them (--set vqav2: JSON;\n"
+        "               mmbench: a table; others: LLaVA's JSON lines)\n"
         "--limit N      only the first N samples\n"
         "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"

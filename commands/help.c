@@ -6,6 +6,7 @@
 #include "commands/reference.h"
 #include "core/metrics/metric.h"
 #include "core/probes/taps.h"
+#include "core/sets/set.h"
 
 static void help_commands(const struct shell *shell)
 {
@@ -93,6 +94,27 @@ static void topic_metrics(const struct shell *shell)
     table_emit(&t, shell->sinks);
 }
 
+static void topic_sets(const struct shell *shell)
+{
+    static const char *const columns[] = { "set",  "as",    "prompt", "tokens",
+                                           "rule", "total", "source" };
+    struct table_builder t;
+    for (const struct eval_set *s = eval_sets; s->name; s++)
+        sinks_text(shell->sinks, "%-10s %s\n           files: %s", s->name, s->title, s->files);
+    table_begin(&t, "sets", sizeof columns / sizeof *columns, columns, NULL);
+    for (const struct eval_set *s = eval_sets; s->name; s++)
+        for (const struct set_way *w = s->ways; w->ask; w++) {
+            table_add(&t, "%s", s->name);
+            table_add(&t, "%s", w->suite);
+            table_add(&t, "%s", w->prompt);
+            table_add(&t, "%d", w->max_tokens);
+            table_add(&t, "%s", w->metric);
+            table_add(&t, "%s", w->total ? w->total->name : "");
+            table_add(&t, "%s", w->source);
+        }
+    table_emit(&t, shell->sinks);
+}
+
 static void topic_taps(const struct shell *shell)
 {
     static const char *const columns[] = { "tap", "help" };
@@ -129,6 +151,7 @@ static const struct topic {
 } topics[] = {
     { "commands", help_commands },    { "lines", topic_lines }, { "scripts", topic_lines },
     { "templates", topic_templates }, { "taps", topic_taps },   { "metrics", topic_metrics },
+    { "sets", topic_sets },
 };
 
 static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
@@ -158,7 +181,7 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_help = {
     .name = "help",
     .alias = "? h",
-    .usage = "/help [COMMAND|SETTING|GROUP|lines|taps|templates]",
+    .usage = "/help [COMMAND|SETTING|GROUP|lines|metrics|sets|taps|templates]",
     .help = "Lists commands, or explains a command, setting, group of settings or topic.",
     .max = 1,
     .complete = COMPLETE_COMMAND,

@@ -92,7 +92,8 @@ static int load(struct runner *r, struct err *err)
 {
     const struct load_progress progress = { .report = loading, .self = r };
     if (!*r->row.model) return err_set(err, "/%s needs a model: /load MODEL first", r->row.kind);
-    r->job.model = model_load(r->row.model, r->job.backend, &progress, err);
+    struct ranks *stages = job_splits_layers(r->job.settings) ? r->job.ranks : NULL;
+    r->job.model = model_load_stage(r->row.model, r->job.backend, stages, &progress, err);
     if (!r->job.model) return -1;
     if (*r->row.fingerprint && strcmp(r->job.model->checkpoint->fingerprint, r->row.fingerprint))
         return err_set(err,

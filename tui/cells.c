@@ -144,7 +144,7 @@ static struct area cells_of(const struct drawing *d, struct area area, int acros
 }
 
 // A picture of the terminal's own, over the characters.
-static void ask_picture(const struct drawing *d, struct canvas *c, struct area area)
+static struct area ask_picture(const struct drawing *d, struct canvas *c, struct area area)
 {
     struct drawing sized = *d;
     drawing_fit(&sized, area.width * c->cell_width, area.height * c->cell_height, 1);
@@ -152,30 +152,21 @@ static void ask_picture(const struct drawing *d, struct canvas *c, struct area a
     const uint64_t key = painter_key(drawing_key(&sized), c, place);
     if (!painter_has(c->painter, key)) painter_ask(c->painter, key, drawing_copy(&sized), c, place);
     canvas_picture(c, place, key);
+    return place;
 }
 
-struct area drawing_place(struct drawing *d, const struct canvas *c, struct area area)
+struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
 {
-    if (c->painter && !in_letters(c) && graphics_way(c->graphics)->encode) {
-        drawing_fit(d, area.width * c->cell_width, area.height * c->cell_height, 1);
-        return cells_of(d, area, c->cell_width, c->cell_height);
-    }
+    if (area.height < 1 || area.width < 1) return area;
     const struct dots *dots = find_dots(c);
     const int across = in_letters(c) ? 1 : dots->across, down = in_letters(c) ? 1 : dots->down;
     fit_cells(d, area, across, down);
-    return cells_of(d, area, across, down);
-}
-
-void drawing_show(struct drawing *d, struct canvas *c, struct area area)
-{
-    if (area.height < 1 || area.width < 1) return;
-    const struct dots *dots = find_dots(c);
-    const int across = in_letters(c) ? 1 : dots->across, down = in_letters(c) ? 1 : dots->down;
-    fit_cells(d, area, across, down);
+    const struct area place = cells_of(d, area, across, down);
     if (in_letters(c)) {
-        draw_letters(d, c, cells_of(d, area, 1, 1));
-        return;
+        draw_letters(d, c, place);
+        return place;
     }
-    draw_dots(d, dots, c, cells_of(d, area, across, down));
-    if (c->painter && graphics_way(c->graphics)->encode) ask_picture(d, c, area);
+    draw_dots(d, dots, c, place);
+    if (!c->painter || !graphics_way(c->graphics)->encode) return place;
+    return ask_picture(d, c, area);
 }

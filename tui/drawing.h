@@ -21,6 +21,7 @@ struct map {
     uint8_t *dropped; // NULL: pruning dropped nothing
     char *tile;       // NULL: all of the picture
     double area[4];   // left, top, right, bottom of its area, in fractions of the picture
+    bool quick;       // of the last answer, asked for by a step (tui/maps.h)
 };
 void map_release(struct map *m);
 
@@ -52,8 +53,7 @@ uint8_t *drawing_pixels(const struct drawing *d, int width, int height);
 
 // Draws into the cells of an area: with characters, and where the terminal shows pictures also asks
 // for one (canvas.painter), which replaces them as soon as it is ready.
-void drawing_show(struct drawing *d, struct canvas *c, struct area area);
-// The cells that it would fill.
-struct area drawing_place(struct drawing *d, const struct canvas *c, struct area area);
+// Returns the cells that it fills.
+struct area drawing_show(struct drawing *d, struct canvas *c, struct area area);
 
 #endif

@@ -62,6 +62,7 @@ static const struct key_row rows[] = {
     { "image", "Down", "layer-down", "previous layer", NULL },
     { "image", "h", "head", "next head", "h: head" },
     { "image", "k", "kind", "next kind of map", "k: kind" },
+    { "image", "p", "play", "play through the tokens of the answer, or stop", "p: play" },
     { "image", "m", "map", "map on or off", "m: map" },
     { "image", "s", "smooth", "smooth or square patches", "s: smooth" },
     { "image", "r", "ramp", "next colour map", "r: colours" },

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/maps.h"
 #include "tui/panel.h"
 #include "tui/wrap.h"
 
@@ -55,17 +56,38 @@ static int total_lines(struct chat_view *c, int width)
     return total;
 }
 
-void mark_bytes(struct canvas *c, struct area line, const char *text, const struct wrap *w,
-                size_t begin, size_t end, enum style style)
+// The cells of the bytes begin..end of a text in its line w: x and width; false: none.
+static bool find_bytes(const char *text, const struct wrap *w, size_t begin, size_t end, int *x,
+                       int *width)
 {
     const size_t from = (size_t)(w->line - text), to = from + w->length;
     const size_t a = begin > from ? begin : from, b = end < to ? end : to;
-    if (a >= b) return;
+    if (a >= b) return false;
     struct canvas measure = { .lines = 1, .columns = 0 };
     const struct area wide = { 0, 0, 1 << 20, 1 };
-    const int x = canvas_text_n(&measure, wide, 0, 0, STYLE_TEXT, w->line, a - from);
-    const int behind = canvas_text_n(&measure, wide, x, 0, STYLE_TEXT, text + a, b - a);
-    canvas_style(c, line, x, 0, behind - x, style);
+    *x = canvas_text_n(&measure, wide, 0, 0, STYLE_TEXT, w->line, a - from);
+    *width = canvas_text_n(&measure, wide, *x, 0, STYLE_TEXT, text + a, b - a) - *x;
+    return true;
+}
+
+void mark_bytes(struct canvas *c, struct area line, const char *text, const struct wrap *w,
+                size_t begin, size_t end, enum style style)
+{
+    int x, width;
+    if (find_bytes(text, w, begin, end, &x, &width)) canvas_style(c, line, x, 0, width, style);
+}
+
+static void colour_bytes(struct canvas *c, struct area line, const char *text, const struct wrap *w,
+                         size_t begin, size_t end, uint32_t ink, uint32_t paper)
+{
+    int x, width;
+    if (!find_bytes(text, w, begin, end, &x, &width)) return;
+    for (int i = x; i < x + width && i < line.width; i++) {
+        struct cell *cell = canvas_at(c, line.x + i, line.y);
+        if (!cell) continue;
+        cell->ink = CELL_RGB | ink;
+        cell->paper = CELL_RGB | paper;
+    }
 }
 
 // The token that the shown map belongs to, when this is the last answer.
@@ -78,6 +100,25 @@ static void mark_token(const struct view *v, struct canvas *c, struct area line,
     const size_t next = (size_t)m->token + 1;
     const size_t end = next < e->token_count ? e->tokens[next] : e->text.length;
     mark_bytes(c, line, text_of(e), w, begin, end, STYLE_MATCH);
+}
+
+// The words that look at the chosen part of the picture: the more, the more of the map's colour.
+static void mark_looks(const struct view *v, struct canvas *c, struct area line,
+                       const struct entry *e, const struct wrap *w)
+{
+    const char *ramp = view_setting(v, "screen.map");
+    if (!v->image.looking) return;
+    for (size_t t = 0; t < e->token_count; t++) {
+        const double share = maps_looks(v, t);
+        const size_t end = t + 1 < e->token_count ? e->tokens[t + 1] : e->text.length;
+        if (share < 0) continue;
+        const uint32_t rgb = ramp_colour(ramp, share);
+        const bool light = ((rgb >> 16) * 3 + (rgb >> 8 & 255) * 6 + (rgb & 255)) / 10 > 128;
+        if (c->mono && share < 0.5) continue;
+        mark_bytes(c, line, text_of(e), w, e->tokens[t], end, STYLE_MATCH);
+        if (!c->mono)
+            colour_bytes(c, line, text_of(e), w, e->tokens[t], end, light ? 0 : 0xffffff, rgb);
+    }
 }
 
 static void mark_found(const struct view *v, struct canvas *c, struct area line,
@@ -118,7 +159,10 @@ static void draw_line(const struct view *v, struct canvas *c, struct area line, 
     const int end = canvas_text_n(c, inner, -pan, 0, style, w->line, w->length);
     if (k->whole && end > inner.width) // there is more: Left and Right
         canvas_put(c, inner, inner.width - 1, 0, STYLE_CHANGED, c->ascii ? '>' : 0x203a);
-    if (index == last_answer(&v->chat)) mark_token(v, c, inner, e, w);
+    if (index == last_answer(&v->chat)) {
+        mark_looks(v, c, inner, e, w);
+        if (!v->image.looking) mark_token(v, c, inner, e, w);
+    }
     mark_found(v, c, inner, w);
 }
 
@@ -295,10 +339,32 @@ static void type(struct view *v, const struct key *key)
     }
 }
 
+// The token of the last answer at a place of the panel; -1: none.
+static int token_at(const struct view *v, struct area area, int x, int y)
+{
+    const struct chat_view *chat = &v->chat;
+    const size_t last = last_answer(chat);
+    int at = chat->total < area.height ? 0 : area.height - chat->total + chat->scroll;
+    if (last == chat->count) return -1;
+    for (size_t i = 0; i < last; i++) at += lead(chat, i) + chat->entries[i].lines;
+    const struct entry *e = &chat->entries[last];
+    struct wrap w = wrap_begin(text_of(e), chat->width);
+    for (at += lead(chat, last); wrap_next(&w); at++)
+        for (size_t t = 0; at == y && t < e->token_count; t++) {
+            const size_t end = t + 1 < e->token_count ? e->tokens[t + 1] : e->text.length;
+            int from, width;
+            if (!find_bytes(text_of(e), &w, e->tokens[t], end, &from, &width)) continue;
+            if (x - GUTTER >= from && x - GUTTER < from + width) return (int)t;
+        }
+    return -1;
+}
+
 static void click(struct view *v, struct area area, int x, int y, int button)
 {
+    const int token = button == 1 ? token_at(v, area, x, y) : -1;
     if (button == 4) scroll(&v->chat, 3);
     if (button == 5) scroll(&v->chat, -3);
+    if (token >= 0 && !v->answering) maps_go(v, token);
 }
 
 const struct panel panel_chat = {

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
+#include "tui/maps.h"
 #include "tui/panel.h"
 
 const char *const map_mode_names[] = { "over the picture", "beside the picture", "map alone",
@@ -14,49 +16,72 @@ void picture_draw(const struct preview *p, struct canvas *c, struct area area)
     drawing_show(&d, c, area);
 }
 
-// "0.002 ▒▒▒▒▒▒▒▒ 0.31", at the right end of the line; returns its width.
-static int draw_scale(const struct view *v, struct canvas *c, struct area line, const struct map *m)
+enum { BAR_LEAST = 3, BAR_MOST = 8 };
+
+static void draw_bar(const struct view *v, struct canvas *c, struct area line, int x, int width)
 {
-    enum { STEPS = 8 };
-    char low[16], high[16];
-    snprintf(low, sizeof low, "%.3g", (double)m->min);
-    snprintf(high, sizeof high, "%.3g", (double)m->max);
-    const int bar = c->mono ? 3 : STEPS, width = (int)(strlen(low) + strlen(high)) + bar + 2;
-    int x = line.width > width ? line.width - width : 0;
-    x = canvas_text(c, line, x, 0, STYLE_DIM, low) + 1;
     if (c->mono) {
         canvas_text(c, line, x, 0, STYLE_DIM, "...");
-    } else {
-        for (int i = 0; i < STEPS; i++) {
-            canvas_put(c, line, x + i, 0, STYLE_TEXT, ' ');
-            struct cell *cell = canvas_at(c, line.x + x + i, line.y);
-            if (cell && x + i < line.width)
-                cell->paper = CELL_RGB | ramp_colour(view_setting(v, "screen.map"), i / 7.0);
-        }
+        return;
     }
-    canvas_text(c, line, x + bar + 1, 0, STYLE_DIM, high);
-    return width;
+    for (int i = 0; i < width && x + i < line.width; i++) {
+        canvas_put(c, line, x + i, 0, STYLE_TEXT, ' ');
+        struct cell *cell = canvas_at(c, line.x + x + i, line.y);
+        const double share = (double)i / (width - 1);
+        if (cell) cell->paper = CELL_RGB | ramp_colour(view_setting(v, "screen.map"), share);
+    }
 }
 
-// What is shown: the words give way, the scale keeps both ends.
+// "attention layer 3 head 0 token 12"; short: "attention L3 H0 t12".
+static void name_map(struct buf *b, const struct map *m, bool brief)
+{
+    buf_puts(b, m->name);
+    if (m->layer >= 0) buf_printf(b, brief ? " L%d" : " layer %d", m->layer);
+    if (m->head >= 0) buf_printf(b, brief ? " H%d" : " head %d", m->head);
+    if (m->token >= 0) buf_printf(b, brief ? " t%d" : " token %d", m->token);
+}
+
+// The words give way, then the bar; the scale keeps both ends.
+static void draw_map_legend(const struct view *v, struct canvas *c, struct area line,
+                            const struct map *m)
+{
+    char low[16], high[16];
+    struct buf b = { 0 };
+    snprintf(low, sizeof low, "%.3g", (double)m->min);
+    snprintf(high, sizeof high, "%.3g", (double)m->max);
+    const int numbers = (int)(strlen(low) + strlen(high)) + 3;
+    name_map(&b, m, false);
+    if ((int)b.length + numbers + BAR_LEAST > line.width) {
+        buf_clear(&b);
+        name_map(&b, m, true);
+    }
+    int bar = c->mono ? BAR_LEAST : line.width - (int)b.length - numbers;
+    bar = bar < BAR_LEAST ? BAR_LEAST : bar > BAR_MOST ? BAR_MOST : bar;
+    const int width = numbers - 1 + bar;
+    int x = line.width > width ? line.width - width : 0;
+    x = canvas_text(c, line, x, 0, STYLE_DIM, low) + 1;
+    draw_bar(v, c, line, x, bar);
+    canvas_text(c, line, x + bar + 1, 0, STYLE_DIM, high);
+    line.width -= width + 1;
+    if (line.width > 0) canvas_text(c, line, 0, 0, STYLE_DIM, b.data);
+    buf_release(&b);
+}
+
 static void draw_legend(const struct view *v, struct canvas *c, struct area area,
                         const struct preview *p, const struct map *m)
 {
+    const struct area line = { area.x, area.y + area.height - 1, area.width, 1 };
     struct buf b = { 0 };
-    struct area line = { area.x, area.y + area.height - 1, area.width, 1 };
     if (m) {
-        buf_printf(&b, "%s", m->name);
-        if (m->layer >= 0) buf_printf(&b, " layer %d", m->layer);
-        if (m->head >= 0) buf_printf(&b, " head %d", m->head);
-        if (m->token >= 0) buf_printf(&b, " token %d", m->token);
-        line.width -= draw_scale(v, c, line, m) + 1;
-    } else if (p) {
-        const char *slash = strrchr(p->path, '/');
-        buf_printf(&b, "%s %lldx%lld", slash ? slash + 1 : p->path, (long long)p->width,
-                   (long long)p->height);
-        if (p->tokens) buf_printf(&b, ", %lld tokens", (long long)p->tokens);
+        draw_map_legend(v, c, line, m);
+        return;
     }
-    if (line.width > 0) canvas_text(c, line, 0, 0, STYLE_DIM, b.data ? b.data : "");
+    if (!p) return;
+    const char *slash = strrchr(p->path, '/');
+    buf_printf(&b, "%s %lldx%lld", slash ? slash + 1 : p->path, (long long)p->width,
+               (long long)p->height);
+    if (p->tokens) buf_printf(&b, ", %lld tokens", (long long)p->tokens);
+    canvas_text(c, line, 0, 0, STYLE_DIM, b.data);
     buf_release(&b);
 }
 
@@ -81,8 +106,8 @@ static const struct preview *picture_at(const struct view *v, int index)
     return NULL;
 }
 
-static void show(const struct view *v, const struct image_view *maps, const struct map *m,
-                 const struct preview *p, struct canvas *c, struct area area)
+static struct area show(const struct view *v, const struct image_view *maps, const struct map *m,
+                        const struct preview *p, struct canvas *c, struct area area)
 {
     enum { GAP = 1 };
     struct drawing d = { .smooth = v->image.smooth, .bare = v->image.mode == MAP_ALONE };
@@ -100,7 +125,7 @@ static void show(const struct view *v, const struct image_view *maps, const stru
         d.bare = true;
     }
     add_tiles(v, maps, m, &d);
-    drawing_show(&d, c, area);
+    return drawing_show(&d, c, area);
 }
 
 void map_draw(const struct view *v, const struct image_view *maps, const struct map *m,
@@ -127,15 +152,13 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         canvas_text(c, area, 0, 2, STYLE_DIM, "or drop one here");
         return;
     }
-    show(v, &v->image, m, p, c, inner);
+    v->image.place = show(v, &v->image, m, p, c, inner);
     draw_legend(v, c, area, p, m);
 }
 
 // --- stepping through maps -----------------------------------------------------------------------
 
 // How far map m is from the shown one along what is stepped; only the others must agree.
-enum axis { AXIS_TOKEN, AXIS_LAYER, AXIS_HEAD };
-
 static int coordinate(const struct map *m, enum axis axis)
 {
     return axis == AXIS_TOKEN ? m->token : axis == AXIS_LAYER ? m->layer : m->head;
@@ -167,8 +190,8 @@ static int find_step(const struct image_view *i, const struct map *now, enum axi
     return best;
 }
 
-// Other layers and heads of the live map come with the next tokens: from where the setting is, it
-// may be ahead of the map that is shown.
+// During an answer other layers and heads of the live map come with the next tokens: from where the
+// setting is, it may be ahead of the map that is shown.
 static void step_live(struct view *v, const struct map *now, enum axis axis, int direction)
 {
     const struct snapshot *s = v->snapshot;
@@ -182,9 +205,6 @@ static void step_live(struct view *v, const struct map *now, enum axis axis, int
         view_run(v, "/set %s mean", key);
     else if (next >= 0 && next < most)
         view_run(v, "/set %s %d", key, (int)next);
-    if (v->run && !v->answering)
-        view_hint(
-            v, "applies from the next answer; /attention --layer all shows all layers of this one");
 }
 
 static void step(struct view *v, enum axis axis, int direction, bool around)
@@ -192,6 +212,10 @@ static void step(struct view *v, enum axis axis, int direction, bool around)
     const struct map *now = view_map(v);
     if (!now) {
         view_hint(v, "no map yet");
+        return;
+    }
+    if (!v->answering && maps_steps(now) && v->snapshot) {
+        maps_step(v, axis, direction);
         return;
     }
     int next = find_step(&v->image, now, axis, direction);
@@ -208,6 +232,10 @@ static void next_kind(struct view *v)
     struct image_view *i = &v->image;
     const struct map *now = view_map(v);
     if (!now) return;
+    if (!v->answering && maps_steps(now)) {
+        maps_kind(v);
+        return;
+    }
     const size_t from = (size_t)(now - i->maps);
     for (size_t k = 1; k <= i->map_count; k++) {
         const size_t at = (from + k) % i->map_count;
@@ -224,6 +252,17 @@ static void next_ramp(struct view *v)
     while (ramp_names[i] && strcmp(ramp_names[i], now) != 0) i++;
     const char *next = ramp_names[i] && ramp_names[i + 1] ? ramp_names[i + 1] : ramp_names[0];
     view_run(v, "/set screen.map %s", next);
+}
+
+// Through the tokens from the shown one on; from the last one, from the first.
+static void play(struct view *v)
+{
+    struct image_view *i = &v->image;
+    i->playing = !i->playing;
+    i->play_at = clock_seconds();
+    if (!i->playing || maps_play(v)) return;
+    i->playing = true;
+    maps_step(v, AXIS_TOKEN, -2);
 }
 
 static void next_mode(struct view *v)
@@ -256,6 +295,8 @@ static unsigned act(struct view *v, const char *action)
         i->mode = i->mode == MAP_NONE ? MAP_OVER : MAP_NONE;
     else if (!strcmp(action, "mode"))
         next_mode(v);
+    else if (!strcmp(action, "play"))
+        play(v);
     else if (!strcmp(action, "smooth"))
         i->smooth = !i->smooth;
     else if (!strcmp(action, "kind"))
@@ -266,6 +307,8 @@ static unsigned act(struct view *v, const char *action)
         i->picture -= i->picture > 0;
     else if (!strcmp(action, "picture-next"))
         i->picture += i->picture + 1 < i->picture_count;
+    else if (!strcmp(action, "back") && i->looking)
+        i->looking = false;
     else if (!strcmp(action, "back"))
         return PANEL_DONE | PANEL_BACK;
     else
@@ -273,10 +316,45 @@ static unsigned act(struct view *v, const char *action)
     return PANEL_DONE;
 }
 
+// From where the mouse went down to where it came up, in shares of the picture.
+static void look(struct view *v, int x, int y)
+{
+    const struct image_view *i = &v->image;
+    const struct area a = i->place;
+    const int left = x < i->press_x ? x : i->press_x, right = x < i->press_x ? i->press_x : x;
+    const int top = y < i->press_y ? y : i->press_y, bottom = y < i->press_y ? i->press_y : y;
+    double box[4] = { left - a.x, top - a.y, right - a.x, bottom - a.y };
+    if (left == right && top == bottom) { // a click: the middle of the cell
+        box[0] += 0.5;
+        box[1] += 0.5;
+        box[2] = box[0];
+        box[3] = box[1];
+    } else {
+        box[2] += 1;
+        box[3] += 1;
+    }
+    for (int k = 0; k < 4; k++) box[k] /= k % 2 ? a.height : a.width;
+    maps_look(v, box);
+}
+
+static bool inside(struct area a, int x, int y)
+{
+    return x >= a.x && y >= a.y && x < a.x + a.width && y < a.y + a.height;
+}
+
 static void click(struct view *v, struct area area, int x, int y, int button)
 {
+    struct image_view *i = &v->image;
+    const int column = area.x + x, line = area.y + y;
     if (button == 4) step(v, AXIS_TOKEN, -1, false);
     if (button == 5) step(v, AXIS_TOKEN, 1, false);
+    const bool on = inside(i->place, column, line);
+    if (button == 1 && on && view_map(v)) {
+        i->press_x = column;
+        i->press_y = line;
+    }
+    if (button == 0 && i->press_x >= 0 && on) look(v, column, line);
+    if (button != 1) i->press_x = -1;
 }
 
 const struct panel panel_image = {

@@ -13,6 +13,7 @@
 #include "core/base/places.h"
 #include "tui/lines.h"
 #include "tui/list.h"
+#include "tui/maps.h"
 #include "tui/screen_parts.h"
 #include "tui/signals.h"
 #include "tui/text.h"
@@ -113,6 +114,7 @@ static void take_news(struct screen *s)
         s->dirty = true;
         news_free(n);
     }
+    if (s->worker) screen_apply(s);
     terminal_mouse(s->terminal, settings_flag(s->view->settings, "screen.mouse"));
 }
 
@@ -187,12 +189,25 @@ static int patience(const struct screen *s)
         const int draft = milliseconds(s->draft_at - now);
         if (wait < 0 || draft < wait) wait = draft;
     }
+    if (s->view->image.playing) {
+        const int play = milliseconds(s->view->image.play_at - now);
+        if (wait < 0 || play < wait) wait = play;
+    }
     if (key_reader_open(&s->reader)) {
         const double pause = s->reader.pasting ? paste_pause : escape_pause;
         const int key = milliseconds(s->key_at + pause - now);
         if (wait < 0 || key < wait) wait = key;
     }
     return wait;
+}
+
+static void play(struct screen *s, double now)
+{
+    static const double token_time = 0.3;
+    maps_play(s->view);
+    s->view->image.play_at = now + token_time;
+    screen_apply(s);
+    s->dirty = true;
 }
 
 static void loop(struct screen *s)
@@ -211,6 +226,7 @@ static void loop(struct screen *s)
         if (key_reader_open(&s->reader) && now - s->key_at >= pause) screen_bytes(s, true);
         if (s->draft_at > 0 && now >= s->draft_at) screen_draft_keep(s);
         if (ready == 0 && s->view->busy) s->dirty = true;
+        if (s->view->image.playing && now >= s->view->image.play_at) play(s, now);
         if (s->dirty && now - s->drawn >= frame_pause) screen_show(s);
     }
 }

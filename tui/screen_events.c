@@ -224,3 +224,16 @@ struct sink news_sink(struct news_queue *q)
 {
     return (struct sink){ .emit = emit, .self = q };
 }
+
+static void emit_map(void *self, const struct event *event)
+{
+    if (event->kind != EVENT_HEATMAP) return;
+    struct news *n = copy_event(event);
+    n->kind = NEWS_MAP;
+    push(self, n);
+}
+
+struct sink news_map_sink(struct news_queue *q)
+{
+    return (struct sink){ .emit = emit_map, .self = q };
+}

@@ -24,6 +24,8 @@ enum news_kind {
     NEWS_CAPTURE,  // data: struct capture, owned by the waiting thread
     NEWS_OPEN,     // text: which picker
     NEWS_DRAFT,    // text: an earlier unsent draft; data: its id (int64_t)
+    NEWS_MAP,      // event: a map that a step asked for
+    NEWS_NO_MAP,   // text: why it cannot be computed
     NEWS_PAINTED,  // a picture is ready for the terminal
     NEWS_LEAVE,    // nothing is running any more
 };
@@ -44,6 +46,7 @@ struct news_queue;
 struct news_queue *news_queue_new(void);
 void news_queue_free(struct news_queue *q);
 struct sink news_sink(struct news_queue *q);
+struct sink news_map_sink(struct news_queue *q); // maps alone, as NEWS_MAP
 // Copies text; takes data with its release function.
 void news_post(struct news_queue *q, enum news_kind kind, const char *text, void *data,
                void (*release)(void *data));

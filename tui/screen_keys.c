@@ -346,7 +346,7 @@ static void copy(struct screen *s, const char *text)
 
 // --- what panels want ----------------------------------------------------------------------------
 
-static void apply_view(struct screen *s)
+void screen_apply(struct screen *s)
 {
     struct view *v = s->view;
     if (v->run) {
@@ -354,6 +354,11 @@ static void apply_view(struct screen *s)
         v->run = NULL;
         run_line(s, line);
         free(line);
+    }
+    if (v->quiet) {
+        worker_submit_quiet(s->worker, v->quiet);
+        free(v->quiet);
+        v->quiet = NULL;
     }
     if (v->insert) {
         prompt_set(s->prompt, v->insert);
@@ -388,7 +393,7 @@ static void take_mouse(struct screen *s, const struct key *key)
                    key->y, key->button, &s->look);
         return;
     }
-    if (!key->button) return;
+    if (!key->button && s->view->image.press_x < 0) return; // no box is drawn
     const int count = layout_place(screen_layout(s, s->canvas.columns), s->focus, area, placed);
     for (int i = count; i-- > 0;) {
         const struct area a = placed[i].area;
@@ -465,7 +470,7 @@ void screen_key(struct screen *s, struct key *key)
         take_named(s, key);
     if (key->kind != KEY_NAMED || strcmp(key->name, "Ctrl-C") != 0) s->interrupted = 0;
     free(key->paste);
-    apply_view(s);
+    screen_apply(s);
     screen_draft_typed(s);
     s->dirty = true;
 }

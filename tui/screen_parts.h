@@ -71,6 +71,7 @@ void screen_draft_last(struct screen *s);  // now; at exit
 // screen_keys.c
 void screen_key(struct screen *s, struct key *key);
 void screen_bytes(struct screen *s, bool flush);
+void screen_apply(struct screen *s); // what the view asks for
 void screen_submit(struct screen *s, const char *text);
 void screen_stop(struct screen *s); // Ctrl-C
 void screen_suspend(struct screen *s);

@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "core/text/message.h"
 #include "tui/columns.h"
+#include "tui/maps.h"
 #include "tui/table_text.h"
 
 enum { ENTRIES_MAX = 20000 };
@@ -19,6 +20,7 @@ struct view *view_new(void)
     v->chat.answering = -1;
     v->chat.found = -1;
     v->image.map = -1;
+    v->image.press_x = -1;
     return v;
 }
 
@@ -63,6 +65,7 @@ void view_free(struct view *v)
     free(v->progress_what);
     free(v->hint);
     free(v->run);
+    free(v->quiet);
     free(v->preview);
     free(v->copy);
     free(v->insert);
@@ -202,6 +205,7 @@ static void take_message(struct view *v, const struct event *e)
 static void take_undo(struct view *v, const struct event *e)
 {
     int64_t left = e->count;
+    maps_forget(v);
     for (size_t i = v->chat.count; i-- > 0 && left > 0;) {
         struct entry *entry = &v->chat.entries[i];
         if (entry->kind == ENTRY_RULE) break;
@@ -213,6 +217,7 @@ static void take_undo(struct view *v, const struct event *e)
 
 static void take_clear(struct view *v, const struct event *e)
 {
+    maps_forget(v);
     image_clear(&v->image);
     if (v->chat.count) view_add(v, ENTRY_RULE, "the conversation was cleared");
 }
@@ -290,6 +295,7 @@ static void take_setting(struct view *v, const struct event *e)
     if (!row) return;
     settings_set(v->settings, e->key, e->value, NULL);
     if (e->ok && row->stale >= STALE_SEEN && v->prompt_tokens) v->stale = true;
+    if (e->ok && row->stale > STALE_NOTHING) maps_forget(v);
 }
 
 static void take_progress(struct view *v, const struct event *e)
@@ -310,6 +316,7 @@ static void take_answering(struct view *v, const struct event *e)
     v->asked = clock_seconds();
     v->first = v->last = 0;
     v->tokens = 0;
+    maps_forget(v);
     image_forget(&v->image, "live"); // those of the answer before
     v->image.map = -1;
 }
@@ -383,6 +390,8 @@ bool view_take(struct view *v, const struct news *n)
         if (kind >= sizeof takes / sizeof takes[0] || !takes[kind]) return false;
         takes[kind](v, &n->event);
         break;
+    case NEWS_MAP: maps_take(v, n->event.heatmap); break;
+    case NEWS_NO_MAP: maps_failed(v, n->text); break;
     case NEWS_BUSY: take_busy(v, n); break;
     case NEWS_IDLE: take_idle(v); break;
     case NEWS_SNAPSHOT: take_snapshot(v, take_data(n)); break;

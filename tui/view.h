@@ -60,6 +60,11 @@ enum { MAPS_MAX = 4096 };
 enum map_mode { MAP_OVER, MAP_BESIDE, MAP_ALONE, MAP_NONE, MAP_MODES };
 extern const char *const map_mode_names[];
 
+// A map of the last answer, by its place among them.
+struct map_wish {
+    int kind, picture, layer, head, token; // head, token -1: mean, all
+};
+
 struct image_view {
     struct preview **pictures;
     size_t picture_count;
@@ -69,6 +74,19 @@ struct image_view {
     int map; // index of the shown map; -1: the newest
     enum map_mode mode;
     bool smooth;
+    struct area place; // cells of the map as drawn last
+    struct map_wish wish;
+    bool wishing; // the wish is being computed
+    // Which tokens look at a part of the picture, in maps like `look`.
+    bool looking;
+    struct map_wish look;
+    double box[4];
+    float *looks; // by token; below 0: not known yet
+    size_t looks_count;
+    int asked;            // last token whose map was asked for
+    int press_x, press_y; // where the mouse went down; -1: nowhere
+    bool playing;
+    double play_at; // time of the next token
 };
 
 // --- two answers beside each other ---------------------------------------------------------------
@@ -173,6 +191,7 @@ struct view {
     char *hint; // one line, until the next key
     // Requests of a panel.
     char *run;     // line
+    char *quiet;   // line whose maps alone are wanted, in the background
     char *preview; // file whose preview is wanted
     char *copy;    // text for the clipboard
     char *insert;  // text for the input line

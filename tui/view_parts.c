@@ -38,6 +38,7 @@ void image_view_release(struct image_view *i)
 {
     image_clear(i);
     free(i->maps);
+    free(i->looks);
     free(i->pictures);
 }
 

@@ -27,6 +27,8 @@ struct worker {
         bool live; // goes between two tokens of the answer that runs
     } * lines;
     int count;
+    char *quiet; // waits; NULL: none
+    bool quiet_now;
     bool busy, stop, joined;
     struct told_pictures told;
     char *session; // whose draft was told; NULL: none yet
@@ -59,6 +61,24 @@ static void report_state(struct worker *w)
     report_draft(w);
     post_pictures(&w->told, w->shell, w->queue);
     news_post(w->queue, NEWS_SNAPSHOT, NULL, snapshot_make(w->shell), snapshot_free);
+}
+
+// For its maps alone: nothing is told or stored but them.
+static void run_quiet(struct worker *w, const char *line)
+{
+    struct err err = { 0 };
+    const struct sinks usual = *w->shell->sinks;
+    *w->shell->sinks = (struct sinks){ 0 };
+    sinks_add(w->shell->sinks, news_map_sink(w->queue));
+    const bool ok = shell_line(w->shell, line, &err) == 0;
+    *w->shell->sinks = usual;
+    pthread_mutex_lock(&w->mutex);
+    const bool dropped = w->count > 0; // for a line that waits
+    w->quiet_now = false;
+    pthread_mutex_unlock(&w->mutex);
+    if (!ok)
+        news_post(w->queue, NEWS_NO_MAP, dropped ? "not computed: a line came" : err.text, NULL,
+                  NULL);
 }
 
 static void run_line(struct worker *w, const char *line)
@@ -103,12 +123,12 @@ static void run_between(void *self)
 }
 
 // The next line; NULL to end. Looks after jobs while there is none.
-static char *next_line(struct worker *w)
+static char *next_line(struct worker *w, bool *quiet)
 {
     char *line = NULL;
     pthread_mutex_lock(&w->mutex);
     w->busy = false;
-    while (!w->stop && !w->count) {
+    while (!w->stop && !w->count && !w->quiet) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
@@ -120,6 +140,8 @@ static char *next_line(struct worker *w)
     }
     if (!w->stop) {
         line = take_line(w, false);
+        *quiet = w->quiet_now = !line;
+        if (!line) line = w->quiet, w->quiet = NULL;
         engine_uncancel(w->shell->engine); // from here on, who cancels means this line
         w->busy = true;
     }
@@ -136,7 +158,13 @@ static void *work(void *self)
     w->status = w->begin ? w->begin(w->self) : 0;
     report_state(w);
     news_post(w->queue, NEWS_IDLE, NULL, NULL, NULL);
-    while (!w->shell->quit && (line = next_line(w))) {
+    bool quiet = false;
+    while (!w->shell->quit && (line = next_line(w, &quiet))) {
+        if (quiet) {
+            run_quiet(w, line);
+            free(line);
+            continue;
+        }
         run_line(w, line);
         free(line);
         news_post(w->queue, NEWS_IDLE, NULL, NULL, NULL);
@@ -172,6 +200,7 @@ static void submit_at(struct worker *w, int place, const char *line, bool live)
     memmove(w->lines + at + 1, w->lines + at, (size_t)(w->count - at) * sizeof *w->lines);
     w->lines[at] = (struct waiting){ xstrdup(line), live };
     w->count++;
+    if (w->quiet_now) engine_cancel(w->shell->engine);
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->mutex);
 }
@@ -189,6 +218,15 @@ void worker_submit_first(struct worker *w, const char *line)
 void worker_submit_live(struct worker *w, const char *line)
 {
     submit_at(w, -1, line, true);
+}
+
+void worker_submit_quiet(struct worker *w, const char *line)
+{
+    pthread_mutex_lock(&w->mutex);
+    free(w->quiet);
+    w->quiet = xstrdup(line);
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->mutex);
 }
 
 int worker_cancel(struct worker *w)
@@ -239,6 +277,7 @@ void worker_free(struct worker *w)
     if (!w) return;
     for (int i = 0; i < w->count; i++) free(w->lines[i].line);
     free(w->lines);
+    free(w->quiet);
     free(w->told.sha256);
     free(w->session);
     pthread_mutex_destroy(&w->mutex);

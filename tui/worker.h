@@ -24,6 +24,9 @@ void worker_submit_first(struct worker *w, const char *line);
 // lines.
 void worker_submit_live(struct worker *w, const char *line);
 // Drops the queued lines and cancels the running one. Returns how many were queued.
+// A line whose maps alone are shown, when nothing else waits; it replaces one that waits still, and
+// ends early when another line comes.
+void worker_submit_quiet(struct worker *w, const char *line);
 int worker_cancel(struct worker *w);
 bool worker_busy(struct worker *w);   // a line is running or queued
 int worker_waiting(struct worker *w); // number of queued lines

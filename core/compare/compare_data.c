@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/random.h"
+#include "core/sets/set.h"
 #include "core/train/job_data.h"
 
 struct side {
@@ -250,7 +251,12 @@ static void note(struct evaluation *e, const struct asked *list, size_t count)
     bool skipped = false;
     for (size_t i = 0; i < count; i++) {
         const struct asked *q = &list[i];
-        if (q->scored) evaluation_note(e, q->metric, q->kind, q->score, q->class);
+        if (q->scored)
+            evaluation_note(e, &(struct evaluated){ .metric = q->metric,
+                                                    .kind = q->kind,
+                                                    .group = "",
+                                                    .score = q->score,
+                                                    .class = q->class });
         if (!q->skipped) continue;
         if (!e->why) e->why = xasprintf("sample %s: %s", q->id, q->skipped);
         skipped = true;
@@ -287,7 +293,7 @@ static int open_state(struct comparing *c, struct err *err)
 {
     const struct compare_data_request *r = c->r;
     if (!r->state) return 0;
-    const struct job_data of = { r->state, r->data->path, r->provenance };
+    const struct job_data of = { r->state, r->data->path, r->provenance, eval_set_hash(r->data) };
     c->state = job_data_open(&of, r->resumed, take_samples, c, err);
     return c->state ? 0 : -1;
 }

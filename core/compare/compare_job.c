@@ -76,7 +76,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     int status = read_words(&c, argc, argv, err);
     if (status == 0 && c.options.kind_count)
         status = err_set(err, "--kind is an option of /eval, not of /compare");
-    if (status == 0) status = dataset_check(c.options.data, err);
+    if (status == 0) status = evaluate_options_check(&c.options, err);
     release(&c);
     return status;
 }
@@ -153,7 +153,7 @@ static int compare(struct comparing_job *c, const struct provenance *provenance,
     struct hooks hooks = { 0 };
     struct dataset data;
     struct compared_data d;
-    if (dataset_open(&data, c->options.data, c->options.images, err) < 0) return -1;
+    if (evaluate_options_open(&c->options, &data, err) < 0) return -1;
     char *state = xasprintf("%s/compare.jsonl", j->state);
     job_hooks(j, &hooks);
     const struct compare_data_request r = {

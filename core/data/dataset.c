@@ -209,6 +209,7 @@ int dataset_open(struct dataset *d, const char *path, const char *images, struct
 
 void dataset_close(struct dataset *d)
 {
+    if (d->reader) d->reader->close(d->self);
     if (d->path && d->file >= 0) close(d->file);
     free(d->path);
     free(d->folder);
@@ -323,8 +324,16 @@ int sample_read(struct sample *s, const cJSON *json, const char *folder, struct 
     return dialogue_read_conversation(&s->dialogue, json, folder, err);
 }
 
+char *dataset_picture(const struct dataset *d, const char *name, size_t limit, size_t *size,
+                      struct err *err)
+{
+    if (d->reader) return d->reader->picture(d->self, name, limit, size, err);
+    return file_read(name, limit, size, err);
+}
+
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err)
 {
+    if (d->reader) return d->reader->read(d->self, index, s, err);
     cJSON *json = dataset_json(d, index, err);
     int status = -1;
     if (json)
@@ -342,6 +351,7 @@ void sample_release(struct sample *s)
     free(s->id);
     free(s->kind);
     free(s->metric);
+    free(s->group);
     for (size_t i = 0; i < s->choice_count; i++) free(s->choices[i]);
     free(s->choices);
     for (size_t i = 0; i < s->reference_count; i++) free(s->references[i]);

@@ -25,12 +25,24 @@ struct dataset_entry {
     int64_t line;      // line number, from 1
 };
 
+struct sample;
+
+// Samples that are kept otherwise (core/sets/): dataset_read, dataset_picture and dataset_close
+// call these with the data set's `self`. Any thread may read.
+struct dataset_reader {
+    int (*read)(void *self, int64_t index, struct sample *s, struct err *err);
+    char *(*picture)(void *self, const char *name, size_t limit, size_t *size, struct err *err);
+    void (*close)(void *self);
+};
+
 struct dataset {
     char *path, *folder; // folder: base of relative picture paths
     int file;
     bool lines; // JSON lines
     struct dataset_entry *entries;
     int64_t count;
+    const struct dataset_reader *reader; // NULL: a file of JSON samples
+    void *self;                          // of the reader
 };
 
 struct sample {
@@ -39,6 +51,8 @@ struct sample {
     char *id;       // as text; NULL when the sample has none
     char *kind;     // "kind", "type" or "category" of the sample; "" when it has none
     char *metric;   // the sample's metric; NULL
+    char *group;    // what its questions belong to (MME: a picture); NULL: nothing
+    int max_tokens; // of an answer; 0: as the settings say
     char **choices; // "choices" or "endings": texts to choose from
     size_t choice_count;
     bool endings; // given as "endings": texts, never letters
@@ -58,11 +72,14 @@ int dataset_check(const char *path, struct err *err);
 // sample is accepted here.
 int dataset_open(struct dataset *d, const char *path, const char *images, struct err *err);
 void dataset_close(struct dataset *d);
-// The sample's JSON (cJSON_Delete it); NULL: invalid, or the file has changed.
+// The sample's JSON (cJSON_Delete it); NULL: invalid, or the file has changed. Not with a reader.
 cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err);
 // Line and id are set (and must be released) even if -1 reports an error in the rest.
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err);
-// The same for parsed JSON; `folder` as above.
+// Bytes of a picture that a sample names, at most `limit`; free() them. NULL on error.
+char *dataset_picture(const struct dataset *d, const char *name, size_t limit, size_t *size,
+                      struct err *err);
+// As dataset_read, for parsed JSON; `folder` as above.
 int sample_read(struct sample *s, const cJSON *json, const char *folder, struct err *err);
 void sample_release(struct sample *s);
 

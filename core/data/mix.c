@@ -1,7 +1,6 @@
 // core/data/mix.c -- one data set of several.
 #include "core/data/mix.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "core/data/dataset.h"
 #include "core/data/order.h"
 
-enum { SAMPLES_MAX = INT_MAX };
+static const double rounding = 1e-12; // shares such as 0.1, 0.2, 0.7 do not add up exactly
 
 struct source {
     struct dataset data;
@@ -82,10 +81,10 @@ static double all_shares(const struct mix_source *from, size_t count)
 static int64_t total_without_repeating(const struct mix *m, const struct mix_source *from)
 {
     const double sum = all_shares(from, m->count);
-    double total = SAMPLES_MAX;
+    double total = MIX_SAMPLES_MAX;
     for (size_t i = 0; i < m->count; i++)
         total = fmin(total, (double)m->sources[i].count * sum / from[i].share);
-    return (int64_t)total;
+    return (int64_t)(total * (1 + rounding));
 }
 
 // The shares of the total rounded down, and one more for those that lost most (largest remainder).

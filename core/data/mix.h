@@ -11,6 +11,8 @@
 
 #include "core/base/err.h"
 
+enum { MIX_SAMPLES_MAX = 100000000 }; // 8 bytes of memory each
+
 struct mix_source {
     const char *path;
     double share; // above 0; shares need not add up to 1

@@ -184,6 +184,15 @@ static bool ends_answer(const struct token_text *t)
     return false;
 }
 
+// Is it none of those before it?
+static bool first_of(const int32_t *ids, int number)
+{
+    for (int i = 0; i < number; i++)
+        if (ids[i] == ids[number]) return false;
+    return true;
+}
+
+// The file's own come first: what is learned ends with the first one (core/train/labels.h).
 cJSON *gguf_generation_config(const struct gguf *f, struct err *err)
 {
     static const char *const names[] = { "eos", "eot", "eom" };
@@ -197,13 +206,17 @@ cJSON *gguf_generation_config(const struct gguf *f, struct err *err)
         return NULL;
     cJSON *config = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(config, "eos_token_id");
     const unsigned char *at = tokens ? tokens->data : NULL;
+    for (int k = 0; k < 3; k++)
+        if (known[k] >= 0 && first_of(known, k))
+            cJSON_AddItemToArray(list, cJSON_CreateNumber(known[k]));
     for (uint64_t i = 0; tokens && i < tokens->count; i++) {
         struct token_text t;
         t.text = gguf_next(&at, &t.length);
         const bool control = types && gguf_number(types, i) == TOKEN_TYPE_CONTROL;
-        bool ends = control && ends_answer(&t);
-        for (int k = 0; k < 3; k++) ends |= known[k] == (int64_t)i;
-        if (ends) cJSON_AddItemToArray(list, cJSON_CreateNumber((double)i));
+        bool listed = false;
+        for (int k = 0; k < 3; k++) listed |= known[k] == (int64_t)i;
+        if (control && !listed && ends_answer(&t))
+            cJSON_AddItemToArray(list, cJSON_CreateNumber((double)i));
     }
     return config;
 }

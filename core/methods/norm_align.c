@@ -110,7 +110,9 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
         *state = n = xcalloc(1, sizeof *n);
         n->backend = env->backend;
     }
-    if (!(n->target > 0) && norm_target(env->backend, &m->decoder.embed, &n->target, err) < 0)
+    // A stage of a model that embeds nothing (core/model/stages.h) aligns nothing either.
+    if (!(n->target > 0) && m->decoder.embed.data &&
+        norm_target(env->backend, &m->decoder.embed, &n->target, err) < 0)
         return -1;
     const bool text = settings_is(env->settings, "norm.init", "text");
     const double gain = text ? n->target / sqrt((double)width) : 1;

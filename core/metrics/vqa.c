@@ -10,28 +10,7 @@
 
 #include "core/base/mem.h"
 #include "core/metrics/metric.h"
-#include "core/metrics/python.h"
 #include "core/metrics/vqa_text.h"
-
-static char *replace_in(char *text, const char *from, const char *to)
-{
-    char *result = python_replace(text, from, to);
-    free(text);
-    return result;
-}
-
-static char *strip_in(char *text)
-{
-    char *result = python_strip(text);
-    free(text);
-    return result;
-}
-
-// Line ends and tabs are blanks.
-static char *one_line(const char *text)
-{
-    return strip_in(replace_in(python_replace(text, "\n", " "), "\t", " "));
-}
 
 static char *clean(char *text, struct vqa_text_rule rule)
 {
@@ -44,27 +23,17 @@ static char *clean(char *text, struct vqa_text_rule rule)
 
 static char *clean_official(const char *text)
 {
-    return clean(one_line(text), (struct vqa_text_rule){ 0 });
+    return clean(vqa_text_line(text), (struct vqa_text_rule){ 0 });
 }
 
 static char *clean_lmms_eval(const char *text)
 {
-    return clean(one_line(text), (struct vqa_text_rule){ .many_commas = true });
+    return clean(vqa_text_line(text), (struct vqa_text_rule){ .many_commas = true });
 }
 
 static char *clean_vlmevalkit(const char *text)
 {
-    return clean(one_line(text), (struct vqa_text_rule){ .keep_after_digit = true });
-}
-
-static char *clean_evalai(const char *text)
-{
-    char *words = python_lower(text);
-    words = replace_in(replace_in(words, ",", ""), "?", "");
-    words = strip_in(replace_in(words, "'s", " 's"));
-    char *line = one_line(words);
-    free(words);
-    return clean(line, (struct vqa_text_rule){ .many_commas = true });
+    return clean(vqa_text_line(text), (struct vqa_text_rule){ .keep_after_digit = true });
 }
 
 static int score(const struct metric_case *c, char *(*clean_up)(const char *),
@@ -94,7 +63,7 @@ static int score(const struct metric_case *c, char *(*clean_up)(const char *),
 
 static int score_evalai(const struct metric_case *c, struct metric_outcome *o, struct err *err)
 {
-    return score(c, clean_evalai, o, err);
+    return score(c, vqa_text_evalai, o, err);
 }
 
 static int score_lmms_eval(const struct metric_case *c, struct metric_outcome *o, struct err *err)
@@ -110,14 +79,14 @@ static int score_vlmevalkit(const struct metric_case *c, struct metric_outcome *
 static int score_official(const struct metric_case *c, struct metric_outcome *o, struct err *err)
 {
     bool agree = true;
-    char *first = c->reference_count ? one_line(c->references[0]) : NULL;
+    char *first = c->reference_count ? vqa_text_line(c->references[0]) : NULL;
     for (size_t i = 1; agree && i < c->reference_count; i++) {
-        char *other = one_line(c->references[i]);
+        char *other = vqa_text_line(c->references[i]);
         agree = !strcmp(first, other);
         free(other);
     }
     free(first);
-    return score(c, agree ? one_line : clean_official, o, err);
+    return score(c, agree ? vqa_text_line : clean_official, o, err);
 }
 
 const struct metric metric_vqa_official = {

@@ -188,3 +188,38 @@ char *vqa_text_digits_articles(const char *text)
     free(lower);
     return buf_take(&b);
 }
+
+// --- whole clean-ups -----------------------------------------------------------------------------
+
+static char *replace_in(char *text, const char *from, const char *to)
+{
+    char *result = python_replace(text, from, to);
+    free(text);
+    return result;
+}
+
+static char *strip_in(char *text)
+{
+    char *result = python_strip(text);
+    free(text);
+    return result;
+}
+
+char *vqa_text_line(const char *text)
+{
+    return strip_in(replace_in(python_replace(text, "\n", " "), "\t", " "));
+}
+
+char *vqa_text_evalai(const char *text)
+{
+    char *words = python_lower(text);
+    words = replace_in(replace_in(words, ",", ""), "?", "");
+    words = strip_in(replace_in(words, "'s", " 's"));
+    char *line = vqa_text_line(words);
+    char *marks_out = vqa_text_punctuation(line, (struct vqa_text_rule){ .many_commas = true });
+    char *result = vqa_text_digits_articles(marks_out);
+    free(marks_out);
+    free(line);
+    free(words);
+    return result;
+}

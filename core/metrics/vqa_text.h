@@ -18,5 +18,10 @@ struct vqa_text_rule {
 char *vqa_text_punctuation(const char *text, struct vqa_text_rule rule);
 // Lower case, number words to digits, articles out, contractions get their apostrophe. free() it.
 char *vqa_text_digits_articles(const char *text);
+// Blanks for line ends and tabs, none at the ends. free() it.
+char *vqa_text_line(const char *text);
+// All that EvalAI's processor does: lower case, no commas and question marks, "'s" apart, then the
+// above. free() it.
+char *vqa_text_evalai(const char *text);
 
 #endif

@@ -34,13 +34,20 @@ static struct weight *note(struct binder *b, const char *name, struct tensor *t)
     return w;
 }
 
+// What is not kept is left where it is mapped.
+static struct arena *arena_of(const struct binder *b)
+{
+    return b->away ? arena_host(b->arena) : b->arena;
+}
+
 // A weight in place, in its stored dtype; NULL on failure.
 static struct weight *bind_stored(struct binder *b, struct tensor *t, int rank,
                                   const int64_t *shape, const char *name)
 {
     if (b->failed) return NULL;
-    b->failed = checkpoint_tensor(b->checkpoint, name, rank, shape, b->arena, t, b->err) < 0;
+    b->failed = checkpoint_tensor(b->checkpoint, name, rank, shape, arena_of(b), t, b->err) < 0;
     if (b->failed) return NULL;
+    if (b->away) t->data = NULL;
     struct weight *w = note(b, name, t);
     w->rank = rank;
     memcpy(w->shape, shape, (size_t)rank * sizeof *shape);
@@ -106,7 +113,8 @@ void bind_part(struct binder *b, struct linear *w, const char *whole,
     FULL_NAME(b, name, format);
     snprintf(file, sizeof file, "%s%s", b->prefix, whole);
     if (b->failed) return;
-    b->failed = checkpoint_matrix(b->checkpoint, file, part, b->arena, &w->weight, b->err) < 0;
+    b->failed = checkpoint_matrix(b->checkpoint, file, part, arena_of(b), &w->weight, b->err) < 0;
+    if (b->away) w->weight.data = NULL;
     if (!b->failed) note(b, name, &w->weight)->linear = w;
 }
 

@@ -22,6 +22,8 @@ struct binder {
     struct weights *weights; // receives every bound weight; its part is set later
     struct err *err;
     bool failed;
+    bool away; // matrices are another rank's (core/model/stages.h): their shapes are checked, but
+               // their tensors have no data
 };
 
 // A weight of [rows, columns] in its stored dtype.

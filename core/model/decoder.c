@@ -115,7 +115,9 @@ static struct tensor *layers_forward(struct graph *g, const struct decoder *d,
                                      const struct pass **p, struct tensor *h)
 {
     struct kv *kv = (*p)->kv;
-    for (int l = 0; l < d->config.layers && !graph_stop(g); l++) {
+    const int from = d->stages ? d->stages->from : 0;
+    const int to = d->stages ? d->stages->to : d->config.layers;
+    for (int l = from; l < to && !graph_stop(g); l++) {
         struct layer layer = { *p, l, 0, &d->layer[l], kv ? &kv->layer[l] : NULL };
         backend_enter(g->backend, d->layer[l].gpu);
         if (layer_begin(g, &layer) < 0) break;
@@ -179,38 +181,69 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
     return graph_ok(g) ? 0 : -1;
 }
 
+// h[0] through the layers: those of this process, between the stages before and behind it.
+static struct tensor *through_layers(struct graph *g, const struct decoder *d,
+                                     const struct pass **p, struct pass *start, struct tensor *h)
+{
+    const struct sequence *s = start->sequence;
+    if (d->stages) stages_receive(g, d->stages, s, h);
+    if (graph_ok(g)) {
+        rope_angles(g, &d->config.rope, s, NULL, start->n, &start->cos, &start->sin);
+        h = layers_forward(g, d, p, h);
+    }
+    if (d->stages) stages_send(g, d->stages, s, h);
+    return h;
+}
+
+// What the pass was for, from h[L].
+static struct tensor *wanted(struct graph *g, const struct decoder *d, const struct pass *p,
+                             struct tensor *h, enum logits_rows want)
+{
+    struct tensor *x = NULL;
+    if (stages_last(d->stages)) {
+        if (graph_ok(g)) h = site_run(g, SITE_FINAL, pass_site(p, -1, h)); // [n, D] = h[L]
+        if (want == LOGITS_HIDDEN)
+            x = h;
+        else if (want != LOGITS_NONE && h && graph_ok(g))
+            x = head_stage(g, p, d, h, want);
+    }
+    if (!d->stages) return x;
+    if (want == LOGITS_LAST || want == LOGITS_ALL)
+        return stages_tell_tensor(g, d->stages, x, want == LOGITS_ALL ? p->n : 1, d->config.vocab);
+    stages_tell(g, d->stages, NULL, 0);
+    return x;
+}
+
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits)
 {
     *logits = NULL;
-    if (check_input(g, d, kv, s, h) < 0) return -1;
+    // In stages a failure is told to the others.
+    if (check_input(g, d, kv, s, h) < 0 && !d->stages) return -1;
     struct pass start = { .config = &d->config,
                           .sequence = s,
                           .kv = kv,
-                          .n = h->shape[0],
+                          .n = h ? h->shape[0] : 1,
                           .prefill = prefill,
                           .past = -1 };
     const struct pass *p = &start;
     struct looks looks;
     looks_begin(g, &looks);
-    if (kv && !prefill && want == LOGITS_LAST && decoder_step(g, d, kv, s, h, logits)) {
+    if (kv && !prefill && want == LOGITS_LAST && !d->stages &&
+        decoder_step(g, d, kv, s, h, logits)) {
         site_run(g, SITE_STEP_LOGITS, pass_site(p, -1, *logits));
         looks_end(g);
         return graph_stop(g) ? -1 : 0;
     }
-    rope_angles(g, &d->config.rope, s, NULL, p->n, &start.cos, &start.sin);
-    h = layers_forward(g, d, &p, h);
-    if (graph_ok(g)) h = site_run(g, SITE_FINAL, pass_site(p, -1, h)); // [n, D] = h[L]
-    if (want == LOGITS_HIDDEN)
-        *logits = h;
-    else if (want != LOGITS_NONE && h && graph_ok(g))
-        *logits = head_stage(g, p, d, h, want);
+    h = through_layers(g, d, &p, &start, h);
+    *logits = wanted(g, d, p ? p : &start, h, want);
     looks_end(g);
     if (graph_stop(g)) return -1;
 
     // Commit the new rows only now: after an earlier failure the cache is unchanged, or empty in
     // layers whose rows were about to be replaced.
-    for (int l = 0; kv && l < kv->layers; l++) kv->layer[l].rows = kv->layer[l].coming;
+    for (int l = 0; kv && l < kv->layers; l++)
+        if (stages_has(d->stages, l)) kv->layer[l].rows = kv->layer[l].coming;
     return 0;
 }

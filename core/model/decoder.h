@@ -10,6 +10,7 @@
 #include "core/model/bind.h"
 #include "core/model/kv.h"
 #include "core/model/rope.h"
+#include "core/model/stages.h"
 
 struct attention_kind;
 struct ffn_kind;
@@ -104,6 +105,7 @@ struct decoder {
     struct tensor norm;  // [D]
     struct tensor head;  // [V,D]; the same memory as embed when tied
     struct decoder_layer *layer;
+    const struct stages *stages; // the layers that this process computes; NULL: all
 };
 
 // Reads a config object (text_config or the whole config.json) of that kind.
@@ -147,6 +149,9 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 // held by later layers, whose earlier cache is discarded, also when the pass fails. [n,V] and [n,D]
 // are then the rows alive at the end. A prefill (n > 1 or the first row after a prompt) that finds
 // layers without some of the past rows must replace rows in this way.
+//
+// In stages (d->stages) every rank calls it with the same rows. h is the first stage's; others give
+// memory for it. All get the logits; LOGITS_HIDDEN is the last stage's, NULL in the others.
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits);

@@ -140,18 +140,21 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
     snprintf(head, sizeof head, "%s%s.weight", prefix, decoder_name(config->kind, "lm_head"));
     d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
     untie_other_head(&d->config, b->checkpoint, b->prefix, head);
+    b->away = !stages_first(d->stages) && !(config->tied && stages_last(d->stages));
     (config->tied ? bind_matrix : bind_table)(b, &d->embed, config->vocab, config->hidden,
                                               "%s.weight",
                                               decoder_name(config->kind, "embed_tokens"));
     deal_layers(d, b);
     for (int l = 0; l < config->layers && !b->failed; l++) {
         backend_enter(b->arena->backend, d->layer[l].gpu);
+        b->away = !stages_has(d->stages, l);
         bind_layer(b, &d->layer[l], config, l);
     }
     backend_enter(b->arena->backend, 0);
     bind_vector(b, &d->norm, config->hidden, "%s.weight", decoder_name(config->kind, "norm"));
     d->head = d->embed;
     b->prefix = "";
+    b->away = !stages_last(d->stages);
     if (!config->tied) bind_matrix(b, &d->head, config->vocab, config->hidden, "%s", head);
     return b->failed ? -1 : 0;
 }
@@ -170,4 +173,7 @@ void decoder_cache(const struct decoder *d, const struct backend *backend, struc
 {
     const struct decoder_config *c = &d->config;
     kv_init(kv, backend, c->layers, c->kind->attention->cached(c));
+    if (!d->stages) return;
+    kv->from = d->stages->from;
+    kv->to = d->stages->to;
 }

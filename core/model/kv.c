@@ -34,7 +34,9 @@ static void layer_set(struct kv_layer *l, struct kv_row row)
 
 void kv_init(struct kv *kv, const struct backend *backend, int layers, struct kv_row row)
 {
-    *kv = (struct kv){ .backend = backend, .layers = layers, .row = row, .dtype = DTYPE_F32 };
+    *kv = (struct kv){
+        .backend = backend, .layers = layers, .to = layers, .row = row, .dtype = DTYPE_F32
+    };
     kv->layer = xcalloc((size_t)layers, sizeof *kv->layer);
     for (int i = 0; i < layers; i++) {
         struct tensor empty = { .dtype = kv->dtype, .rank = 3 };
@@ -142,7 +144,7 @@ int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err)
 
 int kv_reserve(struct kv *kv, int64_t rows, struct err *err)
 {
-    for (int i = 0; i < kv->layers; i++)
+    for (int i = kv->from; i < kv->to; i++)
         if (kv_layer_reserve(kv, i, rows, err) < 0) return -1;
     return 0;
 }
@@ -157,7 +159,7 @@ void kv_trim(struct kv *kv, int64_t rows)
 
 bool kv_whole(const struct kv *kv, int layer, int64_t rows)
 {
-    for (int i = layer; i < kv->layers; i++)
+    for (int i = layer > kv->from ? layer : kv->from; i < kv->to; i++)
         if (kv->layer[i].rows != rows) return false;
     return true;
 }

@@ -28,6 +28,7 @@ struct kv_row {
 struct kv {
     const struct backend *backend;
     int layers;
+    int from, to; // layers that are computed here; the others stay empty (core/model/stages.h)
     struct kv_row row;
     enum dtype dtype; // of the tables: f32 or bf16
     struct kv_layer *layer;
@@ -46,15 +47,16 @@ enum dtype kv_dtype(const struct backend *b, const struct settings *s);
 void kv_set_dtype(struct kv *kv, enum dtype dtype);
 // The shape of rows in an empty layer from now on.
 void kv_layer_shape(struct kv *kv, int layer, struct kv_row row);
-// Reserves room for `rows` rows in a layer, or in each. -1 when memory is short; existing rows
-// stay.
+// Reserves room for `rows` rows in a layer, or in each that is computed here. -1 when memory is
+// short; existing rows stay.
 int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err);
 int kv_reserve(struct kv *kv, int64_t rows, struct err *err);
 // Discards rows `rows` of the sequence and later ones.
 void kv_trim(struct kv *kv, int64_t rows);
 // Discards everything and frees the memory.
 void kv_clear(struct kv *kv);
-// Do the layers from `layer` on hold each of the first `rows` rows of the sequence?
+// Do the layers from `layer` on, as far as they are computed here, hold each of the first `rows`
+// rows of the sequence?
 bool kv_whole(const struct kv *kv, int layer, int64_t rows);
 uint64_t kv_bytes(const struct kv *kv);
 // Bytes of a token's key and value in a layer.

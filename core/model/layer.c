@@ -20,13 +20,15 @@ const struct norm_places norms_sandwich = {
     .ffn = { .before = "post_attention_layernorm", .after = "post_mlp_layernorm" },
 };
 
-// A product of 1024 rows does not fill a GPU, which has enough memory for larger blocks.
-enum { BLOCK_ROWS = 1024, BLOCK_ROWS_GPU = 4096 };
+// Of several blocks all are about as large: weights are prepared anew for each. A product of 512
+// rows does not fill a GPU, which has enough memory for larger blocks.
+enum { BLOCK_ROWS = 512, BLOCK_ROWS_GPU = 4096 };
 
 int64_t layer_rows(const struct graph *g, int64_t n, int64_t from)
 {
     const int64_t most = g->backend->own_memory ? BLOCK_ROWS_GPU : BLOCK_ROWS;
-    return g->tape || n - from < most ? n - from : most;
+    const int64_t left = n - from, blocks = g->tape ? 1 : (left + most - 1) / most;
+    return blocks > 1 ? (left + blocks - 1) / blocks : left;
 }
 
 // --- sites ---------------------------------------------------------------------------------------

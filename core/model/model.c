@@ -65,15 +65,15 @@ static int load_tokenizer(struct model *m, struct err *err)
                          m->placeholder_word);
 }
 
-// That of all matrices, or f32.
+// That of all matrices, or f32; if any are in blocks, that of the first one.
 static enum dtype common_dtype(const struct weights *w)
 {
     int dtype = -1;
     for (size_t i = 0; i < w->count; i++) {
         if (w->list[i].rank < 2) continue;
         const int one = (int)w->list[i].tensor->dtype;
-        if (dtype >= 0 && one != dtype) return DTYPE_F32;
-        dtype = one;
+        if (dtype_in_blocks((enum dtype)one)) return (enum dtype)one;
+        dtype = dtype < 0 || one == dtype ? one : DTYPE_F32;
     }
     return dtype < 0 ? DTYPE_F32 : (enum dtype)dtype;
 }
@@ -90,6 +90,51 @@ static int configure(struct model *m, struct err *err)
     m->family = family_find(m->checkpoint->config, err);
     if (!m->family || m->family->configure(m, m->checkpoint, err) < 0) return -1;
     return check_placeholder(m, err);
+}
+
+// The number of the layer whose weight it is; -1: none's.
+static int layer_of(const struct model *m, const char *tensor)
+{
+    char *common = decoder_common_name(m->decoder.config.kind, tensor), *end;
+    const char *at = strstr(common, "layers.");
+    const long layer = at ? strtol(at + strlen("layers."), &end, 10) : -1;
+    const bool is_one = layer >= 0 && *end == '.' && layer < m->decoder.config.layers;
+    free(common);
+    return is_one ? (int)layer : -1;
+}
+
+// Deals the layers by their bytes in the file; the first stage has what comes before them, the last
+// one the head.
+static int deal_stages(struct model *m, struct ranks *ranks, struct err *err)
+{
+    const struct checkpoint *c = m->checkpoint;
+    const int layers = m->decoder.config.layers, count = ranks_count(ranks),
+              number = ranks_number(ranks);
+    if (count > layers)
+        return err_set(err, "the model has %d layers: at most so many ranks can share them",
+                       layers);
+    double *bytes = xcalloc((size_t)layers, sizeof *bytes), first = 0, last = 0;
+    int *from = xcalloc((size_t)count + 1, sizeof *from);
+    for (int64_t i = 0; i < c->tensor_count; i++) {
+        const struct safetensor *t = c->tensors[i];
+        const enum model_part_kind part = m->family->part(m, t->name);
+        const int layer = part == PART_DECODER ? layer_of(m, t->name) : -1;
+        if (layer >= 0) bytes[layer] += (double)t->bytes;
+        if (part == PART_EMBEDDING || part == PART_VISION || part == PART_PROJECTOR)
+            first += (double)t->bytes;
+        if (part == PART_HEAD || (part == PART_EMBEDDING && m->decoder.config.tied))
+            last += (double)t->bytes;
+    }
+    stages_deal(bytes, layers, first, last, count, from);
+    m->stages = (struct stages){ .ranks = ranks,
+                                 .number = number,
+                                 .count = count,
+                                 .from = from[number],
+                                 .to = from[number + 1] };
+    m->decoder.stages = &m->stages;
+    free(from);
+    free(bytes);
+    return 0;
 }
 
 static int bind_weights(struct model *m, struct err *err)
@@ -109,24 +154,31 @@ int model_bind(struct model *m, struct err *err)
     return configure(m, err) < 0 ? -1 : bind_weights(m, err);
 }
 
-// Those of a smaller kind are opened by small_use.
-static struct checkpoint *open_weights(const char *folder, const struct gguf_kind *kind,
+// Those of a smaller kind are opened by small_use; a stage reads its own as it uses them.
+static struct checkpoint *open_weights(const char *folder, bool unread,
                                        const struct load_progress *progress, struct err *err)
 {
-    return kind ? checkpoint_open_unread(folder, err) : checkpoint_open(folder, progress, err);
+    return unread ? checkpoint_open_unread(folder, err) : checkpoint_open(folder, progress, err);
 }
 
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err)
+{
+    return model_load_stage(name, backend, NULL, progress, err);
+}
+
+struct model *model_load_stage(const char *name, const struct backend *backend, struct ranks *ranks,
+                               const struct load_progress *progress, struct err *err)
 {
     struct model *m = xcalloc(1, sizeof *m);
     const struct gguf_kind *kind;
     m->name = small_split(name, &kind);
     m->arena.backend = backend;
     char *folder = checkpoint_locate(m->name, err);
-    if (!folder || !(m->checkpoint = open_weights(folder, kind, progress, err))) goto out;
-    if (configure(m, err) < 0 || (kind && small_use(m, kind, progress, err) < 0) ||
-        bind_weights(m, err) < 0 || load_tokenizer(m, err) < 0) {
+    if (!folder || !(m->checkpoint = open_weights(folder, kind || ranks, progress, err))) goto out;
+    if (configure(m, err) < 0 || (ranks && deal_stages(m, ranks, err) < 0) ||
+        (kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
+        load_tokenizer(m, err) < 0) {
         err_in(err, "cannot load '%s'%s", folder,
                m->checkpoint->gguf_count ? " (its metadata are read as a config.json)" : "");
         goto out;

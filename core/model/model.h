@@ -28,13 +28,14 @@ struct model {
     char *template_problem;         // why it cannot; NULL: there is none, or it can
     const struct layout *layout;    // the built-in one that is like it
     struct decoder decoder;
+    struct stages stages; // of the decoder, if its layers are dealt to ranks
     struct vision vision; // config.layers 0: text only
     struct projector projector;
     struct picture_config picture;
     struct tile_grids grids; // where pictures are cut into tiles by their resolution
     int64_t map_tiles;       // tiles whose features a picture may have, else they shrink; 0: any
     struct tensor newline;   // [1,D] visual token behind each row of a picture; data NULL: none
-    enum dtype dtype;        // of all matrices in the file; f32 if they differ
+    enum dtype dtype;        // of all matrices; f32 if they differ, but of blocks if there are any
     int32_t placeholder;     // placeholder id of visual tokens, -1 for text-only models
     const char *placeholder_word; // it is the token of this text; NULL: the configs give the id
     const char *conversation;     // layout that config.json names; NULL: the folder's chat template
@@ -45,6 +46,10 @@ struct model {
 // and a message that names the folder.
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
+// The same for a rank that computes a stage of it: weights of others are not read. Fails also
+// if there are more ranks than layers.
+struct model *model_load_stage(const char *name, const struct backend *backend, struct ranks *ranks,
+                               const struct load_progress *progress, struct err *err);
 void model_free(struct model *m);
 // Completes a model whose m->checkpoint is open: family, configs, weights. The tokenizer is loaded
 // separately.

@@ -17,7 +17,7 @@ struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up
     if (!gate || !up || !graph_ok(g)) return NULL;
     if (!op_want_f32(g, "swiglu", "gate", gate) || !op_want_same(g, "swiglu", gate, up))
         return NULL;
-    struct tensor *y = graph_new(g, DTYPE_F32, gate->rank, gate->shape);
+    struct tensor *y = tape_on(g) ? graph_new(g, DTYPE_F32, gate->rank, gate->shape) : gate;
     if (!y) return NULL;
     y = op_done(g, "swiglu", g->backend->swiglu(y, gate, up), y);
     return tape_record(g, y,

@@ -28,6 +28,7 @@ struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, st
 struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                             struct tensor *first, struct tensor *last, float scale,
                             struct tensor *probs);
+// silu(gate) * up; in the place of gate without a tape. Use the returned tensor.
 struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up);
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
 // a + b. Without a tape the sum overwrites a, so that the residual stream stays in place.

@@ -13,7 +13,7 @@
 #include "core/base/mem.h"
 
 // Of Open MPI's mpi.h: handles are pointers to objects that the library exports; MPI_IN_PLACE is 1,
-// MPI_STATUS_IGNORE is NULL, MPI_THREAD_FUNNELED is 1. After an error MPI ends all ranks, so
+// MPI_STATUS_IGNORE is NULL, MPI_THREAD_SERIALIZED is 2. After an error MPI ends all ranks, so
 // results of calls need no check.
 typedef void *handle;
 
@@ -23,6 +23,10 @@ static struct {
     int (*rank)(handle world, int *rank);
     int (*size)(handle world, int *size);
     int (*barrier)(handle world, handle *request);
+    int (*send)(const void *data, int count, handle type, int to, int tag, handle world,
+                handle *request);
+    int (*receive)(void *data, int count, handle type, int from, int tag, handle world,
+                   handle *request);
     int (*test)(handle *request, int *done, void *status);
     int (*all_reduce)(const void *from, void *to, int count, handle type, handle op, handle world);
     int (*broadcast)(void *data, int count, handle type, int from, handle world);
@@ -44,6 +48,8 @@ static const struct {
     { "MPI_Comm_rank", (void **)&mpi.rank },
     { "MPI_Comm_size", (void **)&mpi.size },
     { "MPI_Ibarrier", (void **)&mpi.barrier },
+    { "MPI_Isend", (void **)&mpi.send },
+    { "MPI_Irecv", (void **)&mpi.receive },
     { "MPI_Test", (void **)&mpi.test },
     { "MPI_Allreduce", (void **)&mpi.all_reduce },
     { "MPI_Bcast", (void **)&mpi.broadcast },
@@ -82,12 +88,18 @@ struct ranks *ranks_open(struct err *err)
         return NULL;
     }
     if (open_library(err) < 0) return NULL;
-    enum { FUNNELED = 1 };
-    mpi.init(NULL, NULL, FUNNELED, &provided);
+    enum { SERIALIZED = 2 };
+    mpi.init(NULL, NULL, SERIALIZED, &provided);
+    if (provided < SERIALIZED) {
+        err_set(err, "this Open MPI was built without threads (MPI_THREAD_SERIALIZED)");
+        return NULL;
+    }
     struct ranks *r = xcalloc(1, sizeof *r);
     mpi.rank(mpi.world, &r->number);
     mpi.size(mpi.world, &r->count);
     r->beside = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", r->count);
+    r->flights = 1;
+    pthread_mutex_init(&r->turn, NULL);
     return r;
 }
 
@@ -96,6 +108,7 @@ void ranks_close(struct ranks *r)
     if (!r) return;
     ranks_meet(r);
     mpi.finalize();
+    pthread_mutex_destroy(&r->turn);
     free(r);
 }
 
@@ -122,27 +135,67 @@ void ranks_did(struct ranks *r, int64_t samples)
 
 // --- waiting -------------------------------------------------------------------------------------
 
-// Ranks that come at about the same time need not fall asleep for one another.
-static void nap(double since)
+// Ranks that come at about the same time need not fall asleep for one another; a flight leaves the
+// processor to the next one at once.
+static void nap(const struct ranks *r, double since)
 {
-    const struct timespec moment = { .tv_nsec = 100000 };
-    if (clock_seconds() - since < 1e-3)
+    const struct timespec moment = { .tv_nsec = r->flights > 1 ? 30000 : 100000 };
+    if (r->flights == 1 && clock_seconds() - since < 1e-3)
         sched_yield();
     else
         nanosleep(&moment, NULL);
 }
 
+// The rank loses time while all its flights wait.
+static void begin_waiting(struct ranks *r, double now)
+{
+    if (++r->waiters < r->flights) return;
+    r->idle = now;
+    atomic_store(&r->waiting, true);
+}
+
+static void end_waiting(struct ranks *r)
+{
+    if (r->waiters-- < r->flights) return;
+    atomic_store(&r->waiting, false);
+    atomic_fetch_add(&r->waited_us, (int64_t)((clock_seconds() - r->idle) * 1e6));
+}
+
+static void wait_for(struct ranks *r, handle *request)
+{
+    const double began = clock_seconds();
+    int done = 0;
+    begin_waiting(r, began);
+    while (mpi.test(request, &done, NULL) == 0 && !done) {
+        ranks_turn_pass(r);
+        nap(r, began);
+        ranks_turn_take(r);
+    }
+    end_waiting(r);
+}
+
 void ranks_meet(struct ranks *r)
 {
     handle request;
-    int done = 0;
     if (!r) return;
-    const double began = clock_seconds();
-    atomic_store(&r->waiting, true);
     mpi.barrier(mpi.world, &request);
-    while (mpi.test(&request, &done, NULL) == 0 && !done) nap(began);
-    atomic_store(&r->waiting, false);
-    atomic_fetch_add(&r->waited_us, (int64_t)((clock_seconds() - began) * 1e6));
+    wait_for(r, &request);
+}
+
+void ranks_flights(struct ranks *r, int count)
+{
+    r->flights = count;
+    r->waiters = 0;
+}
+
+void ranks_turn_take(struct ranks *r)
+{
+    if (r->flights > 1) pthread_mutex_lock(&r->turn);
+}
+
+void ranks_turn_pass(struct ranks *r)
+{
+    if (r->flights > 1) pthread_mutex_unlock(&r->turn);
 }
 
 // --- sums and messages ---------------------------------------------------------------------------
@@ -189,4 +242,28 @@ bool ranks_same(struct ranks *r, const void *data, size_t size)
     const bool same = !memcmp(first, data, size);
     free(first);
     return same;
+}
+
+// --- from one to another -------------------------------------------------------------------------
+
+enum { MESSAGE = 1 << 30 }; // bytes of a call, which counts with an int
+
+void ranks_send(struct ranks *r, int to, int tag, const void *data, size_t size)
+{
+    for (size_t at = 0; at < size; at += MESSAGE) {
+        const size_t n = size - at < MESSAGE ? size - at : MESSAGE;
+        handle request;
+        mpi.send((const char *)data + at, (int)n, mpi.of_bytes, to, tag, mpi.world, &request);
+        wait_for(r, &request);
+    }
+}
+
+void ranks_receive(struct ranks *r, int from, int tag, void *data, size_t size)
+{
+    for (size_t at = 0; at < size; at += MESSAGE) {
+        const size_t n = size - at < MESSAGE ? size - at : MESSAGE;
+        handle request;
+        mpi.receive((char *)data + at, (int)n, mpi.of_bytes, from, tag, mpi.world, &request);
+        wait_for(r, &request);
+    }
 }

@@ -20,6 +20,7 @@
 #ifndef CORE_RANKS_RANKS_H
 #define CORE_RANKS_RANKS_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,6 +35,10 @@ struct ranks {
     atomic_bool waiting;       // for other ranks
     _Atomic int64_t done;      // samples computed by this rank
     _Atomic int64_t waited_us; // microseconds lost by waiting
+    // Threads that take turns (ranks_flights).
+    pthread_mutex_t turn;
+    int flights, waiters; // of them that wait for other ranks: all, and the rank loses time
+    double idle;          // since when
 };
 
 // NULL with a message: there is no Open MPI, or mpirun did not start this process.
@@ -55,5 +60,21 @@ void ranks_share(struct ranks *r, void *data, size_t size, int from);
 bool ranks_same(struct ranks *r, const void *data, size_t size);
 // Waits for all ranks.
 void ranks_meet(struct ranks *r);
+
+// --- from one to another -------------------------------------------------------------------------
+
+// Messages with the same tag arrive in the order in which they were sent. Both return when the
+// other one has come so far; the sizes must be the same.
+void ranks_send(struct ranks *r, int to, int tag, const void *data, size_t size);
+void ranks_receive(struct ranks *r, int from, int tag, void *data, size_t size);
+
+// From here on `count` threads of this rank, its flights, work by turns: one at a time computes or
+// calls the functions above, and passes its turn on while it waits for another rank. So nothing
+// that they share needs a lock, and no processor is wanted twice. 1: the ordinary state. Sums and
+// ranks_share are for that one.
+void ranks_flights(struct ranks *r, int count);
+// A flight begins and ends.
+void ranks_turn_take(struct ranks *r);
+void ranks_turn_pass(struct ranks *r);
 
 #endif

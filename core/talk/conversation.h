@@ -32,6 +32,7 @@ struct conversation {
     struct kv kv;
     struct sequence cached; // the tokens whose keys and values are in kv
     struct arena step;      // activations
+    int flight;             // graph.flight of its passes
 };
 
 void conversation_init(struct conversation *c, const struct backend *backend);

@@ -108,13 +108,13 @@ struct graph conversation_graph(struct conversation *c, const struct settings *s
                            .hooks = hooks,
                            .settings = s,
                            .matmul = graph_matmul(c->backend, s, c->model->dtype),
+                           .flight = c->flight,
                            .cancel = cancel };
 }
 
-int conversation_encode(struct conversation *c, struct graph *g, int i)
+static void encode(struct conversation *c, struct graph *g, int i)
 {
     struct picture *p = &c->pictures[i];
-    if (p->visual.data) return 0;
     struct arena_mark mark = arena_mark(&c->step);
     struct tensor *v = family_encode(g, c->model, p, i);
     if (v && graph_ok(g)) {
@@ -133,18 +133,51 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
         }
     }
     arena_reset(&c->step, mark);
+}
+
+// The visual tokens are the first stage's: another one has a number as a sign that they are there.
+static void mark_encoded(struct conversation *c, struct graph *g, int i)
+{
+    struct tensor *sign = &c->pictures[i].visual;
+    *sign = (struct tensor){ .dtype = DTYPE_F32, .rank = 1, .shape = { 1 } };
+    sign->data = c->backend->alloc(tensor_bytes(sign));
+    if (!sign->data) graph_fail(g, "out of memory for picture %d", i);
+}
+
+int conversation_encode(struct conversation *c, struct graph *g, int i)
+{
+    const struct stages *stages = c->model->decoder.stages;
+    if (c->pictures[i].visual.data) return 0;
+    if (stages_first(stages))
+        encode(c, g, i);
+    else
+        mark_encoded(c, g, i);
+    if (!stages) return graph_ok(g) ? 0 : -1;
+    stages_agree(g, stages, (uint64_t)i);
+    if (!graph_ok(g)) conversation_drop_visual(c, i);
     return graph_ok(g) ? 0 : -1;
+}
+
+// h[0] of the rows that are not cached: [n, D]. For another stage than the first, memory for h.
+static struct tensor *embed(struct conversation *c, struct graph *g, const struct sequence *s)
+{
+    const struct decoder *d = &c->model->decoder;
+    if (!stages_first(d->stages))
+        return graph_new2(g, DTYPE_F32, s->n - c->cached.n, d->config.hidden);
+    struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual);
+    for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
+    struct tensor *h = splice(g, &d->embed, s, c->cached.n, visual, (int)c->picture_count);
+    free(visual);
+    return h;
 }
 
 int conversation_forward(struct conversation *c, struct graph *g, const struct sequence *s,
                          enum logits_rows want, bool prefill, struct tensor **x)
 {
     const struct decoder *d = &c->model->decoder;
-    struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual);
-    for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
-    struct tensor *h = splice(g, &d->embed, s, c->cached.n, visual, (int)c->picture_count);
-    free(visual);
-    if (!h || decoder_forward(g, d, &c->kv, s, h, want, prefill, x) < 0 || !graph_ok(g)) return -1;
+    struct tensor *h = embed(c, g, s);
+    if (!h && !d->stages) return -1;
+    if (decoder_forward(g, d, &c->kv, s, h, want, prefill, x) < 0 || !graph_ok(g)) return -1;
     sequence_release(&c->cached);
     sequence_copy(&c->cached, s);
     return 0;

@@ -291,7 +291,7 @@ static int run(struct job *j, struct err *err)
     struct running r = { .job = j, .data = { .file = -1 } };
     conversation_init(&r.c, j->backend);
     int status = begin(&r, err);
-    if (status == 0) status = job_data_same(j->ranks, r.o.data, err);
+    if (status == 0) status = job_data_same(j->ranks, r.o.data, NULL, err);
     if (status == 0) status = go_through(&r, err);
     if (status == 0) status = write_sums(&r, true, err);
     if (status == 0) {

@@ -5,31 +5,13 @@
 #include "core/train/evaluate.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/file_in.h"
 #include "core/metrics/choices.h"
 #include "core/talk/answer.h"
 #include "core/train/evaluate_parts.h"
-
-struct evaluating {
-    const struct evaluate_request *r;
-    struct settings *settings; // greedy
-    struct evaluation *e;
-    struct conversation c;
-    struct evaluate_passes passes;
-    char **paths; // pictures of c, in order
-    size_t path_count;
-    void *corpus[METRIC_COUNT]; // by number in metrics[]
-    int64_t done, count;
-    int64_t at;     // samples looked at
-    int64_t passed; // of them done before
-    bool stopped;
-    // With ranks: what this one has scored since all were told of it, and of how many samples.
-    struct buf kept;
-    int64_t shared;
-};
 
 static int64_t sample_at(const struct evaluating *v, int64_t i)
 {
@@ -143,36 +125,12 @@ static const void *corpus_of(struct evaluating *v, const struct metric *m)
 
 // --- reports ------------------------------------------------------------------------------------
 
-// The end of a sample among what ranks send: no question has this number.
-enum { SAMPLE_ENDS = -1 };
-
-static void count_told(struct evaluating *v, const struct evaluated *told)
-{
-    struct evaluation *e = v->e;
-    if (told->skipped) {
-        if (!e->why) e->why = xasprintf("sample %s: %s", told->id, told->skipped);
-    } else {
-        evaluation_note(e, told->metric, told->kind, told->score, told->class);
-        e->full += told->full;
-    }
-    if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
-}
-
-static void take_told(void *self, const struct evaluated *told)
-{
-    struct evaluating *v = self;
-    if (told->turn == SAMPLE_ENDS)
-        v->e->skipped += told->full;
-    else if (!v->stopped)
-        count_told(v, told);
-}
-
 static void notify(struct evaluating *v, const struct evaluated *told)
 {
-    if (v->r->ranks)
+    if (v->packs)
         evaluate_pack(&v->kept, told);
     else
-        count_told(v, told);
+        evaluate_count(v, told);
 }
 
 static struct evaluated outcome_of(const struct evaluating *v, const struct sample *s,
@@ -182,6 +140,7 @@ static struct evaluated outcome_of(const struct evaluating *v, const struct samp
                                .line = s->line,
                                .id = id,
                                .kind = s->kind,
+                               .group = s->group ? s->group : "",
                                .prompt = "",
                                .answer = "",
                                .reference = "",
@@ -267,7 +226,7 @@ static int show_pictures(struct evaluating *v, const struct dialogue *d, struct 
     v->paths = xcalloc(d->path_count + 1, sizeof *v->paths);
     for (size_t i = 0; i < d->path_count; i++) {
         size_t size;
-        char *bytes = file_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
+        char *bytes = dataset_picture(v->r->data, d->paths[i], IMAGE_MAX_FILE, &size, err);
         const int index = bytes ? conversation_attach(&v->c, d->paths[i], bytes, size, err) : -1;
         free(bytes);
         if (index < 0) {
@@ -456,6 +415,7 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
         if (!question_at(s, i, &q)) continue;
         const bool last = is_last_question(&s->dialogue, i);
         struct metric_case mc = { .question = q.text,
+                                  .kind = s->kind,
                                   .references = q.references,
                                   .reference_count = q.reference_count,
                                   .choices = (const char *const *)s->choices,
@@ -472,45 +432,36 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
     return skipped + !asked;
 }
 
+// Answers of an evaluation set are as long as the set says, or as sample.max_tokens if that was set
+// to less.
+static void limit_answers(struct evaluating *v, const struct sample *s)
+{
+    char text[16];
+    const struct settings *own = v->r->settings;
+    if (s->max_tokens <= 0) return;
+    if (settings_changed(own, "sample.max_tokens") &&
+        settings_integer(own, "sample.max_tokens") <= s->max_tokens)
+        return;
+    snprintf(text, sizeof text, "%d", s->max_tokens);
+    if (settings_set(v->settings, "sample.max_tokens", text, NULL) < 0)
+        BUG("a set asks for %d tokens", s->max_tokens);
+}
+
 static bool evaluate_sample(struct evaluating *v, const struct sample *s)
 {
     struct err err;
+    limit_answers(v, s);
     const struct metric *m = sample_metric(v, s, &err);
-    if (!m || show_pictures(v, &s->dialogue, &err) < 0) {
+    int status = m ? show_pictures(v, &s->dialogue, &err) : -1;
+    // A picture that another stage cannot read is none for all.
+    status = stages_agree_status(v->r->model->decoder.stages, v->c.flight, (uint64_t)s->index,
+                                 status, &err);
+    if (status < 0) {
+        clear_pictures(v);
         skip(v, s, NULL, m, err.text);
         return false;
     }
     return (m->way == METRIC_LOSS ? lose(v, s, m) : ask_all(v, s, m)) == 0;
-}
-
-// Of so many samples in a row a rank has its share in a row: they may show the same picture.
-enum { IN_A_ROW = 4 };
-
-static bool is_mine(const struct evaluating *v)
-{
-    const int64_t ranks = ranks_count(v->r->ranks);
-    return v->done / IN_A_ROW % ranks == ranks_number(v->r->ranks);
-}
-
-// `bad`: something of it could not be scored.
-static void end_sample(struct evaluating *v, bool bad)
-{
-    if (v->r->ranks)
-        evaluate_pack(&v->kept, &(struct evaluated){ .turn = SAMPLE_ENDS, .full = bad });
-    else
-        v->e->skipped += bad;
-    ranks_did(v->r->ranks, 1);
-}
-
-// Tells all ranks what each has scored, when all have done their share, or there are no more.
-static void share(struct evaluating *v, bool rest)
-{
-    struct ranks *ranks = v->r->ranks;
-    const int64_t count = v->done - v->shared;
-    if (!ranks || v->stopped || !(rest ? count : count == (int64_t)IN_A_ROW * ranks->count)) return;
-    evaluate_share(ranks, &v->kept, take_told, v);
-    ranks_share(ranks, &v->stopped, sizeof v->stopped, 0);
-    v->shared = v->done;
 }
 
 // Sample i of those looked at: left out, done before or by another rank, or evaluated.
@@ -526,7 +477,7 @@ static void run_sample(struct evaluating *v, int64_t i)
         v->passed++;
         v->done++;
         v->shared = v->done;
-    } else if (chosen && !v->stopped && !is_mine(v)) {
+    } else if (chosen && !v->stopped && !evaluate_is_mine(v)) {
         v->done++;
     } else if (chosen && !v->stopped) {
         bool good = false;
@@ -534,7 +485,7 @@ static void run_sample(struct evaluating *v, int64_t i)
             skip(v, &s, NULL, NULL, err.text);
         else
             good = evaluate_sample(v, &s);
-        if (!v->stopped) end_sample(v, !good);
+        if (!v->stopped) evaluate_end_sample(v, !good);
         v->done += !v->stopped;
     }
     sample_release(&s);
@@ -546,7 +497,7 @@ bool evaluate_next(struct evaluating *v)
     if (r->cancel && atomic_load(r->cancel)) v->stopped = true;
     const bool more = v->at < sample_count(v) && (!r->limit || v->done < r->limit);
     if (more && !v->stopped) run_sample(v, v->at++);
-    share(v, !more);
+    evaluate_share(v, !more);
     return more && !v->stopped;
 }
 
@@ -567,10 +518,14 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     v->r = r;
     v->e = e;
     if (!r->first) *e = (struct evaluation){ 0 };
+    e->total = r->total;
     e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
     v->settings = greedy(r->settings);
     v->count = sample_count(v);
     if (r->limit && r->limit < v->count) v->count = r->limit;
+    v->team = ranks_count(r->ranks);
+    v->number = ranks_number(r->ranks);
+    v->packs = r->ranks != NULL;
     conversation_init(&v->c, r->backend);
     conversation_set_model(&v->c, r->model);
     return v;
@@ -598,6 +553,7 @@ int evaluate_close(struct evaluating *v, struct err *err)
 
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err)
 {
+    if (r->model->decoder.stages) return evaluate_in_flights(r, e, err);
     struct evaluating *v = evaluate_open(r, e);
     while (evaluate_next(v)) continue;
     return evaluate_close(v, err);

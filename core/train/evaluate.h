@@ -26,6 +26,7 @@
 #include "core/metrics/metric.h"
 #include "core/model/model.h"
 #include "core/ranks/ranks.h"
+#include "core/sets/total.h"
 #include "core/talk/conversation.h"
 
 // One scored question, or a sample that could not be scored. Borrowed for the call.
@@ -33,6 +34,7 @@ struct evaluated {
     int64_t index, line;         // index of the sample in the data
     int turn;                    // index of the question in its sample, from 0
     const char *id, *kind;       // id: as text, or "#INDEX"
+    const char *group;           // what the question belongs to; "": nothing
     const struct metric *metric; // NULL when skipped before it was known
     const char *prompt;          // the question's text
     const char *answer;          // generated; "" with metrics that generate nothing
@@ -65,9 +67,10 @@ struct evaluate_request {
     int64_t index_count;
     const char *const *kinds; // [kind_count] only samples of these kinds; 0: all
     size_t kind_count;
-    int64_t first;               // number of samples processed earlier (a resumed run)
-    int64_t limit;               // at most this many samples; 0: all
-    const struct metric *metric; // NULL: each sample's own metric, else loss
+    int64_t first;                 // number of samples processed earlier (a resumed run)
+    int64_t limit;                 // at most this many samples; 0: all
+    const struct metric *metric;   // NULL: each sample's own metric, else loss
+    const struct set_total *total; // of an evaluation set; NULL: none
     // Called after each question; false stops as cancel does. May be NULL.
     bool (*report)(void *self, const struct evaluated *e);
     // Called with each generated answer before it is scored, while its conversation exists (its
@@ -77,8 +80,9 @@ struct evaluate_request {
                     struct err *err);
     void *self;
     const atomic_bool *cancel; // may be NULL
-    // The processes that share the samples; each then has all scores, in the order of the samples.
-    // Not with `answered`. Rank 0 decides when to stop. NULL: this process has all samples.
+    // The processes that share the samples (not those of a model in stages); each then has all
+    // scores, in the order of the samples. Not with `answered`. Rank 0 decides when to stop. NULL:
+    // this process has all samples.
     struct ranks *ranks;
 };
 
@@ -102,7 +106,16 @@ struct evaluation {
     int64_t full;             // answers that hit the context limit
     bool cancelled;           // the totals cover what was scored until then
     struct names kinds;       // owner of the names
-    const char *arithmetic;   // precision of matrix products: "f32", "bf16"
+    // With the total of a set: all scores, and the numbers of the total with an interval of the
+    // first (NaN: too few).
+    const struct set_total *total;
+    struct set_score *scores; // [score_count]
+    size_t score_count, score_room;
+    struct names groups; // owner of their names
+    struct set_number numbers[SET_NUMBERS];
+    int number_count;
+    double low, high;
+    const char *arithmetic; // precision of matrix products: "f32", "bf16"
 };
 
 // -1 when nothing could be scored and it was not cancelled. With r->first > 0, *e holds what
@@ -113,15 +126,16 @@ struct evaluating;
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
 bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finished or cancelled
 int evaluate_close(struct evaluating *v, struct err *err);
-void evaluation_note(struct evaluation *e, const struct metric *m, const char *kind, double score,
-                     int class);
+// A scored question: metric, kind, group, score and class of *told.
+void evaluation_note(struct evaluation *e, const struct evaluated *told);
 void evaluation_release(struct evaluation *e);
 // The main total: that of the metric with most questions; NULL: cancelled before the first.
 const struct evaluation_total *evaluation_main(const struct evaluation *e);
 // The total of a metric over all kinds; NULL: nothing scored with it.
 const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m);
 // The totals as lines of text and as job results: "metric", "rule", "score", "low", "high", "n",
-// further numbers of the metric; then "score METRIC" of others and "score KIND".
+// further numbers of the metric; then those of the set's total, "score METRIC" of others and "score
+// KIND".
 void evaluation_report(const struct evaluation *e,
                        void (*put)(void *self, const char *key, const char *value), void *self);
 

@@ -14,8 +14,10 @@
 
 #include "core/adapter/adapters.h"
 #include "core/base/pace.h"
+#include "core/sets/submit.h"
 #include "core/train/job.h"
 #include "core/train/job_data.h"
+#include "core/train/memory.h"
 
 // --- words ---------------------------------------------------------------------------------------
 
@@ -44,15 +46,30 @@ static int read_limit(struct evaluate_options *o, const char *text, struct err *
 static int read_option(struct evaluate_options *o, const char *word, const char *value,
                        struct err *err)
 {
-    static const char *const known[] = { "--images", "--metric", "--limit", "--kind" };
+    static const char *const known[] = { "--images", "--metric", "--limit", "--kind",
+                                         "--set",    "--as",     "--submit" };
+    enum { KNOWN = sizeof known / sizeof *known };
     int i = 0;
-    while (i < 4 && strcmp(word, known[i]) != 0) i++;
-    if (i == 4) return err_set(err, "/eval has no option '%s': %s", word, EVALUATE_USAGE);
+    while (i < KNOWN && strcmp(word, known[i]) != 0) i++;
+    if (i == KNOWN) return err_set(err, "/eval has no option '%s': %s", word, EVALUATE_USAGE);
     if (!value) return err_set(err, "'%s' needs a value: %s", word, EVALUATE_USAGE);
     if (i == 0) o->images = value;
     if (i == 1) return (o->metric = metric_need(value, err)) ? 0 : -1;
     if (i == 2) return read_limit(o, value, err);
-    return i == 3 ? read_kinds(o, value, err) : 0;
+    if (i == 3) return read_kinds(o, value, err);
+    if (i == 4) return (o->set = eval_set_need(value, err)) ? 0 : -1;
+    if (i == 5) o->suite = value;
+    if (i == 6) o->submit = value;
+    return 0;
+}
+
+// The suite whose way it is to be.
+static int choose_way(struct evaluate_options *o, struct err *err)
+{
+    if (o->set) return (o->way = eval_set_way(o->set, o->suite, err)) ? 0 : -1;
+    if (o->suite) return err_set(err, "--as needs a set: --set pope --as %s", o->suite);
+    if (o->submit) return err_set(err, "--submit needs a set: --set vqav2 --submit %s", o->submit);
+    return 0;
 }
 
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err)
@@ -70,6 +87,7 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
         }
     }
     if (status == 0 && !o->data) status = err_set(err, "DATA is missing: /eval %s", EVALUATE_USAGE);
+    if (status == 0) status = choose_way(o, err);
     if (status < 0) evaluate_options_release(o);
     return status;
 }
@@ -82,9 +100,53 @@ void evaluate_options_release(struct evaluate_options *o)
 
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o)
 {
-    return (struct evaluate_request){
-        .kinds = o->kinds, .kind_count = o->kind_count, .limit = o->limit, .metric = o->metric
-    };
+    // Another metric has no total.
+    return (struct evaluate_request){ .kinds = o->kinds,
+                                      .kind_count = o->kind_count,
+                                      .limit = o->limit,
+                                      .metric = o->metric,
+                                      .total = o->way && !o->metric ? o->way->total : NULL };
+}
+
+int evaluate_options_check(const struct evaluate_options *o, struct err *err)
+{
+    return o->set ? eval_set_check(o->data, err) : dataset_check(o->data, err);
+}
+
+int evaluate_options_open(const struct evaluate_options *o, struct dataset *data, struct err *err)
+{
+    if (o->set) return eval_set_open(data, o->set, o->way, o->data, o->images, err);
+    return dataset_open(data, o->data, o->images, err);
+}
+
+void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
+                             void (*put)(void *self, const char *key, const char *value),
+                             void *self)
+{
+    char tokens[32];
+    if (!o->set) return;
+    int64_t most = o->way->max_tokens;
+    const int64_t own = settings_integer(settings, "sample.max_tokens");
+    if (settings_changed(settings, "sample.max_tokens") && own < most) most = own;
+    snprintf(tokens, sizeof tokens, "%lld", (long long)most);
+    put(self, "set", o->set->name);
+    put(self, "as", o->way->suite);
+    put(self, "prompt", o->way->prompt);
+    put(self, "answer tokens", tokens);
+    put(self, "source", o->way->source);
+}
+
+// Rows that a method drops in one stage, and what it keeps of them, would be unknown to the others.
+static int check_stages(const struct settings *s, struct err *err)
+{
+    const struct method *m;
+    for (int i = 0; (m = method_at(i)) && job_splits_layers(s); i++)
+        if (method_on(m, s) && m->reusable)
+            return err_set(err,
+                           "%s cannot work on layers in several ranks: /set %s %s, or /set "
+                           "job.split data",
+                           m->title, m->toggle.key, m->toggle.off);
+    return 0;
 }
 
 // In the shell, before the job exists: reports an unreadable data set at once.
@@ -93,7 +155,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct evaluate_options o;
     if (evaluate_options_read(&o, argc, argv, err) < 0) return -1;
-    const int status = dataset_check(o.data, err);
+    int status = check_stages(settings, err);
+    if (status == 0) status = evaluate_options_check(&o, err);
     evaluate_options_release(&o);
     return status;
 }
@@ -104,9 +167,10 @@ struct running {
     struct job *job;
     struct evaluation *e;
     FILE *state;
-    int64_t number; // questions told so far: the index of the next score
-    int64_t first;  // samples of earlier processes
-    int64_t marred; // the last of them that is counted as skipped
+    int64_t number;                // questions told so far: the index of the next score
+    int64_t first;                 // samples of earlier processes
+    int64_t marred;                // the last of them that is counted as skipped
+    struct submission *submission; // answers for --submit; NULL: not asked for
     struct pace pace;
     bool stop;
     struct err lost; // why the state cannot be written
@@ -124,11 +188,20 @@ static void note_skipped(struct running *r, const cJSON *line, int64_t done)
 // {"done", "metric", "kind", "score", "class", "full" if it is}, or {"done", "skipped": why}.
 static void note_line(struct running *r, const cJSON *line, int64_t done)
 {
+    const cJSON *index = json_get(line, "index");
+    const char *answer = cJSON_GetStringValue(json_get(line, "answer"));
+    if (r->submission && answer && cJSON_IsNumber(index))
+        submission_add(r->submission, (int64_t)index->valuedouble, answer);
+    const char *group = cJSON_GetStringValue(json_get(line, "group"));
     const cJSON *metric = json_get(line, "metric"), *kind = json_get(line, "kind"),
                 *score = json_get(line, "score"), *class = json_get(line, "class");
     const struct metric *m = cJSON_IsString(metric) ? metric_find(metric->valuestring) : NULL;
     if (m && cJSON_IsString(kind) && cJSON_IsNumber(score) && cJSON_IsNumber(class)) {
-        evaluation_note(r->e, m, kind->valuestring, score->valuedouble, class->valueint);
+        evaluation_note(r->e, &(struct evaluated){ .metric = m,
+                                                   .kind = kind->valuestring,
+                                                   .group = group ? group : "",
+                                                   .score = score->valuedouble,
+                                                   .class = class->valueint });
         r->e->full += cJSON_IsTrue(json_get(line, "full"));
     } else {
         note_skipped(r, line, done);
@@ -166,13 +239,14 @@ static size_t take_samples(void *self, const char *text, size_t size, size_t fro
     return kept;
 }
 
-static int open_state(struct running *r, const char *data, struct adapter *adapter, struct err *err)
+static int open_state(struct running *r, const struct dataset *data, struct adapter *adapter,
+                      struct err *err)
 {
     const struct job *j = r->job;
     const struct provenance_env env = { j->model, adapter, j->backend, j->settings };
     struct provenance now;
     char *path = xasprintf("%s/scores.jsonl", j->state);
-    const struct job_data of = { path, data, &now };
+    const struct job_data of = { path, data->path, &now, eval_set_hash(data) };
     provenance_of_job(&now, &env);
     r->state = job_data_open(&of, j->resumed, take_samples, r, err);
     provenance_release(&now);
@@ -191,9 +265,12 @@ static int write_state(struct running *r, const struct evaluated *e)
     } else {
         cJSON_AddStringToObject(line, "metric", e->metric->name);
         cJSON_AddStringToObject(line, "kind", e->kind);
+        if (*e->group) cJSON_AddStringToObject(line, "group", e->group);
         cJSON_AddNumberToObject(line, "score", e->score);
         cJSON_AddNumberToObject(line, "class", e->class);
         if (e->full) cJSON_AddTrueToObject(line, "full");
+        if (r->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);
+        if (r->submission) cJSON_AddStringToObject(line, "answer", e->answer);
     }
     char *text = cJSON_PrintUnformatted(line);
     cJSON_Delete(line);
@@ -227,6 +304,7 @@ static bool report(void *self, const struct evaluated *e)
     else if (!e->skipped)
         report_score(r, e);
     if (r->state && write_state(r, e) < 0) return false;
+    if (r->submission && !e->skipped) submission_add(r->submission, e->index, e->answer);
     job_progress(r->job, &r->pace, (double)e->done, (double)e->count, NAN);
     job_step(r->job, r->number++);
     r->stop = job_stopped(r->job) != JOB_GO;
@@ -238,15 +316,41 @@ static void put_result(void *self, const char *key, const char *value)
     job_result(self, key, "%s", value);
 }
 
+static int report_results(struct running *r, const struct evaluate_options *o,
+                          const struct dataset *data, struct err *err)
+{
+    evaluate_options_report(o, r->job->settings, put_result, r->job);
+    evaluation_report(r->e, put_result, r->job);
+    if (!o->submit) return 0;
+    job_result(r->job, "submission", "%s", o->submit);
+    return submission_write(r->submission, o->submit, data, o->set, o->way, r->job->model->name,
+                            err);
+}
+
+// Which layers each rank has computed, and what that took of its memory.
+static void report_stages(struct job *j)
+{
+    const struct stages *s = j->model->decoder.stages;
+    if (!s) return;
+    double *all = xcalloc(3 * (size_t)s->count, sizeof *all), *mine = all + 3 * s->number;
+    mine[0] = s->from, mine[1] = s->to - 1, mine[2] = (double)memory_most() / 1e6;
+    ranks_sum_doubles(s->ranks, all, 3 * (size_t)s->count);
+    for (int k = 0; k < s->count; k++) {
+        char *key = xasprintf("rank %d", k);
+        job_result(j, key, "layers %.0f to %.0f, at most %.0f MB in memory", all[3 * k],
+                   all[3 * k + 1], all[3 * k + 2]);
+        free(key);
+    }
+    free(all);
+}
+
 // --- the job -------------------------------------------------------------------------------------
 
-static int evaluate(struct running *r, const struct evaluate_options *o, struct adapter *adapter,
-                    struct err *err)
+static int evaluate(struct running *r, const struct evaluate_options *o, const struct dataset *data,
+                    struct adapter *adapter, struct err *err)
 {
     struct job *j = r->job;
-    struct dataset data;
     struct hooks hooks = { 0 };
-    if (dataset_open(&data, o->data, o->images, err) < 0) return -1;
     job_hooks(j, &hooks);
     struct evaluate_request request = evaluate_options_request(o);
     request.model = j->model;
@@ -254,15 +358,16 @@ static int evaluate(struct running *r, const struct evaluate_options *o, struct 
     request.settings = j->settings;
     request.hooks = &hooks;
     request.tensors = adapter_tensors(adapter);
-    request.data = &data;
+    request.data = data;
     request.first = r->first;
     request.report = report;
     request.self = r;
     request.cancel = &j->cancel;
-    request.ranks = j->ranks;
+    request.ranks = j->model->decoder.stages ? NULL : j->ranks;
     r->pace = pace_from((double)r->first);
     job_rewind(j, r->number);
     int status = evaluate_run(&request, r->e, err);
+    if (!r->e->cancelled) report_stages(j);
     if (ranks_number(j->ranks) > 0)
         status = 0; // what came of it is rank 0's, which knows of earlier samples
     else if (status == 0 && *r->lost.text)
@@ -270,8 +375,7 @@ static int evaluate(struct running *r, const struct evaluate_options *o, struct 
     else if (status == 0 && r->e->cancelled)
         status = JOB_STOPPED;
     else if (status == 0)
-        evaluation_report(r->e, put_result, j);
-    dataset_close(&data);
+        status = report_results(r, o, data, err);
     return status;
 }
 
@@ -280,15 +384,22 @@ static int run(struct job *j, struct err *err)
     struct evaluate_options o;
     struct evaluation e = { 0 };
     struct running r = { .job = j, .e = &e };
+    struct dataset data = { .file = -1 };
     struct adapter *adapter = NULL;
     if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
+    e.total = evaluate_options_request(&o).total;
+    if (o.submit) r.submission = submission_new();
     int status = adapter_apply_settings(&adapter, j->model, j->settings, err);
-    if (status == 0) status = job_data_same(j->ranks, o.data, err);
-    if (status == 0 && ranks_number(j->ranks) == 0) status = open_state(&r, o.data, adapter, err);
+    if (status == 0) status = check_stages(j->settings, err);
+    if (status == 0) status = evaluate_options_open(&o, &data, err);
+    if (status == 0) status = job_data_same(j->ranks, o.data, eval_set_hash(&data), err);
+    if (status == 0 && ranks_number(j->ranks) == 0) status = open_state(&r, &data, adapter, err);
     if (status == 0) ranks_share(j->ranks, &r.first, sizeof r.first, 0);
-    if (status == 0) status = evaluate(&r, &o, adapter, err);
+    if (status == 0) status = evaluate(&r, &o, &data, adapter, err);
+    dataset_close(&data);
     adapter_free(adapter);
     if (r.state) fclose(r.state);
+    submission_free(r.submission);
     evaluation_release(&e);
     evaluate_options_release(&o);
     return status;
@@ -299,9 +410,11 @@ static char *outcome(const struct job_end *end)
 {
     static const char *const keys[] = { "metric", "score", "low", "high", "n" };
     const char *v[5], *skipped = job_end_value(end, "skipped");
+    const char *set = job_end_value(end, "set"), *suite = job_end_value(end, "as");
     struct buf b = { 0 };
     for (size_t i = 0; i < 5; i++)
         if (!(v[i] = job_end_value(end, keys[i]))) return NULL;
+    if (set && suite) buf_printf(&b, "%s as %s: ", set, suite);
     buf_printf(&b, "%s %s", v[0], v[1]);
     if (strcmp(v[2], "-") != 0) buf_printf(&b, " (95%%: %s to %s)", v[2], v[3]);
     buf_printf(&b, ", n %s", v[4]);
@@ -315,6 +428,7 @@ const struct job_kind job_kind_evaluate = {
     .help = "Scores the model on the questions of a data set.",
     .needs_model = true,
     .in_ranks = true,
+    .in_layers = true,
     .check = check,
     .run = run,
     .outcome = outcome,

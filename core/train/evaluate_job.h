@@ -8,15 +8,21 @@
 #ifndef CORE_TRAIN_EVALUATE_JOB_H
 #define CORE_TRAIN_EVALUATE_JOB_H
 
+#include "core/sets/set.h"
 #include "core/train/evaluate.h"
 
-#define EVALUATE_USAGE "DATA [--metric M] [--limit N] [--images DIR] [--kind K,...]"
+#define EVALUATE_USAGE                                                                        \
+    "DATA [--set NAME [--as SUITE] [--submit FILE]] [--metric M] [--limit N] [--images DIR] " \
+    "[--kind K,...]"
 
 enum { EVALUATE_KINDS = 64 };
 
 struct evaluate_options {
     const char *data, *images; // borrowed from argv
     const struct metric *metric;
+    const struct eval_set *set; // NULL: DATA is a data set
+    const struct set_way *way;  // of the set
+    const char *suite, *submit; // as typed
     int64_t limit;
     char *kind_list; // cut into kinds
     const char *kinds[EVALUATE_KINDS];
@@ -26,5 +32,13 @@ struct evaluate_options {
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o);
+// Can DATA be read? Looks at its beginning only: for the shell, before a job is started.
+int evaluate_options_check(const struct evaluate_options *o, struct err *err);
+// Opens DATA, as an evaluation set if --set says which.
+int evaluate_options_open(const struct evaluate_options *o, struct dataset *data, struct err *err);
+// What an evaluation set adds to a report: its name, the suite, prompt, answer length, source.
+void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
+                             void (*put)(void *self, const char *key, const char *value),
+                             void *self);
 
 #endif

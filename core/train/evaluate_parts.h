@@ -5,6 +5,27 @@
 #include "core/talk/conversation.h"
 #include "core/train/evaluate.h"
 
+struct evaluating {
+    const struct evaluate_request *r;
+    struct settings *settings; // greedy
+    struct evaluation *e;
+    struct conversation c;
+    struct evaluate_passes passes;
+    char **paths; // pictures of c, in order
+    size_t path_count;
+    void *corpus[METRIC_COUNT]; // by number in metrics[]
+    int64_t done, count;
+    int64_t at;     // samples looked at
+    int64_t passed; // of them done before
+    bool stopped;
+    // Of a team of ranks, or of flights of one, that share the samples: which one it is, of how
+    // many. What it has scored is packed for the others; of `shared` samples they know.
+    int team, number;
+    bool packs;
+    struct buf kept;
+    int64_t shared;
+};
+
 // Log-likelihood of each choice as the answer to the conversation (its last message is the user's).
 // Computes the prompt once.
 int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t count,
@@ -19,10 +40,23 @@ int evaluate_metric_number(const struct metric *m); // in metrics[]
 // Computes the totals of struct evaluation from the sums by kind.
 void evaluate_totals(struct evaluation *e);
 
-// evaluate_share.c. Appends a copy of what was scored, texts included.
+// evaluate_share.c. Of so many samples in a row one of a team has its share in a row: they may show
+// the same picture.
+enum { EVALUATE_IN_A_ROW = 4 };
+bool evaluate_is_mine(const struct evaluating *v); // the next sample
+// After a sample; `bad`: something of it could not be scored.
+void evaluate_end_sample(struct evaluating *v, bool bad);
+// Counts and reports what was scored.
+void evaluate_count(struct evaluating *v, const struct evaluated *told);
+// Appends a copy of what was scored, texts included.
 void evaluate_pack(struct buf *b, const struct evaluated *e);
-// Calls take() with what every rank has packed, of rank 0 first; nothing is left.
-void evaluate_share(struct ranks *r, struct buf *mine,
-                    void (*take)(void *self, const struct evaluated *e), void *self);
+// Counts in v what was packed, and clears it.
+void evaluate_unpack(struct evaluating *v, struct buf *kept);
+// Tells all ranks what each has scored, when all have done their share, or there are no more
+// (`rest`).
+void evaluate_share(struct evaluating *v, bool rest);
+
+// evaluate_flights.c. evaluate_run of a model in stages.
+int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, struct err *err);
 
 #endif

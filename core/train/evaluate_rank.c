@@ -115,6 +115,23 @@ static int64_t parting_row(const struct sequence *prompt, const struct answered 
     return p;
 }
 
+// The loss of each of the tokens of rows p .. from h[L] of the last n rows, x: loss [n - 1].
+static int rows_loss(struct graph *g, const struct decoder *d, const struct sequence *s, int64_t p,
+                     struct tensor *x, float *loss)
+{
+    // The last row predicts what is not there; methods may have dropped others in front.
+    const int64_t n = s->n - (p - 1);
+    int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
+    float *weight = xcalloc((size_t)n, sizeof *weight); // no gradient is wanted
+    for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(x->shape[0] - n + i);
+    x = op_gather_rows(g, x, row, n - 1); // [n-1, D]
+    x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
+    const int status = op_cross_entropy(g, x, graph_weight(&d->head), s->ids + p, weight, loss);
+    free(weight);
+    free(row);
+    return status;
+}
+
 // Sum of log p over the tokens of rows p .. end-1; rows 0 .. p-2 are in the cache.
 static int rank_rows(struct graph *g, struct conversation *c, const struct sequence *s, int64_t p,
                      double *loglik)
@@ -124,20 +141,14 @@ static int rank_rows(struct graph *g, struct conversation *c, const struct seque
     struct arena_mark mark = arena_mark(g->arena);
     struct tensor *x = NULL; // [n, D]
     double sum = 0;
-    int status = -1;
-    if (conversation_forward(c, g, s, LOGITS_HIDDEN, false, &x) == 0) {
-        // The last row predicts what is not there; methods may have dropped others in front.
-        int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
-        for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(x->shape[0] - n + i);
-        x = op_gather_rows(g, x, row, n - 1); // [n-1, D]
-        x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
+    int status = conversation_forward(c, g, s, LOGITS_HIDDEN, false, &x);
+    if (status == 0) {
         float *loss = xcalloc((size_t)n, sizeof *loss);
-        float *weight = xcalloc((size_t)n, sizeof *weight); // no gradient is wanted
-        status = op_cross_entropy(g, x, graph_weight(&d->head), s->ids + p, weight, loss);
+        if (stages_last(d->stages)) status = rows_loss(g, d, s, p, x, loss);
+        stages_tell(g, d->stages, loss, (size_t)(n - 1) * sizeof *loss);
+        if (!graph_ok(g)) status = -1;
         for (int64_t i = 0; i < n - 1; i++) sum += loss[i];
-        free(weight);
         free(loss);
-        free(row);
     }
     arena_reset(g->arena, mark);
     *loglik = -sum;

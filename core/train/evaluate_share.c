@@ -1,16 +1,18 @@
-// core/train/evaluate_share.c -- what ranks have scored, as bytes that they send to one another.
+// core/train/evaluate_share.c -- samples dealt to a team (the ranks of a job, or the flights of a
+// rank), and what it has scored: as bytes that one sends to another.
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/train/evaluate_parts.h"
 
 // The texts of a struct evaluated; NULL is a text too.
-enum { TEXTS = 7 };
+enum { TEXTS = 8 };
 
 static void list_texts(const struct evaluated *e, const char **texts)
 {
-    const char *const list[TEXTS] = { e->id,    e->kind,      e->prompt, e->answer,
-                                      e->found, e->reference, e->skipped };
+    const char *const list[TEXTS] = { e->id,    e->kind,      e->prompt,  e->answer,
+                                      e->found, e->reference, e->skipped, e->group };
     memcpy(texts, list, sizeof list);
 }
 
@@ -23,6 +25,7 @@ static void put_texts(struct evaluated *e, const char *const *texts)
     e->found = texts[4];
     e->reference = texts[5];
     e->skipped = texts[6];
+    e->group = texts[7];
 }
 
 // A pointer means nothing to another process: the metric's is its number, those of texts are there
@@ -47,8 +50,30 @@ void evaluate_pack(struct buf *b, const struct evaluated *e)
         if (texts[i]) buf_add(b, texts[i], strlen(texts[i]) + 1);
 }
 
-static size_t take_one(const char *at, void (*take)(void *self, const struct evaluated *e),
-                       void *self)
+// The end of a sample among what ranks send: no question has this number.
+enum { SAMPLE_ENDS = -1 };
+
+void evaluate_count(struct evaluating *v, const struct evaluated *told)
+{
+    struct evaluation *e = v->e;
+    if (told->skipped) {
+        if (!e->why) e->why = xasprintf("sample %s: %s", told->id, told->skipped);
+    } else {
+        evaluation_note(e, told);
+        e->full += told->full;
+    }
+    if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
+}
+
+static void take_told(struct evaluating *v, const struct evaluated *told)
+{
+    if (told->turn == SAMPLE_ENDS)
+        v->e->skipped += told->full;
+    else if (!v->stopped)
+        evaluate_count(v, told);
+}
+
+static size_t unpack_one(struct evaluating *v, const char *at)
 {
     const char *texts[TEXTS] = { NULL };
     struct packed p;
@@ -61,23 +86,55 @@ static size_t take_one(const char *at, void (*take)(void *self, const struct eva
     }
     p.e.metric = p.metric >= 0 ? metrics[p.metric] : NULL;
     put_texts(&p.e, texts);
-    take(self, &p.e);
+    take_told(v, &p.e);
     return used;
 }
 
-void evaluate_share(struct ranks *r, struct buf *mine,
-                    void (*take)(void *self, const struct evaluated *e), void *self)
+void evaluate_unpack(struct evaluating *v, struct buf *kept)
 {
+    for (size_t at = 0; at < kept->length;) at += unpack_one(v, kept->data + at);
+    buf_clear(kept);
+}
+
+bool evaluate_is_mine(const struct evaluating *v)
+{
+    return v->done / EVALUATE_IN_A_ROW % v->team == v->number;
+}
+
+void evaluate_end_sample(struct evaluating *v, bool bad)
+{
+    if (v->packs)
+        evaluate_pack(&v->kept, &(struct evaluated){ .turn = SAMPLE_ENDS, .full = bad });
+    else
+        v->e->skipped += bad;
+    const struct stages *stages = v->r->model->decoder.stages;
+    ranks_did(stages ? stages->ranks : v->r->ranks, 1);
+}
+
+// What every rank has packed, of rank 0 first.
+static void share_all(struct evaluating *v)
+{
+    struct ranks *r = v->r->ranks;
     for (int k = 0; k < ranks_count(r); k++) {
-        const bool own = k == ranks_number(r);
-        size_t size = own ? mine->length : 0;
-        ranks_share(r, &size, sizeof size, k);
-        struct buf theirs = { 0 };
-        if (!own && size) theirs.data = xmalloc(size);
-        char *data = own ? mine->data : theirs.data;
-        ranks_share(r, data, size, k);
-        for (size_t at = 0; at < size;) at += take_one(data + at, take, self);
-        buf_release(&theirs);
+        struct buf all = { 0 };
+        if (k == ranks_number(r)) {
+            all = v->kept;
+            v->kept = (struct buf){ 0 };
+        }
+        ranks_share(r, &all.length, sizeof all.length, k);
+        if (k != ranks_number(r)) all.data = xmalloc(all.length + 1);
+        if (all.length) ranks_share(r, all.data, all.length, k);
+        evaluate_unpack(v, &all);
+        buf_release(&all);
     }
-    buf_clear(mine);
+}
+
+void evaluate_share(struct evaluating *v, bool rest)
+{
+    struct ranks *ranks = v->r->ranks;
+    const int64_t count = v->done - v->shared, round = (int64_t)EVALUATE_IN_A_ROW * v->team;
+    if (!ranks || v->stopped || !(rest ? count : count == round)) return;
+    share_all(v);
+    ranks_share(ranks, &v->stopped, sizeof v->stopped, 0);
+    v->shared = v->done;
 }

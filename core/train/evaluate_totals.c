@@ -27,11 +27,26 @@ struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m
     return &e->totals[e->total_count++].tally;
 }
 
-void evaluation_note(struct evaluation *e, const struct metric *m, const char *kind, double score,
-                     int class)
+// For the set's total.
+static void keep_score(struct evaluation *e, const struct evaluated *told)
 {
-    metric_tally_add(evaluate_total(e, m, kind),
-                     &(struct metric_outcome){ .score = score, .class = class });
+    const size_t kind = names_add(&e->kinds, told->kind, NULL);
+    const size_t group = names_add(&e->groups, told->group, NULL);
+    if (e->score_count == e->score_room) {
+        e->score_room = e->score_room ? 2 * e->score_room : 256;
+        e->scores = xreallocarray(e->scores, e->score_room, sizeof *e->scores);
+    }
+    e->scores[e->score_count++] = (struct set_score){ .kind = e->kinds.list[kind],
+                                                      .group = e->groups.list[group],
+                                                      .score = told->score,
+                                                      .class = told->class };
+}
+
+void evaluation_note(struct evaluation *e, const struct evaluated *told)
+{
+    metric_tally_add(evaluate_total(e, told->metric, told->kind),
+                     &(struct metric_outcome){ .score = told->score, .class = told->class });
+    if (e->total) keep_score(e, told);
 }
 
 // --- the end -------------------------------------------------------------------------------------
@@ -69,13 +84,18 @@ void evaluate_totals(struct evaluation *e)
     free(e->totals);
     e->totals = all;
     e->total_count = n;
+    if (!e->total || !n) return;
+    e->number_count = e->total->count(e->scores, e->score_count, all[0].metric, e->numbers);
+    set_total_interval(e->total, e->scores, e->score_count, all[0].metric, &e->low, &e->high);
 }
 
 void evaluation_release(struct evaluation *e)
 {
     free(e->totals);
     free(e->why);
+    free(e->scores);
     names_release(&e->kinds);
+    names_release(&e->groups);
     *e = (struct evaluation){ 0 };
 }
 
@@ -130,6 +150,17 @@ static void put_main(const struct telling *to, const struct evaluation_total *t)
         put(to, t->numbers[i].name, number_text(t->numbers[i].value));
 }
 
+// The number that the suite reports for the whole set.
+static void put_set(const struct telling *to, const struct evaluation *e)
+{
+    for (int i = 0; i < e->number_count; i++)
+        put(to, e->numbers[i].name,
+            i || isnan(e->low)
+                ? number_text(e->numbers[i].value)
+                : xasprintf("%.4f (95%%: %.4f to %.4f)", e->numbers[i].value, e->low, e->high));
+    if (e->number_count) put(to, "total", xstrdup(e->total->rule));
+}
+
 void evaluation_report(const struct evaluation *e,
                        void (*put_line)(void *self, const char *key, const char *value), void *self)
 {
@@ -138,6 +169,7 @@ void evaluation_report(const struct evaluation *e,
         const struct evaluation_total *t = &e->totals[i];
         if (i == 0) {
             put_main(&to, t);
+            put_set(&to, e);
             continue;
         }
         const bool other = t->metric != e->totals[0].metric;

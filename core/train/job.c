@@ -12,6 +12,7 @@
 #include "core/settings/settings.h"
 
 static const char *const word_auto[] = { "auto", NULL };
+static const char *const splits[] = { "data", "layers", NULL };
 static const char *const word_none[] = { "none", NULL };
 
 const struct setting job_settings[] = {
@@ -20,6 +21,9 @@ const struct setting job_settings[] = {
     { "job.ranks", SETTING_INTEGER, 1, 4096, "1", "processes", NULL, STALE_JOBS,
       "Number of processes (ranks) that share a new job, on this machine or on those of a queue; "
       "more than one need Open MPI." },
+    { "job.split", SETTING_CHOICE, 0, 0, "data", NULL, splits, STALE_JOBS,
+      "What the ranks of a new job share: its samples (data), or the model's layers, for models "
+      "larger than the memory of a rank (/eval)." },
     { "job.folder", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_JOBS,
       "Folder that all machines of a cluster share, for the files of new jobs; none is beside the "
       "database." },
@@ -68,6 +72,11 @@ const char *job_end_value(const struct job_end *end, const char *key)
     for (size_t i = 0; i < end->count; i++)
         if (!strcmp(end->results[i].key, key)) return end->results[i].value;
     return NULL;
+}
+
+bool job_splits_layers(const struct settings *s)
+{
+    return settings_is(s, "job.split", "layers") && settings_integer(s, "job.ranks") > 1;
 }
 
 enum job_stop job_stopped(struct job *j)

@@ -94,7 +94,8 @@ struct job_kind {
     const char *usage; // "DATA.json OUT [--option ...]", for messages
     const char *help;  // one sentence
     bool needs_model;
-    bool in_ranks; // can share its work with others (job.ranks)
+    bool in_ranks;  // can share its work with others (job.ranks)
+    bool in_layers; // can do so by layers (job.split): its passes are those of conversations
     // Writes out settings that would mean something else on another day. May be NULL.
     void (*settle)(struct settings *settings, const struct model *model);
     // Checks the arguments in the shell, before the job is created: -1 with a message rejects them.
@@ -109,6 +110,9 @@ struct job_kind {
     // Tables that add to the outcome. May be NULL.
     void (*show)(const struct job_end *end, struct sinks *sinks);
 };
+
+// Are the model's layers dealt to the ranks of a job with these settings, not its samples?
+bool job_splits_layers(const struct settings *s);
 
 const char *job_end_value(const struct job_end *end, const char *key); // NULL: not reported
 

@@ -25,10 +25,18 @@ static int check_provenance(const cJSON *line, const struct provenance *now, str
                    why.text);
 }
 
-static int check_hash(const char *data, const char *was, struct err *err)
+static int hash_data(const char *data, const char *known, char hex[HASH_HEX], struct err *err)
 {
+    if (!known) return hash_file(data, hex, err);
+    memcpy(hex, known, HASH_HEX);
+    return 0;
+}
+
+static int check_hash(const struct job_data *of, const char *was, struct err *err)
+{
+    const char *data = of->data;
     char is[HASH_HEX];
-    if (hash_file(data, is, err) < 0) return -1;
+    if (hash_data(data, of->hash, is, err) < 0) return -1;
     if (!strcmp(was, is)) return 0;
     return err_set(err,
                    "the data '%s' has changed since the job started (its SHA-256 differs); restore "
@@ -48,7 +56,7 @@ static int check_first(const char *text, size_t size, const struct job_data *of,
     int status = 0;
     if (was) {
         *from = (size_t)(stop + 1 - text);
-        status = check_hash(of->data, was, err);
+        status = check_hash(of, was, err);
         if (status == 0) status = check_provenance(line, of->provenance, err);
     }
     cJSON_Delete(line);
@@ -72,7 +80,7 @@ static int take_over(const struct job_data *of, job_data_take *take, void *self,
 static int write_first(FILE *f, const struct job_data *of, struct err *err)
 {
     char is[HASH_HEX];
-    if (hash_file(of->data, is, err) < 0) return -1;
+    if (hash_data(of->data, of->hash, is, err) < 0) return -1;
     cJSON *line = cJSON_CreateObject();
     cJSON_AddStringToObject(line, "data", is);
     provenance_put(of->provenance, line);
@@ -98,11 +106,12 @@ FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take
     return NULL;
 }
 
-int job_data_same(struct ranks *r, const char *data, struct err *err)
+int job_data_same(struct ranks *r, const char *data, const char *known, struct err *err)
 {
     char hash[HASH_HEX] = "";
     if (!r) return 0;
-    const int status = hash_file(data, hash, err); // rank 0 shares even what it could not read
+    const int status =
+        hash_data(data, known, hash, err); // rank 0 shares even what it could not read
     const bool same = ranks_same(r, hash, sizeof hash);
     if (status < 0 || same) return status;
     return err_set(err, "'%s' is not the same here as for rank 0: every rank needs the same files",

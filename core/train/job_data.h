@@ -21,6 +21,7 @@ struct job_data {
     const char *path; // of the file
     const char *data; // of the data set
     const struct provenance *provenance;
+    const char *hash; // SHA-256 of the data, if it is known; NULL: read from the file
 };
 
 // Opens the file for appending after the valid part. NULL also if the data (its SHA-256) or the
@@ -28,7 +29,7 @@ struct job_data {
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
 
-// Do all ranks read the same data? -1 in those whose file differs from rank 0's.
-int job_data_same(struct ranks *r, const char *data, struct err *err);
+// Do all ranks read the same data? -1 in those whose file differs from rank 0's. `hash` as above.
+int job_data_same(struct ranks *r, const char *data, const char *hash, struct err *err);
 
 #endif

@@ -68,9 +68,12 @@ static void encode(struct graph *g, const struct model *m, const struct batch *b
     free((void *)tokens);
 }
 
-// h[0] [n, D] with the pictures' visual tokens in their places.
+// h[0] [n, D] with the pictures' visual tokens in their places; memory for it in another stage than
+// the first, where the pictures are already encoded.
 static struct tensor *embed(struct graph *g, const struct model *m, const struct batch *b)
 {
+    if (!stages_first(m->decoder.stages))
+        return graph_new2(g, DTYPE_F32, b->sequence->n, m->decoder.config.hidden);
     struct tensor none = { 0 };
     struct tensor **visual = xcalloc(b->picture_count + 1, sizeof(struct tensor *));
     int *number = xcalloc(b->picture_count + 1, sizeof *number);
@@ -169,9 +172,15 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
     if (former) hooks = *former;
     hooks_add(&hooks, &hook);
     g->hooks = &hooks;
+    const struct stages *stages = m->decoder.stages;
     int status = -1;
-    if (h && decoder_forward(g, &m->decoder, NULL, b.sequence, h, LOGITS_HIDDEN, true, &last) == 0)
-        status = head_loss(g, &m->decoder, last, &b, &alive, share, losses);
+    if ((h || stages) &&
+        decoder_forward(g, &m->decoder, NULL, b.sequence, h, LOGITS_HIDDEN, true, &last) == 0) {
+        status =
+            stages_last(stages) ? head_loss(g, &m->decoder, last, &b, &alive, share, losses) : 0;
+        stages_tell(g, stages, losses, count * sizeof *losses);
+        if (!graph_ok(g)) status = -1;
+    }
     for (size_t k = 0; k < count; k++) {
         losses[k] += b.samples[k].penalty;
         if (items[k].kl) *items[k].kl = b.samples[k].kl;

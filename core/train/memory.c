@@ -46,6 +46,12 @@ uint64_t memory_now(void)
     return read_number("/proc/self/status", "RssAnon:", &kb) ? kb * 1024 : 0;
 }
 
+uint64_t memory_most(void)
+{
+    uint64_t kb = 0;
+    return read_number("/proc/self/status", "VmHWM:", &kb) ? kb * 1024 : 0;
+}
+
 void memory_note(const struct backend *b, uint64_t *peak)
 {
     size_t most = 0;

@@ -1,5 +1,5 @@
-# arithmetic.sh -- compute.matmul auto: bf16 where the CPU multiplies it and the weights are bf16; all
-# that is kept says in which arithmetic it was computed.
+# arithmetic.sh -- compute.matmul auto: bf16 where the CPU multiplies it and the weights are bf16 or in
+# blocks; all that is kept says in which arithmetic it was computed.
 . tests/commands/common.bash
 seeing=tests/goldens/llava-siglip-llama3 # bf16 weights; those of $llava are f16
 auto=f32
@@ -20,11 +20,13 @@ of_evaluation() {
 }
 
 short=('/set job.nice 0' '/set sample.max_tokens 3' '/set sample.ignore_eos on')
-lines "/load $seeing" /info '/set compute.matmul f32' /info "/load $llava" '/reset compute.matmul' /info
+lines "/load $seeing" /info '/set compute.matmul f32' /info "/load $llava" '/reset compute.matmul' /info \
+    '/set weights.dtype q8_0' "/load $seeing" /info '/reset weights.dtype'
 same "/info" "$(jq -r 'select(.event == "table" and .name == "model").rows[] | select(.[0] == "arithmetic")[1]' "$work/events")" \
     "$auto (compute.matmul auto)
 f32 (compute.matmul f32)
-f32 (compute.matmul auto)"
+f32 (compute.matmul auto)
+$auto (compute.matmul auto)"
 
 # Evaluations, calibrations, measurements, comparisons.
 lines "/load $seeing" "${short[@]}" "/eval $work/data.jsonl --here" "/eval $work/data.jsonl" /wait '/eval show' \

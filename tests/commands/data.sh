@@ -104,6 +104,8 @@ check_has "usable" 'select(.event == "notice").text' "12 of 12 samples are usabl
 mix "$work/repeated.jsonl" "$work/lists/lists.jsonl=1" "$work/a=b.json=1" --count 15 --kind list,talk
 same "repeats" "$(jq -r .id "$work/repeated.jsonl" | grep -c ^1) $(ids "$work/repeated.jsonl" | grep -o '2/.*')" \
     "8 2/#1 2/#1/2 2/#1/3 2/7 2/7/2 2/7/3 2/7/4"
+mix "$work/tenths.jsonl" "$work/lists/lists.jsonl=0.7" "$work/a=b.json=0.2" "$work/one.jsonl=0.1"
+check "all of the smallest file" 'select(.name == "data mix").rows[] | .[2]' $'7\n2\n1'
 mix "$work/again.jsonl" "$work/lists/lists.jsonl=3" "$work/a=b.json=1"
 mix "$work/other.jsonl" "$work/lists/lists.jsonl=3" "$work/a=b.json=1" --seed 7
 cmp "$work/m.jsonl" "$work/again.jsonl" || fail "the same seed mixes otherwise"

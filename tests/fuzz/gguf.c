@@ -57,7 +57,7 @@ static void as_model(const struct gguf *f)
     (void)gguf_text_tensors(f, &place, &text, &err);
     const struct gguf_encoder *e = gguf_encoder_find(f, &err);
     if (e) {
-        (void)gguf_encoder_fits(e, f, f);
+        (void)gguf_encoder_fits(e, f, f, &err);
         (void)gguf_encoder_config(e, f, f, &config, &preprocessor, &err);
         (void)gguf_encoder_tensors(e, f, &encoder, &err);
     }

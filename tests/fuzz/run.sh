@@ -51,6 +51,13 @@ make_seeds() { # NAME FOLDER
         printf '[{"id": "a", "kind": "detail", "image": "x.png", "conversations": [{"from": "human", "value": "<image>\\n?"}, {"from": "gpt", "value": "\\"]"}]},\n {"id": 7, "question": "q", "answer": "r", "choices": ["r"], "metric": "letter"}]\n' >"$2/list"
         printf '{"messages": [{"role": "user", "content": "<image> q <image>"}], "images": ["x", "y"]}\n[{"role": "user", "content": [{"type": "image", "path": "z"}, {"type": "text", "text": "q"}]}]\n{broken\n' >"$2/lines"
         ;;
+    sets)
+        python3 tests/core/sets/make.py "$2/made"
+        find "$2/made" -size -64k \( -name '*.tsv' -o -name '*.json*' -o -name '*.csv' \) | while read -r f; do
+            mv "$f" "$2/$(basename "$(dirname "$f")")-$(basename "$f")"
+        done
+        rm -r "$2/made"
+        ;;
     csv)
         printf '\xef\xbb\xbfstep,"a, b","c ""d"""\r\n1,2,3\r\n\r\n,"",x\n' >"$2/quoted"
         printf '"\xef\xbb\xbfone"\n""\nlast' >"$2/column"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A folder of tests/goldens as GGUF files, the way llama.cpp's converters write them (Python's library alone).
 
-    to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap] [--add TENSOR] [--drop TENSOR]] [--type f32|f16|bf16|q8_0]
+    to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap] [--add TENSOR] [--drop TENSOR]] [--type f32|f16|bf16|q8_0|q4_0]
                [--folder OUT] [--set KEY=VALUE] [--split N] [--split-heads]
 
 Matrices keep their type, or get the one named; vectors become F32. --folder writes the numbers that the GGUF file
@@ -12,7 +12,7 @@ newer converters do.
 import argparse, array, json, os, shutil, struct, sys
 
 BYTES = {"F32": 4, "F16": 2, "BF16": 2}
-TYPE = {"F32": 0, "F16": 1, "Q8_0": 8, "BF16": 30}
+TYPE = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "BF16": 30}
 
 
 class Tensor:
@@ -44,15 +44,25 @@ class Tensor:
         out = bytearray()
         for i in range(0, len(x), 32):
             block = x[i:i + 32]
+            if type == "Q4_0":  # numbers i and i + 16 share a byte; the largest is -8 times the scale
+                scale, = struct.unpack("<e", struct.pack("<e", max(block, key=abs) / -8))
+                q = [max(0, min(15, round(v / scale) + 8)) if scale else 8 for v in block]
+                out += struct.pack("<e16B", scale, *(q[k] | q[k + 16] << 4 for k in range(16)))
+                continue
             scale, = struct.unpack("<e", struct.pack("<e", max(map(abs, block)) / 127))
             out += struct.pack("<e32b", scale, *(max(-127, min(127, round(v / scale))) if scale else 0 for v in block))
         return Tensor(self.shape, type, bytes(out))
 
     def back(self):
         """What a block holds, in F32."""
-        if self.type != "Q8_0":
+        if self.type not in ("Q8_0", "Q4_0"):
             return self
         x = array.array("f")
+        for i in range(0, len(self.data) if self.type == "Q4_0" else 0, 18):
+            scale, *q = struct.unpack_from("<e16B", self.data, i)
+            x.extend(scale * ((b & 15) - 8) for b in q), x.extend(scale * ((b >> 4) - 8) for b in q)
+        if self.type == "Q4_0":
+            return Tensor(self.shape, "F32", x.tobytes())
         for i in range(0, len(self.data), 34):
             scale, *q = struct.unpack_from("<e32b", self.data, i)
             x.extend(scale * v for v in q)

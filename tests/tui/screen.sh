@@ -32,12 +32,11 @@ wait_for 'token 8'
 keys Home
 wait_for 'token 0'
 keys Up
-wait_for 'live_layer = 3'
-wait_for 'applies from the next answer'
+wait_for 'attention layer 3 token 0'
 keys Down
-wait_for 'live_layer = 2'
+wait_for 'live layer 2 token 0'
 keys Down
-wait_for 'live_layer = 1' 'keys step from the map, not from the setting'
+wait_for 'attention layer 1 token 0'
 keys Escape; sleep 0.2
 
 # Settings: by the panel, by a key of one's own, by Alt-4 (which the model refuses with a message).

@@ -30,21 +30,22 @@ static void the_weights_and_the_device_decide(void **state)
     static const enum matmul_mode f32 = MATMUL_F32, bf16 = MATMUL_BF16;
     const struct {
         const struct backend *on;
-        enum matmul_mode of[3][3]; // auto, f32, bf16; weights f32, f16, bf16
+        enum matmul_mode of[3][4]; // auto, f32, bf16; weights f32, f16, bf16, q4_k
     } cases[] = {
-        { &old, { { f32, f32, f32 }, { f32, f32, f32 }, { f32, f32, f32 } } },
-        { &without, { { f32, f32, f32 }, { f32, f32, f32 }, { f32, f32, f32 } } },
-        { &with, { { f32, f32, bf16 }, { f32, f32, f32 }, { bf16, bf16, bf16 } } },
-        { &gpu, { { bf16, bf16, bf16 }, { f32, f32, f32 }, { bf16, bf16, bf16 } } },
+        { &old, { { f32, f32, f32, f32 }, { f32, f32, f32, f32 }, { f32, f32, f32, f32 } } },
+        { &without, { { f32, f32, f32, f32 }, { f32, f32, f32, f32 }, { f32, f32, f32, f32 } } },
+        { &with, { { f32, f32, bf16, bf16 }, { f32, f32, f32, f32 }, { bf16, bf16, bf16, bf16 } } },
+        { &gpu,
+          { { bf16, bf16, bf16, bf16 }, { f32, f32, f32, f32 }, { bf16, bf16, bf16, bf16 } } },
     };
     static const char *const values[] = { "auto", "f32", "bf16" };
-    static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16 };
+    static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q4_K };
     struct settings *s = settings_new();
     struct err err = { 0 };
     assert_string_equal(settings_text(s, "compute.matmul"), "auto");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int v = 0; v < 3; v++)
-            for (int d = 0; d < 3; d++) {
+            for (int d = 0; d < 4; d++) {
                 must(settings_set(s, "compute.matmul", values[v], &err), &err);
                 if (graph_matmul(cases[i].on, s, dtypes[d]) != cases[i].of[v][d])
                     fail_msg("device %zu, %s, weights %d", i, values[v], d);

@@ -31,7 +31,7 @@ static void goes_on_with_the_same_alone(void **state)
     provenance_add(&other, "adapter", "ln@2");
     provenance_add(&other, "prune.score", "uniform");
     scratch_text(folder, "data", "one");
-    const struct job_data of = { path, data, &now }, changed = { path, data, &other };
+    const struct job_data of = { path, data, &now, NULL }, changed = { path, data, &other, NULL };
 
     FILE *f = job_data_open(&of, false, take, NULL, &err);
     assert_non_null(f);

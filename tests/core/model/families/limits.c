@@ -27,8 +27,8 @@ static void same_bytes(const struct safetensors *a, const struct safetensors *b,
     assert_memory_equal(x->data, y->data, x->bytes);
 }
 
-// The folder of Qwen2.5-VL with another "max_pixels".
-static char *folder_with(int64_t pixels)
+// The folder of Qwen2.5-VL with another "max_pixels" or the like.
+static char *folder_with(const char *key, int64_t pixels)
 {
     static const char *const files[] = { "config.json",        "model.safetensors",
                                          "tokenizer.json",     "tokenizer_config.json",
@@ -39,7 +39,7 @@ static char *folder_with(int64_t pixels)
         scratch_copy(folder, "tests/goldens/qwen2.5-vl", files[i]);
     cJSON *json = json_read("tests/goldens/qwen2.5-vl/preprocessor_config.json", 1 << 20, &err);
     if (!json) fail_msg("%s", err.text);
-    cJSON_SetNumberValue(cJSON_GetObjectItem(json, "max_pixels"), (double)pixels);
+    cJSON_SetNumberValue(cJSON_GetObjectItem(json, key), (double)pixels);
     char *text = cJSON_Print(json);
     scratch_text(folder, "preprocessor_config.json", text);
     cJSON_free(text);
@@ -60,7 +60,7 @@ static void a_limit_is_that_of_the_preprocessor_config(void **state)
             limit(&g, most);
             struct safetensors *ours = answer(&g, chat_named(&g, chats[i]), 4, taps);
             limit(&g, 0);
-            char *folder = folder_with(most * side * side);
+            char *folder = folder_with("max_pixels", most * side * side);
             must(engine_load(g.engine, folder, &err), &err);
             struct safetensors *theirs = answer(&g, chat_named(&g, chats[i]), 4, taps);
             assert_int_equal(ours->count, theirs->count);
@@ -72,6 +72,28 @@ static void a_limit_is_that_of_the_preprocessor_config(void **state)
             scratch_remove(folder);
             golden_close(&g);
         }
+}
+
+// A picture below the folder's "min_pixels" is enlarged: 2 x 2 cells by sqrt(12 / 4), rounded up,
+// to 4 x 4 (smart_resize of transformers), and one above is not.
+static void small_pictures_are_enlarged(void **state)
+{
+    struct err err = { 0 };
+    struct golden g;
+    golden_open(&g, "qwen2.5-vl");
+    const int64_t side = engine_model(g.engine)->picture.multiple;
+    char *folder = folder_with("min_pixels", 12 * side * side);
+    must(engine_load(g.engine, folder, &err), &err);
+    const struct model *m = engine_model(g.engine);
+    struct picture p = { 0 };
+    model_place_picture(m, &p, 2 * side, 2 * side, 1, 0);
+    assert_int_equal(p.tokens, 16);
+    model_place_picture(m, &p, 3 * side, 4 * side, 1, 0);
+    assert_int_equal(p.tokens, 12);
+    model_place_picture(m, &p, 3 * side, 5 * side, 1, 0);
+    assert_int_equal(p.tokens, 15);
+    scratch_remove(folder);
+    golden_close(&g);
 }
 
 // --- every family --------------------------------------------------------------------------------
@@ -200,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_limit_is_that_of_the_preprocessor_config),
+        cmocka_unit_test(small_pictures_are_enlarged),
         cmocka_unit_test(no_picture_costs_more),
         cmocka_unit_test(a_change_encodes_pictures_anew),
         cmocka_unit_test(impossible_limits_are_refused),

@@ -1,0 +1,164 @@
+// core/sets/beside.c -- answers that lie beside a question file.
+//
+// All are kept under a key of their question: picture and question for POPE and TextVQA, the
+// problem's number for ScienceQA. A file that cannot be read has no answers: the questions then say
+// that they have no reference.
+#include "core/sets/beside.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/names.h"
+#include "core/data/dataset.h"
+
+struct set_beside {
+    struct names keys;
+    cJSON *answers; // [keys.count] items: a text, a list, or {"answer", "choices"}
+    cJSON **list;   // the same, for direct access
+};
+
+static const size_t file_max = (size_t)256 << 20;
+
+// "PICTURE\nQUESTION": the file's name without folder and ending, the first line in lower case.
+static char *key_of(const char *picture, const char *question)
+{
+    const char *slash = strrchr(picture, '/'), *name = slash ? slash + 1 : picture;
+    struct buf b = { 0 };
+    buf_add(&b, name, strcspn(name, "."));
+    buf_putc(&b, '\n');
+    for (const char *p = question; *p && *p != '\n'; p++)
+        buf_putc(&b, (char)tolower((unsigned char)*p));
+    return buf_take(&b);
+}
+
+// Takes the answer. The first of a key stays.
+static void add(struct set_beside *b, const char *key, cJSON *answer)
+{
+    bool known;
+    names_add(&b->keys, key, &known);
+    if (known)
+        cJSON_Delete(answer);
+    else
+        cJSON_AddItemToArray(b->answers, answer ? answer : cJSON_CreateNull());
+}
+
+static void read_labels(struct set_beside *b, const char *path)
+{
+    struct dataset d;
+    struct err ignored;
+    if (access(path, R_OK) < 0 || dataset_open(&d, path, NULL, &ignored) < 0) return;
+    for (int64_t i = 0; i < d.count; i++) {
+        cJSON *line = dataset_json(&d, i, &ignored);
+        const char *image = cJSON_GetStringValue(json_get(line, "image"));
+        const char *text = cJSON_GetStringValue(json_get(line, "text"));
+        const char *label = cJSON_GetStringValue(json_get(line, "label"));
+        if (image && text && label) {
+            char *key = key_of(image, text);
+            add(b, key, cJSON_CreateString(label));
+            free(key);
+        }
+        cJSON_Delete(line);
+    }
+    dataset_close(&d);
+}
+
+static void read_textvqa(struct set_beside *b, const char *path)
+{
+    struct err ignored;
+    cJSON *all = access(path, R_OK) == 0 ? json_read(path, file_max, &ignored) : NULL, *item;
+    cJSON_ArrayForEach(item, json_get(all, "data"))
+    {
+        const char *image = cJSON_GetStringValue(json_get(item, "image_id"));
+        const char *question = cJSON_GetStringValue(json_get(item, "question"));
+        if (!image || !question) continue;
+        char *key = key_of(image, question);
+        add(b, key, cJSON_DetachItemFromObjectCaseSensitive(item, "answers"));
+        free(key);
+    }
+    cJSON_Delete(all);
+}
+
+static void read_problems(struct set_beside *b, const char *path)
+{
+    struct err ignored;
+    cJSON *all = access(path, R_OK) == 0 ? json_read(path, file_max, &ignored) : NULL, *item;
+    cJSON_ArrayForEach(item, all)
+    {
+        const cJSON *answer = json_get(item, "answer");
+        if (!cJSON_IsNumber(answer) || answer->valueint < 0 || answer->valueint > 25) continue;
+        const char letter[] = { (char)('A' + answer->valueint), 0 };
+        cJSON *known = cJSON_CreateObject();
+        cJSON_AddStringToObject(known, "answer", letter);
+        cJSON_AddItemToObject(known, "choices",
+                              cJSON_DetachItemFromObjectCaseSensitive(item, "choices"));
+        add(b, item->string, known);
+    }
+    cJSON_Delete(all);
+}
+
+struct set_beside *set_beside_new(const char *path)
+{
+    static const char *const pope[] = {
+        "coco_pope_random.json",       "coco_pope_popular.json",
+        "coco_pope_adversarial.json",  "coco/coco_pope_random.json",
+        "coco/coco_pope_popular.json", "coco/coco_pope_adversarial.json"
+    };
+    struct set_beside *b = xcalloc(1, sizeof *b);
+    char *folder = path_folder(path);
+    b->answers = cJSON_CreateArray();
+    for (size_t i = 0; i < sizeof pope / sizeof *pope; i++) {
+        char *file = xasprintf("%s/%s", folder, pope[i]);
+        read_labels(b, file);
+        free(file);
+    }
+    char *textvqa = xasprintf("%s/TextVQA_0.5.1_val.json", folder);
+    char *problems = xasprintf("%s/problems.json", folder);
+    read_textvqa(b, textvqa);
+    read_problems(b, problems);
+    free(problems);
+    free(textvqa);
+    free(folder);
+    b->list = xcalloc(b->keys.count + 1, sizeof(cJSON *));
+    size_t n = 0;
+    cJSON *item;
+    cJSON_ArrayForEach(item, b->answers) b->list[n++] = item;
+    return b;
+}
+
+static const cJSON *find(const struct set_beside *b, const cJSON *question)
+{
+    const char *image = cJSON_GetStringValue(json_get(question, "image"));
+    const char *text = cJSON_GetStringValue(json_get(question, "question"));
+    const char *index = cJSON_GetStringValue(json_get(question, "index"));
+    size_t number;
+    char *key = image && text ? key_of(image, text) : NULL;
+    const bool by_text = key && names_find(&b->keys, key, &number);
+    free(key);
+    if (by_text || (index && names_find(&b->keys, index, &number))) return b->list[number];
+    return NULL;
+}
+
+void set_beside_add(const struct set_beside *b, cJSON *question)
+{
+    const cJSON *known = find(b, question), *item;
+    if (!known || cJSON_IsNull(known)) return;
+    if (!cJSON_IsObject(known)) {
+        if (!json_get(question, "answer"))
+            cJSON_AddItemToObject(question, "answer", cJSON_Duplicate(known, true));
+        return;
+    }
+    cJSON_ArrayForEach(item, known) if (!json_get(question, item->string))
+        cJSON_AddItemToObject(question, item->string, cJSON_Duplicate(item, true));
+}
+
+void set_beside_free(struct set_beside *b)
+{
+    if (!b) return;
+    names_release(&b->keys);
+    cJSON_Delete(b->answers);
+    free(b->list);
+    free(b);
+}

@@ -1,0 +1,130 @@
+// core/sets/form.c -- which form a file has, and what all records share.
+#include "core/sets/form.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+
+enum { HEAD = 65536 };
+
+static const struct set_form *const forms[] = { &set_form_tsv, &set_form_lines, &set_form_object,
+                                                &set_form_csv };
+
+const struct set_form *set_form_of(const char *path, struct err *err)
+{
+    const int fd = file_in_open(path, err);
+    if (fd < 0) return NULL;
+    char *head = xmalloc(HEAD + 1);
+    ssize_t n = read(fd, head, HEAD);
+    const int why = errno;
+    close(fd);
+    const struct set_form *found = NULL;
+    if (n >= 0) head[n] = 0;
+    // A byte order mark belongs to no form.
+    const size_t skip = n >= 3 && !memcmp(head, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    for (size_t i = 0; n > 0 && !found && i < sizeof forms / sizeof *forms; i++)
+        if (forms[i]->is(path, head + skip, (size_t)n - skip)) found = forms[i];
+    free(head);
+    if (n < 0) err_set(err, "cannot read '%s': %s", path, strerror(why));
+    if (n >= 0 && !found)
+        err_set(err,
+                "'%s' has no form of an evaluation set: it must be a TSV file with the columns "
+                "index and question, JSON lines, JSON or a CSV file of MMLU (/help sets)",
+                path);
+    return found;
+}
+
+bool set_is_missing(const char *text)
+{
+    // What pandas reads as NaN by default, which the suites take for "there is none".
+    static const char *const words[] = { "",         "#N/A", "#N/A N/A", "#NA",    "-1.#IND",
+                                         "-1.#QNAN", "-NaN", "-nan",     "1.#IND", "1.#QNAN",
+                                         "<NA>",     "N/A",  "NA",       "NULL",   "NaN",
+                                         "None",     "n/a",  "nan",      "null" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i])) return true;
+    return false;
+}
+
+const char *set_text(const struct set_record *r, const char *key)
+{
+    const cJSON *item = json_get(r->json, key);
+    const char *text = cJSON_GetStringValue(item);
+    return text && !set_is_missing(text) ? text : NULL;
+}
+
+void set_add_picture(struct set_record *r, const char *path, const char *folder)
+{
+    const bool whole = path[0] == '/' || !strcmp(folder, ".");
+    r->pictures = xreallocarray(r->pictures, r->picture_count + 1, sizeof *r->pictures);
+    r->pictures[r->picture_count++] = whole ? xstrdup(path) : xasprintf("%s/%s", folder, path);
+}
+
+void set_record_release(struct set_record *r)
+{
+    cJSON_Delete(r->json);
+    for (size_t i = 0; i < r->picture_count; i++) free(r->pictures[i]);
+    free(r->pictures);
+    *r = (struct set_record){ 0 };
+}
+
+// --- Python's lists ------------------------------------------------------------------------------
+
+// A string literal at p; NULL: it does not end.
+static const char *read_string(const char *p, struct buf *text)
+{
+    const char quote = *p++;
+    for (; *p && *p != quote; p++) {
+        if (*p != '\\') {
+            buf_putc(text, *p);
+            continue;
+        }
+        if (!*++p) return NULL;
+        const char *known = strchr("n\nt\tr\r", *p);
+        if (known && *p != '\n' && *p != '\t' && *p != '\r')
+            buf_putc(text, known[1]);
+        else if (strchr("'\"\\", *p))
+            buf_putc(text, *p);
+        else
+            buf_printf(text, "\\%c", *p);
+    }
+    return *p ? p + 1 : NULL;
+}
+
+// Any other item: a number, a word.
+static const char *read_bare(const char *p, struct buf *text)
+{
+    const size_t n = strcspn(p, ",]");
+    size_t used = n;
+    while (used && strchr(" \t\r\n", p[used - 1])) used--;
+    buf_add(text, p, used);
+    return used ? p + n : NULL;
+}
+
+cJSON *set_python_list(const char *text)
+{
+    const char *p = text + strspn(text, " \t\r\n");
+    cJSON *list = cJSON_CreateArray();
+    bool good = *p++ == '[';
+    while (good) {
+        p += strspn(p, " \t\r\n");
+        if (*p == ']') break; // also after a last comma
+        struct buf item = { 0 };
+        p = *p == '\'' || *p == '"' ? read_string(p, &item) : read_bare(p, &item);
+        good = p != NULL;
+        if (good) cJSON_AddItemToArray(list, cJSON_CreateString(item.data ? item.data : ""));
+        buf_release(&item);
+        if (good) p += strspn(p, " \t\r\n");
+        if (good && *p == ',')
+            p++;
+        else if (good)
+            good = *p == ']';
+    }
+    if (good) p++;
+    if (good && !p[strspn(p, " \t\r\n")]) return list;
+    cJSON_Delete(list);
+    return NULL;
+}

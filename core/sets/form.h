@@ -1,0 +1,53 @@
+// core/sets/form.h -- the forms in which evaluation sets are downloaded, and a row of one.
+//
+//   void *self;
+//   const struct set_form *form = set_form_of(path, &err);
+//   if (form && (self = form->open(path, folder, &count, &err))) ...
+//   struct set_record r;
+//   if (form->read(self, 3, &r, &err) == 0) ... set_text(&r, "question") ...
+//   set_record_release(&r);
+//
+// A record has the keys of VLMEvalKit's tables, whatever the form: "index", "question", "hint",
+// "A" "B" ..., "answer" (a text or a list), "category". What a form calls otherwise is renamed when
+// it is read. Files are untrusted.
+#ifndef CORE_SETS_FORM_H
+#define CORE_SETS_FORM_H
+
+#include "core/base/json.h"
+
+struct set_record {
+    cJSON *json;
+    char **pictures; // [picture_count] paths of files, or names that the form's picture() knows
+    size_t picture_count;
+};
+
+struct set_form {
+    const char *name;
+    // Does a file that begins with these bytes have this form?
+    bool (*is)(const char *path, const char *head, size_t size);
+    // `folder`: where pictures lie. NULL on error.
+    void *(*open)(const char *path, const char *folder, int64_t *count, struct err *err);
+    int (*read)(void *self, int64_t index, struct set_record *r, struct err *err);
+    // Bytes of a picture that a record names; free() them. NULL: pictures are files.
+    char *(*picture)(void *self, const char *name, size_t *size, struct err *err);
+    // SHA-256 of the file if it is known without reading it; NULL: it is not.
+    const char *(*hash)(const void *self);
+    void (*close)(void *self);
+};
+
+extern const struct set_form set_form_tsv, set_form_lines, set_form_object, set_form_csv;
+
+// From the file's first bytes. NULL with a message.
+const struct set_form *set_form_of(const char *path, struct err *err);
+
+// A text or number as text, borrowed; NULL: absent, empty, or one of the words that pandas reads as
+// a missing value (nan, None, N/A ...).
+const char *set_text(const struct set_record *r, const char *key);
+bool set_is_missing(const char *text);
+// Adds a picture: `path` relative to `folder` unless it is absolute.
+void set_add_picture(struct set_record *r, const char *path, const char *folder);
+void set_record_release(struct set_record *r);
+// The texts of a Python list literal, "['a', \"b\", 3]"; NULL: it is none. cJSON_Delete it.
+cJSON *set_python_list(const char *text);
+
+#endif

@@ -1,0 +1,136 @@
+// core/sets/form_lines.c -- JSON lines and JSON lists: LLaVA's question files, POPE's label files,
+// HellaSwag, LLaVA's list for ScienceQA (llava_test_CQM-A.json).
+//
+// What LLaVA's question files leave out (the answers) is looked up beside them: labels of POPE in
+// coco_pope_*.json, answers of TextVQA in TextVQA_0.5.1_val.json, of ScienceQA in problems.json.
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/data/dataset.h"
+#include "core/sets/beside.h"
+#include "core/sets/form.h"
+
+struct lines {
+    struct dataset data;
+    char *folder;
+    struct set_beside *beside;
+};
+
+static bool is_lines(const char *path, const char *head, size_t size)
+{
+    size_t i = 0;
+    while (i < size && isspace((unsigned char)head[i])) i++;
+    if (i == size) return false;
+    if (head[i] == '[') return true;
+    if (head[i] != '{') return false;
+    // A whole object in the first line.
+    const char *stop = memchr(head + i, '\n', size - i);
+    const char *end = stop ? stop : head + size;
+    cJSON *json = json_parse(head + i, (size_t)(end - head) - i, "data", NULL);
+    const bool good = cJSON_IsObject(json) && !json_get(json, "annotations") &&
+                      !json_get(json, "questions") && !cJSON_IsArray(json_get(json, "data")) &&
+                      !cJSON_IsArray(json_get(json, "images")) && !cJSON_IsObject(json->child);
+    cJSON_Delete(json);
+    return good;
+}
+
+static void lines_close(void *self)
+{
+    struct lines *l = self;
+    dataset_close(&l->data);
+    set_beside_free(l->beside);
+    free(l->folder);
+    free(l);
+}
+
+static void *lines_open(const char *path, const char *folder, int64_t *count, struct err *err)
+{
+    struct lines *l = xcalloc(1, sizeof *l);
+    l->folder = xstrdup(folder);
+    if (dataset_open(&l->data, path, NULL, err) < 0) {
+        free(l->folder);
+        free(l);
+        return NULL;
+    }
+    l->beside = set_beside_new(path);
+    *count = l->data.count;
+    return l;
+}
+
+static void rename_key(cJSON *json, const char *from, const char *to)
+{
+    if (json_get(json, to) || !json_get(json, from)) return;
+    cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(json, from);
+    cJSON_AddItemToObject(json, to, item);
+}
+
+// Numbers as texts, as everything is in a table.
+static void number_texts(cJSON *json)
+{
+    static const char *const keys[] = { "index", "answer", "category", "question_id", "image_id" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const cJSON *item = json_get(json, keys[i]);
+        if (!cJSON_IsNumber(item)) continue;
+        char *text = cJSON_PrintUnformatted(item);
+        if (text) cJSON_ReplaceItemInObjectCaseSensitive(json, keys[i], cJSON_CreateString(text));
+        cJSON_free(text);
+    }
+}
+
+static const char *trailing_letter(const char *text)
+{
+    // "The answer is B."
+    const char *p = strstr(text, "The answer is ");
+    return p ? p + strlen("The answer is ") : text;
+}
+
+// LLaVA's conversation: the question of the first turn, the letter of the answer after it.
+static void take_turns(cJSON *json)
+{
+    const cJSON *turns = json_get(json, "conversations");
+    const char *question = cJSON_GetStringValue(json_get(cJSON_GetArrayItem(turns, 0), "value"));
+    const char *answer = cJSON_GetStringValue(json_get(cJSON_GetArrayItem(turns, 1), "value"));
+    if (question && !json_get(json, "question")) {
+        const char *mark = strstr(question, "<image>");
+        struct buf b = { 0 };
+        buf_add(&b, question, mark ? (size_t)(mark - question) : strlen(question));
+        if (mark) buf_puts(&b, mark + strlen("<image>") + (mark[strlen("<image>")] == '\n'));
+        cJSON_AddStringToObject(json, "question", b.data ? b.data : "");
+        buf_release(&b);
+    }
+    if (answer && !json_get(json, "answer")) {
+        const char *letter = trailing_letter(answer);
+        const char text[] = { *letter, 0 };
+        if (*letter >= 'A' && *letter <= 'Z') cJSON_AddStringToObject(json, "answer", text);
+    }
+}
+
+static int lines_read(void *self, int64_t index, struct set_record *r, struct err *err)
+{
+    const struct lines *l = self;
+    *r = (struct set_record){ .json = dataset_json(&l->data, index, err) };
+    if (!r->json) return -1;
+    if (!cJSON_IsObject(r->json)) return err_set(err, "a sample must be an object");
+    rename_key(r->json, "question_id", "index");
+    rename_key(r->json, "id", "index");
+    rename_key(r->json, "ind", "index"); // HellaSwag
+    rename_key(r->json, "text", "question");
+    rename_key(r->json, "label", "answer");
+    take_turns(r->json);
+    number_texts(r->json);
+    set_beside_add(l->beside, r->json);
+    const cJSON *image = json_get(r->json, "image"), *item;
+    if (cJSON_IsString(image)) set_add_picture(r, image->valuestring, l->folder);
+    cJSON_ArrayForEach(item, image) if (cJSON_IsString(item))
+        set_add_picture(r, item->valuestring, l->folder);
+    return 0;
+}
+
+const struct set_form set_form_lines = {
+    .name = "JSON lines or a JSON list (LLaVA, POPE, HellaSwag)",
+    .is = is_lines,
+    .open = lines_open,
+    .read = lines_read,
+    .close = lines_close,
+};

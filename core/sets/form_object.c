@@ -1,0 +1,401 @@
+// core/sets/form_object.c -- JSON objects: TextVQA ("data"), VQAv2 ("questions", with its
+// annotations beside), SEED-Bench ("questions" with choice_a ...), captions of COCO ("images" and
+// "annotations"), Karpathy's splits of COCO and Flickr30k ("images" with "sentences"), ScienceQA
+// (problems.json, with pid_splits.json beside).
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/data/dialogue.h"
+#include "core/sets/form.h"
+#include "core/sets/parts.h"
+
+// A row of the other list, by the number that joins them.
+struct join {
+    int64_t id;
+    size_t item;
+};
+
+struct object {
+    const struct object_kind *kind;
+    struct json_parts parts, other; // other: the annotations' file; may be empty
+    const struct json_list *rows, *joined;
+    const struct json_parts *joined_in;
+    struct join *joins; // [join_count] by id, then by item
+    size_t join_count;
+    size_t *chosen; // [count] rows (or members) that are asked; NULL: all
+    char *folder, *subtype;
+    int64_t count;
+};
+
+struct object_kind {
+    const char *list, *with; // keys of the object that it must have; with NULL: none
+    // Finds rows and what is joined; *count is set to all rows.
+    int (*open)(struct object *o, const char *path, struct err *err);
+    // Gives the row the keys and pictures of a record.
+    int (*read)(const struct object *o, struct set_record *r, struct err *err);
+};
+
+// --- joining -------------------------------------------------------------------------------------
+
+static int by_id(const void *a, const void *b)
+{
+    const struct join *x = a, *y = b;
+    if (x->id != y->id) return x->id < y->id ? -1 : 1;
+    return x->item < y->item ? -1 : x->item > y->item;
+}
+
+static int64_t number_of(const cJSON *json, const char *key)
+{
+    const cJSON *item = json_get(json, key);
+    if (cJSON_IsNumber(item)) return (int64_t)item->valuedouble;
+    return cJSON_IsString(item) ? strtoll(item->valuestring, NULL, 10) : -1;
+}
+
+static int join_by(struct object *o, const struct json_parts *in, const struct json_list *list,
+                   const char *key, struct err *err)
+{
+    o->joined = list;
+    o->joined_in = in;
+    o->joins = xreallocarray(NULL, list->count + 1, sizeof *o->joins);
+    for (size_t i = 0; i < list->count; i++) {
+        cJSON *item = json_parts_item(in, &list->items[i], err);
+        if (!item) return -1;
+        o->joins[o->join_count++] = (struct join){ number_of(item, key), i };
+        cJSON_Delete(item);
+    }
+    qsort(o->joins, o->join_count, sizeof *o->joins, by_id);
+    return 0;
+}
+
+// The first joined row of the id; *count how many.
+static const struct join *find_joined(const struct object *o, int64_t id, size_t *count)
+{
+    size_t low = 0, high = o->join_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (o->joins[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    size_t end = low;
+    while (end < o->join_count && o->joins[end].id == id) end++;
+    *count = end - low;
+    return o->joins + low;
+}
+
+// --- small changes of a row ----------------------------------------------------------------------
+
+static void set_string(cJSON *json, const char *key, const char *text)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(json, key);
+    cJSON_AddStringToObject(json, key, text);
+}
+
+static void rename_key(cJSON *json, const char *from, const char *to)
+{
+    if (json_get(json, to) || !json_get(json, from)) return;
+    cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(json, from);
+    if (cJSON_IsNumber(item)) {
+        char *text = cJSON_PrintUnformatted(item);
+        if (text) cJSON_AddStringToObject(json, to, text);
+        cJSON_free(text);
+        cJSON_Delete(item);
+        return;
+    }
+    cJSON_AddItemToObject(json, to, item);
+}
+
+static const char *text_of(const cJSON *json, const char *key, const char *otherwise)
+{
+    const char *text = cJSON_GetStringValue(json_get(json, key));
+    return text ? text : otherwise;
+}
+
+// --- TextVQA -------------------------------------------------------------------------------------
+
+static int open_data(struct object *o, const char *path, struct err *err)
+{
+    o->rows = json_parts_list(&o->parts, "data");
+    return 0;
+}
+
+static int read_textvqa(const struct object *o, struct set_record *r, struct err *err)
+{
+    rename_key(r->json, "question_id", "index");
+    rename_key(r->json, "answers", "answer");
+    const char *image = text_of(r->json, "image_id", NULL);
+    if (!image) return err_set(err, "\"image_id\" is missing");
+    char *file = xasprintf("%s.jpg", image);
+    set_add_picture(r, file, o->folder);
+    free(file);
+    return 0;
+}
+
+// --- VQAv2 and SEED-Bench ------------------------------------------------------------------------
+
+// "v2_mscoco_val2014_annotations.json" beside the questions; the test splits have none.
+static int open_annotations(struct object *o, const char *path, struct err *err)
+{
+    char *folder = path_folder(path);
+    char *file = xasprintf("%s/v2_mscoco_%s_annotations.json", folder, o->subtype);
+    int status = 0;
+    if (access(file, F_OK) == 0) {
+        status = json_parts_open(&o->other, file, err);
+        const struct json_list *l = status == 0 ? json_parts_list(&o->other, "annotations") : NULL;
+        if (l) status = join_by(o, &o->other, l, "question_id", err);
+    }
+    free(file);
+    free(folder);
+    return status;
+}
+
+static int open_questions(struct object *o, const char *path, struct err *err)
+{
+    const struct json_list *subtype = json_parts_list(&o->parts, "data_subtype");
+    o->rows = json_parts_list(&o->parts, "questions");
+    cJSON *name = subtype ? json_parts_item(&o->parts, &subtype->items[0], err) : NULL;
+    const char *text = cJSON_GetStringValue(name);
+    if (text) o->subtype = xstrdup(text);
+    cJSON_Delete(name);
+    return o->subtype && !strchr(o->subtype, '/') ? open_annotations(o, path, err) : 0;
+}
+
+// ["answers"]: [{"answer": ...}, ...]
+static void take_answers(const struct object *o, struct set_record *r, struct err *err)
+{
+    size_t count;
+    const struct join *j = find_joined(o, number_of(r->json, "question_id"), &count);
+    cJSON *note = count ? json_parts_item(o->joined_in, &o->joined->items[j->item], err) : NULL;
+    cJSON *answers = cJSON_CreateArray(), *item;
+    cJSON_ArrayForEach(item, json_get(note, "answers"))
+    {
+        const char *text = text_of(item, "answer", NULL);
+        if (text) cJSON_AddItemToArray(answers, cJSON_CreateString(text));
+    }
+    if (cJSON_GetArraySize(answers)) {
+        cJSON_AddItemToObject(r->json, "answer", answers);
+        cJSON_AddStringToObject(r->json, "category", text_of(note, "answer_type", ""));
+    } else {
+        cJSON_Delete(answers);
+    }
+    cJSON_Delete(note);
+}
+
+static int read_question(const struct object *o, struct set_record *r, struct err *err)
+{
+    static const char *const letters[] = { "A", "B", "C", "D" };
+    static const char *const choices[] = { "choice_a", "choice_b", "choice_c", "choice_d" };
+    if (o->join_count) take_answers(o, r, err);
+    for (int i = 0; i < 4; i++) rename_key(r->json, choices[i], letters[i]);
+    const char *data = text_of(r->json, "data_id", NULL);
+    if (data) {
+        rename_key(r->json, "question_type_id", "category");
+        set_add_picture(r, data, o->folder);
+    } else if (o->subtype) {
+        char *file =
+            xasprintf("COCO_%s_%012" PRId64 ".jpg", o->subtype, number_of(r->json, "image_id"));
+        set_add_picture(r, file, o->folder);
+        free(file);
+    } else {
+        return err_set(err, "neither \"data_id\" nor \"data_subtype\" names the picture");
+    }
+    rename_key(r->json, "question_id", "index");
+    return 0;
+}
+
+// --- captions ------------------------------------------------------------------------------------
+
+static int open_captions(struct object *o, const char *path, struct err *err)
+{
+    o->rows = json_parts_list(&o->parts, "images");
+    return join_by(o, &o->parts, json_parts_list(&o->parts, "annotations"), "image_id", err);
+}
+
+static int read_captions(const struct object *o, struct set_record *r, struct err *err)
+{
+    size_t count;
+    const struct join *j = find_joined(o, number_of(r->json, "id"), &count);
+    cJSON *captions = cJSON_AddArrayToObject(r->json, "answer");
+    for (size_t i = 0; i < count; i++) {
+        cJSON *note = json_parts_item(o->joined_in, &o->joined->items[j[i].item], err);
+        const char *text = text_of(note, "caption", NULL);
+        if (text) cJSON_AddItemToArray(captions, cJSON_CreateString(text));
+        cJSON_Delete(note);
+    }
+    const char *file = text_of(r->json, "file_name", NULL);
+    if (!file) return err_set(err, "\"file_name\" is missing");
+    set_add_picture(r, file, o->folder);
+    rename_key(r->json, "id", "index");
+    return 0;
+}
+
+// --- Karpathy's splits ---------------------------------------------------------------------------
+
+static int choose_test(struct object *o, struct err *err)
+{
+    size_t n = 0;
+    o->chosen = xcalloc(o->rows->count + 1, sizeof *o->chosen);
+    for (size_t i = 0; i < o->rows->count; i++) {
+        cJSON *row = json_parts_item(&o->parts, &o->rows->items[i], err);
+        if (!row) return -1;
+        if (!strcmp(text_of(row, "split", "test"), "test")) o->chosen[n++] = i;
+        cJSON_Delete(row);
+    }
+    o->count = (int64_t)n;
+    return n ? 0 : err_set(err, "'%s' has no picture of the split \"test\"", o->parts.path);
+}
+
+static int open_karpathy(struct object *o, const char *path, struct err *err)
+{
+    o->rows = json_parts_list(&o->parts, "images");
+    return choose_test(o, err);
+}
+
+static int read_karpathy(const struct object *o, struct set_record *r, struct err *err)
+{
+    cJSON *captions = cJSON_AddArrayToObject(r->json, "answer"), *sentence;
+    cJSON_ArrayForEach(sentence, json_get(r->json, "sentences"))
+    {
+        const char *text = text_of(sentence, "raw", NULL);
+        if (text) cJSON_AddItemToArray(captions, cJSON_CreateString(text));
+    }
+    const char *file = text_of(r->json, "filename", NULL);
+    const char *folder = text_of(r->json, "filepath", NULL);
+    if (!file) return err_set(err, "\"filename\" is missing");
+    char *path = folder ? xasprintf("%s/%s", folder, file) : xstrdup(file);
+    set_add_picture(r, path, o->folder);
+    free(path);
+    rename_key(r->json, "imgid", "index");
+    return 0;
+}
+
+// --- ScienceQA -----------------------------------------------------------------------------------
+
+// Problems of the split "test", in its order.
+static int open_problems(struct object *o, const char *path, struct err *err)
+{
+    char *folder = path_folder(path), *file = xasprintf("%s/pid_splits.json", folder);
+    cJSON *splits = json_read(file, (size_t)64 << 20, err), *id;
+    const cJSON *test = json_get(splits, "test");
+    size_t n = 0;
+    o->chosen = xcalloc((size_t)cJSON_GetArraySize(test) + 1, sizeof *o->chosen);
+    cJSON_ArrayForEach(id, test)
+    {
+        const struct json_list *l =
+            cJSON_IsString(id) ? json_parts_list(&o->parts, id->valuestring) : NULL;
+        if (l && !l->list) o->chosen[n++] = (size_t)(l - o->parts.lists);
+    }
+    o->count = (int64_t)n;
+    int status = 0;
+    if (!splits)
+        status = -1;
+    else if (!n)
+        status = err_set(err, "'%s' lists no problem of '%s' under \"test\"", file, path);
+    cJSON_Delete(splits);
+    free(file);
+    free(folder);
+    return status;
+}
+
+static int read_problem(const struct object *o, struct set_record *r, struct err *err)
+{
+    const cJSON *answer = json_get(r->json, "answer"), *choices = json_get(r->json, "choices");
+    const char *image = text_of(r->json, "image", NULL);
+    const char *index = text_of(r->json, "index", "");
+    if (!cJSON_IsArray(choices) || !cJSON_IsNumber(answer) || answer->valueint < 0 ||
+        answer->valueint >= cJSON_GetArraySize(choices) || answer->valueint > 25)
+        return err_set(err, "needs \"choices\" and the number of the right one as \"answer\"");
+    const char letter[] = { (char)('A' + answer->valueint), 0 };
+    set_string(r->json, "answer", letter);
+    rename_key(r->json, "subject", "category");
+    if (image) {
+        char *file = xasprintf("%s/%s", index, image);
+        set_add_picture(r, file, o->folder);
+        free(file);
+    }
+    return 0;
+}
+
+// --- the form ------------------------------------------------------------------------------------
+
+static const struct object_kind kinds[] = {
+    { "data", NULL, open_data, read_textvqa },
+    { "questions", NULL, open_questions, read_question },
+    { "images", "annotations", open_captions, read_captions },
+    { "images", NULL, open_karpathy, read_karpathy },
+    { NULL, NULL, open_problems, read_problem },
+};
+
+static bool is_object(const char *path, const char *head, size_t size)
+{
+    size_t i = 0;
+    while (i < size && strchr(" \t\r\n", head[i])) i++;
+    return i < size && head[i] == '{';
+}
+
+static void object_close(void *self)
+{
+    struct object *o = self;
+    json_parts_close(&o->parts);
+    json_parts_close(&o->other);
+    free(o->joins);
+    free(o->chosen);
+    free(o->folder);
+    free(o->subtype);
+    free(o);
+}
+
+static bool has_list(const struct json_parts *p, const char *key)
+{
+    const struct json_list *l = json_parts_list(p, key);
+    return l && l->list;
+}
+
+static int open_kind(struct object *o, const char *path, struct err *err)
+{
+    const struct object_kind *k = kinds;
+    while (k->list && !(has_list(&o->parts, k->list) && (!k->with || has_list(&o->parts, k->with))))
+        k++;
+    o->kind = k;
+    if (k->open(o, path, err) < 0) return -1;
+    if (o->rows && !o->chosen) o->count = (int64_t)o->rows->count;
+    return o->count ? 0 : err_set(err, "'%s' contains no samples", path);
+}
+
+static void *object_open(const char *path, const char *folder, int64_t *count, struct err *err)
+{
+    struct object *o = xcalloc(1, sizeof *o);
+    o->folder = xstrdup(folder);
+    if (json_parts_open(&o->parts, path, err) < 0 || open_kind(o, path, err) < 0) {
+        object_close(o);
+        return NULL;
+    }
+    *count = o->count;
+    return o;
+}
+
+static int object_read(void *self, int64_t index, struct set_record *r, struct err *err)
+{
+    const struct object *o = self;
+    const size_t i = o->chosen ? o->chosen[index] : (size_t)index;
+    // Rows of a list, or members of the object itself.
+    const struct json_list *member = &o->parts.lists[o->rows ? 0 : i];
+    const struct json_part *part = o->rows ? &o->rows->items[i] : &member->items[0];
+    *r = (struct set_record){ .json = json_parts_item(&o->parts, part, err) };
+    if (!r->json) return -1;
+    if (!cJSON_IsObject(r->json)) return err_set(err, "a sample must be an object");
+    if (!o->rows) set_string(r->json, "index", member->key);
+    return o->kind->read(o, r, err);
+}
+
+const struct set_form set_form_object = {
+    .name = "a JSON object (TextVQA, VQAv2, SEED-Bench, COCO, Flickr30k, ScienceQA)",
+    .is = is_object,
+    .open = object_open,
+    .read = object_read,
+    .close = object_close,
+};

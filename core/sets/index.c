@@ -1,0 +1,407 @@
+// core/sets/index.c -- the rows of a TSV file.
+//
+// pandas writes the file: fields with tabs, quotes or line ends are quoted, with doubled quotes.
+// The kept index is a header, the rows, the texts of columns and keys, and a SHA-256 of all that;
+// an index that does not fit its file, or is damaged, is made anew.
+#include "core/sets/index.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/file_out.h"
+#include "core/base/places.h"
+
+enum {
+    BLOCK = 4 << 20,
+    KEY_MAX = 4096,      // bytes of an "index"
+    KEEP_FROM = 64 << 20 // bytes of a file whose index is kept
+};
+
+static const uint64_t row_max = 1ULL << 30;
+static const char image_name[] = "image", key_name[] = "index";
+
+// --- the pass ------------------------------------------------------------------------------------
+
+struct pass {
+    struct set_index *x;
+    size_t room;
+    uint64_t at; // of the next byte
+    struct set_row row;
+    uint64_t field_at; // of the field, in the file
+    size_t column;
+    int image, key; // columns; -1: none
+    bool quoted, quote_seen, in_field, header;
+    char last;       // byte of the block before
+    struct buf text; // of the field, where it is needed: names of columns, keys
+    struct hash hash;
+};
+
+// A name that is there already is numbered, as pandas does.
+static void add_column(struct names *columns, const char *name)
+{
+    bool known;
+    names_add(columns, name, &known);
+    for (int i = 1; known; i++) {
+        char *numbered = xasprintf("%s.%d", name, i);
+        names_add(columns, numbered, &known);
+        free(numbered);
+    }
+}
+
+static void end_field(struct pass *p, uint64_t end)
+{
+    struct set_index *x = p->x;
+    if (p->header) {
+        add_column(&x->columns, p->text.data ? p->text.data : "");
+        if (p->text.data && !strcmp(p->text.data, image_name)) p->image = (int)p->column;
+        if (p->text.data && !strcmp(p->text.data, key_name)) p->key = (int)p->column;
+    } else if ((int)p->column == p->image) {
+        p->row.image_at = p->field_at - p->row.at;
+        p->row.image_size = end - p->field_at;
+    } else if ((int)p->column == p->key) {
+        names_add(&x->keys, p->text.data ? p->text.data : "", NULL);
+    }
+    buf_clear(&p->text);
+    p->column++;
+    p->in_field = p->quoted = p->quote_seen = false;
+}
+
+static void begin_field(struct pass *p)
+{
+    p->field_at = p->at;
+    p->in_field = true;
+}
+
+// `end`: of the row, before its line end.
+static int end_row(struct pass *p, uint64_t end, struct err *err)
+{
+    struct set_index *x = p->x;
+    p->row.size = end - p->row.at;
+    const bool blank = !p->row.size;
+    if (!blank) end_field(p, end);
+    if (!blank && !p->header) {
+        if (p->row.size > row_max)
+            return err_set(err, "row %lld of '%s' has more than %llu MB", (long long)x->count,
+                           x->path, (unsigned long long)(row_max >> 20));
+        if ((size_t)x->count == p->room) {
+            p->room = p->room ? 2 * p->room : 1024;
+            x->rows = xreallocarray(x->rows, p->room, sizeof *x->rows);
+        }
+        x->rows[x->count++] = p->row;
+    }
+    if (!blank) p->header = false;
+    p->row = (struct set_row){ .at = p->at + 1 };
+    p->column = 0;
+    p->in_field = p->quoted = p->quote_seen = false;
+    return 0;
+}
+
+static bool wanted(const struct pass *p)
+{
+    return p->header || (int)p->column == p->key;
+}
+
+static int pass_byte(struct pass *p, char c, char before, struct err *err)
+{
+    if (!p->in_field) {
+        begin_field(p);
+        p->quoted = c == '"';
+        if (p->quoted) return 0;
+    }
+    if (p->quoted && !p->quote_seen && c == '"') {
+        p->quote_seen = true;
+    } else if (p->quoted && p->quote_seen && c == '"') {
+        p->quote_seen = false;
+        if (wanted(p)) buf_putc(&p->text, c);
+    } else if (p->quoted && !p->quote_seen) {
+        if (wanted(p)) buf_putc(&p->text, c);
+    } else if (c == '\t') {
+        end_field(p, p->at);
+    } else if (c == '\n') {
+        const uint64_t end = before == '\r' && p->at > p->row.at ? p->at - 1 : p->at;
+        if (p->text.length && p->text.data[p->text.length - 1] == '\r')
+            p->text.data[--p->text.length] = 0;
+        return end_row(p, end, err);
+    } else if (wanted(p)) {
+        if (p->text.length > KEY_MAX)
+            return err_set(err, "a name in '%s' has more than %d bytes", p->x->path, KEY_MAX);
+        buf_putc(&p->text, c);
+    }
+    return 0;
+}
+
+// Most of the file is pictures: fields without quotes that nobody needs are skipped at once.
+static size_t skip(struct pass *p, const char *block, size_t i, size_t size)
+{
+    if (!p->in_field || p->quoted || wanted(p)) return i;
+    const char *q = block + i, *end = block + size;
+    while (q < end && *q != '\t' && *q != '\n') q++;
+    p->at += (uint64_t)(q - block) - i;
+    return (size_t)(q - block);
+}
+
+static int pass_block(struct pass *p, const char *block, size_t size, struct err *err)
+{
+    hash_add(&p->hash, block, size);
+    for (size_t i = 0; i < size; i++, p->at++) {
+        i = skip(p, block, i, size);
+        if (i == size) break;
+        if (pass_byte(p, block[i], i ? block[i - 1] : p->last, err) < 0) return -1;
+    }
+    p->last = block[size - 1];
+    return 0;
+}
+
+static int pass_file(struct pass *p, struct err *err)
+{
+    struct set_index *x = p->x;
+    char *block = xmalloc(BLOCK);
+    int status = 0;
+    ssize_t n = 0;
+    uint64_t from = 0;
+    while (status == 0 && (n = pread(x->file, block, BLOCK, (off_t)from)) > 0) {
+        const size_t mark = !from && n >= 3 && !memcmp(block, "\xEF\xBB\xBF", 3) ? 3 : 0;
+        if (mark) p->at = p->row.at = 3;
+        from += (uint64_t)n;
+        if ((size_t)n > mark) status = pass_block(p, block + mark, (size_t)n - mark, err);
+    }
+    if (n < 0) status = err_set(err, "cannot read '%s': %s", x->path, strerror(errno));
+    if (status == 0 && p->quoted && !p->quote_seen)
+        status = err_set(err, "'%s' ends inside a quoted field: it is truncated", x->path);
+    if (status == 0 && p->at > p->row.at) status = end_row(p, p->at, err);
+    free(block);
+    return status;
+}
+
+static int make(struct set_index *x, struct err *err)
+{
+    struct pass p = { .x = x, .image = -1, .key = -1, .header = true };
+    hash_start(&p.hash);
+    int status = pass_file(&p, err);
+    hash_end(&p.hash, x->hash);
+    buf_release(&p.text);
+    if (status == 0 && !x->count) status = err_set(err, "'%s' contains no rows", x->path);
+    // Keys that repeat name nothing.
+    if ((int64_t)x->keys.count != x->count) names_release(&x->keys);
+    return status;
+}
+
+// --- keeping it ----------------------------------------------------------------------------------
+
+struct kept {
+    char magic[8];
+    uint64_t size, seconds, nanoseconds; // of the file
+    uint64_t rows, columns, keys, texts; // bytes of the texts
+    char hash[72];                       // of the file
+};
+
+static const char magic[] = "vlmset1";
+
+static char *kept_path(const char *path)
+{
+    char hex[HASH_HEX], *whole = realpath(path, NULL);
+    const char *name = whole ? whole : path;
+    hash_hex(name, strlen(name), hex);
+    char *file = xasprintf("sets/%.32s.index", hex);
+    char *result = places_file("XDG_CACHE_HOME", ".cache", file);
+    free(file);
+    free(whole);
+    return result;
+}
+
+static void describe(struct kept *k, const struct set_index *x, const struct stat *st)
+{
+    *k = (struct kept){ .size = (uint64_t)st->st_size,
+                        .seconds = (uint64_t)st->st_mtim.tv_sec,
+                        .nanoseconds = (uint64_t)st->st_mtim.tv_nsec,
+                        .rows = (uint64_t)x->count,
+                        .columns = x->columns.count,
+                        .keys = x->keys.count };
+    memcpy(k->magic, magic, sizeof magic);
+    memcpy(k->hash, x->hash, sizeof x->hash);
+}
+
+// A cache: whatever goes wrong, the next run makes the index anew.
+static void keep(const struct set_index *x, const struct stat *st)
+{
+    struct buf b = { 0 }, texts = { 0 };
+    struct kept k;
+    char hex[HASH_HEX], *path = kept_path(x->path);
+    struct err ignored;
+    for (size_t i = 0; i < x->columns.count; i++)
+        buf_add(&texts, x->columns.list[i], strlen(x->columns.list[i]) + 1);
+    for (size_t i = 0; i < x->keys.count; i++)
+        buf_add(&texts, x->keys.list[i], strlen(x->keys.list[i]) + 1);
+    describe(&k, x, st);
+    k.texts = texts.length;
+    buf_add(&b, &k, sizeof k);
+    buf_add(&b, x->rows, (size_t)x->count * sizeof *x->rows);
+    buf_add(&b, texts.data, texts.length);
+    hash_hex(b.data, b.length, hex);
+    buf_add(&b, hex, HASH_HEX);
+    if (path && places_make_parents(path, &ignored) == 0)
+        file_out_write(path, b.data, b.length, &ignored);
+    free(path);
+    buf_release(&texts);
+    buf_release(&b);
+}
+
+static bool take_names(struct names *names, uint64_t count, const char **at, const char *end)
+{
+    bool known = false;
+    for (uint64_t i = 0; i < count; i++) {
+        const char *stop = *at < end ? memchr(*at, 0, (size_t)(end - *at)) : NULL;
+        if (!stop) return false;
+        names_add(names, *at, &known);
+        if (known) return false;
+        *at = stop + 1;
+    }
+    return true;
+}
+
+// Does each row lie in the file, and its picture in the row?
+static bool rows_fit(const struct set_row *rows, uint64_t count, uint64_t size)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const struct set_row *r = &rows[i];
+        if (r->at > size || r->size > size - r->at || r->size > row_max || r->image_at > r->size ||
+            r->image_size > r->size - r->image_at)
+            return false;
+    }
+    return true;
+}
+
+static bool take_kept(struct set_index *x, const char *bytes, size_t size, const struct stat *st)
+{
+    struct kept k, now;
+    char hex[HASH_HEX];
+    if (size < sizeof k + HASH_HEX) return false;
+    memcpy(&k, bytes, sizeof k);
+    hash_hex(bytes, size - HASH_HEX, hex);
+    if (memcmp(hex, bytes + size - HASH_HEX, HASH_HEX) != 0) return false;
+    describe(&now, x, st);
+    const size_t body = size - sizeof k - HASH_HEX, row = sizeof(struct set_row);
+    if (memcmp(k.magic, now.magic, sizeof k.magic) != 0 || k.size != now.size ||
+        k.seconds != now.seconds || k.nanoseconds != now.nanoseconds || !k.rows ||
+        k.rows > body / row || k.texts != body - (size_t)k.rows * row)
+        return false;
+    x->rows = xreallocarray(NULL, (size_t)k.rows, row);
+    memcpy(x->rows, bytes + sizeof k, (size_t)k.rows * row);
+    const char *at = bytes + sizeof k + (size_t)k.rows * row, *end = at + k.texts;
+    x->count = (int64_t)k.rows;
+    memcpy(x->hash, k.hash, HASH_HEX - 1);
+    return rows_fit(x->rows, k.rows, k.size) && take_names(&x->columns, k.columns, &at, end) &&
+           take_names(&x->keys, k.keys, &at, end) && at == end && (!k.keys || k.keys == k.rows);
+}
+
+static void forget(struct set_index *x)
+{
+    names_release(&x->columns);
+    names_release(&x->keys);
+    free(x->rows);
+    x->rows = NULL;
+    x->count = 0;
+    memset(x->hash, 0, sizeof x->hash);
+}
+
+static bool read_kept(struct set_index *x, const struct stat *st)
+{
+    char *path = kept_path(x->path);
+    size_t size;
+    struct err ignored;
+    if (!path) return false;
+    char *bytes =
+        access(path, F_OK) == 0 ? file_read(path, (size_t)1 << 31, &size, &ignored) : NULL;
+    const bool good = bytes && take_kept(x, bytes, size, st);
+    if (!good) forget(x);
+    free(bytes);
+    free(path);
+    return good;
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+int set_index_open(struct set_index *x, const char *path, struct err *err)
+{
+    struct stat st;
+    *x = (struct set_index){ .path = xstrdup(path), .file = file_in_open(path, err) };
+    if (x->file < 0 || fstat(x->file, &st) < 0) {
+        set_index_close(x);
+        return -1;
+    }
+    const bool large = st.st_size >= KEEP_FROM;
+    x->kept = large && read_kept(x, &st);
+    if (!x->kept && make(x, err) < 0) {
+        set_index_close(x);
+        return -1;
+    }
+    if (large && !x->kept) keep(x, &st);
+    return 0;
+}
+
+void set_index_close(struct set_index *x)
+{
+    if (x->path && x->file >= 0) close(x->file);
+    forget(x);
+    free(x->path);
+    *x = (struct set_index){ .file = -1 };
+}
+
+static int read_bytes(const struct set_index *x, uint64_t at, uint64_t size, struct buf *text,
+                      struct err *err)
+{
+    char *bytes = xmalloc((size_t)size + 1);
+    size_t done = 0;
+    while (done < size) {
+        const ssize_t n = pread(x->file, bytes + done, (size_t)size - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        done += (size_t)n;
+    }
+    buf_add(text, bytes, done);
+    free(bytes);
+    return done == size ? 0 : err_set(err, "'%s' was truncated while it was read", x->path);
+}
+
+int set_index_read(const struct set_index *x, int64_t row, struct buf *text, struct err *err)
+{
+    const struct set_row *r = &x->rows[row];
+    const uint64_t after = r->image_at + r->image_size;
+    if (!r->image_size) return read_bytes(x, r->at, r->size, text, err);
+    if (read_bytes(x, r->at, r->image_at, text, err) < 0) return -1;
+    return read_bytes(x, r->at + after, r->size - after, text, err);
+}
+
+int set_index_image(const struct set_index *x, int64_t row, struct buf *text, struct err *err)
+{
+    const struct set_row *r = &x->rows[row];
+    return read_bytes(x, r->at + r->image_at, r->image_size, text, err);
+}
+
+char **set_index_split(const struct set_index *x, const struct buf *row)
+{
+    char **fields = xcalloc(x->columns.count + 1, sizeof *fields);
+    struct buf text = { 0 };
+    const char *p = row->data ? row->data : "", *end = p + row->length;
+    for (size_t i = 0; i < x->columns.count; i++) {
+        bool quoted = p < end && *p == '"';
+        p += quoted;
+        for (; p < end && (quoted || *p != '\t'); p++) {
+            if (quoted && *p == '"' && p + 1 < end && p[1] == '"')
+                buf_putc(&text, *p++);
+            else if (quoted && *p == '"')
+                quoted = false;
+            else if (*p)
+                buf_putc(&text, *p);
+        }
+        p += p < end;
+        fields[i] = buf_take(&text);
+        text = (struct buf){ 0 };
+    }
+    return fields;
+}

@@ -1,0 +1,42 @@
+// core/sets/index.h -- where the rows of a large TSV file are: found in one pass, and kept in
+// $XDG_CACHE_HOME/vlmsh/sets, so that the file is not read again until it changes.
+//
+//   struct set_index x;
+//   if (set_index_open(&x, "MMBench_DEV_EN.tsv", &err) < 0) ...
+//   x.rows[3].at, x.rows[3].image_at ...
+//   set_index_close(&x);
+#ifndef CORE_SETS_INDEX_H
+#define CORE_SETS_INDEX_H
+
+#include "core/base/err.h"
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+#include "core/base/names.h"
+
+// Bytes of the file. A row is `size` bytes from `at`, without its line end; its picture is
+// image_size bytes from `image_at` on, counted from `at` (0: there is none).
+struct set_row {
+    uint64_t at, size, image_at, image_size;
+};
+
+struct set_index {
+    int file;
+    char *path;
+    struct names columns; // of the first row
+    struct set_row *rows;
+    int64_t count;
+    struct names keys; // the rows' "index", if all differ: key k is that of row k
+    char hash[HASH_HEX];
+    bool kept; // read from the cache
+};
+
+int set_index_open(struct set_index *x, const char *path, struct err *err);
+void set_index_close(struct set_index *x);
+// Appends to `text` the bytes of a row without its picture.
+int set_index_read(const struct set_index *x, int64_t row, struct buf *text, struct err *err);
+// Appends the picture column of a row.
+int set_index_image(const struct set_index *x, int64_t row, struct buf *text, struct err *err);
+// Splits a row: the text of each column, quotes undone. xcalloc'ed pointers to xstrdup'ed texts.
+char **set_index_split(const struct set_index *x, const struct buf *row);
+
+#endif

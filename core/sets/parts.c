@@ -1,0 +1,173 @@
+// core/sets/parts.c -- the parts of a large JSON object.
+//
+// Brackets and strings are counted, not checked: what lies between them is checked when it is
+// parsed.
+#include "core/sets/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/base/file_in.h"
+
+static const uint64_t part_max = 64 << 20;
+
+struct scan {
+    struct json_parts *p;
+    uint64_t at;
+};
+
+static int broken(const struct scan *s, struct err *err)
+{
+    return err_set(err, "'%s' is not valid JSON (at byte %llu)", s->p->path,
+                   (unsigned long long)s->at);
+}
+
+static char here(const struct scan *s)
+{
+    return s->at < s->p->size ? s->p->map[s->at] : 0;
+}
+
+static void skip_blanks(struct scan *s)
+{
+    while (s->at < s->p->size && strchr(" \t\r\n", here(s)) && here(s)) s->at++;
+}
+
+// A string, from its quote to behind the other one.
+static int skip_string(struct scan *s, struct err *err)
+{
+    for (s->at++; s->at < s->p->size && here(s) != '"'; s->at++)
+        if (here(s) == '\\') s->at++;
+    if (s->at >= s->p->size) return broken(s, err);
+    s->at++;
+    return 0;
+}
+
+// One value, whatever it is.
+static int skip_value(struct scan *s, struct json_part *part, struct err *err)
+{
+    int64_t depth = 0;
+    skip_blanks(s);
+    part->at = s->at;
+    while (s->at < s->p->size) {
+        const char c = here(s);
+        if (c == '"') {
+            if (skip_string(s, err) < 0) return -1;
+            continue;
+        }
+        if (!depth && (c == ',' || c == ']' || c == '}')) break;
+        depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+        s->at++;
+    }
+    part->size = s->at - part->at;
+    return s->at < s->p->size && part->size ? 0 : broken(s, err);
+}
+
+static void add_item(struct json_list *l, size_t *room, struct json_part item)
+{
+    if (l->count == *room) {
+        *room = *room ? 2 * *room : 16;
+        l->items = xreallocarray(l->items, *room, sizeof *l->items);
+    }
+    l->items[l->count++] = item;
+}
+
+static int scan_items(struct scan *s, struct json_list *l, struct err *err)
+{
+    size_t room = 0;
+    s->at++;
+    for (skip_blanks(s); here(s) != ']'; skip_blanks(s)) {
+        struct json_part item;
+        if (skip_value(s, &item, err) < 0) return -1;
+        add_item(l, &room, item);
+        if (here(s) == ',')
+            s->at++;
+        else if (here(s) != ']')
+            return broken(s, err);
+    }
+    s->at++;
+    return 0;
+}
+
+// "KEY": VALUE
+static int scan_member(struct scan *s, struct err *err)
+{
+    struct json_parts *p = s->p;
+    struct json_part key = { .at = s->at };
+    size_t room = 0;
+    if (here(s) != '"' || skip_string(s, err) < 0) return broken(s, err);
+    key.size = s->at - key.at;
+    cJSON *name = json_parts_item(p, &key, err);
+    skip_blanks(s);
+    if (!cJSON_IsString(name) || here(s) != ':') {
+        cJSON_Delete(name);
+        return broken(s, err);
+    }
+    s->at++;
+    skip_blanks(s);
+    p->lists = xreallocarray(p->lists, p->count + 1, sizeof *p->lists);
+    struct json_list *l = &p->lists[p->count++];
+    *l = (struct json_list){ .key = xstrdup(name->valuestring), .list = here(s) == '[' };
+    cJSON_Delete(name);
+    if (l->list) return scan_items(s, l, err);
+    struct json_part value;
+    if (skip_value(s, &value, err) < 0) return -1;
+    add_item(l, &room, value);
+    return 0;
+}
+
+static int scan(struct scan *s, struct err *err)
+{
+    skip_blanks(s);
+    if (here(s) != '{') return broken(s, err);
+    s->at++;
+    for (skip_blanks(s); here(s) != '}'; skip_blanks(s)) {
+        if (scan_member(s, err) < 0) return -1;
+        skip_blanks(s);
+        if (here(s) == ',')
+            s->at++;
+        else if (here(s) != '}')
+            return broken(s, err);
+    }
+    return 0;
+}
+
+int json_parts_open(struct json_parts *p, const char *path, struct err *err)
+{
+    *p = (struct json_parts){ .path = xstrdup(path) };
+    struct scan s = { .p = p };
+    p->map = file_map(path, &p->size, err);
+    if (p->map && p->size >= 3 && !memcmp(p->map, "\xEF\xBB\xBF", 3)) s.at = 3;
+    if (p->map && scan(&s, err) == 0) return 0;
+    json_parts_close(p);
+    return -1;
+}
+
+void json_parts_close(struct json_parts *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        free(p->lists[i].key);
+        free(p->lists[i].items);
+    }
+    free(p->lists);
+    if (p->map) munmap((void *)(uintptr_t)p->map, (size_t)p->size);
+    free(p->path);
+    *p = (struct json_parts){ 0 };
+}
+
+const struct json_list *json_parts_list(const struct json_parts *p, const char *key)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (!strcmp(p->lists[i].key, key)) return &p->lists[i];
+    return NULL;
+}
+
+cJSON *json_parts_item(const struct json_parts *p, const struct json_part *item, struct err *err)
+{
+    if (item->size > part_max) {
+        err_set(err, "a part of '%s' has more than %llu MB", p->path,
+                (unsigned long long)(part_max >> 20));
+        return NULL;
+    }
+    return json_parse(p->map + item->at, (size_t)item->size, p->path, err);
+}

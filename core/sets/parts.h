@@ -1,0 +1,40 @@
+// core/sets/parts.h -- the parts of a large JSON object: found in one pass over the mapped file,
+// parsed one at a time. A tree of VQAv2's annotations would take more than a gigabyte.
+//
+//   struct json_parts p;
+//   if (json_parts_open(&p, "v2_mscoco_val2014_annotations.json", &err) < 0) ...
+//   const struct json_list *l = json_parts_list(&p, "annotations");   // NULL: there is none
+//   cJSON *item = json_parts_item(&p, &l->items[3], &err);
+//   json_parts_close(&p);
+#ifndef CORE_SETS_PARTS_H
+#define CORE_SETS_PARTS_H
+
+#include "core/base/json.h"
+
+struct json_part {
+    uint64_t at, size; // bytes of the file
+};
+
+// A member of the object.
+struct json_list {
+    char *key;
+    bool list;               // a list; otherwise one value, items[0]
+    struct json_part *items; // [count]
+    size_t count;
+};
+
+struct json_parts {
+    char *path;
+    const char *map;
+    uint64_t size;
+    struct json_list *lists; // [count] in the order of the file
+    size_t count;
+};
+
+int json_parts_open(struct json_parts *p, const char *path, struct err *err);
+void json_parts_close(struct json_parts *p); // zeroed is fine
+const struct json_list *json_parts_list(const struct json_parts *p, const char *key);
+// NULL if it is no JSON. cJSON_Delete it.
+cJSON *json_parts_item(const struct json_parts *p, const struct json_part *item, struct err *err);
+
+#endif

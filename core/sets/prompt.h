@@ -1,0 +1,31 @@
+// core/sets/prompt.h -- how the suites write a question; each appends the text of a record.
+#ifndef CORE_SETS_PROMPT_H
+#define CORE_SETS_PROMPT_H
+
+#include "core/sets/form.h"
+
+typedef void set_prompt(const struct set_record *r, struct buf *to);
+
+set_prompt prompt_question;    // the question alone
+set_prompt prompt_short;       // and "Answer the question using a single word or phrase."
+set_prompt prompt_mme;         // the same in place of "Please answer yes or no."
+set_prompt prompt_textvqa;     // as short, with the line of OCR tokens if there are any
+set_prompt prompt_capitalized; // as short, the question in lower case but for its first letter
+set_prompt prompt_caption_lmms_eval;
+set_prompt prompt_caption_vlmevalkit;
+set_prompt prompt_letter; // hint, question, "A. ...", "Answer with the option's letter"
+set_prompt prompt_mmbench_lmms_eval;
+set_prompt prompt_mmstar_lmms_eval;
+set_prompt prompt_scienceqa_lmms_eval;
+set_prompt prompt_mmmu_lmms_eval;
+set_prompt prompt_mcq_vlmevalkit; // "Hint: Question: Options: Please select ..."
+set_prompt prompt_mmlu;           // with five examples, if there are any
+set_prompt prompt_hellaswag;      // activity and context
+
+// Texts of the choices: columns A, B ... up to the last that is there (missing ones are ""), a list
+// "choices" or "endings", or a Python list "options". [*count], free() each; NULL: none.
+char **prompt_choices(const struct set_record *r, size_t *count);
+// HellaSwag's texts without marks in square brackets, as lm-evaluation-harness cleans them. free().
+char *hellaswag_plain(const char *text);
+
+#endif

@@ -1,0 +1,270 @@
+// core/sets/set.c -- rows of an evaluation set as samples of a data set.
+#include "core/sets/set.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file_in.h"
+#include "core/sets/form.h"
+#include "core/sets/prompt.h"
+
+enum { LETTERS = 26, ROTATION = 1000000 };
+
+// --- the table -----------------------------------------------------------------------------------
+
+const struct eval_set *eval_set_need(const char *name, struct err *err)
+{
+    struct buf b = { 0 };
+    for (const struct eval_set *s = eval_sets; s->name; s++)
+        if (!strcmp(s->name, name)) return s;
+    for (const struct eval_set *s = eval_sets; s->name; s++)
+        buf_printf(&b, "%s%s", s == eval_sets ? "" : ", ", s->name);
+    err_set(err, "no evaluation set '%s': choose one of %s", name, b.data);
+    buf_release(&b);
+    return NULL;
+}
+
+const struct set_way *eval_set_way(const struct eval_set *set, const char *suite, struct err *err)
+{
+    struct buf b = { 0 };
+    for (const struct set_way *w = set->ways; w->ask; w++) {
+        if (!suite || !strcmp(w->suite, suite)) return w;
+        buf_printf(&b, "%s%s", w == set->ways ? "" : ", ", w->suite);
+    }
+    err_set(err, "'%s' is not known as '%s': choose one of %s", set->name, suite, b.data);
+    buf_release(&b);
+    return NULL;
+}
+
+// --- an open set ---------------------------------------------------------------------------------
+
+struct opened {
+    const struct eval_set *set;
+    const struct set_way *way;
+    const struct set_form *form;
+    void *self; // of the form
+};
+
+int eval_set_check(const char *path, struct err *err)
+{
+    return set_form_of(path, err) ? 0 : -1;
+}
+
+// --- questions -----------------------------------------------------------------------------------
+
+// "<image 2>" at p: its number, from 0; -1. *length of the mark.
+static int picture_mark(const char *p, size_t *length)
+{
+    char *end;
+    if (strncmp(p, "<image ", 7) != 0 || !isdigit((unsigned char)p[7])) return -1;
+    const long n = strtol(p + 7, &end, 10);
+    if (*end != '>' || n < 1 || n > 99) return -1;
+    *length = (size_t)(end + 1 - p);
+    return (int)n - 1;
+}
+
+static void add_text(struct message *m, const char *text, size_t length)
+{
+    if (!length) return;
+    char *part = xstrndup(text, length);
+    message_add_text(m, part);
+    free(part);
+}
+
+// Pictures come before the text; those that the text marks (MMMU) where their mark stands.
+static void write_message(struct message *m, const char *text, size_t pictures)
+{
+    bool *placed = xcalloc(pictures + 1, sizeof *placed);
+    size_t length;
+    for (const char *p = text; (p = strstr(p, "<image ")); p++) {
+        const int n = picture_mark(p, &length);
+        if (n >= 0 && (size_t)n < pictures) placed[n] = true;
+    }
+    for (size_t i = 0; i < pictures; i++)
+        if (!placed[i]) message_add_picture(m, (int)i);
+    const char *from = text;
+    for (const char *p = text; (p = strstr(p, "<image "));) {
+        const int n = picture_mark(p, &length);
+        // A picture stands in one place; further marks are text.
+        if (n < 0 || (size_t)n >= pictures || !placed[n]) {
+            p++;
+            continue;
+        }
+        placed[n] = false;
+        add_text(m, from, (size_t)(p - from));
+        message_add_picture(m, n);
+        from = p = p + length;
+    }
+    add_text(m, from, strlen(from));
+    free(placed);
+}
+
+static void take_question(struct sample *s, const struct opened *o, struct set_record *r)
+{
+    struct dialogue *d = &s->dialogue;
+    struct buf text = { 0 };
+    o->way->ask(r, &text);
+    d->messages = xcalloc(1, sizeof *d->messages);
+    d->messages[0].role = ROLE_USER;
+    d->count = 1;
+    write_message(&d->messages[0], text.data ? text.data : "", r->picture_count);
+    d->paths = r->pictures;
+    d->path_count = r->picture_count;
+    r->pictures = NULL;
+    r->picture_count = 0;
+    buf_release(&text);
+}
+
+// --- answers -------------------------------------------------------------------------------------
+
+static void add_reference(struct sample *s, const char *text)
+{
+    s->references = xreallocarray(s->references, s->reference_count + 1, sizeof *s->references);
+    s->references[s->reference_count++] = xstrdup(text);
+}
+
+// A list, a Python list as text, a number or a text.
+static void take_references(struct sample *s, const struct set_record *r)
+{
+    const cJSON *answer = json_get(r->json, "answer"), *item;
+    const char *text = cJSON_GetStringValue(answer);
+    cJSON *parsed = text && *text == '[' ? set_python_list(text) : NULL;
+    const cJSON *list = parsed ? parsed : cJSON_IsArray(answer) ? answer : NULL;
+    cJSON_ArrayForEach(item, list) if (cJSON_IsString(item)) add_reference(s, item->valuestring);
+    if (!list && text && *text) add_reference(s, text);
+    cJSON_Delete(parsed);
+}
+
+// The right choice: a letter, or a number from 0 (HellaSwag).
+static void take_right(struct sample *s)
+{
+    const char *text = s->reference_count == 1 ? s->references[0] : "";
+    const bool letter = text[0] >= 'A' && text[0] < 'A' + LETTERS && !text[1];
+    char *end;
+    const long number = strtol(text, &end, 10);
+    if (letter && (size_t)(text[0] - 'A') < s->choice_count)
+        s->right = text[0] - 'A';
+    else if (isdigit((unsigned char)*text) && !*end && (size_t)number < s->choice_count)
+        s->right = (int)number;
+}
+
+static void take_choices(struct sample *s, const struct set_record *r)
+{
+    s->choices = prompt_choices(r, &s->choice_count);
+    s->endings = json_get(r->json, "endings") != NULL;
+    for (size_t i = 0; s->endings && i < s->choice_count; i++) {
+        char *plain = hellaswag_plain(s->choices[i]);
+        free(s->choices[i]);
+        s->choices[i] = plain;
+    }
+    if (s->choice_count) take_right(s);
+}
+
+// --- names ---------------------------------------------------------------------------------------
+
+// The category, whichever way the forms write the key.
+static const char *kind_of(const struct opened *o, const struct set_record *r)
+{
+    const char *key = o->set->kind, *kind = key ? set_text(r, key) : NULL;
+    if (!kind && key && !strcmp(key, "l2_category")) kind = set_text(r, "category");
+    return kind ? kind : "";
+}
+
+static char *group_of(const struct opened *o, const struct set_record *r)
+{
+    const char *group = o->set->group, *index = set_text(r, "index");
+    if (!group) return xstrdup("");
+    if (!strcmp(group, "rotation") && index)
+        return xasprintf("%lld", strtoll(index, NULL, 10) % ROTATION);
+    const char *path = set_text(r, "image_path");
+    if (path) return xstrdup(path);
+    return xstrdup(r->picture_count ? r->pictures[0] : "");
+}
+
+static int read_sample(void *self, int64_t index, struct sample *s, struct err *err)
+{
+    const struct opened *o = self;
+    struct set_record r;
+    *s = (struct sample){ .right = -1, .index = index, .line = index + 1 };
+    const int status = o->form->read(o->self, index, &r, err);
+    const char *id = r.json ? set_text(&r, "index") : NULL;
+    if (id) s->id = xstrdup(id);
+    s->kind = xstrdup(r.json ? kind_of(o, &r) : "");
+    if (status < 0) {
+        s->broken = true;
+    } else {
+        s->metric = xstrdup(o->way->metric);
+        s->group = group_of(o, &r);
+        s->max_tokens = o->way->max_tokens;
+        take_references(s, &r);
+        take_choices(s, &r);
+        take_question(s, o, &r);
+    }
+    set_record_release(&r);
+    return status;
+}
+
+// --- the data set --------------------------------------------------------------------------------
+
+static char *read_picture(void *self, const char *name, size_t limit, size_t *size, struct err *err)
+{
+    const struct opened *o = self;
+    if (!o->form->picture) return file_read(name, limit, size, err);
+    // Tables name files too.
+    if (!strrchr(name, '#')) return file_read(name, limit, size, err);
+    return o->form->picture(o->self, name, size, err);
+}
+
+static void close_set(void *self)
+{
+    struct opened *o = self;
+    o->form->close(o->self);
+    free(o);
+}
+
+static const struct dataset_reader reader = { read_sample, read_picture, close_set };
+
+int eval_set_open(struct dataset *d, const struct eval_set *set, const struct set_way *way,
+                  const char *path, const char *images, struct err *err)
+{
+    struct opened o = { .set = set, .way = way, .form = set_form_of(path, err) };
+    int64_t count;
+    if (!o.form) return -1;
+    char *folder = images ? xstrdup(images) : path_folder(path);
+    o.self = o.form->open(path, folder, &count, err);
+    if (!o.self) {
+        free(folder);
+        return -1;
+    }
+    struct opened *kept = xmalloc(sizeof *kept);
+    *kept = o;
+    *d = (struct dataset){ .path = xstrdup(path),
+                           .folder = folder,
+                           .file = -1,
+                           .count = count,
+                           .reader = &reader,
+                           .self = kept };
+    return 0;
+}
+
+static const struct opened *opened_of(const struct dataset *d)
+{
+    return d->reader == &reader ? d->self : NULL;
+}
+
+const char *eval_set_hash(const struct dataset *d)
+{
+    const struct opened *o = opened_of(d);
+    return o && o->form->hash ? o->form->hash(o->self) : NULL;
+}
+
+int eval_set_record(const struct dataset *d, int64_t index, struct set_record *r, struct err *err)
+{
+    const struct opened *o = opened_of(d);
+    if (!o) {
+        *r = (struct set_record){ 0 };
+        return err_set(err, "'%s' is no evaluation set", d->path);
+    }
+    return o->form->read(o->self, index, r, err);
+}

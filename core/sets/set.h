@@ -1,0 +1,62 @@
+// core/sets/set.h -- the evaluation sets of the papers: how each is asked and scored by whom.
+//
+//   const struct eval_set *set = eval_set_need("pope", &err);
+//   const struct set_way *way = eval_set_way(set, "lmms-eval", &err);   // NULL: the default way
+//   struct dataset data;
+//   if (eval_set_open(&data, set, way, "POPE.tsv", NULL, &err) < 0) ...
+//   ... dataset_read(&data, 3, &sample, &err): one question with the way's prompt and metric ...
+//   dataset_close(&data);
+//
+// To add a set: a row in core/sets/table.c, with prompts of core/sets/prompt.h and a metric; a
+// small file of its form in tests/core/sets/. /eval, /help sets and the documentation read the
+// table.
+//
+// Room core/sets/: published evaluation sets as they are downloaded. Uses data, metrics and base.
+#ifndef CORE_SETS_SET_H
+#define CORE_SETS_SET_H
+
+#include "core/data/dataset.h"
+#include "core/metrics/metric.h"
+#include "core/sets/total.h"
+
+struct set_record;
+
+// How a suite asks and scores a set.
+struct set_way {
+    const char *suite; // "llava", "lmms-eval", "vlmevalkit"
+    // Writes the question of a record; NULL ends a set's ways.
+    void (*ask)(const struct set_record *r, struct buf *to);
+    const char *prompt; // the same in words
+    int max_tokens;     // of an answer
+    const char *metric;
+    const struct set_total *total; // of the set, beside the metric's; NULL: none
+    const char *source;            // the file in the suite that says so
+};
+
+enum { SET_WAYS = 3 };
+
+struct eval_set {
+    const char *name, *title;
+    const char *files; // what is downloaded
+    const char *kind;  // key of a record that groups the totals
+    const char *group; // key of what belongs together (MME's pairs); NULL: nothing does
+    struct set_way ways[SET_WAYS + 1]; // the first is the default
+};
+
+extern const struct eval_set eval_sets[]; // ended by a row without a name
+
+const struct eval_set *eval_set_need(const char *name, struct err *err);
+// suite NULL: the set's default. NULL with a message if the suite does not have the set.
+const struct set_way *eval_set_way(const struct eval_set *set, const char *suite, struct err *err);
+
+// Has the file a form that can be read? For the shell, before a job is started.
+int eval_set_check(const char *path, struct err *err);
+// `images`: folder of pictures, NULL: that of the file.
+int eval_set_open(struct dataset *d, const struct eval_set *set, const struct set_way *way,
+                  const char *path, const char *images, struct err *err);
+// SHA-256 of the file, if it is known without reading it; NULL: it is not, or no set is open.
+const char *eval_set_hash(const struct dataset *d);
+// The record of a sample, for submissions. -1 if no set is open.
+int eval_set_record(const struct dataset *d, int64_t index, struct set_record *r, struct err *err);
+
+#endif

@@ -1,0 +1,172 @@
+// core/sets/submit.c -- answers in the files that the sets' servers and scripts take.
+//
+// As scripts/convert_vqav2_for_submission.py, convert_mmbench_for_submission.py and
+// llava/eval/model_vqa_loader.py of LLaVA write them.
+#include "core/sets/submit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file_out.h"
+#include "core/base/json.h"
+#include "core/metrics/vqa_text.h"
+#include "core/sets/form.h"
+
+struct submission {
+    int64_t *index; // [count] samples
+    char **answer;
+    size_t count, room;
+};
+
+struct submission *submission_new(void)
+{
+    return xcalloc(1, sizeof(struct submission));
+}
+
+void submission_add(struct submission *s, int64_t index, const char *answer)
+{
+    if (s->count == s->room) {
+        s->room = s->room ? 2 * s->room : 256;
+        s->index = xreallocarray(s->index, s->room, sizeof *s->index);
+        s->answer = xreallocarray(s->answer, s->room, sizeof *s->answer);
+    }
+    s->index[s->count] = index;
+    s->answer[s->count++] = xstrdup(answer);
+}
+
+void submission_free(struct submission *s)
+{
+    if (!s) return;
+    for (size_t i = 0; i < s->count; i++) free(s->answer[i]);
+    free(s->answer);
+    free(s->index);
+    free(s);
+}
+
+// Where a line is written, and with what.
+struct writing {
+    struct buf out;
+    const struct dataset *data;
+    const char *model;
+    bool first; // line
+};
+
+// A number where the id is one: servers compare it with their own.
+static void put_id(struct buf *b, const char *id)
+{
+    const bool number = *id && strspn(id, "0123456789") == strlen(id) && strlen(id) < 16 &&
+                        (id[0] != '0' || !id[1]);
+    if (number)
+        buf_puts(b, id);
+    else
+        json_put_text(b, id);
+}
+
+static void put_vqa(struct writing *w, const struct set_record *r, const char *prompt,
+                    const char *answer)
+{
+    const char *id = set_text(r, "index");
+    char *clean = vqa_text_evalai(answer);
+    buf_puts(&w->out, w->first ? "[{\"question_id\": " : ", {\"question_id\": ");
+    put_id(&w->out, id ? id : "");
+    buf_puts(&w->out, ", \"answer\": ");
+    json_put_text(&w->out, clean);
+    buf_puts(&w->out, "}");
+    (void)prompt;
+    free(clean);
+}
+
+static void put_llava(struct writing *w, const struct set_record *r, const char *prompt,
+                      const char *answer)
+{
+    const char *id = set_text(r, "index");
+    buf_puts(&w->out, "{\"question_id\": ");
+    put_id(&w->out, id ? id : "");
+    buf_puts(&w->out, ", \"prompt\": ");
+    json_put_text(&w->out, prompt);
+    buf_puts(&w->out, ", \"text\": ");
+    json_put_text(&w->out, answer);
+    buf_puts(&w->out, ", \"model_id\": ");
+    json_put_text(&w->out, w->model);
+    buf_puts(&w->out, ", \"metadata\": {}}\n");
+}
+
+// --- MMBench's table -----------------------------------------------------------------------------
+
+// A field as pandas writes it.
+static void put_field(struct buf *b, const char *text)
+{
+    if (!strpbrk(text, "\t\"\r\n")) {
+        buf_puts(b, text);
+        return;
+    }
+    buf_putc(b, '"');
+    for (; *text; text++) {
+        if (*text == '"') buf_putc(b, '"');
+        buf_putc(b, *text);
+    }
+    buf_putc(b, '"');
+}
+
+static const char *const columns[] = { "index", "question", "A", "B", "C", "D", "E", "answer" };
+
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static void put_table(struct writing *w, const struct set_record *r, const char *prompt,
+                      const char *answer)
+{
+    (void)prompt;
+    for (int i = 0; w->first && i < COLUMNS; i++) buf_printf(&w->out, "%s\t", columns[i]);
+    if (w->first) buf_puts(&w->out, "prediction\n");
+    for (int i = 0; i < COLUMNS; i++) {
+        const char *text = cJSON_GetStringValue(json_get(r->json, columns[i]));
+        put_field(&w->out, text ? text : "");
+        buf_putc(&w->out, '\t');
+    }
+    put_field(&w->out, answer);
+    buf_putc(&w->out, '\n');
+}
+
+// --- the file ------------------------------------------------------------------------------------
+
+static const struct format {
+    const char *set; // NULL: all others
+    void (*put)(struct writing *w, const struct set_record *r, const char *prompt,
+                const char *answer);
+    const char *end;
+} formats[] = { { "vqav2", put_vqa, "]\n" },
+                { "mmbench", put_table, "" },
+                { NULL, put_llava, "" } };
+
+static int put_answer(struct writing *w, const struct format *f, const struct set_way *way,
+                      int64_t index, const char *answer, struct err *err)
+{
+    struct set_record r;
+    struct buf prompt = { 0 };
+    const int status = eval_set_record(w->data, index, &r, err);
+    if (status == 0) {
+        way->ask(&r, &prompt);
+        f->put(w, &r, prompt.data ? prompt.data : "", answer);
+        w->first = false;
+    }
+    buf_release(&prompt);
+    set_record_release(&r);
+    return status;
+}
+
+int submission_write(const struct submission *s, const char *path, const struct dataset *data,
+                     const struct eval_set *set, const struct set_way *way, const char *model,
+                     struct err *err)
+{
+    const struct format *f = formats;
+    struct writing w = { .data = data, .model = model, .first = true };
+    int status = 0;
+    while (f->set && strcmp(f->set, set->name) != 0) f++;
+    for (size_t i = 0; i < s->count && status == 0; i++)
+        status = put_answer(&w, f, way, s->index[i], s->answer[i], err);
+    if (w.out.length) buf_puts(&w.out, f->end);
+    if (status == 0) status = file_out_write(path, w.out.data, w.out.length, err);
+    buf_release(&w.out);
+    return status < 0 ? err_in(err, "--submit") : 0;
+}

@@ -1,0 +1,24 @@
+// core/sets/submit.h -- answers in the files that the sets' servers and scripts take.
+//
+//   struct submission *s = submission_new();
+//   submission_add(s, 3, "a red bus");                  // of sample 3
+//   if (submission_write(s, "answers.json", &data, set, way, "llava-1.5", &err) < 0) ...
+//   submission_free(s);
+//
+// VQAv2: a JSON list of {"question_id", "answer"} with EvalAI's clean-up. MMBench: the table
+// without pictures, hints and categories, with a column "prediction" (TSV, which spreadsheets open
+// and save as xlsx). Others: LLaVA's JSON lines {"question_id", "prompt", "text", "model_id"}.
+#ifndef CORE_SETS_SUBMIT_H
+#define CORE_SETS_SUBMIT_H
+
+#include "core/sets/set.h"
+
+struct submission *submission_new(void);
+void submission_add(struct submission *s, int64_t index, const char *answer);
+// Replaces the file as a whole.
+int submission_write(const struct submission *s, const char *path, const struct dataset *data,
+                     const struct eval_set *set, const struct set_way *way, const char *model,
+                     struct err *err);
+void submission_free(struct submission *s); // NULL is fine
+
+#endif

@@ -1,0 +1,276 @@
+// core/sets/total.c -- the numbers of whole sets.
+#include "core/sets/total.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/base/names.h"
+#include "core/base/random.h"
+
+// --- sums by name --------------------------------------------------------------------------------
+
+struct sums {
+    struct names names;
+    struct metric_tally *tally; // [names.count]
+    size_t room;
+};
+
+static struct metric_tally *sum_of(struct sums *s, const char *name)
+{
+    const size_t i = names_add(&s->names, name, NULL);
+    if (i >= s->room) {
+        const size_t room = s->room ? 2 * s->room : 16;
+        s->tally = xreallocarray(s->tally, room, sizeof *s->tally);
+        memset(s->tally + s->room, 0, (room - s->room) * sizeof *s->tally);
+        s->room = room;
+    }
+    return &s->tally[i];
+}
+
+static void sums_release(struct sums *s)
+{
+    names_release(&s->names);
+    free(s->tally);
+}
+
+static void add_score(struct metric_tally *t, const struct set_score *s)
+{
+    metric_tally_add(t, &(struct metric_outcome){ .score = s->score, .class = s->class });
+}
+
+// To each of the kinds "a,b".
+static void add_kinds(struct sums *sums, const struct set_score *s)
+{
+    char *kinds = xstrdup(s->kind), *rest = kinds;
+    for (char *kind; (kind = strsep(&rest, ","));) add_score(sum_of(sums, kind), s);
+    free(kinds);
+}
+
+static double number_of(const struct metric *m, const struct metric_tally *t, const char *name)
+{
+    struct metric_number numbers[METRIC_NUMBERS];
+    const int n = m->summary ? m->summary(t, numbers) : 0;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(numbers[i].name, name)) return numbers[i].value;
+    return NAN;
+}
+
+// --- MME -----------------------------------------------------------------------------------------
+
+static bool is_cognition(const char *category)
+{
+    static const char *const names[] = { "commonsense_reasoning", "numerical_calculation",
+                                         "text_translation", "code_reasoning" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], category)) return true;
+    return false;
+}
+
+// "CATEGORY\nGROUP"
+static char *pair_name(const struct set_score *s)
+{
+    return xasprintf("%s\n%s", s->kind, s->group);
+}
+
+static int count_mme(const struct set_score *scores, size_t n, const struct metric *m,
+                     struct set_number *numbers)
+{
+    struct sums single = { 0 }, pair = { 0 }, both = { 0 };
+    double sum[2] = { 0 };
+    (void)m;
+    for (size_t i = 0; i < n; i++) {
+        char *name = pair_name(&scores[i]);
+        add_score(sum_of(&single, scores[i].kind), &scores[i]);
+        add_score(sum_of(&pair, name), &scores[i]);
+        free(name);
+    }
+    for (size_t i = 0; i < pair.names.count; i++) {
+        const char *name = pair.names.list[i];
+        char *kind = xstrndup(name, strcspn(name, "\n"));
+        const struct tally *t = &pair.tally[i].scores;
+        // A picture counts when it has two answers, and both are right.
+        const double right = t->count >= 2 && t->mean >= 1;
+        tally_add(&sum_of(&both, kind)->scores, right);
+        free(kind);
+    }
+    for (size_t i = 0; i < single.names.count; i++) {
+        const char *kind = single.names.list[i];
+        sum[is_cognition(kind)] +=
+            100 * (single.tally[i].scores.mean + sum_of(&both, kind)->scores.mean);
+    }
+    sums_release(&single);
+    sums_release(&pair);
+    sums_release(&both);
+    numbers[0] = (struct set_number){ "perception", sum[0] };
+    numbers[1] = (struct set_number){ "cognition", sum[1] };
+    numbers[2] = (struct set_number){ "perception + cognition", sum[0] + sum[1] };
+    return 3;
+}
+
+const struct set_total set_total_mme = {
+    .name = "mme",
+    .rule = "sum over the categories of accuracy and of the share of pictures with both answers "
+            "right, in percent",
+    .count = count_mme,
+};
+
+// --- means over kinds ----------------------------------------------------------------------------
+
+static int count_kinds(const struct set_score *scores, size_t n, const struct metric *m,
+                       struct set_number *numbers)
+{
+    struct sums sums = { 0 };
+    struct tally mean = { 0 };
+    (void)m;
+    for (size_t i = 0; i < n; i++) add_score(sum_of(&sums, scores[i].kind), &scores[i]);
+    for (size_t i = 0; i < sums.names.count; i++) tally_add(&mean, sums.tally[i].scores.mean);
+    sums_release(&sums);
+    numbers[0] = (struct set_number){ "mean of kinds", tally_mean(&mean) };
+    return 1;
+}
+
+const struct set_total set_total_kinds = {
+    .name = "kinds",
+    .rule = "mean over the categories, each weighing the same",
+    .count = count_kinds,
+};
+
+static int count_f1(const struct set_score *scores, size_t n, const struct metric *m,
+                    struct set_number *numbers)
+{
+    struct sums sums = { 0 };
+    struct tally mean = { 0 };
+    for (size_t i = 0; i < n; i++) add_kinds(&sums, &scores[i]);
+    for (size_t i = 0; i < sums.names.count; i++)
+        tally_add(&mean, number_of(m, &sums.tally[i], "F1"));
+    sums_release(&sums);
+    numbers[0] = (struct set_number){ "mean F1 of splits", tally_mean(&mean) };
+    return 1;
+}
+
+const struct set_total set_total_f1 = {
+    .name = "f1",
+    .rule = "mean of F1 over the splits",
+    .count = count_f1,
+};
+
+static int count_f1_all(const struct set_score *scores, size_t n, const struct metric *m,
+                        struct set_number *numbers)
+{
+    struct sums sums = { 0 };
+    struct metric_tally all = { 0 };
+    for (size_t i = 0; i < n; i++) add_kinds(&sums, &scores[i]);
+    for (size_t i = 0; i < sums.names.count; i++) metric_tally_merge(&all, &sums.tally[i]);
+    sums_release(&sums);
+    numbers[0] = (struct set_number){ "F1 over splits", number_of(m, &all, "F1") };
+    return 1;
+}
+
+const struct set_total set_total_f1_all = {
+    .name = "f1-all",
+    .rule = "F1 over all questions, once for each split that has them",
+    .count = count_f1_all,
+};
+
+// --- rotations -----------------------------------------------------------------------------------
+
+static int count_circular(const struct set_score *scores, size_t n, const struct metric *m,
+                          struct set_number *numbers)
+{
+    struct sums sums = { 0 };
+    struct tally right = { 0 };
+    (void)m;
+    for (size_t i = 0; i < n; i++) add_score(sum_of(&sums, scores[i].group), &scores[i]);
+    for (size_t i = 0; i < sums.names.count; i++) tally_add(&right, sums.tally[i].scores.mean >= 1);
+    sums_release(&sums);
+    numbers[0] = (struct set_number){ "all rotations right", tally_mean(&right) };
+    return 1;
+}
+
+const struct set_total set_total_circular = {
+    .name = "circular",
+    .rule = "a question counts if all its rotations (rows whose index differs by millions) are "
+            "right",
+    .count = count_circular,
+};
+
+// --- bootstrap -----------------------------------------------------------------------------------
+
+enum { DRAWS = 1000, SEED = 21 };
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Scores by group: those of group g are list[start[g]] .. list[start[g + 1] - 1].
+struct groups {
+    const struct set_score **list;
+    size_t *start;
+    size_t count;
+};
+
+static void group_scores(struct groups *g, const struct set_score *scores, size_t n)
+{
+    struct names names = { 0 };
+    size_t *of = xcalloc(n + 1, sizeof *of);
+    for (size_t i = 0; i < n; i++) {
+        char *name = *scores[i].group ? pair_name(&scores[i]) : xasprintf("\n\n%zu", i);
+        of[i] = names_add(&names, name, NULL);
+        free(name);
+    }
+    g->count = names.count;
+    g->start = xcalloc(g->count + 2, sizeof *g->start);
+    g->list = xcalloc(n + 1, sizeof *g->list);
+    for (size_t i = 0; i < n; i++) g->start[of[i] + 2]++;
+    for (size_t i = 2; i < g->count + 2; i++) g->start[i] += g->start[i - 1];
+    for (size_t i = 0; i < n; i++) g->list[g->start[of[i] + 1]++] = &scores[i];
+    names_release(&names);
+    free(of);
+}
+
+void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,
+                        const struct metric *m, double *low, double *high)
+{
+    struct groups g;
+    double values[DRAWS];
+    size_t room = n;
+    *low = *high = NAN;
+    group_scores(&g, scores, n);
+    struct set_score *drawn = xcalloc(room + 1, sizeof *drawn);
+    // A pair that is drawn twice counts as two.
+    char **names = xcalloc(g.count + 1, sizeof *names);
+    for (size_t i = 0; i < g.count; i++) names[i] = xasprintf("%zu", i);
+    for (int draw = 0; g.count > 1 && draw < DRAWS; draw++) {
+        struct set_number numbers[SET_NUMBERS];
+        size_t count = 0;
+        for (size_t i = 0; i < g.count; i++) {
+            const size_t k =
+                (size_t)(random_bits(SEED, RANDOM_BOOTSTRAP, (uint64_t)draw * g.count + i) %
+                         g.count);
+            for (size_t at = g.start[k]; at < g.start[k + 1]; at++) {
+                if (count == room) {
+                    room = 2 * room + 16;
+                    drawn = xreallocarray(drawn, room, sizeof *drawn);
+                }
+                drawn[count] = *g.list[at];
+                drawn[count++].group = names[i];
+            }
+        }
+        total->count(drawn, count, m, numbers);
+        values[draw] = numbers[0].value;
+    }
+    if (g.count > 1) {
+        qsort(values, DRAWS, sizeof *values, by_value);
+        *low = values[DRAWS / 40];
+        *high = values[DRAWS - DRAWS / 40 - 1];
+    }
+    for (size_t i = 0; i < g.count; i++) free(names[i]);
+    free(names);
+    free(drawn);
+    free(g.list);
+    free(g.start);
+}

@@ -1,0 +1,51 @@
+// core/sets/total.h -- the number that a suite reports for a whole set, where it is no plain mean:
+// MME adds up categories, POPE's F1 is the mean of three splits.
+//
+//   struct set_number numbers[SET_NUMBERS];
+//   const int n = total->count(scores, count, metric, numbers);
+//   set_total_interval(total, scores, count, metric, &low, &high);   // of numbers[0]
+#ifndef CORE_SETS_TOTAL_H
+#define CORE_SETS_TOTAL_H
+
+#include "core/metrics/metric.h"
+
+// A scored question. Texts are borrowed.
+struct set_score {
+    const char *kind, *group;
+    double score;
+    int class;
+};
+
+enum { SET_NUMBERS = 8 };
+
+struct set_number {
+    const char *name;
+    double value; // NaN: undefined
+};
+
+struct set_total {
+    const char *name;
+    const char *rule; // one sentence
+    // At most SET_NUMBERS numbers, the most important first; returns how many.
+    int (*count)(const struct set_score *scores, size_t n, const struct metric *m,
+                 struct set_number *numbers);
+};
+
+// Sum over categories of accuracy and of pictures with both answers right, in percent: perception
+// and cognition (Fu et al. 2023).
+extern const struct set_total set_total_mme;
+// Mean over the kinds, each weighing the same.
+extern const struct set_total set_total_kinds;
+// Mean over the kinds of the metric's F1; a kind "a,b" counts for both.
+extern const struct set_total set_total_f1;
+// F1 over all, where a question of several kinds ("a,b") counts once for each.
+extern const struct set_total set_total_f1_all;
+// A question counts if all its rotations (the same group) are right.
+extern const struct set_total set_total_circular;
+
+// 95% of 1000 bootstrap samples of the groups (of the questions, where there are none) lie between
+// the bounds; NaN for fewer than two groups. The samples are the same each time.
+void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,
+                        const struct metric *m, double *low, double *high);
+
+#endif

@@ -1,0 +1,99 @@
+// core/train/evaluate_flights.c -- an evaluation of a model whose layers are dealt to ranks
+// (core/model/stages.h): as many samples as stages are under way at a time, so that a stage
+// computes for one while the others are elsewhere.
+//
+//   round:   flight 0: samples 0..3    flight 1: samples 4..7    ...     each in a thread of its
+//   own then:    what the flights have packed is counted and reported in the order of the samples
+//
+// All ranks do the same in the same order, and all have all scores. Rank 0 decides when to stop.
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/train/evaluate_parts.h"
+
+struct flight {
+    struct evaluate_request request;
+    struct evaluation scratch; // counts nothing: what it scores is packed
+    struct evaluating *v;
+    pthread_t thread;
+    bool more;
+};
+
+static struct ranks *ranks_of(const struct evaluating *v)
+{
+    return v->r->model->decoder.stages->ranks;
+}
+
+// A round of a flight.
+static void *fly(void *self)
+{
+    struct flight *f = self;
+    struct evaluating *v = f->v;
+    const int64_t round = (int64_t)EVALUATE_IN_A_ROW * v->team;
+    ranks_turn_take(ranks_of(v));
+    do {
+        f->more = evaluate_next(v);
+    } while (f->more && v->done - v->shared < round);
+    ranks_turn_pass(ranks_of(v));
+    return NULL;
+}
+
+static void start(struct flight *f)
+{
+    sigset_t all, before;
+    sigfillset(&all); // signals are the main thread's
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&f->thread, NULL, fly, f);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) fatal("cannot start a thread: %s", strerror(failed));
+}
+
+static void open_flight(struct flight *f, const struct evaluate_request *r, int number, int count)
+{
+    f->request = *r;
+    f->request.report = NULL;
+    f->v = evaluate_open(&f->request, &f->scratch);
+    f->v->c.flight = f->v->number = number;
+    f->v->team = count;
+    f->v->packs = true;
+}
+
+static void close_flight(struct flight *f)
+{
+    struct err nothing; // it has counted nothing
+    evaluate_close(f->v, &nothing);
+    evaluation_release(&f->scratch);
+}
+
+// One round of all; false: it was the last.
+static bool fly_all(struct flight *flights, int count, struct evaluating *all)
+{
+    struct ranks *ranks = ranks_of(all);
+    ranks_flights(ranks, count);
+    for (int i = 0; i < count; i++) start(&flights[i]);
+    for (int i = 0; i < count; i++) pthread_join(flights[i].thread, NULL);
+    ranks_flights(ranks, 1);
+    for (int i = 0; i < count; i++) {
+        struct evaluating *v = flights[i].v;
+        all->stopped |= v->stopped;
+        evaluate_unpack(all, &v->kept);
+        all->done = v->shared = v->done;
+    }
+    ranks_share(ranks, &all->stopped, sizeof all->stopped, 0);
+    return flights[0].more && !all->stopped;
+}
+
+int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, struct err *err)
+{
+    const int count = r->model->decoder.stages->count;
+    struct evaluating *all = evaluate_open(r, e);
+    struct flight *flights = xcalloc((size_t)count, sizeof *flights);
+    for (int i = 0; i < count; i++) open_flight(&flights[i], r, i, count);
+    while (fly_all(flights, count, all)) continue;
+    for (int i = 0; i < count; i++) close_flight(&flights[i]);
+    free(flights);
+    return evaluate_close(all, err);
+}

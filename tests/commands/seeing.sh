@@ -1,0 +1,22 @@
+# seeing.sh -- demo/seeing.vlmsh at its smallest, on a language model with random weights: every line
+# runs, a second run changes nothing, every table and picture that the report names is there.
+. tests/commands/common.bash
+mkdir "$work/w" "$work/w/runs" "$work/out"
+tiny=(-D LANGUAGE=tests/goldens/qwen2 -D WORK="$work/w" -D OUT="$work/out" -D SCENES=8 -D TEST=3 -D BATCH=2 -D EYE=2
+    -D FIRST=2 -D SECOND=2 -D LIMIT=1 -D DEEP=1 -D SEEDS=1,2 -D SCALES=0.1 -D RATES=1e-3 -D MIX=8
+    -D LAYERS=1 -D MIDDLE=1 -D KEEPS=0.5)
+vlmsh -f demo/seeing.vlmsh "${tiny[@]}" >"$work/log" 2>&1 || fail "$(tail -5 "$work/log" | cut -c1-300)"
+report=$work/out/README.md
+for picture in $(grep -o '([a-z_.-]*\.png)' "$report" | tr -d '()' | sort -u); do
+    [ -s "$work/out/$picture" ] || fail "$picture is not drawn"
+done
+same "an end for each table" "$(grep -c '^<!-- table' "$report")" "$(grep -c '^<!-- end' "$report")"
+same "no table is empty" "$(grep -A1 '^<!-- table' "$report" | grep -c '^<!-- end')" 0
+for table in "$work"/out/*.csv; do
+    awk 'tolower($0) ~ /(^|,)-?(nan|inf)/ { exit 1 }' "$table" || fail "$table: a number is not finite"
+    [ "$(wc -l <"$table")" -gt 1 ] || fail "$table has no rows"
+done
+sum=$(cat "$work"/out/*.csv | sha256sum)
+vlmsh -f demo/seeing.vlmsh "${tiny[@]}" >"$work/log" 2>&1 || fail "again: $(tail -5 "$work/log" | cut -c1-300)"
+same "done is done" "$(cat "$work"/out/*.csv | sha256sum)" "$sum"
+finish

@@ -1,0 +1,68 @@
+# sets.sh -- /eval --set: evaluation sets in the forms of the suites, the rule in every result, the same
+# scores in a job, here and resumed; --submit, /help sets, refusals.
+. tests/commands/common.bash
+export OMP_WAIT_POLICY=passive
+
+"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
+python3 tests/core/sets/make.py "$work/sets" || fail "make.py"
+tiny() {
+    printf '%s\n' "/set sample.max_tokens ${tokens:-4}" "$@" | vlmsh "$work/tiny" --json >"$work/events"
+}
+value() {
+    jq -r --arg key "$1" 'select(.event=="table" and .name=="evaluation") | .rows[] |
+        select(.[0]==$key)[1]' "$work/events"
+}
+
+# POPE three ways: prompt, length and rule are each suite's.
+tiny "/eval $work/sets/POPE.tsv --set pope --as llava --here" "/eval $work/sets/POPE.tsv --set pope --as lmms-eval --here" \
+    "/eval $work/sets/POPE.tsv --set pope --as vlmevalkit --here --limit 2"
+check "evaluated" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
+same "metrics" "$(value metric | paste -sd' ')" "pope-llava pope-lmms-eval yesno-vlmevalkit"
+same "suites" "$(value as | paste -sd' ')" "llava lmms-eval vlmevalkit"
+same "tokens: those of the set, or fewer if the setting says so" "$(value "answer tokens" | paste -sd' ')" "4 4 4"
+tokens=20 tiny "/eval $work/sets/MME.tsv --set mme --here --limit 1"
+same "tokens of the set" "$(value "answer tokens")" 16
+tiny "/eval $work/sets/POPE.tsv --set pope --as llava --here" "/eval $work/sets/POPE.tsv --set pope --as lmms-eval --here" \
+    "/eval $work/sets/POPE.tsv --set pope --as vlmevalkit --here --limit 2"
+same "set" "$(value set | paste -sd' ')" "pope pope pope"
+same "all rows" "$(value n | paste -sd' ')" "4 4 2"
+same "no yes: accuracy of a model that says neither" "$(value "mean F1 of splits" | wc -l) $(value "F1 over splits" | wc -l)" "1 1"
+
+# A job gives the same, and a killed one goes on.
+tiny "/eval $work/sets/MME.tsv --set mme --images $work/sets/img --submit $work/mme.jsonl" "/wait" "/eval show" \
+    "/eval $work/sets/MME.tsv --set mme --here --submit $work/here.jsonl"
+check "done" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+check "the same in the job" '[inputs, .] | map(select(.event=="table" and .name=="evaluation") |
+    .rows | map(select(.[0]!="submission"))) | .[0] == .[1]' true
+check_has "/wait names the set" 'select(.event=="notice") | .text' "mme as lmms-eval: mme-lmms-eval"
+same "submission" "$(wc -l <"$work/mme.jsonl")" 8
+cmp -s "$work/mme.jsonl" "$work/here.jsonl" || fail "both submissions are the same"
+same "its lines" "$(jq -r '.question_id' "$work/mme.jsonl" | paste -sd' ')" "0 1 2 3 4 5 6 7"
+
+# Every form is read.
+i="--images $work/sets/img --here --limit 2"
+tiny "/eval $work/sets/pope/coco_pope_random.json --set pope $i" \
+    "/eval $work/sets/vqa/v2_OpenEnded_mscoco_val2014_questions.json --set vqav2 $i" \
+    "/eval $work/sets/textvqa/TextVQA_0.5.1_val.json --set textvqa $i" \
+    "/eval $work/sets/captions_val2017.json --set coco $i" "/eval $work/sets/dataset_flickr30k.json --set flickr30k $i" \
+    "/eval $work/sets/mmbench_dev.tsv --set mmbench --as llava $i" "/eval $work/sets/MMStar.tsv --set mmstar $i" \
+    "/eval $work/sets/SEED-Bench.json --set seed $i" "/eval $work/sets/OCRBench.tsv --set ocrbench $i" \
+    "/eval $work/sets/sqa/problems.json --set scienceqa $i" "/eval $work/sets/MMMU_DEV_VAL.tsv --set mmmu $i" \
+    "/eval $work/sets/mmlu/test/abstract_algebra_test.csv --set mmlu $i" \
+    "/eval $work/sets/hellaswag_val.jsonl --set hellaswag $i"
+check "all of them" '[inputs, .] | map(select(.event=="done").ok) | all' true
+same "scored" "$(value n | paste -sd' ')" "2 2 2 2 2 2 2 2 2 2 2 2 1"
+
+# Two settings on a set.
+tiny "/compare off | @fastv --data $work/sets/MMStar.tsv --set mmstar --limit 3 --job" "/wait"
+check "compared" 'select(.event=="done").ok' $'true\ntrue\ntrue'
+check_has "by the set's rule" 'select(.event=="notice") | .text' "mmstar-lmms-eval"
+
+tiny "/help sets"
+check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 15
+for line in "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --as llava" \
+    "/eval $work/sets/POPE.tsv --as llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do
+    tiny "$line"
+    check "refused: $line" 'select(.event=="done").ok' $'true\nfalse'
+done
+finish

@@ -1,0 +1,71 @@
+// tests/core/model/stages.c -- layers dealt to stages: all of them, in order, and no other deal has
+// a smaller largest stage.
+#include "core/model/stages.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static double largest(const double *bytes, double first, double last, int count, const int *from)
+{
+    double most = 0;
+    for (int k = 0; k < count; k++) {
+        double sum = (k ? 0 : first) + (k == count - 1 ? last : 0);
+        for (int l = from[k]; l < from[k + 1]; l++) sum += bytes[l];
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
+// The best of all deals of layers at.. to stages k.., tried one by one.
+static double best(const double *bytes, int layers, double first, double last, int count, int *from,
+                   int k)
+{
+    double least = -1;
+    from[0] = 0;
+    from[count] = layers;
+    if (k == count) return largest(bytes, first, last, count, from);
+    for (from[k] = from[k - 1] + 1; from[k] <= layers - (count - k); from[k]++) {
+        const double one = best(bytes, layers, first, last, count, from, k + 1);
+        if (least < 0 || one < least) least = one;
+    }
+    return least;
+}
+
+static void deals(void **state)
+{
+    unsigned seed = 1;
+    for (int round = 0; round < 300; round++) {
+        double bytes[9];
+        int from[10], other[10];
+        const int layers = 1 + rand_r(&seed) % 9, count = 1 + rand_r(&seed) % layers;
+        const double first = rand_r(&seed) % 4 * 7, last = rand_r(&seed) % 3 * 5;
+        for (int l = 0; l < layers; l++) bytes[l] = 1 + rand_r(&seed) % 9;
+        stages_deal(bytes, layers, first, last, count, from);
+        assert_int_equal(from[0], 0);
+        assert_int_equal(from[count], layers);
+        for (int k = 0; k < count; k++) assert_true(from[k] < from[k + 1]);
+        assert_float_equal(largest(bytes, first, last, count, from),
+                           best(bytes, layers, first, last, count, other, 1), 1e-9);
+    }
+}
+
+// A model in one process is both ends, and has all layers.
+static void alone(void **state)
+{
+    const struct stages s = { .number = 1, .count = 3, .from = 2, .to = 5 };
+    assert_true(stages_first(NULL) && stages_last(NULL) && stages_has(NULL, 7));
+    assert_false(stages_first(&s) || stages_last(&s));
+    assert_true(stages_has(&s, 2) && stages_has(&s, 4));
+    assert_false(stages_has(&s, 1) || stages_has(&s, 5));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(deals), cmocka_unit_test(alone) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,569 @@
+// tests/core/sets/sets.c -- core/sets/: files of each form (tests/core/sets/make.py writes them),
+// the questions that the suites make of them, totals of whole sets, and the kept index of a large
+// table.
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+// after those it needs
+#include <cmocka.h>
+
+#include "core/base/file_in.h"
+#include "core/base/mem.h"
+#include "core/sets/form.h"
+#include "core/sets/index.h"
+#include "core/sets/parts.h"
+#include "core/sets/set.h"
+#include "core/sets/submit.h"
+
+static char folder[256];
+
+static int make_files(void **state)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/sets-XXXXXX", base ? base : "/tmp");
+    if (!mkdtemp(folder)) return -1;
+    setenv("XDG_CACHE_HOME", folder, 1);
+    char *command = xasprintf("python3 tests/core/sets/make.py '%s'", folder);
+    const int status = system(command); // NOLINT(cert-env33-c)
+    free(command);
+    return status;
+}
+
+static int remove_files(void **state)
+{
+    char *command = xasprintf("rm -r '%s'", folder);
+    const int status = system(command); // NOLINT(cert-env33-c)
+    free(command);
+    return status;
+}
+
+// --- questions -----------------------------------------------------------------------------------
+
+static void open_set(struct dataset *d, const char *name, const char *suite, const char *file)
+{
+    struct err err;
+    char *path = xasprintf("%s/%s", folder, file), *images = xasprintf("%s/img", folder);
+    const struct eval_set *set = eval_set_need(name, &err);
+    const struct set_way *way = set ? eval_set_way(set, suite, &err) : NULL;
+    if (!way || eval_set_open(d, set, way, path, images, &err) < 0)
+        fail_msg("%s: %s", file, err.text);
+    free(images);
+    free(path);
+}
+
+struct expected {
+    int64_t index;
+    const char *id, *kind, *question, *references; // references and choices: separated by |
+    const char *choices;
+    int right;
+    size_t pictures;
+};
+
+static char *join(char *const *texts, size_t count)
+{
+    struct buf b = { 0 };
+    for (size_t i = 0; i < count; i++) buf_printf(&b, "%s%s", i ? "|" : "", texts[i]);
+    return buf_take(&b);
+}
+
+// Its pictures can be read and are pictures.
+static void check_pictures(const struct dataset *d, const struct sample *s)
+{
+    for (size_t i = 0; i < s->dialogue.path_count; i++) {
+        struct err err;
+        size_t size;
+        int64_t width, height;
+        char *bytes = dataset_picture(d, s->dialogue.paths[i], IMAGE_MAX_FILE, &size, &err);
+        if (!bytes) fail_msg("%s", err.text);
+        assert_int_equal(image_size(bytes, size, "x", &width, &height, &err), 0);
+        assert_int_equal(width, 96);
+        free(bytes);
+    }
+}
+
+static void check_sample(const struct dataset *d, const struct expected *x)
+{
+    struct sample s;
+    struct err err;
+    if (dataset_read(d, x->index, &s, &err) < 0) fail_msg("%s", err.text);
+    assert_int_equal(s.dialogue.count, 1);
+    char *question = message_text(&s.dialogue.messages[0]);
+    char *references = join(s.references, s.reference_count);
+    char *choices = join(s.choices, s.choice_count);
+    assert_string_equal(s.id, x->id);
+    assert_string_equal(s.kind, x->kind);
+    assert_string_equal(question, x->question);
+    assert_string_equal(references, x->references);
+    assert_string_equal(choices, x->choices);
+    assert_int_equal(s.right, x->right);
+    assert_int_equal(s.dialogue.path_count, x->pictures);
+    assert_non_null(metric_find(s.metric));
+    check_pictures(d, &s);
+    free(choices);
+    free(references);
+    free(question);
+    sample_release(&s);
+}
+
+static void check_one(const char *set, const char *suite, const char *file, int64_t count,
+                      struct expected x)
+{
+    struct dataset d;
+    open_set(&d, set, suite, file);
+    assert_int_equal(d.count, count);
+    check_sample(&d, &x);
+    dataset_close(&d);
+}
+
+#define SHORT  "\nAnswer the question using a single word or phrase."
+#define LETTER "\nAnswer with the option's letter from the given choices directly."
+
+static void test_pope(void **state)
+{
+    check_one("pope", NULL, "pope/coco_pope_random.json", 4,
+              (struct expected){ 0, "1", "", "Is there a red circle in the image?" SHORT, "yes", "",
+                                 -1, 1 });
+    // The label lies beside.
+    check_one("pope", "llava", "pope/llava_pope_test.jsonl", 4,
+              (struct expected){ 1, "1", "random", "Is there a blue square in the image?" SHORT,
+                                 "no", "", -1, 1 });
+    // The picture is that of row 1.
+    check_one("pope", "vlmevalkit", "POPE.tsv", 4,
+              (struct expected){ 3, "3", "random,popular", "Is there a dog in the image?", "No", "",
+                                 -1, 1 });
+}
+
+static void test_same_picture(void **state)
+{
+    struct dataset d;
+    struct sample a, b, c;
+    open_set(&d, "pope", "vlmevalkit", "POPE.tsv");
+    assert_int_equal(dataset_read(&d, 0, &a, NULL), 0);
+    assert_int_equal(dataset_read(&d, 1, &b, NULL), 0);
+    assert_int_equal(dataset_read(&d, 2, &c, NULL), 0);
+    assert_string_equal(a.dialogue.paths[0], c.dialogue.paths[0]);
+    assert_string_not_equal(a.dialogue.paths[0], b.dialogue.paths[0]);
+    sample_release(&a);
+    sample_release(&b);
+    sample_release(&c);
+    dataset_close(&d);
+}
+
+static void test_short(void **state)
+{
+    check_one("mme", NULL, "MME.tsv", 8,
+              (struct expected){ 1, "1", "count", "Is this 1?" SHORT, "No", "", -1, 1 });
+    check_one("mme", "vlmevalkit", "MME.tsv", 8,
+              (struct expected){ 4, "4", "code_reasoning", "Is this 4? Please answer yes or no.",
+                                 "Yes", "", -1, 1 });
+    check_one("vqav2", NULL, "vqa/v2_OpenEnded_mscoco_val2014_questions.json", 3,
+              (struct expected){ 1, "262148001", "other", "What is 1?" SHORT,
+                                 "circle|circle|circle|square|square|square|square|square|square|"
+                                 "square",
+                                 "", -1, 1 });
+    check_one("textvqa", "llava", "textvqa/TextVQA_0.5.1_val.json", 2,
+              (struct expected){
+                  1, "34603", "", "what is the brand of 1?\nReference OCR token: NOKIA, 3310" SHORT,
+                  "nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|Nokia!", "", -1, 1 });
+    check_one("textvqa", "lmms-eval", "textvqa/TextVQA_0.5.1_val.json", 2,
+              (struct expected){ 0, "34602", "", "What is the brand of 0?" SHORT,
+                                 "nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|Nokia!", "",
+                                 -1, 1 });
+    check_one("textvqa", "llava", "textvqa/llava_textvqa_val_v051_ocr.jsonl", 2,
+              (struct expected){
+                  1, "t1", "default", "what is the brand of 1?\nReference OCR token: NOKIA" SHORT,
+                  "nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|Nokia!", "", -1, 1 });
+    check_one("ocrbench", NULL, "OCRBench.tsv", 2,
+              (struct expected){ 1, "1", "Handwritten Mathematical Expression Recognition",
+                                 "Write out the expression.", "x ^ 2|y", "", -1, 1 });
+}
+
+static void test_captions(void **state)
+{
+    static const char ask[] = "Provide a one-sentence caption for the provided image.";
+    check_one("coco", NULL, "captions_val2017.json", 3,
+              (struct expected){ 2, "12", "", ask, "three digits|some digits", "", -1, 1 });
+    check_one("flickr30k", NULL, "dataset_flickr30k.json", 2,
+              (struct expected){ 1, "2", "", ask, "three digits|some digits", "", -1, 1 });
+    check_one("coco", NULL, "COCO_VAL.tsv", 3,
+              (struct expected){ 0, "0", "", ask, "a red circle|one circle, red", "", -1, 1 });
+}
+
+static void test_choices(void **state)
+{
+    check_one(
+        "mmbench", "llava", "mmbench_dev.tsv", 3,
+        (struct expected){ 0, "241", "colour",
+                           "Look\tclosely\nat it.\nWhich is \"red\"?\nA. circle\nB. square" LETTER,
+                           "A", "circle|square", 0, 1 });
+    check_one(
+        "mmbench", "vlmevalkit", "mmbench_dev.tsv", 3,
+        (struct expected){ 2, "252", "count",
+                           "Question: How many?\nOptions:\nA. one\nB. two\nC. three\nD. "
+                           "four\nPlease select the correct answer from the options above. \n",
+                           "C", "one|two|three|four", 2, 1 });
+    check_one("mmbench", "lmms-eval", "mmbench_dev.tsv", 3,
+              (struct expected){ 1, "1000241", "colour",
+                                 "Look\tclosely\nat it. Which is \"red\"? There are several "
+                                 "options:\nA. square\nB. circle\n" LETTER,
+                                 "B", "square|circle", 1, 1 });
+    check_one("mmstar", NULL, "MMStar.tsv", 4,
+              (struct expected){ 3, "3", "l1",
+                                 "Which is 3?\nOptions: A: w, B: x, C: y, D: z\nAnswer with the "
+                                 "option's letter from the given choices directly",
+                                 "D", "w|x|y|z", 3, 1 });
+    check_one("seed", NULL, "llava-seed-bench.jsonl", 2,
+              (struct expected){ 1, "1", "Scene Understanding",
+                                 "Which?\nA. x\nB. y\nC. z\nD. w" LETTER, "B", "", -1, 1 });
+    check_one("seed", "lmms-eval", "SEED-Bench.json", 2,
+              (struct expected){ 0, "101", "1", "Which?\nA. x\nB. y\nC. z\nD. w" LETTER, "C",
+                                 "x|y|z|w", 2, 1 });
+    check_one("scienceqa", NULL, "sqa/problems.json", 2,
+              (struct expected){ 0, "9", "natural science",
+                                 "Think.\nWhich is 2?\nA. one\nB. two\nC. three" LETTER, "C",
+                                 "one|two|three", 2, 0 });
+    check_one("scienceqa", "lmms-eval", "sqa/problems.json", 2,
+              (struct expected){ 1, "7", "natural science",
+                                 "Which is 0?\nA. one\nB. two\nC. three" LETTER, "A",
+                                 "one|two|three", 0, 1 });
+    check_one("scienceqa", "llava", "sqa/llava_test_CQM-A.json", 2,
+              (struct expected){ 1, "7", "", "Which is 0?\nA. one\nB. two\nC. three" LETTER, "A",
+                                 "one|two|three", 0, 1 });
+}
+
+// Pictures stand where the text marks them.
+static void test_mmmu(void **state)
+{
+    struct dataset d;
+    struct sample s;
+    check_one("mmmu", NULL, "MMMU_DEV_VAL.tsv", 2,
+              (struct expected){ 0, "0", "Art", " beside : which?\nA. left\nB. right\n" LETTER, "B",
+                                 "left|right", 1, 2 });
+    check_one("mmmu", NULL, "MMMU_DEV_VAL.tsv", 2,
+              (struct expected){ 1, "1", "Math", " How much?\n" SHORT, "3.5", "", -1, 1 });
+    open_set(&d, "mmmu", NULL, "MMMU_DEV_VAL.tsv");
+    assert_int_equal(dataset_read(&d, 0, &s, NULL), 0);
+    const struct message *m = &s.dialogue.messages[0];
+    assert_int_equal(m->content_count, 4);
+    assert_int_equal(m->content[0].picture, 1);
+    assert_string_equal(m->content[1].text, " beside ");
+    assert_int_equal(m->content[2].picture, 0);
+    sample_release(&s);
+    dataset_close(&d);
+}
+
+static void test_text(void **state)
+{
+    check_one("hellaswag", NULL, "hellaswag_val.jsonl", 1,
+              (struct expected){ 0, "24", "activitynet~v_-JhWjGDPHMY",
+                                 "Roof shingle removal: A man is sitting on a roof. He", "3",
+                                 "is using wrap.|is ripping tiles.. Next he rests.|is holding a "
+                                 "cube.|starts.",
+                                 3, 0 });
+    struct dataset d;
+    struct sample s;
+    open_set(&d, "mmlu", NULL, "mmlu/test/abstract_algebra_test.csv");
+    assert_int_equal(d.count, 2);
+    assert_int_equal(dataset_read(&d, 0, &s, NULL), 0);
+    char *question = message_text(&s.dialogue.messages[0]);
+    static const char start[] = "The following are multiple choice questions (with answers) about "
+                                "abstract algebra.\n\nWhat is 0?\nA. 0\nB. 1\nC. 2\nD. 3\nAnswer: "
+                                "A\n\n";
+    static const char end[] = "Answer: A\n\nFind 1, or \"one\".\nA. 0\nB. 1\nC. 2\nD. 3\nAnswer:";
+    assert_int_equal(strncmp(question, start, strlen(start)), 0);
+    assert_string_equal(question + strlen(question) - strlen(end), end);
+    assert_null(strstr(question, "What is 5?"));
+    assert_int_equal(s.right, 1);
+    free(question);
+    sample_release(&s);
+    dataset_close(&d);
+}
+
+// --- what is refused -----------------------------------------------------------------------------
+
+static void write_text(const char *name, const char *text)
+{
+    char *path = xasprintf("%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    free(path);
+}
+
+// Opening or reading the first sample says why not.
+static void check_refused(const char *set, const char *name, const char *text, const char *why)
+{
+    struct dataset d;
+    struct err err = { 0 };
+    struct sample s;
+    size_t size;
+    write_text(name, text);
+    char *path = xasprintf("%s/%s", folder, name);
+    const struct eval_set *row = eval_set_need(set, &err);
+    int status = eval_set_open(&d, row, row->ways, path, NULL, &err);
+    if (status == 0) {
+        status = dataset_read(&d, 0, &s, &err);
+        if (status == 0) {
+            char *bytes = dataset_picture(&d, s.dialogue.paths[0], IMAGE_MAX_FILE, &size, &err);
+            assert_null(bytes);
+            status = -1;
+        }
+        sample_release(&s);
+        dataset_close(&d);
+    }
+    assert_int_equal(status, -1);
+    if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
+    free(path);
+}
+
+static void test_refused(void **state)
+{
+    struct err err;
+    assert_null(eval_set_need("popes", &err));
+    assert_non_null(strstr(err.text, "pope, mme, vqav2"));
+    assert_null(eval_set_way(eval_set_need("coco", &err), "llava", &err));
+    assert_non_null(strstr(err.text, "lmms-eval, vlmevalkit"));
+    check_refused("pope", "a.tsv", "name\tvalue\n1\t2\n", "has no form of an evaluation set");
+    check_refused("pope", "b.tsv", "index\tquestion\n", "contains no rows");
+    check_refused("pope", "c.tsv", "index\tquestion\timage\n1\tq\t\"abc\n", "quoted field");
+    check_refused("pope", "d.tsv", "index\tquestion\timage\n1\tq\t7\n", "which does not exist");
+    check_refused("pope", "e.tsv", "index\tquestion\timage\n1\tq\t2\n2\tq\t1\n", "in a circle");
+    char *row = xasprintf("index\tquestion\timage\n1\tq\t%0100d*\n", 0);
+    check_refused("pope", "f.tsv", row, "is not base64");
+    free(row);
+    check_refused("textvqa", "g.json", "{\"data\": [{\"question\": \"q\"}]}", "image_id");
+    check_refused("textvqa", "h.json", "{\"data\": [{\"question\": \"q\"}", "is not valid JSON");
+    check_refused("textvqa", "i.json", "{\"data\": [", "is not valid JSON");
+    check_refused("textvqa", "j.json", "{\"data\": []}", "contains no samples");
+    check_refused("scienceqa", "k.json", "{\n\"1\": {\"question\": \"q\"}}", "pid_splits.json");
+}
+
+static void check_list(const char *text, const char *expected)
+{
+    cJSON *list = set_python_list(text), *item;
+    struct buf b = { 0 };
+    if (!expected) {
+        assert_null(list);
+        return;
+    }
+    cJSON_ArrayForEach(item, list) buf_printf(&b, "<%s>", item->valuestring);
+    assert_string_equal(b.data ? b.data : "", expected);
+    buf_release(&b);
+    cJSON_Delete(list);
+}
+
+static void test_python_list(void **state)
+{
+    check_list("['a', \"b's\", 3.5]", "<a><b's><3.5>");
+    check_list(" [ 'it\\'s', 'x\\ny', 'a\\b' , ] ", "<it's><x\ny><a\\b>");
+    check_list("[]", "");
+    check_list("['a'", NULL);
+    check_list("['a' 'b']", NULL);
+    check_list("['a", NULL);
+    check_list("a", NULL);
+    check_list("['a'] b", NULL);
+}
+
+// --- totals --------------------------------------------------------------------------------------
+
+static void test_totals(void **state)
+{
+    static const struct set_score mme[] = {
+        { "count", "a", 1, -1 }, { "count", "a", 1, -1 },          { "count", "b", 1, -1 },
+        { "count", "b", 0, -1 }, { "code_reasoning", "a", 0, -1 }, { "code_reasoning", "a", 1, -1 },
+    };
+    static const struct set_score rotated[] = {
+        { "x", "1", 1, -1 },
+        { "x", "1", 0, -1 },
+        { "y", "2", 1, -1 },
+        { "y", "2", 1, -1 },
+    };
+    struct set_number n[SET_NUMBERS];
+    double low, high;
+    assert_int_equal(set_total_mme.count(mme, 6, NULL, n), 3);
+    assert_true(fabs(n[0].value - (75 + 50)) < 1e-9);
+    assert_true(fabs(n[1].value - 50) < 1e-9);
+    set_total_circular.count(rotated, 4, NULL, n);
+    assert_true(fabs(n[0].value - 0.5) < 1e-9);
+    set_total_kinds.count(rotated, 4, NULL, n);
+    assert_true(fabs(n[0].value - 0.75) < 1e-9);
+    set_total_interval(&set_total_circular, rotated, 4, NULL, &low, &high);
+    assert_true(low == 0 && high == 1); // a quarter of the draws each
+    set_total_interval(&set_total_circular, rotated, 2, NULL, &low, &high);
+    assert_true(isnan(low) && isnan(high)); // one group only
+}
+
+// POPE: said yes and is (0), said no and is (1), said yes and is not (3), said no and is not (4).
+static void test_f1(void **state)
+{
+    static const struct set_score s[] = {
+        { "random", "", 1, 0 },  { "random", "", 0, 3 },         { "random", "", 1, 4 },
+        { "popular", "", 1, 0 }, { "random,popular", "", 0, 1 },
+    };
+    struct set_number n[SET_NUMBERS];
+    const struct metric *m = metric_find("pope-llava");
+    set_total_f1.count(s, 5, m, n);
+    // random: 1 hit, 1 false, 1 missed: 1/2; popular: 1 hit, 1 missed: 2/3.
+    assert_true(fabs(n[0].value - (0.5 + 2.0 / 3) / 2) < 1e-9);
+    set_total_f1_all.count(s, 5, m, n);
+    // 2 hits, 1 false, 2 missed.
+    assert_true(fabs(n[0].value - 4.0 / 7) < 1e-9);
+}
+
+// --- the index -----------------------------------------------------------------------------------
+
+enum { ROWS = 9000, WIDE = 8000 };
+
+// 72 MB: the index is kept from 64 MB on.
+static char *write_large(char first)
+{
+    char *path = xasprintf("%s/large.tsv", folder), *image = xmalloc(WIDE + 1);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    memset(image, first, WIDE);
+    image[WIDE] = 0;
+    fputs("index\tquestion\timage\tanswer\n", f);
+    for (int i = 0; i < ROWS; i++)
+        fprintf(f, "%d\t\"a \"\"q\"\"\t\n%d\"\t%s\tyes\n", i, i, i == 7 ? "5" : image);
+    fclose(f);
+    free(image);
+    return path;
+}
+
+static void check_row(const struct set_index *x, int64_t row)
+{
+    struct buf b = { 0 };
+    struct err err;
+    char number[32];
+    assert_int_equal(set_index_read(x, row, &b, &err), 0);
+    char **fields = set_index_split(x, &b);
+    snprintf(number, sizeof number, "a \"q\"\t\n%lld", (long long)row);
+    assert_string_equal(fields[1], number);
+    assert_string_equal(fields[2], "");
+    assert_string_equal(fields[3], "yes");
+    for (size_t i = 0; i < x->columns.count; i++) free(fields[i]);
+    free(fields);
+    buf_clear(&b);
+    assert_int_equal(set_index_image(x, row, &b, &err), 0);
+    assert_int_equal(b.length, row == 7 ? 1 : WIDE);
+    buf_release(&b);
+}
+
+static void check_index(const char *path, bool kept)
+{
+    struct set_index x;
+    struct err err;
+    if (set_index_open(&x, path, &err) < 0) fail_msg("%s", err.text);
+    assert_int_equal(x.kept, kept);
+    assert_int_equal(x.count, ROWS);
+    assert_int_equal(x.keys.count, ROWS);
+    check_row(&x, 0);
+    check_row(&x, 7);
+    check_row(&x, ROWS - 1);
+    set_index_close(&x);
+}
+
+static void damage_index(void)
+{
+    char *command = xasprintf("for f in '%s'/vlmsh/sets/*.index; do printf x | dd of=\"$f\" bs=1 "
+                              "seek=300 conv=notrunc 2>/dev/null; done",
+                              folder);
+    assert_int_equal(system(command), 0); // NOLINT(cert-env33-c)
+    free(command);
+}
+
+static void test_index(void **state)
+{
+    char *path = write_large('A');
+    check_index(path, false);
+    check_index(path, true);
+    damage_index();
+    check_index(path, false);
+    check_index(path, true);
+    // Another file of the same name and size.
+    const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+    free(path);
+    path = write_large('B');
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    check_index(path, false);
+    unlink(path);
+    free(path);
+}
+
+// --- submissions ---------------------------------------------------------------------------------
+
+static char *submit(const char *name, const char *suite, const char *file)
+{
+    struct dataset d;
+    struct err err;
+    size_t size;
+    char *path = xasprintf("%s/submission", folder);
+    struct submission *s = submission_new();
+    const struct eval_set *set = eval_set_need(name, &err);
+    const struct set_way *way = eval_set_way(set, suite, &err);
+    open_set(&d, name, suite, file);
+    submission_add(s, 1, "The \"left\" one.");
+    if (submission_write(s, path, &d, set, way, "tiny", &err) < 0) fail_msg("%s", err.text);
+    char *text = file_read(path, 1 << 20, &size, &err);
+    assert_non_null(text);
+    submission_free(s);
+    dataset_close(&d);
+    free(path);
+    return text;
+}
+
+static void test_submissions(void **state)
+{
+    char *text = submit("vqav2", NULL, "vqa/v2_OpenEnded_mscoco_val2014_questions.json");
+    assert_string_equal(text, "[{\"question_id\": 262148001, \"answer\": \"left 1\"}]\n");
+    free(text);
+    text = submit("mmbench", NULL, "mmbench_dev.tsv");
+    assert_string_equal(text, "index\tquestion\tA\tB\tC\tD\tE\tanswer\tprediction\n"
+                              "1000241\t\"Which is \"\"red\"\"?\"\tsquare\tcircle\t\t\t\tB\t"
+                              "\"The \"\"left\"\" one.\"\n");
+    free(text);
+    text = submit("pope", "llava", "pope/llava_pope_test.jsonl");
+    assert_string_equal(text, "{\"question_id\": 1, \"prompt\": \"Is there a blue square in the "
+                              "image?\\u000aAnswer the question using a single word or phrase.\", "
+                              "\"text\": \"The \\\"left\\\" one.\", \"model_id\": \"tiny\", "
+                              "\"metadata\": {}}\n");
+    free(text);
+}
+
+// Every row of the table can be used.
+static void test_table(void **state)
+{
+    for (const struct eval_set *s = eval_sets; s->name; s++) {
+        assert_non_null(s->ways[0].ask);
+        assert_non_null(s->files);
+        for (const struct set_way *w = s->ways; w->ask; w++) {
+            if (!metric_find(w->metric)) fail_msg("%s: no metric '%s'", s->name, w->metric);
+            assert_true(w->max_tokens > 0);
+            assert_non_null(w->prompt);
+            assert_non_null(w->source);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),        cmocka_unit_test(test_pope),
+        cmocka_unit_test(test_same_picture), cmocka_unit_test(test_short),
+        cmocka_unit_test(test_captions),     cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_mmmu),         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_python_list),
+        cmocka_unit_test(test_totals),       cmocka_unit_test(test_f1),
+        cmocka_unit_test(test_index),        cmocka_unit_test(test_submissions),
+    };
+    return cmocka_run_group_tests(tests, make_files, remove_files);
+}

@@ -1,0 +1,77 @@
+# tests/tui/maps.sh -- stepping through the maps of an answer already given: layers, heads, tokens and
+# kinds are computed in the background; a click on the picture colours the words that look there, a
+# click on a word shows its map.
+set -eu
+. tests/tui/tmux.bash
+
+shell_at 140 40
+line "'$VLMSH' --db '$work/db'"
+wait_for 'F1 keys'
+line '/image demo/pictures/scene-1.png'
+wait_for '\[1 picture\]'
+line 'What is in the picture?'
+wait_for '12 tokens'
+keys F3
+wait_for 'live layer 4 token 11'
+
+# Layers and heads, at once; fast ones all count.
+keys Up
+wait_for 'attention layer 5 token 11'
+keys Down Down Down
+wait_for 'attention layer 2 token 11'
+keys h
+wait_for 'attention layer 2 head 0 token 11'
+keys h h h h h h
+wait_for 'attention layer 2 token 11'
+keys Left
+wait_for 'attention layer 2 token 10'
+keys Home
+wait_for 'attention layer 2 token 0'
+keys k
+wait_for 'contribution layer 2 token 0'
+keys k
+wait_for 'sinks.phi layer 2'
+keys k
+wait_for 'attention layer 2 token'
+shown 'applies from the next answer' && fail 'a step waits for the next answer'
+
+# Nothing of it is in the conversation, in the history or in the session.
+shown '❯ /attention' && fail 'steps are written into the conversation'
+
+# The numbers are those of the command.
+keys Home Escape
+wait_gone 'o: view'
+line "/attention --layer 2 --token 0 --csv $work/map.csv"
+wait_for 'map.csv'
+keys F3
+wait_for 'o: view'
+keys Right
+wait_for 'attention layer 2 token 1'
+
+# A click on a word, a click on the picture. (Mouse sequences, as the terminal sends them.)
+click() { tmux send-keys -l "$(printf '\033[<0;%d;%dM\033[<0;%d;%dm' "$1" "$2" "${3:-$1}" "${4:-$2}")"; }
+row=$(tmux capture-pane -p | grep -n 'a green diamond, a green letter' | head -1 | cut -d: -f1)
+click 30 "$row"
+wait_for 'attention layer 2 token 6'
+click 105 8
+wait_for 'coloured: the words that look here'
+sleep 1
+words() { tmux capture-pane -e -p | grep diamond | head -1 | grep -o '^[^▀]*' | grep -o '48;5;' | wc -l; } # papers
+[ "$(words)" -gt 4 ] || fail 'no words are coloured'
+keys Escape
+sleep 0.3
+[ "$(words)" -lt 3 ] || fail 'the colours stay'
+
+# Played from the beginning to the end.
+keys Home
+wait_for 'layer 2 token 0'
+keys p
+wait_for 'layer 2 token 3'
+wait_for 'layer 2 token 11'
+
+# A line that comes meanwhile is answered; a step with pictures gone says why.
+keys Up Escape
+line 'Where is the red circle?'
+wait_for '1 token,'
+keys F10
+wait_for 'shell>'

@@ -1,0 +1,296 @@
+// tui/maps.c -- the maps of the last answer by kind, layer, head and token.
+//
+// The live maps of an answer are attention maps of one layer; others are asked of the thread that
+// computes, by the commands that measure them. A wish is where the steps have led; the map shown
+// stays until the wished one has come.
+#include "tui/maps.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct kind {
+    const char *name, *map; // as the wish calls it; the maps of its command
+    const char *command;
+    bool heads, tokens; // it has maps by head, by token
+} kinds[] = {
+    { "attention", "attention", "/attention --layer %d --token %d --picture %d --head ", true,
+      true },
+    { "contribution", "contribution", "/contribution --layer %d --token %d --picture %d", false,
+      true },
+    { "sinks", "sinks.phi", "/sinks --layer %d --picture %d", false, false },
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+static int kind_of(const struct map *m)
+{
+    if (!strcmp(m->name, "live")) return 0;
+    for (int i = 0; i < KINDS; i++)
+        if (!strcmp(m->name, kinds[i].map)) return i;
+    return -1;
+}
+
+// --- what there is -------------------------------------------------------------------------------
+
+static struct map_wish wish_of(const struct map *m)
+{
+    return (struct map_wish){ .kind = kind_of(m),
+                              .picture = m->picture,
+                              .layer = m->layer,
+                              .head = m->head < 0 ? -1 : m->head,
+                              .token = m->token < 0 ? -1 : m->token };
+}
+
+static bool fulfils(const struct map *m, const struct map_wish *w)
+{
+    const struct kind *k = &kinds[w->kind];
+    return (m->quick || !strcmp(m->name, "live")) && kind_of(m) == w->kind &&
+           m->picture == w->picture && m->layer == w->layer &&
+           (!k->heads || (m->head < 0 ? -1 : m->head) == w->head) &&
+           (!k->tokens || m->token == w->token);
+}
+
+static int find(const struct image_view *i, const struct map_wish *w)
+{
+    for (size_t k = i->map_count; k-- > 0;)
+        if (fulfils(&i->maps[k], w)) return (int)k;
+    return -1;
+}
+
+// Tokens of the last answer that have been fed back: the last one never is, unless it ended it.
+static int token_count(const struct view *v)
+{
+    const struct chat_view *c = &v->chat;
+    for (size_t i = c->count; i-- > 0;)
+        if (c->entries[i].kind == ENTRY_ANSWER) return (int)c->entries[i].token_count;
+    return 0;
+}
+
+// --- wishes --------------------------------------------------------------------------------------
+
+static void ask(struct view *v, const struct map_wish *w)
+{
+    const struct kind *k = &kinds[w->kind];
+    struct buf b = { 0 };
+    if (k->tokens)
+        buf_printf(&b, k->command, w->layer, w->token, w->picture);
+    else
+        buf_printf(&b, k->command, w->layer, w->picture);
+    if (k->heads && w->head < 0) buf_puts(&b, "mean");
+    if (k->heads && w->head >= 0) buf_printf(&b, "%d", w->head);
+    free(v->quiet);
+    v->quiet = buf_take(&b);
+}
+
+static void show_wish(struct view *v, struct map_wish w)
+{
+    struct image_view *i = &v->image;
+    const int at = find(i, &w);
+    i->wish = w;
+    i->wishing = at < 0;
+    if (at >= 0) {
+        i->map = at;
+        return;
+    }
+    ask(v, &w);
+}
+
+static int clamp(int value, int count)
+{
+    return value < 0 ? 0 : value >= count ? count - 1 : value;
+}
+
+static void move(const struct view *v, struct map_wish *w, enum axis axis, int direction)
+{
+    const int layers = v->snapshot ? (int)v->snapshot->layers : 0;
+    const int heads = v->snapshot ? (int)v->snapshot->heads : 0;
+    const bool far = direction == 2 || direction == -2;
+    if (axis == AXIS_TOKEN && kinds[w->kind].tokens)
+        w->token =
+            clamp(far ? (direction > 0 ? 1 << 20 : 0) : w->token + direction, token_count(v));
+    if (axis == AXIS_LAYER) w->layer = clamp(w->layer + direction, layers);
+    if (axis == AXIS_HEAD && kinds[w->kind].heads && heads)
+        w->head = w->head + 1 >= heads ? -1 : w->head + 1;
+}
+
+void maps_step(struct view *v, enum axis axis, int direction)
+{
+    const struct map *now = view_map(v);
+    if (!now || kind_of(now) < 0) return;
+    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(now);
+    if (w.token < 0 && axis == AXIS_TOKEN) w.token = direction < 0 ? token_count(v) : -1;
+    move(v, &w, axis, direction);
+    show_wish(v, w);
+}
+
+bool maps_steps(const struct map *m)
+{
+    return kind_of(m) >= 0;
+}
+
+void maps_go(struct view *v, int token)
+{
+    const struct map *now = view_map(v);
+    if (!now || kind_of(now) < 0) return;
+    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(now);
+    if (!kinds[w.kind].tokens) w.kind = 0;
+    w.token = clamp(token, token_count(v));
+    show_wish(v, w);
+}
+
+void maps_kind(struct view *v)
+{
+    const struct map *now = view_map(v);
+    if (!now || kind_of(now) < 0) return;
+    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(now);
+    w.kind = (w.kind + 1) % KINDS;
+    if (kinds[w.kind].tokens && w.token < 0) w.token = clamp(1 << 20, token_count(v));
+    if (!kinds[w.kind].heads) w.head = -1;
+    show_wish(v, w);
+}
+
+// --- what comes ----------------------------------------------------------------------------------
+
+// --- how much tokens look at a part of the picture
+// ------------------------------------------------
+
+// The mean of the patches that the box touches.
+static double mean_in(const struct map *m, const double box[4])
+{
+    const double *a = m->area, w = a[2] - a[0], h = a[3] - a[1];
+    double sum = 0;
+    int count = 0;
+    for (int r = 0; r < m->rows; r++)
+        for (int c = 0; c < m->cols; c++) {
+            const double left = a[0] + w * c / m->cols, right = a[0] + w * (c + 1) / m->cols;
+            const double top = a[1] + h * r / m->rows, bottom = a[1] + h * (r + 1) / m->rows;
+            const float value = m->values[(size_t)r * (size_t)m->cols + (size_t)c];
+            const bool in = left <= box[2] && right > box[0] && top <= box[3] && bottom > box[1];
+            if (!in || !isfinite(value)) continue;
+            sum += (double)value;
+            count++;
+        }
+    return count ? sum / count : 0;
+}
+
+// Over all tiles of the token's map.
+static double token_in(const struct image_view *i, int token)
+{
+    struct map_wish w = i->look;
+    double most = -1;
+    w.token = token;
+    for (size_t k = 0; k < i->map_count; k++) {
+        if (!fulfils(&i->maps[k], &w)) continue;
+        const double mean = mean_in(&i->maps[k], i->box);
+        if (mean > most) most = mean;
+    }
+    return most;
+}
+
+// Anew with every map that has come. As shares of the most.
+static void count_looks(struct view *v)
+{
+    struct image_view *i = &v->image;
+    const int count = token_count(v);
+    double most = 0;
+    i->looks = xreallocarray(i->looks, (size_t)count + 1, sizeof *i->looks);
+    i->looks_count = (size_t)count;
+    for (int t = 0; t < count; t++) {
+        i->looks[t] = (float)token_in(i, t);
+        if ((double)i->looks[t] > most) most = (double)i->looks[t];
+    }
+    for (int t = 0; t < count; t++)
+        i->looks[t] = i->looks[t] < 0 || most <= 0 ? -1 : i->looks[t] / (float)most;
+}
+
+// Of a part of the picture: the next token whose map is missing.
+static void ask_looks(struct view *v)
+{
+    struct image_view *i = &v->image;
+    if (!i->looking || i->wishing) return;
+    count_looks(v);
+    struct map_wish w = i->look;
+    for (w.token = 0; w.token < token_count(v) && find(i, &w) >= 0; w.token++) {
+    }
+    if (w.token < token_count(v) && w.token > i->asked) {
+        i->asked = w.token;
+        ask(v, &w);
+    }
+}
+
+void maps_take(struct view *v, const struct event_heatmap *h)
+{
+    struct image_view *i = &v->image;
+    const int shown = i->map;
+    image_take_map(i, h);
+    if (!i->map_count) return;
+    struct map *m = &i->maps[i->map_count - 1];
+    m->quick = true;
+    if (i->wishing && fulfils(m, &i->wish)) {
+        i->map = (int)i->map_count - 1;
+        i->wishing = false;
+    } else if (shown < 0) { // what is shown stays
+        i->map = i->map_count > 1 ? (int)i->map_count - 2 : -1;
+    }
+    ask_looks(v);
+}
+
+void maps_failed(struct view *v, const char *why)
+{
+    v->image.wishing = v->image.looking = false;
+    v->image.playing = false;
+    view_hint(v, "%s", why);
+}
+
+void maps_forget(struct view *v)
+{
+    struct image_view *i = &v->image;
+    size_t kept = 0;
+    for (size_t k = 0; k < i->map_count; k++) {
+        if (i->maps[k].quick)
+            map_release(&i->maps[k]);
+        else
+            i->maps[kept++] = i->maps[k];
+    }
+    if (kept != i->map_count) i->map = -1;
+    i->map_count = kept;
+    i->wishing = i->looking = i->playing = false;
+}
+
+// --- the reverse: from a part of the picture to the answer
+// ------------------------------------------
+
+void maps_look(struct view *v, const double box[4])
+{
+    const struct map *now = view_map(v);
+    struct image_view *i = &v->image;
+    if (!now || kind_of(now) < 0 || !kinds[kind_of(now)].tokens) {
+        view_hint(v, "choose a map of tokens first (k): then a click shows which words look here");
+        return;
+    }
+    i->look = wish_of(now);
+    memcpy(i->box, box, sizeof i->box);
+    i->looking = true;
+    i->asked = -1;
+    ask_looks(v);
+    view_hint(v, "coloured: the words that look here, in %s of layer %d; Esc ends it",
+              kinds[i->look.kind].name, i->look.layer);
+}
+
+double maps_looks(const struct view *v, size_t token)
+{
+    const struct image_view *i = &v->image;
+    return i->looking && token < i->looks_count ? (double)i->looks[token] : -1;
+}
+
+// --- play ----------------------------------------------------------------------------------------
+
+bool maps_play(struct view *v)
+{
+    struct image_view *i = &v->image;
+    const struct map *now = view_map(v);
+    const bool more = i->playing && now && kind_of(now) >= 0 && now->token + 1 < token_count(v);
+    if (more && !i->wishing) maps_step(v, AXIS_TOKEN, 1);
+    i->playing = more;
+    return more;
+}
