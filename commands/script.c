@@ -108,10 +108,24 @@ static int run_text(struct shell *shell, const char *line, struct err *err)
     return status;
 }
 
+// Who types one of these alone means the program, not the model.
+static bool wants_out(const char *line)
+{
+    static const char *const words[] = { "exit", "quit", "bye", ":q", ":q!", ":wq", NULL };
+    size_t n = strlen(line);
+    while (n && (line[n - 1] == ' ' || line[n - 1] == '\n')) n--;
+    for (int i = 0; words[i]; i++)
+        if (strlen(words[i]) == n && !strncmp(line, words[i], n)) return true;
+    return false;
+}
+
 int shell_line(struct shell *shell, const char *line, struct err *err)
 {
     const char *p = skip_blanks(line);
     if (!*p || *p == '#') return 0;
+    if (shell->interactive && wants_out(p))
+        return err_set(err, "'%s' was not sent to the model: /quit, Ctrl-D or twice Ctrl-C leaves",
+                       p);
     return p[0] == '/' && p[1] != '/' ? run_command(shell, p, err) : run_text(shell, line, err);
 }
 

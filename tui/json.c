@@ -17,6 +17,7 @@
 struct json_sink {
     FILE *out;
     struct throttle throttle; // of progress
+    char *request;            // the running line's name, as JSON; NULL: it has none
 };
 
 // --- values --------------------------------------------------------------------------------------
@@ -229,25 +230,95 @@ static void fill_done(cJSON *o, const struct event *e)
     cJSON_AddBoolToObject(o, "ok", e->ok);
 }
 
+// Fields by name and type: those of a JSON Schema, "number?" also null, "?" after the name: may be
+// missing.
 static const struct kind {
-    const char *name;
+    const char *name, *fields;
     void (*fill)(cJSON *object, const struct event *event);
 } kinds[] = {
-    [EVENT_TOKEN] = { "token", fill_token },
-    [EVENT_ANSWER] = { "answer", fill_answer },
-    [EVENT_TEXT] = { "text", fill_text },
-    [EVENT_IDS] = { "ids", fill_ids },
-    [EVENT_RENDERED] = { "rendered", fill_text },
-    [EVENT_TABLE] = { "table", fill_table },
-    [EVENT_HEATMAP] = { "heatmap", fill_heatmap },
-    [EVENT_COLUMNS] = { "columns", fill_columns },
-    [EVENT_PROGRESS] = { "progress", fill_progress },
-    [EVENT_SETTING] = { "setting", fill_setting },
-    [EVENT_NOTICE] = { "notice", fill_text },
-    [EVENT_ERROR] = { "error", fill_error },
-    [EVENT_DONE] = { "done", fill_done },
-    [EVENT_ATTACHED] = { "attached", fill_attached },
+    [EVENT_TOKEN] = { "token", "text:string id:integer", fill_token },
+    [EVENT_ANSWER] = { "answer",
+                       "text:string ids:array prompt_tokens:integer visual_tokens:integer "
+                       "computed_tokens:integer drafted:integer accepted:integer vision_s:number? "
+                       "prefill_s:number? decode_s:number? stop:string",
+                       fill_answer },
+    [EVENT_TEXT] = { "text", "text:string", fill_text },
+    [EVENT_IDS] = { "ids", "ids:array", fill_ids },
+    [EVENT_RENDERED] = { "rendered", "text:string", fill_text },
+    [EVENT_TABLE] = { "table", "name:string columns:array rows:array", fill_table },
+    [EVENT_HEATMAP] = { "heatmap",
+                        "name:string picture:integer layer:integer head:integer token:integer "
+                        "rows:integer cols:integer values:array min:number? max:number? "
+                        "tile?:string dropped?:array",
+                        fill_heatmap },
+    [EVENT_COLUMNS] = { "columns", "titles:array texts:array common:integer starts?:array",
+                        fill_columns },
+    [EVENT_PROGRESS] = { "progress",
+                         "job:integer what:string step:number? steps:number? loss:number? "
+                         "eta_s:number?",
+                         fill_progress },
+    [EVENT_SETTING] = { "setting", "key:string value:string", fill_setting },
+    [EVENT_NOTICE] = { "notice", "text:string", fill_text },
+    [EVENT_ERROR] = { "error", "where:string message:string", fill_error },
+    [EVENT_DONE] = { "done", "ok:boolean", fill_done },
+    [EVENT_ATTACHED] = { "attached",
+                         "picture:integer file:string width:integer height:integer "
+                         "visual_tokens:integer sha256:string",
+                         fill_attached },
 };
+
+// --- the schema ----------------------------------------------------------------------------------
+
+// "name?:type?" of a field as a property; required ones also into the list.
+static void add_property(cJSON *properties, cJSON *required, char *field)
+{
+    char *type = strchr(field, ':');
+    *type++ = '\0';
+    char *maybe = strchr(field, '?'), *null = strchr(type, '?');
+    if (maybe) *maybe = '\0';
+    if (null) *null = '\0';
+    cJSON *property = cJSON_AddObjectToObject(properties, field);
+    if (null) {
+        cJSON *types = cJSON_AddArrayToObject(property, "type");
+        cJSON_AddItemToArray(types, cJSON_CreateString(type));
+        cJSON_AddItemToArray(types, cJSON_CreateString("null"));
+    } else {
+        cJSON_AddStringToObject(property, "type", type);
+    }
+    if (!maybe) cJSON_AddItemToArray(required, cJSON_CreateString(field));
+}
+
+static cJSON *schema_of(const struct kind *k)
+{
+    cJSON *o = cJSON_CreateObject(), *name;
+    char *fields = xstrdup(k->fields), *rest = fields, *field;
+    cJSON_AddStringToObject(o, "type", "object");
+    cJSON *properties = cJSON_AddObjectToObject(o, "properties");
+    cJSON *required = cJSON_AddArrayToObject(o, "required");
+    name = cJSON_AddObjectToObject(properties, "event");
+    cJSON_AddStringToObject(name, "const", k->name);
+    cJSON_AddItemToArray(required, cJSON_CreateString("event"));
+    while ((field = strsep(&rest, " "))) add_property(properties, required, field);
+    cJSON_AddObjectToObject(properties, "request"); // any value: what the program gave as id
+    cJSON_AddFalseToObject(o, "additionalProperties");
+    free(fields);
+    return o;
+}
+
+void json_schema(FILE *out)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    cJSON_AddStringToObject(o, "title", "Events of vlmsh --json, one a line");
+    cJSON *any = cJSON_AddArrayToObject(o, "oneOf");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (kinds[i].name) cJSON_AddItemToArray(any, schema_of(&kinds[i]));
+    char *text = cJSON_Print(o);
+    if (!text) fatal("out of memory while writing the schema");
+    fprintf(out, "%s\n", text);
+    cJSON_free(text);
+    cJSON_Delete(o);
+}
 
 // cJSON escapes what lies below a blank. A terminal obeys DEL and U+0080..U+009F too; in a string
 // they can be spelled.
@@ -271,11 +342,16 @@ static void json_emit(void *self, const struct event *event)
 {
     struct json_sink *j = self;
     size_t kind = (size_t)event->kind;
+    if (event->kind == EVENT_REQUEST) {
+        free(j->request);
+        j->request = event->text ? xstrdup(event->text) : NULL;
+    }
     if (kind >= sizeof kinds / sizeof kinds[0] || !kinds[kind].name) return;
     if (event->kind == EVENT_PROGRESS && !throttle_pass(&j->throttle, event->progress)) return;
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "event", kinds[kind].name);
     kinds[kind].fill(object, event);
+    if (j->request) cJSON_AddRawToObject(object, "request", j->request);
     char *text = cJSON_PrintUnformatted(object);
     cJSON_Delete(object);
     if (!text) fatal("out of memory while writing an event");
@@ -295,6 +371,7 @@ struct json_sink *json_sink_new(FILE *out)
 
 void json_sink_free(struct json_sink *j)
 {
+    if (j) free(j->request);
     free(j);
 }
 

@@ -1,6 +1,7 @@
 // tui/lines.c -- running lines from -c, -f, standard input and the prompt.
 #include "tui/lines.h"
 
+#include <cjson/cJSON.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -130,6 +131,24 @@ int lines_script(struct lines *l)
 
 // --- a dialogue with a program -------------------------------------------------------------------
 
+// {"id": ..., "line": "..."}: a line with a name, which its events carry. False: not one.
+static bool run_request(struct lines *l, const char *line, const char *where)
+{
+    cJSON *o = *line == '{' ? cJSON_Parse(line) : NULL;
+    const cJSON *id = cJSON_GetObjectItemCaseSensitive(o, "id");
+    const cJSON *text = cJSON_GetObjectItemCaseSensitive(o, "line");
+    const bool is = id && cJSON_IsString(text) && cJSON_GetArraySize(o) == 2;
+    char *name = is ? cJSON_PrintUnformatted(id) : NULL;
+    if (name) {
+        sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_REQUEST, .text = name });
+        run_line(l, text->valuestring, where);
+        sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_REQUEST });
+    }
+    cJSON_free(name);
+    cJSON_Delete(o);
+    return name != NULL;
+}
+
 static void add_physical(struct lines *l, struct line_reader *reader, char *line, size_t length,
                          int number, int *first)
 {
@@ -142,6 +161,8 @@ static void add_physical(struct lines *l, struct line_reader *reader, char *line
         err_set(&err, "the line contains a zero byte");
         line_reader_reset(reader);
         failed(l, where, &err);
+    } else if (!line_reader_open(reader) && run_request(l, line, where)) {
+        line_reader_reset(reader);
     } else if (line_reader_add(reader, line)) {
         run_line(l, reader->text.data, where);
     }

@@ -33,6 +33,8 @@ enum event_kind {
     EVENT_NOTICE,   // text: a notice
     EVENT_ERROR,    // where, text
     EVENT_DONE,     // ok: a line of input was processed
+    EVENT_REQUEST,  // text: a program's name (JSON) of the line that begins; NULL: the line has
+                    // ended
     EVENT_ATTACHED, // pictures: one, attached to the next message; id: its number
     // For the session database only, not shown:
     EVENT_MODEL,     // text = folder, value = fingerprint, key = what compute.matmul auto means

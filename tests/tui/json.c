@@ -176,6 +176,48 @@ static void test_progress_is_throttled(void **state)
     free(text);
 }
 
+// docs/events.schema.json is what the table says. UPDATE=1 writes it.
+static void test_schema(void **state)
+{
+    static const char path[] = "docs/events.schema.json";
+    char *text = NULL, stored[65536] = "";
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    json_schema(out);
+    fclose(out);
+    if (getenv("UPDATE")) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(text, file);
+        fclose(file);
+    }
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    stored[fread(stored, 1, sizeof stored - 1, file)] = '\0';
+    fclose(file);
+    assert_string_equal(stored, text);
+    free(text);
+}
+
+// A line's name is in its events, and in no other.
+static void test_request(void **state)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    struct json_sink *j = json_sink_new(out);
+    struct sink sink = json_sink(j);
+    sink.emit(sink.self, &(struct event){ .kind = EVENT_REQUEST, .text = "{\"a\":[1]}" });
+    sink.emit(sink.self, &(struct event){ .kind = EVENT_NOTICE, .text = "x" });
+    sink.emit(sink.self, &(struct event){ .kind = EVENT_REQUEST });
+    sink.emit(sink.self, &(struct event){ .kind = EVENT_DONE, .ok = true });
+    json_sink_free(j);
+    fclose(out);
+    assert_string_equal(text, "{\"event\":\"notice\",\"text\":\"x\",\"request\":{\"a\":[1]}}\n"
+                              "{\"event\":\"done\",\"ok\":true}\n");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +227,8 @@ int main(void)
         cmocka_unit_test(test_heatmap),
         cmocka_unit_test(test_database_events_are_silent),
         cmocka_unit_test(test_progress_is_throttled),
+        cmocka_unit_test(test_schema),
+        cmocka_unit_test(test_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
