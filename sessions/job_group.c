@@ -148,6 +148,13 @@ static void watch(struct group *g)
     if (g->store) job_import(g->store, g->desk.id);
 }
 
+// A queue that cancels a job sends the same signal: then that is what was asked for.
+static bool pass_pause_on(const struct group *g)
+{
+    return job_request_read(g->desk.folder) == JOB_CANCEL ||
+           job_request_write(g->desk.folder, JOB_PAUSE, NULL) == 0;
+}
+
 // How mpirun ended, as waitpid says it.
 static int wait_for_end(struct group *g)
 {
@@ -158,8 +165,7 @@ static int wait_for_end(struct group *g)
         if (ended == g->pid || (ended < 0 && errno == ECHILD)) break;
         if (poll(&one, 1, 100) > 0 && (one.revents & POLLHUP)) poll(NULL, 0, 20);
         read_errors(g);
-        if (atomic_load(&g->setup->control->pause) && !g->paused)
-            g->paused = job_request_write(g->desk.folder, JOB_PAUSE, NULL) == 0;
+        if (atomic_load(&g->setup->control->pause) && !g->paused) g->paused = pass_pause_on(g);
         if (clock_seconds() - g->looked >= 0.5) watch(g);
     }
     read_errors(g);
