@@ -85,6 +85,7 @@ ifeq ($(SAN),1)
 SCRIPT_TESTS := $(filter-out tests/commands/reproduce.sh,$(SCRIPT_TESTS))
 endif
 CUDA_HOST_LIBRARY := $(B)/tests/cuda_host/libvlmsh_cuda.so
+NCCL_HOST_LIBRARY := $(B)/tests/nccl_host/libnccl.so.2
 BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
@@ -156,7 +157,7 @@ build/goldens/%: tests/goldens/%.xz
 # --- tests -------------------------------------------------------------------------------------------
 test: deps-test
 	@$(MAKE) --no-print-directory $(JOBS) check SAN=$(SAN)
-check: $(B)/vlmsh $(UNPACKED) $(UNIT_BIN) $(CUDA_HOST_LIBRARY) cuda-check $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,$(PTX))
+check: $(B)/vlmsh $(UNPACKED) $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY) cuda-check $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,$(PTX))
 	@VLMSH=$(B)/vlmsh tools/man.sh --check
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
 	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS)
@@ -227,6 +228,9 @@ $(B)/tests/cuda_ptx/%.o: tests/cuda_ptx/%.cpp
 	$(call say,CXX) $(CUDA_HOST_CXX) -O3 -c -o $@ $<
 $(CUDA_HOST_LIBRARY): $(CUDA_HOST_OBJ)
 	$(call say,LINK) g++ -shared -Wl,-z,defs -o $@ $^
+$(NCCL_HOST_LIBRARY): tests/nccl_host/nccl.c
+	@mkdir -p $(@D)
+	$(call say,LINK) $(CC) -std=c17 -D_GNU_SOURCE -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -O2 -g -fPIC -fvisibility=hidden -shared -o $@ $< -lrt
 $(PTX_CHECKS): $(filter-out $(B)/tests/cuda_host/kernels/%,$(CUDA_HOST_OBJ)) $(B)/tests/cuda_ptx/test/checks.o
 	$(call say,LINK) g++ -o $@ $^
 build/ptx/%.ptx: kernels/%.cu

@@ -436,6 +436,11 @@ static int product(float *y, const void *x, const void *w, int64_t n, int64_t k,
     return lt_can(&p) ? lt_multiply(&p) : cuda_fail("cuBLASLt has no algorithm for it");
 }
 
+static void *stream_now(void)
+{
+    return cuda_stream();
+}
+
 extern "C" __attribute__((visibility("default"))) const struct cuda_library *vlmsh_cuda_library(
     void)
 {
@@ -444,6 +449,7 @@ extern "C" __attribute__((visibility("default"))) const struct cuda_library *vlm
                                                  .count = count_gpus,
                                                  .look = look,
                                                  .open = open_gpus,
-                                                 .product = product };
+                                                 .product = product,
+                                                 .stream = stream_now };
     return &library;
 }

@@ -52,6 +52,9 @@ struct cuda_library {
     const struct backend *(*open)(const int *numbers, int count, char *why, size_t room);
     // For benchmarks, cuBLASLt alone: y[n,m] (f32) = x[n,k] w[m,k]^T, x and w bf16.
     int (*product)(float *y, const void *x, const void *w, int64_t n, int64_t k, int64_t m);
+    // The stream (cudaStream_t) of the current GPU, for libraries that work between GPUs: what they
+    // put there comes after the ops issued so far, and before those of later.
+    void *(*stream)(void);
 };
 
 typedef const struct cuda_library *cuda_library_fn(void);

@@ -12,6 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/pace.h"
+#include "core/graph/device.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"
 
@@ -115,6 +116,28 @@ static void set_threads(const struct job *j)
     }
 }
 
+// Of several ranks each has a GPU of its own; sums over them go from GPU to GPU where NCCL is.
+static int open_device(struct runner *r, struct err *err)
+{
+    struct job *j = &r->job;
+    struct err why = { 0 };
+    char *name = j->ranks ? device_of_rank(r->row.device, j->ranks->local) : xstrdup(r->row.device);
+    j->backend = r->setup->device(name, &why);
+    const bool missing = j->backend && *why.text && j->ranks;
+    if (!j->backend)
+        err_set(err, "%s", why.text);
+    else if (missing)
+        err_set(err, "%s: every rank needs a GPU of its own: choose fewer (job.ranks)", why.text);
+    else if (*why.text)
+        sinks_notice(j->sinks, "%s", why.text); // no GPU
+    free(name);
+    if (!j->backend || missing) return -1;
+    if (!j->ranks || !j->backend->own_memory) return 0;
+    if (ranks_gpu_open(j->ranks, device_stream, &why) < 0)
+        sinks_notice(j->sinks, "sums over the ranks go through host memory: %s", why.text);
+    return 0;
+}
+
 static int prepare(struct runner *r, struct err *err)
 {
     struct job *j = &r->job;
@@ -123,10 +146,7 @@ static int prepare(struct runner *r, struct err *err)
     if (chdir(r->row.folder) < 0)
         return err_set(err, "cannot enter '%s', where the job was started: %s", r->row.folder,
                        strerror(errno));
-    struct err why = { 0 };
-    j->backend = r->setup->device(r->row.device, &why);
-    if (!j->backend) return err_set(err, "%s", why.text);
-    if (why.text[0]) sinks_notice(j->sinks, "%s", why.text); // no GPU
+    if (open_device(r, err) < 0) return -1;
     set_threads(j);
     return j->kind->needs_model ? load(r, err) : 0;
 }

@@ -100,6 +100,8 @@ static void take_news(struct screen *s)
     while ((n = news_next(s->queue))) {
         if (n->kind == NEWS_CAPTURE)
             serve_capture(s, n->data);
+        else if (n->kind == NEWS_OPEN && !strcmp(n->text, "tour"))
+            s->view->tour = 1;
         else if (n->kind == NEWS_OPEN)
             list_open_picker(s->view, n->text, &s->look);
         else if (n->kind == NEWS_LEAVE)
@@ -108,7 +110,10 @@ static void take_news(struct screen *s)
             take_draft(s, n->text, *(const int64_t *)n->data);
         else
             view_take(s->view, n);
-        if (n->kind == NEWS_IDLE) s->stopping = false;
+        if (n->kind == NEWS_IDLE) {
+            s->stopping = false;
+            screen_tour_offer(s);
+        }
         if (is_layout(n)) s->layout = -1;
         show_compared(s);
         s->dirty = true;

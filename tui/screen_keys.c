@@ -93,6 +93,7 @@ void screen_submit(struct screen *s, const char *text)
     char *line;
     typed_submit(&s->typed, text);
     while (typed_next(&s->typed, &line)) {
+        screen_tour_ran(s, line);
         if (line[strspn(line, " \t\n")]) run_line(s, line);
         free(line);
     }
@@ -243,6 +244,7 @@ static void leave_compared(struct screen *s)
 
 static void act_close(struct screen *s)
 {
+    if (screen_tour_end(s)) return;
     leave_compared(s);
     prompt_close_menu(s->prompt);
     prompt_escape(s->prompt);

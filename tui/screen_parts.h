@@ -68,6 +68,11 @@ void screen_draft_typed(struct screen *s); // it may have changed
 void screen_draft_keep(struct screen *s);  // soon, by the watcher
 void screen_draft_last(struct screen *s);  // now; at exit
 
+// screen_tour.c: the steps of /tour, one after the other in the input line
+void screen_tour_offer(struct screen *s);                 // the step whose turn it is
+void screen_tour_ran(struct screen *s, const char *line); // a line was entered
+bool screen_tour_end(struct screen *s);                   // false: there was none
+
 // screen_keys.c
 void screen_key(struct screen *s, struct key *key);
 void screen_bytes(struct screen *s, bool flush);

@@ -187,6 +187,7 @@ struct view {
     char *progress_what;
     bool stale; // a changed setting: the next answer recomputes
     bool expect_message;
+    int tour; // its step that is offered, from 1; 0: none
     int64_t prompt_tokens;
     char *hint; // one line, until the next key
     // Requests of a panel.

@@ -37,6 +37,8 @@ static const struct preset presets[] = {
       "CAPA's dynamic pruning: every generated token selects its own visual tokens" },
     { "fastv", "prune.score=attention prune.layer=2 prune.keep=0.5 prune.mode=prefill",
       "FastV: keeps half of the tokens by attention, after layer 2" },
+    { "divprune", "prune.score=diversity prune.layer=0 prune.keep=0.25 prune.mode=prefill",
+      "pruning by distances (DivPrune), after the first layer" },
     { "feather", "prune.score=norope prune.layer={transition} prune.keep=0.25 prune.mode=prefill",
       "Feather's score (attention without rotary positions), without its ensemble" },
     { "uniform", "prune.score=uniform prune.layer={transition} prune.keep=0.25 prune.mode=prefill",

@@ -4,6 +4,7 @@
 // Facts: llama.cpp's converters (conversion/*.py) and gguf-py's tensor_mapping.py, constants.py.
 // The step easy to get wrong: for llama's architectures the converter reorders the rows of q and k,
 // head by head, so that the numbers that turn together are neighbours; such tensors are marked.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,6 +151,8 @@ static void read_yarn(struct gguf_config *c)
     char *key = xasprintf("%s.rope.scaling.yarn_log_multiplier", c->arch);
     config_int(c, "rope.scaling.original_context_length", "original_max_position_embeddings",
                GGUF_NEEDED);
+    config_real(c, "rope.scaling.yarn_beta_fast", "beta_fast", 32);
+    config_real(c, "rope.scaling.yarn_beta_slow", "beta_slow", 1);
     if (!c->failed) c->failed = gguf_real(c->file, key, 0, &tenth, c->err) < 0;
     free(key);
     if (c->failed || tenth <= 0) return;
@@ -184,6 +187,61 @@ static void read_scaling(struct gguf_config *c)
             cJSON_AddItemToArray(list, cJSON_CreateNumber((double)x));
         }
     }
+}
+
+// Keys that would change what is computed, and the value with which they do not (so does 0, where
+// files mean "none" by it): others are refused, because without them answers would be wrong.
+static const struct {
+    const char *key;
+    double neutral;
+} unsupported[] = {
+    { "rope.scaling.attn_factor", 1 },
+    { "rope.scaling.yarn_attn_factor", 1 },
+    { "rope.scaling.yarn_ext_factor", 1 },
+    { "logit_scale", 1 },
+    { "residual_scale", 1 },
+    { "embedding_scale", 1 },
+    { "attention.clamp_kqv", 0 },
+    { "attention.max_alibi_bias", 0 },
+    { "attn_logit_softcapping", 0 },
+    { "final_logit_softcapping", 0 },
+};
+
+static void check_neutral(struct gguf_config *c, const char *key, double neutral)
+{
+    char *whole = whole_key(c, key);
+    double value;
+    if (!c->failed) c->failed = gguf_real(c->file, whole, neutral, &value, c->err) < 0;
+    if (!c->failed && fabs(value) > 1e-6 && fabs(value - neutral) > 1e-6)
+        c->failed = err_set(c->err, "'%s' is %g, which is not supported", whole, value) < 0;
+    free(whole);
+}
+
+// The reader of an architecture whose heads turn in part sets what turns.
+static void check_turning(struct gguf_config *c, const struct gguf_architecture *a)
+{
+    const cJSON *width = json_get(c->to, "head_dim");
+    if (c->failed || !width || a->order < 0 || a->put) return;
+    const int64_t head = (int64_t)width->valuedouble;
+    const int64_t turned = config_value(c, "rope.dimension_count", 0, head);
+    if (!c->failed && turned && turned != head)
+        c->failed = err_set(c->err,
+                            "'%s.rope.dimension_count' is %lld: heads of %lld numbers of which "
+                            "only a part turns are not supported for '%s'",
+                            a->name, (long long)turned, (long long)head, a->name) < 0;
+}
+
+static void check_rest(struct gguf_config *c, const struct gguf_architecture *a)
+{
+    bool causal = true;
+    char *key = whole_key(c, "attention.causal");
+    for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
+        check_neutral(c, unsupported[i].key, unsupported[i].neutral);
+    if (!c->failed) c->failed = gguf_bool(c->file, key, true, &causal, c->err) < 0;
+    if (!c->failed && !causal)
+        c->failed = err_set(c->err, "'%s' is false: it is no model that writes text", key) < 0;
+    free(key);
+    check_turning(c, a);
 }
 
 static void read_sizes(struct gguf_config *c)
@@ -221,6 +279,7 @@ int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err)
     read_sizes(&c);
     if (!c.failed) read_scaling(&c);
     if (!c.failed && a->read) a->read(&c);
+    check_rest(&c, a);
     return c.failed ? -1 : 0;
 }
 

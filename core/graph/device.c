@@ -58,6 +58,13 @@ static const struct cuda_library *open_library(struct err *err)
     return library;
 }
 
+static const struct cuda_library *opened;
+
+void *device_stream(void)
+{
+    return opened->stream();
+}
+
 // --- names ---------------------------------------------------------------------------------------
 
 static const struct backend *open_cpu(const char *index, struct err *err)
@@ -73,7 +80,10 @@ static const struct backend *open_gpus(const int *numbers, int count, struct err
     const struct cuda_library *library = open_library(err);
     if (!library) return NULL;
     const struct backend *b = library->open(numbers, count, why, sizeof why);
-    if (!b) err_set(err, "%s", why);
+    if (b)
+        opened = library;
+    else
+        err_set(err, "%s", why);
     return b;
 }
 
@@ -107,6 +117,17 @@ static const struct backend *open_cuda(const char *index, struct err *err)
     if (b) return b;
     err_set(err, "no GPU available: %s; computing on the CPU", why.text);
     return backend_cpu();
+}
+
+char *device_of_rank(const char *name, int local)
+{
+    int numbers[CUDA_GPUS_MOST] = { 0 }, count = 1;
+    if (!name || strncmp(name, "cuda", 4) != 0 || (name[4] && name[4] != ':'))
+        return name ? xstrdup(name) : NULL;
+    if (name[4]) count = read_numbers(name + 5, numbers, NULL);
+    if (count < 0) return xstrdup(name);
+    const int number = local < count ? numbers[local] : numbers[count - 1] + local - (count - 1);
+    return xasprintf("cuda:%d", number);
 }
 
 static const struct device {

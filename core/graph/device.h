@@ -14,6 +14,13 @@
 // (else it is "").
 const struct backend *device_find(const char *name, struct err *err);
 
+// The stream of the current GPU (struct cuda_library), once one is open.
+void *device_stream(void);
+// The name of the GPU that a rank computes on, of those that `name` lists or, if it is one, from
+// that one on: "cuda:1" of "cuda" for rank 1 of its machine. The caller frees it. Other names: a
+// copy.
+char *device_of_rank(const char *name, int local);
+
 // A device as shown to the user.
 struct device_row {
     const char *name, *text;

@@ -24,15 +24,15 @@
 #include "core/settings/settings.h"
 
 static const char *const scores[] = {
-    "contribution", "attention", "norope", "uniform", "random", "off", NULL,
+    "contribution", "attention", "norope", "uniform", "random", "diversity", "off", NULL,
 };
 static const char *const modes[] = { "prefill", "dynamic", NULL };
 static const char *const word_auto[] = { "auto", NULL };
 
 static const struct setting prune_settings[] = {
     { "prune.score", SETTING_CHOICE, 0, 0, "off", NULL, scores, STALE_SEEN,
-      "Visual token pruning: how tokens are ranked (contribution is CAPA, attention is FastV), or "
-      "off." },
+      "Visual token pruning: how tokens are ranked (contribution is CAPA, attention is FastV, "
+      "diversity is DivPrune), or off." },
     { "prune.layer", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_SEEN,
       "Layers after which visual tokens are pruned; auto is the model's transition layer." },
     { "prune.keep", SETTING_REALS, 0, 1, "0.25", NULL, NULL, STALE_SEEN,
@@ -124,6 +124,10 @@ static int prune_possible(const struct settings *s, struct err *err)
                 err, "prune.keep cannot increase (%g after %g): dropped tokens do not come back",
                 keep[i], keep[i - 1]);
     free(keep);
+    if (status == 0 && settings_is(s, "prune.score", "diversity") &&
+        settings_is(s, "prune.mode", "dynamic"))
+        status = err_set(err, "prune.score diversity does not depend on the query: it has no "
+                              "dynamic mode; /set prune.mode prefill");
     return status;
 }
 
@@ -323,7 +327,7 @@ static int emit_choice(struct graph *g, const struct prune *p, int layer,
     struct site_args args = {
         .layer = layer, .picture = -1, .sequence = view->sequence, .prefill = true
     };
-    if (p->kind != PRUNE_UNIFORM && hooks_wanted(g, SITE_SCORE, layer)) {
+    if (score && p->kind != PRUNE_UNIFORM && hooks_wanted(g, SITE_SCORE, layer)) {
         args.x = graph_upload(g, DTYPE_F32, 1, &view->count, score); // [S]
         if (hooks_run(g, SITE_SCORE, &args) < 0) return -1;
     }
@@ -498,6 +502,42 @@ static int go_on(struct prune *p, struct graph *g, struct site_args *args, int s
     return args->x ? 0 : -1;
 }
 
+// Drops visual tokens by their distances in the residual stream after the layer.
+static int choose_diverse(struct prune *p, struct graph *g, const struct site_args *args, int stage)
+{
+    const bool all = stage == 0 && args->kv;
+    const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
+    const int64_t query = sequence_query(site_sequence(args));
+    struct arena_mark scratch = graph_scratch_begin(g);
+    int32_t *index = xreallocarray(NULL, (size_t)n + 1, sizeof *index);
+    int32_t *number = xreallocarray(NULL, (size_t)n + 1, sizeof *number);
+    struct prune_view view = { .number = number, .sequence = site_sequence(args) };
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = all ? i : site_row(args, i);
+        if (row > query || p->number[row] < 0 || p->dropped[row]) continue;
+        index[view.count] = (int32_t)i;
+        number[view.count++] = p->number[row];
+    }
+    struct tensor *x =
+        op_widen(g, op_gather_rows(g, all ? &p->residual : args->x, index, view.count)); // [S, D]
+    bool *keep = xcalloc((size_t)view.count + 1, sizeof *keep);
+    int status = x ? 0 : -1;
+    if (status == 0) {
+        float *host = xmalloc(tensor_bytes(x) + 1);
+        g->backend->download(host, x->data, tensor_bytes(x));
+        prune_choose_diverse(host, view.count, x->shape[1], stage_count(p, stage), keep);
+        free(host);
+        for (int64_t i = 0; i < view.count; i++)
+            if (!keep[i]) p->dropped[all ? index[i] : site_row(args, index[i])] = true;
+        status = emit_choice(g, p, args->layer, &view, NULL, keep);
+    }
+    free(keep);
+    free(number);
+    free(index);
+    graph_scratch_end(g, scratch);
+    return status;
+}
+
 // Must the rows be replaced: does any stage drop tokens, or do layers after the first stage lack
 // cached rows?
 static bool must_replace(const struct prune *p, const struct site_args *args)
@@ -513,6 +553,7 @@ static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
     if (stage == 0 && args->kv && keep_residual(p, g, args) < 0) return -1;
     if (!args->prefill) return 0;
     if (stage == 0) p->replacing = must_replace(p, args);
+    if (p->kind == PRUNE_DIVERSITY && choose_diverse(p, g, args, stage) < 0) return -1;
     return p->replacing ? go_on(p, g, args, stage) : 0;
 }
 
@@ -581,7 +622,7 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
     if (p->dynamic) return values_dynamic(p, g, args);
     if (!args->prefill) return 0;
     if (stage == 0) sequence_begin(p, site_sequence(args));
-    return choose_for_all(p, g, args, stage);
+    return p->kind == PRUNE_DIVERSITY ? 0 : choose_for_all(p, g, args, stage);
 }
 
 // Pruning by contribution is CAPA's.

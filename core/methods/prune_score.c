@@ -92,6 +92,68 @@ void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64
     free(list);
 }
 
+// --- diversity -----------------------------------------------------------------------------------
+
+// Rows of unit length; those of length 0 stay so.
+static double *unit_rows(const float *x, int64_t count, int64_t width)
+{
+    double *unit = xreallocarray(NULL, (size_t)(count * width) + 1, sizeof *unit);
+    for (int64_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (int64_t c = 0; c < width; c++) sum += (double)x[i * width + c] * x[i * width + c];
+        const double scale = sum > 0 ? 1 / sqrt(sum) : 0;
+        for (int64_t c = 0; c < width; c++) unit[i * width + c] = x[i * width + c] * scale;
+    }
+    return unit;
+}
+
+static double distance(const double *a, const double *b, int64_t width)
+{
+    double dot = 0;
+    for (int64_t c = 0; c < width; c++) dot += a[c] * b[c];
+    return 1 - dot;
+}
+
+// Lowers the distances to what is kept by row `i`, which may be kept itself.
+static void come_near(const double *unit, int64_t count, int64_t width, int64_t i, double *nearest)
+{
+    for (int64_t j = 0; j < count; j++) {
+        const double d = j == i ? INFINITY : distance(unit + i * width, unit + j * width, width);
+        if (d < nearest[j]) nearest[j] = d;
+    }
+}
+
+// The first of the largest among those not kept.
+static int64_t furthest(const double *nearest, const bool *keep, int64_t count)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < count; i++)
+        if (!keep[i] && (best < 0 || nearest[i] > nearest[best])) best = i;
+    return best;
+}
+
+void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t k, bool *keep)
+{
+    double *unit = unit_rows(x, count, width);
+    double *nearest = xreallocarray(NULL, (size_t)count + 1, sizeof *nearest);
+    if (k > count) k = count;
+    for (int64_t i = 0; i < count; i++) {
+        keep[i] = false;
+        nearest[i] = INFINITY;
+    }
+    // The first: of all rows the one whose nearest neighbour is the furthest away.
+    for (int64_t i = 0; k > 0 && i < count; i++) come_near(unit, count, width, i, nearest);
+    for (int64_t n = 0; n < k; n++) {
+        const int64_t best = furthest(nearest, keep, count);
+        if (n == 0)
+            for (int64_t i = 0; i < count; i++) nearest[i] = INFINITY;
+        keep[best] = true;
+        come_near(unit, count, width, best, nearest);
+    }
+    free(nearest);
+    free(unit);
+}
+
 int64_t prune_count(double share, int64_t visual)
 {
     const int64_t k = (int64_t)rint(share * (double)visual);

@@ -17,6 +17,7 @@ enum prune_kind {
     PRUNE_NOROPE,       // the same without rotary positions (Feather)
     PRUNE_UNIFORM,      // uniform: every n-th token
     PRUNE_RANDOM,
+    PRUNE_DIVERSITY, // far from one another (DivPrune); has no scores: prune_choose_diverse
 };
 
 // One query row of a layer, the keys it sees, and which of them are candidates.
@@ -38,6 +39,11 @@ int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const stru
                 float *score);
 // Keeps the k highest of count tokens; the first ones on ties.
 void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64_t k, bool *keep);
+// Keeps k of the rows of x[count, width]: first the one whose nearest neighbour is the furthest
+// away, then always the one that is the furthest from those kept, by cosine distance (Alvar et al.
+// 2025, DivPrune, algorithm 1). The first ones on ties; rows of length 0 are at distance 1 from
+// all.
+void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t k, bool *keep);
 // Number of tokens kept of all `visual` tokens for a share: rounded half to even, at least one.
 int64_t prune_count(double share, int64_t visual);
 

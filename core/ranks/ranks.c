@@ -98,6 +98,7 @@ struct ranks *ranks_open(struct err *err)
     mpi.rank(mpi.world, &r->number);
     mpi.size(mpi.world, &r->count);
     r->beside = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", r->count);
+    r->local = number_of("OMPI_COMM_WORLD_LOCAL_RANK", 0);
     r->flights = 1;
     pthread_mutex_init(&r->turn, NULL);
     return r;
@@ -107,6 +108,7 @@ void ranks_close(struct ranks *r)
 {
     if (!r) return;
     ranks_meet(r);
+    ranks_gpu_close(r);
     mpi.finalize();
     pthread_mutex_destroy(&r->turn);
     free(r);

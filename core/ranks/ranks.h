@@ -29,8 +29,9 @@
 #include "core/base/err.h"
 
 struct ranks {
-    int number, count; // this one, from 0; of all
-    int beside;        // of them on this machine
+    int number, count;     // this one, from 0; of all
+    int beside, local;     // of them on this machine; this one among those, from 0
+    struct ranks_gpu *gpu; // NCCL, if the ranks have GPUs (ranks_gpu_open); NULL: none
     // For the display: what other threads may read at any time.
     atomic_bool waiting;       // for other ranks
     _Atomic int64_t done;      // samples computed by this rank
@@ -76,5 +77,21 @@ void ranks_flights(struct ranks *r, int count);
 // A flight begins and ends.
 void ranks_turn_take(struct ranks *r);
 void ranks_turn_pass(struct ranks *r);
+
+// --- between GPUs --------------------------------------------------------------------------------
+
+// Opens NCCL (libnccl.so.2) for ranks of which each has a GPU of its own. `stream` gives the GPU's
+// stream at the time of a call: what is summed are the numbers that the ops issued before it leave.
+// All ranks call it. -1 in all of them with a reason if one has no NCCL: sums then go through host
+// memory.
+int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err);
+bool ranks_between_gpus(const struct ranks *r);
+// The same as the functions above, of numbers in GPU memory; -1 with NCCL's reason. Calls between
+// begin and end go together.
+int ranks_gpu_begin(struct ranks *r, struct err *err);
+int ranks_gpu_sum_floats(struct ranks *r, float *x, size_t count, struct err *err);
+int ranks_gpu_share(struct ranks *r, void *data, size_t size, int from, struct err *err);
+int ranks_gpu_end(struct ranks *r, struct err *err);
+void ranks_gpu_close(struct ranks *r); // ranks_close does it
 
 #endif

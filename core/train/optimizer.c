@@ -123,15 +123,31 @@ static int update(const struct params *p, const struct param *one, const struct 
     return status < 0 ? err_set(err, "adamw on '%s': %s", one->name, one->where->failure()) : 0;
 }
 
+// From GPU to GPU, those in their memory.
+static int share_between_gpus(const struct params *p, struct err *err)
+{
+    int status = ranks_gpu_begin(p->ranks, err);
+    for (size_t i = 0; i < p->count && status == 0; i++) {
+        const struct param *one = &p->list[i];
+        const size_t bytes = (size_t)one->count * sizeof(float);
+        if (one->where->own_memory)
+            status = ranks_gpu_share(p->ranks, one->tensor->data, bytes, one->owner, err);
+    }
+    return status == 0 ? ranks_gpu_end(p->ranks, err) : -1;
+}
+
 // The masters of other ranks, which they have updated.
-static void share_masters(const struct params *p)
+static int share_masters(const struct params *p, struct err *err)
 {
     enum { PIECE = 1 << 20 }; // numbers
-    if (!p->shared_out) return;
+    if (!p->shared_out) return 0;
+    const bool gpus = ranks_between_gpus(p->ranks);
+    if (gpus && share_between_gpus(p, err) < 0) return -1;
     float *host = xreallocarray(NULL, PIECE, sizeof *host);
     for (size_t i = 0; i < p->count; i++) {
         const struct param *one = &p->list[i];
         float *master = one->tensor->data;
+        if (gpus && one->where->own_memory) continue;
         for (int64_t at = 0; at < one->count; at += PIECE) {
             const size_t n = (size_t)(one->count - at < PIECE ? one->count - at : PIECE);
             if (params_own(p, one)) one->where->download(host, master + at, n * sizeof *host);
@@ -140,6 +156,7 @@ static void share_masters(const struct params *p)
         }
     }
     free(host);
+    return 0;
 }
 
 static int take_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
@@ -167,7 +184,7 @@ static int take_step(struct optimizer *o, struct params *p, struct optimizer_tak
                                          .step = o->step };
         if (params_own(p, one) && update(p, one, &step, err) < 0) return -1;
     }
-    share_masters(p);
+    if (share_masters(p, err) < 0) return -1;
     model_weights_changed(p->model);
     return 0;
 }

@@ -139,9 +139,29 @@ static void fill_bucket(struct bucket *b, const struct sft *t, const struct para
     }
 }
 
-void sft_sum_gradients(struct sft *t)
+// Gradients in a GPU's memory go from GPU to GPU.
+static bool is_between_gpus(const struct sft *t, const struct param *one)
 {
-    if (!t->job->ranks) return;
+    return ranks_between_gpus(t->job->ranks) && one->where->own_memory;
+}
+
+static int sum_between_gpus(struct sft *t, struct err *err)
+{
+    struct ranks *r = t->job->ranks;
+    if (!ranks_between_gpus(r)) return 0;
+    int status = ranks_gpu_begin(r, err);
+    for (size_t i = 0; i < t->params.count && status == 0; i++) {
+        const struct param *one = &t->params.list[i];
+        if (is_between_gpus(t, one))
+            status = ranks_gpu_sum_floats(r, one->grad->data, (size_t)one->count, err);
+    }
+    return status == 0 ? ranks_gpu_end(r, err) : -1;
+}
+
+int sft_sum_gradients(struct sft *t, struct err *err)
+{
+    if (!t->job->ranks) return 0;
+    if (sum_between_gpus(t, err) < 0) return -1;
     struct bucket *b = t->sums.bucket;
     if (!b) {
         b = t->sums.bucket = xcalloc(1, sizeof *b);
@@ -149,9 +169,10 @@ void sft_sum_gradients(struct sft *t)
     }
     for (size_t i = 0; i < t->params.count; i++) {
         sum_reached(t, &t->params.list[i]);
-        fill_bucket(b, t, &t->params.list[i]);
+        if (!is_between_gpus(t, &t->params.list[i])) fill_bucket(b, t, &t->params.list[i]);
     }
     empty_bucket(b, t);
+    return 0;
 }
 
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count)

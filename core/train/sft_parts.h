@@ -156,7 +156,7 @@ struct sft_work {
 // samples are cut into runs of about equal cost. The caller frees *work.
 int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work);
 // Adds up the gradients of all ranks.
-void sft_sum_gradients(struct sft *t);
+int sft_sum_gradients(struct sft *t, struct err *err);
 // The losses of all ranks: those that another rank computed are 0 before. Also their rows.
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count);
 // train.exact_sum: the gradients of micro-batches are added one by one in their order, in float32,

@@ -168,8 +168,7 @@ static int run_dealt(struct sft *t, const struct span *s, int64_t *rows, struct 
     int status = params_clear(&t->params, err);
     for (int64_t i = 0; i < count && status == 0; i++) status = run_part(t, s, &work[i], rows, err);
     free(work);
-    if (status == 0) sft_sum_gradients(t);
-    return status;
+    return status == 0 ? sft_sum_gradients(t, err) : status;
 }
 
 // In rounds of one micro-batch a rank; in the last one some may have none.

@@ -211,6 +211,8 @@ wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has 
     'llama.attention.head_count_kv=[2, 2]|is not a whole number' 'llama.attention.key_length=15|must be even'
     'llama.rope.freq_base=-5.0|must not be negative' 'llama.rope.freq_base=0.0|greater than 0'
     'llama.attention.layer_norm_rms_epsilon=null|is missing' 'llama.rope.scaling.type=7|is not a text'
+    'llama.rope.dimension_count=8|heads of 16 numbers of which only a part turns' 'llama.rope.scaling.attn_factor=2.0|is 2, which is not supported'
+    'llama.final_logit_softcapping=30.0|is 30, which is not supported' 'llama.attention.causal=false|no model that writes text'
     'general.alignment=3|not a power of two' 'general.architecture=null|is missing')
 for i in "${!wrong[@]}"; do $convert $llama "$work/wrong-$i.gguf" --set "${wrong[i]%|*}"; done
 for i in "${!wrong[@]}"; do echo "/load $work/wrong-$i.gguf"; done | vlmsh --json >"$work/events"

@@ -368,6 +368,86 @@ static void choices_are_the_rounded_best(void **state)
     prune_choose(PRUNE_UNIFORM, NULL, 0, 0, keep);
 }
 
+// --- diversity -----------------------------------------------------------------------------------
+
+enum { ROWS = 40, WIDTH = 5 };
+
+static double cosine_distance(const float *a, const float *b)
+{
+    double dot = 0, aa = 0, bb = 0;
+    for (int c = 0; c < WIDTH; c++) {
+        dot += (double)a[c] * b[c];
+        aa += (double)a[c] * a[c];
+        bb += (double)b[c] * b[c];
+    }
+    return 1 - dot / sqrt(aa * bb);
+}
+
+// The smallest distance of row i to the rows of a set, itself left out.
+static double smallest(const float *x, int i, const bool *set)
+{
+    double least = INFINITY;
+    for (int j = 0; j < ROWS; j++)
+        if (set[j] && j != i) least = fmin(least, cosine_distance(x + i * WIDTH, x + j * WIDTH));
+    return least;
+}
+
+// Each choice of k holds the one of k - 1, and the new row is the furthest of all from it.
+static void diverse_choices_are_the_furthest(void **state)
+{
+    float x[ROWS * WIDTH];
+    bool all[ROWS], before[ROWS] = { false }, now[ROWS];
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        x[i] = (float)random_unit(3, RANDOM_WEIGHTS, (uint64_t)i) - 0.3f;
+    for (int i = 0; i < ROWS; i++) all[i] = true;
+    for (int k = 1; k <= ROWS; k++) {
+        int added = -1;
+        prune_choose_diverse(x, ROWS, WIDTH, k, now);
+        for (int i = 0; i < ROWS; i++) {
+            assert_true(now[i] || !before[i]);
+            if (now[i] && !before[i]) added = i;
+        }
+        assert_true(added >= 0);
+        const double far = smallest(x, added, k > 1 ? before : all);
+        for (int i = 0; i < ROWS; i++)
+            if (!before[i]) assert_true(smallest(x, i, k > 1 ? before : all) <= far + 1e-12);
+        memcpy(before, now, sizeof now);
+    }
+    prune_choose_diverse(x, ROWS, WIDTH, 0, now);
+    for (int i = 0; i < ROWS; i++) assert_false(now[i]);
+}
+
+// Switched on, changed and off again in a conversation, in one stage and in several.
+static void diversity_equals_fresh_runs(void **state)
+{
+    static const struct {
+        const char *score, *layer, *keep;
+    } turns[] = { { "off", "1", "0.25" },          { "diversity", "1", "0.25" },
+                  { "diversity", "1", "0.6" },     { "diversity", "0", "0.6" },
+                  { "contribution", "0", "0.25" }, { "diversity", "0", "0.25" },
+                  { "off", "0", "0.25" } };
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, models[0]);
+    set(&g, "sample.max_tokens", "4");
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+        set(&g, "prune.layer", turns[i].layer);
+        set(&g, "prune.keep", turns[i].keep);
+        set(&g, "prune.score", turns[i].score);
+        if (i % 3 == 0) must(engine_attach(g.engine, PICTURE, &err), &err);
+        must(engine_ask(g.engine, "What is this?", &err), &err);
+        equals_a_fresh_run(&g);
+    }
+    set(&g, "prune.score", "off");
+    set(&g, "prune.layer", "0,2,3");
+    set(&g, "prune.keep", "0.7,0.7,0.2");
+    set(&g, "prune.score", "diversity");
+    must(engine_ask(g.engine, "And now?", &err), &err);
+    equals_a_fresh_run(&g);
+    assert_non_null(strstr(refused(&g, "prune.mode", "dynamic"), "no dynamic mode"));
+    golden_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +459,8 @@ int main(void)
         cmocka_unit_test(keeping_all_is_off_to_the_bit),
         cmocka_unit_test(bad_settings_are_refused),
         cmocka_unit_test(choices_are_the_rounded_best),
+        cmocka_unit_test(diverse_choices_are_the_furthest),
+        cmocka_unit_test(diversity_equals_fresh_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,107 @@
+// commands/tour.c -- /tour: what the program does, in twelve lines that can be run one by one.
+#include "commands/tour.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands/command.h"
+#include "core/base/places.h"
+
+static const struct tour_step steps[] = {
+    { "/image \"PICTURE\"", "Attach a picture. It becomes visual tokens of the prompt." },
+    { "What is in the picture?", "Ask about it. While the answer comes, a map shows where its "
+                                 "newest token attends." },
+    { "/attention --layer 2", "Where the whole answer attends, in layer 2. F3: arrows step over "
+                              "layers and tokens, o shows picture and map side by side." },
+    { "/toggle prune.score off contribution",
+      "Switch CAPA pruning on: only a quarter of the visual tokens stay. Alt-2 does the same, "
+      "during an answer too. The next answer obeys; dropped tokens are grey in its map." },
+    { "/compare off | prune.score=contribution prune.layer=2 What is in the picture?",
+      "Two settings beside each other: answers, speed, maps. F12 steps over their tokens." },
+    { "/redundancy", "Measure: how alike the tokens of each layer are, as a table and curves." },
+    { "/scenes 64 \"FOLDER-world\" --once",
+      "Make a small data set: pictures, questions, answers." },
+    { "/set train.method layernorm", "Choose what is trained: the gains of the norms." },
+    { "/set train.steps 30", "For 30 steps." },
+    { "/train \"FOLDER-world/dense.json\" \"FOLDER-norms\"",
+      "Train in the background; the conversation goes on. F6 shows the job." },
+    { "/wait", "Wait for it (Ctrl-C stops waiting, not the job)." },
+    { "/adapter load \"FOLDER-norms\"", "Put what was trained on the model, in the middle of the "
+                                        "conversation. /plot draws the loss." },
+};
+enum { STEPS = sizeof steps / sizeof steps[0] };
+
+const struct tour_step *tour_step(int index)
+{
+    return index >= 0 && index < STEPS ? &steps[index] : NULL;
+}
+
+int tour_count(void)
+{
+    return STEPS;
+}
+
+// The demo picture beside the program, or where it is installed.
+static char *find_picture(void)
+{
+    static const char *const places[] = { "demo/pictures/scene-1.png",
+                                          "../../demo/pictures/scene-1.png",
+                                          "../share/vlmsh/demo/pictures/scene-1.png" };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char *path = places_beside_program(places[i]);
+        if (path && access(path, R_OK) == 0) return path;
+        free(path);
+    }
+    return xstrdup("demo/pictures/scene-1.png");
+}
+
+static void replace(struct buf *b, const char *text, const char *word, const char *with)
+{
+    const char *at = strstr(text, word);
+    if (!at) {
+        buf_puts(b, text);
+        return;
+    }
+    buf_add(b, text, (size_t)(at - text));
+    buf_puts(b, with);
+    replace(b, at + strlen(word), word, with);
+}
+
+char *tour_line(int index)
+{
+    struct buf b = { 0 };
+    const bool picture = strstr(steps[index].line, "PICTURE") != NULL;
+    const char *temporary = getenv("TMPDIR");
+    char *path = picture ? find_picture()
+                         : xasprintf("%s/vlmsh-tour-%d",
+                                     temporary && *temporary ? temporary : "/tmp", (int)getpid());
+    replace(&b, steps[index].line, picture ? "PICTURE" : "FOLDER", path);
+    free(path);
+    return buf_take(&b);
+}
+
+static int run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    if (shell->screen) return shell->screen->open(shell->screen->self, "tour", err);
+    struct buf b = { 0 };
+    for (int i = 0; i < STEPS; i++) {
+        char *line = tour_line(i);
+        buf_printf(&b, "%2d. %s\n      %s\n", i + 1, steps[i].says, line);
+        free(line);
+    }
+    sinks_text(shell->sinks, "%s", b.data);
+    buf_release(&b);
+    return 0;
+}
+
+const struct command command_tour = {
+    .name = "tour",
+    .usage = "/tour",
+    .help = "Guided tour: twelve steps from a question to an adapter.",
+    .details =
+        "The full screen writes each step into the input line: Enter runs it, Esc ends the tour.\n"
+        "Without the full screen, lists the steps. Training writes to a folder in /tmp.",
+    .run = run,
+};

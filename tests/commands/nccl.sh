@@ -1,0 +1,74 @@
+# nccl.sh -- training in ranks with a GPU each: sums go from GPU to GPU where NCCL is. The GPUs and NCCL
+# are played; without NCCL the sums go through host memory, and the weights are the same.
+case ${VLMSH_CUDA:-} in
+*cuda_host*) ;;
+*) echo "skipped: it needs the played GPU" && exit 0 ;;
+esac
+. tests/commands/common.bash
+played=$(dirname "$VLMSH_CUDA")/../nccl_host
+[ -e "$played/libnccl.so.2" ] || fail "$played/libnccl.so.2 was not built"
+export CUDA_HOST_GPUS=2 CUDA_HOST_OPEN=1
+for i in $(seq 0 7); do
+    printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
+done >"$work/data.jsonl"
+
+# train RANKS OUT LINE...
+train() {
+    local n=$1 out=$2
+    shift 2
+    printf '%s\n' "/load $llama" '/set job.nice 0' '/set compute.matmul f32' '/set train.batch 2' '/set train.accumulate 2' \
+        '/set train.steps 3' '/set train.lr 1e-3' '/set train.keep 1' "$@" "/train $work/data.jsonl $out --ranks $n" \
+        /wait >"$work/script"
+    vlmsh --device cuda -f "$work/script" >"$work/out" 2>&1
+}
+log() {
+    vlmsh -c "/job $1 log" >"$work/out" 2>&1
+}
+
+# The machine may have a real one, which finds no GPU.
+mkdir "$work/none"
+: >"$work/none/libnccl.so.2"
+LD_LIBRARY_PATH=$work/none train 2 "$work/host" '/set train.method layernorm' || fail "through the host: $(tail -1 "$work/out")"
+log "$work/host"
+grep -q "sums over the ranks go through host memory: rank 0: there is no NCCL" "$work/out" || fail "log: $(cat "$work/out")"
+
+export LD_LIBRARY_PATH=$played NCCL_HOST_REPORT=$work/report
+train 2 "$work/gpus" '/set train.method layernorm' || fail "between GPUs: $(tail -1 "$work/out")"
+log "$work/gpus"
+grep -q "host memory" "$work/out" && fail "log: $(cat "$work/out")"
+cmp "$work/host/checkpoint-3/state.safetensors" "$work/gpus/checkpoint-3/state.safetensors" || fail "other weights"
+reported() { # ranks leave after their job's end
+    for _ in $(seq 200); do
+        [ "$(cat "$work/report" 2>/dev/null | wc -l)" = 2 ] && return
+        sleep 0.1
+    done
+    fail "no report of both ranks"
+}
+# A group a step, of every gradient.
+reported
+same "ranks" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 3 groups\nrank 1 of 2: 3 groups'
+same "as many sums" "$(sed 's/^rank [01]//' "$work/report" | sort -u | wc -l)" 1
+grep -q ' 0 sums' "$work/report" && fail "no sums: $(cat "$work/report")"
+
+# Optimizer state shared out: masters go from GPU to GPU, too.
+rm "$work/report"
+train 2 "$work/shard" '/set train.method layernorm' '/set train.shard on' || fail "shared out: $(tail -1 "$work/out")"
+cmp "$work/gpus/checkpoint-3/state.safetensors" "$work/shard/checkpoint-3/state.safetensors" || fail "other weights, shared out"
+reported
+same "groups" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 6 groups\nrank 1 of 2: 6 groups'
+grep -q ' 0 messages' "$work/report" && fail "no messages: $(cat "$work/report")"
+
+# What NCCL refuses ends the job, with the rank and the reason; so does a GPU too few.
+NCCL_HOST_FAIL=5 train 2 "$work/fails" '/set train.method layernorm' && fail "NCCL fails, the job does not"
+grep -q "failed: rank 1: NCCL: sum: internal error" "$work/out" || fail "told: $(tail -1 "$work/out")"
+train 3 "$work/few" '/set train.method layernorm' && fail "three ranks on two GPUs"
+grep -q "failed: rank 2: .*every rank needs a GPU of its own" "$work/out" || fail "told: $(tail -1 "$work/out")"
+
+# Layers over GPUs of two ranks: activations go by way of host memory.
+for n in 1 2; do
+    printf '%s\n' "/load $llama" '/set job.nice 0' '/set compute.matmul f32' '/set job.split layers' '/set sample.max_tokens 3' \
+        "/eval $work/data.jsonl --metric cider --limit 4 --ranks $n" /wait "/eval show --csv $work/scores$n.csv" >"$work/script"
+    vlmsh --device cuda -f "$work/script" >"$work/out" 2>&1 || fail "layers in $n: $(tail -1 "$work/out")"
+done
+cmp "$work/scores1.csv" "$work/scores2.csv" || fail "other answers in layers"
+finish

@@ -1,0 +1,52 @@
+# tests/tui/tour.sh -- /tour in the full screen: twelve steps, each by Enter, as lines of the history;
+# other lines may come between, Esc ends it. And the first words: the demo model and what it knows.
+set -eu
+. tests/tui/tmux.bash
+
+shell_at 140 50 screen-256color "TMPDIR=$work"
+line "'$VLMSH' --db '$work/db'"
+wait_for 'demo model: it knows'
+line '/tour'
+wait_for 'step 1 of 12'
+wait_for '> /image ".*scene-1.png"'
+keys Enter
+wait_for 'step 2 of 12'
+keys Enter
+wait_for 'step 3 of 12'
+line "$(printf '\025')/get sample.seed" # something else: the step comes again
+wait_for 'sample.seed = 0'
+wait_for '> /attention'
+keys Enter
+wait_for 'step 4 of 12'
+keys Enter
+wait_for 'prune.score = contribution'
+wait_for 'step 5 of 12'
+keys Enter
+wait_for 'B: prune'
+wait_for 'step 6 of 12'
+keys Enter
+wait_for 'step 7 of 12'
+keys Enter
+wait_for 'step 8 of 12'
+keys Enter
+wait_for 'step 9 of 12'
+keys C-u
+line '/set train.steps 2'
+wait_for 'step 10 of 12'
+keys Enter
+wait_for 'step 11 of 12'
+keys Enter
+wait_for 'step 12 of 12'
+keys Enter
+wait_for 'the tour is over'
+keys F2 End Escape
+wait_for 'norms. applied'
+keys Up
+wait_for '> /adapter load'
+keys C-u
+line '/tour'
+wait_for 'step 1 of 12'
+keys Escape
+wait_for 'the tour has ended'
+keys F10
+wait_for 'shell>'
