@@ -11,6 +11,7 @@
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
+#include "core/base/tally.h"
 #include "core/sets/submit.h"
 #include "core/train/evaluate_job.h"
 #include "sessions/jobs.h"
@@ -38,6 +39,7 @@ struct answers {
     FILE *csv;
     bool wrong; // only those that score nothing
     int64_t shown, chosen;
+    struct tally scores; // of all answers
 };
 
 static void begin_answers(struct answers *a)
@@ -57,6 +59,7 @@ static const char *or_empty(const char *text)
 static int add_answer(void *self, const struct event_score *s, struct err *err)
 {
     struct answers *a = self;
+    tally_add(&a->scores, s->score);
     if (a->wrong && s->score > 0) return 0;
     a->chosen++;
     const char *const texts[] = { or_empty(s->answer), or_empty(s->reference),
@@ -145,7 +148,8 @@ static int check_wrong(const struct shell *shell, int64_t job, struct err *err)
 }
 
 // What the evaluation came to, once it is done.
-static int show_totals(const struct shell *shell, const struct show_options *o, struct err *err)
+static int show_totals(const struct shell *shell, const struct show_options *o, bool *partial,
+                       struct err *err)
 {
     struct job_result *results;
     struct table_builder t;
@@ -153,6 +157,7 @@ static int show_totals(const struct shell *shell, const struct show_options *o, 
     size_t count;
     if (store_job_results(shell->store, o->job, &results, &count, err) < 0) return -1;
     begin_totals(&t);
+    *partial = !count;
     for (size_t i = 0; i < count; i++) add_total(&t, results[i].key, results[i].value);
     if (count)
         table_emit(&t, shell->sinks);
@@ -166,10 +171,14 @@ static int show_totals(const struct shell *shell, const struct show_options *o, 
 static int show_table(const struct shell *shell, const struct show_options *o, struct err *err)
 {
     struct answers a = { .wrong = o->wrong };
-    if (show_totals(shell, o, err) < 0) return -1;
+    bool partial;
+    if (show_totals(shell, o, &partial, err) < 0) return -1;
     begin_answers(&a);
     const int status = store_job_scores(shell->store, o->job, add_answer, &a, err);
     end_answers(&a, shell);
+    if (partial && a.scores.count)
+        sinks_notice(shell->sinks, "mean score so far: %.4f over %" PRId64 " questions",
+                     tally_mean(&a.scores), a.scores.count);
     return status;
 }
 

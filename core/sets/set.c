@@ -28,10 +28,10 @@ const struct eval_set *eval_set_need(const char *name, struct err *err)
 const struct set_way *eval_set_way(const struct eval_set *set, const char *suite, struct err *err)
 {
     struct buf b = { 0 };
-    for (const struct set_way *w = set->ways; w->ask; w++) {
+    for (const struct set_way *w = set->ways; w->ask; w++)
         if (!suite || !strcmp(w->suite, suite)) return w;
+    for (const struct set_way *w = set->ways; w->ask; w++)
         buf_printf(&b, "%s%s", w == set->ways ? "" : ", ", w->suite);
-    }
     err_set(err, "'%s' is not known as '%s': choose one of %s", set->name, suite, b.data);
     buf_release(&b);
     return NULL;

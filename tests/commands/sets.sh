@@ -39,6 +39,19 @@ same "submission" "$(wc -l <"$work/mme.jsonl")" 8
 cmp -s "$work/mme.jsonl" "$work/here.jsonl" || fail "both submissions are the same"
 same "its lines" "$(jq -r '.question_id' "$work/mme.jsonl" | paste -sd' ')" "0 1 2 3 4 5 6 7"
 
+# While a job runs, and when it was stopped on the way, the score so far is shown.
+tokens=500 tiny "/eval $work/sets/MMStar.tsv --set mmstar"
+job=$(jq -r 'select(.event=="notice") | .text' "$work/events" | sed -n 's/^job \([0-9]*\): evaluate started.*/\1/p')
+for _ in $(seq 300); do
+    tiny "/eval show $job"
+    jq -r 'select(.event=="notice") | .text' "$work/events" | grep -q "mean score so far: [0-9.]* over" && break
+    jq -e 'select(.event=="table" and .name=="evaluation")' "$work/events" >/dev/null && break
+    sleep 0.1
+done
+jq -r 'select(.event=="notice") | .text' "$work/events" | grep -q "mean score so far: [0-9.]* over [1-4] questions" ||
+    [ "$(value n)" = 4 ] || fail "no score so far"
+tiny "/job $job cancel" "/wait"
+
 # Every form is read.
 i="--images $work/sets/img --here --limit 2"
 tiny "/eval $work/sets/pope/coco_pope_random.json --set pope $i" \
