@@ -1,7 +1,9 @@
 // commands/image.c -- /image and /images: pictures for the next message, and all so far.
+#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands/command.h"
 
@@ -94,6 +96,24 @@ static void report_attached(const struct shell *shell)
                      p->image.width, p->image.height);
 }
 
+// A name with wildcards means all files it matches, in order; a file of that very name comes first.
+static int attach(struct shell *shell, const char *name, int *attached, struct err *err)
+{
+    glob_t found = { 0 };
+    const bool pattern = strpbrk(name, "*?[") && access(name, F_OK) != 0;
+    const bool any = pattern && glob(name, 0, NULL, &found) == 0;
+    const size_t count = any ? found.gl_pathc : 1;
+    int status = pattern && !any ? err_set(err, "no file matches '%s'", name) : 0;
+    for (size_t i = 0; i < count && status == 0; i++) {
+        status = engine_attach(shell->engine, any ? found.gl_pathv[i] : name, err);
+        if (status < 0) break;
+        report_attached(shell);
+        (*attached)++;
+    }
+    globfree(&found);
+    return status;
+}
+
 static int image_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (!argc) return images_run(shell, argc, argv, err);
@@ -101,12 +121,11 @@ static int image_run(struct shell *shell, int argc, char **argv, struct err *err
         engine_detach(shell->engine);
         return 0;
     }
-    for (int i = 0; i < argc; i++) {
-        if (engine_attach(shell->engine, argv[i], err) < 0)
-            return i ? err_in(err, "(the %d before it %s attached)", i, i > 1 ? "are" : "is") : -1;
-        report_attached(shell);
-    }
-    return 0;
+    int attached = 0, status = 0;
+    for (int i = 0; i < argc && status == 0; i++) status = attach(shell, argv[i], &attached, err);
+    if (status < 0 && attached)
+        return err_in(err, "(the %d before it %s attached)", attached, attached > 1 ? "are" : "is");
+    return status;
 }
 
 const struct command command_image = {
@@ -115,7 +134,8 @@ const struct command command_image = {
     .help = "Attaches pictures (PNG, JPEG, BMP, PPM) to the next message.",
     .details =
         "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture\n"
-        "from standard input. Put names with blanks in double quotes.\n"
+        "from standard input. Put names with blanks in double quotes. *, ? and [] in a name stand\n"
+        "for all files that match: /image scenes/*.png\n"
         "--clear detaches the pending pictures; without arguments, lists all pictures.",
     .max = -1,
     .complete = COMPLETE_PATH,

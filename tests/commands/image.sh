@@ -23,6 +23,12 @@ lines "/load $llava" '/set ctx.max 1' "/image $scene" '/set ctx.max 24' '/image 
 check "too much" 'select(.event == "notice").text | capture("tokens; (?<x>.*)").x' \
     $'24 tokens too many for a context of 1\n1 token too many for a context of 24\n0 of 25 tokens left'
 
+# Wildcards: all that match, in order; a file of that very name; none.
+cp $scene "$work/a1.png"; cp $scene "$work/a2.png"; cp $scene "$work/b[1].png"
+lines "/load $llava" "/image $work/a*.png" '/images' '/image --clear' "/image $work/b[1].png" '/images' "/image $work/z*.png"
+check "wildcards" 'select(.name == "images") | [.rows[] | .[5] | split("/") | last] | join(" ")' $'a1.png a2.png\nb[1].png'
+check_has "no match" 'select(.event == "error").message' "no file matches"
+
 head -c 200 $scene >"$work/cut.png"
 printf 'RIFF\0\0\0\0WEBPVP8 ' >"$work/x.webp"
 echo text >"$work/x.txt"

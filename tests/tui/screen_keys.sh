@@ -24,11 +24,13 @@ named = (["\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H"
           "\x1b[20~", "\x1b[3~", "\x1b", "\r", "\t", "\t", " ", "\x7f", "\x10", "\x0f", "\x12",
           "\x0c", "\x01", "\x05", "\x0b", "\x15", "\x17", "\x19", "\x1f", "\x03", "\x14", "\x16",
           "\x1b1", "\x1b2", "\x1b3", "\x1b4", "\x1bb", "\x1bf", "\x1bd", "\x1b.", "\x1b5",
-          "\x1b\r", "\x1b\n", "\x18v", "\x18e", "\x1bp", "\x1bn", "\x1b<", "\x1b>", "\x1by", "\x1br"])
+          "\x1b\r", "\x1b\n", "\x18v", "\x18e", "\x1bp", "\x1bn", "\x1b<", "\x1b>", "\x1by", "\x1br", "\x1b_Gi=31;OK\x1b\\",
+          "\x1b[?62;4c", "\x1b[6;20;10t", "\x1bP>|WezTerm 1\x1b\\", "\x1b_G"])
 lines = ["What is this?", "/set sample.max_tokens 20", "/image tests/goldens/pictures/scene.png",
          "/norms", "/attention --layer all", "/help", "/settings", "/undo", "/regen", "/clear",
          "/session list", "/reset all", "/images", "/keys", "/nosuch", "/set screen.theme light",
-         "/set screen.layout maps", "/load tests/goldens/qwen2", "/load " + model, "/unload", "/jobs",
+         "/set screen.layout maps", "/set screen.graphics kitty", "/set screen.graphics sixel",
+         "/set screen.graphics iterm", "/set screen.graphics sextants", "/set screen.graphics auto", "/load tests/goldens/qwen2", "/load " + model, "/unload", "/jobs",
          "/context", '"""', "/screen " + work + "/shot 30 90", "/tokenize \u732b caf\u00e9 \U0001f600"]
 letters = "abcxyz/ [](){}<>0123456789.-_~'\"\\$\u00e9\u732b\U0001f600\u0301"
 
