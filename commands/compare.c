@@ -321,6 +321,7 @@ static void show_changed(const struct asking *a, const struct compared_data *d)
         table_add(&t, "%s", q->reference);
         table_add(&t, "%s", q->prompt);
     }
+    t.titled = true;
     if (changed) table_emit(&t, a->shell->sinks);
     if (changed > CHANGED)
         sinks_notice(a->shell->sinks, "and %zu more changed sides (--csv FILE has all questions)",

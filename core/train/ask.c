@@ -88,6 +88,12 @@ static void put_pictures(const struct conversation *c, cJSON *line)
         cJSON_AddItemToArray(list, cJSON_CreateString(c->pictures[i].sha256));
 }
 
+// Ranks that have a part of the model each all answer all samples; the lines are rank 0's.
+static const struct stages *stages_of(const struct asking *a)
+{
+    return engine_model(a->r->engine)->decoder.stages;
+}
+
 static int answer_dialogue(const struct asking *a, const struct dialogue *d, cJSON *line,
                            struct err *err)
 {
@@ -96,9 +102,11 @@ static int answer_dialogue(const struct asking *a, const struct dialogue *d, cJS
     engine_clear(e);
     if (system && d->messages[0].role != ROLE_SYSTEM && engine_system(e, system, err) < 0)
         return -1;
-    if (engine_add_messages(e, d->messages, d->count, (const char *const *)d->paths, d->path_count,
-                            err) < 0)
-        return -1;
+    int status = engine_add_messages(e, d->messages, d->count, (const char *const *)d->paths,
+                                     d->path_count, err);
+    // A picture that another stage cannot read is none for all.
+    status = stages_agree_status(stages_of(a), 0, d->path_count, status, err);
+    if (status < 0) return -1;
     put_pictures(engine_conversation(e), line);
     return engine_answer(e, err);
 }
@@ -126,6 +134,7 @@ static int answer_sample(const struct asking *a, const struct ask_question *q, s
 
 static int add_line(struct asking *a, const cJSON *line, struct err *err)
 {
+    if (!stages_first(stages_of(a))) return 0;
     char *text = cJSON_PrintUnformatted(line);
     if (!text) return err_set(err, "out of memory for an answer");
     buf_printf(&a->round, "%s\n", text);
@@ -197,7 +206,7 @@ static int run_round(struct asking *a, const int64_t *todo, int64_t from, int64_
     const int64_t ranks = ranks_count(a->r->ranks), number = ranks_number(a->r->ranks);
     int status = 0;
     for (int64_t i = from; i < to && status == 0 && !a->report.stopped; i++)
-        if ((i - from) / IN_A_ROW % ranks == number)
+        if (stages_of(a) || (i - from) / IN_A_ROW % ranks == number)
             status = run_sample(a, &a->data.list[todo[i]], err);
     // A cancelled job of several ranks ends them all: nobody waits for its lines.
     if (status < 0 || (a->report.stopped && a->r->ranks)) return status;
@@ -223,6 +232,7 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
 static void add_up(struct asking *a)
 {
     struct ask_report *r = &a->report;
+    if (stages_of(a)) return; // of all
     double sums[3] = { (double)r->answered, (double)r->failed, (double)r->full };
     ranks_sum_doubles(a->r->ranks, sums, 3);
     r->answered = (int64_t)sums[0];

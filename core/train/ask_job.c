@@ -12,6 +12,7 @@
 #include "core/data/dataset.h"
 #include "core/model/model.h"
 #include "core/train/job.h"
+#include "core/train/job_data.h"
 
 // --- words ---------------------------------------------------------------------------------------
 
@@ -82,7 +83,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
                  struct err *err)
 {
     struct ask_options o;
-    return ask_options_read(&o, argc, argv, err) < 0 ? -1 : dataset_check(o.data, err);
+    if (ask_options_read(&o, argc, argv, err) < 0 || job_check_layers(settings, err) < 0) return -1;
+    return dataset_check(o.data, err);
 }
 
 // A job that goes on tomorrow, or in ranks on both sides of midnight, says one date.
@@ -163,6 +165,7 @@ static int run(struct job *j, struct err *err)
     struct ask_options o;
     struct sinks sinks = { 0 }; // an answer's events are lines of the file
     if (ask_options_read(&o, j->argc, j->argv, err) < 0) return -1;
+    if (job_data_same(j->ranks, o.data, NULL, err) < 0) return -1;
     struct engine *e = engine_new(j->backend, &sinks);
     engine_adopt(e, j->model);
     j->model = NULL; // the engine's
@@ -184,6 +187,7 @@ const struct job_kind job_kind_ask = {
     .help = "Answers every question of a data file.",
     .needs_model = true,
     .in_ranks = true,
+    .in_layers = true,
     .settle = settle,
     .check = check,
     .run = run,

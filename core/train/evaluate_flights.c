@@ -1,5 +1,5 @@
 // core/train/evaluate_flights.c -- an evaluation of a model whose layers are dealt to ranks
-// (core/model/stages.h): as many samples as stages are under way at a time, so that a stage
+// (core/model/stages.h): twice as many samples as stages are under way at a time, so that a stage
 // computes for one while the others are elsewhere.
 //
 //   round:   flight 0: samples 0..3    flight 1: samples 4..7    ...     each in a thread of its
@@ -13,6 +13,9 @@
 
 #include "core/base/mem.h"
 #include "core/train/evaluate_parts.h"
+
+// For each stage: with one alone, a prompt in one stage keeps the tokens of all others waiting.
+enum { FLIGHTS = 2 };
 
 struct flight {
     struct evaluate_request request;
@@ -88,7 +91,7 @@ static bool fly_all(struct flight *flights, int count, struct evaluating *all)
 
 int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, struct err *err)
 {
-    const int count = r->model->decoder.stages->count;
+    const int count = FLIGHTS * r->model->decoder.stages->count;
     struct evaluating *all = evaluate_open(r, e);
     struct flight *flights = xcalloc((size_t)count, sizeof *flights);
     for (int i = 0; i < count; i++) open_flight(&flights[i], r, i, count);

@@ -136,26 +136,13 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
     put(self, "source", o->way->source);
 }
 
-// Rows that a method drops in one stage, and what it keeps of them, would be unknown to the others.
-static int check_stages(const struct settings *s, struct err *err)
-{
-    const struct method *m;
-    for (int i = 0; (m = method_at(i)) && job_splits_layers(s); i++)
-        if (method_on(m, s) && m->reusable)
-            return err_set(err,
-                           "%s cannot work on layers in several ranks: /set %s %s, or /set "
-                           "job.split data",
-                           m->title, m->toggle.key, m->toggle.off);
-    return 0;
-}
-
 // In the shell, before the job exists: reports an unreadable data set at once.
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {
     struct evaluate_options o;
     if (evaluate_options_read(&o, argc, argv, err) < 0) return -1;
-    int status = check_stages(settings, err);
+    int status = job_check_layers(settings, err);
     if (status == 0) status = evaluate_options_check(&o, err);
     evaluate_options_release(&o);
     return status;
@@ -390,7 +377,7 @@ static int run(struct job *j, struct err *err)
     e.total = evaluate_options_request(&o).total;
     if (o.submit) r.submission = submission_new();
     int status = adapter_apply_settings(&adapter, j->model, j->settings, err);
-    if (status == 0) status = check_stages(j->settings, err);
+    if (status == 0) status = job_check_layers(j->settings, err);
     if (status == 0) status = evaluate_options_open(&o, &data, err);
     if (status == 0) status = job_data_same(j->ranks, o.data, eval_set_hash(&data), err);
     if (status == 0 && ranks_number(j->ranks) == 0) status = open_state(&r, &data, adapter, err);

@@ -9,6 +9,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/pace.h"
+#include "core/methods/method.h"
 #include "core/settings/settings.h"
 
 static const char *const word_auto[] = { "auto", NULL };
@@ -23,7 +24,7 @@ const struct setting job_settings[] = {
       "more than one need Open MPI." },
     { "job.split", SETTING_CHOICE, 0, 0, "data", NULL, splits, STALE_JOBS,
       "What the ranks of a new job share: its samples (data), or the model's layers, for models "
-      "larger than the memory of a rank (/eval)." },
+      "larger than the memory of a rank (/eval, /ask --job)." },
     { "job.folder", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_JOBS,
       "Folder that all machines of a cluster share, for the files of new jobs; none is beside the "
       "database." },
@@ -77,6 +78,19 @@ const char *job_end_value(const struct job_end *end, const char *key)
 bool job_splits_layers(const struct settings *s)
 {
     return settings_is(s, "job.split", "layers") && settings_integer(s, "job.ranks") > 1;
+}
+
+// Rows that a method drops in one stage, and what it keeps of them, would be unknown to the others.
+int job_check_layers(const struct settings *s, struct err *err)
+{
+    const struct method *m;
+    for (int i = 0; (m = method_at(i)) && job_splits_layers(s); i++)
+        if (method_on(m, s) && m->reusable)
+            return err_set(err,
+                           "%s cannot work on layers in several ranks: /set %s %s, or /set "
+                           "job.split data",
+                           m->title, m->toggle.key, m->toggle.off);
+    return 0;
 }
 
 enum job_stop job_stopped(struct job *j)

@@ -39,6 +39,14 @@ alike tests/goldens/kimi-vl 3 "$work/data.jsonl" '--metric loglik --limit 9'
 # Methods that act where they are.
 alike $llava 2 "$work/data.jsonl" '/set norm.init default' '/set norm.align on' '/set ffn.layers 1,2' '/set ffn.approx skip' '--metric cider'
 
+# Answers to the questions of a file: the times differ.
+for n in 1 2; do
+    evaluate $llava $n "/ask --data $work/data.jsonl --out $work/answers$n.jsonl --job" || fail "ask: $(tail -1 "$work/out")"
+    jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$work/answers$n.jsonl" >"$work/lines$n"
+done
+same "lines" "$(wc -l <"$work/lines1")" 14
+cmp "$work/lines1" "$work/lines2" || fail "other answers in two ranks"
+
 # --- memory --------------------------------------------------------------------------------------
 
 # A model of 176 MB: each of two ranks has the half of it in memory, beside the program.
