@@ -90,7 +90,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
+.PHONY: test-cluster all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -161,6 +161,11 @@ check: $(B)/vlmsh $(UNPACKED) $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRA
 	@VLMSH=$(B)/vlmsh tools/man.sh --check
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
 	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS)
+
+# Jobs on two hosts (network namespaces) and through a real Slurm: root, slurm-wlm, munge; a quarter of an hour.
+test-cluster: vlmsh
+	@VLMSH="$(CURDIR)/vlmsh" bash tests/cluster/slurm.sh
+	@VLMSH="$(CURDIR)/vlmsh" bash tests/cluster/kills.sh
 
 bench: vlmsh $(UNPACKED) $(BENCH_BIN)
 	@tests/bench/run.sh $(B)

@@ -375,22 +375,23 @@ static int eval_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct evaluate_options o = { 0 };
     if (!strcmp(argv[0], "show")) return show(shell, argc - 1, argv + 1, err);
-    char **words = xreallocarray(NULL, (size_t)argc + 2, sizeof *words);
+    char **words = xreallocarray(NULL, (size_t)argc + 1, sizeof *words);
+    char **plain = xreallocarray(NULL, (size_t)argc + 1, sizeof *plain);
     memcpy(words, argv, (size_t)argc * sizeof *words);
     const bool here = take_here(&argc, words);
-    const char *ranks;
-    int status = shell_take_ranks(&argc, words, &ranks, err);
-    if (status == 0) status = evaluate_options_read(&o, argc, words, err);
-    if (status == 0 && ranks && here)
-        status = err_set(err, "--here evaluates in this process: leave out --ranks");
-    if (status == 0 && ranks) {
-        words[argc++] = (char *)(uintptr_t) "--ranks";
-        words[argc++] = (char *)(uintptr_t)ranks;
-    }
+    memcpy(plain, words, (size_t)argc * sizeof *plain);
+    struct job_where where;
+    int count = argc;
+    int status = shell_take_where(&count, plain, &where, err);
+    if (status == 0) status = evaluate_options_read(&o, count, plain, err);
+    if (status == 0 && here && count < argc)
+        status = err_set(err, "--here evaluates in this process: leave out %s",
+                         where.ranks ? "--ranks" : "--sbatch and --submit");
     if (status == 0 && here)
-        status = evaluate_here(shell, &o, argc, words, err);
+        status = evaluate_here(shell, &o, count, plain, err);
     else if (status == 0 && (status = command_check_needs(shell, NEEDS_STORE, err)) == 0)
         status = shell_start_job(shell, "evaluate", argc, words, err);
+    free(plain);
     evaluate_options_release(&o);
     free(words);
     return status;

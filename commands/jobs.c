@@ -10,6 +10,7 @@
 
 #include "core/base/pace.h"
 #include "core/draw/plot.h"
+#include "sessions/job_queue.h"
 #include "sessions/job_ranks.h"
 #include "sessions/jobs.h"
 
@@ -29,67 +30,117 @@ struct job_order shell_job_order(const struct shell *shell, const char *kind, in
     };
 }
 
-int shell_take_ranks(int *argc, char **argv, const char **ranks, struct err *err)
+int shell_take_where(int *argc, char **argv, struct job_where *where, struct err *err)
 {
     int kept = 0;
-    *ranks = NULL;
+    *where = (struct job_where){ 0 };
     for (int i = 0; i < *argc; i++) {
-        if (strcmp(argv[i], "--ranks") != 0) {
+        const bool ranks = !strcmp(argv[i], "--ranks"), script = !strcmp(argv[i], "--sbatch");
+        if (!strcmp(argv[i], "--submit")) {
+            where->submit = true;
+        } else if (!ranks && !script) {
             argv[kept++] = argv[i];
-            continue;
+        } else if (++i == *argc) {
+            return err_set(err, ranks ? "--ranks needs a number of processes: --ranks 2"
+                                      : "--sbatch needs a file for the script: --sbatch job.sh");
+        } else {
+            *(ranks ? &where->ranks : &where->script) = argv[i];
         }
-        if (i + 1 == *argc) return err_set(err, "--ranks needs a number of processes: --ranks 2");
-        *ranks = argv[++i];
     }
     *argc = kept;
     return 0;
 }
 
-static int check_ranks(const struct job_kind *k, const struct settings *s, struct err *err)
+// `queued`: they are started on other machines.
+static int check_ranks(const struct job_kind *k, const struct settings *s, bool queued,
+                       struct err *err)
 {
     if (settings_integer(s, "job.ranks") == 1) return 0;
     if (k->in_ranks && job_splits_layers(s) && !k->in_layers)
         return err_set(
             err, "the ranks of a job of kind '%s' share its samples: /set job.split data", k->name);
-    if (k->in_ranks) return job_ranks_check(err);
+    if (k->in_ranks) return queued ? 0 : job_ranks_check(err);
     return err_set(err, "a job of kind '%s' runs in one process: /set job.ranks 1", k->name);
 }
 
 static int add_job(struct shell *shell, const struct job_kind *k, int argc, char **argv,
-                   const char *ranks, int64_t *id, struct err *err)
+                   const struct job_where *where, int64_t *id, struct err *err)
 {
     const struct model *m = engine_model(shell->engine);
     struct settings *settings = settings_copy(engine_settings(shell->engine));
     struct job_order order = shell_job_order(shell, k->name, argc, argv);
     order.settings = settings;
-    int status = ranks ? settings_set(settings, "job.ranks", ranks, err) : 0;
+    int status = where->ranks ? settings_set(settings, "job.ranks", where->ranks, err) : 0;
     if (k->settle) k->settle(settings, m);
-    if (status == 0) status = check_ranks(k, settings, err);
+    if (status == 0) status = check_ranks(k, settings, where->script || where->submit, err);
     if (status == 0 && k->check) status = k->check(argc, argv, settings, m, err);
     if (status == 0) status = store_job_add(shell->store, &order, id, err);
     settings_free(settings);
     return status;
 }
 
+static void remember(struct shell *shell, int64_t id)
+{
+    shell->jobs = xreallocarray(shell->jobs, shell->job_count + 1, sizeof *shell->jobs);
+    shell->jobs[shell->job_count++] = id;
+}
+
+// "job 3: train was submitted as Slurm job 12"
+static int submit(struct shell *shell, int64_t id, struct err *err)
+{
+    struct job_row row;
+    if (store_job_submit(shell->store, id, err) < 0) return -1;
+    if (store_job_read(shell->store, id, &row, err) < 0) return -1;
+    remember(shell, id);
+    sinks_notice(shell->sinks,
+                 "job %" PRId64 ": %s was submitted as Slurm job %s (/job %" PRId64
+                 ", /wait %" PRId64 ")",
+                 id, row.kind, row.queue, id, id);
+    job_row_release(&row);
+    return 0;
+}
+
+// A job that cannot be handed over is none.
+static int queue_job(struct shell *shell, int64_t id, const struct job_where *where,
+                     struct err *err)
+{
+    struct err why;
+    int status = store_job_script(shell->store, id, where->script, err);
+    if (status == 0 && where->submit)
+        status = submit(shell, id, err);
+    else if (status == 0)
+        sinks_notice(shell->sinks,
+                     "job %" PRId64 ": wrote '%s'; /job %" PRId64 " submit hands it to Slurm", id,
+                     where->script, id);
+    if (status < 0) store_job_delete(shell->store, id, &why);
+    return status;
+}
+
+static int begin_job(struct shell *shell, int64_t id, const char *kind,
+                     const struct job_where *where, struct err *err)
+{
+    if (where->script || where->submit) return queue_job(shell, id, where, err);
+    if (store_job_start(shell->store, id, err) < 0) return -1;
+    remember(shell, id);
+    sinks_notice(shell->sinks, "job %" PRId64 ": %s started (/job %" PRId64 ", /wait %" PRId64 ")",
+                 id, kind, id, id);
+    return 0;
+}
+
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err)
 {
     const struct job_kind *k = job_kind_find(kind);
-    const char *ranks;
+    struct job_where where;
     int64_t id = 0;
     if (!k) BUG("no job kind '%s'", kind);
     if (k->needs_model && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
     char **words = xcalloc((size_t)argc + 1, sizeof *words);
     for (int i = 0; i < argc; i++) words[i] = argv[i];
-    int status = shell_take_ranks(&argc, words, &ranks, err);
-    if (status == 0) status = add_job(shell, k, argc, words, ranks, &id, err);
-    if (status == 0) status = store_job_start(shell->store, id, err);
+    int status = shell_take_where(&argc, words, &where, err);
+    if (status == 0) status = add_job(shell, k, argc, words, &where, &id, err);
     free(words);
-    if (status < 0) return -1;
-    shell->jobs = xreallocarray(shell->jobs, shell->job_count + 1, sizeof *shell->jobs);
-    shell->jobs[shell->job_count++] = id;
-    sinks_notice(shell->sinks, "job %" PRId64 ": %s started (/job %" PRId64 ", /wait %" PRId64 ")",
-                 id, kind, id, id);
-    return 0;
+    if (status == 0) status = begin_job(shell, id, kind, &where, err);
+    return status;
 }
 
 static void forget(struct shell *shell, int64_t id)
@@ -426,6 +477,9 @@ static int show(struct shell *shell, const struct job_row *row, int argc, char *
     pair(&t, "created", moment_text(row->created));
     pair(&t, "started", moment_text(row->started));
     pair(&t, "ended", moment_text(row->ended));
+    pair(&t, "script", xstrdup(row->script));
+    pair(&t, "in the queue",
+         *row->queue ? xasprintf("Slurm job %s: %s", row->queue, row->queued) : xstrdup(""));
     if (row->pid) pair(&t, "process", xasprintf("%ld", (long)row->pid));
     const int status = show_results(shell, row->id, &t, err);
     table_emit(&t, shell->sinks);
@@ -474,7 +528,7 @@ static int check_new_ranks(const struct job_row *row, const char *ranks, struct 
     const struct job_kind *kind = job_kind_find(row->kind);
     struct settings *s = settings_copy(row->settings);
     int status = settings_set(s, "job.ranks", ranks, err);
-    if (status == 0 && kind) status = check_ranks(kind, s, err);
+    if (status == 0 && kind) status = check_ranks(kind, s, *row->script, err);
     settings_free(s);
     return status;
 }
@@ -482,9 +536,12 @@ static int check_new_ranks(const struct job_row *row, const char *ranks, struct 
 static int resume_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
                       struct err *err)
 {
-    const char *ranks;
-    if (shell_take_ranks(&argc, argv, &ranks, err) < 0) return -1;
-    if (argc) return err_set(err, "unexpected '%s': /job N resume [--ranks M]", argv[0]);
+    struct job_where where;
+    if (shell_take_where(&argc, argv, &where, err) < 0) return -1;
+    const char *ranks = where.ranks;
+    if (argc || where.script || where.submit)
+        return err_set(err, "unexpected '%s': /job N resume [--ranks M]",
+                       argc ? argv[0] : "--sbatch");
     if (ranks && check_new_ranks(row, ranks, err) < 0) return -1;
     if (store_job_start_ranks(shell->store, row->id, ranks, err) < 0) return -1;
     forget(shell, row->id);
@@ -492,6 +549,15 @@ static int resume_job(struct shell *shell, const struct job_row *row, int argc, 
     shell->jobs[shell->job_count++] = row->id;
     sinks_notice(shell->sinks, "job %" PRId64 " continues", row->id);
     return 0;
+}
+
+static int submit_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
+                      struct err *err)
+{
+    if (!*row->script)
+        return err_set(
+            err, "job %" PRId64 " has no script for a queue: start it with --sbatch FILE", row->id);
+    return submit(shell, row->id, err);
 }
 
 static int delete_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
@@ -511,9 +577,11 @@ static const struct action {
 } actions[] = {
     { "show", 0, show },         { "log", 1, show_log },      { "pause", 0, pause_job },
     { "resume", 2, resume_job }, { "cancel", 0, cancel_job }, { "delete", 0, delete_job },
+    { "submit", 0, submit_job },
 };
 
-static const char *const words[] = { "show", "log", "pause", "resume", "cancel", "delete", NULL };
+static const char *const words[] = { "show",   "log",    "pause",  "resume",
+                                     "cancel", "delete", "submit", NULL };
 
 static const struct action *find_action(const char *name)
 {
@@ -531,7 +599,8 @@ static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
     if (job_named(shell, argv[0], &id, err) < 0) return -1;
     if (!a)
         return err_set(
-            err, "/job has no action '%s': use show, log, pause, resume, cancel or delete", name);
+            err, "/job has no action '%s': use show, log, pause, resume, cancel, delete or submit",
+            name);
     if (argc - 2 > a->max)
         return err_set(err, "too many arguments for '/job N %s': /help job", name);
     if (store_job_read(shell->store, id, &row, err) < 0) return -1;
@@ -542,7 +611,7 @@ static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_job = {
     .name = "job",
-    .usage = "/job N|OUT [show|log [LINES]|pause|resume [--ranks M]|cancel|delete]",
+    .usage = "/job N|OUT [show|log [LINES]|pause|resume [--ranks M]|cancel|delete|submit]",
     .help = "Shows a job or its log; pauses, resumes, cancels or deletes it.",
     .details =
         "/job N              kind, state, progress, results and loss\n"
@@ -552,6 +621,9 @@ const struct command command_job = {
         "                    in so many processes (job.ranks)\n"
         "/job N cancel       ends it; the last checkpoint stays\n"
         "/job N delete       deletes the job and its curves; files in OUT stay\n"
+        "/job N submit       hands the script of a job that has one (--sbatch) to Slurm. Such a "
+        "job\n"
+        "                    is followed, paused, resumed and cancelled there like any other\n"
         "In scripts, the output folder OUT (or another path of the job's arguments) can replace\n"
         "N.",
     .min = 1,

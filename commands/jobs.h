@@ -7,12 +7,22 @@
 #ifndef COMMANDS_JOBS_H
 #define COMMANDS_JOBS_H
 
+#include <stdbool.h>
+
 #include "commands/command.h"
 
-// Takes `--ranks N` out of the words: *ranks as typed, NULL without.
-int shell_take_ranks(int *argc, char **argv, const char **ranks, struct err *err);
+// What any job takes beside its own arguments; as typed, NULL without.
+struct job_where {
+    const char *ranks;  // --ranks N
+    const char *script; // --sbatch FILE
+    bool submit;        // --submit
+};
+
+// Takes these out of the words.
+int shell_take_where(int *argc, char **argv, struct job_where *where, struct err *err);
 // Checks the arguments with the job kind, records the job with the shell's model and settings,
 // starts its process (with `--ranks N` its N processes) and reports its number. Returns at once.
+// With --sbatch or --submit it writes a script for a queue instead, and submits it.
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err);
 // A job order of that kind with the shell's model and settings; borrows all of them.
 struct job_order;

@@ -217,7 +217,8 @@ static int train_run(struct shell *shell, int argc, char **argv, struct err *err
 
 const struct command command_train = {
     .name = "train",
-    .usage = "/train DATA OUT [--images DIR] [--resume] [--ranks N] | plan [DATA] [--like SHAPE] "
+    .usage = "/train DATA OUT [--images DIR] [--resume] [--ranks N] [--sbatch FILE] [--submit] | "
+             "plan [DATA] [--like SHAPE] "
              "[--method M] [--all] [--rows N] [--ranks N]",
     .help = "Trains on a data set, as a background job; /train plan forecasts memory.",
     .details =
@@ -234,6 +235,9 @@ const struct command command_train = {
         "--resume       continues the unfinished run in OUT (same model, data, settings,\n"
         "               adapter)\n"
         "--ranks N      trains in N processes (job.ranks)\n"
+        "--sbatch FILE  writes a script for a Slurm queue (job.nodes, job.ranks, job.gpus,\n"
+        "               job.time, job.partition, job.sbatch) instead of starting a process\n"
+        "--submit       hands the script to Slurm. All jobs take these three options\n"
         "\n"
         "/train plan counts the trained parameters and forecasts memory with a dry run of the\n"
         "largest step. Frozen weights stay memory-mapped and are listed separately. /job N\n"

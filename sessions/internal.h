@@ -53,9 +53,10 @@ struct store {
     char *resumed_matmul, *former_matmul;
     struct entry *pending; // in the order of the events
     size_t pending_count, pending_capacity;
-    bool failing;  // the last write failed and was reported
-    bool deaf;     // events come from a session being resumed: not new
-    int answering; // locked while an answer is computed and jobs are paused; 0 = not open
+    bool failing;        // the last write failed and was reported
+    bool deaf;           // events come from a session being resumed: not new
+    double queue_looked; // when Slurm was asked last (job_queue.c)
+    int answering;       // locked while an answer is computed and jobs are paused; 0 = not open
 };
 
 // --- store.c -------------------------------------------------------------------------------------

@@ -48,6 +48,15 @@ struct group {
 
 // More ranks than cores are what was asked for, unless a queue has given out the cores. Threads
 // find their cores themselves: bound to one, all of a rank's would share it.
+// A machine that leaves the network closes no connection: mpirun asks after the others every few
+// seconds instead of after some hours. (Open MPI 5 has no such option, and ignores these.)
+static void keep_asking(void)
+{
+    setenv("OMPI_MCA_oob_tcp_keepalive_time", "4", 0);
+    setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "2", 0);
+    setenv("OMPI_MCA_oob_tcp_keepalive_probes", "4", 0);
+}
+
 static void become(const struct group *g, char *program, int errors)
 {
     char count[16], id[32];
@@ -63,6 +72,7 @@ static void become(const struct group *g, char *program, int errors)
     argv[n++] = program, argv[n++] = "job", argv[n++] = "rank", argv[n++] = id;
     argv[n++] = "--folder", argv[n++] = g->desk.folder;
     argv[n] = NULL;
+    keep_asking();
     setpgid(0, 0); // the terminal's signals are for the process that passes them on
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (dup2(errors, 2) == 2) execvp("mpirun", (char **)(uintptr_t)argv);
@@ -138,6 +148,13 @@ static void watch(struct group *g)
     if (g->store) job_import(g->store, g->desk.id);
 }
 
+// A queue that cancels a job sends the same signal: then that is what was asked for.
+static bool pass_pause_on(const struct group *g)
+{
+    return job_request_read(g->desk.folder) == JOB_CANCEL ||
+           job_request_write(g->desk.folder, JOB_PAUSE, NULL) == 0;
+}
+
 // How mpirun ended, as waitpid says it.
 static int wait_for_end(struct group *g)
 {
@@ -148,8 +165,7 @@ static int wait_for_end(struct group *g)
         if (ended == g->pid || (ended < 0 && errno == ECHILD)) break;
         if (poll(&one, 1, 100) > 0 && (one.revents & POLLHUP)) poll(NULL, 0, 20);
         read_errors(g);
-        if (atomic_load(&g->setup->control->pause) && !g->paused)
-            g->paused = job_request_write(g->desk.folder, JOB_PAUSE, NULL) == 0;
+        if (atomic_load(&g->setup->control->pause) && !g->paused) g->paused = pass_pause_on(g);
         if (clock_seconds() - g->looked >= 0.5) watch(g);
     }
     read_errors(g);
@@ -180,9 +196,30 @@ static char *host_of(const struct group *g, int rank)
     return *line.host ? xasprintf(" on %s", line.host) : xstrdup("");
 }
 
+// "... Remote daemon: [[123,0],1] on node b ...": the ranks there; NULL: it is not that message.
+static char *reason_of_network(const struct group *g)
+{
+    const char *message = g->said.message.length ? g->said.message.data : "";
+    const char *at = strstr(message, "Remote daemon:"), *node = at ? strstr(at, "on node ") : NULL;
+    struct buf b = { 0 };
+    struct job_rank line;
+    if (!node) return NULL;
+    node += strlen("on node ");
+    const size_t n = strcspn(node, " ");
+    for (int k = 0; k < g->count; k++)
+        if (job_rank_read(g->desk.folder, k, &line) && strlen(line.host) == n &&
+            !strncmp(line.host, node, n))
+            buf_printf(&b, "%s%d", b.length ? ", " : "rank ", k);
+    buf_printf(&b, "%son %.*s is out of reach: the machine or its network is down",
+               b.length ? " " : "the job's part ", (int)n, node);
+    return buf_take(&b);
+}
+
 static char *reason_of(struct group *g, int status)
 {
     if (g->silent) return xstrdup(g->silent);
+    char *network = reason_of_network(g);
+    if (network) return network;
     char *words = words_of(g), *host = host_of(g, g->said.rank >= 0 ? g->said.rank : 0), *text;
     if (words)
         text = words;

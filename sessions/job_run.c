@@ -69,7 +69,10 @@ static enum job_stop ask(struct job *j)
     struct runner *r = j->runner;
     if (atomic_load(&j->cancel)) return r->stop = JOB_CANCEL; // also after a pause was asked for
     if (r->stop) return r->stop;
-    if (atomic_load(&r->setup->control->pause)) return r->stop = JOB_PAUSE;
+    if (atomic_load(&r->setup->control->pause)) {
+        r->looked = 0; // a queue that cancels a job sends the signal of a pause
+        return r->stop = read_request(r) == JOB_CANCEL ? JOB_CANCEL : JOB_PAUSE;
+    }
     const double patience = r->setup->patience_s > 0 ? r->setup->patience_s : PATIENCE_S;
     struct err why;
     if (job_sink_failing(r->keep, &why) > patience) {

@@ -14,6 +14,7 @@
 #include "core/base/json.h"
 #include "sessions/job_desk.h"
 #include "sessions/job_internal.h"
+#include "sessions/job_queue.h"
 #include "sessions/job_reports.h"
 
 // A started process that holds no lock after so many seconds never will.
@@ -220,27 +221,58 @@ int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *e
     return read_plain(s, id, row, &asked, err);
 }
 
+static void set_message(struct job_row *row, char *text)
+{
+    free(row->message);
+    row->message = text;
+}
+
+// The folder's files say what ranks did last, the queue whether the job is still to come.
+static void see_queued(struct job_row *row)
+{
+    const bool ended = job_state_ended(row->state);
+    if (row->state == STATE_DONE || row->state == STATE_CANCELLED) return;
+    if (!*row->queue && row->state == STATE_WAITING) {
+        set_message(row, xasprintf("not submitted: /job %lld submit, or sbatch %s",
+                                   (long long)row->id, row->script));
+    } else if (queue_waits(row->queued)) {
+        row->state = STATE_WAITING; // again, if it ran before
+        set_message(row, xasprintf("Slurm job %s: %s", row->queue, row->queued));
+    } else if (*row->queue && queue_ended(row->queued) && !ended) {
+        row->state = STATE_INTERRUPTED;
+        set_message(row, xasprintf("Slurm ended its job %s: %s", row->queue, row->queued));
+    }
+}
+
+// Has no process of this machine, though its row says so.
+static void see_process(struct store *s, struct job_row *row, int64_t asked)
+{
+    if (job_state_ended(row->state) || job_alive(s, row->id, &row->pid) ||
+        (row->state != STATE_RUNNING && time(NULL) - asked <= BEGIN_S))
+        return;
+    // A process that never began left no message: this one is of the process before.
+    char *folder = job_path(s, row->id, NULL);
+    set_message(row, row->state == STATE_RUNNING ? job_last_words(folder, 0) : xstrdup(""));
+    row->state = STATE_INTERRUPTED;
+    free(folder);
+}
+
 static int read_once(struct store *s, int64_t id, struct job_row *row, struct err *err)
 {
     int64_t asked = 0;
     job_import(s, id);
     if (read_plain(s, id, row, &asked, err) < 0) return -1;
-    if (!job_state_ended(row->state) && !job_alive(s, id, &row->pid) &&
-        (row->state == STATE_RUNNING || time(NULL) - asked > BEGIN_S)) {
-        // A process that never began left no message: this one is of the process before.
-        char *folder = job_path(s, id, NULL);
-        char *words = row->state == STATE_RUNNING ? job_last_words(folder, 0) : xstrdup("");
-        free(folder);
-        row->state = STATE_INTERRUPTED;
-        free(row->message);
-        row->message = words;
-    }
+    if (row->script && *row->script)
+        see_queued(row);
+    else
+        see_process(s, row, asked);
     return 0;
 }
 
 // The process may end between the row and the look at its lock: then the row, read again, says how.
 int store_job_read(struct store *s, int64_t id, struct job_row *row, struct err *err)
 {
+    queue_look(s);
     if (read_once(s, id, row, err) < 0) return -1;
     if (row->state != STATE_INTERRUPTED) return 0;
     job_row_release(row);
@@ -359,6 +391,10 @@ static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct 
         return err_set(err, "job %lld is already running", (long long)id);
     if (row->state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to resume", (long long)id);
+    if (*row->queue && !queue_ended(row->queued))
+        return err_set(err,
+                       "Slurm has not let go of job %lld yet (its job %s is %s): wait a moment",
+                       (long long)id, row->queue, row->queued);
     if (ranks && set_ranks(s, row, ranks, err) < 0) return -1;
     return store_run(s, err,
                      "UPDATE jobs SET state = 'waiting', request = NULL, asked = ?, "
@@ -381,6 +417,11 @@ int store_job_start_ranks(struct store *s, int64_t id, const char *ranks, struct
     job_import(s, id);
     if (store_lock(s, err) < 0) return -1;
     int status = store_unlock(s, begin_waiting(s, id, ranks, &row, err), err);
+    if (status == 0 && row.script && *row.script) {
+        status = store_job_submit(s, id, err);
+        job_row_release(&row);
+        return status;
+    }
     if (status == 0) status = forget_request(s, id, err);
     if (status == 0 && job_spawn(s, &row, err) < 0) {
         job_mark_ended(s, id, STATE_FAILED, err->text, NULL);
@@ -395,13 +436,26 @@ int store_job_start(struct store *s, int64_t id, struct err *err)
     return store_job_start_ranks(s, id, NULL, err);
 }
 
+// A job that the queue has not started yet is taken out of it, paused or cancelled alike.
+static int withdraw(struct store *s, const struct job_row *row, enum job_stop what, struct err *err)
+{
+    if (row->state == STATE_DONE || row->state == STATE_CANCELLED)
+        return err_set(err, "job %lld is not running: it is %s", (long long)row->id,
+                       job_state_name(row->state));
+    const int status = store_job_withdraw(s, row->id, err);
+    return status < 0 || what == JOB_CANCEL ? status
+                                            : job_mark_ended(s, row->id, STATE_PAUSED, "", err);
+}
+
 int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *err)
 {
     struct job_row row;
     const char *name = what == JOB_CANCEL ? "cancel" : "pause";
     int status = -1;
     if (store_job_read(s, id, &row, err) < 0) return -1;
-    if (!job_state_ended(row.state)) {
+    if (*row.script && (what == JOB_CANCEL || row.state == STATE_WAITING)) {
+        status = withdraw(s, &row, what, err);
+    } else if (!job_state_ended(row.state)) {
         status = store_run(s, err, "UPDATE jobs SET request = ? WHERE id = ?", "ti", name, id);
         char *folder = job_path(s, id, NULL);
         if (status == 0 && access(folder, F_OK) == 0)
@@ -420,7 +474,7 @@ int store_job_delete(struct store *s, int64_t id, struct err *err)
 {
     struct job_row row;
     if (store_job_read(s, id, &row, err) < 0) return -1;
-    const bool ended = job_state_ended(row.state);
+    const bool ended = job_state_ended(row.state) || (*row.script && !*row.queue);
     job_row_release(&row);
     if (!ended)
         return err_set(err, "job %lld is running: /job %lld cancel first", (long long)id,

@@ -28,9 +28,11 @@ struct watcher {
     } * drafts;
     size_t draft_count;
     int64_t curve;
-    // What was told last: the database then, whose curve, how many jobs had a process.
+    // What was told last: the database then, whose curve, how many jobs had a process, and the
+    // steps of those (reports of ranks reach the database through this connection).
     int64_t version, told_curve;
     int lived;
+    double steps;
 };
 
 // --- jobs ----------------------------------------------------------------------------------------
@@ -40,6 +42,14 @@ static int count_alive(const struct job_row *rows, size_t count)
     int alive = 0;
     for (size_t i = 0; i < count; i++) alive += !job_state_ended(rows[i].state);
     return alive;
+}
+
+static double count_steps(const struct job_row *rows, size_t count)
+{
+    double steps = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!job_state_ended(rows[i].state) && rows[i].step > 0) steps += rows[i].step;
+    return steps;
 }
 
 // The curve of the loss, or of whatever the job told first.
@@ -68,13 +78,15 @@ static void look_at_jobs(struct watcher *w, int64_t curve)
     if (same && !w->lived) return;
     if (store_jobs_read(w->store, &rows, &count, NULL) < 0) return;
     const int alive = count_alive(rows, count);
-    if (same && alive == w->lived) {
+    const double steps = count_steps(rows, count);
+    if (same && alive == w->lived && steps == w->steps) {
         job_rows_free(rows, count);
         return;
     }
     w->version = version;
     w->told_curve = curve;
     w->lived = alive;
+    w->steps = steps;
     struct jobs_news *n = xcalloc(1, sizeof *n);
     n->rows = rows;
     n->count = count;

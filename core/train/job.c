@@ -28,6 +28,17 @@ const struct setting job_settings[] = {
     { "job.folder", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_JOBS,
       "Folder that all machines of a cluster share, for the files of new jobs; none is beside the "
       "database." },
+    { "job.nodes", SETTING_INTEGER, 1, 4096, "1", "machines", NULL, STALE_JOBS,
+      "Number of machines of a queued job (--sbatch), which share its ranks." },
+    { "job.gpus", SETTING_INTEGER, 0, 64, "0", "GPUs", NULL, STALE_JOBS,
+      "Number of GPUs that a queued job has on each machine." },
+    { "job.time", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_JOBS,
+      "Time limit of a queued job as sbatch takes it (90, 12:00:00, 2-00:00:00); none is the "
+      "partition's." },
+    { "job.partition", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_JOBS,
+      "Partition of a queued job; none is the default one." },
+    { "job.sbatch", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_JOBS,
+      "Further options of sbatch for a queued job, separated by blanks (--account=x --qos=y)." },
     { "job.nice", SETTING_INTEGER, 0, 19, "15", NULL, NULL, STALE_JOBS,
       "Niceness of new jobs; 0 is normal priority." },
     { "job.pause_while_answering", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,

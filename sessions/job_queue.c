@@ -1,0 +1,390 @@
+// sessions/job_queue.c -- sbatch, squeue, sacct and scancel.
+#include "sessions/job_queue.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "sessions/job_desk.h"
+#include "sessions/job_internal.h"
+#include "sessions/job_reports.h"
+
+enum { OUTPUT_MOST = 1 << 20 };
+static const double program_s = 20, look_s = 2; // most of a command; between two looks
+
+// --- Slurm's commands ----------------------------------------------------------------------------
+
+_Noreturn static void become(char *const *argv, int out)
+{
+    const int in = open("/dev/null", O_RDONLY);
+    setpgid(0, 0); // a Ctrl-C is for the shell
+    if (dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) execvp(argv[0], argv);
+    _exit(127);
+}
+
+// Reads all that it writes; false: it takes too long.
+static bool read_all(int from, struct buf *out)
+{
+    const double began = clock_seconds();
+    char text[4096];
+    for (;;) {
+        struct pollfd one = { .fd = from, .events = POLLIN };
+        const double left = program_s - (clock_seconds() - began);
+        if (left <= 0 || poll(&one, 1, (int)(left * 1000)) == 0) return false;
+        const ssize_t n = read(from, text, sizeof text);
+        if (n == 0 || (n < 0 && errno != EINTR)) return true;
+        if (n > 0 && out->length < OUTPUT_MOST) buf_add(out, text, (size_t)n);
+    }
+}
+
+static void cut_end(struct buf *b)
+{
+    while (b->length && isspace((unsigned char)b->data[b->length - 1])) b->data[--b->length] = 0;
+}
+
+// Runs a command, at most for a while. Its status, with what it wrote in *out; -1: it did not end
+// by itself.
+static int run_program(char *const *argv, struct buf *out, struct err *err)
+{
+    int ends[2], status = 0;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(err, "cannot create a pipe: %s", strerror(errno));
+    const pid_t child = fork();
+    if (child == 0) become(argv, ends[1]);
+    close(ends[1]);
+    const bool done = child > 0 && read_all(ends[0], out);
+    close(ends[0]);
+    if (child < 0) return err_set(err, "cannot start %s: %s", argv[0], strerror(errno));
+    if (!done) kill(child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    buf_puts(out, "");
+    cut_end(out);
+    if (!done) return err_set(err, "%s has not answered for %.0f s", argv[0], program_s);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        return err_set(err, "cannot start %s: is Slurm installed here (Debian: slurm-client)?",
+                       argv[0]);
+    return WIFEXITED(status) ? WEXITSTATUS(status)
+                             : err_set(err, "%s was ended by a signal", argv[0]);
+}
+
+// The same; a status other than 0 is an error, with what the command wrote.
+static int run_well(char *const *argv, struct buf *out, struct err *err)
+{
+    const int status = run_program(argv, out, err);
+    if (status <= 0) return status;
+    return err_set(err, "%s: %.400s", argv[0], out->length ? out->data : "it failed");
+}
+
+// --- the script ----------------------------------------------------------------------------------
+
+// A word for the shell.
+static void quote(struct buf *b, const char *word)
+{
+    buf_putc(b, '\'');
+    for (; *word; word++) {
+        if (*word == '\'')
+            buf_puts(b, "'\\''");
+        else
+            buf_putc(b, *word);
+    }
+    buf_putc(b, '\'');
+}
+
+static void put_option(struct buf *b, const struct settings *s, const char *key, const char *name)
+{
+    if (!settings_is(s, key, "none"))
+        buf_printf(b, "#SBATCH --%s=%s\n", name, settings_text(s, key));
+}
+
+static void put_more(struct buf *b, const char *options)
+{
+    char *copy = xstrdup(options), *rest = NULL;
+    for (char *one = strtok_r(copy, " ", &rest); one; one = strtok_r(NULL, " ", &rest))
+        buf_printf(b, "#SBATCH %s\n", one);
+    free(copy);
+}
+
+// sbatch reads the comments. Ninety seconds before the time limit the job is asked to pause.
+static void put_script(struct buf *b, const struct job_row *row, const char *folder,
+                       const char *program)
+{
+    const struct settings *s = row->settings;
+    const long long nodes = settings_integer(s, "job.nodes"),
+                    gpus = settings_integer(s, "job.gpus");
+    buf_printf(b, "#!/bin/sh\n#SBATCH --job-name=vlmsh-%s-%lld\n", row->kind, (long long)row->id);
+    buf_printf(b, "#SBATCH --nodes=%lld\n#SBATCH --ntasks=%lld\n", nodes,
+               (long long)settings_integer(s, "job.ranks"));
+    if (!settings_is(s, "job.threads", "auto"))
+        buf_printf(b, "#SBATCH --cpus-per-task=%s\n", settings_text(s, "job.threads"));
+    if (gpus) buf_printf(b, "#SBATCH --gpus-per-node=%lld\n", gpus);
+    put_option(b, s, "job.time", "time");
+    put_option(b, s, "job.partition", "partition");
+    buf_printf(b, "#SBATCH --output=%s/output\n#SBATCH --open-mode=append\n", folder);
+    buf_puts(b, "#SBATCH --requeue\n#SBATCH --signal=B:TERM@90\n");
+    if (!settings_is(s, "job.sbatch", "none")) put_more(b, settings_text(s, "job.sbatch"));
+    buf_puts(b, "export OMP_WAIT_POLICY=passive\nexec ");
+    quote(b, program);
+    buf_printf(b, " job batch %lld --folder ", (long long)row->id);
+    quote(b, folder);
+    buf_putc(b, '\n');
+}
+
+static int write_script(const char *path, const struct buf *text, struct err *err)
+{
+    FILE *f = fopen(path, "we");
+    bool good = f && fputs(text->data, f) >= 0;
+    if (f && fclose(f) != 0) good = false;
+    return good ? 0 : err_set(err, "cannot write '%s': %s", path, strerror(errno));
+}
+
+// sbatch takes no line breaks, and Slurm replaces % in the name of the output.
+static int check_names(const struct job_row *row, const char *folder, struct err *err)
+{
+    static const char *const keys[] = { "job.time", "job.partition", "job.sbatch" };
+    if (strpbrk(folder, "%\n \t\\'\""))
+        return err_set(err,
+                       "a queued job's folder '%s' has a blank or a sign that sbatch reads as "
+                       "more than itself: /set job.folder to another one",
+                       folder);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strchr(settings_text(row->settings, keys[i]), '\n'))
+            return err_set(err, "%s has a line break", keys[i]);
+    return 0;
+}
+
+// The order and the script, for a job that waits; *folder: the job's, as other machines know it.
+static int prepare(struct store *s, const struct job_row *row, const char *path, char **folder,
+                   struct err *err)
+{
+    char *program = realpath("/proc/self/exe", NULL);
+    struct buf text = { 0 };
+    int status = job_folder_make(s, row->id, settings_text(row->settings, "job.folder"), err);
+    if (status == 0 && !(*folder = job_folder_real(s, row->id, err))) status = -1;
+    if (status == 0) status = check_names(row, *folder, err);
+    if (status == 0) status = job_import_all(s, row->id, err);
+    if (status == 0) status = job_request_write(*folder, JOB_GO, err);
+    if (status == 0) status = job_order_write(*folder, row, NULL, err);
+    if (status == 0) {
+        put_script(&text, row, *folder, program ? program : "vlmsh");
+        status = write_script(path, &text, err);
+    }
+    buf_release(&text);
+    free(program);
+    return status;
+}
+
+static char *absolute(const char *path)
+{
+    char *here = *path == '/' ? NULL : getcwd(NULL, 0);
+    char *whole = here ? xasprintf("%s/%s", here, path) : xstrdup(path);
+    free(here);
+    return whole;
+}
+
+int store_job_script(struct store *s, int64_t id, const char *path, struct err *err)
+{
+    struct job_row row;
+    char *folder = NULL;
+    if (job_read_own(s, id, &row, err) < 0) return -1;
+    int status = job_folder_make(s, id, settings_text(row.settings, "job.folder"), err);
+    char *whole = path ? absolute(path) : job_path(s, id, "script");
+    if (status == 0)
+        status =
+            store_run(s, err, "UPDATE jobs SET script = ?, queue = '', queued = '' WHERE id = ?",
+                      "ti", whole, id);
+    if (status == 0) status = prepare(s, &row, whole, &folder, err);
+    free(whole);
+    free(folder);
+    job_row_release(&row);
+    return status;
+}
+
+// --- submitting, and taking back -----------------------------------------------------------------
+
+// "12" or "12;cluster", as --parsable says it; what sbatch warns of stands before it.
+static char *read_number(const struct buf *out)
+{
+    const char *line = strrchr(out->data, '\n');
+    line = line ? line + 1 : out->data;
+    const size_t n = strspn(line, "0123456789");
+    return n ? xasprintf("%.*s", (int)n, line) : NULL;
+}
+
+static int submit(struct store *s, const struct job_row *row, struct err *err)
+{
+    char sbatch[] = "sbatch", parsable[] = "--parsable", chdir[] = "--chdir";
+    char *const argv[] = { sbatch, parsable, chdir, row->folder, row->script, NULL };
+    struct buf out = { 0 };
+    int status = run_well(argv, &out, err);
+    char *number = status == 0 ? read_number(&out) : NULL;
+    if (status == 0 && !number)
+        status = err_set(err, "sbatch gave no job number: %.200s", out.data);
+    if (status == 0)
+        status = store_run(s, err,
+                           "UPDATE jobs SET state = 'waiting', queue = ?, queued = 'PENDING', "
+                           "request = NULL, message = '', ended = NULL WHERE id = ?",
+                           "ti", number, row->id);
+    s->queue_looked = 0;
+    free(number);
+    buf_release(&out);
+    return status;
+}
+
+int store_job_submit(struct store *s, int64_t id, struct err *err)
+{
+    struct job_row row;
+    char *folder = NULL;
+    if (store_job_read(s, id, &row, err) < 0) return -1;
+    int status = 0;
+    if (row.state == STATE_DONE)
+        status = err_set(err, "job %lld is done: nothing to submit", (long long)id);
+    else if (!queue_ended(row.queued))
+        status = err_set(err, "job %lld is in the queue already (Slurm job %s, %s)", (long long)id,
+                         row.queue, row.queued);
+    if (status == 0) status = prepare(s, &row, row.script, &folder, err);
+    if (status == 0) status = submit(s, &row, err);
+    free(folder);
+    job_row_release(&row);
+    return status;
+}
+
+// What runs sees the request first, so that it ends as cancelled.
+int store_job_withdraw(struct store *s, int64_t id, struct err *err)
+{
+    struct job_row row;
+    struct buf out = { 0 };
+    char scancel[] = "scancel";
+    if (store_job_read(s, id, &row, err) < 0) return -1;
+    char *const argv[] = { scancel, row.queue, NULL };
+    char *folder = job_folder_real(s, id, err);
+    int status = folder ? job_request_write(folder, JOB_CANCEL, err) : -1;
+    if (status == 0 && !queue_ended(row.queued)) status = run_well(argv, &out, err);
+    if (status == 0 && row.state != STATE_DONE)
+        status = job_mark_ended(s, id, STATE_CANCELLED, "", err);
+    free(folder);
+    buf_release(&out);
+    job_row_release(&row);
+    return status;
+}
+
+// --- following -----------------------------------------------------------------------------------
+
+bool queue_ended(const char *queued)
+{
+    static const char *const lasting[] = {
+        "PENDING",   "CONFIGURING", "RUNNING",      "COMPLETING", "SUSPENDED", "REQUEUED",
+        "STAGE_OUT", "STOPPED",     "REQUEUE_HOLD", "SIGNALING",  "RESIZING",  "PREEMPTED"
+    };
+    const size_t n = strcspn(queued, ": ");
+    for (size_t i = 0; i < sizeof lasting / sizeof *lasting; i++)
+        if (n == strlen(lasting[i]) && !strncmp(queued, lasting[i], n)) return false;
+    return true;
+}
+
+bool queue_waits(const char *queued)
+{
+    return !strncmp(queued, "PENDING", 7) || !strncmp(queued, "REQUEUE", 7) ||
+           !strncmp(queued, "CONFIGURING", 11);
+}
+
+struct asked {
+    int64_t id;
+    char *queue;
+    bool found;
+};
+
+static size_t list_asked(struct store *s, struct asked **list)
+{
+    size_t count = 0;
+    *list = NULL;
+    sqlite3_stmt *q =
+        store_query(s, NULL, "SELECT id, queue, queued FROM jobs WHERE queue <> ''", "");
+    while (q && store_step(s, q, NULL) > 0) {
+        char *queued = column_text(q, 2);
+        if (!queue_ended(queued)) {
+            *list = xreallocarray(*list, count + 1, sizeof **list);
+            (*list)[count++] =
+                (struct asked){ .id = sqlite3_column_int64(q, 0), .queue = column_text(q, 1) };
+        }
+        free(queued);
+    }
+    sqlite3_finalize(q);
+    return count;
+}
+
+static void note(struct store *s, int64_t id, const char *queued)
+{
+    store_run(s, NULL, "UPDATE jobs SET queued = ? WHERE id = ? AND queued <> ?", "tit", queued, id,
+              queued);
+}
+
+// "12|PENDING|Resources": the reason is "None" where there is none.
+static void read_lines(struct store *s, char *text, struct asked *list, size_t count)
+{
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *state = strchr(line, '|'), *reason = state ? strchr(state + 1, '|') : NULL;
+        if (!reason) continue;
+        *state++ = *reason++ = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (strcmp(list[i].queue, line) != 0) continue;
+            const bool none = !*reason || !strcmp(reason, "None") || !strcmp(reason, "(null)");
+            char *queued = none ? xstrdup(state) : xasprintf("%s: %s", state, reason);
+            list[i].found = true;
+            note(s, list[i].id, queued);
+            free(queued);
+        }
+    }
+}
+
+// squeue forgets jobs some minutes after their end; accounting, where there is any, does not. A job
+// of which nobody knows has ended.
+static void ask_accounting(struct store *s, const struct asked *one)
+{
+    char sacct[] = "sacct", jobs[] = "-j", allocation[] = "-X", plain[] = "-n", format[] = "-o",
+         state[] = "State%-30", scratch[] = "";
+    char *const argv[] = { sacct, plain, allocation, format, state, jobs, one->queue, NULL };
+    struct buf out = { 0 };
+    const int status = run_program(argv, &out, NULL);
+    char *state_then = out.data ? out.data : scratch;
+    state_then[strcspn(state_then, " \n+")] = 0;
+    note(s, one->id, status == 0 && *state_then && queue_ended(state_then) ? state_then : "ENDED");
+    buf_release(&out);
+}
+
+static void ask_queue(struct store *s, struct asked *list, size_t count)
+{
+    char squeue[] = "squeue", plain[] = "--noheader", all[] = "--states=all",
+         format[] = "--format=%i|%T|%r", jobs[] = "--jobs";
+    struct buf ids = { 0 }, out = { 0 };
+    for (size_t i = 0; i < count; i++) buf_printf(&ids, "%s%s", i ? "," : "", list[i].queue);
+    char *const argv[] = { squeue, plain, all, format, jobs, ids.data, NULL };
+    const int status = run_program(argv, &out, NULL);
+    // Of a single job that it does not know squeue says so; else it is out of reach for now.
+    const bool unknown = status > 0 && out.data && strstr(out.data, "Invalid job id");
+    if (status == 0 && out.data) read_lines(s, out.data, list, count);
+    for (size_t i = 0; i < count && (status == 0 || unknown); i++)
+        if (!list[i].found) ask_accounting(s, &list[i]);
+    buf_release(&ids);
+    buf_release(&out);
+}
+
+void queue_look(struct store *s)
+{
+    struct asked *list;
+    if (clock_seconds() - s->queue_looked < look_s || !sqlite3_get_autocommit(s->db)) return;
+    s->queue_looked = clock_seconds();
+    const size_t count = list_asked(s, &list);
+    if (count) ask_queue(s, list, count);
+    for (size_t i = 0; i < count; i++) free(list[i].queue);
+    free(list);
+}

@@ -1,0 +1,114 @@
+# kills.sh -- a training on two hosts, in which a random rank is killed or stopped, or a host leaves the
+# network, at random moments: each time the job must end within 30 s with a message that names the rank and
+# the reason, its checkpoint must be whole, and the job must go on in another number of ranks. In the end
+# the weights must be those of a run that nobody disturbed, bit for bit. Root only: `make test-cluster`.
+# KILLS is how often (50).
+. tests/commands/common.bash
+. tests/processes.bash
+. tests/cluster/hosts.bash
+trap 'hosts_down; rm -rf "$work"' EXIT
+hosts_down
+hosts_up
+here() { on va "$VLMSH" --db "$work/vlmsh.db" "$@"; }
+for i in $(seq 0 19); do
+    printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
+done >"$work/data.jsonl"
+lines=("/load $PWD/$llava" '/set job.nice 0' '/set job.threads 1' '/set compute.matmul f32' '/set train.method all'
+    '/set train.batch 2' '/set train.accumulate 6' '/set train.lr 1e-3' '/set train.exact_sum on' '/set train.steps 3000'
+    '/set train.save_every 2')
+printf '%s\n' "${lines[@]}" "/train $work/data.jsonl $work/run --ranks 2" >"$work/script"
+RANDOM=${SEED:-$$}
+
+ranks_now() { running "job rank 1 --folder $work/"; }
+rank() { # NUMBER: its process
+    local p
+    for p in $(ranks_now); do
+        tr '\0' '\n' 2>/dev/null <"/proc/$p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$p"
+    done
+}
+# The newest checkpoint can be read from its first byte to its last.
+whole() {
+    local folder
+    for folder in "$work"/run/checkpoint-*; do
+        [ -d "$folder" ] || continue
+        python3 - "$folder/state.safetensors" <<'P' || return 1
+import json, os, struct, sys
+data = open(sys.argv[1], "rb")
+size, = struct.unpack("<Q", data.read(8))
+ends = [t["data_offsets"][1] for k, t in json.loads(data.read(size)).items() if k != "__metadata__"]
+sys.exit(8 + size + max(ends) != os.path.getsize(sys.argv[1]))
+P
+    done
+}
+for_ranks() { # how many have told something of this run
+    find "$work/vlmsh.db.jobs/1" -name 'rank-*' | wc -l
+}
+begun() { # waits until all ranks run
+    local n
+    for n in $(seq 300); do
+        [ "$(for_ranks)" = "$1" ] && return
+        sleep 0.1
+    done
+    fail "no $1 ranks: $(here -c '/job 1 log 3' 2>&1)"
+}
+
+here -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+declare -A ended
+worst=0 count=2 good=0
+for try in $(seq "${KILLS:-50}"); do
+    begun $count
+    sleep "$((RANDOM % 5)).$((RANDOM % 10))"
+    victim=$((RANDOM % count)) pid=
+    case $((RANDOM % 10)) in
+    0) kind=stopped ;;
+    1) kind=unreachable ;;
+    *) kind=killed ;;
+    esac
+    [ $kind = unreachable ] || pid=$(rank $victim)
+    [ $kind = unreachable ] || [ -n "$pid" ] || { fail "$try: no rank $victim"; break; }
+    case $kind in
+    killed) kill -9 "$pid" ;;
+    stopped) kill -STOP "$pid" ;;
+    unreachable) in_reach off ;;
+    esac
+    began=$SECONDS
+    timeout 60 bash -c 'ip netns exec va "$0" --db "$1" -c "/wait 1"' "$VLMSH" "$work/vlmsh.db" >"$work/out" 2>&1
+    took=$((SECONDS - began))
+    [ $kind = unreachable ] && in_reach on
+    message=$(tail -1 "$work/out")
+    case $kind in
+    killed) want="rank $victim on v[ab] was killed (signal 9)" ;;
+    stopped) want="rank $victim on v[ab] has not answered" ;;
+    unreachable) want='rank [0-9, ]* on vb is out of reach' ;;
+    esac
+    one=good
+    echo "$message" | grep -q "failed: .*$want" || one="message"
+    [ "$took" -le 30 ] || one="$took s"
+    whole || one="checkpoint"
+    [ "$took" -le "$worst" ] || worst=$took
+    ended[$kind]=$((${ended[$kind]:-0} + 1))
+    if [ $one = good ]; then good=$((good + 1)); else fail "$try: $kind rank $victim of $count: $one: $message"; fi
+    count=$((RANDOM % 3 + 2))
+    for _ in $(seq 200); do # those on a host out of reach leave, too
+        [ -z "$(ranks_now)" ] && break
+        sleep 0.1
+    done
+    [ -z "$(ranks_now)" ] || fail "$try: ranks are left"
+    here -c "/job 1 resume --ranks $count" >"$work/out" 2>&1 || fail "$try: $(tail -1 "$work/out")"
+done
+echo "$good of ${KILLS:-50} ended as they should, the slowest in $worst s:$(for k in "${!ended[@]}"; do echo " ${ended[$k]} $k"; done)"
+here -c '/job 1 pause' -c '/wait 1' >"$work/out" 2>&1
+grep -q paused "$work/out" || fail "no pause: $(tail -1 "$work/out")"
+
+# An undisturbed run of as many steps has the same bits.
+last=$(find "$work/run" -name 'checkpoint-*' | sed 's/.*-//' | sort -n | tail -1)
+if [ "${last:-0}" -lt 3000 ]; then
+    printf '%s\n' "${lines[@]}" '/set train.keep 2' "/set train.save_every $last" "/train $work/data.jsonl $work/straight" >"$work/script"
+    vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+    for _ in $(seq 6000); do [ -d "$work/straight/checkpoint-$last" ] && break; sleep 0.1; done
+    vlmsh -c '/job 2 cancel' -c '/wait 2' >"$work/out" 2>&1
+    cmp "$work/run/checkpoint-$last/state.safetensors" "$work/straight/checkpoint-$last/state.safetensors" ||
+        fail "other bits after $last steps"
+    echo "after $last steps the weights are those of an undisturbed run"
+fi
+finish

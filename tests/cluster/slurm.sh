@@ -1,0 +1,103 @@
+# slurm.sh -- jobs through a real Slurm (Debian: slurm-wlm, munge) on this machine: submitted, followed,
+# paused, resumed, requeued in the middle, cancelled. Root only: `make test-cluster`.
+. tests/commands/common.bash
+. tests/processes.bash
+for tool in munged slurmctld slurmd sbatch; do
+    command -v $tool >/dev/null || [ -x /usr/sbin/$tool ] || { echo "$tool is missing: apt-get install slurm-wlm munge"; exit 1; }
+done
+export PATH=$PATH:/usr/sbin SLURM_CONF=$work/slurm.conf
+trap 'scancel --user=root 2>/dev/null; kill $(cat "$work"/*.pid) 2>/dev/null; sleep 1; rm -rf "$work"' EXIT
+host=$(hostname -s)
+mkdir -p "$work/munge" "$work/state" "$work/spool" "$work/shared"
+chmod 755 "$work"
+chown munge: "$work/munge"
+head -c 1024 /dev/urandom >"$work/munge/key"
+chown munge: "$work/munge/key"
+chmod 400 "$work/munge/key"
+runuser -u munge -- /usr/sbin/munged --key-file="$work/munge/key" --socket="$work/munge/socket" --force \
+    --pid-file="$work/munge/pid" --log-file="$work/munge/log" --seed-file="$work/munge/seed" || exit 1
+ln -s munge/pid "$work/munged.pid"
+cat >"$SLURM_CONF" <<END
+ClusterName=test
+SlurmctldHost=$host
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$work/munge/socket
+CryptoType=crypto/munge
+StateSaveLocation=$work/state
+SlurmdSpoolDir=$work/spool
+SlurmctldPidFile=$work/slurmctld.pid
+SlurmdPidFile=$work/slurmd.pid
+SlurmctldLogFile=$work/slurmctld.log
+SlurmdLogFile=$work/slurmd.log
+SlurmctldPort=6917
+SlurmdPort=6918
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+ReturnToService=2
+KillWait=5
+SchedulerParameters=batch_sched_delay=0
+NodeName=$host CPUs=4 RealMemory=1000 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
+END
+sed -i 's/^NodeName=.*/& /' "$SLURM_CONF"
+echo 'SlurmdParameters=config_overrides' >>"$SLURM_CONF" # more CPUs than the machine may have
+slurmctld -c || exit 1
+slurmd -c || exit 1
+for _ in $(seq 100); do sinfo -h -o %T 2>/dev/null | grep -q idle && break; sleep 0.2; done
+sinfo -h -o %T | grep -q idle || { fail "no node: $(tail -5 "$work"/slurm*.log)"; finish; }
+
+for i in $(seq 0 9); do
+    printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
+done >"$work/data.jsonl"
+common=("/load $PWD/$llava" '/set job.nice 0' "/set job.folder $work/shared" '/set compute.matmul f32' '/set train.method layernorm'
+    '/set train.batch 2' '/set train.accumulate 2' '/set train.steps 6' '/set train.exact_sum on' '/set sample.max_tokens 3')
+long=("${common[@]}" '/set train.steps 3000' '/set train.save_every 2')
+state() { vlmsh -c "/job $1" | sed -n 's/^state *//p'; }
+until_state() { # ID STATE
+    local n
+    for n in $(seq 600); do
+        [ "$(state "$1")" = "$2" ] && return
+        sleep 0.2
+    done
+    fail "job $1 is $(state "$1"), not $2: $(vlmsh -c "/job $1"; vlmsh -c "/job $1 log 3"; squeue; cat "$work"/shared/*/output)"
+}
+
+# In two ranks, the same bits as here.
+printf '%s\n' "${common[@]}" "/train $work/data.jsonl $work/here" /wait >"$work/script"
+vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+printf '%s\n' "${common[@]}" "/train $work/data.jsonl $work/there --ranks 2 --submit" /wait >"$work/script"
+timeout 120 bash -c '"$0" --db "$1" -f "$2"' "$VLMSH" "$work/vlmsh.db" "$work/script" >"$work/out" 2>&1 ||
+    fail "$(tail -1 "$work/out"); $(cat "$work"/shared/*/output)"
+cmp "$work/here/adapter_model.safetensors" "$work/there/adapter_model.safetensors" || fail "other weights through Slurm"
+echo "$(tail -1 "$work/out")"
+
+# Pause, resume, requeue as after a preemption, cancel.
+printf '%s\n' "${long[@]}" "/train $work/data.jsonl $work/long --ranks 2 --submit" >"$work/script"
+vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+until_state 3 running
+for _ in $(seq 300); do compgen -G "$work/long/checkpoint-*" >/dev/null && break; sleep 0.2; done
+vlmsh -c '/job 3 pause' >"$work/out" 2>&1
+until_state 3 paused
+for _ in $(seq 50); do vlmsh -c '/job 3 resume --ranks 3' >"$work/out" 2>&1 && break; sleep 1; done
+until_state 3 running
+sleep 4
+number=$(vlmsh -c '/job 3' | sed -n 's/.*Slurm job \([0-9]*\):.*/\1/p')
+scontrol requeue "$number" || fail "no requeue"
+for _ in $(seq 100); do [ "$(state 3)" = waiting ] && break; sleep 0.2; done
+echo "requeued: $(vlmsh -c '/job 3' | sed -n 's/^why *//p')"
+scontrol update JobId="$number" StartTime=now 2>/dev/null
+until_state 3 running
+vlmsh -c '/job 3 log 100' >"$work/out"
+[ "$(grep -c continuing "$work/out")" -ge 2 ] || fail "it did not go on: $(cat "$work/out")"
+vlmsh -c '/job 3 cancel' >"$work/out" 2>&1
+until_state 3 cancelled
+for _ in $(seq 100); do squeue -h | grep -q . || break; sleep 0.2; done
+squeue -h | grep . && fail "Slurm still has it"
+finish
