@@ -123,8 +123,8 @@ static void print_row(const char *what, const char *mode, double work, double *o
     double ratio[PAIRS];
     for (int i = 0; i < n; i++) ratio[i] = limit[i] / ours[i];
     double middle = median_of(ratio, n); // sorts them
-    printf("| %s, compute.matmul %s | %.1f tokens/s | %.1f tokens/s | %.2f (%.2f to %.2f) |\n", what,
-           mode, work / median_of(ours, n), work / median_of(limit, n), middle, ratio[n / 4],
+    printf("| %s, compute.matmul %s | %.1f tokens/s | %.1f tokens/s | %.2f (%.2f to %.2f) |\n",
+           what, mode, work / median_of(ours, n), work / median_of(limit, n), middle, ratio[n / 4],
            ratio[n - 1 - n / 4]);
 }
 
