@@ -149,7 +149,7 @@ PTX_CHECKS  := $(B)/tests/cuda_ptx/checks
 PTX_TESTS   := $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,tests/cuda_ptx/kernels.sh)
 
 # Large reference files are compressed in the tree.
-UNPACKED    := $(patsubst tests/goldens/%.xz,build/goldens/%,$(wildcard tests/goldens/*/*/*.xz))
+UNPACKED    := $(patsubst tests/goldens/%.xz,build/goldens/%,$(wildcard tests/goldens/*/*.xz tests/goldens/*/*/*.xz))
 build/goldens/%: tests/goldens/%.xz
 	@mkdir -p $(@D)
 	@xz -dc $< > $@.part && mv $@.part $@
@@ -245,11 +245,11 @@ SANITIZER   ?=
 GPU_SUITES  := $(addprefix $(B)/tests/,core/model/families/goldens core/model/families/latent core/methods/norm_align core/methods/ffn_approx core/methods/calibration core/talk/lookahead \
                  $(addprefix core/probes/,attention calibrations contribution kl layers live norms))
 GPU_TESTS    = $(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh))
-test-gpu: cuda $(B)/vlmsh $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
+test-gpu: cuda $(B)/vlmsh $(UNPACKED) $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" TEST_JOBS=1 \
 	  TEST_UNDER="$(if $(SANITIZER),tools/sanitize.sh $(SANITIZER))" $(if $(SANITIZER),TEST_TIMEOUT=7200) tests/run.sh $(GPU_TESTS); fi
 # The host runs what nvcc made of them (tests/cuda_ptx/); `make test` does for the most of it.
-test-ptx: $(B)/vlmsh $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_PROGRAMS) $(UNIT_BIN)
+test-ptx: $(B)/vlmsh $(UNPACKED) $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_PROGRAMS) $(UNIT_BIN)
 	@$(if $(NVCC),VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" TEST_PTX=all \
 	  TEST_TIMEOUT=7200 tests/run.sh $(PTX_CHECKS) tests/cuda_ptx/kernels.sh,\
 	  echo '$(NO_NVCC): what it makes of the kernels is not run')

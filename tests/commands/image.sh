@@ -11,9 +11,9 @@ check "left" 'select(.name == "context").rows[0] | .[4] - .[0] - .[1] - .[2] == 
 # The greedy answer to the golden's question.
 lines "/load $llava" '/set sample.max_tokens 24' '/set sample.ignore_eos on' "/image $scene" \
     'What is in the picture?' '/images' '/context'
-check "golden answer" 'select(.event == "answer").ids | tostring' "$(jq -c .forward.gen_ids $llava/golden.json)"
+check "golden answer" 'select(.event == "answer").ids | tostring' "$(jq -c .forward.gen_ids build/${llava#tests/}/golden.json)"
 check "visual tokens" 'select(.event == "answer") | .visual_tokens, .prompt_tokens' \
-    "$(jq '.chat[] | select(.name == "single") | .image_tokens, (.input_ids | length)' $llava/golden.json)"
+    "$(jq '.chat[] | select(.name == "single") | .image_tokens, (.input_ids | length)' build/${llava#tests/}/golden.json)"
 check "where it is" 'select(.name == "images").rows[0][4]' "message 0"
 check "context" 'select(.name == "context").rows[0][1]' 25
 

@@ -16,8 +16,8 @@ def part(p):
     return {"type": "image", "path": pictures[p["picture"]]} if p["type"] == "image" else p
 
 wanted, lines = [], ["/set chat.date 26 Jul 2024"]
-for golden in sorted(glob.glob("tests/goldens/*/golden.json")):
-    folder = os.path.dirname(golden)
+for golden in sorted(glob.glob("build/goldens/*/golden.json")):
+    folder = os.path.dirname(golden).replace("build", "tests", 1)
     for chat in json.load(open(golden, encoding="utf-8"))["chat"]:
         if not chat["add_generation_prompt"] or "input_ids" not in chat:
             continue

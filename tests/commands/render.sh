@@ -50,15 +50,15 @@ for folder in $llava $llama tests/goldens/qwen2 tests/goldens/llava-siglip-llama
     fi
     bos=$(jq -r '.bos_token | if type == "object" then .content else . // "" end' $folder/tokenizer_config.json)
     : >"$work/lines"
-    count=$(jq '.chat | length' $folder/golden.json)
+    count=$(jq '.chat | length' build/${folder#tests/}/golden.json)
     for ((i = 0; i < count; i++)); do
-        jq ".chat[$i].messages" $folder/golden.json >"$work/chat$i.json"
-        generation=$(jq -r ".chat[$i] | if .add_generation_prompt then \"\" else \"--no-generation\" end" $folder/golden.json)
-        extra=$(jq -r ".chat[$i].template_arguments // {} | to_entries | map(\"\\\"\\(.key)=\\(.value)\\\"\") | join(\" \")" $folder/golden.json)
+        jq ".chat[$i].messages" build/${folder#tests/}/golden.json >"$work/chat$i.json"
+        generation=$(jq -r ".chat[$i] | if .add_generation_prompt then \"\" else \"--no-generation\" end" build/${folder#tests/}/golden.json)
+        extra=$(jq -r ".chat[$i].template_arguments // {} | to_entries | map(\"\\\"\\(.key)=\\(.value)\\\"\") | join(\" \")" build/${folder#tests/}/golden.json)
         echo "/render $work/model.jinja $work/chat$i.json $generation bos_token=$bos $extra" >>"$work/lines"
     done
     vlmsh --json <"$work/lines" >"$work/events"
     same "$folder" "$(jq -c 'select(.event == "rendered").text' "$work/events")" \
-        "$(jq -c '.chat[].text' $folder/golden.json)"
+        "$(jq -c '.chat[].text' build/${folder#tests/}/golden.json)"
 done
 finish

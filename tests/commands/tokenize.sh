@@ -1,8 +1,8 @@
 # tests/commands/tokenize.sh -- /tokenizer, /tokenize, /detokenize give what the reference gives.
 . tests/commands/common.bash
 
-for model in tests/goldens/*/golden.json; do
-    folder=${model%/golden.json}
+for model in build/goldens/*/golden.json; do
+    folder=tests/${model#build/} folder=${folder%/golden.json}
     jq -e .tokenizer "$model" >/dev/null || continue # it shares another folder's
     # A line holds no zero byte: those cases belong to the unit tests.
     jq -c '[.tokenizer.cases[] | select(.text | explode | index(0) | not)]' "$model" >"$work/cases"

@@ -130,7 +130,7 @@ static void bad_settings_are_refused(void **state)
     assert_non_null(strstr(refused(&g, "ffn.layers", "2-4"), "0 to 3"));
     assert_non_null(strstr(refused(&g, "ffn.eta", "nan"), "ffn.eta"));
     assert_non_null(strstr(refused(&g, "ffn.calibration", "/nonexistent"), "/nonexistent"));
-    assert_non_null(strstr(refused(&g, "ffn.calibration", "tests/goldens/llava-1.5/golden.json"),
+    assert_non_null(strstr(refused(&g, "ffn.calibration", "build/goldens/llava-1.5/golden.json"),
                            "golden.json"));
 
     write_file(

@@ -28,9 +28,9 @@ struct folder {
     const char *word, *before, *after; // of the placeholder, around a picture
 };
 
-static cJSON *read_json(const char *folder, const char *name)
+static cJSON *read_json(const char *tree, const char *folder, const char *name)
 {
-    char *path = xasprintf("tests/goldens/%s/%s", folder, name);
+    char *path = xasprintf("%s/goldens/%s/%s", tree, folder, name);
     struct err err;
     cJSON *json = json_read(path, 64 << 20, &err);
     free(path);
@@ -45,7 +45,7 @@ static char *read_template(const char *folder)
     free(path);
     static const char *const files[] = { "chat_template.json", "tokenizer_config.json" };
     for (int i = 0; i < 2 && !text; i++) {
-        cJSON *json = read_json(folder, files[i]);
+        cJSON *json = read_json("tests", folder, files[i]);
         const cJSON *item = json_get(json, "chat_template");
         if (cJSON_IsString(item)) text = xstrdup(item->valuestring);
         cJSON_Delete(json);
@@ -60,11 +60,11 @@ static struct folder open_folder(const char *name, const char *placeholder)
     struct folder f = { .tokenizer = tokenizer_open(path, &err) };
     free(path);
     if (!f.tokenizer) fail_msg("%s", err.text);
-    f.golden = read_json(name, "golden.json");
+    f.golden = read_json("build", name, "golden.json");
     f.chat_template = read_template(name);
     f.layout = layout_detect(f.chat_template, f.tokenizer);
     f.placeholder = placeholder ? tokenizer_id(f.tokenizer, placeholder) : -1;
-    cJSON *config = read_json(name, "tokenizer_config.json");
+    cJSON *config = read_json("tests", name, "tokenizer_config.json");
     f.template = chat_template_open(f.chat_template, config, f.tokenizer, f.placeholder, &err);
     cJSON_Delete(config);
     // InternVL2's has no place for pictures.

@@ -35,10 +35,10 @@ static struct tokenizer *open_golden(const char *folder)
     return t;
 }
 
-static cJSON *read_golden(const char *folder, const char *file)
+static cJSON *read_golden(const char *tree, const char *folder, const char *file)
 {
     struct err err = { "" };
-    char *path = xasprintf("tests/goldens/%s/%s", folder, file);
+    char *path = xasprintf("%s/goldens/%s/%s", tree, folder, file);
     cJSON *json = json_read(path, 64 << 20, &err);
     free(path);
     if (!json) fail_msg("%s", err.text);
@@ -125,7 +125,7 @@ static void test_goldens(void **state)
 {
     for (int i = 0; i < FOLDERS; i++) {
         struct tokenizer *t = open_golden(folders[i]);
-        cJSON *json = read_golden(folders[i], "golden.json");
+        cJSON *json = read_golden("build", folders[i], "golden.json");
         const cJSON *golden = json_get(json, "tokenizer"), *c;
         assert_true(cJSON_GetArraySize(json_get(golden, "cases")) > 50);
         cJSON_ArrayForEach(c, json_get(golden, "cases")) check_case(t, c);
@@ -156,7 +156,7 @@ static double now(void)
 static void test_vectors(void **state)
 {
     struct tokenizer *t = open_file("build/goldens/tokenizers/qwen2-151k/tokenizer.json");
-    cJSON *json = read_golden("tokenizers/qwen2-151k", "vectors.json");
+    cJSON *json = read_golden("tests", "tokenizers/qwen2-151k", "vectors.json");
     const cJSON *v;
     cJSON_ArrayForEach(v, json)
     {

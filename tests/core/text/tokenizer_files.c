@@ -363,7 +363,7 @@ static void test_merges(void **state)
     struct tokenizer *t = tokenizer_open("tests/goldens/qwen2/vocab.json", &err);
     struct tokenizer *own = tokenizer_open("tests/goldens/qwen2/tokenizer.json", &err);
     if (!t || !own) fail_msg("%s", err.text);
-    cJSON *json = json_read("tests/goldens/qwen2/golden.json", 64 << 20, &err);
+    cJSON *json = json_read("build/goldens/qwen2/golden.json", 64 << 20, &err);
     const cJSON *c, *cases = json_get(json_get(json, "tokenizer"), "cases");
     assert_true(cJSON_GetArraySize(cases) > 50);
     cJSON_ArrayForEach(c, cases)

@@ -159,7 +159,7 @@ static void check_golden(const char *folder)
 {
     struct fixture f = open_model(folder);
     struct err err = { "" };
-    char *path = xasprintf("tests/goldens/%s/golden.json", folder);
+    char *path = xasprintf("build/goldens/%s/golden.json", folder);
     cJSON *golden = json_read(path, 1 << 24, &err);
     free(path);
     path = xasprintf("tests/goldens/%s/golden.safetensors", folder);

@@ -58,7 +58,7 @@ static inline void golden_open_on(struct golden *g, const char *name, const stru
     const char *base = getenv("TMPDIR");
     snprintf(g->dump, sizeof g->dump, "%s/vlmsh-golden-%d.safetensors", base ? base : "/tmp",
              (int)getpid());
-    snprintf(path, sizeof path, "tests/goldens/%s/golden.json", name);
+    snprintf(path, sizeof path, "build/goldens/%s/golden.json", name);
     if (!(g->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
     if (!(g->tensors = safetensors_open(path, &err))) fail_msg("%s", err.text);

@@ -48,7 +48,7 @@ static inline void reference_open(struct reference *r, const char *name)
     struct err err;
     char path[256];
     *r = (struct reference){ .folder = name, .settings = settings_new() };
-    snprintf(path, sizeof path, "tests/goldens/%s/golden.json", name);
+    snprintf(path, sizeof path, "build/goldens/%s/golden.json", name);
     if (!(r->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
     if (!(r->golden = safetensors_open(path, &err))) fail_msg("%s", err.text);
