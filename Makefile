@@ -122,6 +122,8 @@ $(B)/%.o: %.c
 	$(call say,CC) $(CC) $(CFLAGS_CORE) -c -o $@ $<
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
 	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS) -lcmocka
+# Its engine is a played one: the first definition counts.
+$(B)/tests/sessions/resume: LIBS += -Wl,--allow-multiple-definition
 
 # One of each kind that can be added, beside the test alone.
 TOY_OBJ     := $(patsubst %.c,$(B)/%.o,$(filter-out $(TOYS),$(wildcard tests/toys/*.c)))
