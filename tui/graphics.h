@@ -6,8 +6,8 @@
 //   const struct graphics_way *way = graphics_way(graphics_choose(&g, "auto"));
 //   if (way->encode) way->encode(&picture, g.tmux, &out);
 //
-// A way without `encode` draws with characters (tui/cells.h). Encoded bytes draw at the cursor and
-// leave it where it was, or are wrapped by the caller in ESC 7 and ESC 8.
+// A way without `encode` draws with characters (tui/drawing.h). Encoded bytes draw at the cursor
+// and leave it where it was, or are wrapped by the caller in ESC 7 and ESC 8.
 #ifndef TUI_GRAPHICS_H
 #define TUI_GRAPHICS_H
 
