@@ -382,7 +382,7 @@ static int eval_run(struct shell *shell, int argc, char **argv, struct err *err)
     memcpy(plain, words, (size_t)argc * sizeof *plain);
     struct job_where where;
     int count = argc;
-    int status = shell_take_where(&count, plain, &where, err);
+    int status = shell_take_where(job_kind_find("evaluate"), &count, plain, &where, err);
     if (status == 0) status = evaluate_options_read(&o, count, plain, err);
     if (status == 0 && here && count < argc)
         status = err_set(err, "--here evaluates in this process: leave out %s",
@@ -419,7 +419,8 @@ const struct command command_eval = {
         "               answer length, rule and totals apply; --as SUITE (llava, lmms-eval,\n"
         "               vlmevalkit) says whose\n"
         "--submit FILE  writes the answers as the set's server takes them (--set vqav2: JSON;\n"
-        "               mmbench: a table; others: LLaVA's JSON lines)\n"
+        "               mmbench: a table; others: LLaVA's JSON lines). Without FILE it hands\n"
+        "               the job to Slurm, as with other jobs\n"
         "--limit N      only the first N samples\n"
         "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"

@@ -30,13 +30,15 @@ struct job_order shell_job_order(const struct shell *shell, const char *kind, in
     };
 }
 
-int shell_take_where(int *argc, char **argv, struct job_where *where, struct err *err)
+int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct job_where *where,
+                     struct err *err)
 {
     int kept = 0;
     *where = (struct job_where){ 0 };
     for (int i = 0; i < *argc; i++) {
         const bool ranks = !strcmp(argv[i], "--ranks"), script = !strcmp(argv[i], "--sbatch");
-        if (!strcmp(argv[i], "--submit")) {
+        const bool file = k && k->submits && i + 1 < *argc && strncmp(argv[i + 1], "--", 2) != 0;
+        if (!strcmp(argv[i], "--submit") && !file) {
             where->submit = true;
         } else if (!ranks && !script) {
             argv[kept++] = argv[i];
@@ -136,7 +138,7 @@ int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv
     if (k->needs_model && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
     char **words = xcalloc((size_t)argc + 1, sizeof *words);
     for (int i = 0; i < argc; i++) words[i] = argv[i];
-    int status = shell_take_where(&argc, words, &where, err);
+    int status = shell_take_where(k, &argc, words, &where, err);
     if (status == 0) status = add_job(shell, k, argc, words, &where, &id, err);
     free(words);
     if (status == 0) status = begin_job(shell, id, kind, &where, err);
@@ -537,7 +539,7 @@ static int resume_job(struct shell *shell, const struct job_row *row, int argc, 
                       struct err *err)
 {
     struct job_where where;
-    if (shell_take_where(&argc, argv, &where, err) < 0) return -1;
+    if (shell_take_where(NULL, &argc, argv, &where, err) < 0) return -1;
     const char *ranks = where.ranks;
     if (argc || where.script || where.submit)
         return err_set(err, "unexpected '%s': /job N resume [--ranks M]",

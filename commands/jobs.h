@@ -18,8 +18,10 @@ struct job_where {
     bool submit;        // --submit
 };
 
-// Takes these out of the words.
-int shell_take_where(int *argc, char **argv, struct job_where *where, struct err *err);
+struct job_kind;
+// Takes these out of the words of a job of kind k; NULL: of none.
+int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct job_where *where,
+                     struct err *err);
 // Checks the arguments with the job kind, records the job with the shell's model and settings,
 // starts its process (with `--ranks N` its N processes) and reports its number. Returns at once.
 // With --sbatch or --submit it writes a script for a queue instead, and submits it.

@@ -416,6 +416,7 @@ const struct job_kind job_kind_evaluate = {
     .needs_model = true,
     .in_ranks = true,
     .in_layers = true,
+    .submits = true,
     .check = check,
     .run = run,
     .outcome = outcome,

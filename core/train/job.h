@@ -96,6 +96,7 @@ struct job_kind {
     bool needs_model;
     bool in_ranks;  // can share its work with others (job.ranks)
     bool in_layers; // can do so by layers (job.split): its passes are those of conversations
+    bool submits;   // "--submit FILE" is its own argument; "--submit" alone hands it to a queue
     // Writes out settings that would mean something else on another day. May be NULL.
     void (*settle)(struct settings *settings, const struct model *model);
     // Checks the arguments in the shell, before the job is created: -1 with a message rejects them.
