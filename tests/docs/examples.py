@@ -146,7 +146,7 @@ class Shell:
 
     def close(self):
         self.end()
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True) # mpirun may still be removing files of its own
 
 
 def trimmed(lines):

@@ -112,7 +112,7 @@ t.expect("max_tokens = 3")
 t.type("What is this?\r")
 t.expect("3 tokens", 60)
 count = len(os.listdir("/proc/%d/task" % t.pid))
-check(count == 4 + 4, "%d threads with --threads 5: this one, three of the screen's, four of its own" % count)
+check(count == 5 + 4, "%d threads with --threads 5: this one, four of the screen's, four of its own" % count)
 t.type("\x04")
 ends(t, 0)
 END_OF_PYTHON
