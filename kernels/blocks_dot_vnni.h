@@ -68,8 +68,10 @@ static void x_prepare_group(struct x_run *to, const float *in, int g, enum dtype
         largest = (vf)_mm512_max_ps((__m512)largest, _mm512_abs_ps((__m512)x));
     }
     const float scale = x_scale(vf_highest(largest), bits);
-    to->scale[scale_lane(g, dtype)] = scale;
-    to->sum[offset_lane(g, dtype)] = offset_sign(dtype) * vf_sum(sum);
+    const float total = vf_sum(sum);
+    // What is not finite stays so: integers have no such numbers.
+    to->scale[scale_lane(g, dtype)] = total - total == 0 ? scale : total - total;
+    to->sum[offset_lane(g, dtype)] = offset_sign(dtype) * total;
     for (int i = g * size; i < (g + 1) * size; i += VEC) {
         const __m512i n = _mm512_cvtps_epi32((__m512)(vf_load(in + i) * vf_set(1 / scale)));
         x_put(to,

@@ -81,6 +81,27 @@ static void products_of_blocks(void **state)
             }
 }
 
+// A number that is not finite makes the sums so, but for rows of zeros.
+static void not_finite(void **state)
+{
+    (void)state;
+    static const float numbers[] = { NAN, INFINITY, -INFINITY };
+    FOR_EACH_ISA(b)
+    for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++)
+        for (int i = 0; i < 3; i++) {
+            struct tensor w = weights((enum dtype)dtype, 5, 768), x = noise_tensor(2, 1, 768, 0, 5);
+            struct tensor y = tensor_of(DTYPE_F32, 2, 1, 5, 0);
+            ((float *)x.data)[300] = numbers[i];
+            assert_int_equal(b->matmul(&y, &x, &w, NULL, MATMUL_F32), 0);
+            for (int j = 0; j < 5; j++)
+                if (isfinite(((float *)y.data)[j]))
+                    fail_msg("%s, dtype %d: %g is lost", b->describe(), dtype, (double)numbers[i]);
+            free(w.data);
+            free(x.data);
+            free(y.data);
+        }
+}
+
 // n tokens behind `past` keys.
 static void check_attention(const struct backend *b, int64_t past, int64_t heads, int64_t kv_heads,
                             int64_t d, bool bf16)
@@ -178,8 +199,11 @@ static void counts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(counts), cmocka_unit_test(products),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(counts),
+                                        cmocka_unit_test(products),
                                         cmocka_unit_test(products_of_blocks),
-                                        cmocka_unit_test(attention), cmocka_unit_test(rows) };
+                                        cmocka_unit_test(not_finite),
+                                        cmocka_unit_test(attention),
+                                        cmocka_unit_test(rows) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
