@@ -95,7 +95,8 @@ for at in qwen2.5-vl-stored kimi-vl-stored llava-1.5-q4_0 qwen2.5-vl-q4_0; do
     for how in 'train.params lora:*:4' 'train.method layernorm-simple'; do
         train folder "$work/$at/folder" "$how"
         train file "$work/$at/m.gguf" "$how"
-        near "$work/folder/adapter_model.safetensors" "$work/file/adapter_model.safetensors" 1e-3 || fail "$at: trained: $how"
+        # AdamW's first steps take small gradients as large as others, so that their rounding shows.
+        near "$work/folder/adapter_model.safetensors" "$work/file/adapter_model.safetensors" 5e-3 || fail "$at: trained: $how"
     done
 done
 # Trained beside 4 bits, used beside the model's own 16, and the other way round.
