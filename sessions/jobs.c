@@ -391,7 +391,7 @@ static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct 
         return err_set(err, "job %lld is already running", (long long)id);
     if (row->state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to resume", (long long)id);
-    if (*row->queue && !queue_ended(row->queued))
+    if (row->queue && *row->queue && !queue_ended(row->queued))
         return err_set(err,
                        "Slurm has not let go of job %lld yet (its job %s is %s): wait a moment",
                        (long long)id, row->queue, row->queued);
