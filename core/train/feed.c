@@ -18,7 +18,7 @@ static char *key_of(const struct feed *f, const char *path, size_t shown)
 static void place(const struct feed *f, struct picture *p, size_t shown)
 {
     model_place_picture(f->model, p, p->image.width, p->image.height, shown,
-                        preprocess_most_tokens(f->settings));
+                        preprocess_limit(f->settings));
 }
 
 static int decode(struct feed *f, const char *path, size_t shown, struct picture *p,

@@ -6,6 +6,7 @@
 
 #include "core/base/mem.h"
 #include "core/model/families/family.h"
+#include "core/model/families/pooling.h"
 
 static struct tensor *site(struct graph *g, enum site where, int number, struct tensor *x)
 {
@@ -18,6 +19,14 @@ static struct tensor *site(struct graph *g, enum site where, int number, struct 
 static int64_t projected_rows(const struct model *m, const struct vision_picture *p)
 {
     return vision_features(&m->vision.config, p) / m->projector.merge;
+}
+
+// What the projector gives of a picture to its visual tokens [S, D].
+static struct tensor *packed(struct graph *g, const struct model *m, const struct picture *picture,
+                             struct tensor *x)
+{
+    if (m->family->picture_pack) x = m->family->picture_pack(g, m, picture, x);
+    return picture->shape.share > 0 ? pooling_forward(g, m, picture, x) : x;
 }
 
 int family_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
@@ -37,7 +46,7 @@ int family_encode_all(struct graph *g, const struct model *m, const struct pictu
     for (int64_t i = 0, at = 0, rows; i < (int64_t)count && graph_ok(g); i++, at += rows) {
         rows = projected_rows(m, &read[i]);
         tokens[i] = graph_rows(g, x, at, rows);
-        if (f->picture_pack) tokens[i] = f->picture_pack(g, m, pictures[i], tokens[i]);
+        tokens[i] = packed(g, m, pictures[i], tokens[i]);
         tokens[i] = site(g, SITE_PROJECTED, number[i], tokens[i]); // [S,D]
     }
     free(read);

@@ -25,6 +25,7 @@ static const struct {
     { "prune.layer", { "0", "1", "2", "auto" } },
     { "prune.keep", { "0.25", "0.6", "1" } },
     { "prune.mode", { "prefill", "dynamic" } },
+    { "image.downsample", { "0.5", "0.25", "1" } },
     { "chat.template", { "plain", "auto" } },
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
