@@ -56,7 +56,8 @@ struct picture {
     // Tokens newline, newline + newline_step ... only end a row of the picture; step 0: none do.
     int64_t newline, newline_step;
     struct tensor
-        visual; // [tokens, D] after the projector, before methods; data NULL: not computed yet
+        visual;   // [tokens, D] after the projector, before methods; data NULL: not computed yet
+    float *focus; // [tokens] encoder's attention to them (SITE_FOCUS); NULL: nothing wanted it
 };
 
 // Frees all but the visual tokens, which the conversation owns.
