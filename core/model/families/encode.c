@@ -99,7 +99,6 @@ struct tensor *family_encode(struct graph *g, const struct model *m, const struc
                              int number, float **focus)
 {
     struct tensor *tokens = NULL;
-    float *none, **to = focus ? focus : &none;
-    *to = NULL;
+    if (focus) *focus = NULL;
     return family_encode_all(g, m, &picture, &number, 1, &tokens, focus) < 0 ? NULL : tokens;
 }
