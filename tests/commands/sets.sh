@@ -78,7 +78,7 @@ same "table" "$(wc -l <"$work/table.csv") $(cut -d, -f3-5 "$work/table.csv" | tr
     "9 0,diversity,0.25 0,uniform,0.5 picture,downsample,0.5"
 
 tiny "/help sets"
-check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 15
+check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 16
 for line in "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --as llava" \
     "/eval $work/sets/POPE.tsv --as llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do
     tiny "$line"
