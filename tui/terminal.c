@@ -289,6 +289,7 @@ static attr_t attributes_of(int attributes)
     if (attributes & LOOK_DIM) a |= A_DIM;
     if (attributes & LOOK_REVERSE) a |= A_REVERSE;
     if (attributes & LOOK_UNDERLINE) a |= A_UNDERLINE;
+    if (attributes & LOOK_ITALIC) a |= termattrs() & A_ITALIC ? A_ITALIC : A_UNDERLINE;
     return a;
 }
 

@@ -27,6 +27,9 @@ struct view *view_new(void)
 static void entry_release(struct entry *e)
 {
     if (e->forget) e->forget(e->source);
+    for (size_t i = 0; i < e->remark_count; i++) free(e->remarks[i].text);
+    free(e->remarks);
+    markdown_release(&e->shown);
     buf_release(&e->text);
     free(e->tokens);
 }
@@ -125,6 +128,19 @@ struct entry *view_add(struct view *v, enum entry_kind kind, const char *text)
     return e;
 }
 
+// At the end of the text that the entry has so far.
+static void add_remark(struct entry *e, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    e->remarks = xreallocarray(e->remarks, e->remark_count + 1, sizeof *e->remarks);
+    e->remarks[e->remark_count++] = (struct remark){ e->text.length, buf_take(&b) };
+    e->width = 0;
+}
+
 static void add_token(struct view *v, const char *text)
 {
     struct chat_view *c = &v->chat;
@@ -166,11 +182,26 @@ static void add_measures(struct view *v, const struct event_answer *a)
     buf_release(&b);
 }
 
+// An answer that was cut off does not look like a whole one.
+static void mark_cut(struct view *v, const struct event_answer *a)
+{
+    struct chat_view *c = &v->chat;
+    struct entry *e = &c->entries[c->answering < 0 ? c->count - 1 : (size_t)c->answering];
+    if (e->kind != ENTRY_ANSWER) return;
+    if (!strcmp(a->stop, "length"))
+        add_remark(e,
+                   a->full ? "cut off: the context is full"
+                           : "cut off after %zu tokens: sample.max_tokens",
+                   a->count);
+    if (!strcmp(a->stop, "cancelled")) add_remark(e, "stopped");
+}
+
 static void take_answer(struct view *v, const struct event *e)
 {
     const struct event_answer *a = e->answer;
     const bool prefill = v->chat.answering < 0 && !a->in_conversation && !a->count;
     if (v->chat.answering < 0 && !prefill) view_add(v, ENTRY_ANSWER, a->text);
+    if (!prefill) mark_cut(v, a);
     v->chat.answering = -1;
     v->prompt_tokens = a->prompt_tokens + (int64_t)a->count;
     v->first_s = a->prefill_s + a->vision_s;
@@ -291,11 +322,16 @@ static void take_setting(struct view *v, const struct event *e)
     char *line = xasprintf("%s = %s", e->key, e->value);
     const struct setting *row = settings_find(e->key);
     view_add(v, e->ok ? ENTRY_NOTICE : ENTRY_TEXT, line);
-    free(line);
-    if (!row) return;
+    if (!row) {
+        free(line);
+        return;
+    }
     settings_set(v->settings, e->key, e->value, NULL);
     if (e->ok && row->stale >= STALE_SEEN && v->prompt_tokens) v->stale = true;
+    if (e->ok && row->stale >= STALE_NEXT && v->chat.answering >= 0)
+        add_remark(&v->chat.entries[v->chat.answering], "%s", line);
     if (e->ok && row->stale > STALE_NOTHING) maps_forget(v);
+    free(line);
 }
 
 static void take_progress(struct view *v, const struct event *e)

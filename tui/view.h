@@ -10,6 +10,7 @@
 #include "sessions/jobs.h"
 #include "tui/drawing.h"
 #include "tui/keys.h"
+#include "tui/markdown.h"
 #include "tui/screen_events.h"
 #include "tui/snapshot.h"
 
@@ -32,6 +33,9 @@ struct entry {
     struct buf text;
     size_t *tokens; // ENTRY_ANSWER: start of each token's text
     size_t token_count;
+    struct remark *remarks; // ENTRY_ANSWER: what happened while it was written
+    size_t remark_count;
+    struct markdown shown; // ENTRY_ANSWER: as drawn at that width
     bool undone;
     int width, lines; // wrapped at this width: how many lines; width 0: not counted
     // ENTRY_TABLE: source and state of the text; NULL: fixed text.
@@ -47,6 +51,7 @@ struct chat_view {
     int answering;            // entry that tokens are added to; -1: none
     int scroll;               // lines from the end; 0: follows new output
     int width, height, total; // as drawn last
+    unsigned markdown;        // options of tui/markdown.h, as drawn last
     int pan;
     bool searching; // letters go to the search text
     struct buf search;
