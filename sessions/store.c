@@ -111,6 +111,8 @@ static const char *const schema_steps[] = {
     "ALTER TABLE jobs ADD COLUMN queue TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE jobs ADD COLUMN queued TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE jobs ADD COLUMN reports INTEGER NOT NULL DEFAULT 0;",
+    // The session that each shell has open; it takes its row away when it ends.
+    "CREATE TABLE shells(owner INTEGER PRIMARY KEY, session INTEGER NOT NULL);",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };

@@ -186,10 +186,11 @@ static size_t last_answer(const struct chat_view *c)
     return c->count;
 }
 
-static void draw_line(const struct view *v, struct canvas *c, struct area line, size_t index,
+static void draw_line(struct view *v, struct canvas *c, struct area line, size_t index,
                       const struct wrap *w, int number)
 {
-    const struct entry *e = &v->chat.entries[index];
+    struct chat_view *chat = &v->chat;
+    const struct entry *e = &chat->entries[index];
     const struct kind *k = &kinds[e->kind];
     const struct area inner = { line.x + GUTTER, line.y, line.width - GUTTER, 1 };
     enum style style = w->code && !k->whole && !is_rendered(e) ? STYLE_CODE : k->style;
@@ -200,8 +201,11 @@ static void draw_line(const struct view *v, struct canvas *c, struct area line, 
     const int pan = k->whole ? v->chat.pan : 0;
     const int end = canvas_text_n(c, inner, w->indent - pan, 0, style, w->line, w->length);
     if (is_rendered(e) && !e->undone) style_spans(c, inner, e, w);
-    if (k->whole && end > inner.width) // there is more: Left and Right
+    // There is more: Left and Right.
+    if (k->whole && end > inner.width)
         canvas_put(c, inner, inner.width - 1, 0, STYLE_CHANGED, c->ascii ? '>' : 0x203a);
+    if (pan && w->length) canvas_put(c, line, 0, 0, STYLE_CHANGED, c->ascii ? '<' : 0x2039);
+    if (k->whole && end + pan > chat->widest) chat->widest = end + pan;
     if (index == last_answer(&v->chat)) {
         mark_looks(v, c, inner, e, w);
         if (!v->image.looking) mark_token(v, c, inner, e, w);
@@ -209,8 +213,7 @@ static void draw_line(const struct view *v, struct canvas *c, struct area line, 
     mark_found(v, c, inner, w);
 }
 
-static void draw_entry(const struct view *v, struct canvas *c, struct area area, size_t index,
-                       int at)
+static void draw_entry(struct view *v, struct canvas *c, struct area area, size_t index, int at)
 {
     const struct entry *e = &v->chat.entries[index];
     struct wrap w = wrap_of(e, area.width - GUTTER);
@@ -249,6 +252,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     // What is read stays where it is while an answer grows below.
     if (chat->scroll > 0 && total > chat->total && chat->total) chat->scroll += total - chat->total;
     chat->total = total;
+    chat->widest = 0;
     if (chat->scroll > most) chat->scroll = most;
     int at = total < area.height ? 0 : area.height - total + chat->scroll;
     for (size_t i = 0; i < chat->count && at < area.height; i++) {
@@ -257,8 +261,6 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         if (at + lines > 0) draw_entry(v, c, area, i, at);
         at += lines;
     }
-    if (chat->scroll)
-        canvas_printf(c, area, area.width - 14, 0, STYLE_STATUS, " -%d lines ", chat->scroll);
     if (chat->searching && focused) draw_search(v, c, area);
 }
 
@@ -344,7 +346,7 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "left"))
         c->pan = c->pan > 8 ? c->pan - 8 : 0;
     else if (!strcmp(action, "right"))
-        c->pan += c->pan < 4000 ? 8 : 0;
+        c->pan += c->pan + c->width < c->widest ? 8 : 0;
     else if (!strcmp(action, "copy"))
         copy(v, false);
     else if (!strcmp(action, "copy-all"))
