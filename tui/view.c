@@ -354,7 +354,7 @@ static void take_setting(struct view *v, const struct event *e)
     const bool answering = v->chat.answering >= 0 && row && row->stale >= STALE_NEXT;
     if (e->ok && answering) // where the next token obeys
         add_remark(&v->chat.entries[v->chat.answering], "%s", line);
-    else if (e->ok && v->answering && !strncmp(e->key, "screen.", 7))
+    if (e->ok && v->answering && v->keys_waiting)
         view_hint(v, "%s", line);
     else
         tell(v, e->ok ? ENTRY_NOTICE : ENTRY_TEXT, line);
