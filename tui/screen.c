@@ -94,6 +94,24 @@ static void take_draft(struct screen *s, const char *text, int64_t id)
     screen_draft_typed(s);
 }
 
+// Once, with the first map.
+static void tell_colours(struct screen *s)
+{
+    const int colours = s->canvas.colours;
+    const bool own = graphics_way(s->canvas.graphics)->encode != NULL;
+    if (s->told_colours || !s->view->image.map_count || !colours || own || s->canvas.ascii) return;
+    s->told_colours = true;
+    if (colours >= 256)
+        view_add(s->view, ENTRY_NOTICE,
+                 "the map has 256 colours here; if your terminal has more, leave, and begin with "
+                 "COLORTERM=truecolor");
+    else if (colours >= 8)
+        view_add(
+            s->view, ENTRY_NOTICE,
+            "the map has four colours here; if your terminal has 256 or more, leave, and begin "
+            "with TERM=xterm-256color, and COLORTERM=truecolor for all colours");
+}
+
 static void take_news(struct screen *s)
 {
     struct news *n;
@@ -116,6 +134,7 @@ static void take_news(struct screen *s)
         }
         if (is_layout(n)) s->layout = -1;
         show_compared(s);
+        if (n->kind == NEWS_IDLE) tell_colours(s);
         s->dirty = true;
         news_free(n);
     }
@@ -198,6 +217,8 @@ static int patience(const struct screen *s)
         const int play = milliseconds(s->view->image.play_at - now);
         if (wait < 0 || play < wait) wait = play;
     }
+    const double again = terminal_wait(s->terminal, now);
+    if (again >= 0 && (wait < 0 || milliseconds(again) < wait)) wait = milliseconds(again);
     if (key_reader_open(&s->reader)) {
         const double pause = s->reader.pasting ? paste_pause : escape_pause;
         const int key = milliseconds(s->key_at + pause - now);
@@ -215,24 +236,32 @@ static void play(struct screen *s, double now)
     s->dirty = true;
 }
 
+static bool frame_due(const struct screen *s)
+{
+    return s->dirty && clock_seconds() - s->drawn >= frame_pause;
+}
+
+// News that come while a frame waits for its time are taken with it: a small model tells thousands
+// a second, and waking for each would take the processor from it.
 static void loop(struct screen *s)
 {
     while (!s->leave) {
         struct pollfd wait[] = { { .fd = STDIN_FILENO, .events = POLLIN },
-                                 { .fd = news_fd(s->queue), .events = POLLIN },
+                                 { .fd = s->dirty ? -1 : news_fd(s->queue), .events = POLLIN },
                                  { .fd = signals_fd(), .events = POLLIN } };
         const int ready = poll(wait, 3, patience(s));
         if (ready < 0 && errno != EINTR) break;
         take_signals(s);
         if (ready > 0 && wait[0].revents) take_input(s);
-        if (ready > 0 && wait[1].revents) take_news(s);
+        if ((ready > 0 && wait[1].revents) || frame_due(s)) take_news(s);
         const double now = clock_seconds();
         const double pause = s->reader.pasting ? paste_pause : escape_pause;
         if (key_reader_open(&s->reader) && now - s->key_at >= pause) screen_bytes(s, true);
         if (s->draft_at > 0 && now >= s->draft_at) screen_draft_keep(s);
         if (ready == 0 && s->view->busy) s->dirty = true;
+        if (terminal_wait(s->terminal, now) == 0) s->dirty = true;
         if (s->view->image.playing && now >= s->view->image.play_at) play(s, now);
-        if (s->dirty && now - s->drawn >= frame_pause) screen_show(s);
+        if (frame_due(s)) screen_show(s);
     }
 }
 
@@ -312,6 +341,7 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
     signals_set_farewell(terminal_farewell(s->terminal));
     s->canvas.ascii = terminal_ascii(s->terminal);
     s->canvas.mono = terminal_mono(s->terminal);
+    s->canvas.colours = terminal_colours(s->terminal);
     shell->screen = &hooks;
     s->painter = painter_start(s->queue);
     engine_watch(shell->engine, true);

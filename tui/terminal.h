@@ -30,6 +30,8 @@ void terminal_resize(struct terminal *t); // after SIGWINCH
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme);
 // What it says of itself (KEY_REPLY).
 void terminal_reply(struct terminal *t, const char *bytes, size_t length);
+// Seconds until it should be shown again though nothing has changed; below 0: never.
+double terminal_wait(const struct terminal *t, double now);
 // The way to draw pictures, by screen.graphics, and the size of a cell, for a canvas.
 void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics);
 bool terminal_true_colour(const struct terminal *t);
@@ -41,6 +43,7 @@ void terminal_write(const char *bytes, size_t length); // sent unchanged: the cl
 // Limits of a canvas for it.
 bool terminal_ascii(const struct terminal *t);
 bool terminal_mono(const struct terminal *t);
+int terminal_colours(const struct terminal *t); // 0: true colour
 // Sequences that restore the terminal, written when the program ends at once.
 const char *terminal_farewell(const struct terminal *t);
 
