@@ -388,18 +388,11 @@ static int plot_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_plot = {
     .name = "plot",
-<<<<<<< HEAD
     .also = "graph chart curve figure diagram",
-    .usage =
-        "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
-        "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--png FILE] [--title TEXT] [--y TEXT] "
-        "[--log xy] [--points]",
-=======
     .usage = "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
              "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--figure FILE] [--title TEXT] [--y "
              "TEXT] "
              "[--log xy] [--points]",
->>>>>>> main
     .help = "Plots job metrics, or columns of a CSV file.",
     .details =
         "/plot 3               lists the series of job 3\n"
