@@ -62,7 +62,7 @@ VEC_INLINE void pack_tile(const struct call *c, const struct task *t, const stru
     for (int64_t i = 0; i < TILE_ROWS; i++) {
         float *to = room->rows + i * c->inner;
         if (r + i < t->rows)
-            put_row(to, c->q + row_at(c, t, r + i), c->width, c->scale, DTYPE_F32, pairs);
+            put_row(to, query_at(c, t, r + i), c->width, c->scale, DTYPE_F32, pairs);
         else
             memset(to, 0, (size_t)c->inner * sizeof *to);
     }
@@ -89,12 +89,12 @@ VEC_INLINE void pack_keys(const struct call *c, const struct room *room, const v
 VEC_INLINE void pack_values(const struct call *c, struct room *room, const void *v, int64_t n,
                             const enum dtype dtype, const bool pairs)
 {
-    const int64_t step = key_step(c), each = pairs ? 2 : 1, steps = BLOCK / each;
+    const int64_t step = value_step(c), each = pairs ? 2 : 1, steps = BLOCK / each;
     const vf above = vf_set(0x1.02p0f); // rounding makes no number larger by more
     vf strange = { 0 };
     for (int64_t i = 0; i < n; i += each)
-        for (int64_t e = 0; e < c->width; e += VEC) {
-            int64_t some = c->width - e < VEC ? c->width - e : VEC;
+        for (int64_t e = 0; e < c->value_width; e += VEC) {
+            int64_t some = c->value_width - e < VEC ? c->value_width - e : VEC;
             float *to =
                 room->values + (e / TILE_COLS * steps + i / each) * TILE_COLS + e % TILE_COLS;
             vf x = vf_load_part_n_as(v, i * step + e, some, dtype), next = { 0 };
@@ -113,10 +113,11 @@ VEC_INLINE void pack_values(const struct call *c, struct room *room, const void 
 VEC_INLINE void pack_block(const struct call *c, const struct task *t, struct room *room, int64_t j,
                            const bool pairs, const enum dtype dtype)
 {
-    const int64_t at = j * key_step(c) + t->head * c->width;
+    const int64_t key = j * key_step(c) + t->head * c->width;
+    const int64_t value = j * value_step(c) + t->head * c->value_width;
     const int64_t n = c->keys - j < BLOCK ? c->keys - j : BLOCK;
-    pack_keys(c, room, numbers_at(c->k, at, dtype), n, dtype, pairs);
-    pack_values(c, room, numbers_at(c->v, at, dtype), n, dtype, pairs);
+    pack_keys(c, room, numbers_at(c->k, key, dtype), n, dtype, pairs);
+    pack_values(c, room, numbers_at(c->v, value, dtype), n, dtype, pairs);
 }
 
 // A panel of values without those outside from..to.
@@ -156,10 +157,10 @@ VEC_INLINE void add_values(const struct call *c, const struct task *t, const str
     const int64_t steps = pairs ? BLOCK / 2 : BLOCK, first = pairs ? lowest / 2 : lowest;
     const int64_t inner = (pairs ? (end + 1) / 2 : end) - first;
     const float *weights = room->scores + lowest;
-    for (int64_t e = 0; e < c->width; e += TILE_COLS) {
+    for (int64_t e = 0; e < c->value_width; e += TILE_COLS) {
         float *out = t->out + r * c->padded + e;
         const float *values = room->values + e * steps + first * TILE_COLS;
-        if (c->width - e > VEC)
+        if (c->value_width - e > VEC)
             put_tile_of(out, c->padded, fade, weights, BLOCK, 1, values, inner, TILE_ROWS, 2,
                         pairs);
         else
@@ -305,7 +306,7 @@ int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct ten
     float *scratch = cpu_scratch(size * (size_t)omp_get_max_threads() * sizeof(float));
     if (!scratch) return -1;
 #pragma omp parallel for schedule( \
-    dynamic) if (tasks > 1 && vec_worth_threads(c.tokens * c.heads * c.keys * c.width))
+    dynamic) if (tasks > 1 && vec_worth_threads(call_steps(&c, c.keys)))
     for (int64_t i = 0; i < tasks; i++)
         run_task(&c, i, scratch + size * (size_t)omp_get_thread_num());
     return 0;
