@@ -179,7 +179,7 @@ static float *attend(const struct pair *q, const struct pair *k, const struct pa
 {
     enum { side = 1 };
     const struct tensor *const t = &q->on[side];
-    struct pair y = pair_room(3, t->shape[0], t->shape[1], t->shape[2]);
+    struct pair y = pair_room(3, t->shape[0], t->shape[1], v->on[side].shape[2]);
     if (devices[side]->attention(OF(y), OF(*q), OF(*k), OF(*v), OF(*first), OF(*last), 0.3f, NULL,
                                  mode))
         fail_msg("attention: %s", devices[side]->failure());
