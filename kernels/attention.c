@@ -11,19 +11,18 @@
 // of heads does not decide: a token's bits must be those of the token alone (backend->few_rows).
 //
 // Keys and values are f32, or bf16 as a cache may hold them; they become f32 when they are loaded.
-// With MATMUL_BF16 and an instruction for it, many tokens' queries, keys, values and e^(score -
-// high') are rounded to bf16 and multiplied as pairs: of numbers 2i and 2i + 1 of a head, and then
-// of keys 2i and 2i + 1. Scores, maxima and sums stay f32.
+// With MATMUL_BF16 and AMX, many tokens go through kernels/attention_amx.c. With another instruction
+// for it, their queries, keys, values and e^(score - high') are rounded to bf16 and multiplied as
+// pairs: of numbers 2i and 2i + 1 of a head, and then of keys 2i and 2i + 1. Scores, maxima and
+// sums stay f32.
 //
 // Probabilities, when asked for, are written in a pass of their own, in f32, from the final maximum
 // and sum, or where those are of rounded scores from others: no bit of y changes.
 #include <math.h>
 #include <stdlib.h>
 
+#include "kernels/attention_amx.h"
 #include "kernels/attention_few.h"
-
-// Rows of a task aimed at: they share the work of turning the keys; fewer where threads would wait.
-enum { TASK_ROWS = 768, TASK_ROWS_LEAST = 192 };
 
 // What a task of many rows needs beside its results. With pairs `steps` is BLOCK / 2, else BLOCK.
 struct room {
@@ -250,27 +249,9 @@ static void attend_pairs(const struct call *c, const struct task *t, float *scra
 
 // --- the call -----------------------------------------------------------------------------------
 
-static int64_t count_tasks(const struct call *c)
-{
-    return (c->tokens + c->task_tokens - 1) / c->task_tokens * c->kv_heads;
-}
-
-// Sets the size of tasks, so that each thread gets some.
-static void divide(struct call *c)
-{
-    for (int64_t rows = TASK_ROWS;; rows /= 2) {
-        c->task_tokens = c->group < rows ? rows / c->group : 1;
-        if (c->task_tokens > c->tokens) c->task_tokens = c->tokens;
-        if (rows <= TASK_ROWS_LEAST || count_tasks(c) >= 8 * omp_get_max_threads()) break;
-    }
-    c->task_rows = (c->task_tokens * c->group + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
-}
-
 static void run_task(const struct call *c, int64_t number, float *scratch)
 {
-    struct task t = { .head = number % c->kv_heads, .from = number / c->kv_heads * c->task_tokens };
-    int64_t tokens = c->tokens - t.from < c->task_tokens ? c->tokens - t.from : c->task_tokens;
-    t.rows = tokens * c->group;
+    struct task t = task_at(c, number);
     t.high = scratch;
     t.sum = t.high + c->task_rows;
     t.out = t.sum + c->task_rows;
@@ -298,15 +279,18 @@ int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct ten
     struct call c = call_of(y, q, k, v, first, last, scale);
     c.probs = probs ? probs->data : NULL;
     if (c.tokens <= ATTENTION_FEW) return KERNEL(attention_few)(&c);
+#if defined(__AMX_BF16__)
+    if (mode == MATMUL_BF16) return KERNEL(attention_tiles)(&c);
+#endif
     c.pairs = mode == MATMUL_BF16 && vec_has_pairs();
     c.inner = c.pairs ? (c.width + 1) / 2 : c.width;
-    divide(&c);
+    divide(&c, TILE_ROWS);
     int64_t tasks = count_tasks(&c);
     size_t size = task_scratch(&c);
     float *scratch = cpu_scratch(size * (size_t)omp_get_max_threads() * sizeof(float));
     if (!scratch) return -1;
-#pragma omp parallel for schedule( \
-    dynamic) if (tasks > 1 && vec_worth_threads(call_steps(&c, c.keys)))
+#pragma omp parallel for schedule(dynamic) if (tasks > 1 && \
+                                               vec_worth_threads(call_steps(&c, c.keys)))
     for (int64_t i = 0; i < tasks; i++)
         run_task(&c, i, scratch + size * (size_t)omp_get_thread_num());
     return 0;

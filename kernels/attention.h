@@ -64,6 +64,34 @@ struct task {
     float *out;               // [rows, padded]
 };
 
+// Rows of a task aimed at: they share the work of turning the keys; fewer where threads would wait.
+enum { TASK_ROWS = 768, TASK_ROWS_LEAST = 192 };
+
+static inline __attribute__((unused)) int64_t count_tasks(const struct call *c)
+{
+    return (c->tokens + c->task_tokens - 1) / c->task_tokens * c->kv_heads;
+}
+
+// Sets the size of tasks, in tiles of `tile` rows, so that each thread gets some.
+static inline __attribute__((unused)) void divide(struct call *c, int64_t tile)
+{
+    for (int64_t rows = TASK_ROWS;; rows /= 2) {
+        c->task_tokens = c->group < rows ? rows / c->group : 1;
+        if (c->task_tokens > c->tokens) c->task_tokens = c->tokens;
+        if (rows <= TASK_ROWS_LEAST || count_tasks(c) >= 8 * omp_get_max_threads()) break;
+    }
+    c->task_rows = (c->task_tokens * c->group + tile - 1) / tile * tile;
+}
+
+// Task `number`, without its results.
+VEC_INLINE struct task task_at(const struct call *c, int64_t number)
+{
+    struct task t = { .head = number % c->kv_heads, .from = number / c->kv_heads * c->task_tokens };
+    const int64_t left = c->tokens - t.from;
+    t.rows = (left < c->task_tokens ? left : c->task_tokens) * c->group;
+    return t;
+}
+
 VEC_INLINE int64_t row_first(const struct call *c, const struct task *t, int64_t r)
 {
     int64_t first = c->first ? c->first[t->from + r / c->group] : 0;
@@ -193,8 +221,8 @@ VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t 
     const void *k = numbers_at(c->k, t->head * c->width, dtype);
     int64_t first = row_first(c, t, r), last = row_last(c, t, r), step = key_step(c);
     memset(to, 0, (size_t)c->keys * sizeof *to);
-    float high = t->high[r], sum = t->sum[r];
-    if (c->pairs) high = -INFINITY, sum = 0; // those are of rounded scores
+    // With pairs the task's are of rounded scores.
+    float high = c->pairs ? -INFINITY : t->high[r], sum = c->pairs ? 0 : t->sum[r];
     for (int64_t j = first; j < last; j++) {
         to[j] = dot_as(q, numbers_at(k, j * step, dtype), c->width, dtype) * c->scale;
         if (c->pairs && to[j] > high) high = to[j];

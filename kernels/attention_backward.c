@@ -284,8 +284,8 @@ static void piece_backward(const struct call *c, const struct task *t, const str
         tile_slopes(c, room, i, j, &view);
         for (int64_t e = 0; e < wide; e += TILE_COLS)
             put_tile(room->dq + i * wide + e, wide, keep, room->ds + i * KEYS + view.low, KEYS, 1,
-                     room->keys + j * wide + e * BLOCK + view.low * TILE_COLS,
-                     view.high - view.low, TILE_ROWS);
+                     room->keys + j * wide + e * BLOCK + view.low * TILE_COLS, view.high - view.low,
+                     TILE_ROWS);
     }
     for (int64_t k = 0; k < BLOCK; k += TILE_ROWS) {
         int64_t from = PIECE, to = 0; // rows that see a key of the tile

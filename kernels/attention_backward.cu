@@ -134,8 +134,7 @@ static __global__ void keys_kernel(const struct attention_call c, const struct g
     const int64_t at = (from + row) * c.kv_heads + kv;
     if (from + row >= c.keys) return;
     if (g.dk) put_columns<WIDE>(g.dk + at * c.width, dk, c.scale, part, c.width, true);
-    if (g.dv)
-        put_columns<WIDE>(g.dv + at * c.value_width, dv, 1, part, c.value_width, true);
+    if (g.dv) put_columns<WIDE>(g.dv + at * c.value_width, dv, 1, part, c.value_width, true);
 }
 
 template <int WIDE> static int run(const struct attention_call *call, const struct gradients *all)

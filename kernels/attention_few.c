@@ -85,7 +85,8 @@ VEC_INLINE void add_columns(const struct call *c, float *out, const void *values
                             const float *weights, int64_t at, const int count, const int columns,
                             const enum dtype dtype)
 {
-    const int64_t part = c->value_width - at < VEC ? c->value_width - at : VEC; // of a single vector
+    const int64_t part =
+        c->value_width - at < VEC ? c->value_width - at : VEC; // of a single vector
     vf s[TOGETHER][COLUMNS];
 #pragma GCC unroll 4
     for (int r = 0; r < count; r++)

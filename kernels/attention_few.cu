@@ -329,9 +329,9 @@ static int run_parts(float *part, const struct attention_call *call, const struc
     const struct split s = *split;
     const auto kernel = parts_kernel<K, HEADS>;
     const dim3 grid((size_t)s.parts, (size_t)(c.kv_heads * s.together), (size_t)c.tokens);
-    const size_t shared =
-        (size_t)HEADS *
-        (size_t)(c.width + c.more_width + FEW_WARPS * c.value_width + s.part) * sizeof(float);
+    const size_t shared = (size_t)HEADS *
+                          (size_t)(c.width + c.more_width + FEW_WARPS * c.value_width + s.part) *
+                          sizeof(float);
     if (shared > SHARED_PLAIN && cuda_allow_shared("attention", kernel, shared) < 0) return -1;
     return LAUNCH_EARLY(kernel, grid, FEW_THREADS, shared, part, c, s);
 }
@@ -348,8 +348,9 @@ static int run_heads(float *part, const struct attention_call *c, const struct s
 template <typename T>
 static int run_width(float *part, const struct attention_call *c, const struct split *s)
 {
-    return (c->width | c->value_width | c->more_width) % 4 ? run_heads<T>(part, c, s)
-                                                           : run_heads<typename four_of<T>::type>(part, c, s);
+    return (c->width | c->value_width | c->more_width) % 4
+               ? run_heads<T>(part, c, s)
+               : run_heads<typename four_of<T>::type>(part, c, s);
 }
 
 int attention_few(const struct attention_call *call, float *part)

@@ -329,8 +329,8 @@ template <int WIDE> static int run_probs(const struct forward_call *call, bool c
 // Are they bf16 rows of which 16 bytes lie in one head, and not more than 32 bits can count?
 bool attention_mma_ready(const struct attention_call *c)
 {
-    return c->dtype == DTYPE_BF16 && (c->width | c->value_width) % 8 == 0 && c->width <= WIDEST_MMA &&
-           (uintptr_t)c->k % 16 == 0 && (uintptr_t)c->v % 16 == 0 &&
+    return c->dtype == DTYPE_BF16 && (c->width | c->value_width) % 8 == 0 &&
+           c->width <= WIDEST_MMA && (uintptr_t)c->k % 16 == 0 && (uintptr_t)c->v % 16 == 0 &&
            (c->keys + KEYS) * c->kv_heads * c->width <= INT32_MAX;
 }
 
@@ -342,9 +342,11 @@ static int keys_ready(struct mma_keys *keys, const struct attention_call *c, cha
     uint16_t *k = reinterpret_cast<uint16_t *>(scratch);
     uint16_t *v = k + mma_side_size(c->keys, c->kv_heads, c->width) / sizeof *k;
     const int64_t wide = mma_width(c->width);
-    const struct mma_sides sides = { { { k, c->k, c->dtype, c->keys, c->kv_heads, c->width, wide, 1 },
-                                       { v, c->v, c->dtype, c->keys, c->kv_heads, c->value_width, wide, 1 } },
-                                     2 };
+    const struct mma_sides sides = {
+        { { k, c->k, c->dtype, c->keys, c->kv_heads, c->width, wide, 1 },
+          { v, c->v, c->dtype, c->keys, c->kv_heads, c->value_width, wide, 1 } },
+        2
+    };
     *keys = { k, v, false };
     return mma_sides_round(&sides);
 }

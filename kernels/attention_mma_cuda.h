@@ -98,8 +98,9 @@ static __device__ inline void fetch_tile(uint16_t *tile, const uint16_t *from)
     }
 }
 
-// Rows from.. of a head in a cache, of `width` numbers, on their way to a tile; 0 past the last row and past the width.
-// A thread has one column of pieces, and places are 32 bits: registers are short here.
+// Rows from.. of a head in a cache, of `width` numbers, on their way to a tile; 0 past the last row
+// and past the width. A thread has one column of pieces, and places are 32 bits: registers are
+// short here.
 template <int WIDE, int ROWS>
 static __device__ inline void fetch_cached(uint16_t *tile, const uint16_t *cache,
                                            const struct attention_call &c, int from, int kv,

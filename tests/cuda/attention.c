@@ -96,9 +96,9 @@ static void equals_the_cpu(void **state)
 static void few_rows(void **state)
 {
     static const struct shape shapes[] = {
-        { 1, 700, 12, 1, 64, 64 },    { 2, 513, 16, 2, 72, 72 }, { 4, 40, 7, 7, 33, 33 },
-        { 1, 129, 10, 1, 256, 256 },  { 3, 300, 3, 1, 300, 300 }, { 1, 2500, 2, 2, 16, 16 },
-        { 1, 70, 8, 1, 33, 33 },      { 2, 300, 4, 4, 192, 128 }, { 12, 90, 2, 2, 300, 128 },
+        { 1, 700, 12, 1, 64, 64 },   { 2, 513, 16, 2, 72, 72 },  { 4, 40, 7, 7, 33, 33 },
+        { 1, 129, 10, 1, 256, 256 }, { 3, 300, 3, 1, 300, 300 }, { 1, 2500, 2, 2, 16, 16 },
+        { 1, 70, 8, 1, 33, 33 },     { 2, 300, 4, 4, 192, 128 }, { 12, 90, 2, 2, 300, 128 },
         { 1, 260, 3, 1, 40, 7 },
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -234,8 +234,7 @@ static void check_unseen(struct shape s, enum sight sight, bool bf16, enum matmu
                      "not see",
                      (int)s.n, (int)s.heads, (int)s.keys, (int)s.d, (int)sight, bf16, (int)mode,
                      (int)i, x < 3 ? "value" : "key", (double)strange[x % 3]);
-        for (int64_t e = 0; seen && x < 3 && e < row; e++)
-            assert_false(isfinite(got[i * row + e]));
+        for (int64_t e = 0; seen && x < 3 && e < row; e++) assert_false(isfinite(got[i * row + e]));
     }
     free(plain);
     free(got);

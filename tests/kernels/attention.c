@@ -121,13 +121,13 @@ static void test_shapes(void **state)
 {
     (void)state;
     static const struct shape shapes[] = {
-        { 1, 1, 1, 1, 12, 12 },     { 1, 130, 4, 2, 64, 64 },     { 1, 300, 7, 1, 80, 80 },
-        { 2, 2, 2, 2, 16, 16 },     { 3, 50, 6, 3, 12, 12 },      { 7, 7, 5, 5, 80, 80 },
-        { 33, 33, 4, 1, 64, 64 },   { 33, 170, 6, 2, 16, 16 },    { 65, 65, 2, 2, 72, 72 },
-        { 140, 140, 3, 3, 8, 8 },   { 200, 333, 4, 2, 20, 20 },   { 1, 40, 16, 1, 64, 64 },
-        { 2, 9, 200, 1, 4, 4 },     { 1, 4200, 4, 2, 16, 16 },    { 5, 5, 3, 1, 33, 33 },
-        { 9, 300, 2, 1, 96, 96 },   { 50, 600, 2, 2, 128, 128 },  { 40, 160, 3, 1, 36, 36 },
-        { 70, 70, 2, 2, 192, 128 }, { 300, 300, 4, 4, 24, 16 },   { 5, 77, 4, 2, 192, 128 },
+        { 1, 1, 1, 1, 12, 12 },     { 1, 130, 4, 2, 64, 64 },    { 1, 300, 7, 1, 80, 80 },
+        { 2, 2, 2, 2, 16, 16 },     { 3, 50, 6, 3, 12, 12 },     { 7, 7, 5, 5, 80, 80 },
+        { 33, 33, 4, 1, 64, 64 },   { 33, 170, 6, 2, 16, 16 },   { 65, 65, 2, 2, 72, 72 },
+        { 140, 140, 3, 3, 8, 8 },   { 200, 333, 4, 2, 20, 20 },  { 1, 40, 16, 1, 64, 64 },
+        { 2, 9, 200, 1, 4, 4 },     { 1, 4200, 4, 2, 16, 16 },   { 5, 5, 3, 1, 33, 33 },
+        { 9, 300, 2, 1, 96, 96 },   { 50, 600, 2, 2, 128, 128 }, { 40, 160, 3, 1, 36, 36 },
+        { 70, 70, 2, 2, 192, 128 }, { 300, 300, 4, 4, 24, 16 },  { 5, 77, 4, 2, 192, 128 },
         { 1, 90, 2, 1, 30, 7 },     { 400, 1500, 1, 1, 80, 80 },
     };
     FOR_EACH_ISA(b)
@@ -169,11 +169,12 @@ static void check_unseen(const struct backend *b, struct shape s, enum ranges ra
         const int64_t row = s.heads * s.dv;
         const float *got = (float *)c.y.data + r * row;
         if (!seen && memcmp(got, (float *)plain.data + r * row, (size_t)row * sizeof *got))
-            fail_msg("%s: N %d P %d d %d, %d ranges %d bf16 %d mode %d: row %d meets %s %g, which it "
-                     "does not "
-                     "see",
-                     b->describe(), (int)s.n, (int)s.p, (int)s.d, (int)s.dv, (int)ranges, bf16,
-                     (int)mode, (int)r, x < 3 ? "value" : "key", (double)strange[x % 3]);
+            fail_msg(
+                "%s: N %d P %d d %d, %d ranges %d bf16 %d mode %d: row %d meets %s %g, which it "
+                "does not "
+                "see",
+                b->describe(), (int)s.n, (int)s.p, (int)s.d, (int)s.dv, (int)ranges, bf16,
+                (int)mode, (int)r, x < 3 ? "value" : "key", (double)strange[x % 3]);
         if (seen && x < 3) assert_false(isfinite(got[0]));
     }
     free(plain.data);
@@ -185,10 +186,9 @@ static void check_unseen(const struct backend *b, struct shape s, enum ranges ra
 static void test_unseen(void **state)
 {
     (void)state;
-    static const struct shape shapes[] = {
-        { 3, 50, 6, 3, 12, 12 },  { 33, 33, 4, 1, 64, 64 },   { 140, 140, 3, 3, 8, 8 },
-        { 200, 333, 4, 2, 20, 20 }, { 70, 70, 2, 2, 192, 128 }, { 40, 290, 2, 1, 24, 17 }
-    };
+    static const struct shape shapes[] = { { 3, 50, 6, 3, 12, 12 },    { 33, 33, 4, 1, 64, 64 },
+                                           { 140, 140, 3, 3, 8, 8 },   { 200, 333, 4, 2, 20, 20 },
+                                           { 70, 70, 2, 2, 192, 128 }, { 40, 290, 2, 1, 24, 17 } };
     FOR_EACH_ISA(b)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int ranges = CAUSAL; ranges < RANGES; ranges++)
