@@ -11,10 +11,10 @@
 // of heads does not decide: a token's bits must be those of the token alone (backend->few_rows).
 //
 // Keys and values are f32, or bf16 as a cache may hold them; they become f32 when they are loaded.
-// With MATMUL_BF16 and AMX, many tokens go through kernels/attention_amx.c. With another instruction
-// for it, their queries, keys, values and e^(score - high') are rounded to bf16 and multiplied as
-// pairs: of numbers 2i and 2i + 1 of a head, and then of keys 2i and 2i + 1. Scores, maxima and
-// sums stay f32.
+// With MATMUL_BF16 and AMX, many tokens go through kernels/attention_amx.c. With another
+// instruction for it, their queries, keys, values and e^(score - high') are rounded to bf16 and
+// multiplied as pairs: of numbers 2i and 2i + 1 of a head, and then of keys 2i and 2i + 1. Scores,
+// maxima and sums stay f32.
 //
 // Probabilities, when asked for, are written in a pass of their own, in f32, from the final maximum
 // and sum, or where those are of rounded scores from others: no bit of y changes.
@@ -251,7 +251,7 @@ static void attend_pairs(const struct call *c, const struct task *t, float *scra
 
 static void run_task(const struct call *c, int64_t number, float *scratch)
 {
-    struct task t = task_at(c, number);
+    struct task t = task_at(c, number % c->kv_heads, number / c->kv_heads);
     t.high = scratch;
     t.sum = t.high + c->task_rows;
     t.out = t.sum + c->task_rows;

@@ -67,9 +67,15 @@ struct task {
 // Rows of a task aimed at: they share the work of turning the keys; fewer where threads would wait.
 enum { TASK_ROWS = 768, TASK_ROWS_LEAST = 192 };
 
-static inline __attribute__((unused)) int64_t count_tasks(const struct call *c)
+// Tasks of a key/value head.
+VEC_INLINE int64_t count_parts(const struct call *c)
 {
-    return (c->tokens + c->task_tokens - 1) / c->task_tokens * c->kv_heads;
+    return (c->tokens + c->task_tokens - 1) / c->task_tokens;
+}
+
+VEC_INLINE int64_t count_tasks(const struct call *c)
+{
+    return count_parts(c) * c->kv_heads;
 }
 
 // Sets the size of tasks, in tiles of `tile` rows, so that each thread gets some.
@@ -83,10 +89,10 @@ static inline __attribute__((unused)) void divide(struct call *c, int64_t tile)
     c->task_rows = (c->task_tokens * c->group + tile - 1) / tile * tile;
 }
 
-// Task `number`, without its results.
-VEC_INLINE struct task task_at(const struct call *c, int64_t number)
+// Task `part` of a head, without its results.
+VEC_INLINE struct task task_at(const struct call *c, int64_t head, int64_t part)
 {
-    struct task t = { .head = number % c->kv_heads, .from = number / c->kv_heads * c->task_tokens };
+    struct task t = { .head = head, .from = part * c->task_tokens };
     const int64_t left = c->tokens - t.from;
     t.rows = (left < c->task_tokens ? left : c->task_tokens) * c->group;
     return t;

@@ -24,43 +24,76 @@ enum {
     ROWS = 2 * AMX_SIDE, // that go through the tiles together
     KEYS = 2 * AMX_SIDE, // the same of keys
     LEEWAY = 8,
-    TILE_FLOATS = AMX_TILE / 4
+    TILE_FLOATS = AMX_TILE / 4,
+    PACKED = 4 * 1024 * 1024 // floats of keys and values at most, but for those of one head
 };
 
 static const float log2_e = 1.44269504f;
 
-// What a task needs. A "tile" is AMX_TILE bytes; d and dv count steps of 32, columns of 16.
+// Keys and values of some heads from `head` on, packed once for all tasks. A "tile" is AMX_TILE
+// bytes.
+struct packed {
+    int64_t steps, columns; // tiles that hold a key, and a value
+    int64_t head, heads;    // `heads` at a time, as they fit into PACKED
+    int64_t blocks;         // of a head
+    int64_t block;          // floats of one
+    float *k;               // of each block: [BLOCK / 16][steps], [columns][BLOCK / 32] tiles
+    bool *finite;           // [heads][blocks]: are the values?
+};
+
+struct block {
+    float *k, *v;
+    bool *finite;
+};
+
+// What a task needs.
 struct tiles {
-    int64_t steps;         // of a query or key
-    int64_t columns;       // tiles beside each other that hold a row of values
+    const struct packed *p;
+    int64_t columns;       // p's
     float *q;              // [task_rows / 16][steps] tiles
-    float *k;              // a block: [BLOCK / 16][steps] tiles
-    float *v;              // a block: [columns][BLOCK / 32] tiles
-    float *seen;           // the same, what one row sees of it
+    float *seen;           // what one row sees of a block's values
     float *scores;         // [2][BLOCK / 16] tiles; then of bf16 in every other one of them
     float *out;            // [task_rows / 16][columns] tiles
     float *high;           // [task_rows]
     float *sum;            // [task_rows][16]
     float *one;            // [2][columns] tiles: ROWS rows, of which one counts
     int32_t *first, *last; // [task_rows] keys that rows see
-    bool finite;           // the values of the block
 };
 
-// Hands out the parts of a task's scratch; its size in floats.
-static size_t tiles_at(struct tiles *t, const struct call *c, float *memory)
+static int64_t key_floats(const struct packed *p)
 {
-    t->steps = (c->width + AMX_STEP - 1) / AMX_STEP;
-    t->columns = (c->value_width + AMX_SIDE - 1) / AMX_SIDE;
-    const int64_t values = t->columns * (BLOCK / AMX_STEP) * TILE_FLOATS;
+    return BLOCK / AMX_SIDE * p->steps * TILE_FLOATS;
+}
+
+static int64_t value_floats(const struct packed *p)
+{
+    return BLOCK / AMX_STEP * p->columns * TILE_FLOATS;
+}
+
+static struct block block_at(const struct packed *p, int64_t head, int64_t j)
+{
+    const int64_t number = (head - p->head) * p->blocks + j / BLOCK;
+    float *k = p->k + number * p->block;
+    return (struct block){ k, k + key_floats(p), p->finite + number };
+}
+
+// 0..most.
+static int64_t within(int64_t n, int64_t most)
+{
+    return n < 0 ? 0 : n < most ? n : most;
+}
+
+// Hands out the parts of a task's scratch; its size in floats.
+static size_t tiles_at(struct tiles *t, const struct call *c, const struct packed *p, float *memory)
+{
+    *t = (struct tiles){ .p = p, .columns = p->columns };
     float *ends = NULL;
     const struct {
         float **part;
         int64_t size;
     } parts[] = {
-        { &t->q, c->task_rows / AMX_SIDE * t->steps * TILE_FLOATS },
-        { &t->k, BLOCK / AMX_SIDE * t->steps * TILE_FLOATS },
-        { &t->v, values },
-        { &t->seen, values },
+        { &t->q, c->task_rows / AMX_SIDE * p->steps * TILE_FLOATS },
+        { &t->seen, value_floats(p) },
         { &t->scores, ROWS * BLOCK },
         { &t->out, c->task_rows * t->columns * AMX_SIDE },
         { &t->high, c->task_rows },
@@ -85,8 +118,8 @@ static void pack_queries(const struct call *c, const struct task *t, const struc
 {
     const vf scale = vf_set(c->scale * log2_e);
     for (int64_t r = 0; r < c->task_rows; r++) {
-        float *to = m->q + r / AMX_SIDE * m->steps * TILE_FLOATS + r % AMX_SIDE * VEC;
-        for (int64_t s = 0; s < m->steps; s++, to += TILE_FLOATS) {
+        float *to = m->q + r / AMX_SIDE * m->p->steps * TILE_FLOATS + r % AMX_SIDE * VEC;
+        for (int64_t s = 0; s < m->p->steps; s++, to += TILE_FLOATS) {
             const int64_t e = s * AMX_STEP, left = r < t->rows ? c->width - e : 0;
             const int64_t a = left < VEC ? left : VEC, b = left - a < VEC ? left - a : VEC;
             const float *q = r < t->rows ? query_at(c, t, r) + e : c->q;
@@ -108,35 +141,31 @@ static bool strange(const float *tile, int64_t floats)
     return found != 0;
 }
 
-// Keys and values j.. of the task's head; those past the end are 0.
-static void pack_block(const struct call *c, const struct task *t, struct tiles *m, int64_t j)
+// Keys and values j.. of a head; those past the end are 0.
+static void pack_block(const struct call *c, const struct packed *p, int64_t head, int64_t j)
 {
-    const int64_t n = c->keys - j < BLOCK ? c->keys - j : BLOCK,
-                  size = (int64_t)dtype_size(c->dtype);
-    const struct amx_source k = { .data = numbers_at(c->k, j * key_step(c) + t->head * c->width,
-                                                     c->dtype),
-                                  .row_bytes = (size_t)(key_step(c) * size),
+    const int64_t left = c->keys - j, n = left < BLOCK ? left : BLOCK;
+    const size_t size = dtype_size(c->dtype);
+    const struct amx_source k = { .data =
+                                      numbers_at(c->k, j * key_step(c) + head * c->width, c->dtype),
+                                  .row_bytes = (size_t)key_step(c) * size,
                                   .dtype = c->dtype };
     const struct amx_source v = { .data = numbers_at(
-                                      c->v, j * value_step(c) + t->head * c->value_width, c->dtype),
-                                  .row_bytes = (size_t)(value_step(c) * size),
+                                      c->v, j * value_step(c) + head * c->value_width, c->dtype),
+                                  .row_bytes = (size_t)value_step(c) * size,
                                   .dtype = c->dtype,
                                   .turned = true };
-    float *to = m->k;
+    const struct block block = block_at(p, head, j);
+    float *to = block.k;
     for (int64_t i = 0; i < BLOCK; i += AMX_SIDE)
-        for (int64_t s = 0; s < m->steps; s++, to += TILE_FLOATS) {
-            const int64_t rows = n - i < AMX_SIDE ? n - i : AMX_SIDE,
-                          left = c->width - s * AMX_STEP;
-            amx_pack_pairs(to, &k, i, rows > 0 ? rows : 0, s * AMX_STEP,
-                           left < AMX_STEP ? left : AMX_STEP);
-        }
-    to = m->v;
-    for (int64_t e = 0; e < c->value_width; e += AMX_SIDE)
-        for (int64_t i = 0; i < BLOCK; i += AMX_STEP, to += TILE_FLOATS) {
-            const int64_t left = c->value_width - e, keys = n - i < AMX_STEP ? n - i : AMX_STEP;
-            amx_pack_pairs(to, &v, e, left < AMX_SIDE ? left : AMX_SIDE, i, keys > 0 ? keys : 0);
-        }
-    m->finite = !strange(m->v, to - m->v);
+        for (int64_t e = 0; e < p->steps * AMX_STEP; e += AMX_STEP, to += TILE_FLOATS)
+            amx_pack_pairs(to, &k, i, within(n - i, AMX_SIDE), e, within(c->width - e, AMX_STEP));
+    to = block.v;
+    for (int64_t e = 0; e < p->columns * AMX_SIDE; e += AMX_SIDE)
+        for (int64_t i = 0; i < BLOCK; i += AMX_STEP, to += TILE_FLOATS)
+            amx_pack_pairs(to, &v, e, within(c->value_width - e, AMX_SIDE), i,
+                           within(n - i, AMX_STEP));
+    *block.finite = !strange(block.v, to - block.v);
 }
 
 // --- a block of keys -----------------------------------------------------------------------------
@@ -164,12 +193,12 @@ static bool sees(const struct tiles *m, int64_t r, int64_t j, struct sight *s)
 }
 
 // c[2][2 tiles] of two rows of tiles: 0 and 1 above, 2 and 3 below.
-static void put_scores(const struct tiles *m, int64_t r, const struct sight *s)
+static void put_scores(const struct tiles *m, const float *keys, int64_t r, const struct sight *s)
 {
-    const int64_t line = m->steps * TILE_FLOATS, below = BLOCK / AMX_SIDE * TILE_FLOATS;
+    const int64_t line = m->p->steps * TILE_FLOATS, below = BLOCK / AMX_SIDE * TILE_FLOATS;
     const float *q = m->q + r / AMX_SIDE * line;
     for (int64_t i = s->lowest; i < s->end; i += KEYS) {
-        const float *k = m->k + i / AMX_SIDE * line;
+        const float *k = keys + i / AMX_SIDE * line;
         float *to = m->scores + i / AMX_SIDE * TILE_FLOATS;
         _tile_zero(0);
         _tile_zero(1);
@@ -298,9 +327,8 @@ static void add_values(const struct tiles *m, const float *v, float *out, const 
 }
 
 // The block's values without those outside from..to.
-static void copy_seen(const struct tiles *m, int64_t from, int64_t to)
+static void copy_seen(const struct tiles *m, const float *v, int64_t from, int64_t to)
 {
-    const float *v = m->v;
     float *seen = m->seen;
     for (int64_t i = 0; i < m->columns * (BLOCK / AMX_STEP) * AMX_SIDE;
          i++, v += VEC, seen += VEC) {
@@ -313,12 +341,12 @@ static void copy_seen(const struct tiles *m, int64_t from, int64_t to)
 
 // Values that a row does not see have weight 0, and 0 times an infinity is NaN: where one is among
 // them, each row takes what it sees alone.
-static void add_seen(const struct tiles *m, float *out, const struct sight *s)
+static void add_seen(const struct tiles *m, const float *v, float *out, const struct sight *s)
 {
     for (int64_t i = 0; i < ROWS; i++) {
         if (s->from[i] >= s->to[i]) continue;
         memcpy(m->one, out, (size_t)(2 * m->columns) * AMX_TILE);
-        copy_seen(m, s->from[i], s->to[i]);
+        copy_seen(m, v, s->from[i], s->to[i]);
         add_values(m, m->seen, m->one, s);
         const int64_t at = i / AMX_SIDE * m->columns * TILE_FLOATS + i % AMX_SIDE * VEC;
         for (int64_t e = 0; e < m->columns; e++)
@@ -358,51 +386,73 @@ static void row_done(const struct call *c, struct task *t, const struct tiles *m
     if (c->probs) VEC_AS(c->dtype, write_probs, c, t, r);
 }
 
-static void run_task(const struct call *c, int64_t number, float *scratch)
+static void run_task(const struct call *c, const struct packed *p, int64_t number, float *scratch)
 {
-    struct task t = task_at(c, number);
+    // The last tokens see the most keys where they see those before them: they begin.
+    const int64_t part = count_parts(c) - 1 - number / p->heads;
+    struct task t = task_at(c, p->head + number % p->heads, part);
     struct tiles m;
     struct sight sight;
     int64_t first, last;
-    tiles_at(&m, c, scratch);
+    tiles_at(&m, c, p, scratch);
     find_seen(c, &t, &m, &first, &last);
     pack_queries(c, &t, &m);
     memset(m.out, 0, (size_t)(c->task_rows * m.columns * AMX_SIDE) * sizeof *m.out);
     memset(m.sum, 0, (size_t)(c->task_rows * VEC) * sizeof *m.sum);
     for (int64_t r = 0; r < c->task_rows; r++) m.high[r] = -INFINITY;
     for (int64_t j = first / BLOCK * BLOCK; j < last; j += BLOCK) {
-        pack_block(c, &t, &m, j);
+        const struct block block = block_at(p, t.head, j);
         for (int64_t r = 0; r < t.rows; r += ROWS) {
             if (!sees(&m, r, j, &sight)) continue;
             float *out = m.out + r / AMX_SIDE * m.columns * TILE_FLOATS;
-            put_scores(&m, r, &sight);
+            put_scores(&m, block.k, r, &sight);
             soften_rows(&m, r, &sight);
-            if (m.finite)
-                add_values(&m, m.v, out, &sight);
+            if (*block.finite)
+                add_values(&m, block.v, out, &sight);
             else
-                add_seen(&m, out, &sight);
+                add_seen(&m, block.v, out, &sight);
         }
     }
     for (int64_t r = 0; r < t.rows; r++) row_done(c, &t, &m, r);
 }
 
+// --- the call ------------------------------------------------------------------------------------
+
+// By every thread of the team.
+static void run_heads(const struct call *c, struct packed p, float *scratch)
+{
+    amx_open();
+    for (; p.head < c->kv_heads; p.head += p.heads) {
+        if (c->kv_heads - p.head < p.heads) p.heads = c->kv_heads - p.head;
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < p.heads * p.blocks; i++)
+            pack_block(c, &p, p.head + i / p.blocks, i % p.blocks * BLOCK);
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < p.heads * count_parts(c); i++) run_task(c, &p, i, scratch);
+    }
+    amx_close();
+}
+
 int KERNEL(attention_tiles)(struct call *c)
 {
+    struct packed p = { .steps = (c->width + AMX_STEP - 1) / AMX_STEP,
+                        .columns = (c->value_width + AMX_SIDE - 1) / AMX_SIDE,
+                        .blocks = (c->keys + BLOCK - 1) / BLOCK };
     struct tiles m;
     c->pairs = true; // scores are rounded: write_probs
     divide(c, ROWS);
-    const int64_t tasks = count_tasks(c);
-    const size_t size = tiles_at(&m, c, NULL);
-    float *scratch = cpu_scratch(size * (size_t)omp_get_max_threads() * sizeof *scratch);
-    if (!scratch) return -1;
-#pragma omp parallel if (tasks > 1 && vec_worth_threads(call_steps(c, c->keys)))
-    {
-        amx_open();
-#pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < tasks; i++)
-            run_task(c, i, scratch + size * (size_t)omp_get_thread_num());
-        amx_close();
-    }
+    p.block = key_floats(&p) + value_floats(&p);
+    p.heads = p.blocks ? PACKED / (p.blocks * p.block) : c->kv_heads;
+    p.heads = p.heads < 1 ? 1 : p.heads < c->kv_heads ? p.heads : c->kv_heads;
+    const int64_t numbers = p.heads * p.blocks * p.block, flags = p.heads * p.blocks;
+    const size_t each = tiles_at(&m, c, &p, NULL);
+    const size_t threads = (size_t)omp_get_max_threads();
+    p.k = cpu_scratch(((size_t)numbers + threads * each) * sizeof *p.k + (size_t)flags);
+    if (!p.k) return -1;
+    float *scratch = p.k + numbers;
+    p.finite = (void *)(scratch + threads * each);
+#pragma omp parallel if (vec_worth_threads(call_steps(c, c->keys)))
+    run_heads(c, p, scratch + each * (size_t)omp_get_thread_num());
     return 0;
 }
 
