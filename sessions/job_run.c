@@ -15,6 +15,7 @@
 #include "core/graph/device.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"
+#include "sessions/job_reports.h"
 
 enum { PATIENCE_S = 60, LEAVE_S = 10 };
 static const double look_s = 0.3; // between two looks at the request
@@ -26,6 +27,7 @@ struct runner {
     struct job_row row;
     struct sinks sinks; // the process's and the one that keeps the reports
     struct job_sink *keep;
+    struct told_writer part; // of a part of the ranks: where it reports
     atomic_flag looking;   // a thread looks at the row
     double looked;         // when
     enum job_stop request; // as the row said then
@@ -193,6 +195,16 @@ static enum job_stop ask_beside(struct job *j)
     return atomic_load(&j->cancel) ? JOB_CANCEL : JOB_GO;
 }
 
+static void report_too(struct job *j, int part)
+{
+    struct runner *r = j->runner;
+    r->part = told_to_file(r->desk->folder, r->desk->id, part);
+    r->keep = job_sink_new(&r->part);
+    sinks_add(&r->sinks, job_sink(r->keep));
+    j->ask = ask;
+    j->look = look;
+}
+
 // A rank beside rank 0, which alone takes the lock, reports and says how the job ended.
 static int begin_beside(struct runner *r, struct err *err)
 {
@@ -208,6 +220,7 @@ static int begin_beside(struct runner *r, struct err *err)
         .ranks = r->job.ranks,
         .state = r->desk->folder,
         .ask = ask_beside,
+        .report_too = report_too,
         .runner = r,
         .answering = -1,
     };
@@ -349,6 +362,7 @@ int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state
     if (r.words >= 0) close(r.words);
     model_free(r.job.model);
     job_sink_free(r.keep);
+    told_writer_release(&r.part);
     job_row_release(&r.row);
     if (r.lock >= 0) close(r.lock);
     return *state == STATE_FAILED ? -1 : 0;

@@ -92,10 +92,9 @@ same "optimizer of four ranks" "$(memory | tr '\n' ' ')" "1.9 0.5 "
 # --- refusals ------------------------------------------------------------------------------------
 
 lines "/load $llava" "/train $work/data.jsonl $work/none --ranks 0" "/train $work/data.jsonl $work/none --ranks" \
-    "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/none --ranks 2" "/eval $work/data.jsonl --here --ranks 2"
+    "/eval $work/data.jsonl --here --ranks 2"
 check_has "no ranks" 'select(.event=="error").message' "job.ranks cannot be '0'"
 check_has "no number" 'select(.event=="error").message' "--ranks needs a number"
-check_has "one process" 'select(.event=="error").message' "runs in one process"
 check_has "here" 'select(.event=="error").message' "leave out --ranks"
 (PATH=$work "$VLMSH" --db "$work/vlmsh.db" -c "/load $llava" -c "/train $work/data.jsonl $work/none --ranks 2") \
     >"$work/out" 2>&1 && fail "there is no mpirun"
@@ -142,13 +141,57 @@ cp -r "$work/here/out/checkpoint-3" "$work/there/out/"
 differ "/dev/fd/8/out' gives other weights here (after step 3) than for rank 0" "${long[@]}" \
     "/train $work/data.jsonl /dev/fd/8/out --resume"
 
-# A job whose kind runs in one process does so again.
-printf '%s\n' "${common[@]}" "/set train.validation 0.2" "/sweep train.steps 500,600 $work/data.jsonl $work/sweep" >"$work/script"
+# --- sweeps: groups of ranks ---------------------------------------------------------------------
+
+# One rank for each value, two for each, one group for all, and more values than ranks.
+sweep=("${training[@]}" '/set train.exact_sum on' '/set train.validation 0.2' '/set train.eval_every 2')
+points() { # JOB: of the loss of all values
+    python3 - "$work/vlmsh.db" "$1" <<'PY'
+import sqlite3, sys
+print(*sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM metrics JOIN job_series s ON s.id = series "
+                                            "WHERE s.job = ? AND s.name GLOB 'loss@1e-[234]'", sys.argv[2:]).fetchone())
+PY
+}
+run 1 "${sweep[@]}" "/sweep train.lr 1e-3,1e-2,1e-4 $work/data.jsonl $work/sweep1" || fail "$(tail -1 "$work/out")"
+for way in 2:auto 3:auto 4:2 4:4; do
+    n=${way%:*} out=$work/sweep-$way
+    run $n "${sweep[@]}" "/set sweep.ranks ${way#*:}" "/sweep train.lr 1e-3,1e-2,1e-4 $work/data.jsonl $out" ||
+        fail "a sweep with $way: $(tail -1 "$work/out")"
+    for value in 1e-3 1e-2 1e-4; do
+        cmp "$work/sweep1/$value/checkpoint-8/state.safetensors" "$out/$value/checkpoint-8/state.safetensors" ||
+            fail "$value with $way is another training"
+    done
+    same "results with $way" "$(jq -c '[.best, .results]' "$out/training.json")" \
+        "$(jq -c '[.best, .results]' "$work/sweep1/training.json")"
+    id=$(sed -n 's/^job \([0-9]*\): sweep.*/\1/p' "$work/out")
+    lines "/job $id"
+    check "ranks with $way" 'select(.name=="ranks").rows | length' $n
+    same "points of the curves with $way" "$(points $id)" 24
+done
+
+# A value that fails is known to all; ranks that do not make up groups are refused.
+run 2 "${sweep[@]}" "/sweep train.lr 1e-3,10 $work/data.jsonl $work/sweep-bad" || fail "$(tail -1 "$work/out")"
+lines "/set job.ranks 3" '/set train.validation 0.2' "/load $llava" '/set sweep.ranks 2' \
+    "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/none" '/set sweep.ranks 1' \
+    "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/none"
+check_has "no groups" 'select(.event=="error").message' "does not divide job.ranks 3"
+check_has "too many groups" 'select(.event=="error").message' "more than the 2 values"
+
+# Paused with a group in the middle of each of two values, it goes on in other groups.
+long=("${sweep[@]}" '/set train.steps 400' '/set train.save_every 50' '/set train.eval_every 400')
+printf '%s\n' "${common[@]}" "${long[@]}" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/cut --ranks 2" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
-id=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")
-vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
-lines "/job $id resume --ranks 2"
-check_has "a sweep in ranks" 'select(.event=="error").message' "runs in one process"
-lines "/job $id"
-grep -q "job.ranks" "$work/events" && fail "its number of ranks has changed"
+id=$(sed -n 's/^job \([0-9]*\): sweep.*/\1/p' "$work/out")
+for _ in $(seq 600); do
+    compgen -G "$work/cut/1e-3/checkpoint-*" >/dev/null && compgen -G "$work/cut/1e-4/checkpoint-*" >/dev/null && break
+    sleep 0.1
+done
+vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
+grep -q "is paused" "$work/out" || fail "no pause of a sweep: $(cat "$work/out")"
+vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+good 1 "${long[@]}" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/uncut"
+for value in 1e-3 1e-4; do
+    cmp "$work/cut/$value/checkpoint-400/state.safetensors" "$work/uncut/$value/checkpoint-400/state.safetensors" ||
+        fail "$value is another training after a pause"
+done
 finish
