@@ -46,8 +46,6 @@ struct group {
 
 // --- starting ------------------------------------------------------------------------------------
 
-// More ranks than cores are what was asked for, unless a queue has given out the cores. Threads
-// find their cores themselves: bound to one, all of a rank's would share it.
 // A machine that leaves the network closes no connection: mpirun asks after the others every few
 // seconds instead of after some hours. (Open MPI 5 has no such option, and ignores these.)
 static void keep_asking(void)
@@ -57,6 +55,15 @@ static void keep_asking(void)
     setenv("OMPI_MCA_oob_tcp_keepalive_probes", "4", 0);
 }
 
+// Within a sum a rank waits for the others spinning. Where other programs use the cores too, the
+// one that it waits for may be off its core: then it gives its own away.
+static void give_way(void)
+{
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+}
+
+// More ranks than cores are what was asked for, unless a queue has given out the cores. Threads
+// find their cores themselves: bound to one, all of a rank's would share it.
 static void become(const struct group *g, char *program, int errors)
 {
     char count[16], id[32];
@@ -73,6 +80,7 @@ static void become(const struct group *g, char *program, int errors)
     argv[n++] = "--folder", argv[n++] = g->desk.folder;
     argv[n] = NULL;
     keep_asking();
+    give_way();
     setpgid(0, 0); // the terminal's signals are for the process that passes them on
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (dup2(errors, 2) == 2) execvp("mpirun", (char **)(uintptr_t)argv);

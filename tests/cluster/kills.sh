@@ -40,24 +40,35 @@ sys.exit(8 + size + max(ends) != os.path.getsize(sys.argv[1]))
 P
     done
 }
-for_ranks() { # how many have told something of this run
-    find "$work/vlmsh.db.jobs/1" -name 'rank-*' | wc -l
-}
-begun() { # waits until all ranks run
-    local n
-    for n in $(seq 300); do
-        [ "$(for_ranks)" = "$1" ] && return
+# Waits until all ranks run: their processes, or the first lines that they have written of this run.
+begun() { # COUNT processes|lines
+    local n k there
+    for n in $(seq 600); do
+        there=0
+        for k in $(seq 0 $(($1 - 1))); do
+            if [ "$2" = lines ]; then
+                [ "$work/vlmsh.db.jobs/1/rank-$k" -nt "$work/started" ] && there=$((there + 1))
+            else
+                [ -n "$(rank "$k")" ] && there=$((there + 1))
+            fi
+        done
+        [ $there = "$1" ] && return
         sleep 0.1
     done
     fail "no $1 ranks: $(here -c '/job 1 log 3' 2>&1)"
 }
 
+touch "$work/started"
 here -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 declare -A ended
 worst=0 count=2 good=0
 for try in $(seq "${KILLS:-50}"); do
-    begun $count
-    sleep "$((RANDOM % 5)).$((RANDOM % 10))"
+    if [ $((RANDOM % 5)) = 0 ]; then
+        begun $count processes # before they know each other
+    else
+        begun $count lines
+        sleep "$((RANDOM % 5)).$((RANDOM % 10))"
+    fi
     victim=$((RANDOM % count)) pid=
     case $((RANDOM % 10)) in
     0) kind=stopped ;;
@@ -94,6 +105,7 @@ for try in $(seq "${KILLS:-50}"); do
         sleep 0.1
     done
     [ -z "$(ranks_now)" ] || fail "$try: ranks are left"
+    touch "$work/started"
     here -c "/job 1 resume --ranks $count" >"$work/out" 2>&1 || fail "$try: $(tail -1 "$work/out")"
 done
 echo "$good of ${KILLS:-50} ended as they should, the slowest in $worst s:$(for k in "${!ended[@]}"; do echo " ${ended[$k]} $k"; done)"

@@ -89,6 +89,16 @@ memory() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="optimi
 lines "/load $llava" '/set train.method all' '/set train.shard on' '/train plan' '/train plan --ranks 4'
 same "optimizer of four ranks" "$(memory | tr '\n' ' ')" "1.9 0.5 "
 
+# Bytes of a step: those of the formula, for each way of adding up.
+for way in 'method all:shard on' 'method layernorm:exact_sum on' 'method lora:shard off'; do
+    printf '%s\n' "${training[@]}" '/set train.batch 3' "/set train.${way%:*}" "/set train.${way#*:}" >"$work/way"
+    mapfile -t lines_of <"$work/way"
+    good 3 "${lines_of[@]}" "/train $work/data.jsonl $work/bytes${way//[^a-z]/}"
+    lines "/job $(sed -n 's/^job \([0-9]*\): train.*/\1/p' "$work/out")"
+    check "bytes with $way" 'select(.event=="table") | .rows[] | select(.[0]=="sums of a step")[1] |
+        capture("^(?<is>[0-9.]+) MB, formula (?<formula>[0-9.]+) MB; ") | .is == .formula and .is != "0"' true
+done
+
 # --- refusals ------------------------------------------------------------------------------------
 
 lines "/load $llava" "/train $work/data.jsonl $work/none --ranks 0" "/train $work/data.jsonl $work/none --ranks" \
