@@ -315,8 +315,8 @@ static enum job_state end_beside(const struct runner *r, int status, const struc
 // The ranks go together: those that still work, or wait for this one, have nothing left to do.
 static void leave_ranks(struct runner *r, bool together)
 {
-    if (!r->job.ranks) return;
     job_beat_stop(r->beat);
+    if (!r->job.ranks) return;
     if (!together) ranks_abort(r->job.ranks, 1);
     ranks_close(r->job.ranks);
 }
@@ -324,9 +324,10 @@ static void leave_ranks(struct runner *r, bool together)
 static int join_ranks(struct runner *r, struct err *err)
 {
     if (!r->setup->rank) return 0;
+    r->beat = job_beat_start(r->desk->folder);
     r->job.ranks = ranks_open(err);
     if (!r->job.ranks) return -1;
-    r->beat = job_beat_start(r->desk->folder, r->job.ranks);
+    job_beat_join(r->beat, r->job.ranks);
     return 0;
 }
 
