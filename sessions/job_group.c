@@ -131,8 +131,8 @@ static void ask_to_end(struct group *g)
 }
 
 // What mpirun says when a machine leaves the network: "... Remote daemon: [[123,0],1] on node b
-// ...", and while ranks are being started, of any machine, "... unable to reliably start one or more
-// daemons ...".
+// ...", and while ranks are being started, of any machine, "... unable to reliably start one or
+// more daemons ...".
 static const char network_then[] = "Remote daemon:",
                   network_first[] = "unable to reliably start one or more daemons";
 
@@ -148,7 +148,8 @@ static bool says_lost(const struct group *g)
 }
 
 // A rank stands still if its line has not changed for a while, or did not come when the others had
-// found one another. Time in which this process was itself stopped (a laptop asleep) says nothing about the ranks.
+// found one another. Time in which this process was itself stopped (a laptop asleep) says nothing
+// about the ranks.
 static void watch(struct group *g)
 {
     const double slept = clock_seconds() - g->looked;
@@ -235,8 +236,8 @@ static char *out_of_reach(const struct group *g, const char *host, size_t length
     struct buf b = { 0 };
     struct job_rank line;
     for (int k = 0; k < g->count; k++) {
-        const bool there = job_rank_read(g->desk.folder, k, &line) &&
-                           strlen(line.host) == length && !strncmp(line.host, host, length);
+        const bool there = job_rank_read(g->desk.folder, k, &line) && strlen(line.host) == length &&
+                           !strncmp(line.host, host, length);
         if (there != others) buf_printf(&b, "%s%d", b.length ? ", " : "rank ", k);
     }
     if (others && !b.length) return NULL;

@@ -148,9 +148,8 @@ static int write_lines(struct told_writer *w, const struct told_list *l, struct 
 
 struct told_writer told_to_file(const char *folder, int64_t job, int part)
 {
-    return (struct told_writer){
-        .write = write_lines, .job = job, .path = reports_path(folder, part)
-    };
+    return (
+        struct told_writer){ .write = write_lines, .job = job, .path = reports_path(folder, part) };
 }
 
 // --- reading -------------------------------------------------------------------------------------

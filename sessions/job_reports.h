@@ -14,8 +14,8 @@
 
 #include "sessions/job_told.h"
 
-// Ranks that work in parts (ranks_part) report in files of their own, reports-1.jsonl and so on; the
-// first part is that of rank 0, with reports.jsonl.
+// Ranks that work in parts (ranks_part) report in files of their own, reports-1.jsonl and so on;
+// the first part is that of rank 0, with reports.jsonl.
 
 // A line that a crash left incomplete is cut off at the first write.
 struct told_writer told_to_file(const char *folder, int64_t job, int part);

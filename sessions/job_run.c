@@ -28,15 +28,15 @@ struct runner {
     struct sinks sinks; // the process's and the one that keeps the reports
     struct job_sink *keep;
     struct told_writer part; // of a part of the ranks: where it reports
-    atomic_flag looking;   // a thread looks at the row
-    double looked;         // when
-    enum job_stop request; // as the row said then
-    enum job_stop stop;    // once said, it stays
-    struct err lost;       // why reports cannot be written any more
-    bool ran;              // run() was called
-    struct pace loading;   // of the model
-    struct job_beat *beat; // of a rank
-    int lock, words;       // files: that it runs, what it says if it ends in the middle
+    atomic_flag looking;     // a thread looks at the row
+    double looked;           // when
+    enum job_stop request;   // as the row said then
+    enum job_stop stop;      // once said, it stays
+    struct err lost;         // why reports cannot be written any more
+    bool ran;                // run() was called
+    struct pace loading;     // of the model
+    struct job_beat *beat;   // of a rank
+    int lock, words;         // files: that it runs, what it says if it ends in the middle
 };
 
 void job_control_pause(struct job_control *control)

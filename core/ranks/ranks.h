@@ -51,9 +51,9 @@ struct ranks {
 struct ranks *ranks_open(struct err *err);
 // Waits for all ranks, then leaves MPI.
 void ranks_close(struct ranks *r);
-// The ranks that give the same number, as a group of their own, in which they are numbered from 0 in
-// the same order. All ranks call it. Until ranks_part_close, which all call too, the whole may be
-// used as well, by all of its ranks.
+// The ranks that give the same number, as a group of their own, in which they are numbered from 0
+// in the same order. All ranks call it. Until ranks_part_close, which all call too, the whole may
+// be used as well, by all of its ranks.
 struct ranks *ranks_part(struct ranks *whole, int part);
 void ranks_part_close(struct ranks *r);
 // Ends all ranks, this one first.

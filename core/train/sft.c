@@ -420,7 +420,8 @@ static void report_waiting(const struct sft *t)
     if (!r) return;
     double *share = xcalloc((size_t)r->count, sizeof *share);
     const double seconds = clock_seconds() - t->begun;
-    share[r->number] = (double)(atomic_load(&r->whole->waited_us) - t->begun_waited) * 1e-6 / seconds;
+    share[r->number] =
+        (double)(atomic_load(&r->whole->waited_us) - t->begun_waited) * 1e-6 / seconds;
     ranks_sum_doubles(r, share, (size_t)r->count);
     struct buf b = { 0 };
     for (int k = 0; k < r->count; k++)

@@ -7,9 +7,9 @@
 // series "loss@VALUE", log lines "VALUE: ...". A resumed sweep skips finished runs and continues
 // from the checkpoints of the unfinished ones.
 //
-// The ranks of a job are dealt to groups (sweep.ranks): group g of G trains values g, g + G, ... one
-// after the other, as a job of so many ranks. The groups meet when all have trained theirs; rank 0
-// compares the results.
+// The ranks of a job are dealt to groups (sweep.ranks): group g of G trains values g, g + G, ...
+// one after the other, as a job of so many ranks. The groups meet when all have trained theirs;
+// rank 0 compares the results.
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ struct sweep {
     struct value *values;
     size_t count;
     struct sft_series series;
-    struct sft asked; // its identity; the setting KEY is not of it
+    struct sft asked;     // its identity; the setting KEY is not of it
     size_t groups, group; // of ranks; this rank's
 };
 
@@ -183,7 +183,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     if (read_sweep(&s, argc, argv, &p, err) < 0) return -1;
     int status = out_check(s.out, s.resume, err);
     if (status == 0) status = dataset_check(s.data, err);
-    if (status == 0) status = deal_ranks(&s, (int)settings_integer(settings, "job.ranks"), settings, err);
+    if (status == 0)
+        status = deal_ranks(&s, (int)settings_integer(settings, "job.ranks"), settings, err);
     for (size_t i = 0; status == 0 && i < s.count; i++) {
         status = sft_held_check(s.values[i].settings, err);
         if (status == 0 && model) status = params_check(model, s.values[i].settings, err);
@@ -246,7 +247,9 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
     struct settings *own = j->settings;
     struct sinks *to = j->sinks, sinks = { 0 };
     const size_t values = (s->count - s->group - 1) / s->groups + 1;
-    struct teller teller = { to, v->label, index / s->groups, values, s->group == 0, clock_seconds() };
+    struct teller teller = {
+        to, v->label, index / s->groups, values, s->group == 0, clock_seconds()
+    };
     sinks_add(&sinks, (struct sink){ notify, &teller });
     j->settings = v->settings;
     j->kind = train;

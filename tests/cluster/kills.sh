@@ -6,7 +6,15 @@
 . tests/commands/common.bash
 . tests/processes.bash
 . tests/cluster/hosts.bash
-trap 'hosts_down; rm -rf "$work"' EXIT
+leave() {
+    local p
+    for p in $(running "job run 1 --db $work/") $(running "job run 2 --db $work/"); do kill "$p"; done
+    for p in $(ranks_now); do kill -9 "$p"; done
+    hosts_down
+    rm -rf "$work"
+}
+trap leave EXIT
+trap 'exit 130' INT TERM
 hosts_down
 hosts_up
 here() { on va "$VLMSH" --db "$work/vlmsh.db" "$@"; }
