@@ -131,7 +131,7 @@ static int image_run(struct shell *shell, int argc, char **argv, struct err *err
 const struct command command_image = {
     .name = "image",
     .usage = "/image [FILE...|-|--clear]",
-    .help = "Attaches pictures (PNG, JPEG, BMP, PPM) to the next message.",
+    .help = "Attaches pictures (PNG, JPEG, WebP, GIF, BMP, PPM) to the next message.",
     .details =
         "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture\n"
         "from standard input. Put names with blanks in double quotes. *, ? and [] in a name stand\n"

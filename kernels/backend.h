@@ -91,6 +91,8 @@ struct backend {
     int (*threads)(void);
     // Does MATMUL_BF16 round operands here? NULL: no on the CPU; a GPU always rounds.
     bool (*multiplies_bf16)(void);
+    // And is it faster than MATMUL_F32? NULL: no on the CPU; on a GPU it always is.
+    bool (*favours_bf16)(void);
     // Up to how many rows of a pass have, each, the bits of a pass of that row alone? NULL: 1.
     int64_t (*few_rows)(void);
     // One line that describes the device: "cpu, avx512 + bf16, 2 threads". The text stays valid.
@@ -126,6 +128,11 @@ static inline bool backend_multiplies_bf16(const struct backend *b)
     return b->own_memory || (b->multiplies_bf16 && b->multiplies_bf16());
 }
 
+static inline bool backend_favours_bf16(const struct backend *b)
+{
+    return b->own_memory || (b->favours_bf16 && b->favours_bf16());
+}
+
 static inline int64_t backend_few_rows(const struct backend *b)
 {
     return b->few_rows ? b->few_rows() : 1;
@@ -138,8 +145,8 @@ static inline const struct backend *backend_of(const struct backend *b, const st
 {
     return b->own_memory && t->on_host ? backend_cpu() : b;
 }
-// The CPU device restricted to one instruction set ("base", "avx2", "avx512"), for tests and
-// benchmarks. NULL if the processor does not support it.
+// The CPU device restricted to one instruction set ("base", "avx2", "avx512", "amx"), for tests and
+// benchmarks. NULL if the processor does not support it (or, of amx, the system does not).
 const struct backend *backend_cpu_isa(const char *isa);
 
 #endif

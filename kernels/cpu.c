@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(HAVE_AVX) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "kernels/isa.h"
 
@@ -15,13 +19,15 @@
 #undef OP
 int64_t few_rows_base(void);
 #ifdef HAVE_AVX
-#define OP(name, arguments)    \
-    int name##_avx2 arguments; \
-    int name##_avx512 arguments;
+#define OP(name, arguments)      \
+    int name##_avx2 arguments;   \
+    int name##_avx512 arguments; \
+    int name##_amx arguments;
 #include "kernels/ops.h"
 #undef OP
 int64_t few_rows_avx2(void);
 int64_t few_rows_avx512(void);
+int64_t few_rows_amx(void);
 #endif
 
 static _Thread_local char failure_text[256];
@@ -102,25 +108,63 @@ static bool cpu_has_bf16(void)
 {
     return __builtin_cpu_supports("avx512bf16");
 }
-#else
-static bool cpu_has_bf16(void)
+
+// Zen 4 and 5 multiply twice as many bf16 as floats. Intel's cores take so long for a vector of
+// pairs that floats are faster (docs/speed.md): there bf16 is worth it through AMX alone.
+static bool cpu_favours_bf16(void)
 {
-    return false;
+    return cpu_has_bf16() && __builtin_cpu_is("amd");
+}
+
+static bool yes(void)
+{
+    return true;
+}
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni");
+}
+
+static bool may_use_tiles;
+
+// Linux gives a process the tile registers when it asks; some kernels and virtual machines refuse.
+static void ask_for_tiles(void)
+{
+#if defined(SYS_arch_prctl)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    may_use_tiles = has_avx512() && cpu_has_bf16() && __builtin_cpu_supports("amx-tile") &&
+                    __builtin_cpu_supports("amx-bf16") &&
+                    !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA);
+#endif
+}
+
+static bool has_amx(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ask_for_tiles);
+    return may_use_tiles;
 }
 #endif
 
 static const char *cpu_describe_as(const char *isa)
 {
     static char text[96];
-    snprintf(text, sizeof text, "cpu (%s%s, %d threads)", isa,
-             !strcmp(isa, "avx512") && cpu_has_bf16() ? " + bf16" : "", cpu_threads());
+    snprintf(text, sizeof text, "cpu (%s, %d threads)", isa, cpu_threads());
     return text;
 }
 
-#define CPU_DEVICE(isa)                     \
+#define CPU_DEVICE(isa, title)              \
     static const char *describe_##isa(void) \
     {                                       \
-        return cpu_describe_as(#isa);       \
+        return cpu_describe_as(title);      \
     }                                       \
     static const struct backend cpu_##isa
 #define CPU_COMMON                                                                                \
@@ -128,7 +172,7 @@ static const char *cpu_describe_as(const char *isa)
     .set_threads = cpu_set_threads, .threads = cpu_threads, .scratch = cpu_scratch_held,          \
     .failure = cpu_failure
 
-CPU_DEVICE(base) = {
+CPU_DEVICE(base, "base") = {
     CPU_COMMON,
     .describe = describe_base,
     .few_rows = few_rows_base,
@@ -138,7 +182,7 @@ CPU_DEVICE(base) = {
 };
 
 #ifdef HAVE_AVX
-CPU_DEVICE(avx2) = {
+CPU_DEVICE(avx2, "avx2") = {
     CPU_COMMON,
     .describe = describe_avx2,
     .few_rows = few_rows_avx2,
@@ -147,39 +191,54 @@ CPU_DEVICE(avx2) = {
 #undef OP
 };
 
-CPU_DEVICE(avx512) = {
+CPU_DEVICE(avx512, cpu_has_bf16() ? "avx512 + bf16" : "avx512") = {
     CPU_COMMON,
     .describe = describe_avx512,
     .few_rows = few_rows_avx512,
     .multiplies_bf16 = cpu_has_bf16,
+    .favours_bf16 = cpu_favours_bf16,
 #define OP(name, arguments) .name = name##_avx512,
+#include "kernels/ops.h"
+#undef OP
+};
+
+CPU_DEVICE(amx, "avx512 + amx") = {
+    CPU_COMMON,          .describe = describe_amx, .few_rows = few_rows_amx, .multiplies_bf16 = yes,
+    .favours_bf16 = yes,
+#define OP(name, arguments) .name = name##_amx,
 #include "kernels/ops.h"
 #undef OP
 };
 #endif
 
+// The best last.
+static const struct {
+    const char *name;
+    const struct backend *backend;
+    bool (*runs)(void); // NULL: everywhere
+} sets[] = {
+    { "base", &cpu_base, NULL },
+#ifdef HAVE_AVX
+    { "avx2", &cpu_avx2, has_avx2 },
+    { "avx512", &cpu_avx512, has_avx512 },
+    { "amx", &cpu_amx, has_amx },
+#endif
+};
+enum { SETS = sizeof sets / sizeof *sets };
+
 const struct backend *backend_cpu_isa(const char *isa)
 {
-    if (!strcmp(isa, "base")) return &cpu_base;
-#ifdef HAVE_AVX
-    if (!strcmp(isa, "avx2"))
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &cpu_avx2 : NULL;
-    if (!strcmp(isa, "avx512"))
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                       __builtin_cpu_supports("avx512vnni")
-                   ? &cpu_avx512
-                   : NULL;
-#endif
+    for (int i = 0; i < SETS; i++)
+        if (!strcmp(isa, sets[i].name))
+            return !sets[i].runs || sets[i].runs() ? sets[i].backend : NULL;
     return NULL;
 }
 
-// VLMSH_ISA names one, for measurements and tests: base, avx2 or avx512.
+// VLMSH_ISA names one, for measurements and tests.
 const struct backend *backend_cpu(void)
 {
     const char *named = getenv("VLMSH_ISA");
     const struct backend *b = named ? backend_cpu_isa(named) : NULL;
-    if (!b) b = backend_cpu_isa("avx512");
-    if (!b) b = backend_cpu_isa("avx2");
-    return b ? b : &cpu_base;
+    for (int i = SETS; !b; i--) b = backend_cpu_isa(sets[i - 1].name);
+    return b;
 }

@@ -1,12 +1,13 @@
 // kernels/isa.h -- the CPU kernels are plain C, compiled once per instruction set.
 //
-// The Makefile compiles every kernels/NAME.c three times: -DISA=base (any x86-64 or other CPU),
-// -DISA=avx2 (AVX2, FMA, F16C), -DISA=avx512 (AVX-512 F/BW/DQ/VL/VNNI). A kernel is defined as
+// The Makefile compiles every kernels/NAME.c four times: -DISA=base (any x86-64 or other CPU),
+// -DISA=avx2 (AVX2, FMA, F16C), -DISA=avx512 (AVX-512 F/BW/DQ/VL/VNNI), -DISA=amx (that with BF16,
+// and AMX with BF16). A kernel is defined as
 //
 //   int KERNEL(rmsnorm)(struct tensor *y, ...)
 //
-// and becomes rmsnorm_base, rmsnorm_avx2, rmsnorm_avx512; cpu.c collects the three tables and picks
-// one at run time, so that one binary is fast on each machine.
+// and becomes rmsnorm_base, rmsnorm_avx2, ..; cpu.c collects the four tables and picks one at run
+// time, so that one binary is fast on each machine.
 #ifndef KERNELS_ISA_H
 #define KERNELS_ISA_H
 

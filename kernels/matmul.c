@@ -12,6 +12,8 @@
 // floats in the packed x and in the panels, and one instruction adds both products; the rest is the
 // same. A panel is then used up fast: where only some fifty rows share it (an expert's), waiting
 // for the weights of the next one took a third of the time, so they are asked for meanwhile.
+// (With AMX, bf16 goes through its tiles instead: kernels/matmul_amx.c.)
+#include "kernels/matmul_amx.h"
 #include "kernels/matmul_few.h"
 #include "kernels/tile.h"
 
@@ -345,6 +347,18 @@ static int64_t group_size(const struct product *p, int64_t threads)
 
 static int many_rows(struct product *p, const float *x, enum matmul_mode mode)
 {
+#if defined(__AMX_BF16__)
+    if (mode == MATMUL_BF16)
+        return KERNEL(matmul_tiles)(
+            &(struct amx_product){ .y = p->y,
+                                   .x = { x, (size_t)p->ld * sizeof *x, DTYPE_F32, p->x_turned },
+                                   .w = { p->w, p->row_bytes, p->dtype, p->w_turned },
+                                   .bias = p->bias,
+                                   .rows = p->rows,
+                                   .k = p->k,
+                                   .m = p->m,
+                                   .add = p->add });
+#endif
     // Rows that are not turned are taken as pairs where they lie: then none may be left over.
     p->numbers = p->k;
     p->pairs =

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/draw/heatmap.h"
+#include "core/draw/ramp.h"
 
 void map_release(struct map *m)
 {

@@ -31,7 +31,8 @@ enum graphics_kind {
 struct graphics_picture {
     const uint8_t *pixels;
     int width, height, columns, lines;
-    uint32_t id; // kitty's name of it, 1..255
+    uint32_t id;  // kitty's name of it, 16..255
+    bool confirm; // kitty says when it has it
 };
 
 struct graphics_way {
@@ -50,6 +51,8 @@ struct graphics {
 };
 // What to write to the terminal; nothing if it would show the question. Reads TERM, TMUX, KITTY_...
 void graphics_ask(struct graphics *g, struct buf *out);
+// kitty's part of it alone: tmux may have dropped it.
+void graphics_ask_kitty(const struct graphics *g, struct buf *out);
 // One reply (a whole escape sequence); false: not one of ours.
 bool graphics_answer(struct graphics *g, const char *reply, size_t length);
 // Asks on the terminal `fd` and waits at most `seconds` for its replies; what was typed meanwhile

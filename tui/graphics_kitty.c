@@ -53,8 +53,8 @@ void graphics_encode_kitty(const struct graphics_picture *p, bool tmux, struct b
         buf_clear(&piece);
         buf_puts(&piece, "\033_G");
         if (!at)
-            buf_printf(&piece, "a=T,f=100,i=%u,c=%d,r=%d,C=1,q=2,%s", p->id, p->columns, p->lines,
-                       tmux ? "U=1," : "");
+            buf_printf(&piece, "a=T,f=100,i=%u,c=%d,r=%d,C=1,%s%s", p->id, p->columns, p->lines,
+                       p->confirm ? "" : "q=2,", tmux ? "U=1," : "");
         buf_printf(&piece, "m=%d;", at + n < text.length);
         buf_add(&piece, text.data + at, n);
         buf_puts(&piece, "\033\\");

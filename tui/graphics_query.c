@@ -40,12 +40,17 @@ static bool inside_tmux(void)
     return inside && *inside;
 }
 
+void graphics_ask_kitty(const struct graphics *g, struct buf *out)
+{
+    graphics_wrap(out, g->tmux, kitty_query, sizeof kitty_query - 1);
+}
+
 void graphics_ask(struct graphics *g, struct buf *out)
 {
     g->tmux = inside_tmux();
     g->complete = shows_questions();
     if (g->complete) return;
-    graphics_wrap(out, g->tmux, kitty_query, sizeof kitty_query - 1);
+    graphics_ask_kitty(g, out);
     buf_puts(out, name_query);
     buf_puts(out, size_query);
     buf_puts(out, last_query);
@@ -164,6 +169,15 @@ static void take_replies(struct graphics *g, const struct buf *came, struct buf 
     }
 }
 
+static bool ask_kitty_now(const struct graphics *g, int fd)
+{
+    struct buf question = { 0 };
+    graphics_ask_kitty(g, &question);
+    const bool sent = write(fd, question.data, question.length) == (ssize_t)question.length;
+    buf_release(&question);
+    return sent;
+}
+
 void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *typed)
 {
     struct buf question = { 0 }, came = { 0 };
@@ -176,13 +190,21 @@ void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *ty
     quiet = before;
     quiet.c_lflag &= ~(tcflag_t)(ECHO | ICANON);
     tcsetattr(fd, TCSANOW, &quiet);
-    const double end = clock_seconds() + seconds;
+    const double begin = clock_seconds(), end = begin + seconds;
+    bool again = g->tmux; // tmux may have dropped the question (tui/placed.h)
     bool waiting = write(fd, question.data, question.length) == (ssize_t)question.length;
     while (waiting && clock_seconds() < end) {
         char bytes[256];
         struct pollfd p = { .fd = fd, .events = POLLIN };
-        const int patience = (int)((end - clock_seconds()) * 1000) + 1;
-        const ssize_t n = poll(&p, 1, patience) > 0 ? read(fd, bytes, sizeof bytes) : 0;
+        const double until = again ? begin + seconds / 2 : end;
+        const int patience = (int)((until - clock_seconds()) * 1000) + 1;
+        const int ready = poll(&p, 1, patience > 0 ? patience : 0);
+        if (!ready && again) {
+            again = false;
+            waiting = ask_kitty_now(g, fd);
+            continue;
+        }
+        const ssize_t n = ready > 0 ? read(fd, bytes, sizeof bytes) : 0;
         if (n <= 0) break;
         buf_add(&came, bytes, (size_t)n);
         struct buf rest = { 0 };

@@ -8,8 +8,9 @@
 
 #include "tui/threads.h"
 
-// Ready ones that are kept; waiting ones; names of pictures (a byte: a colour of 256 within tmux).
-enum { KEPT = 24, WAITING = 3, NAMES = 255 };
+// Ready ones that are kept; waiting ones; names of pictures. Within tmux a name is a colour of the
+// 256, but none of the first 16, which a terminal may show in other shades when bold.
+enum { KEPT = 24, WAITING = 3, NAMES = 240, FIRST_NAME = 16 };
 
 struct painted {
     uint64_t key, used; // used: when it was taken last
@@ -157,7 +158,7 @@ void painter_ask(struct painter *p, uint64_t key, struct drawing *d, const struc
         memmove(p->waiting, p->waiting + 1, (WAITING - 1) * sizeof *p->waiting);
         p->waiting_count--;
     }
-    p->last_id = p->last_id % NAMES + 1;
+    p->last_id = (p->last_id + 1) % NAMES;
     p->waiting[p->waiting_count++] = (struct order){
         .key = key,
         .drawing = d,
@@ -165,7 +166,8 @@ void painter_ask(struct painter *p, uint64_t key, struct drawing *d, const struc
                    .height = place.height * c->cell_height,
                    .columns = place.width,
                    .lines = place.height,
-                   .id = p->last_id },
+                   .id = FIRST_NAME + p->last_id,
+                   .confirm = c->tmux },
         .kind = c->graphics,
         .tmux = c->tmux,
     };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/draw/ramp.h"
 #include "tui/maps.h"
 #include "tui/panel.h"
 

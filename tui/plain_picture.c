@@ -12,7 +12,8 @@
 #include "core/draw/heatmap.h"
 #include "tui/drawing.h"
 
-enum { COLUMNS = 48, LINES_MAX = 16, NAMES = 255 };
+// Names of pictures: as in tui/painter.c.
+enum { COLUMNS = 48, LINES_MAX = 16, NAMES = 240, FIRST_NAME = 16 };
 static const double patience = 0.4; // seconds for the terminal's answer
 
 bool plain_picture_possible(struct plain_picture *p, FILE *file)
@@ -51,13 +52,13 @@ static void put(struct plain_picture *p, FILE *file, const struct room *r, const
     struct buf b = { 0 };
     const struct graphics_way *way =
         graphics_way(graphics_choose(&p->graphics, *p->setting ? p->setting : "auto"));
-    p->last_id = p->last_id % NAMES + 1;
+    p->last_id = (p->last_id + 1) % NAMES;
     const struct graphics_picture picture = { .pixels = pixels,
                                               .width = r->columns * r->cell_width,
                                               .height = r->lines * r->cell_height,
                                               .columns = r->columns,
                                               .lines = r->lines,
-                                              .id = p->last_id };
+                                              .id = FIRST_NAME + p->last_id };
     for (int i = 0; i < r->lines; i++) buf_putc(&b, '\n');
     buf_printf(&b, "\033[%dA\0337", r->lines);
     way->encode(&picture, p->graphics.tmux, &b);
@@ -104,7 +105,7 @@ void plain_picture_map(struct plain_picture *p, FILE *file, const struct event_h
     uint8_t *rgb = xmalloc((size_t)width * (size_t)height * 3);
     const int across = r.columns * r.cell_width;
     uint8_t *pixels = xcalloc((size_t)across * (size_t)(r.lines * r.cell_height), 4);
-    heatmap_draw(map, width, height, rgb);
+    heatmap_draw(map, p->ramp, width, height, rgb);
     for (int y = 0; y < height; y++)
         for (int x = 0; x < width; x++) {
             uint8_t *to = pixels + ((size_t)y * (size_t)across + (size_t)x) * 4;

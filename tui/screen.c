@@ -198,6 +198,8 @@ static int patience(const struct screen *s)
         const int play = milliseconds(s->view->image.play_at - now);
         if (wait < 0 || play < wait) wait = play;
     }
+    const double again = terminal_wait(s->terminal, now);
+    if (again >= 0 && (wait < 0 || milliseconds(again) < wait)) wait = milliseconds(again);
     if (key_reader_open(&s->reader)) {
         const double pause = s->reader.pasting ? paste_pause : escape_pause;
         const int key = milliseconds(s->key_at + pause - now);
@@ -215,24 +217,32 @@ static void play(struct screen *s, double now)
     s->dirty = true;
 }
 
+static bool frame_due(const struct screen *s)
+{
+    return s->dirty && clock_seconds() - s->drawn >= frame_pause;
+}
+
+// News that come while a frame waits for its time are taken with it: a small model tells thousands
+// a second, and waking for each would take the processor from it.
 static void loop(struct screen *s)
 {
     while (!s->leave) {
         struct pollfd wait[] = { { .fd = STDIN_FILENO, .events = POLLIN },
-                                 { .fd = news_fd(s->queue), .events = POLLIN },
+                                 { .fd = s->dirty ? -1 : news_fd(s->queue), .events = POLLIN },
                                  { .fd = signals_fd(), .events = POLLIN } };
         const int ready = poll(wait, 3, patience(s));
         if (ready < 0 && errno != EINTR) break;
         take_signals(s);
         if (ready > 0 && wait[0].revents) take_input(s);
-        if (ready > 0 && wait[1].revents) take_news(s);
+        if ((ready > 0 && wait[1].revents) || frame_due(s)) take_news(s);
         const double now = clock_seconds();
         const double pause = s->reader.pasting ? paste_pause : escape_pause;
         if (key_reader_open(&s->reader) && now - s->key_at >= pause) screen_bytes(s, true);
         if (s->draft_at > 0 && now >= s->draft_at) screen_draft_keep(s);
         if (ready == 0 && s->view->busy) s->dirty = true;
+        if (terminal_wait(s->terminal, now) == 0) s->dirty = true;
         if (s->view->image.playing && now >= s->view->image.play_at) play(s, now);
-        if (s->dirty && now - s->drawn >= frame_pause) screen_show(s);
+        if (frame_due(s)) screen_show(s);
     }
 }
 

@@ -12,25 +12,15 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "tui/painter.h"
+#include "tui/placed.h"
 #include <curses.h>
 #include <term.h>
 #undef lines // term.h takes these names
 #undef columns
 
-// A picture that stands on the terminal.
-struct placed_picture {
-    struct area area;
-    uint64_t key;
-    uint32_t id;
-};
-
 struct terminal {
     SCREEN *screen;
-    struct graphics graphics;
-    enum graphics_kind way; // in which the placed pictures were drawn
-    struct placed_picture placed[CANVAS_PICTURES];
-    int placed_count;
+    struct placed placed;
     struct canvas shown; // what is on the terminal now
     const struct theme *theme;
     int colours;
@@ -146,7 +136,7 @@ struct terminal *terminal_open(struct err *err)
     refresh();
     say(modes_on);
     struct buf question = { 0 };
-    graphics_ask(&t->graphics, &question);
+    placed_ask(&t->placed, &question);
     if (question.length) terminal_write(question.data, question.length);
     buf_release(&question);
     return t;
@@ -154,14 +144,14 @@ struct terminal *terminal_open(struct err *err)
 
 void terminal_reply(struct terminal *t, const char *bytes, size_t length)
 {
-    graphics_answer(&t->graphics, bytes, length);
+    placed_reply(&t->placed, bytes, length);
 }
 
 void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics)
 {
-    c->graphics = graphics_choose(&t->graphics, graphics);
-    c->tmux = t->graphics.tmux;
-    graphics_cell(&t->graphics, STDOUT_FILENO, &c->cell_width, &c->cell_height);
+    c->graphics = graphics_choose(&t->placed.graphics, graphics);
+    c->tmux = t->placed.graphics.tmux;
+    graphics_cell(&t->placed.graphics, STDOUT_FILENO, &c->cell_width, &c->cell_height);
 }
 
 bool terminal_true_colour(const struct terminal *t)
@@ -169,16 +159,17 @@ bool terminal_true_colour(const struct terminal *t)
     return t->true_colour;
 }
 
-// Pictures that kitty keeps by their ids go; what overwrites the others is drawn anyway.
 static void forget_pictures(struct terminal *t)
 {
     struct buf b = { 0 };
-    const struct graphics_way *way = graphics_way(t->way);
-    for (int i = 0; way->forget && i < t->placed_count; i++)
-        way->forget(t->placed[i].id, t->graphics.tmux, &b);
+    placed_forget(&t->placed, &b);
     if (b.length) terminal_write(b.data, b.length);
     buf_release(&b);
-    t->placed_count = 0;
+}
+
+double terminal_wait(const struct terminal *t, double now)
+{
+    return placed_wait(&t->placed, now);
 }
 
 void terminal_leave(struct terminal *t)
@@ -417,74 +408,7 @@ static void show_true(const struct canvas *c, const struct buf *out)
     buf_release(&all);
 }
 
-// --- pictures ------------------------------------------------------------------------------------
-
-static bool same_area(struct area a, struct area b)
-{
-    return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
-}
-
-static struct placed_picture *find_placed(struct terminal *t, struct area area)
-{
-    for (int i = 0; i < t->placed_count; i++)
-        if (same_area(t->placed[i].area, area)) return &t->placed[i];
-    return NULL;
-}
-
-// Nothing else was drawn on its cells, and it is ready, or the one before it still stands there.
-static bool is_shown(struct terminal *t, const struct canvas *c, int number)
-{
-    const struct canvas_picture *p = &c->drawn[number];
-    const struct area a = p->area;
-    if (a.x + a.width > t->shown.columns || a.y + a.height > t->shown.lines) return false;
-    for (int y = a.y; y < a.y + a.height; y++)
-        for (int x = a.x; x < a.x + a.width; x++)
-            if (canvas_at(c, x, y)->picture != number + 1) return false;
-    return painter_ready(c->painter, p->key) || (c->graphics == t->way && find_placed(t, a));
-}
-
-static void add_blanks(struct buf *out, struct area a)
-{
-    for (int y = a.y; y < a.y + a.height; y++)
-        buf_printf(out, "\033[%d;%dH%*s", y + 1, a.x + 1, a.width, "");
-}
-
-// Draws what is new or was overwritten, then removes what was there before.
-static void show_pictures(struct terminal *t, const struct canvas *c, const bool shown[],
-                          const bool touched[], struct buf *out)
-{
-    struct placed_picture now[CANVAS_PICTURES], old[CANVAS_PICTURES];
-    const struct graphics_way *old_way = graphics_way(t->way);
-    const int old_count = t->placed_count;
-    int count = 0;
-    memcpy(old, t->placed, sizeof old);
-    for (int i = 0; i < c->drawn_count; i++) {
-        const struct canvas_picture *p = &c->drawn[i];
-        struct placed_picture *was = shown[i] ? find_placed(t, p->area) : NULL;
-        struct placed_picture *place = &now[count];
-        if (!shown[i]) continue;
-        if (was) *place = *was;
-        const bool again = touched[i] || !was || was->key != p->key || c->graphics != t->way;
-        struct buf bytes = { 0 };
-        uint32_t id;
-        if (again && painter_take(c->painter, p->key, &bytes, &id)) {
-            *place = (struct placed_picture){ p->area, p->key, id };
-            if (touched[i]) add_blanks(out, p->area);
-            buf_printf(out, "\033[%d;%dH", p->area.y + 1, p->area.x + 1);
-            buf_add(out, bytes.data, bytes.length);
-        }
-        buf_release(&bytes);
-        count += place->key != 0;
-    }
-    for (int i = 0; i < old_count && old_way->forget; i++) {
-        bool stays = false;
-        for (int k = 0; k < count; k++) stays |= c->graphics == t->way && now[k].id == old[i].id;
-        if (!stays) old_way->forget(old[i].id, t->graphics.tmux, out);
-    }
-    memcpy(t->placed, now, (size_t)count * sizeof *now);
-    t->placed_count = count;
-    t->way = c->graphics;
-}
+// --- all of it -----------------------------------------------------------------------------------
 
 // What the terminal should hold there: under a picture nothing.
 static struct cell wanted_cell(const struct cell *now, const bool shown[])
@@ -507,9 +431,10 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
     bool shown[CANVAS_PICTURES] = { false }, touched[CANVAS_PICTURES] = { false };
     if (t->theme && t->theme != theme) terminal_redraw(t);
     t->theme = theme;
-    for (int i = 0; c->painter && i < c->drawn_count; i++) shown[i] = is_shown(t, c, i);
     const int lines = c->lines < t->shown.lines ? c->lines : t->shown.lines;
     const int columns = c->columns < t->shown.columns ? c->columns : t->shown.columns;
+    for (int i = 0; c->painter && i < c->drawn_count; i++)
+        shown[i] = placed_shows(&t->placed, c, i, t->shown.columns, t->shown.lines);
     for (int y = 0; y < lines; y++) {
         block.code = 0x2580 + (uint32_t)y % 32;
         for (int x = 0; x < columns; x++) {
@@ -524,7 +449,7 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
             if (exact) add_true_cell(&out, &now, x, y);
         }
     }
-    show_pictures(t, c, shown, touched, &pictures);
+    placed_draw(&t->placed, c, shown, touched, &pictures);
     curs_set(c->cursor_x >= 0);
     if (c->cursor_x >= 0) move(c->cursor_y, c->cursor_x);
     if (pictures.length) say(update_begin); // all of it at once, where the terminal can

@@ -30,6 +30,8 @@ void terminal_resize(struct terminal *t); // after SIGWINCH
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme);
 // What it says of itself (KEY_REPLY).
 void terminal_reply(struct terminal *t, const char *bytes, size_t length);
+// Seconds until it should be shown again though nothing has changed; below 0: never.
+double terminal_wait(const struct terminal *t, double now);
 // The way to draw pictures, by screen.graphics, and the size of a cell, for a canvas.
 void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics);
 bool terminal_true_colour(const struct terminal *t);

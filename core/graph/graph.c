@@ -17,7 +17,7 @@ const struct setting compute_settings[] = {
     { "compute.matmul", SETTING_CHOICE, 0, 0, "auto", NULL, matmul_modes, STALE_VISUAL,
       "Precision of matrix products and attention: f32, or bf16 (faster, rounded) where the device "
       "supports it; a GPU then multiplies f16 weights as f16. auto: bf16 on a GPU, and on a CPU "
-      "with bf16 instructions if the weights are bf16 or quantised in blocks." },
+      "where bf16 is faster if the weights are bf16 or quantised in blocks." },
     { 0 },
 };
 
@@ -25,7 +25,7 @@ enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights)
 {
     // Weights in blocks lose less to bf16 than to their blocks.
     const bool rounds = b->own_memory || weights == DTYPE_BF16 || dtype_in_blocks(weights);
-    return backend_multiplies_bf16(b) && rounds ? MATMUL_BF16 : MATMUL_F32;
+    return backend_favours_bf16(b) && rounds ? MATMUL_BF16 : MATMUL_F32;
 }
 
 enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s, enum dtype weights)

@@ -34,6 +34,11 @@ static int damaged(const char *name, const char *what, struct err *err)
     return err_set(err, "cannot read '%s': %s; export it again as PNG or JPEG", name, what);
 }
 
+static int found(const char *fault, const char *name, struct err *err)
+{
+    return fault ? damaged(name, fault, err) : 0;
+}
+
 // --- formats that are known but not read -------------------------------------------------------
 
 static const struct foreign {
@@ -42,8 +47,6 @@ static const struct foreign {
     size_t length;
     const char *what, *how;
 } foreign[] = {
-    { 0, "GIF8", 4, "a GIF", "magick 'in.gif[0]' out.png" },
-    { 8, "WEBP", 4, "a WebP picture", "magick in.webp out.png" },
     { 4, "ftypavif", 8, "an AVIF picture", "magick in.avif out.png" },
     { 4, "ftypavis", 8, "an AVIF picture", "magick in.avif out.png" },
     { 4, "ftyphei", 7, "a HEIC/HEIF picture", "heif-convert in.heic out.png" },
@@ -78,7 +81,7 @@ static bool is_text(const uint8_t *bytes, size_t size)
 
 static int not_a_picture(const uint8_t *bytes, size_t size, const char *name, struct err *err)
 {
-    const char *reads = "supported formats are PNG, JPEG, BMP and PPM";
+    const char *reads = "supported formats are PNG, JPEG, WebP, GIF, BMP and PPM";
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         const struct foreign *f = &foreign[i];
         // "P1" and the like begin many texts; only followed by a blank they are a picture's.
@@ -305,9 +308,11 @@ static int size_check(const struct image_header *h, size_t size, const char *nam
                        name, (long long)h->width, (long long)h->height, IMAGE_MAX_SIDE,
                        IMAGE_MAX_AREA / 1000000);
     // Deflate shrinks to 1/1032 at most and a PNG pixel has a bit at least; a JPEG block of 8 x 8
-    // pixels has a bit at least.
+    // pixels has a bit at least; a code of a GIF stands for 4096 pixels at most and has 3 bits at
+    // least. (WebP stores a single colour in no bits at all.)
     int64_t most = h->format == IMAGE_PNG    ? (int64_t)size * 1032 * 8
                    : h->format == IMAGE_JPEG ? (int64_t)size * 8 * 64
+                   : h->format == IMAGE_GIF  ? (int64_t)size * 8 / 3 * 4096
                                              : INT64_MAX;
     if (h->width * h->height > most)
         return err_set(err,
@@ -335,6 +340,10 @@ int image_header_read(struct image_header *h, const uint8_t *bytes, size_t size,
     else if (size > 2 && bytes[0] == 'P' && (bytes[1] == '5' || bytes[1] == '6') &&
              memchr(" \t\r\n#", bytes[2], 5))
         rc = pnm_read(h, bytes, size, name, err);
+    else if (starts(bytes, size, 0, "RIFF", 4) && starts(bytes, size, 8, "WEBP", 4))
+        rc = found(image_webp_header(h, bytes, size), name, err);
+    else if (starts(bytes, size, 0, "GIF87a", 6) || starts(bytes, size, 0, "GIF89a", 6))
+        rc = found(image_gif_header(h, bytes, size), name, err);
     else
         return not_a_picture(bytes, size, name, err);
     return rc < 0 ? -1 : size_check(h, size, name, err);

@@ -118,7 +118,7 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
         where->release(master.data);
         return no_room(one, err);
     }
-    // LoRA's tensors have no content yet.
+    // A new LoRA's tensors have no content yet.
     if (tensor->data && widen(where, &master, tensor) < 0) {
         where->release(master.data);
         return err_set(err, "converting '%s' to f32: %s", name, where->failure());
@@ -150,23 +150,42 @@ static char *lora_name(const struct weight *w, const char *which)
     return xasprintf("%.*s.lora_%s", (int)(known ? n - tail : n), w->name, which);
 }
 
-static int add_lora(struct params *p, const struct weight *w, const struct selected *chosen,
-                    uint64_t seed, uint64_t place, struct err *err)
+// The thin matrices start as PEFT draws them, or as those of the adapter that is trained on, whose
+// scale stays.
+static int start_lora(struct lora *lora, const struct weight *w, const struct selected *chosen,
+                      struct err *err)
 {
-    if (w->linear->lora)
-        return err_set(err,
-                       "'%s' already has a LoRA from an adapter: merge or unload the adapter first",
-                       w->name);
-    struct lora *lora = xcalloc(1, sizeof *lora);
+    const struct lora *former = w->linear->lora;
     const int64_t r = chosen->rank, out = w->shape[0], in = w->shape[1];
     lora->a = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { r, in } };
     lora->b = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { out, r } };
     lora->scale = (float)(chosen->alpha / (double)r);
+    if (!former) return 0;
+    if (former->a.shape[0] != r)
+        return err_set(
+            err,
+            "the LoRA of '%s' in the adapter has rank %lld, not %lld: train that rank, or "
+            "merge or unload the adapter first",
+            w->name, (long long)former->a.shape[0], (long long)r);
+    *lora = *former;
+    return 0;
+}
+
+static int add_lora(struct params *p, const struct weight *w, const struct selected *chosen,
+                    uint64_t seed, uint64_t place, struct err *err)
+{
+    struct lora *former = w->linear->lora, *lora = xcalloc(1, sizeof *lora);
+    if (start_lora(lora, w, chosen, err) < 0) {
+        free(lora);
+        return -1;
+    }
     w->linear->lora = lora; // freed with parameter A
     const enum param_group group = params_group(w->part);
-    if (add(p, lora_name(w, "A"), PARAM_LORA_A, group, w, &lora->a, err) < 0 ||
-        add(p, lora_name(w, "B"), PARAM_LORA_B, group, w, &lora->b, err) < 0)
-        return -1;
+    const size_t a = p->count;
+    int status = add(p, lora_name(w, "A"), PARAM_LORA_A, group, w, &lora->a, err);
+    p->list[a].former = former;
+    if (status == 0) status = add(p, lora_name(w, "B"), PARAM_LORA_B, group, w, &lora->b, err);
+    if (status < 0 || former) return status;
     draw(p, &lora->a, seed, place);
     if (p->backend->fill(&lora->b, 0) < 0) return err_set(err, "fill: %s", p->backend->failure());
     return 0;
@@ -361,10 +380,12 @@ void params_release(struct params *p)
     for (size_t i = p->count; i-- > 0;) {
         struct param *one = &p->list[i];
         struct linear *layer = one->kind == PARAM_LORA_A ? one->weight->linear : NULL;
+        struct lora *former = one->former;
         release_one(p, one);
         if (!layer) continue;
-        free(layer->lora);
-        layer->lora = NULL;
+        struct lora *lora = layer->lora;
+        layer->lora = former;
+        free(lora);
     }
     if (p->model) model_weights_changed(p->model);
     free(p->list);

@@ -50,6 +50,7 @@ struct param {
     const struct weight *weight; // PARAM_WEIGHT; LoRA: of the layer it is attached to; else NULL
     struct tensor *tensor;       // the model's (or the method's) tensor; data is the master, f32
     struct tensor stored;        // the original tensor
+    struct lora *former;         // PARAM_LORA_A: of the adapter that is trained on; NULL: none
     int64_t count;               // numbers
     bool decay;                  // weight decay applies: matrices, not gains and biases
     struct grad *grad;           // kept; zero after params_clear
@@ -92,8 +93,9 @@ struct params {
 
 // Call before params_open; the struct is copied.
 void params_extra(struct params *p, const struct param_extra *extra);
-// LoRA's A is drawn with train.seed (as PEFT: uniform in +-1/sqrt(in)), B is zero. On failure the
-// model is restored and `p` is released.
+// LoRA's A is drawn with train.seed (as PEFT: uniform in +-1/sqrt(in)), B is zero; where an applied
+// adapter has a LoRA of that rank, both begin as they are there. On failure the model is restored
+// and `p` is released.
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err);
 // Do these settings select something in this model? Fast, without allocation. Parameters of methods
 // are not known yet: a rule of train.params that may match them is accepted.

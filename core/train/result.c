@@ -23,6 +23,8 @@ static bool is_trained(const struct params *p, const struct adapter_entry *e)
         if (e->kind == ADAPTER_EXTRA && !strcmp(one->name, e->name)) return true;
         if (e->kind == ADAPTER_WEIGHT && one->kind == PARAM_WEIGHT && one->weight == e->weight)
             return true;
+        if (e->kind == ADAPTER_LORA && one->kind == PARAM_LORA_A && one->weight == e->weight)
+            return true;
     }
     return false;
 }

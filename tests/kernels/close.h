@@ -98,10 +98,10 @@ static inline double bf16_value(uint16_t h)
 }
 
 // Each instruction set this machine has.
-#define FOR_EACH_ISA(b)                                                               \
-    for (int isa_ = 0; isa_ < 3; isa_++)                                              \
-        for (const struct backend *b =                                                \
-                 backend_cpu_isa((const char *[]){ "base", "avx2", "avx512" }[isa_]); \
+#define FOR_EACH_ISA(b)                                                                      \
+    for (int isa_ = 0; isa_ < 4; isa_++)                                                     \
+        for (const struct backend *b =                                                       \
+                 backend_cpu_isa((const char *[]){ "base", "avx2", "avx512", "amx" }[isa_]); \
              b; b = NULL)
 
 #endif

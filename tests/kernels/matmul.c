@@ -212,6 +212,7 @@ static void test_large(void **state)
     {
         check(b, DTYPE_BF16, 50, 1100, 700, true, MATMUL_F32);
         check(b, DTYPE_BF16, 50, 1100, 700, true, MATMUL_BF16);
+        check(b, DTYPE_BF16, 790, 530, 100, true, MATMUL_BF16);
         check(b, DTYPE_F16, 1, 1100, 700, true, MATMUL_F32);
     }
 }
@@ -304,23 +305,29 @@ static void test_missing_threads(void **state)
     }
 }
 
-// Infinity and NaN in a weight reach exactly the column of that weight row.
+// Infinity and NaN in a weight reach exactly the column of that weight row, and those in x its row.
 static void test_special(void **state)
 {
     (void)state;
     FOR_EACH_ISA(b)
-    for (int64_t n = 1; n < 40; n += 19) {
-        struct tensor x = noise_tensor(2, n, 50, 0, 8), y = tensor_of(DTYPE_F32, 2, n, 40, 0);
-        struct weights w = weights_new(DTYPE_BF16, 40, 50, 9);
-        uint16_t nan = 0x7fc0;
-        memcpy((char *)w.t.data + 2 * (7 * 50 + 49), &nan, 2);
-        assert_int_equal(b->matmul(&y, &x, &w.t, NULL, MATMUL_F32), 0);
-        for (int64_t i = 0; i < n * 40; i++)
-            assert_int_equal(isnan(((float *)y.data)[i]) != 0, i % 40 == 7);
-        free(x.data);
-        free(y.data);
-        weights_free(&w);
-    }
+    for (int mode = MATMUL_F32; mode <= MATMUL_BF16; mode++)
+        for (int64_t n = 1; n < 40; n += 19) {
+            struct tensor x = noise_tensor(2, n, 50, 0, 8), y = tensor_of(DTYPE_F32, 2, n, 40, 0);
+            struct weights w = weights_new(DTYPE_BF16, 40, 50, 9);
+            const uint16_t nan = 0x7fc0, infinity = 0x7f80;
+            memcpy((char *)w.t.data + 2 * (7 * 50 + 49), &nan, 2);
+            memcpy((char *)w.t.data + 2 * (9 * 50 + 49), &infinity, 2);
+            ((float *)x.data)[(n - 1) * 50 + 3] = INFINITY;
+            assert_int_equal(b->matmul(&y, &x, &w.t, NULL, (enum matmul_mode)mode), 0);
+            for (int64_t i = 0; i < n * 40; i++) {
+                const float got = ((float *)y.data)[i];
+                assert_int_equal(isnan(got), i % 40 == 7 || (i == (n - 1) * 40 + 9 && isnan(got)));
+                assert_int_equal(isfinite(got), i % 40 != 7 && i % 40 != 9 && i / 40 != n - 1);
+            }
+            free(x.data);
+            free(y.data);
+            weights_free(&w);
+        }
 }
 
 int main(void)

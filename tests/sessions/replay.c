@@ -162,7 +162,7 @@ static bool yes(void)
 static struct backend cpu_that(bool multiplies)
 {
     struct backend b = *backend_cpu();
-    b.multiplies_bf16 = multiplies ? yes : NULL;
+    b.multiplies_bf16 = b.favours_bf16 = multiplies ? yes : NULL;
     return b;
 }
 

@@ -8,11 +8,14 @@ send a picture. What it shows can be looked at as a PNG.
     t.save("screen.png")
 
 Pictures are a list of (x, y, columns, lines, pixels, id): cells from 0; pixels are rows of (r, g, b, a).
+Those that kitty shows at placeholders (inside tmux) are found by t.placeholders(), in the same form.
 """
 import base64
+import fcntl
 import re
 import struct
 import sys
+import termios
 import time
 import unicodedata
 import zlib
@@ -91,6 +94,11 @@ def sixel_read(text):
 
 # --- the terminal --------------------------------------------------------------------------------
 
+PLACEHOLDER = "\U0010eeee"
+ROW_MARKS = [0x305, 0x30d, 0x30e, 0x310, 0x312, 0x33d, 0x33e, 0x33f, 0x346, 0x34a, 0x34b, 0x34c, 0x350,
+             0x351, 0x352, 0x357, 0x35b, 0x363, 0x364, 0x365, 0x366, 0x367, 0x368, 0x369, 0x36a, 0x36b,
+             0x36c, 0x36d, 0x36e, 0x36f, 0x483, 0x484, 0x485, 0x486, 0x487, 0x592, 0x593, 0x594]
+
 REPLIES = {  # to kitty's query, to the one for its name, to DA1
     "kitty": ("\x1b_Gi=31;OK\x1b\\", "\x1bP>|kitty(0.35.2)\x1b\\", "\x1b[?62;c"),
     "iterm": ("", "\x1bP>|iTerm2 3.5.4\x1b\\", "\x1b[?62;22c"),
@@ -115,8 +123,15 @@ class GraphicsTerminal(Terminal):
         self.cells = [[(" ", None, None)] * self.columns for _ in range(self.lines)]
         self.top, self.bottom, self.sent = 0, self.lines - 1, {}
         self.pictures, self.x, self.y, self.saved = [], 0, 0, (0, 0)
-        self.ink = self.paper = None
+        self.ink = self.paper = self.number = None
         self.last, self.wiped = " ", False
+
+    def resize(self, size):
+        """Empty; what it should show comes from the program."""
+        self.lines, self.columns = size
+        self.cells = [[(" ", None, None)] * self.columns for _ in range(self.lines)]
+        self.top, self.bottom, self.x, self.y = 0, self.lines - 1, 0, 0
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
 
     def read(self, seconds):
         before = len(self.all)
@@ -171,13 +186,20 @@ class GraphicsTerminal(Terminal):
         elif g["osc"] is not None: self.osc(g["osc"])
         elif g["esc"] == "7": self.saved = self.x, self.y
         elif g["esc"] == "8": self.x, self.y = self.saved
+        elif g["esc"] == "M" and self.y == self.top: self.scroll(self.top, -1)
+        elif g["esc"] == "M": self.y -= 1
         elif g["final"]: self.csi(g["csi"], g["final"])
 
     def put(self, character):
-        if unicodedata.combining(character): return
+        if unicodedata.combining(character):
+            x = min(self.x, self.columns) - 1
+            before, ink, paper = self.cells[self.y][x]
+            if before[0] == PLACEHOLDER: self.cells[self.y][x] = before + character, ink, paper
+            return
         if self.x >= self.columns: self.x, self.y = 0, min(self.y + 1, self.lines - 1)
         self.wipe(self.x, self.y, 1, 1)
-        self.cells[self.y][self.x] = character, self.ink, self.paper
+        # A placeholder's ink is the name of its picture.
+        self.cells[self.y][self.x] = character, self.number if character == PLACEHOLDER else self.ink, self.paper
         self.last = character
         self.x += 1
 
@@ -201,13 +223,15 @@ class GraphicsTerminal(Terminal):
     def csi(self, codes, final):
         n = [int(v) if v.isdigit() else 0 for v in re.split("[;:]", codes.lstrip("?>=!"))]
         one = n[0] or 1
-        if final == "H": self.y, self.x = one - 1, (n[1] if len(n) > 1 and n[1] else 1) - 1
+        if final == "H":
+            self.y = min(one, self.lines) - 1
+            self.x = min(n[1] if len(n) > 1 and n[1] else 1, self.columns) - 1
         elif final == "A": self.y = max(0, self.y - one)
         elif final == "B": self.y = min(self.lines - 1, self.y + one)
         elif final == "C": self.x = min(self.columns - 1, self.x + one)
         elif final == "D": self.x = max(0, self.x - one)
         elif final == "G": self.x = one - 1
-        elif final == "d": self.y = one - 1
+        elif final == "d": self.y = min(one, self.lines) - 1
         elif final == "b":
             for _ in range(one): self.put(self.last)
         elif final == "J": self.erase(n[0])
@@ -222,7 +246,7 @@ class GraphicsTerminal(Terminal):
         elif final == "c" and not codes.startswith("?"): self.reply(REPLIES[self.kind][2])
         elif final == "q" and codes.startswith(">"): self.reply(REPLIES[self.kind][1])
         elif final == "t" and n[0] == 16: self.reply("\x1b[6;%d;%dt" % (self.cell[1], self.cell[0]))
-        elif final == "r": self.top, self.bottom = one - 1, (n[1] if len(n) > 1 and n[1] else self.lines) - 1
+        elif final == "r": self.top, self.bottom = one - 1, min(n[1] if len(n) > 1 and n[1] else self.lines, self.lines) - 1
         elif final in "LM": self.scroll(self.y, one if final == "M" else -one)
         elif final in "ST" and not codes.startswith("?"): self.scroll(self.top, one if final == "S" else -one)
 
@@ -252,9 +276,13 @@ class GraphicsTerminal(Terminal):
     def colours(self, codes):
         while codes:
             c = codes.pop(0)
+            if c == 0 or c == 38 or c == 39: self.number = None
+            if 30 <= c <= 37: self.number = c - 30
+            elif 90 <= c <= 97: self.number = c - 82
             if c == 0: self.ink = self.paper = None
             elif c in (38, 48):
                 colour = palette(codes[1]) if codes[0] == 5 else tuple(codes[1:4])
+                if c == 38 and codes[0] == 5: self.number = codes[1]
                 codes = codes[2:] if codes[0] == 5 else codes[4:]
                 if c == 38: self.ink = colour
                 else: self.paper = colour
@@ -298,6 +326,7 @@ class GraphicsTerminal(Terminal):
         if self.kind != "kitty": sys.exit("a picture for kitty")
         if keys.get("a") == "d":
             self.pictures = [p for p in self.pictures if p[5] != keys["i"]]
+            self.sent.pop(keys["i"], None)
             return
         if len(body) > 4096: sys.exit("kitty takes at most 4096 bytes at once")
         if "a" in keys: self.received = {"keys": keys, "body": ""}
@@ -307,9 +336,39 @@ class GraphicsTerminal(Terminal):
         width, height, pixels = png_read(base64.b64decode(self.received["body"]))
         self.pictures = [p for p in self.pictures if p[5] != keys["i"]]
         if keys.get("U") == "1": # placeholders say where
+            if keys.get("q") != "2": self.reply("\x1b_Gi=%s;OK\x1b\\" % keys["i"])
             self.sent[keys["i"]] = width, height, pixels, int(keys["c"]), int(keys["r"])
             return
         self.place(width, height, pixels, int(keys["c"]), int(keys["r"]), keys["i"])
+
+    def placeholders(self):
+        """What stands at placeholders: the picture's part for each cell, which must be a whole picture
+        in its place, row by row: ValueError while it is not (yet)."""
+        found, w, h = {}, *self.cell
+        for y, row in enumerate(self.cells):
+            for x, (c, name, _) in enumerate(row):
+                if c[0] != PLACEHOLDER: continue
+                if str(name) not in self.sent: raise ValueError("a placeholder of no picture: %r" % name)
+                before = row[x - 1] if x else None
+                marks = [ROW_MARKS.index(ord(m)) for m in c[1:]]
+                if not marks: raise ValueError("a placeholder without its row")
+                follows = before and before[0][0] == PLACEHOLDER and before[1] == name
+                if len(marks) < 2 and not follows: raise ValueError("a row of placeholders without its beginning")
+                column = marks[1] if len(marks) > 1 else found[name][-1][3] + 1
+                found.setdefault(name, []).append((x, y, marks[0], column))
+        shown = []
+        for name, cells in found.items():
+            width, height, pixels, columns, lines = self.sent[str(name)]
+            left, top = cells[0][0] - cells[0][3], cells[0][1] - cells[0][2]
+            for x, y, r, c in cells:
+                if (x - c, y - r) != (left, top): raise ValueError("placeholders of picture %s are torn" % name)
+            pixels = [[pixels[y * height // (lines * h)][x * width // (columns * w)] for x in range(columns * w)]
+                      for y in range(lines * h)]  # kitty stretches it over its cells
+            seen = [[(0, 0, 0, 0)] * (columns * w) for _ in range(lines * h)]
+            for _, _, r, c in cells:
+                for dot in range(r * h, r * h + h): seen[dot][c * w:c * w + w] = pixels[dot][c * w:c * w + w]
+            shown.append((left, top, columns, lines, seen, name))
+        return shown
 
     def dcs(self, text):
         found = re.match(r"[0-9;]*q", text)
@@ -335,8 +394,9 @@ class GraphicsTerminal(Terminal):
         rows = [[(16, 16, 16)] * (self.columns * w) for _ in range(self.lines * h)]
         for y, row in enumerate(self.cells):
             for x, (c, ink, paper) in enumerate(row):
+                if c[0] == PLACEHOLDER: c, ink = " ", None
                 glyph(rows, x * w, y * h, w, h, c, ink or (220, 220, 220), paper or (16, 16, 16))
-        for x, y, _, _, pixels, _ in self.pictures:
+        for x, y, _, _, pixels, _ in self.pictures + self.placeholders():
             for line, dots in enumerate(pixels):
                 for dot, (r, g, b, a) in enumerate(dots):
                     if a: rows[y * h + line][x * w + dot] = r, g, b

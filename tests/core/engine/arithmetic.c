@@ -25,8 +25,10 @@ static bool no(void)
 static void the_weights_and_the_device_decide(void **state)
 {
     (void)state;
-    const struct backend old = { 0 }, without = { .multiplies_bf16 = no },
-                         with = { .multiplies_bf16 = yes }, gpu = { .own_memory = true };
+    const struct backend old = { 0 }, without = { .multiplies_bf16 = no, .favours_bf16 = no },
+                         slow = { .multiplies_bf16 = yes, .favours_bf16 = no },
+                         with = { .multiplies_bf16 = yes, .favours_bf16 = yes },
+                         gpu = { .own_memory = true };
     static const enum matmul_mode f32 = MATMUL_F32, bf16 = MATMUL_BF16;
     const struct {
         const struct backend *on;
@@ -34,6 +36,7 @@ static void the_weights_and_the_device_decide(void **state)
     } cases[] = {
         { &old, { { f32, f32, f32, f32 }, { f32, f32, f32, f32 }, { f32, f32, f32, f32 } } },
         { &without, { { f32, f32, f32, f32 }, { f32, f32, f32, f32 }, { f32, f32, f32, f32 } } },
+        { &slow, { { f32, f32, f32, f32 }, { f32, f32, f32, f32 }, { bf16, bf16, bf16, bf16 } } },
         { &with, { { f32, f32, bf16, bf16 }, { f32, f32, f32, f32 }, { bf16, bf16, bf16, bf16 } } },
         { &gpu,
           { { bf16, bf16, bf16, bf16 }, { f32, f32, f32, f32 }, { bf16, bf16, bf16, bf16 } } },

@@ -48,6 +48,17 @@ static const struct small {
     { "1.bmp", 9, 7, 3, 0x4ad8f65d },
     { "32-bit-no-alpha.bmp", 4, 3, 3, 0x15fe369f },
     { "ppm.ppm", 4, 3, 3, 0x15fe369f },
+    { "animated.gif", 9, 7, 3, 0xa8f2625e },
+    { "animated.webp", 9, 7, 3, 0x2ec87fe7 },
+    { "beyond.gif", 8, 6, 3, 0xe3dbe88f },
+    { "exif-orientation-6.webp", 7, 9, 3, 0x1b240681 },
+    { "interlaced.gif", 9, 13, 3, 0xe3702f00 },
+    { "lossless-alpha.webp", 9, 7, 4, 0x7e840b24 },
+    { "lossless.webp", 9, 7, 3, 0xb8d8badc },
+    { "lossy-alpha.webp", 19, 21, 4, 0x8991aaf7 },
+    { "lossy.webp", 19, 21, 3, 0xfa6406db },
+    { "palette.gif", 9, 7, 3, 0x08bb3256 },
+    { "transparent.gif", 9, 7, 4, 0xa07fd765 },
 };
 enum { SMALL = sizeof small / sizeof *small };
 
@@ -167,8 +178,10 @@ static void other_formats(void **state)
     } cases[] = {
         { "", 0, "is empty" },
         { "just some words\n", 16, "is a text file" },
-        { "GIF89a\1\0\1\0", 10, "is a GIF" },
-        { "RIFF\0\0\0\0WEBPVP8 ", 16, "magick in.webp out.png" },
+        { "GIF89a\1\0\1\0", 10, "the GIF is truncated" },
+        { "GIF89a\1\0\1\0\0\0\0;", 14, "the GIF has no pixels" },
+        { "RIFF\0\0\0\0WEBPVP8 ", 16, "the WebP is truncated" },
+        { "RIFF\x0c\0\0\0WEBPVP7 \0\0\0\0", 20, "does not start with its header" },
         { "\0\0\0\x18"
           "ftypheic\0\0",
           14, "heif-convert" },
@@ -223,6 +236,34 @@ static void png_header_sizes(void **state)
         assert_error(file, size, cases[i].part);
     }
     free(file);
+}
+
+// A canvas of 2^24 x 2^24 pixels, and one of 65535 x 65535 in a handful of bytes.
+static void large_canvases(void **state)
+{
+    static const char webp[] = "RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff";
+    static const char gif[] = "GIF89a\xff\xff\xff\xff\0\0\0,\0\0\0\0\1\0\1\0\0\2\2\x44\1\0;";
+    static const char thin[] = "GIF89a\0\x20\0\x20\0\0\0,\0\0\0\0\1\0\1\0\0\2\2\x44\1\0;";
+    assert_error(webp, sizeof webp - 1, "16777216 x 16777216 pixels; the limit is 20000");
+    assert_error(gif, sizeof gif - 1, "65535 x 65535 pixels; the limit is 20000");
+    assert_error(thin, sizeof thin - 1, "8192 x 8192 pixels, too many for its 29 bytes");
+}
+
+// Codes that end before the frame is full, or that no table has.
+static void hostile_codes(void **state)
+{
+    size_t size;
+    uint8_t *bytes = small_read("beyond.gif", &size);
+    uint8_t *data = bytes + size - 2;             // of the last sub-block
+    while (data > bytes && data[-1] != 3) data--; // its first byte: bits of a code
+    assert_true(data > bytes);
+    memset(data + 1, 0xff, data[0]); // the codes: 15, which a cleared table has not
+    assert_error(bytes, size, "its pixels are damaged");
+    memset(data + 1, 0x99, data[0]); // the end, at once
+    assert_error(bytes, size, "its pixels are damaged");
+    data[-1] = 12;
+    assert_error(bytes, size, "first frame is damaged");
+    free(bytes);
 }
 
 // Every shorter part of a file is refused with a message.
@@ -416,6 +457,8 @@ int main(void)
         cmocka_unit_test(flatten),
         cmocka_unit_test(other_formats),
         cmocka_unit_test(png_header_sizes),
+        cmocka_unit_test(large_canvases),
+        cmocka_unit_test(hostile_codes),
         cmocka_unit_test(cut_off),
         cmocka_unit_test(changed_bytes),
         cmocka_unit_test(hostile_exif),

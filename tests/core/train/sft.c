@@ -363,6 +363,75 @@ static void test_result_loads(void **state)
     free(data), free(out);
 }
 
+// --- from an adapter -----------------------------------------------------------------------------
+
+// One step with these rules from the adapter; its loss.
+static double step_from(const char *adapter, const char *rules, const char *rate, const char *data,
+                        const char *out)
+{
+    char *from = xasprintf("adapter=%s", adapter), *params = xasprintf("train.params=%s", rules),
+         *lr = xasprintf("train.lr=%s", rate);
+    const char *const settings[] = {
+        from, params, lr, "train.steps=1", "train.warmup=0", "train.batch=8", NULL
+    };
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
+    const double loss = trial_told(&t, "loss", 0);
+    trial_release(&t);
+    free(from), free(params), free(lr);
+    return loss;
+}
+
+static bool same_tensors(const char *a, const char *b)
+{
+    struct err err;
+    char *first = xasprintf("%s/adapter_model.safetensors", a),
+         *second = xasprintf("%s/adapter_model.safetensors", b);
+    struct safetensors *x = safetensors_open(first, &err), *y = safetensors_open(second, &err);
+    if (!x || !y) fail_msg("%s", err.text);
+    assert_int_equal(x->count, y->count);
+    bool same = true;
+    for (int64_t i = 0; i < x->count; i++) {
+        const struct safetensor *of = safetensors_find(y, x->tensors[i].name);
+        assert_non_null(of);
+        same &= !memcmp(x->tensors[i].data, of->data, of->bytes);
+    }
+    safetensors_close(x);
+    safetensors_close(y);
+    free(first), free(second);
+    return same;
+}
+
+// LoRA goes on from that of an adapter: where the loss is that of the adapted model, and at rate 0
+// nothing changes.
+static void test_lora_goes_on(void **state)
+{
+    (void)state;
+    static const char lora[] = "lora:q_proj,down_proj:4";
+    const char *const settings[] = { "train.params=lora:q_proj,down_proj:4", "train.lr=1e-2",
+                                     "train.steps=2", "train.schedule=constant", NULL };
+    char *data = trial_data(), *out[5];
+    for (int i = 0; i < 5; i++) out[i] = xasprintf("%s/out%d", scratch, i);
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, out[0], false, settings) != 0) fail_msg("%s", t.err.text);
+    const double first = trial_told(&t, "loss", 0);
+    trial_release(&t);
+    const double stays = step_from(out[0], lora, "0", data, out[1]);
+    assert_true(same_tensors(out[0], out[1]));
+    assert_true(stays != first);
+    assert_float_equal(step_from(out[0], "@projector", "0", data, out[2]), stays, 1e-6);
+    step_from(out[0], lora, "1e-2", data, out[3]);
+    assert_false(same_tensors(out[0], out[3]));
+    char *from = xasprintf("adapter=%s", out[0]);
+    const char *const other[] = { from, "train.params=lora:q_proj:8", NULL };
+    t = (struct trial){ 0 };
+    assert_int_equal(trial_run(&t, GOLDEN, data, out[4], false, other), -1);
+    assert_non_null(strstr(t.err.text, "has rank 4, not 8"));
+    trial_release(&t);
+    free(from), free(data);
+    for (int i = 0; i < 5; i++) free(out[i]);
+}
+
 // --- steps and curves ----------------------------------------------------------------------------
 
 static bool same_weights(const char *a, const char *b)
@@ -675,6 +744,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_order),
         IN_SCRATCH(test_pause),
         IN_SCRATCH(test_result_loads),
+        IN_SCRATCH(test_lora_goes_on),
         IN_SCRATCH(test_killed),
         IN_SCRATCH(test_folder_in_use),
         IN_SCRATCH(test_threads),

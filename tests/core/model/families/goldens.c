@@ -60,7 +60,7 @@ static void check_every_stage(const struct backend *backend)
 // On each instruction set that this processor has, or on the device of the test.
 static void every_stage_equals_the_reference(void **state)
 {
-    static const char *const sets[] = { "base", "avx2", "avx512" };
+    static const char *const sets[] = { "base", "avx2", "avx512", "amx" };
     if (test_device() != backend_cpu()) {
         check_every_stage(test_device());
         return;

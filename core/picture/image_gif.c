@@ -1,0 +1,227 @@
+// core/picture/image_gif.c -- GIF: the first frame, as Pillow shows it.
+//
+// A screen descriptor, a table of colours, then blocks: extensions ('!'), frames (','), the end
+// (';'). A frame's pixels are LZW codes in sub-blocks of up to 255 bytes (GIF89a, appendix F). The
+// canvas is the screen, larger if the frame goes beyond it. What the frame leaves free has its
+// transparent colour, or colour 0 if it has none (Pillow too; the background colour is ignored, as
+// by browsers). stb_image's reader paints that with the background, so this is our own.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/picture/image_parts.h"
+
+static int little16(const uint8_t *p)
+{
+    return p[0] | p[1] << 8;
+}
+
+// Behind the sub-blocks that begin at `at`; 0: they are cut off.
+static size_t skip_blocks(const uint8_t *bytes, size_t size, size_t at)
+{
+    while (at < size && bytes[at]) at += (size_t)bytes[at] + 1;
+    return at < size ? at + 1 : 0;
+}
+
+// Bytes of a table of colours, by the flags of a descriptor.
+static size_t table_size(uint8_t flags)
+{
+    return flags & 0x80 ? (size_t)3 << ((flags & 7) + 1) : 0;
+}
+
+// Behind the frame whose descriptor (from ',' on) is at `at`; 0: it is cut off.
+static size_t skip_frame(const uint8_t *bytes, size_t size, size_t at)
+{
+    if (size - at < 11) return 0;
+    const size_t data = at + 10 + table_size(bytes[at + 9]);
+    return data < size ? skip_blocks(bytes, size, data + 1) : 0;
+}
+
+static void take_frame(struct image_header *h, const uint8_t *bytes, size_t at)
+{
+    const int right = little16(bytes + at + 1) + little16(bytes + at + 5);
+    const int bottom = little16(bytes + at + 3) + little16(bytes + at + 7);
+    if (right > h->width) h->width = right;
+    if (bottom > h->height) h->height = bottom;
+    h->data = at;
+}
+
+// The graphic control extension before the frame: is a colour transparent, and which?
+static void take_extension(struct image_header *h, const uint8_t *bytes, size_t at)
+{
+    if (bytes[at + 1] != 0xf9 || bytes[at + 2] < 4) return;
+    h->alpha |= bytes[at + 3] & 1;
+    if (bytes[at + 3] & 1) h->transparent = bytes[at + 6];
+}
+
+const char *image_gif_header(struct image_header *h, const uint8_t *bytes, size_t size)
+{
+    h->format = IMAGE_GIF;
+    if (size < 13) return "the GIF is truncated";
+    h->width = little16(bytes + 6);
+    h->height = little16(bytes + 8);
+    for (size_t at = 13 + table_size(bytes[10]); at < size && at;) {
+        const uint8_t kind = bytes[at];
+        if (kind == ';') return h->data ? NULL : "the GIF has no pixels";
+        size_t next = at + 1; // anything else is skipped, as by others
+        if (kind == '!') next = size - at > 2 ? skip_blocks(bytes, size, at + 2) : 0;
+        if (kind == ',') next = skip_frame(bytes, size, at);
+        if (kind == '!' && next && !h->data) take_extension(h, bytes, at);
+        if (kind == ',' && next && !h->data) take_frame(h, bytes, at);
+        at = next;
+    }
+    return "the GIF is truncated";
+}
+
+// --- the codes of a frame ------------------------------------------------------------------------
+
+struct codes {
+    const uint8_t *at, *end; // sub-blocks
+    int left;                // bytes of the current one
+    uint32_t bits;
+    int held; // bits
+};
+
+// The next code of `width` bits; -1: there is no more.
+static int next_code(struct codes *c, int width)
+{
+    while (c->held < width) {
+        if (c->left == 0) {
+            if (c->at >= c->end || !*c->at) return -1;
+            c->left = *c->at++;
+        }
+        if (c->at >= c->end) return -1;
+        c->bits |= (uint32_t)*c->at++ << c->held;
+        c->held += 8;
+        c->left--;
+    }
+    const int code = (int)(c->bits & ((1u << width) - 1));
+    c->bits >>= width;
+    c->held -= width;
+    return code;
+}
+
+// Where the frame's pixels go: row by row, or in four passes over every 8th, 8th, 4th, 2nd row.
+struct frame {
+    uint8_t *canvas;
+    int64_t stride;
+    int x, y, width, height; // on the canvas
+    bool interlaced;
+    int column, row, pass;
+};
+
+static bool put(struct frame *f, uint8_t index)
+{
+    static const int first[] = { 0, 4, 2, 1 }, step[] = { 8, 8, 4, 2 };
+    f->canvas[(f->y + f->row) * f->stride + f->x + f->column] = index;
+    if (++f->column < f->width) return true;
+    f->column = 0;
+    f->row += f->interlaced ? step[f->pass] : 1;
+    while (f->interlaced && f->row >= f->height && f->pass < 3) f->row = first[++f->pass];
+    return f->row < f->height;
+}
+
+// Indices of colours into the canvas. False: the codes end early or mean nothing.
+static bool unpack(struct frame *f, struct codes c, int bits)
+{
+    enum { CODES = 4096 };
+    static const int widest = 12;
+    uint16_t before[CODES]; // a code is that of another one and a last pixel
+    uint8_t last[CODES], first[CODES], stack[CODES];
+    const int clear = 1 << bits, stop = clear + 1;
+    int width = bits + 1, next = clear + 2, previous = -1;
+    for (int i = 0; i < clear; i++) first[i] = last[i] = (uint8_t)i;
+    for (;;) {
+        const int code = next_code(&c, width);
+        if (code < 0 || code == stop) return false;
+        if (code == clear) {
+            width = bits + 1;
+            next = clear + 2;
+            previous = -1;
+            continue;
+        }
+        if (code > next || (code == next && previous < 0) || (previous < 0 && code > stop))
+            return false;
+        if (previous >= 0 && next < CODES) {
+            before[next] = (uint16_t)previous;
+            first[next] = first[previous];
+            last[next] = code == next ? first[previous] : first[code];
+            next++;
+            if (next == 1 << width && width < widest) width++;
+        }
+        int depth = 0;
+        for (int at = code; depth < CODES; at = before[at]) {
+            stack[depth++] = last[at];
+            if (at < clear) break;
+        }
+        while (depth > 0)
+            if (!put(f, stack[--depth])) return true;
+        previous = code;
+    }
+}
+
+// --- colours -------------------------------------------------------------------------------------
+
+static bool counts_greys(const uint8_t *table, size_t size)
+{
+    size_t i = 0;
+    while (i < size && table[i] == i / 3) i++;
+    return i == size;
+}
+
+// Index to colour. Beyond the table is black; but without one, or with one that merely counts the
+// greys, an index is its grey.
+static void read_colours(uint8_t colours[256][3], const struct image_header *h,
+                         const uint8_t *bytes)
+{
+    const uint8_t *frame = bytes + h->data, *table = bytes + 13;
+    size_t size = table_size(bytes[10]);
+    if (frame[9] & 0x80) {
+        table = frame + 10;
+        size = table_size(frame[9]);
+    }
+    const bool grey = counts_greys(table, size);
+    for (int i = 0; i < 256; i++) memset(colours[i], grey ? i : 0, 3);
+    memcpy(colours, table, size);
+}
+
+static void paint(struct image *image, const struct image_header *h, const uint8_t *canvas,
+                  uint8_t colours[256][3])
+{
+    const size_t count = (size_t)image->width * (size_t)image->height;
+    uint8_t *to = image->pixels;
+    for (size_t i = 0; i < count; i++, to += image->channels) {
+        memcpy(to, colours[canvas[i]], 3);
+        if (h->alpha) to[3] = canvas[i] == h->transparent ? 0 : 255;
+    }
+}
+
+int image_decode_gif(struct image *image, const struct image_header *h, const uint8_t *bytes,
+                     size_t size, const char *name, struct err *err)
+{
+    uint8_t colours[256][3];
+    const uint8_t *d = bytes + h->data;
+    const size_t count = (size_t)h->width * (size_t)h->height;
+    const uint8_t *data = d + 10 + table_size(d[9]);
+    struct frame f = { .stride = h->width,
+                       .x = little16(d + 1),
+                       .y = little16(d + 3),
+                       .width = little16(d + 5),
+                       .height = little16(d + 7),
+                       .interlaced = d[9] & 0x40 };
+    if (data[0] < 1 || data[0] > 11 || !f.width || !f.height)
+        return err_set(err, "cannot read '%s': the GIF's first frame is damaged", name);
+    *image = (struct image){ h->width, h->height, h->alpha ? 4 : 3, NULL };
+    image->pixels = malloc(count * (size_t)image->channels);
+    f.canvas = malloc(count);
+    if (!image->pixels || !f.canvas) {
+        free(f.canvas);
+        return err_set(err, "out of memory for the pixels of '%s'", name);
+    }
+    memset(f.canvas, h->alpha ? h->transparent : 0, count);
+    const bool whole = unpack(&f, (struct codes){ .at = data + 1, .end = bytes + size }, data[0]);
+    read_colours(colours, h, bytes);
+    if (whole) paint(image, h, f.canvas, colours);
+    free(f.canvas);
+    return whole ? 0
+                 : err_set(err, "cannot read '%s': its pixels are damaged; export it again", name);
+}

@@ -1,0 +1,136 @@
+// kernels/amx.h -- tiles of Intel's AMX: products of 16 rows, 16 columns and 32 numbers of bf16.
+//
+// There are eight tile registers, each 16 rows of 64 bytes. One instruction computes c += a b with
+// f32 sums:
+//
+//   a: 16 rows of 32 bf16                      packed by amx_pack_rows
+//   b: 16 rows, each a pair of numbers (2i and 2i+1 along K) of 16 columns  packed by
+//   amx_pack_pairs c: 16 rows of 16 f32
+//
+//   amx_open();                                // in each thread, before its first tile
+//   _tile_zero(0);
+//   for (k = 0; k < steps; k++) {
+//       _tile_loadd(4, a + k * AMX_TILE, 64);
+//       _tile_loadd(6, b + k * AMX_TILE, 64);
+//       _tile_dpbf16ps(0, 4, 6);
+//   }
+//   _tile_stored(0, c, 64);
+//   amx_close();                               // or each switch of threads saves 8 KB
+//
+// What is packed must be aligned to 64 bytes (loads across two lines of the cache take twice as
+// long). A row of c depends on the same row of a alone: its bits are the same whatever the others
+// hold. Subnormal numbers count as 0, and results that are subnormal become 0. Infinity and NaN
+// are as in any other product.
+//
+// Only kernels compiled for the instruction set `amx` have this (AMX_TILE is defined there).
+#ifndef KERNELS_AMX_H
+#define KERNELS_AMX_H
+
+#include "kernels/tile.h"
+
+#if defined(__AMX_BF16__)
+
+#define AMX_TILE 1024 // bytes
+enum {
+    AMX_SIDE = 16, // rows of a and c, columns of b and c
+    AMX_STEP = 32  // numbers along K
+};
+
+// All eight tiles of this thread become as large as can be.
+VEC_INLINE void amx_open(void)
+{
+    static const struct {
+        uint8_t palette, start, zero[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } sizes = { .palette = 1,
+                .row_bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
+                .rows = { 16, 16, 16, 16, 16, 16, 16, 16 } };
+    _tile_loadconfig(&sizes);
+}
+
+VEC_INLINE void amx_close(void)
+{
+    _tile_release();
+}
+
+// A matrix that is packed: row r (of x, or of the weights, each a column of c), number k.
+struct amx_source {
+    const void *data;
+    size_t row_bytes; // from one stored row to the next
+    enum dtype dtype; // f32, bf16 or f16
+    bool turned;      // stored as [k][row] instead of [row][k]
+};
+
+// The 2 VEC numbers of two vectors as bf16, in order.
+VEC_INLINE vf amx_narrow(vf a, vf b)
+{
+    return (vf)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
+}
+
+// n <= 32 numbers from k on as bf16; the others are 0.
+VEC_INLINE vf amx_row(const char *row, int64_t k, int64_t n, const enum dtype dtype)
+{
+    if (dtype == DTYPE_BF16)
+        return n == AMX_STEP ? vf_load(row + 2 * k)
+                             : (vf)_mm512_maskz_loadu_epi16((1u << n) - 1, row + 2 * k);
+    const int64_t a = n < VEC ? n : VEC;
+    return amx_narrow(vf_load_part_n_as(row, k, a, dtype),
+                      n > VEC ? vf_load_part_n_as(row, k + VEC, n - VEC, dtype) : vf_set(0));
+}
+
+// Pairs of number k and the next one (0 if there is none) of n <= 16 rows from `row` on.
+VEC_INLINE vf amx_pairs(const struct amx_source *s, int64_t row, int64_t n, int64_t k, bool two,
+                        const enum dtype dtype)
+{
+    const char *first = (const char *)s->data + (size_t)k * s->row_bytes;
+    const vf a = vf_load_part_n_as(first, row, n, dtype);
+    const vf b = two ? vf_load_part_n_as(first + s->row_bytes, row, n, dtype) : vf_set(0);
+    return vf_pair(a, b);
+}
+
+VEC_INLINE void amx_pack_as(void *to, const struct amx_source *s, int64_t row, int64_t rows,
+                            int64_t k, int64_t n, const bool pairs, const enum dtype dtype)
+{
+    vf v[AMX_SIDE];
+    for (int i = 0; i < AMX_SIDE; i++) {
+        v[i] = vf_set(0);
+        if (s->turned && 2 * i < n)
+            v[i] = amx_pairs(s, row, rows, k + 2 * (int64_t)i, 2 * i + 1 < n, dtype);
+        else if (!s->turned && i < rows)
+            v[i] = amx_row((const char *)s->data + (size_t)(row + i) * s->row_bytes, k, n, dtype);
+    }
+    if (s->turned != pairs) vec_turn(v);
+    for (int i = 0; i < AMX_SIDE; i++) vf_store((char *)to + (size_t)i * 64, v[i]);
+}
+
+// Numbers k..k+n (n <= 32) of rows row..row+rows (at most 16) to a tile: the rows one after another
+// (a), or the pairs (b); what is missing is 0.
+VEC_INLINE void amx_pack(void *to, const struct amx_source *s, int64_t row, int64_t rows, int64_t k,
+                         int64_t n, const bool pairs)
+{
+    if (s->dtype == DTYPE_BF16)
+        amx_pack_as(to, s, row, rows, k, n, pairs, DTYPE_BF16);
+    else if (s->dtype == DTYPE_F16)
+        amx_pack_as(to, s, row, rows, k, n, pairs, DTYPE_F16);
+    else
+        amx_pack_as(to, s, row, rows, k, n, pairs, DTYPE_F32);
+}
+
+static inline __attribute__((unused)) void amx_pack_rows(void *to, const struct amx_source *s,
+                                                         int64_t row, int64_t rows, int64_t k,
+                                                         int64_t n)
+{
+    amx_pack(to, s, row, rows, k, n, false);
+}
+
+static inline __attribute__((unused)) void amx_pack_pairs(void *to, const struct amx_source *s,
+                                                          int64_t row, int64_t rows, int64_t k,
+                                                          int64_t n)
+{
+    amx_pack(to, s, row, rows, k, n, true);
+}
+
+#endif
+
+#endif

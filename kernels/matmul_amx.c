@@ -1,0 +1,237 @@
+// kernels/matmul_amx.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M] of many rows in bf16, through AMX.
+//
+//   x is packed once: [piece of K][16 rows][32 numbers], a tile each
+//   each thread takes a group of columns (rows of w), and BLOCK tiles of rows at a time:
+//     for every piece of INNER numbers along K: the group's weights are packed, and
+//       two by two tiles of columns and rows are multiplied; sums wait in tiles of their own
+//     sums (and the bias) go to y
+//
+// Four tiles of sums, two of x and two of weights are all there are: four products share four
+// loads, which takes half of the time of the products from the first-level cache. So two tiles of
+// columns of a piece (32 KB) stay there while x passes from the second-level cache, which has room
+// for a block's piece of x, its sums and the weights of the group. Sums wait in whole aligned
+// tiles, since y need not be aligned and has rows and columns that no tile fills.
+#include "kernels/matmul_amx.h"
+
+#if defined(__AMX_BF16__)
+
+enum {
+    INNER = 512, // numbers along K in a piece
+    STEPS = INNER / AMX_STEP,
+    GROUP = 16,                        // tiles of columns that a thread takes at most
+    BLOCK = 48,                        // tiles of rows that a thread computes at a time at most
+    WIDE = GROUP * AMX_SIDE * AMX_STEP // room for weights as f32
+};
+
+// How a product is cut up.
+struct plan {
+    const struct amx_product *p;
+    char *x;              // packed
+    int64_t tiles, block; // tiles of rows; in a block
+};
+
+// Memory of a thread.
+struct worker {
+    char *weights; // [tile of columns][step]
+    float *sums;   // [tile of columns][tile of rows]
+    float *wide;   // [WIDE]
+};
+
+static int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
+static int64_t steps_from(const struct amx_product *p, int64_t k)
+{
+    return (at_most(p->k - k, INNER) + AMX_STEP - 1) / AMX_STEP;
+}
+
+// The tiles of x that begin at number k of tile t of the rows.
+static char *x_tiles(const struct plan *plan, int64_t t, int64_t k)
+{
+    return plan->x + (k / AMX_STEP * plan->tiles + t * steps_from(plan->p, k)) * AMX_TILE;
+}
+
+// By every thread of the team.
+static void pack_x(const struct plan *plan)
+{
+    const struct amx_product *p = plan->p;
+#pragma omp for schedule(static)
+    for (int64_t t = 0; t < plan->tiles; t++)
+        for (int64_t k = 0; k < p->k; k += AMX_STEP)
+            amx_pack_rows(x_tiles(plan, t, k / INNER * INNER) + k % INNER / AMX_STEP * AMX_TILE,
+                          &p->x, t * AMX_SIDE, at_most(p->rows - t * AMX_SIDE, AMX_SIDE), k,
+                          at_most(p->k - k, AMX_STEP));
+}
+
+// Stored rows from..from+rows of weights in blocks, numbers k..k+n of each, as f32.
+static struct amx_source widened(float *to, const struct amx_source *w, int64_t from, int64_t rows,
+                                 int64_t k, int64_t n)
+{
+    const char *row = (const char *)w->data + (size_t)from * w->row_bytes;
+    for (int64_t r = 0; r < rows; r++, row += w->row_bytes)
+        vec_widen(to + r * n, row, k, n, w->dtype);
+    return (struct amx_source){ to, (size_t)n * sizeof *to, DTYPE_F32, w->turned };
+}
+
+// Columns m..m+cols, numbers k..k+n.
+static void pack_turned_weights(const struct worker *b, const struct amx_product *p, int64_t m,
+                                int64_t cols, int64_t k, int64_t n)
+{
+    const int64_t steps = steps_from(p, k);
+    const bool blocks = dtype_in_blocks(p->w.dtype);
+    for (int64_t s = 0; s < steps; s++) {
+        const int64_t from = k + s * AMX_STEP, some = at_most(k + n - from, AMX_STEP);
+        const struct amx_source w = blocks ? widened(b->wide, &p->w, from, some, m, cols) : p->w;
+        for (int64_t c = 0; c < cols; c += AMX_SIDE)
+            amx_pack_pairs(b->weights + (c / AMX_SIDE * steps + s) * AMX_TILE, &w,
+                           blocks ? c : m + c, at_most(cols - c, AMX_SIDE), blocks ? 0 : from,
+                           some);
+    }
+}
+
+static void pack_weights(const struct worker *b, const struct amx_product *p, int64_t m,
+                         int64_t cols, int64_t k, int64_t n)
+{
+    const int64_t steps = steps_from(p, k);
+    const bool blocks = dtype_in_blocks(p->w.dtype);
+    for (int64_t c = 0; c < cols; c += AMX_SIDE) {
+        const int64_t some = at_most(cols - c, AMX_SIDE);
+        const struct amx_source w = blocks ? widened(b->wide, &p->w, m + c, some, k, n) : p->w;
+        for (int64_t s = 0; s < steps; s++)
+            amx_pack_pairs(b->weights + (c / AMX_SIDE * steps + s) * AMX_TILE, &w,
+                           blocks ? 0 : m + c, some, (blocks ? 0 : k) + s * AMX_STEP,
+                           at_most(n - s * AMX_STEP, AMX_STEP));
+    }
+}
+
+// The sums of `high` by `wide` (1 or 2) tiles; from one of them to the next: c_high and c_wide
+// numbers, and `steps` tiles of x and of weights.
+VEC_INLINE void multiply(float *c, int64_t c_high, int64_t c_wide, const char *x, const char *w,
+                         int64_t steps, bool first, const int high, const int wide)
+{
+    if (first) {
+        _tile_zero(0);
+        if (wide == 2) _tile_zero(1);
+        if (high == 2) _tile_zero(2);
+        if (high == 2 && wide == 2) _tile_zero(3);
+    } else {
+        _tile_loadd(0, c, 64);
+        if (wide == 2) _tile_loadd(1, c + c_wide, 64);
+        if (high == 2) _tile_loadd(2, c + c_high, 64);
+        if (high == 2 && wide == 2) _tile_loadd(3, c + c_high + c_wide, 64);
+    }
+    for (int64_t s = 0; s < steps; s++, x += AMX_TILE, w += AMX_TILE) {
+        _tile_loadd(6, w, 64);
+        _tile_loadd(4, x, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        if (high == 2) {
+            _tile_loadd(5, x + steps * AMX_TILE, 64);
+            _tile_dpbf16ps(2, 5, 6);
+        }
+        if (wide == 2) {
+            _tile_loadd(7, w + steps * AMX_TILE, 64);
+            _tile_dpbf16ps(1, 4, 7);
+        }
+        if (high == 2 && wide == 2) _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, c, 64);
+    if (wide == 2) _tile_stored(1, c + c_wide, 64);
+    if (high == 2) _tile_stored(2, c + c_high, 64);
+    if (high == 2 && wide == 2) _tile_stored(3, c + c_high + c_wide, 64);
+}
+
+enum { SUMS = AMX_SIDE * AMX_SIDE }; // numbers in a tile of sums
+
+// The piece from k on: `cols` tiles of columns by tiles from..from+rows of the rows.
+static void multiply_piece(const struct plan *plan, const struct worker *b, int64_t cols,
+                           int64_t from, int64_t rows, int64_t k)
+{
+    const int64_t steps = steps_from(plan->p, k), next = rows * SUMS;
+    const bool first = k == 0;
+    for (int64_t j = 0; j < cols; j += 2)
+        for (int64_t i = 0; i < rows; i += 2) {
+            const char *x = x_tiles(plan, from + i, k), *w = b->weights + j * steps * AMX_TILE;
+            float *c = b->sums + j * next + i * SUMS;
+            const bool high = i + 1 < rows, wide = j + 1 < cols;
+            if (high && wide)
+                multiply(c, SUMS, next, x, w, steps, first, 2, 2);
+            else if (high)
+                multiply(c, SUMS, next, x, w, steps, first, 2, 1);
+            else if (wide)
+                multiply(c, SUMS, next, x, w, steps, first, 1, 2);
+            else
+                multiply(c, SUMS, next, x, w, steps, first, 1, 1);
+        }
+}
+
+// A tile of sums to row `row` and column m on of y.
+static void put_sums(const struct amx_product *p, const float *sums, int64_t row, int64_t m)
+{
+    const int64_t rows = at_most(p->rows - row, AMX_SIDE), cols = at_most(p->m - m, AMX_SIDE);
+    const vf bias = p->bias ? vf_load_part_n(p->bias + m, cols) : vf_set(0);
+    float *y = p->y + row * p->m + m;
+    for (int64_t r = 0; r < rows; r++, y += p->m) {
+        const vf before = p->add ? vf_load_part_n(y, cols) : bias;
+        vf_store_part_n(y, vf_load(sums + r * AMX_SIDE) + before, cols);
+    }
+}
+
+// Columns m..m+cols of y, tiles from..from+rows of the rows.
+static void multiply_block(const struct plan *plan, const struct worker *b, int64_t m, int64_t cols,
+                           int64_t from, int64_t rows)
+{
+    const struct amx_product *p = plan->p;
+    const int64_t wide = (cols + AMX_SIDE - 1) / AMX_SIDE;
+    for (int64_t k = 0; k < p->k; k += INNER) {
+        const int64_t n = at_most(p->k - k, INNER);
+        if (p->w.turned)
+            pack_turned_weights(b, p, m, cols, k, n);
+        else
+            pack_weights(b, p, m, cols, k, n);
+        multiply_piece(plan, b, wide, from, rows, k);
+    }
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < wide; j++)
+            put_sums(p, b->sums + (j * rows + i) * SUMS, (from + i) * AMX_SIDE, m + j * AMX_SIDE);
+}
+
+// Columns that a thread takes at a time: so few that no thread waits long for the last one.
+static int64_t group_size(const struct amx_product *p, int64_t threads)
+{
+    const int64_t pairs = p->m / (threads * 4 * 2 * AMX_SIDE);
+    return at_most(pairs < 1 ? 1 : pairs, GROUP / 2) * 2 * AMX_SIDE;
+}
+
+int KERNEL(matmul_tiles)(const struct amx_product *p)
+{
+    const int64_t threads = omp_get_max_threads(), group = group_size(p, threads);
+    struct plan plan = { .p = p, .tiles = (p->rows + AMX_SIDE - 1) / AMX_SIDE };
+    const int64_t blocks = (plan.tiles + BLOCK - 1) / BLOCK;
+    plan.block = (plan.tiles + blocks - 1) / blocks;
+    const size_t x_size = (size_t)(plan.tiles * ((p->k + AMX_STEP - 1) / AMX_STEP)) * AMX_TILE;
+    const size_t weights = (size_t)(group / AMX_SIDE) * STEPS * AMX_TILE;
+    const size_t sums = (size_t)(group / AMX_SIDE * plan.block * SUMS) * sizeof(float);
+    const size_t each = weights + sums + WIDE * sizeof(float);
+    plan.x = cpu_scratch(x_size + each * (size_t)threads);
+    if (!plan.x) return -1;
+#pragma omp parallel if (vec_worth_threads(p->rows * p->k * p->m / 8))
+    {
+        char *mine = plan.x + x_size + each * (size_t)omp_get_thread_num();
+        const struct worker b = { .weights = mine,
+                                  .sums = (float *)(mine + weights),
+                                  .wide = (float *)(mine + weights + sums) };
+        amx_open();
+        pack_x(&plan);
+#pragma omp for schedule(dynamic)
+        for (int64_t m = 0; m < p->m; m += group)
+            for (int64_t from = 0; from < plan.tiles; from += plan.block)
+                multiply_block(&plan, &b, m, at_most(p->m - m, group), from,
+                               at_most(plan.tiles - from, plan.block));
+        amx_close();
+    }
+    return 0;
+}
+
+#endif

@@ -1,0 +1,138 @@
+# tests/tui/graphics_tmux.sh -- pictures through a real tmux: what reaches the terminal around it is
+# decoded by tests/tui/graphics.py, in panes, after splits, resizes, lists and the end; pictures and
+# questions that tmux drops are sent again. LOOK=FOLDER keeps what was on the screens.
+set -eu
+command -v tmux >/dev/null || { echo "tmux is missing"; exit 1; }
+work=$(mktemp -d)
+server=vlmsh-graphics-$$
+trap 'tmux -L "$server" kill-server 2>/dev/null || true; rm -rf "$work"' EXIT
+export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config"
+export VLMSH WORK="$work" SERVER="$server" PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
+unset COLORTERM LINES COLUMNS TMUX STY KITTY_WINDOW_ID TERM_PROGRAM
+printf 'set -g allow-passthrough on\nset -g status off\nset -g escape-time 10\n' >"$work/conf"
+printf 'set -g status off\nset -g escape-time 10\n' >"$work/closed"
+python3 - <<'END'
+import os, subprocess
+from graphics import GraphicsTerminal, PLACEHOLDER, png_read
+from terminal import check
+
+program, work, server, look = (os.environ.get(k) for k in ("VLMSH", "WORK", "SERVER", "LOOK"))
+program = os.path.abspath(program)
+scene = "demo/pictures/scene-1.png"
+width, height, source = png_read(open(scene, "rb").read())
+
+def save(t, name):
+    if look: t.save(os.path.join(look, "tmux-" + name + ".png"))
+
+def tmux(*words):
+    return subprocess.run(["tmux", "-L", server, *words], check=True, capture_output=True, text=True).stdout
+
+def start(kind, conf="conf", command=program, size=(40, 140)):
+    subprocess.run(["tmux", "-L", server, "kill-server"], capture_output=True)
+    t = GraphicsTerminal(["tmux", "-L", server, "-f", os.path.join(work, conf), "new-session",
+                          "env TERM=screen-256color " + command], kind, size=size)
+    return t
+
+# What stands at the placeholders is the file's picture, enlarged.
+def shown(t):
+    try: return t.placeholders()
+    except ValueError: return []  # half drawn
+
+def right(t, at=None):
+    pictures = shown(t)
+    if len(pictures) != 1: return False
+    x, y, columns, lines, pixels, _ = pictures[0]
+    if at and (x, y) != at: return False
+    high, wide = len(pixels), max(sum(p[3] == 255 for p in row) for row in pixels)
+    left, good = (len(pixels[0]) - wide) // 2, 0
+    for line in range(0, high, 3):
+        for dot in range(0, wide, 3):
+            good += pixels[line][left + dot][:3] == source[line * height // high][dot * width // wide][:3]
+    return wide > 0 and good > 0.97 * len(range(0, high, 3)) * len(range(0, wide, 3))
+
+def fresh(t):
+    return not any(c[0] == PLACEHOLDER for row in t.cells for c, _, _ in row)
+
+# Nothing under the picture's frame: the picture lies within the right column of the pane.
+t = start("kitty")
+t.wait_text("F1 keys")
+t.type("/image %s\r" % scene)
+t.wait_text("1 picture\\] vlmsh")
+t.wait_for(lambda: right(t), "the picture in tmux")
+save(t, "alone")
+check(not t.pictures, "placeholders only: what stands at the cursor would stay behind")
+alone = t.placeholders()[0][:2]
+
+# A pane at its left: the picture moves with its pane; tmux drops what is sent while it draws anew.
+tmux("split-window", "-h", "-b", "-d", "-l", "20", "sh")
+t.wait_for(lambda: right(t) and t.placeholders()[0][0] > 21, "the picture in the right pane")
+t.settle(1)
+save(t, "split")
+check(right(t), "it stays in the right pane")
+tmux("split-window", "-v", "-b", "-d", "-l", "8", "-t", "{right}", "sh")
+t.wait_for(lambda: right(t) and t.placeholders()[0][1] >= 9, "the picture under a pane")
+save(t, "nested")
+tmux("kill-pane", "-t", "{left}")
+tmux("kill-pane", "-t", "{top}")
+t.wait_for(lambda: right(t, alone), "the picture where it was")
+
+# A map over it, a list that takes its place, another window, a smaller terminal.
+t.type("What is in the picture?\r")
+t.wait_text("12 tokens")
+t.wait_for(lambda: len(shown(t)) == 1 and not right(t), "the map")
+t.settle()
+save(t, "map")
+t.type("\x1bOR")
+t.wait_text("o: view")
+t.type("ooo")
+t.wait_text("picture alone")
+t.wait_for(lambda: right(t, alone), "the picture alone")
+t.type("\x1b")
+t.settle()
+t.type("\x10")
+t.wait_text("/help")
+t.settle()
+check(fresh(t), "a list takes the picture's place")
+t.type("\x1b")
+t.wait_for(lambda: right(t, alone), "it comes back")
+tmux("new-window", "sh")
+t.wait_for(lambda: fresh(t), "another window has no picture")
+t.type("exit\r")
+t.wait_for(lambda: right(t, alone), "the first window has its picture again")
+for size in (30, 110), (44, 130):
+    t.resize(size)
+    t.wait_for(lambda: right(t), "the picture at %d x %d" % size)
+    t.settle(1)
+    check(right(t), "it stays at %d x %d" % size)
+save(t, "resized")
+check(len(t.sent) <= 6, "what is not shown is removed from the terminal: %r" % list(t.sent))
+t.type("\x1b[21~")
+check(t.wait() == 0, "it ends")
+
+# Plain lines: the picture scrolls with them.
+t = start("kitty", command=program + " --plain", size=(24, 100))
+t.wait_text("model>")
+t.type("/image %s\r" % scene)
+t.wait_text("144 visual tokens")
+t.wait_for(lambda: right(t), "the picture among plain lines")
+before = t.placeholders()[0][1]
+t.type("/help capa\r")
+t.wait_text("preset capa-auto")
+t.settle()
+pictures = t.placeholders()
+check(pictures and pictures[0][1] < before, "it scrolls with the lines")
+save(t, "plain")
+t.type("/quit\r")
+check(t.wait() == 0, "it ends")
+
+# Without pass-through, and where the terminal around has no graphics: half blocks, nothing else.
+for kind, conf in ("kitty", "closed"), ("none", "conf"):
+    t = start(kind, conf)
+    t.wait_text("F1 keys")
+    t.type("/image %s\r" % scene)
+    t.wait_text("1 picture\\] vlmsh")
+    t.settle(1)
+    check(not t.sent and fresh(t) and any(c == "\u2580" for row in t.cells for c, _, _ in row), "half blocks: %s, %s" % (kind, conf))
+    t.type("\x1b[21~")
+    check(t.wait() == 0, "it ends")
+END

@@ -1,0 +1,164 @@
+// tui/placed.c -- what stands where, and whether it has come.
+#include "tui/placed.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "tui/painter.h"
+
+// The first repetition comes after half a second, each later one after twice the time; past the
+// last one nothing is sent unless something is drawn anyway.
+enum { TRIES = 6, LONGEST = 3 };
+static const double first_pause = 0.5;
+
+static double pause_after(int tries)
+{
+    const int times = tries - 1 > LONGEST ? LONGEST : tries - 1;
+    return first_pause * (1 << (times > 0 ? times : 0));
+}
+
+static double due(double at, int tries)
+{
+    return at + pause_after(tries);
+}
+
+// --- the question --------------------------------------------------------------------------------
+
+static bool unanswered(const struct placed *p)
+{
+    return p->graphics.tmux && p->asked && p->graphics.found < GRAPHICS_KITTY;
+}
+
+void placed_ask(struct placed *p, struct buf *out)
+{
+    graphics_ask(&p->graphics, out);
+    p->asked_at = clock_seconds();
+    p->asked = out->length > 0;
+}
+
+static void ask_again(struct placed *p, double now, struct buf *out)
+{
+    if (!unanswered(p) || p->asked >= TRIES || now < due(p->asked_at, p->asked)) return;
+    graphics_ask_kitty(&p->graphics, out);
+    p->asked_at = now;
+    p->asked++;
+}
+
+// kitty's words about a picture: "Gi=44;OK", or why not. Either way it has come.
+void placed_reply(struct placed *p, const char *bytes, size_t length)
+{
+    char text[64];
+    unsigned id;
+    snprintf(text, sizeof text, "%.*s", (int)length, bytes);
+    // NOLINTNEXTLINE(cert-err34-c): four digits cannot overflow
+    if (sscanf(text, "\033_Gi=%4u;", &id) == 1)
+        for (int i = 0; i < p->count; i++)
+            if (p->list[i].id == id) p->list[i].unsure = false;
+    graphics_answer(&p->graphics, bytes, length);
+}
+
+double placed_wait(const struct placed *p, double now)
+{
+    double next = -1;
+    if (unanswered(p) && p->asked < TRIES) next = due(p->asked_at, p->asked);
+    for (int i = 0; i < p->count; i++) {
+        const struct placed_picture *k = &p->list[i];
+        if (!k->unsure || k->tries >= TRIES) continue;
+        const double at = due(k->sent_at, k->tries);
+        if (next < 0 || at < next) next = at;
+    }
+    return next < 0 ? -1 : next > now ? next - now : 0;
+}
+
+// --- drawing -------------------------------------------------------------------------------------
+
+static bool same_area(struct area a, struct area b)
+{
+    return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
+}
+
+static const struct placed_picture *find(const struct placed *p, struct area area)
+{
+    for (int i = 0; i < p->count; i++)
+        if (same_area(p->list[i].area, area)) return &p->list[i];
+    return NULL;
+}
+
+bool placed_shows(const struct placed *p, const struct canvas *c, int number, int columns,
+                  int lines)
+{
+    const struct canvas_picture *d = &c->drawn[number];
+    const struct area a = d->area;
+    if (a.x + a.width > columns || a.y + a.height > lines) return false;
+    for (int y = a.y; y < a.y + a.height; y++)
+        for (int x = a.x; x < a.x + a.width; x++)
+            if (canvas_at(c, x, y)->picture != number + 1) return false;
+    return painter_ready(c->painter, d->key) || (c->graphics == p->way && find(p, a));
+}
+
+static void add_blanks(struct buf *out, struct area a)
+{
+    for (int y = a.y; y < a.y + a.height; y++)
+        buf_printf(out, "\033[%d;%dH%*s", y + 1, a.x + 1, a.width, "");
+}
+
+static bool is_late(const struct placed_picture *k, double now)
+{
+    return k->unsure && now >= due(k->sent_at, k->tries);
+}
+
+// One picture of the canvas: drawn again if it has to be.
+static struct placed_picture draw(struct placed *p, const struct canvas *c, int number,
+                                  bool touched, double now, struct buf *out)
+{
+    const struct canvas_picture *d = &c->drawn[number];
+    const struct placed_picture *was = find(p, d->area);
+    struct placed_picture next = was ? *was : (struct placed_picture){ 0 };
+    const bool other = !was || was->key != d->key || c->graphics != p->way;
+    struct buf bytes = { 0 };
+    uint32_t id;
+    if ((touched || other || is_late(was, now)) && painter_take(c->painter, d->key, &bytes, &id)) {
+        const int tries = other ? 1 : next.tries + 1;
+        next = (struct placed_picture){ d->area, d->key, id, c->tmux, tries, now };
+        next.unsure = c->tmux && graphics_way(c->graphics)->forget;
+        if (touched) add_blanks(out, d->area);
+        buf_printf(out, "\033[%d;%dH", d->area.y + 1, d->area.x + 1);
+        buf_add(out, bytes.data, bytes.length);
+    }
+    buf_release(&bytes);
+    return next;
+}
+
+void placed_draw(struct placed *p, const struct canvas *c, const bool shown[], const bool touched[],
+                 struct buf *out)
+{
+    struct placed_picture now[CANVAS_PICTURES], old[CANVAS_PICTURES];
+    const struct graphics_way *old_way = graphics_way(p->way);
+    const int old_count = p->count;
+    const double time = clock_seconds();
+    int count = 0;
+    ask_again(p, time, out);
+    memcpy(old, p->list, sizeof old);
+    for (int i = 0; i < c->drawn_count; i++) {
+        if (!shown[i]) continue;
+        now[count] = draw(p, c, i, touched[i], time, out);
+        count += now[count].key != 0;
+    }
+    for (int i = 0; i < old_count && old_way->forget; i++) {
+        bool stays = false;
+        for (int k = 0; k < count; k++) stays |= c->graphics == p->way && now[k].id == old[i].id;
+        if (!stays) old_way->forget(old[i].id, p->graphics.tmux, out);
+    }
+    memcpy(p->list, now, (size_t)count * sizeof *now);
+    p->count = count;
+    p->way = c->graphics;
+}
+
+void placed_forget(struct placed *p, struct buf *out)
+{
+    const struct graphics_way *way = graphics_way(p->way);
+    for (int i = 0; way->forget && i < p->count; i++)
+        way->forget(p->list[i].id, p->graphics.tmux, out);
+    p->count = 0;
+}
