@@ -264,12 +264,6 @@ static uint64_t prune_bytes(const void *state)
 
 // --- the sequence --------------------------------------------------------------------------------
 
-// Are this process's layers those with it?
-static bool is_here(const struct prune *p, int layer)
-{
-    return stages_has(p->model->decoder.stages, layer);
-}
-
 static int stage_at(const struct prune *p, int layer)
 {
     for (int i = 0; i < p->stages; i++)
@@ -290,7 +284,7 @@ static bool drops(const struct prune *p, int64_t visual)
 static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
 {
     const struct prune *p = state;
-    int64_t limit = is_here(p, p->layer[0]) ? p->residual_rows : rows;
+    int64_t limit = p->residual_rows;
     if (p->dynamic)
         limit = drops(p, sequence_visual_count(cached, 0)) ? sequence_query(cached) : rows;
     return rows < limit ? rows : limit;
@@ -548,7 +542,7 @@ static int choose_diverse(struct prune *p, struct graph *g, const struct site_ar
 // cached rows?
 static bool must_replace(const struct prune *p, const struct site_args *args)
 {
-    if (drops(p, p->visual) || p->model->decoder.stages) return true;
+    if (drops(p, p->visual)) return true;
     return args->kv && !kv_whole(args->kv, p->layer[0] + 1, args->past);
 }
 
@@ -631,91 +625,6 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
     return p->kind == PRUNE_DIVERSITY ? 0 : choose_for_all(p, g, args, stage);
 }
 
-// --- layers in several processes -----------------------------------------------------------------
-
-static void put(struct buf *b, const void *data, size_t size)
-{
-    if (size) buf_add(b, data, size);
-}
-
-static bool get(struct site_note *n, void *data, size_t size)
-{
-    if (size > n->bytes.length - n->at) return false;
-    if (size) memcpy(data, n->bytes.data + n->at, size);
-    n->at += size;
-    return true;
-}
-
-// The lists that the next layer's rows see: those of the last layer here, if it chose some.
-static void put_lists(struct buf *b, const struct prune *p)
-{
-    const struct seen_lists *l = p->next.keys ? &p->next : &p->seen;
-    const int64_t rows = l->keys ? l->rows : 0;
-    put(b, &l->from, sizeof l->from);
-    put(b, &rows, sizeof rows);
-    for (int64_t i = 0; i < rows; i++) {
-        put(b, &l->count[i], sizeof *l->count);
-        put(b, l->keys[i], (size_t)l->count[i] * sizeof **l->keys);
-    }
-}
-
-static bool get_lists(struct site_note *n, struct seen_lists *l)
-{
-    int64_t rows;
-    if (!get(n, &l->from, sizeof l->from) || !get(n, &rows, sizeof rows)) return false;
-    if (rows < 0 || (uint64_t)rows > n->bytes.length / sizeof *l->count) return false;
-    if (!rows) return true;
-    l->keys = xcalloc((size_t)rows, sizeof *l->keys);
-    l->count = xcalloc((size_t)rows, sizeof *l->count);
-    for (l->rows = 0; l->rows < rows; l->rows++) {
-        int64_t *count = &l->count[l->rows];
-        if (!get(n, count, sizeof *count) || *count < 0 ||
-            (uint64_t)*count > n->bytes.length / sizeof **l->keys)
-            return false;
-        l->keys[l->rows] = xreallocarray(NULL, (size_t)*count + 1, sizeof **l->keys);
-        if (!get(n, l->keys[l->rows], (size_t)*count * sizeof **l->keys)) {
-            l->rows++; // it has to be freed
-            return false;
-        }
-    }
-    return true;
-}
-
-// Has a layer before those of the next process dropped tokens?
-static int prune_hand_on(void *state, struct graph *g, struct site_args *args)
-{
-    struct prune *p = state;
-    const int64_t n = site_sequence(args)->n;
-    if (p->layer[0] >= p->model->decoder.stages->to) return 0;
-    if (p->dynamic) {
-        put_lists(&args->note->bytes, p);
-    } else if (args->prefill) {
-        put(&args->note->bytes, &p->replacing, sizeof p->replacing);
-        put(&args->note->bytes, p->dropped, (size_t)n * sizeof *p->dropped);
-    }
-    return 0;
-}
-
-static int prune_take_on(void *state, struct graph *g, struct site_args *args)
-{
-    struct prune *p = state;
-    const int64_t n = site_sequence(args)->n;
-    bool good = true;
-    if (p->layer[0] >= p->model->decoder.stages->from) return 0;
-    if (p->dynamic) {
-        sequence_begin(p, site_sequence(args));
-        lists_clear(&p->seen);
-        lists_clear(&p->next);
-        good = get_lists(args->note, &p->next);
-    } else if (args->prefill) {
-        sequence_begin(p, site_sequence(args));
-        good = get(args->note, &p->replacing, sizeof p->replacing) &&
-               get(args->note, p->dropped, (size_t)n * sizeof *p->dropped);
-    }
-    if (!good) graph_fail(g, "the rank before has sent no list of the visual tokens that are left");
-    return good ? 0 : -1;
-}
-
 // Pruning by contribution is CAPA's.
 static void prune_badge(struct buf *b, const struct settings *s, int layer)
 {
@@ -753,8 +662,5 @@ const struct method method_prune = {
     .bytes = prune_bytes,
     .reusable = prune_reusable,
     .wants = prune_wants,
-    .at = { [SITE_VALUES] = prune_values,
-            [SITE_LAYER_OUT] = prune_layer_out,
-            [SITE_HAND_ON] = prune_hand_on,
-            [SITE_TAKE_ON] = prune_take_on },
+    .at = { [SITE_VALUES] = prune_values, [SITE_LAYER_OUT] = prune_layer_out },
 };

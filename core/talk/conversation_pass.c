@@ -80,9 +80,7 @@ static int64_t common_tokens(const struct sequence *s, const struct sequence *ca
 int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int64_t most)
 {
     const int64_t common = common_tokens(s, &c->cached), tokens = common < most ? common : most;
-    // Of layers in several processes a method knows what it has in its own.
-    const int64_t from = stages_least(c->model->decoder.stages, c->flight,
-                                      methods_reusable(&c->methods, &c->cached, tokens));
+    const int64_t from = methods_reusable(&c->methods, &c->cached, tokens);
     conversation_trim(c, from);
     return from;
 }

@@ -38,23 +38,6 @@ alike tests/goldens/qwen2.5-vl 2 "$work/data.jsonl" '--metric loss'
 alike tests/goldens/kimi-vl 3 "$work/data.jsonl" '--metric loglik --limit 9'
 # Methods that act where they are.
 alike $llava 2 "$work/data.jsonl" '/set norm.init default' '/set norm.align on' '/set ffn.layers 1,2' '/set ffn.approx skip' '--metric cider'
-# Pruning, which leaves rows out and lets later layers see some: in the first rank, between two, in the last one;
-# for the prompt or at each step.
-for kind in contribution attention diversity random; do
-    alike $llava 2 "$work/data.jsonl" '/set prune.layer 1' '/set prune.keep 0.4' "/set prune.score $kind" '--metric cider'
-done
-alike $llava 4 "$work/data.jsonl" '/set prune.layer 0,2' '/set prune.keep 0.6,0.2' '/set prune.score contribution' '--metric cider'
-alike $llava 3 "$work/data.jsonl" '/set prune.layer 2' '/set prune.score attention' '--metric loss'
-for layers in 0 1,2; do
-    keep=$([ $layers = 0 ] && echo 0.4 || echo 0.6,0.3)
-    alike $llava 4 "$work/data.jsonl" '/set prune.mode dynamic' "/set prune.layer $layers" "/set prune.keep $keep" \
-        '/set prune.score contribution' '--metric cider'
-done
-# It does prune.
-evaluate $llava 1 '/set prune.score off' "/eval $work/data.jsonl --metric loss"
-vlmsh -c "/eval show --csv $work/all.csv" >"$work/out"
-cmp -s "$work/all.csv" "$work/scores3.csv" && fail "the same loss without pruning"
-alike tests/goldens/qwen2.5-vl 2 "$work/data.jsonl" '/set prune.layer 1' '/set prune.score contribution' '--metric loss'
 
 # Answers to the questions of a file: the times differ.
 for n in 1 2; do
@@ -116,8 +99,10 @@ done
 
 # --- refusals and faults -------------------------------------------------------------------------
 
-lines "/load $llava" '/set job.split layers' "/train $work/data.jsonl $work/none --ranks 2"
+lines "/load $llava" '/set job.split layers' "/train $work/data.jsonl $work/none --ranks 2" \
+    '/set prune.score contribution' "/eval $work/data.jsonl --ranks 2"
 check_has "training" 'select(.event=="error").message' "share its samples: /set job.split data"
+check_has "pruning" 'select(.event=="error").message' "/set prune.score off"
 evaluate $llava 5 "/eval $work/data.jsonl" && fail "five ranks for four layers"
 grep -q "the model has 4 layers" "$work/out" || fail "five ranks: $(tail -1 "$work/out")"
 
