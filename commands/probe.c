@@ -12,13 +12,14 @@
 
 #include "commands/command.h"
 #include "commands/figure.h"
+#include "commands/film.h"
 #include "commands/option_table.h"
 #include "core/base/file_in.h"
 #include "core/probes/measure_data.h"
 
 struct wish {
     struct measure_request request;
-    const char *csv, *figure, *mask, *folder;
+    const char *csv, *figure, *film, *mask, *folder;
     const char **checkpoints; // of the request
     double box[4];
     struct image mask_image;
@@ -145,6 +146,12 @@ static int take_figure(void *self, const char *value, struct err *err)
     return figure_take(&w->figure, value, err);
 }
 
+static int take_film(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    return film_take(&w->film, value, err);
+}
+
 static int take_given(void *self, const char *value, struct err *err)
 {
     struct wish *w = self;
@@ -168,6 +175,7 @@ static const struct option_row rows[] = {
     { "--given", NULL, "", take_given },
     { "--csv", "FILE", "", take_csv },
     { "--figure", "FILE", "", take_figure },
+    { "--film", "FILE.gif", "", take_film },
     { 0 },
 };
 
@@ -212,6 +220,8 @@ static int read_request(struct wish *w, int argc, char **argv, struct err *err)
     if (option_table_read(&table, w, argc, argv, &at, err) < 0) return -1;
     if (w->mask && w->request.options.box) return err_set(err, "give either --box or --mask");
     if (w->folder && w->request.data) return err_set(err, "give either '%s' or --data", w->folder);
+    if (w->film && w->request.data)
+        return err_set(err, "--film shows the answer of the conversation: give it without --data");
     if (w->request.data) {
         if (w->request.objects && (w->mask || w->request.options.box))
             return err_set(err, "--objects cannot be combined with --box or --mask");
@@ -269,7 +279,8 @@ static int give(const struct shell *shell, const struct wish *w, const struct re
                                               .text = json.data });
     buf_release(&json);
     if (w->csv && results_write_csv(r, w->csv, shell->sinks, err) < 0) return -1;
-    return w->figure ? write_figures(shell, w, r, err) : 0;
+    if (w->figure && write_figures(shell, w, r, err) < 0) return -1;
+    return w->film ? film_of_answer(shell, &w->request, w->film, err) : 0;
 }
 
 static int run(struct shell *shell, int argc, char **argv, struct err *err)

@@ -134,11 +134,22 @@ static int cube_step(int value)
     return value < 48 ? 0 : value < 115 ? 1 : (value - 35) / 40;
 }
 
+static int cube_index(uint32_t rgb)
+{
+    const int r = (int)(rgb >> 16), g = (int)(rgb >> 8 & 255), b = (int)(rgb & 255);
+    return 16 + 36 * cube_step(r) + 6 * cube_step(g) + cube_step(b);
+}
+
+uint32_t colour_cube(uint32_t rgb)
+{
+    return palette(cube_index(rgb));
+}
+
 int colour_nearest(uint32_t rgb, int colours)
 {
     const int r = (int)(rgb >> 16), g = (int)(rgb >> 8 & 255), b = (int)(rgb & 255);
     if (colours >= 256) {
-        const int cube = 16 + 36 * cube_step(r) + 6 * cube_step(g) + cube_step(b);
+        const int cube = cube_index(rgb);
         const int mean = (r + g + b) / 3, step = mean < 3 ? 0 : (mean - 3) / 10;
         const int grey = 232 + (step > 23 ? 23 : step);
         return distance(rgb, palette(grey)) < distance(rgb, palette(cube)) ? grey : cube;

@@ -57,5 +57,6 @@ const struct look *theme_look(const struct theme *theme, enum style style);
 uint32_t colour_of(int index); // 0xRRGGBB of one of the 256 colours
 // The nearest of the 256 colours (of the cube and the greys), of the first 16, of the first 8.
 int colour_nearest(uint32_t rgb, int colours);
+uint32_t colour_cube(uint32_t rgb); // the nearest of the cube's, never a grey: 0xRRGGBB
 
 #endif

@@ -54,6 +54,16 @@ struct figure_look figure_look(const struct settings *settings)
     return look;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+// fontconfig keeps what it read about fonts until the end; only FcFini, which no user of Cairo can
+// call safely, would free it.
+const char *__lsan_default_suppressions(void); // NOLINT(bugprone-reserved-identifier)
+const char *__lsan_default_suppressions(void)  // NOLINT(bugprone-reserved-identifier)
+{
+    return "leak:libfontconfig\n";
+}
+#endif
+
 // --- the file ------------------------------------------------------------------------------------
 
 static cairo_status_t keep(void *self, const unsigned char *bytes, unsigned int count)
@@ -124,10 +134,9 @@ static void release(struct figure *f)
     free(f);
 }
 
-struct figure *figure_open(const char *path, double width, double height,
-                           const struct figure_look *look, struct err *err)
+static struct figure *open_kind(const struct kind *kind, const char *path, double width,
+                                double height, const struct figure_look *look, struct err *err)
 {
-    if (figure_check(path, err) < 0) return NULL;
     if (!(width > 0 && height > 0 && fmax(width, height) <= size_most)) {
         err_set(err, "cannot draw '%s': %.0f x %.0f points are too many", path, width, height);
         return NULL;
@@ -135,7 +144,7 @@ struct figure *figure_open(const char *path, double width, double height,
     struct figure *f = xcalloc(1, sizeof *f);
     f->look = *look;
     f->file = xcalloc(1, sizeof *f->file);
-    f->file->kind = kind_of(path);
+    f->file->kind = kind;
     f->file->path = xstrdup(path);
     cairo_surface_t *s = f->file->kind->open(&f->file->bytes, width, height, &f->look.scale);
     f->cr = cairo_create(s);
@@ -144,6 +153,19 @@ struct figure *figure_open(const char *path, double width, double height,
     figure_colour(f, look->theme->paper, 1);
     cairo_paint(f->cr);
     return f;
+}
+
+struct figure *figure_open(const char *path, double width, double height,
+                           const struct figure_look *look, struct err *err)
+{
+    if (figure_check(path, err) < 0) return NULL;
+    return open_kind(kind_of(path), path, width, height, look, err);
+}
+
+struct figure *figure_open_pixels(double width, double height, const struct figure_look *look,
+                                  struct err *err)
+{
+    return open_kind(&kinds[0], "pixels", width, height, look, err);
 }
 
 void figure_name(struct figure *f, const char *title)
@@ -202,6 +224,34 @@ int figure_close(struct figure *f, struct err *err)
                : file_out_write(file->path, file->bytes.data, file->bytes.length, err);
     release(f);
     return done;
+}
+
+int figure_close_pixels(struct figure *f, uint8_t **pixels, int *width, int *height,
+                        struct err *err)
+{
+    cairo_surface_t *s = cairo_get_target(f->cr);
+    const cairo_status_t status = cairo_status(f->cr);
+    cairo_surface_flush(s);
+    const unsigned char *from = cairo_image_surface_get_data(s);
+    const size_t stride = (size_t)cairo_image_surface_get_stride(s);
+    if (status || !from) {
+        release(f);
+        return err_set(err, "cannot draw: %s",
+                       cairo_status_to_string(status ? status : CAIRO_STATUS_NO_MEMORY));
+    }
+    *width = cairo_image_surface_get_width(s);
+    *height = cairo_image_surface_get_height(s);
+    uint8_t *to = *pixels = xmalloc((size_t)*width * (size_t)*height * 3);
+    for (int y = 0; y < *height; y++)
+        for (int x = 0; x < *width; x++, to += 3) {
+            uint32_t rgb;
+            memcpy(&rgb, from + (size_t)y * stride + (size_t)x * 4, 4);
+            to[0] = rgb >> 16 & 255;
+            to[1] = rgb >> 8 & 255;
+            to[2] = rgb & 255;
+        }
+    release(f);
+    return 0;
 }
 
 // --- shapes --------------------------------------------------------------------------------------

@@ -48,6 +48,11 @@ struct figure *figure_open(const char *path, double width, double height,
                            const struct figure_look *look, struct err *err);
 // Writes the file as a whole or not at all, and frees the figure.
 int figure_close(struct figure *f, struct err *err);
+// The same as pixels: RGB [height, width, 3], which the caller frees.
+struct figure *figure_open_pixels(double width, double height, const struct figure_look *look,
+                                  struct err *err);
+int figure_close_pixels(struct figure *f, uint8_t **pixels, int *width, int *height,
+                        struct err *err);
 // The title that the file gives itself (SVG, PDF).
 void figure_name(struct figure *f, const char *title);
 

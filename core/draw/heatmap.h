@@ -25,6 +25,11 @@ void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
 struct heatmap_words {
     const char *unit, *rows;
 };
+// On a figure that is open: its size in points, and the maps in its upper left corner.
+void heatmap_size(const struct event_heatmap *maps, size_t count, const struct heatmap_words *words,
+                  double *width, double *height);
+void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count,
+                   const struct heatmap_words *words);
 int heatmap_figure(const char *path, const struct figure_look *look,
                    const struct event_heatmap *maps, size_t count,
                    const struct heatmap_words *words, struct err *err);

@@ -139,19 +139,35 @@ static void measure(struct sheet *s, const struct event_heatmap *maps, size_t co
     s->foot = bar + line + (s->words->unit ? line : 0) + (dropped ? line : 0) + 4;
 }
 
-int heatmap_figure(const char *path, const struct figure_look *look,
-                   const struct event_heatmap *maps, size_t count,
-                   const struct heatmap_words *words, struct err *err)
+// How many cells across, and the size of each.
+static size_t lay_out(struct sheet *s, const struct event_heatmap *maps, size_t count,
+                      double *cell_x, double *cell_y)
+{
+    const size_t wide = count > MANY ? (size_t)ceil(sqrt((double)count)) : ACROSS;
+    double most;
+    measure(s, maps, count, &most);
+    *cell_x = side + gap + s->left;
+    *cell_y = s->head + most + s->below + s->foot + gap;
+    return wide;
+}
+
+void heatmap_size(const struct event_heatmap *maps, size_t count, const struct heatmap_words *words,
+                  double *width, double *height)
 {
     struct sheet s = { .words = words };
-    const size_t wide = count > MANY ? (size_t)ceil(sqrt((double)count)) : ACROSS;
+    double cell_x, cell_y;
+    const size_t wide = lay_out(&s, maps, count, &cell_x, &cell_y);
     const size_t across = count < wide ? count : wide, down = (count + wide - 1) / wide;
-    double most;
-    measure(&s, maps, count, &most);
-    const double cell_x = side + gap + s.left, cell_y = s.head + most + s.below + s.foot + gap;
-    s.f = figure_open(path, (double)across * cell_x + gap, (double)down * cell_y + gap, look, err);
-    if (!s.f) return -1;
-    if (count) figure_name(s.f, maps[0].name);
+    *width = (double)across * cell_x + gap;
+    *height = (double)down * cell_y + gap;
+}
+
+void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count,
+                   const struct heatmap_words *words)
+{
+    struct sheet s = { .f = f, .words = words };
+    double cell_x, cell_y;
+    const size_t wide = lay_out(&s, maps, count, &cell_x, &cell_y);
     for (size_t i = 0; i < count; i++) {
         const double x = gap + s.left + (double)(i % wide) * cell_x;
         const double y = gap + s.head + (double)(i / wide) * cell_y;
@@ -161,5 +177,17 @@ int heatmap_figure(const char *path, const struct figure_look *look,
         if (numbered(&maps[i])) draw_numbers(&s, &maps[i], x, y, height);
         draw_bar(&s, &maps[i], x, y + height + s.below);
     }
-    return figure_close(s.f, err);
+}
+
+int heatmap_figure(const char *path, const struct figure_look *look,
+                   const struct event_heatmap *maps, size_t count,
+                   const struct heatmap_words *words, struct err *err)
+{
+    double width, height;
+    heatmap_size(maps, count, words, &width, &height);
+    struct figure *f = figure_open(path, width, height, look, err);
+    if (!f) return -1;
+    if (count) figure_name(f, maps[0].name);
+    heatmap_paint(f, maps, count, words);
+    return figure_close(f, err);
 }
