@@ -17,7 +17,7 @@ int figure_take(const char **to, const char *value, struct err *err)
 void figure_written(const struct shell *shell, const char *what, const char *path)
 {
     static bool said;
-    sinks_notice(shell->sinks, "%s written to '%s'", what, path);
+    sinks_written(shell->sinks, what, path);
     if (said || figure_has_fonts()) return;
     said = true;
     sinks_notice(shell->sinks,

@@ -350,8 +350,11 @@ static int show_curves(struct shell *shell, struct plot *p, struct err *err)
     for (size_t i = 0; i < p->drawn_count && p->o->smooth > 1; i++)
         plot_smooth(p->drawn[i].curve.values, p->drawn[i].curve.count, p->o->smooth);
     if (p->o->csv && write_csv(p, err) < 0) return -1;
-    if (p->o->csv)
-        sinks_notice(shell->sinks, "%zu series written to '%s'", p->drawn_count, p->o->csv);
+    if (p->o->csv) {
+        char *what = xasprintf("%zu series", p->drawn_count);
+        sinks_written(shell->sinks, what, p->o->csv);
+        free(what);
+    }
     return p->o->csv && !p->o->figure ? 0 : draw(shell, p, err);
 }
 
