@@ -78,6 +78,41 @@ static void show_model(const struct shell *shell, const struct model *m)
     table_emit(&t, shell->sinks);
 }
 
+// The same as fields, for programs.
+static void tell_model(const struct shell *shell, const struct model *m)
+{
+    const struct decoder_config *d = &m->decoder.config;
+    const struct vision_config *c = &m->vision.config;
+    struct model_part parts[MODEL_PARTS];
+    struct event_info info = { .family = m->family->name,
+                               .path = m->checkpoint->gguf_count ? m->checkpoint->shards[0]->path
+                                                                 : m->checkpoint->name,
+                               .fingerprint = m->checkpoint->fingerprint,
+                               .device = engine_backend(shell->engine)->describe(),
+                               .arithmetic = engine_arithmetic(shell->engine),
+                               .layers = d->layers,
+                               .width = d->hidden,
+                               .heads = d->heads,
+                               .kv_heads = d->kv_heads,
+                               .ffn = d->ffn,
+                               .vocabulary = d->vocab,
+                               .positions = d->max_positions };
+    model_count(m, parts);
+    for (int i = 0; i < MODEL_PARTS; i++) info.parameters += parts[i].parameters;
+    if (model_sees(m)) {
+        info.visual_layers = vision_depth(c);
+        info.visual_width = c->hidden;
+        info.patch = c->patch;
+        info.side = c->image_size;
+    }
+    if (info.side) {
+        struct picture_shape usual = { 0 };
+        m->family->picture_usual(m, &usual.width, &usual.height);
+        info.visual_tokens = m->family->picture_tokens(m, usual);
+    }
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_INFO, .info = &info });
+}
+
 static void show_parts(const struct shell *shell, const struct model *m)
 {
     static const char *const columns[] = { "part", "parameters", "dtype", "bytes" };
@@ -149,6 +184,7 @@ static int info_run(struct shell *shell, int argc, char **argv, struct err *err)
     const struct model *m = engine_model(shell->engine);
     if (m) {
         show_model(shell, m);
+        tell_model(shell, m);
         show_parts(shell, m);
     } else {
         sinks_text(shell->sinks, "no model is loaded; device: %s",

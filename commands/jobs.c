@@ -87,6 +87,38 @@ static void remember(struct shell *shell, int64_t id)
     shell->jobs[shell->job_count++] = id;
 }
 
+// The job as fields, for programs.
+static void tell(const struct shell *shell, const struct job_row *row, const char *change)
+{
+    const bool runs = row->state == STATE_RUNNING;
+    const struct event_job job = { .job = row->id,
+                                   .change = change,
+                                   .kind = row->kind,
+                                   .state = job_state_name(row->state),
+                                   .message = row->message,
+                                   .folder = row->folder,
+                                   .model = row->model,
+                                   .arguments = row->argv,
+                                   .argument_count = row->argc,
+                                   .step = row->step,
+                                   .steps = row->steps,
+                                   .loss = row->loss,
+                                   .eta_s = runs ? row->eta_s : NAN,
+                                   .created = row->created,
+                                   .started = row->started,
+                                   .ended = row->ended };
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_JOB, .job = &job });
+}
+
+// The same of a job as it is stored now.
+static void tell_now(const struct shell *shell, int64_t id, const char *change)
+{
+    struct job_row row;
+    if (store_job_read(shell->store, id, &row, NULL) < 0) return;
+    tell(shell, &row, change);
+    job_row_release(&row);
+}
+
 // "job 3: train was submitted as Slurm job 12"
 static int submit(struct shell *shell, int64_t id, struct err *err)
 {
@@ -94,6 +126,7 @@ static int submit(struct shell *shell, int64_t id, struct err *err)
     if (store_job_submit(shell->store, id, err) < 0) return -1;
     if (store_job_read(shell->store, id, &row, err) < 0) return -1;
     remember(shell, id);
+    tell(shell, &row, "submitted");
     sinks_notice(shell->sinks,
                  "job %" PRId64 ": %s was submitted as Slurm job %s (/job %" PRId64
                  ", /wait %" PRId64 ")",
@@ -110,10 +143,12 @@ static int queue_job(struct shell *shell, int64_t id, const struct job_where *wh
     int status = store_job_script(shell->store, id, where->script, err);
     if (status == 0 && where->submit)
         status = submit(shell, id, err);
-    else if (status == 0)
+    else if (status == 0) {
+        tell_now(shell, id, "prepared");
         sinks_notice(shell->sinks,
                      "job %" PRId64 ": wrote '%s'; /job %" PRId64 " submit hands it to Slurm", id,
                      where->script, id);
+    }
     if (status < 0) store_job_delete(shell->store, id, &why);
     return status;
 }
@@ -124,6 +159,7 @@ static int begin_job(struct shell *shell, int64_t id, const char *kind,
     if (where->script || where->submit) return queue_job(shell, id, where, err);
     if (store_job_start(shell->store, id, err) < 0) return -1;
     remember(shell, id);
+    tell_now(shell, id, "started");
     sinks_notice(shell->sinks, "job %" PRId64 ": %s started (/job %" PRId64 ", /wait %" PRId64 ")",
                  id, kind, id, id);
     return 0;
@@ -193,6 +229,7 @@ void shell_job_news(struct shell *shell)
         if (!shell->store || store_job_read(shell->store, shell->jobs[i], &row, NULL) < 0) continue;
         if (job_state_ended(row.state)) {
             char *text = end_text(shell, &row, NULL);
+            tell(shell, &row, "ended");
             sinks_notice(shell->sinks, "%s", text);
             free(text);
             forget(shell, row.id);
@@ -363,6 +400,7 @@ static int jobs_run(struct shell *shell, int argc, char **argv, struct err *err)
         cell(&t, arguments_text(row));
     }
     table_emit(&t, shell->sinks);
+    for (size_t i = 0; i < count; i++) tell(shell, &rows[i], "listed");
     job_rows_free(rows, count);
     return 0;
 }
@@ -485,6 +523,7 @@ static int show(struct shell *shell, const struct job_row *row, int argc, char *
     if (row->pid) pair(&t, "process", xasprintf("%ld", (long)row->pid));
     const int status = show_results(shell, row->id, &t, err);
     table_emit(&t, shell->sinks);
+    tell(shell, row, "shown");
     show_ranks(shell, row);
     return status < 0 ? -1 : show_loss(shell, row->id, err);
 }
@@ -506,6 +545,7 @@ static int show_log(struct shell *shell, const struct job_row *row, int argc, ch
 static int ask(struct shell *shell, const struct job_row *row, enum job_stop what, struct err *err)
 {
     if (store_job_ask(shell->store, row->id, what, err) < 0) return -1;
+    tell_now(shell, row->id, what == JOB_PAUSE ? "asked to pause" : "asked to end");
     if (!job_state_ended(row->state))
         sinks_notice(shell->sinks, "job %" PRId64 " was asked to %s", row->id,
                      what == JOB_PAUSE ? "pause" : "end");
@@ -549,6 +589,7 @@ static int resume_job(struct shell *shell, const struct job_row *row, int argc, 
     forget(shell, row->id);
     shell->jobs = xreallocarray(shell->jobs, shell->job_count + 1, sizeof *shell->jobs);
     shell->jobs[shell->job_count++] = row->id;
+    tell_now(shell, row->id, "continued");
     sinks_notice(shell->sinks, "job %" PRId64 " continues", row->id);
     return 0;
 }
@@ -567,6 +608,7 @@ static int delete_job(struct shell *shell, const struct job_row *row, int argc, 
 {
     if (store_job_delete(shell->store, row->id, err) < 0) return -1;
     forget(shell, row->id);
+    tell(shell, row, "deleted");
     sinks_notice(shell->sinks, "deleted job %" PRId64, row->id);
     return 0;
 }
@@ -653,6 +695,7 @@ static void report_progress(const struct shell *shell, const struct job_row *row
 static int report_end(struct shell *shell, const struct job_row *row, struct err *err)
 {
     char *text = end_text(shell, row, shell->sinks);
+    tell(shell, row, "ended");
     forget(shell, row->id);
     if (row->state == STATE_DONE)
         sinks_notice(shell->sinks, "%s", text);

@@ -39,6 +39,7 @@ X(run)
 // Data and training.
 X(adapter)
 X(scenes)
+X(pope)
 X(data)
 X(train)
 X(sweep)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/figure.h"
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/plot.h"
@@ -40,11 +41,15 @@ struct plot {
         return 0;                                                          \
     }
 TAKE(csv)
-TAKE(png)
 TAKE(title)
 TAKE(by)
 TAKE(y)
 TAKE(interval)
+
+static int take_figure(void *self, const char *value, struct err *err)
+{
+    return figure_take(&((struct plot_options *)self)->figure, value, err);
+}
 
 static int take_smooth(void *self, const char *value, struct err *err)
 {
@@ -90,7 +95,8 @@ static int take_word(void *self, const char *value, struct err *err)
 static const struct option_row rows[] = {
     { "--smooth", "N", "means over N steps", take_smooth },
     { "--csv", "FILE", "writes a CSV file", take_csv },
-    { "--png", "FILE", "writes a PNG picture", take_png },
+    { "--figure", "FILE", "writes a PNG, SVG or PDF", take_figure },
+    { "--png", "FILE", "the former name of --figure", take_figure },
     { "--title", "TEXT", "title of the picture", take_title },
     { "--y", "TEXT", "label of the y axis", take_y },
     { "--log", "x|y|xy", "logarithmic axes", take_log },
@@ -276,9 +282,10 @@ int plot_show(struct shell *shell, const struct plot_options *o, const struct pl
     if (count > PLOT_LINES)
         return err_set(err, "too many lines for one plot: %zu, at most %d; choose fewer, or use %s",
                        count, PLOT_LINES, otherwise);
-    if (o->png) {
-        if (plot_png(o->png, axes, lines, count, err) < 0) return -1;
-        sinks_notice(shell->sinks, "plot written to '%s'", o->png);
+    if (o->figure) {
+        const struct figure_look look = figure_look(engine_settings(shell->engine));
+        if (plot_figure(o->figure, &look, axes, lines, count, err) < 0) return -1;
+        figure_written(shell, "plot", o->figure);
         return 0;
     }
     struct buf b = { 0 };
@@ -343,9 +350,12 @@ static int show_curves(struct shell *shell, struct plot *p, struct err *err)
     for (size_t i = 0; i < p->drawn_count && p->o->smooth > 1; i++)
         plot_smooth(p->drawn[i].curve.values, p->drawn[i].curve.count, p->o->smooth);
     if (p->o->csv && write_csv(p, err) < 0) return -1;
-    if (p->o->csv)
-        sinks_notice(shell->sinks, "%zu series written to '%s'", p->drawn_count, p->o->csv);
-    return p->o->csv && !p->o->png ? 0 : draw(shell, p, err);
+    if (p->o->csv) {
+        char *what = xasprintf("%zu series", p->drawn_count);
+        sinks_written(shell->sinks, what, p->o->csv);
+        free(what);
+    }
+    return p->o->csv && !p->o->figure ? 0 : draw(shell, p, err);
 }
 
 static int plot_jobs(struct shell *shell, const struct plot_options *o, struct err *err)
@@ -378,10 +388,10 @@ static int plot_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_plot = {
     .name = "plot",
-    .usage =
-        "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
-        "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--png FILE] [--title TEXT] [--y TEXT] "
-        "[--log xy] [--points]",
+    .usage = "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
+             "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--figure FILE] [--title TEXT] [--y "
+             "TEXT] "
+             "[--log xy] [--points]",
     .help = "Plots job metrics, or columns of a CSV file.",
     .details =
         "/plot 3               lists the series of job 3\n"
@@ -391,7 +401,8 @@ const struct command command_plot = {
         "/plot 3 norm.*.mean --csv FILE   writes all matching series as a table\n"
         "/plot keep.csv keep score --by method    one line per method\n"
         "\n"
-        "--png FILE writes a picture, with --title above it and --y as label of the y axis.\n"
+        "--figure FILE writes a PNG, SVG or PDF, by its ending, with --title above it and --y as\n"
+        "label of the y axis; its looks: /help plot.theme, plot.font, plot.scale.\n"
         "--smooth N averages N points, --log x, y or xy makes axes logarithmic, --points leaves\n"
         "out the lines. For a CSV file, a text column X gives bars; --by COLUMN[,COLUMN] makes\n"
         "a line or bar per value; --where keeps matching rows (may be repeated; VALUE|VALUE\n"

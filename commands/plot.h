@@ -11,7 +11,7 @@ enum { PLOT_WORDS = 64, PLOT_HEIGHT = 18 };
 struct plot_options {
     const char *words[PLOT_WORDS];
     size_t word_count;
-    const char *csv, *png, *title, *by, *y, *interval;
+    const char *csv, *figure, *title, *by, *y, *interval;
     const char *where[PLOT_WORDS]; // COLUMN=VALUE
     size_t where_count;
     size_t smooth;
@@ -20,7 +20,7 @@ struct plot_options {
 
 // words: FILE.csv X Y...
 int plot_table(struct shell *shell, const struct plot_options *o, struct err *err);
-// Draws to the PNG file or as text; `otherwise` is the advice when there are too many lines.
+// Draws to the figure or as text; `otherwise` is the advice when there are too many lines.
 int plot_show(struct shell *shell, const struct plot_options *o, const struct plot_axes *axes,
               const struct plot_line *lines, size_t count, const char *otherwise, struct err *err);
 

@@ -11,15 +11,15 @@
 #include <string.h>
 
 #include "commands/command.h"
+#include "commands/figure.h"
+#include "commands/film.h"
 #include "commands/option_table.h"
 #include "core/base/file_in.h"
-#include "core/draw/heatmap.h"
-#include "core/draw/plot.h"
 #include "core/probes/measure_data.h"
 
 struct wish {
     struct measure_request request;
-    const char *csv, *png, *mask, *folder;
+    const char *csv, *figure, *film, *mask, *folder;
     const char **checkpoints; // of the request
     double box[4];
     struct image mask_image;
@@ -139,7 +139,18 @@ TAKE(data, request.data)
 TAKE(images, request.images)
 TAKE(objects, request.objects)
 TAKE(csv, csv)
-TAKE(png, png)
+
+static int take_figure(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    return figure_take(&w->figure, value, err);
+}
+
+static int take_film(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    return film_take(&w->film, value, err);
+}
 
 static int take_given(void *self, const char *value, struct err *err)
 {
@@ -163,7 +174,8 @@ static const struct option_row rows[] = {
     { "--limit", "N", "", take_limit },
     { "--given", NULL, "", take_given },
     { "--csv", "FILE", "", take_csv },
-    { "--png", "FILE", "", take_png },
+    { "--figure", "FILE", "", take_figure },
+    { "--film", "FILE.gif", "", take_film },
     { 0 },
 };
 
@@ -183,6 +195,9 @@ static int take_word(void *self, const char *value, struct err *err)
     return 0;
 }
 
+// The former name of --figure, in scripts.
+static const struct option_row png_row = { "--png", "FILE", "", take_figure };
+
 // The options that the command's usage names.
 static void rows_of(const char *usage, struct option_row *some)
 {
@@ -190,12 +205,13 @@ static void rows_of(const char *usage, struct option_row *some)
         const char *found = strstr(usage, row->name);
         if (found && strchr(" ]", found[strlen(row->name)])) *some++ = *row;
     }
+    *some++ = png_row;
     *some = (struct option_row){ 0 };
 }
 
 static int read_request(struct wish *w, int argc, char **argv, struct err *err)
 {
-    struct option_row some[sizeof rows / sizeof *rows];
+    struct option_row some[sizeof rows / sizeof *rows + 1];
     const struct option_table table = { some, take_word };
     int at = 0;
     rows_of(w->request.probe->usage, some);
@@ -204,6 +220,8 @@ static int read_request(struct wish *w, int argc, char **argv, struct err *err)
     if (option_table_read(&table, w, argc, argv, &at, err) < 0) return -1;
     if (w->mask && w->request.options.box) return err_set(err, "give either --box or --mask");
     if (w->folder && w->request.data) return err_set(err, "give either '%s' or --data", w->folder);
+    if (w->film && w->request.data)
+        return err_set(err, "--film shows the answer of the conversation: give it without --data");
     if (w->request.data) {
         if (w->request.objects && (w->mask || w->request.options.box))
             return err_set(err, "--objects cannot be combined with --box or --mask");
@@ -231,81 +249,13 @@ static struct event_heatmap shown_map(const struct shell *shell, const struct wi
     return e;
 }
 
-static bool ends_with(const char *text, const char *end)
+static int write_figures(const struct shell *shell, const struct wish *w, const struct results *r,
+                         struct err *err)
 {
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
-// Columns that no curve is drawn of: deviations, and which token it was.
-static bool bare(const char *column)
-{
-    return ends_with(column, " std") || ends_with(column, "at token");
-}
-
-// The columns of a table as curves over its keys, or columns 1 and 2 as points.
-static int draw_table(const char *path, const struct result_table *t, struct err *err)
-{
-    struct plot_line lines[PLOT_LINES];
-    size_t count = 0;
-    const int last = t->points ? 2 : t->column_count;
-    for (int c = t->points ? 1 : 0; c + 1 < last + t->points && count < PLOT_LINES; c++) {
-        if (bare(t->columns[c + 1])) continue;
-        struct plot_line *l = &lines[count++];
-        *l = (struct plot_line){ .count = t->row_count, .points = t->points };
-        l->name = t->points ? xasprintf("%s over %s", t->columns[c + 1], t->columns[c])
-                            : xstrdup(t->columns[c + 1]);
-        l->x = xreallocarray(NULL, 2 * t->row_count + 1, sizeof *l->x);
-        l->y = l->x + t->row_count;
-        for (size_t i = 0; i < t->row_count; i++) {
-            l->x[i] = t->points ? t->rows[i].value[0] : strtod(t->rows[i].key, NULL);
-            l->y[i] = t->rows[i].value[c];
-        }
-    }
-    const struct plot_axes axes = { .title = t->name,
-                                    .x = t->columns[t->points],
-                                    .y = t->points ? t->columns[2] : NULL,
-                                    .log_y = t->log_y };
-    const int status = plot_png(path, &axes, lines, count, err);
-    for (size_t i = 0; i < count; i++) {
-        free((char *)lines[i].name);
-        free(lines[i].x);
-    }
-    return status;
-}
-
-// FILE.png for the first drawing, FILE-TABLE.png for the others.
-static char *drawing_path(const char *path, const char *what, bool first)
-{
-    const size_t n = strlen(path);
-    if (first) return xstrdup(path);
-    return xasprintf("%.*s-%s.png", (int)(ends_with(path, ".png") ? n - 4 : n), path, what);
-}
-
-static int write_png(const struct shell *shell, const struct wish *w, const struct results *r,
-                     struct err *err)
-{
-    bool first = true;
-    int status = 0;
-    if (r->map_count) {
-        struct event_heatmap *maps = xreallocarray(NULL, r->map_count, sizeof *maps);
-        for (size_t i = 0; i < r->map_count; i++) maps[i] = shown_map(shell, w, &r->maps[i]);
-        status = heatmap_png(w->png, maps, r->map_count, err);
-        free(maps);
-        if (status == 0) sinks_notice(shell->sinks, "maps written to '%s'", w->png);
-        first = false;
-    }
-    for (size_t i = 0; i < r->table_count && status == 0; i++) {
-        const struct result_table *t = r->tables[i];
-        if ((!t->curve && !t->points) || t->row_count < 2) continue;
-        char *path = drawing_path(w->png, t->name, first);
-        status = draw_table(path, t, err);
-        if (status == 0) sinks_notice(shell->sinks, "plot of %s written to '%s'", t->name, path);
-        free(path);
-        first = false;
-    }
-    if (status == 0 && first)
-        sinks_notice(shell->sinks, "nothing to draw: '%s' was not written", w->png);
+    struct event_heatmap *maps = xreallocarray(NULL, r->map_count + 1, sizeof *maps);
+    for (size_t i = 0; i < r->map_count; i++) maps[i] = shown_map(shell, w, &r->maps[i]);
+    const int status = figure_results(shell, w->figure, r, maps, err);
+    free(maps);
     return status;
 }
 
@@ -329,7 +279,8 @@ static int give(const struct shell *shell, const struct wish *w, const struct re
                                               .text = json.data });
     buf_release(&json);
     if (w->csv && results_write_csv(r, w->csv, shell->sinks, err) < 0) return -1;
-    return w->png ? write_png(shell, w, r, err) : 0;
+    if (w->figure && write_figures(shell, w, r, err) < 0) return -1;
+    return w->film ? film_of_answer(shell, &w->request, w->film, err) : 0;
 }
 
 static int run(struct shell *shell, int argc, char **argv, struct err *err)

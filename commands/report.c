@@ -298,7 +298,11 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     const int tables = fill(&b, copy, &place, shell, err);
     int status = tables < 0 ? err_in(err, "%s", from) : file_out_write(to, b.data, b.length, err);
     if (status == 0) status = bring_pictures(copy, &place, err);
-    if (status == 0) sinks_notice(shell->sinks, "%d tables written to '%s'", tables, to);
+    if (status == 0) {
+        char *what = xasprintf("%d tables", tables);
+        sinks_written(shell->sinks, what, to);
+        free(what);
+    }
     buf_release(&b);
     free(place.to);
     free(place.from);

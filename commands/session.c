@@ -15,9 +15,22 @@ static const char *current(const struct shell *shell, struct err *err)
     return name;
 }
 
+// The session as fields, for programs. file: NULL, or where it was exported to.
+static void tell(const struct shell *shell, const char *change, const char *name, const char *file)
+{
+    const struct event_session session = { .change = change,
+                                           .name = name,
+                                           .database = store_path(shell->store),
+                                           .file = file,
+                                           .turns = -1,
+                                           .pictures = -1 };
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_SESSION, .session = &session });
+}
+
 static int show_current(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const char *name = store_session(shell->store);
+    tell(shell, "current", name, NULL);
     if (name)
         sinks_text(shell->sinks, "session '%s' in %s", name, store_path(shell->store));
     else
@@ -26,15 +39,30 @@ static int show_current(struct shell *shell, int argc, char **argv, struct err *
     return 0;
 }
 
-static void report_session(const struct shell *shell, const char *what)
+static void report_session(const struct shell *shell, const char *change, const char *what)
 {
     const char *name = store_session(shell->store);
+    tell(shell, change, name, NULL);
     sinks_notice(shell->sinks, "%s '%s'", what, name ? name : "");
 }
 
 static const char *text_or_empty(const char *text)
 {
     return text ? text : "";
+}
+
+static void tell_row(const struct shell *shell, const struct session_row *row)
+{
+    const struct event_session session = { .change = "listed",
+                                           .name = text_or_empty(row->name),
+                                           .database = store_path(shell->store),
+                                           .model = text_or_empty(row->model),
+                                           .began = text_or_empty(row->began),
+                                           .ended = text_or_empty(row->ended),
+                                           .title = text_or_empty(row->title),
+                                           .turns = row->turns,
+                                           .pictures = row->pictures };
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_SESSION, .session = &session });
 }
 
 static int list(struct shell *shell, int argc, char **argv, struct err *err)
@@ -57,6 +85,7 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
         table_add(&t, "%s", text_or_empty(rows[i].title));
     }
     table_emit(&t, shell->sinks);
+    for (size_t i = 0; i < count; i++) tell_row(shell, &rows[i]);
     store_list_free(rows, count);
     return 0;
 }
@@ -67,6 +96,7 @@ static int begin(struct shell *shell, int argc, char **argv, struct err *err)
     if (store_begin(shell->store, argc ? argv[0] : NULL, err) < 0) return -1;
     engine_clear(shell->engine);
     store_restore_arithmetic(shell->store, shell->engine);
+    tell(shell, "begun", store_session(shell->store), NULL);
     sinks_notice(shell->sinks, "the next message starts a new session");
     return 0;
 }
@@ -74,14 +104,14 @@ static int begin(struct shell *shell, int argc, char **argv, struct err *err)
 static int resume(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (store_resume(shell->store, shell->engine, argv[0], err) < 0) return -1;
-    report_session(shell, "resumed");
+    report_session(shell, "resumed", "resumed");
     return 0;
 }
 
 static int fork_session(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (!current(shell, err) || store_fork(shell->store, argc ? argv[0] : NULL, err) < 0) return -1;
-    report_session(shell, "continuing in the copy");
+    report_session(shell, "copied", "continuing in the copy");
     return 0;
 }
 
@@ -89,6 +119,7 @@ static int rename_session(struct shell *shell, int argc, char **argv, struct err
 {
     const char *from = argc > 1 ? argv[0] : current(shell, err), *to = argv[argc - 1];
     if (!from || store_rename(shell->store, from, to, err) < 0) return -1;
+    tell(shell, "renamed", to, NULL);
     sinks_notice(shell->sinks, "renamed to '%s'", to);
     return 0;
 }
@@ -96,6 +127,7 @@ static int rename_session(struct shell *shell, int argc, char **argv, struct err
 static int delete_session(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (store_delete(shell->store, argv[0], err) < 0) return -1;
+    tell(shell, "deleted", argv[0], NULL);
     sinks_notice(shell->sinks, "deleted '%s'", argv[0]);
     return 0;
 }
@@ -115,6 +147,7 @@ static int export(struct shell *shell, int argc, char **argv, struct err *err)
     const char *name = argc > 1 ? argv[1] : current(shell, err);
     if (!name || check_free(argv[0], err) < 0) return -1;
     if (store_export(shell->store, name, argv[0], err) < 0) return -1;
+    tell(shell, "exported", name, argv[0]);
     sinks_notice(shell->sinks, "session '%s' written to '%s'", name, argv[0]);
     return 0;
 }

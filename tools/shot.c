@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
+#include "core/draw/ramp.h"
 #include "core/picture/image_write.h"
 #include "tui/canvas.h"
 

@@ -47,6 +47,7 @@ struct canvas {
     int cursor_x, cursor_y; // -1: no cursor
     bool ascii;             // borders and shades in ASCII only
     bool mono;              // no colours, or too few for pictures
+    int colours;            // of the terminal; 0: as many as are wanted
     enum graphics_kind graphics;
     bool tmux;
     int cell_width, cell_height; // pixels

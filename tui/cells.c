@@ -1,12 +1,22 @@
 // tui/cells.c -- a drawing in the cells of a canvas: letters, half blocks, quadrants, sextants, or
 // a picture that the terminal draws itself.
 //
+// With eight colours, the paper of a letter is the map, its letter and ink the picture.
+//
 // A character has two colours. Where a cell has more pixels than two (2 x 2, 2 x 3), they are
 // parted at the middle of the channel in which they differ most, and each part gets its mean.
 #include "tui/drawing.h"
 #include "tui/painter.h"
 
 static const char shades[] = " .:-=+*#%@";
+enum { BLACK = 0, BLUE = 4, WHITE = 7 };
+
+int step_of_eight(double share)
+{
+    static const int papers[] = { -1, BLUE, 6, 2, 3 }; // blue, cyan, green, yellow
+    const int step = (int)(share * 5);
+    return share < 0 ? -1 : papers[step > 4 ? 4 : step];
+}
 
 struct dots {
     int across, down;                // pixels of a cell
@@ -117,13 +127,50 @@ static void draw_dots(const struct drawing *d, const struct dots *dots, struct c
         }
 }
 
+// --- letters, and eight colours ------------------------------------------------------------------
+
+static uint32_t letter(double ink)
+{
+    const int shade = (int)(ink * 9 + 0.5);
+    return (uint32_t)shades[shade < 0 ? 0 : shade > 9 ? 9 : shade];
+}
+
+// Of the eight colours, the one a picture's pixel is most like; 0 (the terminal's own) for greys.
+static uint32_t hue(uint32_t rgb)
+{
+    enum { GREYEST = 48 };
+    const uint32_t v[3] = { channel(rgb, 16), channel(rgb, 8), channel(rgb, 0) };
+    uint32_t low = 255, high = 0;
+    int index = 0;
+    for (int k = 0; k < 3; k++) {
+        low = v[k] < low ? v[k] : low;
+        high = v[k] > high ? v[k] : high;
+    }
+    if (high - low < GREYEST) return 0;
+    for (int k = 0; k < 3; k++) index |= (v[k] > (low + high) / 2) << k;
+    return CELL_RGB | colour_of(index);
+}
+
+// The map as paper: what is high stands out, what is low leaves the picture's letters as they are.
+static void colour_letter(const struct drawing *d, int x, int y, struct cell *cell)
+{
+    const double share = drawing_share(d, x, y);
+    const bool covered = d->picture && !d->bare;
+    if (covered) cell->code = letter(drawing_brightness(d, x, y));
+    if (covered) cell->ink = hue(drawing_below(d, x, y));
+    const int paper = step_of_eight(share);
+    if (paper < 0) return;
+    cell->paper = CELL_RGB | colour_of(paper);
+    cell->ink = CELL_RGB | colour_of(paper == BLUE ? WHITE : BLACK);
+}
+
 static void draw_letters(const struct drawing *d, struct canvas *c, struct area area)
 {
     for (int y = 0; y < d->height; y++)
         for (int x = 0; x < d->width; x++) {
-            const int shade = (int)(drawing_ink(d, x, y) * 9 + 0.5);
-            const uint32_t code = (uint32_t)shades[shade < 0 ? 0 : shade > 9 ? 9 : shade];
-            canvas_put(c, area, x, y, STYLE_TEXT, code);
+            canvas_put(c, area, x, y, STYLE_TEXT, letter(drawing_ink(d, x, y)));
+            struct cell *cell = canvas_at(c, area.x + x, area.y + y);
+            if (cell && c->mono && c->colours >= 8 && !c->ascii) colour_letter(d, x, y, cell);
         }
 }
 
@@ -147,6 +194,7 @@ static struct area cells_of(const struct drawing *d, struct area area, int acros
 static struct area ask_picture(const struct drawing *d, struct canvas *c, struct area area)
 {
     struct drawing sized = *d;
+    sized.steps = false;
     drawing_fit(&sized, area.width * c->cell_width, area.height * c->cell_height, 1);
     const struct area place = cells_of(&sized, area, c->cell_width, c->cell_height);
     const uint64_t key = painter_key(drawing_key(&sized), c, place);
@@ -159,6 +207,7 @@ struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
 {
     if (area.height < 1 || area.width < 1) return area;
     const struct dots *dots = find_dots(c);
+    d->steps = c->colours >= 256; // of characters; a terminal's own pictures have all colours
     const int across = in_letters(c) ? 1 : dots->across, down = in_letters(c) ? 1 : dots->down;
     fit_cells(d, area, across, down);
     const struct area place = cells_of(d, area, across, down);

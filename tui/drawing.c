@@ -2,6 +2,9 @@
 //
 // The map lies over the picture, more where its value is high: its least shows the picture as it
 // is, its most nearly the colour alone. What was dropped, or has no value, is grey and darker.
+//
+// A mixture of both is lost on a terminal of 256 colours. There the map lies over the picture in
+// colours that the terminal has, over none of its pixels, every other one, or all, by its value.
 #include "tui/drawing.h"
 
 #include <math.h>
@@ -9,6 +12,7 @@
 #include <string.h>
 
 #include "core/draw/heatmap.h"
+#include "core/draw/ramp.h"
 
 void map_release(struct map *m)
 {
@@ -118,6 +122,16 @@ static bool is_bare(const struct map *m, double u, double v)
     return !isfinite(m->values[at]) || (m->dropped && m->dropped[at]);
 }
 
+// Below the first step the picture, darker; below the second every other pixel of it.
+static uint32_t step_colour(const struct drawing *d, double share, uint32_t below, int x, int y)
+{
+    static const double some = 0.2, all = 0.5, darker = 0.35;
+    const bool alone = !d->picture || d->bare;
+    if (!alone && (share < some || (share < all && (x + y) % 2 == 0)))
+        return colour_mix(below, 0, darker);
+    return colour_cube(d->ramp[(int)(share * SHADES + 0.5)]);
+}
+
 uint32_t drawing_colour(const struct drawing *d, int x, int y)
 {
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
@@ -131,16 +145,34 @@ uint32_t drawing_colour(const struct drawing *d, int x, int y)
     const uint32_t grey = (uint32_t)(brightness(below) * 255 + 0.5) * 0x010101;
     if (!m || is_bare(m, u, v)) return colour_mix(grey, 0, 0.4);
     const double share = map_at(m, u, v, d->smooth);
+    if (d->steps) return step_colour(d, share, below, x, y);
     const uint32_t colour = d->ramp[(int)(share * SHADES + 0.5)];
     return alone ? colour : colour_mix(below, colour, heatmap_alpha(share));
 }
 
-double drawing_ink(const struct drawing *d, int x, int y)
+double drawing_share(const struct drawing *d, int x, int y)
 {
     double u = (x + 0.5) / d->width, v = (y + 0.5) / d->height;
-    if (!d->map_count) return brightness(drawing_colour(d, x, y));
     const struct map *m = tile_at(d, &u, &v);
-    return m && !is_bare(m, u, v) ? map_at(m, u, v, d->smooth) : 0;
+    return m && !is_bare(m, u, v) ? map_at(m, u, v, d->smooth) : -1;
+}
+
+uint32_t drawing_below(const struct drawing *d, int x, int y)
+{
+    const double du = 1.0 / d->width, dv = 1.0 / d->height;
+    return d->picture ? picture_at(d->picture, x * du, y * dv, du, dv) : 0;
+}
+
+double drawing_brightness(const struct drawing *d, int x, int y)
+{
+    return brightness(drawing_below(d, x, y));
+}
+
+double drawing_ink(const struct drawing *d, int x, int y)
+{
+    if (!d->map_count) return brightness(drawing_colour(d, x, y));
+    const double share = drawing_share(d, x, y);
+    return share > 0 ? share : 0;
 }
 
 // --- for another thread --------------------------------------------------------------------------

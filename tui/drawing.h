@@ -33,6 +33,7 @@ struct drawing {
     uint32_t ramp[SHADES + 1];         // colours of the map, from its least to its most
     bool smooth;                       // between the middles of patches
     bool bare;                         // the map alone, though there is a picture
+    bool steps;                        // for 256 colours: the map over some of the picture's pixels
     int width, height;                 // in pixels
 };
 
@@ -42,6 +43,11 @@ void drawing_fit(struct drawing *d, int width, int height, double aspect);
 uint32_t drawing_colour(const struct drawing *d, int x, int y); // 0xRRGGBB
 // How much ink a letter has that stands for the pixel: brightness, or the map's share of its most.
 double drawing_ink(const struct drawing *d, int x, int y);
+// The map's share there, 0..1; below 0: no value, dropped, or no map.
+double drawing_share(const struct drawing *d, int x, int y);
+// The picture's colour there, whatever lies over it.
+uint32_t drawing_below(const struct drawing *d, int x, int y);
+double drawing_brightness(const struct drawing *d, int x, int y); // of the picture, 0..1
 // A number that differs when anything differs that the pixels depend on.
 uint64_t drawing_key(const struct drawing *d);
 // With all it refers to; for another thread.
@@ -50,6 +56,9 @@ void drawing_free(struct drawing *d);
 // RGBA pixels [height, width, 4] of `columns` x `lines` cells of that size, the drawing in their
 // middle, clear around it.
 uint8_t *drawing_pixels(const struct drawing *d, int width, int height);
+
+// With eight colours, the one that stands for a share of the map; below 0: none.
+int step_of_eight(double share);
 
 // Draws into the cells of an area: with characters, and where the terminal shows pictures also asks
 // for one (canvas.painter), which replaces them as soon as it is ready.

@@ -225,6 +225,86 @@ static void fill_attached(cJSON *o, const struct event *e)
     add_text(o, "sha256", p->sha256);
 }
 
+// Seconds since 1970; 0: not yet.
+static void add_time(cJSON *o, const char *key, int64_t seconds)
+{
+    add_real(o, key, seconds ? (double)seconds : NAN);
+}
+
+static void fill_job(cJSON *o, const struct event *e)
+{
+    const struct event_job *j = e->job;
+    add_integer(o, "job", j->job);
+    add_text(o, "change", j->change);
+    add_text(o, "kind", j->kind);
+    add_text(o, "state", j->state);
+    add_text(o, "message", j->message);
+    add_real(o, "step", j->step);
+    add_real(o, "steps", j->steps);
+    add_real(o, "loss", j->loss);
+    add_real(o, "eta_s", j->eta_s);
+    add_time(o, "created", j->created);
+    add_time(o, "started", j->started);
+    add_time(o, "ended", j->ended);
+    add_text(o, "folder", j->folder);
+    add_text(o, "model", j->model);
+    cJSON *words = cJSON_AddArrayToObject(o, "arguments");
+    for (int i = 0; i < j->argument_count; i++)
+        cJSON_AddItemToArray(words, text_value(j->arguments[i]));
+}
+
+static void maybe_text(cJSON *o, const char *key, const char *text)
+{
+    if (text) add_text(o, key, text);
+}
+
+static void fill_session(cJSON *o, const struct event *e)
+{
+    const struct event_session *s = e->session;
+    add_text(o, "change", s->change);
+    if (s->name)
+        add_text(o, "name", s->name);
+    else
+        cJSON_AddNullToObject(o, "name");
+    add_text(o, "database", s->database);
+    maybe_text(o, "file", s->file);
+    maybe_text(o, "model", s->model);
+    maybe_text(o, "began", s->began);
+    maybe_text(o, "ended", s->ended);
+    maybe_text(o, "title", s->title);
+    if (s->turns >= 0) add_integer(o, "turns", s->turns);
+    if (s->pictures >= 0) add_integer(o, "pictures", s->pictures);
+}
+
+static void fill_info(cJSON *o, const struct event *e)
+{
+    const struct event_info *i = e->info;
+    add_text(o, "family", i->family);
+    add_text(o, "path", i->path);
+    add_text(o, "fingerprint", i->fingerprint);
+    add_text(o, "device", i->device);
+    add_text(o, "arithmetic", i->arithmetic);
+    add_integer(o, "parameters", i->parameters);
+    add_integer(o, "layers", i->layers);
+    add_integer(o, "width", i->width);
+    add_integer(o, "heads", i->heads);
+    add_integer(o, "kv_heads", i->kv_heads);
+    add_integer(o, "ffn", i->ffn);
+    add_integer(o, "vocabulary", i->vocabulary);
+    add_integer(o, "positions", i->positions);
+    add_integer(o, "visual_layers", i->visual_layers);
+    add_integer(o, "visual_width", i->visual_width);
+    add_integer(o, "patch", i->patch);
+    add_integer(o, "side", i->side);
+    add_integer(o, "visual_tokens", i->visual_tokens);
+}
+
+static void fill_written(cJSON *o, const struct event *e)
+{
+    add_text(o, "what", e->key);
+    add_text(o, "file", e->text);
+}
+
 static void fill_done(cJSON *o, const struct event *e)
 {
     cJSON_AddBoolToObject(o, "ok", e->ok);
@@ -265,6 +345,24 @@ static const struct kind {
                          "picture:integer file:string width:integer height:integer "
                          "visual_tokens:integer sha256:string",
                          fill_attached },
+    [EVENT_JOB] = { "job",
+                    "job:integer change:string kind:string state:string message:string "
+                    "step:number? steps:number? loss:number? eta_s:number? created:number? "
+                    "started:number? ended:number? folder:string model:string arguments:array",
+                    fill_job },
+    [EVENT_SESSION] = { "session",
+                        "change:string name:string? database:string file?:string model?:string "
+                        "began?:string ended?:string title?:string turns?:integer "
+                        "pictures?:integer",
+                        fill_session },
+    [EVENT_INFO] = { "model",
+                     "family:string path:string fingerprint:string device:string "
+                     "arithmetic:string parameters:integer layers:integer width:integer "
+                     "heads:integer kv_heads:integer ffn:integer vocabulary:integer "
+                     "positions:integer visual_layers:integer visual_width:integer "
+                     "patch:integer side:integer visual_tokens:integer",
+                     fill_info },
+    [EVENT_WRITTEN] = { "written", "what:string file:string", fill_written },
 };
 
 // --- the schema ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/draw/ramp.h"
 #include "tui/maps.h"
 #include "tui/panel.h"
 #include "tui/wrap.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/draw/ramp.h"
 #include "tui/maps.h"
 #include "tui/panel.h"
 
@@ -16,10 +17,24 @@ void picture_draw(const struct preview *p, struct canvas *c, struct area area)
     drawing_show(&d, c, area);
 }
 
-enum { BAR_LEAST = 3, BAR_MOST = 8 };
+enum { BAR_LEAST = 3, BAR_MOST = 8, EIGHT = 5 };
+
+static bool few_colours(const struct canvas *c)
+{
+    return c->mono && c->colours >= 8 && !c->ascii;
+}
 
 static void draw_bar(const struct view *v, struct canvas *c, struct area line, int x, int width)
 {
+    if (few_colours(c)) {
+        for (int i = 0; i < EIGHT; i++) {
+            const int paper = step_of_eight((i + 0.5) / EIGHT);
+            canvas_put(c, line, x + i, 0, STYLE_TEXT, paper < 0 ? '.' : ' ');
+            struct cell *cell = canvas_at(c, line.x + x + i, line.y);
+            if (cell && paper >= 0) cell->paper = CELL_RGB | colour_of(paper);
+        }
+        return;
+    }
     if (c->mono) {
         canvas_text(c, line, x, 0, STYLE_DIM, "...");
         return;
@@ -28,7 +43,8 @@ static void draw_bar(const struct view *v, struct canvas *c, struct area line, i
         canvas_put(c, line, x + i, 0, STYLE_TEXT, ' ');
         struct cell *cell = canvas_at(c, line.x + x + i, line.y);
         const double share = (double)i / (width - 1);
-        if (cell) cell->paper = CELL_RGB | ramp_colour(view_setting(v, "screen.map"), share);
+        const uint32_t colour = ramp_colour(view_setting(v, "screen.map"), share);
+        if (cell) cell->paper = CELL_RGB | (c->colours >= 256 ? colour_cube(colour) : colour);
     }
 }
 
@@ -55,7 +71,7 @@ static void draw_map_legend(const struct view *v, struct canvas *c, struct area 
         buf_clear(&b);
         name_map(&b, m, true);
     }
-    int bar = c->mono ? BAR_LEAST : line.width - (int)b.length - numbers;
+    int bar = few_colours(c) ? EIGHT : c->mono ? BAR_LEAST : line.width - (int)b.length - numbers;
     bar = bar < BAR_LEAST ? BAR_LEAST : bar > BAR_MOST ? BAR_MOST : bar;
     const int width = numbers - 1 + bar;
     int x = line.width > width ? line.width - width : 0;

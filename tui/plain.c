@@ -16,6 +16,7 @@
 #include "core/base/mem.h"
 #include "core/base/pace.h"
 #include "core/draw/heatmap.h"
+#include "core/draw/ramp.h"
 #include "core/text/message.h"
 #include "tui/columns.h"
 #include "tui/plain_picture.h"
@@ -241,7 +242,7 @@ static void put_colour(struct buf *b, bool ground, const uint8_t rgb[3], bool ex
 }
 
 // Two pixels a character, the picture under the map.
-static void put_blocks(struct buf *b, const struct event_heatmap *h, int room)
+static void put_blocks(struct buf *b, const struct event_heatmap *h, const char *ramp, int room)
 {
     const char *kind = getenv("COLORTERM");
     const bool exact = kind && (!strcmp(kind, "truecolor") || !strcmp(kind, "24bit"));
@@ -249,7 +250,7 @@ static void put_blocks(struct buf *b, const struct event_heatmap *h, int room)
     const int width = h->cols < most ? h->cols * (most / h->cols) : most;
     const int height = (heatmap_height(h, width) + 1) / 2 * 2;
     uint8_t *pixels = xmalloc((size_t)width * (size_t)height * 3);
-    heatmap_draw(h, width, height, pixels);
+    heatmap_draw(h, ramp, width, height, pixels);
     for (int y = 0; y < height; y += 2) {
         for (int x = 0; x < width; x++) {
             const uint8_t *upper = pixels + ((size_t)y * (size_t)width + (size_t)x) * 3;
@@ -285,8 +286,8 @@ static void put_numbers(struct buf *b, const struct event_heatmap *h)
 static void put_scale(struct plain *p, const struct event_heatmap *h, struct buf *b)
 {
     uint8_t low[3], high[3];
-    heatmap_colour(0, low);
-    heatmap_colour(1, high);
+    ramp_bytes(p->picture.ramp, 0, low);
+    ramp_bytes(p->picture.ramp, 1, high);
     put_colour(b, true, low, false);
     buf_printf(b, "  \033[0m = %.4g ... ", (double)h->min);
     put_colour(b, true, high, false);
@@ -307,7 +308,7 @@ static void show_heatmap(struct plain *p, const struct event *e)
         plain_picture_map(&p->picture, p->out.file, h);
         put_scale(p, h, &b);
     } else if (p->out.colours && strcmp(p->picture.setting, "ascii") != 0) {
-        put_blocks(&b, h, stream_width(&p->out));
+        put_blocks(&b, h, p->picture.ramp, stream_width(&p->out));
         begin_lines(p, &p->out);
         fputs(b.data ? b.data : "", p->out.file); // escapes of ours: no text of others is in there
         buf_clear(&b);
@@ -365,6 +366,8 @@ static void show_setting(struct plain *p, const struct event *e)
     char *line = xasprintf("%s = %s", e->key, e->value);
     if (!strcmp(e->key, "screen.graphics"))
         snprintf(p->picture.setting, sizeof p->picture.setting, "%s", e->value);
+    if (!strcmp(e->key, "screen.map"))
+        snprintf(p->picture.ramp, sizeof p->picture.ramp, "%s", e->value);
     put_line(p, e->ok ? p->note : &p->out, e->ok ? STYLE_DIM : STYLE_PLAIN, line);
     free(line);
 }

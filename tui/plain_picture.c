@@ -105,7 +105,7 @@ void plain_picture_map(struct plain_picture *p, FILE *file, const struct event_h
     uint8_t *rgb = xmalloc((size_t)width * (size_t)height * 3);
     const int across = r.columns * r.cell_width;
     uint8_t *pixels = xcalloc((size_t)across * (size_t)(r.lines * r.cell_height), 4);
-    heatmap_draw(map, width, height, rgb);
+    heatmap_draw(map, p->ramp, width, height, rgb);
     for (int y = 0; y < height; y++)
         for (int x = 0; x < width; x++) {
             uint8_t *to = pixels + ((size_t)y * (size_t)across + (size_t)x) * 4;

@@ -16,6 +16,7 @@ struct plain_picture {
     bool asked;
     struct graphics graphics;
     char setting[16]; // screen.graphics; "": auto
+    char ramp[16];    // screen.map; "": the default
     uint32_t last_id;
 };
 

@@ -94,6 +94,24 @@ static void take_draft(struct screen *s, const char *text, int64_t id)
     screen_draft_typed(s);
 }
 
+// Once, with the first map.
+static void tell_colours(struct screen *s)
+{
+    const int colours = s->canvas.colours;
+    const bool own = graphics_way(s->canvas.graphics)->encode != NULL;
+    if (s->told_colours || !s->view->image.map_count || !colours || own || s->canvas.ascii) return;
+    s->told_colours = true;
+    if (colours >= 256)
+        view_add(s->view, ENTRY_NOTICE,
+                 "the map has 256 colours here; if your terminal has more, leave, and begin with "
+                 "COLORTERM=truecolor");
+    else if (colours >= 8)
+        view_add(
+            s->view, ENTRY_NOTICE,
+            "the map has four colours here; if your terminal has 256 or more, leave, and begin "
+            "with TERM=xterm-256color, and COLORTERM=truecolor for all colours");
+}
+
 static void take_news(struct screen *s)
 {
     struct news *n;
@@ -116,6 +134,7 @@ static void take_news(struct screen *s)
         }
         if (is_layout(n)) s->layout = -1;
         show_compared(s);
+        if (n->kind == NEWS_IDLE) tell_colours(s);
         s->dirty = true;
         news_free(n);
     }
@@ -321,6 +340,7 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
     signals_set_farewell(terminal_farewell(s->terminal));
     s->canvas.ascii = terminal_ascii(s->terminal);
     s->canvas.mono = terminal_mono(s->terminal);
+    s->canvas.colours = terminal_colours(s->terminal);
     shell->screen = &hooks;
     s->painter = painter_start(s->queue);
     engine_watch(shell->engine, true);

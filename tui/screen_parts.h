@@ -36,6 +36,7 @@ struct screen {
     int status;              // when it ends
     atomic_int text_columns; // of the conversation, in the last frame
     bool stopping;           // the running command was asked to stop
+    bool told_colours;       // how maps would have more of them
     double interrupted;      // time of the last Ctrl-C, if another one leaves; 0: none
     double drawn;            // time of the last frame
     double key_at;           // time of the last input bytes

@@ -219,6 +219,11 @@ bool terminal_mono(const struct terminal *t)
     return t->colours < 16;
 }
 
+int terminal_colours(const struct terminal *t)
+{
+    return t->true_colour ? 0 : t->colours > 1 ? t->colours : 1;
+}
+
 void terminal_mouse(struct terminal *t, bool on)
 {
     if (!t->can_mouse || on == t->mouse) return;

@@ -43,6 +43,7 @@ void terminal_write(const char *bytes, size_t length); // sent unchanged: the cl
 // Limits of a canvas for it.
 bool terminal_ascii(const struct terminal *t);
 bool terminal_mono(const struct terminal *t);
+int terminal_colours(const struct terminal *t); // 0: true colour
 // Sequences that restore the terminal, written when the program ends at once.
 const char *terminal_farewell(const struct terminal *t);
 

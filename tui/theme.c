@@ -1,4 +1,4 @@
-// tui/theme.c -- the themes, the ramps of maps, and the nearest colours.
+// tui/theme.c -- the themes, and the nearest colours.
 #include "tui/theme.h"
 
 #include <stddef.h>
@@ -104,50 +104,6 @@ const struct look *theme_look(const struct theme *theme, enum style style)
     return &theme->looks[style];
 }
 
-// --- ramps ---------------------------------------------------------------------------------------
-
-enum { STOPS = 9 };
-
-// Nine places of matplotlib's viridis and cividis, at equal distances.
-static const struct ramp {
-    const char *name;
-    uint32_t stops[STOPS];
-} ramps[] = {
-    { "viridis",
-      { 0x440154, 0x472d7b, 0x3b528b, 0x2c728e, 0x21918c, 0x28ae80, 0x5ec962, 0xaddc30,
-        0xfde725 } },
-    { "cividis",
-      { 0x00224e, 0x123570, 0x3b496c, 0x575d6d, 0x707173, 0x8a8678, 0xa59c74, 0xc3b369,
-        0xfee838 } },
-    { "grey",
-      { 0x000000, 0x202020, 0x404040, 0x606060, 0x808080, 0xa0a0a0, 0xc0c0c0, 0xe0e0e0,
-        0xffffff } },
-};
-
-const char *const ramp_names[] = { "viridis", "cividis", "grey", NULL };
-
-uint32_t colour_mix(uint32_t a, uint32_t b, double share)
-{
-    uint32_t mixed = 0;
-    for (int shift = 0; shift < 24; shift += 8) {
-        const double from = a >> shift & 255, to = b >> shift & 255;
-        mixed |= (uint32_t)(from + (to - from) * share + 0.5) << shift;
-    }
-    return mixed;
-}
-
-uint32_t ramp_colour(const char *name, double share)
-{
-    const struct ramp *ramp = &ramps[0];
-    for (size_t i = 0; i < sizeof ramps / sizeof ramps[0]; i++)
-        if (!strcmp(ramps[i].name, name)) ramp = &ramps[i];
-    if (!(share > 0)) return ramp->stops[0]; // NaN too
-    if (share >= 1) return ramp->stops[STOPS - 1];
-    const double at = share * (STOPS - 1);
-    const int low = (int)at;
-    return colour_mix(ramp->stops[low], ramp->stops[low + 1], at - low);
-}
-
 // --- nearest colours -----------------------------------------------------------------------------
 
 static int distance(uint32_t a, uint32_t b)
@@ -178,11 +134,22 @@ static int cube_step(int value)
     return value < 48 ? 0 : value < 115 ? 1 : (value - 35) / 40;
 }
 
+static int cube_index(uint32_t rgb)
+{
+    const int r = (int)(rgb >> 16), g = (int)(rgb >> 8 & 255), b = (int)(rgb & 255);
+    return 16 + 36 * cube_step(r) + 6 * cube_step(g) + cube_step(b);
+}
+
+uint32_t colour_cube(uint32_t rgb)
+{
+    return palette(cube_index(rgb));
+}
+
 int colour_nearest(uint32_t rgb, int colours)
 {
     const int r = (int)(rgb >> 16), g = (int)(rgb >> 8 & 255), b = (int)(rgb & 255);
     if (colours >= 256) {
-        const int cube = 16 + 36 * cube_step(r) + 6 * cube_step(g) + cube_step(b);
+        const int cube = cube_index(rgb);
         const int mean = (r + g + b) / 3, step = mean < 3 ? 0 : (mean - 3) / 10;
         const int grey = 232 + (step > 23 ? 23 : step);
         return distance(rgb, palette(grey)) < distance(rgb, palette(cube)) ? grey : cube;

@@ -54,13 +54,9 @@ extern const char *const theme_names[];           // NULL at the end
 const struct theme *theme_find(const char *name); // the first when unknown
 const struct look *theme_look(const struct theme *theme, enum style style);
 
-// Colour ramps of maps: share 0..1 to 0xRRGGBB.
-extern const char *const ramp_names[];
-uint32_t ramp_colour(const char *name, double share);
-
-uint32_t colour_mix(uint32_t a, uint32_t b, double share); // share of b
-uint32_t colour_of(int index);                             // 0xRRGGBB of one of the 256 colours
+uint32_t colour_of(int index); // 0xRRGGBB of one of the 256 colours
 // The nearest of the 256 colours (of the cube and the greys), of the first 16, of the first 8.
 int colour_nearest(uint32_t rgb, int colours);
+uint32_t colour_cube(uint32_t rgb); // the nearest of the cube's, never a grey: 0xRRGGBB
 
 #endif

@@ -56,6 +56,12 @@ void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *wh
     sinks_emit(sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
 }
 
+void sinks_written(const struct sinks *sinks, const char *what, const char *path)
+{
+    sinks_emit(sinks, &(struct event){ .kind = EVENT_WRITTEN, .key = what, .text = path });
+    sinks_notice(sinks, "%s written to '%s'", what, path);
+}
+
 void sinks_drawing(const struct sinks *sinks, const char *text)
 {
     sinks_emit(sinks, &(struct event){ .kind = EVENT_TEXT, .text = text, .ok = true });

@@ -36,6 +36,11 @@ enum event_kind {
     EVENT_REQUEST,  // text: a program's name (JSON) of the line that begins; NULL: the line has
                     // ended
     EVENT_ATTACHED, // pictures: one, attached to the next message; id: its number
+    // What tables and notices say to people, in fields for programs:
+    EVENT_JOB,     // job: as it is now
+    EVENT_SESSION, // session: as it is now
+    EVENT_INFO,    // info: the model
+    EVENT_WRITTEN, // text: the path of a file; key: what it holds
     // For the session database only, not shown:
     EVENT_MODEL,     // text = folder, value = fingerprint, key = what compute.matmul auto means
                      // here: "f32", "bf16", or "f32 only" if the device supports nothing else
@@ -115,6 +120,33 @@ struct event_score {
     double score;                                 // 0..1, or the range of the metric
 };
 
+struct event_job {
+    int64_t job;
+    const char *change; // "listed", "shown", "started", "submitted", "prepared", "asked to pause",
+                        // "asked to end", "continued", "deleted", "ended"
+    const char *kind, *state, *message, *folder, *model;
+    char *const *arguments; // [argument_count]
+    int argument_count;
+    double step, steps, loss, eta_s; // NaN: unknown
+    int64_t created, started, ended; // seconds since 1970; 0: not yet
+};
+
+struct event_session {
+    const char *change; // "current", "listed", "begun", "resumed", "copied", "renamed", "deleted",
+                        // "exported"
+    const char *name;   // NULL: it begins with the next message
+    const char *database, *file;               // file: it was exported to; NULL: not
+    const char *model, *began, *ended, *title; // of a listed one; NULL
+    int64_t turns, pictures;                   // -1: not counted
+};
+
+struct event_info {
+    const char *family, *path, *fingerprint, *device, *arithmetic;
+    int64_t layers, width, heads, kv_heads, ffn, vocabulary, positions, parameters;
+    int64_t visual_layers, visual_width, patch, side,
+        visual_tokens; // 0: it sees nothing, or varies
+};
+
 struct event {
     enum event_kind kind;
     const char *text, *where, *key, *value;
@@ -129,6 +161,9 @@ struct event {
     const struct event_columns *columns;
     const struct event_progress *progress;
     const struct event_score *score;
+    const struct event_job *job;
+    const struct event_session *session;
+    const struct event_info *info;
     const struct message *message;
     const struct picture *pictures; // to which the messages' parts refer
 };
@@ -154,6 +189,8 @@ void sinks_text(const struct sinks *sinks, const char *format, ...)
 // Progress of what has no job number; the time left is that of `pace` (core/base/pace.h).
 void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *what, double step,
                     double steps);
+// Says that a file was written: to people as well, "WHAT written to 'PATH'".
+void sinks_written(const struct sinks *sinks, const char *what, const char *path);
 void sinks_drawing(const struct sinks *sinks, const char *text); // its lines must not be wrapped
 
 // A table filled row by row:  table_begin(&t, "norms", 2, columns); table_add(&t, "%d", 3); ...

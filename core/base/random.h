@@ -17,7 +17,8 @@ enum random_stream {
     RANDOM_SPLIT = 8,
     RANDOM_IRA = 9,
     RANDOM_PRUNE = 10,
-    RANDOM_BOOTSTRAP = 12
+    RANDOM_BOOTSTRAP = 12,
+    RANDOM_POPE = 13
 };
 
 uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place);

@@ -1,28 +1,39 @@
 // core/draw/heatmap.h -- heat maps in colour, over the picture if there is one.
 //
-//   heatmap_draw(&map, 320, 320, pixels);
-//   heatmap_png("maps.png", maps, count, &err);
+//   heatmap_draw(&map, "viridis", 320, 320, pixels);
+//   heatmap_figure("maps.pdf", &look, maps, count, &err);
 #ifndef CORE_DRAW_HEATMAP_H
 #define CORE_DRAW_HEATMAP_H
 
 #include "core/base/err.h"
 #include "core/base/event.h"
+#include "core/draw/figure.h"
 
 // Height of a map of this `width`, from the area it covers (without a picture: from its cells); in
 // half-character or real pixels.
 int heatmap_height(const struct event_heatmap *map, int width);
 // How much the colour of a value covers the picture: little where the value is low.
 double heatmap_alpha(double share);
-// RGB pixels [height, width, 3]: the picture under the colours of the values; dropped tokens are
-// grey.
-void heatmap_draw(const struct event_heatmap *map, int width, int height, uint8_t *pixels);
+// RGB pixels [height, width, 3]: the picture under the colours of the values, by a ramp of
+// core/draw/ramp.h; dropped tokens are grey.
+void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, int height,
+                  uint8_t *pixels);
 // "attention, layer 3, mean of heads, answer, picture 0, tile 1 of 2".
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
-// All maps side by side, each with title and legend.
-int heatmap_png(const char *path, const struct event_heatmap *maps, size_t count, struct err *err);
+// All maps side by side, each with title and legend (core/draw/heatmap_figure.c). unit: what the
+// values are, rows: what rows and columns of a matrix count; NULL: unknown.
+struct heatmap_words {
+    const char *unit, *rows;
+};
+// On a figure that is open: its size in points, and the maps in its upper left corner.
+void heatmap_size(const struct event_heatmap *maps, size_t count, const struct heatmap_words *words,
+                  double *width, double *height);
+void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count,
+                   const struct heatmap_words *words);
+int heatmap_figure(const char *path, const struct figure_look *look,
+                   const struct event_heatmap *maps, size_t count,
+                   const struct heatmap_words *words, struct err *err);
 // Position of a value between min and max: 0..1; NaN: no value.
 double heatmap_share(const struct event_heatmap *map, int row, int col);
-// Dark blue over green to yellow.
-void heatmap_colour(double share, uint8_t rgb[3]);
 
 #endif

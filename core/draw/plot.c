@@ -1,7 +1,7 @@
 // core/draw/plot.c -- the frame that all drawings share, and curves and bars as text.
 //
 // The frame: the range of all points, round numbers on the axes. Text: each line has a mark of its
-// own; where two share a place the first one shows. Pictures: core/draw/plot_png.c.
+// own; where two share a place the first one shows. Figures: core/draw/plot_figure.c.
 #include "core/draw/plot.h"
 
 #include <math.h>
@@ -69,7 +69,7 @@ static int log_ticks(double min, double max, int most, double *ticks, char forma
     const int few = (max - min) * 3 + 1 <= most ? 3 : 1;
     const int apart = decades > most ? (decades + most - 1) / most : 1;
     int count = 0;
-    snprintf(format, 16, "%%.4g");
+    snprintf(format, 16, "%%.6g");
     for (int e = (int)floor(min); e <= (int)ceil(max); e += apart)
         for (int k = 0; k < few && count < most; k++) {
             const double at = e + log10(within[k]);
@@ -146,10 +146,16 @@ char *plot_number(const char *format, double value)
 #pragma GCC diagnostic pop
 }
 
+double plot_share(double value, double min, double max)
+{
+    const double share = (value / 2 - min / 2) / (max / 2 - min / 2);
+    return isnan(share) ? 0 : fmin(fmax(share, -1), 2);
+}
+
 // Place of a value among n, 0 at `min`.
 static int place(double value, double min, double max, int n)
 {
-    const int at = (int)lround((value - min) / (max - min) * (n - 1));
+    const int at = (int)lround(plot_share(value, min, max) * (n - 1));
     return at < 0 ? 0 : at >= n ? n - 1 : at;
 }
 

@@ -2,9 +2,11 @@
 //
 //   struct plot_line lines[] = { { .name = "3 loss", .x = steps, .y = values, .count = n } };
 //   plot_text(&b, NULL, lines, 1, 0, 16);                 // as wide as the terminal
-//   plot_png("loss.png", &(struct plot_axes){ .x = "step", .y = "loss" }, lines, 1, &err);
+//   plot_figure("loss.pdf", &look, &(struct plot_axes){ .x = "step", .y = "loss" }, lines, 1,
+//   &err);
 //
-// Room core/draw/: curves, bars and heat maps, as text and as pictures. Uses base and picture.
+// Room core/draw/: curves, bars and heat maps, as text and as figures. Uses base, settings and
+// picture.
 #ifndef CORE_DRAW_PLOT_H
 #define CORE_DRAW_PLOT_H
 
@@ -13,6 +15,7 @@
 
 #include "core/base/err.h"
 #include "core/base/mem.h"
+#include "core/draw/figure.h"
 
 // Points that are not finite are gaps. Intervals are drawn around points, unless there are so many
 // that they are binned.
@@ -24,7 +27,7 @@ struct plot_line {
     bool points; // not joined
 };
 
-enum { PLOT_LINES = 8 }; // number of distinguishable lines
+enum { PLOT_LINES = FIGURE_LINES }; // number of distinguishable lines
 
 // Labels and scales of the axes; may be zeroed.
 struct plot_axes {
@@ -40,8 +43,9 @@ struct plot_axes {
 // each).
 void plot_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
                size_t count, int width, int height);
-int plot_png(const char *path, const struct plot_axes *axes, const struct plot_line *lines,
-             size_t count, struct err *err);
+// Writes a PNG, SVG or PDF, by the ending of the name.
+int plot_figure(const char *path, const struct figure_look *look, const struct plot_axes *axes,
+                const struct plot_line *lines, size_t count, struct err *err);
 // Replaces each value by the mean of those at most window / 2 places away; skips gaps.
 void plot_smooth(double *y, size_t count, size_t window);
 

@@ -1,4 +1,4 @@
-// core/draw/plot_parts.h -- shared by plot.c (text) and plot_png.c (pictures); others use
+// core/draw/plot_parts.h -- shared by plot.c (text) and plot_figure.c (figures); others use
 // core/draw/plot.h.
 #ifndef CORE_DRAW_PLOT_PARTS_H
 #define CORE_DRAW_PLOT_PARTS_H
@@ -22,6 +22,8 @@ void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct p
               size_t count, int x_most, int y_most);
 // Position of a value on its axis; NaN: outside.
 double plot_at(bool logarithmic, double value);
+// Share of the way from min to max, limited to -1..2; of NaN 0. No difference overflows.
+double plot_share(double value, double min, double max);
 // Bounds of the interval around point i, as positions on the y axis. false: it has none.
 bool plot_interval(const struct plot_frame *f, const struct plot_line *line, size_t i, double *low,
                    double *high);

@@ -77,7 +77,7 @@ static enum setting_stale apply_matmul(const struct engine *e, const struct sett
     return matmul_now(e) == was ? STALE_NOTHING : row->stale;
 }
 
-static enum setting_stale apply_max_tokens(struct engine *e, const struct setting *row)
+static enum setting_stale apply_limit(struct engine *e, const struct setting *row)
 {
     conversation_limit_pictures(&e->conversation, e->settings);
     if (e->stash) conversation_limit_pictures(&e->stashed, e->settings);
@@ -103,7 +103,8 @@ static enum setting_stale apply_row(struct engine *e, const struct setting *row,
     const enum setting_stale now = adapter_stale(a);
     if (!strcmp(row->key, "adapter")) return was.adapter > now ? was.adapter : now;
     if (!strcmp(row->key, "compute.matmul")) return apply_matmul(e, row, was.matmul);
-    if (!strcmp(row->key, "image.max_tokens")) return apply_max_tokens(e, row);
+    if (!strcmp(row->key, "image.max_tokens") || !strcmp(row->key, "image.downsample"))
+        return apply_limit(e, row);
     if (row->stale < STALE_SEEN && methods_read(row->key, e->settings)) return STALE_SEEN;
     if (strcmp(row->key, "adapter.scale") != 0) return row->stale;
     if (!a || !adapter_has(a, ADAPTER_LORA)) return STALE_NOTHING;

@@ -63,11 +63,11 @@ static int check_norms(const struct proposal *p, struct err *err)
 // Can the model read a small picture for so many visual tokens?
 static int check_max_tokens(const struct proposal *p, struct err *err)
 {
-    const int64_t most = preprocess_most_tokens(p->settings);
+    const int64_t most = preprocess_limit(p->settings).most;
     struct picture alone = { 0 }, beside = { 0 };
     if (!most || !p->model || !model_sees(p->model)) return 0;
-    model_place_picture(p->model, &alone, 1, 1, 1, most);
-    model_place_picture(p->model, &beside, 1, 1, 2, most);
+    model_place_picture(p->model, &alone, 1, 1, 1, (struct picture_limit){ most, 1 });
+    model_place_picture(p->model, &beside, 1, 1, 2, (struct picture_limit){ most, 1 });
     const int64_t least = alone.tokens < beside.tokens ? alone.tokens : beside.tokens;
     if (least <= most) return 0;
     return err_set(err,

@@ -40,7 +40,11 @@ enum {
     X(VISION, HAS_NONE, MAY_NOT, "[S,Dv] input of the projector")                                  \
     X(PROJECTED, HAS_NONE, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")     \
     X(VISUAL, HAS_ROWS, MAY_X, "[S,D] visual tokens as spliced; v: before methods")                \
+    X(FOCUS, HAS_ROWS, MAY_NOT,                                                                    \
+      "[S] f32 encoder's attention to each visual token of `picture`; negative: it shows nothing") \
     X(EMBED, HAS_ROWS, MAY_NOT, "[N,D] h[0]: embeddings after splicing")                           \
+    X(INPUT, HAS_ROWS | IN_STEP, MAY_X | MAY_ROWS,                                                 \
+      "[N,D] h[0] before the first layer; a method that drops rows sets `rows`")                   \
     X(LAYER_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[layer]")                                     \
     X(VALUES, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_SEEN,                                             \
       "[P,Hkv,d] value states of all keys (v too), before attention; a method writes new "         \

@@ -15,35 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/random.h"
 #include "core/methods/method.h"
 #include "core/methods/prune_score.h"
+#include "core/methods/prune_settings.h"
 #include "core/model/attend.h"
-#include "core/model/families/family.h"
 #include "core/model/gram.h"
 #include "core/ops/ops.h"
 #include "core/settings/settings.h"
-
-static const char *const scores[] = {
-    "contribution", "attention", "norope", "uniform", "random", "diversity", "off", NULL,
-};
-static const char *const modes[] = { "prefill", "dynamic", NULL };
-static const char *const word_auto[] = { "auto", NULL };
-
-static const struct setting prune_settings[] = {
-    { "prune.score", SETTING_CHOICE, 0, 0, "off", NULL, scores, STALE_SEEN,
-      "Visual token pruning: how tokens are ranked (contribution is CAPA, attention is FastV, "
-      "diversity is DivPrune), or off." },
-    { "prune.layer", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_SEEN,
-      "Layers after which visual tokens are pruned; auto is the model's transition layer." },
-    { "prune.keep", SETTING_REALS, 0, 1, "0.25", NULL, NULL, STALE_SEEN,
-      "Fraction of all visual tokens to keep, one value for each layer of prune.layer." },
-    { "prune.mode", SETTING_CHOICE, 0, 0, "prefill", NULL, modes, STALE_SEEN,
-      "prefill prunes once for the whole answer; dynamic selects tokens again for each generated "
-      "token." },
-    { "prune.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_SEEN,
-      "Random seed of prune.score random." },
-    { 0 },
-};
 
 // Keys that rows from.. see, in the form of struct seen_keys.
 struct seen_lists {
@@ -66,14 +45,15 @@ struct prune {
     const struct backend *backend;
     enum prune_kind kind;
     uint64_t seed;
-    bool dynamic, training;
-    int stages, *layer; // [stages], ascending
-    double *keep;       // [stages]
+    bool dynamic, training, blind; // blind: by divergence, but IRA tells none
+    int stages, *layer;            // [stages], ascending
+    double *keep;                  // [stages]
 
     // For the current sequence; room for `room` rows.
     int64_t room;
     int32_t *number; // [N] which visual token a row is; -1: text
     bool *dropped;   // [N]
+    float *told[2];  // [N] numbers of rows by cls and divergence: of the first stage, of later ones
     int32_t *alive;  // [N] rows that remain
     int64_t visual;  // S
     bool replacing;  // this pass replaces the rows
@@ -87,103 +67,14 @@ struct prune {
 
 // --- settings ------------------------------------------------------------------------------------
 
-// The layer of prune.layer auto: the transition layer of a checkpoint that is known, else the one
-// at 3/8 of the depth.
-static int auto_layer(const struct model *m)
-{
-    const struct phase_layers *p = family_phases(m);
-    return p ? p->transition : family_phase_by_depth(1, m->decoder.config.layers);
-}
-
-// The stages' layers into layer[L]; their number, or -1.
-static int read_layers(const struct method_env *env, int *layer, struct err *err)
-{
-    const int64_t layers = env->model->decoder.config.layers;
-    if (settings_is(env->settings, "prune.layer", "auto")) {
-        layer[0] = auto_layer(env->model);
-        return 1;
-    }
-    bool *set = xcalloc((size_t)layers, sizeof *set);
-    int count = settings_layers(env->settings, "prune.layer", layers, set, err), n = 0;
-    for (int l = 0; count >= 0 && l < layers; l++)
-        if (set[l]) layer[n++] = l;
-    free(set);
-    return count < 0 ? -1 : n;
-}
-
-static int prune_possible(const struct settings *s, struct err *err)
-{
-    size_t count;
-    int status = 0;
-    double *keep = settings_reals(s, "prune.keep", &count);
-    for (size_t i = 0; i < count && status == 0; i++)
-        if (!(keep[i] > 0))
-            status = err_set(err, "prune.keep must be above 0 and at most 1, not %g", keep[i]);
-        else if (i && keep[i] > keep[i - 1])
-            status = err_set(
-                err, "prune.keep cannot increase (%g after %g): dropped tokens do not come back",
-                keep[i], keep[i - 1]);
-    free(keep);
-    if (status == 0 && settings_is(s, "prune.score", "diversity") &&
-        settings_is(s, "prune.mode", "dynamic"))
-        status = err_set(err, "prune.score diversity does not depend on the query: it has no "
-                              "dynamic mode; /set prune.mode prefill");
-    return status;
-}
-
-static int prune_check(const struct method_env *env, struct err *err)
-{
-    int *layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *layer);
-    const int stages = read_layers(env, layer, err);
-    free(layer);
-    return stages < 0 ? -1 : 0;
-}
-
-// One share for each layer. Values set one by one may be temporarily inconsistent.
-static int check_stages(int stages, size_t shares, struct err *err)
-{
-    if ((size_t)stages != shares)
-        return err_set(err,
-                       "prune.layer names %d layer%s, but prune.keep has %zu value%s: give one "
-                       "value per layer",
-                       stages, stages == 1 ? "" : "s", shares, shares == 1 ? "" : "s");
-    return 0;
-}
-
-static int prune_agree(const struct method_env *env, struct err *err)
-{
-    size_t shares;
-    int *layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *layer);
-    free(settings_reals(env->settings, "prune.keep", &shares));
-    const int stages = read_layers(env, layer, err);
-    free(layer);
-    return stages < 0 ? -1 : check_stages(stages, shares, err);
-}
-
-static bool prune_without_effect(const struct method_env *env, struct err *why)
-{
-    const int layers = env->model->decoder.config.layers;
-    int *layer = xcalloc((size_t)layers, sizeof *layer);
-    size_t shares;
-    double *keep = settings_reals(env->settings, "prune.keep", &shares);
-    const int stages = read_layers(env, layer, NULL);
-    const bool last = stages > 0 && layer[0] == layers - 1;
-    const bool all = shares > 0 && keep[shares - 1] >= 1;
-    if (last)
-        err_set(why, "prune.layer %d is the last layer: pruning after it has no effect", layer[0]);
-    else if (all)
-        err_set(why, "prune.keep %s keeps every visual token: pruning has no effect",
-                settings_text(env->settings, "prune.keep"));
-    free(layer);
-    free(keep);
-    return last || all;
-}
-
 // Layers 0..K do not depend on what is kept after them, and later ones are recomputed from h[K+1].
 static bool prune_keeps(const void *state, const char *key, const struct settings *s)
 {
     static const char *const after[] = { "prune.score", "prune.keep", "prune.seed" };
     const struct prune *p = state;
+    const enum prune_kind kind = prune_kind_of(s);
+    // Only passes under these kinds were told their numbers.
+    if ((kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE) && kind != p->kind) return false;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         if (!strcmp(key, after[i])) return !p->dynamic && !settings_is(s, "prune.mode", "dynamic");
     return false;
@@ -219,6 +110,8 @@ static void prune_release(void *state)
     free(p->keep);
     free(p->number);
     free(p->dropped);
+    free(p->told[0]);
+    free(p->told[1]);
     free(p->alive);
     free(p);
 }
@@ -226,7 +119,6 @@ static void prune_release(void *state)
 static int prune_start(void **state, const struct method_env *env, struct err *err)
 {
     struct prune *p = *state;
-    const char *score = settings_text(env->settings, "prune.score");
     size_t shares;
     if (!p) {
         *state = p = xcalloc(1, sizeof *p);
@@ -234,16 +126,17 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
         p->backend = env->backend;
         p->layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *p->layer);
     }
-    for (p->kind = PRUNE_CONTRIBUTION; strcmp(scores[p->kind], score);) p->kind++;
+    p->kind = prune_kind_of(env->settings);
     p->seed = (uint64_t)settings_integer(env->settings, "prune.seed");
     p->dynamic = settings_is(env->settings, "prune.mode", "dynamic");
     p->training = env->training;
     free(p->keep);
     p->keep = settings_reals(env->settings, "prune.keep", &shares);
-    const int first = p->stages ? p->layer[0] : -1;
-    p->stages = read_layers(env, p->layer, err);
+    const int first = p->stages ? p->layer[0] : PRUNE_INPUT;
+    p->stages = prune_read_layers(env, p->layer, err);
     if (p->stages > 0 && p->layer[0] != first) p->residual_rows = 0; // of another layer
-    return p->stages < 0 ? -1 : check_stages(p->stages, shares, err);
+    p->blind = p->kind == PRUNE_DIVERGENCE && !prune_diverges(env, p->layer, p->stages);
+    return p->stages < 0 ? -1 : prune_check_stages(p->stages, shares, err);
 }
 
 static void prune_trim(void *state, int64_t rows)
@@ -274,7 +167,7 @@ static int stage_at(const struct prune *p, int layer)
 // Does any stage drop some of `visual` tokens?
 static bool drops(const struct prune *p, int64_t visual)
 {
-    for (int i = 0; i < p->stages; i++)
+    for (int i = 0; i < p->stages && !p->blind; i++)
         if (prune_count(p->keep[i], visual) < visual) return true;
     return false;
 }
@@ -294,20 +187,30 @@ static bool prune_wants(void *state, enum site site, int layer)
 {
     const struct prune *p = state;
     if (p->training) return false;
+    if (site == SITE_FOCUS) return p->kind == PRUNE_CLS;
+    if (site == SITE_INPUT) return p->layer[0] == PRUNE_INPUT;
+    if (site == SITE_KL && (p->kind != PRUNE_DIVERGENCE || p->blind)) return false;
     if (layer < 0) return true;
     if (p->dynamic) return site == SITE_VALUES && layer >= p->layer[0];
     return stage_at(p, layer) >= 0;
 }
 
+// Room for its rows.
+static void sequence_reserve(struct prune *p, const struct sequence *s)
+{
+    if (s->n <= p->room) return;
+    p->room = s->n + 256;
+    p->number = xreallocarray(p->number, (size_t)p->room, sizeof *p->number);
+    p->dropped = xreallocarray(p->dropped, (size_t)p->room, sizeof *p->dropped);
+    p->alive = xreallocarray(p->alive, (size_t)p->room, sizeof *p->alive);
+    for (int i = 0; i < 2; i++)
+        p->told[i] = xreallocarray(p->told[i], (size_t)p->room, sizeof *p->told[i]);
+}
+
 // Recounts the visual tokens of a sequence; none is dropped yet.
 static void sequence_begin(struct prune *p, const struct sequence *s)
 {
-    if (s->n > p->room) {
-        p->room = s->n + 256;
-        p->number = xreallocarray(p->number, (size_t)p->room, sizeof *p->number);
-        p->dropped = xreallocarray(p->dropped, (size_t)p->room, sizeof *p->dropped);
-        p->alive = xreallocarray(p->alive, (size_t)p->room, sizeof *p->alive);
-    }
+    sequence_reserve(p, s);
     p->visual = 0;
     for (int64_t i = 0; i < s->n; i++) {
         p->number[i] = s->picture[i] >= 0 ? (int32_t)p->visual++ : -1;
@@ -502,39 +405,127 @@ static int go_on(struct prune *p, struct graph *g, struct site_args *args, int s
     return args->x ? 0 : -1;
 }
 
-// Drops visual tokens by their distances in the residual stream after the layer.
-static int choose_diverse(struct prune *p, struct graph *g, const struct site_args *args, int stage)
+// --- without a query -----------------------------------------------------------------------------
+
+// What the encoder attends to in a picture.
+static int prune_focus(void *state, struct graph *g, struct site_args *args)
+{
+    struct prune *p = state;
+    const struct sequence *s = site_sequence(args);
+    const int64_t count = args->x->shape[0];
+    float *focus = xmalloc(tensor_bytes(args->x) + 1);
+    g->backend->download(focus, args->x->data, tensor_bytes(args->x));
+    sequence_reserve(p, s);
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->picture[i] == args->picture && s->cell[i] < count) p->told[0][i] = focus[s->cell[i]];
+    free(focus);
+    return 0;
+}
+
+// IRA's divergence of the pass's visual tokens, before the layer's end.
+static int prune_kl(void *state, struct graph *g, struct site_args *args)
+{
+    struct prune *p = state;
+    const int64_t heads = args->x->shape[1], n = args->x->shape[0];
+    float *kl = xmalloc(tensor_bytes(args->x) + 1), *told;
+    g->backend->download(kl, args->x->data, tensor_bytes(args->x)); // [S', Hkv]
+    sequence_reserve(p, site_sequence(args));
+    told = p->told[stage_at(p, args->layer) > 0];
+    for (int64_t i = 0, at = 0; at < n; i++) {
+        if (!site_visual(args, i)) continue;
+        double sum = 0;
+        for (int64_t h = 0; h < heads; h++) sum += (double)kl[at * heads + h];
+        told[site_row(args, i)] = (float)(sum / (double)heads);
+        at++;
+    }
+    free(kl);
+    return 0;
+}
+
+// Visual tokens that are left at a stage.
+struct left {
+    struct prune_view view; // number and count
+    int32_t *index;         // rows of `from`
+    int32_t *row;           // of the sequence
+    struct tensor *from;    // h behind the layer
+};
+
+static struct left left_at(const struct prune *p, const struct site_args *args, int stage)
 {
     const bool all = stage == 0 && args->kv;
     const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
     const int64_t query = sequence_query(site_sequence(args));
-    struct arena_mark scratch = graph_scratch_begin(g);
-    int32_t *index = xreallocarray(NULL, (size_t)n + 1, sizeof *index);
     int32_t *number = xreallocarray(NULL, (size_t)n + 1, sizeof *number);
-    struct prune_view view = { .number = number, .sequence = site_sequence(args) };
+    struct left l = { .view = { .number = number, .sequence = site_sequence(args) } };
+    l.from = all ? (struct tensor *)&p->residual : args->x;
+    l.index = xreallocarray(NULL, (size_t)n + 1, sizeof *l.index);
+    l.row = xreallocarray(NULL, (size_t)n + 1, sizeof *l.row);
     for (int64_t i = 0; i < n; i++) {
         const int64_t row = all ? i : site_row(args, i);
         if (row > query || p->number[row] < 0 || p->dropped[row]) continue;
-        index[view.count] = (int32_t)i;
-        number[view.count++] = p->number[row];
+        l.index[l.view.count] = (int32_t)i;
+        l.row[l.view.count] = (int32_t)row;
+        number[l.view.count++] = p->number[row];
     }
-    struct tensor *x =
-        op_widen(g, op_gather_rows(g, all ? &p->residual : args->x, index, view.count)); // [S, D]
-    bool *keep = xcalloc((size_t)view.count + 1, sizeof *keep);
-    int status = x ? 0 : -1;
-    if (status == 0) {
+    return l;
+}
+
+static void left_release(struct left *l)
+{
+    free((void *)l->view.number);
+    free(l->index);
+    free(l->row);
+}
+
+// By their distances in the residual stream.
+static int keep_diverse(struct graph *g, const struct left *l, int64_t count, bool *keep)
+{
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *x = op_widen(g, op_gather_rows(g, l->from, l->index, l->view.count)); // [S, D]
+    if (x) {
         float *host = xmalloc(tensor_bytes(x) + 1);
         g->backend->download(host, x->data, tensor_bytes(x));
-        prune_choose_diverse(host, view.count, x->shape[1], stage_count(p, stage), keep);
+        prune_choose_diverse(host, l->view.count, x->shape[1], count, keep);
         free(host);
-        for (int64_t i = 0; i < view.count; i++)
-            if (!keep[i]) p->dropped[all ? index[i] : site_row(args, index[i])] = true;
-        status = emit_choice(g, p, args->layer, &view, NULL, keep);
     }
-    free(keep);
-    free(number);
-    free(index);
     graph_scratch_end(g, scratch);
+    return x ? 0 : -1;
+}
+
+// By a number each.
+static void score_rows(const struct prune *p, const struct left *l, int stage, float *score)
+{
+    const float *told = p->told[p->kind == PRUNE_DIVERGENCE && stage > 0];
+    for (int64_t i = 0; i < l->view.count; i++)
+        if (p->kind == PRUNE_RANDOM)
+            score[i] = (float)random_unit(p->seed, RANDOM_PRUNE, (uint64_t)l->view.number[i]);
+        else
+            score[i] = p->kind == PRUNE_UNIFORM ? 0 : told[l->row[i]];
+}
+
+// Drops visual tokens by what is known of them without a query.
+static int choose_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage)
+{
+    if (p->blind) return 0;
+    struct left l = left_at(p, args, stage);
+    const int64_t count = stage_count(p, stage);
+    bool *keep = xcalloc((size_t)l.view.count + 1, sizeof *keep);
+    float *score = xcalloc((size_t)l.view.count + 1, sizeof *score);
+    int status = 0;
+    if (p->kind == PRUNE_DIVERSITY) {
+        status = keep_diverse(g, &l, count, keep);
+    } else {
+        score_rows(p, &l, stage, score);
+        prune_choose(p->kind, score, l.view.count, count, keep);
+    }
+    for (int64_t i = 0; i < l.view.count && status == 0; i++)
+        if (!keep[i]) p->dropped[l.row[i]] = true;
+    if (status == 0)
+        status = emit_choice(g, p, args->layer, &l.view, p->kind == PRUNE_DIVERSITY ? NULL : score,
+                             keep);
+    free(score);
+    free(keep);
+    left_release(&l);
     return status;
 }
 
@@ -553,8 +544,26 @@ static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
     if (stage == 0 && args->kv && keep_residual(p, g, args) < 0) return -1;
     if (!args->prefill) return 0;
     if (stage == 0) p->replacing = must_replace(p, args);
-    if (p->kind == PRUNE_DIVERSITY && choose_diverse(p, g, args, stage) < 0) return -1;
+    if ((p->kind >= PRUNE_DIVERSITY || p->layer[0] == PRUNE_INPUT) &&
+        choose_rows(p, g, args, stage) < 0)
+        return -1;
     return p->replacing ? go_on(p, g, args, stage) : 0;
+}
+
+static int shared_pass(struct graph *g, const struct sequence *s)
+{
+    if (!s->start) return 0;
+    graph_fail(g, "visual tokens cannot be pruned where samples share a pass");
+    return -1;
+}
+
+// Before the first layer: as behind one, but that nothing has counted the tokens.
+static int prune_input(void *state, struct graph *g, struct site_args *args)
+{
+    struct prune *p = state;
+    if (shared_pass(g, site_sequence(args)) < 0) return -1;
+    if (args->prefill) sequence_begin(p, site_sequence(args));
+    return prune_layer_out(p, g, args);
 }
 
 // --- dynamic -------------------------------------------------------------------------------------
@@ -615,31 +624,11 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const int stage = stage_at(p, args->layer);
-    if (site_sequence(args)->start) {
-        graph_fail(g, "visual tokens cannot be pruned where samples share a pass");
-        return -1;
-    }
+    if (shared_pass(g, site_sequence(args)) < 0) return -1;
     if (p->dynamic) return values_dynamic(p, g, args);
     if (!args->prefill) return 0;
     if (stage == 0) sequence_begin(p, site_sequence(args));
-    return p->kind == PRUNE_DIVERSITY ? 0 : choose_for_all(p, g, args, stage);
-}
-
-// Pruning by contribution is CAPA's.
-static void prune_badge(struct buf *b, const struct settings *s, int layer)
-{
-    const char *keep = settings_text(s, "prune.keep");
-    char *end;
-    const double share = strtod(keep, &end);
-    buf_puts(b, settings_is(s, "prune.score", "contribution") ? "CAPA" : "PRUNE");
-    if (end != keep && !*end && share <= 1)
-        buf_printf(b, " %.0f%%", 100 * share);
-    else
-        buf_printf(b, " %s", keep);
-    if (settings_is(s, "prune.layer", "auto") && layer >= 0)
-        buf_printf(b, " @%d", layer);
-    else
-        buf_printf(b, " @%s", settings_text(s, "prune.layer"));
+    return p->kind >= PRUNE_DIVERSITY ? 0 : choose_for_all(p, g, args, stage);
 }
 
 const struct method method_prune = {
@@ -650,7 +639,7 @@ const struct method method_prune = {
     .press = "Alt-2",
     .replaces = true,
     .badge = prune_badge,
-    .place = auto_layer,
+    .place = prune_auto_layer,
     .possible = prune_possible,
     .check = prune_check,
     .agree = prune_agree,
@@ -662,5 +651,9 @@ const struct method method_prune = {
     .bytes = prune_bytes,
     .reusable = prune_reusable,
     .wants = prune_wants,
-    .at = { [SITE_VALUES] = prune_values, [SITE_LAYER_OUT] = prune_layer_out },
+    .at = { [SITE_FOCUS] = prune_focus,
+            [SITE_INPUT] = prune_input,
+            [SITE_VALUES] = prune_values,
+            [SITE_KL] = prune_kl,
+            [SITE_LAYER_OUT] = prune_layer_out },
 };

@@ -110,6 +110,20 @@ static struct tensor *layer_end(struct graph *g, struct layer *layer, struct ten
     return layer->pass ? args.x : NULL;
 }
 
+// Runs SITE_INPUT: a method may replace the rows for all layers.
+static struct tensor *input_site(struct graph *g, const struct pass **p, struct tensor *h)
+{
+    const struct pass *all = *p;
+    struct site_args args = pass_site(all, -1, h);
+    if (!h || !graph_ok(g) || !hooks_wanted(g, SITE_INPUT, -1)) return h;
+    if (hooks_run(g, SITE_INPUT, &args) < 0 || !args.x) return NULL;
+    if (!args.rows) return args.x;
+    if (g->tape || all->sequence->start)
+        BUG("rows are dropped while gradients are recorded or samples share a pass");
+    *p = pass_of_rows(g, all, args.rows, args.x->shape[0]);
+    return *p ? args.x : NULL;
+}
+
 // Runs h through all layers; *p becomes the pass after the last layer, or NULL after a failure.
 static struct tensor *layers_forward(struct graph *g, const struct decoder *d,
                                      const struct pass **p, struct tensor *h)
@@ -189,7 +203,8 @@ static struct tensor *through_layers(struct graph *g, const struct decoder *d,
     if (d->stages) stages_receive(g, d->stages, s, h);
     if (graph_ok(g)) {
         rope_angles(g, &d->config.rope, s, NULL, start->n, &start->cos, &start->sin);
-        h = layers_forward(g, d, p, h);
+        if (stages_first(d->stages)) h = input_site(g, p, h);
+        if (*p) h = layers_forward(g, d, p, h);
     }
     if (d->stages) stages_send(g, d->stages, s, h);
     return h;

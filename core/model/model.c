@@ -1,10 +1,11 @@
 // core/model/model.c -- loads a model by name.
 #include "core/model/model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model/families/family.h"
+#include "core/model/families/pooling.h"
 #include "core/model/small.h"
 
 // One id or a list of them.
@@ -214,17 +215,39 @@ bool model_sees(const struct model *m)
     return m->family->picture_tokens != NULL;
 }
 
+// Does the encoder read pictures of any size, so that a smaller one has fewer tokens?
+static bool any_size(const struct model *m)
+{
+    return m->picture.fit == FIT_NATIVE || m->picture.fit == FIT_PATCHES;
+}
+
+// image.downsample where the encoder reads a smaller picture: a limit, but never an impossible one.
+static void read_smaller(const struct model *m, struct picture *p, double share)
+{
+    const int64_t whole = p->tokens, most = p->shape.most_tokens;
+    if (most && whole > most) return; // impossible already
+    p->shape.most_tokens = llrint(share * (double)whole);
+    if (p->shape.most_tokens < 1) p->shape.most_tokens = 1;
+    p->tokens = m->family->picture_tokens(m, p->shape);
+    if (p->tokens > p->shape.most_tokens) p->shape.most_tokens = p->tokens;
+}
+
 void model_place_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
-                         size_t shown, int64_t most)
+                         size_t shown, struct picture_limit limit)
 {
     const struct family *f = m->family;
     const bool several = shown > 1 && f->several_differ;
+    const bool downsampled = limit.share > 0 && limit.share < 1 && f->picture_tokens;
     p->shape = (struct picture_shape){
-        .width = width, .height = height, .most_tokens = most, .several = several
+        .width = width, .height = height, .most_tokens = limit.most, .several = several
     };
     p->tokens = f->picture_tokens ? f->picture_tokens(m, p->shape) : 0;
     p->newline = p->newline_step = 0;
+    if (downsampled && any_size(m)) read_smaller(m, p, limit.share);
     if (f->picture_newlines) f->picture_newlines(m, p);
+    if (!downsampled || any_size(m)) return;
+    p->shape.share = limit.share;
+    pooling_place(m, p);
 }
 
 void model_weights_changed(struct model *m)

@@ -58,10 +58,10 @@ int model_bind(struct model *m, struct err *err);
 bool model_sees(const struct model *m);      // has a vision encoder
 bool model_in_blocks(const struct model *m); // has weights in blocks
 // Counts the visual tokens of p, of that size, in a prompt that shows `shown` pictures, each of
-// which may cost `most` (preprocess_most_tokens). Where that is impossible it costs more, and no
-// prompt can be made of it.
+// which may cost limit.most (preprocess_limit). Where that is impossible it costs more, and no
+// prompt can be made of it. limit.share makes it as small as it can be: no picture is refused.
 void model_place_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
-                         size_t shown, int64_t most);
+                         size_t shown, struct picture_limit limit);
 
 // Call after a weight's tensor was given other data or a gradient: updates what depends on it (a
 // tied head).

@@ -60,10 +60,33 @@ static struct tensor *text_rows(struct graph *g, const struct tensor *embed,
     return h;
 }
 
+// Tells methods what the encoder attends to in each picture of the sequence.
+static void focus_site(struct graph *g, const struct sequence *s, const float *const *focus,
+                       int picture_count)
+{
+    if (!hooks_wanted(g, SITE_FOCUS, -1)) return;
+    int64_t *tokens = xcalloc((size_t)picture_count + 1, sizeof *tokens);
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->picture[i] >= 0) tokens[s->picture[i]]++;
+    for (int p = 0; p < picture_count && graph_ok(g); p++) {
+        if (!tokens[p]) continue;
+        if (!focus || !focus[p]) {
+            graph_fail(g, "picture %d was encoded without its attention", p);
+            break;
+        }
+        struct site_args args = { .layer = -1, .picture = p, .sequence = s, .prefill = true };
+        args.x = graph_upload(g, DTYPE_F32, 1, &tokens[p], focus[p]);
+        if (args.x) hooks_run(g, SITE_FOCUS, &args);
+    }
+    free(tokens);
+}
+
 struct tensor *splice(struct graph *g, const struct tensor *embed, const struct sequence *s,
-                      int64_t from, struct tensor *const *visual, int picture_count)
+                      int64_t from, struct tensor *const *visual, const float *const *focus,
+                      int picture_count)
 {
     int64_t n = s->n - from;
+    focus_site(g, s, focus, picture_count);
     struct tensor *h = text_rows(g, embed, s, from); // [n,D]
     int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
     int32_t *cell = xreallocarray(NULL, (size_t)n, sizeof *cell);

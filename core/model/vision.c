@@ -217,7 +217,8 @@ struct block {
     const struct vision_config *config;
     const struct vision_layer *w;
     struct ranges seen;
-    struct tensor *cos, *sin; // [S', d/2], or NULL
+    struct tensor *cos, *sin;         // [S', d/2], or NULL
+    const struct vision_batch *focus; // whose attention is wanted; NULL: of none
 };
 
 // Heads [S', heads, d] with numbers 2j first, then 2j + 1, as op_rope pairs them: the same
@@ -264,6 +265,7 @@ static struct tensor *attention(struct graph *g, const struct block *block, stru
     q = heads(g, block, q, &w->q_norm, true); // [S', heads, d]
     k = heads(g, block, k, &w->k_norm, true);
     v = heads(g, block, v, &none, false);
+    if (block->focus) vision_focus_add(g, block->focus, q, k, block->seen.first, block->seen.last);
     x = op_attention(g, q, k, v, block->seen.first, block->seen.last, 1 / sqrtf((float)dim), NULL);
     if (!x) return NULL;
     x = graph_view(g, x, 2, (int64_t[]){ x->shape[0], block->config->hidden });
@@ -282,7 +284,7 @@ static bool attention_fused(struct graph *g, const struct block *block, struct t
     const struct vision_layer *w = block->w;
     const struct vision_config *c = block->config;
     if (!fusible(g, &w->norm1, &w->scale1) || !w->qkv.weight.data || w->q_norm.gain.data ||
-        !block->cos || !h || !graph_ok(g))
+        !block->cos || block->focus || !h || !graph_ok(g))
         return false;
     const int64_t n = h->shape[0], D = c->hidden, d = D / c->heads;
     struct tensor *q = graph_new3(g, DTYPE_F32, n, c->heads, d);
@@ -446,6 +448,12 @@ static void upload_angles(struct graph *g, const struct vision_batch *b, struct 
     free(sin);
 }
 
+// Does somebody want the attention? A tape would compute blocks again after the batch is gone.
+static bool focused(const struct graph *g, const struct vision_batch *b)
+{
+    return b->count && b->picture[0].received && !g->tape;
+}
+
 // The features that the projector reads [S, Dv'].
 static struct tensor *encode(struct graph *g, const struct vision_batch *b)
 {
@@ -465,6 +473,7 @@ static struct tensor *encode(struct graph *g, const struct vision_batch *b)
         if (l == blocks) break;
         block.w = &v->layer[l];
         block.seen = kind->windowed && kind->windowed(c, l) ? windows : tiles;
+        block.focus = l == vision_depth(c) - 1 && focused(g, b) ? b : NULL;
         h = graph_block(g, block_stage, &block, sizeof block, h);
     }
     return graph_ok(g) ? features : NULL;

@@ -67,6 +67,10 @@ struct vision_picture {
     int64_t tiles;         // T: parts that see nothing of each other
     int64_t rows, cols;    // patches of a tile
     int number;            // of the picture, for listeners
+    // [S'] in host memory that vision_forward fills, NULL: none. The attention to each row in the
+    // last block that counts: by the class token, or where there is none, the mean over the rows of
+    // its tile; the mean over heads.
+    float *received;
 };
 
 // Pictures that go through the encoder together: their rows stand one after the other.
@@ -166,9 +170,18 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
 struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
                                   const struct vision_picture *pictures, size_t count,
                                   struct tensor *x);
+// The attention that each visual token's patches receive together, from p->received: as many
+// numbers as the projector gives rows, in sequence order. A class token among them has infinity
+// (vision_focus.c).
+void vision_focus(const struct vision_config *c, const struct vision_picture *p, float *token);
 // Number of features of a picture for the projector.
 int64_t vision_features(const struct vision_config *c, const struct vision_picture *p);
 int64_t vision_feature_width(const struct vision_config *c);
+
+// Fills `received` of the batch from a block's queries and keys [S',heads,d]; row i sees rows
+// first[i]..last[i]-1 (NULL: all).
+void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tensor *q,
+                      struct tensor *k, struct tensor *first, struct tensor *last);
 
 // --- for kinds -----------------------------------------------------------------------------------
 

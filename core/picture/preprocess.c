@@ -20,6 +20,10 @@ const struct setting image_settings[] = {
     { "image.max_tokens", SETTING_INTEGER, 0, 1e6, "0", "tokens", NULL, STALE_VISUAL,
       "Visual tokens a picture may cost: it is made smaller, or cut into fewer tiles; 0: as the "
       "model's folder says." },
+    { "image.downsample", SETTING_REAL, 0.001, 1, "1", NULL, NULL, STALE_VISUAL,
+      "Fraction of a picture's visual tokens to keep by downsampling: encoders of native "
+      "resolution "
+      "read a smaller picture; of others, tokens are averaged over areas of their grid." },
     { 0 },
 };
 
@@ -28,9 +32,10 @@ enum resize_order preprocess_order(const struct settings *s)
     return settings_is(s, "image.resize_order", "pillow12") ? RESIZE_PILLOW12 : RESIZE_PILLOW13;
 }
 
-int64_t preprocess_most_tokens(const struct settings *s)
+struct picture_limit preprocess_limit(const struct settings *s)
 {
-    return settings_integer(s, "image.max_tokens");
+    return (struct picture_limit){ .most = settings_integer(s, "image.max_tokens"),
+                                   .share = settings_real(s, "image.downsample") };
 }
 
 const float picture_clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };

@@ -55,8 +55,13 @@ struct settings;
 // image.resize_order.
 enum resize_order preprocess_order(const struct settings *s);
 
-// image.max_tokens: visual tokens that a picture may cost; 0: any number.
-int64_t preprocess_most_tokens(const struct settings *s);
+// Limits of a picture's visual tokens that settings give; zeroed: none.
+struct picture_limit {
+    int64_t most; // image.max_tokens: what it may cost; 0: any number
+    double share; // image.downsample: of the tokens that it would have; 0 or 1: all of them
+};
+
+struct picture_limit preprocess_limit(const struct settings *s);
 
 // Reads the keys of a preprocessor_config.json of the CLIP and SigLIP kind (size as number, as
 // {height,width} or {shortest_edge}; crop_size as number or object). `otherwise` gives the class

@@ -88,11 +88,13 @@ static int attention_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_attention = {
     .name = "attention",
     .usage = "/attention [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture "
-             "I]" PROBE_USAGE,
+             "I] [--film FILE.gif]" PROBE_USAGE,
     .help = "Attention of the answer to the picture: maps, and a profile over the picture's rows.",
-    .details = "Default: the last layer, averaged over heads and over the tokens of the answer\n"
-               "(without an answer: the prompt's last row). N is an answer token, counted from 0;\n"
-               "row:N a row of the sequence. Tokens dropped by pruning are marked." PROBE_DETAILS,
+    .details =
+        "Default: the last layer, averaged over heads and over the tokens of the answer\n"
+        "(without an answer: the prompt's last row). N is an answer token, counted from 0;\n"
+        "row:N a row of the sequence. Tokens dropped by pruning are marked. --film shows the\n"
+        "map of one token of the answer after the other." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .start = attention_start,

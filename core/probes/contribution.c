@@ -155,12 +155,14 @@ static int contribution_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_contribution = {
     .name = "contribution",
-    .usage = "/contribution [--layer K] [--token answer|last|N|row:N] [--picture I]" PROBE_USAGE,
+    .usage = "/contribution [--layer K] [--token answer|last|N|row:N] [--picture I] "
+             "[--film FILE.gif]" PROBE_USAGE,
     .help = "Contribution of each visual token to a query (CAPA), and means by layer and modality.",
     .details =
         "Default map: the middle layer and the prompt's last row. The means are over pairs of\n"
         "tokens in prompt and answer: text to visual, text to text, visual to visual; --layer\n"
-        "restricts them to that layer." PROBE_DETAILS,
+        "restricts them to that layer. --film shows the map of one token of the answer after\n"
+        "the other." PROBE_DETAILS,
     .answered = true,
     .start = contribution_start,
     .release = contribution_release,

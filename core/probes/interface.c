@@ -213,7 +213,7 @@ static int encode(struct encoder *e, const struct picture *picture, size_t shown
     };
     struct picture one = { .image = picture->image };
     model_place_picture(m, &one, one.image.width, one.image.height, shown,
-                        preprocess_most_tokens(settings));
+                        preprocess_limit(settings));
     hooks_add(&hooks, &(struct hook){ .wants = encoder_wants, .run = encoder_add, .self = e });
     const struct vision_picture p = m->family->picture_read(&g, m, &one);
     if (graph_ok(&g)) vision_forward(&g, &m->vision, &p, 1);

@@ -67,6 +67,7 @@ struct passing {
     struct arena arena;
     struct graph graph;
     struct tensor **visual; // [picture_count] of the conversation, or ours
+    float **focus;          // [picture_count] likewise; NULL: nothing listens
     bool *ours;
     bool *kept; // [S] after the last stage of pruning; NULL: nothing was told
     int64_t visual_count;
@@ -105,6 +106,7 @@ static int pass_begin(struct passing *p, const struct measuring *m, struct conve
     decoder_cache(&m->model->decoder, m->backend, &p->kv);
     kv_set_dtype(&p->kv, kv_dtype(m->backend, m->settings));
     p->visual = xcalloc(c->picture_count + 1, sizeof *p->visual);
+    p->focus = xcalloc(c->picture_count + 1, sizeof *p->focus);
     p->ours = xcalloc(c->picture_count + 1, sizeof *p->ours);
     if (measure_sequence(c, m->settings, &p->sequence, err) < 0) return -1;
     p->visual_count = sequence_visual_count(&p->sequence, 0);
@@ -129,8 +131,10 @@ static void pass_end(struct passing *p)
         if (!p->ours[i]) continue;
         p->m->backend->release(p->visual[i]->data);
         free(p->visual[i]);
+        free(p->focus[i]);
     }
     free(p->visual);
+    free(p->focus);
     free(p->ours);
     free(p->kept);
     methods_release(&p->methods);
@@ -152,7 +156,8 @@ static int encode(struct passing *p, int i)
     struct graph *g = &p->graph;
     const struct picture *picture = &p->c->pictures[i];
     struct arena_mark mark = arena_mark(&p->arena);
-    struct tensor *v = family_encode(g, p->m->model, picture, i);
+    float *focus;
+    struct tensor *v = family_encode(g, p->m->model, picture, i, &focus);
     if (v && graph_ok(g) && v->shape[0] == picture->tokens) {
         struct tensor *own = xmalloc(sizeof *own);
         *own = *v;
@@ -162,6 +167,10 @@ static int encode(struct passing *p, int i)
                 graph_fail(g, "widen: %s", g->backend->failure());
             p->visual[i] = own;
             p->ours[i] = true;
+            if (focus) {
+                p->focus[i] = xreallocarray(NULL, (size_t)picture->tokens, sizeof *focus);
+                memcpy(p->focus[i], focus, (size_t)picture->tokens * sizeof *focus);
+            }
         } else {
             free(own);
             graph_fail(g, "out of memory for the visual tokens of picture %d", i);
@@ -178,9 +187,11 @@ static int encode_pictures(struct passing *p, bool anew)
         const int i = p->sequence.picture[row];
         if (i < 0 || p->visual[i]) continue;
         const struct tensor *there = &p->c->pictures[i].visual;
-        if (there->data && !anew)
+        float *focus = p->c->pictures[i].focus;
+        if (there->data && !anew && (focus || !hooks_wanted(&p->graph, SITE_FOCUS, -1))) {
             p->visual[i] = (struct tensor *)there;
-        else if (encode(p, i) < 0)
+            p->focus[i] = focus;
+        } else if (encode(p, i) < 0)
             return -1;
     }
     for (size_t i = 0; i < p->c->picture_count; i++)
@@ -196,7 +207,8 @@ static int compute(struct passing *p, const struct sequence *s, int64_t from, bo
     const struct decoder *d = &p->m->model->decoder;
     struct arena_mark mark = arena_mark(&p->arena);
     struct tensor *logits;
-    struct tensor *h = splice(g, &d->embed, s, from, p->visual, (int)p->c->picture_count);
+    struct tensor *h = splice(g, &d->embed, s, from, p->visual, (const float *const *)p->focus,
+                              (int)p->c->picture_count);
     const int status =
         h ? decoder_forward(g, d, &p->kv, s, h, want, prefill, &logits) : -1; // [1,V]
     float first;

@@ -60,13 +60,14 @@ struct probe_env {
 };
 
 // The end of every measuring command's usage and details.
-#define PROBE_USAGE " [--data FILE [--images DIR] [--limit N] [--given]] [--csv FILE] [--png FILE]"
+#define PROBE_USAGE \
+    " [--data FILE [--images DIR] [--limit N] [--given]] [--csv FILE] [--figure FILE]"
 #define PROBE_DETAILS                                                                        \
     "\nMeasures the current conversation with the current settings and changes nothing.\n"   \
     "--data FILE measures the samples of a data set (100 unless --limit is given): means,\n" \
     "and standard deviations in NAME.std; --given uses the reference answers. --csv and\n"   \
-    "--png write files and replace existing ones; several tables go to FILE-TABLE.csv\n"     \
-    "each, maps to FILE-maps.csv."
+    "--figure (.png, .svg, .pdf) replace existing files; several tables go to\n"             \
+    "FILE-TABLE.csv each, maps to FILE-maps.csv, several figures to FILE-TABLE.png each."
 
 struct probe {
     // Its command (commands/command.h).

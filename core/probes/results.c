@@ -1,11 +1,13 @@
 // core/probes/results.c -- tables and maps, their means over samples, how they are written.
 #include "core/probes/results.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
@@ -380,19 +382,20 @@ static void maps_csv(const struct results *r, struct buf *b)
     for (size_t i = 0; i < r->map_count; i++) csv_map(&r->maps[i], b);
 }
 
-// PATH-NAME.csv; a later one of several with a name gets its number behind it.
-static char *part_path(const char *path, const char *name, int number)
+char *results_path(const char *path, const char *ending, const char *name, int number)
 {
-    const size_t n = strlen(path);
-    const bool csv = n > 4 && !strcmp(path + n - 4, ".csv");
-    char *plain = xstrdup(name);
-    for (char *p = plain; *p; p++)
-        if (*p == '/') *p = '_';
-    char *part = number > 1
-                     ? xasprintf("%.*s-%s-%d.csv", (int)(csv ? n - 4 : n), path, plain, number)
-                     : xasprintf("%.*s-%s.csv", (int)(csv ? n - 4 : n), path, plain);
-    free(plain);
-    return part;
+    const size_t n = strlen(path), e = strlen(ending), word = strcspn(name, ".");
+    const size_t base = n > e && !strcasecmp(path + n - e, ending) ? n - e : n;
+    const char *last = path + base - (base < word ? base : word);
+    const bool said = base >= word && !strncmp(last, name, word) &&
+                      (last == path || !isalnum((unsigned char)last[-1]));
+    struct buf b = { 0 };
+    buf_add(&b, path, base);
+    if (!said) buf_putc(&b, '-');
+    for (const char *p = said ? name + word : name; *p; p++) buf_putc(&b, *p == '/' ? '_' : *p);
+    if (number > 1) buf_printf(&b, "-%d", number);
+    buf_puts(&b, ending);
+    return buf_take(&b);
 }
 
 struct part {
@@ -408,7 +411,7 @@ static void name_part(struct part *p, const struct results *r, size_t at, const 
     int number = 1;
     for (size_t i = 0; t && i < at; i++) number += !strcmp(r->tables[i]->name, t->name);
     p->name = t ? t->name : "maps";
-    p->path = single ? xstrdup(path) : part_path(path, p->name, number);
+    p->path = single ? xstrdup(path) : results_path(path, ".csv", p->name, number);
 }
 
 // All of it reaches the disk, and nothing is in place yet.
@@ -430,7 +433,7 @@ static int put_part(struct part *p, const struct sinks *sinks, struct err *err)
 {
     const int status = file_out_close(p->file, p->path, err);
     p->file = NULL;
-    if (status == 0) sinks_notice(sinks, "%s written to '%s'", p->name, p->path);
+    if (status == 0) sinks_written(sinks, p->name, p->path);
     return status;
 }
 

@@ -93,12 +93,21 @@ void results_mean_take(struct results_mean *m, struct results *mean);
 
 // Emits texts, tables and notes; maps are left to the caller, who has the pictures.
 void results_show(const struct results *r, const struct sinks *sinks);
+// The file of one of several parts: "n.csv" and "norms.layers" give n-norms.layers.csv, "norms.csv"
+// gives norms.layers.csv. number > 1: a later one with that name. The caller frees it.
+char *results_path(const char *path, const char *ending, const char *name, int number);
 // Writes tables as CSV files and reports them: a single one to `path`, several to PATH-TABLE.csv
 // each, the maps together to PATH-maps.csv. All or none, and only if PATH is a regular file.
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
                       struct err *err);
 // A map as an event; borrows the map's values.
 struct event_heatmap results_heatmap(const struct result_map *m);
+
+// What the numbers of a table or map are ("cosine"), by its name (core/probes/units.c); NULL:
+// unknown, or of several units.
+const char *results_unit(const char *name);
+// Does the column (from 1 on) have that unit, so that it can share an axis with others?
+bool results_same_unit(const struct result_table *t, int column);
 
 // As stored in the session database. Reads into an empty `r`.
 void results_json(const struct results *r, struct buf *b);

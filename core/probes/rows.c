@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/model/attend.h"
+#include "core/model/families/pooling.h"
 #include "core/ops/ops.h"
 
 const struct probe_options probe_defaults = {
@@ -325,7 +326,7 @@ struct picture_tile *probe_tiles(const struct probe_env *env, int picture, int *
     const struct family *f = env->model->family;
     struct picture_tile *tiles = xcalloc(TILES, sizeof *tiles);
     *count = 0;
-    if (f->picture_tiles) *count = f->picture_tiles(env->model, p->shape, tiles, TILES);
+    if (f->picture_tiles) *count = pooling_tiles(env->model, p->shape, tiles, TILES);
     if (*count > TILES) *count = TILES;
     if (*count) return tiles;
     tiles[0] = (struct picture_tile){ .rows = 1, .cols = p->tokens, .pitch = p->tokens };

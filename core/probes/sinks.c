@@ -262,8 +262,8 @@ const struct probe probe_sinks = {
     .details =
         "phi is the largest normalised value in the sink dimensions (--dims, or the two largest\n"
         "of the first token) at the input of the layer (default: the middle one). A token with\n"
-        "phi above sinks.tau is a sink. type 1: probability dump, 2: structural anchor. --png\n"
-        "also plots phi against C." PROBE_DETAILS,
+        "phi above sinks.tau is a sink. type 1: probability dump, 2: structural anchor.\n"
+        "--figure also plots phi against C." PROBE_DETAILS,
     .start = sinks_start,
     .release = sinks_release,
     .wants = sinks_wants,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/data/dataset.h"
+#include "core/sets/annotated.h"
 #include "core/sets/beside.h"
 #include "core/sets/form.h"
 
@@ -15,6 +16,7 @@ struct lines {
     struct dataset data;
     char *folder;
     struct set_beside *beside;
+    struct annotated world; // of a demo world's objects.jsonl; else empty
 };
 
 static bool is_lines(const char *path, const char *head, size_t size)
@@ -40,8 +42,19 @@ static void lines_close(void *self)
     struct lines *l = self;
     dataset_close(&l->data);
     set_beside_free(l->beside);
+    annotated_release(&l->world);
     free(l->folder);
     free(l);
+}
+
+// Does the first line list objects?
+static bool annotates(const struct dataset *d)
+{
+    struct err ignored;
+    cJSON *first = d->count ? dataset_json(d, 0, &ignored) : NULL;
+    const bool lists = cJSON_IsArray(json_get(first, "objects"));
+    cJSON_Delete(first);
+    return lists;
 }
 
 static void *lines_open(const char *path, const char *folder, int64_t *count, struct err *err)
@@ -55,7 +68,9 @@ static void *lines_open(const char *path, const char *folder, int64_t *count, st
     }
     l->beside = set_beside_new(path);
     *count = l->data.count;
-    return l;
+    if (!annotates(&l->data) || annotated_open(&l->world, path, err) == 0) return l;
+    lines_close(l);
+    return NULL;
 }
 
 static void rename_key(cJSON *json, const char *from, const char *to)
@@ -124,7 +139,9 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     if (cJSON_IsString(image)) set_add_picture(r, image->valuestring, l->folder);
     cJSON_ArrayForEach(item, image) if (cJSON_IsString(item))
         set_add_picture(r, item->valuestring, l->folder);
-    return 0;
+    if (!l->world.ids.count) return 0;
+    const char *id = cJSON_GetStringValue(json_get(r->json, "index"));
+    return annotated_record(&l->world, id ? id : "", r->json, err);
 }
 
 const struct set_form set_form_lines = {

@@ -1,7 +1,7 @@
 // core/sets/form_object.c -- JSON objects: TextVQA ("data"), VQAv2 ("questions", with its
 // annotations beside), SEED-Bench ("questions" with choice_a ...), captions of COCO ("images" and
-// "annotations"), Karpathy's splits of COCO and Flickr30k ("images" with "sentences"), ScienceQA
-// (problems.json, with pid_splits.json beside).
+// "annotations") and its instances (with "categories"), Karpathy's splits of COCO and Flickr30k
+// ("images" with "sentences"), ScienceQA (problems.json, with pid_splits.json beside).
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/data/dialogue.h"
+#include "core/sets/annotated.h"
 #include "core/sets/form.h"
 #include "core/sets/parts.h"
 
@@ -25,7 +26,8 @@ struct object {
     const struct json_parts *joined_in;
     struct join *joins; // [join_count] by id, then by item
     size_t join_count;
-    size_t *chosen; // [count] rows (or members) that are asked; NULL: all
+    size_t *chosen;         // [count] rows (or members) that are asked; NULL: all
+    struct annotated world; // of instances
     char *folder, *subtype;
     int64_t count;
 };
@@ -233,6 +235,23 @@ static int read_captions(const struct object *o, struct set_record *r, struct er
     return 0;
 }
 
+// --- instances -----------------------------------------------------------------------------------
+
+static int open_instances(struct object *o, const char *path, struct err *err)
+{
+    o->rows = json_parts_list(&o->parts, "images");
+    return annotated_open(&o->world, path, err);
+}
+
+static int read_instances(const struct object *o, struct set_record *r, struct err *err)
+{
+    const char *file = text_of(r->json, "file_name", NULL);
+    if (!file) return err_set(err, "\"file_name\" is missing");
+    rename_key(r->json, "id", "index");
+    set_add_picture(r, file, o->folder);
+    return annotated_record(&o->world, text_of(r->json, "index", ""), r->json, err);
+}
+
 // --- Karpathy's splits ---------------------------------------------------------------------------
 
 static int choose_test(struct object *o, struct err *err)
@@ -325,6 +344,7 @@ static int read_problem(const struct object *o, struct set_record *r, struct err
 static const struct object_kind kinds[] = {
     { "data", NULL, open_data, read_textvqa },
     { "questions", NULL, open_questions, read_question },
+    { "images", "categories", open_instances, read_instances },
     { "images", "annotations", open_captions, read_captions },
     { "images", NULL, open_karpathy, read_karpathy },
     { NULL, NULL, open_problems, read_problem },
@@ -342,6 +362,7 @@ static void object_close(void *self)
     struct object *o = self;
     json_parts_close(&o->parts);
     json_parts_close(&o->other);
+    annotated_release(&o->world);
     free(o->joins);
     free(o->chosen);
     free(o->folder);

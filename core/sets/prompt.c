@@ -98,6 +98,12 @@ void prompt_caption_lmms_eval(const struct set_record *r, struct buf *to)
     buf_puts(to, "Provide a one-sentence caption for the provided image.");
 }
 
+void prompt_chair(const struct set_record *r, struct buf *to)
+{
+    (void)r;
+    buf_puts(to, "Please describe this image in detail.");
+}
+
 void prompt_caption_vlmevalkit(const struct set_record *r, struct buf *to)
 {
     const char *own = set_text(r, "question");

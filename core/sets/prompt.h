@@ -13,6 +13,7 @@ set_prompt prompt_textvqa;     // as short, with the line of OCR tokens if there
 set_prompt prompt_capitalized; // as short, the question in lower case but for its first letter
 set_prompt prompt_caption_lmms_eval;
 set_prompt prompt_caption_vlmevalkit;
+set_prompt prompt_chair;
 set_prompt prompt_letter; // hint, question, "A. ...", "Answer with the option's letter"
 set_prompt prompt_mmbench_lmms_eval;
 set_prompt prompt_mmstar_lmms_eval;

@@ -157,5 +157,10 @@ const struct eval_set eval_sets[] = {
       .kind = "source_id",
       .ways = { { "lmms-eval", prompt_hellaswag, "activity and context", 1, "loglik", NULL,
                   "tasks/hellaswag/utils.py" } } },
+    { .name = "chair",
+      .title = "CHAIR: does a description name objects that are not there?",
+      .files = "instances_val2014.json, objects.jsonl of /scenes",
+      .ways = { { "paper", prompt_chair, "\"Please describe this image in detail.\"", 512, "chair",
+                  &set_total_chair, "Rohrbach et al. 2018 (arXiv 1809.02156), section 2" } } },
     { 0 },
 };

@@ -8,6 +8,7 @@
 #include "core/base/mem.h"
 #include "core/base/names.h"
 #include "core/base/random.h"
+#include "core/metrics/chair.h"
 
 // --- sums by name --------------------------------------------------------------------------------
 
@@ -194,6 +195,31 @@ const struct set_total set_total_circular = {
     .rule = "a question counts if all its rotations (rows whose index differs by millions) are "
             "right",
     .count = count_circular,
+};
+
+// --- CHAIR ---------------------------------------------------------------------------------------
+
+static int count_chair(const struct set_score *scores, size_t n, const struct metric *m,
+                       struct set_number *numbers)
+{
+    double mentions = 0, wrong = 0, captions = 0;
+    (void)m;
+    for (size_t i = 0; i < n; i++) {
+        mentions += chair_mentions(scores[i].class);
+        wrong += chair_hallucinated(scores[i].class);
+        captions += chair_hallucinated(scores[i].class) > 0;
+    }
+    numbers[0] = (struct set_number){ "CHAIRi", mentions > 0 ? wrong / mentions : NAN };
+    numbers[1] = (struct set_number){ "CHAIRs", n ? captions / (double)n : NAN };
+    numbers[2] = (struct set_number){ "objects a caption", n ? mentions / (double)n : NAN };
+    return 3;
+}
+
+const struct set_total set_total_chair = {
+    .name = "chair",
+    .rule = "CHAIRi: share of mentioned objects that are not there; CHAIRs: share of captions that "
+            "mention one",
+    .count = count_chair,
 };
 
 // --- bootstrap -----------------------------------------------------------------------------------

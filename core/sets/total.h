@@ -43,6 +43,9 @@ extern const struct set_total set_total_f1_all;
 // A question counts if all its rotations (the same group) are right.
 extern const struct set_total set_total_circular;
 
+// CHAIRi and CHAIRs (core/metrics/chair.c), and mentions of objects in a caption.
+extern const struct set_total set_total_chair;
+
 // 95% of 1000 bootstrap samples of the groups (of the questions, where there are none) lie between
 // the bounds; NaN for fewer than two groups. The samples are the same each time.
 void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,

@@ -88,8 +88,10 @@ static void place(struct conversation *c, size_t i, size_t shown)
     struct picture *p = &c->pictures[i];
     const struct picture_shape was = p->shape;
     if (!c->model || !p->bytes) return;
-    model_place_picture(c->model, p, p->image.width, p->image.height, shown, c->most_tokens);
-    if (p->shape.several == was.several && p->shape.most_tokens == was.most_tokens) return;
+    model_place_picture(c->model, p, p->image.width, p->image.height, shown, c->limit);
+    if (p->shape.several == was.several && p->shape.most_tokens == was.most_tokens &&
+        p->shape.share == was.share)
+        return;
     conversation_drop_visual(c, (int)i);
     conversation_drop_rows(c, (int)i);
 }
@@ -111,9 +113,9 @@ static void place_waiting(struct conversation *c)
 
 void conversation_limit_pictures(struct conversation *c, const struct settings *s)
 {
-    const int64_t most = preprocess_most_tokens(s);
-    if (most == c->most_tokens) return;
-    c->most_tokens = most;
+    const struct picture_limit limit = preprocess_limit(s);
+    if (limit.most == c->limit.most && limit.share == c->limit.share) return;
+    c->limit = limit;
     conversation_place(c, c->messages, c->message_count);
     place_waiting(c);
 }
@@ -218,7 +220,7 @@ static void set_waiting(struct conversation *c, const int *waiting, size_t count
 int conversation_copy(struct conversation *c, const struct conversation *from, size_t messages,
                       struct err *err)
 {
-    c->most_tokens = from->most_tokens;
+    c->limit = from->limit;
     for (size_t i = 0; i < from->picture_count; i++) {
         const struct picture *p = &from->pictures[i];
         // A picture of a removed message has no bytes: only its index is needed.

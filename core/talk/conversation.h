@@ -26,7 +26,7 @@ struct conversation {
     size_t picture_count;
     int *waiting; // [waiting_count] pending pictures: attached to the next message
     size_t waiting_count;
-    int64_t most_tokens; // visual tokens that a picture may cost; 0: any number
+    struct picture_limit limit; // of pictures' visual tokens
 
     struct methods methods; // states of the active methods
     struct kv kv;
@@ -101,8 +101,8 @@ void said_release(struct said *said);
 // Counts the visual tokens of the pictures that these messages show. Where another number of
 // pictures beside one changes how it is encoded, what was computed of it is dropped.
 void conversation_place(struct conversation *c, const struct message *messages, size_t count);
-// Obeys image.max_tokens: counts the visual tokens of all pictures anew if it has changed, and
-// drops what was computed of them.
+// Obeys image.max_tokens and image.downsample: counts the visual tokens of all pictures anew if
+// they have changed, and drops what was computed of them.
 void conversation_limit_pictures(struct conversation *c, const struct settings *s);
 // Token ids and positions of the first `messages` messages, with or without a generation prompt;
 // places their pictures. 0 or -1.

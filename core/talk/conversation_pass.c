@@ -5,6 +5,7 @@
 // middle of a pass. A failed pass may leave rows after those of c->cached in some layers;
 // conversation_trim (called by conversation_reuse) removes them.
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/model/families/family.h"
 #include "core/model/splice.h"
@@ -15,6 +16,8 @@ void conversation_drop_visual(struct conversation *c, int i)
     struct picture *p = &c->pictures[i];
     c->backend->release(p->visual.data);
     p->visual = (struct tensor){ 0 };
+    free(p->focus);
+    p->focus = NULL;
 }
 
 void conversation_trim(struct conversation *c, int64_t tokens)
@@ -112,11 +115,20 @@ struct graph conversation_graph(struct conversation *c, const struct settings *s
                            .cancel = cancel };
 }
 
+static float *focus_copy(const float *focus, int64_t tokens)
+{
+    if (!focus) return NULL;
+    float *copy = xreallocarray(NULL, (size_t)tokens + 1, sizeof *copy);
+    memcpy(copy, focus, (size_t)tokens * sizeof *copy);
+    return copy;
+}
+
 static void encode(struct conversation *c, struct graph *g, int i)
 {
     struct picture *p = &c->pictures[i];
     struct arena_mark mark = arena_mark(&c->step);
-    struct tensor *v = family_encode(g, c->model, p, i);
+    float *focus;
+    struct tensor *v = family_encode(g, c->model, p, i, &focus);
     if (v && graph_ok(g)) {
         struct tensor own = *v;
         own.data = c->backend->alloc(tensor_bytes(v));
@@ -128,6 +140,7 @@ static void encode(struct conversation *c, struct graph *g, int i)
                        i, (long long)v->shape[0], (long long)p->tokens);
         } else {
             p->visual = own;
+            p->focus = focus_copy(focus, p->tokens);
             if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
                 graph_fail(g, "widen: %s", c->backend->failure());
         }
@@ -147,7 +160,9 @@ static void mark_encoded(struct conversation *c, struct graph *g, int i)
 int conversation_encode(struct conversation *c, struct graph *g, int i)
 {
     const struct stages *stages = c->model->decoder.stages;
-    if (c->pictures[i].visual.data) return 0;
+    const bool focus = hooks_wanted(g, SITE_FOCUS, -1);
+    if (c->pictures[i].visual.data && (!focus || c->pictures[i].focus)) return 0;
+    conversation_drop_visual(c, i);
     if (stages_first(stages))
         encode(c, g, i);
     else
@@ -165,9 +180,14 @@ static struct tensor *embed(struct conversation *c, struct graph *g, const struc
     if (!stages_first(d->stages))
         return graph_new2(g, DTYPE_F32, s->n - c->cached.n, d->config.hidden);
     struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual);
-    for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
-    struct tensor *h = splice(g, &d->embed, s, c->cached.n, visual, (int)c->picture_count);
+    const float **focus = xcalloc(c->picture_count + 1, sizeof *focus);
+    for (size_t i = 0; i < c->picture_count; i++) {
+        visual[i] = &c->pictures[i].visual;
+        focus[i] = c->pictures[i].focus;
+    }
+    struct tensor *h = splice(g, &d->embed, s, c->cached.n, visual, focus, (int)c->picture_count);
     free(visual);
+    free(focus);
     return h;
 }
 

@@ -38,7 +38,8 @@ void message_release(struct message *m);
 // What the number and the places of a picture's visual tokens depend on.
 struct picture_shape {
     int64_t width, height; // pixels
-    int64_t most_tokens;   // visual tokens that it may cost (image.max_tokens); 0: any number
+    int64_t most_tokens;   // visual tokens that it may cost before `share`; 0: any number
+    double share;          // of its grids' tokens, to which they are averaged; 0: all of them
     bool several; // its prompt shows other pictures too, and the model's family then encodes it
                   // otherwise
 };
@@ -55,7 +56,8 @@ struct picture {
     // Tokens newline, newline + newline_step ... only end a row of the picture; step 0: none do.
     int64_t newline, newline_step;
     struct tensor
-        visual; // [tokens, D] after the projector, before methods; data NULL: not computed yet
+        visual;   // [tokens, D] after the projector, before methods; data NULL: not computed yet
+    float *focus; // [tokens] encoder's attention to them (SITE_FOCUS); NULL: nothing wanted it
 };
 
 // Frees all but the visual tokens, which the conversation owns.

@@ -151,8 +151,7 @@ static int look_at_all(struct checking *k, const struct sample *s, struct pictur
             find(k->c, f->problem, s, f->why);
             return -1;
         }
-        model_place_picture(k->m, &pictures[i], f->width, f->height, shown,
-                            preprocess_most_tokens(k->s));
+        model_place_picture(k->m, &pictures[i], f->width, f->height, shown, preprocess_limit(k->s));
     }
     return 0;
 }

@@ -2,6 +2,7 @@
 #include "core/train/feed.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/file_in.h"
 #include "core/model/families/family.h"
@@ -18,7 +19,7 @@ static char *key_of(const struct feed *f, const char *path, size_t shown)
 static void place(const struct feed *f, struct picture *p, size_t shown)
 {
     model_place_picture(f->model, p, p->image.width, p->image.height, shown,
-                        preprocess_most_tokens(f->settings));
+                        preprocess_limit(f->settings));
 }
 
 static int decode(struct feed *f, const char *path, size_t shown, struct picture *p,
@@ -39,7 +40,8 @@ int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct
     struct graph plain = *g; // the same place and listeners, but nothing is recorded
     plain.tape = NULL;
     struct arena_mark mark = arena_mark(g->arena);
-    struct tensor *v = family_encode(&plain, f->model, p, 0);
+    float *focus;
+    struct tensor *v = family_encode(&plain, f->model, p, 0, &focus);
     int status = 0;
     if (v && graph_ok(&plain)) {
         struct tensor own = *v;
@@ -50,6 +52,10 @@ int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct
         else if (f->backend->widen(&own, v) < 0)
             status = err_set(err, "widen: %s", f->backend->failure());
         p->visual = own;
+        if (focus) {
+            p->focus = xreallocarray(NULL, (size_t)p->tokens, sizeof *focus);
+            memcpy(p->focus, focus, (size_t)p->tokens * sizeof *focus);
+        }
     } else {
         g->cancelled |= plain.cancelled;
         status = err_set(err, "%s", plain.cancelled ? "cancelled" : plain.err.text);
@@ -63,6 +69,8 @@ void feed_picture_release(const struct backend *b, struct picture *p)
     image_release(&p->image);
     b->release(p->visual.data);
     p->visual.data = NULL;
+    free(p->focus);
+    p->focus = NULL;
 }
 
 static uint64_t bytes_of(const struct picture *p)
@@ -134,6 +142,7 @@ static int encode_cached(struct feed *f, struct graph *g, const char *key, struc
     if (*ours) return 0;
     image_release(&f->known[i].image);
     f->known[i].visual = p->visual;
+    f->known[i].focus = p->focus;
     note(f, f->used - before + bytes_of(p));
     return 0;
 }
@@ -211,7 +220,7 @@ void feed_item_release(struct feed *f, struct feed_item *item)
 void feed_release(struct feed *f)
 {
     for (size_t i = 0; i < f->known_count; i++) {
-        struct picture p = { .image = f->known[i].image, .visual = f->known[i].visual };
+        struct picture p = f->known[i];
         feed_picture_release(f->backend, &p);
     }
     free(f->known);

@@ -57,13 +57,18 @@ static void batch_release(struct batch *b)
 
 // Visual tokens of the `count` pictures number[], which have none yet, in one pass.
 static void encode(struct graph *g, const struct model *m, const struct batch *b, const int *number,
-                   size_t count, struct tensor **visual)
+                   size_t count, struct tensor **visual, const float **focus)
 {
     const struct picture **pictures = xcalloc(count, sizeof(const struct picture *));
     struct tensor **tokens = xcalloc(count, sizeof(struct tensor *)); // [S, D] each
+    float **seen = xcalloc(count + 1, sizeof *seen);
     for (size_t i = 0; i < count; i++) pictures[i] = b->pictures[number[i]];
-    if (family_encode_all(g, m, pictures, number, count, tokens) == 0)
-        for (size_t i = 0; i < count; i++) visual[number[i]] = tokens[i];
+    if (family_encode_all(g, m, pictures, number, count, tokens, seen) == 0)
+        for (size_t i = 0; i < count; i++) {
+            visual[number[i]] = tokens[i];
+            focus[number[i]] = seen[i];
+        }
+    free(seen);
     free((void *)pictures);
     free((void *)tokens);
 }
@@ -76,6 +81,7 @@ static struct tensor *embed(struct graph *g, const struct model *m, const struct
         return graph_new2(g, DTYPE_F32, b->sequence->n, m->decoder.config.hidden);
     struct tensor none = { 0 };
     struct tensor **visual = xcalloc(b->picture_count + 1, sizeof(struct tensor *));
+    const float **focus = xcalloc(b->picture_count + 1, sizeof *focus);
     int *number = xcalloc(b->picture_count + 1, sizeof *number);
     size_t count = 0;
     for (size_t i = 0; i < b->picture_count; i++) visual[i] = &none;
@@ -83,13 +89,15 @@ static struct tensor *embed(struct graph *g, const struct model *m, const struct
         int i = b->sequence->picture[row];
         if (i < 0 || visual[i] != &none) continue;
         visual[i] = (struct tensor *)&b->pictures[i]->visual;
+        focus[i] = b->pictures[i]->focus;
         if (!visual[i]->data) number[count++] = i;
     }
-    encode(g, m, b, number, count, visual);
+    encode(g, m, b, number, count, visual, focus);
     struct tensor *h = NULL;
     if (graph_ok(g))
-        h = splice(g, &m->decoder.embed, b->sequence, 0, visual, (int)b->picture_count);
+        h = splice(g, &m->decoder.embed, b->sequence, 0, visual, focus, (int)b->picture_count);
     free((void *)visual);
+    free((void *)focus);
     free(number);
     return h;
 }

@@ -95,7 +95,7 @@ same "mean and deviation" "$(tail -1 "$work/mean.csv" | cut -d, -f1,2)" "$(jq -r
     "$work/events" | paste -sd,)"
 
 # Drawings.
-lines "/plot $csv keep less --by layer" "/plot $layers layer visual text --where run=b --png $work/a.png" \
+lines "/plot $csv keep less --by layer" "/plot $layers layer visual text --where run=b --figure $work/a.png" \
     "/plot $layers run visual --where layer=0 --log y --y L2" "/plot $csv keep nothing" "/plot $csv keep" \
     "/plot $csv keep less --where layer=9" "/plot $csv keep less --by none" "/plot $work/none.csv a b"
 check "drawn or refused" 'select(.event=="done").ok | tostring' \

@@ -3,9 +3,9 @@
 . tests/commands/common.bash
 
 ask=("/load $llava" '/set sample.max_tokens 4' '/set sample.ignore_eos on' "/image $scene" 'What is this?')
-lines "${ask[@]}" "/norms --csv $work/n.csv --png $work/n.png" /redundancy /similarity \
-    "/attention --layer all --png $work/a.png" '/attention --layer 1 --head 2 --token 0' \
-    /contribution "/sinks --png $work/s.png" /curvature '/sink-ratio --threshold 0.01' \
+lines "${ask[@]}" "/norms --csv $work/n.csv --figure $work/n.png" /redundancy /similarity \
+    "/attention --layer all --figure $work/a.png" '/attention --layer 1 --head 2 --token 0' \
+    /contribution "/sinks --figure $work/s.png" /curvature '/sink-ratio --threshold 0.01' \
     '/dice --box 0,0,20,20' "/dice --mask $scene" /flops "/memory --csv $work/m.csv" /regen
 check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..19})"
 same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \

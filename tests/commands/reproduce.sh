@@ -7,7 +7,7 @@ tiny=(-D MODEL="$work/model" -D WORK="$work/w" -D OUT="$work/out" -D SCENES=8 -D
     -D STEPS=2 -D FIRST=2 -D GRID=1 -D BATCH=2 -D LIMIT=1 -D DEEP=1 -D KEEPS=0.5 -D RATES=1e-3)
 vlmsh -f demo/reproduce.vlmsh "${tiny[@]}" >"$work/log" 2>&1 || fail "$(tail -5 "$work/log" | cut -c1-300)"
 report=$work/out/README.md
-for picture in $(grep -o '([a-z_.-]*\.png)' "$report" | tr -d '()' | sort -u); do
+for picture in $(grep -o '([a-z_.-]*\.\(png\|svg\))' "$report" | tr -d '()' | sort -u); do
     [ -s "$work/out/$picture" ] || fail "$picture is not drawn"
 done
 same "an end for each table" "$(grep -c '^<!-- table' "$report")" "$(grep -c '^<!-- end' "$report")"

@@ -7,7 +7,7 @@ tiny=(-D LANGUAGE=tests/goldens/qwen2 -D WORK="$work/w" -D OUT="$work/out" -D SC
     -D LAYERS=1 -D MIDDLE=1 -D KEEPS=0.5 -D SHORT=1 -D HELD=1 -D FEW=1)
 vlmsh -f demo/seeing.vlmsh "${tiny[@]}" >"$work/log" 2>&1 || fail "$(tail -5 "$work/log" | cut -c1-300)"
 report=$work/out/README.md
-for picture in $(grep -o '([a-z_.-]*\.png)' "$report" | tr -d '()' | sort -u); do
+for picture in $(grep -o '([a-z_.-]*\.\(png\|svg\))' "$report" | tr -d '()' | sort -u); do
     [ -s "$work/out/$picture" ] || fail "$picture is not drawn"
 done
 same "an end for each table" "$(grep -c '^<!-- table' "$report")" "$(grep -c '^<!-- end' "$report")"

@@ -4,18 +4,31 @@ set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export VLMSH
-"$VLMSH" demo/model --db "$work/db" --json >"$work/events" <<'LINES'
+"$VLMSH" scenes 2 "$work/world" --seed 5 --kind questions >/dev/null
+"$VLMSH" demo/model --db "$work/db" --json >"$work/events" <<LINES
 {"id":1,"line":"/image demo/pictures/scene-1.png"}
 {"id":"two","line":"What is in the picture?"}
 {"id":null,"line":"/attention"}
 {"id":[4],"line":"/nosuch"}
-{"id":5,"line":"\"\"\"\nWhere is\nthe red circle?\n\"\"\""}
+{"id":5,"line":"\"\"\"\\nWhere is\\nthe red circle?\\n\"\"\""}
 {"id":6}
 /norms
 /tokenize red circle
 /compare off | prune.score=contribution prune.layer=1 What is it?
 /get prune.*
 /help image
+/info
+/session
+/session rename seen
+/session list
+/session export $work/seen.md
+/redundancy --csv $work/r.csv --figure $work/r.svg
+/ask --data $work/world/questions.json --out $work/answers.jsonl --limit 2 --job
+/wait 1
+/job 1
+/jobs
+/job 1 delete
+/session delete seen
 {"line":"/quit","id":9}
 LINES
 python3 - "$work/events" <<'END'
@@ -48,8 +61,32 @@ for number, line in enumerate(open(sys.argv[1]), 1):
     if e.get("request", "none") != request: sys.exit("line %d: another request: %s" % (number, line))
     begun = e["event"] == "done"
 
-want = [1, "two", None, [4], 5, "none", "none", "none", "none", "none", "none", 9]
+want = [1, "two", None, [4], 5] + ["none"] * 18 + [9]
 if requests != want: sys.exit("requests: %r" % requests)
-missing = {"token", "answer", "text", "ids", "table", "heatmap", "columns", "setting", "notice", "error", "done", "attached"} - seen
+missing = {"token", "answer", "text", "ids", "table", "heatmap", "columns", "setting", "notice", "error", "done", "attached", "job", "session",
+           "model", "written"} - seen
 if missing: sys.exit("not seen: %r" % missing)
+
+# What tables and notices say is there in fields.
+events = [json.loads(line) for line in open(sys.argv[1])]
+of = lambda kind: [e for e in events if e["event"] == kind]
+def expect(what, got, wanted):
+    if got != wanted: sys.exit("%s: %r, not %r" % (what, got, wanted))
+expect("jobs", [(e["job"], e["change"], e["kind"]) for e in of("job")],
+       [(1, c, "ask") for c in ("started", "ended", "shown", "listed", "deleted")])
+shown = of("job")[2]
+expect("a job that is done", (shown["state"], shown["message"], shown["eta_s"]), ("done", "", None))
+if not shown["created"] <= shown["started"] <= shown["ended"]: sys.exit("times: %r" % shown)
+if "--limit" not in shown["arguments"]: sys.exit("arguments: %r" % shown)
+expect("sessions", [(e["change"], e["name"] == "seen") for e in of("session")],
+       [("current", False), ("renamed", True), ("listed", True), ("exported", True)])
+listed = of("session")[2]
+expect("a listed session", (listed["turns"], listed["pictures"], listed["title"]), (3, 1, "What is in the picture?"))
+model = of("model")[0]
+table = dict(next(e["rows"] for e in of("table") if e["name"] == "model"))
+expect("the model", (model["fingerprint"], model["device"], str(model["vocabulary"]), model["visual_tokens"]),
+       (table["fingerprint"], table["device"], table["vocabulary"], 144))
+total = next(r for e in of("table") if e["name"] == "parameters" for r in e["rows"] if r[0] == "total")
+expect("its parameters", model["parameters"], total[1])
+expect("files", [e["file"].rsplit("/", 1)[1] for e in of("written")], ["r.csv", "r.svg"])
 END

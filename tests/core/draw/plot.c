@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -199,27 +198,6 @@ static void means_pass_over_gaps(void **state)
     assert_true(y[0] == 1.5 && y[1] == 1.5 && isnan(y[2]) && y[3] == 4.5 && y[4] == 4.5);
 }
 
-static void a_picture_shows_the_curve(void **state)
-{
-    double x[] = { 0, 1 }, y[] = { 0, 1 };
-    const struct plot_line line = { .name = "loss", .x = x, .y = y, .count = 2 };
-    struct err err = { 0 };
-    char path[] = "/tmp/vlmsh-plot-XXXXXX";
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    assert_int_equal(plot_png(path, NULL, &line, 1, &err), 0);
-    FILE *f = fopen(path, "r");
-    unsigned char head[24];
-    assert_int_equal(fread(head, 1, sizeof head, f), sizeof head);
-    fclose(f);
-    unlink(path);
-    assert_memory_equal(head + 1, "PNG", 3);
-    assert_int_equal(head[18] * 256 + head[19], 960);
-    assert_int_equal(plot_png("/no/such/folder/a.png", NULL, &line, 1, &err), -1);
-    assert_non_null(strstr(err.text, "/no/such/folder/a.png"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,7 +209,6 @@ int main(void)
         cmocka_unit_test(narrow_logarithmic_axes_have_numbers),
         cmocka_unit_test(many_points_are_means_in_a_band),
         cmocka_unit_test(means_pass_over_gaps),
-        cmocka_unit_test(a_picture_shows_the_curve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

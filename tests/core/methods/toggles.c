@@ -22,9 +22,11 @@ static const struct {
     { "ira.layers", { "2-3", "2", "3" } },
     { "ira.on", { "on", "on", "on", "off" } },
     { "prune.score", { "contribution", "attention", "uniform", "off" } },
-    { "prune.layer", { "0", "1", "2", "auto" } },
+    { "prune.score", { "cls", "divergence", "diversity", "random", "off" } },
+    { "prune.layer", { "0", "1", "2", "auto", "input" } },
     { "prune.keep", { "0.25", "0.6", "1" } },
     { "prune.mode", { "prefill", "dynamic" } },
+    { "image.downsample", { "0.5", "0.25", "1" } },
     { "chat.template", { "plain", "auto" } },
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };

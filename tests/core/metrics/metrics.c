@@ -266,6 +266,55 @@ static void test_loglik(void **state)
 
 // --- CIDEr-D: the numbers are those of a computation of its own in Python ------------------------
 
+// Sentences and what they name, in the order found; "!" is not there. Hand-made.
+static void test_chair(void **state)
+{
+    static const char *const kinds[] = { "person", "dog",        "hot dog", "dining table",
+                                         "cup",    "wine glass", "skis",    "sheep",
+                                         "bus",    "teddy bear", "bear",    "potted plant",
+                                         "tie",    "toothbrush" };
+    static const char *const there[] = { "person", "dog", "skis" };
+    static const struct {
+        const char *says, *found;
+        double score;
+        int class;
+    } cases[] = {
+        { "Two men and a woman walk their dogs.", "person, person, dog", 0, 3 << 12 },
+        { "A hot dog on a table!", "hot dog (not there), dining table (not there)", 1,
+          2 << 12 | 2 },
+        { "Children ski; one ski is broken, skis everywhere.", "person, skis, skis, skis", 0,
+          4 << 12 },
+        { "A teddy-bear between BEARS, buses and flocks of sheep.",
+          "teddy bear (not there), bear (not there), bus (not there), sheep (not there)", 1,
+          4 << 12 | 4 },
+        { "Mugs, neckties and houseplants.",
+          "cup (not there), tie (not there), potted plant (not there)", 1, 3 << 12 | 3 },
+        { "Wine glasses at the bus stop, wineglasses, a tooth brush.",
+          "wine glass (not there), wine glass (not there), toothbrush (not there)", 1,
+          3 << 12 | 3 },
+        { "The dogma of dogged personality.", "-", 0, 0 },
+        { "", "-", 0, 0 },
+    };
+    const struct metric *m = metric_find("chair");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct metric_case c = { .answer = cases[i].says,
+                                       .references = there,
+                                       .reference_count = 3,
+                                       .choices = kinds,
+                                       .choice_count = sizeof kinds / sizeof *kinds,
+                                       .right = -1 };
+        struct metric_outcome o;
+        struct err err = { 0 };
+        if (m->score(&c, &o, &err) < 0) fail_msg("%s", err.text);
+        assert_string_equal(o.found ? o.found : "-", cases[i].found);
+        assert_true(o.score == cases[i].score);
+        assert_int_equal(o.class, cases[i].class);
+        free(o.found);
+    }
+    const struct metric_case without = { .answer = "a dog", .right = -1 };
+    assert_true(score("chair", &without, NULL) == -1);
+}
+
 static void test_cider(void **state)
 {
     static const char *const references[3][3] = {
@@ -413,7 +462,7 @@ static void test_table(void **state)
 static void direction_is_the_metrics(void **state)
 {
     for (int i = 0; metrics[i]; i++) {
-        const bool smaller = metrics[i]->way == METRIC_LOSS;
+        const bool smaller = metrics[i]->way == METRIC_LOSS || !strcmp(metrics[i]->name, "chair");
         assert_int_equal(metric_better(metrics[i], 0.25, 0.75), smaller);
         assert_int_equal(metric_better(metrics[i], 0.75, 0.25), !smaller);
         assert_false(metric_better(metrics[i], 0.5, 0.5));
@@ -424,13 +473,21 @@ static void direction_is_the_metrics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),           cmocka_unit_test(test_contain),
-        cmocka_unit_test(test_exact),           cmocka_unit_test(test_contains),
-        cmocka_unit_test(test_yesno),           cmocka_unit_test(test_letter),
-        cmocka_unit_test(test_letter_question), cmocka_unit_test(test_right),
-        cmocka_unit_test(test_loglik),          cmocka_unit_test(test_cider),
-        cmocka_unit_test(test_intervals),       cmocka_unit_test(test_yesno_summary),
-        cmocka_unit_test(test_table),           cmocka_unit_test(direction_is_the_metrics),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_contain),
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_contains),
+        cmocka_unit_test(test_yesno),
+        cmocka_unit_test(test_letter),
+        cmocka_unit_test(test_letter_question),
+        cmocka_unit_test(test_right),
+        cmocka_unit_test(test_loglik),
+        cmocka_unit_test(test_cider),
+        cmocka_unit_test(test_chair),
+        cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_yesno_summary),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(direction_is_the_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

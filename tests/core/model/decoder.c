@@ -64,7 +64,7 @@ static int pass_as(struct bench *b, const struct sequence *s, int64_t n, enum lo
     };
     struct arena_mark mark = arena_mark(&b->step);
     struct tensor *h =
-        splice(&b->graph, &b->model->decoder.embed, &head, b->kv.layer[0].rows, NULL, 0);
+        splice(&b->graph, &b->model->decoder.embed, &head, b->kv.layer[0].rows, NULL, NULL, 0);
     int status =
         decoder_forward(&b->graph, &b->model->decoder, &b->kv, &head, h, want, prefill, &all);
     if (status == 0 && want != LOGITS_NONE) {

@@ -47,7 +47,7 @@ static void every_row_has_its_own(void **state)
     struct tensor *visual[] = { &first, &second };
     // Also where the beginning is cached, in the middle of a picture and behind it.
     for (int64_t from = 0; from < s.n; from++) {
-        struct tensor *h = splice(&g, &table, &s, from, visual, 2);
+        struct tensor *h = splice(&g, &table, &s, from, visual, NULL, 2);
         assert_non_null(h);
         assert_int_equal(h->shape[0], s.n - from);
         for (int64_t i = from; i < s.n; i++)
@@ -70,12 +70,12 @@ static void a_picture_without_tokens_is_an_error(void **state)
     struct tensor first = { .data = first_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, D } },
                   none = { 0 };
     struct tensor *visual[] = { &first, &none };
-    assert_null(splice(&g, &table, &s, 0, visual, 2));
+    assert_null(splice(&g, &table, &s, 0, visual, NULL, 2));
     assert_true(g.failed);
     assert_non_null(strstr(g.err.text, "picture 1"));
     // Rows behind it need it no more.
     g.failed = false;
-    assert_non_null(splice(&g, &table, &s, 7, visual, 2));
+    assert_non_null(splice(&g, &table, &s, 7, visual, NULL, 2));
     sequence_release(&s);
     arena_release(&step);
 }

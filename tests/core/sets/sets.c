@@ -17,6 +17,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/base/random.h"
 #include "core/sets/form.h"
 #include "core/sets/index.h"
 #include "core/sets/parts.h"
@@ -402,6 +403,78 @@ static void test_totals(void **state)
     assert_true(isnan(low) && isnan(high)); // one group only
 }
 
+// --- MME by another way
+// ---------------------------------------------------------------------------
+
+enum { MME_KINDS = 14, MME_ROWS = 400 };
+
+// As MME's calculation.py: category by category, picture by picture; here by comparing all rows.
+static double mme_category(const struct set_score *s, int n, const char *kind)
+{
+    double rows = 0, right = 0, pictures = 0, both = 0;
+    for (int i = 0; i < n; i++) {
+        if (strcmp(s[i].kind, kind) != 0) continue;
+        int of_picture = 0, right_of_picture = 0;
+        bool first = true;
+        for (int k = 0; k < n; k++) {
+            if (strcmp(s[k].kind, kind) != 0 || strcmp(s[k].group, s[i].group) != 0) continue;
+            if (k < i) first = false;
+            of_picture++;
+            right_of_picture += s[k].score == 1;
+        }
+        rows++;
+        right += s[i].score == 1;
+        pictures += first;
+        both += first && of_picture == 2 && right_of_picture == 2;
+    }
+    return rows > 0 ? 100 * right / rows + 100 * both / pictures : 0;
+}
+
+static void mme_equals_a_second_way(void **state)
+{
+    static const char *const kinds[MME_KINDS] = { "existence",
+                                                  "count",
+                                                  "position",
+                                                  "color",
+                                                  "posters",
+                                                  "celebrity",
+                                                  "scene",
+                                                  "landmark",
+                                                  "artwork",
+                                                  "OCR",
+                                                  "commonsense_reasoning",
+                                                  "numerical_calculation",
+                                                  "text_translation",
+                                                  "code_reasoning" };
+    static char groups[MME_ROWS][16];
+    struct set_score s[MME_ROWS];
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        const int n = (int)(random_bits(seed, RANDOM_SAMPLE, 1) % MME_ROWS) + 1;
+        double want[2] = { 0 };
+        // Two rows a picture, of which the last may have one; the same names in all categories.
+        for (int i = 0; i < n; i++) {
+            const uint64_t bits = random_bits(seed, RANDOM_SAMPLE, (uint64_t)(i / 2) + 2);
+            snprintf(groups[i], sizeof groups[i], "%d.png", i / 2);
+            s[i] = (struct set_score){ .kind = kinds[bits % MME_KINDS],
+                                       .group = groups[i],
+                                       .class = -1 };
+            s[i].score = random_unit(seed, RANDOM_SPLIT, (uint64_t)i) < 0.7;
+        }
+        for (int i = n - 1; i > 0; i--) { // rows in any order
+            const int k = (int)(random_bits(seed, RANDOM_SHUFFLE, (uint64_t)i) % (uint64_t)(i + 1));
+            const struct set_score row = s[i];
+            s[i] = s[k];
+            s[k] = row;
+        }
+        for (int k = 0; k < MME_KINDS; k++) want[k >= 10] += mme_category(s, n, kinds[k]);
+        struct set_number got[SET_NUMBERS];
+        assert_int_equal(set_total_mme.count(s, (size_t)n, NULL, got), 3);
+        assert_true(fabs(got[0].value - want[0]) < 1e-6);
+        assert_true(fabs(got[1].value - want[1]) < 1e-6);
+        assert_true(fabs(got[2].value - want[0] - want[1]) < 1e-6);
+    }
+}
+
 // POPE: said yes and is (0), said no and is (1), said yes and is not (3), said no and is not (4).
 static void test_f1(void **state)
 {
@@ -562,8 +635,9 @@ int main(void)
         cmocka_unit_test(test_captions),     cmocka_unit_test(test_choices),
         cmocka_unit_test(test_mmmu),         cmocka_unit_test(test_text),
         cmocka_unit_test(test_refused),      cmocka_unit_test(test_python_list),
-        cmocka_unit_test(test_totals),       cmocka_unit_test(test_f1),
-        cmocka_unit_test(test_index),        cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_totals),       cmocka_unit_test(mme_equals_a_second_way),
+        cmocka_unit_test(test_f1),           cmocka_unit_test(test_index),
+        cmocka_unit_test(test_submissions),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }

@@ -73,8 +73,8 @@ static void pictures_take_as_many_positions_as_their_longer_side(void **state)
     struct model *m = load(QWEN);
     struct picture pictures[2] = { 0 };
     struct sequence s;
-    model_place_picture(m, &pictures[0], 70, 42, 2, 0);
-    model_place_picture(m, &pictures[1], 42, 70, 2, 0);
+    model_place_picture(m, &pictures[0], 70, 42, 2, (struct picture_limit){ 0 });
+    model_place_picture(m, &pictures[1], 42, 70, 2, (struct picture_limit){ 0 });
     assert_int_equal(pictures[0].tokens, 15);
     sequence_init(&s, 34, 1);
     for (int i = 0; i < 15; i++) {
@@ -134,9 +134,9 @@ static void pictures_together_are_those_alone(void **state)
         const struct picture *list[] = { &pictures[0], &pictures[1], &pictures[2] };
         const int number[] = { 0, 1, 2 };
         struct tensor *together[3];
-        assert_int_equal(family_encode_all(&g, m, list, number, 3, together), 0);
+        assert_int_equal(family_encode_all(&g, m, list, number, 3, together, NULL), 0);
         for (int i = 0; i < 3; i++) {
-            struct tensor *alone = family_encode(&g, m, list[i], i);
+            struct tensor *alone = family_encode(&g, m, list[i], i, NULL);
             assert_non_null(alone);
             const int64_t n = tensor_count(alone);
             assert_int_equal(n, tensor_count(together[i]));

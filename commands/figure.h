@@ -1,0 +1,17 @@
+// commands/figure.h -- figures that commands write: checked before the work, reported after it.
+#ifndef COMMANDS_FIGURE_H
+#define COMMANDS_FIGURE_H
+
+#include "commands/command.h"
+#include "core/probes/results.h"
+
+// The file of --figure FILE: refused at once when its ending says no kind of figure.
+int figure_take(const char **to, const char *value, struct err *err);
+// "loss written to 'loss.pdf'", and once that the machine has no fonts.
+void figure_written(const struct shell *shell, const char *what, const char *path);
+// The maps and curves of a measurement: the first to `path`, the others beside it.
+// maps: those of r with their pictures.
+int figure_results(const struct shell *shell, const char *path, const struct results *r,
+                   const struct event_heatmap *maps, struct err *err);
+
+#endif

@@ -1,0 +1,27 @@
+// core/draw/palette.h -- at most 255 colours for a picture, found by median cut (Heckbert 1982)
+// over a histogram of 15-bit colours: the box with the largest spread of its pixels is split at its
+// median until there are enough.
+//
+//   struct palette *p = palette_new(pixels, count, 4);
+//   p->rgb[palette_of(p, pixel)]
+//   free(p);
+#ifndef CORE_DRAW_PALETTE_H
+#define CORE_DRAW_PALETTE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PALETTE_BINS = 1 << 15, PALETTE_COLOURS = 255 };
+
+struct palette {
+    int count;
+    uint8_t rgb[PALETTE_COLOURS][3];
+    uint8_t colour[PALETTE_BINS]; // of each 15-bit colour that occurs
+};
+
+// pixels [count, channels]: RGB, or RGBA whose clear ones (alpha 0) do not count. free() it.
+struct palette *palette_new(const uint8_t *pixels, size_t count, int channels);
+// The number of a pixel's colour.
+int palette_of(const struct palette *p, const uint8_t *pixel);
+
+#endif

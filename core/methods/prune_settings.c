@@ -1,0 +1,186 @@
+// core/methods/prune_settings.c -- the settings of pruning: which values are possible, alone,
+// together and with a model.
+#include "core/methods/prune_settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model/families/family.h"
+
+static const char *const scores[] = {
+    "contribution", "attention", "norope",     "uniform", "random",
+    "diversity",    "cls",       "divergence", "off",     NULL,
+};
+static const char *const modes[] = { "prefill", "dynamic", NULL };
+static const char *const places[] = { "auto", "input", NULL };
+
+const struct setting prune_settings[] = {
+    { "prune.score", SETTING_CHOICE, 0, 0, "off", NULL, scores, STALE_SEEN,
+      "Visual token pruning: how tokens are ranked (contribution is CAPA, attention is FastV, "
+      "diversity is DivPrune, cls the encoder's attention, divergence IRA's), or off." },
+    { "prune.layer", SETTING_LIST, 0, 0, "auto", NULL, places, STALE_SEEN,
+      "Layers after which visual tokens are pruned; auto is the model's transition layer, input is "
+      "before the first layer." },
+    { "prune.keep", SETTING_REALS, 0, 1, "0.25", NULL, NULL, STALE_SEEN,
+      "Fraction of all visual tokens to keep, one value for each layer of prune.layer." },
+    { "prune.mode", SETTING_CHOICE, 0, 0, "prefill", NULL, modes, STALE_SEEN,
+      "prefill prunes once for the whole answer; dynamic selects tokens again for each generated "
+      "token." },
+    { "prune.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_SEEN,
+      "Random seed of prune.score random." },
+    { 0 },
+};
+
+// The layer of prune.layer auto: the transition layer of a checkpoint that is known, else the one
+// at 3/8 of the depth.
+int prune_auto_layer(const struct model *m)
+{
+    const struct phase_layers *p = family_phases(m);
+    return p ? p->transition : family_phase_by_depth(1, m->decoder.config.layers);
+}
+
+// The stages' layers into layer[L]; their number, or -1.
+int prune_read_layers(const struct method_env *env, int *layer, struct err *err)
+{
+    const int64_t layers = env->model->decoder.config.layers;
+    const bool input = settings_is(env->settings, "prune.layer", "input");
+    if (input || settings_is(env->settings, "prune.layer", "auto")) {
+        layer[0] = input ? PRUNE_INPUT : prune_auto_layer(env->model);
+        return 1;
+    }
+    bool *set = xcalloc((size_t)layers, sizeof *set);
+    int count = settings_layers(env->settings, "prune.layer", layers, set, err), n = 0;
+    for (int l = 0; count >= 0 && l < layers; l++)
+        if (set[l]) layer[n++] = l;
+    free(set);
+    return count < 0 ? -1 : n;
+}
+
+enum prune_kind prune_kind_of(const struct settings *s)
+{
+    enum prune_kind kind = PRUNE_CONTRIBUTION;
+    while (strcmp(scores[kind], settings_text(s, "prune.score"))) kind++;
+    return kind;
+}
+
+// Scores that need a query have none before the first layer; the others are the same for each.
+static int check_kind(const struct settings *s, struct err *err)
+{
+    const enum prune_kind kind = prune_kind_of(s);
+    const bool input = settings_is(s, "prune.layer", "input"), off = !strcmp(scores[kind], "off");
+    const bool dynamic = settings_is(s, "prune.mode", "dynamic");
+    if (off) return 0;
+    if (dynamic && kind >= PRUNE_DIVERSITY)
+        return err_set(err,
+                       "prune.score %s does not depend on the query: it has no dynamic mode; /set "
+                       "prune.mode prefill",
+                       scores[kind]);
+    if (dynamic && input)
+        return err_set(err, "prune.mode dynamic selects keys of a layer: prune.layer cannot be "
+                            "input; /set prune.mode prefill");
+    if (input && (kind <= PRUNE_NOROPE || kind == PRUNE_DIVERGENCE))
+        return err_set(err,
+                       "prune.score %s is measured in a layer: with prune.layer input, use "
+                       "diversity, cls, uniform or random",
+                       scores[kind]);
+    return 0;
+}
+
+int prune_possible(const struct settings *s, struct err *err)
+{
+    size_t count;
+    int status = 0;
+    double *keep = settings_reals(s, "prune.keep", &count);
+    for (size_t i = 0; i < count && status == 0; i++)
+        if (!(keep[i] > 0))
+            status = err_set(err, "prune.keep must be above 0 and at most 1, not %g", keep[i]);
+        else if (i && keep[i] > keep[i - 1])
+            status = err_set(
+                err, "prune.keep cannot increase (%g after %g): dropped tokens do not come back",
+                keep[i], keep[i - 1]);
+    free(keep);
+    return status < 0 ? -1 : check_kind(s, err);
+}
+
+int prune_check(const struct method_env *env, struct err *err)
+{
+    int *layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *layer);
+    const int stages = prune_read_layers(env, layer, err);
+    free(layer);
+    return stages < 0 ? -1 : 0;
+}
+
+// One share for each layer. Values set one by one may be temporarily inconsistent.
+int prune_check_stages(int stages, size_t shares, struct err *err)
+{
+    if ((size_t)stages != shares)
+        return err_set(err,
+                       "prune.layer names %d layer%s, but prune.keep has %zu value%s: give one "
+                       "value per layer",
+                       stages, stages == 1 ? "" : "s", shares, shares == 1 ? "" : "s");
+    return 0;
+}
+
+int prune_agree(const struct method_env *env, struct err *err)
+{
+    size_t shares;
+    int *layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *layer);
+    free(settings_reals(env->settings, "prune.keep", &shares));
+    const int stages = prune_read_layers(env, layer, err);
+    free(layer);
+    return stages < 0 ? -1 : prune_check_stages(stages, shares, err);
+}
+
+// Has IRA a divergence in each of these layers?
+bool prune_diverges(const struct method_env *env, const int *layer, int stages)
+{
+    const int64_t layers = env->model->decoder.config.layers;
+    bool *set = xcalloc((size_t)layers, sizeof *set);
+    struct err ignored;
+    bool all = settings_is(env->settings, "ira.on", "on") &&
+               settings_layers(env->settings, "ira.layers", layers, set, &ignored) > 0;
+    for (int i = 0; i < stages; i++) all = all && layer[i] >= 0 && set[layer[i]];
+    free(set);
+    return all;
+}
+
+bool prune_without_effect(const struct method_env *env, struct err *why)
+{
+    const int layers = env->model->decoder.config.layers;
+    int *layer = xcalloc((size_t)layers, sizeof *layer);
+    size_t shares;
+    double *keep = settings_reals(env->settings, "prune.keep", &shares);
+    const int stages = prune_read_layers(env, layer, NULL);
+    const bool blind =
+        prune_kind_of(env->settings) == PRUNE_DIVERGENCE && !prune_diverges(env, layer, stages);
+    const bool last = stages > 0 && layer[0] == layers - 1;
+    const bool all = shares > 0 && keep[shares - 1] >= 1;
+    if (last)
+        err_set(why, "prune.layer %d is the last layer: pruning after it has no effect", layer[0]);
+    else if (blind)
+        err_set(why, "prune.score divergence needs IRA in the layers of prune.layer: /set ira.on "
+                     "on, and see ira.layers");
+    else if (all)
+        err_set(why, "prune.keep %s keeps every visual token: pruning has no effect",
+                settings_text(env->settings, "prune.keep"));
+    free(layer);
+    free(keep);
+    return last || blind || all;
+}
+
+// Pruning by contribution is CAPA's.
+void prune_badge(struct buf *b, const struct settings *s, int layer)
+{
+    const char *keep = settings_text(s, "prune.keep");
+    char *end;
+    const double share = strtod(keep, &end);
+    buf_puts(b, settings_is(s, "prune.score", "contribution") ? "CAPA" : "PRUNE");
+    if (end != keep && !*end && share <= 1)
+        buf_printf(b, " %.0f%%", 100 * share);
+    else
+        buf_printf(b, " %s", keep);
+    if (settings_is(s, "prune.layer", "auto") && layer >= 0)
+        buf_printf(b, " @%d", layer);
+    else
+        buf_printf(b, " @%s", settings_text(s, "prune.layer"));
+}

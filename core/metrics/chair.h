@@ -1,0 +1,19 @@
+// core/metrics/chair.h -- what the outcome of a caption under CHAIR is made of.
+#ifndef CORE_METRICS_CHAIR_H
+#define CORE_METRICS_CHAIR_H
+
+// An outcome's class says how many objects the caption mentions and how many of these mentions are
+// of objects that are not there: each at most CHAIR_MOST.
+enum { CHAIR_MOST = 4095 };
+
+static inline int chair_mentions(int class)
+{
+    return class >> 12;
+}
+
+static inline int chair_hallucinated(int class)
+{
+    return class & CHAIR_MOST;
+}
+
+#endif

@@ -1,0 +1,138 @@
+// core/model/vision_focus.c -- the encoder's attention to each patch, a score of visual tokens that
+// needs no language model.
+//
+//   a_j = mean over heads of softmax(q_cls k^T / sqrt(d))_j
+//   a_j = mean over heads and over the rows i of its tile of softmax(q_i k^T / sqrt(d))_j,
+//         in encoders without a class token
+//
+// in the block whose output the projector reads: FasterVLM (Zhang et al. 2024, arXiv 2412.01818,
+// Eq. 4) and VisionZip (Yang et al. 2024, arXiv 2412.04467, section 3.2; the second form is its own
+// for SigLIP). Where several patches become one token, the token has their sum.
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/mem.h"
+#include "core/model/attend.h"
+#include "core/model/vision.h"
+#include "core/ops/ops.h"
+
+// --- in the block --------------------------------------------------------------------------------
+
+// The sums over heads and rows of probs [H,n,P], times `scale`, added to sum[P].
+static void add_probs(struct graph *g, const struct tensor *probs, double scale, double *sum)
+{
+    const int64_t rows = probs->shape[0] * probs->shape[1], keys = probs->shape[2];
+    float *host = xmalloc(tensor_bytes(probs) + 1);
+    g->backend->download(host, probs->data, tensor_bytes(probs));
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < keys; j++) sum[j] += scale * (double)host[i * keys + j];
+    free(host);
+}
+
+// The class token is the first row of each tile.
+static void from_class(struct graph *g, const struct vision_batch *b, struct tensor *q,
+                       struct tensor *k, double *sum)
+{
+    const double heads = (double)q->shape[1];
+    for (size_t i = 0; i < b->count; i++) {
+        const int64_t rows = vision_tile_rows(&b->vision->config, &b->picture[i]);
+        for (int64_t at = b->at[i]; at < b->at[i + 1] && graph_ok(g); at += rows) {
+            struct arena_mark scratch = graph_scratch_begin(g);
+            struct tensor *probs =
+                attend_probs(g, graph_rows(g, q, at, 1), graph_rows(g, k, at, rows)); // [H,1,rows]
+            if (probs) add_probs(g, probs, 1 / heads, sum + at);
+            graph_scratch_end(g, scratch);
+        }
+    }
+}
+
+static void from_all(struct graph *g, const struct vision_batch *b, struct tensor *q,
+                     struct tensor *k, struct tensor *first, struct tensor *last, double *sum)
+{
+    enum { FLOATS = 1 << 22 }; // of probabilities at a time
+    const int64_t n = q->shape[0], heads = q->shape[1], fit = FLOATS / (heads * n);
+    const int64_t most = fit > 0 ? fit : 1;
+    for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {
+        m = n - i < most ? n - i : most;
+        struct arena_mark scratch = graph_scratch_begin(g);
+        struct tensor *probs = graph_new3(g, DTYPE_F32, heads, m, n);
+        struct tensor *from = first ? graph_rows(g, first, i, m) : NULL;
+        struct tensor *to = last ? graph_rows(g, last, i, m) : NULL;
+        op_attention(g, graph_rows(g, q, i, m), k, k, from, to, attend_scale(q), probs);
+        if (graph_ok(g)) add_probs(g, probs, 1 / (double)heads, sum);
+        graph_scratch_end(g, scratch);
+    }
+    for (size_t i = 0; i < b->count; i++) {
+        const int64_t rows = vision_tile_rows(&b->vision->config, &b->picture[i]);
+        for (int64_t at = b->at[i]; at < b->at[i + 1]; at++) sum[at] /= (double)rows;
+    }
+}
+
+void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tensor *q,
+                      struct tensor *k, struct tensor *first, struct tensor *last)
+{
+    if (!q || !k || !graph_ok(g)) return;
+    double *sum = xcalloc((size_t)b->rows + 1, sizeof *sum);
+    if (b->vision->config.class_token)
+        from_class(g, b, q, k, sum);
+    else
+        from_all(g, b, q, k, first, last, sum);
+    for (size_t i = 0; i < b->count; i++)
+        for (int64_t row = b->at[i]; row < b->at[i + 1]; row++)
+            b->picture[i].received[row - b->at[i]] = (float)sum[row];
+    free(sum);
+}
+
+// --- visual tokens -------------------------------------------------------------------------------
+
+// Rows as they are, but for a first one that is left out.
+static void rows_to_tokens(const struct vision_config *c, const struct vision_picture *p,
+                           float *token)
+{
+    const int64_t rows = vision_tile_rows(c, p);
+    for (int64_t t = 0; t < p->tiles; t++)
+        for (int64_t row = c->drop_class; row < rows; row++)
+            *token++ = c->class_token && row == 0 ? INFINITY : p->received[t * rows + row];
+}
+
+// Patches of each cell of merge x merge in a grid that goes row by row.
+static void cells_to_tokens(const struct vision_config *c, const struct vision_picture *p,
+                            float *token)
+{
+    const int64_t k = c->merge, rows = vision_tile_rows(c, p), cols = p->cols / k;
+    const int64_t cells = p->rows / k * cols;
+    for (int64_t n = 0; n < p->tiles * cells; n++) {
+        const float *tile = p->received + n / cells * rows + c->class_token;
+        token[n] = 0;
+        for (int64_t i = 0; i < k * k; i++) {
+            const int64_t row = n % cells / cols * k + i / k, col = n % cols * k + i % k;
+            token[n] += tile[row * p->cols + col];
+        }
+    }
+}
+
+// Patches that already stand cell by cell, in the kind's order.
+static void blocks_to_tokens(const struct vision_config *c, const struct vision_picture *p,
+                             float *token)
+{
+    const int64_t size = c->merge * c->merge, cells = p->rows * p->cols / size;
+    int32_t *place = xreallocarray(NULL, (size_t)cells + 1, sizeof *place);
+    for (int64_t n = 0; n < cells; n++) place[n] = (int32_t)n;
+    if (c->kind->order) c->kind->order(c, p, place);
+    for (int64_t n = 0; n < cells; n++) {
+        float sum = 0;
+        for (int64_t i = 0; i < size; i++) sum += p->received[n * size + i];
+        token[place[n]] = sum;
+    }
+    free(place);
+}
+
+void vision_focus(const struct vision_config *c, const struct vision_picture *p, float *token)
+{
+    if (c->merge <= 1)
+        rows_to_tokens(c, p, token);
+    else if (c->image_size || c->kind->row_by_row)
+        cells_to_tokens(c, p, token);
+    else
+        blocks_to_tokens(c, p, token);
+}

@@ -1,0 +1,60 @@
+// core/probes/units.c -- what the numbers of tables and maps are: labels of axes and colour bars.
+#include <string.h>
+
+#include "core/probes/results.h"
+
+// `columns`: those that share the unit, separated by "|"; NULL: all.
+static const struct unit {
+    const char *name, *unit, *columns;
+} units[] = {
+    { "attention", "share of attention", "to the pictures|max" },
+    { "attention.rows", "attention of the row", NULL },
+    { "contribution", "attention contribution", NULL },
+    { "curvature", "degrees", NULL },
+    { "flops.layers", "GFLOP", "GFLOP full|GFLOP now" },
+    { "kl", "KL divergence (nats)", "mean|max" },
+    { "norms.layers", "L2 norm", NULL },
+    { "norms.cosines", "cosine of layer l-1 and l", NULL },
+    { "norms.alignment", "cosine of visual and text tokens", NULL },
+    { "norms.attention", "attention logit", "text-visual logits" },
+    { "norms.calibration", "L2 norm", NULL },
+    { "redundancy", "cosine of FFN input and output", NULL },
+    { "similarity", "cosine", NULL },
+    { "sinks.phi", "phi", NULL },
+    { "sink_ratio", "share of attention", "strongest" },
+};
+
+// The row of the name, or of the longest name that it continues ("curvature.degrees").
+static const struct unit *find(const char *name)
+{
+    const struct unit *best = NULL;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        const size_t n = strlen(units[i].name);
+        if (strncmp(units[i].name, name, n) != 0 || (name[n] && name[n] != '.')) continue;
+        if (!best || n > strlen(best->name)) best = &units[i];
+    }
+    return best;
+}
+
+const char *results_unit(const char *name)
+{
+    const struct unit *u = find(name);
+    return u ? u->unit : NULL;
+}
+
+static bool names(const char *columns, const char *column)
+{
+    const size_t n = strlen(column);
+    for (const char *p = columns; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
+        if (!strncmp(p, column, n) && (!p[n] || p[n] == '|')) return true;
+    return false;
+}
+
+bool results_same_unit(const struct result_table *t, int column)
+{
+    const struct unit *u = find(t->name);
+    bool any = false;
+    for (int c = 1; u && u->columns && c < t->column_count; c++)
+        any |= names(u->columns, t->columns[c]);
+    return !any || names(u->columns, t->columns[column]);
+}

@@ -1,0 +1,37 @@
+// core/sets/annotated.h -- which objects are in which picture: the objects.jsonl of a demo world
+// (core/scenes/scenes.h), or COCO's instances (instances_val2014.json).
+//
+//   struct annotated a;
+//   if (annotated_open(&a, "instances_val2014.json", &err) < 0) ...
+//   a.picture[3].objects[0] is a number in a.names.list
+//   annotated_release(&a);
+//
+// The files are untrusted.
+#ifndef CORE_SETS_ANNOTATED_H
+#define CORE_SETS_ANNOTATED_H
+
+#include "core/base/json.h"
+#include "core/base/names.h"
+
+enum { ANNOTATED_NAMES_MAX = 4096 };
+
+struct annotated_picture {
+    char *file;   // as in the annotations
+    int *objects; // [count] distinct, ascending
+    size_t count;
+};
+
+struct annotated {
+    struct names names;                // of all kinds of objects, in the order of the file
+    struct names ids;                  // of the pictures
+    struct annotated_picture *picture; // [ids.count]
+};
+
+// 0 or -1; a zeroed struct may be released.
+int annotated_open(struct annotated *a, const char *path, struct err *err);
+void annotated_release(struct annotated *a);
+// Gives a record the objects of that picture as "answer" and all names as "choices"; -1 if there is
+// no such picture.
+int annotated_record(const struct annotated *a, const char *id, cJSON *record, struct err *err);
+
+#endif

@@ -1,0 +1,52 @@
+# pope.sh -- /pope: questions about any annotated pictures by the paper's rules, and --set chair: CHAIR
+# of a model's descriptions; both against a second implementation (tests/core/sets/hallucination.py).
+. tests/commands/common.bash
+export OMP_WAIT_POLICY=passive
+second() { python3 tests/core/sets/hallucination.py "$@" || fail "hallucination.py $*"; }
+
+vlmsh scenes 40 "$work/world" --seed 3 --kind captions >/dev/null 2>&1 || fail "scenes"
+second world "$work/instances.json"
+vlmsh --json -c "/pope $work/world/objects.jsonl $work/scenes --each 2 --pictures 20" \
+    -c "/pope $work/instances.json $work/coco" -c "/pope $work/instances.json $work/again --seed 42" \
+    -c "/pope $work/instances.json $work/other --seed 7" >"$work/events"
+check "written" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
+for world in scenes coco; do
+    numbers=$(jq -r 'select(.event=="table" and .name=="pope") | .rows[0] | "\(.[2]) \(.[1])"' "$work/events" |
+        sed -n "$([ $world = scenes ] && echo 1 || echo 2)p")
+    annotations=$work/world/objects.jsonl each=2
+    [ $world = scenes ] || annotations=$work/instances.json each=3
+    same "$world: the paper's rules" "$(second pope "$annotations" "$work/$world" $each)" "$numbers"
+done
+for way in random popular adversarial; do
+    cmp -s "$work/coco/pope_$way.json" "$work/again/pope_$way.json" || fail "the same seed, another draw"
+    cmp -s "$work/coco/pope_$way.json" "$work/other/pope_$way.json" && fail "another seed, the same draw"
+done
+
+# The files are POPE's.
+"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
+vlmsh "$work/tiny" --json -c '/set sample.max_tokens 4' \
+    -c "/eval $work/scenes/pope_popular.json --set pope --images $work/world --here --limit 4" >"$work/events"
+check "scored as POPE" 'select(.event=="table" and .name=="evaluation") | .rows[] | select(.[0]=="n")[1]' 4
+
+# CHAIR of what the demo model says, and of sentences whose objects are known.
+vlmsh demo/model --json -c '/set sample.max_tokens 40' -c '/set image.downsample 0.4' \
+    -c "/eval $work/world/objects.jsonl --set chair --here --submit $work/answers.jsonl --limit 20" >"$work/events"
+check "described" 'select(.event=="done").ok' $'true\ntrue\ntrue'
+number() {
+    jq -r --arg key "$1" 'select(.event=="table" and .name=="evaluation") | .rows[] | select(.[0]==$key)[1]' "$work/events" | cut -d' ' -f1
+}
+want=$(second chair "$work/world/objects.jsonl" "$work/answers.jsonl")
+python3 - "$want" "$(number CHAIRi) $(number CHAIRs) $(number 'objects a caption')" <<'END' || fail "CHAIR: $want, not $(number CHAIRi) $(number CHAIRs)"
+import sys
+a, b = ([float(x) for x in s.split()] for s in sys.argv[1:])
+sys.exit(len(a) != 3 or len(b) != 3 or not 0 < a[0] < 1 or not 0 < a[1] < 1 or any(abs(x - y) > 6e-5 for x, y in zip(a, b)))
+END
+
+echo '{"images": [], "annotations": [], "categories": []}' >"$work/empty.json"
+echo '{"images": [{"id": 1, "file_name": "a.png"}], "annotations": [{"image_id": 2, "category_id": 1}], "categories": [{"id": 1, "name": "cup"}]}' >"$work/wrong.json"
+for line in "/pope $work/empty.json $work/x" "/pope $work/wrong.json $work/x" "/pope $work/nothing.json $work/x" \
+    "/pope $work/instances.json" "/pope $work/instances.json $work/x --each 60"; do
+    vlmsh --json -c "$line" >"$work/events" 2>/dev/null
+    check "refused: $line" 'select(.event=="done").ok' false
+done
+finish

@@ -1,0 +1,139 @@
+"""hallucination.py pope ANNOTATIONS DIR EACH | chair ANNOTATIONS ANSWERS.jsonl | world FILE
+
+A second implementation of POPE's rules and of CHAIR, for tests/commands/pope.sh. `pope` checks three files;
+`chair` prints CHAIRi, CHAIRs and the objects a caption mentions; `world` writes instances in COCO's form.
+"""
+import collections
+import json
+import random
+import re
+import sys
+
+
+def read(path):
+    """{picture id: (file, set of names)}, names in the order of the file."""
+    text = open(path).read()
+    names, pictures = [], {}
+    try:
+        coco = json.loads(text)
+    except ValueError:
+        coco = None
+    if coco is not None and "categories" in coco:
+        of = {c["id"]: c["name"] for c in coco["categories"]}
+        names = list(of.values())
+        pictures = {i["id"]: (i["file_name"], set()) for i in coco["images"]}
+        for a in coco["annotations"]:
+            pictures[a["image_id"]][1].add(of[a["category_id"]])
+        return names, pictures
+    for line in text.splitlines():
+        scene = json.loads(line)
+        objects = [o["name"] for o in scene["objects"]]
+        names += [o for o in dict.fromkeys(objects) if o not in names]
+        pictures[scene["id"]] = (scene["image"], set(objects))
+    return names, pictures
+
+
+def world(path):
+    """60 pictures of 12 kinds, some much more common; two never occur."""
+    rng = random.Random(5)
+    kinds = ["person", "dog", "hot dog", "umbrella", "car", "dining table", "cup", "tie", "oven", "skis", "sheep", "bus"]
+    categories = [{"id": 3 * i + 1, "name": k} for i, k in enumerate(kinds)]
+    images = [{"id": 1000 + i, "file_name": f"{i:012d}.jpg", "width": 96, "height": 96} for i in range(60)]
+    notes = [{"id": n, "image_id": i["id"], "category_id": 3 * min(int(rng.expovariate(0.35)), 9) + 1, "bbox": [0, 0, 1, 1]}
+             for n, i in enumerate(i for i in images for _ in range(rng.randrange(9)))]
+    json.dump({"info": {}, "images": images, "annotations": notes, "categories": categories}, open(path, "w"))
+
+
+def check_pope(annotations, folder, each):
+    names, pictures = read(annotations)
+    by_file = {file: objects for file, objects in pictures.values()}
+    have = collections.Counter(o for objects in by_file.values() for o in objects)
+    questions = {}
+    for way in ("random", "popular", "adversarial"):
+        rows = [json.loads(line) for line in open(f"{folder}/pope_{way}.json")]
+        assert [r["question_id"] for r in rows] == list(range(1, len(rows) + 1))
+        asked = collections.OrderedDict()
+        for r in rows:
+            article, name = re.fullmatch(r"Is there (an?) (.*) in the image\?", r["text"]).groups()
+            assert (article == "an") == (name[0] in "aeiou"), r
+            asked.setdefault(r["image"], []).append((r["label"], name))
+        for file, pairs in asked.items():
+            yes, no = ([n for label, n in pairs if label == side] for side in ("yes", "no"))
+            objects = by_file[file]
+            absent = [n for n in names if n not in objects]
+            assert len(yes) == each == len(set(yes)) and set(yes) <= objects
+            assert len(no) == min(each, len(absent)) == len(set(no)) and not set(no) & objects
+            assert [label for label, _ in pairs][:2] == ["yes", "no"][:len(pairs)]
+            # The next best by the rule of the paper; Python's sort keeps the order of ties.
+            if way == "popular":
+                assert no == sorted(absent, key=lambda n: -have[n])[:each], (file, no)
+            if way == "adversarial":
+                with_these = {n: sum(g in other and n in other for g in objects for other in by_file.values()) for n in absent}
+                assert no == sorted(absent, key=lambda n: -with_these[n])[:each], (file, no)
+        questions[way] = asked
+    draws = [[(f, [n for label, n in p if label == "yes"]) for f, p in q.items()] for q in questions.values()]
+    assert draws[0] == draws[1] == draws[2], "the same pictures and objects"
+    print(sum(len(p) for p in questions["random"].values()), len(draws[0]))
+
+
+# The fixed tables are data that both read; the algorithm is not shared.
+TABLES = open("core/metrics/chair_words.h").read()
+PLURAL = dict(re.findall(r'PLURAL\("([^"]*)", "([^"]*)"\)', TABLES))
+SYNONYM = re.findall(r'SYNONYM\("([^"]*)", "([^"]*)"\)', TABLES)
+
+
+def one(word):
+    if word in PLURAL:
+        return PLURAL[word]
+    if word.endswith(("ss", "us", "is")) and len(word) > 2:
+        return word
+    if re.search(r".(ches|shes|sses|xes|zes|oes)$", word):
+        return word[:-2]
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    return word[:-1] if word.endswith("s") and len(word) > 2 else word
+
+
+def words(text):
+    return tuple(one(w) for w in re.findall(r"[a-z0-9]+", text.lower().replace("'", "")))
+
+
+def mentions(text, names):
+    table = {}
+    for n in names:
+        table.setdefault(words(n), n)
+    objects = dict(table)
+    for phrase, target in SYNONYM:
+        if not target or words(target) in objects:
+            table.setdefault(words(phrase), objects.get(words(target)))
+    said, found, at = words(text), [], 0
+    while at < len(said):
+        for n in (4, 3, 2, 1):
+            if said[at:at + n] in table and at + n <= len(said):
+                if table[said[at:at + n]]:
+                    found.append(table[said[at:at + n]])
+                break
+        at += n
+    return found
+
+
+def chair(annotations, answers):
+    names, pictures = read(annotations)
+    pictures = {str(k): v for k, v in pictures.items()}
+    total = wrong = captions = rows = 0
+    for line in open(answers):
+        row = json.loads(line)
+        found = mentions(row["text"], names)
+        bad = [o for o in found if o not in pictures[str(row["question_id"])][1]]
+        rows, total, wrong, captions = rows + 1, total + len(found), wrong + len(bad), captions + bool(bad)
+    print(wrong / total if total else float("nan"), captions / rows, total / rows)
+
+
+if sys.argv[1] == "pope":
+    check_pope(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+elif sys.argv[1] == "world":
+    world(sys.argv[2])
+elif sys.argv[1] == "mentions":
+    print(", ".join(mentions(sys.argv[3], read(sys.argv[2])[0])))
+else:
+    chair(sys.argv[2], sys.argv[3])

@@ -1,0 +1,92 @@
+# tests/tui/colours.sh -- maps on terminals of 256 and of 8 colours: the colours of the cells are
+# compared with those that the values of the map (told by --json) should have. Which terminals could
+# show more is said once.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config"
+export VLMSH WORK="$work" PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
+unset COLORTERM LINES COLUMNS TMUX STY KITTY_WINDOW_ID TERM_PROGRAM NO_COLOR
+python3 - <<'END'
+import json, os, subprocess
+from graphics import GraphicsTerminal, palette
+from terminal import check
+
+program, look = os.environ["VLMSH"], os.environ.get("LOOK")
+lines = ["/image demo/pictures/scene-1.png", "What is in the picture?"]
+out = subprocess.run([program, "--json"], input="\n".join(lines + ["/attention --layer 4 --token 11"]) + "\n",
+                     capture_output=True, text=True).stdout
+maps = [e for e in map(json.loads, out.splitlines()) if e["event"] == "heatmap"]
+check(len(maps) == 1 and (maps[0]["rows"], maps[0]["cols"]) == (12, 12), "one map of 12 x 12")
+low, high = maps[0]["min"], maps[0]["max"]
+share = [[(maps[0]["values"][12 * r + c] - low) / (high - low) for c in range(12)] for r in range(12)]
+
+# matplotlib's viridis at nine places, and the nearest colour of the 6 x 6 x 6 cube.
+viridis = [(68, 1, 84), (71, 45, 123), (59, 82, 139), (44, 114, 142), (33, 145, 140), (40, 174, 128),
+           (94, 201, 98), (173, 220, 48), (253, 231, 37)]
+def ramp(s):
+    i = min(int(s * 8), 7)
+    return tuple(a + (b - a) * (s * 8 - i) for a, b in zip(viridis[i], viridis[i + 1]))
+def cube(rgb):
+    return tuple(min((0, 95, 135, 175, 215, 255), key=lambda step: abs(step - v)) for v in rgb)
+# The colours of a share: the program's ramp has 256 shades.
+def colours(s): return {cube(ramp(min(max(s + d / 256, 0), 1))) for d in (-1, -0.5, 0, 0.5, 1)}
+
+def start(**env):
+    t = GraphicsTerminal([program], "none", size=(36, 120), env=dict({"COLORTERM": ""}, **env))
+    t.wait_text("F1 keys")
+    for line in lines: t.type(line + "\r")
+    t.wait_text("12 tokens")
+    t.settle()
+    t.type("\x0c\x1bOR")
+    t.wait_text("live layer 4 token 11")
+    t.settle()
+    return t
+
+def save(t, name):
+    if look: t.save(os.path.join(look, name + ".png"))
+
+# Cells of a patch: two columns, one line of two pixels.
+def patch(t, r, c):
+    return [t.cells[1 + r][82 + 2 * c + k] for k in range(2)]
+
+t = start()
+save(t, "colours-256")
+high_ones = low_ones = 0
+for r in range(12):
+    for c in range(12):
+        inks = [ink for _, ink, _ in patch(t, r, c)] + [paper for _, _, paper in patch(t, r, c)]
+        right = sum(ink in colours(share[r][c]) for ink in inks)
+        if share[r][c] >= 0.5:
+            high_ones += 1
+            check(right == 4, "256: patch %d, %d is covered: %s" % (r, c, inks))
+        elif 0.22 < share[r][c] < 0.48: check(right >= 2, "256: patch %d, %d is half covered: %s" % (r, c, inks))
+        low_ones += share[r][c] < 0.18
+check(high_ones >= 5 and low_ones >= 20, "values of all sizes")
+check(t.text().count("the map has 256 colours here") == 1, "what COLORTERM would bring is said once")
+t.type("oo")
+t.wait_text("map alone")
+t.settle()
+save(t, "colours-256-alone")
+for r in range(12):
+    for c in range(12):
+        for _, ink, paper in patch(t, r, c):
+            check(ink in colours(share[r][c]) and paper in colours(share[r][c]), "256, alone: %d, %d: %s %s, not %s" % (r, c, ink, paper, colours(share[r][c])))
+t.type("\x1b[21~")
+check(t.wait() == 0, "it ends")
+
+t = start(TERM="xterm")
+save(t, "colours-8")
+papers = [None, palette(4), palette(6), palette(2), palette(3)]
+for r in range(12):
+    for c in range(12):
+        place = share[r][c] * 5
+        if abs(place - round(place)) < 0.02: continue  # between two steps
+        for _, _, paper in patch(t, r, c):
+            check(paper == papers[min(int(place), 4)], "8: patch %d, %d of %.3f is %s" % (r, c, share[r][c], paper))
+check(t.text().count("the map has four colours here") == 1, "what TERM would bring is said once")
+check(any(ink == palette(2) for row in t.cells[1:13] for ch, ink, paper in row[82:106] if not paper),
+      "8: the green diamond is green where the map is low")
+t.type("\x1b[21~")
+check(t.wait() == 0, "it ends")
+END
