@@ -153,7 +153,7 @@ int job_desk_of_folder(struct job_desk *d, const char *folder, int64_t id, struc
                             .id = id,
                             .folder = xstrdup(folder),
                             .answering = answering ? xstrdup(answering) : NULL,
-                            .to = told_to_file(folder, id) };
+                            .to = told_to_file(folder, id, 0) };
     cJSON_Delete(o);
     return 0;
 }

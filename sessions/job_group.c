@@ -19,9 +19,9 @@
 #include "sessions/job_ranks.h"
 #include "sessions/job_reports.h"
 
-// Seconds: until a rank that says nothing counts as gone, until the first must have said something,
-// and until mpirun, asked to end, is killed.
-static const double silent_s = 15, start_s = 30, end_s = 8;
+// Seconds: until a rank that says nothing counts as gone, until the ranks must have found one
+// another, until mpirun is asked to end after it has lost a rank, and until it is killed then.
+static const double silent_s = 15, start_s = 30, lost_s = 4, end_s = 8;
 
 struct watched {
     int64_t beat;
@@ -36,7 +36,9 @@ struct group {
     pid_t pid;            // mpirun's
     int errors;           // what it writes: its own messages and the ranks'
     double looked, awake; // when: the last look; the seconds that this process has been awake
-    double first;         // awake when the first rank had said something
+    double first;         // awake when the first rank had found the others; 0: not yet
+    bool arrived;         // a rank has said something
+    double lost;          // awake when mpirun had said that a rank or machine is lost; 0: not
     double asked;         // to end; 0: not
     bool paused;
     struct watched *ranks;
@@ -46,8 +48,6 @@ struct group {
 
 // --- starting ------------------------------------------------------------------------------------
 
-// More ranks than cores are what was asked for, unless a queue has given out the cores. Threads
-// find their cores themselves: bound to one, all of a rank's would share it.
 // A machine that leaves the network closes no connection: mpirun asks after the others every few
 // seconds instead of after some hours. (Open MPI 5 has no such option, and ignores these.)
 static void keep_asking(void)
@@ -57,6 +57,15 @@ static void keep_asking(void)
     setenv("OMPI_MCA_oob_tcp_keepalive_probes", "4", 0);
 }
 
+// Within a sum a rank waits for the others spinning. Where other programs use the cores too, the
+// one that it waits for may be off its core: then it gives its own away.
+static void give_way(void)
+{
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+}
+
+// More ranks than cores are what was asked for, unless a queue has given out the cores. Threads
+// find their cores themselves: bound to one, all of a rank's would share it.
 static void become(const struct group *g, char *program, int errors)
 {
     char count[16], id[32];
@@ -73,6 +82,7 @@ static void become(const struct group *g, char *program, int errors)
     argv[n++] = "--folder", argv[n++] = g->desk.folder;
     argv[n] = NULL;
     keep_asking();
+    give_way();
     setpgid(0, 0); // the terminal's signals are for the process that passes them on
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (dup2(errors, 2) == 2) execvp("mpirun", (char **)(uintptr_t)argv);
@@ -120,31 +130,55 @@ static void ask_to_end(struct group *g)
     }
 }
 
-// A rank stands still if its line has not changed for a while, or did not come while others' did.
-// Time in which this process was itself stopped (a laptop asleep) says nothing about the ranks.
+// What mpirun says when a machine leaves the network: "... Remote daemon: [[123,0],1] on node b
+// ...", and while ranks are being started, of any machine, "... unable to reliably start one or
+// more daemons ...".
+static const char network_then[] = "Remote daemon:",
+                  network_first[] = "unable to reliably start one or more daemons";
+
+static const char *said_by_mpirun(const struct group *g)
+{
+    return g->said.message.length ? g->said.message.data : "";
+}
+
+static bool says_lost(const struct group *g)
+{
+    const char *message = said_by_mpirun(g);
+    return g->said.rank >= 0 || strstr(message, network_then) || strstr(message, network_first);
+}
+
+// A rank stands still if its line has not changed for a while, or did not come when the others had
+// found one another. Time in which this process was itself stopped (a laptop asleep) says nothing
+// about the ranks.
 static void watch(struct group *g)
 {
-    const double since = clock_seconds() - g->looked;
-    const double now = g->awake += since < 1 ? since : 1;
+    const double slept = clock_seconds() - g->looked;
+    const double now = g->awake += slept < 1 ? slept : 1;
     struct job_rank rank;
-    g->looked += since;
+    g->looked += slept;
     for (int k = 0; k < g->count; k++) {
         if (!job_rank_read(g->desk.folder, k, &rank) || rank.beat == g->ranks[k].beat) continue;
         g->ranks[k] = (struct watched){ rank.beat, now };
-        if (!g->first) g->first = now;
+        g->arrived = true;
+        if (!rank.joining && !g->first) g->first = now;
     }
-    if (!g->first && now > start_s && !g->silent)
-        g->silent = xasprintf("mpirun has started no rank within %.0f s: is every machine within "
-                              "reach?",
-                              start_s);
-    for (int k = 0; k < g->count && g->first && !g->silent; k++) {
-        if (now - (g->ranks[k].changed > 0 ? g->ranks[k].changed : g->first) < silent_s) continue;
+    for (int k = 0; k < g->count && !g->silent; k++) {
+        const double since = g->ranks[k].changed > 0 ? g->ranks[k].changed : g->first;
+        if (since <= 0 || now - since < silent_s) continue;
         job_rank_read(g->desk.folder, k, &rank);
         g->silent = xasprintf("rank %d%s%s has not answered for %.0f s: it was stopped, or its "
                               "machine or network is down",
                               k, *rank.host ? " on " : "", rank.host, silent_s);
     }
-    if (g->silent) ask_to_end(g);
+    if (!g->first && now > start_s && !g->silent)
+        g->silent = xasprintf(g->arrived ? "the ranks have not found one another within %.0f s: "
+                                           "can their machines reach each other?"
+                                         : "mpirun has started no rank within %.0f s: is every "
+                                           "machine within reach?",
+                              start_s);
+    // It waits for the others, and may do so for ever where one of them cannot be reached.
+    if (!g->lost && says_lost(g)) g->lost = now;
+    if (g->silent || (g->lost > 0 && now - g->lost > lost_s)) ask_to_end(g);
     if (g->store) job_import(g->store, g->desk.id);
 }
 
@@ -196,30 +230,43 @@ static char *host_of(const struct group *g, int rank)
     return *line.host ? xasprintf(" on %s", line.host) : xstrdup("");
 }
 
-// "... Remote daemon: [[123,0],1] on node b ...": the ranks there; NULL: it is not that message.
-static char *reason_of_network(const struct group *g)
+// "rank 1, 2 on b is out of reach ..." for the ranks of a host; `others`: of all other hosts.
+static char *out_of_reach(const struct group *g, const char *host, size_t length, bool others)
 {
-    const char *message = g->said.message.length ? g->said.message.data : "";
-    const char *at = strstr(message, "Remote daemon:"), *node = at ? strstr(at, "on node ") : NULL;
     struct buf b = { 0 };
     struct job_rank line;
-    if (!node) return NULL;
-    node += strlen("on node ");
-    const size_t n = strcspn(node, " ");
-    for (int k = 0; k < g->count; k++)
-        if (job_rank_read(g->desk.folder, k, &line) && strlen(line.host) == n &&
-            !strncmp(line.host, node, n))
-            buf_printf(&b, "%s%d", b.length ? ", " : "rank ", k);
-    buf_printf(&b, "%son %.*s is out of reach: the machine or its network is down",
-               b.length ? " " : "the job's part ", (int)n, node);
+    for (int k = 0; k < g->count; k++) {
+        const bool there = job_rank_read(g->desk.folder, k, &line) && strlen(line.host) == length &&
+                           !strncmp(line.host, host, length);
+        if (there != others) buf_printf(&b, "%s%d", b.length ? ", " : "rank ", k);
+    }
+    if (others && !b.length) return NULL;
+    if (!b.length) buf_puts(&b, "the job's part");
+    if (!others) buf_printf(&b, " on %.*s", (int)length, host);
+    buf_puts(&b, " is out of reach: the machine or its network is down");
     return buf_take(&b);
+}
+
+// NULL: mpirun says something else.
+static char *reason_of_network(const struct group *g)
+{
+    const char *message = said_by_mpirun(g), *at = strstr(message, network_then),
+               *node = at ? strstr(at, "on node ") : NULL;
+    char here[64] = "";
+    if (node) {
+        node += strlen("on node ");
+        return out_of_reach(g, node, strcspn(node, " "), false);
+    }
+    if (!strstr(message, network_first)) return NULL;
+    gethostname(here, sizeof here - 1);
+    return out_of_reach(g, here, strlen(here), true);
 }
 
 static char *reason_of(struct group *g, int status)
 {
-    if (g->silent) return xstrdup(g->silent);
     char *network = reason_of_network(g);
     if (network) return network;
+    if (g->silent) return xstrdup(g->silent);
     char *words = words_of(g), *host = host_of(g, g->said.rank >= 0 ? g->said.rank : 0), *text;
     if (words)
         text = words;

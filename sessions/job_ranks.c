@@ -16,11 +16,12 @@
 #include "core/base/mem.h"
 #include "sessions/job_internal.h"
 
-enum { LINE = 192 }; // every line is that long: a reader sees an old one or a new one
+enum { LINE = 192 };  // every line is that long: a reader sees an old one or a new one
+enum { JOINING = 2 }; // in the place of the flag that it waits
 static const double every_s = 1;
 
 struct job_beat {
-    const struct ranks *ranks;
+    _Atomic(const struct ranks *) ranks; // NULL: it has not found the others yet
     char *path;
     pid_t above; // mpirun, or its process on this machine
     double began;
@@ -54,20 +55,29 @@ int job_ranks_check(struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
-static void beat(struct job_beat *b)
+// What it says of itself goes before its host's name.
+static bool write_line(const char *path, const char *said)
 {
-    const struct ranks *r = b->ranks;
     char line[LINE + 1], host[64] = "";
     gethostname(host, sizeof host - 1);
-    const int n = snprintf(line, sizeof line, "%" PRId64 " %.1f %.1f %" PRId64 " %d %s", ++b->count,
-                           clock_seconds() - b->began, (double)atomic_load(&r->waited_us) * 1e-6,
-                           atomic_load(&r->done), (int)atomic_load(&r->waiting), host);
+    const int n = snprintf(line, sizeof line, "%s %s", said, host);
     memset(line + n, ' ', (size_t)(LINE - n));
     line[LINE - 1] = '\n';
     // Opened for each line: what is closed is seen by other machines.
-    const int file = open(b->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (pwrite(file, line, LINE, 0) != LINE) b->count--; // a full disk: it stands still
+    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    const bool good = pwrite(file, line, LINE, 0) == LINE;
     if (file >= 0) close(file);
+    return good;
+}
+
+static void beat(struct job_beat *b)
+{
+    const struct ranks *r = atomic_load(&b->ranks);
+    char said[96];
+    snprintf(said, sizeof said, "%" PRId64 " %.1f %.1f %" PRId64 " %d", ++b->count,
+             clock_seconds() - b->began, r ? (double)atomic_load(&r->waited_us) * 1e-6 : 0,
+             r ? atomic_load(&r->done) : 0, r ? (int)atomic_load(&r->waiting) : JOINING);
+    if (!write_line(b->path, said)) b->count--; // a full disk: it stands still
 }
 
 // A rank whose mpirun was killed has nobody who would end it.
@@ -89,13 +99,14 @@ static void *run(void *self)
     return NULL;
 }
 
-struct job_beat *job_beat_start(const char *folder, const struct ranks *r)
+struct job_beat *job_beat_start(const char *folder)
 {
+    const char *number = getenv("OMPI_COMM_WORLD_RANK");
+    if (!number) return NULL;
     struct job_beat *b = xcalloc(1, sizeof *b);
     sigset_t all, before;
-    b->ranks = r;
     b->began = clock_seconds();
-    b->path = line_path(folder, r->number);
+    b->path = line_path(folder, (int)strtol(number, NULL, 10));
     b->above = getppid();
     sigfillset(&all); // signals are the main thread's
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -103,6 +114,11 @@ struct job_beat *job_beat_start(const char *folder, const struct ranks *r)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) fatal("cannot start a thread: %s", strerror(failed));
     return b;
+}
+
+void job_beat_join(struct job_beat *b, const struct ranks *r)
+{
+    if (b) atomic_store(&b->ranks, r);
 }
 
 void job_beat_stop(struct job_beat *b)
@@ -125,7 +141,9 @@ static bool read_line(const char *line, struct job_rank *rank)
     rank->seconds = strtod(at, &at);
     rank->waited = strtod(at, &at);
     rank->done = strtoll(at, &at, 10);
-    rank->waiting = strtol(at, &at, 10) != 0;
+    const long state = strtol(at, &at, 10);
+    rank->waiting = state == 1;
+    rank->joining = state == JOINING;
     at += strspn(at, " ");
     snprintf(rank->host, sizeof rank->host, "%.*s", (int)strcspn(at, " \n"), at);
     return rank->beat > 0 && *rank->host;

@@ -1,8 +1,8 @@
 // sessions/job_ranks.h -- what each rank of a job is doing, as files in the job's folder: written
 // by the ranks, read by the process that started them (sessions/job_group.h) and by shells.
 //
-//   struct job_beat *b = job_beat_start(folder, ranks);      // in a rank
-//   job_beat_stop(b);
+//   struct job_beat *b = job_beat_start(folder);             // in a rank, before it joins the
+//   others job_beat_join(b, ranks); job_beat_stop(b);
 //
 //   struct job_rank *list;                                   // in a shell
 //   size_t count = store_job_ranks(store, id, &list);
@@ -23,6 +23,7 @@ struct job_rank {
     double waited;  // of them for other ranks
     int64_t done;   // samples
     bool waiting;   // now
+    bool joining;   // has not found the others yet
     char host[64];
 };
 
@@ -30,7 +31,9 @@ struct job_rank {
 int job_ranks_check(struct err *err);
 
 struct job_beat;
-struct job_beat *job_beat_start(const char *folder, const struct ranks *r);
+// Of the rank that mpirun says this process is; NULL: it started none.
+struct job_beat *job_beat_start(const char *folder);
+void job_beat_join(struct job_beat *b, const struct ranks *r);
 void job_beat_stop(struct job_beat *b); // writes the last line; NULL is none
 
 // The line of a rank; false: none yet.

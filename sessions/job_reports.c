@@ -2,8 +2,8 @@
 //
 //   {"is": "metric", "n": 12, "t": 1790000000, "r": [0.25], "s": ["loss"]}
 //
-// What is unknown is null. The reader keeps the place in the file up to which it has read in the
-// job's row, changed in the transaction that adds the rows.
+// What is unknown is null. The reader keeps the place in each file up to which it has read in the
+// table job_reads, changed in the transaction that adds the rows.
 #include "sessions/job_reports.h"
 
 #include <errno.h>
@@ -107,9 +107,10 @@ static size_t take_lines(struct told_list *l, const char *text, size_t size)
 
 // --- writing -------------------------------------------------------------------------------------
 
-static char *reports_path(const char *folder)
+static char *reports_path(const char *folder, int part)
 {
-    return xasprintf("%s/reports.jsonl", folder);
+    return part ? xasprintf("%s/reports-%d.jsonl", folder, part)
+                : xasprintf("%s/reports.jsonl", folder);
 }
 
 // Where the last whole line ends.
@@ -145,16 +146,18 @@ static int write_lines(struct told_writer *w, const struct told_list *l, struct 
     return status;
 }
 
-struct told_writer told_to_file(const char *folder, int64_t job)
+struct told_writer told_to_file(const char *folder, int64_t job, int part)
 {
-    return (struct told_writer){ .write = write_lines, .job = job, .path = reports_path(folder) };
+    return (
+        struct told_writer){ .write = write_lines, .job = job, .path = reports_path(folder, part) };
 }
 
 // --- reading -------------------------------------------------------------------------------------
 
-static int read_place(struct store *s, int64_t id, int64_t *place, struct err *err)
+static int read_place(struct store *s, int64_t id, int part, int64_t *place, struct err *err)
 {
-    return store_number(s, err, 0, place, "SELECT reports FROM jobs WHERE id = ?", "i", id);
+    return store_number(s, err, 0, place, "SELECT place FROM job_reads WHERE job = ? AND part = ?",
+                        "ii", id, (int64_t)part);
 }
 
 // A piece from `place` on: its size, 0 at the end, -1 if it cannot be read.
@@ -167,58 +170,93 @@ static ssize_t read_piece(const char *path, int64_t place, char *text)
 }
 
 // One piece in one transaction: returns 1 while there may be more.
-static int import_piece(struct store *s, int64_t id, const char *path, char *text, struct err *err)
+static int import_piece(struct store *s, int64_t id, int part, const char *path, char *text,
+                        struct err *err)
 {
     struct told_list l = { 0 };
     struct told_writer w = told_to_store(s, id);
     int64_t place = 0;
     size_t used = 0;
     if (store_lock(s, err) < 0) return -1;
-    int status = read_place(s, id, &place, err);
+    int status = read_place(s, id, part, &place, err);
     const ssize_t n = status == 0 ? read_piece(path, place, text) : 0;
     if (n > 0) used = take_lines(&l, text, (size_t)n);
     if (!used && n == (ssize_t)piece) used = piece; // no line is that long
     if (status == 0) status = told_write_rows(&w, &l, err);
     if (status == 0 && used)
-        status = store_run(s, err, "UPDATE jobs SET reports = ? WHERE id = ?", "ii",
-                           place + (int64_t)used, id);
+        status =
+            store_run(s, err, "INSERT OR REPLACE INTO job_reads(job, part, place) VALUES(?, ?, ?)",
+                      "iii", id, (int64_t)part, place + (int64_t)used);
     status = store_unlock(s, status, err);
     told_writer_release(&w);
     told_release(&l);
     return status < 0 ? -1 : used > 0;
 }
 
-static int import_file(struct store *s, int64_t id, const char *path, struct err *err)
+static int import_file(struct store *s, int64_t id, int part, const char *path, struct err *err)
 {
     char *text = xmalloc(piece);
     int more;
-    while ((more = import_piece(s, id, path, text, err)) > 0) continue;
+    while ((more = import_piece(s, id, part, path, text, err)) > 0) continue;
     free(text);
     return more;
 }
 
-void job_import(struct store *s, int64_t id)
+static int count_parts(const char *folder)
 {
-    char *path = job_path(s, id, "reports.jsonl");
+    int part = 0;
+    bool there = true;
+    while (there) {
+        char *path = reports_path(folder, part + 1);
+        there = access(path, F_OK) == 0;
+        part += there;
+        free(path);
+    }
+    return part + 1;
+}
+
+static void import_new(struct store *s, int64_t id, const char *folder, int part)
+{
+    char *path = reports_path(folder, part);
     struct stat st;
     int64_t place;
-    if (sqlite3_get_autocommit(s->db) && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
-        read_place(s, id, &place, NULL) == 0 && st.st_size > place)
-        import_file(s, id, path, NULL); // else at the next look
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && read_place(s, id, part, &place, NULL) == 0 &&
+        st.st_size > place)
+        import_file(s, id, part, path, NULL); // else at the next look
     free(path);
 }
 
-int job_import_all(struct store *s, int64_t id, struct err *err)
+// Rank 0's last: it says how the job ended.
+void job_import(struct store *s, int64_t id)
 {
-    char *path = job_path(s, id, "reports.jsonl");
-    int status = access(path, F_OK) == 0 ? import_file(s, id, path, err) : 0;
+    if (!sqlite3_get_autocommit(s->db)) return;
+    char *folder = job_path(s, id, NULL);
+    for (int part = count_parts(folder); part-- > 0;) import_new(s, id, folder, part);
+    free(folder);
+}
+
+static int import_rest(struct store *s, int64_t id, const char *folder, int part, struct err *err)
+{
+    char *path = reports_path(folder, part);
+    int status = access(path, F_OK) == 0 ? import_file(s, id, part, path, err) : 0;
     if (status == 0) status = store_lock(s, err);
     if (status == 0) {
-        status = store_run(s, err, "UPDATE jobs SET reports = 0 WHERE id = ?", "i", id);
+        status = store_run(s, err, "DELETE FROM job_reads WHERE job = ? AND part = ?", "ii", id,
+                           (int64_t)part);
         unlink(path);
         status = store_unlock(s, status, err);
     }
     free(path);
+    return status;
+}
+
+int job_import_all(struct store *s, int64_t id, struct err *err)
+{
+    char *folder = job_path(s, id, NULL);
+    int status = 0;
+    for (int part = count_parts(folder); part-- > 0 && status == 0;)
+        status = import_rest(s, id, folder, part, err);
+    free(folder);
     return status;
 }
 
@@ -233,7 +271,7 @@ static enum job_state state_named(const char *name)
 
 bool job_reports_state(const char *folder, enum job_state *state, char **message)
 {
-    char *path = reports_path(folder), *text = xmalloc(piece);
+    char *path = reports_path(folder, 0), *text = xmalloc(piece);
     struct told_list l = { 0 };
     bool found = false;
     int64_t place = 0;

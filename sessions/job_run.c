@@ -15,6 +15,7 @@
 #include "core/graph/device.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"
+#include "sessions/job_reports.h"
 
 enum { PATIENCE_S = 60, LEAVE_S = 10 };
 static const double look_s = 0.3; // between two looks at the request
@@ -26,15 +27,16 @@ struct runner {
     struct job_row row;
     struct sinks sinks; // the process's and the one that keeps the reports
     struct job_sink *keep;
-    atomic_flag looking;   // a thread looks at the row
-    double looked;         // when
-    enum job_stop request; // as the row said then
-    enum job_stop stop;    // once said, it stays
-    struct err lost;       // why reports cannot be written any more
-    bool ran;              // run() was called
-    struct pace loading;   // of the model
-    struct job_beat *beat; // of a rank
-    int lock, words;       // files: that it runs, what it says if it ends in the middle
+    struct told_writer part; // of a part of the ranks: where it reports
+    atomic_flag looking;     // a thread looks at the row
+    double looked;           // when
+    enum job_stop request;   // as the row said then
+    enum job_stop stop;      // once said, it stays
+    struct err lost;         // why reports cannot be written any more
+    bool ran;                // run() was called
+    struct pace loading;     // of the model
+    struct job_beat *beat;   // of a rank
+    int lock, words;         // files: that it runs, what it says if it ends in the middle
 };
 
 void job_control_pause(struct job_control *control)
@@ -193,6 +195,16 @@ static enum job_stop ask_beside(struct job *j)
     return atomic_load(&j->cancel) ? JOB_CANCEL : JOB_GO;
 }
 
+static void report_too(struct job *j, int part)
+{
+    struct runner *r = j->runner;
+    r->part = told_to_file(r->desk->folder, r->desk->id, part);
+    r->keep = job_sink_new(&r->part);
+    sinks_add(&r->sinks, job_sink(r->keep));
+    j->ask = ask;
+    j->look = look;
+}
+
 // A rank beside rank 0, which alone takes the lock, reports and says how the job ended.
 static int begin_beside(struct runner *r, struct err *err)
 {
@@ -208,6 +220,7 @@ static int begin_beside(struct runner *r, struct err *err)
         .ranks = r->job.ranks,
         .state = r->desk->folder,
         .ask = ask_beside,
+        .report_too = report_too,
         .runner = r,
         .answering = -1,
     };
@@ -302,8 +315,8 @@ static enum job_state end_beside(const struct runner *r, int status, const struc
 // The ranks go together: those that still work, or wait for this one, have nothing left to do.
 static void leave_ranks(struct runner *r, bool together)
 {
-    if (!r->job.ranks) return;
     job_beat_stop(r->beat);
+    if (!r->job.ranks) return;
     if (!together) ranks_abort(r->job.ranks, 1);
     ranks_close(r->job.ranks);
 }
@@ -311,9 +324,10 @@ static void leave_ranks(struct runner *r, bool together)
 static int join_ranks(struct runner *r, struct err *err)
 {
     if (!r->setup->rank) return 0;
+    r->beat = job_beat_start(r->desk->folder);
     r->job.ranks = ranks_open(err);
     if (!r->job.ranks) return -1;
-    r->beat = job_beat_start(r->desk->folder, r->job.ranks);
+    job_beat_join(r->beat, r->job.ranks);
     return 0;
 }
 
@@ -349,6 +363,7 @@ int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state
     if (r.words >= 0) close(r.words);
     model_free(r.job.model);
     job_sink_free(r.keep);
+    told_writer_release(&r.part);
     job_row_release(&r.row);
     if (r.lock >= 0) close(r.lock);
     return *state == STATE_FAILED ? -1 : 0;

@@ -30,6 +30,8 @@ static struct {
     int (*test)(handle *request, int *done, void *status);
     int (*all_reduce)(const void *from, void *to, int count, handle type, handle op, handle world);
     int (*broadcast)(void *data, int count, handle type, int from, handle world);
+    int (*split)(handle world, int part, int order, handle *group);
+    int (*group_free)(handle *group);
     int (*finalize)(void);
     int (*abort)(handle world, int status);
 } mpi;
@@ -53,6 +55,8 @@ static const struct {
     { "MPI_Test", (void **)&mpi.test },
     { "MPI_Allreduce", (void **)&mpi.all_reduce },
     { "MPI_Bcast", (void **)&mpi.broadcast },
+    { "MPI_Comm_split", (void **)&mpi.split },
+    { "MPI_Comm_free", (void **)&mpi.group_free },
     { "MPI_Finalize", (void **)&mpi.finalize },
     { "MPI_Abort", (void **)&mpi.abort },
 };
@@ -80,6 +84,18 @@ static int number_of(const char *name, int otherwise)
     return n > 0 && n < INT_MAX ? (int)n : otherwise;
 }
 
+static struct ranks *new_group(handle comm, struct ranks *whole)
+{
+    struct ranks *r = xcalloc(1, sizeof *r);
+    r->comm = comm;
+    r->whole = whole ? whole : r;
+    mpi.rank(comm, &r->number);
+    mpi.size(comm, &r->count);
+    r->flights = 1;
+    pthread_mutex_init(&r->turn, NULL);
+    return r;
+}
+
 struct ranks *ranks_open(struct err *err)
 {
     int provided;
@@ -94,13 +110,9 @@ struct ranks *ranks_open(struct err *err)
         err_set(err, "this Open MPI was built without threads (MPI_THREAD_SERIALIZED)");
         return NULL;
     }
-    struct ranks *r = xcalloc(1, sizeof *r);
-    mpi.rank(mpi.world, &r->number);
-    mpi.size(mpi.world, &r->count);
+    struct ranks *r = new_group(mpi.world, NULL);
     r->beside = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", r->count);
     r->local = number_of("OMPI_COMM_WORLD_LOCAL_RANK", 0);
-    r->flights = 1;
-    pthread_mutex_init(&r->turn, NULL);
     return r;
 }
 
@@ -110,6 +122,28 @@ void ranks_close(struct ranks *r)
     ranks_meet(r);
     ranks_gpu_close(r);
     mpi.finalize();
+    pthread_mutex_destroy(&r->turn);
+    free(r);
+}
+
+struct ranks *ranks_part(struct ranks *whole, int part)
+{
+    handle comm;
+    ranks_meet(whole);
+    mpi.split(whole->comm, part, whole->number, &comm);
+    struct ranks *r = new_group(comm, whole);
+    r->beside = whole->beside;
+    r->local = whole->local;
+    ranks_gpu_open_part(r);
+    return r;
+}
+
+void ranks_part_close(struct ranks *r)
+{
+    if (!r) return;
+    ranks_meet(r->whole);
+    ranks_gpu_close(r);
+    mpi.group_free(&r->comm);
     pthread_mutex_destroy(&r->turn);
     free(r);
 }
@@ -132,7 +166,7 @@ int ranks_count(const struct ranks *r)
 
 void ranks_did(struct ranks *r, int64_t samples)
 {
-    if (r) atomic_fetch_add(&r->done, samples);
+    if (r) atomic_fetch_add(&r->whole->done, samples);
 }
 
 // --- waiting -------------------------------------------------------------------------------------
@@ -153,14 +187,14 @@ static void begin_waiting(struct ranks *r, double now)
 {
     if (++r->waiters < r->flights) return;
     r->idle = now;
-    atomic_store(&r->waiting, true);
+    atomic_store(&r->whole->waiting, true);
 }
 
 static void end_waiting(struct ranks *r)
 {
     if (r->waiters-- < r->flights) return;
-    atomic_store(&r->waiting, false);
-    atomic_fetch_add(&r->waited_us, (int64_t)((clock_seconds() - r->idle) * 1e6));
+    atomic_store(&r->whole->waiting, false);
+    atomic_fetch_add(&r->whole->waited_us, (int64_t)((clock_seconds() - r->idle) * 1e6));
 }
 
 static void wait_for(struct ranks *r, handle *request)
@@ -180,7 +214,7 @@ void ranks_meet(struct ranks *r)
 {
     handle request;
     if (!r) return;
-    mpi.barrier(mpi.world, &request);
+    mpi.barrier(r->comm, &request);
     wait_for(r, &request);
 }
 
@@ -204,15 +238,23 @@ void ranks_turn_pass(struct ranks *r)
 
 enum { PIECE = 1 << 24 }; // numbers of a call, which counts with an int
 
+static void count_moved(struct ranks *r, size_t bytes, double began)
+{
+    atomic_fetch_add(&r->whole->bytes, (int64_t)bytes);
+    atomic_fetch_add(&r->whole->moved_us, (int64_t)((clock_seconds() - began) * 1e6));
+}
+
 static void sum(struct ranks *r, char *x, size_t count, size_t size, handle type)
 {
     void *in_place = (void *)1;
     if (!r) return;
     ranks_meet(r);
+    const double began = clock_seconds();
     for (size_t at = 0; at < count; at += PIECE) {
         const size_t n = count - at < PIECE ? count - at : PIECE;
-        mpi.all_reduce(in_place, x + at * size, (int)n, type, mpi.sum, mpi.world);
+        mpi.all_reduce(in_place, x + at * size, (int)n, type, mpi.sum, r->comm);
     }
+    count_moved(r, count * size, began);
 }
 
 void ranks_sum_floats(struct ranks *r, float *x, size_t count)
@@ -229,10 +271,12 @@ void ranks_share(struct ranks *r, void *data, size_t size, int from)
 {
     if (!r) return;
     ranks_meet(r);
+    const double began = clock_seconds();
     for (size_t at = 0; at < size; at += PIECE) {
         const size_t n = size - at < PIECE ? size - at : PIECE;
-        mpi.broadcast((char *)data + at, (int)n, mpi.of_bytes, from, mpi.world);
+        mpi.broadcast((char *)data + at, (int)n, mpi.of_bytes, from, r->comm);
     }
+    count_moved(r, size, began);
 }
 
 bool ranks_same(struct ranks *r, const void *data, size_t size)
@@ -255,7 +299,7 @@ void ranks_send(struct ranks *r, int to, int tag, const void *data, size_t size)
     for (size_t at = 0; at < size; at += MESSAGE) {
         const size_t n = size - at < MESSAGE ? size - at : MESSAGE;
         handle request;
-        mpi.send((const char *)data + at, (int)n, mpi.of_bytes, to, tag, mpi.world, &request);
+        mpi.send((const char *)data + at, (int)n, mpi.of_bytes, to, tag, r->comm, &request);
         wait_for(r, &request);
     }
 }
@@ -265,7 +309,7 @@ void ranks_receive(struct ranks *r, int from, int tag, void *data, size_t size)
     for (size_t at = 0; at < size; at += MESSAGE) {
         const size_t n = size - at < MESSAGE ? size - at : MESSAGE;
         handle request;
-        mpi.receive((char *)data + at, (int)n, mpi.of_bytes, from, tag, mpi.world, &request);
+        mpi.receive((char *)data + at, (int)n, mpi.of_bytes, from, tag, r->comm, &request);
         wait_for(r, &request);
     }
 }

@@ -32,10 +32,15 @@ struct ranks {
     int number, count;     // this one, from 0; of all
     int beside, local;     // of them on this machine; this one among those, from 0
     struct ranks_gpu *gpu; // NCCL, if the ranks have GPUs (ranks_gpu_open); NULL: none
+    void *comm;            // MPI's handle of the group
+    struct ranks *whole;   // of which it is a part (ranks_part), or itself: that one counts
     // For the display: what other threads may read at any time.
     atomic_bool waiting;       // for other ranks
     _Atomic int64_t done;      // samples computed by this rank
     _Atomic int64_t waited_us; // microseconds lost by waiting
+    // What was summed and shared, each number once however many ranks there are; and how long that
+    // took when all had come.
+    _Atomic int64_t bytes, moved_us;
     // Threads that take turns (ranks_flights).
     pthread_mutex_t turn;
     int flights, waiters; // of them that wait for other ranks: all, and the rank loses time
@@ -46,6 +51,11 @@ struct ranks {
 struct ranks *ranks_open(struct err *err);
 // Waits for all ranks, then leaves MPI.
 void ranks_close(struct ranks *r);
+// The ranks that give the same number, as a group of their own, in which they are numbered from 0
+// in the same order. All ranks call it. Until ranks_part_close, which all call too, the whole may
+// be used as well, by all of its ranks.
+struct ranks *ranks_part(struct ranks *whole, int part);
+void ranks_part_close(struct ranks *r);
 // Ends all ranks, this one first.
 _Noreturn void ranks_abort(const struct ranks *r, int status);
 
@@ -85,6 +95,8 @@ void ranks_turn_pass(struct ranks *r);
 // All ranks call it. -1 in all of them with a reason if one has no NCCL: sums then go through host
 // memory.
 int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err);
+// The same among the ranks of a part whose whole has NCCL (ranks_part does it).
+void ranks_gpu_open_part(struct ranks *r);
 bool ranks_between_gpus(const struct ranks *r);
 // The same as the functions above, of numbers in GPU memory; -1 with NCCL's reason. Calls between
 // begin and end go together.

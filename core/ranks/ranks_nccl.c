@@ -105,6 +105,12 @@ int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err)
     return status;
 }
 
+void ranks_gpu_open_part(struct ranks *r)
+{
+    struct err why = { 0 }; // then through host memory
+    if (r->whole->gpu) ranks_gpu_open(r, r->whole->gpu->stream, &why);
+}
+
 bool ranks_between_gpus(const struct ranks *r)
 {
     return r && r->gpu;
@@ -124,6 +130,7 @@ int ranks_gpu_end(struct ranks *r, struct err *err)
 int ranks_gpu_sum_floats(struct ranks *r, float *x, size_t count, struct err *err)
 {
     struct ranks_gpu *gpu = r->gpu;
+    atomic_fetch_add(&r->whole->bytes, (int64_t)(count * sizeof *x));
     return check(gpu, gpu->all_reduce(x, x, count, NCCL_FLOATS, NCCL_SUM, gpu->comm, gpu->stream()),
                  "sum", err);
 }
@@ -131,6 +138,7 @@ int ranks_gpu_sum_floats(struct ranks *r, float *x, size_t count, struct err *er
 int ranks_gpu_share(struct ranks *r, void *data, size_t size, int from, struct err *err)
 {
     struct ranks_gpu *gpu = r->gpu;
+    atomic_fetch_add(&r->whole->bytes, (int64_t)size);
     return check(gpu, gpu->broadcast(data, data, size, NCCL_BYTES, from, gpu->comm, gpu->stream()),
                  "message", err);
 }

@@ -25,6 +25,10 @@ const struct setting job_settings[] = {
     { "job.split", SETTING_CHOICE, 0, 0, "data", NULL, splits, STALE_JOBS,
       "What the ranks of a new job share: its samples (data), or the model's layers, for models "
       "larger than the memory of a rank (/eval, /ask --job)." },
+    { "sweep.ranks", SETTING_INTEGER, 1, 4096, "auto", "processes", word_auto, STALE_JOBS,
+      "Number of ranks that train one value of a sweep together; auto deals job.ranks to the "
+      "values "
+      "evenly." },
     { "job.folder", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_JOBS,
       "Folder that all machines of a cluster share, for the files of new jobs; none is beside the "
       "database." },

@@ -70,6 +70,10 @@ struct job {
     atomic_bool hurry; // a stop was requested: job_yield no longer blocks
     // Set by the runner: is there a reason to stop? NULL: never.
     enum job_stop (*ask)(struct job *j);
+    // Set by the runner: ranks that work in parts (ranks_part) report in parallel. The first rank
+    // of part 1, 2, ... calls it once; from then on its sinks are kept, and it learns by itself of
+    // a reason to stop. NULL: there are no ranks.
+    void (*report_too)(struct job *j, int part);
     // Set by the runner; called within a step, from any thread: sets `cancel` and `hurry` on
     // request. NULL: nothing to check.
     void (*look)(struct job *j);

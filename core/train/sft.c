@@ -243,7 +243,7 @@ static int begin(struct sft *t, struct err *err)
     status = save_newest(t->out.path) >= 0 ? go_on(t, err) : begin_anew(t, err);
     if (status < 0 || check_state(t, err) < 0) return -1;
     if (writes(t)) save_best_trim(t->out.path, t->place.best_step);
-    if (t->job->ranks) t->begun_waited = atomic_load(&t->job->ranks->waited_us);
+    if (t->job->ranks) t->begun_waited = atomic_load(&t->job->ranks->whole->waited_us);
     t->optimizer.step = t->begun_step = t->place.step;
     t->saved = t->begun = clock_seconds();
     t->pace = pace_from((double)t->place.step);
@@ -323,6 +323,15 @@ static void notify(struct sft *t, int64_t step, const struct optimizer_taken *ta
     job_progress(j, &t->pace, (double)t->place.step, (double)t->steps, t->loss);
 }
 
+// Of a step alone: before it with -1, behind it with 1.
+static void count_moved(struct sft *t, int sign)
+{
+    const struct ranks *r = t->job->ranks;
+    if (!r) return;
+    t->bytes += sign * atomic_load(&r->whole->bytes);
+    t->moved_us += sign * atomic_load(&r->whole->moved_us);
+}
+
 static int one_step(struct sft *t, struct err *err)
 {
     const int64_t step = t->place.step;
@@ -330,9 +339,11 @@ static int one_step(struct sft *t, struct err *err)
     struct optimizer_taken taken;
     int64_t rows;
     methods_progress(&t->methods, (double)step / (double)t->steps);
+    count_moved(t, -1);
     if (sft_gradients(t, &rows, err) < 0 ||
         optimizer_step(&t->optimizer, &t->params, &taken, err) < 0)
         return -1;
+    count_moved(t, 1);
     t->place.step = t->optimizer.step;
     t->place.loss = t->loss;
     t->place.validation = t->place.score = NAN;
@@ -378,6 +389,30 @@ static void report_memory(struct sft *t)
     }
 }
 
+// The last step of an epoch may have fewer samples.
+static double formula_bytes(const struct sft *t)
+{
+    const int64_t n = t->train.count, most = t->accumulate * t->batch;
+    double sum = 0;
+    for (int64_t step = t->begun_step; step < t->place.step; step++) {
+        const int64_t left = n - step % t->per_epoch * most;
+        sum += (double)sft_step_bytes(t, left < most ? left : most);
+    }
+    return sum;
+}
+
+// What a step sums and shares beside what it should by formula. Each number counts once: a rank
+// sends and receives 2 (N - 1) / N times as much when N ranks sum in a ring. The time is that of
+// the sums when all ranks have come; what a GPU's sums take is not known here.
+static void report_sums(const struct sft *t, double seconds)
+{
+    const double steps = (double)(t->place.step - t->begun_step), ms = (double)t->moved_us * 1e-3;
+    if (steps < 1) return;
+    job_result(t->job, "sums of a step", "%.6g MB, formula %.6g MB; %.3g ms, %.2g%% of the time",
+               (double)t->bytes / steps * 1e-6, formula_bytes(t) / steps * 1e-6, ms / steps,
+               seconds > 0 ? 0.1 * ms / seconds : 0);
+}
+
 // The share of the steps' time that each rank has waited for others.
 static void report_waiting(const struct sft *t)
 {
@@ -385,7 +420,8 @@ static void report_waiting(const struct sft *t)
     if (!r) return;
     double *share = xcalloc((size_t)r->count, sizeof *share);
     const double seconds = clock_seconds() - t->begun;
-    share[r->number] = (double)(atomic_load(&r->waited_us) - t->begun_waited) * 1e-6 / seconds;
+    share[r->number] =
+        (double)(atomic_load(&r->whole->waited_us) - t->begun_waited) * 1e-6 / seconds;
     ranks_sum_doubles(r, share, (size_t)r->count);
     struct buf b = { 0 };
     for (int k = 0; k < r->count; k++)
@@ -393,6 +429,7 @@ static void report_waiting(const struct sft *t)
     job_result(t->job, "waited for other ranks", "%s", b.data);
     buf_release(&b);
     free(share);
+    report_sums(t, seconds);
 }
 
 // Deletes files that a finished run no longer needs. `keep`: checkpoints to keep, -1: all.

@@ -158,6 +158,20 @@ static int sum_between_gpus(struct sft *t, struct err *err)
     return status == 0 ? ranks_gpu_end(r, err) : -1;
 }
 
+int64_t sft_step_bytes(const struct sft *t, int64_t samples)
+{
+    const bool exact = settings_flag(t->job->settings, "train.exact_sum");
+    const int64_t units = (samples + t->batch - 1) / t->batch, ranks = ranks_count(t->job->ranks),
+                  sums = exact ? units : 1, marks = exact ? (units + ranks - 1) / ranks : 1;
+    int64_t numbers = 0, rows = 0;
+    for (size_t i = 0; i < t->params.count; i++) {
+        const struct param *one = &t->params.list[i];
+        numbers += one->count;
+        if (one->grad->reached) rows += one->tensor->shape[0];
+    }
+    return 4 * (numbers * (sums + t->params.shared_out) + rows * marks) + 16 * samples;
+}
+
 int sft_sum_gradients(struct sft *t, struct err *err)
 {
     if (!t->job->ranks) return 0;

@@ -96,6 +96,7 @@ struct sft {
     struct pace pace;             // of this process
     int64_t begun_step;           // of this process
     int64_t begun_waited;         // microseconds for other ranks before the steps
+    int64_t bytes, moved_us;      // what its steps have summed and shared over the ranks
 };
 
 // Arguments: DATA OUT [--images DIR] [--resume].
@@ -155,6 +156,10 @@ struct sft_work {
 // number of micro-batches, each gets whole ones, of about equal cost (rows) together; otherwise the
 // samples are cut into runs of about equal cost. The caller frees *work.
 int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work);
+// Bytes that a step of `samples` samples sums and shares over the ranks, by formula: 4 for each
+// trained number (twice where masters are shared out; train.exact_sum: once for each micro-batch),
+// 4 for each row of a table whose reached rows are known, 16 for the losses of a sample.
+int64_t sft_step_bytes(const struct sft *t, int64_t samples);
 // Adds up the gradients of all ranks.
 int sft_sum_gradients(struct sft *t, struct err *err);
 // The losses of all ranks: those that another rank computed are 0 before. Also their rows.

@@ -3,9 +3,13 @@
 //   OUT/VALUE/          each run's folder, as /train makes it
 //   OUT/training.json   the record of the sweep: setting, values, data, and in the end the best
 //
-// Each run is a job `train`, one after the other in this process, and starts from the model as
-// loaded. Their reports carry the value: series "loss@VALUE", log lines "VALUE: ...". A resumed
-// sweep skips finished runs and continues from the checkpoint of the unfinished one.
+// Each run is a job `train` and starts from the model as loaded. Their reports carry the value:
+// series "loss@VALUE", log lines "VALUE: ...". A resumed sweep skips finished runs and continues
+// from the checkpoints of the unfinished ones.
+//
+// The ranks of a job are dealt to groups (sweep.ranks): group g of G trains values g, g + G, ...
+// one after the other, as a job of so many ranks. The groups meet when all have trained theirs;
+// rank 0 compares the results.
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,7 +44,8 @@ struct sweep {
     struct value *values;
     size_t count;
     struct sft_series series;
-    struct sft asked; // its identity; the setting KEY is not of it
+    struct sft asked;     // its identity; the setting KEY is not of it
+    size_t groups, group; // of ranks; this rank's
 };
 
 // --- arguments -----------------------------------------------------------------------------------
@@ -141,6 +146,32 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
     return status;
 }
 
+static int first_of(const struct sweep *s, size_t group, int ranks)
+{
+    return (int)((group * (size_t)ranks + s->groups - 1) / s->groups);
+}
+
+// As many groups as there are ranks or values to give them, unless sweep.ranks says how large one
+// is.
+static int deal_ranks(struct sweep *s, int ranks, const struct settings *settings, struct err *err)
+{
+    s->groups = s->count < (size_t)ranks ? s->count : (size_t)ranks;
+    if (settings_is(settings, "sweep.ranks", "auto")) return 0;
+    const int64_t each = settings_integer(settings, "sweep.ranks");
+    s->groups = (size_t)(ranks / each);
+    if (ranks % each)
+        return err_set(err,
+                       "sweep.ranks %lld does not divide job.ranks %d: every group needs as many "
+                       "ranks",
+                       (long long)each, ranks);
+    if (s->groups > s->count)
+        return err_set(err,
+                       "%zu groups of %lld ranks are more than the %zu values of the sweep: lower "
+                       "job.ranks, or raise sweep.ranks",
+                       s->groups, (long long)each, s->count);
+    return 0;
+}
+
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {
@@ -152,6 +183,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     if (read_sweep(&s, argc, argv, &p, err) < 0) return -1;
     int status = out_check(s.out, s.resume, err);
     if (status == 0) status = dataset_check(s.data, err);
+    if (status == 0)
+        status = deal_ranks(&s, (int)settings_integer(settings, "job.ranks"), settings, err);
     for (size_t i = 0; status == 0 && i < s.count; i++) {
         status = sft_held_check(s.values[i].settings, err);
         if (status == 0 && model) status = params_check(model, s.values[i].settings, err);
@@ -166,7 +199,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 struct teller {
     struct sinks *to;
     const char *label;
-    size_t index, count;
+    size_t index, count; // among the values of this group
+    bool first;          // the group whose progress stands for that of all
     double begun;
 };
 
@@ -188,7 +222,9 @@ static void notify(void *self, const struct event *e)
     char *text = NULL;
     switch (e->kind) {
     case EVENT_RESULT: return; // those of the sweep are its own
-    case EVENT_PROGRESS: report_progress(t, e->progress); return;
+    case EVENT_PROGRESS:
+        if (t->first) report_progress(t, e->progress);
+        return;
     case EVENT_METRIC: with.key = text = xasprintf("%s@%s", e->key, t->label); break;
     case EVENT_REWIND: with.key = text = xasprintf("@%s", t->label); break;
     case EVENT_NOTICE: with.text = text = xasprintf("%s: %s", t->label, e->text); break;
@@ -210,7 +246,10 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
     const bool resumed = j->resumed;
     struct settings *own = j->settings;
     struct sinks *to = j->sinks, sinks = { 0 };
-    struct teller teller = { to, v->label, index, s->count, clock_seconds() };
+    const size_t values = (s->count - s->group - 1) / s->groups + 1;
+    struct teller teller = {
+        to, v->label, index / s->groups, values, s->group == 0, clock_seconds()
+    };
     sinks_add(&sinks, (struct sink){ notify, &teller });
     j->settings = v->settings;
     j->kind = train;
@@ -349,11 +388,11 @@ static void report_results(struct job *j, const struct sweep *s, const struct sc
 
 // --- the job -------------------------------------------------------------------------------------
 
-// Trains with every value. A failed run (a learning rate too high) is recorded and the sweep
-// continues, unless the cause would also fail the next run (a full disk, changed data).
-static int run_all(struct job *j, struct sweep *s, struct score *scores, struct err *err)
+// Trains with the values of this group. A failed run (a learning rate too high) is recorded and the
+// sweep continues, unless the cause would also fail the next run (a full disk, changed data).
+static int run_group(struct job *j, struct sweep *s, struct score *scores, struct err *err)
 {
-    for (size_t i = 0; i < s->count; i++) {
+    for (size_t i = s->group; i < s->count; i += s->groups) {
         char *folder = xasprintf("%s/%s", s->out, s->values[i].label);
         const int status = run_value(j, s, i, folder, err);
         if (status != JOB_STOPPED) read_run(s, &scores[i], folder);
@@ -370,6 +409,56 @@ static int run_all(struct job *j, struct sweep *s, struct score *scores, struct 
     }
     return 0;
 }
+
+// --- groups of ranks -----------------------------------------------------------------------------
+
+// Of the group that has trained the value. A group may have been told to stop after another one
+// came to its end: then all stop.
+static void share_failures(const struct sweep *s, struct ranks *r, struct score *scores)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        struct err why = { 0 };
+        if (scores[i].why) err_set(&why, "%s", scores[i].why);
+        ranks_share(r, &why, sizeof why, first_of(s, i % s->groups, ranks_count(r)));
+        if (*why.text && !scores[i].why) scores[i].why = xstrdup(why.text);
+    }
+}
+
+static int read_others(struct sweep *s, struct score *scores, struct err *err)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        char *folder = xasprintf("%s/%s", s->out, s->values[i].label), before[HASH_HEX];
+        memcpy(before, s->series.pictures, HASH_HEX);
+        read_run(s, &scores[i], folder);
+        free(folder);
+        if (scores[i].why) scores[i].value = NAN;
+        if (*before && strcmp(before, s->series.pictures) != 0)
+            return err_set(err, "the pictures of '%s' changed during the sweep", s->data);
+    }
+    return 0;
+}
+
+// All values, by the groups of a job's ranks side by side.
+static int run_all(struct job *j, struct sweep *s, struct score *scores, struct err *err)
+{
+    struct ranks *all = j->ranks;
+    if (deal_ranks(s, ranks_count(all), j->settings, err) < 0) return -1;
+    if (!all) return run_group(j, s, scores, err);
+    s->group = (size_t)ranks_number(all) * s->groups / (size_t)ranks_count(all);
+    j->ranks = ranks_part(all, (int)s->group);
+    if (s->group && ranks_number(j->ranks) == 0) j->report_too(j, (int)s->group);
+    const int status = run_group(j, s, scores, err);
+    if (status < 0) return -1; // it ends all ranks
+    double stopped = status == JOB_STOPPED;
+    ranks_sum_doubles(all, &stopped, 1);
+    ranks_part_close(j->ranks);
+    j->ranks = all;
+    if (stopped > 0) return JOB_STOPPED;
+    share_failures(s, all, scores);
+    return ranks_number(all) ? 0 : read_others(s, scores, err);
+}
+
+// --- the end -------------------------------------------------------------------------------------
 
 static int finish(struct job *j, const struct sweep *s, const struct out *out,
                   const struct score *scores, struct err *err)
@@ -409,25 +498,41 @@ static int check_begun(const struct sweep *s, const struct out *out, struct err 
     return status < 0 ? err_in(err, "cannot continue '%s'", out->path) : 0;
 }
 
+// The folder is rank 0's; the others know what it found.
+static int open_out(const struct job *j, const struct sweep *s, struct out *out, struct err *err)
+{
+    if (ranks_number(j->ranks) == 0) {
+        if (out_open(out, s->out, s->resume || j->resumed, err) < 0) return -1;
+        if (out->begun && check_begun(s, out, err) < 0) return -1;
+    }
+    ranks_share(j->ranks, &out->done, sizeof out->done, 0);
+    return 0;
+}
+
+static int train_all(struct job *j, struct sweep *s, const struct out *out, struct err *err)
+{
+    const bool first = ranks_number(j->ranks) == 0;
+    struct score *scores = xcalloc(s->count, sizeof *scores);
+    int status = first && !out->begun ? record(s, out, scores, NULL, err) : 0;
+    ranks_meet(j->ranks); // the folder is there
+    if (status == 0) status = run_all(j, s, scores, err);
+    if (status == 0 && first) status = finish(j, s, out, scores, err);
+    for (size_t i = 0; i < s->count; i++) free(scores[i].why);
+    free(scores);
+    return status;
+}
+
 static int run(struct job *j, struct err *err)
 {
     struct proposal p = { .from = j->settings }; // the model was asked before there was a job
     struct sweep s;
     struct out out = { .lock = -1 };
     if (read_sweep(&s, j->argc, j->argv, &p, err) < 0) return -1;
-    struct score *scores = xcalloc(s.count, sizeof *scores);
-    int status = out_open(&out, s.out, s.resume || j->resumed, err);
     s.asked = (struct sft){ .job = j, .options = { .data = s.data } };
-    if (status == 0) status = sft_identify(&s.asked, s.key, err);
-    if (status == 0 && out.begun) status = check_begun(&s, &out, err);
-    if (status == 0 && !out.done) {
-        if (!out.begun) status = record(&s, &out, scores, NULL, err);
-        if (status == 0) status = run_all(j, &s, scores, err);
-        if (status == 0) status = finish(j, &s, &out, scores, err);
-    }
-    for (size_t i = 0; i < s.count; i++) free(scores[i].why);
-    free(scores);
-    out_close(&out);
+    int status = sft_identify(&s.asked, s.key, err);
+    if (status == 0) status = open_out(j, &s, &out, err);
+    if (status == 0 && !out.done) status = train_all(j, &s, &out, err);
+    if (ranks_number(j->ranks) == 0) out_close(&out);
     release(&s);
     return status;
 }
@@ -460,6 +565,7 @@ const struct job_kind job_kind_sweep = {
     .usage = "KEY V1,V2,... DATA OUT [--images DIR]",
     .help = "Trains once for each value of a setting and reports the best validation.",
     .needs_model = true,
+    .in_ranks = true,
     .check = check,
     .run = run,
     .outcome = outcome,

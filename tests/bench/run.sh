@@ -25,6 +25,13 @@ printf '\n## Arithmetic\n\n'
 seeing=build/bench/llama-3.2-1b+siglip
 [ -d "$seeing" ] || ./vlmsh new --like llama-3.2-1b+siglip-so400m "$seeing" >/dev/null
 python3 tests/bench/screen.py ./vlmsh "$seeing" tests/goldens/pictures/scene.png
+# Ranks (mpirun): trained norms and a full training, beside one process with all cores.
+if command -v mpirun >/dev/null; then
+    printf '\n## Ranks\n\n| training | ranks x threads | rows/s | of one rank | waited for others | sums of a step |\n|---|---|---|---|---|---|\n'
+    tests/bench/ranks.sh ./vlmsh demo/model layernorm-simple
+    tests/bench/ranks.sh ./vlmsh demo/model full
+    tests/bench/ranks.sh ./vlmsh "$folder" layernorm-simple
+fi
 # Small weights: the same shape as vlmsh quantises it, beside its bf16 and llama.cpp on the same file.
 # (llama.cpp has the instructions that it was compiled for; VLMSH_ISA concerns vlmsh alone.)
 printf '\n## Small weights\n'

@@ -7,6 +7,7 @@ for tool in munged slurmctld slurmd sbatch; do
 done
 export PATH=$PATH:/usr/sbin SLURM_CONF=$work/slurm.conf
 trap 'scancel --user=root 2>/dev/null; kill $(cat "$work"/*.pid) 2>/dev/null; sleep 1; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
 host=$(hostname -s)
 mkdir -p "$work/munge" "$work/state" "$work/spool" "$work/shared"
 chmod 755 "$work"
@@ -92,12 +93,35 @@ number=$(vlmsh -c '/job 3' | sed -n 's/.*Slurm job \([0-9]*\):.*/\1/p')
 scontrol requeue "$number" || fail "no requeue"
 for _ in $(seq 100); do [ "$(state 3)" = waiting ] && break; sleep 0.2; done
 echo "requeued: $(vlmsh -c '/job 3' | sed -n 's/^why *//p')"
-scontrol update JobId="$number" StartTime=now 2>/dev/null
+# Slurm would wait two minutes. Within the second in which it took the job's credential back, slurmd refuses
+# to start the job ("Job credential revoked").
+sleep 3
+scontrol update JobId="$number" StartTime=now || fail "no start"
 until_state 3 running
 vlmsh -c '/job 3 log 100' >"$work/out"
 [ "$(grep -c continuing "$work/out")" -ge 2 ] || fail "it did not go on: $(cat "$work/out")"
 vlmsh -c '/job 3 cancel' >"$work/out" 2>&1
 until_state 3 cancelled
+for _ in $(seq 100); do squeue -h | grep -q . || break; sleep 0.2; done
+squeue -h | grep . && fail "Slurm still has it"
+
+# Near its time limit it pauses, and goes on when it is submitted again.
+printf '%s\n' "${long[@]}" '/set job.time 2' "/train $work/data.jsonl $work/limited --ranks 2 --submit" >"$work/script"
+vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+until_state 4 running
+until_state 4 paused
+vlmsh -c '/job 4 submit' >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+until_state 4 running
+vlmsh -c '/job 4 cancel' >"$work/out" 2>&1
+until_state 4 cancelled
+
+# A job that waits behind another one is cancelled before it has begun.
+printf '%s\n' "${long[@]}" '/set job.sbatch --hold' "/train $work/data.jsonl $work/held --submit" >"$work/script"
+vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+until_state 5 waiting
+vlmsh -c '/job 5' | grep -q 'PENDING: JobHeldUser' || fail "no reason: $(vlmsh -c '/job 5')"
+vlmsh -c '/job 5 cancel' >"$work/out" 2>&1
+until_state 5 cancelled
 for _ in $(seq 100); do squeue -h | grep -q . || break; sleep 0.2; done
 squeue -h | grep . && fail "Slurm still has it"
 finish

@@ -38,7 +38,7 @@ begin() {
 }
 rank() { # NUMBER: its process
     local p
-    for p in $(running "job rank $id "); do
+    for p in $(running "job rank $id --folder $work/"); do
         tr '\0' '\n' 2>/dev/null <"/proc/$p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$p"
     done
 }
@@ -46,7 +46,7 @@ ends() { # TEXT: it fails, and says so; no rank is left
     vlmsh -c "/wait $id" >"$work/out" 2>&1 && fail "job $id is well"
     grep -q "failed: .*$1" "$work/out" || fail "not '$1': $(tail -1 "$work/out")"
     for _ in $(seq 100); do
-        [ -z "$(running "job rank $id ")" ] && return
+        [ -z "$(running "job rank $id --folder $work/")" ] && return
         sleep 0.1
     done
     fail "ranks of job $id are left"

@@ -134,7 +134,7 @@ static void a_torn_line_is_cut_off(void **state)
     struct stat st;
     char *place;
     const int64_t id = add_job(s, &place);
-    struct told_writer w = told_to_file(place, id);
+    struct told_writer w = told_to_file(place, id, 0);
     report_all(&w, 0, 3);
     FILE *f = fopen(w.path, "a");
     assert_non_null(f);
@@ -146,7 +146,7 @@ static void a_torn_line_is_cut_off(void **state)
     assert_int_equal(stat(w.path, &st), 0);
     int64_t read = 0;
     assert_int_equal(
-        store_number(s, &err, 0, &read, "SELECT reports FROM jobs WHERE id = ?", "i", id), 0);
+        store_number(s, &err, 0, &read, "SELECT place FROM job_reads WHERE job = ?", "i", id), 0);
     assert_int_equal(read, st.st_size);
     describe(s, id, &text);
     assert_non_null(strstr(text.data, "waiting"));
@@ -162,7 +162,7 @@ static void a_full_disk_leaves_whole_lines(void **state)
     struct store *s = open_store();
     char *place;
     const int64_t id = add_job(s, &place);
-    struct told_writer w = told_to_file("/dev/full", id);
+    struct told_writer w = told_to_file("/dev/full", id, 0);
     struct told_list l = { 0 };
     struct err err = { 0 };
     told_add(&l, TOLD_LINE, 0, NAN, 1, (const char *const[]){ "x" });

@@ -1,0 +1,70 @@
+# ranks_sweep.sh -- /sweep in several ranks: groups of them train values side by side, with the results of
+# one process; pause, resume in other groups, a value that fails.
+. tests/commands/common.bash
+for i in $(seq 0 19); do
+    printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
+done >"$work/data.jsonl"
+common=("/load $llava" '/set job.nice 0' '/set compute.matmul f32')
+
+# run RANKS LINE...: the last line starts a job; waits for it.
+run() {
+    local n=$1 last=${*: -1}
+    shift
+    printf '%s\n' "${common[@]}" "${@:1:$#-1}" "$last --ranks $n" /wait >"$work/script"
+    vlmsh -f "$work/script" >"$work/out" 2>&1
+}
+training=('/set train.method all' '/set train.batch 2' '/set train.accumulate 4' '/set train.steps 8'
+    '/set train.lr 1e-3' '/set train.keep 1')
+
+# One rank for each value, two for each, one group for all, and more values than ranks.
+sweep=("${training[@]}" '/set train.exact_sum on' '/set train.validation 0.2' '/set train.eval_every 2')
+points() { # JOB: of the loss of all values
+    python3 - "$work/vlmsh.db" "$1" <<'PY'
+import sqlite3, sys
+print(*sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM metrics JOIN job_series s ON s.id = series "
+                                            "WHERE s.job = ? AND s.name GLOB 'loss@1e-[234]'", sys.argv[2:]).fetchone())
+PY
+}
+run 1 "${sweep[@]}" "/sweep train.lr 1e-3,1e-2,1e-4 $work/data.jsonl $work/sweep1" || fail "$(tail -1 "$work/out")"
+for way in 2:auto 3:auto 4:2 4:4; do
+    n=${way%:*} out=$work/sweep-$way
+    run $n "${sweep[@]}" "/set sweep.ranks ${way#*:}" "/sweep train.lr 1e-3,1e-2,1e-4 $work/data.jsonl $out" ||
+        fail "a sweep with $way: $(tail -1 "$work/out")"
+    for value in 1e-3 1e-2 1e-4; do
+        cmp "$work/sweep1/$value/checkpoint-8/state.safetensors" "$out/$value/checkpoint-8/state.safetensors" ||
+            fail "$value with $way is another training"
+    done
+    same "results with $way" "$(jq -c '[.best, .results]' "$out/training.json")" \
+        "$(jq -c '[.best, .results]' "$work/sweep1/training.json")"
+    id=$(sed -n 's/^job \([0-9]*\): sweep.*/\1/p' "$work/out")
+    lines "/job $id"
+    check "ranks with $way" 'select(.name=="ranks").rows | length' $n
+    same "points of the curves with $way" "$(points $id)" 24
+done
+
+# A value that fails is known to all; ranks that do not make up groups are refused.
+run 2 "${sweep[@]}" "/sweep train.lr 1e-3,10 $work/data.jsonl $work/sweep-bad" || fail "$(tail -1 "$work/out")"
+lines "/set job.ranks 3" '/set train.validation 0.2' "/load $llava" '/set sweep.ranks 2' \
+    "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/none" '/set sweep.ranks 1' \
+    "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/none"
+check_has "no groups" 'select(.event=="error").message' "does not divide job.ranks 3"
+check_has "too many groups" 'select(.event=="error").message' "more than the 2 values"
+
+# Paused with a group in the middle of each of two values, it goes on in other groups.
+long=("${sweep[@]}" '/set train.steps 400' '/set train.save_every 50' '/set train.eval_every 400')
+printf '%s\n' "${common[@]}" "${long[@]}" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/cut --ranks 2" >"$work/script"
+vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+id=$(sed -n 's/^job \([0-9]*\): sweep.*/\1/p' "$work/out")
+for _ in $(seq 600); do
+    compgen -G "$work/cut/1e-3/checkpoint-*" >/dev/null && compgen -G "$work/cut/1e-4/checkpoint-*" >/dev/null && break
+    sleep 0.1
+done
+vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
+grep -q "is paused" "$work/out" || fail "no pause of a sweep: $(cat "$work/out")"
+vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+run 1 "${long[@]}" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/uncut" || fail "$(tail -1 "$work/out")"
+for value in 1e-3 1e-4; do
+    cmp "$work/cut/$value/checkpoint-400/state.safetensors" "$work/uncut/$value/checkpoint-400/state.safetensors" ||
+        fail "$value is another training after a pause"
+done
+finish
