@@ -517,7 +517,8 @@ static void a_former_schema_is_migrated(void **state)
     assert_int_equal(
         sqlite3_exec(s->db,
                      "DROP TABLE job_scores; DROP TABLE job_results; DROP TABLE job_log; "
-                     "DROP TABLE metrics; DROP TABLE job_series; DROP TABLE jobs; "
+                     "DROP TABLE metrics; DROP TABLE job_series; DROP TABLE job_reads; "
+                     "DROP TABLE jobs; DROP TABLE shells; "
                      "DROP TABLE calibrations; DROP TABLE results; DROP TABLE presets; "
                      "ALTER TABLE settings_changes DROP COLUMN tokens; "
                      "DROP TABLE drafts; ALTER TABLE model_changes DROP COLUMN arithmetic; "

@@ -278,16 +278,17 @@ static void test_made_before(void **state)
     line(&a, "/load tests/goldens/llama-3.2");
     line(&a, "/set sample.max_tokens 3");
     line(&a, "What is this?");
-    // What the last two steps of the schema added.
-    static const char *const added[] = { "jobs DROP COLUMN script", "jobs DROP COLUMN queue",
-                                         "jobs DROP COLUMN queued", "jobs DROP COLUMN reports",
-                                         "model_changes DROP COLUMN arithmetic" };
-    for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
-        char *drop = xasprintf("ALTER TABLE %s", added[i]);
-        assert_int_equal(store_run(a.shell.store, &err, drop, ""), 0);
-        free(drop);
-    }
-    char *version = xasprintf("PRAGMA user_version = %d", store_version() - 2);
+    // What the last four steps of the schema added.
+    static const char *const drop[] = { "ALTER TABLE jobs DROP COLUMN script",
+                                        "ALTER TABLE jobs DROP COLUMN queue",
+                                        "ALTER TABLE jobs DROP COLUMN queued",
+                                        "ALTER TABLE jobs DROP COLUMN reports",
+                                        "ALTER TABLE model_changes DROP COLUMN arithmetic",
+                                        "DROP TABLE job_reads",
+                                        "DROP TABLE shells" };
+    for (size_t i = 0; i < sizeof drop / sizeof *drop; i++)
+        assert_int_equal(store_run(a.shell.store, &err, drop[i], ""), 0);
+    char *version = xasprintf("PRAGMA user_version = %d", store_version() - 4);
     assert_int_equal(store_run(a.shell.store, &err, version, ""), 0);
     free(version);
     resume_on(&b, &with, &a, "compute.matmul = f32: session", "f32", "f32");

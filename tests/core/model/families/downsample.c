@@ -153,6 +153,10 @@ static void a_smaller_picture_is_read(void **state)
             const struct picture *p = &engine_conversation(g.engine)->pictures[0];
             const int64_t whole = p->tokens,
                           limit = llrint(strtod(shares[k], NULL) * (double)whole);
+            if (limit < 4) { // image.max_tokens refuses what a square picture cannot keep
+                golden_close(&g);
+                continue;
+            }
             set(&g, "image.downsample", shares[k]);
             struct safetensors *ours = answer(&g, chat_named(&g, "single"), 3, "*");
             assert_true(engine_conversation(g.engine)->pictures[0].tokens <= limit);
