@@ -211,6 +211,7 @@ static int read_dictionary(const struct parquet *p, struct parquet_block *b, str
     if (g.encoding != PLAIN && g.encoding != PLAIN_DICTIONARY)
         return err_set(err, "its dictionary has an encoding that is not read (%d)", g.encoding);
     char *buffer = parquet_unpack(c->codec, t.at, g.size, g.unpacked, err);
+    leave(p, c->dictionary, g.size);
     if (!buffer) return -1;
     keep_buffer(b, buffer, g.unpacked);
     d->count = (size_t)g.values;
