@@ -91,6 +91,7 @@ static int scan_pages(const struct parquet *p, struct parquet_chunk *c, struct e
     size_t room = 0;
     int64_t values = 0, kind;
     struct thrift t = { p->map + c->at, p->map + c->at + c->size, false };
+    c->page_count = 0;
     while (t.at < t.end && values < c->values) {
         const uint64_t start = (uint64_t)(t.at - p->map);
         struct parquet_page g;

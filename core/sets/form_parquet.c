@@ -2,24 +2,41 @@
 // of lmms-lab and others. Pictures are structs of bytes and path. Shards
 // (test-00000-of-00003.parquet) are read together, whichever of them is named.
 //
-// Columns are renamed to what the prompts read (core/sets/form.h).
+// Columns are renamed to what the prompts read (core/sets/form.h). MMLU's examples are those of
+// dev-00000-of-00001.parquet beside the file.
 #include <ctype.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/base/names.h"
+#include "core/data/dialogue.h"
 #include "core/files/parquet.h"
 #include "core/sets/form.h"
+#include "core/sets/prompt.h"
+
+enum { SHOTS = 5, SHOT_ROWS = 10000 };
+
+// Questions with their answers, to stand before a question of that subject.
+struct shots {
+    struct names subjects;
+    struct {
+        struct buf text;
+        int count;
+    } * of; // [subjects.count]
+};
 
 struct shards {
     char *path, *folder;
     struct parquet *files; // [count]
     int64_t *first;        // of their rows
     size_t count;
-    size_t last;          // the file read last: only one keeps decoded pages
+    size_t last; // the file read last: only one keeps decoded pages
+    struct shots shots;
     char hash[HASH_HEX];  // of all; "" before it is known
     pthread_mutex_t lock; // of all but path, folder and first
 };
@@ -33,6 +50,9 @@ static void shards_close(void *self)
 {
     struct shards *s = self;
     for (size_t i = 0; i < s->count; i++) parquet_close(&s->files[i]);
+    for (size_t i = 0; i < s->shots.subjects.count; i++) buf_release(&s->shots.of[i].text);
+    free(s->shots.of);
+    names_release(&s->shots.subjects);
     free(s->files);
     free(s->first);
     free(s->path);
@@ -110,6 +130,8 @@ static int check_columns(const struct parquet *p, struct err *err)
     return good ? 0 : -1;
 }
 
+static int open_shots(struct shards *s, struct err *err);
+
 static void *shards_open(const char *path, const char *folder, int64_t *count, struct err *err)
 {
     struct shards *s = xcalloc(1, sizeof *s);
@@ -119,6 +141,7 @@ static void *shards_open(const char *path, const char *folder, int64_t *count, s
     int status = open_files(s, path, err);
     if (status == 0) status = check_columns(s->files, err);
     if (status == 0 && !s->first[s->count]) status = err_set(err, "'%s' contains no rows", path);
+    if (status == 0) status = open_shots(s, err);
     if (status < 0) {
         shards_close(s);
         return NULL;
@@ -284,6 +307,82 @@ static void rename_columns(cJSON *json, int64_t row)
     free(number);
 }
 
+// --- MMLU's examples -----------------------------------------------------------------------------
+
+// As lm-evaluation-harness writes them.
+static void add_shot(struct shots *shots, const struct set_record *r)
+{
+    const char *subject = set_text(r, "category"), *answer = set_text(r, "answer");
+    bool known;
+    if (!subject || !answer) return;
+    const size_t i = names_add(&shots->subjects, subject, &known);
+    if (!known) {
+        shots->of = xreallocarray(shots->of, i + 1, sizeof *shots->of);
+        memset(&shots->of[i], 0, sizeof *shots->of);
+        char *words = xstrdup(subject);
+        for (char *p = words; *p; p++)
+            if (*p == '_') *p = ' ';
+        buf_printf(&shots->of[i].text,
+                   "The following are multiple choice questions (with answers) about %s.\n\n",
+                   words);
+        free(words);
+    }
+    if (shots->of[i].count++ >= SHOTS) return;
+    prompt_mmlu(r, &shots->of[i].text);
+    buf_printf(&shots->of[i].text, " %s\n\n", answer);
+}
+
+static bool has_column(const struct parquet *p, const char *name)
+{
+    for (size_t i = 1; i < p->node_count; i = p->nodes[i].end)
+        if (!strcmp(p->nodes[i].name, name)) return true;
+    return false;
+}
+
+// MMLU alone has a subject, choices and no pictures.
+static bool is_mmlu(const struct parquet *p)
+{
+    for (size_t i = 1; i < p->node_count; i++)
+        if (p->nodes[i].picture) return false;
+    return has_column(p, "question") && has_column(p, "subject") && has_column(p, "choices") &&
+           has_column(p, "answer");
+}
+
+static int read_shots(struct shards *s, const char *file, struct err *err)
+{
+    struct parquet p;
+    int status = parquet_open(&p, file, err);
+    for (int64_t i = 0; status == 0 && i < p.rows && i < SHOT_ROWS; i++) {
+        struct parquet_row row;
+        status = parquet_row_read(&p, i, PARQUET_ALL, &row, err);
+        struct set_record r = { .json = row.json };
+        if (status == 0) rename_columns(r.json, i);
+        if (status == 0) add_shot(&s->shots, &r);
+        parquet_row_release(&row);
+    }
+    parquet_close(&p);
+    return status;
+}
+
+static int open_shots(struct shards *s, struct err *err)
+{
+    if (!is_mmlu(s->files)) return 0;
+    char *folder = path_folder(s->path);
+    char *file = xasprintf("%s/dev-00000-of-00001.parquet", folder);
+    const int status = access(file, F_OK) == 0 ? read_shots(s, file, err) : 0;
+    free(file);
+    free(folder);
+    return status;
+}
+
+static void add_shots(const struct shards *s, struct set_record *r)
+{
+    const char *subject = s->shots.subjects.count ? set_text(r, "category") : NULL;
+    size_t i;
+    if (subject && names_find(&s->shots.subjects, subject, &i))
+        cJSON_AddStringToObject(r->json, "shots", s->shots.of[i].text.data);
+}
+
 // --- rows ----------------------------------------------------------------------------------------
 
 // "FILE#ROW.NUMBER" for bytes, otherwise the path.
@@ -312,6 +411,7 @@ static int shards_read(void *self, int64_t index, struct set_record *r, struct e
         r->json = row.json;
         row.json = NULL;
         rename_columns(r->json, index);
+        add_shots(s, r);
         name_pictures(s, index, &row, r);
     }
     parquet_row_release(&row);

@@ -178,8 +178,8 @@ static void test_questions(void **state)
 {
     // Both shards, whichever is named.
     check_one("pope", "llava", "pope-00000-of-00002", 3, 2,
-              (struct expected){ "2", "popular", "Is there a blue square in the image?" SHORT,
-                                 "no", "", -1, 1 });
+              (struct expected){ "2", "popular", "Is there a blue square in the image?" SHORT, "no",
+                                 "", -1, 1 });
     check_one("pope", "llava", "pope-00001-of-00002", 3, 0,
               (struct expected){ "0", "adversarial", "Is there a red circle in the image?" SHORT,
                                  "yes", "", -1, 1 });
@@ -224,6 +224,19 @@ static void test_questions(void **state)
                                  "is using wrap.|is ripping tiles.. Next he rests.|is holding a "
                                  "cube.|starts.",
                                  3, 0 });
+}
+
+// Five examples of the subject (there are six) stand before a question of MMLU.
+static void test_examples(void **state)
+{
+#define ASK(i) "What is " i "?\nA. 0\nB. 1\nC. 2\nD. 3\nAnswer:"
+    check_one("mmlu", NULL, "mmlu/test-00000-of-00001", 1, 0,
+              (struct expected){
+                  "0", "abstract_algebra",
+                  "The following are multiple choice questions (with answers) about abstract "
+                  "algebra.\n\n" ASK("0") " A\n\n" ASK("2") " C\n\n" ASK("3") " D\n\n" ASK(
+                      "4") " A\n\n" ASK("5") " B\n\nFind 1.\nA. 0\nB. 1\nC. 2\nD. 3\nAnswer:",
+                  "B", "0|1|2|3", 1, 0 });
 }
 
 // The questions of one picture are one group (MME's accuracy+), of another picture another.
@@ -336,9 +349,9 @@ static void test_damaged(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_rows),    cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_groups),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_rows),     cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_examples), cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_damaged),
     };
     const struct CMUnitTest rows[] = { cmocka_unit_test(test_rows) };
     if (argc > 1) folder = argv[1];

@@ -151,9 +151,16 @@ def sets():
     save("ai2d", table([("question", S), ("options", pa.list_(S)), ("answer", S), ("image", PICTURE)],
                        [{"question": "What eats?", "options": ["fox", "leaf", "sun", "rain"], "answer": "2",
                          "image": picture(5)}]))
-    save("mmlu", table([("question", S), ("subject", S), ("choices", pa.list_(S)), ("answer", I)],
-                       [{"question": "Find 1.", "subject": "abstract_algebra", "choices": ["0", "1", "2", "3"],
-                         "answer": 1}]))
+    columns = [("question", S), ("subject", S), ("choices", pa.list_(S)), ("answer", I)]
+    mmlu = table(columns, [{"question": "Find 1.", "subject": "abstract_algebra", "choices": ["0", "1", "2", "3"],
+                            "answer": 1}])
+    save("mmlu", mmlu)
+    # With examples beside it, as far as they are of the subject.
+    os.makedirs(f"{out}/mmlu", exist_ok=True)
+    pq.write_table(mmlu, f"{out}/mmlu/test-00000-of-00001.parquet")
+    pq.write_table(table(columns, [{"question": f"What is {i}?", "subject": "anatomy" if i == 1 else "abstract_algebra",
+                                    "choices": ["0", "1", "2", "3"], "answer": i % 4} for i in range(7)]),
+                   f"{out}/mmlu/dev-00000-of-00001.parquet")
     save("hellaswag", table([("ind", pa.int32()), ("activity_label", S), ("ctx_a", S), ("ctx_b", S), ("ctx", S),
                              ("endings", pa.list_(S)), ("source_id", S), ("split", S), ("split_type", S), ("label", S)],
                             [{"ind": 24, "activity_label": "Roof shingle removal", "ctx_a": "A man is sitting on a roof.",
