@@ -133,6 +133,7 @@ static void topic_sets(const struct shell *shell)
     struct table_builder t;
     for (const struct eval_set *s = eval_sets; s->name; s++)
         sinks_text(shell->sinks, "%-10s %s\n           files: %s", s->name, s->title, s->files);
+    sinks_text(shell->sinks, "All but chair are also read from the parquet files of Hugging Face.");
     table_begin(&t, "sets", sizeof columns / sizeof *columns, columns, NULL);
     for (const struct eval_set *s = eval_sets; s->name; s++)
         for (const struct set_way *w = s->ways; w->ask; w++) {

@@ -10,8 +10,8 @@
 
 enum { HEAD = 65536 };
 
-static const struct set_form *const forms[] = { &set_form_tsv, &set_form_lines, &set_form_object,
-                                                &set_form_csv };
+static const struct set_form *const forms[] = { &set_form_parquet, &set_form_tsv, &set_form_lines,
+                                                &set_form_object, &set_form_csv };
 
 const struct set_form *set_form_of(const char *path, struct err *err)
 {
@@ -32,7 +32,7 @@ const struct set_form *set_form_of(const char *path, struct err *err)
     if (n >= 0 && !found)
         err_set(err,
                 "'%s' has no form of an evaluation set: it must be a TSV file with the columns "
-                "index and question, JSON lines, JSON or a CSV file of MMLU (/help sets)",
+                "index and question, JSON lines, JSON, parquet or a CSV file of MMLU (/help sets)",
                 path);
     return found;
 }

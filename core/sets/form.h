@@ -35,7 +35,8 @@ struct set_form {
     void (*close)(void *self);
 };
 
-extern const struct set_form set_form_tsv, set_form_lines, set_form_object, set_form_csv;
+extern const struct set_form set_form_tsv, set_form_lines, set_form_object, set_form_csv,
+    set_form_parquet;
 
 // From the file's first bytes. NULL with a message.
 const struct set_form *set_form_of(const char *path, struct err *err);

@@ -62,9 +62,10 @@ tiny "/eval $work/sets/pope/coco_pope_random.json --set pope $i" \
     "/eval $work/sets/SEED-Bench.json --set seed $i" "/eval $work/sets/OCRBench.tsv --set ocrbench $i" \
     "/eval $work/sets/sqa/problems.json --set scienceqa $i" "/eval $work/sets/MMMU_DEV_VAL.tsv --set mmmu $i" \
     "/eval $work/sets/mmlu/test/abstract_algebra_test.csv --set mmlu $i" \
-    "/eval $work/sets/hellaswag_val.jsonl --set hellaswag $i"
+    "/eval $work/sets/hellaswag_val.jsonl --set hellaswag $i" \
+    "/eval tests/core/sets/parquet/pope-00001-of-00002.parquet --set pope $i"
 check "all of them" '[inputs, .] | map(select(.event=="done").ok) | all' true
-same "scored" "$(value n | paste -sd' ')" "2 2 2 2 2 2 2 2 2 2 2 2 1"
+same "scored" "$(value n | paste -sd' ')" "2 2 2 2 2 2 2 2 2 2 2 2 1 2"
 
 # Two settings on a set.
 tiny "/compare off | @fastv --data $work/sets/MMStar.tsv --set mmstar --limit 3 --job" "/wait"

@@ -57,6 +57,10 @@ make_seeds() { # NAME FOLDER
             mv "$f" "$2/$(basename "$(dirname "$f")")-$(basename "$f")"
         done
         rm -r "$2/made"
+        cp tests/core/sets/parquet/*.parquet "$2"
+        ;;
+    parquet)
+        cp tests/core/sets/parquet/*.parquet "$2"
         ;;
     csv)
         printf '\xef\xbb\xbfstep,"a, b","c ""d"""\r\n1,2,3\r\n\r\n,"",x\n' >"$2/quoted"

@@ -1,0 +1,110 @@
+// core/files/parquet.h -- parquet files as `datasets` writes them: rows of texts, numbers, lists,
+// structs and pictures (apache/parquet-format: README.md, Encodings.md, src/main/thrift).
+//
+//   struct parquet p;
+//   if (parquet_open(&p, "test-00000-of-00001.parquet", &err) < 0) ...
+//   struct parquet_row r;
+//   if (parquet_row_read(&p, 3, PARQUET_ALL, &r, &err) == 0) ... json_get(r.json, "question") ...
+//   parquet_row_release(&r);
+//   parquet_close(&p);
+//
+// A file is row groups; a group has one chunk of pages for each leaf of the schema. Rows are read
+// in any order. Decoded pages are kept, about 64 MB of them, and those of the last rows read. A
+// page is decoded as a whole; of a leaf in lists, all pages of a chunk are.
+//
+// Read: pages v1 and v2; plain, dictionary and (for booleans) RLE encoding; uncompressed, Snappy,
+// zstd. All else is refused by name. The file is untrusted. One thread at a time.
+#ifndef CORE_FILES_PARQUET_H
+#define CORE_FILES_PARQUET_H
+
+#include "core/base/json.h"
+
+enum parquet_type {
+    PARQUET_GROUP = -1, // no leaf
+    PARQUET_BOOLEAN,
+    PARQUET_INT32,
+    PARQUET_INT64,
+    PARQUET_INT96,
+    PARQUET_FLOAT,
+    PARQUET_DOUBLE,
+    PARQUET_BYTES,
+    PARQUET_FIXED,
+};
+
+enum parquet_repetition { PARQUET_REQUIRED, PARQUET_OPTIONAL, PARQUET_REPEATED };
+
+// A node of the schema's tree; those below it follow.
+struct parquet_node {
+    char *name;
+    enum parquet_type type;
+    enum parquet_repetition repetition;
+    bool text;    // bytes that are UTF-8
+    bool list;    // its only child is repeated: the items
+    bool picture; // struct of bytes and path, or bytes in a column "image..."
+    int size;     // of PARQUET_FIXED
+    int def, rep; // levels at which it is there, and repeats
+    size_t end;   // nodes below: [own + 1, end)
+    size_t leaf;  // the first leaf at or below it
+};
+
+struct parquet_page;
+
+// The pages of a leaf in a group.
+struct parquet_chunk {
+    int codec;
+    uint64_t at, size; // bytes of the file
+    int64_t values;    // levels
+    // Found when first needed; without the dictionary.
+    struct parquet_page *pages;
+    size_t page_count;
+    uint64_t dictionary; // its place in the file; 0: there is none
+};
+
+struct parquet_group {
+    int64_t first, rows;
+    struct parquet_chunk *chunks; // [leaf_count]
+};
+
+struct parquet_block;
+
+struct parquet {
+    char *path;
+    const uint8_t *map;
+    uint64_t size;
+    struct parquet_node *nodes; // [0] is the root
+    size_t node_count;
+    size_t *leaves; // numbers of nodes
+    size_t leaf_count;
+    struct parquet_group *groups;
+    size_t group_count;
+    int64_t rows;
+    struct parquet_block **blocks; // decoded pages
+    size_t block_count;
+    uint64_t clock; // counts rows read
+};
+
+int parquet_open(struct parquet *p, const char *path, struct err *err);
+void parquet_close(struct parquet *p); // zeroed is fine
+// Releases decoded pages; they are decoded again when they are needed.
+void parquet_forget(struct parquet *p);
+
+// Borrowed until the next row is read.
+struct parquet_picture {
+    const char *bytes, *path; // NULL: there are none; path is not NUL-terminated
+    size_t size, path_size;
+};
+
+struct parquet_row {
+    cJSON *json; // an object without the pictures
+    struct parquet_picture *pictures;
+    size_t picture_count; // in the order of the columns
+};
+
+enum parquet_part { PARQUET_ALL, PARQUET_PICTURES };
+
+// Leaves that are INT96 or of fixed size are null: sets have none.
+int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, struct parquet_row *r,
+                     struct err *err);
+void parquet_row_release(struct parquet_row *r);
+
+#endif

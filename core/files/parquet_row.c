@@ -1,0 +1,243 @@
+// core/files/parquet_row.c -- puts a row together from the leaves' levels (Melnik et al. 2010,
+// "Dremel"; apache/parquet-format, README.md, "Nested Encoding").
+//
+// A leaf has one level pair for each value, and one for each place above it where something is
+// absent or a list is empty. All leaves below such a place have it, so that they go on together.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/files/parquet_parts.h"
+
+// The levels of a row in one leaf.
+struct cursor {
+    const struct parquet_block *block;
+    size_t at, end;
+};
+
+struct walk {
+    const struct parquet *p;
+    struct cursor *cursors; // [leaf_count]
+    struct parquet_row *row;
+    bool broken; // leaves contradict each other
+};
+
+static int level(struct walk *w, const struct parquet_node *n)
+{
+    const struct cursor *c = &w->cursors[n->leaf];
+    if (c->at < c->end) return c->block->def ? c->block->def[c->at] : 0;
+    w->broken = true;
+    return -1;
+}
+
+static size_t leaves_end(const struct parquet *p, const struct parquet_node *n)
+{
+    return n->end < p->node_count ? p->nodes[n->end].leaf : p->leaf_count;
+}
+
+// Something is absent: one level of each leaf below.
+static void skip(struct walk *w, const struct parquet_node *n)
+{
+    for (size_t i = n->leaf; i < leaves_end(w->p, n); i++) {
+        struct cursor *c = &w->cursors[i];
+        if (c->at < c->end)
+            c->at++;
+        else
+            w->broken = true;
+    }
+}
+
+// --- leaves --------------------------------------------------------------------------------------
+
+// The value at the cursor, which goes on; NULL: there is none.
+static const union parquet_value *next(struct walk *w, const struct parquet_node *n)
+{
+    struct cursor *c = &w->cursors[n->leaf];
+    const int at = level(w, n);
+    if (at < 0) return NULL;
+    c->at++;
+    return at == n->def ? &c->block->values[c->at - 1] : NULL;
+}
+
+static cJSON *integer(int64_t v)
+{
+    const int64_t exact = (int64_t)1 << 53;
+    if (v >= -exact && v <= exact) return cJSON_CreateNumber((double)v);
+    char *text = xasprintf("%lld", (long long)v);
+    cJSON *json = cJSON_CreateString(text);
+    free(text);
+    return json;
+}
+
+static cJSON *take_leaf(struct walk *w, const struct parquet_node *n)
+{
+    const union parquet_value *v = next(w, n);
+    if (!v) return cJSON_CreateNull();
+    switch (n->type) {
+    case PARQUET_BOOLEAN: return cJSON_CreateBool(v->integer != 0);
+    case PARQUET_INT32:
+    case PARQUET_INT64: return integer(v->integer);
+    case PARQUET_FLOAT:
+    case PARQUET_DOUBLE:
+        return isfinite(v->real) ? cJSON_CreateNumber(v->real) : cJSON_CreateNull();
+    case PARQUET_BYTES: break;
+    default: return cJSON_CreateNull();
+    }
+    char *text = xstrndup(v->bytes.at ? v->bytes.at : "", v->bytes.size);
+    cJSON *json = cJSON_CreateString(text);
+    free(text);
+    return json;
+}
+
+// --- the tree ------------------------------------------------------------------------------------
+
+static cJSON *take(struct walk *w, size_t i);
+
+static void take_picture(struct walk *w, const struct parquet_node *n)
+{
+    struct parquet_picture picture = { 0 };
+    const struct parquet_node *const end = w->p->nodes + n->end;
+    for (const struct parquet_node *m = n->type == PARQUET_GROUP ? n + 1 : n; m < end; m++) {
+        const union parquet_value *v = next(w, m);
+        if (!v) continue;
+        if (m == n || !strcmp(m->name, "bytes")) {
+            picture.bytes = v->bytes.at;
+            picture.size = v->bytes.size;
+        } else {
+            picture.path = v->bytes.at;
+            picture.path_size = v->bytes.size;
+        }
+    }
+    struct parquet_row *r = w->row;
+    if (!picture.bytes && !picture.path) return;
+    r->pictures = xreallocarray(r->pictures, r->picture_count + 1, sizeof *r->pictures);
+    r->pictures[r->picture_count++] = picture;
+}
+
+// What is at a node that is there.
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the schema
+static cJSON *take_content(struct walk *w, size_t i)
+{
+    const struct parquet_node *nodes = w->p->nodes, *n = &nodes[i];
+    if (n->picture) {
+        take_picture(w, n);
+        return cJSON_CreateNull();
+    }
+    if (n->type != PARQUET_GROUP) return take_leaf(w, n);
+    if (n->list) return take(w, i + 1);
+    cJSON *object = cJSON_CreateObject();
+    for (size_t k = i + 1; k < n->end && !w->broken; k = nodes[k].end)
+        cJSON_AddItemToObject(object, nodes[k].name, take(w, k));
+    return object;
+}
+
+// An item of a list is usually wrapped: list (LIST) { repeated list { element } }. Without the
+// wrapping, the repeated node itself is the item (parquet-format, LogicalTypes.md, "Lists").
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the schema
+static cJSON *take_item(struct walk *w, size_t i)
+{
+    const struct parquet_node *n = &w->p->nodes[i];
+    const bool in_list = i && w->p->nodes[i - 1].list;
+    const bool wrapped = in_list && n->type == PARQUET_GROUP && !n->picture &&
+                         w->p->nodes[i + 1].end == n->end && strcmp(n->name, "array") != 0;
+    return wrapped ? take(w, i + 1) : take_content(w, i);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the schema
+static cJSON *take_items(struct walk *w, size_t i)
+{
+    const struct parquet_node *n = &w->p->nodes[i];
+    const struct cursor *c = &w->cursors[n->leaf];
+    cJSON *list = cJSON_CreateArray();
+    if (level(w, n) < n->def) {
+        skip(w, n);
+        return list;
+    }
+    do {
+        cJSON_AddItemToArray(list, take_item(w, i));
+    } while (!w->broken && c->at < c->end && c->block->rep && c->block->rep[c->at] == n->rep);
+    return list;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the schema
+static cJSON *take(struct walk *w, size_t i)
+{
+    const struct parquet_node *n = &w->p->nodes[i];
+    if (n->repetition == PARQUET_REPEATED) return take_items(w, i);
+    if (n->repetition == PARQUET_OPTIONAL && level(w, n) < n->def) {
+        skip(w, n);
+        return cJSON_CreateNull();
+    }
+    return take_content(w, i);
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+static size_t group_of(const struct parquet *p, int64_t row)
+{
+    size_t low = 0, high = p->group_count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (p->groups[middle].first <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool has_picture(const struct parquet *p, size_t column)
+{
+    for (size_t i = column; i < p->nodes[column].end; i++)
+        if (p->nodes[i].picture) return true;
+    return false;
+}
+
+// Sets the cursors of a column to the row.
+static int find(struct parquet *p, struct walk *w, size_t column, int64_t row, struct err *err)
+{
+    const struct parquet_node *n = &p->nodes[column];
+    const size_t group = group_of(p, row);
+    const int64_t at = row - p->groups[group].first;
+    for (size_t i = n->leaf; i < leaves_end(p, n); i++) {
+        const struct parquet_block *b = parquet_block(p, group, i, at, err);
+        if (!b) return -1;
+        const size_t k = (size_t)(at - b->first);
+        w->cursors[i] = b->starts ? (struct cursor){ b, b->starts[k], b->starts[k + 1] }
+                                  : (struct cursor){ b, k, k + 1 };
+    }
+    return 0;
+}
+
+int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, struct parquet_row *r,
+                     struct err *err)
+{
+    *r = (struct parquet_row){ .json = cJSON_CreateObject() };
+    struct walk w = { .p = p, .row = r };
+    int status = 0;
+    if (row < 0 || row >= p->rows)
+        return err_set(err, "'%s' has no row %lld", p->path, (long long)row);
+    p->clock++;
+    parquet_trim(p);
+    w.cursors = xcalloc(p->leaf_count, sizeof *w.cursors);
+    for (size_t i = 1; i < p->node_count && status == 0; i = p->nodes[i].end) {
+        if (part == PARQUET_PICTURES && !has_picture(p, i)) continue;
+        status = find(p, &w, i, row, err);
+        if (status < 0) break;
+        cJSON_AddItemToObject(r->json, p->nodes[i].name, take(&w, i));
+        if (w.broken) {
+            status = err_set(err, "row %lld is broken: its levels contradict each other",
+                             (long long)row);
+            parquet_err_in(p, p->nodes[i].leaf, err);
+        }
+    }
+    free(w.cursors);
+    return status;
+}
+
+void parquet_row_release(struct parquet_row *r)
+{
+    cJSON_Delete(r->json);
+    free(r->pictures);
+    *r = (struct parquet_row){ 0 };
+}

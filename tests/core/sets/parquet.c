@@ -1,0 +1,360 @@
+// tests/core/sets/parquet.c -- core/files/parquet*.c and core/sets/form_parquet.c: each file of
+// tests/core/sets/parquet/ (pyarrow wrote them, tests/core/sets/parquet.py) holds the rows and
+// pictures that pyarrow reads; the questions that the suites make of them; damaged files.
+//
+// With a folder as argument, the files there are compared (parquet.py FOLDER variety).
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// after those it needs
+#include <cmocka.h>
+
+#include "core/base/file_in.h"
+#include "core/base/hash.h"
+#include "core/files/parquet.h"
+#include "core/picture/image.h"
+#include "core/sets/form.h"
+#include "core/sets/set.h"
+
+static const char *folder = "tests/core/sets/parquet";
+
+enum { LIMIT = 1 << 28 };
+
+// --- the rows that pyarrow reads -----------------------------------------------------------------
+
+// "SHA-256:PATH", as parquet.py writes a picture.
+static char *describe(const struct parquet_picture *p)
+{
+    char hex[HASH_HEX] = "";
+    if (p->bytes) hash_hex(p->bytes, p->size, hex);
+    return xasprintf("%s:%.*s", hex, (int)p->path_size, p->path ? p->path : "");
+}
+
+static void check_row(struct parquet *p, int64_t i, enum parquet_part part, const cJSON *expected)
+{
+    struct parquet_row r;
+    struct err err;
+    if (parquet_row_read(p, i, part, &r, &err) < 0) fail_msg("row %d: %s", (int)i, err.text);
+    if (part == PARQUET_ALL && !cJSON_Compare(r.json, json_get(expected, "row"), true))
+        fail_msg("%s, row %d: %s instead of %s", p->path, (int)i, cJSON_PrintUnformatted(r.json),
+                 cJSON_PrintUnformatted(json_get(expected, "row")));
+    const cJSON *pictures = json_get(expected, "pictures");
+    assert_int_equal(r.picture_count, cJSON_GetArraySize(pictures));
+    for (size_t k = 0; k < r.picture_count; k++) {
+        char *text = describe(&r.pictures[k]);
+        assert_string_equal(text, cJSON_GetArrayItem(pictures, (int)k)->valuestring);
+        free(text);
+    }
+    parquet_row_release(&r);
+}
+
+// Rows of one file: forwards, the pictures alone, backwards. Returns their number.
+static int64_t check_file(const char *path, const char *rows)
+{
+    struct parquet p;
+    struct err err;
+    size_t size;
+    char *text = file_read(rows, LIMIT, &size, &err);
+    if (!text || parquet_open(&p, path, &err) < 0) fail_msg("%s", err.text);
+    cJSON **expected = xcalloc((size_t)p.rows + 1, sizeof *expected);
+    int64_t count = 0;
+    for (char *at = text, *stop; *at; at = stop + 1, count++) {
+        stop = strchr(at, '\n');
+        assert_true(count < p.rows);
+        expected[count] = json_parse(at, (size_t)(stop - at), rows, &err);
+        assert_non_null(expected[count]);
+    }
+    assert_int_equal(count, p.rows);
+    for (int64_t i = 0; i < count; i++) check_row(&p, i, PARQUET_ALL, expected[i]);
+    for (int64_t i = 0; i < count; i++) check_row(&p, i, PARQUET_PICTURES, expected[i]);
+    parquet_forget(&p);
+    for (int64_t i = count; i-- > 0;) check_row(&p, i, PARQUET_ALL, expected[i]);
+    for (int64_t i = 0; i < count; i++) cJSON_Delete(expected[i]);
+    free(expected);
+    parquet_close(&p);
+    free(text);
+    return count;
+}
+
+static void test_rows(void **state)
+{
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    int files = 0;
+    int64_t rows = 0;
+    for (const struct dirent *e; (e = readdir(d));) {
+        const size_t n = strlen(e->d_name);
+        if (n < 6 || strcmp(e->d_name + n - 6, ".jsonl") != 0) continue;
+        char *lines = xasprintf("%s/%s", folder, e->d_name);
+        char *path = xasprintf("%s/%.*s.parquet", folder, (int)n - 6, e->d_name);
+        rows += check_file(path, lines);
+        files++;
+        free(path);
+        free(lines);
+    }
+    closedir(d);
+    assert_true(files > 0);
+    printf("%d files, %lld rows\n", files, (long long)rows);
+}
+
+// --- questions -----------------------------------------------------------------------------------
+
+static void open_set(struct dataset *d, const char *name, const char *suite, const char *file)
+{
+    struct err err;
+    char *path = xasprintf("%s/%s.parquet", folder, file);
+    const struct eval_set *set = eval_set_need(name, &err);
+    const struct set_way *way = set ? eval_set_way(set, suite, &err) : NULL;
+    if (!way || eval_set_open(d, set, way, path, NULL, &err) < 0)
+        fail_msg("%s: %s", file, err.text);
+    free(path);
+}
+
+struct expected {
+    const char *id, *kind, *question, *references; // references and choices: separated by |
+    const char *choices;
+    int right;
+    size_t pictures;
+};
+
+static char *join(char *const *texts, size_t count)
+{
+    struct buf b = { 0 };
+    for (size_t i = 0; i < count; i++) buf_printf(&b, "%s%s", i ? "|" : "", texts[i]);
+    return buf_take(&b);
+}
+
+static void check_pictures(const struct dataset *d, const struct sample *s)
+{
+    for (size_t i = 0; i < s->dialogue.path_count; i++) {
+        struct err err;
+        size_t size;
+        int64_t width, height;
+        char *bytes = dataset_picture(d, s->dialogue.paths[i], IMAGE_MAX_FILE, &size, &err);
+        if (!bytes) fail_msg("%s", err.text);
+        assert_int_equal(image_size(bytes, size, "x", &width, &height, &err), 0);
+        assert_int_equal(width, 96);
+        assert_int_equal(height, 2);
+        free(bytes);
+    }
+}
+
+static void check_one(const char *set, const char *suite, const char *file, int64_t count,
+                      int64_t row, struct expected x)
+{
+    struct dataset d;
+    struct sample s;
+    struct err err;
+    open_set(&d, set, suite, file);
+    assert_int_equal(d.count, count);
+    if (dataset_read(&d, row, &s, &err) < 0) fail_msg("%s", err.text);
+    char *question = message_text(&s.dialogue.messages[0]);
+    char *references = join(s.references, s.reference_count);
+    char *choices = join(s.choices, s.choice_count);
+    assert_string_equal(s.id, x.id);
+    assert_string_equal(s.kind, x.kind);
+    assert_string_equal(question, x.question);
+    assert_string_equal(references, x.references);
+    assert_string_equal(choices, x.choices);
+    assert_int_equal(s.right, x.right);
+    assert_int_equal(s.dialogue.path_count, x.pictures);
+    check_pictures(&d, &s);
+    free(choices);
+    free(references);
+    free(question);
+    sample_release(&s);
+    dataset_close(&d);
+}
+
+#define SHORT  "\nAnswer the question using a single word or phrase."
+#define LETTER "\nAnswer with the option's letter from the given choices directly."
+
+static void test_questions(void **state)
+{
+    // Both shards, whichever is named.
+    check_one("pope", "llava", "pope-00000-of-00002", 3, 2,
+              (struct expected){ "2", "popular", "Is there a blue square in the image?" SHORT, "no",
+                                 "", -1, 1 });
+    check_one("pope", "llava", "pope-00001-of-00002", 3, 0,
+              (struct expected){ "0", "adversarial", "Is there a red circle in the image?" SHORT,
+                                 "yes", "", -1, 1 });
+    check_one("mme", NULL, "mme", 4, 3,
+              (struct expected){ "3", "code_reasoning", "Is this 3?" SHORT, "No", "", -1, 1 });
+    check_one("mmmu", NULL, "mmmu", 2, 0,
+              (struct expected){ "validation_Art_Theory_1", "Art_Theory",
+                                 " beside : which?\nA. left\nB. it's right\n" LETTER, "B",
+                                 "left|it's right", 1, 2 });
+    check_one(
+        "mmmu", NULL, "mmmu", 2, 1,
+        (struct expected){ "validation_Math_2", "Math", " How much?\n" SHORT, "3.5", "", -1, 1 });
+    check_one("scienceqa", NULL, "scienceqa", 5, 3,
+              (struct expected){ "3", "natural science",
+                                 "Think.\nWhich is 3?\nA. one\nB. two\nC. three" LETTER, "B",
+                                 "one|two|three", 1, 0 });
+    check_one("scienceqa", NULL, "scienceqa", 5, 4,
+              (struct expected){ "4", "natural science",
+                                 "Think.\nWhich is 4?\nA. one\nB. two" LETTER, "A", "one|two", 0,
+                                 1 });
+    check_one("vqav2", NULL, "vqav2", 3, 1,
+              (struct expected){ "262148001", "other", "What is 1?" SHORT,
+                                 "circle|circle|circle|square|square|square|square|square|square|"
+                                 "square",
+                                 "", -1, 1 });
+    check_one("seed", "lmms-eval", "seed", 3, 2,
+              (struct expected){ "103", "2", "Which?\nA. x\nB. y\nC. z\nD. w" LETTER, "C",
+                                 "x|y|z|w", 2, 2 });
+    check_one("flickr30k", NULL, "flickr30k", 1, 0,
+              (struct expected){ "7", "", "Provide a one-sentence caption for the provided image.",
+                                 "three digits|some digits", "", -1, 1 });
+    check_one("ai2d", NULL, "ai2d", 1, 0,
+              (struct expected){ "0", "", "What eats?\nA. fox\nB. leaf\nC. sun\nD. rain" LETTER,
+                                 "C", "fox|leaf|sun|rain", 2, 1 });
+    check_one("mmlu", NULL, "mmlu", 1, 0,
+              (struct expected){ "0", "abstract_algebra",
+                                 "Find 1.\nA. 0\nB. 1\nC. 2\nD. 3\nAnswer:", "B", "0|1|2|3", 1,
+                                 0 });
+    check_one("hellaswag", NULL, "hellaswag", 1, 0,
+              (struct expected){ "24", "activitynet~v_-JhWjGDPHMY",
+                                 "Roof shingle removal: A man is sitting on a roof. He", "3",
+                                 "is using wrap.|is ripping tiles.. Next he rests.|is holding a "
+                                 "cube.|starts.",
+                                 3, 0 });
+}
+
+// Five examples of the subject (there are six) stand before a question of MMLU.
+static void test_examples(void **state)
+{
+#define ASK(i) "What is " i "?\nA. 0\nB. 1\nC. 2\nD. 3\nAnswer:"
+    check_one("mmlu", NULL, "mmlu/test-00000-of-00001", 1, 0,
+              (struct expected){
+                  "0", "abstract_algebra",
+                  "The following are multiple choice questions (with answers) about abstract "
+                  "algebra.\n\n" ASK("0") " A\n\n" ASK("2") " C\n\n" ASK("3") " D\n\n" ASK(
+                      "4") " A\n\n" ASK("5") " B\n\nFind 1.\nA. 0\nB. 1\nC. 2\nD. 3\nAnswer:",
+                  "B", "0|1|2|3", 1, 0 });
+}
+
+// The questions of one picture are one group (MME's accuracy+), of another picture another.
+static void test_groups(void **state)
+{
+    struct dataset d;
+    struct sample s[3];
+    open_set(&d, "mme", NULL, "mme");
+    for (int i = 0; i < 3; i++) assert_int_equal(dataset_read(&d, i, &s[i], NULL), 0);
+    assert_string_equal(s[0].group, s[1].group);
+    assert_string_not_equal(s[1].group, s[2].group);
+    for (int i = 0; i < 3; i++) sample_release(&s[i]);
+    assert_null(eval_set_hash(&d)); // the caller hashes the file
+    dataset_close(&d);
+    open_set(&d, "pope", NULL, "pope-00001-of-00002");
+    assert_int_equal(strlen(eval_set_hash(&d)), HASH_HEX - 1); // of both shards
+    dataset_close(&d);
+}
+
+// --- what is refused -----------------------------------------------------------------------------
+
+static void check_refused(const char *path, const char *why)
+{
+    struct err err = { 0 };
+    struct dataset d;
+    struct sample s;
+    const struct eval_set *set = eval_set_need("pope", &err);
+    int status = eval_set_open(&d, set, set->ways, path, NULL, &err);
+    if (status == 0) {
+        status = dataset_read(&d, 0, &s, &err);
+        sample_release(&s);
+        dataset_close(&d);
+    }
+    assert_int_equal(status, -1);
+    if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
+}
+
+static char *write_bytes(const char *name, const void *bytes, size_t size)
+{
+    const char *base = getenv("TMPDIR");
+    char *path = xasprintf("%s/%s", base ? base : "/tmp", name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    fclose(f);
+    return path;
+}
+
+static void test_refused(void **state)
+{
+    struct err err;
+    size_t size;
+    check_refused("tests/core/sets/parquet/refused-gzip.parquet",
+                  "column 'question': it is compressed with gzip, which is not read");
+    check_refused("tests/core/sets/parquet/refused-delta.parquet",
+                  "column 'answer': it has the encoding DELTA_BINARY_PACKED, which is not read");
+    check_refused("tests/core/sets/parquet/refused-nothing.parquet", "only: x, y");
+    char *bytes = file_read("tests/core/sets/parquet/mmmu.parquet", LIMIT, &size, &err);
+    assert_non_null(bytes);
+    // A download that broke off.
+    char *path = write_bytes("cut.parquet", bytes, size / 2);
+    check_refused(path, "does not end with PAR1 (is the download complete?)");
+    free(path);
+    path = write_bytes("short.parquet", bytes, 6);
+    check_refused(path, "too short");
+    free(path);
+    // A shard whose sibling is missing.
+    path = write_bytes("alone-00000-of-00002.parquet", bytes, size);
+    check_refused(path, "is one of 2 files: cannot");
+    free(path);
+    memcpy(bytes + size - 4, "PARE", 4);
+    path = write_bytes("secret.parquet", bytes, size);
+    check_refused(path, "is encrypted");
+    free(path);
+    memcpy(bytes + size - 8, "\xFF\xFF\xFF\x7FPAR1", 8);
+    path = write_bytes("footer.parquet", bytes, size);
+    check_refused(path, "footer is larger than the file");
+    free(path);
+    free(bytes);
+}
+
+// Every byte of a file changed in turn: it is read or refused, and nothing else happens.
+static void test_damaged(void **state)
+{
+    struct err err;
+    size_t size;
+    int refused = 0;
+    char *bytes = file_read("tests/core/sets/parquet/scienceqa.parquet", LIMIT, &size, &err);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < size; i++) {
+        const char kept = bytes[i];
+        bytes[i] = (char)(kept ^ (1 + (int)(i * 37 % 255)));
+        char *path = write_bytes("damaged.parquet", bytes, size);
+        struct parquet p;
+        bool good = parquet_open(&p, path, &err) == 0;
+        for (int64_t row = 0; good && row < p.rows && row < 5; row++) {
+            struct parquet_row r;
+            if (parquet_row_read(&p, row, PARQUET_ALL, &r, &err) < 0) good = false;
+            parquet_row_release(&r);
+        }
+        parquet_close(&p);
+        refused += !good;
+        bytes[i] = kept;
+        free(path);
+    }
+    assert_true(refused > 100);
+    free(bytes);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(test_rows),     cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_examples), cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_damaged),
+    };
+    const struct CMUnitTest rows[] = { cmocka_unit_test(test_rows) };
+    if (argc > 1) folder = argv[1];
+    return argc > 1 ? cmocka_run_group_tests(rows, NULL, NULL)
+                    : cmocka_run_group_tests(all, NULL, NULL);
+}
