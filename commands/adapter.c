@@ -268,6 +268,7 @@ static int adapter_run(struct shell *shell, int argc, char **argv, struct err *e
 
 const struct command command_adapter = {
     .name = "adapter",
+    .also = "lora peft weights",
     .usage = "/adapter load FOLDER|unload [NAME]|list|show [NAME]|scale X|merge FOLDER [--once]",
     .help = "Loads, unloads, shows, scales or merges adapters (LoRA, LN tuning).",
     .details =

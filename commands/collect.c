@@ -379,6 +379,7 @@ static int collect_run(struct shell *shell, int argc, char **argv, struct err *e
 
 const struct command command_collect = {
     .name = "collect",
+    .also = "csv table results",
     .usage = "/collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE] [--again] : COMMAND",
     .help = "Runs a command and appends values from its tables to a CSV file, one row per run.",
     .details =

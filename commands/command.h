@@ -78,6 +78,7 @@ enum completion {
 
 struct command {
     const char *name;    // without the slash
+    const char *also;    // other words for what it does, for Ctrl-P; may be NULL
     const char *alias;   // aliases, separated by blanks; may be NULL
     const char *usage;   // "/image FILE|- ...": arguments as shown in help
     const char *help;    // one sentence; the first line of help
@@ -100,6 +101,7 @@ struct command {
 // Adds commands to those of commands/list.h, ended by NULL; call before any other function.
 void commands_hand_over(const struct command *const *more);
 const struct command *command_at(int index);          // NULL past the end
+const char *command_group(int index);                 // its group in /help
 const struct command *command_find(const char *name); // by name or alias; NULL if unknown
 const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near
 // Is `name` an alias of this command?

@@ -454,6 +454,7 @@ static int compare_run_command(struct shell *shell, int argc, char **argv, struc
 
 const struct command command_compare = {
     .name = "compare",
+    .also = "diff difference side-by-side ab",
     .usage = "/compare SETTINGS | SETTINGS [--csv FILE] [--steps] [TEXT] | ... --data FILE "
              "[--limit N] [--metric M] [--images DIR] [--job]",
     .help = "Compares two sets of settings on one question or a data set, side by side.",

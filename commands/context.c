@@ -26,6 +26,7 @@ static int context_run(struct shell *shell, int argc, char **argv, struct err *e
 
 const struct command command_context = {
     .name = "context",
+    .also = "tokens window room",
     .usage = "/context",
     .help = "Shows context usage: text, visual and cached tokens, and what is left.",
     .details =

@@ -312,6 +312,7 @@ static const char *const words[] = { "check", "mix", NULL };
 
 const struct command command_data = {
     .name = "data",
+    .also = "dataset samples",
     .usage = "/data check FILE [--images DIR] [--kind K,...] [--no-decode] [--out FILE.csv] | "
              "mix OUT.jsonl FILE=SHARE... [--count N] [--kind K,...] [--seed N] [--once]",
     .help = "Counts samples and tokens of a data set and lists errors; mixes data sets.",

@@ -35,6 +35,7 @@ static int devices_run(struct shell *shell, int argc, char **argv, struct err *e
 
 const struct command command_devices = {
     .name = "devices",
+    .also = "gpu cuda cpu",
     .usage = "/devices",
     .help = "Lists the devices available to --device, with their memory.",
     .run = devices_run,

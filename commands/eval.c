@@ -401,6 +401,7 @@ static const char *const words[] = { "show", NULL };
 
 const struct command command_eval = {
     .name = "eval",
+    .also = "benchmark score accuracy test",
     .usage = "/eval " EVALUATE_USAGE " [--here] | show [JOB] [--csv FILE] [--wrong]",
     .help = "Evaluates the model on a data set, as a job.",
     .details =

@@ -63,6 +63,7 @@ static int dump_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_dump = {
     .name = "dump",
+    .also = "tensors activations hidden export",
     .usage = "/dump NAME... FILE.safetensors",
     .help = "Writes tensors of the next answer's (or /forward's) forward pass to a file.",
     .details = "NAME is a tap; * matches anything: layer.3.in, attn.*.probs, logits.\n"

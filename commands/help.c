@@ -8,20 +8,52 @@
 #include "core/probes/taps.h"
 #include "core/sets/set.h"
 
-static void help_commands(const struct shell *shell)
+// The commands of a group, or all (NULL). False: there is no such group.
+static bool list_commands(const struct shell *shell, const char *group)
 {
     static const char *const columns[] = { "command", "help" };
     static const bool numeric[] = { false, false };
     const struct command *c;
+    bool any = false;
     struct table_builder t;
+    for (int i = 0; !any && command_at(i); i++) any = !group || !strcmp(command_group(i), group);
+    if (!any) return false;
     table_begin(&t, "commands", 2, columns, numeric);
     for (int i = 0; (c = command_at(i)); i++) {
+        if (group && strcmp(command_group(i), group) != 0) continue;
         table_add(&t, "/%s", c->name);
         table_add(&t, "%s", c->help);
     }
     table_emit(&t, shell->sinks);
-    sinks_text(shell->sinks, "A line without '/' is a question to the model. More: /help COMMAND, "
-                             "/help SETTING, /help lines, taps, templates, metrics, settings.");
+    return true;
+}
+
+static void help_commands(const struct shell *shell)
+{
+    list_commands(shell, NULL);
+}
+
+// The names alone, by group.
+static void help_groups(const struct shell *shell)
+{
+    static const char *const columns[] = { "group", "commands" };
+    const struct command *c;
+    struct table_builder t;
+    struct buf names = { 0 };
+    table_begin(&t, "groups", 2, columns, NULL);
+    for (int i = 0; (c = command_at(i)); i++) {
+        buf_printf(&names, names.length ? " /%s" : "/%s", c->name);
+        const char *next = command_group(i + 1);
+        if (next && !strcmp(next, command_group(i))) continue;
+        table_add(&t, "%s", command_group(i));
+        table_add(&t, "%s", names.data);
+        buf_clear(&names);
+    }
+    buf_release(&names);
+    table_emit(&t, shell->sinks);
+    sinks_text(shell->sinks,
+               "A line without '/' is a question to the model. More: /help GROUP, /help COMMAND, "
+               "/help SETTING, /help commands, lines, taps, templates, metrics, sets, settings.");
 }
 
 static void help_command(const struct shell *shell, const struct command *c)
@@ -157,7 +189,7 @@ static const struct topic {
 static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (!argc) {
-        help_commands(shell);
+        help_groups(shell);
         return 0;
     }
     const char *what = argv[0][0] == '/' ? argv[0] + 1 : argv[0];
@@ -171,6 +203,7 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
             topics[i].show(shell);
             return 0;
         }
+    if (list_commands(shell, what)) return 0;
     if (settings_group(what)) return command_find("settings")->run(shell, argc, argv, err);
     const char *near = command_nearest(what);
     if (!near) near = settings_nearest(what);
@@ -180,9 +213,10 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_help = {
     .name = "help",
+    .also = "manual docs",
     .alias = "? h",
-    .usage = "/help [COMMAND|SETTING|GROUP|lines|metrics|sets|taps|templates]",
-    .help = "Lists commands, or explains a command, setting, group of settings or topic.",
+    .usage = "/help [COMMAND|SETTING|GROUP|commands|lines|metrics|sets|taps|templates]",
+    .help = "Lists commands by group, or explains a command, setting, group or topic.",
     .max = 1,
     .complete = COMPLETE_COMMAND,
     .run = help_run,

@@ -2,10 +2,14 @@
 #include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "commands/clipboard.h"
 #include "commands/command.h"
+
+static const char clipboard_name[] = "clipboard";
 
 static const char *picture_name(const struct picture *p)
 {
@@ -60,6 +64,7 @@ static int images_run(struct shell *shell, int argc, char **argv, struct err *er
 
 const struct command command_images = {
     .name = "images",
+    .also = "pictures photos list",
     .usage = "/images",
     .help = "Lists the conversation's pictures with size and number of tokens.",
     .run = images_run,
@@ -114,9 +119,43 @@ static int attach(struct shell *shell, const char *name, int *attached, struct e
     return status;
 }
 
+static int attach_clipboard(struct shell *shell, struct err *err)
+{
+    size_t size;
+    char *bytes = clipboard_picture(&size, err);
+    if (!bytes) return -1;
+    const int status = engine_attach_bytes(shell->engine, clipboard_name, bytes, size, err);
+    free(bytes);
+    if (status == 0) report_attached(shell);
+    return status;
+}
+
+// --remove N: a picture of the next message, by its number in /images.
+static int remove_one(struct shell *shell, const char *number, struct err *err)
+{
+    const struct conversation *c = engine_conversation(shell->engine);
+    char *end;
+    const long n = strtol(number, &end, 10);
+    if (!*number || *end || n < 0 || (size_t)n >= c->picture_count || !c->pictures[n].path)
+        return err_set(err, "there is no picture %s: /images lists them", number);
+    if (!is_waiting(c, (int)n))
+        return err_set(err, "picture %ld belongs to message %" PRId64 ": /undo takes messages back",
+                       n, message_with(c, (int)n));
+    char *name = xstrdup(picture_name(&c->pictures[n]));
+    engine_detach_one(shell->engine, (int)n);
+    sinks_notice(shell->sinks, "removed picture %ld, %s", n, name);
+    free(name);
+    return 0;
+}
+
 static int image_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (!argc) return images_run(shell, argc, argv, err);
+    if (argc == 1 && !strcmp(argv[0], "--clipboard")) return attach_clipboard(shell, err);
+    if (!strcmp(argv[0], "--remove")) {
+        if (argc != 2) return err_set(err, "usage: /image --remove N, a number of /images");
+        return remove_one(shell, argv[1], err);
+    }
     if (argc == 1 && !strcmp(argv[0], "--clear")) {
         engine_detach(shell->engine);
         return 0;
@@ -130,13 +169,17 @@ static int image_run(struct shell *shell, int argc, char **argv, struct err *err
 
 const struct command command_image = {
     .name = "image",
-    .usage = "/image [FILE...|-|--clear]",
+    .also = "picture photo attach screenshot clipboard",
+    .usage = "/image [FILE...|-|--clipboard|--remove N|--clear]",
     .help = "Attaches pictures (PNG, JPEG, WebP, GIF, BMP, PPM) to the next message.",
     .details =
         "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture\n"
         "from standard input. Put names with blanks in double quotes. *, ? and [] in a name stand\n"
         "for all files that match: /image scenes/*.png\n"
-        "--clear detaches the pending pictures; without arguments, lists all pictures.",
+        "--clipboard attaches the picture in the clipboard (through wl-paste or xclip). --remove "
+        "N\n"
+        "detaches a pending picture, by its number in /images, --clear all of them. Without\n"
+        "arguments, lists all pictures.",
     .max = -1,
     .complete = COMPLETE_PATH,
     .run = image_run,

@@ -196,6 +196,7 @@ static int info_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_info = {
     .name = "info",
+    .also = "model about details",
     .usage = "/info",
     .help = "Shows the model: family, parameters by part, precision, memory, device.",
     .run = info_run,

@@ -407,6 +407,7 @@ static int jobs_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_jobs = {
     .name = "jobs",
+    .also = "tasks progress queue",
     .usage = "/jobs",
     .help = "Lists jobs with state, step, loss and time left.",
     .details =
@@ -655,6 +656,7 @@ static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_job = {
     .name = "job",
+    .also = "cancel pause resume log",
     .usage = "/job N|OUT [show|log [LINES]|pause|resume [--ranks M]|cancel|delete|submit]",
     .help = "Shows a job or its log; pauses, resumes, cancels or deletes it.",
     .details =
@@ -745,6 +747,7 @@ static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_wait = {
     .name = "wait",
+    .also = "finish join",
     .usage = "/wait [N]",
     .help = "Waits for a job, or without N for all started by this shell; fails if a job failed.",
     .details =

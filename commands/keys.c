@@ -25,6 +25,7 @@ static int bind_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_bind = {
     .name = "bind",
+    .also = "shortcut hotkey key",
     .usage = "/bind KEY [COMMAND]",
     .help = "Binds a key of the full screen to a command; without COMMAND restores the default.",
     .details =
@@ -62,6 +63,7 @@ static int keys_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_keys = {
     .name = "keys",
+    .also = "shortcuts hotkeys bindings",
     .usage = "/keys",
     .help = "Lists the key bindings of the full screen.",
     .details =

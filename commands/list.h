@@ -1,15 +1,15 @@
 // commands/list.h -- X(NAME): commands/NAME.c, or the file of its subject, defines
-// `const struct command command_NAME`; MEASURING() stands for the commands of probes. Help and
-// completion show them in this order.
+// `const struct command command_NAME`; MEASURING() stands for the commands of probes, and
+// GROUP(NAME) begins a group of /help. Help and completion show them in this order.
 
-// Model.
+GROUP(model)
 X(load)
 X(unload)
 X(new)
 X(quantize)
 X(info)
 X(tokenizer)
-// Conversation.
+GROUP(conversation)
 X(image)
 X(images)
 X(system)
@@ -20,7 +20,7 @@ X(clear)
 X(context)
 X(messages)
 X(answer)
-// Settings.
+GROUP(toggling)
 X(set)
 X(get)
 X(later)
@@ -32,11 +32,11 @@ X(capa)
 X(align)
 X(ira)
 X(baseline)
-// Sessions and scripts.
+GROUP(keeping)
 X(session)
 X(save)
 X(run)
-// Data and training.
+GROUP(training)
 X(adapter)
 X(scenes)
 X(pope)
@@ -52,7 +52,7 @@ X(wait)
 X(plot)
 X(collect)
 X(report)
-// Looking inside.
+GROUP(inside)
 X(compare)
 X(tokenize)
 X(detokenize)
@@ -60,11 +60,11 @@ X(render)
 X(forward)
 X(raw)
 X(dump)
-// Measuring.
+GROUP(measuring)
 MEASURING() // one for each probe (core/lists.h)
 X(memory)
 X(results)
-// The program.
+GROUP(program)
 X(open)
 X(keys)
 X(bind)

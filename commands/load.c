@@ -40,6 +40,7 @@ static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_load = {
     .name = "load",
+    .also = "open model checkpoint",
     .usage = "/load MODEL [--mmproj FILE]",
     .help = "Loads a model folder in Hugging Face format, or a GGUF file.",
     .details =

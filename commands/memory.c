@@ -99,6 +99,7 @@ static int memory_check(int argc, char **argv, struct err *err)
 
 const struct command command_memory = {
     .name = "memory",
+    .also = "ram gpu usage",
     .usage = "/memory [--csv FILE]",
     .help = "Shows memory use: weights, KV cache by layer, pictures.",
     .details =

@@ -32,6 +32,7 @@ out:
 
 const struct command command_messages = {
     .name = "messages",
+    .also = "history log transcript",
     .usage = "/messages FILE.json",
     .help = "Appends a conversation from a JSON file; /answer then answers it.",
     .details =

@@ -388,6 +388,7 @@ static int plot_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_plot = {
     .name = "plot",
+    .also = "graph chart curve figure diagram",
     .usage = "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
              "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--figure FILE] [--title TEXT] [--y "
              "TEXT] "

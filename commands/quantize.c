@@ -217,6 +217,7 @@ static int quantize_run(struct shell *shell, int argc, char **argv, struct err *
 
 const struct command command_quantize = {
     .name = "quantize",
+    .also = "gguf compress q4 q8",
     .usage = "/quantize OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
     .help = "Writes the model as a GGUF file with smaller weights and says how much that costs.",
     .details =

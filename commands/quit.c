@@ -9,6 +9,7 @@ static int quit_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_quit = {
     .name = "quit",
+    .also = "leave close stop end",
     .alias = "exit bye q",
     .usage = "/quit",
     .help = "Quits; the session is kept.",

@@ -313,6 +313,7 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
 
 const struct command command_report = {
     .name = "report",
+    .also = "summary tables",
     .usage = "/report FILE.md [OUT.md]",
     .help = "Fills the tables of a Markdown file from CSV files.",
     .details =

@@ -42,6 +42,7 @@ static int screen_run_command(struct shell *shell, int argc, char **argv, struct
 
 const struct command command_screen = {
     .name = "screen",
+    .also = "capture screenshot",
     .usage = "/screen FILE [LINES COLUMNS]",
     .help = "Writes the full screen as text to a file, optionally at a given size.",
     .min = 1,
@@ -65,6 +66,7 @@ static int open_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_open = {
     .name = "open",
+    .also = "browse picker files",
     .usage = "/open [model|image|data|adapter|session]",
     .help = "Opens a picker: model, picture, data file, adapter or session (full screen).",
     .max = 1,

@@ -187,6 +187,7 @@ static int session_run(struct shell *shell, int argc, char **argv, struct err *e
 
 const struct command command_session = {
     .name = "session",
+    .also = "history resume conversations past",
     .alias = "sessions",
     .usage = "/session [list|new|resume|fork|rename|delete|export ...]",
     .help = "Lists, resumes, copies, renames, deletes and exports sessions.",
@@ -209,6 +210,7 @@ const struct command command_session = {
 
 const struct command command_save = {
     .name = "save",
+    .also = "export write transcript",
     .usage = "/save FILE",
     .help = "Exports the session: FILE.md as a transcript, otherwise as a script that replays it.",
     .min = 1,

@@ -87,6 +87,7 @@ static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_set = {
     .name = "set",
+    .also = "setting option config change",
     .usage = "/set [KEY [VALUE]]",
     .help = "Changes a setting; /help KEY says when it takes effect.",
     .details = "/set KEY shows a setting, /set alone all that differ from their defaults.\n"
@@ -185,6 +186,7 @@ static int toggle_run(struct shell *shell, int argc, char **argv, struct err *er
 
 const struct command command_toggle = {
     .name = "toggle",
+    .also = "switch",
     .usage = "/toggle KEY [VALUE...]",
     .help = "Toggles a setting on and off, or through the given values.",
     .details = "/toggle ira.on\n"
@@ -199,6 +201,7 @@ const struct command command_toggle = {
 
 const struct command command_reset = {
     .name = "reset",
+    .also = "default undo",
     .usage = "/reset [KEY|all]",
     .help = "Resets one setting, or all.",
     .max = 1,
@@ -240,6 +243,7 @@ static int settings_run(struct shell *shell, int argc, char **argv, struct err *
 
 const struct command command_settings = {
     .name = "settings",
+    .also = "options config preferences",
     .usage = "/settings [GROUP]",
     .help = "Lists settings with value, default and allowed values (/settings sample).",
     .max = 1,

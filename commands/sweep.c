@@ -10,6 +10,7 @@ static int sweep_run(struct shell *shell, int argc, char **argv, struct err *err
 
 const struct command command_sweep = {
     .name = "sweep",
+    .also = "grid search hyperparameters",
     .usage = "/sweep KEY V1,V2,... DATA OUT [--images DIR] | lr-grid DATA OUT",
     .help = "Trains once for each value of a setting and reports the best.",
     .details =

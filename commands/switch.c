@@ -99,6 +99,7 @@ static int baseline_run(struct shell *shell, int argc, char **argv, struct err *
 
 const struct command command_baseline = {
     .name = "baseline",
+    .also = "off plain reset",
     .usage = "/baseline",
     .help = "Disables every method; the adapter stays.",
     .live = "",

@@ -23,6 +23,7 @@ static int system_run(struct shell *shell, int argc, char **argv, struct err *er
 
 const struct command command_system = {
     .name = "system",
+    .also = "prompt instruction",
     .usage = "/system [TEXT]",
     .help = "Sets the system message; without TEXT shows it, \"\" removes it.",
     .max = 1,

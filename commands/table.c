@@ -9,13 +9,17 @@
 
 #define X(name) extern const struct command command_##name;
 #define MEASURING()
+#define GROUP(name)
 #include "commands/list.h"
+#undef GROUP
 #undef MEASURING
 #undef X
 
 enum { COMMANDS_MAX = 128, PROBES_MAX = 32 };
 
 static const struct command *commands[COMMANDS_MAX];
+static const char *groups[COMMANDS_MAX]; // of each
+static const char *group = "more";
 static int count;
 static const struct command *const *others; // NULL-terminated, or NULL
 static pthread_once_t listed = PTHREAD_ONCE_INIT;
@@ -23,6 +27,7 @@ static pthread_once_t listed = PTHREAD_ONCE_INIT;
 static void add(const struct command *command)
 {
     if (count == COMMANDS_MAX) BUG("more than %d commands", COMMANDS_MAX);
+    groups[count] = group;
     commands[count++] = command;
 }
 
@@ -41,9 +46,12 @@ static void list_commands(void)
 {
 #define X(name)     add(&command_##name);
 #define MEASURING() add_measuring();
+#define GROUP(name) group = #name;
 #include "commands/list.h"
+#undef GROUP
 #undef MEASURING
 #undef X
+    group = "more";
     for (const struct command *const *c = others; c && *c; c++) add(*c);
 }
 
@@ -56,6 +64,11 @@ const struct command *command_at(int index)
 {
     pthread_once(&listed, list_commands);
     return index >= 0 && index < count ? commands[index] : NULL;
+}
+
+const char *command_group(int index)
+{
+    return command_at(index) ? groups[index] : NULL;
 }
 
 bool word_among(const char *words, const char *word, size_t length)

@@ -98,6 +98,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_tour = {
     .name = "tour",
+    .also = "tutorial intro guide",
     .usage = "/tour",
     .help = "Guided tour: twelve steps from a question to an adapter.",
     .details =

@@ -217,6 +217,7 @@ static int train_run(struct shell *shell, int argc, char **argv, struct err *err
 
 const struct command command_train = {
     .name = "train",
+    .also = "finetune fine-tune lora sft learn",
     .usage = "/train DATA OUT [--images DIR] [--resume] [--ranks N] [--sbatch FILE] [--submit] | "
              "plan [DATA] [--like SHAPE] "
              "[--method M] [--all] [--rows N] [--ranks N]",

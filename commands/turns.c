@@ -8,6 +8,7 @@ static int regen_run(struct shell *shell, int argc, char **argv, struct err *err
 
 const struct command command_regen = {
     .name = "regen",
+    .also = "retry again another",
     .alias = "regenerate",
     .usage = "/regen",
     .help = "Answers the last question again.",
@@ -23,6 +24,7 @@ static int undo_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_undo = {
     .name = "undo",
+    .also = "back revert",
     .usage = "/undo",
     .help = "Removes the last question and its answer.",
     .details = "The session keeps removed turns; they are no longer part of the conversation.",
@@ -37,6 +39,7 @@ static int clear_run(struct shell *shell, int argc, char **argv, struct err *err
 
 const struct command command_clear = {
     .name = "clear",
+    .also = "new restart empty forget",
     .usage = "/clear",
     .help = "Clears the conversation: messages and pictures; the model stays.",
     .run = clear_run,
@@ -49,6 +52,7 @@ static int answer_run(struct shell *shell, int argc, char **argv, struct err *er
 
 const struct command command_answer = {
     .name = "answer",
+    .also = "reply edit",
     .usage = "/answer",
     .help = "Answers the last user message (after /messages).",
     .needs = NEEDS_MODEL,

@@ -11,19 +11,18 @@
 // of heads does not decide: a token's bits must be those of the token alone (backend->few_rows).
 //
 // Keys and values are f32, or bf16 as a cache may hold them; they become f32 when they are loaded.
-// With MATMUL_BF16 and an instruction for it, many tokens' queries, keys, values and e^(score -
-// high') are rounded to bf16 and multiplied as pairs: of numbers 2i and 2i + 1 of a head, and then
-// of keys 2i and 2i + 1. Scores, maxima and sums stay f32.
+// With MATMUL_BF16 and AMX, many tokens go through kernels/attention_amx.c. With another
+// instruction for it, their queries, keys, values and e^(score - high') are rounded to bf16 and
+// multiplied as pairs: of numbers 2i and 2i + 1 of a head, and then of keys 2i and 2i + 1. Scores,
+// maxima and sums stay f32.
 //
 // Probabilities, when asked for, are written in a pass of their own, in f32, from the final maximum
 // and sum, or where those are of rounded scores from others: no bit of y changes.
 #include <math.h>
 #include <stdlib.h>
 
+#include "kernels/attention_amx.h"
 #include "kernels/attention_few.h"
-
-// Rows of a task aimed at: they share the work of turning the keys; fewer where threads would wait.
-enum { TASK_ROWS = 768, TASK_ROWS_LEAST = 192 };
 
 // What a task of many rows needs beside its results. With pairs `steps` is BLOCK / 2, else BLOCK.
 struct room {
@@ -62,7 +61,7 @@ VEC_INLINE void pack_tile(const struct call *c, const struct task *t, const stru
     for (int64_t i = 0; i < TILE_ROWS; i++) {
         float *to = room->rows + i * c->inner;
         if (r + i < t->rows)
-            put_row(to, c->q + row_at(c, t, r + i), c->width, c->scale, DTYPE_F32, pairs);
+            put_row(to, query_at(c, t, r + i), c->width, c->scale, DTYPE_F32, pairs);
         else
             memset(to, 0, (size_t)c->inner * sizeof *to);
     }
@@ -89,12 +88,12 @@ VEC_INLINE void pack_keys(const struct call *c, const struct room *room, const v
 VEC_INLINE void pack_values(const struct call *c, struct room *room, const void *v, int64_t n,
                             const enum dtype dtype, const bool pairs)
 {
-    const int64_t step = key_step(c), each = pairs ? 2 : 1, steps = BLOCK / each;
+    const int64_t step = value_step(c), each = pairs ? 2 : 1, steps = BLOCK / each;
     const vf above = vf_set(0x1.02p0f); // rounding makes no number larger by more
     vf strange = { 0 };
     for (int64_t i = 0; i < n; i += each)
-        for (int64_t e = 0; e < c->width; e += VEC) {
-            int64_t some = c->width - e < VEC ? c->width - e : VEC;
+        for (int64_t e = 0; e < c->value_width; e += VEC) {
+            int64_t some = c->value_width - e < VEC ? c->value_width - e : VEC;
             float *to =
                 room->values + (e / TILE_COLS * steps + i / each) * TILE_COLS + e % TILE_COLS;
             vf x = vf_load_part_n_as(v, i * step + e, some, dtype), next = { 0 };
@@ -113,10 +112,11 @@ VEC_INLINE void pack_values(const struct call *c, struct room *room, const void 
 VEC_INLINE void pack_block(const struct call *c, const struct task *t, struct room *room, int64_t j,
                            const bool pairs, const enum dtype dtype)
 {
-    const int64_t at = j * key_step(c) + t->head * c->width;
+    const int64_t key = j * key_step(c) + t->head * c->width;
+    const int64_t value = j * value_step(c) + t->head * c->value_width;
     const int64_t n = c->keys - j < BLOCK ? c->keys - j : BLOCK;
-    pack_keys(c, room, numbers_at(c->k, at, dtype), n, dtype, pairs);
-    pack_values(c, room, numbers_at(c->v, at, dtype), n, dtype, pairs);
+    pack_keys(c, room, numbers_at(c->k, key, dtype), n, dtype, pairs);
+    pack_values(c, room, numbers_at(c->v, value, dtype), n, dtype, pairs);
 }
 
 // A panel of values without those outside from..to.
@@ -156,10 +156,10 @@ VEC_INLINE void add_values(const struct call *c, const struct task *t, const str
     const int64_t steps = pairs ? BLOCK / 2 : BLOCK, first = pairs ? lowest / 2 : lowest;
     const int64_t inner = (pairs ? (end + 1) / 2 : end) - first;
     const float *weights = room->scores + lowest;
-    for (int64_t e = 0; e < c->width; e += TILE_COLS) {
+    for (int64_t e = 0; e < c->value_width; e += TILE_COLS) {
         float *out = t->out + r * c->padded + e;
         const float *values = room->values + e * steps + first * TILE_COLS;
-        if (c->width - e > VEC)
+        if (c->value_width - e > VEC)
             put_tile_of(out, c->padded, fade, weights, BLOCK, 1, values, inner, TILE_ROWS, 2,
                         pairs);
         else
@@ -249,27 +249,9 @@ static void attend_pairs(const struct call *c, const struct task *t, float *scra
 
 // --- the call -----------------------------------------------------------------------------------
 
-static int64_t count_tasks(const struct call *c)
-{
-    return (c->tokens + c->task_tokens - 1) / c->task_tokens * c->kv_heads;
-}
-
-// Sets the size of tasks, so that each thread gets some.
-static void divide(struct call *c)
-{
-    for (int64_t rows = TASK_ROWS;; rows /= 2) {
-        c->task_tokens = c->group < rows ? rows / c->group : 1;
-        if (c->task_tokens > c->tokens) c->task_tokens = c->tokens;
-        if (rows <= TASK_ROWS_LEAST || count_tasks(c) >= 8 * omp_get_max_threads()) break;
-    }
-    c->task_rows = (c->task_tokens * c->group + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
-}
-
 static void run_task(const struct call *c, int64_t number, float *scratch)
 {
-    struct task t = { .head = number % c->kv_heads, .from = number / c->kv_heads * c->task_tokens };
-    int64_t tokens = c->tokens - t.from < c->task_tokens ? c->tokens - t.from : c->task_tokens;
-    t.rows = tokens * c->group;
+    struct task t = task_at(c, number % c->kv_heads, number / c->kv_heads);
     t.high = scratch;
     t.sum = t.high + c->task_rows;
     t.out = t.sum + c->task_rows;
@@ -297,15 +279,18 @@ int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct ten
     struct call c = call_of(y, q, k, v, first, last, scale);
     c.probs = probs ? probs->data : NULL;
     if (c.tokens <= ATTENTION_FEW) return KERNEL(attention_few)(&c);
+#if defined(__AMX_BF16__)
+    if (mode == MATMUL_BF16) return KERNEL(attention_tiles)(&c);
+#endif
     c.pairs = mode == MATMUL_BF16 && vec_has_pairs();
     c.inner = c.pairs ? (c.width + 1) / 2 : c.width;
-    divide(&c);
+    divide(&c, TILE_ROWS);
     int64_t tasks = count_tasks(&c);
     size_t size = task_scratch(&c);
     float *scratch = cpu_scratch(size * (size_t)omp_get_max_threads() * sizeof(float));
     if (!scratch) return -1;
-#pragma omp parallel for schedule( \
-    dynamic) if (tasks > 1 && vec_worth_threads(c.tokens * c.heads * c.keys * c.width))
+#pragma omp parallel for schedule(dynamic) if (tasks > 1 && \
+                                               vec_worth_threads(call_steps(&c, c.keys)))
     for (int64_t i = 0; i < tasks; i++)
         run_task(&c, i, scratch + size * (size_t)omp_get_thread_num());
     return 0;

@@ -27,8 +27,8 @@ template <int WIDE> static __global__ void tiles_kernel(const struct attention_c
 
     for (int64_t from = all.from / TILE * TILE; from < all.to; from += TILE) {
         __syncthreads(); // the tiles and weights before have been read
-        load_keys<WIDE>(k, c.k, c, from, kv);
-        if (c.y) load_keys<WIDE>(v, c.v, c, from, kv);
+        load_keys<WIDE>(k, c.k, c, from, kv, c.width);
+        if (c.y) load_keys<WIDE>(v, c.v, c, from, kv, c.value_width);
         __syncthreads();
         tile_dots<WIDE>(scores, q + row * PITCH, k, part);
         float most = high;
@@ -68,8 +68,8 @@ template <int WIDE> static __global__ void tiles_kernel(const struct attention_c
     }
     const float share = sum != sum ? sum : sum > 0 ? 1 / sum : 0; // NaN stays visible
     if (c.y)
-        put_columns<WIDE>(c.y + ((i + row) * c.heads + h) * c.width, out, share, part, c.width,
-                          false);
+        put_columns<WIDE>(c.y + ((i + row) * c.heads + h) * c.value_width, out, share, part,
+                          c.value_width, false);
 }
 
 template <int WIDE> static int run(const struct attention_call *c)

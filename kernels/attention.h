@@ -21,7 +21,8 @@ struct call {
     float scale;
     float *probs;                          // [heads, tokens, keys] or NULL
     int64_t tokens, heads, keys, kv_heads; // N, H, P, Hkv
-    int64_t width, padded;                 // d, and d rounded up to whole tiles
+    int64_t width;                         // d of queries and keys
+    int64_t value_width, padded;           // that of values, and rounded up to whole tiles
     int64_t group;                         // H / Hkv: heads that share keys
     bool pairs;                            // products of many rows are of pairs of bf16
     int64_t inner;                         // numbers of a head, or pairs of them
@@ -45,8 +46,15 @@ VEC_INLINE struct call call_of(const struct tensor *y, const struct tensor *q,
                           .keys = k->shape[0],
                           .kv_heads = k->shape[1],
                           .width = q->shape[2],
-                          .padded = (q->shape[2] + TILE_COLS - 1) / TILE_COLS * TILE_COLS,
+                          .value_width = v->shape[2],
+                          .padded = (v->shape[2] + TILE_COLS - 1) / TILE_COLS * TILE_COLS,
                           .group = q->shape[1] / k->shape[1] };
+}
+
+// Multiply-adds, about, of all rows with this many keys.
+VEC_INLINE int64_t call_steps(const struct call *c, int64_t keys)
+{
+    return c->tokens * c->heads * keys * c->width;
 }
 
 // Row r of a task is head r % group of token from + r / group.
@@ -55,6 +63,40 @@ struct task {
     float *high, *sum;        // [rows]
     float *out;               // [rows, padded]
 };
+
+// Rows of a task aimed at: they share the work of turning the keys; fewer where threads would wait.
+enum { TASK_ROWS = 768, TASK_ROWS_LEAST = 192 };
+
+// Tasks of a key/value head.
+VEC_INLINE int64_t count_parts(const struct call *c)
+{
+    return (c->tokens + c->task_tokens - 1) / c->task_tokens;
+}
+
+VEC_INLINE int64_t count_tasks(const struct call *c)
+{
+    return count_parts(c) * c->kv_heads;
+}
+
+// Sets the size of tasks, in tiles of `tile` rows, so that each thread gets some.
+static inline __attribute__((unused)) void divide(struct call *c, int64_t tile)
+{
+    for (int64_t rows = TASK_ROWS;; rows /= 2) {
+        c->task_tokens = c->group < rows ? rows / c->group : 1;
+        if (c->task_tokens > c->tokens) c->task_tokens = c->tokens;
+        if (rows <= TASK_ROWS_LEAST || count_tasks(c) >= 8 * omp_get_max_threads()) break;
+    }
+    c->task_rows = (c->task_tokens * c->group + tile - 1) / tile * tile;
+}
+
+// Task `part` of a head, without its results.
+VEC_INLINE struct task task_at(const struct call *c, int64_t head, int64_t part)
+{
+    struct task t = { .head = head, .from = part * c->task_tokens };
+    const int64_t left = c->tokens - t.from;
+    t.rows = (left < c->task_tokens ? left : c->task_tokens) * c->group;
+    return t;
+}
 
 VEC_INLINE int64_t row_first(const struct call *c, const struct task *t, int64_t r)
 {
@@ -68,16 +110,26 @@ VEC_INLINE int64_t row_last(const struct call *c, const struct task *t, int64_t 
     return last < c->keys ? last : c->keys;
 }
 
-// Offset of row r in q and y.
+// Row r among the rows of q and y.
 VEC_INLINE int64_t row_at(const struct call *c, const struct task *t, int64_t r)
 {
-    return ((t->from + r / c->group) * c->heads + t->head * c->group + r % c->group) * c->width;
+    return (t->from + r / c->group) * c->heads + t->head * c->group + r % c->group;
 }
 
-// Distance of consecutive keys, and the start of the task's first key or value.
+VEC_INLINE const float *query_at(const struct call *c, const struct task *t, int64_t r)
+{
+    return c->q + row_at(c, t, r) * c->width;
+}
+
+// Distance of consecutive keys and of consecutive values.
 VEC_INLINE int64_t key_step(const struct call *c)
 {
     return c->kv_heads * c->width;
+}
+
+VEC_INLINE int64_t value_step(const struct call *c)
+{
+    return c->kv_heads * c->value_width;
 }
 
 // Element i of keys or values, and those after it.
@@ -161,9 +213,9 @@ VEC_INLINE float soften(float *scores, int64_t size, float highest, float *high,
 
 VEC_INLINE void write_row(const struct call *c, const struct task *t, int64_t r)
 {
-    float *y = c->y + row_at(c, t, r), share = t->sum[r] > 0 ? 1 / t->sum[r] : 0;
+    float *y = c->y + row_at(c, t, r) * c->value_width, share = t->sum[r] > 0 ? 1 / t->sum[r] : 0;
     if (t->sum[r] != t->sum[r]) share = t->sum[r]; // NaN stays visible
-    for (int64_t i = 0; i < c->width; i++) y[i] = t->out[r * c->padded + i] * share;
+    for (int64_t i = 0; i < c->value_width; i++) y[i] = t->out[r * c->padded + i] * share;
 }
 
 VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t r,
@@ -171,12 +223,12 @@ VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t 
 {
     int64_t head = t->head * c->group + r % c->group, token = t->from + r / c->group;
     float *to = c->probs + (head * c->tokens + token) * c->keys;
-    const float *q = c->q + row_at(c, t, r);
+    const float *q = query_at(c, t, r);
     const void *k = numbers_at(c->k, t->head * c->width, dtype);
     int64_t first = row_first(c, t, r), last = row_last(c, t, r), step = key_step(c);
     memset(to, 0, (size_t)c->keys * sizeof *to);
-    float high = t->high[r], sum = t->sum[r];
-    if (c->pairs) high = -INFINITY, sum = 0; // those are of rounded scores
+    // With pairs the task's are of rounded scores.
+    float high = c->pairs ? -INFINITY : t->high[r], sum = c->pairs ? 0 : t->sum[r];
     for (int64_t j = first; j < last; j++) {
         to[j] = dot_as(q, numbers_at(k, j * step, dtype), c->width, dtype) * c->scale;
         if (c->pairs && to[j] > high) high = to[j];

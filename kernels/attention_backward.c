@@ -27,8 +27,23 @@ struct run {
     int64_t from, to, first, keys;
 };
 
+// A head's numbers, and those rounded up to whole tiles: of queries and keys, or of values and dy.
+struct side {
+    int64_t width, padded;
+};
+
+static struct side key_side(const struct call *c)
+{
+    return (struct side){ c->width, (c->width + TILE_COLS - 1) / TILE_COLS * TILE_COLS };
+}
+
+static struct side value_side(const struct call *c)
+{
+    return (struct side){ c->value_width, c->padded };
+}
+
 // What a task needs. "turned": [tile][d][rows of the tile]; "panels": [padded / TILE_COLS][rows]
-// [TILE_COLS].
+// [TILE_COLS]; d and padded are those of keys for keys, q and dq, else those of values.
 struct head_room {
     float *keys_turned, *values_turned; // the run's keys, tiles of TILE_COLS
     float *keys;                        // the run's keys, panels for each block
@@ -44,23 +59,24 @@ struct head_room {
 // Hands out the parts of a task's scratch; its size when `memory` is NULL.
 static size_t head_room(struct head_room *room, const struct call *c, int64_t keys, float *memory)
 {
-    int64_t blocks = (keys + BLOCK - 1) / BLOCK * BLOCK, width = c->width, padded = c->padded;
+    const int64_t blocks = (keys + BLOCK - 1) / BLOCK * BLOCK;
+    const struct side k = key_side(c), v = value_side(c);
     struct {
         float **part;
         int64_t size;
     } parts[] = {
-        { &room->keys_turned, blocks * width },
-        { &room->values_turned, blocks * width },
-        { &room->keys, blocks * padded },
-        { &room->dk, (blocks + TILE_ROWS) * padded },
-        { &room->dv, (blocks + TILE_ROWS) * padded },
-        { &room->q_turned, PIECE * width },
-        { &room->dy_turned, PIECE * width },
-        { &room->q, PIECE * padded },
-        { &room->dy, PIECE * padded },
+        { &room->keys_turned, blocks * k.width },
+        { &room->values_turned, blocks * v.width },
+        { &room->keys, blocks * k.padded },
+        { &room->dk, (blocks + TILE_ROWS) * k.padded },
+        { &room->dv, (blocks + TILE_ROWS) * v.padded },
+        { &room->q_turned, PIECE * k.width },
+        { &room->dy_turned, PIECE * v.width },
+        { &room->q, PIECE * k.padded },
+        { &room->dy, PIECE * v.padded },
         { &room->p, blocks / BLOCK * PIECE * KEYS },
         { &room->ds, PIECE * KEYS },
-        { &room->dq, PIECE * padded },
+        { &room->dq, PIECE * k.padded },
         { &room->delta, PIECE },
     };
     size_t size = 0;
@@ -71,30 +87,48 @@ static size_t head_room(struct head_room *room, const struct call *c, int64_t ke
     return size;
 }
 
-// Keys and values of the run in the two orders that the products read; places past the end are 0.
+// Rows 0..n of x, `step` numbers apart, turned; those from n to the next whole block are 0.
+static void turn_rows(float *to, const float *x, int64_t step, int64_t n, int64_t width)
+{
+    for (int64_t i = 0; i < (n + BLOCK - 1) / BLOCK * BLOCK; i += TILE_COLS)
+        panel_pack_as(to + i * width, (const char *)(x + (i < n ? i * step : 0)),
+                      (size_t)step * sizeof *x, i < n ? n - i : 0, 0, width, DTYPE_F32);
+}
+
+// x[width] times scale to row i of panels of `rows` rows.
+static void put_in_panels(float *panels, int64_t rows, int64_t i, const float *x, float scale,
+                          int64_t width)
+{
+    for (int64_t e = 0; e < width; e += VEC) {
+        const int64_t some = width - e < VEC ? width - e : VEC;
+        vf_store_part_n(panels + (e / TILE_COLS * rows + i) * TILE_COLS + e % TILE_COLS,
+                        vf_load_part_n(x + e, some) * vf_set(scale), some);
+    }
+}
+
+// Keys and values of the run in the orders that the products read; places past the end are 0.
 static void head_pack(const struct call *c, const struct run *run, int64_t head,
                       const struct head_room *room)
 {
-    int64_t step = key_step(c), blocks = (run->keys + BLOCK - 1) / BLOCK * BLOCK;
-    const float *k = (const float *)c->k + run->first * step + head * c->width;
-    const float *v = (const float *)c->v + run->first * step + head * c->width;
-    for (int64_t i = 0; i < blocks; i += TILE_COLS) {
-        int64_t some = i < run->keys ? run->keys - i : 0;
-        panel_pack_as(room->keys_turned + i * c->width, (const char *)(k + i * step),
-                      (size_t)step * sizeof *k, some, 0, c->width, DTYPE_F32);
-        panel_pack_as(room->values_turned + i * c->width, (const char *)(v + i * step),
-                      (size_t)step * sizeof *v, some, 0, c->width, DTYPE_F32);
-    }
-    memset(room->keys, 0, (size_t)(blocks * c->padded) * sizeof(float));
+    const int64_t step = key_step(c), blocks = (run->keys + BLOCK - 1) / BLOCK * BLOCK;
+    const struct side key = key_side(c), value = value_side(c);
+    const float *k = (const float *)c->k + run->first * step + head * key.width;
+    const float *v = (const float *)c->v + run->first * value_step(c) + head * value.width;
+    turn_rows(room->keys_turned, k, step, run->keys, key.width);
+    turn_rows(room->values_turned, v, value_step(c), run->keys, value.width);
+    memset(room->keys, 0, (size_t)(blocks * key.padded) * sizeof(float));
     for (int64_t j = 0; j < run->keys; j++)
-        for (int64_t e = 0; e < c->width; e += VEC) {
-            int64_t some = c->width - e < VEC ? c->width - e : VEC;
-            vf_store_part_n(room->keys + j / BLOCK * BLOCK * c->padded +
-                                (e / TILE_COLS * BLOCK + j % BLOCK) * TILE_COLS + e % TILE_COLS,
-                            vf_load_part_n(k + j * step + e, some), some);
-        }
-    memset(room->dk, 0, (size_t)((blocks + TILE_ROWS) * c->padded) * sizeof(float));
-    memset(room->dv, 0, (size_t)((blocks + TILE_ROWS) * c->padded) * sizeof(float));
+        put_in_panels(room->keys + j / BLOCK * BLOCK * key.padded, BLOCK, j % BLOCK, k + j * step,
+                      1, key.width);
+    memset(room->dk, 0, (size_t)((blocks + TILE_ROWS) * key.padded) * sizeof(float));
+    memset(room->dv, 0, (size_t)((blocks + TILE_ROWS) * value.padded) * sizeof(float));
+}
+
+// x[width] times scale to row i of tiles of turned rows.
+static void put_turned(float *to, int64_t i, const float *x, float scale, int64_t width)
+{
+    to += i / TILE_ROWS * TILE_ROWS * width + i % TILE_ROWS;
+    for (int64_t e = 0; e < width; e++) to[e * TILE_ROWS] = x[e] * scale;
 }
 
 // Rows r.. of the task: queries and dy in both orders, delta.
@@ -102,28 +136,22 @@ static void piece_pack(const struct call *c, const struct gradients *g, const st
                        int64_t r, const struct head_room *room)
 {
     int64_t rows = t->rows - r < PIECE ? t->rows - r : PIECE;
-    if (rows < PIECE || c->padded > c->width) {
-        memset(room->q_turned, 0, (size_t)(PIECE * c->width) * sizeof(float));
-        memset(room->dy_turned, 0, (size_t)(PIECE * c->width) * sizeof(float));
-        memset(room->q, 0, (size_t)(PIECE * c->padded) * sizeof(float));
-        memset(room->dy, 0, (size_t)(PIECE * c->padded) * sizeof(float));
+    const struct side key = key_side(c), value = value_side(c);
+    if (rows < PIECE || key.padded > key.width || value.padded > value.width) {
+        memset(room->q_turned, 0, (size_t)(PIECE * key.width) * sizeof(float));
+        memset(room->dy_turned, 0, (size_t)(PIECE * value.width) * sizeof(float));
+        memset(room->q, 0, (size_t)(PIECE * key.padded) * sizeof(float));
+        memset(room->dy, 0, (size_t)(PIECE * value.padded) * sizeof(float));
     }
-    memset(room->dq, 0, (size_t)(PIECE * c->padded) * sizeof(float));
+    memset(room->dq, 0, (size_t)(PIECE * key.padded) * sizeof(float));
     for (int64_t i = 0; i < rows; i++) {
-        int64_t at = row_at(c, t, r + i);
-        int64_t turned = i / TILE_ROWS * TILE_ROWS * c->width + i % TILE_ROWS;
-        room->delta[i] = dot(g->dy + at, c->y + at, c->width);
-        for (int64_t e = 0; e < c->width; e++) {
-            room->q_turned[turned + e * TILE_ROWS] = c->q[at + e] * c->scale;
-            room->dy_turned[turned + e * TILE_ROWS] = g->dy[at + e];
-        }
-        for (int64_t e = 0; e < c->width; e += VEC) {
-            int64_t some = c->width - e < VEC ? c->width - e : VEC;
-            int64_t panel = (e / TILE_COLS * PIECE + i) * TILE_COLS + e % TILE_COLS;
-            vf_store_part_n(room->q + panel, vf_load_part_n(c->q + at + e, some) * vf_set(c->scale),
-                            some);
-            vf_store_part_n(room->dy + panel, vf_load_part_n(g->dy + at + e, some), some);
-        }
+        const float *q = query_at(c, t, r + i);
+        const float *dy = g->dy + row_at(c, t, r + i) * value.width;
+        room->delta[i] = dot(dy, c->y + row_at(c, t, r + i) * value.width, value.width);
+        put_turned(room->q_turned, i, q, c->scale, key.width);
+        put_turned(room->dy_turned, i, dy, 1, value.width);
+        put_in_panels(room->q, PIECE, i, q, c->scale, key.width);
+        put_in_panels(room->dy, PIECE, i, dy, 1, value.width);
     }
 }
 
@@ -156,13 +184,12 @@ static bool tile_view(const struct call *c, const struct task *t, int64_t r, int
 }
 
 // scores[TILE_ROWS, KEYS] = a tile of turned rows times what it sees of a block of turned keys or
-// values.
-static void tile_scores(const struct call *c, float *scores, const float *rows, const float *keys,
+// values, all of `width` numbers.
+static void tile_scores(float *scores, const float *rows, const float *keys, int64_t width,
                         const struct view *view)
 {
     for (int64_t i = view->low; i < view->high; i += TILE_COLS)
-        put_tile(scores + i, KEYS, NULL, rows, 1, TILE_ROWS, keys + i * c->width, c->width,
-                 TILE_ROWS);
+        put_tile(scores + i, KEYS, NULL, rows, 1, TILE_ROWS, keys + i * width, width, TILE_ROWS);
 }
 
 // Probabilities of a tile of rows r.. over all blocks, into room->p; 0 where a row sees nothing.
@@ -181,8 +208,8 @@ static void tile_probs(const struct call *c, const struct task *t, const struct 
     for (int64_t j = 0; j < run->keys; j += BLOCK) {
         float *scores = p + j / BLOCK * block;
         if (!tile_view(c, t, r + tile, run->first + j, &view)) continue;
-        tile_scores(c, scores, room->q_turned + tile * c->width, room->keys_turned + j * c->width,
-                    &view);
+        tile_scores(scores, room->q_turned + tile * c->width, room->keys_turned + j * c->width,
+                    c->width, &view);
         for (int64_t i = 0; i < TILE_ROWS; i++) {
             float *row = scores + i * KEYS;
             vf top = vf_set(high[i]);
@@ -225,7 +252,8 @@ static void tile_slopes(const struct call *c, const struct head_room *room, int6
 {
     const float *p = room->p + j / BLOCK * PIECE * KEYS + tile * KEYS;
     float *ds = room->ds + tile * KEYS;
-    tile_scores(c, ds, room->dy_turned + tile * c->width, room->values_turned + j * c->width, view);
+    tile_scores(ds, room->dy_turned + tile * c->value_width,
+                room->values_turned + j * c->value_width, c->value_width, view);
     for (int64_t i = 0; i < TILE_ROWS; i++, p += KEYS, ds += KEYS) {
         vf delta = vf_set(room->delta[tile + i]);
         int64_t from = view->from[i] / VEC * VEC, to = (view->to[i] + VEC - 1) / VEC * VEC;
@@ -242,6 +270,7 @@ static void piece_backward(const struct call *c, const struct task *t, const str
 {
     static const float keep[TILE_ROWS] = { [0 ... TILE_ROWS - 1] = 1 };
     const float *p = room->p + j / BLOCK * PIECE * KEYS;
+    const int64_t wide = key_side(c).padded;
     int64_t low[PIECE / TILE_ROWS], high[PIECE / TILE_ROWS]; // keys that each tile sees
     for (int64_t i = 0; i < PIECE; i += TILE_ROWS) {
         struct view view;
@@ -253,10 +282,10 @@ static void piece_backward(const struct call *c, const struct task *t, const str
         low[i / TILE_ROWS] = view.low;
         high[i / TILE_ROWS] = view.high;
         tile_slopes(c, room, i, j, &view);
-        for (int64_t e = 0; e < c->padded; e += TILE_COLS)
-            put_tile(room->dq + i * c->padded + e, c->padded, keep, room->ds + i * KEYS + view.low,
-                     KEYS, 1, room->keys + j * c->padded + e * BLOCK + view.low * TILE_COLS,
-                     view.high - view.low, TILE_ROWS);
+        for (int64_t e = 0; e < wide; e += TILE_COLS)
+            put_tile(room->dq + i * wide + e, wide, keep, room->ds + i * KEYS + view.low, KEYS, 1,
+                     room->keys + j * wide + e * BLOCK + view.low * TILE_COLS, view.high - view.low,
+                     TILE_ROWS);
     }
     for (int64_t k = 0; k < BLOCK; k += TILE_ROWS) {
         int64_t from = PIECE, to = 0; // rows that see a key of the tile
@@ -266,19 +295,19 @@ static void piece_backward(const struct call *c, const struct task *t, const str
             to = i + TILE_ROWS;
         }
         if (from >= to) continue;
-        for (int64_t e = 0; e < c->padded; e += TILE_COLS) {
-            int64_t at = (j + k) * c->padded + e, row = e * PIECE + from * TILE_COLS;
-            put_tile(room->dv + at, c->padded, keep, p + from * KEYS + k, 1, KEYS, room->dy + row,
-                     to - from, TILE_ROWS);
-            put_tile(room->dk + at, c->padded, keep, room->ds + from * KEYS + k, 1, KEYS,
-                     room->q + row, to - from, TILE_ROWS);
-        }
+        for (int64_t e = 0; e < c->padded; e += TILE_COLS)
+            put_tile(room->dv + (j + k) * c->padded + e, c->padded, keep, p + from * KEYS + k, 1,
+                     KEYS, room->dy + e * PIECE + from * TILE_COLS, to - from, TILE_ROWS);
+        for (int64_t e = 0; e < wide; e += TILE_COLS)
+            put_tile(room->dk + (j + k) * wide + e, wide, keep, room->ds + from * KEYS + k, 1, KEYS,
+                     room->q + e * PIECE + from * TILE_COLS, to - from, TILE_ROWS);
     }
 }
 
 static void head_backward(const struct call *c, const struct gradients *g, const struct run *run,
                           int64_t head, float *scratch)
 {
+    const struct side key = key_side(c), value = value_side(c);
     struct head_room room = { 0 };
     struct task t = { .head = head, .from = run->from, .rows = (run->to - run->from) * c->group };
     head_room(&room, c, run->keys, scratch);
@@ -288,14 +317,14 @@ static void head_backward(const struct call *c, const struct gradients *g, const
         for (int64_t i = 0; i < PIECE; i += TILE_ROWS) tile_probs(c, &t, run, r, i, &room);
         for (int64_t j = 0; j < run->keys; j += BLOCK) piece_backward(c, &t, run, r, j, &room);
         for (int64_t i = 0; g->dq && i < PIECE && r + i < t.rows; i++) {
-            float *dq = g->dq + row_at(c, &t, r + i);
-            for (int64_t e = 0; e < c->width; e++) dq[e] += room.dq[i * c->padded + e] * c->scale;
+            float *dq = g->dq + row_at(c, &t, r + i) * key.width;
+            for (int64_t e = 0; e < key.width; e++) dq[e] += room.dq[i * key.padded + e] * c->scale;
         }
     }
     for (int64_t j = 0; j < run->keys; j++) {
-        int64_t at = (run->first + j) * key_step(c) + head * c->width;
-        if (g->dk) vec_add(g->dk + at, room.dk + j * c->padded, c->width);
-        if (g->dv) vec_add(g->dv + at, room.dv + j * c->padded, c->width);
+        const int64_t at = (run->first + j) * c->kv_heads + head;
+        if (g->dk) vec_add(g->dk + at * key.width, room.dk + j * key.padded, key.width);
+        if (g->dv) vec_add(g->dv + at * value.width, room.dv + j * value.padded, value.width);
     }
 }
 
@@ -339,7 +368,7 @@ static int runs_backward(const struct call *c, const struct gradients *g, const 
     float *scratch = cpu_scratch(size * (size_t)threads * sizeof(float));
     if (!scratch) return -1;
 #pragma omp parallel for schedule(dynamic) \
-    num_threads(threads) if (vec_worth_threads(c->tokens * c->heads * longest * c->width))
+    num_threads(threads) if (vec_worth_threads(call_steps(c, longest)))
     for (int64_t i = 0; i < tasks; i++)
         head_backward(c, g, &runs[i / c->kv_heads], i % c->kv_heads,
                       scratch + size * (size_t)omp_get_thread_num());

@@ -10,8 +10,8 @@
 
 struct gradients {
     float *dq, *dk, *dv; // each may be NULL
-    const float *dy;     // [N,H,d]
-    const float *y;      // [N,H,d]
+    const float *dy;     // [N,H,dv]
+    const float *y;      // [N,H,dv]
     const float *stats;  // [H,N,2]
     float *delta;        // [H,N]
 };
@@ -22,8 +22,8 @@ static __global__ void delta_kernel(const struct attention_call c, const struct 
     const int64_t n = (int64_t)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
     const int64_t i = n / c.heads, h = n % c.heads;
     float sum = 0;
-    for (int64_t e = threadIdx.x % WARP; n < c.tokens * c.heads && e < c.width; e += WARP)
-        sum += g.dy[n * c.width + e] * g.y[n * c.width + e];
+    for (int64_t e = threadIdx.x % WARP; n < c.tokens * c.heads && e < c.value_width; e += WARP)
+        sum += g.dy[n * c.value_width + e] * g.y[n * c.value_width + e];
     sum = warp_sum(sum);
     if (n < c.tokens * c.heads && threadIdx.x % WARP == 0) g.delta[h * c.tokens + i] = sum;
 }
@@ -74,11 +74,11 @@ static __global__ void queries_kernel(const struct attention_call c, const struc
     float4 dq[WIDE / 16];
     for (int j = 0; j < WIDE / 16; j++) dq[j] = { 0, 0, 0, 0 };
     load_tile<WIDE>(q, c.q, i, c.tokens, c.heads, h, c.width);
-    load_tile<WIDE>(dy, g.dy, i, c.tokens, c.heads, h, c.width);
+    load_tile<WIDE>(dy, g.dy, i, c.tokens, c.heads, h, c.value_width);
     for (int64_t from = all.from / TILE * TILE; from < all.to; from += TILE) {
         __syncthreads();
         load_tile<WIDE>(k, keys, from, c.keys, c.kv_heads, kv, c.width);
-        load_tile<WIDE>(v, values, from, c.keys, c.kv_heads, kv, c.width);
+        load_tile<WIDE>(v, values, from, c.keys, c.kv_heads, kv, c.value_width);
         __syncthreads();
         tile_dots<WIDE>(scores, q + row * PITCH, k, part);
         tile_dots<WIDE>(dp, dy + row * PITCH, v, part);
@@ -110,14 +110,14 @@ static __global__ void keys_kernel(const struct attention_call c, const struct g
     float4 dk[WIDE / 16], dv[WIDE / 16];
     for (int j = 0; j < WIDE / 16; j++) dk[j] = dv[j] = { 0, 0, 0, 0 };
     load_tile<WIDE>(k, keys, from, c.keys, c.kv_heads, kv, c.width);
-    load_tile<WIDE>(v, values, from, c.keys, c.kv_heads, kv, c.width);
+    load_tile<WIDE>(v, values, from, c.keys, c.kv_heads, kv, c.value_width);
     for (int64_t i = 0; i < c.tokens; i += TILE) {
         const struct span all = span_of_tile(c, i);
         if (all.from >= from + TILE || all.to <= from) continue; // all threads alike
         for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
             __syncthreads();
             load_tile<WIDE>(q, c.q, i, c.tokens, c.heads, h, c.width);
-            load_tile<WIDE>(dy, g.dy, i, c.tokens, c.heads, h, c.width);
+            load_tile<WIDE>(dy, g.dy, i, c.tokens, c.heads, h, c.value_width);
             __syncthreads();
             tile_dots<WIDE>(scores, k + row * PITCH, q, part);
             tile_dots<WIDE>(dp, v + row * PITCH, dy, part);
@@ -131,10 +131,10 @@ static __global__ void keys_kernel(const struct attention_call c, const struct g
             tile_add<WIDE>(dk, slopes, q, part);
         }
     }
-    const int64_t at = ((from + row) * c.kv_heads + kv) * c.width;
+    const int64_t at = (from + row) * c.kv_heads + kv;
     if (from + row >= c.keys) return;
-    if (g.dk) put_columns<WIDE>(g.dk + at, dk, c.scale, part, c.width, true);
-    if (g.dv) put_columns<WIDE>(g.dv + at, dv, 1, part, c.width, true);
+    if (g.dk) put_columns<WIDE>(g.dk + at * c.width, dk, c.scale, part, c.width, true);
+    if (g.dv) put_columns<WIDE>(g.dv + at * c.value_width, dv, 1, part, c.value_width, true);
 }
 
 template <int WIDE> static int run(const struct attention_call *call, const struct gradients *all)

@@ -14,13 +14,14 @@ static constexpr int SCORE_PITCH = TILE + 4, FEW_QUERIES = CUDA_FEW_ROWS, WIDEST
                      WIDEST_MMA = 128;
 
 struct attention_call {
-    float *y;                    // [N,H,d]
+    float *y;                    // [N,H,dv]
     const float *q;              // [N,H,d]
-    const void *k, *v;           // [P,Hkv,d]
+    const void *k, *v;           // [P,Hkv,d], [P,Hkv,dv]
     const int32_t *first, *last; // [N] or NULL
     float scale;
     enum dtype dtype;                             // of k and v: f32, or bf16 (not for gradients)
     int64_t tokens, heads, keys, kv_heads, width; // N, H, P, Hkv, d
+    int64_t value_width;                          // dv, at most d
     float *stats;       // [H,N,2] highest score and sum of e^(score - highest); NULL: not wanted
     enum dtype y_dtype; // f32; for attention_mma also bf16 or f16
     // attention_few alone: the numbers of a key behind its first d, [P,Hkv,more_width]; a query has
@@ -48,6 +49,7 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
              .keys = k->shape[0],
              .kv_heads = k->shape[1],
              .width = q->shape[2],
+             .value_width = v->shape[2],
              .stats = nullptr,
              .y_dtype = DTYPE_F32,
              .more = nullptr,
@@ -150,16 +152,16 @@ static __device__ inline void load_tile(float *tile, const T *x, int64_t i, int6
     }
 }
 
-// The same of the call's keys, or values.
+// The same of the call's keys, or values, of `width` numbers.
 template <int WIDE>
 static __device__ inline void load_keys(float *tile, const void *x, const struct attention_call &c,
-                                        int64_t from, int64_t kv)
+                                        int64_t from, int64_t kv, int64_t width)
 {
     if (c.dtype == DTYPE_BF16)
         load_tile<WIDE>(tile, static_cast<const uint16_t *>(x), from, c.keys, c.kv_heads, kv,
-                        c.width);
+                        width);
     else
-        load_tile<WIDE>(tile, static_cast<const float *>(x), from, c.keys, c.kv_heads, kv, c.width);
+        load_tile<WIDE>(tile, static_cast<const float *>(x), from, c.keys, c.kv_heads, kv, width);
 }
 
 static __device__ inline float dot_four(float4 a, float4 b, float sum)

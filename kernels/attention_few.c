@@ -85,14 +85,15 @@ VEC_INLINE void add_columns(const struct call *c, float *out, const void *values
                             const float *weights, int64_t at, const int count, const int columns,
                             const enum dtype dtype)
 {
-    const int64_t part = c->width - at < VEC ? c->width - at : VEC; // of a single vector
+    const int64_t part =
+        c->value_width - at < VEC ? c->value_width - at : VEC; // of a single vector
     vf s[TOGETHER][COLUMNS];
 #pragma GCC unroll 4
     for (int r = 0; r < count; r++)
 #pragma GCC unroll 4
         for (int j = 0; j < columns; j++) s[r][j] = vf_load(out + r * c->padded + at + j * VEC);
     for (int64_t i = 0; i < keys; i++) {
-        const void *value = numbers_at(values, i * key_step(c) + at, dtype);
+        const void *value = numbers_at(values, i * value_step(c) + at, dtype);
         vf x[COLUMNS];
 #pragma GCC unroll 4
         for (int j = 0; j < columns; j++)
@@ -113,9 +114,9 @@ VEC_INLINE void add_rows(const struct call *c, float *out, const void *values, i
                          const float *weights, const int count, const enum dtype dtype)
 {
     int64_t at = 0;
-    for (; at + COLUMNS * VEC <= c->width; at += COLUMNS * VEC)
+    for (; at + COLUMNS * VEC <= c->value_width; at += COLUMNS * VEC)
         add_columns(c, out, values, keys, weights, at, count, COLUMNS, dtype);
-    for (; at < c->width; at += VEC)
+    for (; at < c->value_width; at += VEC)
         add_columns(c, out, values, keys, weights, at, count, 1, dtype);
 }
 
@@ -127,7 +128,7 @@ VEC_INLINE void add_values(const struct few *f, const struct results *y, const f
     for (const struct rows *g = f->rows; g < f->rows + f->rows_count; g++) {
         const int64_t a = from > g->first ? from : g->first, keys = least(to, g->last) - a;
         if (keys <= 0) continue;
-        const void *v = numbers_at(c->v, a * key_step(c) + g->head * c->width, dtype);
+        const void *v = numbers_at(c->v, a * value_step(c) + g->head * c->value_width, dtype);
         const float *weights = scores + g->row * PIECE + a % PIECE;
         float *out = y->out + g->row * c->padded;
         switch (g->count) {
@@ -142,8 +143,8 @@ VEC_INLINE void add_values(const struct few *f, const struct results *y, const f
 // Asks for values from..to: in the order of addresses, which add_values does not keep.
 VEC_INLINE void ask_for(const struct call *c, int64_t from, int64_t to, const enum dtype dtype)
 {
-    const char *at = numbers_at(c->v, from * key_step(c), dtype);
-    const char *end = numbers_at(c->v, least(to, c->keys) * key_step(c), dtype);
+    const char *at = numbers_at(c->v, from * value_step(c), dtype);
+    const char *end = numbers_at(c->v, least(to, c->keys) * value_step(c), dtype);
     for (; at < end; at += LINE) __builtin_prefetch(at);
 }
 
@@ -212,7 +213,7 @@ static int64_t list_rows(const struct call *c, struct rows *to)
         const struct task t = { .head = head, .rows = c->tokens * c->group };
         for (int64_t r = 0, count; r < t.rows; r += count) {
             count = least(c->group - r % c->group, TOGETHER);
-            to[n++] = (struct rows){ .q = c->q + row_at(c, &t, r),
+            to[n++] = (struct rows){ .q = query_at(c, &t, r),
                                      .head = head,
                                      .count = count,
                                      .row = head * t.rows + r,
@@ -278,7 +279,7 @@ int KERNEL(attention_few)(const struct call *c)
         f.total.sum[r] = 0;
     }
     memset(f.total.out, 0, (size_t)(f.all * c->padded) * sizeof(float));
-#pragma omp parallel if (vec_worth_threads(c->tokens * c->heads * c->keys * c->width))
+#pragma omp parallel if (vec_worth_threads(call_steps(c, c->keys)))
     attend(&f, room + omp_get_thread_num() * scores_floats);
     return 0;
 }

@@ -164,14 +164,14 @@ static __device__ inline void few_soften(float *scores, int part, const struct s
     *sum = warp_sum(all);
 }
 
-// sums[HEADS, width] of a warp: each FEW_WARPSth value times its weight.
+// sums[HEADS, dv] of a warp: each FEW_WARPSth value times its weight.
 template <typename K, int HEADS>
 static __device__ inline void few_sums(float *sums, const float *weights,
                                        const struct attention_call &c, const struct few_block &b,
                                        int part)
 {
     using V = typename reading<K>::V;
-    const int n = (int)c.width / reading<K>::NUMBERS;
+    const int n = (int)c.value_width / reading<K>::NUMBERS;
     const int64_t step = c.kv_heads * n;
     const K *v = static_cast<const K *>(c.v) + (b.from * c.kv_heads + b.kv) * n;
     for (int e = (int)threadIdx.x % WARP; e < n; e += WARP) {
@@ -215,7 +215,7 @@ static __device__ inline void few_join(const struct attention_call &c, const flo
                                        int64_t parts, int64_t i, int64_t h, int heads)
 {
     __shared__ struct whole whole[HEADS];
-    const int64_t width = c.width, step = width + 2, first = i * c.heads + h;
+    const int64_t width = c.value_width, step = width + 2, first = i * c.heads + h;
     const float *from = part + first * parts * step;
     for (int n = (int)threadIdx.x / WARP; n < HEADS; n += FEW_WARPS) {
         float *stats = c.stats ? c.stats + ((h + n) * c.tokens + i) * 2 : nullptr;
@@ -257,26 +257,27 @@ template <typename K>
 static __device__ inline void few_prefetch(const struct attention_call &c,
                                            const struct few_block &b)
 {
-    const int64_t size = c.width / reading<K>::NUMBERS * (int64_t)sizeof(K);
+    const int64_t key = c.width / reading<K>::NUMBERS * (int64_t)sizeof(K);
+    const int64_t value = c.value_width / reading<K>::NUMBERS * (int64_t)sizeof(K);
     const int64_t wanted = b.see.to > b.see.from ? b.see.to - b.see.from : 0;
-    if (size % 16 || ((uintptr_t)c.k | (uintptr_t)c.v) % 16) return;
+    if ((key | value) % 16 || ((uintptr_t)c.k | (uintptr_t)c.v) % 16) return;
     for (int64_t n = threadIdx.x; n < 2 * wanted; n += FEW_THREADS) {
         const char *all = static_cast<const char *>(n < wanted ? c.k : c.v);
-        const int64_t j = b.from + b.see.from + n % wanted;
+        const int64_t j = b.from + b.see.from + n % wanted, size = n < wanted ? key : value;
         cuda_prefetch(all + (j * c.kv_heads + b.kv) * size, (unsigned)size);
     }
 }
 
-// Of each part [N,H,parts]: m, s, out [width]. The last block puts them together (s.join).
+// Of each part [N,H,parts]: m, s, out [dv]. The last block puts them together (s.join).
 template <typename K, int HEADS>
 static __global__ void parts_kernel(float *part, const struct attention_call c,
                                     const struct split s)
 {
     SHARED_MEMORY(float, query); // [HEADS, wide]
-    const int width = (int)c.width, wide = width + (int)c.more_width,
+    const int width = (int)c.value_width, wide = (int)(c.width + c.more_width),
               warp = (int)threadIdx.x / WARP;
     float *weights = query + HEADS * wide;  // [HEADS, part]
-    float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, width]
+    float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, dv]
     cuda_next_may_begin();
     few_prefetch<K>(c, few_block_of(c, s)); // what rows see comes from the host, by copies
     cuda_former();
@@ -318,7 +319,7 @@ size_t attention_few_room(const struct attention_call *c)
 {
     struct attention_call whole = *c;
     whole.keys = (c->keys + STRETCH - 1) / STRETCH * STRETCH;
-    return (size_t)(c->tokens * c->heads * split_of(&whole).parts * (c->width + 2));
+    return (size_t)(c->tokens * c->heads * split_of(&whole).parts * (c->value_width + 2));
 }
 
 template <typename K, int HEADS>
@@ -328,10 +329,9 @@ static int run_parts(float *part, const struct attention_call *call, const struc
     const struct split s = *split;
     const auto kernel = parts_kernel<K, HEADS>;
     const dim3 grid((size_t)s.parts, (size_t)(c.kv_heads * s.together), (size_t)c.tokens);
-    const size_t shared =
-        (size_t)HEADS *
-        ((size_t)(1 + FEW_WARPS) * (size_t)c.width + (size_t)c.more_width + (size_t)s.part) *
-        sizeof(float);
+    const size_t shared = (size_t)HEADS *
+                          (size_t)(c.width + c.more_width + FEW_WARPS * c.value_width + s.part) *
+                          sizeof(float);
     if (shared > SHARED_PLAIN && cuda_allow_shared("attention", kernel, shared) < 0) return -1;
     return LAUNCH_EARLY(kernel, grid, FEW_THREADS, shared, part, c, s);
 }
@@ -348,8 +348,9 @@ static int run_heads(float *part, const struct attention_call *c, const struct s
 template <typename T>
 static int run_width(float *part, const struct attention_call *c, const struct split *s)
 {
-    return c->width % 4 || c->more_width % 4 ? run_heads<T>(part, c, s)
-                                             : run_heads<typename four_of<T>::type>(part, c, s);
+    return (c->width | c->value_width | c->more_width) % 4
+               ? run_heads<T>(part, c, s)
+               : run_heads<typename four_of<T>::type>(part, c, s);
 }
 
 int attention_few(const struct attention_call *call, float *part)

@@ -24,7 +24,7 @@ static constexpr int ROUND_THREADS = 128;
 template <typename T>
 static __device__ inline void round_row(const struct mma_side &s, const T *from, int64_t r)
 {
-    const int64_t rows = mma_rows(s.rows), wide = mma_width(s.width);
+    const int64_t rows = mma_rows(s.rows), wide = s.wide;
     const int pieces = (int)wide / 8, count = (int)s.heads * pieces;
     for (int n = (int)threadIdx.x; n < count; n += ROUND_THREADS) {
         const int h = n / pieces, e = n % pieces * 8;
@@ -78,13 +78,14 @@ static __device__ inline int64_t head_start(const struct forward_call &c, int kv
     return CACHED ? 0 : kv * mma_rows(c.a.keys) * WIDE;
 }
 
-// KEYS of them on their way to a tile.
+// KEYS of them, of `width` numbers in a cache, on their way to a tile.
 template <int WIDE, bool CACHED>
 static __device__ inline void fetch_keys(uint16_t *tile, const uint16_t *keys,
-                                         const struct forward_call &c, int from, int kv)
+                                         const struct forward_call &c, int from, int kv,
+                                         int64_t width)
 {
     if (CACHED)
-        fetch_cached<WIDE, KEYS>(tile, keys, c.a, from, kv);
+        fetch_cached<WIDE, KEYS>(tile, keys, c.a, from, kv, (int)width);
     else
         fetch_tile<WIDE, KEYS>(tile, keys + (int64_t)from * WIDE);
 }
@@ -177,13 +178,13 @@ static __device__ inline void write_rows(struct rows<WIDE, MANY> *r, const struc
         }
         if (c.a.y && c.a.y_dtype == DTYPE_BF16)
             put_rows<WIDE>(reinterpret_cast<uint16_t *>(c.a.y), r->out[m], share, i + m * 16,
-                           c.a.tokens, h, c.a.heads, (int)c.a.width, false);
+                           c.a.tokens, h, c.a.heads, (int)c.a.value_width, false);
         else if (c.a.y && c.a.y_dtype == DTYPE_F16)
             put_rows<WIDE>(reinterpret_cast<struct half_number *>(c.a.y), r->out[m], share,
-                           i + m * 16, c.a.tokens, h, c.a.heads, (int)c.a.width, false);
+                           i + m * 16, c.a.tokens, h, c.a.heads, (int)c.a.value_width, false);
         else if (c.a.y)
             put_rows<WIDE>(c.a.y, r->out[m], share, i + m * 16, c.a.tokens, h, c.a.heads,
-                           (int)c.a.width, false);
+                           (int)c.a.value_width, false);
     }
 }
 
@@ -213,21 +214,21 @@ static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struc
     }
 
     int from = all.from < all.to ? all.from / KEYS * KEYS : all.to;
-    if (from < all.to) fetch_keys<WIDE, CACHED>(k, keys, c, from, kv);
+    if (from < all.to) fetch_keys<WIDE, CACHED>(k, keys, c, from, kv, c.a.width);
     load_queries<WIDE, ROWS>(q, c, i, h);
     for (; from < all.to; from += KEYS) {
         const bool seen = sees_one_of(mine.any, from, KEYS); // by the warp
         float s[MANY][KEYS / 8][4];
         fetch_wait();
         __syncthreads(); // the keys are there, the values before have been used
-        if (c.a.y) fetch_keys<WIDE, CACHED>(v, values, c, from, kv);
+        if (c.a.y) fetch_keys<WIDE, CACHED>(v, values, c, from, kv, c.a.value_width);
         if (seen) {
             tile_scores<WIDE, MANY, KEYS>(s, q + own * STEP, k);
             if (!sees_all_of(mine.each, from, KEYS)) hide<MANY>(s, seen_by + own, from);
         }
         fetch_wait();
         __syncthreads(); // the values are there, the keys have been used
-        if (from + KEYS < all.to) fetch_keys<WIDE, CACHED>(k, keys, c, from + KEYS, kv);
+        if (from + KEYS < all.to) fetch_keys<WIDE, CACHED>(k, keys, c, from + KEYS, kv, c.a.width);
         if (!seen) continue;
         soften<WIDE, MANY>(&r, s);
         if (!c.a.y) continue;
@@ -292,7 +293,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) probs_kernel(const struct 
     for (int from = 0; from < c.a.keys; from += KEYS) {
         float s[1][KEYS / 8][4];
         __syncthreads(); // the keys before have been used
-        fetch_keys<WIDE, CACHED>(k, keys, c, from, kv);
+        fetch_keys<WIDE, CACHED>(k, keys, c, from, kv, c.a.width);
         fetch_wait();
         __syncthreads();
         tile_scores<WIDE, 1, KEYS>(s, q + own * STEP, k);
@@ -328,8 +329,8 @@ template <int WIDE> static int run_probs(const struct forward_call *call, bool c
 // Are they bf16 rows of which 16 bytes lie in one head, and not more than 32 bits can count?
 bool attention_mma_ready(const struct attention_call *c)
 {
-    return c->dtype == DTYPE_BF16 && c->width % 8 == 0 && c->width <= WIDEST_MMA &&
-           (uintptr_t)c->k % 16 == 0 && (uintptr_t)c->v % 16 == 0 &&
+    return c->dtype == DTYPE_BF16 && (c->width | c->value_width) % 8 == 0 &&
+           c->width <= WIDEST_MMA && (uintptr_t)c->k % 16 == 0 && (uintptr_t)c->v % 16 == 0 &&
            (c->keys + KEYS) * c->kv_heads * c->width <= INT32_MAX;
 }
 
@@ -340,9 +341,12 @@ static int keys_ready(struct mma_keys *keys, const struct attention_call *c, cha
     if (attention_mma_ready(c)) return 0;
     uint16_t *k = reinterpret_cast<uint16_t *>(scratch);
     uint16_t *v = k + mma_side_size(c->keys, c->kv_heads, c->width) / sizeof *k;
-    const struct mma_sides sides = { { { k, c->k, c->dtype, c->keys, c->kv_heads, c->width, 1 },
-                                       { v, c->v, c->dtype, c->keys, c->kv_heads, c->width, 1 } },
-                                     2 };
+    const int64_t wide = mma_width(c->width);
+    const struct mma_sides sides = {
+        { { k, c->k, c->dtype, c->keys, c->kv_heads, c->width, wide, 1 },
+          { v, c->v, c->dtype, c->keys, c->kv_heads, c->value_width, wide, 1 } },
+        2
+    };
     *keys = { k, v, false };
     return mma_sides_round(&sides);
 }

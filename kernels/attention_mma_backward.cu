@@ -47,8 +47,8 @@ static __global__ void notes_kernel(struct query_note *notes, const float *dy, c
     struct query_note note = { INFINITY, 0, { 0, 0 } };
     float sum = 0;
     if (i < c.a.tokens)
-        for (int64_t e = lane_of(); e < c.a.width; e += WARP)
-            sum += dy[n * c.a.width + e] * y[n * c.a.width + e];
+        for (int64_t e = lane_of(); e < c.a.value_width; e += WARP)
+            sum += dy[n * c.a.value_width + e] * y[n * c.a.value_width + e];
     sum = warp_sum(sum);
     if (i < c.a.tokens) note = { c.lse[h * c.a.tokens + i], sum, keys_of(c.a, i) };
     if (i < rows && lane_of() == 0) notes[h * rows + i] = note;
@@ -236,8 +236,8 @@ static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct b
     fetch_wait();                                              // no copy outlives its block
     const float once[2] = { 1, 1 }, times[2] = { LN_2, LN_2 }; // q is times scale log2 e
     if (c.dv)
-        put_rows<WIDE>(c.dv, dv[0], once, from + own, c.a.keys, kv, c.a.kv_heads, (int)c.a.width,
-                       true);
+        put_rows<WIDE>(c.dv, dv[0], once, from + own, c.a.keys, kv, c.a.kv_heads,
+                       (int)c.a.value_width, true);
     if (c.dk)
         put_rows<WIDE>(c.dk, dk[0], times, from + own, c.a.keys, kv, c.a.kv_heads, (int)c.a.width,
                        true);
@@ -313,12 +313,14 @@ int attention_mma_backward(const struct attention_call *c, float *dq, float *dk,
     char *scratch = static_cast<char *>(cuda_scratch(lay_out(&w, c, nullptr)));
     if (!scratch) return -1;
     lay_out(&w, c, scratch);
-    const struct mma_sides sides = { { { w.q, c->q, DTYPE_F32, c->tokens, c->heads, c->width,
-                                         c->scale * LOG2_E },
-                                       { w.dy, dy, DTYPE_F32, c->tokens, c->heads, c->width, 1 },
-                                       { w.k, c->k, c->dtype, c->keys, c->kv_heads, c->width, 1 },
-                                       { w.v, c->v, c->dtype, c->keys, c->kv_heads, c->width, 1 } },
-                                     4 };
+    const int64_t d = c->width, dv_width = c->value_width, wide = mma_width(d);
+    const struct mma_sides sides = {
+        { { w.q, c->q, DTYPE_F32, c->tokens, c->heads, d, wide, c->scale * LOG2_E },
+          { w.dy, dy, DTYPE_F32, c->tokens, c->heads, dv_width, wide, 1 },
+          { w.k, c->k, c->dtype, c->keys, c->kv_heads, d, wide, 1 },
+          { w.v, c->v, c->dtype, c->keys, c->kv_heads, dv_width, wide, 1 } },
+        4
+    };
     const struct mma_keys keys = { w.k, w.v, false };
     const struct backward_call b = { .a = *c,
                                      .q = w.q,

@@ -40,12 +40,12 @@ static __host__ __device__ inline int64_t mma_rows(int64_t rows)
     return (rows + ROUND_ROWS - 1) / ROUND_ROWS * ROUND_ROWS;
 }
 
-// A side as bf16: to[heads, mma_rows(rows), WIDE] = from[rows, heads, width] * times.
+// A side as bf16: to[heads, mma_rows(rows), wide] = from[rows, heads, width] * times.
 struct mma_side {
     uint16_t *to;
     const void *from;
     enum dtype dtype; // f32 or bf16
-    int64_t rows, heads, width;
+    int64_t rows, heads, width, wide;
     float times;
 };
 
@@ -55,7 +55,7 @@ struct mma_sides {
     int count;
 };
 
-// Bytes of a side, a multiple of 256.
+// Bytes of a side whose keys have `width` numbers, a multiple of 256.
 static inline size_t mma_side_size(int64_t rows, int64_t heads, int64_t width)
 {
     return (size_t)(mma_rows(rows) * heads * mma_width(width)) * sizeof(uint16_t);
@@ -98,15 +98,17 @@ static __device__ inline void fetch_tile(uint16_t *tile, const uint16_t *from)
     }
 }
 
-// Rows from.. of a head in a cache, on their way to a tile; 0 past the last row and past the width.
-// A thread has one column of pieces, and places are 32 bits: registers are short here.
+// Rows from.. of a head in a cache, of `width` numbers, on their way to a tile; 0 past the last row
+// and past the width. A thread has one column of pieces, and places are 32 bits: registers are
+// short here.
 template <int WIDE, int ROWS>
 static __device__ inline void fetch_cached(uint16_t *tile, const uint16_t *cache,
-                                           const struct attention_call &c, int from, int kv)
+                                           const struct attention_call &c, int from, int kv,
+                                           int width)
 {
     constexpr int PIECES = WIDE / 8, AT_ONCE = MMA_THREADS / PIECES;
     const int e = (int)threadIdx.x % PIECES * 8, first = (int)threadIdx.x / PIECES;
-    const int width = (int)c.width, step = (int)c.kv_heads * width, rows = (int)c.keys - from;
+    const int step = (int)c.kv_heads * width, rows = (int)c.keys - from;
     int at = (from + first) * step + kv * width + e, to = first * row<WIDE>::STEP + e;
     if (first >= AT_ONCE) return;
     ROLLED

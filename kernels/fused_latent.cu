@@ -172,6 +172,7 @@ static struct attention_call call_of(const struct fused_latent *p, const struct 
                                 .keys = p->c->shape[0],
                                 .kv_heads = 1,
                                 .width = p->c->shape[2],
+                                .value_width = p->c->shape[2],
                                 .stats = nullptr,
                                 .y_dtype = DTYPE_F32,
                                 .more = p->r->data,

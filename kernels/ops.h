@@ -29,7 +29,7 @@ OP(layernorm, (struct tensor *y, const struct tensor *x, const struct tensor *ga
 // Rotates x[N,H,d] in place by the angles whose cos and sin are [N,d/2], pairing element i with
 // i+d/2.
 OP(rope, (struct tensor *x, const struct tensor *cos, const struct tensor *sin))
-// y[N,H,d] = softmax(q[N,H,d] k[P,Hkv,d]^T * scale) v[P,Hkv,d], query row i sees keys
+// y[N,H,dv] = softmax(q[N,H,d] k[P,Hkv,d]^T * scale) v[P,Hkv,dv], dv <= d; query row i sees keys
 // first[i] .. last[i]-1 (i32 [N]; first NULL = 0, last NULL = P). probs [H,N,P] receives the
 // probabilities, which changes no bit of y; NULL: no such matrix is materialised. k and v are both
 // f32 or both bf16; sums are f32 either way. Keys and values that a row does not see never change

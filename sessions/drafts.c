@@ -83,3 +83,40 @@ char *store_draft_find(struct store *s, const struct draft_owner *o, const char 
     if (row < 0) return NULL;
     return text ? text : xstrdup("");
 }
+
+// --- sessions of shells --------------------------------------------------------------------------
+
+int store_shell_note(struct store *s, const struct draft_owner *o, const char *session,
+                     struct err *err)
+{
+    int64_t id = 0;
+    if (!o->id) return 0;
+    if (session && session_find(s, session, &id, NULL) < 0) id = 0;
+    if (store_lock(s, err) < 0) return -1;
+    int status = store_run(s, err, "DELETE FROM shells WHERE owner = ?", "i", o->id);
+    if (status == 0 && id)
+        status =
+            store_run(s, err, "INSERT INTO shells(owner, session) VALUES(?, ?)", "ii", o->id, id);
+    return store_unlock(s, status, err);
+}
+
+char *store_shell_crashed(struct store *s, const struct draft_owner *o)
+{
+    int64_t gone[64];
+    size_t count = 0;
+    char *name = NULL;
+    if (o->fd < 0) return NULL;
+    sqlite3_stmt *q = store_query(s, NULL,
+                                  "SELECT owner, name FROM shells JOIN sessions ON sessions.id = "
+                                  "session WHERE owner != ? ORDER BY sessions.touched DESC",
+                                  "i", o->id);
+    while (q && count < 64 && store_step(s, q, NULL) > 0) {
+        if (is_alive(o, sqlite3_column_int64(q, 0))) continue;
+        if (!name) name = column_text(q, 1);
+        gone[count++] = sqlite3_column_int64(q, 0);
+    }
+    sqlite3_finalize(q);
+    for (size_t i = 0; i < count; i++)
+        store_run(s, NULL, "DELETE FROM shells WHERE owner = ?", "i", gone[i]);
+    return name;
+}

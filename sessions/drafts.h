@@ -6,6 +6,8 @@
 //   char *text = store_draft_find(store, &me, NULL, &id, &err); // of a shell that has ended
 //   draft_owner_end(&me);
 //
+// It also notes which session it has open, so that after a crash the next shell can offer it.
+//
 // A shell has one draft. While it runs, it locks its own byte of a file beside the database, so
 // that the draft of a killed shell is detected at once.
 #ifndef SESSIONS_DRAFTS_H
@@ -29,5 +31,12 @@ int store_draft_keep(struct store *s, const struct draft_owner *o, const char *s
 // with a message when it cannot be read.
 char *store_draft_find(struct store *s, const struct draft_owner *o, const char *session,
                        int64_t *id, struct err *err);
+
+// The session that this shell has open; NULL: it ends properly and has none.
+int store_shell_note(struct store *s, const struct draft_owner *o, const char *session,
+                     struct err *err);
+// The latest session that a shell had open which did not end properly; told once. free() it; NULL:
+// there is none.
+char *store_shell_crashed(struct store *s, const struct draft_owner *o);
 
 #endif

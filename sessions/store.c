@@ -116,6 +116,8 @@ static const char *const schema_steps[] = {
     "  job INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE, part INTEGER NOT NULL,"
     "  place INTEGER NOT NULL, PRIMARY KEY(job, part)) WITHOUT ROWID;"
     "INSERT INTO job_reads(job, part, place) SELECT id, 0, reports FROM jobs WHERE reports > 0;",
+    // The session that each shell has open; it takes its row away when it ends.
+    "CREATE TABLE shells(owner INTEGER PRIMARY KEY, session INTEGER NOT NULL);",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };

@@ -39,11 +39,23 @@ static const char *filter_of(const struct list_view *l)
     return l->filter.data ? l->filter.data : "";
 }
 
+// Does one of the blank-separated words begin like that?
+static bool also_says(const char *words, const char *pattern)
+{
+    const size_t n = strlen(pattern);
+    for (const char *p = words; n > 2 && p && *p; p += strspn(p, " ")) {
+        if (!strncasecmp(p, pattern, n)) return true;
+        p += strcspn(p, " ");
+    }
+    return false;
+}
+
 static int score_item(const struct item *item, const char *pattern)
 {
     const int label = list_score(item->label, pattern);
     // What stands in the sentence of help counts when it stands there as typed.
     const bool noted = strlen(pattern) > 2 && strcasestr(item->note, pattern);
+    if (also_says(item->also, pattern) || also_says(item->alias, pattern)) return label + 60;
     return label ? label + 20 : noted ? 10 : 0;
 }
 
@@ -67,7 +79,7 @@ void list_add(struct list_view *l, const char *label, const char *note, const ch
 {
     l->items = xreallocarray(l->items, l->count + 1, sizeof *l->items);
     l->items[l->count++] =
-        (struct item){ xstrdup(label), xstrdup(note ? note : ""), xstrdup(value) };
+        (struct item){ xstrdup(label), xstrdup(note ? note : ""), xstrdup(value), NULL, NULL };
 }
 
 void list_begin(struct view *v, enum list_kind kind, const char *title)
@@ -98,12 +110,15 @@ void list_open_palette(struct view *v)
     for (int i = 0; (command = command_at(i)); i++) {
         char *name = xasprintf("/%s", command->name);
         list_add(&v->list, name, command->help, name);
+        v->list.items[v->list.count - 1].also = command->also;
+        v->list.items[v->list.count - 1].alias = command->alias;
         free(name);
     }
     for (int i = 0; (row = settings_row(i)); i++) {
         char *note = xasprintf("= %s   %s", settings_text(v->settings, row->key), row->help);
         char *line = xasprintf("/set %s ", row->key);
         list_add(&v->list, row->key, note, line);
+        v->list.items[v->list.count - 1].also = setting_also(row->key);
         free(note);
         free(line);
     }
@@ -203,6 +218,10 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     if (l->height > 0 && l->selected >= l->top + (size_t)l->height)
         l->top = l->selected - (size_t)l->height + 1;
     const int middle = note_column(l, rows.width);
+    if (!l->shown_count && l->count)
+        canvas_printf(c, rows, 1, 0, STYLE_DIM, "nothing fits '%s': Backspace, or other words",
+                      filter_of(l));
+    if (!l->count) canvas_text(c, rows, 1, 0, STYLE_DIM, "there is nothing to choose from");
     for (int y = 0; y < rows.height && l->top + (size_t)y < l->shown_count; y++) {
         const struct item *item = &l->items[l->shown[l->top + (size_t)y]];
         const bool note = *item->note != 0;

@@ -30,15 +30,36 @@ static const char *text_of(const struct entry *e)
     return e->text.data ? e->text.data : "";
 }
 
+// An answer is shown with Markdown rendered and remarks put in; all else as it is.
+static bool is_rendered(const struct entry *e)
+{
+    return e->kind == ENTRY_ANSWER;
+}
+
+static const char *shown_of(const struct entry *e)
+{
+    if (!is_rendered(e)) return text_of(e);
+    return e->shown.text.data ? e->shown.text.data : "";
+}
+
+static struct wrap wrap_of(const struct entry *e, int width)
+{
+    const char *text = shown_of(e);
+    return is_rendered(e) ? wrap_begin_marked(text, width)
+                          : wrap_begin(text, kinds[e->kind].whole ? 1 << 20 : width);
+}
+
 // An empty line precedes each question.
 static int lead(const struct chat_view *c, size_t i)
 {
     return i > 0 && (c->entries[i].kind == ENTRY_USER || c->entries[i].kind == ENTRY_RULE);
 }
 
-static int lines_of(struct entry *e, int width)
+static int lines_of(const struct chat_view *c, struct entry *e, int width)
 {
     if (e->width == width) return e->lines;
+    if (is_rendered(e))
+        markdown_render(&e->shown, text_of(e), e->remarks, e->remark_count, width, c->markdown);
     if (e->render) {
         char *text = e->render(e->source, width);
         buf_clear(&e->text);
@@ -46,14 +67,15 @@ static int lines_of(struct entry *e, int width)
         free(text);
     }
     e->width = width;
-    e->lines = wrap_count(text_of(e), kinds[e->kind].whole ? 1 << 20 : width);
+    e->lines = 0;
+    for (struct wrap w = wrap_of(e, width); wrap_next(&w);) e->lines++;
     return e->lines;
 }
 
 static int total_lines(struct chat_view *c, int width)
 {
     int total = 0;
-    for (size_t i = 0; i < c->count; i++) total += lead(c, i) + lines_of(&c->entries[i], width);
+    for (size_t i = 0; i < c->count; i++) total += lead(c, i) + lines_of(c, &c->entries[i], width);
     return total;
 }
 
@@ -66,7 +88,7 @@ static bool find_bytes(const char *text, const struct wrap *w, size_t begin, siz
     if (a >= b) return false;
     struct canvas measure = { .lines = 1, .columns = 0 };
     const struct area wide = { 0, 0, 1 << 20, 1 };
-    *x = canvas_text_n(&measure, wide, 0, 0, STYLE_TEXT, w->line, a - from);
+    *x = w->indent + canvas_text_n(&measure, wide, 0, 0, STYLE_TEXT, w->line, a - from);
     *width = canvas_text_n(&measure, wide, *x, 0, STYLE_TEXT, text + a, b - a) - *x;
     return true;
 }
@@ -78,16 +100,37 @@ void mark_bytes(struct canvas *c, struct area line, const char *text, const stru
     if (find_bytes(text, w, begin, end, &x, &width)) canvas_style(c, line, x, 0, width, style);
 }
 
-static void colour_bytes(struct canvas *c, struct area line, const char *text, const struct wrap *w,
-                         size_t begin, size_t end, uint32_t ink, uint32_t paper)
+static void colour_cells(struct canvas *c, struct area line, int x, int width, uint32_t ink,
+                         uint32_t paper)
 {
-    int x, width;
-    if (!find_bytes(text, w, begin, end, &x, &width)) return;
     for (int i = x; i < x + width && i < line.width; i++) {
         struct cell *cell = canvas_at(c, line.x + i, line.y);
         if (!cell) continue;
         cell->ink = CELL_RGB | ink;
         cell->paper = CELL_RGB | paper;
+    }
+}
+
+// The cells of a token of an answer in its line w; false: none.
+static bool find_token(const struct entry *e, const struct wrap *w, size_t token, int *x,
+                       int *width)
+{
+    size_t begin, end;
+    const size_t next = token + 1 < e->token_count ? e->tokens[token + 1] : e->text.length;
+    return markdown_place(&e->shown, e->tokens[token], next, &begin, &end) &&
+           find_bytes(shown_of(e), w, begin, end, x, width);
+}
+
+// What is bold, code, a heading ...: pieces of a style that is not the answer's.
+static void style_spans(struct canvas *c, struct area line, const struct entry *e,
+                        const struct wrap *w)
+{
+    const uint8_t *styles = e->shown.styles;
+    const size_t begin = (size_t)(w->line - shown_of(e)), end = begin + w->length;
+    for (size_t at = begin, next; at < end; at = next) {
+        for (next = at + 1; next < end && styles[next] == styles[at];) next++;
+        if (styles[at] != STYLE_ANSWER)
+            mark_bytes(c, line, shown_of(e), w, at, next, (enum style)styles[at]);
     }
 }
 
@@ -97,10 +140,9 @@ static void mark_token(const struct view *v, struct canvas *c, struct area line,
 {
     const struct map *m = view_map(v);
     if (!m || m->token < 0 || (size_t)m->token >= e->token_count) return;
-    const size_t begin = e->tokens[m->token];
-    const size_t next = (size_t)m->token + 1;
-    const size_t end = next < e->token_count ? e->tokens[next] : e->text.length;
-    mark_bytes(c, line, text_of(e), w, begin, end, STYLE_MATCH);
+    int x, width;
+    if (find_token(e, w, (size_t)m->token, &x, &width))
+        canvas_style(c, line, x, 0, width, STYLE_MATCH);
 }
 
 // The words that look at the chosen part of the picture: the more, the more of the map's colour.
@@ -111,14 +153,13 @@ static void mark_looks(const struct view *v, struct canvas *c, struct area line,
     if (!v->image.looking) return;
     for (size_t t = 0; t < e->token_count; t++) {
         const double share = maps_looks(v, t);
-        const size_t end = t + 1 < e->token_count ? e->tokens[t + 1] : e->text.length;
-        if (share < 0) continue;
+        int x, width;
+        if (share < 0 || !find_token(e, w, t, &x, &width)) continue;
         const uint32_t rgb = ramp_colour(ramp, share);
         const bool light = ((rgb >> 16) * 3 + (rgb >> 8 & 255) * 6 + (rgb & 255)) / 10 > 128;
         if (c->mono && share < 0.5) continue;
-        mark_bytes(c, line, text_of(e), w, e->tokens[t], end, STYLE_MATCH);
-        if (!c->mono)
-            colour_bytes(c, line, text_of(e), w, e->tokens[t], end, light ? 0 : 0xffffff, rgb);
+        canvas_style(c, line, x, 0, width, STYLE_MATCH);
+        if (!c->mono) colour_cells(c, line, x, width, light ? 0 : 0xffffff, rgb);
     }
 }
 
@@ -131,7 +172,8 @@ static void mark_found(const struct view *v, struct canvas *c, struct area line,
     for (const char *at = text; (at = strcasestr(at, search->data)); at++) {
         struct canvas measure = { .lines = 1, .columns = 0 };
         const struct area wide = { 0, 0, 1 << 20, 1 };
-        const int x = canvas_text_n(&measure, wide, 0, 0, STYLE_TEXT, text, (size_t)(at - text));
+        const int x =
+            w->indent + canvas_text_n(&measure, wide, 0, 0, STYLE_TEXT, text, (size_t)(at - text));
         const int end = canvas_text_n(&measure, wide, x, 0, STYLE_TEXT, at, search->length);
         canvas_style(c, line, x, 0, end - x, STYLE_MATCH);
     }
@@ -145,21 +187,26 @@ static size_t last_answer(const struct chat_view *c)
     return c->count;
 }
 
-static void draw_line(const struct view *v, struct canvas *c, struct area line, size_t index,
+static void draw_line(struct view *v, struct canvas *c, struct area line, size_t index,
                       const struct wrap *w, int number)
 {
-    const struct entry *e = &v->chat.entries[index];
+    struct chat_view *chat = &v->chat;
+    const struct entry *e = &chat->entries[index];
     const struct kind *k = &kinds[e->kind];
     const struct area inner = { line.x + GUTTER, line.y, line.width - GUTTER, 1 };
-    enum style style = w->code && !k->whole ? STYLE_CODE : k->style;
+    enum style style = w->code && !k->whole && !is_rendered(e) ? STYLE_CODE : k->style;
     if (e->undone) style = STYLE_DIM;
     if (!number)
         canvas_text(c, line, 0, 0, e->undone ? STYLE_DIM : k->style, c->ascii ? k->ascii : k->mark);
     if (number < e->headings) style = STYLE_TITLE;
     const int pan = k->whole ? v->chat.pan : 0;
-    const int end = canvas_text_n(c, inner, -pan, 0, style, w->line, w->length);
-    if (k->whole && end > inner.width) // there is more: Left and Right
+    const int end = canvas_text_n(c, inner, w->indent - pan, 0, style, w->line, w->length);
+    if (is_rendered(e) && !e->undone) style_spans(c, inner, e, w);
+    // There is more: Left and Right.
+    if (k->whole && end > inner.width)
         canvas_put(c, inner, inner.width - 1, 0, STYLE_CHANGED, c->ascii ? '>' : 0x203a);
+    if (pan && w->length) canvas_put(c, line, 0, 0, STYLE_CHANGED, c->ascii ? '<' : 0x2039);
+    if (k->whole && end + pan > chat->widest) chat->widest = end + pan;
     if (index == last_answer(&v->chat)) {
         mark_looks(v, c, inner, e, w);
         if (!v->image.looking) mark_token(v, c, inner, e, w);
@@ -167,12 +214,10 @@ static void draw_line(const struct view *v, struct canvas *c, struct area line, 
     mark_found(v, c, inner, w);
 }
 
-static void draw_entry(const struct view *v, struct canvas *c, struct area area, size_t index,
-                       int at)
+static void draw_entry(struct view *v, struct canvas *c, struct area area, size_t index, int at)
 {
     const struct entry *e = &v->chat.entries[index];
-    const int width = kinds[e->kind].whole ? 1 << 20 : area.width - GUTTER;
-    struct wrap w = wrap_begin(text_of(e), width);
+    struct wrap w = wrap_of(e, area.width - GUTTER);
     for (int number = 0; wrap_next(&w) && at < area.height; number++, at++)
         if (at >= 0)
             draw_line(v, c, (struct area){ area.x, area.y + at, area.width, 1 }, index, &w, number);
@@ -188,10 +233,19 @@ static void draw_search(const struct view *v, struct canvas *c, struct area area
     c->cursor_y = bottom.y;
 }
 
+static void set_markdown(struct chat_view *chat, unsigned options)
+{
+    for (size_t i = 0; i < chat->count && options != chat->markdown; i++)
+        chat->entries[i].width = 0;
+    chat->markdown = options;
+}
+
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
 {
     struct chat_view *chat = &v->chat;
     const int width = area.width - GUTTER;
+    const bool on = settings_flag(v->settings, "screen.markdown");
+    set_markdown(chat, (on ? MARKDOWN_ON : 0u) | (c->ascii ? MARKDOWN_ASCII : 0u));
     const int total = total_lines(chat, width);
     const int most = total > area.height ? total - area.height : 0;
     chat->height = area.height;
@@ -199,16 +253,15 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     // What is read stays where it is while an answer grows below.
     if (chat->scroll > 0 && total > chat->total && chat->total) chat->scroll += total - chat->total;
     chat->total = total;
+    chat->widest = 0;
     if (chat->scroll > most) chat->scroll = most;
     int at = total < area.height ? 0 : area.height - total + chat->scroll;
     for (size_t i = 0; i < chat->count && at < area.height; i++) {
         at += lead(chat, i);
-        const int lines = lines_of(&chat->entries[i], width);
+        const int lines = lines_of(chat, &chat->entries[i], width);
         if (at + lines > 0) draw_entry(v, c, area, i, at);
         at += lines;
     }
-    if (chat->scroll)
-        canvas_printf(c, area, area.width - 14, 0, STYLE_STATUS, " -%d lines ", chat->scroll);
     if (chat->searching && focused) draw_search(v, c, area);
 }
 
@@ -220,8 +273,7 @@ static int find_line(struct chat_view *c, int from, int direction, int width)
     int best = -1, at = 0;
     if (!c->search.length || width < 1) return -1;
     for (size_t i = 0; i < c->count; i++) {
-        struct entry *e = &c->entries[i];
-        struct wrap w = wrap_begin(text_of(e), kinds[e->kind].whole ? 1 << 20 : width);
+        struct wrap w = wrap_of(&c->entries[i], width);
         at += lead(c, i);
         for (; wrap_next(&w); at++) {
             char *text = xstrndup(w.line, w.length);
@@ -295,7 +347,7 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "left"))
         c->pan = c->pan > 8 ? c->pan - 8 : 0;
     else if (!strcmp(action, "right"))
-        c->pan += c->pan < 4000 ? 8 : 0;
+        c->pan += c->pan + c->width < c->widest ? 8 : 0;
     else if (!strcmp(action, "copy"))
         copy(v, false);
     else if (!strcmp(action, "copy-all"))
@@ -349,12 +401,11 @@ static int token_at(const struct view *v, struct area area, int x, int y)
     if (last == chat->count) return -1;
     for (size_t i = 0; i < last; i++) at += lead(chat, i) + chat->entries[i].lines;
     const struct entry *e = &chat->entries[last];
-    struct wrap w = wrap_begin(text_of(e), chat->width);
+    struct wrap w = wrap_of(e, chat->width);
     for (at += lead(chat, last); wrap_next(&w); at++)
         for (size_t t = 0; at == y && t < e->token_count; t++) {
-            const size_t end = t + 1 < e->token_count ? e->tokens[t + 1] : e->text.length;
             int from, width;
-            if (!find_bytes(text_of(e), &w, e->tokens[t], end, &from, &width)) continue;
+            if (!find_token(e, &w, t, &from, &width)) continue;
             if (x - GUTTER >= from && x - GUTTER < from + width) return (int)t;
         }
     return -1;

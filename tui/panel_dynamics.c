@@ -1,5 +1,6 @@
 // tui/panel_dynamics.c -- numbers over layers, steps or tokens as curves, with the run before as a
-// ghost.
+// ghost. Curves share one axis, so only columns of one unit are drawn at a time; the others are
+// named, and `u` draws them.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,31 +39,104 @@ static bool is_curve(const struct series *s, int index)
     return index > 0 && max >= min;
 }
 
+// Words in a column's name that tell its unit; without one it has the table's own.
+static const struct {
+    const char *word, *unit;
+} units[] = {
+    { "cosine", "cosine" },
+    { "angles", "cosine" },
+    { "degrees", "degrees" },
+    { "theta", "radians" },
+    { "GFLOP", "GFLOP" },
+    { "rows", "rows" },
+    { "keys of", "rows" },
+    { "at token", "place" },
+    { "dimension", "index" },
+    { "second", "index" },
+    { "value", "value" },
+    { "share", "share" },
+    { "redundancy", "share" },
+    { "alpha", "alpha" },
+    { "products", "product" },
+    { "logits", "product" },
+    { "gate", "gate" },
+    { "gamma", "ratio" },
+    { "phi", "ratio" },
+    { "curvature", "degrees" },
+    { "hellinger", "distance" },
+    { "sink", "ratio" },
+    { "minus layer 0", "degrees" },
+    { "measured", "radians" },
+    { "norm", "norm" },
+    { "loss", "loss" },
+};
+
+static const char *unit_of(const struct series *s, int index)
+{
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strstr(s->columns[index], units[i].word)) return units[i].unit;
+    return "";
+}
+
+// The unit that is drawn: the first column's, or after `u` that of a later one.
+static const char *shown_unit(const struct dynamics_view *d, const struct series *s)
+{
+    const char *found[16];
+    int count = 0;
+    for (int i = 1; i < s->column_count && count < 16; i++) {
+        bool new = is_curve(s, i);
+        for (int k = 0; new &&k < count; k++) new = strcmp(found[k], unit_of(s, i)) != 0;
+        if (new) found[count++] = unit_of(s, i);
+    }
+    return count ? found[d->unit % count] : "";
+}
+
+// The columns that are drawn, in order; how many.
+static int drawn_columns(const struct dynamics_view *d, const struct series *s, int columns[CURVES])
+{
+    const char *unit = shown_unit(d, s);
+    int count = 0;
+    for (int i = 1; i < s->column_count && count < CURVES; i++)
+        if (is_curve(s, i) && !strcmp(unit_of(s, i), unit)) columns[count++] = i;
+    return count;
+}
+
 static bool has_ghost(const struct dynamics_view *d, const struct series *s, const struct series *g)
 {
     return !d->no_ghost && g->name && g->column_count == s->column_count;
 }
 
-static void draw_curves(const struct series *s, const struct chart *chart, bool ghost)
+static void draw_curves(const struct series *s, const struct chart *chart, const int *columns,
+                        int count, bool ghost)
 {
     double *x = column(s, 0);
-    for (int i = 1, k = 0; i < s->column_count && k < CURVES; i++) {
-        if (!is_curve(s, i)) continue;
-        double *y = column(s, i);
+    for (int k = 0; k < count; k++) {
+        double *y = column(s, columns[k]);
         chart_line(chart, ghost ? STYLE_GHOST : (enum style)(STYLE_CURVE1 + k), x, y,
                    (size_t)s->row_count);
         free(y);
-        k++;
     }
     free(x);
 }
 
-static void draw_names(const struct series *s, struct canvas *c, struct area area)
+// Returns how many lines they took.
+static int draw_names(const struct series *s, struct canvas *c, struct area area,
+                      const int *columns, int count)
 {
+    struct buf left = { 0 };
     int x = canvas_printf(c, area, 0, 0, STYLE_TITLE, "%s", s->name) + 2;
-    for (int i = 1, k = 0; i < s->column_count && k < CURVES; i++)
-        if (is_curve(s, i))
-            x = canvas_text(c, area, x, 0, (enum style)(STYLE_CURVE1 + k++), s->columns[i]) + 2;
+    for (int k = 0; k < count; k++)
+        x = canvas_text(c, area, x, 0, (enum style)(STYLE_CURVE1 + k), s->columns[columns[k]]) + 2;
+    for (int i = 1, k = 0; i < s->column_count; i++) {
+        if (k < count && columns[k] == i)
+            k++;
+        else if (is_curve(s, i))
+            buf_printf(&left, left.length ? ", %s" : "%s", s->columns[i]);
+    }
+    const int lines = left.length ? 2 : 1;
+    if (left.length) canvas_printf(c, area, 0, 1, STYLE_DIM, "not: %s (u)", left.data);
+    buf_release(&left);
+    return lines;
 }
 
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
@@ -74,29 +148,31 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         return;
     }
     const struct series *s = &d->series[d->shown], *g = &d->ghosts[d->shown];
-    const struct area inner = { area.x, area.y + 1, area.width, area.height - 1 };
     double min_x = INFINITY, max_x = -INFINITY, min = INFINITY, max = -INFINITY;
-    draw_names(s, c, area);
+    int columns[CURVES];
+    const int count = drawn_columns(d, s, columns);
+    const int names = draw_names(s, c, area, columns, count);
+    const struct area inner = { area.x, area.y + names, area.width, area.height - names };
     widen(s, 0, &min_x, &max_x);
-    for (int i = 1, k = 0; i < s->column_count && k < CURVES; i++) {
-        if (!is_curve(s, i)) continue;
-        widen(s, i, &min, &max);
-        if (has_ghost(d, s, g)) widen(g, i, &min, &max);
-        k++;
+    for (int k = 0; k < count; k++) {
+        widen(s, columns[k], &min, &max);
+        if (has_ghost(d, s, g)) widen(g, columns[k], &min, &max);
     }
     if (!(max >= min) || inner.height < 3) return;
     const struct chart chart = chart_begin(c, inner, min_x, max_x, min, max);
-    if (has_ghost(d, s, g)) draw_curves(g, &chart, true);
-    draw_curves(s, &chart, false);
+    if (has_ghost(d, s, g)) draw_curves(g, &chart, columns, count, true);
+    draw_curves(s, &chart, columns, count, false);
 }
 
 static unsigned act(struct view *v, const char *action)
 {
     struct dynamics_view *d = &v->dynamics;
     if (!strcmp(action, "table-back"))
-        d->shown = d->count ? (d->shown + d->count - 1) % d->count : 0;
+        d->shown = d->count ? (d->shown + d->count - 1) % d->count : 0, d->unit = 0;
     else if (!strcmp(action, "table-next"))
-        d->shown = d->count ? (d->shown + 1) % d->count : 0;
+        d->shown = d->count ? (d->shown + 1) % d->count : 0, d->unit = 0;
+    else if (!strcmp(action, "unit"))
+        d->unit++;
     else if (!strcmp(action, "ghost"))
         d->no_ghost = !d->no_ghost;
     else if (!strcmp(action, "back"))

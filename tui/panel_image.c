@@ -218,9 +218,9 @@ static void step_live(struct view *v, const struct map *now, enum axis axis, int
     const long from = strtol(set, &end, 10);
     const int64_t next = (*set && !*end ? from : coordinate(now, axis)) + direction;
     if (axis == AXIS_HEAD && next >= most)
-        view_run(v, "/set %s mean", key);
+        view_run_key(v, "/set %s mean", key);
     else if (next >= 0 && next < most)
-        view_run(v, "/set %s %d", key, (int)next);
+        view_run_key(v, "/set %s %d", key, (int)next);
 }
 
 static void step(struct view *v, enum axis axis, int direction, bool around)
@@ -267,7 +267,7 @@ static void next_ramp(struct view *v)
     int i = 0;
     while (ramp_names[i] && strcmp(ramp_names[i], now) != 0) i++;
     const char *next = ramp_names[i] && ramp_names[i + 1] ? ramp_names[i + 1] : ramp_names[0];
-    view_run(v, "/set screen.map %s", next);
+    view_run_key(v, "/set screen.map %s", next);
 }
 
 // Through the tokens from the shown one on; from the last one, from the first.

@@ -124,7 +124,7 @@ static unsigned act(struct view *v, const char *action)
     else {
         for (int i = 0; requests[i]; i++)
             if (!strcmp(action, requests[i])) {
-                view_run(v, "/job %" PRId64 " %s", row->id, action);
+                view_run_key(v, "/job %" PRId64 " %s", row->id, action);
                 return PANEL_DONE;
             }
         return PANEL_IGNORED;

@@ -152,7 +152,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 static void set(struct view *v, const struct setting *row, const char *value)
 {
     char *quoted = xstrdup(value);
-    view_run(v, *quoted ? "/set %s %s" : "/set %s \"\"%s", row->key, quoted);
+    view_run_key(v, *quoted ? "/set %s %s" : "/set %s \"\"%s", row->key, quoted);
     free(quoted);
 }
 
@@ -225,7 +225,7 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "change"))
         begin_edit(v, row);
     else if (!strcmp(action, "default"))
-        view_run(v, "/reset %s", row->key);
+        view_run_key(v, "/reset %s", row->key);
     else
         return PANEL_IGNORED;
     return PANEL_DONE;

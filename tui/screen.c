@@ -302,6 +302,7 @@ static void close_all(struct screen *s)
     s->prompt = NULL;
     typed_release(&s->typed);
     history_close(s->typed.history);
+    if (s->look.store) store_shell_note(s->look.store, &s->owner, NULL, NULL);
     draft_owner_end(&s->owner);
     store_close(s->look.store);
 }

@@ -62,6 +62,27 @@ static void draw_panels(struct screen *s, struct canvas *c)
     for (int i = 0; i < count; i++) draw_panel(s, c, &placed[i], count == 1);
 }
 
+// A picture that goes with the next message is seen before it is sent: small, over the
+// conversation, where no panel shows it.
+static void draw_thumbnail(const struct screen *s, struct canvas *c)
+{
+    enum { WIDTH = 24, HEIGHT = 11 };
+    struct placed placed[PANEL_COUNT];
+    const struct area panels = screen_panels_area(s, c);
+    const struct image_view *i = &s->view->image;
+    const struct snapshot *now = s->view->snapshot;
+    const struct preview *p = i->picture_count ? i->pictures[i->picture_count - 1] : NULL;
+    if (!now || !now->waiting || !p || !p->image.pixels || s->view->list.kind != LIST_NONE) return;
+    if (panels.width < 2 * WIDTH || panels.height < HEIGHT + 4) return;
+    const int count = layout_place(screen_layout(s, c->columns), s->focus, panels, placed);
+    for (int k = 0; k < count; k++)
+        if (placed[k].panel == PANEL_image) return;
+    const struct area box = { panels.width - WIDTH, panels.height - HEIGHT, WIDTH, HEIGHT };
+    canvas_fill(c, box, STYLE_TEXT, ' ');
+    picture_draw(p, c,
+                 canvas_box(c, box, now->waiting > 1 ? "to send, the last" : "to send", false));
+}
+
 // What Tab offers, in columns above the status line.
 static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
 {
@@ -115,6 +136,7 @@ void screen_draw(struct screen *s, struct canvas *c)
     draw_panels(s, c);
     if (bottom >= 0) status_draw(s->view, c, (struct area){ 0, bottom, c->columns, 1 });
     draw_input(s, c, c->lines - height, height);
+    draw_thumbnail(s, c);
     draw_menu(s, c, bottom);
     draw_hint(s, c, bottom - 1);
     if (s->view->list.kind != LIST_NONE)

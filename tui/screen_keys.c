@@ -68,6 +68,16 @@ static void apply_early(struct screen *s, const char *line)
         settings_set(s->view->settings, key, value, NULL);
 }
 
+// A panel's key: what it asks for is shown at once, so that the next one goes on from there.
+static void run_key(struct screen *s, const char *line)
+{
+    char key[48], value[256];
+    const bool live = s->view->answering && shell_line_live(line);
+    if (read_change(s, line, key, value)) settings_set(s->view->settings, key, value, NULL);
+    s->view->keys_waiting++;
+    worker_submit_key(s->worker, line, live);
+}
+
 // Whoever leaves waits for nothing; a list opens at once.
 static void run_line(struct screen *s, const char *line)
 {
@@ -104,9 +114,18 @@ void screen_submit(struct screen *s, const char *text)
 // What runs is asked to stop. What cannot hear that (a system call that waits) is left by two more.
 static void stop_work(struct screen *s, double now)
 {
-    const int waited = worker_cancel(s->worker);
+    struct buf dropped = { 0 };
+    const int waited = worker_cancel(s->worker, &dropped);
+    s->view->keys_waiting = 0;
+    if (waited) {
+        char *text = xasprintf("not run: %s", dropped.data);
+        view_add(s->view, ENTRY_NOTICE, text);
+        free(text);
+    }
+    buf_release(&dropped);
     if (!s->stopping) {
-        view_hint(s->view, waited ? "stopping; %d queued lines dropped" : "stopping", waited);
+        view_hint(s->view, waited ? "stopping; %d queued line%s dropped" : "stopping", waited,
+                  waited == 1 ? "" : "s");
         s->stopping = true;
         s->interrupted = 0;
     } else if (s->interrupted > 0 && now - s->interrupted < 2) {
@@ -185,7 +204,7 @@ static void next_name(struct screen *s, const char *key, const char *const *name
     const char *now = view_setting(s->view, key);
     int i = 0;
     while (names[i] && strcmp(names[i], now) != 0) i++;
-    view_run(s->view, "/set %s %s", key, names[i] && names[i + 1] ? names[i + 1] : names[0]);
+    view_run_key(s->view, "/set %s %s", key, names[i] && names[i + 1] ? names[i + 1] : names[0]);
 }
 
 static void act_focus(struct screen *s, const char *panel)
@@ -354,7 +373,10 @@ void screen_apply(struct screen *s)
     if (v->run) {
         char *line = v->run;
         v->run = NULL;
-        run_line(s, line);
+        if (v->run_key)
+            run_key(s, line);
+        else
+            run_line(s, line);
         free(line);
     }
     if (v->quiet) {

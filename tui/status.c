@@ -1,6 +1,7 @@
 // tui/status.c -- the status line, from right to left as much as fits.
 #include "tui/status.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
@@ -117,6 +118,17 @@ static void draw_jobs(const struct view *v, struct canvas *c, struct area area, 
     if (more) *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " +%d", more);
 }
 
+// How far the conversation is scrolled up; false: it is not.
+static bool draw_scroll(const struct view *v, struct canvas *c, struct area area, int x)
+{
+    const int lines = v->chat.scroll;
+    char *text = xasprintf(" %d line%s below: End ", lines, lines == 1 ? "" : "s");
+    const int at = area.width - text_width(text) - 1;
+    if (lines && x + 1 < at) canvas_text(c, area, at, 0, STYLE_MATCH, text);
+    free(text);
+    return lines && x + 1 < at;
+}
+
 // How to get on, as much as fits.
 static void draw_ways(struct canvas *c, struct area area, int x)
 {
@@ -152,7 +164,7 @@ void status_draw(const struct view *v, struct canvas *c, struct area area)
     draw_jobs(v, c, area, &x);
     x = draw_badges(v, c, area, x + 2);
     if (v->stale && x + 7 < area.width) x = canvas_text(c, area, x, 0, STYLE_STATUS, "stale ");
-    draw_ways(c, area, x);
+    if (!draw_scroll(v, c, area, x)) draw_ways(c, area, x);
     buf_release(&b);
 }
 

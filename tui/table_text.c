@@ -1,4 +1,5 @@
-// tui/table_text.c -- fits the columns of a table to their content and to the available width.
+// tui/table_text.c -- fits the columns of a table to their content and to the available width;
+// wider ones keep a line for each row.
 #include "tui/table_text.h"
 
 #include <stdlib.h>
@@ -8,12 +9,13 @@
 #include "tui/text.h"
 #include "tui/wrap.h"
 
-enum { GAP = 2, LEAST = 12 }; // between columns; no column of words becomes narrower than this
+enum { GAP = 2, LEAST = 20 }; // between columns; no column of words becomes narrower than this
 
 struct table_copy {
     size_t columns, rows; // the first row are the headings
     char **cells;         // [rows, columns], without newlines
     bool *numeric;        // [columns]
+    int *least;           // [columns] columns that its words need
     char *title;          // NULL: none
 };
 
@@ -23,6 +25,49 @@ static char *flat(const char *cell)
     for (char *p = text; *p; p++)
         if (*p == '\n' || *p == '\t') *p = ' ';
     return text;
+}
+
+void table_copy_free(void *table)
+{
+    struct table_copy *t = table;
+    if (!t) return;
+    for (size_t i = 0; i < t->rows * t->columns; i++) free(t->cells[i]);
+    free(t->cells);
+    free(t->numeric);
+    free(t->least);
+    free(t->title);
+    free(t);
+}
+
+// The longest piece without a blank: words, names and paths stay whole.
+static int longest_word(const char *cell)
+{
+    int longest = 0;
+    while (*cell) {
+        const size_t n = strcspn(cell, " ");
+        char *word = xstrndup(cell, n);
+        const int width = text_width(word);
+        free(word);
+        if (width > longest) longest = width;
+        cell += n + strspn(cell + n, " ");
+    }
+    return longest;
+}
+
+static int least(const struct table_copy *t, size_t column)
+{
+    return t->least[column];
+}
+
+// What fit() may make of each column: no narrower than its heading and its words.
+static void find_least(struct table_copy *t)
+{
+    for (size_t i = 0; i < t->rows * t->columns; i++) {
+        const int own = i < t->columns ? text_width(t->cells[i]) : longest_word(t->cells[i]);
+        int *least = &t->least[i % t->columns];
+        if (own > *least) *least = own;
+        if (LEAST > *least) *least = LEAST;
+    }
 }
 
 struct table_copy *table_copy_new(const struct event_table *from)
@@ -36,24 +81,9 @@ struct table_copy *table_copy_new(const struct event_table *from)
     for (size_t i = 0; i < t->rows * t->columns; i++)
         t->cells[i] = flat(i < t->columns ? from->columns[i] : from->cells[i - t->columns]);
     for (size_t i = 0; i < t->columns && from->numeric; i++) t->numeric[i] = from->numeric[i];
+    t->least = xcalloc(t->columns + 1, sizeof *t->least);
+    find_least(t);
     return t;
-}
-
-void table_copy_free(void *table)
-{
-    struct table_copy *t = table;
-    if (!t) return;
-    for (size_t i = 0; i < t->rows * t->columns; i++) free(t->cells[i]);
-    free(t->cells);
-    free(t->numeric);
-    free(t->title);
-    free(t);
-}
-
-static int least(const struct table_copy *t, size_t column)
-{
-    const int heading = text_width(t->cells[column]);
-    return heading > LEAST ? heading : LEAST;
 }
 
 // The widest column of words that may still be narrower, with the width of the next one.
@@ -74,11 +104,17 @@ static bool find_widest(const struct table_copy *t, const int *widths, size_t *w
     return found;
 }
 
+// Wraps columns of words until the table fits. One that cannot fit keeps its rows whole: it is
+// scrolled sideways.
 static void fit(const struct table_copy *t, int *widths, int room)
 {
     size_t widest = 0;
-    int next, sum = -GAP;
-    for (size_t c = 0; c < t->columns; c++) sum += widths[c] + GAP;
+    int next, sum = -GAP, narrowest = -GAP;
+    for (size_t c = 0; c < t->columns; c++) {
+        sum += widths[c] + GAP;
+        narrowest += GAP + (t->numeric[c] || widths[c] < least(t, c) ? widths[c] : least(t, c));
+    }
+    if (narrowest > room) return;
     while (sum > room && find_widest(t, widths, &widest, &next)) {
         int to = widths[widest] - (sum - room);
         if (to < next) to = next < widths[widest] ? next : widths[widest] - 1;

@@ -103,6 +103,13 @@ static void set_modes(void)
     leaveok(stdscr, FALSE);
 }
 
+// All cells are drawn anew, blanks too: a theme's paper is not that of the terminal.
+static void forget_cells(struct terminal *t)
+{
+    canvas_clear(&t->shown);
+    for (int i = 0; i < t->shown.lines * t->shown.columns; i++) t->shown.cells[i].code = UINT32_MAX;
+}
+
 struct terminal *terminal_open(struct err *err)
 {
     struct terminal *t = xcalloc(1, sizeof *t);
@@ -132,6 +139,7 @@ struct terminal *terminal_open(struct err *err)
     t->can_mouse = mouse && mouse != (char *)-1;
     t->farewell = make_farewell();
     canvas_resize(&t->shown, LINES, COLS);
+    forget_cells(t);
     erase();
     refresh();
     say(modes_on);
@@ -265,7 +273,7 @@ void terminal_resize(struct terminal *t)
 void terminal_redraw(struct terminal *t)
 {
     forget_pictures(t);
-    canvas_clear(&t->shown);
+    forget_cells(t);
     erase();
     clearok(curscr, TRUE);
 }
@@ -285,6 +293,7 @@ static attr_t attributes_of(int attributes)
     if (attributes & LOOK_DIM) a |= A_DIM;
     if (attributes & LOOK_REVERSE) a |= A_REVERSE;
     if (attributes & LOOK_UNDERLINE) a |= A_UNDERLINE;
+    if (attributes & LOOK_ITALIC) a |= termattrs() & A_ITALIC ? A_ITALIC : A_UNDERLINE;
     return a;
 }
 
@@ -297,7 +306,8 @@ static bool is_grey(int index)
 // taken instead, and reverse video for grey paper.
 static void find_eight(const struct look *look, int *ink, int *paper, attr_t *attributes)
 {
-    if (look->paper >= 0 && is_grey(look->paper)) {
+    if (look->paper == 0) return; // black is one of the eight: no boxes around the text
+    if (look->paper > 0 && is_grey(look->paper)) {
         *ink = *paper = COLOUR_DEFAULT;
         *attributes |= A_REVERSE;
     } else if (look->paper < 0 && is_grey(look->ink)) {

@@ -16,6 +16,8 @@ enum style {
     STYLE_USER,
     STYLE_ANSWER,
     STYLE_CODE,
+    STYLE_STRONG,   // bold and
+    STYLE_EMPHASIS, // italics of an answer
     STYLE_NOTICE,
     STYLE_ERROR,
     STYLE_BORDER,
@@ -37,7 +39,7 @@ enum style {
     STYLE_COUNT
 };
 
-enum { LOOK_BOLD = 1, LOOK_DIM = 2, LOOK_REVERSE = 4, LOOK_UNDERLINE = 8 };
+enum { LOOK_BOLD = 1, LOOK_DIM = 2, LOOK_REVERSE = 4, LOOK_UNDERLINE = 8, LOOK_ITALIC = 16 };
 enum { COLOUR_DEFAULT = -1 };
 
 struct look {

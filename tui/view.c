@@ -27,6 +27,9 @@ struct view *view_new(void)
 static void entry_release(struct entry *e)
 {
     if (e->forget) e->forget(e->source);
+    for (size_t i = 0; i < e->remark_count; i++) free(e->remarks[i].text);
+    free(e->remarks);
+    markdown_release(&e->shown);
     buf_release(&e->text);
     free(e->tokens);
 }
@@ -92,11 +95,37 @@ void view_run(struct view *v, const char *format, ...)
     va_end(args);
     free(v->run);
     v->run = buf_take(&b);
+    v->run_key = false;
+}
+
+void view_run_key(struct view *v, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    view_run(v, "%s", b.data);
+    v->run_key = true;
+    buf_release(&b);
 }
 
 const char *view_setting(const struct view *v, const char *key)
 {
     return settings_text(v->settings, key);
+}
+
+// One line to the person: in the conversation, or of a panel's key on the status line.
+static void tell(struct view *v, enum entry_kind kind, const char *text)
+{
+    if (!v->by_key) {
+        view_add(v, kind, text);
+        return;
+    }
+    char *before = v->told && v->hint ? xasprintf("%s; ", v->hint) : xstrdup("");
+    view_hint(v, "%s%s", before, text);
+    v->told = true;
+    free(before);
 }
 
 // --- the conversation ----------------------------------------------------------------------------
@@ -123,6 +152,19 @@ struct entry *view_add(struct view *v, enum entry_kind kind, const char *text)
     while (e->text.length && e->text.data[e->text.length - 1] == '\n')
         e->text.data[--e->text.length] = '\0';
     return e;
+}
+
+// At the end of the text that the entry has so far.
+static void add_remark(struct entry *e, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    e->remarks = xreallocarray(e->remarks, e->remark_count + 1, sizeof *e->remarks);
+    e->remarks[e->remark_count++] = (struct remark){ e->text.length, buf_take(&b) };
+    e->width = 0;
 }
 
 static void add_token(struct view *v, const char *text)
@@ -166,11 +208,25 @@ static void add_measures(struct view *v, const struct event_answer *a)
     buf_release(&b);
 }
 
+// An answer that was cut off does not look like a whole one.
+static void mark_cut(struct view *v, const struct event_answer *a)
+{
+    struct chat_view *c = &v->chat;
+    struct entry *e = &c->entries[c->answering < 0 ? c->count - 1 : (size_t)c->answering];
+    if (e->kind != ENTRY_ANSWER) return;
+    if (!strcmp(a->stop, "length") && a->full) add_remark(e, "cut off: the context is full");
+    if (!strcmp(a->stop, "length") && !a->full)
+        add_remark(e, "cut off after %zu token%s: sample.max_tokens", a->count,
+                   a->count == 1 ? "" : "s");
+    if (!strcmp(a->stop, "cancelled")) add_remark(e, "stopped");
+}
+
 static void take_answer(struct view *v, const struct event *e)
 {
     const struct event_answer *a = e->answer;
     const bool prefill = v->chat.answering < 0 && !a->in_conversation && !a->count;
     if (v->chat.answering < 0 && !prefill) view_add(v, ENTRY_ANSWER, a->text);
+    if (!prefill) mark_cut(v, a);
     v->chat.answering = -1;
     v->prompt_tokens = a->prompt_tokens + (int64_t)a->count;
     v->first_s = a->prefill_s + a->vision_s;
@@ -224,18 +280,23 @@ static void take_clear(struct view *v, const struct event *e)
 
 static void take_text(struct view *v, const struct event *e)
 {
-    view_add(v, e->ok ? ENTRY_TABLE : ENTRY_TEXT, e->text);
+    if (e->ok)
+        view_add(v, ENTRY_TABLE, e->text);
+    else
+        tell(v, ENTRY_TEXT, e->text);
 }
 
 static void take_notice(struct view *v, const struct event *e)
 {
-    view_add(v, ENTRY_NOTICE, e->text);
+    // Between two tokens: a line of a key that was refused (tui/worker.c).
+    if (v->answering && v->keys_waiting && !strncmp(e->text, "not changed", 11)) v->keys_waiting--;
+    tell(v, ENTRY_NOTICE, e->text);
 }
 
 static void take_error(struct view *v, const struct event *e)
 {
     v->chat.answering = -1;
-    view_add(v, ENTRY_ERROR, e->text);
+    tell(v, ENTRY_ERROR, e->text);
 }
 
 static void take_result(struct view *v, const struct event *e)
@@ -290,10 +351,18 @@ static void take_setting(struct view *v, const struct event *e)
 {
     char *line = xasprintf("%s = %s", e->key, e->value);
     const struct setting *row = settings_find(e->key);
-    view_add(v, e->ok ? ENTRY_NOTICE : ENTRY_TEXT, line);
+    const bool answering = v->chat.answering >= 0 && row && row->stale >= STALE_NEXT;
+    if (e->ok && answering) // where the next token obeys
+        add_remark(&v->chat.entries[v->chat.answering], "%s", line);
+    if (e->ok && v->answering && v->keys_waiting)
+        view_hint(v, "%s", line);
+    else
+        tell(v, e->ok ? ENTRY_NOTICE : ENTRY_TEXT, line);
     free(line);
     if (!row) return;
-    settings_set(v->settings, e->key, e->value, NULL);
+    if (v->answering && v->keys_waiting) v->keys_waiting--;
+    // What later keys want is shown already.
+    if (!v->keys_waiting) settings_set(v->settings, e->key, e->value, NULL);
     if (e->ok && row->stale >= STALE_SEEN && v->prompt_tokens) v->stale = true;
     if (e->ok && row->stale > STALE_NOTHING) maps_forget(v);
 }
@@ -350,7 +419,10 @@ static void take_busy(struct view *v, const struct news *n)
     v->compare.coming = (struct image_view){ 0 };
     free(v->line);
     v->line = xstrdup(n->text ? n->text : "");
-    if (!*v->line) return;
+    v->by_key = n->kind == NEWS_BUSY_KEY;
+    v->told = false;
+    if (v->by_key && v->keys_waiting) v->keys_waiting--;
+    if (!*v->line || v->by_key) return;
     const char *p = v->line + strspn(v->line, " \t");
     const bool command = *p == '/';
     view_add(v, command ? ENTRY_COMMAND : ENTRY_USER, v->line);
@@ -359,7 +431,7 @@ static void take_busy(struct view *v, const struct news *n)
 
 static void take_idle(struct view *v)
 {
-    v->busy = v->answering = false;
+    v->busy = v->answering = v->by_key = false;
     if (!v->hint || strncmp(v->hint, "stopping", 8) != 0) return;
     free(v->hint); // it has stopped
     v->hint = NULL;
@@ -369,8 +441,10 @@ static void take_snapshot(struct view *v, struct snapshot *s)
 {
     snapshot_free(v->snapshot);
     v->snapshot = s;
-    settings_free(v->settings);
-    v->settings = settings_copy(s->settings);
+    if (!v->keys_waiting) {
+        settings_free(v->settings);
+        v->settings = settings_copy(s->settings);
+    }
     if (!s->counted || !s->context.cached) v->stale = false;
 }
 
@@ -392,6 +466,7 @@ bool view_take(struct view *v, const struct news *n)
         break;
     case NEWS_MAP: maps_take(v, n->event.heatmap); break;
     case NEWS_NO_MAP: maps_failed(v, n->text); break;
+    case NEWS_BUSY_KEY:
     case NEWS_BUSY: take_busy(v, n); break;
     case NEWS_IDLE: take_idle(v); break;
     case NEWS_SNAPSHOT: take_snapshot(v, take_data(n)); break;

@@ -10,6 +10,7 @@
 #include "sessions/jobs.h"
 #include "tui/drawing.h"
 #include "tui/keys.h"
+#include "tui/markdown.h"
 #include "tui/screen_events.h"
 #include "tui/snapshot.h"
 
@@ -32,6 +33,9 @@ struct entry {
     struct buf text;
     size_t *tokens; // ENTRY_ANSWER: start of each token's text
     size_t token_count;
+    struct remark *remarks; // ENTRY_ANSWER: what happened while it was written
+    size_t remark_count;
+    struct markdown shown; // ENTRY_ANSWER: as drawn at that width
     bool undone;
     int width, lines; // wrapped at this width: how many lines; width 0: not counted
     // ENTRY_TABLE: source and state of the text; NULL: fixed text.
@@ -47,6 +51,8 @@ struct chat_view {
     int answering;            // entry that tokens are added to; -1: none
     int scroll;               // lines from the end; 0: follows new output
     int width, height, total; // as drawn last
+    int widest;               // columns of the widest table that was drawn
+    unsigned markdown;        // options of tui/markdown.h, as drawn last
     int pan;
     bool searching; // letters go to the search text
     struct buf search;
@@ -121,6 +127,7 @@ struct dynamics_view {
     struct series *series, *ghosts; // [count], the previous table of the same name; name NULL: none
     size_t count, shown;
     bool no_ghost, fresh; // fresh: no table of this line has arrived yet
+    int unit;             // which of the table's units is drawn
 };
 
 struct jobs_news {
@@ -141,6 +148,7 @@ struct jobs_view {
 
 struct item {
     char *label, *note, *value;
+    const char *also, *alias; // other words for it; NULL: none
 };
 
 enum { PICKER_KINDS = 5 };
@@ -175,6 +183,9 @@ struct view {
     char *folders[PICKER_KINDS]; // last folder of each picker; NULL: not opened yet
     // Of the status line.
     bool busy, answering;
+    bool by_key;               // the running line is a panel's key's
+    bool told;                 // and something of it stands on the status line
+    int keys_waiting;          // such lines that do not run yet
     char *line;                // the running line
     int waiting;               // number of queued lines
     double asked, first, last; // times of the running answer; 0: not yet
@@ -192,6 +203,7 @@ struct view {
     char *hint; // one line, until the next key
     // Requests of a panel.
     char *run;     // line
+    bool run_key;  // it belongs to a panel's key: told on the status line
     char *quiet;   // line whose maps alone are wanted, in the background
     char *preview; // file whose preview is wanted
     char *copy;    // text for the clipboard
@@ -206,6 +218,8 @@ bool view_take(struct view *v, const struct news *n);
 struct entry *view_add(struct view *v, enum entry_kind kind, const char *text);
 void view_hint(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void view_run(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// A line that a panel's key stands for: what it tells goes to the status line.
+void view_run_key(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *view_setting(const struct view *v, const char *key);
 // The map shown over picture `image.picture`; NULL: none.
 const struct map *view_map(const struct view *v);

@@ -232,6 +232,7 @@ void dynamics_take(struct dynamics_view *d, const struct event_table *t)
         d->ghosts[at] = d->series[at];
     }
     d->series[at] = read_series(t);
+    if (d->fresh && d->shown != at) d->unit = 0;
     if (d->fresh) d->shown = at; // of several tables the first
     d->fresh = false;
 }

@@ -25,6 +25,7 @@ struct worker {
     struct waiting {
         char *line;
         bool live; // goes between two tokens of the answer that runs
+        bool key;  // of a panel's key
     } * lines;
     int count;
     char *quiet; // waits; NULL: none
@@ -36,6 +37,17 @@ struct worker {
 
 // --- the thread ----------------------------------------------------------------------------------
 
+// At the start: the session of a shell that crashed or was killed.
+static void offer_crashed(const struct worker *w, struct store *store, const char *now)
+{
+    char *name = store_shell_crashed(store, w->owner);
+    if (name && strcmp(name, now) != 0)
+        sinks_notice(
+            w->shell->sinks,
+            "the last shell did not end properly; its session is saved: /session resume %s", name);
+    free(name);
+}
+
 // Another session is current: what was typed there and not sent comes back. At the start, without a
 // session, what was typed last in any.
 static void report_draft(struct worker *w)
@@ -46,6 +58,8 @@ static void report_draft(struct worker *w)
     if (!store || (!first && !strcmp(w->session, now))) return;
     free(w->session);
     w->session = xstrdup(now);
+    if (first) offer_crashed(w, store, now);
+    store_shell_note(store, w->owner, *now ? now : NULL, NULL);
     if (!first && !*now) return;
     int64_t *id = xcalloc(1, sizeof *id);
     char *text = store_draft_find(store, w->owner, *now ? now : NULL, id, NULL);
@@ -81,10 +95,10 @@ static void run_quiet(struct worker *w, const char *line)
                   NULL);
 }
 
-static void run_line(struct worker *w, const char *line)
+static void run_line(struct worker *w, const char *line, bool key)
 {
     struct err err = { 0 };
-    news_post(w->queue, NEWS_BUSY, line, NULL, NULL);
+    news_post(w->queue, key ? NEWS_BUSY_KEY : NEWS_BUSY, line, NULL, NULL);
     const bool ok = shell_line(w->shell, line, &err) == 0;
     if (!ok)
         sinks_emit(w->shell->sinks,
@@ -95,13 +109,14 @@ static void run_line(struct worker *w, const char *line)
 }
 
 // The first line that waits, a live one before the others; NULL: there is none. Under the lock.
-static char *take_line(struct worker *w, bool live)
+static char *take_line(struct worker *w, bool live, bool *key)
 {
     int i = 0;
     while (i < w->count && !w->lines[i].live) i++;
     if (i == w->count && (live || !w->count)) return NULL;
     if (i == w->count) i = 0;
     char *line = w->lines[i].line;
+    *key = w->lines[i].key;
     memmove(&w->lines[i], &w->lines[i + 1], (size_t)(--w->count - i) * sizeof *w->lines);
     return line;
 }
@@ -112,9 +127,10 @@ static void run_between(void *self)
     struct worker *w = self;
     struct err err;
     char *line;
+    bool key;
     do {
         pthread_mutex_lock(&w->mutex);
-        line = take_line(w, true);
+        line = take_line(w, true, &key);
         pthread_mutex_unlock(&w->mutex);
         if (line && shell_line(w->shell, line, &err) < 0)
             sinks_notice(w->shell->sinks, "not changed: %s", err.text);
@@ -123,7 +139,7 @@ static void run_between(void *self)
 }
 
 // The next line; NULL to end. Looks after jobs while there is none.
-static char *next_line(struct worker *w, bool *quiet)
+static char *next_line(struct worker *w, bool *quiet, bool *key)
 {
     char *line = NULL;
     pthread_mutex_lock(&w->mutex);
@@ -139,7 +155,7 @@ static char *next_line(struct worker *w, bool *quiet)
         pthread_mutex_lock(&w->mutex);
     }
     if (!w->stop) {
-        line = take_line(w, false);
+        line = take_line(w, false, key);
         *quiet = w->quiet_now = !line;
         if (!line) line = w->quiet, w->quiet = NULL;
         engine_uncancel(w->shell->engine); // from here on, who cancels means this line
@@ -158,14 +174,14 @@ static void *work(void *self)
     w->status = w->begin ? w->begin(w->self) : 0;
     report_state(w);
     news_post(w->queue, NEWS_IDLE, NULL, NULL, NULL);
-    bool quiet = false;
-    while (!w->shell->quit && (line = next_line(w, &quiet))) {
+    bool quiet = false, key = false;
+    while (!w->shell->quit && (line = next_line(w, &quiet, &key))) {
         if (quiet) {
             run_quiet(w, line);
             free(line);
             continue;
         }
-        run_line(w, line);
+        run_line(w, line, key);
         free(line);
         news_post(w->queue, NEWS_IDLE, NULL, NULL, NULL);
     }
@@ -192,13 +208,13 @@ struct worker *worker_start(struct shell *shell, struct news_queue *queue,
     return w;
 }
 
-static void submit_at(struct worker *w, int place, const char *line, bool live)
+static void submit_at(struct worker *w, int place, const char *line, bool live, bool key)
 {
     pthread_mutex_lock(&w->mutex);
     w->lines = xreallocarray(w->lines, (size_t)w->count + 1, sizeof *w->lines);
     const int at = place < 0 ? w->count : place;
     memmove(w->lines + at + 1, w->lines + at, (size_t)(w->count - at) * sizeof *w->lines);
-    w->lines[at] = (struct waiting){ xstrdup(line), live };
+    w->lines[at] = (struct waiting){ xstrdup(line), live, key };
     w->count++;
     if (w->quiet_now) engine_cancel(w->shell->engine);
     pthread_cond_signal(&w->wake);
@@ -207,17 +223,22 @@ static void submit_at(struct worker *w, int place, const char *line, bool live)
 
 void worker_submit(struct worker *w, const char *line)
 {
-    submit_at(w, -1, line, false);
+    submit_at(w, -1, line, false, false);
 }
 
 void worker_submit_first(struct worker *w, const char *line)
 {
-    submit_at(w, 0, line, false);
+    submit_at(w, 0, line, false, false);
 }
 
 void worker_submit_live(struct worker *w, const char *line)
 {
-    submit_at(w, -1, line, true);
+    submit_at(w, -1, line, true, false);
+}
+
+void worker_submit_key(struct worker *w, const char *line, bool live)
+{
+    submit_at(w, -1, line, live, true);
 }
 
 void worker_submit_quiet(struct worker *w, const char *line)
@@ -229,15 +250,18 @@ void worker_submit_quiet(struct worker *w, const char *line)
     pthread_mutex_unlock(&w->mutex);
 }
 
-int worker_cancel(struct worker *w)
+int worker_cancel(struct worker *w, struct buf *dropped)
 {
     pthread_mutex_lock(&w->mutex);
     int waited = 0, kept = 0;
     for (int i = 0; i < w->count; i++) {
-        if (w->lines[i].live)
+        if (w->lines[i].live) {
             w->lines[kept++] = w->lines[i]; // settings hold for the next answer
-        else
-            free(w->lines[i].line), waited++;
+            continue;
+        }
+        if (dropped) buf_printf(dropped, waited ? ", %s" : "%s", w->lines[i].line);
+        free(w->lines[i].line);
+        waited++;
     }
     w->count = kept;
     if (w->busy) engine_cancel(w->shell->engine);
@@ -263,7 +287,7 @@ int worker_waiting(struct worker *w)
 
 bool worker_stop(struct worker *w, int seconds)
 {
-    worker_cancel(w);
+    worker_cancel(w, NULL);
     pthread_mutex_lock(&w->mutex);
     w->stop = true;
     pthread_cond_signal(&w->wake);

@@ -3,7 +3,7 @@
 //
 //   struct worker *w = worker_start(shell, queue, &owner, begin, self);  // begin(self) runs first
 //   worker_submit(w, "What is this?");       // returns at once; NEWS_BUSY, events, NEWS_IDLE
-//   follow worker_cancel(w);                        // the running line and the queued ones
+//   worker_cancel(w, NULL);                  // the running line and the queued ones
 //   worker_stop(w, 5);  worker_free(w);
 #ifndef TUI_WORKER_H
 #define TUI_WORKER_H
@@ -23,11 +23,14 @@ void worker_submit_first(struct worker *w, const char *line);
 // Runs it before the next token of the running answer (shell_line_live), or before the queued
 // lines.
 void worker_submit_live(struct worker *w, const char *line);
-// Drops the queued lines and cancels the running one. Returns how many were queued.
+// A line that a panel's key stands for (NEWS_BUSY_KEY).
+void worker_submit_key(struct worker *w, const char *line, bool live);
 // A line whose maps alone are shown, when nothing else waits; it replaces one that waits still, and
 // ends early when another line comes.
 void worker_submit_quiet(struct worker *w, const char *line);
-int worker_cancel(struct worker *w);
+// Drops the queued lines and cancels the running one. Returns how many were queued, with their
+// texts in `dropped` (may be NULL).
+int worker_cancel(struct worker *w, struct buf *dropped);
 bool worker_busy(struct worker *w);   // a line is running or queued
 int worker_waiting(struct worker *w); // number of queued lines
 // Ends the thread; false: it did not end in time, and memory must not be freed.

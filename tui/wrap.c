@@ -1,6 +1,7 @@
 // tui/wrap.c -- word wrap.
 #include "tui/wrap.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "tui/canvas.h"
@@ -10,9 +11,17 @@ struct wrap wrap_begin(const char *text, int width)
     return (struct wrap){ .next = text, .width = width > 0 ? width : 1 };
 }
 
+struct wrap wrap_begin_marked(const char *text, int width)
+{
+    struct wrap w = wrap_begin(text, width);
+    w.marked = true;
+    return w;
+}
+
 static bool is_code(const struct wrap *w, const char *line, size_t length)
 {
-    return w->fenced || (length && line[0] == '\t') || (length >= 4 && !memcmp(line, "    ", 4));
+    if (length && line[0] == '\t') return true;
+    return !w->marked && (w->fenced || (length >= 4 && !memcmp(line, "    ", 4)));
 }
 
 static bool is_fence(const char *line, size_t length)
@@ -27,10 +36,33 @@ static int step_width(int32_t code, int width, int column)
     return width;
 }
 
-// May a line end behind this character? Ideographs stand without blanks between them.
-static bool breaks_behind(int32_t code, int width)
+static bool is_letter(char c)
 {
-    return code == ' ' || code == '-' || (width == 2 && code >= 0x2e80);
+    return isalpha((unsigned char)c) || (c & 0x80);
+}
+
+// Is the word around `at` one of ordinary language, so that it may be cut behind its hyphens?
+// Options, file names and numbers are not.
+static bool is_ordinary(const char *line, size_t length, size_t at)
+{
+    size_t begin = at, end = at;
+    while (begin > 0 && line[begin - 1] != ' ') begin--;
+    while (end < length && line[end] != ' ') end++;
+    while (end > begin && strchr(".,;:!?)\"'", line[end - 1])) end--;
+    while (begin < end && strchr("(\"'", line[begin])) begin++;
+    for (size_t i = begin; i < end; i++) {
+        const bool joins = line[i] == '-' && i > begin && i + 1 < end && is_letter(line[i - 1]) &&
+                           is_letter(line[i + 1]);
+        if (!is_letter(line[i]) && !joins) return false;
+    }
+    return true;
+}
+
+// May a line end behind the character before `at`? Ideographs stand without blanks between them.
+static bool breaks_behind(const char *line, size_t length, size_t at, int32_t code, int width)
+{
+    if (code == '-') return is_ordinary(line, length, at - 1);
+    return code == ' ' || (width == 2 && code >= 0x2e80);
 }
 
 // Bytes of `line` that fit: up to the last place to break, if there is one.
@@ -49,9 +81,26 @@ static size_t fit(const char *line, size_t length, int room, bool code_line)
         }
         column += step;
         at += n;
-        if (breaks_behind(code, width)) place = at;
+        if (breaks_behind(line, length, at, code, width)) place = at;
     }
     return length;
+}
+
+// Columns of the blanks, and of the bullet or number, that begin an item of a list.
+static int item_indent(const char *line, size_t length)
+{
+    static const char *const bullets[] = { "\xe2\x80\xa2 ", "* ", "\xe2\x94\x82 ", "| " };
+    size_t blanks = 0, digits = 0;
+    while (blanks < length && line[blanks] == ' ') blanks++;
+    const char *rest = line + blanks;
+    const size_t left = length - blanks;
+    for (size_t i = 0; i < sizeof bullets / sizeof *bullets; i++)
+        if (left > strlen(bullets[i]) && !memcmp(rest, bullets[i], strlen(bullets[i])))
+            return (int)blanks + 2;
+    while (digits < left && digits < 4 && isdigit((unsigned char)rest[digits])) digits++;
+    if (digits && digits + 2 < left && strchr(".)", rest[digits]) && rest[digits + 1] == ' ')
+        return (int)(blanks + digits) + 2;
+    return (int)blanks;
 }
 
 bool wrap_next(struct wrap *w)
@@ -61,11 +110,14 @@ bool wrap_next(struct wrap *w)
         while (*w->next == ' ') w->next++;
     const char *end = strchrnul(w->next, '\n');
     const size_t left = (size_t)(end - w->next);
-    const bool fence = !w->within && is_fence(w->next, left);
+    const bool fence = !w->marked && !w->within && is_fence(w->next, left);
     if (!w->within) w->code = fence || is_code(w, w->next, left);
     if (fence) w->fenced = !w->fenced;
+    if (!w->within) w->hang = w->marked && !w->code ? item_indent(w->next, left) : 0;
+    if (w->hang > w->width / 2) w->hang = 0;
+    w->indent = w->within ? w->hang : 0;
     w->line = w->next;
-    w->length = fit(w->line, left, w->width, w->code);
+    w->length = fit(w->line, left, w->width - w->indent, w->code);
     w->within = w->length < left;
     w->next += w->length + (w->within || !*end ? 0 : 1);
     w->ended = !w->within && !*end;

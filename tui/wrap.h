@@ -4,7 +4,8 @@
 //   while (wrap_next(&w)) ... w.line[0..w.length) is a line, w.code says whether it is code ...
 //
 // Lines end at newlines. A line of code (between ``` lines, or indented by four blanks or a tab)
-// keeps its blanks and is cut only at the edge. Words longer than a line are cut.
+// keeps its blanks and is cut only at the edge. Words longer than a line are cut. A line may end
+// behind the hyphen of well-known, but not within --data or scene-1.png.
 #ifndef TUI_WRAP_H
 #define TUI_WRAP_H
 
@@ -15,14 +16,20 @@ struct wrap {
     const char *line; // the current line
     size_t length;
     bool code;
+    int indent; // columns in front of it, when it continues an item of a list
     // Position:
     const char *next;
     int width;
     bool fenced, within; // between ```; the next line continues one that was cut
     bool ended;
+    bool marked; // wrap_begin_marked
+    int hang;    // indent of continued lines
 };
 
 struct wrap wrap_begin(const char *text, int width);
+// Of text that markdown_render made: only a tab begins a line of code, and what continues an item
+// of a list stands below the item's words.
+struct wrap wrap_begin_marked(const char *text, int width);
 bool wrap_next(struct wrap *w);
 int wrap_count(const char *text, int width); // lines; at least 1
 

@@ -62,6 +62,13 @@ const char *__lsan_default_suppressions(void)  // NOLINT(bugprone-reserved-ident
 {
     return "leak:libfontconfig\n";
 }
+
+// Nothing is said of it either: tests compare what programs print.
+const char *__lsan_default_options(void); // NOLINT(bugprone-reserved-identifier)
+const char *__lsan_default_options(void)  // NOLINT(bugprone-reserved-identifier)
+{
+    return "print_suppressions=0";
+}
 #endif
 
 // --- the file ------------------------------------------------------------------------------------

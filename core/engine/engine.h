@@ -100,7 +100,8 @@ int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, s
                         struct err *err);
 // Takes all pictures of another conversation, which need not have a model. None of them is pending.
 void engine_adopt_pictures(struct engine *e, struct conversation *from);
-void engine_detach(struct engine *e); // removes the pending pictures
+void engine_detach(struct engine *e);                  // removes the pending pictures
+void engine_detach_one(struct engine *e, int picture); // removes one of them
 int engine_system(struct engine *e, const char *text, struct err *err); // "" removes it
 // Appends a message as given (pending pictures are not used); `pictures` by attach index.
 int engine_add_message(struct engine *e, const struct message *m, struct err *err);

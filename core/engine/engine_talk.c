@@ -48,6 +48,11 @@ void engine_detach(struct engine *e)
     conversation_detach(&e->conversation, 0);
 }
 
+void engine_detach_one(struct engine *e, int picture)
+{
+    conversation_detach_one(&e->conversation, picture);
+}
+
 int engine_system(struct engine *e, const char *text, struct err *err)
 {
     conversation_set_system(&e->conversation, text);

@@ -13,34 +13,6 @@ float attend_scale(const struct tensor *q)
     return 1 / sqrtf((float)q->shape[2]);
 }
 
-// Values narrower than keys (latent attention) are made as wide with zeros, which the result leaves
-// out again.
-static struct tensor *attention(struct graph *g, struct tensor *q, struct tensor *k,
-                                struct tensor *v, struct tensor *first, struct tensor *last,
-                                struct tensor *probs)
-{
-    if (!q || !k || !v) return NULL;
-    const int64_t wide = k->shape[2], narrow = v->shape[2], n = q->shape[0] * q->shape[1];
-    if (narrow >= wide) return op_attention(g, q, k, v, first, last, attend_scale(q), probs);
-    if (k->dtype != DTYPE_F32) k = op_widen(g, k);
-    if (v->dtype != DTYPE_F32) v = op_widen(g, v);
-    struct tensor *none = graph_new2(g, DTYPE_F32, 1, wide - narrow);
-    if (!k || !v || !none || !op_done(g, "attention", g->backend->fill(none, 0), none)) return NULL;
-    const int64_t rows = v->shape[0] * v->shape[1];
-    const struct column_part both[] = {
-        { graph_view(g, v, 2, (int64_t[]){ rows, narrow }), { 0, 1, narrow } },
-        { none, { 0, 1, wide - narrow } },
-    };
-    v = op_columns_of(g, rows, both, 2);
-    v = v ? graph_view3(g, v, k->shape[0], k->shape[1], wide) : NULL;
-    struct tensor *y = op_attention(g, q, k, v, first, last, attend_scale(q), probs);
-    if (!y) return NULL;
-    const struct column_part part = { graph_view(g, y, 2, (int64_t[]){ n, wide }),
-                                      { 0, 1, narrow } };
-    y = op_columns_of(g, n, &part, 1);
-    return y ? graph_view3(g, y, q->shape[0], q->shape[1], narrow) : NULL;
-}
-
 // Scatters probabilities [H,1,count] of row i over selected keys into probs [H,n,P]; others are 0.
 static void spread_probs(struct graph *g, struct tensor *probs, int64_t i,
                          const struct tensor *some, const int32_t *keys, int64_t count)
@@ -68,7 +40,8 @@ static void attend_some(struct graph *g, struct tensor *a, int64_t i, struct ten
     k = op_gather_rows(g, k, keys, count); // [count, Hkv, d]
     v = op_gather_rows(g, v, keys, count);
     if (probs) some = graph_new3(g, DTYPE_F32, q->shape[1], 1, count);
-    struct tensor *y = attention(g, graph_rows(g, q, i, 1), k, v, NULL, NULL, some);
+    struct tensor *row = graph_rows(g, q, i, 1);
+    struct tensor *y = op_attention(g, row, k, v, NULL, NULL, attend_scale(q), some);
     op_copy_rows_into(g, a, i, y); // [1, H, d]
     if (y && some) spread_probs(g, probs, i, some, keys, count);
     graph_scratch_end(g, scratch);
@@ -82,7 +55,7 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
     int64_t n = q->shape[0], plain = seen->keys ? seen->from : n;
     struct tensor *a;
     if (plain > 0 || probs)
-        a = attention(g, q, k, v, first, last, probs);
+        a = op_attention(g, q, k, v, first, last, attend_scale(q), probs);
     else
         a = graph_new3(g, DTYPE_F32, n, q->shape[1], v->shape[2]);
     for (int64_t i = plain; i < n && graph_ok(g); i++)

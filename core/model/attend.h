@@ -9,8 +9,8 @@
 // Scale of the scores: 1 / sqrt(d).
 float attend_scale(const struct tensor *q);
 
-// q[n,H,d] over k[P,Hkv,d], v[P,Hkv,d or less]; row i sees keys first[i]..last[i]-1 (first NULL:
-// from 0), or those that `seen` lists for it. probs [H,n,P] or NULL. [n,H,d].
+// q[n,H,d] over k[P,Hkv,d], v[P,Hkv,dv], dv at most d; row i sees keys first[i]..last[i]-1 (first
+// NULL: from 0), or those that `seen` lists for it. probs [H,n,P] or NULL. [n,H,dv].
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                       struct tensor *first, struct tensor *last, const struct seen_keys *seen,
                       struct tensor *probs);

@@ -1,4 +1,4 @@
-// core/ops/attention.c -- grouped-query attention of q[N,H,d] over k, v[P,Hkv,d].
+// core/ops/attention.c -- grouped-query attention of q[N,H,d] over k[P,Hkv,d] and v[P,Hkv,dv].
 #include "core/graph/tape.h"
 #include "core/ops/check.h"
 
@@ -18,14 +18,18 @@ static bool want_heads(struct graph *g, const struct tensor *q, const struct ten
     char left[96], right[96];
     // Keys and values that a cache rounded have no gradients.
     const bool cached = k->dtype == DTYPE_BF16 && !tape_on(g);
-    if (!op_want_f32(g, "attention", "q", q) || (!cached && !op_want_f32(g, "attention", "k", k)) ||
-        !op_want_same(g, "attention", k, v))
+    if (!op_want_f32(g, "attention", "q", q) || (!cached && !op_want_f32(g, "attention", "k", k)))
         return false;
-    if (q->rank == 3 && k->rank == 3 && q->shape[2] == k->shape[2] && k->shape[1] > 0 &&
-        q->shape[1] % k->shape[1] == 0)
+    if (q->rank != 3 || k->rank != 3 || q->shape[2] != k->shape[2] || k->shape[1] <= 0 ||
+        q->shape[1] % k->shape[1] != 0) {
+        graph_fail(g, "attention: queries %s do not fit keys %s", op_shape(q, left),
+                   op_shape(k, right));
+        return false;
+    }
+    if (v->dtype == k->dtype && v->rank == 3 && v->shape[0] == k->shape[0] &&
+        v->shape[1] == k->shape[1] && v->shape[2] <= k->shape[2])
         return true;
-    graph_fail(g, "attention: queries %s do not fit keys %s", op_shape(q, left),
-               op_shape(k, right));
+    graph_fail(g, "attention: values %s do not fit keys %s", op_shape(v, left), op_shape(k, right));
     return false;
 }
 
@@ -55,7 +59,7 @@ struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k,
         return graph_fail(g, "attention: the probabilities are %s where [%lld,%lld,%lld] is needed",
                           op_shape(probs, text), (long long)q->shape[1], (long long)q->shape[0],
                           (long long)k->shape[0]);
-    struct tensor *y = graph_new(g, DTYPE_F32, q->rank, q->shape);
+    struct tensor *y = graph_new3(g, DTYPE_F32, q->shape[0], q->shape[1], v->shape[2]);
     if (!y) return NULL;
     y = op_done(g, "attention",
                 g->backend->attention(y, q, k, v, first, last, scale, probs, g->matmul), y);

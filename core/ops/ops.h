@@ -23,8 +23,9 @@ struct tensor *op_layernorm(struct graph *g, struct tensor *x, struct tensor *ga
                             struct tensor *bias, float eps);
 // x[N,H,d] rotated by cos, sin [N,d/2]; in place without a tape. Use the returned tensor.
 struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, struct tensor *sin);
-// q[N,H,d] k,v[P,Hkv,d] -> [N,H,d]; row i sees keys first[i]..last[i]-1. first, last: i32 [N] or
-// NULL; probs: [H,N,P] or NULL. k and v are f32, or both bf16 (a cache; not with a tape).
+// q[N,H,d] k[P,Hkv,d] v[P,Hkv,dv] -> [N,H,dv], dv <= d; row i sees keys first[i]..last[i]-1. first,
+// last: i32 [N] or NULL; probs: [H,N,P] or NULL. k and v are f32, or both bf16 (a cache; not with a
+// tape).
 struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                             struct tensor *first, struct tensor *last, float scale,
                             struct tensor *probs);

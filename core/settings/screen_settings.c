@@ -24,6 +24,8 @@ const struct setting screen_settings[] = {
       "Panels of the full screen; auto is workbench from 100 columns on, otherwise chat." },
     { "screen.mouse", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,
       "Mouse support; off leaves the mouse to the terminal, for selecting text." },
+    { "screen.markdown", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,
+      "Renders Markdown in answers: headings, bold, lists, code, tables. Copies are always raw." },
     { "screen.live", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_NOTHING,
       "Shows where the newest token attends while an answer is generated." },
     { "screen.live_layer", SETTING_INTEGER, 0, 1000, "auto", NULL, word_auto, STALE_NOTHING,

@@ -210,6 +210,16 @@ void conversation_detach(struct conversation *c, size_t count)
     conversation_drop(c, 0);
 }
 
+void conversation_detach_one(struct conversation *c, int picture)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < c->waiting_count; i++)
+        if (c->waiting[i] != picture) c->waiting[count++] = c->waiting[i];
+    c->waiting_count = count;
+    conversation_drop(c, 0);
+    place_waiting(c);
+}
+
 static void set_waiting(struct conversation *c, const int *waiting, size_t count)
 {
     c->waiting = xreallocarray(c->waiting, count + 1, sizeof *c->waiting);

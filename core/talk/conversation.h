@@ -54,6 +54,8 @@ int conversation_attach(struct conversation *c, const char *path, const void *by
                         struct err *err);
 // Keeps only the first `count` pending pictures. Frees the others unless a message shows them.
 void conversation_detach(struct conversation *c, size_t count);
+// Removes one of them.
+void conversation_detach_one(struct conversation *c, int picture);
 // Removes the pictures of m from the pending ones.
 void conversation_unwait(struct conversation *c, const struct message *m);
 // Appends all pictures of another conversation, which has computed nothing, by moving them. None of

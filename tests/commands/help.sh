@@ -3,12 +3,18 @@
 
 lines '/help' '/help load' '/help /load' '/help exit' '/help sample.top_p' '/help lines' '/help taps' '/help templates' '/? quit'
 check "no errors" 'select(.event == "error").message' ""
-check_has "commands" 'select(.name == "commands").rows[][0]' "/tokenize"
+check_has "groups" 'select(.name == "groups").rows[][1]' "/tokenize"
 check_has "a command" 'select(.event == "text").text' "/load MODEL"
 check_has "an alias" 'select(.event == "text").text' "/quit"
 check_has "a setting" 'select(.event == "text").text' "sample.top_p = 1"
 check_has "layouts" 'select(.event == "text").text' "vicuna"
 check_has "taps" 'select(.name == "taps").rows[][0]' "layer.K.in"
+
+# Every command is in one group, and a group lists its own.
+lines '/help' '/help commands' '/help conversation'
+groups=$(jq -r 'select(.name == "groups").rows[][1] | split(" ")[]' "$work/events")
+same "all in groups" "$groups" "$(jq -rs 'map(select(.name == "commands"))[0].rows[][0]' "$work/events")"
+check_has "a group" 'select(.name == "commands").rows[][0]' "/image"
 
 lines '/help laod' '/help nothing-like-it' '/hlep' '/imgae x' '/' '/home/me/cat.png what is this?' '/quit' '/version'
 check_has "help on" 'select(.event == "error").message' "did you mean 'load'?"

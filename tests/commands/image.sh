@@ -29,6 +29,30 @@ lines "/load $llava" "/image $work/a*.png" '/images' '/image --clear' "/image $w
 check "wildcards" 'select(.name == "images") | [.rows[] | .[5] | split("/") | last] | join(" ")' $'a1.png a2.png\nb[1].png'
 check_has "no match" 'select(.event == "error").message' "no file matches"
 
+# One picture is taken back by its number; not one that a message has.
+lines "/load $llava" "/image $scene $work/a1.png" '/image --remove 0' '/images' '/image --remove 0' '/image --remove x' \
+    'Hi' '/image --remove 1'
+check "the other stays" 'select(.name == "images").rows | map(.[0] | tostring) | join(" ")' 1
+check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse\nfalse\ntrue\nfalse'
+check_has "whose it is" 'select(.event == "error").message' "picture 1 belongs to message 0"
+
+# The clipboard: of Wayland, of X11, without a picture, without its program, without a desktop.
+mkdir "$work/bin"
+printf '#!/bin/sh\n[ "$3" = image ] && exec cat %s\n' "$PWD/$scene" >"$work/bin/wl-paste"
+printf '#!/bin/sh\nexit 1\n' >"$work/bin/xclip"
+chmod +x "$work/bin/"*
+clipboard() { # VARIABLE PATH
+    env -u WAYLAND_DISPLAY -u DISPLAY "$1" PATH="$2:$PATH" "$VLMSH" --json --db "$work/db" -c '/image --clipboard' \
+        -c '/images' >"$work/events" 2>"$work/errors" </dev/null || true
+}
+clipboard WAYLAND_DISPLAY=wayland-0 "$work/bin"
+check "from the clipboard" 'select(.name == "images").rows[0] | .[1], .[5]' \
+    "$(printf '%s\nclipboard' "$(python3 -c "import struct; print(struct.unpack('>I', open('$scene', 'rb').read(20)[16:20])[0])")")"
+clipboard DISPLAY=:0 "$work/bin"
+check_has "no picture there" 'select(.event == "error").message' "the clipboard holds no picture"
+clipboard A=b "$work/bin"
+check_has "no desktop" 'select(.event == "error").message' "neither WAYLAND_DISPLAY nor DISPLAY is set"
+
 head -c 200 $scene >"$work/cut.png"
 printf 'RIFF\0\0\0\0WEBPVP8 ' >"$work/x.webp"
 echo text >"$work/x.txt"

@@ -30,7 +30,7 @@ static struct pair rounded_noise(int64_t a, int64_t b, int64_t c, uint32_t seed,
 #define MODE (side ? MATMUL_BF16 : MATMUL_F32)
 
 struct shape {
-    int64_t n, keys, heads, kv_heads, d;
+    int64_t n, keys, heads, kv_heads, d, dv;
 };
 
 static void check_shape(struct shape s, enum sight sight)
@@ -38,8 +38,8 @@ static void check_shape(struct shape s, enum sight sight)
     const float scale = scale_of_one / sqrtf((float)s.d);
     struct pair q = rounded_noise(s.n, s.heads, s.d, 1, scale * log2_e);
     struct pair k = rounded_noise(s.keys, s.kv_heads, s.d, 2, 1);
-    struct pair v = rounded_noise(s.keys, s.kv_heads, s.d, 3, 1);
-    struct pair y = pair_room(3, s.n, s.heads, s.d), again = pair_room(3, s.n, s.heads, s.d);
+    struct pair v = rounded_noise(s.keys, s.kv_heads, s.dv, 3, 1);
+    struct pair y = pair_room(3, s.n, s.heads, s.dv), again = pair_room(3, s.n, s.heads, s.dv);
     struct tensor from = tensor_of(DTYPE_I32, 1, s.n, 0, 0), to = from;
     to.data = malloc(tensor_bytes(&to) + 1);
     set_sight(&from, &to, s.n, s.keys, sight);
@@ -56,9 +56,9 @@ static void check_shape(struct shape s, enum sight sight)
     pair_same("attention: with probabilities", &y.on[1], &again.on[1]);
     check_bf16_keys(&q, &k, &v, ranges ? &first : NULL, &last, scale, MATMUL_BF16);
 
-    struct pair dy = rounded_noise(s.n, s.heads, s.d, 4, 1), dq = pair_room(3, s.n, s.heads, s.d);
+    struct pair dy = rounded_noise(s.n, s.heads, s.dv, 4, 1), dq = pair_room(3, s.n, s.heads, s.d);
     struct pair dk = pair_room(3, s.keys, s.kv_heads, s.d);
-    struct pair dv = pair_room(3, s.keys, s.kv_heads, s.d);
+    struct pair dv = pair_room(3, s.keys, s.kv_heads, s.dv);
     for (int i = 0; i < 2; i++) {
         const int without = i ? (int)(s.n + sight) % 3 : 3; // all are wanted, then all but one
         ON_BOTH(fill, OF(dq), 0.5f);
@@ -79,11 +79,12 @@ static void equals_the_cpu(void **state)
     // Blocks of 64 and of 128 queries; part of a tile, whole tiles, one more; groups of heads;
     // every width of a tile, full and not.
     static const struct shape shapes[] = {
-        { 5, 5, 1, 1, 64 },     { 64, 64, 1, 1, 64 },   { 65, 129, 1, 1, 72 },
-        { 70, 140, 4, 2, 128 }, { 129, 129, 2, 1, 80 }, { 33, 192, 3, 3, 96 },
-        { 128, 140, 3, 1, 20 }, { 7, 300, 5, 1, 33 },   { 140, 200, 2, 2, 91 },
-        { 66, 66, 2, 1, 127 },  { 6, 1, 2, 2, 7 },      { 3, 70, 2, 1, 64 },
-        { 20, 70, 1, 1, 96 },   { 20, 70, 1, 1, 128 },
+        { 5, 5, 1, 1, 64, 64 },      { 64, 64, 1, 1, 64, 64 },   { 65, 129, 1, 1, 72, 72 },
+        { 70, 140, 4, 2, 128, 128 }, { 129, 129, 2, 1, 80, 80 }, { 33, 192, 3, 3, 96, 96 },
+        { 128, 140, 3, 1, 20, 20 },  { 7, 300, 5, 1, 33, 33 },   { 140, 200, 2, 2, 91, 91 },
+        { 66, 66, 2, 1, 127, 127 },  { 6, 1, 2, 2, 7, 7 },       { 3, 70, 2, 1, 64, 64 },
+        { 20, 70, 1, 1, 96, 96 },    { 20, 70, 1, 1, 128, 128 }, { 70, 100, 2, 2, 96, 64 },
+        { 30, 80, 2, 1, 128, 72 },   { 33, 40, 1, 1, 33, 7 },
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int sight = SEE_ALL; sight < SIGHTS; sight++)
@@ -95,17 +96,19 @@ static void equals_the_cpu(void **state)
 static void few_rows(void **state)
 {
     static const struct shape shapes[] = {
-        { 1, 700, 12, 1, 64 }, { 2, 513, 16, 2, 72 }, { 4, 40, 7, 7, 33 }, { 1, 129, 10, 1, 256 },
-        { 3, 300, 3, 1, 300 }, { 1, 2500, 2, 2, 16 }, { 1, 70, 8, 1, 33 },
+        { 1, 700, 12, 1, 64, 64 },   { 2, 513, 16, 2, 72, 72 },  { 4, 40, 7, 7, 33, 33 },
+        { 1, 129, 10, 1, 256, 256 }, { 3, 300, 3, 1, 300, 300 }, { 1, 2500, 2, 2, 16, 16 },
+        { 1, 70, 8, 1, 33, 33 },     { 2, 300, 4, 4, 192, 128 }, { 12, 90, 2, 2, 300, 128 },
+        { 1, 260, 3, 1, 40, 7 },
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int sight = SEE_ALL; sight < SIGHTS; sight++) {
             const struct shape s = shapes[i];
             struct pair q = pair_noise(3, s.n, s.heads, s.d, 1);
             struct pair k = pair_noise(3, s.keys, s.kv_heads, s.d, 2);
-            struct pair v = pair_noise(3, s.keys, s.kv_heads, s.d, 3);
-            struct pair y = pair_room(3, s.n, s.heads, s.d),
-                        again = pair_room(3, s.n, s.heads, s.d);
+            struct pair v = pair_noise(3, s.keys, s.kv_heads, s.dv, 3);
+            struct pair y = pair_room(3, s.n, s.heads, s.dv),
+                        again = pair_room(3, s.n, s.heads, s.dv);
             struct tensor from = tensor_of(DTYPE_I32, 1, s.n, 0, 0), to = from;
             to.data = malloc(tensor_bytes(&to) + 1);
             set_sight(&from, &to, s.n, s.keys, (enum sight)sight);
@@ -125,7 +128,7 @@ static void few_rows(void **state)
 // Many tiles of keys: what was summed fades again and again.
 static void long_rows(void **state)
 {
-    check_shape((struct shape){ 20, 1500, 1, 1, 64 }, SEE_BEFORE);
+    check_shape((struct shape){ 20, 1500, 1, 1, 64, 64 }, SEE_BEFORE);
 }
 
 static void no_keys(void **state)
@@ -176,7 +179,7 @@ static float *attend(const struct pair *q, const struct pair *k, const struct pa
 {
     enum { side = 1 };
     const struct tensor *const t = &q->on[side];
-    struct pair y = pair_room(3, t->shape[0], t->shape[1], t->shape[2]);
+    struct pair y = pair_room(3, t->shape[0], t->shape[1], v->on[side].shape[2]);
     if (devices[side]->attention(OF(y), OF(*q), OF(*k), OF(*v), OF(*first), OF(*last), 0.3f, NULL,
                                  mode))
         fail_msg("attention: %s", devices[side]->failure());
@@ -210,7 +213,7 @@ static void check_unseen(struct shape s, enum sight sight, bool bf16, enum matmu
     static const float strange[] = { INFINITY, -INFINITY, NAN };
     struct pair q = rounded_noise(s.n, s.heads, s.d, 1, 1);
     struct pair k = rounded_noise(s.keys, s.kv_heads, s.d, 2, 1);
-    struct pair v = rounded_noise(s.keys, s.kv_heads, s.d, 3, 1);
+    struct pair v = rounded_noise(s.keys, s.kv_heads, s.dv, 3, 1);
     struct tensor from = tensor_of(DTYPE_I32, 1, s.n, 0, 0), to = from;
     to.data = malloc(tensor_bytes(&to) + 1);
     set_sight(&from, &to, s.n, s.keys, sight);
@@ -223,7 +226,7 @@ static void check_unseen(struct shape s, enum sight sight, bool bf16, enum matmu
     float *plain = attend(&q, &k, &v, &first, &last, mode);
     strike(x < 3 ? &v : &k, at, strange[x % 3]);
     float *got = attend(&q, &k, &v, &first, &last, mode);
-    const int64_t row = s.heads * s.d;
+    const int64_t row = s.heads * s.dv;
     for (int64_t i = 0; i < s.n; i++) {
         const bool seen = ((int32_t *)from.data)[i] <= at && at < ((int32_t *)to.data)[i];
         if (!seen && memcmp(got + i * row, plain + i * row, (size_t)row * sizeof *got))
@@ -231,8 +234,7 @@ static void check_unseen(struct shape s, enum sight sight, bool bf16, enum matmu
                      "not see",
                      (int)s.n, (int)s.heads, (int)s.keys, (int)s.d, (int)sight, bf16, (int)mode,
                      (int)i, x < 3 ? "value" : "key", (double)strange[x % 3]);
-        for (int64_t e = 0; seen && x < 3 && e < s.heads * s.d; e++)
-            assert_false(isfinite(got[i * row + e]));
+        for (int64_t e = 0; seen && x < 3 && e < row; e++) assert_false(isfinite(got[i * row + e]));
     }
     free(plain);
     free(got);
@@ -243,7 +245,10 @@ static void check_unseen(struct shape s, enum sight sight, bool bf16, enum matmu
 static void unseen(void **state)
 {
     static const struct shape shapes[] = {
-        { 3, 50, 6, 3, 12 }, { 33, 33, 4, 1, 64 }, { 70, 140, 3, 3, 80 }, { 200, 333, 2, 1, 16 }
+        { 3, 50, 6, 3, 12, 12 },
+        { 33, 33, 4, 1, 64, 64 },
+        { 70, 140, 3, 3, 80, 72 },
+        { 200, 333, 2, 1, 16, 16 },
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int sight = SEE_BEFORE; sight < SIGHTS; sight++)

@@ -207,10 +207,10 @@ static void check_products(int64_t n, int64_t k)
 // --- attention -----------------------------------------------------------------------------------
 
 static void check_attention_of(int64_t n, int64_t keys, int64_t heads, int64_t kv_heads, int64_t d,
-                               enum sight sight)
+                               int64_t wide, enum sight sight)
 {
     struct pair q = pair_noise(3, n, heads, d, 1), k = pair_noise(3, keys, kv_heads, d, 2);
-    struct pair v = pair_noise(3, keys, kv_heads, d, 3), y = pair_room(3, n, heads, d);
+    struct pair v = pair_noise(3, keys, kv_heads, wide, 3), y = pair_room(3, n, heads, wide);
     struct tensor from = tensor_of(DTYPE_I32, 1, n, 0, 0), to = from;
     to.data = malloc(tensor_bytes(&to) + 1);
     set_sight(&from, &to, n, keys, sight);
@@ -220,7 +220,7 @@ static void check_attention_of(int64_t n, int64_t keys, int64_t heads, int64_t k
     ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale, NULL,
             MATMUL_F32);
     pair_compare("attention", &y, 1e-5, 1e-5);
-    struct pair again = pair_room(3, n, heads, d);
+    struct pair again = pair_room(3, n, heads, wide);
     ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale,
             OF(probs), MATMUL_F32);
     pair_compare("attention: probabilities", &probs, 1e-6, 1e-5);
@@ -228,8 +228,9 @@ static void check_attention_of(int64_t n, int64_t keys, int64_t heads, int64_t k
     pair_same("attention: with probabilities", &y.on[1], &again.on[1]);
     check_bf16_keys(&q, &k, &v, ranges ? &first : NULL, &last, scale, MATMUL_F32);
 
-    struct pair dy = pair_noise(3, n, heads, d, 4), dq = pair_noise(3, n, heads, d, 5);
-    struct pair dk = pair_noise(3, keys, kv_heads, d, 6), dv = pair_noise(3, keys, kv_heads, d, 7);
+    struct pair dy = pair_noise(3, n, heads, wide, 4), dq = pair_noise(3, n, heads, d, 5);
+    struct pair dk = pair_noise(3, keys, kv_heads, d, 6);
+    struct pair dv = pair_noise(3, keys, kv_heads, wide, 7);
     for (int without = 0; without < 3; without++) {
         ON_BOTH(attention_backward, IF(without != 0, dq), IF(without != 1, dk),
                 IF(without != 2, dv), OF(dy), OF(y), OF(q), OF(k), OF(v), IF(ranges, first),
@@ -244,8 +245,8 @@ static void check_attention_of(int64_t n, int64_t keys, int64_t heads, int64_t k
 static void check_attention(int64_t n, int64_t d)
 {
     for (int sight = SEE_ALL; sight < SIGHTS; sight++) {
-        check_attention_of(n, n, 4, 2, d, (enum sight)sight);
-        check_attention_of(n, n + 150, 3, 1, d, (enum sight)sight);
+        check_attention_of(n, n, 4, 2, d, d, (enum sight)sight);
+        check_attention_of(n, n + 150, 3, 1, d, (d + 1) / 2, (enum sight)sight);
     }
 }
 

@@ -200,10 +200,11 @@ static inline void check_bf16_keys(const struct pair *q, struct pair *k, struct 
                                    enum matmul_mode mode)
 {
     const struct tensor *const t = &q->on[0];
-    const int64_t n = t->shape[0], heads = t->shape[1], d = t->shape[2], keys = k->on[0].shape[0];
+    const int64_t n = t->shape[0], heads = t->shape[1], keys = k->on[0].shape[0];
+    const int64_t wide = v->on[0].shape[2];
     const struct pair few[] = { pair_bf16(k), pair_bf16(v) };
     const struct tensor *from = first ? &first->on[1] : NULL, *to = first ? &last->on[1] : NULL;
-    struct pair y[] = { pair_room(3, n, heads, d), pair_room(3, n, heads, d) };
+    struct pair y[] = { pair_room(3, n, heads, wide), pair_room(3, n, heads, wide) };
     struct pair p[] = { pair_room(3, heads, n, keys), pair_room(3, heads, n, keys) };
     for (int i = 0; i < 2; i++)
         if (devices[1]->attention(&y[i].on[1], &q->on[1], i ? &few[0].on[1] : &k->on[1],

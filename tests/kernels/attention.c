@@ -3,9 +3,9 @@
 // as f32.
 #include "tests/kernels/close.h"
 
-// Shapes and data of one call.
+// Shapes and data of one call; dv: numbers of a value.
 struct shape {
-    int64_t n, p, heads, kv_heads, d;
+    int64_t n, p, heads, kv_heads, d, dv;
 };
 
 struct call {
@@ -20,8 +20,8 @@ static struct call call_new(struct shape s, enum ranges ranges)
     struct call c = {
         .q = noise_tensor(3, s.n, s.heads, s.d, 1),
         .k = noise_tensor(3, s.p, s.kv_heads, s.d, 2),
-        .v = noise_tensor(3, s.p, s.kv_heads, s.d, 3),
-        .y = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.d),
+        .v = noise_tensor(3, s.p, s.kv_heads, s.dv, 3),
+        .y = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.dv),
         .first = tensor_of(DTYPE_I32, 1, s.n, 0, 0),
         .last = tensor_of(DTYPE_I32, 1, s.n, 0, 0),
         .probs = tensor_of(DTYPE_F32, 3, s.heads, s.n, s.p),
@@ -46,6 +46,7 @@ static void call_free(struct call *c)
 static void plain(const struct call *c, int64_t i, int64_t h, float scale, double *y, double *probs)
 {
     int64_t heads = c->q.shape[1], d = c->q.shape[2], kv_heads = c->k.shape[1];
+    const int64_t dv = c->v.shape[2];
     const float *q = (float *)c->q.data + (i * heads + h) * d, *k = c->k.data, *v = c->v.data;
     int64_t first = ((int32_t *)c->first.data)[i], last = ((int32_t *)c->last.data)[i];
     int64_t at = h / (heads / kv_heads);
@@ -58,7 +59,7 @@ static void plain(const struct call *c, int64_t i, int64_t h, float scale, doubl
     for (int64_t j = first; j < last; j++) sum += probs[j] = exp(probs[j] - highest);
     for (int64_t j = first; j < last; j++) {
         probs[j] /= sum;
-        for (int64_t e = 0; e < d; e++) y[e] += probs[j] * v[(j * kv_heads + at) * d + e];
+        for (int64_t e = 0; e < dv; e++) y[e] += probs[j] * v[(j * kv_heads + at) * dv + e];
     }
 }
 
@@ -91,18 +92,19 @@ static void check(const struct backend *b, struct shape s, enum ranges ranges,
 {
     struct call c = call_new(s, ranges);
     float scale = 3 / sqrtf((float)s.d);
-    double *y = doubles(s.n * s.heads * s.d), *probs = doubles(s.heads * s.n * s.p);
+    double *y = doubles(s.n * s.heads * s.dv), *probs = doubles(s.heads * s.n * s.p);
     for (int64_t i = 0; i < s.n; i++)
         for (int64_t h = 0; h < s.heads; h++)
-            plain(&c, i, h, scale, y + (i * s.heads + h) * s.d, probs + (h * s.n + i) * s.p);
+            plain(&c, i, h, scale, y + (i * s.heads + h) * s.dv, probs + (h * s.n + i) * s.p);
     char what[160];
-    snprintf(what, sizeof what, "%s: N %d P %d H %d/%d d %d ranges %d mode %d", b->describe(),
-             (int)s.n, (int)s.p, (int)s.heads, (int)s.kv_heads, (int)s.d, (int)ranges, (int)mode);
+    snprintf(what, sizeof what, "%s: N %d P %d H %d/%d d %d, %d ranges %d mode %d", b->describe(),
+             (int)s.n, (int)s.p, (int)s.heads, (int)s.kv_heads, (int)s.d, (int)s.dv, (int)ranges,
+             (int)mode);
     struct tensor *first = ranges == ALL ? NULL : &c.first, *last = ranges == ALL ? NULL : &c.last;
     assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, first, last, scale, NULL, mode), 0);
     close_check(what, c.y.data, y, tensor_count(&c.y), mode == MATMUL_BF16 ? 2e-2 : 3e-6, 0);
     // Asking for the probabilities, and other threads, change no bit.
-    struct tensor again = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.d);
+    struct tensor again = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.dv);
     b->set_threads(1);
     assert_int_equal(b->attention(&again, &c.q, &c.k, &c.v, first, last, scale, &c.probs, mode), 0);
     b->set_threads(0);
@@ -119,10 +121,14 @@ static void test_shapes(void **state)
 {
     (void)state;
     static const struct shape shapes[] = {
-        { 1, 1, 1, 1, 12 },   { 1, 130, 4, 2, 64 },  { 1, 300, 7, 1, 80 },   { 2, 2, 2, 2, 16 },
-        { 3, 50, 6, 3, 12 },  { 7, 7, 5, 5, 80 },    { 33, 33, 4, 1, 64 },   { 33, 170, 6, 2, 16 },
-        { 65, 65, 2, 2, 72 }, { 140, 140, 3, 3, 8 }, { 200, 333, 4, 2, 20 }, { 1, 40, 16, 1, 64 },
-        { 2, 9, 200, 1, 4 },  { 1, 4200, 4, 2, 16 }, { 5, 5, 3, 1, 33 },
+        { 1, 1, 1, 1, 12, 12 },     { 1, 130, 4, 2, 64, 64 },    { 1, 300, 7, 1, 80, 80 },
+        { 2, 2, 2, 2, 16, 16 },     { 3, 50, 6, 3, 12, 12 },     { 7, 7, 5, 5, 80, 80 },
+        { 33, 33, 4, 1, 64, 64 },   { 33, 170, 6, 2, 16, 16 },   { 65, 65, 2, 2, 72, 72 },
+        { 140, 140, 3, 3, 8, 8 },   { 200, 333, 4, 2, 20, 20 },  { 1, 40, 16, 1, 64, 64 },
+        { 2, 9, 200, 1, 4, 4 },     { 1, 4200, 4, 2, 16, 16 },   { 5, 5, 3, 1, 33, 33 },
+        { 9, 300, 2, 1, 96, 96 },   { 50, 600, 2, 2, 128, 128 }, { 40, 160, 3, 1, 36, 36 },
+        { 70, 70, 2, 2, 192, 128 }, { 300, 300, 4, 4, 24, 16 },  { 5, 77, 4, 2, 192, 128 },
+        { 1, 90, 2, 1, 30, 7 },     { 400, 1500, 1, 1, 80, 80 },
     };
     FOR_EACH_ISA(b)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -152,22 +158,23 @@ static void check_unseen(const struct backend *b, struct shape s, enum ranges ra
 {
     static const float strange[] = { INFINITY, -INFINITY, NAN };
     struct call c = call_new(s, ranges);
-    struct tensor plain = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.d);
+    struct tensor plain = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.dv);
     attend(b, &c, &plain, bf16, mode);
-    const int64_t at = s.p - s.n / 2 - 1, width = s.kv_heads * s.d;
+    const int64_t at = s.p - s.n / 2 - 1, width = s.kv_heads * (x < 3 ? s.dv : s.d);
     float *hit = (float *)(x < 3 ? c.v.data : c.k.data) + at * width;
     for (int64_t e = 0; e < width; e++) hit[e] = strange[x % 3];
     attend(b, &c, &c.y, bf16, mode);
     for (int64_t r = 0; r < s.n; r++) {
         const bool seen = ((int32_t *)c.first.data)[r] <= at && at < ((int32_t *)c.last.data)[r];
-        const int64_t row = s.heads * s.d;
+        const int64_t row = s.heads * s.dv;
         const float *got = (float *)c.y.data + r * row;
         if (!seen && memcmp(got, (float *)plain.data + r * row, (size_t)row * sizeof *got))
-            fail_msg("%s: N %d P %d d %d ranges %d bf16 %d mode %d: row %d meets %s %g, which it "
-                     "does not "
-                     "see",
-                     b->describe(), (int)s.n, (int)s.p, (int)s.d, (int)ranges, bf16, (int)mode,
-                     (int)r, x < 3 ? "value" : "key", (double)strange[x % 3]);
+            fail_msg(
+                "%s: N %d P %d d %d, %d ranges %d bf16 %d mode %d: row %d meets %s %g, which it "
+                "does not "
+                "see",
+                b->describe(), (int)s.n, (int)s.p, (int)s.d, (int)s.dv, (int)ranges, bf16,
+                (int)mode, (int)r, x < 3 ? "value" : "key", (double)strange[x % 3]);
         if (seen && x < 3) assert_false(isfinite(got[0]));
     }
     free(plain.data);
@@ -179,9 +186,9 @@ static void check_unseen(const struct backend *b, struct shape s, enum ranges ra
 static void test_unseen(void **state)
 {
     (void)state;
-    static const struct shape shapes[] = {
-        { 3, 50, 6, 3, 12 }, { 33, 33, 4, 1, 64 }, { 140, 140, 3, 3, 8 }, { 200, 333, 4, 2, 20 }
-    };
+    static const struct shape shapes[] = { { 3, 50, 6, 3, 12, 12 },    { 33, 33, 4, 1, 64, 64 },
+                                           { 140, 140, 3, 3, 8, 8 },   { 200, 333, 4, 2, 20, 20 },
+                                           { 70, 70, 2, 2, 192, 128 }, { 40, 290, 2, 1, 24, 17 } };
     FOR_EACH_ISA(b)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int ranges = CAUSAL; ranges < RANGES; ranges++)
@@ -194,7 +201,7 @@ static void test_unseen(void **state)
 static void test_no_rows(void **state)
 {
     (void)state;
-    FOR_EACH_ISA(b) check(b, (struct shape){ 0, 4, 2, 1, 8 }, ALL, MATMUL_F32);
+    FOR_EACH_ISA(b) check(b, (struct shape){ 0, 4, 2, 1, 8, 8 }, ALL, MATMUL_F32);
 }
 
 // A row that sees nothing gives zeros, also when no row sees anything or there are no keys.
@@ -204,7 +211,7 @@ static void test_empty(void **state)
     FOR_EACH_ISA(b)
     for (int64_t n = 1; n < 100; n += 49)
         for (int64_t p = 0; p < 10; p += 9) {
-            struct call c = call_new((struct shape){ n, p, 2, 2, 16 }, ALL);
+            struct call c = call_new((struct shape){ n, p, 2, 2, 16, 16 }, ALL);
             memset(c.last.data, 0, tensor_bytes(&c.last));
             assert_int_equal(
                 b->attention(&c.y, &c.q, &c.k, &c.v, NULL, &c.last, 1, &c.probs, MATMUL_F32), 0);
@@ -222,7 +229,7 @@ static void test_far(void **state)
     (void)state;
     FOR_EACH_ISA(b)
     for (int64_t n = 1; n < 40; n += 30) {
-        struct call c = call_new((struct shape){ n, 300, 2, 1, 16 }, ALL);
+        struct call c = call_new((struct shape){ n, 300, 2, 1, 16, 16 }, ALL);
         for (int64_t i = 0; i < tensor_count(&c.q); i++) ((float *)c.q.data)[i] = 100;
         for (int64_t j = 0; j < 300; j++)
             for (int e = 0; e < 16; e++)
@@ -241,7 +248,7 @@ static void test_infinite_keys(void **state)
     (void)state;
     FOR_EACH_ISA(b)
     for (int64_t n = 1; n < 40; n += 30) {
-        struct call c = call_new((struct shape){ n, 256, 2, 2, 16 }, ALL);
+        struct call c = call_new((struct shape){ n, 256, 2, 2, 16, 16 }, ALL);
         for (int64_t i = 0; i < tensor_count(&c.q); i++) ((float *)c.q.data)[i] = 1;
         for (int64_t i = 64 * 32; i < 96 * 32; i++) ((float *)c.k.data)[i] = -INFINITY;
         assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, NULL, 1, &c.probs, MATMUL_F32),

@@ -69,7 +69,7 @@ line 'a slow question'
 wait_for '1 picture. a slow question'
 wait_gone '\[1 picture\] vlmsh>' # it went with the question
 wait_for 'tok/s'
-shown 'stopped' && fail 'only after the answer'
+shown '⟨stopped⟩' && fail 'only after the answer'
 keys M-1
 wait_for ' NORM ' 'a setting is not changed in the middle of an answer'
 keys M-1

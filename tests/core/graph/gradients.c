@@ -24,6 +24,8 @@ static const struct check checks[] = {
     { "attention", { "attention_backward" }, 1, { { 141, 1, 2 }, { 141, 1, 2 }, { 141, 1, 2 } }, 282, plain_attention, run_attention },
     { "attention", { "attention_backward" }, 3, { { 141, 2, 2 }, { 141, 1, 2 }, { 141, 1, 2 } }, 564, plain_attention, run_attention },
     { "attention", { "attention_backward" }, 4, { { 90, 2, 3 }, { 90, 2, 3 }, { 90, 2, 3 } }, 540, plain_attention, run_attention },
+    { "attention", { "attention_backward" }, 1, { { 7, 6, 4 }, { 9, 3, 4 }, { 9, 3, 3 } }, 126, plain_attention, run_attention },
+    { "attention", { "attention_backward" }, 1, { { 40, 2, 36 }, { 40, 1, 36 }, { 40, 1, 7 } }, 560, plain_attention, run_attention },
     { "swiglu", { "swiglu_backward" }, 0, { { 3, 11 }, { 3, 11 } }, 33, plain_swiglu, run_swiglu },
     { "gelu", { "gelu_backward" }, GELU_ERF, { { 3, 11 } }, 33, plain_gelu, run_gelu },
     { "gelu", { "gelu_backward" }, GELU_TANH, { { 3, 11 } }, 33, plain_gelu, run_gelu },

@@ -100,6 +100,7 @@ static void range_of(const struct check *c, int64_t i, int32_t *first, int32_t *
 static void plain_attention(const struct check *c, double *const *in, double *out)
 {
     int64_t n = c->in[0][0], heads = c->in[0][1], d = c->in[0][2], kv_heads = c->in[1][1];
+    const int64_t dv = c->in[2][2];
     double *p = doubles(c->in[1][0]);
     memset(out, 0, (size_t)c->out * sizeof *out);
     for (int64_t i = 0; i < n * heads; i++) {
@@ -114,8 +115,8 @@ static void plain_attention(const struct check *c, double *const *in, double *ou
             sum += p[j] = exp(p[j] * 0.7);
         }
         for (int64_t j = first; j < last; j++)
-            for (int64_t e = 0; e < d; e++)
-                out[i * d + e] += p[j] / sum * in[2][(j * kv_heads + at) * d + e];
+            for (int64_t e = 0; e < dv; e++)
+                out[i * dv + e] += p[j] / sum * in[2][(j * kv_heads + at) * dv + e];
     }
     free(p);
 }

@@ -102,6 +102,8 @@ static void test_refused(void **state)
     REFUSED(op_scatter_rows(g, x, x, index), "index 4");
     REFUSED(op_rope(g, heads, x, x), "rope");
     REFUSED(op_attention(g, heads, three, three, NULL, NULL, 1, NULL), "[4,3,6]");
+    REFUSED(op_attention(g, heads, heads, three, NULL, NULL, 1, NULL), "values [4,3,6]");
+    REFUSED(op_attention(g, heads, heads, x, NULL, NULL, 1, NULL), "values");
     REFUSED(op_attention(g, heads, heads, heads, x, NULL, 1, NULL), "first");
     REFUSED(op_attention(g, heads, heads, heads, NULL, NULL, 1, heads), "probabilities");
     REFUSED(op_patches(g, heads, 5), "patch");

@@ -1,0 +1,459 @@
+// kernels/attention_amx.c -- attention of many rows through the tiles of AMX (kernels/amx.h).
+//
+// The same pass over blocks of keys as kernels/attention.c, in products of 16 by 16 by 32 numbers
+// of bf16. Those take so little time that what remains are the powers of each score; they are made
+// in as few instructions as bf16 needs:
+//
+//   s = q k (scale log2 e)    16 rows by 16 keys a tile; q is rounded so
+//   p = 2^(s - high)          2^floor(x) (1 + a polynomial in x - floor(x)), within 1e-4
+//   out += p v                p rounded to bf16 in the place of s
+//
+// `high` is not the highest score: it is raised only where a score exceeds it by more than 2^LEEWAY
+// could, since sums and bf16 hold larger numbers as well as smaller ones. So out is scaled rarely,
+// and no maximum over the lanes of a vector is taken otherwise.
+//
+// A row's bits depend on its own scores alone: blocks of keys begin at multiples of BLOCK, lane i
+// of the sums has the keys i, i + 16, ..., and what other rows see beyond adds p = 0.
+#include "kernels/attention_amx.h"
+
+#if defined(__AMX_BF16__)
+
+#include <math.h>
+
+enum {
+    ROWS = 2 * AMX_SIDE, // that go through the tiles together
+    KEYS = 2 * AMX_SIDE, // the same of keys
+    LEEWAY = 8,
+    TILE_FLOATS = AMX_TILE / 4,
+    PACKED = 4 * 1024 * 1024 // floats of keys and values at most, but for those of one head
+};
+
+static const float log2_e = 1.44269504f;
+
+// Keys and values of some heads from `head` on, packed once for all tasks. A "tile" is AMX_TILE
+// bytes.
+struct packed {
+    int64_t steps, columns; // tiles that hold a key, and a value
+    int64_t head, heads;    // `heads` at a time, as they fit into PACKED
+    int64_t blocks;         // of a head
+    int64_t block;          // floats of one
+    float *k;               // of each block: [BLOCK / 16][steps], [columns][BLOCK / 32] tiles
+    bool *finite;           // [heads][blocks]: are the values?
+};
+
+struct block {
+    float *k, *v;
+    bool *finite;
+};
+
+// What a task needs.
+struct tiles {
+    const struct packed *p;
+    int64_t columns;       // p's
+    float *q;              // [task_rows / 16][steps] tiles
+    float *seen;           // what one row sees of a block's values
+    float *scores;         // [2][BLOCK / 16] tiles; then of bf16 in every other one of them
+    float *out;            // [task_rows / 16][columns] tiles
+    float *high;           // [task_rows]
+    float *sum;            // [task_rows][16]
+    float *one;            // [2][columns] tiles: ROWS rows, of which one counts
+    int32_t *first, *last; // [task_rows] keys that rows see
+};
+
+static int64_t key_floats(const struct packed *p)
+{
+    return BLOCK / AMX_SIDE * p->steps * TILE_FLOATS;
+}
+
+static int64_t value_floats(const struct packed *p)
+{
+    return BLOCK / AMX_STEP * p->columns * TILE_FLOATS;
+}
+
+static struct block block_at(const struct packed *p, int64_t head, int64_t j)
+{
+    const int64_t number = (head - p->head) * p->blocks + j / BLOCK;
+    float *k = p->k + number * p->block;
+    return (struct block){ k, k + key_floats(p), p->finite + number };
+}
+
+// 0..most.
+static int64_t within(int64_t n, int64_t most)
+{
+    return n < 0 ? 0 : n < most ? n : most;
+}
+
+// Hands out the parts of a task's scratch; its size in floats.
+static size_t tiles_at(struct tiles *t, const struct call *c, const struct packed *p, float *memory)
+{
+    *t = (struct tiles){ .p = p, .columns = p->columns };
+    float *ends = NULL;
+    const struct {
+        float **part;
+        int64_t size;
+    } parts[] = {
+        { &t->q, c->task_rows / AMX_SIDE * p->steps * TILE_FLOATS },
+        { &t->seen, value_floats(p) },
+        { &t->scores, ROWS * BLOCK },
+        { &t->out, c->task_rows * t->columns * AMX_SIDE },
+        { &t->high, c->task_rows },
+        { &t->sum, c->task_rows * VEC },
+        { &t->one, ROWS * t->columns * AMX_SIDE },
+        { &ends, 2 * c->task_rows },
+    };
+    size_t size = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (memory) *parts[i].part = memory + size;
+        size += (size_t)(parts[i].size + 15) / 16 * 16;
+    }
+    t->first = (void *)ends;
+    t->last = memory ? t->first + c->task_rows : NULL;
+    return size;
+}
+
+// --- packing -------------------------------------------------------------------------------------
+
+// Queries of the task, scaled. Heads of a group stand beside each other, groups do not.
+static void pack_queries(const struct call *c, const struct task *t, const struct tiles *m)
+{
+    const vf scale = vf_set(c->scale * log2_e);
+    for (int64_t r = 0; r < c->task_rows; r++) {
+        float *to = m->q + r / AMX_SIDE * m->p->steps * TILE_FLOATS + r % AMX_SIDE * VEC;
+        for (int64_t s = 0; s < m->p->steps; s++, to += TILE_FLOATS) {
+            const int64_t e = s * AMX_STEP, left = r < t->rows ? c->width - e : 0;
+            const int64_t a = left < VEC ? left : VEC, b = left - a < VEC ? left - a : VEC;
+            const float *q = r < t->rows ? query_at(c, t, r) + e : c->q;
+            vf_store(to, amx_narrow(vf_load_part_n(q, a) * scale,
+                                    b ? vf_load_part_n(q + VEC, b) * scale : vf_set(0)));
+        }
+    }
+}
+
+// Is a number of the tiles infinite or none?
+static bool strange(const float *tile, int64_t floats)
+{
+    const __m512i most = _mm512_set1_epi16(0x7f80);
+    __mmask32 found = 0;
+    for (int64_t i = 0; i < floats; i += VEC) {
+        const __m512i x = _mm512_and_si512((__m512i)vf_load(tile + i), most);
+        found |= _mm512_cmpeq_epi16_mask(x, most);
+    }
+    return found != 0;
+}
+
+// Keys and values j.. of a head; those past the end are 0.
+static void pack_block(const struct call *c, const struct packed *p, int64_t head, int64_t j)
+{
+    const int64_t left = c->keys - j, n = left < BLOCK ? left : BLOCK;
+    const size_t size = dtype_size(c->dtype);
+    const struct amx_source k = { .data =
+                                      numbers_at(c->k, j * key_step(c) + head * c->width, c->dtype),
+                                  .row_bytes = (size_t)key_step(c) * size,
+                                  .dtype = c->dtype };
+    const struct amx_source v = { .data = numbers_at(
+                                      c->v, j * value_step(c) + head * c->value_width, c->dtype),
+                                  .row_bytes = (size_t)value_step(c) * size,
+                                  .dtype = c->dtype,
+                                  .turned = true };
+    const struct block block = block_at(p, head, j);
+    float *to = block.k;
+    for (int64_t i = 0; i < BLOCK; i += AMX_SIDE)
+        for (int64_t e = 0; e < p->steps * AMX_STEP; e += AMX_STEP, to += TILE_FLOATS)
+            amx_pack_pairs(to, &k, i, within(n - i, AMX_SIDE), e, within(c->width - e, AMX_STEP));
+    to = block.v;
+    for (int64_t e = 0; e < p->columns * AMX_SIDE; e += AMX_SIDE)
+        for (int64_t i = 0; i < BLOCK; i += AMX_STEP, to += TILE_FLOATS)
+            amx_pack_pairs(to, &v, e, within(c->value_width - e, AMX_SIDE), i,
+                           within(n - i, AMX_STEP));
+    *block.finite = !strange(block.v, to - block.v);
+}
+
+// --- a block of keys -----------------------------------------------------------------------------
+
+// Places lowest..end of the block that ROWS rows from r on see, in whole KEYS; places from..to of
+// each.
+struct sight {
+    int64_t lowest, end, from[ROWS], to[ROWS];
+};
+
+static bool sees(const struct tiles *m, int64_t r, int64_t j, struct sight *s)
+{
+    s->lowest = BLOCK, s->end = 0;
+    for (int64_t i = 0; i < ROWS; i++) {
+        const int64_t a = m->first[r + i] - j, b = m->last[r + i] - j;
+        s->from[i] = a > 0 ? a : 0;
+        s->to[i] = b < BLOCK ? b : BLOCK;
+        if (s->from[i] >= s->to[i]) continue;
+        s->lowest = s->from[i] < s->lowest ? s->from[i] : s->lowest;
+        s->end = s->to[i] > s->end ? s->to[i] : s->end;
+    }
+    s->lowest = s->lowest / KEYS * KEYS;
+    s->end = (s->end + KEYS - 1) / KEYS * KEYS;
+    return s->lowest < s->end;
+}
+
+// c[2][2 tiles] of two rows of tiles: 0 and 1 above, 2 and 3 below.
+static void put_scores(const struct tiles *m, const float *keys, int64_t r, const struct sight *s)
+{
+    const int64_t line = m->p->steps * TILE_FLOATS, below = BLOCK / AMX_SIDE * TILE_FLOATS;
+    const float *q = m->q + r / AMX_SIDE * line;
+    for (int64_t i = s->lowest; i < s->end; i += KEYS) {
+        const float *k = keys + i / AMX_SIDE * line;
+        float *to = m->scores + i / AMX_SIDE * TILE_FLOATS;
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+        for (int64_t e = 0; e < line; e += TILE_FLOATS) {
+            _tile_loadd(4, q + e, 64);
+            _tile_loadd(5, q + line + e, 64);
+            _tile_loadd(6, k + e, 64);
+            _tile_loadd(7, k + line + e, 64);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+        _tile_stored(0, to, 64);
+        _tile_stored(1, to + TILE_FLOATS, 64);
+        _tile_stored(2, to + below, 64);
+        _tile_stored(3, to + below + TILE_FLOATS, 64);
+    }
+}
+
+// 2^x of numbers that are at most LEEWAY.
+VEC_INLINE vf power_of_two(vf x)
+{
+    const __m512 part = _mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    vf p = vf_set(0x1.3baacap-4f);
+    p = p * (vf)part + vf_set(0x1.d23776p-3f);
+    p = p * (vf)part + vf_set(0x1.63e65ap-1f);
+    p = p * (vf)part + vf_set(1);
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
+}
+
+// Row i of the tiles at `scores`: its places outside from..to, of lowest..end, become -infinity.
+static void hide(float *scores, const struct sight *s, int64_t i)
+{
+    for (int64_t k = s->lowest; k < s->end; k += AMX_SIDE) {
+        const int64_t from = s->from[i] - k, to = s->to[i] - k;
+        const uint32_t below = from <= 0 ? 0 : from < AMX_SIDE ? (1U << from) - 1 : 0xffff;
+        const uint32_t above = to <= 0 ? 0xffff : to < AMX_SIDE ? 0xffffU << to : 0;
+        if (!(below | above)) continue;
+        _mm512_mask_storeu_ps(scores + k * AMX_SIDE, (__mmask16)(below | above),
+                              _mm512_set1_ps(-INFINITY));
+    }
+}
+
+// A row's scores become powers of two, as bf16; adds them to *sum. Where `high` rises, returns what
+// the row had so far is to be multiplied with, else 1.
+VEC_INLINE float soften_row(float *scores, int64_t lowest, int64_t end, float *high, float *sum)
+{
+    vf top = vf_load(scores + lowest * AMX_SIDE), total = vf_load(sum);
+    for (int64_t k = lowest + AMX_SIDE; k < end; k += AMX_SIDE)
+        top = (vf)_mm512_max_ps((__m512)vf_load(scores + k * AMX_SIDE), (__m512)top);
+    float fade = 1;
+    if (_mm512_cmp_ps_mask((__m512)top, _mm512_set1_ps(*high + LEEWAY), _CMP_GT_OQ)) {
+        const float highest = vf_highest(top);
+        fade = power_of_two(vf_set(*high - highest))[0];
+        *high = highest;
+        total *= vf_set(fade);
+    }
+    // A row whose scores were all -infinity so far: nothing may be subtracted.
+    const vf base = vf_set(*high == -INFINITY ? 0 : *high);
+    for (int64_t k = lowest; k < end; k += KEYS) {
+        float *at = scores + k * AMX_SIDE;
+        const vf a = power_of_two(vf_load(at) - base);
+        const vf b = power_of_two(vf_load(at + TILE_FLOATS) - base);
+        total += a + b;
+        vf_store(at, amx_narrow(a, b));
+    }
+    vf_store(sum, total);
+    return fade;
+}
+
+static void soften_rows(const struct tiles *m, int64_t r, const struct sight *s)
+{
+    for (int64_t i = 0; i < ROWS; i++) {
+        float *scores = m->scores + i / AMX_SIDE * (BLOCK * AMX_SIDE) + i % AMX_SIDE * VEC;
+        if (s->from[i] > s->lowest || s->to[i] < s->end) hide(scores, s, i);
+        const float fade =
+            soften_row(scores, s->lowest, s->end, m->high + r + i, m->sum + (r + i) * VEC);
+        float *out = m->out + (r + i) / AMX_SIDE * m->columns * TILE_FLOATS + i % AMX_SIDE * VEC;
+        for (int64_t e = 0; fade != 1 && e < m->columns; e++)
+            vf_store(out + e * TILE_FLOATS, vf_load(out + e * TILE_FLOATS) * vf_set(fade));
+    }
+}
+
+// Adds p v of the block `v` to two tiles above each other, and those beside them with `two`.
+VEC_INLINE void add_columns(const struct tiles *m, const float *v, float *out,
+                            const struct sight *s, const bool two)
+{
+    const int64_t next = BLOCK / AMX_STEP * TILE_FLOATS, below = m->columns * TILE_FLOATS;
+    _tile_loadd(0, out, 64);
+    _tile_loadd(2, out + below, 64);
+    if (two) {
+        _tile_loadd(1, out + TILE_FLOATS, 64);
+        _tile_loadd(3, out + below + TILE_FLOATS, 64);
+    }
+    for (int64_t k = s->lowest; k < s->end; k += AMX_STEP) {
+        const float *p = m->scores + k * AMX_SIDE, *from = v + k / AMX_STEP * TILE_FLOATS;
+        _tile_loadd(4, p, 64);
+        _tile_loadd(5, p + BLOCK * AMX_SIDE, 64);
+        _tile_loadd(6, from, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(2, 5, 6);
+        if (!two) continue;
+        _tile_loadd(7, from + next, 64);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, out, 64);
+    _tile_stored(2, out + below, 64);
+    if (!two) return;
+    _tile_stored(1, out + TILE_FLOATS, 64);
+    _tile_stored(3, out + below + TILE_FLOATS, 64);
+}
+
+// out: of ROWS rows, [2][columns] tiles.
+static void add_values(const struct tiles *m, const float *v, float *out, const struct sight *s)
+{
+    const int64_t column = BLOCK / AMX_STEP * TILE_FLOATS;
+    for (int64_t e = 0; e < m->columns; e += 2, v += 2 * column, out += 2 * TILE_FLOATS)
+        if (e + 1 < m->columns)
+            add_columns(m, v, out, s, true);
+        else
+            add_columns(m, v, out, s, false);
+}
+
+// The block's values without those outside from..to.
+static void copy_seen(const struct tiles *m, const float *v, int64_t from, int64_t to)
+{
+    float *seen = m->seen;
+    for (int64_t i = 0; i < m->columns * (BLOCK / AMX_STEP) * AMX_SIDE;
+         i++, v += VEC, seen += VEC) {
+        const int64_t key = 2 * (i % (BLOCK / 2));
+        const uint32_t first = key >= from && key < to ? 0xffffU : 0;
+        const uint32_t second = key + 1 >= from && key + 1 < to ? 0xffff0000U : 0;
+        vf_store(seen, (vf)((vu)vf_load(v) & (first | second)));
+    }
+}
+
+// Values that a row does not see have weight 0, and 0 times an infinity is NaN: where one is among
+// them, each row takes what it sees alone.
+static void add_seen(const struct tiles *m, const float *v, float *out, const struct sight *s)
+{
+    for (int64_t i = 0; i < ROWS; i++) {
+        if (s->from[i] >= s->to[i]) continue;
+        memcpy(m->one, out, (size_t)(2 * m->columns) * AMX_TILE);
+        copy_seen(m, v, s->from[i], s->to[i]);
+        add_values(m, m->seen, m->one, s);
+        const int64_t at = i / AMX_SIDE * m->columns * TILE_FLOATS + i % AMX_SIDE * VEC;
+        for (int64_t e = 0; e < m->columns; e++)
+            vf_store(out + at + e * TILE_FLOATS, vf_load(m->one + at + e * TILE_FLOATS));
+    }
+}
+
+// --- a task --------------------------------------------------------------------------------------
+
+// What the task's rows see; missing ones nothing. Together they see keys *first.. *last.
+static void find_seen(const struct call *c, const struct task *t, const struct tiles *m,
+                      int64_t *first, int64_t *last)
+{
+    *first = c->keys, *last = 0;
+    for (int64_t r = 0; r < c->task_rows; r++) {
+        const int64_t a = r < t->rows ? row_first(c, t, r) : 0;
+        const int64_t b = r < t->rows ? row_last(c, t, r) : 0;
+        m->first[r] = (int32_t)a;
+        m->last[r] = (int32_t)b;
+        if (a >= b) continue;
+        *first = a < *first ? a : *first;
+        *last = b > *last ? b : *last;
+    }
+}
+
+// y of row r, and its probabilities if requested.
+static void row_done(const struct call *c, struct task *t, const struct tiles *m, int64_t r)
+{
+    const float sum = vf_sum(vf_load(m->sum + r * VEC));
+    const vf share = vf_set(sum != sum ? sum : sum > 0 ? 1 / sum : 0); // NaN stays visible
+    const float *out = m->out + r / AMX_SIDE * m->columns * TILE_FLOATS + r % AMX_SIDE * VEC;
+    float *y = c->y + row_at(c, t, r) * c->value_width;
+    for (int64_t e = 0; e < c->value_width; e += VEC, out += TILE_FLOATS) {
+        const int64_t some = c->value_width - e < VEC ? c->value_width - e : VEC;
+        vf_store_part_n(y + e, vf_load(out) * share, some);
+    }
+    if (c->probs) VEC_AS(c->dtype, write_probs, c, t, r);
+}
+
+static void run_task(const struct call *c, const struct packed *p, int64_t number, float *scratch)
+{
+    // The last tokens see the most keys where they see those before them: they begin.
+    const int64_t part = count_parts(c) - 1 - number / p->heads;
+    struct task t = task_at(c, p->head + number % p->heads, part);
+    struct tiles m;
+    struct sight sight;
+    int64_t first, last;
+    tiles_at(&m, c, p, scratch);
+    find_seen(c, &t, &m, &first, &last);
+    pack_queries(c, &t, &m);
+    memset(m.out, 0, (size_t)(c->task_rows * m.columns * AMX_SIDE) * sizeof *m.out);
+    memset(m.sum, 0, (size_t)(c->task_rows * VEC) * sizeof *m.sum);
+    for (int64_t r = 0; r < c->task_rows; r++) m.high[r] = -INFINITY;
+    for (int64_t j = first / BLOCK * BLOCK; j < last; j += BLOCK) {
+        const struct block block = block_at(p, t.head, j);
+        for (int64_t r = 0; r < t.rows; r += ROWS) {
+            if (!sees(&m, r, j, &sight)) continue;
+            float *out = m.out + r / AMX_SIDE * m.columns * TILE_FLOATS;
+            put_scores(&m, block.k, r, &sight);
+            soften_rows(&m, r, &sight);
+            if (*block.finite)
+                add_values(&m, block.v, out, &sight);
+            else
+                add_seen(&m, block.v, out, &sight);
+        }
+    }
+    for (int64_t r = 0; r < t.rows; r++) row_done(c, &t, &m, r);
+}
+
+// --- the call ------------------------------------------------------------------------------------
+
+// By every thread of the team.
+static void run_heads(const struct call *c, struct packed p, float *scratch)
+{
+    amx_open();
+    for (; p.head < c->kv_heads; p.head += p.heads) {
+        if (c->kv_heads - p.head < p.heads) p.heads = c->kv_heads - p.head;
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < p.heads * p.blocks; i++)
+            pack_block(c, &p, p.head + i / p.blocks, i % p.blocks * BLOCK);
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < p.heads * count_parts(c); i++) run_task(c, &p, i, scratch);
+    }
+    amx_close();
+}
+
+int KERNEL(attention_tiles)(struct call *c)
+{
+    struct packed p = { .steps = (c->width + AMX_STEP - 1) / AMX_STEP,
+                        .columns = (c->value_width + AMX_SIDE - 1) / AMX_SIDE,
+                        .blocks = (c->keys + BLOCK - 1) / BLOCK };
+    struct tiles m;
+    c->pairs = true; // scores are rounded: write_probs
+    divide(c, ROWS);
+    p.block = key_floats(&p) + value_floats(&p);
+    p.heads = p.blocks ? PACKED / (p.blocks * p.block) : c->kv_heads;
+    p.heads = p.heads < 1 ? 1 : p.heads < c->kv_heads ? p.heads : c->kv_heads;
+    const int64_t numbers = p.heads * p.blocks * p.block, flags = p.heads * p.blocks;
+    const size_t each = tiles_at(&m, c, &p, NULL);
+    const size_t threads = (size_t)omp_get_max_threads();
+    p.k = cpu_scratch(((size_t)numbers + threads * each) * sizeof *p.k + (size_t)flags);
+    if (!p.k) return -1;
+    float *scratch = p.k + numbers;
+    p.finite = (void *)(scratch + threads * each);
+#pragma omp parallel if (vec_worth_threads(call_steps(c, c->keys)))
+    run_heads(c, p, scratch + each * (size_t)omp_get_thread_num());
+    return 0;
+}
+
+#endif

@@ -1,0 +1,151 @@
+# tests/tui/frictions.sh -- small things of the full screen that stopped people: keys, lists, tables
+# wider than their panel, what was cut off or dropped, crashes, Markdown, pictures that are dropped.
+set -eu
+. tests/tui/tmux.bash
+. tests/processes.bash
+start() { # COLUMNS LINES [ARGUMENT...]
+    shell_at "$1" "$2"
+    shift 2
+    line "'$VLMSH' --db '$work/db' $model $*"
+    wait_for 'Type a question'
+}
+
+start 120 36
+# Keys of a panel are told on the status line, not in the conversation.
+keys F4
+wait_for 'sample.temperature: 0..100'
+keys Down Enter BSpace 7 Enter
+wait_for '^ sample.top_k = 7' 'a panel key is not told on the status line'
+shown '/set sample' && fail 'a panel key writes into the conversation'
+keys Escape; sleep 0.2
+
+# Keys that come fast all count: light, contrast, default, light.
+keys F9 F9 F9 F9
+wait_for '^ screen.theme = light'
+line '/get screen.theme'
+wait_for '│  screen.theme = light'
+keys F9
+wait_for '^ screen.theme = contrast'
+# One paper under all of it: no cell has the terminal's own.
+sleep 0.5
+tmux capture-pane -pe | head -34 | grep -q '\[49m' && fail 'the theme contrast has boxes'
+keys F9
+wait_for '^ screen.theme = default'
+
+# Ctrl-P knows other words, and says when nothing fits.
+find() { # WORD WANT
+    keys C-p
+    wait_for 'commands and settings'
+    tmux send-keys -l "$1"
+    wait_for "│ $2 " "'$1' does not find $2"
+    keys Escape
+    wait_gone 'commands and settings'
+}
+find heatmap /attention
+find finetune /train
+find exit /quit
+find history /session
+find creativity sample.temperature
+find zzzqq 'nothing fits .zzzqq.: Backspace,'
+
+# /help in groups, /help GROUP.
+line /help
+wait_for '│  conversation  */image'
+line '/help keeping'
+wait_for '│  /session  *Lists'
+
+# Markdown in an answer; raw when it is off.
+printf '[{"role": "user", "content": "q"}, {"role": "assistant", "content": "## A title\\n- one **bold** word\\n- `code`\\n\\n|a|bb|\\n|-|-|\\n|1|2|\\n\\u001b[31mred"}]' \
+    >"$work/messages.json"
+line "/messages $work/messages.json"
+wait_for '• one bold word'
+wait_for '│  A title'
+wait_for '1 │ 2'
+wait_for '\^\[\[31mred' 'an escape sequence of an answer is not made visible'
+line '/set screen.markdown off'
+wait_for '\- one \*\*bold\*\* word'
+keys F2 y
+wait_for 'copied'
+grep -q '^- one \*\*bold\*\* word$' "$work/state/vlmsh/copy.txt" || fail 'the copy is not raw'
+keys Escape; sleep 0.2
+line '/set screen.markdown on'
+line /clear
+
+# What is toggled in the middle of an answer stands where it took effect; what was cut off says so.
+line '/set sample.ignore_eos on'
+line '/set ctx.max 1000000'
+line '/set sample.max_tokens 3'
+line 'a short question'
+wait_for 'cut off after 3 tokens'
+line '/set sample.max_tokens 1000000'
+wait_for 'max_tokens = 1000000'
+line 'a slow question'
+wait_for '❯ a slow question'
+sleep 1
+keys M-1
+wait_for ' NORM '
+# Ctrl-C says what it dropped.
+line '/get sample.seed'
+line '/wait'
+wait_for '+2 waiting'
+keys C-c
+wait_for 'not run: /get sample.seed, /wait' 'Ctrl-C does not say what it dropped'
+wait_for '⟨stopped⟩'
+keys F2 /
+tmux send-keys -l 'norm.align'
+keys Enter
+wait_for '⟨norm.align' 'a toggle is not marked in the answer'
+keys Escape; sleep 0.2
+
+# How far it is scrolled has a place of its own, on the status line.
+keys PageUp
+wait_for '^ llava.* lines below: End' 'the position is not on the status line'
+keys F2 End
+wait_gone 'lines below'
+keys Escape; sleep 0.2
+
+# Columns of one unit are drawn; the others are named.
+line '/set sample.max_tokens 4'
+line "/image $pictures/scene.png"
+line 'one more'
+wait_for ' 4 tokens,'
+line '/flops'
+wait_for 'not: GFLOP' 'curves of another unit are drawn, or not named'
+
+# A shell that is killed: the next one offers its session.
+kill -9 "$(running "$work/db" | head -1)"
+start 80 24
+wait_for 'did not end properly; its session is' 'the session of a crash is not offered'
+wait_for '/session resume'
+line /quit
+wait_for 'shell> *$'
+start 80 24
+sleep 0.5
+shown 'did not end properly' && fail 'a session that ended is offered'
+
+# A table that is wider keeps a line for each row and is scrolled sideways.
+line "/image $pictures/scene.png"
+line /images
+wait_for '^  *0  *64  *48  *25  next message .*›' 'the row is wrapped, or not marked'
+keys F2 Right Right Right Right
+wait_for '‹.*next message .*scene.png *[0-9a-f]*' 'the table does not scroll sideways'
+keys Left Left Left Left
+wait_gone '‹'
+keys Escape; sleep 0.2
+
+# A picture that is dropped in (a path is pasted) is seen before it is sent.
+wait_for 'to send' 'no thumbnail of an attached picture'
+line '/image --clear'
+wait_gone 'to send'
+cp $pictures/scene.png "$work/my scene.png"
+tmux set-buffer "file://$work/my%20scene.png"
+tmux paste-buffer -p
+wait_for 'attached .*scene.png'
+wait_for 'to send' 'no thumbnail of a dropped picture'
+tmux set-buffer "'$work/my scene.png' "
+tmux paste-buffer -p
+wait_for 'to send, the last'
+line '/image --remove 1'
+wait_for 'removed picture 1' # the second that is attached now
+line /quit
+wait_for 'shell> *$'

@@ -1,0 +1,447 @@
+// tui/markdown.c -- Markdown line by line, and the spans within a line.
+//
+// A subset of CommonMark (spec.commonmark.org) and of GitHub's tables: what models write. A line of
+// the source is a line that is shown; code lines begin with a tab, which wrap_begin_marked knows.
+#include "tui/markdown.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/text.h"
+
+// --- what is shown -------------------------------------------------------------------------------
+
+static void put(struct markdown *m, const char *bytes, size_t length, size_t from, enum style style)
+{
+    if (m->text.length + length > m->capacity) {
+        m->capacity = 2 * (m->text.length + length) + 256;
+        m->from = xreallocarray(m->from, m->capacity, sizeof *m->from);
+        m->styles = xreallocarray(m->styles, m->capacity, sizeof *m->styles);
+    }
+    for (size_t i = 0; i < length; i++) {
+        m->from[m->text.length + i] = from;
+        m->styles[m->text.length + i] = (uint8_t)style;
+    }
+    buf_add(&m->text, bytes, length);
+}
+
+static void put_ours(struct markdown *m, const char *text, enum style style)
+{
+    put(m, text, strlen(text), m->at, style);
+}
+
+static void put_remarks(struct markdown *m, size_t before)
+{
+    const bool ascii = m->options & MARKDOWN_ASCII;
+    for (; m->remarks_left && m->remarks->at <= before; m->remarks++, m->remarks_left--) {
+        char *text = xasprintf(ascii ? "<%s>" : "\xe2\x9f\xa8%s\xe2\x9f\xa9", m->remarks->text);
+        put_ours(m, text, STYLE_CHANGED);
+        free(text);
+    }
+}
+
+// Bytes of the source as they are.
+static void put_source(struct markdown *m, size_t begin, size_t end, enum style style)
+{
+    for (size_t i = begin; i < end; i++) {
+        put_remarks(m, i);
+        m->at = i;
+        put(m, m->source + i, 1, i, style);
+    }
+}
+
+// --- spans ---------------------------------------------------------------------------------------
+
+enum { DEEPEST = 6, TICKS = 8, LINK_TEXT = 300, LINK_URL = 2000 };
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || (c & 0x80);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static size_t run_of(const char *s, size_t at, size_t end)
+{
+    size_t n = 1;
+    while (at + n < end && s[at + n] == s[at]) n++;
+    return n;
+}
+
+// A run of `count` of that character from `at` on that closes what it opened; `end`: none.
+static size_t closing(const char *s, size_t at, size_t end, char mark, size_t count)
+{
+    while (at < end) {
+        if (s[at] == '\\' && mark != '`') {
+            at += 2;
+            continue;
+        }
+        if (s[at] != mark) {
+            at++;
+            continue;
+        }
+        const size_t n = run_of(s, at, end);
+        const bool inner = mark == '_' && at + n < end && is_word(s[at + n]);
+        if (n == count && (mark == '`' || (!is_blank(s[at - 1]) && !inner))) return at;
+        at += n;
+    }
+    return end;
+}
+
+static void spans(struct markdown *m, size_t at, size_t end, enum style style, int depth);
+
+// `code`: returns what follows it; `at` when it is none.
+static size_t code_span(struct markdown *m, size_t at, size_t end, bool none[TICKS])
+{
+    const size_t n = run_of(m->source, at, end);
+    if (n >= TICKS || none[n]) return at;
+    const size_t close = closing(m->source, at + n, end, '`', n);
+    none[n] = close == end;
+    if (close == end) return at;
+    size_t from = at + n, to = close;
+    if (to - from > 2 && m->source[from] == ' ' && m->source[to - 1] == ' ') from++, to--;
+    put_source(m, from, to, STYLE_CODE);
+    return close + n;
+}
+
+// *italics*, **bold**, ***both***; with _ only around whole words.
+static size_t emphasis(struct markdown *m, size_t at, size_t end, int depth, size_t begin,
+                       bool none[4])
+{
+    const char *s = m->source;
+    const size_t n = run_of(s, at, end);
+    const bool inner = s[at] == '_' && at > begin && is_word(s[at - 1]);
+    if (n > 3 || none[n] || inner || depth >= DEEPEST) return at;
+    if (at + n >= end || is_blank(s[at + n])) return at;
+    const size_t close = closing(s, at + n + 1, end, s[at], n);
+    none[n] = close >= end;
+    if (close >= end) return at;
+    spans(m, at + n, close, n > 1 ? STYLE_STRONG : STYLE_EMPHASIS, depth + 1);
+    return close + n;
+}
+
+// [text](address) as text (address).
+static size_t link_span(struct markdown *m, size_t at, size_t end, enum style style, int depth)
+{
+    const char *s = m->source;
+    const size_t near = end - at < LINK_TEXT ? end : at + LINK_TEXT;
+    const char *shut = memchr(s + at, ']', near - at);
+    const size_t open = shut ? (size_t)(shut - s) + 1 : end;
+    if (open >= end || s[open] != '(' || depth >= DEEPEST) return at;
+    const size_t far = end - open < LINK_URL ? end : open + LINK_URL;
+    const char *last = memchr(s + open, ')', far - open);
+    if (!last || last == s + open + 1 || memchr(s + open, ' ', (size_t)(last - s) - open))
+        return at;
+    spans(m, at + 1, open - 1, STYLE_EMPHASIS, depth + 1);
+    put_ours(m, " ", style);
+    put_source(m, open, (size_t)(last - s) + 1, STYLE_DIM);
+    return (size_t)(last - s) + 1;
+}
+
+static void spans(struct markdown *m, size_t at, size_t end, enum style style, int depth)
+{
+    const char *s = m->source;
+    const size_t begin = at;
+    // What has no end from here on has none further on: a line is read once.
+    bool no_ticks[TICKS] = { false }, no_stars[4] = { false }, no_lines[4] = { false };
+    while (at < end) {
+        size_t next = at;
+        if (s[at] == '`') next = code_span(m, at, end, no_ticks);
+        if (s[at] == '*') next = emphasis(m, at, end, depth, begin, no_stars);
+        if (s[at] == '_') next = emphasis(m, at, end, depth, begin, no_lines);
+        if (s[at] == '[') next = link_span(m, at, end, style, depth);
+        if (next > at) {
+            at = next;
+            continue;
+        }
+        const size_t n = strchr("`*_", s[at]) ? run_of(s, at, end) : 1;
+        if (s[at] == '\\' && at + 1 < end && ispunct((unsigned char)s[at + 1])) at++;
+        put_source(m, at, at + n, style);
+        at += n;
+    }
+}
+
+// --- tables --------------------------------------------------------------------------------------
+
+enum { COLUMNS_MAX = 24 };
+
+struct line {
+    size_t begin, end, next; // next: of the line after it
+};
+
+struct cells {
+    size_t begin[COLUMNS_MAX], end[COLUMNS_MAX];
+    int count;
+};
+
+static struct line line_at(const char *source, size_t begin)
+{
+    const size_t end = begin + strcspn(source + begin, "\n");
+    return (struct line){ begin, end, end + (source[end] == '\n') };
+}
+
+static struct cells read_cells(const char *s, struct line l)
+{
+    struct cells c = { .count = 0 };
+    size_t at = l.begin, end = l.end;
+    while (at < end && is_blank(s[at])) at++;
+    while (end > at && is_blank(s[end - 1])) end--;
+    if (at < end && s[at] == '|') at++;
+    if (end > at && s[end - 1] == '|') end--;
+    while (c.count < COLUMNS_MAX && at <= end) {
+        size_t stop = at;
+        while (stop < end && s[stop] != '|') stop += s[stop] == '\\' && stop + 1 < end ? 2 : 1;
+        size_t a = at, b = stop;
+        while (a < b && is_blank(s[a])) a++;
+        while (b > a && is_blank(s[b - 1])) b--;
+        c.begin[c.count] = a;
+        c.end[c.count++] = b;
+        at = stop + 1;
+    }
+    return c;
+}
+
+static bool has_bar(const char *s, struct line l)
+{
+    return memchr(s + l.begin, '|', l.end - l.begin) != NULL;
+}
+
+// |---|:--:| below the headings.
+static bool is_ruler(const char *s, struct line l)
+{
+    size_t dashes = 0;
+    for (size_t i = l.begin; i < l.end; i++) {
+        if (!strchr("|-: \t", s[i])) return false;
+        dashes += s[i] == '-';
+    }
+    return dashes && has_bar(s, l);
+}
+
+static int cell_width(const struct markdown *m, size_t begin, size_t end)
+{
+    struct markdown one = { .source = m->source, .options = m->options };
+    spans(&one, begin, end, STYLE_ANSWER, 0);
+    const int width = text_width(one.text.data ? one.text.data : "");
+    markdown_release(&one);
+    return width;
+}
+
+static void put_blanks(struct markdown *m, int count)
+{
+    for (; count > 0; count--) put_ours(m, " ", STYLE_ANSWER);
+}
+
+struct table {
+    int widths[COLUMNS_MAX], columns;
+    bool right[COLUMNS_MAX], padded;
+};
+
+static void put_row(struct markdown *m, const struct table *t, struct line l, enum style style)
+{
+    const struct cells c = read_cells(m->source, l);
+    const char *bar = m->options & MARKDOWN_ASCII ? " | " : " \xe2\x94\x82 ";
+    for (int i = 0; i < t->columns; i++) {
+        const bool there = i < c.count;
+        const int width = there && t->padded ? cell_width(m, c.begin[i], c.end[i]) : 0;
+        const int room = t->padded ? t->widths[i] - width : 0;
+        if (i) put_ours(m, bar, STYLE_BORDER);
+        if (t->right[i]) put_blanks(m, room);
+        if (there) spans(m, c.begin[i], c.end[i], style, 0);
+        if (!t->right[i] && i + 1 < t->columns) put_blanks(m, room);
+    }
+}
+
+static void put_ruler(struct markdown *m, const struct table *t)
+{
+    const bool ascii = m->options & MARKDOWN_ASCII;
+    for (int i = 0; i < t->columns; i++) {
+        if (i) put_ours(m, ascii ? "-+-" : "\xe2\x94\x80\xe2\x94\xbc\xe2\x94\x80", STYLE_BORDER);
+        for (int k = 0; k < t->widths[i]; k++)
+            put_ours(m, ascii ? "-" : "\xe2\x94\x80", STYLE_BORDER);
+    }
+}
+
+// A table with its headings at `head`; what follows it. Too wide for aligned columns, its rows are
+// lines of words.
+static size_t put_table(struct markdown *m, struct line head)
+{
+    const char *s = m->source;
+    const struct line ruler = line_at(s, head.next);
+    const struct cells ways = read_cells(s, ruler);
+    struct table t = { .columns = read_cells(s, head).count };
+    size_t stop = ruler.next;
+    int sum = 3 * (t.columns - 1);
+    for (struct line l = head; l.begin == head.begin || (has_bar(s, l) && l.begin < l.end);
+         l = line_at(s, l.begin == head.begin ? ruler.next : l.next)) {
+        const struct cells c = read_cells(s, l);
+        for (int i = 0; i < c.count && i < t.columns; i++) {
+            const int width = cell_width(m, c.begin[i], c.end[i]);
+            if (width > t.widths[i]) t.widths[i] = width;
+        }
+        if (l.begin != head.begin) stop = l.next;
+        if (!s[l.end]) break;
+    }
+    for (int i = 0; i < t.columns; i++) {
+        sum += t.widths[i];
+        t.right[i] = i < ways.count && ways.end[i] > ways.begin[i] + 1 &&
+                     s[ways.end[i] - 1] == ':' && s[ways.begin[i]] != ':';
+    }
+    t.padded = sum <= m->width;
+    put_row(m, &t, head, STYLE_TITLE);
+    if (t.padded) put_ours(m, "\n", STYLE_ANSWER), put_ruler(m, &t);
+    for (size_t at = ruler.next; at < stop;) {
+        const struct line l = line_at(s, at);
+        put_ours(m, "\n", STYLE_ANSWER);
+        put_row(m, &t, l, STYLE_ANSWER);
+        at = l.next;
+    }
+    if (s[stop - 1] == '\n') put_ours(m, "\n", STYLE_ANSWER);
+    return stop;
+}
+
+// --- lines ---------------------------------------------------------------------------------------
+
+static size_t blanks_at(const char *s, struct line l)
+{
+    size_t at = l.begin;
+    while (at < l.end && s[at] == ' ') at++;
+    return at - l.begin;
+}
+
+static bool is_fence(const char *s, struct line l)
+{
+    const size_t at = l.begin + blanks_at(s, l);
+    return l.end - at >= 3 && (!memcmp(s + at, "```", 3) || !memcmp(s + at, "~~~", 3));
+}
+
+// Three or more of one of - * _, and blanks.
+static bool is_rule(const char *s, struct line l)
+{
+    size_t count = 0;
+    char of = 0;
+    for (size_t i = l.begin; i < l.end; i++) {
+        if (is_blank(s[i])) continue;
+        if (!strchr("-*_", s[i]) || (of && s[i] != of)) return false;
+        of = s[i];
+        count++;
+    }
+    return count >= 3;
+}
+
+static void put_rule(struct markdown *m)
+{
+    for (int i = 0; i < m->width && i < 40; i++)
+        put_ours(m, m->options & MARKDOWN_ASCII ? "-" : "\xe2\x94\x80", STYLE_BORDER);
+}
+
+// A line of text: heading, list, quote, or plain.
+static void put_line(struct markdown *m, struct line l)
+{
+    const char *s = m->source;
+    const bool ascii = m->options & MARKDOWN_ASCII;
+    const size_t blanks = blanks_at(s, l);
+    size_t at = l.begin + blanks;
+    const size_t hashes = at < l.end && s[at] == '#' ? run_of(s, at, l.end) : 0;
+    if (is_rule(s, l)) {
+        put_rule(m);
+        return;
+    }
+    if (hashes && hashes <= 6 && at + hashes < l.end && s[at + hashes] == ' ') {
+        spans(m, at + hashes + 1, l.end, STYLE_TITLE, 0);
+        return;
+    }
+    put_source(m, l.begin, at, STYLE_ANSWER);
+    while (at < l.end && s[at] == '>') {
+        put_ours(m, ascii ? "| " : "\xe2\x94\x82 ", STYLE_BORDER);
+        at += 1 + (at + 1 < l.end && s[at + 1] == ' ');
+    }
+    if (at + 1 < l.end && strchr("-*+", s[at]) && s[at + 1] == ' ') {
+        put_ours(m, ascii ? "* " : "\xe2\x80\xa2 ", STYLE_KEY);
+        at += 2;
+    }
+    spans(m, at, l.end, STYLE_ANSWER, 0);
+}
+
+static void put_lines(struct markdown *m)
+{
+    const char *s = m->source;
+    bool fenced = false;
+    for (size_t at = 0; s[at];) {
+        const struct line l = line_at(s, at);
+        const struct line after = line_at(s, l.next);
+        at = l.next;
+        if (is_fence(s, l)) { // not shown itself
+            fenced = !fenced;
+            continue;
+        }
+        if (!fenced && has_bar(s, l) && s[l.end] && is_ruler(s, after)) {
+            at = put_table(m, l);
+            continue;
+        }
+        if (fenced) {
+            put_ours(m, "\t", STYLE_CODE);
+            put_source(m, l.begin, l.end, STYLE_CODE);
+        } else {
+            put_line(m, l);
+        }
+        if (s[l.end]) put_source(m, l.end, l.next, STYLE_ANSWER);
+    }
+}
+
+void markdown_render(struct markdown *m, const char *source, const struct remark *remarks,
+                     size_t remark_count, int width, unsigned options)
+{
+    buf_clear(&m->text);
+    m->source = source;
+    m->remarks = remarks;
+    m->remarks_left = remark_count;
+    m->at = 0;
+    m->width = width;
+    m->options = options;
+    if (options & MARKDOWN_ON)
+        put_lines(m);
+    else
+        put_source(m, 0, strlen(source), STYLE_ANSWER);
+    while (m->text.length && m->text.data[m->text.length - 1] == '\n')
+        m->text.data[--m->text.length] = '\0';
+    m->at = strlen(source);
+    if (m->remarks_left && m->text.length) put_ours(m, " ", STYLE_ANSWER);
+    put_remarks(m, SIZE_MAX);
+    m->source = NULL;
+    m->remarks = NULL;
+}
+
+void markdown_release(struct markdown *m)
+{
+    buf_release(&m->text);
+    free(m->from);
+    free(m->styles);
+    *m = (struct markdown){ 0 };
+}
+
+// The first byte shown for the byte of the source, or one behind it. They come in its order.
+static size_t place_of(const struct markdown *m, size_t source)
+{
+    size_t low = 0, high = m->text.length;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (m->from[middle] < source)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool markdown_place(const struct markdown *m, size_t begin, size_t end, size_t *first, size_t *last)
+{
+    *first = place_of(m, begin);
+    *last = place_of(m, end);
+    while (*first < *last && m->styles[*first] == STYLE_CHANGED) ++*first;
+    while (*last > *first && m->styles[*last - 1] == STYLE_CHANGED) --*last;
+    return *last > *first;
+}
