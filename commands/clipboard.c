@@ -21,10 +21,13 @@ static const double patience_s = 5;
 
 static const struct source {
     const char *display; // variable of the environment that says it can be asked
+    const char *package;
     const char *argv[8];
 } sources[] = {
-    { "WAYLAND_DISPLAY", { "wl-paste", "--no-newline", "--type", "image", NULL } },
-    { "DISPLAY", { "xclip", "-selection", "clipboard", "-target", "image/png", "-out", NULL } },
+    { "WAYLAND_DISPLAY", "wl-clipboard", { "wl-paste", "--no-newline", "--type", "image", NULL } },
+    { "DISPLAY",
+      "xclip",
+      { "xclip", "-selection", "clipboard", "-target", "image/png", "-out", NULL } },
 };
 
 static _Noreturn void become(const struct source *s, int out)
@@ -35,15 +38,18 @@ static _Noreturn void become(const struct source *s, int out)
     _exit(127);
 }
 
-// All that it writes, in time and up to the limit of a picture.
-static bool read_all(int from, struct buf *bytes)
+// All that it writes, in time and up to the limit of a picture. Ctrl-C may reach another thread: it
+// is looked for now and then.
+static bool read_all(int from, const atomic_bool *cancel, struct buf *bytes)
 {
     const double until = clock_seconds() + patience_s;
     char part[65536];
     for (;;) {
         struct pollfd one = { .fd = from, .events = POLLIN };
-        const double left = until - clock_seconds();
-        if (left <= 0 || poll(&one, 1, (int)(left * 1000)) == 0) return false;
+        if (atomic_load(cancel) || clock_seconds() >= until) return false;
+        const int ready = poll(&one, 1, 50);
+        if (ready < 0 && errno != EINTR) return false;
+        if (ready <= 0) continue;
         const ssize_t n = read(from, part, sizeof part);
         if (n == 0) return true;
         if (n < 0 && errno != EINTR) return false;
@@ -53,7 +59,8 @@ static bool read_all(int from, struct buf *bytes)
 }
 
 // 0: *bytes; 127: the program is missing; another number: it has no picture; -1 with a message.
-static int ask(const struct source *s, struct buf *bytes, struct err *err)
+static int ask(const struct source *s, const atomic_bool *cancel, struct buf *bytes,
+               struct err *err)
 {
     int ends[2], status = 0;
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -61,38 +68,45 @@ static int ask(const struct source *s, struct buf *bytes, struct err *err)
     const pid_t child = fork();
     if (child == 0) become(s, ends[1]);
     close(ends[1]);
-    const bool whole = child > 0 && read_all(ends[0], bytes);
+    const bool whole = child > 0 && read_all(ends[0], cancel, bytes);
     close(ends[0]);
     if (child < 0) return err_set(err, "cannot start %s: %s", s->argv[0], strerror(errno));
     if (!whole) kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    if (!whole && atomic_load(cancel)) return err_set(err, "stopped");
     if (!whole)
         return err_set(err, "%s gave no whole picture within %.0f seconds", s->argv[0], patience_s);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-char *clipboard_picture(size_t *size, struct err *err)
+char *clipboard_picture(const atomic_bool *cancel, size_t *size, struct err *err)
 {
     struct buf bytes = { 0 };
+    const struct source *missing = NULL;
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         const struct source *s = &sources[i];
         const char *display = getenv(s->display);
         if (!display || !*display) continue;
         buf_clear(&bytes);
-        const int status = ask(s, &bytes, err);
+        const int status = ask(s, cancel, &bytes, err);
         if (status == 0 && bytes.length) {
             *size = bytes.length;
             return buf_take(&bytes);
         }
         buf_release(&bytes);
-        if (status == 127)
-            err_set(err, "cannot read the clipboard: install %s, or give the picture's file",
-                    i ? "xclip" : "wl-clipboard");
-        else if (status >= 0)
-            err_set(err, "the clipboard holds no picture");
+        if (status == 127) {
+            missing = missing ? missing : s; // where both can be asked, the other may be there
+            continue;
+        }
+        if (status >= 0) err_set(err, "the clipboard holds no picture");
         return NULL;
     }
-    err_set(err, "there is no clipboard here: neither WAYLAND_DISPLAY nor DISPLAY is set (over ssh "
-                 "the clipboard stays with your desktop); copy the picture's file here instead");
+    if (missing)
+        err_set(err, "cannot read the clipboard: install %s, or give the picture's file",
+                missing->package);
+    else
+        err_set(err,
+                "there is no clipboard here: neither WAYLAND_DISPLAY nor DISPLAY is set (over ssh "
+                "the clipboard stays with your desktop); copy the picture's file here instead");
     return NULL;
 }

@@ -122,7 +122,7 @@ static int attach(struct shell *shell, const char *name, int *attached, struct e
 static int attach_clipboard(struct shell *shell, struct err *err)
 {
     size_t size;
-    char *bytes = clipboard_picture(&size, err);
+    char *bytes = clipboard_picture(engine_cancel_flag(shell->engine), &size, err);
     if (!bytes) return -1;
     const int status = engine_attach_bytes(shell->engine, clipboard_name, bytes, size, err);
     free(bytes);

@@ -308,7 +308,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
 struct command probe_command(const struct probe *probe)
 {
     return (struct command){ .name = probe->name,
-                             .also = "heatmap map measure probe",
+                             .also = probe->also,
                              .usage = probe->usage,
                              .help = probe->help,
                              .details = probe->details,

@@ -1,5 +1,6 @@
 // commands/session.c -- /session and /save: stored conversations.
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -57,12 +58,19 @@ static void tell_row(const struct shell *shell, const struct session_row *row)
                                            .name = text_or_empty(row->name),
                                            .database = store_path(shell->store),
                                            .model = text_or_empty(row->model),
-                                           .began = text_or_empty(row->began),
-                                           .ended = text_or_empty(row->ended),
+                                           .began = row->began,
+                                           .ended = row->ended,
                                            .title = text_or_empty(row->title),
                                            .turns = row->turns,
                                            .pictures = row->pictures };
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_SESSION, .session = &session });
+}
+
+static void add_time(struct table_builder *t, int64_t seconds)
+{
+    char *text = time_text(seconds, "%Y-%m-%d %H:%M");
+    table_add(t, "%s", text);
+    free(text);
 }
 
 static int list(struct shell *shell, int argc, char **argv, struct err *err)
@@ -78,8 +86,8 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
     for (size_t i = 0; i < count; i++) {
         table_add(&t, "%s", text_or_empty(rows[i].name));
         table_add(&t, "%s", text_or_empty(rows[i].model));
-        table_add(&t, "%s", text_or_empty(rows[i].began));
-        table_add(&t, "%s", text_or_empty(rows[i].ended));
+        add_time(&t, rows[i].began);
+        add_time(&t, rows[i].ended);
         table_add(&t, "%" PRId64, rows[i].turns);
         table_add(&t, "%" PRId64, rows[i].pictures);
         table_add(&t, "%s", text_or_empty(rows[i].title));

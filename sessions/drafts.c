@@ -102,17 +102,22 @@ int store_shell_note(struct store *s, const struct draft_owner *o, const char *s
 
 char *store_shell_crashed(struct store *s, const struct draft_owner *o)
 {
-    int64_t gone[64];
+    int64_t gone[64], session = 0;
     size_t count = 0;
     char *name = NULL;
     if (o->fd < 0) return NULL;
-    sqlite3_stmt *q = store_query(s, NULL,
-                                  "SELECT owner, name FROM shells JOIN sessions ON sessions.id = "
-                                  "session WHERE owner != ? ORDER BY sessions.touched DESC",
-                                  "i", o->id);
+    sqlite3_stmt *q =
+        store_query(s, NULL,
+                    "SELECT owner, name, session FROM shells JOIN sessions ON sessions.id = "
+                    "session WHERE owner != ? ORDER BY sessions.touched DESC",
+                    "i", o->id);
     while (q && count < 64 && store_step(s, q, NULL) > 0) {
         if (is_alive(o, sqlite3_column_int64(q, 0))) continue;
-        if (!name) name = column_text(q, 1);
+        if (!name) {
+            name = column_text(q, 1);
+            session = sqlite3_column_int64(q, 2);
+        }
+        if (sqlite3_column_int64(q, 2) != session) continue; // for the next call
         gone[count++] = sqlite3_column_int64(q, 0);
     }
     sqlite3_finalize(q);

@@ -35,8 +35,8 @@ char *store_draft_find(struct store *s, const struct draft_owner *o, const char 
 // The session that this shell has open; NULL: it ends properly and has none.
 int store_shell_note(struct store *s, const struct draft_owner *o, const char *session,
                      struct err *err);
-// The latest session that a shell had open which did not end properly; told once. free() it; NULL:
-// there is none.
+// The latest session that a shell had open which did not end properly; told once, those of other
+// such shells by the next calls. free() it; NULL: there is none.
 char *store_shell_crashed(struct store *s, const struct draft_owner *o);
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/picture/image.h"
 #include "sessions/internal.h"
 
 static int write_all(int fd, const char *path, const char *bytes, size_t size, struct err *err)
@@ -79,8 +80,11 @@ char *export_picture(struct exporting *x, int picture, struct err *err)
     char *bytes;
     size_t size;
     if (saved_bytes(x->store, p, &bytes, &size, err) < 0) return NULL;
-    const char *name = strcmp(p->path, "-") ? p->path : "standard-input";
+    const char *slash = strrchr(p->path, '/'), *base = slash ? slash + 1 : p->path;
+    const char *ending = strchr(base, '.') ? "" : image_ending(bytes, size);
+    char *name = xasprintf("%s%s", strcmp(base, "-") ? base : "standard-input", ending);
     char *path = export_beside(x, name, bytes, size, err);
+    free(name);
     free(bytes);
     return path;
 }

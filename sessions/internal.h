@@ -112,7 +112,6 @@ char *name_make(int64_t time, const char *words);
 // `name`, or with "-2", "-3"... appended until no session has it.
 char *name_unique(struct store *s, const char *name, struct err *err);
 char *first_words(const char *text, size_t limit); // one line, at most `limit` bytes of UTF-8
-char *time_text(int64_t time, const char *format); // local time
 
 // --- manage.c ------------------------------------------------------------------------------------
 

@@ -43,8 +43,8 @@ static int list_rows(struct store *s, sqlite3_stmt *q, struct session_row **rows
         (*rows)[(*count)++] = (struct session_row){
             .name = column_text(q, 0),
             .model = column_text(q, 1),
-            .began = time_text(sqlite3_column_int64(q, 2), "%Y-%m-%d %H:%M"),
-            .ended = time_text(sqlite3_column_int64(q, 3), "%Y-%m-%d %H:%M"),
+            .began = sqlite3_column_int64(q, 2),
+            .ended = sqlite3_column_int64(q, 3),
             .turns = sqlite3_column_int64(q, 4),
             .pictures = sqlite3_column_int64(q, 5),
             .title = first_words(words, 60),
@@ -88,8 +88,6 @@ void store_list_free(struct session_row *rows, size_t count)
     for (size_t i = 0; i < count; i++) {
         free(rows[i].name);
         free(rows[i].model);
-        free(rows[i].began);
-        free(rows[i].ended);
         free(rows[i].title);
     }
     free(rows);

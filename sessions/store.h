@@ -46,12 +46,15 @@ int store_begin(struct store *s, const char *name, struct err *err);
 void store_restore_arithmetic(struct store *s, struct engine *e);
 
 struct session_row {
-    char *name, *model, *began, *ended; // times as local text; model "" when unknown
-    int64_t turns, pictures;            // questions and pictures that were not removed
-    char *title;                        // first words said
+    char *name, *model;      // model "" when unknown
+    int64_t began, ended;    // seconds since 1970
+    int64_t turns, pictures; // questions and pictures that were not removed
+    char *title;             // first words said
 };
 // The latest first.
 int store_list(struct store *s, struct session_row **rows, size_t *count, struct err *err);
+// strftime's, in local time; free() it.
+char *time_text(int64_t time, const char *format);
 void store_list_free(struct session_row *rows, size_t count);
 
 // Restores model, settings, messages and pictures of a session (pictures from stored bytes if their

@@ -269,8 +269,8 @@ static void fill_session(cJSON *o, const struct event *e)
     add_text(o, "database", s->database);
     maybe_text(o, "file", s->file);
     maybe_text(o, "model", s->model);
-    maybe_text(o, "began", s->began);
-    maybe_text(o, "ended", s->ended);
+    if (s->began) add_integer(o, "began", s->began);
+    if (s->ended) add_integer(o, "ended", s->ended);
     maybe_text(o, "title", s->title);
     if (s->turns >= 0) add_integer(o, "turns", s->turns);
     if (s->pictures >= 0) add_integer(o, "pictures", s->pictures);
@@ -352,7 +352,7 @@ static const struct kind {
                     fill_job },
     [EVENT_SESSION] = { "session",
                         "change:string name:string? database:string file?:string model?:string "
-                        "began?:string ended?:string title?:string turns?:integer "
+                        "began?:integer ended?:integer title?:string turns?:integer "
                         "pictures?:integer",
                         fill_session },
     [EVENT_INFO] = { "model",

@@ -72,6 +72,16 @@ static size_t run_of(const char *s, size_t at, size_t end)
     return n;
 }
 
+// May the run of `count` marks before s[after] close what such a run opened?
+static bool closes(const char *s, size_t after, size_t end, char mark, size_t count)
+{
+    const char last = s[after - count - 1], next = after < end ? s[after] : ' ';
+    if (mark == '`' || (mark == '$' && count > 1)) return true;
+    if (is_blank(last)) return false;
+    if (mark == '$') return !isdigit((unsigned char)next); // "$5 or $6" is no math
+    return mark == '*' ? !isalnum((unsigned char)next) : !is_word(next);
+}
+
 // A run of `count` of that character from `at` on that closes what it opened; `end`: none.
 static size_t closing(const char *s, size_t at, size_t end, char mark, size_t count)
 {
@@ -85,8 +95,7 @@ static size_t closing(const char *s, size_t at, size_t end, char mark, size_t co
             continue;
         }
         const size_t n = run_of(s, at, end);
-        const bool inner = mark == '_' && at + n < end && is_word(s[at + n]);
-        if (n == count && (mark == '`' || (!is_blank(s[at - 1]) && !inner))) return at;
+        if (n == count && closes(s, at + n, end, mark, count)) return at;
         at += n;
     }
     return end;
@@ -108,14 +117,23 @@ static size_t code_span(struct markdown *m, size_t at, size_t end, bool none[TIC
     return close + n;
 }
 
-// *italics*, **bold**, ***both***; with _ only around whole words.
+// Does a word, or what can be multiplied, stop before `at`? Ideographs have no blanks between
+// words: a star may stand behind them.
+static bool is_inner(const char *s, size_t at, size_t begin)
+{
+    if (at == begin) return false;
+    const char last = s[at - 1];
+    if (s[at] == '_') return is_word(last);
+    return isalnum((unsigned char)last) || last == ')' || last == ']';
+}
+
+// *italics*, **bold**, ***both***, around whole words only: 5*3 and 4*2.
 static size_t emphasis(struct markdown *m, size_t at, size_t end, int depth, size_t begin,
                        bool none[4])
 {
     const char *s = m->source;
     const size_t n = run_of(s, at, end);
-    const bool inner = s[at] == '_' && at > begin && is_word(s[at - 1]);
-    if (n > 3 || none[n] || inner || depth >= DEEPEST) return at;
+    if (n > 3 || none[n] || is_inner(s, at, begin) || depth >= DEEPEST) return at;
     if (at + n >= end || is_blank(s[at + n])) return at;
     const size_t close = closing(s, at + n + 1, end, s[at], n);
     none[n] = close >= end;
@@ -142,12 +160,38 @@ static size_t link_span(struct markdown *m, size_t at, size_t end, enum style st
     return (size_t)(last - s) + 1;
 }
 
+// \(math\), \[math\]: behind its end; `at` when it is none.
+static size_t latex_math(const char *s, size_t at, size_t end, bool none[2])
+{
+    const char open = at + 1 < end ? s[at + 1] : 0;
+    if ((open != '(' && open != '[') || none[open == '[']) return at;
+    const char shut = open == '[' ? ']' : ')';
+    for (size_t i = at + 2; i + 1 < end; i++) {
+        if (s[i] != '\\') continue;
+        if (s[i + 1] == shut) return i + 2;
+        i++;
+    }
+    none[open == '['] = true;
+    return at;
+}
+
+// $math$, $$math$$, as pandoc finds them.
+static size_t dollar_math(const char *s, size_t at, size_t end, bool none[3])
+{
+    const size_t n = run_of(s, at, end);
+    if (n > 2 || none[n] || at + n >= end || (n == 1 && is_blank(s[at + n]))) return at;
+    const size_t close = closing(s, at + n + 1, end, '$', n);
+    none[n] = close >= end;
+    return close < end ? close + n : at;
+}
+
 static void spans(struct markdown *m, size_t at, size_t end, enum style style, int depth)
 {
     const char *s = m->source;
     const size_t begin = at;
     // What has no end from here on has none further on: a line is read once.
     bool no_ticks[TICKS] = { false }, no_stars[4] = { false }, no_lines[4] = { false };
+    bool no_dollars[3] = { false }, no_latex[2] = { false };
     while (at < end) {
         size_t next = at;
         if (s[at] == '`') next = code_span(m, at, end, no_ticks);
@@ -158,7 +202,14 @@ static void spans(struct markdown *m, size_t at, size_t end, enum style style, i
             at = next;
             continue;
         }
-        const size_t n = strchr("`*_", s[at]) ? run_of(s, at, end) : 1;
+        if (s[at] == '$') next = dollar_math(s, at, end, no_dollars);
+        if (s[at] == '\\') next = latex_math(s, at, end, no_latex);
+        if (next > at) { // its stars, lines and backslashes mean something else
+            put_source(m, at, next, style);
+            at = next;
+            continue;
+        }
+        const size_t n = strchr("`*_$", s[at]) ? run_of(s, at, end) : 1;
         if (s[at] == '\\' && at + 1 < end && ispunct((unsigned char)s[at + 1])) at++;
         put_source(m, at, at + n, style);
         at += n;
@@ -175,7 +226,7 @@ struct line {
 
 struct cells {
     size_t begin[COLUMNS_MAX], end[COLUMNS_MAX];
-    int count;
+    int count; // of the row; the first COLUMNS_MAX have a place above
 };
 
 static struct line line_at(const char *source, size_t begin)
@@ -192,14 +243,13 @@ static struct cells read_cells(const char *s, struct line l)
     while (end > at && is_blank(s[end - 1])) end--;
     if (at < end && s[at] == '|') at++;
     if (end > at && s[end - 1] == '|') end--;
-    while (c.count < COLUMNS_MAX && at <= end) {
+    for (; at <= end; c.count++) {
         size_t stop = at;
         while (stop < end && s[stop] != '|') stop += s[stop] == '\\' && stop + 1 < end ? 2 : 1;
         size_t a = at, b = stop;
         while (a < b && is_blank(s[a])) a++;
         while (b > a && is_blank(s[b - 1])) b--;
-        c.begin[c.count] = a;
-        c.end[c.count++] = b;
+        if (c.count < COLUMNS_MAX) c.begin[c.count] = a, c.end[c.count] = b;
         at = stop + 1;
     }
     return c;
@@ -219,6 +269,13 @@ static bool is_ruler(const char *s, struct line l)
         dashes += s[i] == '-';
     }
     return dashes && has_bar(s, l);
+}
+
+// Headings and a ruler below? With more columns than can be aligned it stays as written.
+static bool is_table(const char *s, struct line l)
+{
+    return s[l.end] && has_bar(s, l) && is_ruler(s, line_at(s, l.next)) &&
+           read_cells(s, l).count <= COLUMNS_MAX;
 }
 
 static int cell_width(const struct markdown *m, size_t begin, size_t end)
@@ -312,10 +369,48 @@ static size_t blanks_at(const char *s, struct line l)
     return at - l.begin;
 }
 
-static bool is_fence(const char *s, struct line l)
+// ``` or ~~~ and more of them; length 0: none.
+struct fence {
+    char mark;
+    size_t length;
+};
+
+// What the line opens. Backticks that end on the line are a code span.
+static struct fence fence_opened(const char *s, struct line l)
 {
     const size_t at = l.begin + blanks_at(s, l);
-    return l.end - at >= 3 && (!memcmp(s + at, "```", 3) || !memcmp(s + at, "~~~", 3));
+    struct fence f = { 0 };
+    if (at < l.end && strchr("`~", s[at])) f = (struct fence){ s[at], run_of(s, at, l.end) };
+    const size_t after = at + f.length;
+    if (f.length < 3 || (f.mark == '`' && memchr(s + after, '`', l.end - after)))
+        f = (struct fence){ 0 };
+    return f;
+}
+
+// Only as many marks of its kind, or more, and nothing behind them, close a fence.
+static bool is_closed(struct fence f, const char *s, struct line l)
+{
+    const size_t at = l.begin + blanks_at(s, l);
+    size_t end = l.end;
+    while (end > at && strchr(" \t\r", s[end - 1])) end--;
+    return at < end && s[at] == f.mark && run_of(s, at, end) >= f.length &&
+           run_of(s, at, end) == end - at;
+}
+
+// Does the line begin math that goes on in the next one? Its end, or NULL.
+static const char *math_opened(const char *s, struct line l)
+{
+    const size_t at = l.begin + blanks_at(s, l);
+    const bool latex = l.end - at >= 2 && !memcmp(s + at, "\\[", 2);
+    if (!latex && (l.end - at < 2 || memcmp(s + at, "$$", 2) != 0)) return NULL;
+    const char *end = latex ? "\\]" : "$$";
+    return memmem(s + at + 2, l.end - at - 2, end, 2) ? NULL : end;
+}
+
+// An empty line ends math too: it can have none.
+static bool ends_math(const char *end, const char *s, struct line l)
+{
+    return l.begin + blanks_at(s, l) == l.end || memmem(s + l.begin, l.end - l.begin, end, 2);
 }
 
 // Three or more of one of - * _, and blanks.
@@ -368,23 +463,29 @@ static void put_line(struct markdown *m, struct line l)
 
 static void put_lines(struct markdown *m)
 {
-    const char *s = m->source;
-    bool fenced = false;
+    const char *s = m->source, *math = NULL; // the end of math that goes over lines
+    struct fence fence = { 0 };
     for (size_t at = 0; s[at];) {
         const struct line l = line_at(s, at);
-        const struct line after = line_at(s, l.next);
+        const bool fenced = fence.length, within = math;
         at = l.next;
-        if (is_fence(s, l)) { // not shown itself
-            fenced = !fenced;
+        if (fenced && is_closed(fence, s, l)) { // not shown itself
+            fence.length = 0;
             continue;
         }
-        if (!fenced && has_bar(s, l) && s[l.end] && is_ruler(s, after)) {
+        if (!fenced && !within) fence = fence_opened(s, l);
+        if (!fenced && fence.length) continue;
+        if (!fenced && !within && is_table(s, l)) {
             at = put_table(m, l);
             continue;
         }
+        if (!fenced && !within) math = math_opened(s, l);
+        if (within && ends_math(math, s, l)) math = NULL;
         if (fenced) {
             put_ours(m, "\t", STYLE_CODE);
             put_source(m, l.begin, l.end, STYLE_CODE);
+        } else if (within || math) {
+            put_source(m, l.begin, l.end, STYLE_ANSWER);
         } else {
             put_line(m, l);
         }

@@ -209,10 +209,11 @@ static void open_sessions(struct view *v, const struct kind *k, const struct she
     if (shell->store && store_list(shell->store, &rows, &count, NULL) == 0) {
         for (size_t i = 0; i < count; i++) {
             if (!rows[i].name) continue;
-            char *note = xasprintf("%s  %s", rows[i].ended ? rows[i].ended : "",
-                                   rows[i].title ? rows[i].title : "");
+            char *ended = time_text(rows[i].ended, "%Y-%m-%d %H:%M");
+            char *note = xasprintf("%s  %s", ended, rows[i].title ? rows[i].title : "");
             list_add(&v->list, rows[i].name, note, rows[i].name);
             free(note);
+            free(ended);
         }
         store_list_free(rows, count);
     }

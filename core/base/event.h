@@ -135,9 +135,10 @@ struct event_session {
     const char *change; // "current", "listed", "begun", "resumed", "copied", "renamed", "deleted",
                         // "exported"
     const char *name;   // NULL: it begins with the next message
-    const char *database, *file;               // file: it was exported to; NULL: not
-    const char *model, *began, *ended, *title; // of a listed one; NULL
-    int64_t turns, pictures;                   // -1: not counted
+    const char *database, *file; // file: it was exported to; NULL: not
+    const char *model, *title;   // of a listed one; NULL
+    int64_t began, ended;        // of a listed one, seconds since 1970; 0
+    int64_t turns, pictures;     // -1: not counted
 };
 
 struct event_info {

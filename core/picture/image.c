@@ -33,6 +33,16 @@ int image_decode(struct image *image, const void *bytes, size_t size, const char
     return image_decode_child(image, &h, bytes, size, name, err);
 }
 
+const char *image_ending(const void *bytes, size_t size)
+{
+    static const char *const endings[] = {
+        [IMAGE_PNG] = ".png", [IMAGE_JPEG] = ".jpg",  [IMAGE_BMP] = ".bmp",
+        [IMAGE_PNM] = ".ppm", [IMAGE_WEBP] = ".webp", [IMAGE_GIF] = ".gif",
+    };
+    struct image_header h;
+    return image_header_read(&h, bytes, size, "", NULL) < 0 ? "" : endings[h.format];
+}
+
 int image_size(const void *bytes, size_t size, const char *name, int64_t *width, int64_t *height,
                struct err *err)
 {

@@ -45,6 +45,8 @@ int image_decode_here(struct image *image, const void *bytes, size_t size, const
 // Width and height after decoding, from the header only.
 int image_size(const void *bytes, size_t size, const char *name, int64_t *width, int64_t *height,
                struct err *err);
+// Of file names of its format: ".png"; "" when it has none of those above.
+const char *image_ending(const void *bytes, size_t size);
 void image_release(struct image *image);
 // Composites alpha over a background colour (0..255 each): t = s a + bg (255-a) + 128, (t + (t>>8))
 // >> 8, as Pillow does. Does nothing with 3 channels.

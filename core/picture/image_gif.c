@@ -61,12 +61,15 @@ const char *image_gif_header(struct image_header *h, const uint8_t *bytes, size_
     h->height = little16(bytes + 8);
     for (size_t at = 13 + table_size(bytes[10]); at < size && at;) {
         const uint8_t kind = bytes[at];
-        if (kind == ';') return h->data ? NULL : "the GIF has no pixels";
+        if (kind == ';') return "the GIF has no pixels";
         size_t next = at + 1; // anything else is skipped, as by others
         if (kind == '!') next = size - at > 2 ? skip_blocks(bytes, size, at + 2) : 0;
         if (kind == ',') next = skip_frame(bytes, size, at);
-        if (kind == '!' && next && !h->data) take_extension(h, bytes, at);
-        if (kind == ',' && next && !h->data) take_frame(h, bytes, at);
+        if (kind == '!' && next) take_extension(h, bytes, at);
+        if (kind == ',' && next) {
+            take_frame(h, bytes, at);
+            return NULL; // what follows may be cut off
+        }
         at = next;
     }
     return "the GIF is truncated";

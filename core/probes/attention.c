@@ -87,6 +87,7 @@ static int attention_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_attention = {
     .name = "attention",
+    .also = "heatmap map looks measure probe",
     .usage = "/attention [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture "
              "I] [--film FILE.gif]" PROBE_USAGE,
     .help = "Attention of the answer to the picture: maps, and a profile over the picture's rows.",

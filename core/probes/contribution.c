@@ -155,6 +155,7 @@ static int contribution_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_contribution = {
     .name = "contribution",
+    .also = "heatmap map capa relevance measure probe",
     .usage = "/contribution [--layer K] [--token answer|last|N|row:N] [--picture I] "
              "[--film FILE.gif]" PROBE_USAGE,
     .help = "Contribution of each visual token to a query (CAPA), and means by layer and modality.",

@@ -164,6 +164,7 @@ static int curvature_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_curvature = {
     .name = "curvature",
+    .also = "trajectory bend measure probe",
     .usage = "/curvature [CHECKPOINT...] [--picture I]" PROBE_USAGE,
     .help = "Curvature of the visual token trajectory by layer, and its total variation V.",
     .details =

@@ -153,6 +153,7 @@ static int dice_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_dice = {
     .name = "dice",
+    .also = "overlap box mask grounding measure probe",
     .usage = "/dice [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE] [--layer K] "
              "[--head H] [--picture I]" PROBE_USAGE,
     .help = "Soft Dice between the answer's attention and a box or mask.",

@@ -191,6 +191,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_flops = {
     .name = "flops",
+    .also = "cost speed time operations measure probe",
     .usage = "/flops" PROBE_USAGE,
     .help = "FLOPs of prompt and token by part, without and with methods, and times.",
     .details =

@@ -113,6 +113,7 @@ static int kl_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_kl = {
     .name = "kl",
+    .also = "heatmap map divergence ira measure probe",
     .usage = "/kl [--layer K] [--picture I]" PROBE_USAGE,
     .help = "KL divergence of each visual token under IRA (information-regularized attention), as "
             "maps.",

@@ -398,6 +398,7 @@ static int norms_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_norms = {
     .name = "norms",
+    .also = "length scale angle measure probe",
     .usage = "/norms [FOLDER]" PROBE_USAGE,
     .help = "Norms and angles of visual and text tokens, from the encoder to the last layer.",
     .details =

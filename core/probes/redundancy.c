@@ -61,6 +61,7 @@ static int redundancy_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_redundancy = {
     .name = "redundancy",
+    .also = "skip ffn measure probe",
     .usage = "/redundancy" PROBE_USAGE,
     .help = "FFN redundancy by layer: how little an FFN changes visual and text tokens.",
     .details = "Mean of cos(x, x + FFN(x)). Near 1, ffn.approx loses little." PROBE_DETAILS,

@@ -112,6 +112,7 @@ static int similarity_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_similarity = {
     .name = "similarity",
+    .also = "cosine layers residual measure probe",
     .usage = "/similarity" PROBE_USAGE,
     .help = "Similarity of the residual stream between layers.",
     .details = "Mean over tokens of cos(h[a], h[b]) as a matrix, and its mean over all layers but "

@@ -77,6 +77,7 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_sink_ratio = {
     .name = "sink-ratio",
+    .also = "attention share measure probe",
     .usage = "/sink-ratio [CHECKPOINT...] [--threshold X] [--picture I]" PROBE_USAGE,
     .help = "Share of layers in which one visual token takes most of the answer's attention.",
     .details =

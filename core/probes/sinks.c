@@ -257,6 +257,7 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_sinks = {
     .name = "sinks",
+    .also = "attention outliers measure probe",
     .usage = "/sinks [--layer K] [--dims K,K] [--picture I]" PROBE_USAGE,
     .help = "Attention sinks: which tokens, and whether they dump probability or anchor structure.",
     .details =

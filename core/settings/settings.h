@@ -65,6 +65,8 @@ const struct setting *settings_row(int index);
 const struct setting *settings_find(const char *key); // NULL if unknown
 // Other words for what it sets, separated by blanks; NULL: none.
 const char *setting_also(const char *key);
+// A key that has other words but no row; NULL: none, which the tests require.
+const char *settings_also_lost(void);
 // The known key nearest to the typed one, for "did you mean"; NULL if none is near.
 const char *settings_nearest(const char *key);
 // The value as stored in sessions, which may be resumed in another folder: an existing path becomes

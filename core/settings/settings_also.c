@@ -17,7 +17,7 @@ static const struct {
     { "prune.keep", "ratio share" },
     { "ffn.approx", "skip approximation" },
     { "norm.align", "alignment norms" },
-    { "train.rate", "learning lr" },
+    { "train.lr", "learning rate" },
     { "train.steps", "epochs iterations" },
     { "train.method", "lora finetune fine-tune" },
     { "compute.matmul", "precision bf16 f32" },
@@ -29,6 +29,13 @@ static const struct {
     { "screen.mouse", "click select" },
     { "screen.live", "heatmap attention" },
 };
+
+const char *settings_also_lost(void)
+{
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!settings_find(others[i].key)) return others[i].key;
+    return NULL;
+}
 
 const char *setting_also(const char *key)
 {

@@ -50,6 +50,30 @@ check "from the clipboard" 'select(.name == "images").rows[0] | .[1], .[5]' \
     "$(printf '%s\nclipboard' "$(python3 -c "import struct; print(struct.unpack('>I', open('$scene', 'rb').read(20)[16:20])[0])")")"
 clipboard DISPLAY=:0 "$work/bin"
 check_has "no picture there" 'select(.event == "error").message' "the clipboard holds no picture"
+# Where both can be asked and Wayland's program is missing, X11 is; the message names the first.
+mkdir "$work/x11"
+for program in jq env cat; do ln -s "$(command -v $program)" "$work/x11/$program"; done
+printf '#!/bin/sh\nexec cat %s\n' "$PWD/$scene" >"$work/x11/xclip"
+chmod +x "$work/x11/xclip"
+both() {
+    env WAYLAND_DISPLAY=wayland-0 DISPLAY=:0 PATH="$work/x11" "$VLMSH" --json --db "$work/db" \
+        -c '/image --clipboard' >"$work/events" 2>"$work/errors" </dev/null || true
+}
+both
+check_has "X11 is asked" 'select(.event == "notice").text' 'attached clipboard'
+rm "$work/x11/xclip"
+both
+check_has "neither program" 'select(.event == "error").message' 'install wl-clipboard'
+
+# Ctrl-C does not wait for a program that hangs.
+printf '#!/bin/sh\nexec sleep 20\n' >"$work/bin/wl-paste"
+began=$(date +%s%N)
+env WAYLAND_DISPLAY=wayland-0 PATH="$work/bin:$PATH" "$VLMSH" --json --db "$work/db" -c '/image --clipboard' \
+    >"$work/events" 2>"$work/errors" </dev/null &
+sleep 1
+kill -INT $!
+wait $! || true
+same "stopped at once" $((($(date +%s%N) - began) / 1000000 < 3500)) 1
 clipboard A=b "$work/bin"
 check_has "no desktop" 'select(.event == "error").message' "neither WAYLAND_DISPLAY nor DISPLAY is set"
 

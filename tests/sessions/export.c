@@ -207,6 +207,21 @@ static void test_refusals(void **state)
     store_close(s);
 }
 
+// Pictures that came without a file name get the ending of their format.
+static void test_endings(void **state)
+{
+    struct store *s = open_store();
+    say_picture("clipboard", "P6 1 1 255\nabc", 14, "One");
+    say_picture("-", "P6 1 1 255\nabd", 14, "Two");
+    say_picture("/gone/noise", "bytes", 5, "Three");
+    char *text = export_text(s, "one.md");
+    assert_contains(text, "-clipboard.ppm>)");
+    assert_contains(text, "-standard-input.ppm>)");
+    assert_contains(text, "-noise>)");
+    free(text);
+    store_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +230,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_given, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut_and_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_transcript, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_endings, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

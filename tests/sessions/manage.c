@@ -1,4 +1,5 @@
 // tests/sessions/manage.c -- sessions/manage.c and names.c: list, begin, fork, rename, delete.
+#include "sessions/drafts.h"
 #include "tests/sessions/fixture.h"
 
 static void fails(int status, const struct err *err, const char *reason)
@@ -33,8 +34,50 @@ static void test_list(void **state)
     assert_string_equal(rows[1].model, "/models/b");
     assert_int_equal(rows[1].turns, 1);
     assert_int_equal(rows[1].pictures, 1);
-    assert_int_equal(strlen(rows[1].began), strlen("2026-11-21 18:30"));
+    assert_true(rows[1].began >= 1763000000 &&
+                rows[1].began <= rows[1].ended); // seconds since 1970
     store_list_free(rows, count);
+    store_close(s);
+}
+
+static void shell_dies(struct store *s, const char *session)
+{
+    struct draft_owner o = draft_owner_begin(s);
+    assert_int_equal(store_shell_note(s, &o, session, NULL), 0);
+    draft_owner_end(&o);
+}
+
+// Each session that dead shells had open is offered once, the latest first; one of a live shell
+// not.
+static void test_crashed(void **state)
+{
+    static const char *const names[] = { "first", "alive", "last" };
+    struct err err = { 0 };
+    struct store *s = open_store();
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(store_begin(s, names[i], &err), 0);
+        say(ROLE_USER, "x");
+        char *at = xasprintf("%d", i + 1);
+        assert_int_equal(store_run(s, &err, "UPDATE sessions SET touched = ? WHERE name = ?", "tt",
+                                   at, names[i]),
+                         0);
+        free(at);
+    }
+    struct draft_owner alive = draft_owner_begin(s), me = draft_owner_begin(s);
+    assert_int_equal(store_shell_note(s, &alive, "alive", &err), 0);
+    for (int i = 0; i < 2; i++) shell_dies(s, "first"), shell_dies(s, "last");
+    char *name = store_shell_crashed(s, &me);
+    assert_string_equal(name, "last");
+    free(name);
+    name = store_shell_crashed(s, &me);
+    assert_string_equal(name, "first");
+    free(name);
+    assert_null(store_shell_crashed(s, &me));
+    draft_owner_end(&alive);
+    name = store_shell_crashed(s, &me);
+    assert_string_equal(name, "alive");
+    free(name);
+    draft_owner_end(&me);
     store_close(s);
 }
 
@@ -179,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_list, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_crashed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_begin, setup, teardown),
         cmocka_unit_test_setup_teardown(test_fork, setup, teardown),

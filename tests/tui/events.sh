@@ -81,6 +81,7 @@ if "--limit" not in shown["arguments"]: sys.exit("arguments: %r" % shown)
 expect("sessions", [(e["change"], e["name"] == "seen") for e in of("session")],
        [("current", False), ("renamed", True), ("listed", True), ("exported", True)])
 listed = of("session")[2]
+if not 1.7e9 < listed["began"] <= listed["ended"]: sys.exit("times of a session: %r" % listed)
 expect("a listed session", (listed["turns"], listed["pictures"], listed["title"]), (3, 1, "What is in the picture?"))
 model = of("model")[0]
 table = dict(next(e["rows"] for e in of("table") if e["name"] == "model"))

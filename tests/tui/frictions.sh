@@ -32,16 +32,18 @@ tmux capture-pane -pe | head -34 | grep -q '\[49m' && fail 'the theme contrast h
 keys F9
 wait_for '^ screen.theme = default'
 
-# Ctrl-P knows other words, and says when nothing fits.
-find() { # WORD WANT
+# Ctrl-P knows other words, what fits best comes first, and it says when nothing fits.
+find() { # WORD WANT [first]
     keys C-p
     wait_for 'commands and settings'
     tmux send-keys -l "$1"
     wait_for "│ $2 " "'$1' does not find $2"
+    [ -z "${3:-}" ] || tmux capture-pane -p | grep -m1 -E '│ (/|[a-z]+\.)[a-z]' | grep -q "│ $2 " || fail "$2 is not first"
     keys Escape
     wait_gone 'commands and settings'
 }
-find heatmap /attention
+find heatmap /attention first
+find learning train.lr
 find finetune /train
 find exit /quit
 find history /session

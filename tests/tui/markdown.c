@@ -60,10 +60,42 @@ static void test_spans(void **state)
     expect("\\*no\\* \\`tick\\`", 80, "*no* `tick`");
     expect("see [the page](http://x.y/z) now", 80, "see {E:the page} {D:(http://x.y/z)} now");
     expect("[1] (no link) a[i](j k)", 80, "[1] (no link) a[i](j k)");
+    // No emphasis within words and products; ideographs have no blanks around it.
+    expect("5*3 and 4*2, 2**3 and 4**2", 80, "5*3 and 4*2, 2**3 and 4**2");
+    expect("(a+b)*c*(d)", 80, "(a+b)*c*(d)");
+    expect("\xe7\x8c\xab**\xe7\x8c\xab**\xe7\x8c\xab", 80,
+           "\xe7\x8c\xab{S:\xe7\x8c\xab}\xe7\x8c\xab");
     // Not closed (yet): as written.
     expect("**bo", 80, "**bo");
     expect("a `co", 80, "a `co");
     expect("*a **b", 80, "*a **b");
+}
+
+// Math is shown as it was written, on one line and over several.
+static void test_math(void **state)
+{
+    static const char *const written[] = {
+        "$$x*y*z$$",           "\\(x_1\\) and \\[ *a* \\]",
+        "so $*a*$, $$ *b* $$", "\\[\n*a* \\\\\n# b\n\\]",
+        "$$\n_a_\n$$",         "\\[ *a*\n*b* \\]",
+    };
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        expect(written[i], 80, written[i]);
+    expect("$5 *or* $6", 80, "$5 {E:or} $6");
+    expect("$5 *or* 6$7", 80, "$5 {E:or} 6$7");
+    expect("\\[\n*a*\n\n*b*", 80, "\\[\n*a*\n\n{E:b}"); // an empty line ends it
+    expect("$$\na\n$$\n*b*", 80, "$$\na\n$$\n{E:b}");
+    expect("\\(*a* \\[*b*", 80, "({E:a} [{E:b}"); // no end
+}
+
+// What opens a fence decides what closes it; nothing else of the text is hidden.
+static void test_fences(void **state)
+{
+    expect("```x = 1```\nThen *this*", 80, "{C:x = 1}\nThen {E:this}");
+    expect("````\n```c\na\n```\n````\nend", 80, "{C:\t```c}\n{C:\ta}\n{C:\t```}\nend");
+    expect("~~~\n```\n~~~\nend", 80, "{C:\t```}\nend");
+    expect("```\n``` x\n``\n````\nend", 80, "{C:\t``` x}\n{C:\t``}\nend");
+    expect("~~~ a`b`\nc\n~~~ \r\nend", 80, "{C:\tc}\nend");
 }
 
 static void test_lines(void **state)
@@ -104,6 +136,23 @@ static void test_tables(void **state)
            "{T:\xe7\x8c\xab}{B: | }{T:b}\n{B:---+--}\nx {B: | }y");
 }
 
+// More columns than can be aligned: the lines as written, every column in them.
+static void test_many_columns(void **state)
+{
+    for (int columns = 24; columns <= 25; columns++) {
+        struct buf b = { 0 };
+        for (int line = 0; line < 3; line++) {
+            for (int i = 0; i < columns; i++) buf_printf(&b, line == 1 ? "|---" : "|c%02d", i);
+            buf_puts(&b, "|\n");
+        }
+        char *got = shown(b.data, 400, MARKDOWN_ON | MARKDOWN_ASCII);
+        if (columns == 24) assert_non_null(strstr(got, "\n{B:----"));
+        if (columns == 25) assert_memory_equal(got, b.data, b.length - 1);
+        free(got);
+        buf_release(&b);
+    }
+}
+
 static void test_off(void **state)
 {
     char *got = shown("# **x**\n```\n    y", 80, 0);
@@ -132,7 +181,8 @@ static void test_remarks(void **state)
 static const char document[] =
     "# H\n\nSome **bold *and it* x** `code`, [l](u).\n\n1. a\n2. b\n   - "
     "c\n\n|a|b|\n|:-|-:|\n|1|**2**|\n"
-    "|3|\n\n```py\nx = '|'\n```\n> q\n***\n\xe7\x8c\xab **\xe7\x8c\xab**\n";
+    "|3|\n\n```py\nx = '|'\n```\n\\(a*b*c\\) $x_1$\n\\[\ny\n\\]\n> q\n***\n\xe7\x8c\xab "
+    "**\xe7\x8c\xab**\n";
 
 // Every beginning of an answer, at every width: bytes of the source in order, in known styles.
 static void test_growing(void **state)
@@ -178,8 +228,9 @@ static void test_untrusted(void **state)
 // Marks that never close cost a line's length, not its square.
 static void test_hostile(void **state)
 {
-    static const char *const pieces[] = { "*a ",  "**", "_a",       "`",   "[",
-                                          "[a](", "|",  "***a**b*", "``a`" };
+    static const char *const pieces[] = { "*a ",  "**",  "_a",       "`",     "[",
+                                          "[a](", "|",   "***a**b*", "``a`",  "$a ",
+                                          "$$ ",  "\\(", "\\[",      "```\n", "$$\n~~~\n" };
     for (size_t k = 0; k < sizeof pieces / sizeof *pieces; k++) {
         struct buf b = { 0 };
         struct markdown m = { 0 };
@@ -198,7 +249,8 @@ int main(void)
         cmocka_unit_test(test_wrapping), cmocka_unit_test(test_tables),
         cmocka_unit_test(test_off),      cmocka_unit_test(test_remarks),
         cmocka_unit_test(test_growing),  cmocka_unit_test(test_untrusted),
-        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_hostile),  cmocka_unit_test(test_math),
+        cmocka_unit_test(test_fences),   cmocka_unit_test(test_many_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,13 @@ static void every_row_is_complete_and_accepts_its_default(void **state)
     settings_free(s);
 }
 
+static void other_words_belong_to_rows(void **state)
+{
+    const char *lost = settings_also_lost();
+    if (lost) fail_msg("no setting '%s' has these words", lost);
+    assert_non_null(strstr(setting_also("train.lr"), "learning"));
+}
+
 static void refuse(struct settings *s, const char *key, const char *value, const char *hint)
 {
     struct err err;
@@ -184,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_is_complete_and_accepts_its_default),
+        cmocka_unit_test(other_words_belong_to_rows),
         cmocka_unit_test(bad_values_are_refused_and_change_nothing),
         cmocka_unit_test(values_are_read_in_their_type),
         cmocka_unit_test(a_reset_brings_the_default_back),
