@@ -36,7 +36,7 @@ struct area screen_panels_area(const struct screen *s, const struct canvas *c)
 
 // --- parts ---------------------------------------------------------------------------------------
 
-static void draw_panel(struct screen *s, struct canvas *c, const struct placed *p, bool alone)
+static void draw_panel(struct screen *s, struct canvas *c, const struct panel_place *p, bool alone)
 {
     const struct panel *panel = panel_at(p->panel);
     const bool focused = p->panel == s->focus && s->view->list.kind == LIST_NONE;
@@ -55,7 +55,7 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct placed *
 
 static void draw_panels(struct screen *s, struct canvas *c)
 {
-    struct placed placed[PANEL_COUNT];
+    struct panel_place placed[PANEL_COUNT];
     const struct area area = screen_panels_area(s, c);
     if (area.height < 1) return;
     const int count = layout_place(screen_layout(s, c->columns), s->focus, area, placed);
@@ -66,8 +66,8 @@ static void draw_panels(struct screen *s, struct canvas *c)
 // conversation, where no panel shows it.
 static void draw_thumbnail(const struct screen *s, struct canvas *c)
 {
-    enum { WIDTH = 24, HEIGHT = 11 };
-    struct placed placed[PANEL_COUNT];
+    enum { WIDTH = 28, HEIGHT = 12 };
+    struct panel_place placed[PANEL_COUNT];
     const struct area panels = screen_panels_area(s, c);
     const struct image_view *i = &s->view->image;
     const struct snapshot *now = s->view->snapshot;

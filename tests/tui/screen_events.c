@@ -231,7 +231,7 @@ static void test_all_sizes(void **state)
             for (int layout = 0; layout_names[layout]; layout++)
                 for (int focus = PANEL_NONE; focus < PANEL_COUNT; focus += 2) {
                     struct canvas c = { .mono = wide % 2 };
-                    struct placed placed[PANEL_COUNT];
+                    struct panel_place placed[PANEL_COUNT];
                     canvas_resize(&c, lines, wide);
                     const struct area all = { 0, 0, wide, lines };
                     const int count = layout_place(layout, focus, all, placed);
