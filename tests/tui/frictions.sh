@@ -110,7 +110,8 @@ line "/image $pictures/scene.png"
 line 'one more'
 wait_for ' 4 tokens,'
 line '/flops'
-wait_for 'not: GFLOP' 'curves of another unit are drawn, or not named'
+wait_for 'flops.layers  GFLOP full  GFLOP now' 'the curves are not those of figures'
+wait_for 'press u for rows, FFN rows' 'curves of another unit are drawn, or not named'
 
 # A shell that is killed: the next one offers its session.
 kill -9 "$(running "$work/db" | head -1)"
