@@ -46,7 +46,10 @@ find finetune /train
 find exit /quit
 find history /session
 find creativity sample.temperature
-find zzzqq 'nothing fits .zzzqq.: Backspace,'
+find 'batch size' train.batch
+find 'samples batch' train.batch # each word somewhere
+find zzzqq 'no match for .zzzqq.'
+find 'batch zzzqq' 'no match for .batch zzzqq.'
 
 # /help in groups, /help GROUP.
 line /help
