@@ -144,6 +144,7 @@ static void drop_oldest(struct chat_view *c)
 struct entry *view_add(struct view *v, enum entry_kind kind, const char *text)
 {
     struct chat_view *c = &v->chat;
+    v->attached = false;
     if (c->count >= ENTRIES_MAX) drop_oldest(c);
     c->entries = xreallocarray(c->entries, c->count + 1, sizeof *c->entries);
     struct entry *e = &c->entries[c->count++];
@@ -439,6 +440,7 @@ static void take_idle(struct view *v)
 
 static void take_snapshot(struct view *v, struct snapshot *s)
 {
+    if (s->waiting > (v->snapshot ? v->snapshot->waiting : 0)) v->attached = true;
     snapshot_free(v->snapshot);
     v->snapshot = s;
     if (!v->keys_waiting) {

@@ -128,8 +128,11 @@ sleep 0.5
 shown 'did not end properly' && fail 'a session that ended is offered'
 
 # A table that is wider keeps a line for each row and is scrolled sideways.
+# A picture is seen before it is sent, until the next lines come.
 line "/image $pictures/scene.png"
+wait_for '─ attached ─' 'no thumbnail of an attached picture'
 line /images
+wait_gone '─ attached ─'
 wait_for '^  *0  *64  *48  *25  next message .*›' 'the row is wrapped, or not marked'
 keys F2 Right Right Right Right
 wait_for '‹.*next message .*scene.png *[0-9a-f]*' 'the table does not scroll sideways'
@@ -137,18 +140,16 @@ keys Left Left Left Left
 wait_gone '‹'
 keys Escape; sleep 0.2
 
-# A picture that is dropped in (a path is pasted) is seen before it is sent.
-wait_for 'to send' 'no thumbnail of an attached picture'
+# So is one that is dropped in (a path is pasted).
 line '/image --clear'
-wait_gone 'to send'
 cp $pictures/scene.png "$work/my scene.png"
 tmux set-buffer "file://$work/my%20scene.png"
 tmux paste-buffer -p
 wait_for 'attached .*scene.png'
-wait_for 'to send' 'no thumbnail of a dropped picture'
+wait_for '─ attached ─' 'no thumbnail of a dropped picture'
 tmux set-buffer "'$work/my scene.png' "
 tmux paste-buffer -p
-wait_for 'to send, the last'
+wait_for '─ attached (last of 2) ─'
 line '/image --remove 1'
 wait_for 'removed picture 1' # the second that is attached now
 line /quit

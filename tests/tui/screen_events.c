@@ -14,6 +14,7 @@
 #include "core/text/message.h"
 #include "tui/chart.h"
 #include "tui/layout.h"
+#include "tui/snapshot.h"
 #include "tui/status.h"
 
 static void take_all(struct view *v, struct news_queue *q)
@@ -165,6 +166,26 @@ static void test_conversation(void **state)
     news_queue_free(q);
 }
 
+// A picture is shown small until something is told.
+static void test_attached(void **state)
+{
+    struct news_queue *q = news_queue_new();
+    struct view *v = view_new();
+    const size_t waiting[] = { 0, 1, 1, 2, 1 };
+    const bool shown[] = { false, true, true, true, false };
+    for (int i = 0; i < 5; i++) {
+        struct snapshot *s = xcalloc(1, sizeof *s);
+        s->settings = settings_copy(NULL);
+        s->waiting = waiting[i];
+        if (i == 4) view_add(v, ENTRY_TEXT, "removed");
+        news_post(q, NEWS_SNAPSHOT, NULL, s, snapshot_free);
+        take_all(v, q);
+        assert_int_equal(v->attached, shown[i]);
+    }
+    view_free(v);
+    news_queue_free(q);
+}
+
 // Many maps of one answer: stepping over tokens and layers, the far ends, nothing beyond.
 static void test_maps(void **state)
 {
@@ -289,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_copies),       cmocka_unit_test(test_threads),
         cmocka_unit_test(test_conversation), cmocka_unit_test(test_maps),
         cmocka_unit_test(test_all_sizes),    cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_attached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
