@@ -87,6 +87,17 @@ wait_for '❯ a slow question'
 sleep 1
 keys M-1
 wait_for ' NORM '
+# The panel follows settings after a key that changed nothing.
+keys F4
+wait_for 'sample.top_k: 0'
+keys Up
+wait_for 'sample.temperature: 0..100'
+keys d; sleep 0.2
+keys Escape; sleep 0.2
+line '/set sample.temperature 0.5'
+wait_for '│[* ] temperature  *0\.5 ' 'the panel no longer follows settings'
+line '/set sample.temperature 0'
+wait_for '│[* ] temperature  *0 '
 # Ctrl-C says what it dropped.
 line '/get sample.seed'
 line '/wait'
