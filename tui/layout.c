@@ -60,11 +60,11 @@ static bool fits(const struct node *nodes, int index, struct area area)
     return area.width >= p->min_width && area.height >= p->min_height;
 }
 
-static int place(const struct node *nodes, int index, struct area area, struct placed *placed)
+static int place(const struct node *nodes, int index, struct area area, struct panel_place *placed)
 {
     const struct node *n = &nodes[index];
     if (n->split == LEAF) {
-        *placed = (struct placed){ n->panel, area, false };
+        *placed = (struct panel_place){ n->panel, area, false };
         return 1;
     }
     struct area a = area, b = area;
@@ -83,7 +83,7 @@ static int place(const struct node *nodes, int index, struct area area, struct p
     return count + place(nodes, n->second, b, placed + count);
 }
 
-int layout_place(int layout, int focus, struct area area, struct placed placed[PANEL_COUNT])
+int layout_place(int layout, int focus, struct area area, struct panel_place placed[PANEL_COUNT])
 {
     int count = place(layouts[layout], 0, area, placed);
     for (int i = 0; i < count; i++)
@@ -94,6 +94,6 @@ int layout_place(int layout, int focus, struct area area, struct placed placed[P
         over.x += area.width / 2;
         over.width -= area.width / 2;
     }
-    placed[count] = (struct placed){ focus, over, true };
+    placed[count] = (struct panel_place){ focus, over, true };
     return count + 1;
 }

@@ -50,13 +50,30 @@ static bool also_says(const char *words, const char *pattern)
     return false;
 }
 
-static int score_item(const struct item *item, const char *pattern)
+static int score_pattern(const struct item *item, const char *pattern)
 {
     const int label = list_score(item->label, pattern);
     // What stands in the sentence of help counts when it stands there as typed.
     const bool noted = strlen(pattern) > 2 && strcasestr(item->note, pattern);
     if (also_says(item->also, pattern) || also_says(item->alias, pattern)) return label + 60;
     return label ? label + 20 : noted ? 10 : 0;
+}
+
+// As typed, or else word by word: then every one must fit, and the least counts.
+static int score_item(const struct item *item, const char *pattern)
+{
+    const int whole = score_pattern(item, pattern);
+    if (whole || !strchr(pattern, ' ')) return whole;
+    char *words = xstrdup(pattern), *rest = words, *word;
+    int least = 0;
+    while ((word = strsep(&rest, " "))) {
+        if (!*word) continue;
+        const int score = score_pattern(item, word);
+        least = !least || score < least ? score : least;
+        if (!score) break;
+    }
+    free(words);
+    return least;
 }
 
 static void filter_items(struct list_view *l)
@@ -219,8 +236,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
         l->top = l->selected - (size_t)l->height + 1;
     const int middle = note_column(l, rows.width);
     if (!l->shown_count && l->count)
-        canvas_printf(c, rows, 1, 0, STYLE_DIM, "nothing fits '%s': Backspace, or other words",
-                      filter_of(l));
+        canvas_printf(c, rows, 1, 0, STYLE_DIM, "no match for '%s'", filter_of(l));
     if (!l->count) canvas_text(c, rows, 1, 0, STYLE_DIM, "there is nothing to choose from");
     for (int y = 0; y < rows.height && l->top + (size_t)y < l->shown_count; y++) {
         const struct item *item = &l->items[l->shown[l->top + (size_t)y]];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/probes/results.h"
 #include "tui/chart.h"
 #include "tui/panel.h"
 
@@ -34,70 +35,43 @@ static bool is_curve(const struct series *s, int index)
     const char *name = s->columns[index];
     const size_t n = strlen(name);
     if (n > 4 && !strcmp(name + n - 4, " std")) return false;
+    if (n >= 8 && !strcmp(name + n - 8, "at token")) return false; // a place
     double min = INFINITY, max = -INFINITY;
     widen(s, index, &min, &max);
     return index > 0 && max >= min;
 }
 
-// Words in a column's name that tell its unit; without one it has the table's own.
-static const struct {
-    const char *word, *unit;
-} units[] = {
-    { "cosine", "cosine" },
-    { "angles", "cosine" },
-    { "degrees", "degrees" },
-    { "theta", "radians" },
-    { "GFLOP", "GFLOP" },
-    { "rows", "rows" },
-    { "keys of", "rows" },
-    { "at token", "place" },
-    { "dimension", "index" },
-    { "second", "index" },
-    { "value", "value" },
-    { "share", "share" },
-    { "redundancy", "share" },
-    { "alpha", "alpha" },
-    { "products", "product" },
-    { "logits", "product" },
-    { "gate", "gate" },
-    { "gamma", "ratio" },
-    { "phi", "ratio" },
-    { "curvature", "degrees" },
-    { "hellinger", "distance" },
-    { "sink", "ratio" },
-    { "minus layer 0", "degrees" },
-    { "measured", "radians" },
-    { "norm", "norm" },
-    { "loss", "loss" },
-};
-
-static const char *unit_of(const struct series *s, int index)
+// As core/probes/units.c knows it.
+static struct result_table as_table(const struct series *s)
 {
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strstr(s->columns[index], units[i].word)) return units[i].unit;
-    return "";
+    return (struct result_table){ .name = s->name,
+                                  .columns = s->columns,
+                                  .column_count = s->column_count };
 }
 
-// The unit that is drawn: the first column's, or after `u` that of a later one.
-static const char *shown_unit(const struct dynamics_view *d, const struct series *s)
+// The column whose unit is drawn: of those that figures draw, or after `u` of another unit; 0:
+// none.
+static int shown_column(const struct dynamics_view *d, const struct series *s)
 {
-    const char *found[16];
-    int count = 0;
-    for (int i = 1; i < s->column_count && count < 16; i++) {
-        bool new = is_curve(s, i);
-        for (int k = 0; new &&k < count; k++) new = strcmp(found[k], unit_of(s, i)) != 0;
-        if (new) found[count++] = unit_of(s, i);
-    }
-    return count ? found[d->unit % count] : "";
+    const struct result_table t = as_table(s);
+    int found[16] = { 0 }, count = 0;
+    for (int others = 0; others < 2; others++)
+        for (int i = 1; i < s->column_count && count < 16; i++) {
+            bool new = is_curve(s, i) && results_same_unit(&t, i) == !others;
+            for (int k = 0; new &&k < count; k++) new = !results_share_unit(&t, found[k], i);
+            if (new) found[count++] = i;
+        }
+    return count ? found[d->unit % count] : 0;
 }
 
 // The columns that are drawn, in order; how many.
 static int drawn_columns(const struct dynamics_view *d, const struct series *s, int columns[CURVES])
 {
-    const char *unit = shown_unit(d, s);
+    const struct result_table t = as_table(s);
+    const int shown = shown_column(d, s);
     int count = 0;
-    for (int i = 1; i < s->column_count && count < CURVES; i++)
-        if (is_curve(s, i) && !strcmp(unit_of(s, i), unit)) columns[count++] = i;
+    for (int i = 1; shown && i < s->column_count && count < CURVES; i++)
+        if (is_curve(s, i) && results_share_unit(&t, shown, i)) columns[count++] = i;
     return count;
 }
 
@@ -124,17 +98,23 @@ static int draw_names(const struct series *s, struct canvas *c, struct area area
                       const int *columns, int count)
 {
     struct buf left = { 0 };
+    const struct result_table t = as_table(s);
+    bool others = false; // of another unit
     int x = canvas_printf(c, area, 0, 0, STYLE_TITLE, "%s", s->name) + 2;
     for (int k = 0; k < count; k++)
         x = canvas_text(c, area, x, 0, (enum style)(STYLE_CURVE1 + k), s->columns[columns[k]]) + 2;
     for (int i = 1, k = 0; i < s->column_count; i++) {
         if (k < count && columns[k] == i)
             k++;
-        else if (is_curve(s, i))
+        else if (is_curve(s, i)) {
             buf_printf(&left, left.length ? ", %s" : "%s", s->columns[i]);
+            others |= !results_share_unit(&t, columns[0], i);
+        }
     }
     const int lines = left.length ? 2 : 1;
-    if (left.length) canvas_printf(c, area, 0, 1, STYLE_DIM, "not: %s (u)", left.data);
+    if (left.length)
+        canvas_printf(c, area, 0, 1, STYLE_DIM, others ? "press u for %s" : "not drawn: %s",
+                      left.data);
     buf_release(&left);
     return lines;
 }

@@ -103,13 +103,12 @@ static void tell_colours(struct screen *s)
     s->told_colours = true;
     if (colours >= 256)
         view_add(s->view, ENTRY_NOTICE,
-                 "the map has 256 colours here; if your terminal has more, leave, and begin with "
+                 "the map has 256 colours here; if your terminal has more, restart with "
                  "COLORTERM=truecolor");
     else if (colours >= 8)
-        view_add(
-            s->view, ENTRY_NOTICE,
-            "the map has four colours here; if your terminal has 256 or more, leave, and begin "
-            "with TERM=xterm-256color, and COLORTERM=truecolor for all colours");
+        view_add(s->view, ENTRY_NOTICE,
+                 "the map has four colours here; if your terminal has 256 or more, restart "
+                 "with TERM=xterm-256color, and COLORTERM=truecolor for all colours");
 }
 
 static void take_news(struct screen *s)

@@ -36,7 +36,7 @@ struct area screen_panels_area(const struct screen *s, const struct canvas *c)
 
 // --- parts ---------------------------------------------------------------------------------------
 
-static void draw_panel(struct screen *s, struct canvas *c, const struct placed *p, bool alone)
+static void draw_panel(struct screen *s, struct canvas *c, const struct panel_place *p, bool alone)
 {
     const struct panel *panel = panel_at(p->panel);
     const bool focused = p->panel == s->focus && s->view->list.kind == LIST_NONE;
@@ -55,32 +55,36 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct placed *
 
 static void draw_panels(struct screen *s, struct canvas *c)
 {
-    struct placed placed[PANEL_COUNT];
+    struct panel_place placed[PANEL_COUNT];
     const struct area area = screen_panels_area(s, c);
     if (area.height < 1) return;
     const int count = layout_place(screen_layout(s, c->columns), s->focus, area, placed);
     for (int i = 0; i < count; i++) draw_panel(s, c, &placed[i], count == 1);
 }
 
-// A picture that goes with the next message is seen before it is sent: small, over the
-// conversation, where no panel shows it.
+// A picture that goes with the next message is seen before it is sent, where no panel shows it:
+// small, over the oldest lines of the conversation, until something else is told there.
 static void draw_thumbnail(const struct screen *s, struct canvas *c)
 {
-    enum { WIDTH = 24, HEIGHT = 11 };
-    struct placed placed[PANEL_COUNT];
+    enum { WIDTH = 28, HEIGHT = 12 };
+    struct panel_place placed[PANEL_COUNT];
     const struct area panels = screen_panels_area(s, c);
     const struct image_view *i = &s->view->image;
     const struct snapshot *now = s->view->snapshot;
     const struct preview *p = i->picture_count ? i->pictures[i->picture_count - 1] : NULL;
-    if (!now || !now->waiting || !p || !p->image.pixels || s->view->list.kind != LIST_NONE) return;
+    if (!now || !now->waiting || !s->view->attached || !p || !p->image.pixels ||
+        s->view->list.kind != LIST_NONE)
+        return;
     if (panels.width < 2 * WIDTH || panels.height < HEIGHT + 4) return;
     const int count = layout_place(screen_layout(s, c->columns), s->focus, panels, placed);
     for (int k = 0; k < count; k++)
         if (placed[k].panel == PANEL_image) return;
-    const struct area box = { panels.width - WIDTH, panels.height - HEIGHT, WIDTH, HEIGHT };
+    const struct area box = { panels.width - WIDTH, 0, WIDTH, HEIGHT };
+    char *title =
+        now->waiting > 1 ? xasprintf("attached (last of %zu)", now->waiting) : xstrdup("attached");
     canvas_fill(c, box, STYLE_TEXT, ' ');
-    picture_draw(p, c,
-                 canvas_box(c, box, now->waiting > 1 ? "to send, the last" : "to send", false));
+    picture_draw(p, c, canvas_box(c, box, title, false));
+    free(title);
 }
 
 // What Tab offers, in columns above the status line.

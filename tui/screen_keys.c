@@ -187,7 +187,7 @@ static void edit(struct screen *s)
 
 static void move_focus(struct screen *s, int by)
 {
-    struct placed placed[PANEL_COUNT];
+    struct panel_place placed[PANEL_COUNT];
     const int columns = s->canvas.columns;
     const int count = layout_place(screen_layout(s, columns), PANEL_NONE,
                                    screen_panels_area(s, &s->canvas), placed);
@@ -410,7 +410,7 @@ void screen_apply(struct screen *s)
 
 static void take_mouse(struct screen *s, const struct key *key)
 {
-    struct placed placed[PANEL_COUNT];
+    struct panel_place placed[PANEL_COUNT];
     const struct area area = screen_panels_area(s, &s->canvas);
     if (s->view->list.kind != LIST_NONE) {
         list_click(s->view, (struct area){ 0, 0, s->canvas.columns, s->canvas.lines }, key->x,

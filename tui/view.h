@@ -183,6 +183,7 @@ struct view {
     char *folders[PICKER_KINDS]; // last folder of each picker; NULL: not opened yet
     // Of the status line.
     bool busy, answering;
+    bool attached;             // a picture was attached, and nothing was told since
     bool by_key;               // the running line is a panel's key's
     bool told;                 // and something of it stands on the status line
     int keys_waiting;          // such lines that do not run yet

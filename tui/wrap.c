@@ -42,12 +42,15 @@ static bool is_letter(char c)
 }
 
 // Is the word around `at` one of ordinary language, so that it may be cut behind its hyphens?
-// Options, file names and numbers are not.
+// Options, file names and numbers are not, nor what is too long for a word: each of its hyphens
+// asks.
 static bool is_ordinary(const char *line, size_t length, size_t at)
 {
+    enum { LONGEST = 64 };
     size_t begin = at, end = at;
-    while (begin > 0 && line[begin - 1] != ' ') begin--;
-    while (end < length && line[end] != ' ') end++;
+    while (begin > 0 && line[begin - 1] != ' ' && end - begin <= LONGEST) begin--;
+    while (end < length && line[end] != ' ' && end - begin <= LONGEST) end++;
+    if (end - begin > LONGEST) return false;
     while (end > begin && strchr(".,;:!?)\"'", line[end - 1])) end--;
     while (begin < end && strchr("(\"'", line[begin])) begin++;
     for (size_t i = begin; i < end; i++) {

@@ -108,6 +108,8 @@ struct event_heatmap results_heatmap(const struct result_map *m);
 const char *results_unit(const char *name);
 // Does the column (from 1 on) have that unit, so that it can share an axis with others?
 bool results_same_unit(const struct result_table *t, int column);
+// May both be drawn on one axis? All may where nothing is known of any.
+bool results_share_unit(const struct result_table *t, int a, int b);
 
 // As stored in the session database. Reads into an empty `r`.
 void results_json(const struct results *r, struct buf *b);

@@ -49,7 +49,7 @@ const struct setting train_settings[] = {
     { "train.clip", SETTING_REAL, 0, 1e9, "1", NULL, NULL, STALE_TRAINING,
       "Clips the global gradient norm; 0 disables clipping." },
     { "train.batch", SETTING_INTEGER, 1, 1e6, "8", "samples", NULL, STALE_TRAINING,
-      "Samples per micro-batch." },
+      "Micro-batch size in samples." },
     { "train.accumulate", SETTING_INTEGER, 1, 1e6, "1", NULL, NULL, STALE_TRAINING,
       "Gradient accumulation: micro-batches per step; the gradient is the mean over all their "
       "samples." },

@@ -48,7 +48,10 @@ find finetune /train
 find exit /quit
 find history /session
 find creativity sample.temperature
-find zzzqq 'nothing fits .zzzqq.: Backspace,'
+find 'batch size' train.batch
+find 'samples batch' train.batch # each word somewhere
+find zzzqq 'no match for .zzzqq.'
+find 'batch zzzqq' 'no match for .batch zzzqq.'
 
 # /help in groups, /help GROUP.
 line /help
@@ -86,6 +89,17 @@ wait_for '❯ a slow question'
 sleep 1
 keys M-1
 wait_for ' NORM '
+# The panel follows settings after a key that changed nothing.
+keys F4
+wait_for 'sample.top_k: 0'
+keys Up
+wait_for 'sample.temperature: 0..100'
+keys d; sleep 0.2
+keys Escape; sleep 0.2
+line '/set sample.temperature 0.5'
+wait_for '│[* ] temperature  *0\.5 ' 'the panel no longer follows settings'
+line '/set sample.temperature 0'
+wait_for '│[* ] temperature  *0 '
 # Ctrl-C says what it dropped.
 line '/get sample.seed'
 line '/wait'
@@ -112,7 +126,8 @@ line "/image $pictures/scene.png"
 line 'one more'
 wait_for ' 4 tokens,'
 line '/flops'
-wait_for 'not: GFLOP' 'curves of another unit are drawn, or not named'
+wait_for 'flops.layers  GFLOP full  GFLOP now' 'the curves are not those of figures'
+wait_for 'press u for rows, FFN rows' 'curves of another unit are drawn, or not named'
 
 # A shell that is killed: the next one offers its session.
 kill -9 "$(running "$work/db" | head -1)"
@@ -126,8 +141,11 @@ sleep 0.5
 shown 'did not end properly' && fail 'a session that ended is offered'
 
 # A table that is wider keeps a line for each row and is scrolled sideways.
+# A picture is seen before it is sent, until the next lines come.
 line "/image $pictures/scene.png"
+wait_for '─ attached ─' 'no thumbnail of an attached picture'
 line /images
+wait_gone '─ attached ─'
 wait_for '^  *0  *64  *48  *25  next message .*›' 'the row is wrapped, or not marked'
 keys F2 Right Right Right Right
 wait_for '‹.*next message .*scene.png *[0-9a-f]*' 'the table does not scroll sideways'
@@ -135,18 +153,16 @@ keys Left Left Left Left
 wait_gone '‹'
 keys Escape; sleep 0.2
 
-# A picture that is dropped in (a path is pasted) is seen before it is sent.
-wait_for 'to send' 'no thumbnail of an attached picture'
+# So is one that is dropped in (a path is pasted).
 line '/image --clear'
-wait_gone 'to send'
 cp $pictures/scene.png "$work/my scene.png"
 tmux set-buffer "file://$work/my%20scene.png"
 tmux paste-buffer -p
 wait_for 'attached .*scene.png'
-wait_for 'to send' 'no thumbnail of a dropped picture'
+wait_for '─ attached ─' 'no thumbnail of a dropped picture'
 tmux set-buffer "'$work/my scene.png' "
 tmux paste-buffer -p
-wait_for 'to send, the last'
+wait_for '─ attached (last of 2) ─'
 line '/image --remove 1'
 wait_for 'removed picture 1' # the second that is attached now
 line /quit

@@ -43,6 +43,24 @@ static void test_words(void **state)
     expect_lines("a b", 0, "a|b"); // never narrower than one
 }
 
+// What is too long for a word is cut at the edge, not behind its hyphens.
+static void test_long(void **state)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < 40; i++) buf_puts(&b, "a-");
+    buf_puts(&b, "a");
+    expect_lines(b.data, 40,
+                 "a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-|"
+                 "a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-|a");
+    struct wrap w = wrap_begin(b.data, 41);
+    assert_true(wrap_next(&w));
+    assert_int_equal(w.length, 41);  // "a-" x 20 and an a
+    w = wrap_begin(b.data + 20, 41); // a word of 61
+    assert_true(wrap_next(&w));
+    assert_int_equal(w.length, 40);
+    buf_release(&b);
+}
+
 static void test_wide(void **state)
 {
     // Ideographs are two wide, and a line may end between any two.
@@ -116,7 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),  cmocka_unit_test(test_wide), cmocka_unit_test(test_code),
-        cmocka_unit_test(test_canvas), cmocka_unit_test(test_tiny),
+        cmocka_unit_test(test_canvas), cmocka_unit_test(test_tiny), cmocka_unit_test(test_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 
 #include "core/files/safetensors.h"
 #include "core/probes/dump.h"
+#include "core/probes/results.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 
@@ -146,12 +147,44 @@ static void a_dump_holds_what_passed(void **state)
     scratch_remove(folder);
 }
 
+// Which columns stand on one axis, and which of them figures draw.
+static void columns_share_units(void **state)
+{
+    static const struct {
+        const char *name, *columns;
+        int a, b;
+        bool share;
+    } cases[] = {
+        { "flops.layers", "layer|rows|FFN rows|GFLOP full|GFLOP now|keys of a step", 3, 4, true },
+        { "flops.layers", "layer|rows|FFN rows|GFLOP full|GFLOP now|keys of a step", 1, 3, false },
+        { "flops.layers", "layer|rows|FFN rows|GFLOP full|GFLOP now|keys of a step", 1, 5, true },
+        { "norms.layers", "layer|visual|text", 1, 2, true },
+        { "norms.theory", "layer|C|phi|norm visual|gamma", 1, 3, true },
+        { "norms.theory", "layer|C|phi|norm visual|gamma", 1, 2, false },
+        { "sink_ratio", "layer|strongest|at token|sink|curvature", 3, 4, false },
+        { "sink_ratio", "layer|strongest|at token|sink|curvature", 1, 4, false },
+        { "kl.mean", "layer|100|200", 1, 2, true }, // of checkpoints
+        { "calibration", "layer|dimension|value|second|value |share of sinks", 2, 4, true },
+        { "calibration", "layer|dimension|value|second|value |share of sinks", 1, 2, false },
+        { "unknown", "layer|a|b", 1, 2, true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct results r = { 0 };
+        const struct result_table *t = results_table(&r, cases[i].name, cases[i].columns);
+        if (results_share_unit(t, cases[i].a, cases[i].b) != cases[i].share ||
+            results_share_unit(t, cases[i].b, cases[i].a) != cases[i].share)
+            fail_msg("%s: %s and %s", t->name, t->columns[cases[i].a], t->columns[cases[i].b]);
+        results_release(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_match_names),
         cmocka_unit_test(patterns_that_match_nothing_are_refused),
         cmocka_unit_test(a_dump_holds_what_passed),
+        cmocka_unit_test(columns_share_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
