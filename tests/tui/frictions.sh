@@ -51,7 +51,7 @@ find zzzqq 'nothing fits .zzzqq.: Backspace,'
 # /help in groups, /help GROUP.
 line /help
 wait_for '│  conversation  */image'
-line '/help keeping'
+line '/help sessions'
 wait_for '│  /session  *Lists'
 
 # Markdown in an answer; raw when it is off.
