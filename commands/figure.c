@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/draw/heatmap.h"
 #include "core/draw/plot.h"
 
@@ -27,16 +28,10 @@ void figure_written(const struct shell *shell, const char *what, const char *pat
 
 // --- a table as curves ---------------------------------------------------------------------------
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 // Columns that no curve is drawn of: deviations, which token it was, other units.
 static bool bare(const struct result_table *t, int column)
 {
-    return ends_with(t->columns[column], " std") || ends_with(t->columns[column], "at token") ||
+    return text_ends(t->columns[column], " std") || text_ends(t->columns[column], "at token") ||
            (!t->points && !results_same_unit(t, column));
 }
 

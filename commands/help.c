@@ -198,6 +198,7 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
     const struct setting *row = settings_find(what);
     if (c) help_command(shell, c);
     if (row) help_setting(shell, row);
+    if (c) list_commands(shell, what); // /help settings: the command and its group
     if (c || row) return 0;
     for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
         if (!strcmp(topics[i].name, what)) {

@@ -16,6 +16,7 @@
 #include "core/base/dtype.h"
 #include "core/base/folder.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/model/families/family.h"
 #include "core/ops/ops.h"
 #include "core/talk/answer.h"
@@ -164,19 +165,13 @@ static int write_shard(const struct model *m, const struct safetensors *f, const
     return status < 0 ? -1 : closed;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 // Files that go with the weights unchanged: configs, tokenizer, texts; no other weights.
 static bool goes_along(const char *name)
 {
     static const char *const weights[] = { ".safetensors", ".bin",  ".pt", ".pth",    ".ckpt",
                                            ".gguf",        ".onnx", ".h5", ".msgpack" };
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
-        if (ends_with(name, weights[i])) return false;
+        if (text_ends(name, weights[i])) return false;
     return name[0] != '.' && strcmp(name, "adapter_config.json") != 0 &&
            strcmp(name, "training.json") != 0;
 }

@@ -20,6 +20,7 @@
 #include "core/base/file_in.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/files/checkpoint_parts.h"
 #include "core/files/gguf.h"
 #include "core/text/tokenizer.h"
@@ -216,12 +217,6 @@ static int open_index(struct checkpoint *c, struct err *err)
     return status;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 bool checkpoint_is_best(const char *name)
 {
     if (!strcmp(name, "best.safetensors")) return true;
@@ -249,8 +244,8 @@ static void list_folder(const struct checkpoint *c, struct listing *l)
     DIR *dir = opendir(c->folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         const char *name = entry->d_name;
-        l->pytorch |= ends_with(name, ".bin") || ends_with(name, ".pth") || ends_with(name, ".pt");
-        if (!ends_with(name, ".safetensors") || is_beside(name)) continue;
+        l->pytorch |= text_ends(name, ".bin") || text_ends(name, ".pth") || text_ends(name, ".pt");
+        if (!text_ends(name, ".safetensors") || is_beside(name)) continue;
         l->partial |= strstr(name, "-of-") != NULL;
         l->singles++;
         free(l->single);

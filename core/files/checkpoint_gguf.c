@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/files/checkpoint.h"
 #include "core/files/checkpoint_parts.h"
 #include "core/files/gguf_parts.h"
@@ -20,17 +21,11 @@ static const char SEPARATOR[] = "::"; // between a model and its encoder in a na
 
 // --- names ---------------------------------------------------------------------------------------
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 bool checkpoint_is_gguf(const char *name)
 {
     const char *end = strstr(name, SEPARATOR);
     char *model = xstrndup(name, end ? (size_t)(end - name) : strlen(name));
-    const bool is = ends_with(model, ".gguf");
+    const bool is = text_ends(model, ".gguf");
     free(model);
     return is;
 }
@@ -68,7 +63,7 @@ static struct gguf *open_file(struct checkpoint *c, const char *path, struct err
 static char *part_path(const char *path, int64_t number, int64_t count)
 {
     char *first = xasprintf("-00001-of-%05d.gguf", (int)count), *part = NULL;
-    if (ends_with(path, first))
+    if (text_ends(path, first))
         part = xasprintf("%.*s-%05d-of-%05d.gguf", (int)(strlen(path) - strlen(first)), path,
                          (int)number + 1, (int)count);
     free(first);

@@ -13,15 +13,10 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/files/gguf_parts.h"
 
 // --- names ---------------------------------------------------------------------------------------
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
 
 static const char *base(const char *path)
 {
@@ -193,7 +188,7 @@ static struct candidates find_all(const char *model, const struct gguf *text)
     struct candidates all = { 0 };
     DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (strstr(entry->d_name, "mmproj") && ends_with(entry->d_name, ".gguf"))
+        if (strstr(entry->d_name, "mmproj") && text_ends(entry->d_name, ".gguf"))
             add_candidate(&all, xasprintf("%s%s", folder, entry->d_name), model, text);
     if (dir) closedir(dir);
     free(folder);

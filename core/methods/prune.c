@@ -51,12 +51,12 @@ struct prune {
 
     // For the current sequence; room for `room` rows.
     int64_t room;
-    int32_t *number; // [N] which visual token a row is; -1: text
-    bool *dropped;   // [N]
-    float *told[2];  // [N] numbers of rows by cls and divergence: of the first stage, of later ones
-    int32_t *alive;  // [N] rows that remain
-    int64_t visual;  // S
-    bool replacing;  // this pass replaces the rows
+    int32_t *number;     // [N] which visual token a row is; -1: text
+    bool *dropped;       // [N]
+    float *row_score[2]; // [N] by cls and divergence: of the first stage, of later ones
+    int32_t *alive;      // [N] rows that remain
+    int64_t visual;      // S
+    bool replacing;      // this pass replaces the rows
 
     struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K the first stage
     int64_t residual_rows;
@@ -73,7 +73,7 @@ static bool prune_keeps(const void *state, const char *key, const struct setting
     static const char *const after[] = { "prune.score", "prune.keep", "prune.seed" };
     const struct prune *p = state;
     const enum prune_kind kind = prune_kind_of(s);
-    // Only passes under these kinds were told their numbers.
+    // Only passes under these kinds have scores of rows.
     if ((kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE) && kind != p->kind) return false;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         if (!strcmp(key, after[i])) return !p->dynamic && !settings_is(s, "prune.mode", "dynamic");
@@ -110,8 +110,8 @@ static void prune_release(void *state)
     free(p->keep);
     free(p->number);
     free(p->dropped);
-    free(p->told[0]);
-    free(p->told[1]);
+    free(p->row_score[0]);
+    free(p->row_score[1]);
     free(p->alive);
     free(p);
 }
@@ -204,7 +204,7 @@ static void sequence_reserve(struct prune *p, const struct sequence *s)
     p->dropped = xreallocarray(p->dropped, (size_t)p->room, sizeof *p->dropped);
     p->alive = xreallocarray(p->alive, (size_t)p->room, sizeof *p->alive);
     for (int i = 0; i < 2; i++)
-        p->told[i] = xreallocarray(p->told[i], (size_t)p->room, sizeof *p->told[i]);
+        p->row_score[i] = xreallocarray(p->row_score[i], (size_t)p->room, sizeof *p->row_score[i]);
 }
 
 // Recounts the visual tokens of a sequence; none is dropped yet.
@@ -305,7 +305,7 @@ static int score_dynamic(struct prune *p, struct graph *g, const struct site_arg
 // Which of the keys listed (NULL: the first `count`) a query keeps: keep[count], true for text.
 // `at` is the query's row in q.
 static int choose(struct prune *p, struct graph *g, const struct site_args *args, int stage,
-                  int64_t at, const int32_t *list, int64_t count, bool told, bool *keep)
+                  int64_t at, const int32_t *list, int64_t count, bool emit, bool *keep)
 {
     struct arena_mark scratch = graph_scratch_begin(g);
     const size_t room = (size_t)count + 1;
@@ -338,7 +338,7 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
         status = prune_score(g, p->kind, p->seed, &view, score);
     prune_choose(p->kind, score, view.count, stage_count(p, stage), stays);
     for (int64_t i = 0; i < view.count; i++) keep[token[i]] = stays[i];
-    if (status == 0 && told) status = emit_choice(g, p, args->layer, &view, score, stays);
+    if (status == 0 && emit) status = emit_choice(g, p, args->layer, &view, score, stays);
     free(rows);
     free(token);
     free(number);
@@ -387,7 +387,7 @@ static int keep_residual(struct prune *p, struct graph *g, const struct site_arg
 }
 
 // Gathers the remaining rows: at the first stage from the stored h[K+1], later from x.
-static int go_on(struct prune *p, struct graph *g, struct site_args *args, int stage)
+static int continue_with_kept(struct prune *p, struct graph *g, struct site_args *args, int stage)
 {
     const bool all = stage == 0 && args->kv;
     const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
@@ -417,7 +417,8 @@ static int prune_focus(void *state, struct graph *g, struct site_args *args)
     g->backend->download(focus, args->x->data, tensor_bytes(args->x));
     sequence_reserve(p, s);
     for (int64_t i = 0; i < s->n; i++)
-        if (s->picture[i] == args->picture && s->cell[i] < count) p->told[0][i] = focus[s->cell[i]];
+        if (s->picture[i] == args->picture && s->cell[i] < count)
+            p->row_score[0][i] = focus[s->cell[i]];
     free(focus);
     return 0;
 }
@@ -427,15 +428,15 @@ static int prune_kl(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const int64_t heads = args->x->shape[1], n = args->x->shape[0];
-    float *kl = xmalloc(tensor_bytes(args->x) + 1), *told;
+    float *kl = xmalloc(tensor_bytes(args->x) + 1), *score;
     g->backend->download(kl, args->x->data, tensor_bytes(args->x)); // [S', Hkv]
     sequence_reserve(p, site_sequence(args));
-    told = p->told[stage_at(p, args->layer) > 0];
+    score = p->row_score[stage_at(p, args->layer) > 0];
     for (int64_t i = 0, at = 0; at < n; i++) {
         if (!site_visual(args, i)) continue;
         double sum = 0;
         for (int64_t h = 0; h < heads; h++) sum += (double)kl[at * heads + h];
-        told[site_row(args, i)] = (float)(sum / (double)heads);
+        score[site_row(args, i)] = (float)(sum / (double)heads);
         at++;
     }
     free(kl);
@@ -443,20 +444,21 @@ static int prune_kl(void *state, struct graph *g, struct site_args *args)
 }
 
 // Visual tokens that are left at a stage.
-struct left {
+struct candidates {
     struct prune_view view; // number and count
     int32_t *index;         // rows of `from`
     int32_t *row;           // of the sequence
     struct tensor *from;    // h behind the layer
 };
 
-static struct left left_at(const struct prune *p, const struct site_args *args, int stage)
+static struct candidates candidates_at(const struct prune *p, const struct site_args *args,
+                                       int stage)
 {
     const bool all = stage == 0 && args->kv;
     const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
     const int64_t query = sequence_query(site_sequence(args));
     int32_t *number = xreallocarray(NULL, (size_t)n + 1, sizeof *number);
-    struct left l = { .view = { .number = number, .sequence = site_sequence(args) } };
+    struct candidates l = { .view = { .number = number, .sequence = site_sequence(args) } };
     l.from = all ? (struct tensor *)&p->residual : args->x;
     l.index = xreallocarray(NULL, (size_t)n + 1, sizeof *l.index);
     l.row = xreallocarray(NULL, (size_t)n + 1, sizeof *l.row);
@@ -470,7 +472,7 @@ static struct left left_at(const struct prune *p, const struct site_args *args, 
     return l;
 }
 
-static void left_release(struct left *l)
+static void candidates_release(struct candidates *l)
 {
     free((void *)l->view.number);
     free(l->index);
@@ -478,7 +480,7 @@ static void left_release(struct left *l)
 }
 
 // By their distances in the residual stream.
-static int keep_diverse(struct graph *g, const struct left *l, int64_t count, bool *keep)
+static int keep_diverse(struct graph *g, const struct candidates *l, int64_t count, bool *keep)
 {
     struct arena_mark scratch = graph_scratch_begin(g);
     struct tensor *x = op_widen(g, op_gather_rows(g, l->from, l->index, l->view.count)); // [S, D]
@@ -493,21 +495,21 @@ static int keep_diverse(struct graph *g, const struct left *l, int64_t count, bo
 }
 
 // By a number each.
-static void score_rows(const struct prune *p, const struct left *l, int stage, float *score)
+static void score_rows(const struct prune *p, const struct candidates *l, int stage, float *score)
 {
-    const float *told = p->told[p->kind == PRUNE_DIVERGENCE && stage > 0];
+    const float *known = p->row_score[p->kind == PRUNE_DIVERGENCE && stage > 0];
     for (int64_t i = 0; i < l->view.count; i++)
         if (p->kind == PRUNE_RANDOM)
             score[i] = (float)random_unit(p->seed, RANDOM_PRUNE, (uint64_t)l->view.number[i]);
         else
-            score[i] = p->kind == PRUNE_UNIFORM ? 0 : told[l->row[i]];
+            score[i] = p->kind == PRUNE_UNIFORM ? 0 : known[l->row[i]];
 }
 
 // Drops visual tokens by what is known of them without a query.
 static int choose_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
     if (p->blind) return 0;
-    struct left l = left_at(p, args, stage);
+    struct candidates l = candidates_at(p, args, stage);
     const int64_t count = stage_count(p, stage);
     bool *keep = xcalloc((size_t)l.view.count + 1, sizeof *keep);
     float *score = xcalloc((size_t)l.view.count + 1, sizeof *score);
@@ -525,7 +527,7 @@ static int choose_rows(struct prune *p, struct graph *g, const struct site_args 
                              keep);
     free(score);
     free(keep);
-    left_release(&l);
+    candidates_release(&l);
     return status;
 }
 
@@ -547,7 +549,7 @@ static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
     if ((p->kind >= PRUNE_DIVERSITY || p->layer[0] == PRUNE_INPUT) &&
         choose_rows(p, g, args, stage) < 0)
         return -1;
-    return p->replacing ? go_on(p, g, args, stage) : 0;
+    return p->replacing ? continue_with_kept(p, g, args, stage) : 0;
 }
 
 static int shared_pass(struct graph *g, const struct sequence *s)
@@ -577,8 +579,8 @@ static int choose_for_row(struct prune *p, struct graph *g, const struct site_ar
     const int64_t count = list ? p->seen.count[at] : args->past + i + 1;
     bool *keep = xcalloc((size_t)count, sizeof *keep);
     int32_t *keys = p->next.keys[at] = xreallocarray(NULL, (size_t)count, sizeof *keys);
-    const bool told = args->prefill && site_row(args, i) == query;
-    int status = choose(p, g, args, stage, i, list, count, told, keep);
+    const bool emit = args->prefill && site_row(args, i) == query;
+    int status = choose(p, g, args, stage, i, list, count, emit, keep);
     for (int64_t j = 0; j < count; j++)
         if (keep[j]) keys[p->next.count[at]++] = list ? list[j] : (int32_t)j;
     free(keep);

@@ -17,7 +17,8 @@ static const char *const places[] = { "auto", "input", NULL };
 const struct setting prune_settings[] = {
     { "prune.score", SETTING_CHOICE, 0, 0, "off", NULL, scores, STALE_SEEN,
       "Visual token pruning: how tokens are ranked (contribution is CAPA, attention is FastV, "
-      "diversity is DivPrune, cls the encoder's attention, divergence IRA's), or off." },
+      "diversity is DivPrune, cls the encoder's attention, from the class token where there is "
+      "one, divergence IRA's), or off." },
     { "prune.layer", SETTING_LIST, 0, 0, "auto", NULL, places, STALE_SEEN,
       "Layers after which visual tokens are pruned; auto is the model's transition layer, input is "
       "before the first layer." },

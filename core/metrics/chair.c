@@ -17,6 +17,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/names.h"
+#include "core/base/text.h"
 #include "core/metrics/chair_words.h"
 #include "core/metrics/metric.h"
 #include "core/metrics/words.h"
@@ -32,10 +33,10 @@ static const struct pair synonyms[] = { CHAIR_SYNONYMS(X){ NULL, NULL } };
 
 enum { WORDS_MOST = 4 }; // of a name that is looked for
 
+// Is a word longer than its ending?
 static bool ends(const char *word, const char *end)
 {
-    const size_t n = strlen(word), m = strlen(end);
-    return n > m && !strcmp(word + n - m, end);
+    return strlen(word) > strlen(end) && text_ends(word, end);
 }
 
 // Appends a word in the singular.
@@ -202,5 +203,6 @@ const struct metric metric_chair = {
     .way = METRIC_ANSWERS,
     .share = true,
     .smaller = true,
+    .none = true,
     .score = score,
 };

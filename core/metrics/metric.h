@@ -69,6 +69,7 @@ struct metric {
     enum metric_way way;
     bool share;   // scores are 0 or 1: the total is a share with a Wilson interval
     bool smaller; // a lower score is better: use metric_better
+    bool none;    // choices without any reference are a question: none of them is right
     // Statistics of all references, collected before the first score; NULL: not needed.
     void *(*corpus_new)(void);
     void (*corpus_add)(void *corpus, const char *const *references, size_t count);

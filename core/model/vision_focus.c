@@ -8,7 +8,7 @@
 // in the block whose output the projector reads: FasterVLM (Zhang et al. 2024, arXiv 2412.01818,
 // Eq. 4) and VisionZip (Yang et al. 2024, arXiv 2412.04467, section 3.2; the second form is its own
 // for SigLIP). Where several patches become one token, the token has their sum.
-#include <math.h>
+#include <float.h>
 #include <stdlib.h>
 
 #include "core/base/mem.h"
@@ -85,14 +85,15 @@ void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tens
 
 // --- visual tokens -------------------------------------------------------------------------------
 
-// Rows as they are, but for a first one that is left out.
+// Rows as they are, but for a first one that is left out. A class token that becomes a visual token
+// comes before all others; its number is finite, as packing and pooling multiply it by 0.
 static void rows_to_tokens(const struct vision_config *c, const struct vision_picture *p,
                            float *token)
 {
     const int64_t rows = vision_tile_rows(c, p);
     for (int64_t t = 0; t < p->tiles; t++)
         for (int64_t row = c->drop_class; row < rows; row++)
-            *token++ = c->class_token && row == 0 ? INFINITY : p->received[t * rows + row];
+            *token++ = c->class_token && row == 0 ? FLT_MAX : p->received[t * rows + row];
 }
 
 // Patches of each cell of merge x merge in a grid that goes row by row.

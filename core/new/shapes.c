@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/model/families/family.h"
 #include "core/model/layer.h"
 
@@ -479,18 +480,12 @@ struct listing {
     bool last;       // the tensor leads back to the residual stream
 };
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t length = strlen(text), n = strlen(end);
-    return length >= n && !strcmp(text + length - n, end);
-}
-
 static double tensor_spread(const struct listing *l, const char *name)
 {
     const struct shape *s = l->shape;
-    if (s->fresh && ends_with(name, ".bias")) return 0;
+    if (s->fresh && text_ends(name, ".bias")) return 0;
     const bool last =
-        l->last || ends_with(name, "out_proj.weight") || ends_with(name, "fc2.weight");
+        l->last || text_ends(name, "out_proj.weight") || text_ends(name, "fc2.weight");
     if (!s->fresh || !last) return s->spread;
     return s->spread / sqrt(2.0 * (double)(l->part == PART_VISION ? s->tower_layers : s->layers));
 }

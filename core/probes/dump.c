@@ -44,7 +44,7 @@ static bool tap_wanted(const struct dump *d, const struct tap *tap, int layer)
 {
     bool layers = strstr(tap->name, "%L") && layer < 0, pictures = strstr(tap->name, "%I");
     char name[TAP_NAME_SIZE];
-    for (int l = 0; l < (layers ? LAYERS_TRIED : 1); l++)
+    for (int l = layers ? tap_lowest(tap) : 0; l < (layers ? LAYERS_TRIED : 1); l++)
         for (int p = 0; p < (pictures ? PICTURES_TRIED : 1); p++) {
             tap_name(tap, layer < 0 ? l : layer, p, name);
             if (wanted(d, name)) return true;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/dtype.h"
+#include "core/base/text.h"
 #include "core/files/checkpoint.h"
 #include "core/model/bind.h"
 #include "core/model/families/family.h"
@@ -94,18 +95,12 @@ void interface_release(struct interface *s)
 
 // --- a folder that is not a model ---------------------------------------------------------------
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 // A tensor whose name ends so, outside of a vision encoder or inside.
 static const struct safetensor *find_ending(const struct checkpoint *c, const char *const *ends)
 {
     for (; *ends; ends++)
         for (int64_t i = 0; i < c->tensor_count; i++)
-            if (ends_with(c->tensors[i]->name, *ends)) return c->tensors[i];
+            if (text_ends(c->tensors[i]->name, *ends)) return c->tensors[i];
     return NULL;
 }
 
@@ -180,7 +175,7 @@ static int encoder_open(struct encoder *e, const struct checkpoint *c, const cha
     struct vision_config *v = &m->vision.config;
     if (encoder_configure(m, c, err) < 0) return -1;
     if (!v->kind) return err_set(err, "config.json names no vision encoder");
-    if (!ends_with(patches, v->kind->patch_weight))
+    if (!text_ends(patches, v->kind->patch_weight))
         return err_set(err, "the file has %s, but the encoder of config.json has %s", patches,
                        v->kind->patch_weight);
     v->feature_layer = -1; // all blocks, whatever the projector reads

@@ -21,9 +21,11 @@ static const struct tap taps[] = {
     { "attn.%L.value", SITE_VALUES, TAP_HEADS_FIRST, "[Hkv,N,d] values that attention uses" },
     { "ffn.%L.in", SITE_FFN_IN, TAP_X, "[N,D] residual stream entering an FFN, before its norm" },
     { "ffn.%L.out", SITE_FFN_OUT, TAP_X, "[N,D] residual stream after an FFN" },
-    { "score.%L", SITE_SCORE, TAP_X, "[S] pruning score of the visual tokens alive in a layer" },
+    { "score.%L", SITE_SCORE, TAP_X,
+      "[S] pruning score of the visual tokens alive in a layer (score.input: before the first)" },
     { "kept", SITE_KEPT, TAP_X, "[k] visual tokens kept, counted among all of them (int32)" },
-    { "kept.%L", SITE_KEPT, TAP_X, "[k] the same after one of several layers (int32)" },
+    { "kept.%L", SITE_KEPT, TAP_X,
+      "[k] the same after one of several layers (kept.input: before the first)" },
     { "logits", SITE_LOGITS, TAP_X, "[N,V] logits of every prompt position" },
     { "step.logits", SITE_STEP_LOGITS, TAP_ROWS, "[n,V] logits that chose each generated token" },
 };
@@ -40,11 +42,18 @@ void tap_name(const struct tap *tap, int layer, int picture, char name[TAP_NAME_
     for (const char *p = tap->name; *p && used < TAP_NAME_SIZE - 16; p++) {
         bool place = p[0] == '%';
         if (place) p++;
-        if (place)
+        if (place && *p == 'L' && layer < 0)
+            used += snprintf(name + used, 16, "input");
+        else if (place)
             used += snprintf(name + used, 16, "%d", *p == 'L' ? layer : picture);
         else
             used += snprintf(name + used, 2, "%c", *p);
     }
+}
+
+int tap_lowest(const struct tap *tap)
+{
+    return tap->site == SITE_SCORE || tap->site == SITE_KEPT ? -1 : 0;
 }
 
 bool tap_match(const char *pattern, const char *name)

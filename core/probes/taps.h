@@ -28,7 +28,10 @@ struct tap {
 enum { TAP_NAME_SIZE = 64 };
 
 const struct tap *tap_at(int index); // NULL past the end
+// Layer -1, before the first, is "input" in a name.
 void tap_name(const struct tap *tap, int layer, int picture, char name[TAP_NAME_SIZE]);
+// The lowest layer that a tap with a layer in its name has: 0 or -1.
+int tap_lowest(const struct tap *tap);
 // "*" matches any run of characters, "?" one.
 bool tap_match(const char *pattern, const char *name);
 

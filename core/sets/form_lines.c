@@ -47,14 +47,18 @@ static void lines_close(void *self)
     free(l);
 }
 
-// Does the first line list objects?
+// Does the first line list objects, and ask nothing? A question with its own answer keeps it, also
+// where it lists objects too.
 static bool annotates(const struct dataset *d)
 {
+    static const char *const asking[] = { "question", "text", "conversations", "answer", "label" };
     struct err ignored;
     cJSON *first = d->count ? dataset_json(d, 0, &ignored) : NULL;
-    const bool lists = cJSON_IsArray(json_get(first, "objects"));
+    bool annotates = cJSON_IsArray(json_get(first, "objects"));
+    for (size_t i = 0; i < sizeof asking / sizeof *asking; i++)
+        if (json_get(first, asking[i])) annotates = false;
     cJSON_Delete(first);
-    return lists;
+    return annotates;
 }
 
 static void *lines_open(const char *path, const char *folder, int64_t *count, struct err *err)

@@ -20,6 +20,7 @@
 #include "core/base/file_in.h"
 #include "core/base/json.h"
 #include "core/base/names.h"
+#include "core/base/text.h"
 #include "core/text/tokenizer_parts.h"
 
 static const size_t JSON_LIMIT = (size_t)256 << 20, MODEL_LIMIT = (size_t)32 << 20; // bytes
@@ -232,12 +233,6 @@ static int companions_open(struct companions *c, const char *path, struct err *e
 
 // --- files -------------------------------------------------------------------------------------
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 // A line of base64, a space and a number: no SentencePiece model begins like this.
 static bool is_ranks(const char *text, size_t size)
 {
@@ -282,8 +277,8 @@ struct tokenizer *tokenizer_open(const char *path, struct err *err)
 {
     struct stat st;
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return tokenizer_open_folder(path, err);
-    if (ends_with(path, "/vocab.json")) return open_vocab(path, err);
-    const bool model = ends_with(path, ".model") || ends_with(path, ".tiktoken");
+    if (text_ends(path, "/vocab.json")) return open_vocab(path, err);
+    const bool model = text_ends(path, ".model") || text_ends(path, ".tiktoken");
     size_t size;
     char *file = file_read(path, model ? MODEL_LIMIT : JSON_LIMIT, &size, err);
     if (!file) return NULL;

@@ -58,7 +58,8 @@ static bool is_last_question(const struct dialogue *d, size_t message)
 
 // The question of message i with its references: those of the sample belong to its last question,
 // otherwise it is the answer that follows. False: not a question, or nothing is known of it.
-static bool question_at(const struct sample *s, size_t i, struct question *q)
+static bool question_at(const struct sample *s, const struct metric *m, size_t i,
+                        struct question *q)
 {
     const struct dialogue *d = &s->dialogue;
     *q = (struct question){ .message = i };
@@ -77,7 +78,7 @@ static bool question_at(const struct sample *s, size_t i, struct question *q)
         q->reference_count = 1;
         return true;
     }
-    if (last && s->choice_count && s->right >= 0) return true;
+    if (last && s->choice_count && (s->right >= 0 || m->none)) return true;
     question_release(q);
     return false;
 }
@@ -98,7 +99,7 @@ static void add_to_corpus(struct evaluating *v, const struct metric *m, void *co
 {
     struct question q;
     for (size_t i = 0; i < s->dialogue.count; i++) {
-        if (!question_at(s, i, &q)) continue;
+        if (!question_at(s, m, i, &q)) continue;
         if (sample_metric(v, s, NULL) == m) m->corpus_add(corpus, q.references, q.reference_count);
         question_release(&q);
     }
@@ -393,7 +394,7 @@ static int lose(struct evaluating *v, const struct sample *s, const struct metri
     struct err err;
     int status = 1;
     // Reports the last question; the loss is that of all answers.
-    for (size_t i = d->count; i-- > 0 && !q.text;) question_at(s, i, &q);
+    for (size_t i = d->count; i-- > 0 && !q.text;) question_at(s, m, i, &q);
     if (!q.text) q.text = xstrdup("");
     if (attach_methods(v, &hooks, &err) < 0 ||
         evaluate_loss(&v->passes, d->messages, d->count, &mc.loss, &err) < 0)
@@ -412,7 +413,7 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
     int skipped = 0, asked = 0;
     for (size_t i = 0; i < s->dialogue.count && !v->stopped; i++) {
         struct question q;
-        if (!question_at(s, i, &q)) continue;
+        if (!question_at(s, m, i, &q)) continue;
         const bool last = is_last_question(&s->dialogue, i);
         struct metric_case mc = { .question = q.text,
                                   .kind = s->kind,

@@ -15,6 +15,13 @@ lines '/help' '/help commands' '/help conversation'
 groups=$(jq -r 'select(.name == "groups").rows[][1] | split(" ")[]' "$work/events")
 same "all in groups" "$groups" "$(jq -rs 'map(select(.name == "commands"))[0].rows[][0]' "$work/events")"
 check_has "a group" 'select(.name == "commands").rows[][0]' "/image"
+check "groups" 'select(.name == "groups").rows | map(.[0]) | .[:8] | join(" ")' \
+    "model conversation settings sessions training inspection measuring interface"
+
+# A group that a command has the name of follows the command.
+lines '/help settings' '/help sessions'
+check_has "the command" 'select(.event == "text").text' "/settings"
+check "their groups" 'select(.name == "commands").rows | map(.[0]) | join(" ") | test("/set | /save ")' $'true\ntrue'
 
 lines '/help laod' '/help nothing-like-it' '/hlep' '/imgae x' '/' '/home/me/cat.png what is this?' '/quit' '/version'
 check_has "help on" 'select(.event == "error").message' "did you mean 'load'?"

@@ -28,19 +28,36 @@ vlmsh "$work/tiny" --json -c '/set sample.max_tokens 4' \
     -c "/eval $work/scenes/pope_popular.json --set pope --images $work/world --here --limit 4" >"$work/events"
 check "scored as POPE" 'select(.event=="table" and .name=="evaluation") | .rows[] | select(.[0]=="n")[1]' 4
 
-# CHAIR of what the demo model says, and of sentences whose objects are known.
+# CHAIR: sentences whose objects are known, which tests/core/metrics/metrics.c reads too, and what the
+# demo model says of pictures, the first of which has no objects: all that is said of it is not there.
+[ "$(second sentences)" -gt 10 ] || fail "sentences"
+python3 - "$work/world/objects.jsonl" <<'END' || fail "a picture without objects"
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+lines[0]["objects"] = []
+open(sys.argv[1], "w").writelines(json.dumps(line) + "\n" for line in lines)
+END
 vlmsh demo/model --json -c '/set sample.max_tokens 40' -c '/set image.downsample 0.4' \
     -c "/eval $work/world/objects.jsonl --set chair --here --submit $work/answers.jsonl --limit 20" >"$work/events"
 check "described" 'select(.event=="done").ok' $'true\ntrue\ntrue'
 number() {
     jq -r --arg key "$1" 'select(.event=="table" and .name=="evaluation") | .rows[] | select(.[0]==$key)[1]' "$work/events" | cut -d' ' -f1
 }
+same "pictures described" "$(number n)" 20
+same "nothing left out" "$(jq -r 'select(.event=="notice") | .text' "$work/events" | grep -c reference)" 0
 want=$(second chair "$work/world/objects.jsonl" "$work/answers.jsonl")
 python3 - "$want" "$(number CHAIRi) $(number CHAIRs) $(number 'objects a caption')" <<'END' || fail "CHAIR: $want, not $(number CHAIRi) $(number CHAIRs)"
 import sys
 a, b = ([float(x) for x in s.split()] for s in sys.argv[1:])
 sys.exit(len(a) != 3 or len(b) != 3 or not 0 < a[0] < 1 or not 0 < a[1] < 1 or any(abs(x - y) > 6e-5 for x, y in zip(a, b)))
 END
+
+# Questions that list objects beside their own answer keep it.
+printf '{"id":"%d","image":"%s","question":"Is there a circle?","answer":"yes","objects":[%s]}\n' \
+    1 a.png '"circle"' 2 a.png '{"name":"circle"}' >"$work/asked.jsonl"
+cp tests/goldens/pictures/scene.png "$work/a.png"
+vlmsh "$work/tiny" --json -c '/set sample.max_tokens 4' -c "/eval $work/asked.jsonl --set pope --here" >"$work/events"
+check "questions with objects" 'select(.event=="table" and .name=="answers").rows[][5]' $'yes\nyes'
 
 echo '{"images": [], "annotations": [], "categories": []}' >"$work/empty.json"
 echo '{"images": [{"id": 1, "file_name": "a.png"}], "annotations": [{"image_id": 2, "category_id": 1}], "categories": [{"id": 1, "name": "cup"}]}' >"$work/wrong.json"

@@ -204,42 +204,70 @@ static void test_no_rows(void **state)
     FOR_EACH_ISA(b) check(b, (struct shape){ 0, 4, 2, 1, 8, 8 }, ALL, MATMUL_F32);
 }
 
+static const enum matmul_mode modes[] = { MATMUL_F32, MATMUL_BF16 };
+
+static void check_empty(const struct backend *b, int64_t n, int64_t p, enum matmul_mode mode)
+{
+    struct call c = call_new((struct shape){ n, p, 2, 2, 16, 16 }, ALL);
+    memset(c.last.data, 0, tensor_bytes(&c.last));
+    assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, &c.last, 1, &c.probs, mode), 0);
+    for (int64_t i = 0; i < tensor_count(&c.y); i++) assert_true(((float *)c.y.data)[i] == 0);
+    for (int64_t i = 0; i < tensor_count(&c.probs); i++)
+        assert_true(((float *)c.probs.data)[i] == 0);
+    call_free(&c);
+}
+
 // A row that sees nothing gives zeros, also when no row sees anything or there are no keys.
 static void test_empty(void **state)
 {
     (void)state;
     FOR_EACH_ISA(b)
     for (int64_t n = 1; n < 100; n += 49)
-        for (int64_t p = 0; p < 10; p += 9) {
-            struct call c = call_new((struct shape){ n, p, 2, 2, 16, 16 }, ALL);
-            memset(c.last.data, 0, tensor_bytes(&c.last));
-            assert_int_equal(
-                b->attention(&c.y, &c.q, &c.k, &c.v, NULL, &c.last, 1, &c.probs, MATMUL_F32), 0);
-            for (int64_t i = 0; i < tensor_count(&c.y); i++)
-                assert_true(((float *)c.y.data)[i] == 0);
-            for (int64_t i = 0; i < tensor_count(&c.probs); i++)
-                assert_true(((float *)c.probs.data)[i] == 0);
-            call_free(&c);
-        }
+        for (int64_t p = 0; p < 10; p += 9)
+            for (int m = 0; m < 2; m++) check_empty(b, n, p, modes[m]);
 }
 
-// Scores far apart: the greatest takes all, nothing overflows.
+// Keys j of all rows, with `great` the key whose score takes all.
+static void check_far(const struct backend *b, int64_t n, int64_t great, enum matmul_mode mode)
+{
+    struct call c = call_new((struct shape){ n, 300, 2, 1, 16, 16 }, ALL);
+    for (int64_t i = 0; i < tensor_count(&c.q); i++) ((float *)c.q.data)[i] = 100;
+    for (int64_t j = 0; j < 300; j++)
+        for (int e = 0; e < 16; e++)
+            ((float *)c.k.data)[j * 16 + e] = j == great ? 10 : j == 30 ? -10 : 0.5f;
+    assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, NULL, 1, NULL, mode), 0);
+    for (int64_t i = 0; i < n * 2; i++)
+        for (int e = 0; e < 16; e++) {
+            const float got = ((float *)c.y.data)[i * 16 + e];
+            const float want = ((float *)c.v.data)[great * 16 + e];
+            const float slack = mode == MATMUL_BF16 ? 8e-3f * fabsf(want) : 0;
+            if (!(fabsf(got - want) <= slack))
+                fail_msg("%s: N %d mode %d, row %d: %g, not %g", b->describe(), (int)n, (int)mode,
+                         (int)i, (double)got, (double)want);
+        }
+    call_free(&c);
+}
+
+// Scores far apart: the greatest takes all, wherever it stands, and nothing overflows.
 static void test_far(void **state)
 {
     (void)state;
+    static const int64_t great[] = { 2, 217, 299 };
     FOR_EACH_ISA(b)
-    for (int64_t n = 1; n < 40; n += 30) {
-        struct call c = call_new((struct shape){ n, 300, 2, 1, 16, 16 }, ALL);
-        for (int64_t i = 0; i < tensor_count(&c.q); i++) ((float *)c.q.data)[i] = 100;
-        for (int64_t j = 0; j < 300; j++)
-            for (int e = 0; e < 16; e++)
-                ((float *)c.k.data)[j * 16 + e] = j == 217 ? 10 : j == 30 ? -10 : 0.5f;
-        assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, NULL, 1, NULL, MATMUL_F32), 0);
-        for (int64_t i = 0; i < n * 2; i++)
-            assert_memory_equal((float *)c.y.data + i * 16, (float *)c.v.data + 217 * 16,
-                                16 * sizeof(float));
-        call_free(&c);
-    }
+    for (int64_t n = 1; n < 80; n += 30)
+        for (int i = 0; i < 3; i++)
+            for (int m = 0; m < 2; m++) check_far(b, n, great[i], modes[m]);
+}
+
+static void check_infinite(const struct backend *b, int64_t n, enum matmul_mode mode)
+{
+    struct call c = call_new((struct shape){ n, 256, 2, 2, 16, 16 }, ALL);
+    for (int64_t i = 0; i < tensor_count(&c.q); i++) ((float *)c.q.data)[i] = 1;
+    for (int64_t i = 64 * 32; i < 96 * 32; i++) ((float *)c.k.data)[i] = -INFINITY;
+    assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, NULL, 1, &c.probs, mode), 0);
+    for (int64_t i = 0; i < tensor_count(&c.y); i++) assert_true(isfinite(((float *)c.y.data)[i]));
+    assert_true(((float *)c.probs.data)[70] == 0);
+    call_free(&c);
 }
 
 // Scores of -infinity (an infinite key) take no part where others are finite.
@@ -247,17 +275,8 @@ static void test_infinite_keys(void **state)
 {
     (void)state;
     FOR_EACH_ISA(b)
-    for (int64_t n = 1; n < 40; n += 30) {
-        struct call c = call_new((struct shape){ n, 256, 2, 2, 16, 16 }, ALL);
-        for (int64_t i = 0; i < tensor_count(&c.q); i++) ((float *)c.q.data)[i] = 1;
-        for (int64_t i = 64 * 32; i < 96 * 32; i++) ((float *)c.k.data)[i] = -INFINITY;
-        assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, NULL, NULL, 1, &c.probs, MATMUL_F32),
-                         0);
-        for (int64_t i = 0; i < tensor_count(&c.y); i++)
-            assert_true(isfinite(((float *)c.y.data)[i]));
-        assert_true(((float *)c.probs.data)[70] == 0);
-        call_free(&c);
-    }
+    for (int64_t n = 1; n < 80; n += 30)
+        for (int m = 0; m < 2; m++) check_infinite(b, n, modes[m]);
 }
 
 int main(void)

@@ -56,7 +56,7 @@ find 'batch zzzqq' 'no match for .batch zzzqq.'
 # /help in groups, /help GROUP.
 line /help
 wait_for '│  conversation  */image'
-line '/help keeping'
+line '/help sessions'
 wait_for '│  /session  *Lists'
 
 # Markdown in an answer; raw when it is off.

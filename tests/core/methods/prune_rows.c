@@ -7,6 +7,7 @@
 #include "core/model/families/family.h"
 #include "kernels/blocks.h"
 #include "tests/core/methods/fresh.h"
+#include "tests/core/scratch.h"
 
 #define PICTURE "tests/goldens/pictures/scene.png"
 
@@ -351,6 +352,49 @@ static void divergence_is_iras(void **state)
     rmdir(folder);
 }
 
+// --- a class token among the visual tokens -------------------------------------------------------
+
+// Strategy "full" of the golden LLaVA.
+static void load_with_class(struct golden *g)
+{
+    static const char from[] = "tests/goldens/llava-1.5";
+    static const char *const files[] = { "tokenizer.json", "tokenizer_config.json",
+                                         "chat_template.json", "preprocessor_config.json",
+                                         "model.safetensors" };
+    struct err err = { 0 };
+    char *folder = scratch_new();
+    scratch_config(folder, from, "\"vision_feature_select_strategy\": \"full\"");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) scratch_copy(folder, from, files[i]);
+    must(engine_load(g->engine, folder, &err), &err);
+    scratch_remove(folder);
+}
+
+// `cls` keeps it before any other, also where the picture is made smaller.
+static void a_class_token_comes_first(void **state)
+{
+    static const char *const shares[] = { "1", "0.4" };
+    struct golden g;
+    golden_open(&g, "llava-1.5");
+    load_with_class(&g);
+    set(&g, "prune.score", "cls");
+    set(&g, "prune.layer", "1");
+    set(&g, "prune.keep", "0.1");
+    for (int i = 0; i < 2; i++) {
+        set(&g, "image.downsample", shares[i]);
+        struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "score.* kept");
+        const struct picture *picture = &engine_conversation(g.engine)->pictures[0];
+        assert_int_equal(picture->tokens, i ? 1 + 3 * 3 : 1 + 5 * 5);
+        for (int64_t k = 0; k < picture->tokens; k++) {
+            assert_true(isfinite(picture->focus[k]));
+            assert_true(k == 0 || picture->focus[k] < picture->focus[0]);
+        }
+        const struct safetensor *kept = safetensors_find(f, "kept");
+        assert_int_equal(((const int32_t *)kept->data)[0], 0);
+        safetensors_close(f);
+    }
+    golden_close(&g);
+}
+
 // --- before the first layer ----------------------------------------------------------------------
 
 // Equals a pass over the rows that are kept alone: their h[0], with their positions.
@@ -369,6 +413,9 @@ static void input_rows_are_the_only_ones(void **state)
             const struct safetensor *whole = safetensors_find(f, "embed");
             const struct safetensor *in = safetensors_find(f, "layer.0.in");
             const int32_t *rows = safetensors_find(f, "rows.0")->data;
+            const bool scored = !strcmp(scores[k], "random") || !strcmp(scores[k], "cls");
+            assert_int_equal(safetensors_find(f, "score.input") != NULL, scored);
+            assert_non_null(safetensors_find(f, "kept.input"));
             const int64_t n = safetensors_find(f, "rows.0")->shape[0], D = whole->shape[1];
             assert_int_equal(in->shape[0], n);
             for (int64_t i = 0; i < n; i++)
@@ -437,9 +484,13 @@ static void impossible_settings_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(focus_equals_loops),     cmocka_unit_test(cls_keeps_the_most_attended),
-        cmocka_unit_test(divergence_is_iras),     cmocka_unit_test(input_rows_are_the_only_ones),
-        cmocka_unit_test(turns_equal_fresh_runs), cmocka_unit_test(impossible_settings_are_refused),
+        cmocka_unit_test(focus_equals_loops),
+        cmocka_unit_test(cls_keeps_the_most_attended),
+        cmocka_unit_test(divergence_is_iras),
+        cmocka_unit_test(a_class_token_comes_first),
+        cmocka_unit_test(input_rows_are_the_only_ones),
+        cmocka_unit_test(turns_equal_fresh_runs),
+        cmocka_unit_test(impossible_settings_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

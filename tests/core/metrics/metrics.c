@@ -13,6 +13,7 @@
 
 #include "core/metrics/choices.h"
 #include "core/metrics/words.h"
+#include "tests/core/metrics/chair_sentences.h"
 
 static void close_to(double value, double expected, double allowed)
 {
@@ -266,35 +267,20 @@ static void test_loglik(void **state)
 
 // --- CIDEr-D: the numbers are those of a computation of its own in Python ------------------------
 
-// Sentences and what they name, in the order found; "!" is not there. Hand-made.
 static void test_chair(void **state)
 {
-    static const char *const kinds[] = { "person", "dog",        "hot dog", "dining table",
-                                         "cup",    "wine glass", "skis",    "sheep",
-                                         "bus",    "teddy bear", "bear",    "potted plant",
-                                         "tie",    "toothbrush" };
+#define KIND(name) name,
+#define SENTENCE(says, found, mentions, wrong) \
+    { says, found, (wrong) > 0, (mentions) << 12 | (wrong) },
+    static const char *const kinds[] = { CHAIR_KINDS(KIND) };
     static const char *const there[] = { "person", "dog", "skis" };
     static const struct {
         const char *says, *found;
         double score;
         int class;
-    } cases[] = {
-        { "Two men and a woman walk their dogs.", "person, person, dog", 0, 3 << 12 },
-        { "A hot dog on a table!", "hot dog (not there), dining table (not there)", 1,
-          2 << 12 | 2 },
-        { "Children ski; one ski is broken, skis everywhere.", "person, skis, skis, skis", 0,
-          4 << 12 },
-        { "A teddy-bear between BEARS, buses and flocks of sheep.",
-          "teddy bear (not there), bear (not there), bus (not there), sheep (not there)", 1,
-          4 << 12 | 4 },
-        { "Mugs, neckties and houseplants.",
-          "cup (not there), tie (not there), potted plant (not there)", 1, 3 << 12 | 3 },
-        { "Wine glasses at the bus stop, wineglasses, a tooth brush.",
-          "wine glass (not there), wine glass (not there), toothbrush (not there)", 1,
-          3 << 12 | 3 },
-        { "The dogma of dogged personality.", "-", 0, 0 },
-        { "", "-", 0, 0 },
-    };
+    } cases[] = { CHAIR_SENTENCES(SENTENCE) };
+#undef KIND
+#undef SENTENCE
     const struct metric *m = metric_find("chair");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct metric_case c = { .answer = cases[i].says,
@@ -306,7 +292,7 @@ static void test_chair(void **state)
         struct metric_outcome o;
         struct err err = { 0 };
         if (m->score(&c, &o, &err) < 0) fail_msg("%s", err.text);
-        assert_string_equal(o.found ? o.found : "-", cases[i].found);
+        assert_string_equal(o.found ? o.found : "", cases[i].found);
         assert_true(o.score == cases[i].score);
         assert_int_equal(o.class, cases[i].class);
         free(o.found);

@@ -41,10 +41,11 @@ static void patterns_match_names(void **state)
 
 static void patterns_that_match_nothing_are_refused(void **state)
 {
-    static const char *const bad[] = { "nothing", "embed,layer.in", "attn.*.prob", "",
-                                       " , ",     "layer.x.in" };
+    static const char *const bad[] = { "nothing", "embed,layer.in", "attn.*.prob",   "",
+                                       " , ",     "layer.x.in",     "layer.input.in" };
     static const char *const good[] = {
-        "*", "embed", "ids, positions", "layer.999.in", "*.value", "visual_aligned.0"
+        "*",           "embed",     "ids, positions", "layer.999.in", "*.value", "visual_aligned.0",
+        "score.input", "kept.input"
     };
     char *folder = scratch_new(), *path = xasprintf("%s/d.safetensors", folder);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

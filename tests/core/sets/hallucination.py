@@ -1,7 +1,8 @@
-"""hallucination.py pope ANNOTATIONS DIR EACH | chair ANNOTATIONS ANSWERS.jsonl | world FILE
+"""hallucination.py pope ANNOTATIONS DIR EACH | chair ANNOTATIONS ANSWERS.jsonl | sentences | world FILE
 
 A second implementation of POPE's rules and of CHAIR, for tests/commands/pope.sh. `pope` checks three files;
-`chair` prints CHAIRi, CHAIRs and the objects a caption mentions; `world` writes instances in COCO's form.
+`chair` prints CHAIRi, CHAIRs and the objects a caption mentions;
+`sentences` checks those of tests/core/metrics/chair_sentences.h; `world` writes instances in COCO's form.
 """
 import collections
 import json
@@ -48,7 +49,7 @@ def check_pope(annotations, folder, each):
     names, pictures = read(annotations)
     by_file = {file: objects for file, objects in pictures.values()}
     have = collections.Counter(o for objects in by_file.values() for o in objects)
-    questions = {}
+    questions, drawn = {}, False
     for way in ("random", "popular", "adversarial"):
         rows = [json.loads(line) for line in open(f"{folder}/pope_{way}.json")]
         assert [r["question_id"] for r in rows] == list(range(1, len(rows) + 1))
@@ -64,6 +65,8 @@ def check_pope(annotations, folder, each):
             assert len(yes) == each == len(set(yes)) and set(yes) <= objects
             assert len(no) == min(each, len(absent)) == len(set(no)) and not set(no) & objects
             assert [label for label, _ in pairs][:2] == ["yes", "no"][:len(pairs)]
+            # A draw, not the first of the file.
+            drawn |= way == "random" and set(no) != set(absent[:each])
             # The next best by the rule of the paper; Python's sort keeps the order of ties.
             if way == "popular":
                 assert no == sorted(absent, key=lambda n: -have[n])[:each], (file, no)
@@ -71,6 +74,7 @@ def check_pope(annotations, folder, each):
                 with_these = {n: sum(g in other and n in other for g in objects for other in by_file.values()) for n in absent}
                 assert no == sorted(absent, key=lambda n: -with_these[n])[:each], (file, no)
         questions[way] = asked
+    assert drawn, "random objects are the first absent ones"
     draws = [[(f, [n for label, n in p if label == "yes"]) for f, p in q.items()] for q in questions.values()]
     assert draws[0] == draws[1] == draws[2], "the same pictures and objects"
     print(sum(len(p) for p in questions["random"].values()), len(draws[0]))
@@ -117,6 +121,17 @@ def mentions(text, names):
     return found
 
 
+def check_sentences():
+    """The sentences of tests/core/metrics/metrics.c, with what is written there."""
+    text = open("tests/core/metrics/chair_sentences.h").read()
+    names = re.findall(r'\bKIND\("([^"]*)"\)', text)
+    cases = re.findall(r'\bSENTENCE\("([^"]*)",[\s\\]*"([^"]*)"', text)
+    assert len(names) > 10 and len(cases) > 10
+    for says, found in cases:
+        assert ", ".join(mentions(says, names)) == found.replace(" (not there)", ""), (says, found)
+    print(len(cases))
+
+
 def chair(annotations, answers):
     names, pictures = read(annotations)
     pictures = {str(k): v for k, v in pictures.items()}
@@ -133,7 +148,7 @@ if sys.argv[1] == "pope":
     check_pope(sys.argv[2], sys.argv[3], int(sys.argv[4]))
 elif sys.argv[1] == "world":
     world(sys.argv[2])
-elif sys.argv[1] == "mentions":
-    print(", ".join(mentions(sys.argv[3], read(sys.argv[2])[0])))
+elif sys.argv[1] == "sentences":
+    check_sentences()
 else:
     chair(sys.argv[2], sys.argv[3])

@@ -451,11 +451,12 @@ static void mme_equals_a_second_way(void **state)
     for (uint64_t seed = 0; seed < 50; seed++) {
         const int n = (int)(random_bits(seed, RANDOM_SAMPLE, 1) % MME_ROWS) + 1;
         double want[2] = { 0 };
-        // Two rows a picture, of which the last may have one; the same names in all categories.
+        // Two rows a picture, of which the last may have one; the same names in several categories.
         for (int i = 0; i < n; i++) {
-            const uint64_t bits = random_bits(seed, RANDOM_SAMPLE, (uint64_t)(i / 2) + 2);
-            snprintf(groups[i], sizeof groups[i], "%d.png", i / 2);
-            s[i] = (struct set_score){ .kind = kinds[bits % MME_KINDS],
+            const int name = i / 2 % 20, again = i / 2 / 20;
+            const uint64_t bits = random_bits(seed, RANDOM_SAMPLE, (uint64_t)name + 2);
+            snprintf(groups[i], sizeof groups[i], "%d.png", name);
+            s[i] = (struct set_score){ .kind = kinds[(bits + (uint64_t)again) % MME_KINDS],
                                        .group = groups[i],
                                        .class = -1 };
             s[i].score = random_unit(seed, RANDOM_SPLIT, (uint64_t)i) < 0.7;
