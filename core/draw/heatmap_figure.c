@@ -88,7 +88,7 @@ static void draw_bar(const struct sheet *s, const struct event_heatmap *map, dou
     y += bar + line - 1;
     snprintf(text, sizeof text, "%.4g", (double)map->min);
     write_at(s, x, y, 0, text);
-    snprintf(text, sizeof text, "%.4g", (double)map->max);
+    snprintf(text, sizeof text, "%.4g%s", (double)map->max, s->words->cut ? " or more" : "");
     write_at(s, x + side, y, 1, text);
     y += line;
     if (s->words->unit) write_at(s, x + side / 2, y, 0.5, s->words->unit);

@@ -11,6 +11,7 @@ static const struct unit {
     { "attention.rows", "attention of the row", NULL },
     { "contribution", "attention contribution", NULL },
     { "curvature", "degrees", NULL },
+    { "dice", "share of attention", NULL },
     { "flops.layers", "GFLOP", "GFLOP full|GFLOP now" },
     { "kl", "KL divergence (nats)", "mean|max" },
     { "norms.layers", "L2 norm", NULL },
