@@ -89,7 +89,7 @@ static int pope_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct pope_options o;
     struct annotated a;
-    struct pope_report report;
+    struct pope_report report = { 0 };
     if (read_options(&o, argc, argv, err) < 0) return -1;
     if (annotated_open(&a, o.file, err) < 0) return -1;
     const struct pope_request request = {
