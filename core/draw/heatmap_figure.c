@@ -169,8 +169,9 @@ void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t co
     double cell_x, cell_y;
     const size_t wide = lay_out(&s, maps, count, &cell_x, &cell_y);
     for (size_t i = 0; i < count; i++) {
-        const double x = gap + s.left + (double)(i % wide) * cell_x;
-        const double y = gap + s.head + (double)(i / wide) * cell_y;
+        const size_t row = i / wide, col = i % wide;
+        const double x = gap + s.left + (double)col * cell_x;
+        const double y = gap + s.head + (double)row * cell_y;
         const double height = heatmap_height(&maps[i], (int)side);
         draw_title(&s, &maps[i], x, y);
         draw_map(&s, &maps[i], x, y, height);
