@@ -227,6 +227,7 @@ static int merge_run(struct shell *shell, const char *folder, struct err *err)
     struct merge_report r;
     if (!folder) return err_set(err, "FOLDER is missing: /adapter merge FOLDER");
     if (engine_adapter_merge(shell->engine, folder, &r, err) < 0) return -1;
+    sinks_written(shell->sinks, "model", folder, NULL);
     sinks_notice(shell->sinks,
                  "merged into '%s'; logits before and after merging (%" PRId64 " tokens of a fixed "
                  "prompt): largest difference %.3g, largest logit %.3g",

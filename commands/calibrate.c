@@ -21,6 +21,7 @@ static int merge(struct shell *shell, int argc, char **argv, struct err *err)
         return err_set(err, "'%s' already exists: choose another name", argv[1]);
     if (calibration_merge((const char *const *)argv + 2, (size_t)argc - 2, argv[1], err) < 0)
         return -1;
+    sinks_written(shell->sinks, "calibration", argv[1], NULL);
     sinks_notice(shell->sinks, "merged %d calibrations into '%s'", argc - 2, argv[1]);
     return 0;
 }

@@ -276,7 +276,9 @@ static int write_steps(const struct asking *a, const struct comparison *c, struc
             free(text);
         }
     }
-    return file_out_close(f, a->csv, err);
+    if (file_out_close(f, a->csv, err) < 0) return -1;
+    sinks_written(a->shell->sinks, "csv", a->csv, NULL);
+    return 0;
 }
 
 static int compare_question(struct asking *a, struct err *err)
@@ -361,7 +363,9 @@ static int write_questions(const struct asking *a, const struct compared_data *d
           "reference,answer_a,answer_b\n",
           f);
     for (size_t i = 0; i < d->count; i++) write_question(f, &d->list[i]);
-    return file_out_close(f, a->csv, err);
+    if (file_out_close(f, a->csv, err) < 0) return -1;
+    sinks_written(a->shell->sinks, "csv", a->csv, NULL);
+    return 0;
 }
 
 static int compare_data(struct asking *a, struct err *err)

@@ -287,6 +287,7 @@ static int check(struct shell *shell, const struct data_options *o, struct err *
             status = err_set(err, "'%s' has no sample of this kind", o->file);
         else if (o->out)
             status = write_findings(&c, o->out, err);
+        if (status == 0 && o->out) sinks_written(shell->sinks, "csv", o->out, NULL);
         if (status == 0) show(shell, &c, o, &d);
         if (status == 0 && !c.usable) status = refuse_unusable(&c, o, err);
         data_check_release(&c);

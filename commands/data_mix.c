@@ -119,6 +119,7 @@ static int mix(struct shell *shell, struct mix_request *r, struct err *err)
         return 0;
     }
     if (mix_write(r->sources, r->count, &options, r->out, written, err) < 0) return -1;
+    sinks_written(shell->sinks, "data", r->out, NULL);
     show_written(shell, r, written);
     return 0;
 }

@@ -194,6 +194,7 @@ static int write_csv(const struct shell *shell, const struct show_options *o, st
         file_out_abandon(csv, o->csv);
     else
         status = file_out_close(csv, o->csv, err);
+    if (status == 0) sinks_written(shell->sinks, "csv", o->csv, NULL);
     if (status == 0)
         sinks_notice(shell->sinks, "'%s': %" PRId64 " answers of %s", o->csv, a.chosen,
                      job_words(o->job, words));

@@ -18,7 +18,7 @@ int figure_take(const char **to, const char *value, struct err *err)
 void figure_written(const struct shell *shell, const char *what, const char *path)
 {
     static bool said;
-    sinks_written(shell->sinks, what, path);
+    sinks_written(shell->sinks, "figure", path, what);
     if (said || figure_has_fonts()) return;
     said = true;
     sinks_notice(shell->sinks,
@@ -114,8 +114,9 @@ int figure_results(const struct shell *shell, const char *path, const struct res
     const struct figure_look look = figure_look(engine_settings(shell->engine));
     bool first = true;
     if (r->map_count) {
-        const struct heatmap_words words = { results_unit(maps[0].name),
-                                             !strcmp(maps[0].name, "similarity") ? "layer" : NULL };
+        const struct heatmap_words words = { .unit = results_unit(maps[0].name),
+                                             .rows = !strcmp(maps[0].name, "similarity") ? "layer"
+                                                                                         : NULL };
         if (heatmap_figure(path, &look, maps, r->map_count, &words, err) < 0) return -1;
         figure_written(shell, "maps", path);
         first = false;

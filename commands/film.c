@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/pace.h"
 #include "core/draw/film.h"
 
 int film_take(const char **to, const char *value, struct err *err)
@@ -37,25 +38,61 @@ static char **split_words(const struct tokenizer *t, const struct ids *ids)
     return words;
 }
 
-static int add_token(const struct shell *shell, const struct measure_request *request,
-                     int64_t token, struct film *film, struct results *r, struct err *err)
+static int add_token(const struct shell *shell, const struct measure_request *request, size_t token,
+                     struct film *film, struct err *err)
 {
     const struct conversation *c = engine_conversation(shell->engine);
     struct measure_request one = *request;
+    struct results r = { 0 };
     one.options.token = PROBE_TOKEN_NUMBER;
-    one.options.number = token;
-    if (engine_measure(shell->engine, &one, r, err) < 0) return -1;
-    struct event_heatmap *maps = xreallocarray(NULL, r->map_count + 1, sizeof *maps);
-    for (size_t i = 0; i < r->map_count; i++) {
-        const int picture = r->maps[i].picture;
-        maps[i] = results_heatmap(&r->maps[i]);
+    one.options.number = (int64_t)token;
+    int status = engine_measure(shell->engine, &one, &r, err);
+    struct event_heatmap *maps = xreallocarray(NULL, r.map_count + 1, sizeof *maps);
+    for (size_t i = 0; i < r.map_count; i++) {
+        const int picture = r.maps[i].picture;
+        maps[i] = results_heatmap(&r.maps[i]);
         if (picture >= 0 && (size_t)picture < c->picture_count)
             maps[i].image = &c->pictures[picture].image;
     }
-    if (r->map_count) film->unit = results_unit(maps[0].name);
-    if (r->map_count) film_add(film, maps, r->map_count);
+    if (status == 0 && r.map_count) {
+        film->unit = results_unit(maps[0].name);
+        status = film_add(film, token, maps, r.map_count, err);
+    }
     free(maps);
-    return 0;
+    results_release(&r);
+    return status;
+}
+
+static int add_tokens(const struct shell *shell, const struct measure_request *request,
+                      size_t count, struct film *film, struct err *err)
+{
+    struct pace pace = pace_from(0);
+    for (size_t i = 0; i < count; i++) {
+        sinks_progress(shell->sinks, &pace, "measuring", (double)i, (double)count);
+        if (add_token(shell, request, i, film, err) < 0) return -1;
+    }
+    sinks_progress(shell->sinks, &pace, "measuring", (double)count, (double)count);
+    return film->frame_count ? 0 : err_set(err, "the tokens of this answer have no maps to film");
+}
+
+static int draw_frames(const struct shell *shell, struct film *film, struct err *err)
+{
+    const double count = (double)film->frame_count;
+    struct pace pace = pace_from(0);
+    for (size_t i = 0; i < film->frame_count; i++) {
+        sinks_progress(shell->sinks, &pace, "drawing", (double)i, count);
+        if (engine_cancelled(shell->engine)) return err_set(err, "stopped");
+        if (film_draw(film, i, err) < 0) return -1;
+    }
+    sinks_progress(shell->sinks, &pace, "drawing", count, count);
+    return film_close(film, err);
+}
+
+static void say_written(const struct shell *shell, size_t count, const char *path)
+{
+    char *said = xasprintf("film of %zu token%s", count, count == 1 ? "" : "s");
+    sinks_written(shell->sinks, "film", path, said);
+    free(said);
 }
 
 int film_of_answer(const struct shell *shell, const struct measure_request *request,
@@ -65,20 +102,14 @@ int film_of_answer(const struct shell *shell, const struct measure_request *requ
     if (!answer) return err_set(err, "a film shows the tokens of an answer: ask a question first");
     const size_t count = answer->ids.count < FILM_FRAMES ? answer->ids.count : FILM_FRAMES;
     const struct figure_look look = figure_look(engine_settings(shell->engine));
-    struct film film = { .look = &look, .count = answer->ids.count };
-    struct results *all = xcalloc(count, sizeof *all); // names of their maps are borrowed
-    int status = 0;
-    film.words = split_words(engine_model(shell->engine)->tokenizer, &answer->ids);
-    for (size_t i = 0; i < count && status == 0; i++)
-        status = add_token(shell, request, (int64_t)i, &film, &all[i], err);
-    if (status == 0) status = film_write(&film, path, err);
-    if (status == 0)
-        sinks_notice(shell->sinks, "film of %zu token%s written to '%s'", film.frame_count,
-                     film.frame_count == 1 ? "" : "s", path);
+    char **words = split_words(engine_model(shell->engine)->tokenizer, &answer->ids);
+    struct film film = { .look = &look, .words = words, .count = answer->ids.count };
+    int status = film_open(&film, path, err);
+    if (status == 0) status = add_tokens(shell, request, count, &film, err);
+    if (status == 0) status = draw_frames(shell, &film, err);
+    if (status == 0) say_written(shell, film.frame_count, path);
     film_release(&film);
-    for (size_t i = 0; i < count; i++) results_release(&all[i]);
-    for (size_t i = 0; i < answer->ids.count; i++) free(film.words[i]);
-    free(film.words);
-    free(all);
+    for (size_t i = 0; i < answer->ids.count; i++) free(words[i]);
+    free(words);
     return status;
 }

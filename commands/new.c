@@ -223,8 +223,9 @@ static int new_run(struct shell *shell, int argc, char **argv, struct err *err)
         return 0;
     }
     if ((o.shape ? new_like : new_joined)(shell, &o, err) < 0) return -1;
-    if (!o.dry)
-        sinks_text(shell->sinks, "written to %s; open it with: vlmsh %s", o.folder, o.folder);
+    if (o.dry) return 0;
+    sinks_written(shell->sinks, "model", o.folder, NULL);
+    sinks_text(shell->sinks, "written to %s; open it with: vlmsh %s", o.folder, o.folder);
     return 0;
 }
 

@@ -276,12 +276,30 @@ static int write_csv(const struct plot *p, struct err *err)
     return file_out_close(f, p->o->csv, err);
 }
 
+// Something must be there to draw. Says what a logarithmic axis leaves out.
+static int check_points(const struct shell *shell, const struct plot_axes *axes,
+                        const struct plot_line *lines, size_t count, struct err *err)
+{
+    size_t lost;
+    const size_t shown = plot_count(axes, lines, count, &lost);
+    if (!shown && lost)
+        return err_set(err, "nothing to draw: no value is above 0, and a logarithmic axis shows "
+                            "only those; plot without --log");
+    if (!shown) return err_set(err, "nothing to draw: no point has finite numbers");
+    if (lost)
+        sinks_notice(shell->sinks,
+                     "%zu point%s left out: a logarithmic axis shows only values above 0", lost,
+                     lost == 1 ? "" : "s");
+    return 0;
+}
+
 int plot_show(struct shell *shell, const struct plot_options *o, const struct plot_axes *axes,
               const struct plot_line *lines, size_t count, const char *otherwise, struct err *err)
 {
     if (count > PLOT_LINES)
         return err_set(err, "too many lines for one plot: %zu, at most %d; choose fewer, or use %s",
                        count, PLOT_LINES, otherwise);
+    if (check_points(shell, axes, lines, count, err) < 0) return -1;
     if (o->figure) {
         const struct figure_look look = figure_look(engine_settings(shell->engine));
         if (plot_figure(o->figure, &look, axes, lines, count, err) < 0) return -1;
@@ -352,7 +370,7 @@ static int show_curves(struct shell *shell, struct plot *p, struct err *err)
     if (p->o->csv && write_csv(p, err) < 0) return -1;
     if (p->o->csv) {
         char *what = xasprintf("%zu series", p->drawn_count);
-        sinks_written(shell->sinks, what, p->o->csv);
+        sinks_written(shell->sinks, "csv", p->o->csv, what);
         free(what);
     }
     return p->o->csv && !p->o->figure ? 0 : draw(shell, p, err);

@@ -1,7 +1,9 @@
 // commands/pope.c -- /pope: POPE's questions for annotated pictures (core/sets/pope.h).
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "commands/command.h"
 #include "commands/option_table.h"
@@ -38,8 +40,8 @@ static int take_word(void *self, const char *value, struct err *err)
 
 static const struct option_row rows[] = {
     { "--seed", "S", "random seed (default 42)", take_seed },
-    { "--pictures", "N", "pictures to draw (default 500)", take_pictures },
-    { "--each", "N", "objects asked for that are there, and that are not (default 3)", take_each },
+    { "--pictures", "N", "number of pictures to sample (default 500)", take_pictures },
+    { "--each", "N", "present and absent objects asked per picture (default 3)", take_each },
     { 0 },
 };
 static const struct option_table table = { rows, take_word };
@@ -74,22 +76,36 @@ static void show_report(const struct sinks *sinks, const struct pope_report *r)
     table_emit(&t, sinks);
 }
 
+static void tell_files(const struct sinks *sinks, const char *folder)
+{
+    for (int i = 0; i < POPE_WAYS; i++) {
+        char *path = xasprintf("%s/pope_%s.json", folder, pope_ways[i]);
+        sinks_written(sinks, "questions", path, NULL);
+        free(path);
+    }
+}
+
 static int pope_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct pope_options o;
     struct annotated a;
-    struct pope_report report;
+    struct pope_report report = { 0 };
     if (read_options(&o, argc, argv, err) < 0) return -1;
-    if (mkdir(o.folder, 0777) < 0 && errno != EEXIST)
-        return err_set(err, "cannot create '%s': %s", o.folder, strerror(errno));
     if (annotated_open(&a, o.file, err) < 0) return -1;
     const struct pope_request request = {
         .folder = o.folder, .seed = (uint64_t)o.seed, .pictures = o.pictures, .each = o.each
     };
-    const int status = pope_write(&a, &request, &report, err);
+    const bool made = mkdir(o.folder, 0777) == 0;
+    int status = !made && errno != EEXIST
+                     ? err_set(err, "cannot create '%s': %s", o.folder, strerror(errno))
+                     : 0;
+    if (status == 0) status = pope_write(&a, &request, &report, err);
     annotated_release(&a);
-    if (status == 0) show_report(shell->sinks, &report);
-    return status;
+    if (status < 0 && made) rmdir(o.folder); // if it is still empty
+    if (status < 0) return -1;
+    tell_files(shell->sinks, o.folder);
+    show_report(shell->sinks, &report);
+    return 0;
 }
 
 const struct command command_pope = {
@@ -101,8 +117,8 @@ const struct command command_pope = {
         "pope_random.json, pope_popular.json and pope_adversarial.json to DIR, for\n"
         "/eval DIR/pope_random.json --set pope --images PICTURES.\n"
         "--seed S      random seed (default 42)\n"
-        "--pictures N  pictures to draw (default 500)\n"
-        "--each N      objects asked for that are there, and as many that are not (default 3)",
+        "--pictures N  number of pictures to sample (default 500)\n"
+        "--each N      present and absent objects asked per picture, N of each (default 3)",
     .min = 0,
     .max = -1,
     .complete = COMPLETE_PATH,

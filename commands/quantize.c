@@ -150,6 +150,8 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
         if (sees) unlink(path);
         status = -1;
     }
+    if (status == 0 && sees) sinks_written(shell->sinks, "encoder", path, NULL);
+    if (status == 0) sinks_written(shell->sinks, "model", o->path, NULL);
     if (status == 0 && model_sees(m) && !sees)
         sinks_notice(shell->sinks, "the language model alone was written: %s", why.text);
     free(path);

@@ -300,7 +300,7 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     if (status == 0) status = bring_pictures(copy, &place, err);
     if (status == 0) {
         char *what = xasprintf("%d tables", tables);
-        sinks_written(shell->sinks, what, to);
+        sinks_written(shell->sinks, "report", to, what);
         free(what);
     }
     buf_release(&b);

@@ -136,6 +136,7 @@ static int scenes_run(struct shell *shell, int argc, char **argv, struct err *er
         return 0;
     }
     if (scenes_write(&request, &progress, &written, err) < 0) return -1;
+    sinks_written(shell->sinks, "data", o.folder, NULL);
     show_report(shell->sinks, &o, &written);
     return 0;
 }

@@ -37,6 +37,7 @@ static int screen_run_command(struct shell *shell, int argc, char **argv, struct
         return -1;
     const int status = file_out_write(argv[0], text.data, text.length, err);
     buf_release(&text);
+    if (status == 0) sinks_written(shell->sinks, "screen", argv[0], NULL);
     return status;
 }
 

@@ -230,21 +230,26 @@ static char *host_of(const struct group *g, int rank)
     return *line.host ? xasprintf(" on %s", line.host) : xstrdup("");
 }
 
-// "rank 1, 2 on b is out of reach ..." for the ranks of a host; `others`: of all other hosts.
+// "ranks 1, 2 on b are out of reach ..." for the ranks of a host; `others`: of all other hosts.
 static char *out_of_reach(const struct group *g, const char *host, size_t length, bool others)
 {
     struct buf b = { 0 };
     struct job_rank line;
+    int ranks = 0;
     for (int k = 0; k < g->count; k++) {
         const bool there = job_rank_read(g->desk.folder, k, &line) && strlen(line.host) == length &&
                            !strncmp(line.host, host, length);
-        if (there != others) buf_printf(&b, "%s%d", b.length ? ", " : "rank ", k);
+        if (there != others) buf_printf(&b, "%s%d", ranks++ ? ", " : "", k);
     }
-    if (others && !b.length) return NULL;
-    if (!b.length) buf_puts(&b, "the job's part");
-    if (!others) buf_printf(&b, " on %.*s", (int)length, host);
-    buf_puts(&b, " is out of reach: the machine or its network is down");
-    return buf_take(&b);
+    char *list = buf_take(&b);
+    if (!others || ranks) {
+        buf_printf(&b, "%s%s", ranks ? ranks > 1 ? "ranks " : "rank " : "the job's part", list);
+        if (!others) buf_printf(&b, " on %.*s", (int)length, host);
+        buf_printf(&b, " %s out of reach: the machine or its network is down",
+                   ranks > 1 ? "are" : "is");
+    }
+    free(list);
+    return b.length ? buf_take(&b) : NULL;
 }
 
 // NULL: mpirun says something else.

@@ -56,10 +56,10 @@ void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *wh
     sinks_emit(sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
 }
 
-void sinks_written(const struct sinks *sinks, const char *what, const char *path)
+void sinks_written(const struct sinks *sinks, const char *what, const char *path, const char *said)
 {
     sinks_emit(sinks, &(struct event){ .kind = EVENT_WRITTEN, .key = what, .text = path });
-    sinks_notice(sinks, "%s written to '%s'", what, path);
+    if (said) sinks_notice(sinks, "%s written to '%s'", said, path);
 }
 
 void sinks_drawing(const struct sinks *sinks, const char *text)

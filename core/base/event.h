@@ -40,7 +40,7 @@ enum event_kind {
     EVENT_JOB,     // job: as it is now
     EVENT_SESSION, // session: as it is now
     EVENT_INFO,    // info: the model
-    EVENT_WRITTEN, // text: the path of a file; key: what it holds
+    EVENT_WRITTEN, // text: the path of a file or folder; key: a word for what it holds
     // For the session database only, not shown:
     EVENT_MODEL,     // text = folder, value = fingerprint, key = what compute.matmul auto means
                      // here: "f32", "bf16", or "f32 only" if the device supports nothing else
@@ -190,8 +190,9 @@ void sinks_text(const struct sinks *sinks, const char *format, ...)
 // Progress of what has no job number; the time left is that of `pace` (core/base/pace.h).
 void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *what, double step,
                     double steps);
-// Says that a file was written: to people as well, "WHAT written to 'PATH'".
-void sinks_written(const struct sinks *sinks, const char *what, const char *path);
+// Says that a file or folder was written: to programs by a fixed word ("figure"; docs/scripting.md
+// lists them), to people as "SAID written to 'PATH'"; said NULL: they are told otherwise.
+void sinks_written(const struct sinks *sinks, const char *what, const char *path, const char *said);
 void sinks_drawing(const struct sinks *sinks, const char *text); // its lines must not be wrapped
 
 // A table filled row by row:  table_begin(&t, "norms", 2, columns); table_add(&t, "%d", 3); ...

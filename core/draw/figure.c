@@ -248,7 +248,11 @@ int figure_close_pixels(struct figure *f, uint8_t **pixels, int *width, int *hei
     }
     *width = cairo_image_surface_get_width(s);
     *height = cairo_image_surface_get_height(s);
-    uint8_t *to = *pixels = xmalloc((size_t)*width * (size_t)*height * 3);
+    uint8_t *to = *pixels = malloc((size_t)*width * (size_t)*height * 3);
+    if (!to) {
+        release(f);
+        return err_set(err, "cannot draw: no memory for %d x %d pixels", *width, *height);
+    }
     for (int y = 0; y < *height; y++)
         for (int x = 0; x < *width; x++, to += 3) {
             uint32_t rgb;

@@ -10,54 +10,37 @@
 
 // Points; a wider film has its maps in one row.
 static const double margin = 12, letters = 10, line = 14, wide_most = 1200;
-enum { PAUSE = 50, LAST_PAUSE = 200 }; // hundredths of a second
+enum {
+    PAUSE = 50, // hundredths of a second
+    LAST_PAUSE = 200,
+    MAPS_MOST = 64 // beyond, heatmap_size puts so many beside each other that letters get too small
+};
 
-void film_add(struct film *f, const struct event_heatmap *maps, size_t count)
+static size_t cells_of(const struct event_heatmap *map)
 {
-    f->frames = xreallocarray(f->frames, f->frame_count + 1, sizeof *f->frames);
-    struct film_frame *frame = &f->frames[f->frame_count++];
-    frame->count = count;
-    frame->maps = xreallocarray(NULL, count + 1, sizeof *frame->maps);
-    for (size_t i = 0; i < count; i++) {
-        const size_t cells = (size_t)maps[i].rows * (size_t)maps[i].cols;
-        float *values = xreallocarray(NULL, cells + 1, sizeof *values);
-        uint8_t *dropped = maps[i].dropped ? xreallocarray(NULL, cells + 1, sizeof *dropped) : NULL;
-        memcpy(values, maps[i].values, cells * sizeof *values);
-        if (dropped) memcpy(dropped, maps[i].dropped, cells * sizeof *dropped);
-        frame->maps[i] = maps[i];
-        frame->maps[i].values = values;
-        frame->maps[i].dropped = dropped;
-    }
+    return (size_t)map->rows * (size_t)map->cols;
 }
 
-void film_release(struct film *f)
+static void copy_map(struct event_heatmap *to, const struct event_heatmap *map)
 {
-    for (size_t k = 0; k < f->frame_count; k++) {
-        for (size_t i = 0; i < f->frames[k].count; i++) {
-            free((float *)f->frames[k].maps[i].values);
-            free((uint8_t *)f->frames[k].maps[i].dropped);
-        }
-        free(f->frames[k].maps);
-    }
-    free(f->frames);
-    f->frames = NULL;
-    f->frame_count = 0;
+    const size_t cells = cells_of(map);
+    float *values = xreallocarray(NULL, cells + 1, sizeof *values);
+    uint8_t *dropped = map->dropped ? xreallocarray(NULL, cells + 1, sizeof *dropped) : NULL;
+    memcpy(values, map->values, cells * sizeof *values);
+    if (dropped) memcpy(dropped, map->dropped, cells * sizeof *dropped);
+    *to = *map;
+    to->name = xstrdup(map->name);
+    to->tile = map->tile ? xstrdup(map->tile) : NULL;
+    to->values = values;
+    to->dropped = dropped;
 }
 
-// One scale for all frames: brighter means more in each of them.
-static void share_scale(struct film *f)
+static void release_map(struct event_heatmap *map)
 {
-    float low = INFINITY, high = -INFINITY;
-    for (size_t k = 0; k < f->frame_count; k++)
-        for (size_t i = 0; i < f->frames[k].count; i++) {
-            low = fminf(low, f->frames[k].maps[i].min);
-            high = fmaxf(high, f->frames[k].maps[i].max);
-        }
-    for (size_t k = 0; k < f->frame_count; k++)
-        for (size_t i = 0; i < f->frames[k].count; i++) {
-            f->frames[k].maps[i].min = low;
-            f->frames[k].maps[i].max = high;
-        }
+    free((char *)map->name);
+    free((char *)map->tile);
+    free((float *)map->values);
+    free((uint8_t *)map->dropped);
 }
 
 // Writes the words from `top` on, `now` marked, in lines of `width`; draw NULL: measures alone.
@@ -88,56 +71,118 @@ static double put_words(const struct film *f, struct figure *draw, const struct 
     return y + margin - top;
 }
 
-struct shape {
-    double width, maps, height; // points; maps: height of the maps with their titles
-};
-
-static int draw_frame(const struct film *f, size_t token, const struct shape *s, uint8_t **pixels,
-                      int *width, int *height, struct err *err)
-{
-    const struct film_frame *frame = &f->frames[token];
-    const struct heatmap_words words = { .unit = f->unit };
-    struct figure *to = figure_open_pixels(s->width, s->height, f->look, err);
-    if (!to) return -1;
-    heatmap_paint(to, frame->maps, frame->count, &words);
-    put_words(f, to, to, s->maps, s->width, token);
-    return figure_close_pixels(to, pixels, width, height, err);
-}
-
 // Of the first frame: all have the same maps.
-static int find_shape(const struct film *f, struct shape *s, struct err *err)
+static int find_shape(struct film *f, const struct event_heatmap *maps, size_t count,
+                      struct err *err)
 {
     const struct heatmap_words words = { .unit = f->unit };
-    heatmap_size(f->frames[0].maps, f->frames[0].count, &words, &s->width, &s->maps);
-    if (s->width < 2 * margin + 160) s->width = 2 * margin + 160;
-    if (s->width > wide_most)
-        return err_set(err, "a film of %zu maps is too wide: choose --picture", f->frames[0].count);
+    heatmap_size(maps, count, &words, &f->width, &f->maps_height);
+    if (f->width < 2 * margin + 160) f->width = 2 * margin + 160;
+    if (count > MAPS_MOST || f->width > wide_most)
+        return err_set(err,
+                       "a film shows at most %d maps, not %zu: choose a layer with --layer, or a "
+                       "picture with --picture",
+                       MAPS_MOST, count);
     struct figure *by = figure_open_pixels(1, 1, f->look, err);
     if (!by) return -1;
-    s->height = s->maps + put_words(f, NULL, by, s->maps, s->width, 0);
+    f->height = f->maps_height + put_words(f, NULL, by, f->maps_height, f->width, 0);
     uint8_t *pixels;
     int width, height;
-    const int status = figure_close_pixels(by, &pixels, &width, &height, err);
-    if (status == 0) free(pixels);
+    if (figure_close_pixels(by, &pixels, &width, &height, err) < 0) return -1;
+    free(pixels);
+    return 0;
+}
+
+int film_open(struct film *f, const char *path, struct err *err)
+{
+    return (f->gif = film_gif_open(path, err)) ? 0 : -1;
+}
+
+int film_add(struct film *f, size_t word, const struct event_heatmap *maps, size_t count,
+             struct err *err)
+{
+    if (!f->frame_count && find_shape(f, maps, count, err) < 0) return -1;
+    f->frames = xreallocarray(f->frames, f->frame_count + 1, sizeof *f->frames);
+    struct film_frame *frame = &f->frames[f->frame_count++];
+    *frame = (struct film_frame){ .count = count, .word = word };
+    frame->maps = xreallocarray(NULL, count + 1, sizeof *frame->maps);
+    for (size_t i = 0; i < count; i++) copy_map(&frame->maps[i], &maps[i]);
+    return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+// All finite values, ascending; the caller frees them.
+static float *all_values(const struct film *f, size_t *count)
+{
+    size_t most = 0;
+    *count = 0;
+    for (size_t k = 0; k < f->frame_count; k++)
+        for (size_t i = 0; i < f->frames[k].count; i++) most += cells_of(&f->frames[k].maps[i]);
+    float *all = xreallocarray(NULL, most + 1, sizeof *all);
+    for (size_t k = 0; k < f->frame_count; k++)
+        for (size_t i = 0; i < f->frames[k].count; i++) {
+            const struct event_heatmap *map = &f->frames[k].maps[i];
+            for (size_t c = 0; c < cells_of(map); c++)
+                if (isfinite(map->values[c])) all[(*count)++] = map->values[c];
+        }
+    qsort(all, *count, sizeof *all, by_value);
+    return all;
+}
+
+// One scale for all frames: brighter means more in each of them.
+static void share_scale(struct film *f)
+{
+    size_t n;
+    float *all = all_values(f, &n);
+    const float low = n ? all[0] : 0, most = n ? all[n - 1] : 0;
+    float high = n ? all[(size_t)((double)(n - 1) * FILM_SHARE)] : 0;
+    if (high <= low) high = most; // nearly all alike: the few others are what there is to see
+    f->cut = high < most;
+    for (size_t k = 0; k < f->frame_count; k++)
+        for (size_t i = 0; i < f->frames[k].count; i++) {
+            f->frames[k].maps[i].min = low;
+            f->frames[k].maps[i].max = high;
+        }
+    free(all);
+}
+
+int film_draw(struct film *f, size_t i, struct err *err)
+{
+    const struct film_frame *frame = &f->frames[i];
+    uint8_t *pixels;
+    int width, height;
+    if (i == 0) share_scale(f);
+    const struct heatmap_words words = { .unit = f->unit, .cut = f->cut };
+    struct figure *to = figure_open_pixels(f->width, f->height, f->look, err);
+    if (!to) return -1;
+    heatmap_paint(to, frame->maps, frame->count, &words);
+    put_words(f, to, to, f->maps_height, f->width, frame->word);
+    if (figure_close_pixels(to, &pixels, &width, &height, err) < 0) return -1;
+    const int status = film_gif_add(f->gif, pixels, width, height,
+                                    i + 1 < f->frame_count ? PAUSE : LAST_PAUSE, err);
+    free(pixels);
     return status;
 }
 
-int film_write(struct film *f, const char *path, struct err *err)
+int film_close(struct film *f, struct err *err)
 {
-    struct shape s = { 0 };
-    int width = 0, height = 0, status = 0;
-    if (!f->frame_count) return err_set(err, "there is no token to show in '%s'", path);
-    uint8_t **frames = xcalloc(f->frame_count, sizeof *frames);
-    int *pauses = xcalloc(f->frame_count, sizeof *pauses);
-    share_scale(f);
-    status = find_shape(f, &s, err);
-    for (size_t i = 0; i < f->frame_count && status == 0; i++) {
-        pauses[i] = i + 1 < f->frame_count ? PAUSE : LAST_PAUSE;
-        status = draw_frame(f, i, &s, &frames[i], &width, &height, err);
+    struct film_gif *gif = f->gif;
+    f->gif = NULL;
+    return film_gif_close(gif, err);
+}
+
+void film_release(struct film *f)
+{
+    film_gif_abandon(f->gif);
+    for (size_t k = 0; k < f->frame_count; k++) {
+        for (size_t i = 0; i < f->frames[k].count; i++) release_map(&f->frames[k].maps[i]);
+        free(f->frames[k].maps);
     }
-    if (status == 0) status = film_gif(path, frames, pauses, f->frame_count, width, height, err);
-    for (size_t i = 0; i < f->frame_count; i++) free(frames[i]);
-    free(frames);
-    free(pauses);
-    return status;
+    free(f->frames);
+    *f = (struct film){ 0 };
 }

@@ -2,12 +2,14 @@
 // answer, which stands below with the token marked.
 //
 //   struct film f = { .look = &look, .words = words, .count = n };  // words: texts of the tokens
-//   film_add(&f, token, maps, count);                               // copies them
-//   film_write(&f, "answer.gif", &err);
+//   film_open(&f, "answer.gif", &err);                              // refuses what cannot be
+//   written film_add(&f, word, maps, count, &err);                          // for each token for
+//   (size_t i = 0; i < f.frame_count; i++) film_draw(&f, i, &err); film_close(&f, &err);
 //   film_release(&f);
 //
-// All frames share one scale, from the least to the most of all maps. Each is shown for half a
-// second, the last for two; it begins again.
+// All frames share one scale, from the least value to FILM_SHARE of all: a single token with a far
+// larger one would make the others look empty. What is larger is drawn like its end. Each frame is
+// shown for half a second, the last for two; it begins again.
 #ifndef CORE_DRAW_FILM_H
 #define CORE_DRAW_FILM_H
 
@@ -16,10 +18,11 @@
 #include "core/draw/figure.h"
 
 enum { FILM_FRAMES = 1000 };
+#define FILM_SHARE 0.99
 
 struct film_frame {
     struct event_heatmap *maps; // [count], ours
-    size_t count;
+    size_t count, word;         // word: the token's, of film.words
 };
 
 struct film {
@@ -27,17 +30,31 @@ struct film {
     char **words; // [count], borrowed
     size_t count;
     const char *unit;          // of the values; NULL: unknown
-    struct film_frame *frames; // [frame_count], by token
+    struct film_frame *frames; // [frame_count]
     size_t frame_count;
+    // Ours:
+    struct film_gif *gif;
+    double width, height, maps_height; // points; maps_height: the maps with their titles
+    bool cut;                          // are there values above the scale?
 };
 
-// The next token's maps. Their values are copied, their names and images are borrowed.
-void film_add(struct film *f, const struct event_heatmap *maps, size_t count);
-int film_write(struct film *f, const char *path, struct err *err);
+// Opens the file, which replaces one that is there when the film is closed. 0 or -1.
+int film_open(struct film *f, const char *path, struct err *err);
+// The next token's maps, copied but for their images. -1: the first are too many for a frame.
+int film_add(struct film *f, size_t word, const struct event_heatmap *maps, size_t count,
+             struct err *err);
+// Draws and writes frame `i`, after all were added: in order, from 0.
+int film_draw(struct film *f, size_t i, struct err *err);
+int film_close(struct film *f, struct err *err);
+// A film that was not closed leaves no file.
 void film_release(struct film *f);
 
-// RGB pictures [frames, height, width, 3] as a GIF; pauses in hundredths of a second.
-int film_gif(const char *path, uint8_t *const *frames, const int *pauses, size_t count, int width,
-             int height, struct err *err);
+// RGB pictures [height, width, 3] as a GIF, written one by one (core/draw/film_gif.c); all have the
+// size of the first. pause: in hundredths of a second. Closing and abandoning free it.
+struct film_gif *film_gif_open(const char *path, struct err *err);
+int film_gif_add(struct film_gif *f, const uint8_t *pixels, int width, int height, int pause,
+                 struct err *err);
+int film_gif_close(struct film_gif *f, struct err *err);
+void film_gif_abandon(struct film_gif *f);
 
 #endif

@@ -11,10 +11,9 @@
 
 enum { LONGEST = 65535, TABLE = 256 };
 
-static int keep(GifFileType *g, const GifByteType *bytes, int count)
+static int put(GifFileType *g, const GifByteType *bytes, int count)
 {
-    buf_add(g->UserData, bytes, (size_t)count);
-    return count;
+    return (int)fwrite(bytes, 1, (size_t)count, g->UserData);
 }
 
 // "Begin again for ever" (Netscape's application block).
@@ -60,29 +59,78 @@ static int put_frame(GifFileType *g, const uint8_t *pixels, int width, int heigh
     return status;
 }
 
-int film_gif(const char *path, uint8_t *const *frames, const int *pauses, size_t count, int width,
-             int height, struct err *err)
+struct film_gif {
+    char *path;
+    FILE *file;
+    GifFileType *gif; // NULL before the first picture
+    int width, height;
+};
+
+struct film_gif *film_gif_open(const char *path, struct err *err)
 {
-    struct buf bytes = { 0 };
+    FILE *file = file_out_open(path, err);
+    if (!file) return NULL;
+    struct film_gif *f = xcalloc(1, sizeof *f);
+    *f = (struct film_gif){ .path = xstrdup(path), .file = file };
+    return f;
+}
+
+// `code`: giflib's, where the picture has none of its own.
+static int refuse(const struct film_gif *f, int code, struct err *err)
+{
+    const char *why = GifErrorString(f->gif && f->gif->Error ? f->gif->Error : code);
+    if (ferror(f->file)) why = "the disk may be full";
+    return err_set(err, "cannot write '%s': %s", f->path, why ? why : "no memory");
+}
+
+static int begin(struct film_gif *f, int width, int height, struct err *err)
+{
     int code = 0;
     if (width < 1 || height < 1 || width > LONGEST || height > LONGEST)
-        return err_set(err, "cannot draw '%s': %d x %d pixels do not fit into a GIF", path, width,
-                       height);
-    GifFileType *g = EGifOpen(&bytes, keep, &code);
-    int status = g ? GIF_OK : GIF_ERROR;
-    if (g) EGifSetGifVersion(g, true);
-    if (status == GIF_OK) status = EGifPutScreenDesc(g, width, height, 8, 0, NULL);
-    if (status == GIF_OK) status = put_loop(g);
-    for (size_t i = 0; i < count && status == GIF_OK; i++) {
-        status = put_pause(g, pauses[i]);
-        if (status == GIF_OK) status = put_frame(g, frames[i], width, height);
+        return err_set(err, "cannot draw '%s': %d x %d pixels do not fit into a GIF", f->path,
+                       width, height);
+    if (!(f->gif = EGifOpen(f->file, put, &code))) return refuse(f, code, err);
+    f->width = width;
+    f->height = height;
+    EGifSetGifVersion(f->gif, true);
+    if (EGifPutScreenDesc(f->gif, width, height, 8, 0, NULL) == GIF_OK &&
+        put_loop(f->gif) == GIF_OK)
+        return 0;
+    return refuse(f, 0, err);
+}
+
+int film_gif_add(struct film_gif *f, const uint8_t *pixels, int width, int height, int pause,
+                 struct err *err)
+{
+    if (!f->gif && begin(f, width, height, err) < 0) return -1;
+    if (width != f->width || height != f->height)
+        return err_set(err, "cannot draw '%s': a picture of %d x %d pixels among those of %d x %d",
+                       f->path, width, height, f->width, f->height);
+    if (put_pause(f->gif, pause) == GIF_OK && put_frame(f->gif, pixels, width, height) == GIF_OK)
+        return 0;
+    return refuse(f, 0, err);
+}
+
+int film_gif_close(struct film_gif *f, struct err *err)
+{
+    int code = 0, status = f->gif && EGifCloseFile(f->gif, &code) == GIF_OK ? 0 : -1;
+    f->gif = NULL; // giflib has freed it
+    if (status < 0) {
+        refuse(f, code, err);
+        film_gif_abandon(f);
+        return -1;
     }
-    if (g && status != GIF_OK) code = g->Error;
-    if (g && EGifCloseFile(g, status == GIF_OK ? &code : NULL) != GIF_OK) status = GIF_ERROR;
-    const char *why = GifErrorString(code);
-    const int done = status == GIF_OK
-                         ? file_out_write(path, bytes.data, bytes.length, err)
-                         : err_set(err, "cannot draw '%s': %s", path, why ? why : "no memory");
-    buf_release(&bytes);
-    return done;
+    status = file_out_close(f->file, f->path, err);
+    free(f->path);
+    free(f);
+    return status;
+}
+
+void film_gif_abandon(struct film_gif *f)
+{
+    if (!f) return;
+    if (f->gif) EGifCloseFile(f->gif, NULL);
+    file_out_abandon(f->file, f->path);
+    free(f->path);
+    free(f);
 }

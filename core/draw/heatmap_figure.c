@@ -88,7 +88,7 @@ static void draw_bar(const struct sheet *s, const struct event_heatmap *map, dou
     y += bar + line - 1;
     snprintf(text, sizeof text, "%.4g", (double)map->min);
     write_at(s, x, y, 0, text);
-    snprintf(text, sizeof text, "%.4g", (double)map->max);
+    snprintf(text, sizeof text, "%.4g%s", (double)map->max, s->words->cut ? " or more" : "");
     write_at(s, x + side, y, 1, text);
     y += line;
     if (s->words->unit) write_at(s, x + side / 2, y, 0.5, s->words->unit);
@@ -169,8 +169,8 @@ void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t co
     double cell_x, cell_y;
     const size_t wide = lay_out(&s, maps, count, &cell_x, &cell_y);
     for (size_t i = 0; i < count; i++) {
-        const size_t row = i / wide;
-        const double x = gap + s.left + (double)(i - row * wide) * cell_x;
+        const size_t row = i / wide, col = i % wide;
+        const double x = gap + s.left + (double)col * cell_x;
         const double y = gap + s.head + (double)row * cell_y;
         const double height = heatmap_height(&maps[i], (int)side);
         draw_title(&s, &maps[i], x, y);

@@ -108,6 +108,23 @@ bool plot_interval(const struct plot_frame *f, const struct plot_line *line, siz
     return isfinite(*low) && isfinite(*high);
 }
 
+size_t plot_count(const struct plot_axes *axes, const struct plot_line *lines, size_t count,
+                  size_t *lost)
+{
+    const bool log_x = axes && axes->log_x && !axes->names, log_y = axes && axes->log_y;
+    size_t shown = 0;
+    *lost = 0;
+    for (size_t l = 0; l < count; l++)
+        for (size_t i = 0; i < lines[l].count; i++) {
+            const double x = lines[l].x[i], y = lines[l].y[i];
+            if (isfinite(plot_at(log_x, x)) && isfinite(plot_at(log_y, y)))
+                shown++;
+            else if (isfinite(x) && isfinite(y))
+                ++*lost;
+        }
+    return shown;
+}
+
 void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct plot_line *lines,
               size_t count, int x_most, int y_most)
 {

@@ -23,7 +23,7 @@ const struct setting image_settings[] = {
     { "image.downsample", SETTING_REAL, 0.001, 1, "1", NULL, NULL, STALE_VISUAL,
       "Fraction of a picture's visual tokens to keep by downsampling: encoders of native "
       "resolution "
-      "read a smaller picture; of others, tokens are averaged over areas of their grid." },
+      "read a smaller picture; for other encoders, tokens are averaged over grid cells." },
     { 0 },
 };
 

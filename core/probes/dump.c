@@ -303,8 +303,7 @@ int dump_finish(struct dump *d, const struct sinks *sinks, struct err *err)
     else
         safetensors_writer_abandon(w);
     if (status == 0) {
-        sinks_emit(sinks,
-                   &(struct event){ .kind = EVENT_WRITTEN, .key = "tensors", .text = d->path });
+        sinks_written(sinks, "tensors", d->path, NULL);
         sinks_notice(sinks, "wrote %zu tensors to '%s'", d->count, d->path);
     }
     dump_free(d);

@@ -433,7 +433,7 @@ static int put_part(struct part *p, const struct sinks *sinks, struct err *err)
 {
     const int status = file_out_close(p->file, p->path, err);
     p->file = NULL;
-    if (status == 0) sinks_written(sinks, p->name, p->path);
+    if (status == 0) sinks_written(sinks, "csv", p->path, p->name);
     return status;
 }
 

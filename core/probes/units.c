@@ -17,6 +17,7 @@ static const struct unit {
     { "calibration", "value of the dimension", "value|value " },
     { "contribution", "attention contribution", NULL },
     { "curvature", "degrees", NULL },
+    { "dice", "share of attention", NULL },
     { "flops.layers", "GFLOP", "GFLOP full|GFLOP now" },
     { "flops.layers", "rows", "rows|FFN rows|keys of a step" },
     { "kl", "KL divergence (nats)", "mean|max" },

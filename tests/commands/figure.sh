@@ -83,8 +83,24 @@ same "names" "$(cd "$work" && ls norms* deep* attention* c.* c-* | tr '\n' ' ')"
 for text in 'L2 norm, mean ± std' visual layer; do
     grep -qF ">$text</text>" "$work/norms.svg" || fail "norms.svg has no label '$text'"
 done
+vlmsh demo/model -c "/image demo/pictures/scene-1.png" -c "What is it?" -c "/dice --layer 1 --box 10,10,40,40 --figure $work/dice.svg" >/dev/null 2>&1
+grep -qF '>share of attention</text>' "$work/dice.svg" || fail "the colour bar of /dice has no unit"
 grep -qF '>attention contribution</text>' "$work/c.svg" || fail "the colour bar has no unit"
 same "ends of the colour bar" "$(grep -o '>[^<]*</text>' "$work/c.svg" | grep -c -E '>[0-9.e+-]+<')" 2
+
+# What cannot be drawn is refused, and what a logarithmic axis leaves out is said.
+printf 'x,y\n1,0\n2,3\n3,4\n' >"$work/zero.csv"
+printf 'x,y\n1,nan\n2,\n' >"$work/none.csv"
+printf 'x,y\n1,0\n2,-1\n' >"$work/below.csv"
+lines "/plot $work/zero.csv x y --figure $work/all.png" "/plot $work/zero.csv x y --log y --figure $work/log.png" \
+    "/plot $work/none.csv x y --figure $work/none.png" "/plot $work/below.csv x y --log y --figure $work/none.png"
+check "which are drawn" 'select(.event == "done").ok' $'true\ntrue\nfalse\nfalse'
+check "left out" 'select(.event == "notice").text' "plot written to '$work/all.png'
+1 point left out: a logarithmic axis shows only values above 0
+plot written to '$work/log.png'"
+check "why not" 'select(.event == "error").message' "nothing to draw: no point has finite numbers
+nothing to draw: no value is above 0, and a logarithmic axis shows only those; plot without --log"
+[ ! -e "$work/none.png" ] || fail "an empty figure was written"
 
 # Without any font there are strokes, and it is said once.
 printf '<?xml version="1.0"?>\n<!DOCTYPE fontconfig SYSTEM "fonts.dtd">\n<fontconfig></fontconfig>\n' >"$work/fonts.conf"

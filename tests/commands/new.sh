@@ -18,6 +18,8 @@ same "files" "$(cd "$work/world" && echo *)" "lessons.json objects.jsonl picture
 same "objects" "$(jq -s 'map(.objects | length) | max' "$work/world/objects.jsonl")" 2
 same "progress" "$(jq -r 'select(.event == "progress" and .step == .steps).what' "$work/events" | sort -u | tr '\n' ' ')" \
     "drawing loading writing "
+check "for programs" 'select(.event == "written") | "\(.what) \(.file)"' "data $work/world
+model $work/model"
 check_has "once" 'select(.event == "notice").text' "$work/world already holds this world"
 check_has "once" 'select(.event == "notice").text' "$work/model already holds a model"
 check_has "all can be trained on" 'select(.event == "notice").text' "20 of 20 samples"

@@ -10,6 +10,8 @@ vlmsh --json -c "/pope $work/world/objects.jsonl $work/scenes --each 2 --picture
     -c "/pope $work/instances.json $work/coco" -c "/pope $work/instances.json $work/again --seed 42" \
     -c "/pope $work/instances.json $work/other --seed 7" >"$work/events"
 check "written" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
+same "files" "$(jq -r 'select(.event=="written" and .what=="questions").file' "$work/events" | sort)" \
+    "$(ls "$work"/{scenes,coco,again,other}/pope_*.json | sort)"
 for world in scenes coco; do
     numbers=$(jq -r 'select(.event=="table" and .name=="pope") | .rows[0] | "\(.[2]) \(.[1])"' "$work/events" |
         sed -n "$([ $world = scenes ] && echo 1 || echo 2)p")
@@ -65,5 +67,6 @@ for line in "/pope $work/empty.json $work/x" "/pope $work/wrong.json $work/x" "/
     "/pope $work/instances.json" "/pope $work/instances.json $work/x --each 60"; do
     vlmsh --json -c "$line" >"$work/events" 2>/dev/null
     check "refused: $line" 'select(.event=="done").ok' false
+    [ ! -e "$work/x" ] || fail "left behind: $line"
 done
 finish

@@ -61,6 +61,11 @@ printf 'One two three. %.0s' 1 2 3 4 5 >"$work/text"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/text.gguf --type q8_0 --text $work/text" >"$work/out" 2>&1 || fail "--text: $(tail -1 "$work/out")"
 [ "$(value 'tokens of the text')" -lt 100 ] || fail "--text is not used"
 
+# For programs, both files.
+vlmsh tests/goldens/llava-1.5 --json -c "/quantize $work/both.gguf --type q8_0 --no-compare" >"$work/events"
+check "files" 'select(.event == "written") | "\(.what) \(.file)"' "encoder $work/mmproj-both.gguf
+model $work/both.gguf"
+
 # Without the comparison: the same file.
 vlmsh quantize tests/goldens/llama-3.2 "$work/only.gguf" --type q8_0 --no-compare >"$work/out" 2>&1 || fail "--no-compare: $(tail -1 "$work/out")"
 grep -q 'MB of weights in q8_0' "$work/out" || fail "--no-compare does not say what was written"

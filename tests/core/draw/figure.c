@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "core/base/file_in.h"
+#include "core/draw/film.h"
 #include "core/draw/heatmap.h"
 #include "core/draw/plot.h"
 #include "core/draw/ramp.h"
@@ -136,7 +137,7 @@ static void settings_say_how_it_looks(void **state)
         .name = "m", .rows = 1, .cols = 2, .values = values, .max = 1, .picture = 0
     };
     assert_int_equal(heatmap_figure(path_of("map.png"), &look, &map, 1,
-                                    &(struct heatmap_words){ "cosine", NULL }, &err),
+                                    &(struct heatmap_words){ .unit = "cosine" }, &err),
                      0);
     image = read_png("map.png");
     int low = 0, high = 0;
@@ -261,16 +262,99 @@ static void many_maps_are_a_square(void **state)
     image_release(&image);
 }
 
+// --- films (core/draw/film.c) --------------------------------------------------------------------
+
+enum { SIDE = 10, CELLS = SIDE * SIDE };
+
+static struct event_heatmap map_of(const float *values)
+{
+    return (struct event_heatmap){
+        .name = "m", .rows = SIDE, .cols = SIDE, .values = values, .picture = 0
+    };
+}
+
+// Writes a film of two words from one map each, of the words given.
+static void write_film(const char *name, size_t first, size_t second)
+{
+    static char *words[] = { "one", " two", " three" };
+    const struct figure_look look = figure_look(NULL);
+    struct film f = { .look = &look, .words = words, .count = 3 };
+    struct err err = { 0 };
+    float few[CELLS], large[CELLS];
+    for (int i = 0; i < CELLS; i++) few[i] = large[i] = (float)i / CELLS;
+    large[7] = 50;
+    const struct event_heatmap maps[] = { map_of(few), map_of(large) };
+    assert_int_equal(film_open(&f, path_of(name), &err), 0);
+    assert_int_equal(film_add(&f, first, &maps[0], 1, &err), 0);
+    assert_int_equal(film_add(&f, second, &maps[1], 1, &err), 0);
+    few[0] = large[0] = -1000; // copied
+    for (size_t i = 0; i < 2; i++) assert_int_equal(film_draw(&f, i, &err), 0);
+    for (size_t i = 0; i < 2; i++) { // one scale, on which the largest value is not the end
+        assert_true(f.cut);
+        assert_true(f.frames[i].maps[0].min == 0);
+        assert_true(f.frames[i].maps[0].max > 0.95F && f.frames[i].maps[0].max < 1);
+    }
+    assert_int_equal(film_close(&f, &err), 0);
+    film_release(&f);
+}
+
+// Each frame marks the word it belongs to, also where a token has no maps.
+static void films_mark_the_word_of_the_maps(void **state)
+{
+    size_t sizes[3];
+    char *bytes[3];
+    write_film("a.gif", 0, 1);
+    write_film("b.gif", 0, 2);
+    write_film("c.gif", 0, 1);
+    for (int i = 0; i < 3; i++)
+        bytes[i] = read_all(i == 0 ? "a.gif" : i == 1 ? "b.gif" : "c.gif", &sizes[i]);
+    assert_int_equal(sizes[0], sizes[2]);
+    assert_memory_equal(bytes[0], bytes[2], sizes[0]);
+    assert_true(sizes[0] != sizes[1] || memcmp(bytes[0], bytes[1], sizes[0]) != 0);
+    for (int i = 0; i < 3; i++) free(bytes[i]);
+}
+
+static void films_are_refused_before_the_work(void **state)
+{
+    enum { MAPS = 65 };
+    static float values[CELLS];
+    struct event_heatmap maps[MAPS];
+    char *words[] = { "one" };
+    const struct figure_look look = figure_look(NULL);
+    struct err err = { 0 };
+    struct film f = { .look = &look, .words = words, .count = 1 };
+    for (int i = 0; i < MAPS; i++) maps[i] = map_of(values);
+    assert_int_equal(film_open(&f, "/no/such/folder/a.gif", &err), -1);
+    film_release(&f);
+    f = (struct film){ .look = &look, .words = words, .count = 1 };
+    assert_int_equal(film_open(&f, path_of("many.gif"), &err), 0);
+    assert_int_equal(film_add(&f, 0, maps, MAPS, &err), -1);
+    assert_non_null(strstr(err.text, "--layer"));
+    film_release(&f);
+    assert_int_equal(access(path_of("many.gif"), F_OK), -1);
+    assert_int_equal(access(path_of("many.gif.part"), F_OK), -1);
+    // One fewer fits.
+    f = (struct film){ .look = &look, .words = words, .count = 1 };
+    assert_int_equal(film_open(&f, path_of("many.gif"), &err), 0);
+    assert_int_equal(film_add(&f, 0, maps, MAPS - 1, &err), 0);
+    film_release(&f);
+}
+
 int main(void)
 {
     snprintf(folder, sizeof folder, "/tmp/vlmsh-figure-XXXXXX");
     if (!mkdtemp(folder)) return 1;
     lists_hand_over();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_ending_is_the_kind),    cmocka_unit_test(bars_are_where_they_belong),
-        cmocka_unit_test(settings_say_how_it_looks), cmocka_unit_test(text_of_others_stays_text),
-        cmocka_unit_test(each_point_is_drawn_once),  cmocka_unit_test(odd_numbers_do_no_harm),
+        cmocka_unit_test(the_ending_is_the_kind),
+        cmocka_unit_test(bars_are_where_they_belong),
+        cmocka_unit_test(settings_say_how_it_looks),
+        cmocka_unit_test(text_of_others_stays_text),
+        cmocka_unit_test(each_point_is_drawn_once),
+        cmocka_unit_test(odd_numbers_do_no_harm),
         cmocka_unit_test(many_maps_are_a_square),
+        cmocka_unit_test(films_mark_the_word_of_the_maps),
+        cmocka_unit_test(films_are_refused_before_the_work),
     };
     const int status = cmocka_run_group_tests(tests, NULL, NULL);
     char *command = xasprintf("rm -rf '%s'", folder);

@@ -198,6 +198,25 @@ static void means_pass_over_gaps(void **state)
     assert_true(y[0] == 1.5 && y[1] == 1.5 && isnan(y[2]) && y[3] == 4.5 && y[4] == 4.5);
 }
 
+static void points_without_a_place_are_counted(void **state)
+{
+    double x[] = { 0, 1, 2, 3, NAN }, y[] = { 1, 0, -1, 5, 6 };
+    const struct plot_line lines[] = { { .x = x, .y = y, .count = 5 },
+                                       { .x = x, .y = y, .count = 1 } };
+    static const char *const names[] = { "a", "b", "c", "d", "e" };
+    const struct plot_axes log_y = { .log_y = true }, both = { .log_x = true, .log_y = true };
+    const struct plot_axes bars = { .log_x = true, .names = names, .name_count = 5 };
+    size_t lost;
+    assert_int_equal(plot_count(NULL, lines, 2, &lost), 5);
+    assert_int_equal(lost, 0);
+    assert_int_equal(plot_count(&log_y, lines, 2, &lost), 3);
+    assert_int_equal(lost, 2);
+    assert_int_equal(plot_count(&both, lines, 2, &lost), 1);
+    assert_int_equal(lost, 4);
+    assert_int_equal(plot_count(&bars, lines, 1, &lost), 4);
+    assert_int_equal(lost, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +228,7 @@ int main(void)
         cmocka_unit_test(narrow_logarithmic_axes_have_numbers),
         cmocka_unit_test(many_points_are_means_in_a_band),
         cmocka_unit_test(means_pass_over_gaps),
+        cmocka_unit_test(points_without_a_place_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
