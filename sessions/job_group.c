@@ -132,7 +132,8 @@ static void ask_to_end(struct group *g)
 
 // What mpirun says when a machine leaves the network: "... Remote daemon: [[123,0],1] on node b
 // ...", and while ranks are being started, of any machine, "... unable to reliably start one or
-// more daemons ...".
+// more daemons ...". It says the latter also of a login that is refused or a path that is missing:
+// only after a rank has answered is it the network.
 static const char network_then[] = "Remote daemon:",
                   network_first[] = "unable to reliably start one or more daemons";
 
@@ -230,21 +231,30 @@ static char *host_of(const struct group *g, int rank)
     return *line.host ? xasprintf(" on %s", line.host) : xstrdup("");
 }
 
-// "rank 1, 2 on b is out of reach ..." for the ranks of a host; `others`: of all other hosts.
+// "ranks 1, 2 on b are out of reach ..." for the ranks of a host; `others`: of all other hosts.
 static char *out_of_reach(const struct group *g, const char *host, size_t length, bool others)
 {
     struct buf b = { 0 };
     struct job_rank line;
+    int count = 0;
     for (int k = 0; k < g->count; k++) {
         const bool there = job_rank_read(g->desk.folder, k, &line) && strlen(line.host) == length &&
                            !strncmp(line.host, host, length);
-        if (there != others) buf_printf(&b, "%s%d", b.length ? ", " : "rank ", k);
+        if (there != others) buf_printf(&b, "%s%d", count++ ? ", " : "", k);
     }
-    if (others && !b.length) return NULL;
-    if (!b.length) buf_puts(&b, "the job's part");
+    char *numbers = buf_take(&b);
+    if (count)
+        buf_printf(&b, "rank%s %s", count > 1 ? "s" : "", numbers);
+    else
+        buf_puts(&b, "the job's part");
+    free(numbers);
     if (!others) buf_printf(&b, " on %.*s", (int)length, host);
-    buf_puts(&b, " is out of reach: the machine or its network is down");
-    return buf_take(&b);
+    buf_printf(&b, " %s out of reach: the machine or its network is down",
+               count > 1 ? "are" : "is");
+    char *text = buf_take(&b);
+    if (!others || count) return text;
+    free(text);
+    return NULL;
 }
 
 // NULL: mpirun says something else.
@@ -257,7 +267,7 @@ static char *reason_of_network(const struct group *g)
         node += strlen("on node ");
         return out_of_reach(g, node, strcspn(node, " "), false);
     }
-    if (!strstr(message, network_first)) return NULL;
+    if (!g->arrived || !strstr(message, network_first)) return NULL;
     gethostname(here, sizeof here - 1);
     return out_of_reach(g, here, strlen(here), true);
 }
@@ -279,7 +289,7 @@ static char *reason_of(struct group *g, int status)
     else if (g->said.rank >= 0)
         text = xasprintf("rank %d%s ended with status %d", g->said.rank, host, g->said.status);
     else if (g->said.message.length)
-        text = xasprintf("mpirun: %.600s", g->said.message.data);
+        text = xasprintf("mpirun: %.900s", g->said.message.data);
     else if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
         text = xstrdup("mpirun cannot be started");
     else

@@ -98,7 +98,7 @@ for try in $(seq "${KILLS:-50}"); do
     case $kind in
     killed) want="rank $victim on v[ab] was killed (signal 9)" ;;
     stopped) want="rank $victim on v[ab] has not answered" ;;
-    unreachable) want='rank [0-9, ]*\( on vb\)\? is out of reach' ;;
+    unreachable) want='ranks\? [0-9, ]*\( on vb\)\? \(is\|are\) out of reach' ;;
     esac
     one=good
     echo "$message" | grep -q "failed: .*$want" || one="message"
