@@ -236,25 +236,21 @@ static char *out_of_reach(const struct group *g, const char *host, size_t length
 {
     struct buf b = { 0 };
     struct job_rank line;
-    int count = 0;
+    int ranks = 0;
     for (int k = 0; k < g->count; k++) {
         const bool there = job_rank_read(g->desk.folder, k, &line) && strlen(line.host) == length &&
                            !strncmp(line.host, host, length);
-        if (there != others) buf_printf(&b, "%s%d", count++ ? ", " : "", k);
+        if (there != others) buf_printf(&b, "%s%d", ranks++ ? ", " : "", k);
     }
-    char *numbers = buf_take(&b);
-    if (count)
-        buf_printf(&b, "rank%s %s", count > 1 ? "s" : "", numbers);
-    else
-        buf_puts(&b, "the job's part");
-    free(numbers);
-    if (!others) buf_printf(&b, " on %.*s", (int)length, host);
-    buf_printf(&b, " %s out of reach: the machine or its network is down",
-               count > 1 ? "are" : "is");
-    char *text = buf_take(&b);
-    if (!others || count) return text;
-    free(text);
-    return NULL;
+    char *list = buf_take(&b);
+    if (!others || ranks) {
+        buf_printf(&b, "%s%s", ranks ? ranks > 1 ? "ranks " : "rank " : "the job's part", list);
+        if (!others) buf_printf(&b, " on %.*s", (int)length, host);
+        buf_printf(&b, " %s out of reach: the machine or its network is down",
+                   ranks > 1 ? "are" : "is");
+    }
+    free(list);
+    return b.length ? buf_take(&b) : NULL;
 }
 
 // NULL: mpirun says something else.

@@ -22,8 +22,8 @@ const struct setting image_settings[] = {
       "model's folder says." },
     { "image.downsample", SETTING_REAL, 0.001, 1, "1", NULL, NULL, STALE_VISUAL,
       "Fraction of a picture's visual tokens to keep by downsampling: encoders of native "
-      "resolution read a smaller picture; of others, tokens are averaged over areas of their "
-      "grid." },
+      "resolution "
+      "read a smaller picture; of others, tokens are averaged over areas of their grid." },
     { 0 },
 };
 
