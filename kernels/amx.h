@@ -3,9 +3,10 @@
 // There are eight tile registers, each 16 rows of 64 bytes. One instruction computes c += a b with
 // f32 sums:
 //
-//   a: 16 rows of 32 bf16                      packed by amx_pack_rows
-//   b: 16 rows, each a pair of numbers (2i and 2i+1 along K) of 16 columns  packed by
-//   amx_pack_pairs c: 16 rows of 16 f32
+//   a: 16 rows of 32 bf16                   (amx_pack_rows)
+//   b: 16 rows i of 16 columns, each a pair of numbers,
+//      2i and 2i+1 along K                  (amx_pack_pairs)
+//   c: 16 rows of 16 f32
 //
 //   amx_open();                                // in each thread, before its first tile
 //   _tile_zero(0);

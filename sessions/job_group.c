@@ -132,7 +132,8 @@ static void ask_to_end(struct group *g)
 
 // What mpirun says when a machine leaves the network: "... Remote daemon: [[123,0],1] on node b
 // ...", and while ranks are being started, of any machine, "... unable to reliably start one or
-// more daemons ...".
+// more daemons ...". It says the latter also of a login that is refused or a path that is missing:
+// only after a rank has answered is it the network.
 static const char network_then[] = "Remote daemon:",
                   network_first[] = "unable to reliably start one or more daemons";
 
@@ -262,7 +263,7 @@ static char *reason_of_network(const struct group *g)
         node += strlen("on node ");
         return out_of_reach(g, node, strcspn(node, " "), false);
     }
-    if (!strstr(message, network_first)) return NULL;
+    if (!g->arrived || !strstr(message, network_first)) return NULL;
     gethostname(here, sizeof here - 1);
     return out_of_reach(g, here, strlen(here), true);
 }
@@ -284,7 +285,7 @@ static char *reason_of(struct group *g, int status)
     else if (g->said.rank >= 0)
         text = xasprintf("rank %d%s ended with status %d", g->said.rank, host, g->said.status);
     else if (g->said.message.length)
-        text = xasprintf("mpirun: %.600s", g->said.message.data);
+        text = xasprintf("mpirun: %.900s", g->said.message.data);
     else if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
         text = xstrdup("mpirun cannot be started");
     else

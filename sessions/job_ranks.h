@@ -1,8 +1,9 @@
 // sessions/job_ranks.h -- what each rank of a job is doing, as files in the job's folder: written
 // by the ranks, read by the process that started them (sessions/job_group.h) and by shells.
 //
-//   struct job_beat *b = job_beat_start(folder);             // in a rank, before it joins the
-//   others job_beat_join(b, ranks); job_beat_stop(b);
+//   struct job_beat *b = job_beat_start(folder);   // in a rank that has not joined the others
+//   job_beat_join(b, ranks);
+//   job_beat_stop(b);
 //
 //   struct job_rank *list;                                   // in a shell
 //   size_t count = store_job_ranks(store, id, &list);

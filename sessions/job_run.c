@@ -203,6 +203,7 @@ static void report_too(struct job *j, int part)
     sinks_add(&r->sinks, job_sink(r->keep));
     j->ask = ask;
     j->look = look;
+    j->lost = &r->lost;
 }
 
 // A rank beside rank 0, which alone takes the lock, reports and says how the job ended.

@@ -27,8 +27,7 @@ const struct setting job_settings[] = {
       "larger than the memory of a rank (/eval, /ask --job)." },
     { "sweep.ranks", SETTING_INTEGER, 1, 4096, "auto", "processes", word_auto, STALE_JOBS,
       "Number of ranks that train one value of a sweep together; auto deals job.ranks to the "
-      "values "
-      "evenly." },
+      "values as evenly as possible." },
     { "job.folder", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_JOBS,
       "Folder that all machines of a cluster share, for the files of new jobs; none is beside the "
       "database." },

@@ -74,6 +74,8 @@ struct job {
     // of part 1, 2, ... calls it once; from then on its sinks are kept, and it learns by itself of
     // a reason to stop. NULL: there are no ranks.
     void (*report_too)(struct job *j, int part);
+    // Set by the runner, with a text: why it cannot keep reports any more. NULL: it need not.
+    const struct err *lost;
     // Set by the runner; called within a step, from any thread: sets `cancel` and `hurry` on
     // request. NULL: nothing to check.
     void (*look)(struct job *j);

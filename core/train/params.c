@@ -152,33 +152,21 @@ static char *lora_name(const struct weight *w, const char *which)
 
 // The thin matrices start as PEFT draws them, or as those of the adapter that is trained on, whose
 // scale stays.
-static int start_lora(struct lora *lora, const struct weight *w, const struct selected *chosen,
-                      struct err *err)
+static void start_lora(struct lora *lora, const struct weight *w, const struct selected *chosen)
 {
     const struct lora *former = w->linear->lora;
     const int64_t r = chosen->rank, out = w->shape[0], in = w->shape[1];
     lora->a = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { r, in } };
     lora->b = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { out, r } };
     lora->scale = (float)(chosen->alpha / (double)r);
-    if (!former) return 0;
-    if (former->a.shape[0] != r)
-        return err_set(
-            err,
-            "the LoRA of '%s' in the adapter has rank %lld, not %lld: train that rank, or "
-            "merge or unload the adapter first",
-            w->name, (long long)former->a.shape[0], (long long)r);
-    *lora = *former;
-    return 0;
+    if (former) *lora = *former;
 }
 
 static int add_lora(struct params *p, const struct weight *w, const struct selected *chosen,
                     uint64_t seed, uint64_t place, struct err *err)
 {
     struct lora *former = w->linear->lora, *lora = xcalloc(1, sizeof *lora);
-    if (start_lora(lora, w, chosen, err) < 0) {
-        free(lora);
-        return -1;
-    }
+    start_lora(lora, w, chosen);
     w->linear->lora = lora; // freed with parameter A
     const enum param_group group = params_group(w->part);
     const size_t a = p->count;
@@ -307,6 +295,43 @@ static int check_whole(const struct model *m, const struct selection *chosen, st
                         "gives an adapter (lora, layernorm ...)");
 }
 
+static int check_former(const struct weight *w, const struct selected *chosen,
+                        const struct settings *s, struct err *err)
+{
+    const struct lora *former = w->linear->lora;
+    const int64_t rank = former->a.shape[0];
+    const double was = former->scale, is = chosen->alpha / (double)chosen->rank;
+    if (rank != chosen->rank)
+        return err_set(err,
+                       "the LoRA of '%s' in the adapter has rank %lld, not %lld: train that rank, "
+                       "or merge or unload the adapter first",
+                       w->name, (long long)rank, (long long)chosen->rank);
+    if (!settings_changed(s, "train.lora.alpha") || fabs(was - is) <= 1e-6 * fabs(was)) return 0;
+    return err_set(err,
+                   "the LoRA of '%s' in the adapter has alpha / rank %.7g, not %.7g: /set "
+                   "train.lora.alpha %.7g, or merge or unload the adapter first",
+                   w->name, was, is, was * (double)settings_integer(s, "train.lora.rank"));
+}
+
+// Whether training can continue from the applied adapter's LoRA. What is written has the scale that
+// was trained with: one that adapter.scale has multiplied would be multiplied again.
+static int check_formers(const struct model *m, const struct selection *chosen,
+                         const struct settings *s, struct err *err)
+{
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct weight *w = &m->weights.list[i];
+        if (!w->linear || !w->linear->lora) continue;
+        if (settings_real(s, "adapter.scale") != 1)
+            return err_set(
+                err,
+                "the adapter's LoRA is applied with adapter.scale %s, which would become "
+                "part of the result: /set adapter.scale 1, or merge the adapter first",
+                settings_text(s, "adapter.scale"));
+        if (chosen->item[i].rank && check_former(w, &chosen->item[i], s, err) < 0) return -1;
+    }
+    return 0;
+}
+
 int params_check(const struct model *m, const struct settings *s, struct err *err)
 {
     struct selection chosen;
@@ -316,6 +341,7 @@ int params_check(const struct model *m, const struct settings *s, struct err *er
     int status = choose(&chosen, s, items, count, err);
     if (status == 0) {
         status = check_whole(m, &chosen, err);
+        if (status == 0) status = check_formers(m, &chosen, s, err);
         selection_release(&chosen);
     }
     free(items);
@@ -348,6 +374,7 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
         p->lora = chosen.lora;
         p->whole = chosen.whole;
         status = check_whole(m, &chosen, err);
+        if (status == 0) status = check_formers(m, &chosen, s, err);
         if (status == 0)
             status = add_weights(p, &chosen, (uint64_t)settings_integer(s, "train.seed"), err);
         if (status == 0) status = add_moments(p, s, err);

@@ -73,6 +73,16 @@ void sft_plan_steps(struct sft *t)
     reset_best(t);
 }
 
+// What the first LoRA was trained with: an adapter's own alpha where there was one.
+static double lora_alpha(const struct params *p)
+{
+    size_t i = 0;
+    while (i < p->count && p->list[i].kind != PARAM_LORA_A) i++;
+    if (i == p->count) return NAN;
+    const struct lora *l = p->list[i].weight->linear->lora;
+    return round(l->scale * (double)l->a.shape[0] * 1e6) / 1e6; // the scale is f32
+}
+
 // The record of OUT: the identity of the run, and with `what` its result.
 static int record(struct sft *t, const char *what, struct err *err)
 {
@@ -90,6 +100,7 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddNumberToObject(r, "steps", (double)t->steps);
     cJSON_AddNumberToObject(r, "trained", (double)t->params.counted[MODEL_PARTS].trained);
     cJSON_AddNumberToObject(r, "parameters", (double)t->params.counted[MODEL_PARTS].total);
+    if (t->params.lora) cJSON_AddNumberToObject(r, "lora_alpha", lora_alpha(&t->params));
     cJSON *list = cJSON_AddObjectToObject(r, "settings");
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)

@@ -46,6 +46,8 @@ struct sweep {
     struct sft_series series;
     struct sft asked;     // its identity; the setting KEY is not of it
     size_t groups, group; // of ranks; this rank's
+    // The end of group 0, which is told when the groups have met: others may have far to go.
+    struct event_progress last;
 };
 
 // --- arguments -----------------------------------------------------------------------------------
@@ -199,8 +201,9 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 struct teller {
     struct sinks *to;
     const char *label;
-    size_t index, count; // among the values of this group
-    bool first;          // the group whose progress stands for that of all
+    size_t index, count;         // among the values of this group
+    bool first;                  // the group whose progress stands for that of all
+    struct event_progress *last; // its end goes there; NULL: there are no other groups
     double begun;
 };
 
@@ -212,6 +215,11 @@ static void report_progress(const struct teller *t, const struct event_progress 
     whole.step = (double)t->index * p->steps + p->step;
     whole.steps = (double)t->count * p->steps;
     whole.eta_s = p->eta_s + after * (spent + p->eta_s);
+    if (t->last && whole.step >= whole.steps) {
+        *t->last = whole;
+        whole.step = whole.steps - 1;
+        whole.eta_s = NAN;
+    }
     sinks_emit(t->to, &(struct event){ .kind = EVENT_PROGRESS, .progress = &whole });
 }
 
@@ -247,9 +255,13 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
     struct settings *own = j->settings;
     struct sinks *to = j->sinks, sinks = { 0 };
     const size_t values = (s->count - s->group - 1) / s->groups + 1;
-    struct teller teller = {
-        to, v->label, index / s->groups, values, s->group == 0, clock_seconds()
-    };
+    struct teller teller = { .to = to,
+                             .label = v->label,
+                             .index = index / s->groups,
+                             .count = values,
+                             .first = s->group == 0,
+                             .last = s->groups > 1 ? &s->last : NULL,
+                             .begun = clock_seconds() };
     sinks_add(&sinks, (struct sink){ notify, &teller });
     j->settings = v->settings;
     j->kind = train;
@@ -449,11 +461,17 @@ static int run_all(struct job *j, struct sweep *s, struct score *scores, struct 
     if (s->group && ranks_number(j->ranks) == 0) j->report_too(j, (int)s->group);
     const int status = run_group(j, s, scores, err);
     if (status < 0) return -1; // it ends all ranks
-    double stopped = status == JOB_STOPPED;
-    ranks_sum_doubles(all, &stopped, 1);
+    if (j->lost && *j->lost->text)
+        return err_set(err, "the job's output cannot be saved: %s", j->lost->text);
+    const bool stopped = status == JOB_STOPPED;
+    double any[] = { stopped, stopped && job_stopped(j) == JOB_CANCEL };
+    ranks_sum_doubles(all, any, 2);
     ranks_part_close(j->ranks);
     j->ranks = all;
-    if (stopped > 0) return JOB_STOPPED;
+    if (any[1] > 0) atomic_store(&j->cancel, true); // rank 0 may have trained its values before
+    if (any[0] > 0) return JOB_STOPPED;
+    if (s->last.steps > 0)
+        sinks_emit(j->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &s->last });
     share_failures(s, all, scores);
     return ranks_number(all) ? 0 : read_others(s, scores, err);
 }

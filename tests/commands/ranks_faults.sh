@@ -82,6 +82,41 @@ vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1
 cmp "$work/straight/checkpoint-8/state.safetensors" "$work/changed/checkpoint-8/state.safetensors" ||
     fail "other bits: $(cat "$work/out")"
 
+# mpirun says the same when it cannot start anything on a machine, whatever the reason, and when a machine
+# leaves the network: that only where ranks have answered. LOST is the host of ranks 1 and 2.
+mkdir "$work/fake"
+cat >"$work/fake/mpirun" <<'SH'
+#!/bin/bash
+while [ "$1" != --folder ]; do shift; done
+if [ -n "$LOST" ]; then
+    echo "1 1.0 0.0 0 0 $(hostname)" >"$2/rank-0"
+    for k in 1 2; do echo "1 1.0 0.0 0 0 $LOST" >"$2/rank-$k"; done
+    sleep 2
+fi
+dashes=--------------------------------------------------------------------------
+cat >&2 <<E
+node7: Permission denied (publickey).
+$dashes
+ORTE was unable to reliably start one or more daemons.
+This usually is caused by:
+
+* not finding the required libraries and/or binaries on
+  one or more nodes.
+
+* lack of authority to execute on one or more specified nodes.
+$dashes
+E
+exit 1
+SH
+chmod +x "$work/fake/mpirun"
+daemons() { # LOST TEXT
+    (export LOST=$1 PATH=$work/fake:$PATH
+    run 3 "${exact[@]}" "/train $work/data.jsonl $work/daemons") && fail "daemons that were not started"
+    grep -q "failed: $2" "$work/out" || fail "not '$2': $(tail -1 "$work/out")"
+}
+daemons "" "mpirun: ORTE was unable to reliably start .* lack of authority to execute"
+daemons node7 "ranks 1, 2 are out of reach: the machine or its network is down"
+
 # A full disk: a limit of the size of files stands for it. (Without memory shared through files.)
 long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
 (

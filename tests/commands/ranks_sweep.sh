@@ -50,6 +50,24 @@ lines "/set job.ranks 3" '/set train.validation 0.2' "/load $llava" '/set sweep.
 check_has "no groups" 'select(.event=="error").message' "does not divide job.ranks 3"
 check_has "too many groups" 'select(.event=="error").message' "more than the 2 values"
 
+# Cancelled when group 0 has trained its value. Until the groups meet, that is not the end of the sweep.
+uneven=("${training[@]}" '/set train.validation 0.2' '/set train.save_every 20')
+begin() { # OUT
+    printf '%s\n' "${common[@]}" "${uneven[@]}" "/sweep train.steps 2,1000000 $work/data.jsonl $1 --ranks 2" >"$work/script"
+    vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+    id=$(sed -n 's/^job \([0-9]*\): sweep.*/\1/p' "$work/out")
+    for _ in $(seq 600); do
+        compgen -G "$1/1000000/checkpoint-*" >/dev/null && grep -q '"state":[[:space:]]*"done"' "$1/2/training.json" && break
+        sleep 0.1
+    done
+}
+begin "$work/uneven"
+sleep 2 # reports are read twice a second
+lines /jobs
+check "steps of a sweep" "select(.event==\"table\" and .name==\"jobs\").rows[] | select(.[0]==$id)[3]" 1/2
+vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
+grep -q "is cancelled" "$work/out" || fail "no end of a sweep: $(cat "$work/out")"
+
 # Paused with a group in the middle of each of two values, it goes on in other groups.
 long=("${sweep[@]}" '/set train.steps 400' '/set train.save_every 50' '/set train.eval_every 400')
 printf '%s\n' "${common[@]}" "${long[@]}" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/cut --ranks 2" >"$work/script"

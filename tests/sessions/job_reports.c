@@ -174,12 +174,46 @@ static void a_full_disk_leaves_whole_lines(void **state)
     store_close(s);
 }
 
+// Groups of ranks report in parallel: the second one may do so before the first.
+static void a_part_is_read_before_another_reports(void **state)
+{
+    struct store *s = open_store();
+    struct err err = { 0 };
+    char *place;
+    const int64_t id = add_job(s, &place);
+    const int parts[] = { 3, 1, 0 };
+    for (int i = 0; i < 3; i++) {
+        struct told_writer w = told_to_file(place, id, parts[i]);
+        struct told_list l = { 0 };
+        char *key = xasprintf("part %d", parts[i]);
+        int64_t there = 0;
+        told_add(&l, TOLD_RESULT, 0, NAN, 2, (const char *const[]){ key, "x" });
+        assert_int_equal(w.write(&w, &l, &err), 0);
+        job_import(s, id);
+        assert_int_equal(store_number(s, &err, 0, &there,
+                                      "SELECT count(*) FROM job_results WHERE job = ?", "i", id),
+                         0);
+        assert_int_equal(there, i + 1);
+        free(key);
+        told_release(&l);
+        told_writer_release(&w);
+    }
+    char *file = xasprintf("%s/reports-3.jsonl", place);
+    assert_int_equal(access(file, F_OK), 0);
+    assert_int_equal(job_import_all(s, id, &err), 0);
+    assert_int_equal(access(file, F_OK), -1);
+    free(file);
+    free(place);
+    store_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_tells_what_the_database_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_torn_line_is_cut_off, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_disk_leaves_whole_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_part_is_read_before_another_reports, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 // found.
 #include "tests/core/train/sft.h"
 
+#include "core/adapter/adapters.h"
 #include "core/graph/tape.h"
 #include "core/new/shapes.h"
 #include "core/train/loss.h"
@@ -415,18 +416,48 @@ static void test_reached(void **state)
     model_free(m);
 }
 
+// Rank 4, alpha 8.
+static void check_continued(const char *key, const char *value, const char *refusal)
+{
+    struct err err = { 0 };
+    struct adapter *a;
+    struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
+    struct settings *s = with("train.params", "lora:down_proj:4");
+    struct params p = { .backend = test_device() };
+    assert_int_equal(settings_set(s, "adapter", GOLDEN "/adapters/lora", &err), 0);
+    assert_int_equal(settings_set(s, key, value, &err), 0);
+    if (!m || adapter_apply_settings(&a, m, s, &err) < 0) fail_msg("%s", err.text);
+    assert_int_equal(params_check(m, s, &err), refusal ? -1 : 0);
+    if (refusal) assert_non_null(strstr(err.text, refusal));
+    assert_int_equal(params_open(&p, m, s, &err), refusal ? -1 : 0);
+    if (refusal) assert_non_null(strstr(err.text, refusal));
+    if (!refusal) assert_float_equal(p.list[0].weight->linear->lora->scale, 2, 0);
+    params_release(&p);
+    adapter_free(a);
+    settings_free(s);
+    model_free(m);
+}
+
+static void test_lora_continued(void **state)
+{
+    (void)state;
+    check_continued("train.lr", "1e-3", NULL);
+    check_continued("train.lora.rank", "2", NULL); // the rule's counts
+    check_continued("train.lora.alpha", "16",
+                    "has alpha / rank 2, not 0.5: /set train.lora.alpha 64,");
+    check_continued("train.params", "lora:down_proj:2", "has rank 4, not 2");
+    check_continued("adapter.scale", "0.5", "applied with adapter.scale 0.5");
+    check_continued("adapter.scale", "1.0", NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_rules_refused),
-        cmocka_unit_test(test_toggle),
-        cmocka_unit_test(test_lora_start),
-        cmocka_unit_test(test_reached),
-        cmocka_unit_test(test_sets_of_each_family),
-        cmocka_unit_test(test_lora_of_routers),
-        cmocka_unit_test(test_norms_of_heads),
+        cmocka_unit_test(test_shares),          cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_rules_refused),   cmocka_unit_test(test_toggle),
+        cmocka_unit_test(test_lora_start),      cmocka_unit_test(test_lora_continued),
+        cmocka_unit_test(test_reached),         cmocka_unit_test(test_sets_of_each_family),
+        cmocka_unit_test(test_lora_of_routers), cmocka_unit_test(test_norms_of_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
