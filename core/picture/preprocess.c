@@ -22,8 +22,8 @@ const struct setting image_settings[] = {
       "model's folder says." },
     { "image.downsample", SETTING_REAL, 0.001, 1, "1", NULL, NULL, STALE_VISUAL,
       "Fraction of a picture's visual tokens to keep by downsampling: encoders of native "
-      "resolution "
-      "read a smaller picture; for other encoders, tokens are averaged over grid cells." },
+      "resolution read a smaller picture; for other encoders, tokens are averaged over grid "
+      "cells." },
     { 0 },
 };
 
