@@ -18,6 +18,7 @@ enum news_kind {
     NEWS_EVENT,
     NEWS_BUSY,     // text: the line that runs now
     NEWS_BUSY_KEY, // text: the same, of a panel's key
+    NEWS_KEY_DONE, // such a line ran between two tokens; data: struct settings, as they are now
     NEWS_IDLE,     // it has ended
     NEWS_SNAPSHOT, // data: struct snapshot
     NEWS_PICTURE,  // data: struct preview

@@ -289,8 +289,6 @@ static void take_text(struct view *v, const struct event *e)
 
 static void take_notice(struct view *v, const struct event *e)
 {
-    // Between two tokens: a line of a key that was refused (tui/worker.c).
-    if (v->answering && v->keys_waiting && !strncmp(e->text, "not changed", 11)) v->keys_waiting--;
     tell(v, ENTRY_NOTICE, e->text);
 }
 
@@ -361,7 +359,6 @@ static void take_setting(struct view *v, const struct event *e)
         tell(v, e->ok ? ENTRY_NOTICE : ENTRY_TEXT, line);
     free(line);
     if (!row) return;
-    if (v->answering && v->keys_waiting) v->keys_waiting--;
     // What later keys want is shown already.
     if (!v->keys_waiting) settings_set(v->settings, e->key, e->value, NULL);
     if (e->ok && row->stale >= STALE_SEEN && v->prompt_tokens) v->stale = true;
@@ -438,15 +435,26 @@ static void take_idle(struct view *v)
     v->hint = NULL;
 }
 
+// The settings as they are, unless later keys want something else.
+static void take_settings(struct view *v, const struct settings *settings)
+{
+    if (v->keys_waiting) return;
+    settings_free(v->settings);
+    v->settings = settings_copy(settings);
+}
+
+static void take_key_done(struct view *v, const struct settings *settings)
+{
+    if (v->keys_waiting) v->keys_waiting--;
+    take_settings(v, settings);
+}
+
 static void take_snapshot(struct view *v, struct snapshot *s)
 {
     if (s->waiting > (v->snapshot ? v->snapshot->waiting : 0)) v->attached = true;
     snapshot_free(v->snapshot);
     v->snapshot = s;
-    if (!v->keys_waiting) {
-        settings_free(v->settings);
-        v->settings = settings_copy(s->settings);
-    }
+    take_settings(v, s->settings);
     if (!s->counted || !s->context.cached) v->stale = false;
 }
 
@@ -470,6 +478,7 @@ bool view_take(struct view *v, const struct news *n)
     case NEWS_NO_MAP: maps_failed(v, n->text); break;
     case NEWS_BUSY_KEY:
     case NEWS_BUSY: take_busy(v, n); break;
+    case NEWS_KEY_DONE: take_key_done(v, n->data); break;
     case NEWS_IDLE: take_idle(v); break;
     case NEWS_SNAPSHOT: take_snapshot(v, take_data(n)); break;
     case NEWS_PICTURE: {

@@ -9,6 +9,7 @@
 
 #include "commands/jobs.h"
 #include "core/base/mem.h"
+#include "core/engine/engine.h"
 #include "tui/snapshot.h"
 #include "tui/threads.h"
 
@@ -121,19 +122,32 @@ static char *take_line(struct worker *w, bool live, bool *key)
     return line;
 }
 
+static void release_settings(void *settings)
+{
+    settings_free(settings);
+}
+
+// Whether it changed one setting, several or none: the screen waits for the line no longer.
+static void post_key_done(const struct worker *w)
+{
+    news_post(w->queue, NEWS_KEY_DONE, NULL, settings_copy(engine_settings(w->shell->engine)),
+              release_settings);
+}
+
 // Before a token of an answer: what was typed to change settings meanwhile.
 static void run_between(void *self)
 {
     struct worker *w = self;
     struct err err;
     char *line;
-    bool key;
+    bool key = false;
     do {
         pthread_mutex_lock(&w->mutex);
         line = take_line(w, true, &key);
         pthread_mutex_unlock(&w->mutex);
         if (line && shell_line(w->shell, line, &err) < 0)
             sinks_notice(w->shell->sinks, "not changed: %s", err.text);
+        if (line && key) post_key_done(w);
         free(line);
     } while (line);
 }

@@ -166,6 +166,50 @@ static void test_conversation(void **state)
     news_queue_free(q);
 }
 
+static void free_settings(void *settings)
+{
+    settings_free(settings);
+}
+
+static void key_done(struct news_queue *q, const char *temperature)
+{
+    struct settings *now = settings_copy(NULL);
+    assert_int_equal(settings_set(now, "sample.temperature", temperature, NULL), 0);
+    news_post(q, NEWS_KEY_DONE, NULL, now, free_settings);
+}
+
+// Keys between two tokens: what they ask for is shown until their lines have run, however many
+// settings each of them changes.
+static void test_keys(void **state)
+{
+    struct news_queue *q = news_queue_new();
+    struct view *v = view_new();
+    const struct event set = {
+        .kind = EVENT_SETTING, .key = "sample.temperature", .value = "0.5", .ok = true
+    };
+    emit(q, (struct event){ .kind = EVENT_ANSWERING, .ok = true });
+    take_all(v, q);
+    settings_set(v->settings, "sample.temperature", "0.9", NULL);
+    v->keys_waiting = 2;
+    emit(q, set);
+    emit(q,
+         (struct event){ .kind = EVENT_SETTING, .key = "sample.seed", .value = "7", .ok = true });
+    emit(q, (struct event){ .kind = EVENT_NOTICE, .text = "not changed: of something else" });
+    key_done(q, "0.5");
+    take_all(v, q);
+    assert_int_equal(v->keys_waiting, 1);
+    assert_string_equal(view_setting(v, "sample.temperature"), "0.9");
+    key_done(q, "0.7"); // it was refused, or changed nothing
+    take_all(v, q);
+    assert_int_equal(v->keys_waiting, 0);
+    assert_string_equal(view_setting(v, "sample.temperature"), "0.7");
+    emit(q, set);
+    take_all(v, q);
+    assert_string_equal(view_setting(v, "sample.temperature"), "0.5");
+    view_free(v);
+    news_queue_free(q);
+}
+
 // A picture is shown small until something is told.
 static void test_attached(void **state)
 {
@@ -310,7 +354,7 @@ int main(void)
         cmocka_unit_test(test_copies),       cmocka_unit_test(test_threads),
         cmocka_unit_test(test_conversation), cmocka_unit_test(test_maps),
         cmocka_unit_test(test_all_sizes),    cmocka_unit_test(test_crowd),
-        cmocka_unit_test(test_attached),
+        cmocka_unit_test(test_keys),         cmocka_unit_test(test_attached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
