@@ -120,6 +120,23 @@ keys F2 End
 wait_gone 'lines below'
 keys Escape; sleep 0.2
 
+# The panel follows settings after a key that changed nothing.
+line 'another slow question'
+wait_for '❯ another slow question'
+sleep 1
+keys F4
+wait_for 'sample.top_k: 0'
+keys Up
+wait_for 'sample.temperature: 0..100'
+keys d; sleep 0.2
+keys Escape; sleep 0.2
+line '/set sample.temperature 0.5'
+wait_for '│[* ] temperature  *0\.5 ' 'the panel no longer follows settings'
+line '/set sample.temperature 0'
+wait_for '│[* ] temperature  *0 '
+keys C-c
+wait_for '⟨stopped⟩'
+
 # Columns of one unit are drawn; the others are named.
 line '/set sample.max_tokens 4'
 line "/image $pictures/scene.png"
