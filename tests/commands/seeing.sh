@@ -16,6 +16,16 @@ for table in "$work"/out/*.csv; do
     awk 'tolower($0) ~ /(^|,)-?(nan|inf)/ { exit 1 }' "$table" || fail "$table: a number is not finite"
     [ "$(wc -l <"$table")" -gt 1 ] || fail "$table has no rows"
 done
+same "a list of each model" "$(cat "$work"/w/places-see*.jsonl | wc -l)" 2
+# Of two things one is found, with the right colour only; one of two empty places is left empty.
+places='"reference":"top: small red star; left: nothing; right: large blue bar; bottom: nothing"'
+printf '{"id":"1",%s,"answer":"top: large red circle; right: nothing; left: nothing; bottom: small red star"}\n' "$places" |
+    awk -v run=x -f demo/seeing/places.awk | cut -d, -f1-3,6 >"$work/counted"
+same "places counted" "$(cat "$work/counted")" "x,things found,0.5,2
+x,empty places left empty,0.5,2
+x,size,0,1
+x,colour,1,1
+x,shape,0,1"
 sum=$(cat "$work"/out/*.csv | sha256sum)
 vlmsh -f demo/seeing.vlmsh "${tiny[@]}" >"$work/log" 2>&1 || fail "again: $(tail -5 "$work/log" | cut -c1-300)"
 same "done is done" "$(cat "$work"/out/*.csv | sha256sum)" "$sum"
