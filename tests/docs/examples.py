@@ -33,7 +33,8 @@ MASKS = [
     (r"\s+", " "),
 ]
 UPDATE = os.environ.get("UPDATE") == "1"
-CONFIG = "/set job.nice 0\n"  # whatever else runs here, jobs get on
+# Whatever else runs here, jobs get on; processors round bf16 in ways of their own.
+CONFIG = "/set job.nice 0\n/set compute.matmul f32\n"
 
 
 def masked(line):
@@ -108,7 +109,7 @@ class Shell:
     def lines(self, text):
         text = text.replace("\r\n", "\n")
         for path, name in self.names: text = text.replace(path, name)
-        text = text.replace("job.nice = 0\n", "")  # CONFIG
+        text = text.replace("job.nice = 0\n", "").replace("compute.matmul = f32\n", "")  # CONFIG
         return [re.sub(r".*\r", "", line.rstrip()) for line in text.split("\n")]
 
     def run(self, command):
