@@ -58,6 +58,13 @@ void placed_reply(struct placed *p, const char *bytes, size_t length)
     graphics_answer(&p->graphics, bytes, length);
 }
 
+bool placed_expects(const struct placed *p)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->list[i].unsure) return true;
+    return unanswered(p) && p->asked < TRIES;
+}
+
 double placed_wait(const struct placed *p, double now)
 {
     double next = -1;

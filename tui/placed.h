@@ -46,6 +46,8 @@ void placed_draw(struct placed *p, const struct canvas *c, const bool shown[], c
                  struct buf *out);
 // Pictures that kitty keeps by their ids go; what overwrites the others is drawn anyway.
 void placed_forget(struct placed *p, struct buf *out);
+// Is the terminal about to say something: about the question, or about a picture?
+bool placed_expects(const struct placed *p);
 // Seconds until the next drawing should come by itself; below 0: never.
 double placed_wait(const struct placed *p, double now);
 

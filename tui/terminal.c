@@ -4,6 +4,7 @@
 #include <langinfo.h>
 #include <limits.h>
 #include <locale.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 #include <term.h>
 #undef lines // term.h takes these names
 #undef columns
+
+enum { REPLY_MS = 100 }; // a terminal answers within
 
 struct terminal {
     SCREEN *screen;
@@ -180,10 +183,21 @@ double terminal_wait(const struct terminal *t, double now)
     return placed_wait(&t->placed, now);
 }
 
+// What the terminal still says about pictures would be typed into the shell that follows.
+static void drop_replies(void)
+{
+    struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+    char bytes[256];
+    for (int i = 0; i < 20 && poll(&in, 1, REPLY_MS) > 0; i++)
+        if (read(in.fd, bytes, sizeof bytes) <= 0) return;
+}
+
 void terminal_leave(struct terminal *t)
 {
     const char *back = tigetstr("rmcup");
+    const bool expects = placed_expects(&t->placed);
     forget_pictures(t);
+    if (expects) drop_replies();
     if (!back || back == (char *)-1) { // no other screen to go back to: leave an empty one
         erase();
         refresh();
