@@ -108,7 +108,7 @@ static int draw_names(const struct series *s, struct canvas *c, struct area area
             k++;
         else if (is_curve(s, i)) {
             buf_printf(&left, left.length ? ", %s" : "%s", s->columns[i]);
-            others |= !results_share_unit(&t, columns[0], i);
+            others |= count && !results_share_unit(&t, columns[0], i);
         }
     }
     const int lines = left.length ? 2 : 1;
