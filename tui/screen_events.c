@@ -60,14 +60,13 @@ static void push(struct news_queue *q, struct news *n)
 {
     const uint64_t one = 1;
     pthread_mutex_lock(&q->mutex);
-    const bool first = !q->last; // behind others: it is readable already
     if (q->last)
         q->last->next = n;
     else
         q->first = n;
     q->last = n;
     pthread_mutex_unlock(&q->mutex);
-    if (first && write(q->wake, &one, sizeof one) < 0) return; // full: the same
+    if (write(q->wake, &one, sizeof one) < 0) return; // full: it is readable already
 }
 
 void news_post(struct news_queue *q, enum news_kind kind, const char *text, void *data,
