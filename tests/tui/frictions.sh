@@ -85,14 +85,16 @@ wait_for 'cut off after 3 tokens'
 line '/set sample.max_tokens 1000000'
 wait_for 'max_tokens = 1000000'
 line 'a slow question'
-wait_for '❯ a slow question'
+wait_for 'cpu [-|/\\] ' # it runs
 sleep 1
 keys M-1
 wait_for ' NORM '
 # The panel follows settings after a key that changed nothing.
 keys F4
-wait_for 'sample.top_k: 0'
-keys Up
+wait_for 'sample.t[a-z_]*: 0'
+for i in 1 2; do # its last row, or the one above
+    shown 'sample.temperature: 0' || { keys Up; sleep 0.5; }
+done
 wait_for 'sample.temperature: 0..100'
 keys d; sleep 0.2
 keys Escape; sleep 0.2
@@ -108,7 +110,7 @@ keys C-c
 wait_for 'not run: /get sample.seed, /wait' 'Ctrl-C does not say what it dropped'
 wait_for '⟨stopped⟩'
 keys F2 /
-tmux send-keys -l 'norm.align'
+tmux send-keys -l '⟨norm.align'
 keys Enter
 wait_for '⟨norm.align' 'a toggle is not marked in the answer'
 keys Escape; sleep 0.2
@@ -125,8 +127,10 @@ line 'another slow question'
 wait_for '❯ another slow question'
 sleep 1
 keys F4
-wait_for 'sample.top_k: 0'
-keys Up
+wait_for 'sample.t[a-z_]*: 0'
+for i in 1 2; do # its last row, or the one above
+    shown 'sample.temperature: 0' || { keys Up; sleep 0.5; }
+done
 wait_for 'sample.temperature: 0..100'
 keys d; sleep 0.2
 keys Escape; sleep 0.2
