@@ -335,8 +335,8 @@ lint-fast: size
 	  -i tests/cuda_host -i tests/cuda_ptx $(FOLDERS)
 # What a clone carries: weights and pictures grow where nobody looks.
 size:
-	@if [ -e .git ]; then git ls-files -z | du -cbL --files0-from=- | tail -1 | awk '$$1 > 32 * 2^20 { \
-	  print "tracked files: " $$1 " bytes, more than 32 MiB"; exit 1 }'; fi
+	@if [ -e .git ]; then git ls-files -z | du -cbL --files0-from=- | tail -1 | awk '$$1 > 36 * 2^20 { \
+	  print "tracked files: " $$1 " bytes, more than 36 MiB"; exit 1 }'; fi
 # clang-tidy takes a minute or two: only files that changed since, all when a header did.
 build/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES))
 	@mkdir -p $(@D)
