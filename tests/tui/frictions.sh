@@ -89,19 +89,6 @@ wait_for 'cpu [-|/\\] ' # it runs
 sleep 1
 keys M-1
 wait_for ' NORM '
-# The panel follows settings after a key that changed nothing.
-keys F4
-wait_for 'sample.t[a-z_]*: 0'
-for i in 1 2; do # its last row, or the one above
-    shown 'sample.temperature: 0' || { keys Up; sleep 0.5; }
-done
-wait_for 'sample.temperature: 0..100'
-keys d; sleep 0.2
-keys Escape; sleep 0.2
-line '/set sample.temperature 0.5'
-wait_for '│[* ] temperature  *0\.5 ' 'the panel no longer follows settings'
-line '/set sample.temperature 0'
-wait_for '│[* ] temperature  *0 '
 # Ctrl-C says what it dropped.
 line '/get sample.seed'
 line '/wait'
@@ -124,13 +111,11 @@ keys Escape; sleep 0.2
 
 # The panel follows settings after a key that changed nothing.
 line 'another slow question'
-wait_for '❯ another slow question'
+wait_for 'cpu [-|/\\] ' # it runs
 sleep 1
 keys F4
-wait_for 'sample.t[a-z_]*: 0'
-for i in 1 2; do # its last row, or the one above
-    shown 'sample.temperature: 0' || { keys Up; sleep 0.5; }
-done
+wait_for 'sample.top_k: 0'
+keys Up
 wait_for 'sample.temperature: 0..100'
 keys d; sleep 0.2
 keys Escape; sleep 0.2
