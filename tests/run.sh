@@ -9,6 +9,8 @@ export CMOCKA_MESSAGE_OUTPUT=stdout LC_ALL=C.UTF-8
 export OMP_WAIT_POLICY=passive
 unset XDG_CONFIG_HOME XDG_DATA_HOME HF_HOME INPUTRC NO_COLOR
 cd "$(dirname "$0")/.." || exit 1
+# What libraries keep until the end; nothing is said of it, because tests compare what programs print.
+export LSAN_OPTIONS="suppressions=$PWD/tests/leaks:print_suppressions=0"
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export scratch TEST_UNDER=${TEST_UNDER:-} TEST_TIMEOUT=${TEST_TIMEOUT:-900}

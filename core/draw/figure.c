@@ -54,23 +54,6 @@ struct figure_look figure_look(const struct settings *settings)
     return look;
 }
 
-#ifdef __SANITIZE_ADDRESS__
-// fontconfig keeps what it read about fonts until the end; only FcFini, which no user of Cairo can
-// call safely, would free it.
-const char *__lsan_default_suppressions(void); // NOLINT(bugprone-reserved-identifier)
-const char *__lsan_default_suppressions(void)  // NOLINT(bugprone-reserved-identifier)
-{
-    return "leak:libfontconfig\n";
-}
-
-// Nothing is said of it either: tests compare what programs print.
-const char *__lsan_default_options(void); // NOLINT(bugprone-reserved-identifier)
-const char *__lsan_default_options(void)  // NOLINT(bugprone-reserved-identifier)
-{
-    return "print_suppressions=0";
-}
-#endif
-
 // --- the file ------------------------------------------------------------------------------------
 
 static cairo_status_t keep(void *self, const unsigned char *bytes, unsigned int count)

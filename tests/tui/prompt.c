@@ -21,13 +21,6 @@
 
 static const struct shell no_shell;
 
-// Readline loses what it searched with when a search is given up, and what would undo that.
-const char *__lsan_default_suppressions(void); // NOLINT: the name is the sanitizer's
-const char *__lsan_default_suppressions(void)  // NOLINT
-{
-    return "leak:_rl_scxt_alloc\nleak:rl_add_undo\nleak:rl_copy_text\n";
-}
-
 struct bench {
     struct prompt *prompt;
     struct typed typed;
