@@ -67,8 +67,8 @@ struct method {
     struct method_fit {
         const char *key, *place;
     } fit;
-    bool values;       // changes values, which layers then cache as changed
-    bool replaces;     // removes tokens or replaces their FFN: calibrations run without it
+    bool values;   // changes values, which layers then cache as changed
+    bool replaces; // removes tokens or replaces their FFN: calibrations run without it
     // Badge of the status line while it is on; never NULL. `layer` is that of `place`, or -1.
     void (*badge)(struct buf *b, const struct settings *s, int layer);
     int (*place)(const struct model *m); // the layer that the method chooses by default in this
