@@ -6,6 +6,8 @@
 //       two by two tiles of columns and rows are multiplied; sums wait in tiles of their own
 //     sums (and the bias) go to y
 //
+// Where columns are few, threads take rows instead, and pack them just before they are multiplied.
+//
 // Four tiles of sums, two of x and two of weights are all there are: four products share four
 // loads, which takes half of the time of the products from the first-level cache. So two tiles of
 // columns of a piece (32 KB) stay there while x passes from the second-level cache, which has room
@@ -19,6 +21,7 @@ enum {
     INNER = 512, // numbers along K in a piece
     STEPS = INNER / AMX_STEP,
     GROUP = 16,                        // tiles of columns that a thread takes at most
+    NARROW = 4,                        // tiles of columns that are shared out by rows
     BLOCK = 48,                        // tiles of rows that a thread computes at a time at most
     WIDE = GROUP * AMX_SIDE * AMX_STEP // room for weights as f32
 };
@@ -53,12 +56,11 @@ static char *x_tiles(const struct plan *plan, int64_t t, int64_t k)
     return plan->x + (k / AMX_STEP * plan->tiles + t * steps_from(plan->p, k)) * AMX_TILE;
 }
 
-// By every thread of the team.
-static void pack_x(const struct plan *plan)
+// Tiles from..to of the rows.
+static void pack_x(const struct plan *plan, int64_t from, int64_t to)
 {
     const struct amx_product *p = plan->p;
-#pragma omp for schedule(static)
-    for (int64_t t = 0; t < plan->tiles; t++)
+    for (int64_t t = from; t < to; t++)
         for (int64_t k = 0; k < p->k; k += AMX_STEP)
             amx_pack_rows(x_tiles(plan, t, k / INNER * INNER) + k % INNER / AMX_STEP * AMX_TILE,
                           &p->x, t * AMX_SIDE, at_most(p->rows - t * AMX_SIDE, AMX_SIDE), k,
@@ -197,18 +199,49 @@ static void multiply_block(const struct plan *plan, const struct worker *b, int6
             put_sums(p, b->sums + (j * rows + i) * SUMS, (from + i) * AMX_SIDE, m + j * AMX_SIDE);
 }
 
+// Few columns, as LoRA's: all of them are one group, and threads share the rows.
+static bool is_narrow(const struct amx_product *p)
+{
+    return p->m <= NARROW * AMX_SIDE;
+}
+
 // Columns that a thread takes at a time: so few that no thread waits long for the last one.
 static int64_t group_size(const struct amx_product *p, int64_t threads)
 {
+    if (is_narrow(p)) return NARROW * AMX_SIDE;
     const int64_t pairs = p->m / (threads * 4 * 2 * AMX_SIDE);
     return at_most(pairs < 1 ? 1 : pairs, GROUP / 2) * 2 * AMX_SIDE;
+}
+
+// By every thread of the team: each packs the rows that it multiplies.
+static void multiply_narrow(const struct plan *plan, const struct worker *b)
+{
+#pragma omp for schedule(dynamic)
+    for (int64_t from = 0; from < plan->tiles; from += plan->block) {
+        const int64_t rows = at_most(plan->tiles - from, plan->block);
+        pack_x(plan, from, from + rows);
+        multiply_block(plan, b, 0, plan->p->m, from, rows);
+    }
+}
+
+static void multiply_wide(const struct plan *plan, const struct worker *b, int64_t group)
+{
+    const int64_t m = plan->p->m;
+#pragma omp for schedule(static)
+    for (int64_t t = 0; t < plan->tiles; t++) pack_x(plan, t, t + 1);
+#pragma omp for schedule(dynamic)
+    for (int64_t c = 0; c < m; c += group)
+        for (int64_t from = 0; from < plan->tiles; from += plan->block)
+            multiply_block(plan, b, c, at_most(m - c, group), from,
+                           at_most(plan->tiles - from, plan->block));
 }
 
 int KERNEL(matmul_tiles)(const struct amx_product *p)
 {
     const int64_t threads = omp_get_max_threads(), group = group_size(p, threads);
     struct plan plan = { .p = p, .tiles = (p->rows + AMX_SIDE - 1) / AMX_SIDE };
-    const int64_t blocks = (plan.tiles + BLOCK - 1) / BLOCK;
+    int64_t blocks = (plan.tiles + BLOCK - 1) / BLOCK;
+    if (is_narrow(p) && blocks < 4 * threads) blocks = 4 * threads;
     plan.block = (plan.tiles + blocks - 1) / blocks;
     const size_t x_size = (size_t)(plan.tiles * ((p->k + AMX_STEP - 1) / AMX_STEP)) * AMX_TILE;
     const size_t weights = (size_t)(group / AMX_SIDE) * STEPS * AMX_TILE;
@@ -223,12 +256,10 @@ int KERNEL(matmul_tiles)(const struct amx_product *p)
                                   .sums = (float *)(mine + weights),
                                   .wide = (float *)(mine + weights + sums) };
         amx_open();
-        pack_x(&plan);
-#pragma omp for schedule(dynamic)
-        for (int64_t m = 0; m < p->m; m += group)
-            for (int64_t from = 0; from < plan.tiles; from += plan.block)
-                multiply_block(&plan, &b, m, at_most(p->m - m, group), from,
-                               at_most(plan.tiles - from, plan.block));
+        if (is_narrow(p))
+            multiply_narrow(&plan, &b);
+        else
+            multiply_wide(&plan, &b, group);
         amx_close();
     }
     return 0;
