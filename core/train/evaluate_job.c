@@ -346,6 +346,7 @@ static int evaluate(struct running *r, const struct evaluate_options *o, const s
     request.hooks = &hooks;
     request.tensors = adapter_tensors(adapter);
     request.data = data;
+    request.ahead = true;
     request.first = r->first;
     request.report = report;
     request.self = r;
