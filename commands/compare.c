@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/changed.h"
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/presets.h"
@@ -330,7 +331,7 @@ static void show_changed(const struct asking *a, const struct compared_data *d)
                      changed - CHANGED);
 }
 
-static void show_data(const struct asking *a, const struct compared_data *d)
+static void show_data(const struct asking *a, struct compared_data *d)
 {
     struct results r = { 0 };
     compare_data_results(&r, (const char *const *)a->title, d);
@@ -340,6 +341,10 @@ static void show_data(const struct asking *a, const struct compared_data *d)
     compare_data_results_questions(&r, d);
     keep(a, &r);
     results_release(&r);
+    changed_keep(a->shell,
+                 &(struct changed_source){
+                     { a->title[0], a->title[1] }, a->data, a->images, a->set, a->way },
+                 d);
 }
 
 static void write_question(FILE *f, const struct compared_question *q)
@@ -460,7 +465,7 @@ const struct command command_compare = {
     .name = "compare",
     .also = "diff difference side-by-side ab",
     .usage = "/compare SETTINGS | SETTINGS [--csv FILE] [--steps] [TEXT] | ... --data FILE "
-             "[--limit N] [--metric M] [--images DIR] [--job]",
+             "[--set NAME [--as SUITE]] [--limit N] [--metric M] [--images DIR] [--job]",
     .help = "Compares two sets of settings on one question or a data set, side by side.",
     .details =
         "SETTINGS: KEY=VALUE ..., @PRESET, `off` (every method off; the adapter stays) or\n"
@@ -476,7 +481,11 @@ const struct command command_compare = {
         "the vision encoder are not counted.\n"
         "--data FILE    questions as for /eval, decoded greedily; reports the paired difference\n"
         "               with a 95% bootstrap interval over questions (2000 resamples, fixed\n"
-        "               seed), for shares also McNemar's exact test\n"
+        "               seed), for shares also McNemar's exact test; /changed shows questions "
+        "that\n"
+        "               changed sides\n"
+        "--set NAME     FILE is an evaluation set, asked and scored as --as SUITE does (/help "
+        "sets)\n"
         "--job          runs as a job (/jobs, /wait, /job N resume); /results compare shows the\n"
         "               result\n"
         "--csv FILE     writes every step; with --data every question\n"

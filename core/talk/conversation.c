@@ -135,7 +135,7 @@ void conversation_set_model(struct conversation *c, const struct model *m)
     place_waiting(c);
 }
 
-static const char *picture_name(const char *path)
+static const char *name_of(const char *path)
 {
     return strcmp(path, "-") ? path : "standard input";
 }
@@ -144,15 +144,15 @@ static int check_sees(const struct conversation *c, const char *path, struct err
 {
     if (!c->model || model_sees(c->model)) return 0;
     return err_set(err, "the model '%s' is text-only: it cannot see '%s'", c->model->name,
-                   picture_name(path));
+                   name_of(path));
 }
 
 int picture_decode(struct picture *p, struct image_decoder *d, const char *path, const void *bytes,
                    size_t size, struct err *err)
 {
     *p = (struct picture){ 0 };
-    const int status = d ? image_decoder_run(d, &p->image, bytes, size, picture_name(path), err)
-                         : image_decode(&p->image, bytes, size, picture_name(path), err);
+    const int status = d ? image_decoder_run(d, &p->image, bytes, size, name_of(path), err)
+                         : image_decode(&p->image, bytes, size, name_of(path), err);
     if (status < 0) return -1;
     p->path = xstrdup(path);
     hash_hex(bytes, size, p->sha256);
