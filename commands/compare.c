@@ -331,7 +331,7 @@ static void show_changed(const struct asking *a, const struct compared_data *d)
                      changed - CHANGED);
 }
 
-static void show_data(const struct asking *a, struct compared_data *d)
+static void show_data(const struct asking *a, const struct compared_data *d)
 {
     struct results r = { 0 };
     compare_data_results(&r, (const char *const *)a->title, d);
@@ -341,10 +341,6 @@ static void show_data(const struct asking *a, struct compared_data *d)
     compare_data_results_questions(&r, d);
     keep(a, &r);
     results_release(&r);
-    changed_keep(a->shell,
-                 &(struct changed_source){
-                     { a->title[0], a->title[1] }, a->data, a->images, a->set, a->way },
-                 d);
 }
 
 static void write_question(FILE *f, const struct compared_question *q)
@@ -387,6 +383,10 @@ static int compare_data(struct asking *a, struct err *err)
     if (status == 0) {
         show_data(a, &d);
         if (a->csv) status = write_questions(a, &d, err);
+        const struct changed_source source = {
+            { a->title[0], a->title[1] }, a->data, a->images, a->set, a->way
+        };
+        changed_keep(a->shell, &source, &d);
         if (status == 0 && (d.stopped || d.evaluation[0].cancelled))
             status = err_set(err, "stopped after %" PRId64 " samples", d.evaluation[1].samples);
         compared_data_release(&d);

@@ -8,6 +8,7 @@ compared=("/load demo/model" "/compare off | $pruned --data $work/world/yesno.js
 lines "${compared[@]}"
 count=$(jq -r 'select(.name=="compare.changed").rows | length' "$work/events")
 table=$(jq -r 'select(.name=="compare.changed").rows[] | [.[0],.[2],.[3],.[4],.[5],.[6],.[7]] | @tsv' "$work/events")
+same "the table has all questions besides" "$(wc -l <"$work/all.csv")" 25
 [ "$count" -ge 3 ] || fail "only $count changed sides"
 mapfile -t shows < <(seq -f '/changed %g' "$count")
 lines "${compared[@]}" "${shows[@]}" "/changed $((count + 1))"
