@@ -297,6 +297,18 @@ static int report_answer(struct evaluating *v, const struct captured *answer, st
     return v->r->answered(v->r->self, &v->passes, &answer->answer, err);
 }
 
+// The answer of a file.
+static int take_given(struct evaluating *v, const struct sample *s, const struct question *q,
+                      const struct metric *m, struct metric_case *mc)
+{
+    char *id = name_of(s);
+    mc->answer = given_answer(v->r->given, id, s->index);
+    free(id);
+    if (mc->answer) return note(v, s, q, m, mc, false);
+    skip(v, s, q, m, "the file of answers has none to it");
+    return 1;
+}
+
 static int ask(struct evaluating *v, const struct sample *s, const struct question *q,
                const struct metric *m, struct metric_case *mc)
 {
@@ -307,6 +319,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     struct captured answer = { 0 };
     bool answered;
     int status = 0;
+    if (v->r->given) return take_given(v, s, q, m, mc);
     sinks_add(&sinks, (struct sink){ capture, &answer });
     set_messages(v, &s->dialogue, q->message);
     if (attach_methods(v, &hooks, &err) < 0 ||
@@ -464,7 +477,8 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
     struct err err;
     limit_answers(v, s);
     const struct metric *m = sample_metric(v, s, &err);
-    int status = m ? show_pictures(v, a, &err) : -1;
+    const bool needless = m && v->r->given && m->way == METRIC_ANSWERS;
+    int status = !m ? -1 : needless ? 0 : show_pictures(v, a, &err);
     // A picture that another stage cannot read is none for all.
     status = stages_agree_status(v->r->model->decoder.stages, v->c.flight, (uint64_t)s->index,
                                  status, &err);
