@@ -20,7 +20,7 @@ same "scores" "$(cut -d, -f2,4,5 "$work/here.csv" | tr -d '"' | head -4 | paste 
 same "a job's are the same" "$(cat "$work/job.csv")" "$(cat "$work/here.csv")"
 same "likelihood" "$(wc -l <"$work/here.csv")" 5
 check "which file" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="answers")[1]' \
-    "$(printf '%s\n' "$work/answers.jsonl" "$work/answers.jsonl")"
+    "$work/answers.jsonl"
 check_has "one has no answer" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
     "1 of 5 samples, the first: sample none: the file of answers has none to it"
 
