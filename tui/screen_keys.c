@@ -29,6 +29,7 @@ static const char *arguments_of(const char *line, const char *command)
     char name[32] = "";
     int behind = 0;
     if (sscanf(line, " /%31[a-z_]%n", name, &behind) != 1) return NULL; // NOLINT(cert-err34-c)
+    if (line[behind] && !strchr(" \t\n", line[behind])) return NULL;    // "/q9" is not "/quit"
     const struct command *found = command_find(name);
     if (!found || strcmp(found->name, command) != 0) return NULL;
     return line + behind + strspn(line + behind, " \t");
