@@ -75,15 +75,21 @@ static bool is_layout(const struct news *n)
            !strcmp(n->event.key, "screen.layout");
 }
 
-// Two answers were compared: they are shown until Esc, or another layout is chosen.
+// Answers were compared: they are shown until Esc, or another layout is chosen.
+static void show_layout(struct screen *s, const char *name, bool *fresh)
+{
+    const int now = screen_layout_find(name, s->canvas.columns);
+    if (!*fresh) return;
+    *fresh = false;
+    if (s->layout == now) return;
+    if (!screen_shows_compared(s)) s->before = s->layout;
+    s->layout = now;
+}
+
 static void show_compared(struct screen *s)
 {
-    const int now = screen_layout_find("compare", s->canvas.columns);
-    if (!s->view->compare.fresh) return;
-    s->view->compare.fresh = false;
-    if (s->layout == now) return;
-    s->before = s->layout;
-    s->layout = now;
+    show_layout(s, "compare", &s->view->compare.fresh);
+    show_layout(s, "changed", &s->view->changed.fresh);
 }
 
 // What is typed now is not touched.

@@ -254,10 +254,16 @@ static void act_focus_back(struct screen *s)
 {
     move_focus(s, -1);
 }
+bool screen_shows_compared(const struct screen *s)
+{
+    return s->layout == screen_layout_find("compare", s->canvas.columns) ||
+           s->layout == screen_layout_find("changed", s->canvas.columns);
+}
+
 // Back from the answers that were compared.
 static void leave_compared(struct screen *s)
 {
-    if (s->layout != screen_layout_find("compare", s->canvas.columns)) return;
+    if (!screen_shows_compared(s)) return;
     s->layout = s->before;
     s->before = -1;
 }
@@ -280,7 +286,8 @@ static void act_layout(struct screen *s)
     const int now = screen_layout(s, s->canvas.columns);
     s->layout = layout_names[now + 1] ? now + 1 : 0;
     // Nothing has been compared: there is nothing to be seen there.
-    if (!strcmp(layout_names[s->layout], "compare") && !s->view->compare.text[0]) s->layout = 0;
+    if (!strcmp(layout_names[s->layout], "compare") && !s->view->compare.text[0]) s->layout++;
+    if (!strcmp(layout_names[s->layout], "changed") && !s->view->changed.which) s->layout = 0;
     s->focus = PANEL_NONE;
     view_hint(s->view, "layout: %s", layout_names[s->layout]);
 }
