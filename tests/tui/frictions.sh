@@ -175,6 +175,7 @@ line /quit
 wait_for 'shell> *$'
 
 # A picture that is taken back leaves the panel.
+shell_at 140 40
 line "'$VLMSH' --db '$work/removed.db' demo/model"
 wait_for 'F1 keys'
 line '/image demo/pictures/scene-1.png'
