@@ -80,6 +80,14 @@ static int want_model(void *self, struct err *err)
     return status;
 }
 
+bool default_model_is_demo(const char *folder)
+{
+    char *demo = find_demo();
+    const bool same = demo && !strcmp(demo, folder);
+    free(demo);
+    return same;
+}
+
 // Who has opened a model and closed it does not want another one unasked.
 static void notice_model(void *self, const struct event *event)
 {

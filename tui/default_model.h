@@ -9,5 +9,7 @@
 
 // From now on shell->want_model loads it, until any model was loaded.
 void default_model_offer(struct shell *shell);
+// Whether this model folder is the demo model's, not the small random one that stands in for it.
+bool default_model_is_demo(const char *folder);
 
 #endif

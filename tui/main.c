@@ -218,7 +218,8 @@ static void welcome(struct program *p)
                m ? "Type a question, /image FILE to attach a picture, /help for the commands."
                  : "/load MODEL opens a model folder, /help lists the commands.",
                p->front->run ? "\nF1 shows the keys, Ctrl-P finds any command or setting." : "");
-    if (m && p->front->run && !p->options.model && !p->options.session)
+    if (m && p->front->run && !p->options.model && !p->options.session &&
+        default_model_is_demo(m->name))
         sinks_text(&p->sinks,
                    "This is the demo model: it knows scenes of coloured shapes and letters. "
                    "/tour shows in twelve steps what can be done with it.");

@@ -42,5 +42,8 @@ char *places_beside_program(const char *relative)
     char *slash = strrchr(program, '/');
     if (!slash) return NULL;
     *slash = '\0';
-    return xasprintf("%s/%s", program, relative);
+    char *path = xasprintf("%s/%s", program, relative), *plain = realpath(path, NULL);
+    if (!plain) return path;
+    free(path);
+    return plain;
 }

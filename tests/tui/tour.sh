@@ -6,6 +6,7 @@ set -eu
 shell_at 140 50 screen-256color "TMPDIR=$work"
 line "'$VLMSH' --db '$work/db'"
 wait_for 'demo model: it knows'
+shown '\.\./' && fail 'the path of the demo model goes up and down'
 line '/tour'
 wait_for 'step 1 of 12'
 wait_for '> /image ".*scene-1.png"'
@@ -48,5 +49,15 @@ line '/tour'
 wait_for 'step 1 of 12'
 keys Escape
 wait_for 'the tour has ended'
+keys F10
+wait_for 'shell>'
+
+# A program alone: a small random model, which is not called the demo model.
+mkdir "$work/alone"
+cp "$VLMSH" "$work/alone/vlmsh"
+line "'$work/alone/vlmsh' --db '$work/db2'"
+wait_for 'random weights'
+wait_for 'Ctrl-P finds'
+shown 'demo model: it knows' && fail 'the random model is called the demo model'
 keys F10
 wait_for 'shell>'
