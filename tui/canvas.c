@@ -7,6 +7,8 @@
 #include <utf8proc.h>
 #include <wchar.h>
 
+#include "tui/text.h"
+
 // --- life ----------------------------------------------------------------------------------------
 
 void canvas_clear(struct canvas *c)
@@ -216,10 +218,19 @@ struct area canvas_box(struct canvas *c, struct area area, const char *title, bo
     return (struct area){ area.x + 1, area.y + 1, area.width - 2, area.height - 2 };
 }
 
+// Bytes of the parts, two blanks between them, that fit whole.
+static size_t foot_length(const char *text, int width)
+{
+    size_t length = text_fit(text, width);
+    while (text[length] && length && strncmp(text + length, "  ", 2) != 0) length--;
+    return length;
+}
+
 void canvas_foot(struct canvas *c, struct area area, const char *text)
 {
     const struct area foot = { area.x + 2, area.y + area.height - 1, area.width - 4, 1 };
-    if (*text && foot.width > 4) canvas_printf(c, foot, 0, 0, STYLE_DIM, " %s ", text);
+    const size_t length = foot.width > 4 ? foot_length(text, foot.width - 2) : 0;
+    if (length) canvas_printf(c, foot, 0, 0, STYLE_DIM, " %.*s ", (int)length, text);
 }
 
 void canvas_bar(struct canvas *c, struct area area, int x, int y, int width, double share)

@@ -77,7 +77,8 @@ void canvas_style(struct canvas *c, struct area area, int x, int y, int width, e
 struct area canvas_box(struct canvas *c, struct area area, const char *title, bool focused);
 // A picture over cells that have been drawn.
 void canvas_picture(struct canvas *c, struct area area, uint64_t key);
-// Words on the lower line of such a frame.
+// Words on the lower line of such a frame: as many of the parts, with two blanks between them, as
+// fit whole.
 void canvas_foot(struct canvas *c, struct area area, const char *text);
 // A horizontal bar, filled to share 0..1.
 void canvas_bar(struct canvas *c, struct area area, int x, int y, int width, double share);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "tui/canvas.h"
 #include "tui/wrap.h"
 
@@ -130,11 +131,34 @@ static void test_tiny(void **state)
     canvas_release(&c);
 }
 
+// Of the words on a frame, parts that fit whole.
+static void test_foot(void **state)
+{
+    static const char *const feet[] = { "", " Esc: back ", " Esc: back  o: view ",
+                                        " Esc: back  o: view  k: kind " };
+    static const int least[] = { 0, 15, 24, 33 }; // columns from which each fits
+    for (int columns = 5; columns < 40; columns++) {
+        struct canvas c = { 0 };
+        canvas_resize(&c, 1, columns);
+        canvas_foot(&c, (struct area){ 0, 0, columns, 1 }, "Esc: back  o: view  k: kind");
+        int which = 3;
+        while (columns < least[which]) which--;
+        char *line = xasprintf("%s%s", which ? "  " : "", feet[which]);
+        for (size_t n = strlen(line); n && line[n - 1] == ' ';) line[--n] = '\0';
+        char *all = xasprintf("%s\n", line);
+        expect_canvas(&c, all);
+        free(all);
+        free(line);
+        canvas_release(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),  cmocka_unit_test(test_wide), cmocka_unit_test(test_code),
-        cmocka_unit_test(test_canvas), cmocka_unit_test(test_tiny), cmocka_unit_test(test_long),
+        cmocka_unit_test(test_foot), cmocka_unit_test(test_words),  cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_code), cmocka_unit_test(test_canvas), cmocka_unit_test(test_tiny),
+        cmocka_unit_test(test_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
