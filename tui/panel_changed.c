@@ -32,28 +32,42 @@ static int draw_text(struct canvas *c, struct area area, int y, enum style style
     return y;
 }
 
-static int draw_part(struct canvas *c, struct area area, int y, const char *head, const char *text,
-                     enum style style)
+struct part {
+    char *head;
+    const char *text;
+    enum style style;
+};
+enum { PARTS = 4 };
+
+static int find_parts(const struct changed_view *k, struct part parts[PARTS])
 {
-    y = draw_text(c, area, y, STYLE_TITLE, head);
-    return draw_text(c, area, y, style, text) + 1;
+    int count = 0;
+    parts[count++] = (struct part){ xstrdup(k->name), k->question, STYLE_TEXT };
+    if (*k->reference)
+        parts[count++] = (struct part){ xstrdup("reference"), k->reference, STYLE_TEXT };
+    for (int side = 0; side < 2; side++) {
+        char *head = xasprintf("%c, score %.4g%s: %s", 'A' + side, k->score[side],
+                               k->better[side] ? " (better)" : "", k->title[side]);
+        const enum style style = k->better[side] ? STYLE_TEXT : STYLE_CHANGED;
+        parts[count++] = (struct part){ head, k->answer[side], style };
+    }
+    return count;
 }
 
-static int draw_side(const struct changed_view *k, int side, struct canvas *c, struct area area,
-                     int y)
-{
-    char *head = xasprintf("%c, score %.4g%s: %s", 'A' + side, k->score[side],
-                           k->better[side] ? " (better)" : "", k->title[side]);
-    y = draw_part(c, area, y, head, k->answer[side], k->better[side] ? STYLE_TEXT : STYLE_CHANGED);
-    free(head);
-    return y;
-}
-
+// With a blank line between the parts where there is room for it.
 static void draw_texts(const struct changed_view *k, struct canvas *c, struct area area)
 {
-    int y = draw_part(c, area, 0, k->name, k->question, STYLE_TEXT);
-    if (*k->reference) y = draw_part(c, area, y, "reference", k->reference, STYLE_TEXT);
-    for (int side = 0; side < 2; side++) y = draw_side(k, side, c, area, y);
+    struct part parts[PARTS];
+    const int count = find_parts(k, parts);
+    int lines = count - 1, y = 0;
+    for (int i = 0; i < count; i++)
+        lines += wrap_count(parts[i].head, area.width) + wrap_count(parts[i].text, area.width);
+    const int gap = lines > area.height ? 0 : 1;
+    for (int i = 0; i < count; i++) {
+        y = draw_text(c, area, y, STYLE_TITLE, parts[i].head);
+        y = draw_text(c, area, y, parts[i].style, parts[i].text) + gap;
+        free(parts[i].head);
+    }
 }
 
 // --- the panel -----------------------------------------------------------------------------------

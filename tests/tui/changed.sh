@@ -47,4 +47,15 @@ wait_for 'that B answers worse'
 keys Escape; sleep 0.2
 line '/quit'
 wait_for 'shell>'
+
+# On a small screen too, both answers are seen, and the settings' end.
+shell_at 80 24
+line "'$VLMSH' demo/model --db '$work/small'"
+wait_for 'Type a question'
+line "/compare off | $pruned --data $work/world/yesno.json"
+wait_for '─ changed sides ─'
+shown 'prune.keep=0.25  *│' || fail "the settings of side B are cut off"
+tmux capture-pane -p | grep -A1 'prune.keep=0.25  *│' | grep -q ' \(yes\|no\)  *│$' || fail "the answer of side B is not seen"
+line '/quit'
+wait_for 'shell>'
 echo ok
