@@ -5,18 +5,12 @@
 //
 // A character has two colours. Where a cell has more pixels than two (2 x 2, 2 x 3), they are
 // parted at the middle of the channel in which they differ most, and each part gets its mean.
+#include "tui/colours.h"
 #include "tui/drawing.h"
 #include "tui/painter.h"
 
 static const char shades[] = " .:-=+*#%@";
 enum { BLACK = 0, BLUE = 4, WHITE = 7 };
-
-int step_of_eight(double share)
-{
-    static const int papers[] = { -1, BLUE, 6, 2, 3 }; // blue, cyan, green, yellow
-    const int step = (int)(share * 5);
-    return share < 0 ? -1 : papers[step > 4 ? 4 : step];
-}
 
 struct dots {
     int across, down;                // pixels of a cell

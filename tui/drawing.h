@@ -57,9 +57,6 @@ void drawing_free(struct drawing *d);
 // middle, clear around it.
 uint8_t *drawing_pixels(const struct drawing *d, int width, int height);
 
-// With eight colours, the one that stands for a share of the map; below 0: none.
-int step_of_eight(double share);
-
 // Draws into the cells of an area: with characters, and where the terminal shows pictures also asks
 // for one (canvas.painter), which replaces them as soon as it is ready.
 // Returns the cells that it fills.

@@ -5,6 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/draw/ramp.h"
+#include "tui/colours.h"
 #include "tui/maps.h"
 #include "tui/panel.h"
 

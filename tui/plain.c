@@ -18,6 +18,7 @@
 #include "core/draw/heatmap.h"
 #include "core/draw/ramp.h"
 #include "core/text/message.h"
+#include "tui/colours.h"
 #include "tui/columns.h"
 #include "tui/plain_picture.h"
 #include "tui/text.h"
@@ -28,6 +29,7 @@ struct stream {
     bool terminal;
     bool escapes; // it understands cursor movements
     bool colours;
+    int palette; // colours for maps: 0, 8, 256
 };
 
 struct plain {
@@ -44,6 +46,12 @@ struct plain {
 enum style { STYLE_PLAIN, STYLE_DIM, STYLE_BOLD, STYLE_ERROR };
 static const char *const escape_of[] = { "", "\033[2m", "\033[1m", "\033[31m" };
 
+static bool true_colour(void)
+{
+    const char *kind = getenv("COLORTERM");
+    return kind && (!strcmp(kind, "truecolor") || !strcmp(kind, "24bit"));
+}
+
 static void stream_open(struct stream *s, FILE *file)
 {
     const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
@@ -51,6 +59,8 @@ static void stream_open(struct stream *s, FILE *file)
     s->terminal = isatty(fileno(file));
     s->escapes = s->terminal && term && *term && strcmp(term, "dumb") != 0;
     s->colours = s->escapes && !(no_color && *no_color);
+    const int colours = s->colours ? colours_of_terminal(fileno(file)) : 0;
+    s->palette = colours >= 256 || (s->colours && true_colour()) ? 256 : colours >= 8 ? 8 : 0;
 }
 
 // Writes text in a form safe for this stream; pipes get the bytes unchanged.
@@ -216,16 +226,22 @@ static void show_table(struct plain *p, const struct event *e)
 
 static const char shades[] = " .:-=+*#%@"; // ink grows to the right
 
-// A character of ink for each cell, doubled since it is about twice as high as wide.
-static void put_shades(struct buf *b, const struct event_heatmap *h)
+// A character of ink for each cell, doubled since it is about twice as high as wide. papers: what
+// is high stands out by one of eight colours too.
+static void put_shades(struct buf *b, const struct event_heatmap *h, bool papers)
 {
+    enum { BLACK = 0, BLUE = 4, WHITE = 7 };
     for (int r = 0; r < h->rows; r++) {
         for (int c = 0; c < h->cols; c++) {
             const double share = heatmap_share(h, r, c);
             const bool dropped = h->dropped && h->dropped[r * h->cols + c];
             const char shade = shades[isnan(share) ? 0 : (int)(share * 9 + 0.5)];
+            const int paper = papers && !isnan(share) && !dropped ? step_of_eight(share) : -1;
+            if (paper >= 0)
+                buf_printf(b, "\033[%d;%dm", 40 + paper, 30 + (paper == BLUE ? WHITE : BLACK));
             buf_putc(b, shade);
             buf_putc(b, dropped ? '\'' : shade);
+            if (paper >= 0) buf_puts(b, "\033[0m");
         }
         buf_putc(b, '\n');
     }
@@ -244,8 +260,7 @@ static void put_colour(struct buf *b, bool ground, const uint8_t rgb[3], bool ex
 // Two pixels a character, the picture under the map.
 static void put_blocks(struct buf *b, const struct event_heatmap *h, const char *ramp, int room)
 {
-    const char *kind = getenv("COLORTERM");
-    const bool exact = kind && (!strcmp(kind, "truecolor") || !strcmp(kind, "24bit"));
+    const bool exact = true_colour();
     const int most = room > 1 && room < 64 ? room - 1 : 64;
     const int width = h->cols < most ? h->cols * (most / h->cols) : most;
     const int height = (heatmap_height(h, width) + 1) / 2 * 2;
@@ -301,20 +316,24 @@ static void show_heatmap(struct plain *p, const struct event *e)
     const struct event_heatmap *h = e->heatmap;
     struct buf b = { 0 };
     char title[256];
+    const bool coloured = p->out.palette && strcmp(p->picture.setting, "ascii") != 0;
     heatmap_title(h, title, sizeof title);
     put_line(p, &p->out, STYLE_BOLD, title);
     if (p->out.escapes && plain_picture_possible(&p->picture, p->out.file)) {
         begin_lines(p, &p->out);
         plain_picture_map(&p->picture, p->out.file, h);
         put_scale(p, h, &b);
-    } else if (p->out.colours && strcmp(p->picture.setting, "ascii") != 0) {
+    } else if (coloured && p->out.palette == 256) {
         put_blocks(&b, h, p->picture.ramp, stream_width(&p->out));
         begin_lines(p, &p->out);
         fputs(b.data ? b.data : "", p->out.file); // escapes of ours: no text of others is in there
         buf_clear(&b);
         put_scale(p, h, &b);
     } else {
-        put_shades(&b, h);
+        put_shades(&b, h, coloured);
+        begin_lines(p, &p->out);
+        fputs(b.data ? b.data : "", p->out.file); // escapes of ours, as above
+        buf_clear(&b);
         buf_printf(&b, "'%c' = %.4g ... '%c' = %.4g%s\n", shades[0], (double)h->min, shades[9],
                    (double)h->max, h->dropped ? "; ' marks dropped tokens" : "");
     }

@@ -8,7 +8,7 @@ export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME
 export VLMSH WORK="$work" PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 unset COLORTERM LINES COLUMNS TMUX STY KITTY_WINDOW_ID TERM_PROGRAM NO_COLOR
 python3 - <<'END'
-import json, os, subprocess
+import json, os, re, subprocess
 from graphics import GraphicsTerminal, palette
 from terminal import check
 
@@ -89,4 +89,37 @@ check(any(ink == palette(2) for row in t.cells[1:13] for ch, ink, paper in row[8
       "8: the green diamond is green where the map is low")
 t.type("\x1b[21~")
 check(t.wait() == 0, "it ends")
+
+# Plain lines: with eight colours letters and the same papers, with 256 half blocks.
+def plain(**env):
+    t = GraphicsTerminal([program, "--plain"], "none", size=(60, 100), env=dict({"COLORTERM": ""}, **env))
+    t.wait_text("model>")
+    t.type(lines[0] + "\r")
+    t.wait_text("1 picture")
+    t.type(lines[1] + "\r")
+    t.wait_text("12 tokens")
+    t.type("/attention --layer 4 --token 11\r")
+    t.wait_text("12 x 12, mean")
+    t.settle()
+    rows = t.text().split("\n")
+    title = max(i for i, row in enumerate(rows) if row.startswith("attention, layer 4"))
+    t.type("/quit\r")
+    check(t.wait() == 0, "it ends")
+    return t, title
+
+t, title = plain(TERM="xterm")
+save(t, "plain-8")
+check(not re.search(r"[34]8;5;", t.all), "8, plain: none of 256 colours")
+letters = " .:-=+*#%@"
+for r in range(12):
+    for c in range(12):
+        place = share[r][c] * 5
+        if abs(place - round(place)) < 0.02: continue
+        for ch, ink, paper in t.cells[title + 1 + r][2 * c:2 * c + 2]:
+            check(paper == papers[min(int(place), 4)], "8, plain: patch %d, %d of %.3f is %s" % (r, c, share[r][c], paper))
+            check(ch == letters[int(share[r][c] * 9 + 0.5)], "8, plain: patch %d, %d: '%s'" % (r, c, ch))
+t, title = plain()
+check("\u2580" in t.text() and re.search(r"48;5;", t.all), "256, plain: half blocks")
+t, title = plain(TERM="vt100")
+check("\u2580" not in t.text() and not re.search(r"\x1b\[[34]", t.all), "no colours, plain: letters alone")
 END
