@@ -75,7 +75,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 {
     const struct changed_view *k = &v->changed;
     if (!k->which) {
-        canvas_text(c, area, 0, 0, STYLE_DIM, "nothing was compared yet:");
+        canvas_text(c, area, 0, 0, STYLE_DIM, "nothing has been compared yet:");
         canvas_text(c, area, 0, 1, STYLE_DIM, "/compare off | @fastv --data FILE");
         canvas_text(c, area, 0, 2, STYLE_DIM, "see /help compare");
         return;

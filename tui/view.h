@@ -115,7 +115,7 @@ struct changed_view {
     struct previews *pictures;
     size_t picture; // shown
     int asked;      // for which was asked last, by number
-    bool fresh;     // of a new comparison: not viewed yet
+    bool fresh;     // not viewed yet
 };
 
 // --- settings, tables, jobs ----------------------------------------------------------------------

@@ -9,7 +9,7 @@ shell_at 120 36
 line "'$VLMSH' demo/model"
 wait_for 'Type a question'
 keys M-s
-wait_for 'nothing was compared yet'
+wait_for 'nothing has been compared yet'
 keys Escape; sleep 0.2
 
 # The first stands there when the comparison ends; the events of the same one say which there are.
