@@ -305,7 +305,7 @@ static int take_given(struct evaluating *v, const struct sample *s, const struct
     mc->answer = given_answer(v->r->given, id, s->index);
     free(id);
     if (mc->answer) return note(v, s, q, m, mc, false);
-    skip(v, s, q, m, "the file of answers has none to it");
+    skip(v, s, q, m, "the file of --answers has no answer for it");
     return 1;
 }
 

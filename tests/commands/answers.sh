@@ -22,7 +22,7 @@ same "likelihood" "$(wc -l <"$work/here.csv")" 5
 check "which file" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="answers")[1]' \
     "$work/answers.jsonl"
 check_has "one has no answer" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
-    "1 of 5 samples, the first: sample none: the file of answers has none to it"
+    "1 of 5 samples, the first: sample none: the file of --answers has no answer for it"
 
 # What --submit writes is read back: the same scores. A list (VQAv2's upload) too.
 python3 tests/core/sets/make.py "$work/sets"
