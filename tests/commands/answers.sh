@@ -39,10 +39,13 @@ check "done" 'select(.event=="done").ok' "$(yes true | head -7)"
 python3 tests/core/sets/scores.py "$VLMSH" "$work/scores" || fail "scores differ"
 
 printf '{"text": "no id"}\n' >"$work/bad.jsonl"
-for line in "/eval $work/data.jsonl --answers $work/absent" "/eval $work/data.jsonl --answers $work/bad.jsonl --here" \
-    "/eval $work/data.jsonl --answers" "/compare off | now --data $work/data.jsonl --answers $work/answers.jsonl"; do
-    lines "/load $llama" "$line" /wait
-    check_has "refused: $line" '[inputs, .] | map(select(.event=="error" or .event=="notice") | (.message // .text)) | join(" ")' ""
-    check "not done: $line" '[inputs, .] | map(select(.event=="done").ok)[1] == false or (map(select(.event=="job" and .state=="failed")) | length > 0)' true
-done
+refused() { # LINE REASON
+    lines "/load $llama" "$1"
+    check_has "refused: $1" 'select(.event=="error").message' "$2"
+    check "not done: $1" 'select(.event=="done").ok' $'true\nfalse'
+}
+refused "/eval $work/data.jsonl --answers $work/absent" "--answers: cannot"
+refused "/eval $work/data.jsonl --answers $work/bad.jsonl --here" 'needs "question_id" and "text"'
+refused "/eval $work/data.jsonl --answers" "'--answers' needs a value"
+refused "/compare off | now --data $work/data.jsonl --answers $work/answers.jsonl" "--answers"
 finish
