@@ -135,8 +135,10 @@ static int draw_points(const char *path, const struct figure_look *look,
     const bool kinds = picture > 2;
     for (int k = kinds ? POINTS_VISUAL : POINTS_ALL; k >= (kinds ? POINTS_TEXT : POINTS_ALL); k--) {
         lines[count] = points_of(t, picture, k);
-        if (lines[count].count) count++;
-        else free(lines[count].x);
+        if (lines[count].count)
+            count++;
+        else
+            free(lines[count].x);
     }
     char *title = xasprintf("%s: %s over %s", t->name, t->columns[2], t->columns[1]);
     char *x = points_label(t, 1), *y = points_label(t, 2);
