@@ -277,6 +277,10 @@ demo: vlmsh
 	find $(DEMO_WORK)/stage2 -maxdepth 1 -type f ! -name training.json -exec cp -t demo/model {} +
 	@rm -rf demo/pictures && mkdir demo/pictures
 	for i in 0 1 2 3 4 5 6 7; do cp $(DEMO_WORK)/show/pictures/00000$$i.png demo/pictures/scene-$$i.png; done
+	./vlmsh --db $(DEMO_WORK)/jobs.db -f demo/methods.vlmsh -D WORK=$(DEMO_WORK)
+	@mkdir -p demo/model/methods/adapter
+	cp $(DEMO_WORK)/ffn.safetensors demo/model/methods
+	cp $(DEMO_WORK)/adapter/extra.safetensors $(DEMO_WORK)/adapter/training.json demo/model/methods/adapter
 
 # --- the screens of the documents, as text and as pictures ---------------------------------------------
 DEMO_MODEL ?= demo/model
@@ -350,12 +354,12 @@ format:
 
 SHARE := $(DESTDIR)$(PREFIX)/share/vlmsh
 install: vlmsh
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(SHARE)/demo/model $(SHARE)/demo/pictures
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(SHARE)/demo/model/methods/adapter $(SHARE)/demo/pictures
 	install -m 755 vlmsh $(DESTDIR)$(PREFIX)/bin/vlmsh
 	if [ -e build/cuda/libvlmsh_cuda.so ]; then install -D -m 755 build/cuda/libvlmsh_cuda.so \
 	  $(DESTDIR)$(PREFIX)/lib/vlmsh/libvlmsh_cuda.so; fi
 	install -m 644 vlmsh.1 $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1
-	install -m 644 demo/model/* $(SHARE)/demo/model
+	cd demo/model && find . -type f -exec install -m 644 {} $(abspath $(SHARE))/demo/model/{} \;
 	install -m 644 demo/pictures/* $(SHARE)/demo/pictures
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/vlmsh $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1 \

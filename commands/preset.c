@@ -104,6 +104,7 @@ static int load(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct preset_values v = { 0 };
     int status = preset_named(shell, argv[0], &v, err);
+    preset_fit(&v, engine_model(shell->engine), engine_settings(shell->engine));
     if (status == 0) status = engine_set_all(shell->engine, v.list, v.count, err);
     if (status < 0)
         err_in(err, "preset '%s'", argv[0]);

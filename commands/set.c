@@ -5,6 +5,7 @@
 #include "commands/command.h"
 #include "commands/reference.h"
 #include "commands/set.h"
+#include "core/engine/presets.h"
 #include "core/probes/taps.h"
 
 static void show_setting(const struct shell *shell, const char *key)
@@ -171,6 +172,18 @@ const char *setting_next(const struct setting *row, const char *now, int given, 
     return count ? values[at + 1 < count ? at + 1 : 0] : NULL;
 }
 
+// A method that is switched on takes what the model's folder keeps for it.
+static int switch_to(struct shell *shell, const char *key, const char *value, struct err *err)
+{
+    struct preset_values v = { 0 };
+    preset_add(&v, key, value);
+    preset_fit(&v, engine_model(shell->engine), engine_settings(shell->engine));
+    const int status = v.count > 1 ? engine_set_all(shell->engine, v.list, v.count, err)
+                                   : set_value(shell, key, value, err);
+    preset_values_release(&v);
+    return status;
+}
+
 static int toggle_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct setting *row = settings_find(argv[0]);
@@ -181,7 +194,7 @@ static int toggle_run(struct shell *shell, int argc, char **argv, struct err *er
         return err_set(
             err, "%s is not an on/off setting or a choice: give two values, as in '/toggle %s A B'",
             row->key, row->key);
-    return set_value(shell, row->key, next, err);
+    return switch_to(shell, row->key, next, err);
 }
 
 const struct command command_toggle = {
@@ -191,6 +204,8 @@ const struct command command_toggle = {
     .help = "Toggles a setting on and off, or through the given values.",
     .details = "/toggle ira.on\n"
                "/toggle prune.score off contribution\n"
+               "Switching a method on takes the adapter or calibration that the model's folder\n"
+               "keeps for it (methods/adapter, methods/ffn.safetensors), unless one is in use.\n"
                "Useful for keys: /bind F5 /toggle ira.on",
     .min = 1,
     .max = -1,

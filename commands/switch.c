@@ -34,6 +34,7 @@ static int load(struct shell *shell, const struct alias *alias, const char *with
     struct preset_values v = { 0 };
     int status = preset_read(&v, preset_find(alias->preset), m, err);
     if (status == 0 && without) status = preset_read_text(&v, without, m, err);
+    if (status == 0) preset_fit(&v, m, engine_settings(shell->engine));
     return set_all(shell, &v, status, err);
 }
 

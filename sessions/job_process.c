@@ -209,22 +209,19 @@ struct launch {
     int nice;
 };
 
-// This program's environment, but for how threads behave: those of the job must not wait spinning
-// (not for a moment, as those of a shell do: tui/threads.c), or a program beside them on the same
-// cores would lose time. libgomp reads it before main.
+// This program's environment, with job.threads in it; libgomp reads it before main. How long
+// threads spin before they sleep is inherited from the shell (tui/threads.c): asleep at once, those
+// of a training lose a fifth of its speed to being woken.
 static void make_environment(struct launch *l, const struct settings *settings)
 {
     size_t count = 0, kept = 0;
     if (!settings_is(settings, "job.threads", "auto"))
         l->threads = xasprintf("OMP_NUM_THREADS=%s", settings_text(settings, "job.threads"));
     while (environ[count]) count++;
-    l->environment = xcalloc(count + 3, sizeof *l->environment);
+    l->environment = xcalloc(count + 2, sizeof *l->environment);
     for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], "OMP_WAIT_POLICY=", 16) != 0 &&
-            strncmp(environ[i], "GOMP_SPINCOUNT=", 15) != 0 &&
-            (!l->threads || strncmp(environ[i], "OMP_NUM_THREADS=", 16) != 0))
+        if (!l->threads || strncmp(environ[i], "OMP_NUM_THREADS=", 16) != 0)
             l->environment[kept++] = environ[i];
-    l->environment[kept++] = (char *)"OMP_WAIT_POLICY=passive";
     l->environment[kept] = l->threads;
 }
 

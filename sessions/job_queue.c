@@ -131,7 +131,7 @@ static void put_script(struct buf *b, const struct job_row *row, const char *fol
     buf_printf(b, "#SBATCH --output=%s/output\n#SBATCH --open-mode=append\n", folder);
     buf_puts(b, "#SBATCH --requeue\n#SBATCH --signal=B:TERM@90\n");
     if (!settings_is(s, "job.sbatch", "none")) put_more(b, settings_text(s, "job.sbatch"));
-    buf_puts(b, "export OMP_WAIT_POLICY=passive\nexec ");
+    buf_puts(b, "exec ");
     quote(b, program);
     buf_printf(b, " job batch %lld --folder ", (long long)row->id);
     quote(b, folder);

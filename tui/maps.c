@@ -9,16 +9,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+// IRA changes some layers only.
+static bool has_kl(const struct view *v, int layer)
+{
+    const struct snapshot *s = v->snapshot;
+    if (!s || !settings_flag(s->settings, "ira.on")) return false;
+    bool *set = xcalloc((size_t)s->layers + 1, sizeof *set);
+    const bool has = settings_layers(s->settings, "ira.layers", s->layers, set, NULL) > 0 &&
+                     layer >= 0 && layer < s->layers && set[layer];
+    free(set);
+    return has;
+}
+
+static bool has_pruned(const struct view *v, int layer)
+{
+    return strcmp(view_setting(v, "prune.score"), "off") != 0;
+}
+
 static const struct kind {
-    const char *name, *map; // as the wish calls it; the maps of its command
-    const char *command;
-    bool heads, tokens; // it has maps by head, by token
+    const char *name, *map, *command;             // as the wish calls it; the maps of its command
+    bool layers, heads, tokens;                   // it has maps by layer, by head, by token
+    bool (*has)(const struct view *v, int layer); // NULL: of every layer
 } kinds[] = {
-    { "attention", "attention", "/attention --layer %d --token %d --picture %d --head ", true,
-      true },
-    { "contribution", "contribution", "/contribution --layer %d --token %d --picture %d", false,
-      true },
-    { "sinks", "sinks.phi", "/sinks --layer %d --picture %d", false, false },
+    { "attention", "attention", "/attention", true, true, true, NULL },
+    { "contribution", "contribution", "/contribution", true, false, true, NULL },
+    { "norms", "stream.norms", "/stream", true, false, false, NULL },
+    { "similarity", "stream.similarity", "/stream", true, false, false, NULL },
+    { "sinks", "sinks.phi", "/sinks", true, false, false, NULL },
+    { "KL", "kl", "/kl", true, false, false, has_kl },
+    { "what was pruned", "pruned.layers", "/pruned", false, false, false, has_pruned },
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -32,11 +51,13 @@ static int kind_of(const struct map *m)
 
 // --- what there is -------------------------------------------------------------------------------
 
-static struct map_wish wish_of(const struct map *m)
+// A map without a layer leaves that of the steps as it was.
+static struct map_wish wish_of(const struct view *v, const struct map *m)
 {
-    return (struct map_wish){ .kind = kind_of(m),
+    const int kind = kind_of(m);
+    return (struct map_wish){ .kind = kind,
                               .picture = m->picture,
-                              .layer = m->layer,
+                              .layer = kinds[kind].layers ? m->layer : v->image.wish.layer,
                               .head = m->head < 0 ? -1 : m->head,
                               .token = m->token < 0 ? -1 : m->token };
 }
@@ -45,7 +66,7 @@ static bool fulfils(const struct map *m, const struct map_wish *w)
 {
     const struct kind *k = &kinds[w->kind];
     return (m->quick || !strcmp(m->name, "live")) && kind_of(m) == w->kind &&
-           m->picture == w->picture && m->layer == w->layer &&
+           m->picture == w->picture && (!k->layers || m->layer == w->layer) &&
            (!k->heads || (m->head < 0 ? -1 : m->head) == w->head) &&
            (!k->tokens || m->token == w->token);
 }
@@ -72,12 +93,11 @@ static void ask(struct view *v, const struct map_wish *w)
 {
     const struct kind *k = &kinds[w->kind];
     struct buf b = { 0 };
-    if (k->tokens)
-        buf_printf(&b, k->command, w->layer, w->token, w->picture);
-    else
-        buf_printf(&b, k->command, w->layer, w->picture);
-    if (k->heads && w->head < 0) buf_puts(&b, "mean");
-    if (k->heads && w->head >= 0) buf_printf(&b, "%d", w->head);
+    buf_printf(&b, "%s --picture %d", k->command, w->picture);
+    if (k->layers) buf_printf(&b, " --layer %d", w->layer);
+    if (k->tokens) buf_printf(&b, " --token %d", w->token);
+    if (k->heads && w->head >= 0) buf_printf(&b, " --head %d", w->head);
+    if (k->heads && w->head < 0) buf_puts(&b, " --head mean");
     free(v->quiet);
     v->quiet = buf_take(&b);
 }
@@ -100,15 +120,34 @@ static int clamp(int value, int count)
     return value < 0 ? 0 : value >= count ? count - 1 : value;
 }
 
-static void move(const struct view *v, struct map_wish *w, enum axis axis, int direction)
+// The nearest layer of which the kind has a map, in the direction (0: in both); -1: none.
+static int near_layer(const struct view *v, const struct kind *k, int layer, int direction)
 {
     const int layers = v->snapshot ? (int)v->snapshot->layers : 0;
+    for (int away = 0; away < layers; away++)
+        for (int side = -1; side <= 1; side += 2) {
+            const int at = layer + side * away;
+            if (direction && side != direction) continue;
+            if (at >= 0 && at < layers && (!k->has || k->has(v, at))) return at;
+        }
+    return -1;
+}
+
+static void move_layer(const struct view *v, struct map_wish *w, int direction)
+{
+    const struct kind *k = &kinds[w->kind];
+    const int next = near_layer(v, k, w->layer + direction, direction);
+    if (k->layers && next >= 0) w->layer = next;
+}
+
+static void move(const struct view *v, struct map_wish *w, enum axis axis, int direction)
+{
     const int heads = v->snapshot ? (int)v->snapshot->heads : 0;
     const bool far = direction == 2 || direction == -2;
     if (axis == AXIS_TOKEN && kinds[w->kind].tokens)
         w->token =
             clamp(far ? (direction > 0 ? 1 << 20 : 0) : w->token + direction, token_count(v));
-    if (axis == AXIS_LAYER) w->layer = clamp(w->layer + direction, layers);
+    if (axis == AXIS_LAYER) move_layer(v, w, direction);
     if (axis == AXIS_HEAD && kinds[w->kind].heads && heads)
         w->head = w->head + 1 >= heads ? -1 : w->head + 1;
 }
@@ -117,7 +156,7 @@ void maps_step(struct view *v, enum axis axis, int direction)
 {
     const struct map *now = view_map(v);
     if (!now || kind_of(now) < 0) return;
-    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(now);
+    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(v, now);
     if (w.token < 0 && axis == AXIS_TOKEN) w.token = direction < 0 ? token_count(v) : -1;
     move(v, &w, axis, direction);
     show_wish(v, w);
@@ -132,7 +171,7 @@ void maps_go(struct view *v, int token)
 {
     const struct map *now = view_map(v);
     if (!now || kind_of(now) < 0) return;
-    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(now);
+    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(v, now);
     if (!kinds[w.kind].tokens) w.kind = 0;
     w.token = clamp(token, token_count(v));
     show_wish(v, w);
@@ -142,17 +181,19 @@ void maps_kind(struct view *v)
 {
     const struct map *now = view_map(v);
     if (!now || kind_of(now) < 0) return;
-    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(now);
-    w.kind = (w.kind + 1) % KINDS;
+    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(v, now);
+    int layer;
+    do { // attention has them all
+        w.kind = (w.kind + 1) % KINDS;
+        layer = near_layer(v, &kinds[w.kind], w.layer, 0);
+    } while (layer < 0 && w.kind);
+    w.layer = layer < 0 ? w.layer : layer;
     if (kinds[w.kind].tokens && w.token < 0) w.token = clamp(1 << 20, token_count(v));
     if (!kinds[w.kind].heads) w.head = -1;
     show_wish(v, w);
 }
 
-// --- what comes ----------------------------------------------------------------------------------
-
-// --- how much tokens look at a part of the picture
-// ------------------------------------------------
+// --- how much tokens look at a part of the picture -----------------------------------------------
 
 // The mean of the patches that the box touches.
 static double mean_in(const struct map *m, const double box[4])
@@ -218,6 +259,8 @@ static void ask_looks(struct view *v)
     }
 }
 
+// --- what comes ----------------------------------------------------------------------------------
+
 void maps_take(struct view *v, const struct event_heatmap *h)
 {
     struct image_view *i = &v->image;
@@ -257,8 +300,7 @@ void maps_forget(struct view *v)
     i->wishing = i->looking = i->playing = false;
 }
 
-// --- the reverse: from a part of the picture to the answer
-// ------------------------------------------
+// --- the reverse: from a part of the picture to the answer ---------------------------------------
 
 void maps_look(struct view *v, const double box[4])
 {
@@ -268,7 +310,7 @@ void maps_look(struct view *v, const double box[4])
         view_hint(v, "choose a map of tokens first (k): then a click shows which words look here");
         return;
     }
-    i->look = wish_of(now);
+    i->look = wish_of(v, now);
     memcpy(i->box, box, sizeof i->box);
     i->looking = true;
     i->asked = -1;

@@ -236,3 +236,26 @@ void preset_spell(const struct preset *p, struct buf *b)
         if ((!p->set || (replaces && m->replaces)) && !names(p, m))
             buf_printf(b, "%s%s=%s", b->length ? " " : "", m->toggle.key, m->toggle.off);
 }
+
+// The absolute path, because sessions may go on in another folder; NULL: the model keeps none.
+static char *kept(const struct model *m, const char *place)
+{
+    char *path = xasprintf("%s/%s", m->name, place), *full = realpath(path, NULL);
+    free(path);
+    return full;
+}
+
+void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s)
+{
+    const struct method *method;
+    for (int i = 0; m && (method = method_shown(i)); i++) {
+        const struct method_switch *t = &method->toggle;
+        const struct method_fit *fit = &method->fit;
+        const size_t at = find(v, t->key);
+        if (at == v->count || !strcmp(v->list[at].value, t->off)) continue;
+        if (!fit->key || preset_says(v, fit->key) || settings_changed(s, fit->key)) continue;
+        char *path = kept(m, fit->place);
+        if (path) preset_add(v, fit->key, path);
+        free(path);
+    }
+}

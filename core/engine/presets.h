@@ -41,6 +41,9 @@ int preset_read_text(struct preset_values *v, const char *text, const struct mod
                      struct err *err);
 int preset_add_word(struct preset_values *v, const char *word, struct err *err);
 void preset_add(struct preset_values *v, const char *key, const char *value);
+// Adds what the methods that the values switch on were trained or calibrated with, if the model's
+// folder keeps it (method.fit) and neither the values nor `s` name another.
+void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s);
 bool preset_says(const struct preset_values *v, const char *key); // is the key among them?
 void preset_values_release(struct preset_values *v);
 

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "core/base/mem.h"
 #include "core/graph/graph.h"
 #include "core/text/sequence.h"
 
@@ -66,7 +67,10 @@ enum {
     X(STEP_LOGITS, HAS_ROWS, MAY_NOT, "[1,V] logits that choose a generated token")                \
     X(SCORE, HAS_ROWS, MAY_NOT, "[S] score of the visual tokens alive in `layer`, set by pruning") \
     X(KEPT, HAS_ROWS, MAY_NOT,                                                                     \
-      "[k] i32 visual tokens kept after `layer`, counted among all visual tokens")
+      "[k] i32 visual tokens kept after `layer`, counted among all visual tokens")                 \
+    X(HAND_ON, HAS_ROWS, MAY_NOT,                                                                  \
+      "NULL: the layers go on in another process; a method puts into `note` what it needs there")  \
+    X(TAKE_ON, HAS_ROWS, MAY_NOT, "NULL: there, before its first layer; the method reads `note`")
 
 enum site {
 #define X(name, has, may, what) SITE_##name,
@@ -80,6 +84,12 @@ struct seen_keys {
     int64_t from;
     const int32_t *const *keys; // [N - from][count[i]] indices into k and v, ascending; NULL: none
     const int64_t *count;       // [N - from]
+};
+
+// Bytes from one process to the next (core/model/stages.h). Read from `at` on.
+struct site_note {
+    struct buf bytes;
+    size_t at;
 };
 
 // Arguments of a site. Fields that do not apply are NULL / -1.
@@ -98,6 +108,7 @@ struct site_args {
     const struct kv *kv;             // decoder: the cache before this pass; NULL: none
     struct seen_keys seen;           // SITE_VALUES: methods may set the keys that rows see
     bool prefill;                    // false while single tokens are generated
+    struct site_note *note;          // SITE_HAND_ON, SITE_TAKE_ON
 };
 
 // The sequence whose rows pass at a site that HAS_ROWS; a BUG elsewhere.

@@ -205,6 +205,7 @@ const struct method method_ffn_approx = {
     .settings = ffn_settings,
     .toggle = { "ffn.approx", "off", "hadamard" },
     .press = "Alt-3",
+    .fit = { "ffn.calibration", "methods/ffn.safetensors" },
     .replaces = true,
     .badge = ffn_badge,
     .check = ffn_check,

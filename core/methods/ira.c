@@ -496,6 +496,7 @@ const struct method method_ira = {
     .settings = ira_settings,
     .toggle = { "ira.on", "off", "on" },
     .press = "Alt-4",
+    .fit = { "adapter", "methods/adapter" },
     .badge = ira_badge,
     .values = true,
     .check = ira_check,

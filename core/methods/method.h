@@ -61,8 +61,14 @@ struct method {
     } toggle;
     const char *press; // the key that toggles it ("Alt-2"); methods are listed in the order of
                        // their keys; NULL: none
-    bool values;       // changes values, which layers then cache as changed
-    bool replaces;     // removes tokens or replaces their FFN: calibrations run without it
+    // What it was trained or calibrated with: the setting that names it, and where a model's folder
+    // may keep it. A command that switches the method on takes it from there while the setting has
+    // its default (preset_fit). NULL: it needs nothing.
+    struct method_fit {
+        const char *key, *place;
+    } fit;
+    bool values;   // changes values, which layers then cache as changed
+    bool replaces; // removes tokens or replaces their FFN: calibrations run without it
     // Badge of the status line while it is on; never NULL. `layer` is that of `place`, or -1.
     void (*badge)(struct buf *b, const struct settings *s, int layer);
     int (*place)(const struct model *m); // the layer that the method chooses by default in this

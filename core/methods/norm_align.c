@@ -179,6 +179,7 @@ const struct method method_norm_align = {
     .settings = norm_settings,
     .toggle = { "norm.align", "off", "on" },
     .press = "Alt-1",
+    .fit = { "adapter", "methods/adapter" },
     .badge = norm_badge,
     .check = norm_check,
     .without_effect = norm_without_effect,

@@ -17,19 +17,13 @@
 
 #include "core/base/random.h"
 #include "core/methods/method.h"
+#include "core/methods/prune_lists.h"
 #include "core/methods/prune_score.h"
 #include "core/methods/prune_settings.h"
 #include "core/model/attend.h"
 #include "core/model/gram.h"
 #include "core/ops/ops.h"
 #include "core/settings/settings.h"
-
-// Keys that rows from.. see, in the form of struct seen_keys.
-struct seen_lists {
-    int64_t from, rows;
-    int32_t **keys;
-    int64_t *count;
-};
 
 // Inner products of the heads' contributions (core/model/gram.h) for each visual token, by its
 // number, at a stage's layer: scoring a visual token at every step in dynamic mode then costs H^2
@@ -78,14 +72,6 @@ static bool prune_keeps(const void *state, const char *key, const struct setting
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         if (!strcmp(key, after[i])) return !p->dynamic && !settings_is(s, "prune.mode", "dynamic");
     return false;
-}
-
-static void lists_clear(struct seen_lists *l)
-{
-    for (int64_t i = 0; i < l->rows; i++) free(l->keys[i]);
-    free(l->keys);
-    free(l->count);
-    *l = (struct seen_lists){ 0 };
 }
 
 static void grams_forget(struct prune *p)
@@ -164,6 +150,13 @@ static int stage_at(const struct prune *p, int layer)
     return -1;
 }
 
+// Are the rows behind that layer, or before the first one, in this process?
+static bool is_here(const struct prune *p, int layer)
+{
+    const struct stages *stages = p->model->decoder.stages;
+    return layer == PRUNE_INPUT ? stages_first(stages) : stages_has(stages, layer);
+}
+
 // Does any stage drop some of `visual` tokens?
 static bool drops(const struct prune *p, int64_t visual)
 {
@@ -177,7 +170,7 @@ static bool drops(const struct prune *p, int64_t visual)
 static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
 {
     const struct prune *p = state;
-    int64_t limit = p->residual_rows;
+    int64_t limit = is_here(p, p->layer[0]) ? p->residual_rows : rows;
     if (p->dynamic)
         limit = drops(p, sequence_visual_count(cached, 0)) ? sequence_query(cached) : rows;
     return rows < limit ? rows : limit;
@@ -532,10 +525,10 @@ static int choose_rows(struct prune *p, struct graph *g, const struct site_args 
 }
 
 // Must the rows be replaced: does any stage drop tokens, or do layers after the first stage lack
-// cached rows?
+// cached rows? What those of other processes have cached is not known here.
 static bool must_replace(const struct prune *p, const struct site_args *args)
 {
-    if (drops(p, p->visual)) return true;
+    if (drops(p, p->visual) || p->model->decoder.stages) return true;
     return args->kv && !kv_whole(args->kv, p->layer[0] + 1, args->past);
 }
 
@@ -633,6 +626,63 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
     return p->kind >= PRUNE_DIVERSITY ? 0 : choose_for_all(p, g, args, stage);
 }
 
+// --- layers in several processes -----------------------------------------------------------------
+
+// Have tokens been dropped before that layer?
+static bool dropped_before(const struct prune *p, int layer)
+{
+    return p->layer[0] < layer;
+}
+
+// Is the encoder's attention, which the first process has, needed from that layer on?
+static bool focus_from(const struct prune *p, int layer)
+{
+    return p->kind == PRUNE_CLS && p->layer[p->stages - 1] >= layer;
+}
+
+// Notes for the layers from `to` on which tokens are dropped, and what is known of those left.
+static int prune_hand_on(void *state, struct graph *g, struct site_args *args)
+{
+    struct prune *p = state;
+    const struct sequence *s = site_sequence(args);
+    const int to = p->model->decoder.stages->to;
+    const bool dropped = dropped_before(p, to);
+    if (p->dynamic) {
+        if (dropped) lists_put(args->note, p->next.keys ? &p->next : &p->seen);
+    } else if (args->prefill) {
+        if (dropped) prune_put(args->note, &p->replacing, sizeof p->replacing);
+        if (dropped) prune_put(args->note, p->dropped, (size_t)s->n * sizeof *p->dropped);
+        for (int64_t i = 0; i < s->n && focus_from(p, to); i++)
+            if (s->picture[i] >= 0) prune_put(args->note, &p->row_score[0][i], sizeof(float));
+    }
+    return graph_ok(g) ? 0 : -1;
+}
+
+static int prune_take_on(void *state, struct graph *g, struct site_args *args)
+{
+    struct prune *p = state;
+    const struct sequence *s = site_sequence(args);
+    const int from = p->model->decoder.stages->from;
+    const bool dropped = dropped_before(p, from);
+    bool good = true;
+    if (p->dynamic) {
+        lists_clear(&p->seen);
+        lists_clear(&p->next);
+        if (dropped) sequence_begin(p, s);
+        if (dropped) good = lists_get(args->note, s->n, &p->next);
+    } else if (args->prefill) {
+        sequence_begin(p, s);
+        if (dropped)
+            good = prune_get(args->note, &p->replacing, sizeof p->replacing) &&
+                   prune_get(args->note, p->dropped, (size_t)s->n * sizeof *p->dropped);
+        for (int64_t i = 0; i < s->n && good && focus_from(p, from); i++)
+            if (s->picture[i] >= 0)
+                good = prune_get(args->note, &p->row_score[0][i], sizeof(float));
+    }
+    if (!good) graph_fail(g, "the rank before has sent no list of the visual tokens that are left");
+    return good ? 0 : -1;
+}
+
 const struct method method_prune = {
     .name = "prune",
     .title = "pruning",
@@ -657,5 +707,7 @@ const struct method method_prune = {
             [SITE_INPUT] = prune_input,
             [SITE_VALUES] = prune_values,
             [SITE_KL] = prune_kl,
-            [SITE_LAYER_OUT] = prune_layer_out },
+            [SITE_LAYER_OUT] = prune_layer_out,
+            [SITE_HAND_ON] = prune_hand_on,
+            [SITE_TAKE_ON] = prune_take_on },
 };

@@ -195,18 +195,57 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
     return graph_ok(g) ? 0 : -1;
 }
 
+// From the stage before: h of the rows that are left there, and the pass for them.
+static struct tensor *take_on(struct graph *g, const struct decoder *d, const struct pass **p,
+                              struct tensor *h)
+{
+    const struct sequence *s = (*p)->sequence;
+    struct stage_plan plan;
+    stages_receive_plan(g, d->stages, s, &plan);
+    if (plan.rows && graph_ok(g)) {
+        *p = pass_of_rows(g, *p, plan.rows, plan.n);
+        h = graph_new2(g, DTYPE_F32, plan.n, d->config.hidden);
+    }
+    stages_receive(g, d->stages, s, h);
+    if (graph_ok(g) && *p) {
+        struct site_args args = pass_site(*p, -1, NULL);
+        args.note = &plan.note;
+        hooks_run(g, SITE_TAKE_ON, &args);
+    }
+    stage_plan_release(&plan);
+    return h;
+}
+
+// To the next stage, also after a failure.
+static void hand_on(struct graph *g, const struct decoder *d, const struct pass *p,
+                    const struct sequence *s, const struct tensor *h)
+{
+    struct stage_plan plan = { 0 };
+    if (graph_ok(g) && p) {
+        struct site_args args = pass_site(p, -1, NULL);
+        args.note = &plan.note;
+        hooks_run(g, SITE_HAND_ON, &args);
+        if (p->replaced) plan.n = p->n;
+        plan.rows = plan.n ? (int32_t *)(uintptr_t)p->rows : NULL;
+    }
+    stages_send_plan(g, d->stages, s, &plan);
+    plan.rows = NULL; // the pass's
+    stage_plan_release(&plan);
+    stages_send(g, d->stages, s, h);
+}
+
 // h[0] through the layers: those of this process, between the stages before and behind it.
 static struct tensor *through_layers(struct graph *g, const struct decoder *d,
                                      const struct pass **p, struct pass *start, struct tensor *h)
 {
     const struct sequence *s = start->sequence;
-    if (d->stages) stages_receive(g, d->stages, s, h);
-    if (graph_ok(g)) {
-        rope_angles(g, &d->config.rope, s, NULL, start->n, &start->cos, &start->sin);
-        if (stages_first(d->stages)) h = input_site(g, p, h);
-        if (*p) h = layers_forward(g, d, p, h);
-    }
-    if (d->stages) stages_send(g, d->stages, s, h);
+    if (graph_ok(g)) rope_angles(g, &d->config.rope, s, NULL, start->n, &start->cos, &start->sin);
+    if (stages_first(d->stages))
+        h = graph_ok(g) ? input_site(g, p, h) : h;
+    else
+        h = take_on(g, d, p, h);
+    if (graph_ok(g) && *p) h = layers_forward(g, d, p, h);
+    if (!stages_last(d->stages)) hand_on(g, d, *p, s, h);
     return h;
 }
 
@@ -224,7 +263,7 @@ static struct tensor *wanted(struct graph *g, const struct decoder *d, const str
     }
     if (!d->stages) return x;
     if (want == LOGITS_LAST || want == LOGITS_ALL)
-        return stages_tell_tensor(g, d->stages, x, want == LOGITS_ALL ? p->n : 1, d->config.vocab);
+        return stages_tell_tensor(g, d->stages, x, d->config.vocab);
     stages_tell(g, d->stages, NULL, 0);
     return x;
 }

@@ -72,9 +72,8 @@ static struct tensor *forward(struct graph *g, struct tensor *x, const struct li
                            ? ordered_product(g, x, w, last)
                            : last(g, x, graph_weight(&w->weight), graph_weight(&w->bias));
     if (!w->lora) return y;
-    struct tensor *low = op_matmul(g, x, &w->lora->a, NULL); // [N, r]
-    low = op_scale(g, low, w->lora->scale);
-    return op_add(g, y, last(g, low, &w->lora->b, NULL)); // [N, out]
+    const struct lora_sides sides = { &w->lora->a, &w->lora->b, w->lora->scale };
+    return op_lora(g, y, x, &sides, last == op_matmul);
 }
 
 struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w)

@@ -57,7 +57,7 @@ bool stages_has(const struct stages *s, int layer)
 
 // --- words ---------------------------------------------------------------------------------------
 
-enum about { ABOUT_PASS, ABOUT_RESULT, ABOUT_AGREEMENT };
+enum about { ABOUT_PLAN, ABOUT_PASS, ABOUT_RESULT, ABOUT_AGREEMENT, ABOUT_LEAST };
 enum { TO_NEXT, FROM_LAST, TAGS }; // of a flight
 
 struct word {
@@ -161,6 +161,64 @@ static int tag_of(int flight, int which)
 
 // --- a pass --------------------------------------------------------------------------------------
 
+void stage_plan_release(struct stage_plan *p)
+{
+    free(p->rows);
+    buf_release(&p->note.bytes);
+    *p = (struct stage_plan){ 0 };
+}
+
+// Rows ascend and are rows of q; what follows them is the note.
+static int read_plan(struct stage_plan *plan, const struct sequence *q, const char *data,
+                     size_t size)
+{
+    int64_t n;
+    if (size < sizeof n) return -1;
+    memcpy(&n, data, sizeof n);
+    data += sizeof n;
+    size -= sizeof n;
+    if (n < 0 || n > q->n || (size_t)n > size / sizeof *plan->rows) return -1;
+    plan->n = n;
+    if (n) {
+        plan->rows = xreallocarray(NULL, (size_t)n, sizeof *plan->rows);
+        memcpy(plan->rows, data, (size_t)n * sizeof *plan->rows);
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (plan->rows[i] < (i ? plan->rows[i - 1] + 1 : 0) || plan->rows[i] >= q->n) return -1;
+    const size_t rows = (size_t)n * sizeof *plan->rows;
+    if (size > rows) buf_add(&plan->note.bytes, data + rows, size - rows);
+    return 0;
+}
+
+void stages_receive_plan(struct graph *g, const struct stages *s, const struct sequence *q,
+                         struct stage_plan *plan)
+{
+    *plan = (struct stage_plan){ 0 };
+    if (stages_first(s)) return;
+    struct word w = word_of(g, s, ABOUT_PLAN, digest(q));
+    const int tag = tag_of(g->flight, TO_NEXT), from = s->number - 1;
+    receive_word(s, from, tag, &w);
+    char *data = w.bytes ? xmalloc(w.bytes) : NULL;
+    if (data) ranks_receive(s->ranks, from, tag, data, w.bytes);
+    if (data && !w.failed && read_plan(plan, q, data, w.bytes) < 0)
+        fail(&w, s, "cannot use what the rank before has sent");
+    free(data);
+    obey(g, &w);
+}
+
+void stages_send_plan(struct graph *g, const struct stages *s, const struct sequence *q,
+                      const struct stage_plan *plan)
+{
+    struct buf b = { 0 };
+    if (stages_last(s)) return;
+    buf_add(&b, (const char *)&plan->n, sizeof plan->n);
+    if (plan->n) buf_add(&b, (const char *)plan->rows, (size_t)plan->n * sizeof *plan->rows);
+    if (plan->note.bytes.length) buf_add(&b, plan->note.bytes.data, plan->note.bytes.length);
+    struct word w = word_of(g, s, ABOUT_PLAN, digest(q));
+    send_all(s, s->number + 1, tag_of(g->flight, TO_NEXT), &w, b.data, b.length);
+    buf_release(&b);
+}
+
 void stages_receive(struct graph *g, const struct stages *s, const struct sequence *q,
                     struct tensor *h)
 {
@@ -212,11 +270,14 @@ void stages_tell(struct graph *g, const struct stages *s, void *data, size_t siz
 }
 
 struct tensor *stages_tell_tensor(struct graph *g, const struct stages *s, struct tensor *t,
-                                  int64_t rows, int64_t columns)
+                                  int64_t columns)
 {
     if (!s) return t;
+    int64_t rows = stages_last(s) && t ? t->shape[0] : 0;
+    stages_tell(g, s, &rows, sizeof rows);
+    if (!graph_ok(g)) rows = 0;
     const size_t bytes = (size_t)(rows * columns) * sizeof(float);
-    float *host = xmalloc(bytes);
+    float *host = xmalloc(bytes + 1);
     if (stages_last(s) && graph_ok(g)) graph_download(g, host, t);
     stages_tell(g, s, host, bytes);
     if (!stages_last(s))
@@ -252,4 +313,20 @@ int stages_agree_status(const struct stages *s, int flight, uint64_t what, int s
     if (status < 0) fail(&w, s, err->text);
     agree(s, flight, &w);
     return w.failed ? err_set(err, "%s", w.why.text) : 0;
+}
+
+int64_t stages_least(const struct stages *s, int flight, int64_t number)
+{
+    if (!s) return number;
+    struct word w = { .about = ABOUT_LEAST };
+    const int tag = tag_of(flight, TO_NEXT);
+    int64_t before = number;
+    if (!stages_first(s)) {
+        receive_word(s, s->number - 1, tag, &w);
+        receive_numbers(s, s->number - 1, tag, &w, &before, sizeof before);
+    }
+    if (before < number) number = before;
+    if (!stages_last(s)) send_all(s, s->number + 1, tag, &w, &number, sizeof number);
+    tell(s, flight, &w, &number, sizeof number);
+    return number;
 }

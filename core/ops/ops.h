@@ -16,6 +16,15 @@ struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, st
 // Only carries gradients back: returns zeros, as nobody reads the product.
 struct tensor *op_matmul_unread(struct graph *g, struct tensor *x, struct tensor *w,
                                 struct tensor *bias);
+// The two thin matrices of LoRA: a[r,K], b[M,r].
+struct lora_sides {
+    struct tensor *a, *b;
+    float scale;
+};
+// Adds scale (x a^T) b^T to y[N,M] where it lies, a product of x[N,K] that nothing has read;
+// returns y. Without `read` only carries gradients back.
+struct tensor *op_lora(struct graph *g, struct tensor *y, struct tensor *x,
+                       const struct lora_sides *w, bool read);
 // table[V,D], ids host array of n -> [n,D]; an id outside 0..V-1 is an error.
 struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t *ids, int64_t n);
 struct tensor *op_rmsnorm(struct graph *g, struct tensor *x, struct tensor *gain, float eps);

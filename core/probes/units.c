@@ -31,9 +31,15 @@ static const struct unit {
     { "norms.theory", "radians", "phi|theta visual|measured visual|theta text|measured text" },
     { "norms.theory", "ratio of alignment", "gamma|gamma measured|gamma balanced" },
     { "norms.calibration", "L2 norm", NULL },
+    { "pruned", "visual tokens", "visual tokens" },
+    { "pruned.layers", "layers that compute the token", NULL },
     { "redundancy", "cosine of FFN input and output", NULL },
     { "similarity", "cosine", NULL },
     { "sinks.phi", "phi", NULL },
+    { "stream", "L2 norm", "norm|norm std" },
+    { "stream", "cosine", "similarity|similarity std" },
+    { "stream.norms", "L2 norm", NULL },
+    { "stream.similarity", "cosine", NULL },
     { "sink_ratio", "share of attention", "strongest" },
 };
 

@@ -83,7 +83,9 @@ static int64_t common_tokens(const struct sequence *s, const struct sequence *ca
 int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int64_t most)
 {
     const int64_t common = common_tokens(s, &c->cached), tokens = common < most ? common : most;
-    const int64_t from = methods_reusable(&c->methods, &c->cached, tokens);
+    // Of layers in several processes a method knows what it has in its own.
+    const int64_t from = stages_least(c->model->decoder.stages, c->flight,
+                                      methods_reusable(&c->methods, &c->cached, tokens));
     conversation_trim(c, from);
     return from;
 }
@@ -148,13 +150,15 @@ static void encode(struct conversation *c, struct graph *g, int i)
     arena_reset(&c->step, mark);
 }
 
-// The visual tokens are the first stage's: another one has a number as a sign that they are there.
+// The visual tokens and the encoder's attention are the first stage's: another one has a number
+// each as a sign that they are there.
 static void mark_encoded(struct conversation *c, struct graph *g, int i)
 {
     struct tensor *sign = &c->pictures[i].visual;
     *sign = (struct tensor){ .dtype = DTYPE_F32, .rank = 1, .shape = { 1 } };
     sign->data = c->backend->alloc(tensor_bytes(sign));
     if (!sign->data) graph_fail(g, "out of memory for picture %d", i);
+    c->pictures[i].focus = xcalloc(1, sizeof *c->pictures[i].focus);
 }
 
 int conversation_encode(struct conversation *c, struct graph *g, int i)

@@ -83,7 +83,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
                  struct err *err)
 {
     struct ask_options o;
-    if (ask_options_read(&o, argc, argv, err) < 0 || job_check_layers(settings, err) < 0) return -1;
+    if (ask_options_read(&o, argc, argv, err) < 0) return -1;
     return dataset_check(o.data, err);
 }
 

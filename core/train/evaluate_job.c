@@ -142,8 +142,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct evaluate_options o;
     if (evaluate_options_read(&o, argc, argv, err) < 0) return -1;
-    int status = job_check_layers(settings, err);
-    if (status == 0) status = evaluate_options_check(&o, err);
+    const int status = evaluate_options_check(&o, err);
     evaluate_options_release(&o);
     return status;
 }
@@ -377,7 +376,6 @@ static int run(struct job *j, struct err *err)
     e.total = evaluate_options_request(&o).total;
     if (o.submit) r.submission = submission_new();
     int status = adapter_apply_settings(&adapter, j->model, j->settings, err);
-    if (status == 0) status = job_check_layers(j->settings, err);
     if (status == 0) status = evaluate_options_open(&o, &data, err);
     if (status == 0) status = job_data_same(j->ranks, o.data, eval_set_hash(&data), err);
     if (status == 0 && ranks_number(j->ranks) == 0) status = open_state(&r, &data, adapter, err);

@@ -83,19 +83,6 @@ bool job_splits_layers(const struct settings *s)
     return settings_is(s, "job.split", "layers") && settings_integer(s, "job.ranks") > 1;
 }
 
-// Rows that a method drops in one stage, and what it keeps of them, would be unknown to the others.
-int job_check_layers(const struct settings *s, struct err *err)
-{
-    const struct method *m;
-    for (int i = 0; (m = method_at(i)) && job_splits_layers(s); i++)
-        if (method_on(m, s) && m->reusable)
-            return err_set(err,
-                           "%s cannot work on layers in several ranks: /set %s %s, or /set "
-                           "job.split data",
-                           m->title, m->toggle.key, m->toggle.off);
-    return 0;
-}
-
 enum job_stop job_stopped(struct job *j)
 {
     return j->ask ? j->ask(j) : JOB_GO;

@@ -120,8 +120,6 @@ struct job_kind {
 
 // Are the model's layers dealt to the ranks of a job with these settings, not its samples?
 bool job_splits_layers(const struct settings *s);
-// -1 if a method is on that cannot work so.
-int job_check_layers(const struct settings *s, struct err *err);
 
 const char *job_end_value(const struct job_end *end, const char *key); // NULL: not reported
 

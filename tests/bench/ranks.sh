@@ -18,7 +18,7 @@ number=0
 run() { # RANKS THREADS ROUND
     number=$((number + 1))
     {
-        printf '%s\n' "/load $model" '/set job.nice 0' "/set job.threads $2" "/set train.method $method" '/set train.batch 1' \
+        printf '%s\n' "/load $model" '/set job.nice 0' "/set job.threads $2" "/set train.method $method" "/set train.batch ${BATCH:-1}" \
             '/set train.accumulate 4' "/set train.steps ${STEPS:-5}" '/set train.keep 0'
         while [ $# -gt 4 ]; do
             printf '/set %s %s\n' "$4" "$5"

@@ -1,27 +1,30 @@
 # hosts.bash -- two network namespaces as two hosts, with a folder that both see. Needs root. Sourced.
 #
 #   hosts_up; hosts_down
-#   on va COMMAND...      runs it on the first host (va, vb), under a hostname of its own
+#   $va, $vb              their names, which nobody else on the machine uses
+#   on $va COMMAND...     runs it on that host, under its name as hostname
 #   in_reach on|off       is the second host on the network?
 #   OMPI_MCA_...          mpirun finds both hosts
 
 agent=$work/agent
+va=va$$ vb=vb$$ bridge=vl$$
+net=10.77.$(($$ % 256)) # on a bridge of their own: the same numbers on another one do not matter
 hosts_up() {
     local n=0 host
-    ip link add vlbridge type bridge
-    ip link set vlbridge up
-    for host in va vb; do
+    ip link add $bridge type bridge
+    ip link set $bridge up
+    for host in $va $vb; do
         n=$((n + 1))
         ip netns add $host
         ip link add $host-out type veth peer name eth0 netns $host
-        ip link set $host-out master vlbridge up
-        ip -n $host addr add 10.77.0.$n/24 dev eth0
+        ip link set $host-out master $bridge up
+        ip -n $host addr add $net.$n/24 dev eth0
         ip -n $host link set eth0 up
         ip -n $host link set lo up
     done
-    for host in va vb; do # ip netns exec puts it in the place of /etc/hosts
+    for host in $va $vb; do # ip netns exec puts it in the place of /etc/hosts
         mkdir -p /etc/netns/$host
-        printf '127.0.0.1 localhost\n10.77.0.1 va\n10.77.0.2 vb\n' >/etc/netns/$host/hosts
+        printf '127.0.0.1 localhost\n%s.1 %s\n%s.2 %s\n' $net $va $net $vb >/etc/netns/$host/hosts
     done
     # What mpirun calls to start a process on another host: HOST COMMAND...
     cat >"$agent" <<'END'
@@ -31,19 +34,19 @@ shift
 exec ip netns exec "$host" unshare --uts bash -c 'hostname "$0"; exec sh -c "$*"' "$host" "$@"
 END
     chmod +x "$agent"
-    printf 'va slots=2\nvb slots=2\n' >"$work/hosts"
+    printf '%s slots=2\n' $va $vb >"$work/hosts"
     export OMPI_MCA_orte_default_hostfile=$work/hosts OMPI_MCA_plm_rsh_agent=$agent OMPI_MCA_plm=rsh
-    export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=10.77.0.0/24 OMPI_MCA_oob_tcp_if_include=10.77.0.0/24
+    export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=$net.0/24 OMPI_MCA_oob_tcp_if_include=$net.0/24
     export OMPI_MCA_rmaps_base_mapping_policy=node # ranks in turn on both
 }
 hosts_down() {
     local host
-    for host in va vb; do
+    for host in $va $vb; do
         ip netns del $host 2>/dev/null
         ip link del $host-out 2>/dev/null
         rm -rf /etc/netns/$host
     done
-    ip link del vlbridge 2>/dev/null
+    ip link del $bridge 2>/dev/null
 }
 on() {
     local host=$1
@@ -51,5 +54,5 @@ on() {
     ip netns exec "$host" unshare --uts bash -c 'hostname "$0"; exec "$@"' "$host" "$@"
 }
 in_reach() {
-    if [ "$1" = on ]; then ip link set vb-out up; else ip link set vb-out down; fi
+    if [ "$1" = on ]; then ip link set $vb-out up; else ip link set $vb-out down; fi
 }

@@ -15,9 +15,8 @@ leave() {
 }
 trap leave EXIT
 trap 'exit 130' INT TERM
-hosts_down
 hosts_up
-here() { on va "$VLMSH" --db "$work/vlmsh.db" "$@"; }
+here() { on $va "$VLMSH" --db "$work/vlmsh.db" "$@"; }
 for i in $(seq 0 19); do
     printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
 done >"$work/data.jsonl"
@@ -91,14 +90,14 @@ for try in $(seq "${KILLS:-50}"); do
     unreachable) in_reach off ;;
     esac
     began=$SECONDS
-    timeout 60 bash -c 'ip netns exec va "$0" --db "$1" -c "/wait 1"' "$VLMSH" "$work/vlmsh.db" >"$work/out" 2>&1
+    timeout 60 bash -c 'ip netns exec "$2" "$0" --db "$1" -c "/wait 1"' "$VLMSH" "$work/vlmsh.db" $va >"$work/out" 2>&1
     took=$((SECONDS - began))
     [ $kind = unreachable ] && in_reach on
     message=$(tail -1 "$work/out")
     case $kind in
-    killed) want="rank $victim on v[ab] was killed (signal 9)" ;;
-    stopped) want="rank $victim on v[ab] has not answered" ;;
-    unreachable) want='ranks\? [0-9, ]*\( on vb\)\? \(is\|are\) out of reach' ;;
+    killed) want="rank $victim on v[ab]$$ was killed (signal 9)" ;;
+    stopped) want="rank $victim on v[ab]$$ has not answered" ;;
+    unreachable) want="ranks\? [0-9, ]*\( on $vb\)\? \(is\|are\) out of reach" ;;
     esac
     one=good
     echo "$message" | grep -q "failed: .*$want" || one="message"
@@ -117,12 +116,12 @@ for try in $(seq "${KILLS:-50}"); do
     touch "$work/started"
     here -c "/job 1 resume --ranks $count" >"$work/out" 2>&1 || fail "$try: $(tail -1 "$work/out")"
 done
-echo "$good of ${KILLS:-50} ended as they should, the slowest in $worst s:$(for k in "${!ended[@]}"; do echo " ${ended[$k]} $k"; done)"
+echo "$good of ${KILLS:-50} ended as they should, the slowest in $worst s:$(for k in "${!ended[@]}"; do printf ' %d %s' "${ended[$k]}" "$k"; done)"
 here -c '/job 1 pause' -c '/wait 1' >"$work/out" 2>&1
 grep -q paused "$work/out" || fail "no pause: $(tail -1 "$work/out")"
 
 # An undisturbed run of as many steps has the same bits.
-last=$(find "$work/run" -name 'checkpoint-*' | sed 's/.*-//' | sort -n | tail -1)
+last=$(find "$work/run" -name 'checkpoint-*[0-9]' | sed 's/.*-//' | sort -n | tail -1)
 if [ "${last:-0}" -lt 3000 ]; then
     printf '%s\n' "${lines[@]}" '/set train.keep 2' "/set train.save_every $last" "/train $work/data.jsonl $work/straight" >"$work/script"
     vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"

@@ -127,4 +127,42 @@ layers=$(jq -r 'select(.event == "table" and .name == "memory.layers") | .rows[0
 same "in each layer" "$(awk "$half"' { print (half($3, $1) && half($4, $2)) }' <<<"$layers")" 1
 check "another dtype is refused" 'select(.event == "done" and (.ok | not)).ok' false
 check_has "with those there are" 'select(.event == "error").message' "f32, bf16"
+
+# The residual stream of each visual token, against the dump of the same pass; what pruning drops.
+lines "/load $llava" '/set sample.max_tokens 2' "/image $scene" "/dump ids,layer.*.in,layer.out $work/pass.safetensors" \
+    'What is this?' '/stream --layer all' '/stream --layer 1' '/stream --picture 3' /pruned \
+    '/set prune.score uniform' '/set prune.layer 1,2' '/set prune.keep 0.4,0.2' /pruned
+check "what is refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+    'true true true true true true true false false true true true true'
+same "norms and cosines are those of the pass" "$(python3 - "$work/events" "$work/pass.safetensors" <<'P'
+import array, json, struct, sys
+raw = open(sys.argv[2], "rb").read()
+n, = struct.unpack_from("<Q", raw)
+head = json.loads(raw[8:8 + n])
+def tensor(name, kind):
+    a, b = head[name]["data_offsets"]
+    return array.array(kind, raw[8 + n + a:8 + n + b])
+ids = tensor("ids", "i")
+seen = [i for i, t in enumerate(ids) if list(ids).count(t) == 25]  # the placeholder's rows
+def rows(l):
+    name = "layer.%d.in" % l if "layer.%d.in" % l in head else "layer.out"
+    x, d = tensor(name, "f"), head[name]["shape"][1]
+    return [x[i * d:(i + 1) * d] for i in seen]
+dot = lambda a, b: sum(x * y for x, y in zip(a, b))
+maps, worst, count = {}, 0, 0
+for e in map(json.loads, open(sys.argv[1])):
+    if e["event"] != "heatmap" or not e["name"].startswith("stream."):
+        continue
+    a, b = rows(e["layer"]), rows(e["layer"] + 1)
+    want = [dot(x, x) ** .5 for x in a] if e["name"] == "stream.norms" else [
+        dot(x, y) / (dot(x, x) * dot(y, y)) ** .5 for x, y in zip(a, b)]
+    worst = max([worst] + [abs(x - y) / max(1, abs(y)) for x, y in zip(e["values"], want)])
+    count += 1
+print(len(seen), count, worst < 1e-5)
+P
+)" "25 10 True"
+check "layers that compute each token: 15 leave after layer 1, 5 after layer 2" \
+    'select(.event=="heatmap" and .name=="pruned.layers").values | [map(select(. == 2)), map(select(. == 3)), map(select(. == 4))] | map(length) | tostring' '[15,5,5]'
+check "tokens of each layer" 'select(.event=="table" and .name=="pruned").rows | map(.[1]) | tostring' '[25,25,10,5]'
+
 finish

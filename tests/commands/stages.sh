@@ -38,6 +38,42 @@ alike tests/goldens/qwen2.5-vl 2 "$work/data.jsonl" '--metric loss'
 alike tests/goldens/kimi-vl 3 "$work/data.jsonl" '--metric loglik --limit 9'
 # Methods that act where they are.
 alike $llava 2 "$work/data.jsonl" '/set norm.init default' '/set norm.align on' '/set ffn.layers 1,2' '/set ffn.approx skip' '--metric cider'
+# Pruning, which leaves rows out and lets later layers see some: in the first rank, between two, in the last one;
+# for the prompt or at each step.
+for kind in contribution attention diversity random; do
+    alike $llava 2 "$work/data.jsonl" '/set prune.layer 1' '/set prune.keep 0.4' "/set prune.score $kind" '--metric cider'
+done
+alike $llava 4 "$work/data.jsonl" '/set prune.layer 0,2' '/set prune.keep 0.6,0.2' '/set prune.score contribution' '--metric cider'
+alike $llava 3 "$work/data.jsonl" '/set prune.layer 2' '/set prune.score attention' '--metric loss'
+for layers in 0 1,2; do
+    keep=$([ $layers = 0 ] && echo 0.4 || echo 0.6,0.3)
+    alike $llava 4 "$work/data.jsonl" '/set prune.mode dynamic' "/set prune.layer $layers" "/set prune.keep $keep" \
+        '/set prune.score contribution' '--metric cider'
+done
+# Without a query: by the encoder's attention, which only the first rank has, or before the first layer, so in the
+# first rank. A second choice for one prompt goes on from cached rows.
+for kind in cls diversity uniform; do
+    alike $llava 4 "$work/data.jsonl" '/set prune.layer input' '/set prune.keep 0.4' "/set prune.score $kind" '--metric loss'
+done
+alike $llava 2 "$work/data.jsonl" '/set prune.layer 2' '/set prune.keep 0.4' '/set prune.score cls' '--metric loglik'
+alike $llava 3 "$work/data.jsonl" '/set prune.layer 2' '/set prune.keep 0.4' '/set prune.score cls' '--metric loss'
+alike $llava 4 "$work/data.jsonl" '/set prune.layer 0,2' '/set prune.keep 0.6,0.2' '/set prune.score cls' '--metric cider'
+alike $llava 3 "$work/data.jsonl" '/set prune.layer 1' '/set prune.keep 0.4' '/set prune.score contribution' '--metric loglik'
+# By IRA's divergence, measured in the layer itself.
+printf '%s\n' "/load $llava" '/set job.nice 0' '/set train.ira on' '/set ira.layers 1-2' '/set train.method connector' \
+    '/set train.steps 3' '/set train.lr 1e-2' "/train $work/data.jsonl $work/ira" /wait >"$work/script"
+vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+alike $llava 4 "$work/data.jsonl" "/set adapter $work/ira" '/set ira.layers 1-2' '/set ira.on on' '/set prune.layer 1,2' \
+    '/set prune.keep 0.6,0.3' '/set prune.score divergence' '--metric loss'
+# It does prune.
+cp "$work/scores4.csv" "$work/pruned.csv"
+evaluate $llava 1 "/set adapter $work/ira" '/set ira.layers 1-2' '/set ira.on on' "/eval $work/data.jsonl --metric loss"
+vlmsh -c "/eval show --csv $work/all.csv" >"$work/out"
+cmp -s "$work/all.csv" "$work/pruned.csv" && fail "the same loss without pruning by divergence"
+evaluate $llava 1 "/eval $work/data.jsonl --metric loss"
+vlmsh -c "/eval show --csv $work/all.csv" >"$work/out"
+cmp -s "$work/all.csv" "$work/scores3.csv" && fail "the same loss without pruning"
+alike tests/goldens/qwen2.5-vl 2 "$work/data.jsonl" '/set prune.layer 1' '/set prune.score contribution' '--metric loss'
 
 # Answers to the questions of a file: the times differ.
 for n in 1 2; do
@@ -99,10 +135,8 @@ done
 
 # --- refusals and faults -------------------------------------------------------------------------
 
-lines "/load $llava" '/set job.split layers' "/train $work/data.jsonl $work/none --ranks 2" \
-    '/set prune.score contribution' "/eval $work/data.jsonl --ranks 2"
+lines "/load $llava" '/set job.split layers' "/train $work/data.jsonl $work/none --ranks 2"
 check_has "training" 'select(.event=="error").message' "share its samples: /set job.split data"
-check_has "pruning" 'select(.event=="error").message' "/set prune.score off"
 evaluate $llava 5 "/eval $work/data.jsonl" && fail "five ranks for four layers"
 grep -q "the model has 4 layers" "$work/out" || fail "five ranks: $(tail -1 "$work/out")"
 

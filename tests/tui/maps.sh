@@ -30,6 +30,10 @@ wait_for 'attention layer 2 token 0'
 keys k
 wait_for 'contribution layer 2 token 0'
 keys k
+wait_for 'stream.norms layer 2'
+keys k
+wait_for 'stream.similarity layer 2'
+keys k
 wait_for 'sinks.phi layer 2'
 keys k
 wait_for 'attention layer 2 token'

@@ -26,6 +26,27 @@ static struct tensor *run_unread(const struct check *c, struct graph *g, struct 
     return op_matmul_unread(g, in[0], in[1], in[2]);
 }
 
+// in: y, x, a, b.
+static void plain_lora(const struct check *c, double *const *in, double *out)
+{
+    const int64_t n = c->in[1][0], k = c->in[1][1], r = c->in[2][0], m = c->in[3][0];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < m; j++) {
+            out[i * m + j] = in[0][i * m + j];
+            for (int64_t l = 0; l < r; l++) {
+                double low = 0;
+                for (int64_t e = 0; e < k; e++) low += in[1][i * k + e] * in[2][l * k + e];
+                out[i * m + j] += 0.75 * low * in[3][j * r + l];
+            }
+        }
+}
+
+static struct tensor *run_lora(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    struct tensor *y = op_scale(g, in[0], 1); // written over
+    return op_lora(g, y, in[1], &(struct lora_sides){ in[2], in[3], 0.75F }, true);
+}
+
 static void plain_rmsnorm(const struct check *c, double *const *in, double *out)
 {
     int64_t n = c->in[0][0], d = c->in[0][1];

@@ -1,0 +1,88 @@
+// core/probes/pruned.c -- what pruning drops: how many layers compute each visual token, as a map,
+// and how many tokens each layer computes.
+#include <stdlib.h>
+
+#include "core/probes/probe.h"
+#include "core/probes/rows.h"
+
+struct pruned {
+    const struct probe_env *env;
+    int32_t *number;
+    int64_t visual;
+    float *layers;  // [S] that compute the token
+    int64_t *alive; // [L] visual tokens
+};
+
+static void pruned_release(void *state)
+{
+    struct pruned *s = state;
+    free(s->number);
+    free(s->layers);
+    free(s->alive);
+    free(s);
+}
+
+static void *pruned_start(const struct probe_env *env, struct err *err)
+{
+    if (settings_is(env->settings, "prune.score", "off")) {
+        err_set(err,
+                "/pruned shows what pruning drops, which is off: /set prune.score contribution");
+        return NULL;
+    }
+    struct pruned *s = xcalloc(1, sizeof *s);
+    s->env = env;
+    s->number = probe_visual_numbers(env->sequence, &s->visual);
+    s->layers = xcalloc((size_t)s->visual + 1, sizeof *s->layers);
+    s->alive = xcalloc((size_t)env->model->decoder.config.layers, sizeof *s->alive);
+    return s;
+}
+
+static bool pruned_wants(void *state, enum site site, int layer)
+{
+    return site == SITE_LAYER_IN;
+}
+
+static int pruned_take(void *state, enum site site, const struct site_args *args, struct err *err)
+{
+    struct pruned *s = state;
+    for (int64_t i = 0; i < args->x->shape[0]; i++) {
+        const int32_t at = s->number[site_row(args, i)];
+        if (at < 0) continue;
+        s->layers[at] += 1;
+        s->alive[args->layer]++;
+    }
+    return 0;
+}
+
+static int pruned_run(void *state, struct graph *g, enum site site, struct site_args *args)
+{
+    return look(g, args->x, site, args, pruned_take, state);
+}
+
+static int pruned_finish(void *state, struct results *r, struct err *err)
+{
+    const struct pruned *s = state;
+    struct result_table *t = results_table(r, "pruned", "layer|visual tokens|share");
+    t->curve = true;
+    for (int l = 0; l < s->env->model->decoder.config.layers; l++) {
+        double *v = result_row(t, "%d", l);
+        v[0] = (double)s->alive[l];
+        v[1] = (double)s->alive[l] / (double)s->visual;
+    }
+    probe_maps(s->env, r, "pruned.layers", -1, -2, -2, s->layers);
+    return 0;
+}
+
+const struct probe probe_pruned = {
+    .name = "pruned",
+    .also = "heatmap map pruning dropped kept capa measure probe",
+    .usage = "/pruned [--picture I]" PROBE_USAGE,
+    .help = "Which visual tokens pruning drops: the number of layers that compute each, as a map.",
+    .details = "Needs prune.score. The table counts the visual tokens of each layer." PROBE_DETAILS,
+    .pictures = true,
+    .start = pruned_start,
+    .release = pruned_release,
+    .wants = pruned_wants,
+    .run = pruned_run,
+    .finish = pruned_finish,
+};

@@ -1,0 +1,44 @@
+# methods.sh -- what a model's folder keeps for its methods (methods/): a switch takes it from there,
+# and only a switch; the demo model's, and the script that made it.
+. tests/commands/common.bash
+
+setting() { # KEY: its values as told
+    jq -r --arg key "$1" 'select(.event=="setting" and .key==$key).value' "$work/events" | tr '\n' ' '
+}
+demo=$PWD/demo/model
+
+# Each switch from a fresh start; /set names what it needs itself.
+lines '/load demo/model' '/set ira.on on' '/toggle norm.align' '/toggle prune.score off contribution' \
+    '/toggle ffn.approx off hadamard' '/toggle ira.on' '/image demo/pictures/scene-1.png' 'What is in the picture?'
+check "switched" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' 'true false true true true true true true'
+same "the adapter" "$(setting adapter)" "$demo/methods/adapter "
+same "the calibration" "$(setting ffn.calibration)" "$demo/methods/ffn.safetensors "
+check_has "an answer" 'select(.event=="answer").text' 'green'
+
+# With the methods off again, the bits are those of the bare model.
+dump() { jq -r 'select(.event=="answer").ids | tostring' "$work/events" | tail -1; }
+ask=('/image demo/pictures/scene-2.png' '/dump logits,step.logits' 'Describe the picture.')
+lines '/load demo/model' "${ask[@]/logits,step.logits/logits $work/bare.safetensors}"
+bare=$(dump)
+lines '/load demo/model' /align /ira '/align off' '/ira off' '/get adapter' "${ask[@]/logits,step.logits/logits $work/off.safetensors}"
+same "the adapter stays" "$(setting adapter)" "$demo/methods/adapter $demo/methods/adapter "
+same "the same answer" "$(dump)" "$bare"
+cmp -s "$work/bare.safetensors" "$work/off.safetensors" || fail "logits differ with the methods off"
+
+# /ira, /align, /capa and presets take it too; what is in use stays.
+lines '/load demo/model' /ira /baseline '/preset load capa' '/get ffn.approx'
+same "by name" "$(setting ira.on)$(setting ffn.approx)" 'on off hadamard hadamard '
+cp -r tests/goldens/llava-1.5 "$work/model"
+mkdir "$work/model/methods"
+cp "$demo/methods/ffn.safetensors" "$work/model/methods"
+lines "/load $work/model" '/toggle ffn.approx off hadamard' '/toggle norm.align' '/set ffn.layers 1' '/toggle ffn.approx off skip'
+check "one of another model is refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+    'true false true true false'
+
+# The script that made them.
+mkdir "$work/made"
+vlmsh --json -f demo/methods.vlmsh -D WORK="$work/made" -D LESSONS=4 -D ASKED=2 -D STEPS=1 -D QUESTIONS=3 >"$work/events" ||
+    fail "demo/methods.vlmsh: $(tail -3 "$work/events")"
+check "scores" '[inputs, .] | map(select(.event=="table" and .name=="evaluation")) | length' 8
+[ -s "$work/made/adapter/extra.safetensors" ] && [ -s "$work/made/ffn.safetensors" ] || fail "nothing is made"
+finish

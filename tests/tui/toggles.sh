@@ -1,0 +1,79 @@
+# tests/tui/toggles.sh -- a fresh start with the demo model: Alt-1 to Alt-4 switch the four methods on
+# with nothing typed, and off again; then every kind of map of an answer can be stepped, and shows the
+# numbers of its command.
+set -eu
+. tests/tui/tmux.bash
+
+shell_at 160 44
+line "'$VLMSH' --db '$work/db'"
+wait_for 'F1 keys'
+
+keys M-1
+wait_for 'norm.align = on'
+shown 'adapter = .*demo/model/methods/adapter' || fail 'Alt-1 takes no adapter'
+shown 'without trained parameters' && fail 'the adapter has no norm alignment'
+keys M-2
+wait_for 'prune.score = contribution'
+keys M-3
+wait_for 'ffn.approx = hadamard'
+shown 'ffn.calibration = .*demo/model/methods/ffn.safetensors' || fail 'Alt-3 takes no calibration'
+keys M-4
+wait_for 'ira.on = on'
+shown 'NORM *CAPA 25% @3 *FFN auto *IRA *ADAPTER' || fail 'the badges of four methods'
+line '/image demo/pictures/scene-1.png'
+wait_for '\[1 picture\]'
+line 'Where is the red circle?'
+wait_for 'tokens\?, '
+
+# The range in the legend is that of the command's map.
+keys F3
+wait_for 'live layer 4 token'
+keys k
+wait_for 'contribution layer 4'
+range() { # MAP: its smallest and largest value as shown
+    tmux capture-pane -p | grep -a -o "$1 .*│" | sed 's/[^0-9.e+ -]/ /g' | awk '{ print $(NF - 1), $NF }'
+}
+step() { # MAP LEGEND COMMAND...
+    local map=$1 legend=$2 shown
+    shift 2
+    keys k
+    wait_for "$legend"
+    shown=$(range "$legend")
+    "$VLMSH" --db "$work/db2" --json -f "$work/state.vlmsh" -c "$*" | jq -r --arg map "$map" \
+        'select(.event == "heatmap" and .name == $map) | "\(.min) \(.max)"' |
+        awk '{ printf "%.3g %.3g\n", $1, $2 }' >"$work/want"
+    [ -s "$work/want" ] && [ "$shown" = "$(cat "$work/want")" ] || fail "$legend shows $shown, the command $(cat "$work/want")"
+}
+keys Escape
+wait_gone 'o: view'
+line "/save $work/state.vlmsh"
+wait_for 'state.vlmsh'
+keys F3
+wait_for 'o: view'
+step stream.norms 'stream.norms layer 4' /stream --layer 4
+step stream.similarity 'stream.similarity layer 4' /stream --layer 4
+step sinks.phi 'sinks.phi layer 4' /sinks --layer 4
+step kl 'kl layer 5' /kl --layer 5 # the layer of IRA nearest to it
+keys Up
+sleep 0.5
+shown 'kl layer 5' || fail 'a step leaves the layers of IRA'
+step pruned.layers 'pruned.layers' /pruned
+keys k
+wait_for 'attention layer 5'
+
+# Off again, one by one: no badge, no kind of map that it brought.
+keys M-1 M-2 M-3 M-4
+wait_gone 'IRA'
+shown 'CAPA 25%\|NORM ' && fail 'a method stays on'
+keys Escape
+wait_gone 'o: view'
+line 'What is in the picture?'
+wait_for 'a green diamond, a green letter H and a red circle'
+keys F3
+wait_for 'live layer 4'
+keys k k k k
+wait_for 'sinks.phi layer 4'
+keys k
+wait_for 'live layer 4' # the attention of the answer's own maps
+keys F10
+wait_for 'shell>'
