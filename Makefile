@@ -173,6 +173,7 @@ check: $(B)/vlmsh $(UNPACKED) $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRA
 # Jobs on two hosts (network namespaces) and through a real Slurm: root, slurm-wlm, munge; a quarter of an hour.
 test-cluster: vlmsh
 	@VLMSH="$(CURDIR)/vlmsh" bash tests/cluster/slurm.sh
+	@VLMSH="$(CURDIR)/vlmsh" bash tests/cluster/disk.sh
 	@VLMSH="$(CURDIR)/vlmsh" bash tests/cluster/kills.sh
 
 bench: vlmsh $(UNPACKED) $(BENCH_BIN)

@@ -48,6 +48,7 @@ struct shell {
     int64_t *jobs;                     // jobs started here whose end has not been reported yet
                                        // (commands/jobs.h)
     size_t job_count;
+    struct changed *changed;       // of the last /compare over data (commands/changed.h); NULL
     bool quit;                     // /quit was entered
     bool interactive;              // a person types: a failed line does not end the program
     int depth;                     // of /run

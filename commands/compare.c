@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/changed.h"
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/presets.h"
@@ -382,6 +383,10 @@ static int compare_data(struct asking *a, struct err *err)
     if (status == 0) {
         show_data(a, &d);
         if (a->csv) status = write_questions(a, &d, err);
+        const struct changed_source source = {
+            { a->title[0], a->title[1] }, a->data, a->images, a->set, a->way
+        };
+        changed_keep(a->shell, &source, &d);
         if (status == 0 && (d.stopped || d.evaluation[0].cancelled))
             status = err_set(err, "stopped after %" PRId64 " samples", d.evaluation[1].samples);
         compared_data_release(&d);
@@ -460,7 +465,7 @@ const struct command command_compare = {
     .name = "compare",
     .also = "diff difference side-by-side ab",
     .usage = "/compare SETTINGS | SETTINGS [--csv FILE] [--steps] [TEXT] | ... --data FILE "
-             "[--limit N] [--metric M] [--images DIR] [--job]",
+             "[--set NAME [--as SUITE]] [--limit N] [--metric M] [--images DIR] [--job]",
     .help = "Compares two sets of settings on one question or a data set, side by side.",
     .details =
         "SETTINGS: KEY=VALUE ..., @PRESET, `off` (every method off; the adapter stays) or\n"
@@ -476,7 +481,11 @@ const struct command command_compare = {
         "the vision encoder are not counted.\n"
         "--data FILE    questions as for /eval, decoded greedily; reports the paired difference\n"
         "               with a 95% bootstrap interval over questions (2000 resamples, fixed\n"
-        "               seed), for shares also McNemar's exact test\n"
+        "               seed), for shares also McNemar's exact test; /changed shows questions "
+        "that\n"
+        "               changed sides\n"
+        "--set NAME     FILE is an evaluation set, asked and scored as --as SUITE does (/help "
+        "sets)\n"
         "--job          runs as a job (/jobs, /wait, /job N resume); /results compare shows the\n"
         "               result\n"
         "--csv FILE     writes every step; with --data every question\n"

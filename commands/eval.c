@@ -323,8 +323,8 @@ static void keep_here(struct here *h, const struct evaluate_options *o, const st
         sinks_notice(shell->sinks, "this evaluation cannot be kept for /eval show: %s", err.text);
 }
 
-static int evaluate_here(struct shell *shell, const struct evaluate_options *o, int argc,
-                         char **argv, struct err *err)
+static int evaluate_here(struct shell *shell, struct evaluate_options *o, int argc, char **argv,
+                         struct err *err)
 {
     struct engine *engine = shell->engine;
     struct evaluation e;
@@ -425,6 +425,10 @@ const struct command command_eval = {
         "               the job to Slurm, as with other jobs\n"
         "--limit N      only the first N samples\n"
         "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
+        "--answers FILE scores answers of a file instead of asking the model: JSON lines or a "
+        "list\n"
+        "               with \"question_id\" and \"text\", as --submit, LLaVA and VQAv2 write "
+        "them\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
         "show           the latest evaluation (job or --here), or that of JOB; --wrong shows\n"
         "               only answers that score 0, --csv FILE writes all answers",

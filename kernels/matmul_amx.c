@@ -2,25 +2,27 @@
 //
 //   x is packed once: [piece of K][16 rows][32 numbers], a tile each
 //   each thread takes a group of columns (rows of w), and BLOCK tiles of rows at a time:
-//     for every piece of INNER numbers along K: the group's weights are packed, and
-//       two by two tiles of columns and rows are multiplied; sums wait in tiles of their own
-//     sums (and the bias) go to y
+//     for every piece along K: the group's weights are packed, and
+//       two by two tiles of columns and rows are multiplied; sums wait in tiles of their own,
+//       and after the last piece go to y (with the bias) at once
+//
+// Where columns are few, threads take rows instead, and pack them just before they are multiplied.
 //
 // Four tiles of sums, two of x and two of weights are all there are: four products share four
 // loads, which takes half of the time of the products from the first-level cache. So two tiles of
-// columns of a piece (32 KB) stay there while x passes from the second-level cache, which has room
-// for a block's piece of x, its sums and the weights of the group. Sums wait in whole aligned
+// rows of a piece (at most 40 KB) stay there while the group's weights pass from the second-level
+// cache, which has room for them, a block's piece of x and its sums. Sums wait in whole aligned
 // tiles, since y need not be aligned and has rows and columns that no tile fills.
 #include "kernels/matmul_amx.h"
 
 #if defined(__AMX_BF16__)
 
 enum {
-    INNER = 512, // numbers along K in a piece
-    STEPS = INNER / AMX_STEP,
+    STEPS = 20,                        // of AMX_STEP numbers along K in a piece at most
     GROUP = 16,                        // tiles of columns that a thread takes at most
+    NARROW = 4,                        // tiles of columns that are shared out by rows
     BLOCK = 48,                        // tiles of rows that a thread computes at a time at most
-    WIDE = GROUP * AMX_SIDE * AMX_STEP // room for weights as f32
+    WIDE = STEPS * AMX_SIDE * AMX_STEP // room for weights as f32: a piece of 16, or 32 by GROUP
 };
 
 // How a product is cut up.
@@ -28,6 +30,7 @@ struct plan {
     const struct amx_product *p;
     char *x;              // packed
     int64_t tiles, block; // tiles of rows; in a block
+    int64_t inner;        // numbers along K in a piece
 };
 
 // Memory of a thread.
@@ -42,25 +45,25 @@ static int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
-static int64_t steps_from(const struct amx_product *p, int64_t k)
+static int64_t steps_from(const struct plan *plan, int64_t k)
 {
-    return (at_most(p->k - k, INNER) + AMX_STEP - 1) / AMX_STEP;
+    return (at_most(plan->p->k - k, plan->inner) + AMX_STEP - 1) / AMX_STEP;
 }
 
 // The tiles of x that begin at number k of tile t of the rows.
 static char *x_tiles(const struct plan *plan, int64_t t, int64_t k)
 {
-    return plan->x + (k / AMX_STEP * plan->tiles + t * steps_from(plan->p, k)) * AMX_TILE;
+    return plan->x + (k / AMX_STEP * plan->tiles + t * steps_from(plan, k)) * AMX_TILE;
 }
 
-// By every thread of the team.
-static void pack_x(const struct plan *plan)
+// Tiles from..to of the rows.
+static void pack_x(const struct plan *plan, int64_t from, int64_t to)
 {
     const struct amx_product *p = plan->p;
-#pragma omp for schedule(static)
-    for (int64_t t = 0; t < plan->tiles; t++)
+    for (int64_t t = from; t < to; t++)
         for (int64_t k = 0; k < p->k; k += AMX_STEP)
-            amx_pack_rows(x_tiles(plan, t, k / INNER * INNER) + k % INNER / AMX_STEP * AMX_TILE,
+            amx_pack_rows(x_tiles(plan, t, k / plan->inner * plan->inner) +
+                              k % plan->inner / AMX_STEP * AMX_TILE,
                           &p->x, t * AMX_SIDE, at_most(p->rows - t * AMX_SIDE, AMX_SIDE), k,
                           at_most(p->k - k, AMX_STEP));
 }
@@ -76,10 +79,11 @@ static struct amx_source widened(float *to, const struct amx_source *w, int64_t 
 }
 
 // Columns m..m+cols, numbers k..k+n.
-static void pack_turned_weights(const struct worker *b, const struct amx_product *p, int64_t m,
+static void pack_turned_weights(const struct worker *b, const struct plan *plan, int64_t m,
                                 int64_t cols, int64_t k, int64_t n)
 {
-    const int64_t steps = steps_from(p, k);
+    const struct amx_product *p = plan->p;
+    const int64_t steps = steps_from(plan, k);
     const bool blocks = dtype_in_blocks(p->w.dtype);
     for (int64_t s = 0; s < steps; s++) {
         const int64_t from = k + s * AMX_STEP, some = at_most(k + n - from, AMX_STEP);
@@ -91,10 +95,11 @@ static void pack_turned_weights(const struct worker *b, const struct amx_product
     }
 }
 
-static void pack_weights(const struct worker *b, const struct amx_product *p, int64_t m,
-                         int64_t cols, int64_t k, int64_t n)
+static void pack_weights(const struct worker *b, const struct plan *plan, int64_t m, int64_t cols,
+                         int64_t k, int64_t n)
 {
-    const int64_t steps = steps_from(p, k);
+    const struct amx_product *p = plan->p;
+    const int64_t steps = steps_from(plan, k);
     const bool blocks = dtype_in_blocks(p->w.dtype);
     for (int64_t c = 0; c < cols; c += AMX_SIDE) {
         const int64_t some = at_most(cols - c, AMX_SIDE);
@@ -144,28 +149,6 @@ VEC_INLINE void multiply(float *c, int64_t c_high, int64_t c_wide, const char *x
 
 enum { SUMS = AMX_SIDE * AMX_SIDE }; // numbers in a tile of sums
 
-// The piece from k on: `cols` tiles of columns by tiles from..from+rows of the rows.
-static void multiply_piece(const struct plan *plan, const struct worker *b, int64_t cols,
-                           int64_t from, int64_t rows, int64_t k)
-{
-    const int64_t steps = steps_from(plan->p, k), next = rows * SUMS;
-    const bool first = k == 0;
-    for (int64_t j = 0; j < cols; j += 2)
-        for (int64_t i = 0; i < rows; i += 2) {
-            const char *x = x_tiles(plan, from + i, k), *w = b->weights + j * steps * AMX_TILE;
-            float *c = b->sums + j * next + i * SUMS;
-            const bool high = i + 1 < rows, wide = j + 1 < cols;
-            if (high && wide)
-                multiply(c, SUMS, next, x, w, steps, first, 2, 2);
-            else if (high)
-                multiply(c, SUMS, next, x, w, steps, first, 2, 1);
-            else if (wide)
-                multiply(c, SUMS, next, x, w, steps, first, 1, 2);
-            else
-                multiply(c, SUMS, next, x, w, steps, first, 1, 1);
-        }
-}
-
 // A tile of sums to row `row` and column m on of y.
 static void put_sums(const struct amx_product *p, const float *sums, int64_t row, int64_t m)
 {
@@ -178,39 +161,112 @@ static void put_sums(const struct amx_product *p, const float *sums, int64_t row
     }
 }
 
+// What a thread computes at a time: tiles of columns cols.. from column m on, tiles from..from+rows
+// of the rows.
+struct part {
+    int64_t m, cols, from, rows;
+};
+
+// The piece from k on. After the last one the sums, still in the first-level cache, go to y.
+static void multiply_piece(const struct plan *plan, const struct worker *b, const struct part *part,
+                           int64_t k)
+{
+    const int64_t steps = steps_from(plan, k), next = part->rows * SUMS;
+    const bool first = k == 0, last = k + plan->inner >= plan->p->k;
+    for (int64_t i = 0; i < part->rows; i += 2)
+        for (int64_t j = 0; j < part->cols; j += 2) {
+            const char *x = x_tiles(plan, part->from + i, k),
+                       *w = b->weights + j * steps * AMX_TILE;
+            float *c = b->sums + j * next + i * SUMS;
+            const bool high = i + 1 < part->rows, wide = j + 1 < part->cols;
+            if (high && wide)
+                multiply(c, SUMS, next, x, w, steps, first, 2, 2);
+            else if (high)
+                multiply(c, SUMS, next, x, w, steps, first, 2, 1);
+            else if (wide)
+                multiply(c, SUMS, next, x, w, steps, first, 1, 2);
+            else
+                multiply(c, SUMS, next, x, w, steps, first, 1, 1);
+            for (int64_t h = 0; last && h < 1 + high; h++)
+                for (int64_t v = 0; v < 1 + wide; v++)
+                    put_sums(plan->p, c + h * SUMS + v * next, (part->from + i + h) * AMX_SIDE,
+                             part->m + (j + v) * AMX_SIDE);
+        }
+}
+
 // Columns m..m+cols of y, tiles from..from+rows of the rows.
 static void multiply_block(const struct plan *plan, const struct worker *b, int64_t m, int64_t cols,
                            int64_t from, int64_t rows)
 {
     const struct amx_product *p = plan->p;
-    const int64_t wide = (cols + AMX_SIDE - 1) / AMX_SIDE;
-    for (int64_t k = 0; k < p->k; k += INNER) {
-        const int64_t n = at_most(p->k - k, INNER);
+    const struct part part = { m, (cols + AMX_SIDE - 1) / AMX_SIDE, from, rows };
+    for (int64_t k = 0; k < p->k; k += plan->inner) {
+        const int64_t n = at_most(p->k - k, plan->inner);
         if (p->w.turned)
-            pack_turned_weights(b, p, m, cols, k, n);
+            pack_turned_weights(b, plan, m, cols, k, n);
         else
-            pack_weights(b, p, m, cols, k, n);
-        multiply_piece(plan, b, wide, from, rows, k);
+            pack_weights(b, plan, m, cols, k, n);
+        multiply_piece(plan, b, &part, k);
     }
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < wide; j++)
-            put_sums(p, b->sums + (j * rows + i) * SUMS, (from + i) * AMX_SIDE, m + j * AMX_SIDE);
+}
+
+// Few columns, as LoRA's: all of them are one group, and threads share the rows.
+static bool is_narrow(const struct amx_product *p)
+{
+    return p->m <= NARROW * AMX_SIDE;
 }
 
 // Columns that a thread takes at a time: so few that no thread waits long for the last one.
 static int64_t group_size(const struct amx_product *p, int64_t threads)
 {
+    if (is_narrow(p)) return NARROW * AMX_SIDE;
     const int64_t pairs = p->m / (threads * 4 * 2 * AMX_SIDE);
     return at_most(pairs < 1 ? 1 : pairs, GROUP / 2) * 2 * AMX_SIDE;
+}
+
+// By every thread of the team: each packs the rows that it multiplies.
+static void multiply_narrow(const struct plan *plan, const struct worker *b)
+{
+#pragma omp for schedule(dynamic)
+    for (int64_t from = 0; from < plan->tiles; from += plan->block) {
+        const int64_t rows = at_most(plan->tiles - from, plan->block);
+        pack_x(plan, from, from + rows);
+        multiply_block(plan, b, 0, plan->p->m, from, rows);
+    }
+}
+
+static void multiply_wide(const struct plan *plan, const struct worker *b, int64_t group)
+{
+    const int64_t m = plan->p->m;
+#pragma omp for schedule(static)
+    for (int64_t t = 0; t < plan->tiles; t++) pack_x(plan, t, t + 1);
+#pragma omp for schedule(dynamic)
+    for (int64_t c = 0; c < m; c += group)
+        for (int64_t from = 0; from < plan->tiles; from += plan->block)
+            multiply_block(plan, b, c, at_most(m - c, group), from,
+                           at_most(plan->tiles - from, plan->block));
+}
+
+// Numbers along K in a piece: few and equal pieces. Those of weights in blocks begin where blocks
+// do.
+static int64_t piece_size(const struct amx_product *p)
+{
+    enum { IN_BLOCKS = 512 };
+    if (dtype_in_blocks(p->w.dtype)) return IN_BLOCKS;
+    const int64_t steps = (p->k + AMX_STEP - 1) / AMX_STEP, pieces = (steps + STEPS - 1) / STEPS;
+    return pieces ? (steps + pieces - 1) / pieces * AMX_STEP : AMX_STEP;
 }
 
 int KERNEL(matmul_tiles)(const struct amx_product *p)
 {
     const int64_t threads = omp_get_max_threads(), group = group_size(p, threads);
     struct plan plan = { .p = p, .tiles = (p->rows + AMX_SIDE - 1) / AMX_SIDE };
-    const int64_t blocks = (plan.tiles + BLOCK - 1) / BLOCK;
+    int64_t blocks = (plan.tiles + BLOCK - 1) / BLOCK;
+    if (is_narrow(p) && blocks < 4 * threads) blocks = 4 * threads;
     plan.block = (plan.tiles + blocks - 1) / blocks;
-    const size_t x_size = (size_t)(plan.tiles * ((p->k + AMX_STEP - 1) / AMX_STEP)) * AMX_TILE;
+    plan.inner = piece_size(p);
+    const int64_t steps = (p->k + AMX_STEP - 1) / AMX_STEP;
+    const size_t x_size = (size_t)(plan.tiles * steps) * AMX_TILE;
     const size_t weights = (size_t)(group / AMX_SIDE) * STEPS * AMX_TILE;
     const size_t sums = (size_t)(group / AMX_SIDE * plan.block * SUMS) * sizeof(float);
     const size_t each = weights + sums + WIDE * sizeof(float);
@@ -223,12 +279,10 @@ int KERNEL(matmul_tiles)(const struct amx_product *p)
                                   .sums = (float *)(mine + weights),
                                   .wide = (float *)(mine + weights + sums) };
         amx_open();
-        pack_x(&plan);
-#pragma omp for schedule(dynamic)
-        for (int64_t m = 0; m < p->m; m += group)
-            for (int64_t from = 0; from < plan.tiles; from += plan.block)
-                multiply_block(&plan, &b, m, at_most(p->m - m, group), from,
-                               at_most(plan.tiles - from, plan.block));
+        if (is_narrow(p))
+            multiply_narrow(&plan, &b);
+        else
+            multiply_wide(&plan, &b, group);
         amx_close();
     }
     return 0;

@@ -273,7 +273,8 @@ static char *reason_of(struct group *g, int status)
     char *network = reason_of_network(g);
     if (network) return network;
     if (g->silent) return xstrdup(g->silent);
-    char *words = words_of(g), *host = host_of(g, g->said.rank >= 0 ? g->said.rank : 0), *text;
+    const int rank = g->said.rank >= 0 ? g->said.rank : g->said.aborted;
+    char *words = words_of(g), *host = host_of(g, rank >= 0 ? rank : 0), *text;
     if (words)
         text = words;
     else if (g->said.rank >= 0 && g->said.signal == SIGKILL)
@@ -284,6 +285,8 @@ static char *reason_of(struct group *g, int status)
                          g->said.signal, strsignal(g->said.signal));
     else if (g->said.rank >= 0)
         text = xasprintf("rank %d%s ended with status %d", g->said.rank, host, g->said.status);
+    else if (rank >= 0)
+        text = xasprintf("rank %d%s has ended the job without a word", rank, host);
     else if (g->said.message.length)
         text = xasprintf("mpirun: %.900s", g->said.message.data);
     else if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
@@ -295,25 +298,39 @@ static char *reason_of(struct group *g, int status)
     return text;
 }
 
+static void tell_end(struct err *err, const struct group *g, const char *why, const char *more)
+{
+    err_set(err, "%.900s%s%s (/job %lld resume continues from the last checkpoint)", why,
+            *more ? "; " : "", more, (long long)g->desk.id);
+}
+
+// Into the job's folder; where that takes no more, which may be why it ended, into the database.
+static void write_end(struct group *g, enum job_state state, const char *why, struct err *err)
+{
+    struct err more = { 0 };
+    struct job_desk *d = &g->desk;
+    const bool failed = state == STATE_FAILED;
+    if (failed) tell_end(err, g, why, "");
+    if (job_desk_state(d, state, failed ? err->text : "", &more) == 0) return;
+    if (failed) tell_end(err, g, why, more.text);
+    if (!g->store) return;
+    job_import(g->store, d->id);
+    job_mark_ended(g->store, d->id, state, failed ? err->text : "", NULL);
+}
+
 // Rank 0 could not say how the job ended: this process does, unless the job runs elsewhere.
 static enum job_state end_for_ranks(struct group *g, int status, struct err *err)
 {
-    struct job_desk *d = &g->desk;
+    const char *folder = g->desk.folder;
+    enum job_state state = job_request_read(folder) == JOB_CANCEL ? STATE_CANCELLED
+                           : g->paused                            ? STATE_PAUSED
+                                                                  : STATE_FAILED;
+    const int lock = job_lock(folder, g->desk.id, "lock", err);
+    if (lock < 0) return STATE_FAILED;
     char *why = reason_of(g, status);
-    enum job_state state = job_request_read(d->folder) == JOB_CANCEL ? STATE_CANCELLED
-                           : g->paused                               ? STATE_PAUSED
-                                                                     : STATE_FAILED;
-    const int lock = job_lock(d->folder, d->id, "lock", err);
-    if (lock < 0) {
-        state = STATE_FAILED;
-    } else {
-        if (state == STATE_FAILED)
-            err_set(err, "%s (/job %lld resume continues from the last checkpoint)", why,
-                    (long long)d->id);
-        job_desk_state(d, state, state == STATE_FAILED ? err->text : "", NULL);
-        close(lock);
-    }
+    write_end(g, state, why, err);
     free(why);
+    close(lock);
     return state;
 }
 

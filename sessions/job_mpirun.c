@@ -46,11 +46,21 @@ static void read_status(struct mpirun_said *said, const char *message)
     if (number_after(rest, "Exit code: ", &status)) said->status = status;
 }
 
+// "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD with errorcode 1. ..." It may not
+// have been the first to end.
+static void read_abort(struct mpirun_said *said, const char *message)
+{
+    int rank;
+    if (said->aborted < 0 && number_after(message, "MPI_ABORT was invoked on rank ", &rank))
+        said->aborted = rank;
+}
+
 // A message is whole: the first one that names a rank names the first to end.
 static void end_message(struct mpirun_said *said)
 {
     const char *message = said->block.data ? said->block.data : "";
     if (said->rank < 0 && !read_signal(said, message)) read_status(said, message);
+    read_abort(said, message);
     if (!said->message.length) buf_puts(&said->message, message);
     buf_clear(&said->block);
 }

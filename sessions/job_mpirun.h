@@ -17,12 +17,13 @@
 struct mpirun_said {
     int rank, signal, status; // the rank that ended first; by a signal, or with a status; -1, 0:
                               // not known
+    int aborted;              // the rank that ended the others, if one has; -1: not known
     struct buf message;       // the first message in one line; empty: none
     struct buf line, block;   // being read
     bool inside;              // a message
 };
 
-#define MPIRUN_SAID_NOTHING ((struct mpirun_said){ .rank = -1 })
+#define MPIRUN_SAID_NOTHING ((struct mpirun_said){ .rank = -1, .aborted = -1 })
 
 // Calls other() with each line that is not of a message.
 void mpirun_read(struct mpirun_said *said, const char *text, size_t size,

@@ -37,6 +37,11 @@ char *job_path(const struct store *s, int64_t id, const char *name)
     return path;
 }
 
+char *store_job_path(const struct store *s, int64_t id, const char *name)
+{
+    return job_path(s, id, name);
+}
+
 static int folder_make(const char *path, struct err *err)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST) return 0;

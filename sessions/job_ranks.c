@@ -26,6 +26,7 @@ struct job_beat {
     pid_t above; // mpirun, or its process on this machine
     double began;
     int64_t count;
+    pthread_mutex_t writing;
     atomic_bool ends;
     pthread_t thread;
 };
@@ -74,10 +75,12 @@ static void beat(struct job_beat *b)
 {
     const struct ranks *r = atomic_load(&b->ranks);
     char said[96];
+    pthread_mutex_lock(&b->writing);
     snprintf(said, sizeof said, "%" PRId64 " %.1f %.1f %" PRId64 " %d", ++b->count,
              clock_seconds() - b->began, r ? (double)atomic_load(&r->waited_us) * 1e-6 : 0,
              r ? atomic_load(&r->done) : 0, r ? (int)atomic_load(&r->waiting) : JOINING);
     if (!write_line(b->path, said)) b->count--; // a full disk: it stands still
+    pthread_mutex_unlock(&b->writing);
 }
 
 // A rank whose mpirun was killed has nobody who would end it.
@@ -108,6 +111,7 @@ struct job_beat *job_beat_start(const char *folder)
     b->began = clock_seconds();
     b->path = line_path(folder, (int)strtol(number, NULL, 10));
     b->above = getppid();
+    pthread_mutex_init(&b->writing, NULL);
     sigfillset(&all); // signals are the main thread's
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&b->thread, NULL, run, b);
@@ -121,12 +125,18 @@ void job_beat_join(struct job_beat *b, const struct ranks *r)
     if (b) atomic_store(&b->ranks, r);
 }
 
+void job_beat_now(struct job_beat *b)
+{
+    if (b) beat(b);
+}
+
 void job_beat_stop(struct job_beat *b)
 {
     if (!b) return;
     atomic_store(&b->ends, true);
     pthread_join(b->thread, NULL);
     beat(b);
+    pthread_mutex_destroy(&b->writing);
     free(b->path);
     free(b);
 }

@@ -35,6 +35,7 @@ struct job_beat;
 // Of the rank that mpirun says this process is; NULL: it started none.
 struct job_beat *job_beat_start(const char *folder);
 void job_beat_join(struct job_beat *b, const struct ranks *r);
+void job_beat_now(struct job_beat *b);  // a line before its time
 void job_beat_stop(struct job_beat *b); // writes the last line; NULL is none
 
 // The line of a rank; false: none yet.

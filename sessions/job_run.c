@@ -17,7 +17,8 @@
 #include "sessions/job_ranks.h"
 #include "sessions/job_reports.h"
 
-enum { PATIENCE_S = 60, LEAVE_S = 10 };
+// How long reports may fail: in ranks they go to a file, which no other program locks.
+enum { PATIENCE_S = 60, RANK_PATIENCE_S = 15, LEAVE_S = 10 };
 static const double look_s = 0.3; // between two looks at the request
 
 struct runner {
@@ -75,7 +76,8 @@ static enum job_stop ask(struct job *j)
         r->looked = 0; // a queue that cancels a job sends the signal of a pause
         return r->stop = read_request(r) == JOB_CANCEL ? JOB_CANCEL : JOB_PAUSE;
     }
-    const double patience = r->setup->patience_s > 0 ? r->setup->patience_s : PATIENCE_S;
+    const double usual = r->setup->rank ? RANK_PATIENCE_S : PATIENCE_S,
+                 patience = r->setup->patience_s > 0 ? r->setup->patience_s : usual;
     struct err why;
     if (job_sink_failing(r->keep, &why) > patience) {
         r->lost = why;
@@ -314,8 +316,10 @@ static enum job_state end_beside(const struct runner *r, int status, const struc
 }
 
 // The ranks go together: those that still work, or wait for this one, have nothing left to do.
+// Until then they say that they are there: rank 0 may write a large result meanwhile.
 static void leave_ranks(struct runner *r, bool together)
 {
+    if (together) ranks_meet(r->job.ranks);
     job_beat_stop(r->beat);
     if (!r->job.ranks) return;
     if (!together) ranks_abort(r->job.ranks, 1);
@@ -337,6 +341,9 @@ static enum job_state run_begun(struct runner *r, struct err *err)
     const bool first = ranks_number(r->job.ranks) == 0;
     ranks_share(r->job.ranks, &r->job.resumed, sizeof r->job.resumed, 0);
     const int status = work(r, err);
+    // Before rank 0 says that the job is done, all have said what they did.
+    job_beat_now(r->beat);
+    if (status >= 0) ranks_meet(r->job.ranks);
     const enum job_state state = first ? end(r, status, err) : end_beside(r, status, err);
     atomic_store(&r->setup->control->job, NULL);
     if (r->job.answering >= 0) close(r->job.answering);

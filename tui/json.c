@@ -191,6 +191,32 @@ static void fill_columns(cJSON *o, const struct event *e)
     }
 }
 
+static void add_pair(cJSON *o, const char *key, const char *const *texts)
+{
+    cJSON *list = cJSON_AddArrayToObject(o, key);
+    for (int k = 0; k < 2; k++) cJSON_AddItemToArray(list, text_value(texts[k]));
+}
+
+static void fill_changed(cJSON *o, const struct event *e)
+{
+    const struct event_changed *c = e->changed;
+    add_integer(o, "number", c->number);
+    add_integer(o, "count", c->count);
+    add_text(o, "which", c->which);
+    add_pair(o, "titles", c->title);
+    add_text(o, "id", c->id);
+    add_text(o, "kind", c->kind);
+    add_text(o, "question", c->question);
+    add_text(o, "reference", c->reference);
+    add_pair(o, "answers", c->answer);
+    add_text(o, "metric", c->metric);
+    cJSON *scores = cJSON_AddArrayToObject(o, "scores");
+    for (int k = 0; k < 2; k++) cJSON_AddItemToArray(scores, cJSON_CreateNumber(c->score[k]));
+    cJSON *pictures = cJSON_AddArrayToObject(o, "pictures");
+    for (size_t i = 0; i < c->picture_count; i++)
+        cJSON_AddItemToArray(pictures, text_value(e->pictures[i].path));
+}
+
 static void fill_progress(cJSON *o, const struct event *e)
 {
     const struct event_progress *p = e->progress;
@@ -333,6 +359,11 @@ static const struct kind {
                         fill_heatmap },
     [EVENT_COLUMNS] = { "columns", "titles:array texts:array common:integer starts?:array",
                         fill_columns },
+    [EVENT_CHANGED] = { "changed",
+                        "number:integer count:integer which:string titles:array id:string "
+                        "kind:string question:string reference:string answers:array metric:string "
+                        "scores:array pictures:array",
+                        fill_changed },
     [EVENT_PROGRESS] = { "progress",
                          "job:integer what:string step:number? steps:number? loss:number? "
                          "eta_s:number?",

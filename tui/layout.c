@@ -42,8 +42,14 @@ static const struct node compare[] = {
     { LEAF, PANEL_chat, 0, 0, 0 },
 };
 
-static const struct node *const layouts[] = { chat, workbench, maps, compare };
-const char *const layout_names[] = { "chat", "workbench", "maps", "compare", NULL };
+static const struct node changed[] = {
+    { BELOW, 0, 66, 1, 2 },
+    { LEAF, PANEL_changed, 0, 0, 0 },
+    { LEAF, PANEL_chat, 0, 0, 0 },
+};
+
+static const struct node *const layouts[] = { chat, workbench, maps, compare, changed };
+const char *const layout_names[] = { "chat", "workbench", "maps", "compare", "changed", NULL };
 
 int screen_layout_find(const char *name, int columns)
 {

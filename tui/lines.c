@@ -131,17 +131,28 @@ int lines_script(struct lines *l)
 
 // --- a dialogue with a program -------------------------------------------------------------------
 
+static void refuse_request(struct lines *l, const char *where)
+{
+    struct err err;
+    err_set(&err,
+            "an object with \"id\" is a request and needs \"line\", a text, and nothing else: "
+            "{\"id\": 1, \"line\": \"...\"}");
+    failed(l, where, &err);
+}
+
 // {"id": ..., "line": "..."}: a line with a name, which its events carry. False: not one.
 static bool run_request(struct lines *l, const char *line, const char *where)
 {
     cJSON *o = *line == '{' ? cJSON_Parse(line) : NULL;
     const cJSON *id = cJSON_GetObjectItemCaseSensitive(o, "id");
     const cJSON *text = cJSON_GetObjectItemCaseSensitive(o, "line");
-    const bool is = id && cJSON_IsString(text) && cJSON_GetArraySize(o) == 2;
-    char *name = is ? cJSON_PrintUnformatted(id) : NULL;
+    char *name = id ? cJSON_PrintUnformatted(id) : NULL;
     if (name) {
         sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_REQUEST, .text = name });
-        run_line(l, text->valuestring, where);
+        if (cJSON_IsString(text) && cJSON_GetArraySize(o) == 2)
+            run_line(l, text->valuestring, where);
+        else
+            refuse_request(l, where);
         sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_REQUEST });
     }
     cJSON_free(name);

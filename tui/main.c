@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "commands/changed.h"
 #include "commands/jobs.h"
 #include "core/base/places.h"
 #include "core/graph/device.h"
@@ -154,6 +155,7 @@ static int finish(struct program *p, int status)
     signals_stop();
     engine_free(p->shell.engine);
     shell_jobs_release(&p->shell);
+    changed_forget(&p->shell);
     if (finish_store(p) < 0 && status == STATUS_OK) status = STATUS_FAILED;
     p->front->close(p->front_state, p->lines.output);
     keys_free(p->keys);

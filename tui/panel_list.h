@@ -1,6 +1,7 @@
 // tui/panel_list.h -- X(NAME): tui/panel_NAME.c defines `const struct panel panel_NAME`. In Tab
 // order.
 X(compare)
+X(changed)
 X(chat)
 X(image)
 X(settings)

@@ -353,6 +353,37 @@ static void show_notice(struct plain *p, const struct event *e)
     put_line(p, p->note, STYLE_DIM, e->text ? e->text : "");
 }
 
+static void show_picture(struct plain *p, const struct image *image)
+{
+    if (!p->out.escapes || !image->pixels) return;
+    if (!plain_picture_possible(&p->picture, p->out.file)) return;
+    begin_lines(p, &p->out);
+    plain_picture_image(&p->picture, p->out.file, image);
+}
+
+static void show_attached(struct plain *p, const struct event *e)
+{
+    show_picture(p, &e->pictures->image);
+}
+
+// "question 2 of 5 that B answers worse: ID (KIND)", then a line for each text.
+static void show_changed(struct plain *p, const struct event *e)
+{
+    const struct event_changed *c = e->changed;
+    const bool all = !strcmp(c->which, "all");
+    struct buf b = { 0 };
+    buf_printf(&b, "question %lld of %lld%s%s: %s%s%s%s\n%s", (long long)c->number,
+               (long long)c->count, all ? "" : " that B answers ", all ? "" : c->which, c->id,
+               *c->kind ? " (" : "", c->kind, *c->kind ? ")" : "", c->question);
+    if (*c->reference) buf_printf(&b, "\nreference: %s", c->reference);
+    for (int k = 0; k < 2; k++)
+        buf_printf(&b, "\n%c, score %.4g%s: %s", 'A' + k, c->score[k],
+                   c->better[k] ? " (better)" : "", c->answer[k]);
+    put_line(p, &p->out, STYLE_PLAIN, b.data);
+    buf_release(&b);
+    for (size_t i = 0; i < c->picture_count; i++) show_picture(p, &e->pictures[i].image);
+}
+
 static void show_result(struct plain *p, const struct event *e)
 {
     char *line = xasprintf("%s: %s", e->key, e->value);
@@ -370,15 +401,6 @@ static void show_setting(struct plain *p, const struct event *e)
         snprintf(p->picture.ramp, sizeof p->picture.ramp, "%s", e->value);
     put_line(p, e->ok ? p->note : &p->out, e->ok ? STYLE_DIM : STYLE_PLAIN, line);
     free(line);
-}
-
-static void show_attached(struct plain *p, const struct event *e)
-{
-    const struct image *image = &e->pictures->image;
-    if (!p->out.escapes || !image->pixels) return;
-    if (!plain_picture_possible(&p->picture, p->out.file)) return;
-    begin_lines(p, &p->out);
-    plain_picture_image(&p->picture, p->out.file, image);
 }
 
 static void show_error(struct plain *p, const struct event *e)
@@ -432,7 +454,7 @@ static void (*const show[])(struct plain *p, const struct event *e) = {
     [EVENT_SETTING] = show_setting,   [EVENT_COLUMNS] = show_columns,
     [EVENT_NOTICE] = show_notice,     [EVENT_ERROR] = show_error,
     [EVENT_DONE] = show_done,         [EVENT_RESULT] = show_result,
-    [EVENT_ATTACHED] = show_attached,
+    [EVENT_ATTACHED] = show_attached, [EVENT_CHANGED] = show_changed,
 };
 
 static void plain_emit(void *self, const struct event *event)

@@ -20,7 +20,8 @@
 
 // Between two frames, seconds; how long an ESC waits for more of a sequence, and a paste for its
 // end.
-static const double frame_pause = 1.0 / 30, escape_pause = 0.04, paste_pause = 1.0;
+static const double frame_pause = 1.0 / 30, key_pause = 0.005;
+static const double escape_pause = 0.04, paste_pause = 1.0;
 
 struct screen *screen_new(void)
 {
@@ -74,15 +75,21 @@ static bool is_layout(const struct news *n)
            !strcmp(n->event.key, "screen.layout");
 }
 
-// Two answers were compared: they are shown until Esc, or another layout is chosen.
+// Answers were compared: they are shown until Esc, or another layout is chosen.
+static void show_layout(struct screen *s, const char *name, bool *fresh)
+{
+    const int now = screen_layout_find(name, s->canvas.columns);
+    if (!*fresh) return;
+    *fresh = false;
+    if (s->layout == now) return;
+    if (!screen_shows_compared(s)) s->before = s->layout;
+    s->layout = now;
+}
+
 static void show_compared(struct screen *s)
 {
-    const int now = screen_layout_find("compare", s->canvas.columns);
-    if (!s->view->compare.fresh) return;
-    s->view->compare.fresh = false;
-    if (s->layout == now) return;
-    s->before = s->layout;
-    s->layout = now;
+    show_layout(s, "compare", &s->view->compare.fresh);
+    show_layout(s, "changed", &s->view->changed.fresh);
 }
 
 // What is typed now is not touched.
@@ -202,12 +209,18 @@ static int milliseconds(double seconds)
     return seconds <= 0 ? 0 : (int)(seconds * 1000) + 1;
 }
 
+// When the next frame may be drawn: soon after a key, whatever else has just been drawn.
+static double frame_time(const struct screen *s)
+{
+    return s->drawn + (s->key_at > s->drawn ? key_pause : frame_pause);
+}
+
 // How long to wait: for the next frame, for the rest of a key, for the turning sign of work.
 static int patience(const struct screen *s)
 {
     const double now = clock_seconds();
     int wait = s->view->busy ? 150 : -1;
-    if (s->dirty) wait = milliseconds(s->drawn + frame_pause - now);
+    if (s->dirty) wait = milliseconds(frame_time(s) - now);
     if (s->draft_at > 0) {
         const int draft = milliseconds(s->draft_at - now);
         if (wait < 0 || draft < wait) wait = draft;
@@ -237,7 +250,7 @@ static void play(struct screen *s, double now)
 
 static bool frame_due(const struct screen *s)
 {
-    return s->dirty && clock_seconds() - s->drawn >= frame_pause;
+    return s->dirty && clock_seconds() >= frame_time(s);
 }
 
 // News that come while a frame waits for its time are taken with it: a small model tells thousands

@@ -14,6 +14,7 @@
 #include "core/base/mem.h"
 #include "core/picture/image.h"
 #include "core/text/message.h"
+#include "tui/snapshot.h"
 
 struct news_queue {
     pthread_mutex_t mutex;
@@ -169,6 +170,19 @@ static void copy_columns(struct news *n, const struct event_columns *from)
     n->event.columns = c;
 }
 
+static void copy_changed(struct news *n, const struct event *e)
+{
+    const struct event_changed *from = e->changed;
+    struct event_changed *c = keep_bytes(n, from, sizeof *from);
+    const char **const texts[] = { &c->which,     &c->title[0], &c->title[1],  &c->id,
+                                   &c->kind,      &c->question, &c->reference, &c->metric,
+                                   &c->answer[0], &c->answer[1] };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) *texts[i] = keep_text(n, *texts[i]);
+    n->event.changed = c;
+    n->data = previews_new(e->pictures, from->picture_count);
+    n->release = previews_free;
+}
+
 static void copy_message(struct news *n, const struct message *m)
 {
     n->event.text = keep(n, message_text(m));
@@ -194,6 +208,7 @@ static struct news *copy_event(const struct event *from)
     if (from->table) copy_table(n, from->table);
     if (from->heatmap) copy_heatmap(n, from->heatmap);
     if (from->columns) copy_columns(n, from->columns);
+    if (from->changed) copy_changed(n, from);
     if (from->message) copy_message(n, from->message);
     if (from->progress) {
         struct event_progress *p = keep_bytes(n, from->progress, sizeof *from->progress);

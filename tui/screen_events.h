@@ -8,7 +8,8 @@
 //
 // Any thread may post; one takes. A map's area is in fractions of the picture. An event is copied
 // with everything it points to, except for messages: of those the text (event.text), the role
-// (event.id) and the number of pictures (event.count).
+// (event.id) and the number of pictures (event.count); and pictures: of EVENT_CHANGED's, previews
+// (data: struct previews).
 #ifndef TUI_SCREEN_EVENTS_H
 #define TUI_SCREEN_EVENTS_H
 

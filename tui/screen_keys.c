@@ -29,6 +29,7 @@ static const char *arguments_of(const char *line, const char *command)
     char name[32] = "";
     int behind = 0;
     if (sscanf(line, " /%31[a-z_]%n", name, &behind) != 1) return NULL; // NOLINT(cert-err34-c)
+    if (line[behind] && !strchr(" \t\n", line[behind])) return NULL;    // "/q9" is not "/quit"
     const struct command *found = command_find(name);
     if (!found || strcmp(found->name, command) != 0) return NULL;
     return line + behind + strspn(line + behind, " \t");
@@ -253,10 +254,16 @@ static void act_focus_back(struct screen *s)
 {
     move_focus(s, -1);
 }
+bool screen_shows_compared(const struct screen *s)
+{
+    return s->layout == screen_layout_find("compare", s->canvas.columns) ||
+           s->layout == screen_layout_find("changed", s->canvas.columns);
+}
+
 // Back from the answers that were compared.
 static void leave_compared(struct screen *s)
 {
-    if (s->layout != screen_layout_find("compare", s->canvas.columns)) return;
+    if (!screen_shows_compared(s)) return;
     s->layout = s->before;
     s->before = -1;
 }
@@ -279,7 +286,8 @@ static void act_layout(struct screen *s)
     const int now = screen_layout(s, s->canvas.columns);
     s->layout = layout_names[now + 1] ? now + 1 : 0;
     // Nothing has been compared: there is nothing to be seen there.
-    if (!strcmp(layout_names[s->layout], "compare") && !s->view->compare.text[0]) s->layout = 0;
+    if (!strcmp(layout_names[s->layout], "compare") && !s->view->compare.text[0]) s->layout++;
+    if (!strcmp(layout_names[s->layout], "changed") && !s->view->changed.which) s->layout = 0;
     s->focus = PANEL_NONE;
     view_hint(s->view, "layout: %s", layout_names[s->layout]);
 }

@@ -77,7 +77,8 @@ bool screen_tour_end(struct screen *s);                   // false: there was no
 // screen_keys.c
 void screen_key(struct screen *s, struct key *key);
 void screen_bytes(struct screen *s, bool flush);
-void screen_apply(struct screen *s); // what the view asks for
+void screen_apply(struct screen *s);                // what the view asks for
+bool screen_shows_compared(const struct screen *s); // its layout is one of comparisons
 void screen_submit(struct screen *s, const char *text);
 void screen_stop(struct screen *s); // Ctrl-C
 void screen_suspend(struct screen *s);

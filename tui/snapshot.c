@@ -108,7 +108,7 @@ static uint64_t image_key(const struct image *image)
     return key;
 }
 
-static struct preview *make_preview(int index, const struct picture *p)
+struct preview *preview_picture(int index, const struct picture *p)
 {
     struct preview *preview = xcalloc(1, sizeof *preview);
     preview->index = index;
@@ -121,6 +121,24 @@ static struct preview *make_preview(int index, const struct picture *p)
     return preview;
 }
 
+struct previews *previews_new(const struct picture *list, size_t count)
+{
+    struct previews *p = xcalloc(1, sizeof *p);
+    p->list = xcalloc(count + 1, sizeof *p->list);
+    for (; p->count < count; p->count++)
+        p->list[p->count] = preview_picture((int)p->count, &list[p->count]);
+    return p;
+}
+
+void previews_free(void *previews)
+{
+    struct previews *p = previews;
+    if (!p) return;
+    for (size_t i = 0; i < p->count; i++) preview_free(p->list[i]);
+    free(p->list);
+    free(p);
+}
+
 void post_pictures(struct told_pictures *told, const struct shell *shell, struct news_queue *q)
 {
     const struct conversation *c = engine_conversation(shell->engine);
@@ -131,7 +149,7 @@ void post_pictures(struct told_pictures *told, const struct shell *shell, struct
         if (!p->path || !p->image.pixels) continue; // taken back
         if (i < told->count && !strcmp(told->sha256[i], p->sha256)) continue;
         memcpy(told->sha256[i], p->sha256, sizeof p->sha256);
-        news_post(q, NEWS_PICTURE, NULL, make_preview((int)i, p), preview_free);
+        news_post(q, NEWS_PICTURE, NULL, preview_picture((int)i, p), preview_free);
     }
     for (size_t i = told->count; i < c->picture_count; i++)
         if (!c->pictures[i].path) told->sha256[i][0] = '\0';

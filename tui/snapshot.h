@@ -33,6 +33,15 @@ struct preview {
 struct snapshot *snapshot_make(const struct shell *shell);
 void snapshot_free(void *snapshot);
 void preview_free(void *preview);
+struct picture;
+struct preview *preview_picture(int index, const struct picture *p);
+// Several, for one piece of news.
+struct previews {
+    struct preview **list; // [count]
+    size_t count;
+};
+struct previews *previews_new(const struct picture *list, size_t count);
+void previews_free(void *previews);
 // A picture at most `side` pixels wide and high; image.pixels NULL if unavailable.
 struct preview *preview_file(const char *path, int side);
 

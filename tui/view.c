@@ -59,6 +59,7 @@ void view_free(struct view *v)
     chat_release(&v->chat);
     image_view_release(&v->image);
     compare_release(&v->compare);
+    changed_release(&v->changed);
     buf_release(&v->set.edit);
     dynamics_release(&v->dynamics);
     jobs_news_free(v->jobs.news);
@@ -471,6 +472,10 @@ bool view_take(struct view *v, const struct news *n)
     const size_t kind = (size_t)n->event.kind;
     switch (n->kind) {
     case NEWS_EVENT:
+        if (kind == EVENT_CHANGED) {
+            changed_take(&v->changed, n->event.changed, take_data(n));
+            break;
+        }
         if (kind >= sizeof takes / sizeof takes[0] || !takes[kind]) return false;
         takes[kind](v, &n->event);
         break;

@@ -106,6 +106,18 @@ struct compare_view {
     bool fresh;                     // not viewed yet
 };
 
+// A question that changed sides in a comparison over data.
+struct changed_view {
+    char *which, *name, *title[2], *question, *reference, *answer[2]; // which NULL: none yet
+    double score[2];
+    bool better[2];
+    int64_t number, count; // from 1
+    struct previews *pictures;
+    size_t picture; // shown
+    int asked;      // for which was asked last, by number
+    bool fresh;     // of a new comparison: not viewed yet
+};
+
 // --- settings, tables, jobs ----------------------------------------------------------------------
 
 struct settings_view {
@@ -176,6 +188,7 @@ struct view {
     struct chat_view chat;
     struct image_view image;
     struct compare_view compare;
+    struct changed_view changed;
     struct settings_view set;
     struct dynamics_view dynamics;
     struct jobs_view jobs;
@@ -243,6 +256,8 @@ void compare_take(struct compare_view *k, const struct event_columns *c);
 void compare_release(struct compare_view *k);
 int compare_parting(const struct compare_view *k); // index of the first token that differs
 const struct map *compare_map(const struct view *v, int side); // of the token shown; NULL: none
+void changed_take(struct changed_view *k, const struct event_changed *e, struct previews *pictures);
+void changed_release(struct changed_view *k);
 // Changes the style of the bytes begin..end of a text in its line w.
 struct wrap;
 void mark_bytes(struct canvas *c, struct area line, const char *text, const struct wrap *w,

@@ -169,6 +169,38 @@ const struct map *compare_map(const struct view *v, int side)
     return found;
 }
 
+// --- a question that changed sides ---------------------------------------------------------------
+
+void changed_release(struct changed_view *k)
+{
+    char *const texts[] = { k->which,    k->name,      k->title[0],  k->title[1],
+                            k->question, k->reference, k->answer[0], k->answer[1] };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) free(texts[i]);
+    previews_free(k->pictures);
+    *k = (struct changed_view){ 0 };
+}
+
+void changed_take(struct changed_view *k, const struct event_changed *e, struct previews *pictures)
+{
+    const int asked = k->asked;
+    changed_release(k);
+    k->asked = strcmp(e->which, "all") ? asked : 0;
+    k->which = xstrdup(e->which);
+    k->name = *e->kind ? xasprintf("%s (%s)", e->id, e->kind) : xstrdup(e->id);
+    k->question = xstrdup(e->question);
+    k->reference = xstrdup(e->reference);
+    for (int i = 0; i < 2; i++) {
+        k->title[i] = xstrdup(e->title[i]);
+        k->answer[i] = xstrdup(e->answer[i]);
+        k->score[i] = e->score[i];
+        k->better[i] = e->better[i];
+    }
+    k->number = e->number;
+    k->count = e->count;
+    k->pictures = pictures;
+    k->fresh = true;
+}
+
 // --- tables --------------------------------------------------------------------------------------
 
 static void series_release(struct series *s)

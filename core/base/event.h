@@ -27,6 +27,7 @@ enum event_kind {
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap
     EVENT_COLUMNS,  // columns: two texts side by side
+    EVENT_CHANGED,  // changed: a question that one of two sides answers better; pictures: its own
     EVENT_PROGRESS, // progress of a load (job 0) or a job
     EVENT_SETTING,  // key, value: changed (ok is true), or queried; count: number of answer tokens
                     // if it changed during an answer, else 0
@@ -106,6 +107,17 @@ struct event_columns {
     size_t tokens[2];
 };
 
+struct event_changed {
+    int64_t number, count; // it is the number-th (from 1) of so many of its kind:
+    const char *which;     // "all", "worse" in B, "better" in B
+    const char *title[2];  // of the sides
+    const char *id, *kind, *question, *reference, *metric;
+    const char *answer[2];
+    double score[2];
+    bool better[2]; // this side's score is the better one
+    size_t picture_count;
+};
+
 struct event_progress {
     int64_t job;
     const char *what;                // "loading", "training"
@@ -160,6 +172,7 @@ struct event {
     const struct event_table *table;
     const struct event_heatmap *heatmap;
     const struct event_columns *columns;
+    const struct event_changed *changed;
     const struct event_progress *progress;
     const struct event_score *score;
     const struct event_job *job;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/file_in.h"
 #include "core/base/random.h"
 #include "core/sets/set.h"
 #include "core/train/job_data.h"
@@ -171,6 +172,7 @@ static bool report(void *self, const struct evaluated *e)
     const struct compare_request *r = &s->comparing->r->request;
     struct asked *a = s->open ? &s->list[s->count - 1] : add_asked(s);
     s->open = false;
+    a->index = e->index;
     a->turn = e->turn;
     a->class = e->class;
     a->scored = !e->skipped;
@@ -208,6 +210,7 @@ static void add_pair(struct compared_data *d, struct asked *a, struct asked *b)
 {
     d->list = xreallocarray(d->list, d->count + 1, sizeof *d->list);
     d->list[d->count++] = (struct compared_question){
+        .index = a->index,
         .id = take(&a->id),
         .kind = take(&a->kind),
         .prompt = take(&a->prompt),
@@ -281,12 +284,28 @@ static size_t take_samples(void *self, const char *text, size_t size, size_t fro
             free(c->side[k].list);
             c->side[k].list = list[k];
             c->side[k].count = count[k];
+            for (size_t i = 0; i < count[k]; i++) list[k][i].index = done - 1; // all are asked
         }
         pair(c);
         c->done = done;
         kept = (size_t)(stop + 1 - text);
     }
     return kept;
+}
+
+int compare_data_read(const char *state, struct compared_data *d, struct err *err)
+{
+    struct comparing c = { .d = d };
+    size_t size;
+    *d = (struct compared_data){ 0 };
+    char *text = file_read(state, SIZE_MAX, &size, err);
+    if (!text) return -1;
+    // The first line says what it is about.
+    const char *first = memchr(text, '\n', size);
+    if (first) take_samples(&c, text, size, (size_t)(first + 1 - text));
+    for (int k = 0; k < 2; k++) free(c.side[k].list);
+    free(text);
+    return 0;
 }
 
 static int open_state(struct comparing *c, struct err *err)

@@ -35,6 +35,7 @@ struct compare_data_request {
 
 // A question that both sides scored.
 struct compared_question {
+    int64_t index; // of its sample in the data
     char *id, *kind, *prompt, *reference;
     const struct metric *metric;
     char *answer[2];
@@ -79,6 +80,9 @@ struct compared_data {
 int compare_data_run(const struct compare_data_request *r, struct compared_data *d,
                      struct err *err);
 void compared_data_release(struct compared_data *d);
+// The questions that a comparison has gone through so far, from its file `state`; *d has nothing
+// else.
+int compare_data_read(const char *state, struct compared_data *d, struct err *err);
 
 // --- statistics ----------------------------------------------------------------------------------
 

@@ -74,6 +74,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct comparing_job c = { .side = { { .from = settings }, { .from = settings } } };
     int status = read_words(&c, argc, argv, err);
+    if (status == 0 && c.options.answers)
+        status = err_set(err, "--answers is an option of /eval, not of /compare");
     if (status == 0 && c.options.kind_count)
         status = err_set(err, "--kind is an option of /eval, not of /compare");
     if (status == 0) status = evaluate_options_check(&c.options, err);

@@ -10,6 +10,7 @@
 // A question as one side processed it.
 struct asked {
     size_t message; // of its sample
+    int64_t index;  // of the sample in the data
     int turn, class;
     bool scored, answered;
     const struct metric *metric;

@@ -63,14 +63,14 @@ int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const stru
     return graph_ok(g) ? 0 : -1;
 }
 
-struct ranked {
+struct scored {
     float score;
     int64_t at;
 };
 
 static int by_rank(const void *a, const void *b)
 {
-    const struct ranked *x = a, *y = b;
+    const struct scored *x = a, *y = b;
     if (x->score != y->score) return x->score > y->score ? -1 : 1;
     return x->at < y->at ? -1 : 1;
 }
@@ -83,10 +83,10 @@ void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64
         for (int64_t i = 0; i < k; i++) keep[i * count / k] = true;
         return;
     }
-    struct ranked *list = xreallocarray(NULL, (size_t)count + 1, sizeof *list);
+    struct scored *list = xreallocarray(NULL, (size_t)count + 1, sizeof *list);
     // Damaged weights give NaN, which cannot be sorted.
     for (int64_t i = 0; i < count; i++)
-        list[i] = (struct ranked){ isnan(score[i]) ? -INFINITY : score[i], i };
+        list[i] = (struct scored){ isnan(score[i]) ? -INFINITY : score[i], i };
     qsort(list, (size_t)count, sizeof *list, by_rank);
     for (int64_t i = 0; i < k; i++) keep[list[i].at] = true;
     free(list);

@@ -22,11 +22,13 @@ struct set_beside {
 
 static const size_t file_max = (size_t)256 << 20;
 
-// "PICTURE\nQUESTION": the file's name without folder and ending, the first line in lower case.
-static char *key_of(const char *picture, const char *question)
+// "[SPLIT\n]PICTURE\nQUESTION": the file's name without folder and ending, the first line in lower
+// case. split "": none.
+static char *key_of(const char *split, const char *picture, const char *question)
 {
     const char *slash = strrchr(picture, '/'), *name = slash ? slash + 1 : picture;
     struct buf b = { 0 };
+    if (*split) buf_printf(&b, "%s\n", split);
     buf_add(&b, name, strcspn(name, "."));
     buf_putc(&b, '\n');
     for (const char *p = question; *p && *p != '\n'; p++)
@@ -45,7 +47,8 @@ static void add(struct set_beside *b, const char *key, cJSON *answer)
         cJSON_AddItemToArray(b->answers, answer ? answer : cJSON_CreateNull());
 }
 
-static void read_labels(struct set_beside *b, const char *path)
+// Under their split too: two splits may ask the same of a picture.
+static void read_labels(struct set_beside *b, const char *path, const char *split)
 {
     struct dataset d;
     struct err ignored;
@@ -56,9 +59,12 @@ static void read_labels(struct set_beside *b, const char *path)
         const char *text = cJSON_GetStringValue(json_get(line, "text"));
         const char *label = cJSON_GetStringValue(json_get(line, "label"));
         if (image && text && label) {
-            char *key = key_of(image, text);
-            add(b, key, cJSON_CreateString(label));
-            free(key);
+            const char *const under[] = { split, "" };
+            for (int k = 0; k < 2; k++) {
+                char *key = key_of(under[k], image, text);
+                add(b, key, cJSON_CreateString(label));
+                free(key);
+            }
         }
         cJSON_Delete(line);
     }
@@ -74,7 +80,7 @@ static void read_textvqa(struct set_beside *b, const char *path)
         const char *image = cJSON_GetStringValue(json_get(item, "image_id"));
         const char *question = cJSON_GetStringValue(json_get(item, "question"));
         if (!image || !question) continue;
-        char *key = key_of(image, question);
+        char *key = key_of("", image, question);
         add(b, key, cJSON_DetachItemFromObjectCaseSensitive(item, "answers"));
         free(key);
     }
@@ -101,17 +107,15 @@ static void read_problems(struct set_beside *b, const char *path)
 
 struct set_beside *set_beside_new(const char *path)
 {
-    static const char *const pope[] = {
-        "coco_pope_random.json",       "coco_pope_popular.json",
-        "coco_pope_adversarial.json",  "coco/coco_pope_random.json",
-        "coco/coco_pope_popular.json", "coco/coco_pope_adversarial.json"
-    };
+    static const char *const splits[] = { "random", "popular", "adversarial" };
+    static const char *const places[] = { "", "coco/" };
+    enum { FILES = 6 };
     struct set_beside *b = xcalloc(1, sizeof *b);
     char *folder = path_folder(path);
     b->answers = cJSON_CreateArray();
-    for (size_t i = 0; i < sizeof pope / sizeof *pope; i++) {
-        char *file = xasprintf("%s/%s", folder, pope[i]);
-        read_labels(b, file);
+    for (int i = 0; i < FILES; i++) {
+        char *file = xasprintf("%s/%scoco_pope_%s.json", folder, places[i / 3], splits[i % 3]);
+        read_labels(b, file, splits[i % 3]);
         free(file);
     }
     char *textvqa = xasprintf("%s/TextVQA_0.5.1_val.json", folder);
@@ -133,10 +137,14 @@ static const cJSON *find(const struct set_beside *b, const cJSON *question)
     const char *image = cJSON_GetStringValue(json_get(question, "image"));
     const char *text = cJSON_GetStringValue(json_get(question, "question"));
     const char *index = cJSON_GetStringValue(json_get(question, "index"));
+    const char *split = cJSON_GetStringValue(json_get(question, "category"));
     size_t number;
-    char *key = image && text ? key_of(image, text) : NULL;
-    const bool by_text = key && names_find(&b->keys, key, &number);
-    free(key);
+    bool by_text = false;
+    for (int k = split && *split ? 0 : 1; image && text && k < 2 && !by_text; k++) {
+        char *key = key_of(k ? "" : split, image, text);
+        by_text = names_find(&b->keys, key, &number);
+        free(key);
+    }
     if (by_text || (index && names_find(&b->keys, index, &number))) return b->list[number];
     return NULL;
 }

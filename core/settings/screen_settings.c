@@ -6,7 +6,8 @@ static const char *const themes[] = { "default", "light", "contrast", NULL };
 static const char *const ramps[] = { "viridis", "cividis", "grey", NULL };
 static const char *const graphics[] = { "auto",      "kitty",  "iterm", "sixel", "sextants",
                                         "quadrants", "blocks", "ascii", NULL };
-static const char *const layouts[] = { "auto", "chat", "workbench", "maps", "compare", NULL };
+static const char *const layouts[] = { "auto",    "chat",    "workbench", "maps",
+                                       "compare", "changed", NULL };
 
 static const char *const word_auto[] = { "auto", NULL };
 static const char *const word_mean[] = { "mean", NULL };

@@ -135,26 +135,52 @@ void conversation_set_model(struct conversation *c, const struct model *m)
     place_waiting(c);
 }
 
-int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
-                        struct err *err)
+static const char *name_of(const char *path)
 {
-    const char *name = strcmp(path, "-") ? path : "standard input";
-    if (c->model && !model_sees(c->model))
-        return err_set(err, "the model '%s' is text-only: it cannot see '%s'", c->model->name,
-                       name);
-    struct picture p = { 0 };
-    if (image_decode(&p.image, bytes, size, name, err) < 0) return -1;
-    p.path = xstrdup(path);
-    hash_hex(bytes, size, p.sha256);
-    p.bytes = xmalloc(size);
-    memcpy(p.bytes, bytes, size);
-    p.size = size;
+    return strcmp(path, "-") ? path : "standard input";
+}
+
+static int check_sees(const struct conversation *c, const char *path, struct err *err)
+{
+    if (!c->model || model_sees(c->model)) return 0;
+    return err_set(err, "the model '%s' is text-only: it cannot see '%s'", c->model->name,
+                   name_of(path));
+}
+
+int picture_decode(struct picture *p, struct image_decoder *d, const char *path, const void *bytes,
+                   size_t size, struct err *err)
+{
+    *p = (struct picture){ 0 };
+    const int status = d ? image_decoder_run(d, &p->image, bytes, size, name_of(path), err)
+                         : image_decode(&p->image, bytes, size, name_of(path), err);
+    if (status < 0) return -1;
+    p->path = xstrdup(path);
+    hash_hex(bytes, size, p->sha256);
+    p->bytes = xmalloc(size);
+    memcpy(p->bytes, bytes, size);
+    p->size = size;
+    return 0;
+}
+
+int conversation_attach_decoded(struct conversation *c, struct picture *p, struct err *err)
+{
+    if (check_sees(c, p->path, err) < 0) return -1;
     c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
-    c->pictures[c->picture_count] = p;
+    c->pictures[c->picture_count] = *p;
+    *p = (struct picture){ 0 };
     c->waiting = xreallocarray(c->waiting, c->waiting_count + 1, sizeof *c->waiting);
     c->waiting[c->waiting_count++] = (int)c->picture_count++;
     place_waiting(c);
     return (int)c->picture_count - 1;
+}
+
+int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
+                        struct err *err)
+{
+    struct picture p;
+    if (check_sees(c, path, err) < 0 || picture_decode(&p, NULL, path, bytes, size, err) < 0)
+        return -1;
+    return conversation_attach_decoded(c, &p, err);
 }
 
 void conversation_adopt_pictures(struct conversation *c, struct conversation *from)

@@ -52,6 +52,12 @@ int conversation_copy(struct conversation *c, const struct conversation *from, s
 // index, or -1.
 int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
                         struct err *err);
+// The two halves of it, of which the first may run in any thread: decodes a picture, in a child of
+// its own or by a decoder (NULL: none), and keeps a copy of its bytes.
+int picture_decode(struct picture *p, struct image_decoder *d, const char *path, const void *bytes,
+                   size_t size, struct err *err);
+// Attaches a decoded picture by moving it.
+int conversation_attach_decoded(struct conversation *c, struct picture *p, struct err *err);
 // Keeps only the first `count` pending pictures. Frees the others unless a message shows them.
 void conversation_detach(struct conversation *c, size_t count);
 // Removes one of them.

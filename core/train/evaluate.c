@@ -13,17 +13,17 @@
 #include "core/talk/answer.h"
 #include "core/train/evaluate_parts.h"
 
-static int64_t sample_at(const struct evaluating *v, int64_t i)
+int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i)
 {
-    return v->r->indices ? v->r->indices[i] : i;
+    return r->indices ? r->indices[i] : i;
 }
 
-static int64_t sample_count(const struct evaluating *v)
+int64_t evaluate_sample_count(const struct evaluate_request *r)
 {
-    return v->r->indices ? v->r->index_count : v->r->data->count;
+    return r->indices ? r->index_count : r->data->count;
 }
 
-static bool is_chosen(const struct evaluate_request *r, const struct sample *s)
+bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s)
 {
     for (size_t i = 0; i < r->kind_count; i++)
         if (!strcmp(r->kinds[i], s->kind)) return true;
@@ -113,10 +113,11 @@ static const void *corpus_of(struct evaluating *v, const struct metric *m)
     if (v->corpus[number]) return v->corpus[number];
     void *corpus = v->corpus[number] = m->corpus_new();
     int64_t taken = 0;
-    for (int64_t i = 0; i < sample_count(v) && (!v->r->limit || taken < v->r->limit); i++) {
+    for (int64_t i = 0; i < evaluate_sample_count(v->r) && (!v->r->limit || taken < v->r->limit);
+         i++) {
         struct sample s;
-        const int status = dataset_read(v->r->data, sample_at(v, i), &s, NULL);
-        const bool chosen = is_chosen(v->r, &s);
+        const int status = dataset_read(v->r->data, evaluate_sample_at(v->r, i), &s, NULL);
+        const bool chosen = evaluate_is_chosen(v->r, &s);
         if (status == 0 && chosen) add_to_corpus(v, m, corpus, &s);
         taken += chosen;
         sample_release(&s);
@@ -218,18 +219,27 @@ static bool same_pictures(const struct evaluating *v, const struct dialogue *d)
     return true;
 }
 
-// The sample's pictures in the conversation, where they wait, so that dropping messages leaves
-// them.
-static int show_pictures(struct evaluating *v, const struct dialogue *d, struct err *err)
+static int show_picture(struct evaluating *v, const char *path, struct err *err)
 {
+    size_t size;
+    char *bytes = dataset_picture(v->r->data, path, IMAGE_MAX_FILE, &size, err);
+    const int index = bytes ? conversation_attach(&v->c, path, bytes, size, err) : -1;
+    free(bytes);
+    return index;
+}
+
+// The sample's pictures in the conversation, where they wait, so that dropping messages leaves
+// them. Those that were not prepared are decoded now.
+static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct err *err)
+{
+    const struct dialogue *d = &a->sample.dialogue;
     if (same_pictures(v, d)) return 0;
     clear_pictures(v);
     v->paths = xcalloc(d->path_count + 1, sizeof *v->paths);
     for (size_t i = 0; i < d->path_count; i++) {
-        size_t size;
-        char *bytes = dataset_picture(v->r->data, d->paths[i], IMAGE_MAX_FILE, &size, err);
-        const int index = bytes ? conversation_attach(&v->c, d->paths[i], bytes, size, err) : -1;
-        free(bytes);
+        const int index = i < a->picture_count
+                              ? conversation_attach_decoded(&v->c, &a->pictures[i], err)
+                              : show_picture(v, d->paths[i], err);
         if (index < 0) {
             clear_pictures(v);
             return -1;
@@ -287,6 +297,18 @@ static int report_answer(struct evaluating *v, const struct captured *answer, st
     return v->r->answered(v->r->self, &v->passes, &answer->answer, err);
 }
 
+// The answer of a file.
+static int take_given(struct evaluating *v, const struct sample *s, const struct question *q,
+                      const struct metric *m, struct metric_case *mc)
+{
+    char *id = name_of(s);
+    mc->answer = given_answer(v->r->given, id, s->index);
+    free(id);
+    if (mc->answer) return note(v, s, q, m, mc, false);
+    skip(v, s, q, m, "the file of answers has none to it");
+    return 1;
+}
+
 static int ask(struct evaluating *v, const struct sample *s, const struct question *q,
                const struct metric *m, struct metric_case *mc)
 {
@@ -297,6 +319,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     struct captured answer = { 0 };
     bool answered;
     int status = 0;
+    if (v->r->given) return take_given(v, s, q, m, mc);
     sinks_add(&sinks, (struct sink){ capture, &answer });
     set_messages(v, &s->dialogue, q->message);
     if (attach_methods(v, &hooks, &err) < 0 ||
@@ -448,12 +471,14 @@ static void limit_answers(struct evaluating *v, const struct sample *s)
         BUG("a set asks for %d tokens", s->max_tokens);
 }
 
-static bool evaluate_sample(struct evaluating *v, const struct sample *s)
+static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
 {
+    const struct sample *s = &a->sample;
     struct err err;
     limit_answers(v, s);
     const struct metric *m = sample_metric(v, s, &err);
-    int status = m ? show_pictures(v, &s->dialogue, &err) : -1;
+    const bool needless = m && v->r->given && m->way == METRIC_ANSWERS;
+    int status = !m ? -1 : needless ? 0 : show_pictures(v, a, &err);
     // A picture that another stage cannot read is none for all.
     status = stages_agree_status(v->r->model->decoder.stages, v->c.flight, (uint64_t)s->index,
                                  status, &err);
@@ -465,38 +490,48 @@ static bool evaluate_sample(struct evaluating *v, const struct sample *s)
     return (m->way == METRIC_LOSS ? lose(v, s, m) : ask_all(v, s, m)) == 0;
 }
 
+static void read_sample(struct evaluating *v, int64_t i, struct ahead_sample *a)
+{
+    if (v->ahead) {
+        evaluate_ahead_take(v->ahead, a);
+        return;
+    }
+    *a = (struct ahead_sample){ 0 };
+    a->status = dataset_read(v->r->data, evaluate_sample_at(v->r, i), &a->sample, &a->err);
+}
+
 // Sample i of those looked at: left out, done before or by another rank, or evaluated.
 static void run_sample(struct evaluating *v, int64_t i)
 {
     const struct evaluate_request *r = v->r;
-    struct sample s;
-    struct err err;
-    const int status = dataset_read(r->data, sample_at(v, i), &s, &err);
+    struct ahead_sample a;
+    read_sample(v, i, &a);
     // An unreadable sample has no kind that could exclude it.
-    const bool chosen = s.broken || is_chosen(r, &s);
+    const bool chosen = a.sample.broken || evaluate_is_chosen(r, &a.sample);
     if (chosen && v->passed < r->first) {
         v->passed++;
         v->done++;
         v->shared = v->done;
-    } else if (chosen && !v->stopped && !evaluate_is_mine(v)) {
+    } else if (chosen && !v->stopped && !evaluate_is_mine(v, v->done)) {
         v->done++;
     } else if (chosen && !v->stopped) {
         bool good = false;
-        if (status < 0)
-            skip(v, &s, NULL, NULL, err.text);
+        if (a.status < 0)
+            skip(v, &a.sample, NULL, NULL, a.err.text);
         else
-            good = evaluate_sample(v, &s);
+            good = evaluate_sample(v, &a);
         if (!v->stopped) evaluate_end_sample(v, !good);
         v->done += !v->stopped;
     }
-    sample_release(&s);
+    evaluate_ahead_release(&a);
 }
 
 bool evaluate_next(struct evaluating *v)
 {
     const struct evaluate_request *r = v->r;
     if (r->cancel && atomic_load(r->cancel)) v->stopped = true;
-    const bool more = v->at < sample_count(v) && (!r->limit || v->done < r->limit);
+    const bool more = v->at < evaluate_sample_count(r) && (!r->limit || v->done < r->limit);
+    if (more && !v->stopped && r->ahead && !v->ahead) v->ahead = evaluate_ahead_new(v);
     if (more && !v->stopped) run_sample(v, v->at++);
     evaluate_share(v, !more);
     return more && !v->stopped;
@@ -522,7 +557,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     e->total = r->total;
     e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
     v->settings = greedy(r->settings);
-    v->count = sample_count(v);
+    v->count = evaluate_sample_count(v->r);
     if (r->limit && r->limit < v->count) v->count = r->limit;
     v->team = ranks_count(r->ranks);
     v->number = ranks_number(r->ranks);
@@ -535,6 +570,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
 int evaluate_close(struct evaluating *v, struct err *err)
 {
     struct evaluation *e = v->e;
+    evaluate_ahead_free(v->ahead);
     buf_release(&v->kept);
     clear_pictures(v);
     conversation_release(&v->c);

@@ -28,6 +28,7 @@
 #include "core/ranks/ranks.h"
 #include "core/sets/total.h"
 #include "core/talk/conversation.h"
+#include "core/train/given.h"
 
 // One scored question, or a sample that could not be scored. Borrowed for the call.
 struct evaluated {
@@ -71,6 +72,11 @@ struct evaluate_request {
     int64_t limit;                 // at most this many samples; 0: all
     const struct metric *metric;   // NULL: each sample's own metric, else loss
     const struct set_total *total; // of an evaluation set; NULL: none
+    // A thread reads the next samples and decodes their pictures while the model answers. Not where
+    // times are measured: it needs a processor now and then.
+    bool ahead;
+    // Answers that are scored instead of asking the model, but for rules by likelihood; NULL: none.
+    const struct given *given;
     // Called after each question; false stops as cancel does. May be NULL.
     bool (*report)(void *self, const struct evaluated *e);
     // Called with each generated answer before it is scored, while its conversation exists (its

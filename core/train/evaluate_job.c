@@ -46,8 +46,8 @@ static int read_limit(struct evaluate_options *o, const char *text, struct err *
 static int read_option(struct evaluate_options *o, const char *word, const char *value,
                        struct err *err)
 {
-    static const char *const known[] = { "--images", "--metric", "--limit", "--kind",
-                                         "--set",    "--as",     "--submit" };
+    static const char *const known[] = { "--images", "--metric", "--limit",  "--kind",
+                                         "--set",    "--as",     "--submit", "--answers" };
     enum { KNOWN = sizeof known / sizeof *known };
     int i = 0;
     while (i < KNOWN && strcmp(word, known[i]) != 0) i++;
@@ -60,6 +60,7 @@ static int read_option(struct evaluate_options *o, const char *word, const char 
     if (i == 4) return (o->set = eval_set_need(value, err)) ? 0 : -1;
     if (i == 5) o->suite = value;
     if (i == 6) o->submit = value;
+    if (i == 7) o->answers = value;
     return 0;
 }
 
@@ -95,6 +96,7 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
 void evaluate_options_release(struct evaluate_options *o)
 {
     free(o->kind_list);
+    given_free(o->given);
     *o = (struct evaluate_options){ 0 };
 }
 
@@ -105,6 +107,8 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
                                       .kind_count = o->kind_count,
                                       .limit = o->limit,
                                       .metric = o->metric,
+                                      .ahead = true,
+                                      .given = o->given,
                                       .total = o->way && !o->metric ? o->way->total : NULL };
 }
 
@@ -113,8 +117,9 @@ int evaluate_options_check(const struct evaluate_options *o, struct err *err)
     return o->set ? eval_set_check(o->data, err) : dataset_check(o->data, err);
 }
 
-int evaluate_options_open(const struct evaluate_options *o, struct dataset *data, struct err *err)
+int evaluate_options_open(struct evaluate_options *o, struct dataset *data, struct err *err)
 {
+    if (o->answers && !(o->given = given_read(o->answers, err))) return err_in(err, "--answers");
     if (o->set) return eval_set_open(data, o->set, o->way, o->data, o->images, err);
     return dataset_open(data, o->data, o->images, err);
 }
@@ -124,6 +129,7 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
                              void *self)
 {
     char tokens[32];
+    if (o->answers) put(self, "answers", o->answers);
     if (!o->set) return;
     int64_t most = o->way->max_tokens;
     const int64_t own = settings_integer(settings, "sample.max_tokens");

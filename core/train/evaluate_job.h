@@ -13,7 +13,7 @@
 
 #define EVALUATE_USAGE                                                                        \
     "DATA [--set NAME [--as SUITE] [--submit FILE]] [--metric M] [--limit N] [--images DIR] " \
-    "[--kind K,...]"
+    "[--kind K,...] [--answers FILE]"
 
 enum { EVALUATE_KINDS = 64 };
 
@@ -23,6 +23,8 @@ struct evaluate_options {
     const struct eval_set *set; // NULL: DATA is a data set
     const struct set_way *way;  // of the set
     const char *suite, *submit; // as typed
+    const char *answers;        // file of answers that are scored
+    struct given *given;        // its contents, once DATA is open
     int64_t limit;
     char *kind_list; // cut into kinds
     const char *kinds[EVALUATE_KINDS];
@@ -35,7 +37,7 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
 // Can DATA be read? Looks at its beginning only: for the shell, before a job is started.
 int evaluate_options_check(const struct evaluate_options *o, struct err *err);
 // Opens DATA, as an evaluation set if --set says which.
-int evaluate_options_open(const struct evaluate_options *o, struct dataset *data, struct err *err);
+int evaluate_options_open(struct evaluate_options *o, struct dataset *data, struct err *err);
 // What an evaluation set adds to a report: its name, the suite, prompt, answer length, source.
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
                              void (*put)(void *self, const char *key, const char *value),

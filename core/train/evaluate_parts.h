@@ -5,6 +5,16 @@
 #include "core/talk/conversation.h"
 #include "core/train/evaluate.h"
 
+// A sample with its pictures, prepared ahead.
+struct ahead_sample {
+    struct sample sample;
+    int status; // of dataset_read, with err
+    struct err err;
+    struct picture *pictures; // [picture_count] of sample.dialogue.paths, decoded; NULL: not
+                              // needed, those of the sample before, or undecodable
+    size_t picture_count;
+};
+
 struct evaluating {
     const struct evaluate_request *r;
     struct settings *settings; // greedy
@@ -13,6 +23,7 @@ struct evaluating {
     struct evaluate_passes passes;
     char **paths; // pictures of c, in order
     size_t path_count;
+    struct ahead *ahead;        // NULL: pictures are decoded when they are asked about
     void *corpus[METRIC_COUNT]; // by number in metrics[]
     int64_t done, count;
     int64_t at;     // samples looked at
@@ -25,6 +36,18 @@ struct evaluating {
     struct buf kept;
     int64_t shared;
 };
+
+// evaluate.c. Samples to look at, and whether their kind is asked for.
+int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i);
+int64_t evaluate_sample_count(const struct evaluate_request *r);
+bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
+
+// evaluate_ahead.c. Reads the samples of v from the first on, in a thread.
+struct ahead *evaluate_ahead_new(const struct evaluating *v);
+// The next one, which the caller owns.
+void evaluate_ahead_take(struct ahead *a, struct ahead_sample *s);
+void evaluate_ahead_release(struct ahead_sample *s);
+void evaluate_ahead_free(struct ahead *a); // NULL is fine
 
 // Log-likelihood of each choice as the answer to the conversation (its last message is the user's).
 // Computes the prompt once.
@@ -43,7 +66,8 @@ void evaluate_totals(struct evaluation *e);
 // evaluate_share.c. Of so many samples in a row one of a team has its share in a row: they may show
 // the same picture.
 enum { EVALUATE_IN_A_ROW = 4 };
-bool evaluate_is_mine(const struct evaluating *v); // the next sample
+// Sample `number` of those that are chosen, from 0.
+bool evaluate_is_mine(const struct evaluating *v, int64_t number);
 // After a sample; `bad`: something of it could not be scored.
 void evaluate_end_sample(struct evaluating *v, bool bad);
 // Counts and reports what was scored.

@@ -116,14 +116,14 @@ const struct evaluation_total *evaluation_of(const struct evaluation *e, const s
 static char *number_text(double x)
 {
     if (isnan(x)) return xstrdup("-");
-    return x == floor(x) && fabs(x) < 1e15 ? xasprintf("%.0f", x) : xasprintf("%.4f", x);
+    return x == floor(x) && fabs(x) < 1e15 ? xasprintf("%.0f", x) : xasprintf("%.6f", x);
 }
 
 static char *total_text(const struct evaluation_total *t)
 {
     const long long n = (long long)t->tally.scores.count;
-    if (isnan(t->low)) return xasprintf("%.4f, n %lld", t->tally.scores.mean, n);
-    return xasprintf("%.4f (95%%: %.4f to %.4f), n %lld", t->tally.scores.mean, t->low, t->high, n);
+    if (isnan(t->low)) return xasprintf("%.6f, n %lld", t->tally.scores.mean, n);
+    return xasprintf("%.6f (95%%: %.4f to %.4f), n %lld", t->tally.scores.mean, t->low, t->high, n);
 }
 
 struct telling {
@@ -142,7 +142,7 @@ static void put_main(const struct telling *to, const struct evaluation_total *t)
 {
     put(to, "metric", xstrdup(t->metric->name));
     put(to, "rule", xstrdup(t->metric->rule));
-    put(to, "score", xasprintf("%.6g", t->tally.scores.mean));
+    put(to, "score", xasprintf("%.9g", t->tally.scores.mean));
     put(to, "low", isnan(t->low) ? xstrdup("-") : xasprintf("%.6g", t->low));
     put(to, "high", isnan(t->high) ? xstrdup("-") : xasprintf("%.6g", t->high));
     put(to, "n", xasprintf("%lld", (long long)t->tally.scores.count));
@@ -157,7 +157,7 @@ static void put_set(const struct telling *to, const struct evaluation *e)
         put(to, e->numbers[i].name,
             i || isnan(e->low)
                 ? number_text(e->numbers[i].value)
-                : xasprintf("%.4f (95%%: %.4f to %.4f)", e->numbers[i].value, e->low, e->high));
+                : xasprintf("%.6f (95%%: %.4f to %.4f)", e->numbers[i].value, e->low, e->high));
     if (e->number_count) put(to, "total", xstrdup(e->total->rule));
 }
 

@@ -29,7 +29,7 @@ run() { # RANKS THREADS ROUND
     "$vlmsh" --db "$work/db" -f "$work/script" >"$work/said-$1-$2-$3" 2>&1 || { tail -3 "$work/said-$1-$2-$3"; exit 1; }
     rm -rf "$work/out$number"
 }
-ways="1:$cores $cores:1 1:1 $((2 * cores)):1"
+ways=${WAYS:-"1:$cores $cores:1 1:1 $((2 * cores)):1"}
 for round in $(seq "${ROUNDS:-2}"); do
     for way in $ways; do run "${way%:*}" "${way#*:}" "$round" "$@"; done
 done

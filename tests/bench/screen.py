@@ -1,6 +1,7 @@
 """What the full screen costs a model, in the real program on a terminal of its own: the speed of
 an answer with the screen, without its live map, and without a screen at all, in turns; and how long a
-letter takes to appear that is typed while the model reads its prompt. Prints Markdown.
+letter takes to appear that is typed while the model reads its prompt, and in an answer of its own while
+the model answers. Prints Markdown.
 
     screen.py VLMSH MODEL PICTURE [TOKENS [ROUNDS]]
 """
@@ -52,20 +53,10 @@ def plain():
     return len(answer["ids"]) / answer["decode_s"]
 
 
-def screen(live):
-    """Tokens a second on the screen, and delays of letters typed meanwhile."""
-    t = Terminal([program, model], env=dict(places, TERM="xterm-256color", COLORTERM="truecolor"),
-                 size=(36, 120))
-    t.expect("F1 keys", 300)
-    for line in ["/set screen.live " + ("on" if live else "off")] + lines:
-        t.type(line + "\r")
-        time.sleep(0.3)
-    read_until(t, r"1 picture\]")
-    t.seen = ""
-    t.type(question + "\r")
+def type_letters(t, going, least):
+    """Delays of letters typed while going() holds, in seconds; at most 200."""
     delays, dice, letter = [], random.Random(1), ""
-    reading = read_until(t, "reading|tok/s|stopped", step=0.01).group() == "reading"
-    while reading and len(delays) < 200:
+    while going() and len(delays) < least:
         letter = dice.choice([c for c in "qxzjQXZJ" if c != letter])  # the same might not be drawn anew
         t.seen, began = "", time.time()
         t.type(letter)
@@ -75,8 +66,26 @@ def screen(live):
         until = time.time() + 0.03 + 0.05 * dice.random()
         while time.time() < until:
             t.read(0.005)
-        reading = not re.search("tok/s|stopped", text_of(t))
-        if reading: delays.append(waited)
+        if going(): delays.append(waited)
+    return delays
+
+
+def screen(live, typing=False):
+    """Tokens a second on the screen, and delays of letters typed while it reads, while it answers."""
+    t = Terminal([program, model], env=dict(places, TERM="xterm-256color", COLORTERM="truecolor"),
+                 size=(36, 120))
+    t.expect("F1 keys", 300)
+    for line in ["/set screen.live " + ("on" if live else "off")] + lines:
+        t.type(line + "\r")
+        time.sleep(0.3)
+    read_until(t, r"1 picture\]")
+    t.seen = ""
+    t.type(question + "\r")
+    read, answered = [], []
+    if read_until(t, "reading|tok/s|stopped", step=0.01).group() == "reading":
+        read = type_letters(t, lambda: not re.search("tok/s|stopped", text_of(t)), 200)
+    if typing:
+        answered = type_letters(t, lambda: "stopped" not in text_of(t), 200)
     # What stands there at the end: the measures of the whole answer.
     end = time.time() + 600
     while True:
@@ -89,25 +98,31 @@ def screen(live):
     rate = float(read_until(t, r"([0-9.]+) tok/s", 10).group(1))
     t.type("\x1b[21~")
     t.wait(60)
-    return rate, delays
+    return rate, read, answered
 
 
-speeds, delays = {"plain": [], "live": [], "off": []}, []
+def say(delays, when):
+    delays.sort()
+    if delays:
+        print("\nA letter typed while the model %s appears after %.1f ms (median), %.0f ms (95%%), %.0f ms "
+              "(most) of %d." % (when, 1000 * statistics.median(delays),
+              1000 * delays[int(0.95 * (len(delays) - 1))], 1000 * delays[-1], len(delays)))
+
+
+speeds, reads = {"plain": [], "live": [], "off": []}, []
 plain()  # into the page cache
 for _ in range(rounds):
     speeds["plain"].append(plain())
     for name in "live", "off":
-        rate, waits = screen(name == "live")
+        rate, read, _ = screen(name == "live")
         speeds[name].append(rate)
-        delays += waits
+        reads += read
+_, read, answers = screen(True, typing=True)
 middle = {name: statistics.median(values) for name, values in speeds.items()}
 print("\n| %s, %d tokens | tokens/s (median of %d) | time of a token |\n|---|---|---|" %
       (os.path.basename(model.rstrip("/")), tokens, rounds))
 for name, what in (("plain", "without a screen"), ("off", "full screen, screen.live off"),
                    ("live", "full screen, live map")):
     print("| %s | %.2f | %+.1f%% |" % (what, middle[name], 100 * (middle["plain"] / middle[name] - 1)))
-if delays:
-    delays.sort()
-    print("\nA letter typed while the model reads its prompt appears after %.0f ms (median), %.0f ms "
-          "(95%%), %.0f ms (most) of %d." % (1000 * statistics.median(delays),
-          1000 * delays[int(0.95 * (len(delays) - 1))], 1000 * delays[-1], len(delays)))
+say(reads + read, "reads its prompt")
+say(answers, "answers, beside a live map,")

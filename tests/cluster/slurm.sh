@@ -32,8 +32,8 @@ SlurmctldPidFile=$work/slurmctld.pid
 SlurmdPidFile=$work/slurmd.pid
 SlurmctldLogFile=$work/slurmctld.log
 SlurmdLogFile=$work/slurmd.log
-SlurmctldPort=6917
-SlurmdPort=6918
+SlurmctldPort=$((20000 + $$ % 10000 * 2))
+SlurmdPort=$((20001 + $$ % 10000 * 2))
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -79,49 +79,75 @@ timeout 120 bash -c '"$0" --db "$1" -f "$2"' "$VLMSH" "$work/vlmsh.db" "$work/sc
 cmp "$work/here/adapter_model.safetensors" "$work/there/adapter_model.safetensors" || fail "other weights through Slurm"
 echo "$(tail -1 "$work/out")"
 
+# So do the other kinds of job.
+both() { # LINE: with OUT in it; here and through Slurm
+    local where
+    for where in here there; do
+        printf '%s\n' "${common[@]}" '/set train.validation 0.2' "${1//OUT/$work/$where}$([ $where = here ] || echo ' --ranks 2 --submit')" /wait >"$work/script"
+        timeout 120 bash -c '"$0" --db "$1" -f "$2"' "$VLMSH" "$work/vlmsh.db" "$work/script" >"$work/out" 2>&1 ||
+            fail "$1: $(tail -1 "$work/out")"
+        last=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")
+        vlmsh -c "/eval show $last --csv $work/scores-$where" >"$work/out" 2>&1
+    done
+}
+rm -r "$work/here" "$work/there"
+both "/eval $work/data.jsonl --metric loss"
+cmp "$work/scores-here" "$work/scores-there" || fail "other scores through Slurm"
+both "/calibrate norms $work/data.jsonl OUT.norms"
+cmp "$work/here.norms" "$work/there.norms" || fail "other norms through Slurm"
+both "/ask --data $work/data.jsonl --out OUT.answers --job"
+cmp <(jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$work/here.answers") <(jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$work/there.answers") ||
+    fail "other answers through Slurm"
+both "/sweep train.lr 1e-3,1e-4 $work/data.jsonl OUT"
+for rate in "$work"/here/*/adapter_model.safetensors; do
+    cmp "$rate" "${rate/#$work\/here/$work/there}" || fail "another sweep through Slurm"
+done
+[ -e "$rate" ] || fail "no sweep: $(ls "$work/here")"
+
 # Pause, resume, requeue as after a preemption, cancel.
 printf '%s\n' "${long[@]}" "/train $work/data.jsonl $work/long --ranks 2 --submit" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
-until_state 3 running
+long_id=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")
+until_state $long_id running
 for _ in $(seq 300); do compgen -G "$work/long/checkpoint-*" >/dev/null && break; sleep 0.2; done
-vlmsh -c '/job 3 pause' >"$work/out" 2>&1
-until_state 3 paused
-for _ in $(seq 50); do vlmsh -c '/job 3 resume --ranks 3' >"$work/out" 2>&1 && break; sleep 1; done
-until_state 3 running
+vlmsh -c "/job $long_id pause" >"$work/out" 2>&1
+until_state $long_id paused
+for _ in $(seq 50); do vlmsh -c "/job $long_id resume --ranks 3" >"$work/out" 2>&1 && break; sleep 1; done
+until_state $long_id running
 sleep 4
-number=$(vlmsh -c '/job 3' | sed -n 's/.*Slurm job \([0-9]*\):.*/\1/p')
+number=$(vlmsh -c "/job $long_id" | sed -n 's/.*Slurm job \([0-9]*\):.*/\1/p')
 scontrol requeue "$number" || fail "no requeue"
-for _ in $(seq 100); do [ "$(state 3)" = waiting ] && break; sleep 0.2; done
-echo "requeued: $(vlmsh -c '/job 3' | sed -n 's/^why *//p')"
+for _ in $(seq 100); do [ "$(state $long_id)" = waiting ] && break; sleep 0.2; done
+echo "requeued: $(vlmsh -c "/job $long_id" | sed -n 's/^why *//p')"
 # Slurm would wait two minutes. Within the second in which it took the job's credential back, slurmd refuses
 # to start the job ("Job credential revoked").
 sleep 3
 scontrol update JobId="$number" StartTime=now || fail "no start"
-until_state 3 running
-vlmsh -c '/job 3 log 100' >"$work/out"
+until_state $long_id running
+vlmsh -c "/job $long_id log 100" >"$work/out"
 [ "$(grep -c continuing "$work/out")" -ge 2 ] || fail "it did not go on: $(cat "$work/out")"
-vlmsh -c '/job 3 cancel' >"$work/out" 2>&1
-until_state 3 cancelled
+vlmsh -c "/job $long_id cancel" >"$work/out" 2>&1
+until_state $long_id cancelled
 for _ in $(seq 100); do squeue -h | grep -q . || break; sleep 0.2; done
 squeue -h | grep . && fail "Slurm still has it"
 
 # Near its time limit it pauses, and goes on when it is submitted again.
 printf '%s\n' "${long[@]}" '/set job.time 2' "/train $work/data.jsonl $work/limited --ranks 2 --submit" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
-until_state 4 running
-until_state 4 paused
-for _ in $(seq 50); do vlmsh -c '/job 4 submit' >"$work/out" 2>&1 && break; sleep 1; done # Slurm sees the end a little later
-until_state 4 running
-vlmsh -c '/job 4 cancel' >"$work/out" 2>&1
-until_state 4 cancelled
+until_state $((long_id + 1)) running
+until_state $((long_id + 1)) paused
+for _ in $(seq 50); do vlmsh -c "/job $((long_id + 1)) submit" >"$work/out" 2>&1 && break; sleep 1; done # Slurm sees the end a little later
+until_state $((long_id + 1)) running
+vlmsh -c "/job $((long_id + 1)) cancel" >"$work/out" 2>&1
+until_state $((long_id + 1)) cancelled
 
 # A job that waits behind another one is cancelled before it has begun.
 printf '%s\n' "${long[@]}" '/set job.sbatch --hold' "/train $work/data.jsonl $work/held --submit" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
-until_state 5 waiting
-vlmsh -c '/job 5' | grep -q 'PENDING: JobHeldUser' || fail "no reason: $(vlmsh -c '/job 5')"
-vlmsh -c '/job 5 cancel' >"$work/out" 2>&1
-until_state 5 cancelled
+until_state $((long_id + 2)) waiting
+vlmsh -c "/job $((long_id + 2))" | grep -q 'PENDING: JobHeldUser' || fail "no reason: $(vlmsh -c "/job $((long_id + 2))")"
+vlmsh -c "/job $((long_id + 2)) cancel" >"$work/out" 2>&1
+until_state $((long_id + 2)) cancelled
 for _ in $(seq 100); do squeue -h | grep -q . || break; sleep 0.2; done
 squeue -h | grep . && fail "Slurm still has it"
 finish

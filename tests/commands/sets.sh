@@ -73,10 +73,11 @@ check "compared" 'select(.event=="done").ok' $'true\ntrue\ntrue'
 check_has "by the set's rule" 'select(.event=="notice") | .text' "mmstar-lmms-eval"
 
 # One command writes the table of pruning methods.
-tiny "/run demo/prune-table.vlmsh DATA=$work/sets/POPE.tsv SET=pope AS=lmms-eval LIMIT=2 LAYER=0 OUT=$work/table.csv SCORE=diversity,uniform INPUT=cls KEEP=0.5,0.25"
+tiny "/run demo/prune-table.vlmsh DATA=$work/sets/POPE.tsv SET=pope AS=lmms-eval RULE=pope-lmms-eval LIMIT=2 LAYER=0 OUT=$work/table.csv SCORE=diversity,uniform INPUT=cls KEEP=0.5,0.25"
 check "measured" 'select(.event=="done").ok' $'true\ntrue'
 same "table" "$(wc -l <"$work/table.csv") $(cut -d, -f3-5 "$work/table.csv" | tr -d '"' | sort | sed -n '1p;4p;8p' | paste -sd' ')" \
     "9 0,diversity,0.25 0,uniform,0.5 picture,downsample,0.25"
+same "rule and questions" "$(sed -n 2p "$work/table.csv" | cut -d, -f1,2,6)" "pope,pope-lmms-eval,2"
 
 tiny "/help sets"
 check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 16

@@ -75,6 +75,22 @@ static const struct {
       -1, 0, 0, "Process name: ", "" },
 };
 
+// A rank that ended the others, if nothing else is said.
+static void aborted(void **state)
+{
+    static const char text[] =
+        DASHES "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\n"
+               "with errorcode 1.\n" DASHES;
+    struct mpirun_said said;
+    struct buf others = { 0 };
+    read_all(text, 7, &said, &others);
+    assert_int_equal(said.rank, -1);
+    assert_int_equal(said.aborted, 3);
+    mpirun_said_release(&said);
+    assert_int_equal(said.aborted, -1);
+    buf_release(&others);
+}
+
 static void messages(void **state)
 {
     struct mpirun_said said;
@@ -108,6 +124,7 @@ static void endless(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(messages), cmocka_unit_test(endless) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(messages), cmocka_unit_test(aborted),
+                                        cmocka_unit_test(endless) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ for number, line in enumerate(open(sys.argv[1]), 1):
     if e.get("request", "none") != request: sys.exit("line %d: another request: %s" % (number, line))
     begun = e["event"] == "done"
 
-want = [1, "two", None, [4], 5] + ["none"] * 18 + [9]
+want = [1, "two", None, [4], 5, 6] + ["none"] * 17 + [9]
 if requests != want: sys.exit("requests: %r" % requests)
 missing = {"token", "answer", "text", "ids", "table", "heatmap", "columns", "setting", "notice", "error", "done", "attached", "job", "session",
            "model", "written"} - seen
@@ -82,7 +82,8 @@ expect("sessions", [(e["change"], e["name"] == "seen") for e in of("session")],
        [("current", False), ("renamed", True), ("listed", True), ("exported", True)])
 listed = of("session")[2]
 if not 1.7e9 < listed["began"] <= listed["ended"]: sys.exit("times of a session: %r" % listed)
-expect("a listed session", (listed["turns"], listed["pictures"], listed["title"]), (3, 1, "What is in the picture?"))
+expect("a listed session", (listed["turns"], listed["pictures"], listed["title"]), (2, 1, "What is in the picture?"))
+expect("a request without a line", ["needs \"line\"" in e["message"] for e in of("error") if e.get("request") == 6], [True])
 model = of("model")[0]
 table = dict(next(e["rows"] for e in of("table") if e["name"] == "model"))
 expect("the model", (model["fingerprint"], model["device"], str(model["vocabulary"]), model["visual_tokens"]),

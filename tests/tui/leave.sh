@@ -92,6 +92,11 @@ for way in "/quit\r", "\x04", "\x1b[21~":
     t.expect("leaving")
     ends(t, 130)
 t = start()
+t.type("/q\u00d3/x\r/quit9 now\r") # no command's name
+t.expect("did you mean '/quit'")
+t.type("\x1b[21~")
+ends(t, 0)
+t = start()
 freeze(t, "previewer") # a picture that cannot be read
 t.type("/quit\r")
 ends(t, 130)

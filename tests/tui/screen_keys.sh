@@ -97,14 +97,16 @@ for i in range(count):
 fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))
 time.sleep(1.5)  # a paste without an end ends
 drain(t)
-for key in ["\x1b", "\x03", "\x03", "\x03"]:  # a list, what runs and waits, what was begun
+# A list, what runs and waits, what was begun; a letter before each, or two Ctrl-C would leave where
+# they are read late.
+for key in ["\x1b", " \x03", " \x03", " \x03"]:
     t.type(key)
-    time.sleep(2.2)  # no double Ctrl-C by accident
+    time.sleep(2.2)
     drain(t)
     alive(t, repr(key))
 t.seen = ""
 for _ in range(4):  # a slow build may still be busy with what was typed
-    t.type("\x03")
+    t.type(" \x03")
     time.sleep(2.2)
     t.type("\x18e\x15/version\r")
     time.sleep(2)

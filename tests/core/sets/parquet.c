@@ -20,6 +20,7 @@
 #include "core/picture/image.h"
 #include "core/sets/form.h"
 #include "core/sets/set.h"
+#include "tests/core/sets/expected.h"
 
 static const char *folder = "tests/core/sets/parquet";
 
@@ -115,64 +116,15 @@ static void open_set(struct dataset *d, const char *name, const char *suite, con
     free(path);
 }
 
-struct expected {
-    const char *id, *kind, *question, *references; // references and choices: separated by |
-    const char *choices;
-    int right;
-    size_t pictures;
-};
-
-static char *join(char *const *texts, size_t count)
-{
-    struct buf b = { 0 };
-    for (size_t i = 0; i < count; i++) buf_printf(&b, "%s%s", i ? "|" : "", texts[i]);
-    return buf_take(&b);
-}
-
-static void check_pictures(const struct dataset *d, const struct sample *s)
-{
-    for (size_t i = 0; i < s->dialogue.path_count; i++) {
-        struct err err;
-        size_t size;
-        int64_t width, height;
-        char *bytes = dataset_picture(d, s->dialogue.paths[i], IMAGE_MAX_FILE, &size, &err);
-        if (!bytes) fail_msg("%s", err.text);
-        assert_int_equal(image_size(bytes, size, "x", &width, &height, &err), 0);
-        assert_int_equal(width, 96);
-        assert_int_equal(height, 2);
-        free(bytes);
-    }
-}
-
 static void check_one(const char *set, const char *suite, const char *file, int64_t count,
                       int64_t row, struct expected x)
 {
     struct dataset d;
-    struct sample s;
-    struct err err;
     open_set(&d, set, suite, file);
     assert_int_equal(d.count, count);
-    if (dataset_read(&d, row, &s, &err) < 0) fail_msg("%s", err.text);
-    char *question = message_text(&s.dialogue.messages[0]);
-    char *references = join(s.references, s.reference_count);
-    char *choices = join(s.choices, s.choice_count);
-    assert_string_equal(s.id, x.id);
-    assert_string_equal(s.kind, x.kind);
-    assert_string_equal(question, x.question);
-    assert_string_equal(references, x.references);
-    assert_string_equal(choices, x.choices);
-    assert_int_equal(s.right, x.right);
-    assert_int_equal(s.dialogue.path_count, x.pictures);
-    check_pictures(&d, &s);
-    free(choices);
-    free(references);
-    free(question);
-    sample_release(&s);
+    check_sample(&d, row, &x, 96, 2);
     dataset_close(&d);
 }
-
-#define SHORT  "\nAnswer the question using a single word or phrase."
-#define LETTER "\nAnswer with the option's letter from the given choices directly."
 
 static void test_questions(void **state)
 {

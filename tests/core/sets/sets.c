@@ -23,6 +23,7 @@
 #include "core/sets/parts.h"
 #include "core/sets/set.h"
 #include "core/sets/submit.h"
+#include "tests/core/sets/expected.h"
 
 static char folder[256];
 
@@ -60,85 +61,28 @@ static void open_set(struct dataset *d, const char *name, const char *suite, con
     free(path);
 }
 
-struct expected {
-    int64_t index;
-    const char *id, *kind, *question, *references; // references and choices: separated by |
-    const char *choices;
-    int right;
-    size_t pictures;
-};
-
-static char *join(char *const *texts, size_t count)
-{
-    struct buf b = { 0 };
-    for (size_t i = 0; i < count; i++) buf_printf(&b, "%s%s", i ? "|" : "", texts[i]);
-    return buf_take(&b);
-}
-
-// Its pictures can be read and are pictures.
-static void check_pictures(const struct dataset *d, const struct sample *s)
-{
-    for (size_t i = 0; i < s->dialogue.path_count; i++) {
-        struct err err;
-        size_t size;
-        int64_t width, height;
-        char *bytes = dataset_picture(d, s->dialogue.paths[i], IMAGE_MAX_FILE, &size, &err);
-        if (!bytes) fail_msg("%s", err.text);
-        assert_int_equal(image_size(bytes, size, "x", &width, &height, &err), 0);
-        assert_int_equal(width, 96);
-        free(bytes);
-    }
-}
-
-static void check_sample(const struct dataset *d, const struct expected *x)
-{
-    struct sample s;
-    struct err err;
-    if (dataset_read(d, x->index, &s, &err) < 0) fail_msg("%s", err.text);
-    assert_int_equal(s.dialogue.count, 1);
-    char *question = message_text(&s.dialogue.messages[0]);
-    char *references = join(s.references, s.reference_count);
-    char *choices = join(s.choices, s.choice_count);
-    assert_string_equal(s.id, x->id);
-    assert_string_equal(s.kind, x->kind);
-    assert_string_equal(question, x->question);
-    assert_string_equal(references, x->references);
-    assert_string_equal(choices, x->choices);
-    assert_int_equal(s.right, x->right);
-    assert_int_equal(s.dialogue.path_count, x->pictures);
-    assert_non_null(metric_find(s.metric));
-    check_pictures(d, &s);
-    free(choices);
-    free(references);
-    free(question);
-    sample_release(&s);
-}
-
 static void check_one(const char *set, const char *suite, const char *file, int64_t count,
-                      struct expected x)
+                      int64_t row, struct expected x)
 {
     struct dataset d;
     open_set(&d, set, suite, file);
     assert_int_equal(d.count, count);
-    check_sample(&d, &x);
+    check_sample(&d, row, &x, 96, 96);
     dataset_close(&d);
 }
 
-#define SHORT  "\nAnswer the question using a single word or phrase."
-#define LETTER "\nAnswer with the option's letter from the given choices directly."
-
 static void test_pope(void **state)
 {
-    check_one("pope", NULL, "pope/coco_pope_random.json", 4,
-              (struct expected){ 0, "1", "", "Is there a red circle in the image?" SHORT, "yes", "",
+    check_one("pope", NULL, "pope/coco_pope_random.json", 4, 0,
+              (struct expected){ "1", "", "Is there a red circle in the image?" SHORT, "yes", "",
                                  -1, 1 });
     // The label lies beside.
-    check_one("pope", "llava", "pope/llava_pope_test.jsonl", 4,
-              (struct expected){ 1, "1", "random", "Is there a blue square in the image?" SHORT,
-                                 "no", "", -1, 1 });
+    check_one("pope", "llava", "pope/llava_pope_test.jsonl", 4, 1,
+              (struct expected){ "1", "random", "Is there a blue square in the image?" SHORT, "no",
+                                 "", -1, 1 });
     // The picture is that of row 1.
-    check_one("pope", "vlmevalkit", "POPE.tsv", 4,
-              (struct expected){ 3, "3", "random,popular", "Is there a dog in the image?", "No", "",
+    check_one("pope", "vlmevalkit", "POPE.tsv", 4, 3,
+              (struct expected){ "3", "random,popular", "Is there a dog in the image?", "No", "",
                                  -1, 1 });
 }
 
@@ -160,83 +104,83 @@ static void test_same_picture(void **state)
 
 static void test_short(void **state)
 {
-    check_one("mme", NULL, "MME.tsv", 8,
-              (struct expected){ 1, "1", "count", "Is this 1?" SHORT, "No", "", -1, 1 });
-    check_one("mme", "vlmevalkit", "MME.tsv", 8,
-              (struct expected){ 4, "4", "code_reasoning", "Is this 4? Please answer yes or no.",
+    check_one("mme", NULL, "MME.tsv", 8, 1,
+              (struct expected){ "1", "count", "Is this 1?" SHORT, "No", "", -1, 1 });
+    check_one("mme", "vlmevalkit", "MME.tsv", 8, 4,
+              (struct expected){ "4", "code_reasoning", "Is this 4? Please answer yes or no.",
                                  "Yes", "", -1, 1 });
-    check_one("vqav2", NULL, "vqa/v2_OpenEnded_mscoco_val2014_questions.json", 3,
-              (struct expected){ 1, "262148001", "other", "What is 1?" SHORT,
+    check_one("vqav2", NULL, "vqa/v2_OpenEnded_mscoco_val2014_questions.json", 3, 1,
+              (struct expected){ "262148001", "other", "What is 1?" SHORT,
                                  "circle|circle|circle|square|square|square|square|square|square|"
                                  "square",
                                  "", -1, 1 });
-    check_one("textvqa", "llava", "textvqa/TextVQA_0.5.1_val.json", 2,
+    check_one("textvqa", "llava", "textvqa/TextVQA_0.5.1_val.json", 2, 1,
               (struct expected){
-                  1, "34603", "", "what is the brand of 1?\nReference OCR token: NOKIA, 3310" SHORT,
+                  "34603", "", "what is the brand of 1?\nReference OCR token: NOKIA, 3310" SHORT,
                   "nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|Nokia!", "", -1, 1 });
-    check_one("textvqa", "lmms-eval", "textvqa/TextVQA_0.5.1_val.json", 2,
-              (struct expected){ 0, "34602", "", "What is the brand of 0?" SHORT,
+    check_one("textvqa", "lmms-eval", "textvqa/TextVQA_0.5.1_val.json", 2, 0,
+              (struct expected){ "34602", "", "What is the brand of 0?" SHORT,
                                  "nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|Nokia!", "",
                                  -1, 1 });
-    check_one("textvqa", "llava", "textvqa/llava_textvqa_val_v051_ocr.jsonl", 2,
+    check_one("textvqa", "llava", "textvqa/llava_textvqa_val_v051_ocr.jsonl", 2, 1,
               (struct expected){
-                  1, "t1", "default", "what is the brand of 1?\nReference OCR token: NOKIA" SHORT,
+                  "t1", "default", "what is the brand of 1?\nReference OCR token: NOKIA" SHORT,
                   "nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|nokia|Nokia!", "", -1, 1 });
-    check_one("ocrbench", NULL, "OCRBench.tsv", 2,
-              (struct expected){ 1, "1", "Handwritten Mathematical Expression Recognition",
+    check_one("ocrbench", NULL, "OCRBench.tsv", 2, 1,
+              (struct expected){ "1", "Handwritten Mathematical Expression Recognition",
                                  "Write out the expression.", "x ^ 2|y", "", -1, 1 });
 }
 
 static void test_captions(void **state)
 {
     static const char ask[] = "Provide a one-sentence caption for the provided image.";
-    check_one("coco", NULL, "captions_val2017.json", 3,
-              (struct expected){ 2, "12", "", ask, "three digits|some digits", "", -1, 1 });
-    check_one("flickr30k", NULL, "dataset_flickr30k.json", 2,
-              (struct expected){ 1, "2", "", ask, "three digits|some digits", "", -1, 1 });
-    check_one("coco", NULL, "COCO_VAL.tsv", 3,
-              (struct expected){ 0, "0", "", ask, "a red circle|one circle, red", "", -1, 1 });
+    check_one("coco", NULL, "captions_val2017.json", 3, 2,
+              (struct expected){ "12", "", ask, "three digits|some digits", "", -1, 1 });
+    check_one("flickr30k", NULL, "dataset_flickr30k.json", 2, 1,
+              (struct expected){ "2", "", ask, "three digits|some digits", "", -1, 1 });
+    check_one("coco", NULL, "COCO_VAL.tsv", 3, 0,
+              (struct expected){ "0", "", ask, "a red circle|one circle, red", "", -1, 1 });
 }
 
 static void test_choices(void **state)
 {
     check_one(
-        "mmbench", "llava", "mmbench_dev.tsv", 3,
-        (struct expected){ 0, "241", "colour",
+        "mmbench", "llava", "mmbench_dev.tsv", 3, 0,
+        (struct expected){ "241", "colour",
                            "Look\tclosely\nat it.\nWhich is \"red\"?\nA. circle\nB. square" LETTER,
                            "A", "circle|square", 0, 1 });
     check_one(
-        "mmbench", "vlmevalkit", "mmbench_dev.tsv", 3,
-        (struct expected){ 2, "252", "count",
+        "mmbench", "vlmevalkit", "mmbench_dev.tsv", 3, 2,
+        (struct expected){ "252", "count",
                            "Question: How many?\nOptions:\nA. one\nB. two\nC. three\nD. "
                            "four\nPlease select the correct answer from the options above. \n",
                            "C", "one|two|three|four", 2, 1 });
-    check_one("mmbench", "lmms-eval", "mmbench_dev.tsv", 3,
-              (struct expected){ 1, "1000241", "colour",
+    check_one("mmbench", "lmms-eval", "mmbench_dev.tsv", 3, 1,
+              (struct expected){ "1000241", "colour",
                                  "Look\tclosely\nat it. Which is \"red\"? There are several "
                                  "options:\nA. square\nB. circle\n" LETTER,
                                  "B", "square|circle", 1, 1 });
-    check_one("mmstar", NULL, "MMStar.tsv", 4,
-              (struct expected){ 3, "3", "l1",
+    check_one("mmstar", NULL, "MMStar.tsv", 4, 3,
+              (struct expected){ "3", "l1",
                                  "Which is 3?\nOptions: A: w, B: x, C: y, D: z\nAnswer with the "
                                  "option's letter from the given choices directly",
                                  "D", "w|x|y|z", 3, 1 });
-    check_one("seed", NULL, "llava-seed-bench.jsonl", 2,
-              (struct expected){ 1, "1", "Scene Understanding",
+    check_one("seed", NULL, "llava-seed-bench.jsonl", 2, 1,
+              (struct expected){ "1", "Scene Understanding",
                                  "Which?\nA. x\nB. y\nC. z\nD. w" LETTER, "B", "", -1, 1 });
-    check_one("seed", "lmms-eval", "SEED-Bench.json", 2,
-              (struct expected){ 0, "101", "1", "Which?\nA. x\nB. y\nC. z\nD. w" LETTER, "C",
+    check_one("seed", "lmms-eval", "SEED-Bench.json", 2, 0,
+              (struct expected){ "101", "1", "Which?\nA. x\nB. y\nC. z\nD. w" LETTER, "C",
                                  "x|y|z|w", 2, 1 });
-    check_one("scienceqa", NULL, "sqa/problems.json", 2,
-              (struct expected){ 0, "9", "natural science",
+    check_one("scienceqa", NULL, "sqa/problems.json", 2, 0,
+              (struct expected){ "9", "natural science",
                                  "Think.\nWhich is 2?\nA. one\nB. two\nC. three" LETTER, "C",
                                  "one|two|three", 2, 0 });
-    check_one("scienceqa", "lmms-eval", "sqa/problems.json", 2,
-              (struct expected){ 1, "7", "natural science",
+    check_one("scienceqa", "lmms-eval", "sqa/problems.json", 2, 1,
+              (struct expected){ "7", "natural science",
                                  "Which is 0?\nA. one\nB. two\nC. three" LETTER, "A",
                                  "one|two|three", 0, 1 });
-    check_one("scienceqa", "llava", "sqa/llava_test_CQM-A.json", 2,
-              (struct expected){ 1, "7", "", "Which is 0?\nA. one\nB. two\nC. three" LETTER, "A",
+    check_one("scienceqa", "llava", "sqa/llava_test_CQM-A.json", 2, 1,
+              (struct expected){ "7", "", "Which is 0?\nA. one\nB. two\nC. three" LETTER, "A",
                                  "one|two|three", 0, 1 });
 }
 
@@ -245,11 +189,11 @@ static void test_mmmu(void **state)
 {
     struct dataset d;
     struct sample s;
-    check_one("mmmu", NULL, "MMMU_DEV_VAL.tsv", 2,
-              (struct expected){ 0, "0", "Art", " beside : which?\nA. left\nB. right\n" LETTER, "B",
+    check_one("mmmu", NULL, "MMMU_DEV_VAL.tsv", 2, 0,
+              (struct expected){ "0", "Art", " beside : which?\nA. left\nB. right\n" LETTER, "B",
                                  "left|right", 1, 2 });
-    check_one("mmmu", NULL, "MMMU_DEV_VAL.tsv", 2,
-              (struct expected){ 1, "1", "Math", " How much?\n" SHORT, "3.5", "", -1, 1 });
+    check_one("mmmu", NULL, "MMMU_DEV_VAL.tsv", 2, 1,
+              (struct expected){ "1", "Math", " How much?\n" SHORT, "3.5", "", -1, 1 });
     open_set(&d, "mmmu", NULL, "MMMU_DEV_VAL.tsv");
     assert_int_equal(dataset_read(&d, 0, &s, NULL), 0);
     const struct message *m = &s.dialogue.messages[0];
@@ -263,8 +207,8 @@ static void test_mmmu(void **state)
 
 static void test_text(void **state)
 {
-    check_one("hellaswag", NULL, "hellaswag_val.jsonl", 1,
-              (struct expected){ 0, "24", "activitynet~v_-JhWjGDPHMY",
+    check_one("hellaswag", NULL, "hellaswag_val.jsonl", 1, 0,
+              (struct expected){ "24", "activitynet~v_-JhWjGDPHMY",
                                  "Roof shingle removal: A man is sitting on a roof. He", "3",
                                  "is using wrap.|is ripping tiles.. Next he rests.|is holding a "
                                  "cube.|starts.",

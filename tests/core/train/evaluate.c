@@ -294,6 +294,87 @@ static void test_stop(void **state)
     close_model(&f);
 }
 
+// --- pictures decoded ahead ----------------------------------------------------------------------
+
+// Everything that a run reports: outcomes, then answers.
+static char *everything(struct fixture *f, const char *data, bool ahead)
+{
+    struct buf b = { 0 };
+    f->request.ahead = ahead;
+    assert_int_equal(run(f, NULL, data), 0);
+    buf_puts(&b, f->told.data);
+    for (int i = 0; i < f->count && i < 32; i++) buf_printf(&b, "%s\n", f->answers[i]);
+    buf_printf(&b, "%lld %lld\n", (long long)f->e.samples, (long long)f->e.skipped);
+    return buf_take(&b);
+}
+
+static void check_ahead(struct fixture *f, const char *data, const char *what)
+{
+    char *plain = everything(f, data, false), *ahead = everything(f, data, true);
+    if (strcmp(plain, ahead) != 0) fail_msg("%s:\n%s\nis not\n%s", what, ahead, plain);
+    free(plain);
+    free(ahead);
+}
+
+// The thread changes nothing, whatever is wrong with a sample and wherever a run begins or ends.
+static void test_ahead(void **state)
+{
+    static const char *const pictures[] = { "\"scene.png\"",
+                                            "\"scene.png\"",
+                                            "[\"tiny.png\",\"grey.png\"]",
+                                            "\"absent.png\"",
+                                            "\"absent.png\"",
+                                            "[\"tiny.png\",\"pictures.json\",\"grey.png\"]",
+                                            "[]",
+                                            "\"scene.png\"" };
+    enum { COUNT = 24, FORMS = sizeof pictures / sizeof *pictures };
+    struct fixture f;
+    struct buf data = { 0 };
+    open_model(&f, "tests/goldens/llava-1.5");
+    for (int i = 0; i < COUNT; i++)
+        buf_printf(&data,
+                   "{\"id\":%d,\"image\":%s,\"question\":\"q %d\",\"answer\":\"r\","
+                   "\"metric\":\"exact\",\"kind\":\"%s\"}\n",
+                   i, pictures[i % FORMS], i / 2, i % 3 ? "most" : "some");
+    buf_puts(&data, "{broken\n");
+    check_ahead(&f, data.data, "all");
+    assert_int_equal(f.e.samples, COUNT + 1);
+    assert_int_equal(f.e.skipped, 3 * COUNT / FORMS + 1);
+    f.stop_after = 5;
+    check_ahead(&f, data.data, "stopped");
+    f.stop_after = 0;
+    f.request.limit = 10;
+    check_ahead(&f, data.data, "the first ten");
+    f.request.first = 7;
+    check_ahead(&f, data.data, "the last three of ten");
+    static const char *const kinds[] = { "some" };
+    static const int64_t order[] = { 21, 3, 0, 1, 9, 12, 12, 24, 5 };
+    f.request.first = f.request.limit = 0;
+    f.request.kinds = kinds;
+    f.request.kind_count = 1;
+    check_ahead(&f, data.data, "a kind");
+    f.request.indices = order;
+    f.request.index_count = sizeof order / sizeof *order;
+    check_ahead(&f, data.data, "a kind, in an order");
+    assert_int_equal(f.e.samples, 7);
+    buf_release(&data);
+    close_model(&f);
+}
+
+// A text-only model refuses pictures in the same words.
+static void test_ahead_without_eyes(void **state)
+{
+    struct fixture f;
+    open_model(&f, "tests/goldens/llama-3.2");
+    check_ahead(&f,
+                "[{\"image\":\"scene.png\",\"question\":\"q\",\"answer\":\"r\","
+                "\"metric\":\"exact\"},{\"question\":\"q\",\"answer\":\"r\","
+                "\"metric\":\"exact\"}]",
+                "text only");
+    assert_non_null(strstr(f.told.data, "text-only"));
+    close_model(&f);
+}
+
 // --- the loss ------------------------------------------------------------------------------------
 
 static double plain_loss(struct fixture *f, const char *question, const char *answer)
@@ -550,6 +631,8 @@ int main(void)
         cmocka_unit_test(test_scores),
         cmocka_unit_test(test_skipped),
         cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_ahead_without_eyes),
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_rank_scores),

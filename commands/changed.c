@@ -1,0 +1,286 @@
+// commands/changed.c -- /changed: one of the questions on which two compared sides differ, with its
+// picture.
+//
+// Kept are the texts; a picture is read from the data and decoded when its question is shown. The
+// questions of a job are read from its state, also while it runs.
+#include "commands/changed.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/jobs.h"
+#include "core/data/dataset.h"
+#include "core/train/evaluate_job.h"
+#include "sessions/jobs.h"
+
+struct changed {
+    char *title[2], *data, *images;
+    const struct eval_set *set;
+    const struct set_way *way;
+    struct compared_data questions;
+    int64_t job; // 0: of this shell
+};
+
+static char *copy(const char *text)
+{
+    return text ? xstrdup(text) : NULL;
+}
+
+void changed_forget(struct shell *shell)
+{
+    struct changed *c = shell->changed;
+    shell->changed = NULL;
+    if (!c) return;
+    for (int k = 0; k < 2; k++) free(c->title[k]);
+    free(c->data);
+    free(c->images);
+    compared_data_release(&c->questions);
+    free(c);
+}
+
+// --- which ---------------------------------------------------------------------------------------
+
+static const char *const whiches[] = { "all", "worse", "better", NULL };
+
+static bool is_better(const struct compared_question *q, int side)
+{
+    return metric_better(q->metric, q->score[side], q->score[!side]);
+}
+
+static bool is_wanted(const struct compared_question *q, const char *which)
+{
+    const bool worse = is_better(q, 0), better = is_better(q, 1);
+    return *which == 'a' ? worse || better : *which == 'w' ? worse : better;
+}
+
+static int64_t count_wanted(const struct changed *c, const char *which)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < c->questions.count; i++) n += is_wanted(&c->questions.list[i], which);
+    return n;
+}
+
+// The number-th, from 1; it exists.
+static const struct compared_question *find(const struct changed *c, const char *which,
+                                            int64_t number)
+{
+    const struct compared_question *q = c->questions.list;
+    for (;; q++)
+        if (is_wanted(q, which) && --number == 0) return q;
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+struct pictures {
+    struct picture *list;
+    size_t count;
+};
+
+static void release_pictures(struct pictures *p)
+{
+    for (size_t i = 0; i < p->count; i++) picture_release(&p->list[i]);
+    free(p->list);
+}
+
+static int open_data(const struct changed *c, struct dataset *data, struct err *err)
+{
+    if (c->set) return eval_set_open(data, c->set, c->way, c->data, c->images, err);
+    return dataset_open(data, c->data, c->images, err);
+}
+
+static int decode(const struct dataset *data, const char *path, struct picture *p, struct err *err)
+{
+    size_t size;
+    char *bytes = dataset_picture(data, path, IMAGE_MAX_FILE, &size, err);
+    const int status = bytes ? picture_decode(p, NULL, path, bytes, size, err) : -1;
+    free(bytes);
+    return status;
+}
+
+// Those of a sample. The data may have changed since.
+static int read_pictures(const struct changed *c, int64_t index, struct pictures *p,
+                         struct err *err)
+{
+    struct dataset data;
+    struct sample s = { 0 };
+    if (open_data(c, &data, err) < 0) return -1;
+    int status = index < data.count ? dataset_read(&data, index, &s, err)
+                                    : err_set(err, "'%s' is shorter now", c->data);
+    p->list = xcalloc(s.dialogue.path_count + 1, sizeof *p->list);
+    while (status == 0 && p->count < s.dialogue.path_count) {
+        status = decode(&data, s.dialogue.paths[p->count], &p->list[p->count], err);
+        p->count += status == 0;
+    }
+    sample_release(&s);
+    dataset_close(&data);
+    return status;
+}
+
+// --- one question --------------------------------------------------------------------------------
+
+static void show(struct shell *shell, const char *which, int64_t number)
+{
+    const struct changed *c = shell->changed;
+    const struct compared_question *q = find(c, which, number);
+    struct pictures p = { 0 };
+    struct err err;
+    if (read_pictures(c, q->index, &p, &err) < 0) sinks_notice(shell->sinks, "%s", err.text);
+    const struct event_changed changed = {
+        .number = number,
+        .count = count_wanted(c, which),
+        .which = which,
+        .title = { c->title[0], c->title[1] },
+        .id = q->id,
+        .kind = q->kind,
+        .question = q->prompt,
+        .reference = q->reference,
+        .metric = q->metric->name,
+        .answer = { q->answer[0], q->answer[1] },
+        .score = { q->score[0], q->score[1] },
+        .better = { is_better(q, 0), is_better(q, 1) },
+        .picture_count = p.count,
+    };
+    sinks_emit(shell->sinks,
+               &(struct event){ .kind = EVENT_CHANGED, .changed = &changed, .pictures = p.list });
+    release_pictures(&p);
+}
+
+static struct changed *keep(struct shell *shell, const struct changed_source *source,
+                            struct compared_data *d)
+{
+    changed_forget(shell);
+    struct changed *c = shell->changed = xcalloc(1, sizeof *c);
+    for (int k = 0; k < 2; k++) c->title[k] = xstrdup(source->title[k]);
+    c->data = xstrdup(source->data);
+    c->images = copy(source->images);
+    c->set = source->set;
+    c->way = source->way;
+    c->questions.list = d->list;
+    c->questions.count = d->count;
+    d->list = NULL;
+    d->count = 0;
+    return c;
+}
+
+void changed_keep(struct shell *shell, const struct changed_source *source, struct compared_data *d)
+{
+    const struct changed *c = keep(shell, source, d);
+    if (shell->screen && count_wanted(c, whiches[0])) show(shell, whiches[0], 1);
+}
+
+// --- of a job ------------------------------------------------------------------------------------
+
+static char *from_folder(const struct job_row *row, const char *path)
+{
+    if (!path || *path == '/') return copy(path);
+    return xasprintf("%s/%s", row->folder, path);
+}
+
+// Its words are A ... | B ... | what /eval takes.
+static int take_words(struct shell *shell, const struct job_row *row, struct compared_data *d,
+                      struct err *err)
+{
+    struct buf title[2] = { { 0 } };
+    struct evaluate_options o;
+    int at = 0;
+    for (int k = 0; k < 2; k++, at++) {
+        for (; at < row->argc && strcmp(row->argv[at], "|") != 0; at++)
+            buf_printf(&title[k], "%s%s", title[k].length ? " " : "", row->argv[at]);
+        if (!title[k].length) buf_puts(&title[k], "now");
+    }
+    const int status = at > row->argc
+                           ? err_set(err, "its arguments are incomplete")
+                           : evaluate_options_read(&o, row->argc - at, row->argv + at, err);
+    if (status == 0) {
+        char *data = from_folder(row, o.data), *images = from_folder(row, o.images);
+        const struct changed_source source = {
+            { title[0].data, title[1].data }, data, images, o.set, o.way
+        };
+        keep(shell, &source, d)->job = row->id;
+        evaluate_options_release(&o);
+        free(data);
+        free(images);
+    }
+    for (int k = 0; k < 2; k++) buf_release(&title[k]);
+    return status;
+}
+
+static int read_job(struct shell *shell, int64_t id, struct err *err)
+{
+    struct job_row row;
+    struct compared_data d = { 0 };
+    if (command_check_needs(shell, NEEDS_STORE, err) < 0 ||
+        store_job_read(shell->store, id, &row, err) < 0)
+        return -1;
+    char *state = store_job_path(shell->store, id, "compare.jsonl");
+    int status = strcmp(row.kind, "compare") != 0
+                     ? err_set(err, "job %" PRId64 " is no comparison but '%s'", id, row.kind)
+                     : compare_data_read(state, &d, err);
+    if (status == 0) status = take_words(shell, &row, &d, err);
+    compared_data_release(&d);
+    free(state);
+    job_row_release(&row);
+    return status;
+}
+
+// --- the command ---------------------------------------------------------------------------------
+
+struct wanted {
+    const char *which;
+    int64_t number, job;
+};
+
+static int read_words(struct wanted *w, int argc, char **argv, struct err *err)
+{
+    *w = (struct wanted){ .which = whiches[0], .number = 1 };
+    for (int i = 0; i < argc; i++) {
+        char *end;
+        if (!strcmp(argv[i], "--job")) {
+            if (i + 1 == argc) return err_set(err, "--job needs a job number");
+            if (job_number(argv[++i], &w->job, err) < 0) return -1;
+        } else if (!strcmp(argv[i], "--worse") || !strcmp(argv[i], "--better")) {
+            w->which = argv[i][2] == 'w' ? whiches[1] : whiches[2];
+        } else {
+            w->number = strtoll(argv[i], &end, 10);
+            if (end == argv[i] || *end || w->number < 1)
+                return err_set(err, "'%s' is not a number of a question, from 1", argv[i]);
+        }
+    }
+    return 0;
+}
+
+static int changed_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct wanted w;
+    if (read_words(&w, argc, argv, err) < 0) return -1;
+    if (w.job && read_job(shell, w.job, err) < 0) return -1;
+    if (!shell->changed)
+        return err_set(err, "nothing was compared: /compare off | @fastv --data FILE, or /changed "
+                            "--job N");
+    const int64_t count = count_wanted(shell->changed, w.which);
+    if (!count)
+        return err_set(err, "no question is answered %s",
+                       *w.which == 'a'   ? "better by one side"
+                       : *w.which == 'w' ? "worse by B"
+                                         : "better by B");
+    if (w.number > count) return err_set(err, "there are only %" PRId64 " such questions", count);
+    show(shell, w.which, w.number);
+    return 0;
+}
+
+const struct command command_changed = {
+    .name = "changed",
+    .also = "samples sides right wrong",
+    .usage = "/changed [N] [--worse|--better] [--job JOB]",
+    .help = "Shows a question that changed sides in the last comparison, with its picture.",
+    .details =
+        "Questions of the last /compare --data that one side answers better than the other;\n"
+        "N counts them from 1. In the full screen, arrow keys step through them (Alt-s).\n"
+        "--worse    only those that B answers worse\n"
+        "--better   only those that B answers better\n"
+        "--job JOB  those of a job (/compare --job), also while it runs",
+    .min = 0,
+    .max = -1,
+    .run = changed_run,
+};

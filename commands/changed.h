@@ -1,0 +1,23 @@
+// commands/changed.h -- the questions of a comparison that one side answers better than the other:
+// kept by /compare, shown by /changed.
+#ifndef COMMANDS_CHANGED_H
+#define COMMANDS_CHANGED_H
+
+#include "commands/command.h"
+#include "core/compare/compare_data.h"
+#include "core/sets/set.h"
+
+// What was compared; everything is copied but the table's rows.
+struct changed_source {
+    const char *title[2], *data, *images; // images NULL: beside the data
+    const struct eval_set *set;           // NULL: DATA is a data set
+    const struct set_way *way;
+};
+
+// Keeps them in the shell, in place of former ones. Takes their texts out of *d. On the full screen
+// the first is shown.
+void changed_keep(struct shell *shell, const struct changed_source *source,
+                  struct compared_data *d);
+void changed_forget(struct shell *shell);
+
+#endif

@@ -1,0 +1,95 @@
+# disk.sh -- the output of a training in ranks on a disk of its own (a tmpfs): it is full, then it is slow.
+# Root only: `make test-cluster`.
+. tests/commands/common.bash
+. tests/processes.bash
+disk=$work/disk
+mkdir "$disk"
+mount -t tmpfs -o size=24m tmpfs "$disk" || { echo "no tmpfs can be mounted: root only"; exit 1; }
+trap 'umount -l "$disk"; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+for i in $(seq 0 19); do
+    printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
+done >"$work/data.jsonl"
+lines=("/load $PWD/$llava" '/set job.nice 0' '/set job.threads 1' '/set compute.matmul f32' '/set train.method all'
+    '/set train.batch 2' '/set train.accumulate 6' '/set train.lr 1e-3' '/set train.exact_sum on' '/set train.steps 12'
+    '/set train.save_every 2' '/set train.keep 1')
+state=checkpoint-12/state.safetensors
+tell() { # OUT LINE...
+    printf '%s\n' "${lines[@]}" "${@:2}" "/train $work/data.jsonl $1 --ranks 2" >"$work/script"
+    vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+    id=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")
+}
+tell "$work/straight"
+vlmsh -c "/wait $id" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+
+# Full after some checkpoints. The job ends within 30 s of the write that failed, and names rank and reason.
+tell "$disk/full"
+for _ in $(seq 600); do [ -d "$disk/full/checkpoint-4" ] && break; sleep 0.05; done
+fill() { dd if=/dev/zero of="$disk/filler" bs=64k 2>/dev/null; }
+fill
+began=$SECONDS
+vlmsh -c "/wait $id" >"$work/out" 2>&1 && fail "all is well on a full disk"
+took=$((SECONDS - began))
+grep -q "failed: rank 0: .*No space left on device" "$work/out" || fail "full: $(tail -1 "$work/out")"
+[ $took -le 30 ] || fail "it took $took s"
+echo "full: after $took s: $(tail -1 "$work/out")"
+find "$disk/full" -name '*.part' | grep . && fail "half a checkpoint"
+last=$(find "$disk/full" -name 'checkpoint-*' | sed 's/.*-//' | sort -n | tail -1)
+[ "$last" -lt 12 ] || fail "it had room for all checkpoints"
+# Without room it says the same again, in any number of ranks; with room it goes on, to the bits of a run without.
+vlmsh -c "/job $id resume --ranks 4" -c "/wait $id" >"$work/out" 2>&1 && fail "all is well without room"
+grep -q "failed: rank 0: .*No space left on device" "$work/out" || fail "still full: $(tail -1 "$work/out")"
+rm "$disk/filler"
+vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1 || fail "with room: $(tail -1 "$work/out")"
+grep -q "continuing after step $last" <(vlmsh -c "/job $id log 50") || fail "not from step $last: $(vlmsh -c "/job $id log 9")"
+cmp "$work/straight/$state" "$disk/full/$state" || fail "other weights after a full disk"
+rm -r "$disk/full"
+
+# The job's own folder on the full disk: the ranks cannot say that they are there.
+mkdir "$disk/jobs"
+tell "$work/beats" "/set job.folder $disk/jobs" '/set train.steps 4000'
+for _ in $(seq 600); do [ -d "$work/beats/checkpoint-4" ] && break; sleep 0.05; done
+fill
+size() { stat -c %s "$disk"/jobs/*/reports.jsonl; }
+until before=$(size); sleep 2; [ "$before" = "$(size)" ]; do :; done # its last block has room
+began=$SECONDS
+timeout 60 bash -c '"$0" --db "$1" -c "/wait $2"' "$VLMSH" "$work/vlmsh.db" "$id" >"$work/out" 2>&1
+took=$((SECONDS - began))
+echo "the job's folder: after $took s: $(tail -1 "$work/out")"
+grep -q "failed: rank 0.*No space left on device" "$work/out" || fail "full folder: $(tail -1 "$work/out")"
+[ $took -le 30 ] || fail "it took $took s"
+rm "$disk/filler"
+vlmsh -c "/job $id resume --ranks 3" >"$work/out" 2>&1 || fail "folder with room: $(tail -1 "$work/out")"
+sleep 5
+vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
+grep -q paused "$work/out" || fail "it did not go on: $(tail -1 "$work/out")"
+
+# A result that takes long to write, while the others wait for rank 0: they still say that they are there.
+cat >"$work/slow.c" <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int rename(const char *from, const char *to)
+{
+    int (*next)(const char *, const char *) = (int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename");
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    static int once;
+    if (!once && rank && *rank == '0' && strstr(to, "/slow/out/result")) {
+        once = 1;
+        sleep(35);
+    }
+    return next(from, to);
+}
+C
+cc -shared -fPIC -o "$work/slow.so" "$work/slow.c" -ldl || fail "no compiler"
+mkdir "$work/slow"
+began=$SECONDS
+export LD_PRELOAD=$work/slow.so
+tell "$work/slow/out" '/set train.steps 2' '/set train.method layernorm'
+unset LD_PRELOAD
+vlmsh -c "/wait $id" >"$work/out" 2>&1 || fail "a slow disk: $(tail -1 "$work/out")"
+[ $((SECONDS - began)) -ge 35 ] || fail "it was not slow"
+echo "a slow result: after $((SECONDS - began)) s: $(tail -1 "$work/out")"
+finish

@@ -1,0 +1,40 @@
+# changed.sh -- /changed: the questions that one of two compared sides answers better, one by one.
+. tests/commands/common.bash
+pruned='prune.score=uniform prune.layer=input prune.keep=0.25'
+vlmsh scenes 4 "$work/world" --seed 2 --kind yesno >/dev/null
+
+# All of them are those of the table, in its order, with question, reference and answers.
+compared=("/load demo/model" "/compare off | $pruned --data $work/world/yesno.json --csv $work/all.csv")
+lines "${compared[@]}"
+count=$(jq -r 'select(.name=="compare.changed").rows | length' "$work/events")
+table=$(jq -r 'select(.name=="compare.changed").rows[] | [.[0],.[2],.[3],.[4],.[5],.[6],.[7]] | @tsv' "$work/events")
+same "the table has all questions besides" "$(wc -l <"$work/all.csv")" 25
+[ "$count" -ge 3 ] || fail "only $count changed sides"
+mapfile -t shows < <(seq -f '/changed %g' "$count")
+lines "${compared[@]}" "${shows[@]}" "/changed $((count + 1))"
+same "each" "$(jq -r 'select(.event=="changed") | [.id,.scores[0],.scores[1],.answers[0],.answers[1],.reference,.question] | @tsv' "$work/events")" "$table"
+check "numbers" 'select(.event=="changed") | "\(.number) \(.count) \(.titles[0])"' "$(for i in $(seq "$count"); do echo "$i $count off"; done)"
+check "pictures" 'select(.event=="changed") | .pictures | map(test("world/pictures/00000[0-3].png$")) | all' "$(yes true | head -"$count")"
+check_has "no more" 'select(.event=="error").message' "there are only $count such questions"
+
+# Worse and better are the two parts of all.
+worse=$(jq -r 'select(.event=="changed" and .scores[1] < .scores[0]).id' "$work/events")
+better=$(jq -r 'select(.event=="changed" and .scores[1] > .scores[0]).id' "$work/events")
+mapfile -t shows < <(for i in $(seq "$(echo "$worse" | grep -c .)"); do echo "/changed --worse $i"; done)
+lines "${compared[@]}" "${shows[@]}"
+check "worse" 'select(.event=="changed") | .id' "$worse"
+lines "${compared[@]}" "/changed --better"
+[ -n "$better" ] || check_has "none is better" 'select(.event=="error").message' "no question is answered better by B"
+
+# Of a job: the same questions, in another process too.
+lines "${compared[1]/--csv*/--job}" /wait
+lines "/changed --job 1" "/changed 2" "/changed 2 --worse --job 1" "/changed --job 2"
+check "a job's" 'select(.event=="changed") | .id' "$(echo "$table" | cut -f1 | sed -n '1p;2p')
+$(echo "$worse" | sed -n 2p)"
+lines /changed
+check_has "nothing was compared" 'select(.event=="error").message' "nothing was compared"
+for line in "/changed x" "/changed 0" "/changed --job" "/changed --job 99"; do
+    lines "$line"
+    check "refused: $line" 'select(.event=="done").ok' false
+done
+finish

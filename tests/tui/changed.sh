@@ -1,0 +1,50 @@
+# tests/tui/changed.sh -- questions that changed sides, stepped through in the full screen: picture beside
+# question, reference and both answers.
+set -eu
+. tests/tui/tmux.bash
+"$VLMSH" scenes 4 "$work/world" --seed 2 --kind yesno >/dev/null
+pruned='prune.score=uniform prune.layer=input prune.keep=0.25'
+
+shell_at 120 36
+line "'$VLMSH' demo/model"
+wait_for 'Type a question'
+keys M-s
+wait_for 'nothing was compared yet'
+keys Escape; sleep 0.2
+
+# The first stands there when the comparison ends; the events of the same one say which there are.
+line "/compare off | $pruned --data $work/world/yesno.json"
+wait_for '─ changed sides ─'
+events() { # COMMAND FIELD
+    "$VLMSH" demo/model --json --db "$work/db" -c "/compare off | $pruned --data $work/world/yesno.json" -c "$1" |
+        jq -r "select(.event==\"changed\") | $2"
+}
+count=$(events /changed .count)
+[ "$count" -ge 3 ] || fail "only $count changed sides: the test needs three"
+for n in 1 2 3; do
+    wait_for "question $n of $count"
+    wait_for "$(events "/changed $n" .id)"
+    wait_for "$(events "/changed $n" .question)"
+    wait_for 'A, score [01]\( (better)\)\?: off'
+    wait_for 'B, score [01]\( (better)\)\?: prune.score=uniform'
+    [ "$n" -gt 1 ] || { keys M-s; sleep 0.2; }
+    keys Right
+done
+wait_for "question 4 of $count\|question 3 of 3"
+keys Home
+wait_for "question 1 of $count"
+keys End
+wait_for "question $count of $count"
+keys w
+wait_for "question 1 of [0-9]* that B answers worse"
+wait_for 'reference'
+# The picture is drawn: half blocks to the left of the question.
+shown '▀.*000' || shown '▄.*000' || fail 'no picture beside the question'
+keys Escape
+wait_gone '─ changed sides ─'
+keys M-s
+wait_for 'that B answers worse'
+keys Escape; sleep 0.2
+line '/quit'
+wait_for 'shell>'
+echo ok

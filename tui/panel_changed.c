@@ -1,0 +1,154 @@
+// tui/panel_changed.c -- a question that two compared sides answer differently well: its picture,
+// beside it the question, the reference and both answers. The keys ask for another one (/changed).
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/panel.h"
+#include "tui/wrap.h"
+
+static const char *const whiches[] = { "all", "worse", "better" };
+enum { WHICHES = sizeof whiches / sizeof *whiches, GAP = 2 };
+
+static int which_number(const struct changed_view *k)
+{
+    int i = 0;
+    while (i + 1 < WHICHES && strcmp(whiches[i], k->which) != 0) i++;
+    return i;
+}
+
+static const struct preview *shown_picture(const struct changed_view *k)
+{
+    return k->picture < k->pictures->count ? k->pictures->list[k->picture] : NULL;
+}
+
+// --- texts ---------------------------------------------------------------------------------------
+
+// A wrapped text from line y on; the line behind it.
+static int draw_text(struct canvas *c, struct area area, int y, enum style style, const char *text)
+{
+    struct wrap w = wrap_begin(text, area.width);
+    for (; wrap_next(&w) && y < area.height; y++)
+        canvas_text_n(c, area, 0, y, style, w.line, w.length);
+    return y;
+}
+
+static int draw_part(struct canvas *c, struct area area, int y, const char *head, const char *text,
+                     enum style style)
+{
+    y = draw_text(c, area, y, STYLE_TITLE, head);
+    return draw_text(c, area, y, style, text) + 1;
+}
+
+static int draw_side(const struct changed_view *k, int side, struct canvas *c, struct area area,
+                     int y)
+{
+    char *head = xasprintf("%c, score %.4g%s: %s", 'A' + side, k->score[side],
+                           k->better[side] ? " (better)" : "", k->title[side]);
+    y = draw_part(c, area, y, head, k->answer[side], k->better[side] ? STYLE_TEXT : STYLE_CHANGED);
+    free(head);
+    return y;
+}
+
+static void draw_texts(const struct changed_view *k, struct canvas *c, struct area area)
+{
+    int y = draw_part(c, area, 0, k->name, k->question, STYLE_TEXT);
+    if (*k->reference) y = draw_part(c, area, y, "reference", k->reference, STYLE_TEXT);
+    for (int side = 0; side < 2; side++) y = draw_side(k, side, c, area, y);
+}
+
+// --- the panel -----------------------------------------------------------------------------------
+
+static void draw_legend(const struct changed_view *k, struct canvas *c, struct area line,
+                        bool focused)
+{
+    static const char *const words[] = { "", " that B answers worse", " that B answers better" };
+    int x = canvas_printf(c, line, 0, 0, STYLE_DIM, "question %lld of %lld%s", (long long)k->number,
+                          (long long)k->count, words[which_number(k)]);
+    if (k->pictures->count > 1)
+        x = canvas_printf(c, line, x, 0, STYLE_DIM, ", picture %zu of %zu", k->picture + 1,
+                          k->pictures->count);
+    if (!focused)
+        canvas_text(c, line, x + 3, 0, STYLE_DIM, "Alt-s: step through the questions  Esc: back");
+}
+
+static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
+{
+    const struct changed_view *k = &v->changed;
+    if (!k->which) {
+        canvas_text(c, area, 0, 0, STYLE_DIM, "nothing was compared yet:");
+        canvas_text(c, area, 0, 1, STYLE_DIM, "/compare off | @fastv --data FILE");
+        canvas_text(c, area, 0, 2, STYLE_DIM, "see /help compare");
+        return;
+    }
+    const struct preview *p = shown_picture(k);
+    const int height = area.height - 1, half = p ? area.width / 2 : 0;
+    struct area texts = { area.x, area.y, area.width, height };
+    if (p) {
+        picture_draw(p, c, (struct area){ area.x, area.y, half - GAP, height });
+        texts.x += half;
+        texts.width -= half;
+    }
+    draw_texts(k, c, texts);
+    draw_legend(k, c, (struct area){ area.x, area.y + height, area.width, 1 }, focused);
+}
+
+// --- keys ----------------------------------------------------------------------------------------
+
+static void ask(struct view *v, int64_t number, int which)
+{
+    v->changed.asked = which;
+    view_run_key(v, "/changed %lld%s%s", (long long)number, which ? " --" : "",
+                 which ? whiches[which] : "");
+}
+
+static void go_to(struct view *v, int64_t number)
+{
+    const struct changed_view *k = &v->changed;
+    if (number > k->count) number = k->count;
+    if (number < 1) number = 1;
+    if (number != k->number) ask(v, number, which_number(k));
+}
+
+static unsigned act(struct view *v, const char *action)
+{
+    struct changed_view *k = &v->changed;
+    if (!strcmp(action, "back")) {
+        v->close = true;
+        return PANEL_DONE | PANEL_BACK;
+    }
+    if (!k->which) return PANEL_IGNORED;
+    if (!strcmp(action, "next"))
+        go_to(v, k->number + 1);
+    else if (!strcmp(action, "back-one"))
+        go_to(v, k->number - 1);
+    else if (!strcmp(action, "first"))
+        go_to(v, 1);
+    else if (!strcmp(action, "last"))
+        go_to(v, k->count);
+    else if (!strcmp(action, "which"))
+        ask(v, 1, (k->asked + 1) % WHICHES); // there may be none of the last
+    else if (!strcmp(action, "picture-back"))
+        k->picture -= k->picture > 0;
+    else if (!strcmp(action, "picture-next"))
+        k->picture += k->picture + 1 < k->pictures->count;
+    else
+        return PANEL_IGNORED;
+    return PANEL_DONE;
+}
+
+static void click(struct view *v, struct area area, int x, int y, int button)
+{
+    if (!v->changed.which) return;
+    if (button == 4) go_to(v, v->changed.number - 1);
+    if (button == 5) go_to(v, v->changed.number + 1);
+}
+
+const struct panel panel_changed = {
+    .name = "changed",
+    .title = "changed sides",
+    .min_width = 50,
+    .min_height = 8,
+    .draw = draw,
+    .act = act,
+    .click = click,
+};
