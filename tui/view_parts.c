@@ -42,8 +42,25 @@ void image_view_release(struct image_view *i)
     free(i->pictures);
 }
 
+static void drop_picture(struct image_view *i, int index)
+{
+    size_t kept = 0;
+    for (size_t k = 0; k < i->picture_count; k++)
+        if (i->pictures[k]->index == index)
+            preview_free(i->pictures[k]);
+        else
+            i->pictures[kept++] = i->pictures[k];
+    i->picture_count = kept;
+    if (i->picture >= kept) i->picture = kept ? kept - 1 : 0;
+}
+
 void image_take_picture(struct image_view *i, struct preview *p)
 {
+    if (!p->path) { // taken back
+        drop_picture(i, p->index);
+        preview_free(p);
+        return;
+    }
     for (size_t k = 0; k < i->picture_count; k++)
         if (i->pictures[k]->index == p->index) {
             preview_free(i->pictures[k]);

@@ -75,7 +75,7 @@ static int pruned_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_pruned = {
     .name = "pruned",
-    .also = "heatmap map pruning dropped kept capa measure probe",
+    .also = "map pruning dropped kept capa measure probe",
     .usage = "/pruned [--picture I]" PROBE_USAGE,
     .help = "Which visual tokens pruning drops: the number of layers that compute each, as a map.",
     .details = "Needs prune.score. The table counts the visual tokens of each layer." PROBE_DETAILS,

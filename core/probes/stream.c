@@ -115,7 +115,7 @@ static int stream_finish(void *state, struct results *r, struct err *err)
 
 const struct probe probe_stream = {
     .name = "stream",
-    .also = "heatmap map norms length similarity cosine residual measure probe",
+    .also = "map norms length similarity cosine residual measure probe",
     .usage = "/stream [--layer K|all] [--picture I]" PROBE_USAGE,
     .help =
         "Residual stream of each visual token at a layer, as maps: its norm and its similarity.",

@@ -173,3 +173,24 @@ line '/image --remove 1'
 wait_for 'removed picture 1' # the second that is attached now
 line /quit
 wait_for 'shell> *$'
+
+# A picture that is taken back leaves the panel.
+shell_at 140 40
+line "'$VLMSH' --db '$work/removed.db' demo/model"
+wait_for 'F1 keys'
+line '/image demo/pictures/scene-1.png'
+wait_for 'scene-1.png 96x96'
+line '/image demo/pictures/scene-2.png'
+wait_for 'scene-2.png 96x96'
+line '/image --remove 1'
+wait_for 'removed picture 1'
+wait_gone 'scene-2.png 96x96'
+wait_for 'scene-1.png 96x96' 'the picture that stays is not shown'
+line '/image --remove 0'
+wait_for 'no picture yet' 'the removed picture is still shown'
+line '/image demo/pictures/scene-3.png'
+wait_for 'scene-3.png 96x96'
+line '/image --clear'
+wait_for 'no picture yet' '--clear leaves the picture'
+line /quit
+wait_for 'shell> *$'
