@@ -57,9 +57,10 @@ static void *pages_alloc(size_t bytes)
     const size_t align = bytes < 2 * (size_t)LARGE ? SMALL : LARGE;
     const size_t rounded = (bytes + SMALL - 1) / SMALL * SMALL;
     if (rounded < bytes) return NULL;
-    void *memory = aligned_alloc(align, rounded ? rounded : SMALL);
+    void *memory; // aligned_alloc would want a multiple of 2 MB
+    if (posix_memalign(&memory, align, rounded ? rounded : SMALL) != 0) return NULL;
 #ifdef MADV_HUGEPAGE
-    if (memory && align == LARGE) madvise(memory, rounded / LARGE * LARGE, MADV_HUGEPAGE);
+    if (align == LARGE) madvise(memory, rounded / LARGE * LARGE, MADV_HUGEPAGE);
 #endif
     return memory;
 }

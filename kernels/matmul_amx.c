@@ -161,8 +161,8 @@ static void put_sums(const struct amx_product *p, const float *sums, int64_t row
     }
 }
 
-// What a thread computes at a time: tiles of columns cols.. from column m on, tiles from..from+rows
-// of the rows.
+// What a thread computes at a time: `cols` tiles of columns, from column m on, and tiles
+// from..from+rows of the rows.
 struct part {
     int64_t m, cols, from, rows;
 };

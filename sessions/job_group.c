@@ -286,7 +286,7 @@ static char *reason_of(struct group *g, int status)
     else if (g->said.rank >= 0)
         text = xasprintf("rank %d%s ended with status %d", g->said.rank, host, g->said.status);
     else if (rank >= 0)
-        text = xasprintf("rank %d%s has ended the job without a word", rank, host);
+        text = xasprintf("rank %d%s ended the job without giving a reason", rank, host);
     else if (g->said.message.length)
         text = xasprintf("mpirun: %.900s", g->said.message.data);
     else if (WIFEXITED(status) && WEXITSTATUS(status) == 127)

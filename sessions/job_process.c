@@ -215,8 +215,8 @@ struct launch {
 };
 
 // This program's environment, with job.threads in it; libgomp reads it before main. How long
-// threads spin before they sleep is inherited from the shell (tui/threads.c): asleep at once, those
-// of a training lose a fifth of its speed to being woken.
+// threads spin before they sleep is inherited from the shell (tui/threads.c): if they slept at
+// once, waking them would cost a training a fifth of its speed.
 static void make_environment(struct launch *l, const struct settings *settings)
 {
     size_t count = 0, kept = 0;

@@ -647,6 +647,7 @@ static int prune_hand_on(void *state, struct graph *g, struct site_args *args)
     const struct sequence *s = site_sequence(args);
     const int to = p->model->decoder.stages->to;
     const bool dropped = dropped_before(p, to);
+    sequence_reserve(p, s); // perhaps no layer of this process prunes
     if (p->dynamic) {
         if (dropped) lists_put(args->note, p->next.keys ? &p->next : &p->seen);
     } else if (args->prefill) {

@@ -37,8 +37,7 @@ bool stages_has(const struct stages *s, int layer);
 // What goes from a stage to the next one beside h: rows of the sequence that a method has left, and
 // what methods note for themselves (SITE_HAND_ON).
 struct stage_plan {
-    int32_t
-        *rows; // [n]; NULL: all rows of the pass. Released by the caller with stage_plan_release
+    int32_t *rows; // [n]; NULL: all rows of the pass. Owned; stage_plan_release frees it
     int64_t n;
     struct site_note note;
 };

@@ -33,12 +33,13 @@ static int lora_backward(struct graph *g, const struct tape_step *s)
     return op_back(g, "LoRA", status);
 }
 
-// y += low b^T. Many rows: as low (b^T), which can add; b^T is the product of the identity with b.
+// y += low b^T. Many rows: as low (b^T), which can add; b^T is the product of the identity with b,
+// which pays only while the rank is below the number of rows.
 static int add_product(struct graph *g, struct tensor *y, struct tensor *low, struct tensor *b)
 {
     const struct backend *k = g->backend;
     const int64_t n = y->shape[0], m = y->shape[1], r = low->shape[1];
-    if (n <= backend_few_rows(k)) {
+    if (n <= backend_few_rows(k) || n <= r) {
         struct tensor *more = graph_new2(g, DTYPE_F32, n, m);
         if (!more || k->matmul(more, low, b, NULL, g->matmul) < 0) return -1;
         return k->add(y, y, more);
@@ -73,7 +74,12 @@ struct tensor *op_lora(struct graph *g, struct tensor *y, struct tensor *x,
         return graph_fail(g, "LoRA: a %s and b %s do not fit", op_shape(w->a, left),
                           op_shape(w->b, right));
     struct tensor *low = low_product(g, x, w->a, w->scale);
-    const int status = !low ? -1 : read ? add_product(g, y, low, w->b) : 0;
+    int status = low ? 0 : -1;
+    if (low && read) {
+        struct arena_mark mark = arena_mark(g->arena); // the backward pass needs nothing of it
+        status = add_product(g, y, low, w->b);
+        arena_reset(g->arena, mark);
+    }
     return tape_record(g, op_done(g, "LoRA", status, y),
                        &(struct tape_step){ .backward = lora_backward,
                                             .in = { x, w->a, w->b, low },

@@ -761,12 +761,27 @@ static void test_threads(void **state)
     }
 }
 
+// Of any size, also one that fills no whole number of large pages.
+static void test_alloc(void **state)
+{
+    const struct backend *b = backend_cpu();
+    const size_t large = (size_t)4 << 20, sizes[] = { 0, 1, 64, large - 1, large, large + 1 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char *memory = b->alloc(sizes[i]);
+        assert_non_null(memory);
+        assert_int_equal((uintptr_t)memory % 64, 0);
+        memset(memory, 1, sizes[i]);
+        b->release(memory);
+    }
+    assert_null(b->alloc(SIZE_MAX));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each),    cmocka_unit_test(test_all_listed),
         cmocka_unit_test(test_exp),     cmocka_unit_test(test_special),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_alloc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

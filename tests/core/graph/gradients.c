@@ -15,6 +15,8 @@ static const struct check checks[] = {
     { "matmul_unread", { "matmul_dx", "matmul_dw" }, 0, { { 29, 33 }, { 19, 33 }, { 19 } }, 551, plain_matmul, run_unread },
     { "lora", { "matmul_dx", "matmul_dw" }, 0, { { 3, 7 }, { 3, 5 }, { 2, 5 }, { 7, 2 } }, 21, plain_lora, run_lora },
     { "lora", { "matmul_dx", "matmul_dw" }, 0, { { 29, 19 }, { 29, 33 }, { 4, 33 }, { 19, 4 } }, 551, plain_lora, run_lora },
+    { "lora", { "matmul_dx", "matmul_dw" }, 0, { { 11, 7 }, { 11, 5 }, { 13, 5 }, { 7, 13 } }, 77, plain_lora, run_lora },
+    { "lora_unread", { "matmul_dx", "matmul_dw" }, 0, { { 29, 19 }, { 29, 33 }, { 4, 33 }, { 19, 4 } }, 551, plain_lora, run_lora_unread },
     { "rmsnorm", { "rmsnorm_backward" }, 0, { { 3, 37 }, { 37 } }, 111, plain_rmsnorm, run_rmsnorm },
     { "rmsnorm", { "rmsnorm_backward" }, 0, { { 2, 1 }, { 1 } }, 2, plain_rmsnorm, run_rmsnorm },
     { "layernorm", { "layernorm_backward" }, 0, { { 3, 37 }, { 37 }, { 37 } }, 111, plain_layernorm, run_layernorm },

@@ -41,10 +41,21 @@ static void plain_lora(const struct check *c, double *const *in, double *out)
         }
 }
 
-static struct tensor *run_lora(const struct check *c, struct graph *g, struct tensor *const *in)
+static struct tensor *lora(struct graph *g, struct tensor *const *in, bool read)
 {
     struct tensor *y = op_scale(g, in[0], 1); // written over
-    return op_lora(g, y, in[1], &(struct lora_sides){ in[2], in[3], 0.75F }, true);
+    return op_lora(g, y, in[1], &(struct lora_sides){ in[2], in[3], 0.75F }, read);
+}
+
+static struct tensor *run_lora(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return lora(g, in, true);
+}
+
+static struct tensor *run_lora_unread(const struct check *c, struct graph *g,
+                                      struct tensor *const *in)
+{
+    return lora(g, in, false);
 }
 
 static void plain_rmsnorm(const struct check *c, double *const *in, double *out)

@@ -2,6 +2,9 @@
 #ifndef TESTS_CORE_SETS_EXPECTED_H
 #define TESTS_CORE_SETS_EXPECTED_H
 
+#include <stdlib.h>
+
+#include "core/base/mem.h"
 #include "core/data/dataset.h"
 #include "core/metrics/metric.h"
 #include "core/picture/image.h"
