@@ -19,7 +19,6 @@ struct changed {
     const struct eval_set *set;
     const struct set_way *way;
     struct compared_data questions;
-    int64_t job; // 0: of this shell
 };
 
 static char *copy(const char *text)
@@ -146,8 +145,7 @@ static void show(struct shell *shell, const char *which, int64_t number)
     release_pictures(&p);
 }
 
-static struct changed *keep(struct shell *shell, const struct changed_source *source,
-                            struct compared_data *d)
+static void keep(struct shell *shell, const struct changed_source *source, struct compared_data *d)
 {
     changed_forget(shell);
     struct changed *c = shell->changed = xcalloc(1, sizeof *c);
@@ -160,13 +158,12 @@ static struct changed *keep(struct shell *shell, const struct changed_source *so
     c->questions.count = d->count;
     d->list = NULL;
     d->count = 0;
-    return c;
 }
 
 void changed_keep(struct shell *shell, const struct changed_source *source, struct compared_data *d)
 {
-    const struct changed *c = keep(shell, source, d);
-    if (shell->screen && count_wanted(c, whiches[0])) show(shell, whiches[0], 1);
+    keep(shell, source, d);
+    if (shell->screen && count_wanted(shell->changed, whiches[0])) show(shell, whiches[0], 1);
 }
 
 // --- of a job ------------------------------------------------------------------------------------
@@ -197,7 +194,7 @@ static int take_words(struct shell *shell, const struct job_row *row, struct com
         const struct changed_source source = {
             { title[0].data, title[1].data }, data, images, o.set, o.way
         };
-        keep(shell, &source, d)->job = row->id;
+        keep(shell, &source, d);
         evaluate_options_release(&o);
         free(data);
         free(images);
@@ -214,9 +211,10 @@ static int read_job(struct shell *shell, int64_t id, struct err *err)
         store_job_read(shell->store, id, &row, err) < 0)
         return -1;
     char *state = store_job_path(shell->store, id, "compare.jsonl");
-    int status = strcmp(row.kind, "compare") != 0
-                     ? err_set(err, "job %" PRId64 " is no comparison but '%s'", id, row.kind)
-                     : compare_data_read(state, &d, err);
+    int status =
+        strcmp(row.kind, "compare") != 0
+            ? err_set(err, "job %" PRId64 " is not a comparison: its kind is '%s'", id, row.kind)
+            : compare_data_read(state, &d, err);
     if (status == 0) status = take_words(shell, &row, &d, err);
     compared_data_release(&d);
     free(state);
@@ -233,6 +231,7 @@ struct wanted {
 
 static int read_words(struct wanted *w, int argc, char **argv, struct err *err)
 {
+    bool numbered = false;
     *w = (struct wanted){ .which = whiches[0], .number = 1 };
     for (int i = 0; i < argc; i++) {
         char *end;
@@ -241,10 +240,15 @@ static int read_words(struct wanted *w, int argc, char **argv, struct err *err)
             if (job_number(argv[++i], &w->job, err) < 0) return -1;
         } else if (!strcmp(argv[i], "--worse") || !strcmp(argv[i], "--better")) {
             w->which = argv[i][2] == 'w' ? whiches[1] : whiches[2];
+        } else if (!strncmp(argv[i], "--", 2)) {
+            return err_set(err, "unknown option '%s'", argv[i]);
+        } else if (numbered) {
+            return err_set(err, "give one question number only: unexpected '%s'", argv[i]);
         } else {
             w->number = strtoll(argv[i], &end, 10);
             if (end == argv[i] || *end || w->number < 1)
-                return err_set(err, "'%s' is not a number of a question, from 1", argv[i]);
+                return err_set(err, "'%s' is not a question number (1, 2, ...)", argv[i]);
+            numbered = true;
         }
     }
     return 0;
@@ -256,15 +260,17 @@ static int changed_run(struct shell *shell, int argc, char **argv, struct err *e
     if (read_words(&w, argc, argv, err) < 0) return -1;
     if (w.job && read_job(shell, w.job, err) < 0) return -1;
     if (!shell->changed)
-        return err_set(err, "nothing was compared: /compare off | @fastv --data FILE, or /changed "
-                            "--job N");
+        return err_set(err, "nothing has been compared yet: /compare off | @fastv --data FILE, or "
+                            "/changed --job N");
     const int64_t count = count_wanted(shell->changed, w.which);
     if (!count)
         return err_set(err, "no question is answered %s",
                        *w.which == 'a'   ? "better by one side"
                        : *w.which == 'w' ? "worse by B"
                                          : "better by B");
-    if (w.number > count) return err_set(err, "there are only %" PRId64 " such questions", count);
+    if (w.number > count)
+        return err_set(err, "there is no question %" PRId64 ": the last is %" PRId64, w.number,
+                       count);
     show(shell, w.which, w.number);
     return 0;
 }
@@ -276,7 +282,7 @@ const struct command command_changed = {
     .help = "Shows a question that changed sides in the last comparison, with its picture.",
     .details =
         "Questions of the last /compare --data that one side answers better than the other;\n"
-        "N counts them from 1. In the full screen, arrow keys step through them (Alt-s).\n"
+        "N is its number, from 1. In the full screen, arrow keys step through them (Alt-s).\n"
         "--worse    only those that B answers worse\n"
         "--better   only those that B answers better\n"
         "--job JOB  those of a job (/compare --job), also while it runs",

@@ -32,7 +32,7 @@ void figure_written(const struct shell *shell, const char *what, const char *pat
 static bool bare(const struct result_table *t, int column)
 {
     return text_ends(t->columns[column], " std") || text_ends(t->columns[column], "at token") ||
-           (!t->points && !results_same_unit(t, column));
+           !results_same_unit(t, column);
 }
 
 // The deviation of a column: "X std" beside "X", "std" beside "mean"; 0: none.
@@ -49,15 +49,13 @@ static int deviation_of(const struct result_table *t, int column)
 static struct plot_line line_of(const struct result_table *t, int column)
 {
     const size_t n = t->row_count;
-    const int deviation = t->points ? 0 : deviation_of(t, column);
-    struct plot_line l = { .count = n, .points = t->points };
-    l.name = t->points ? xasprintf("%s over %s", t->columns[2], t->columns[1])
-                       : xstrdup(t->columns[column]);
+    const int deviation = deviation_of(t, column);
+    struct plot_line l = { .name = t->columns[column], .count = n };
     l.x = xreallocarray(NULL, 4 * n + 1, sizeof *l.x);
     l.y = l.x + n;
     if (deviation) l.low = l.x + 2 * n, l.high = l.x + 3 * n;
     for (size_t i = 0; i < n; i++) {
-        l.x[i] = t->points ? t->rows[i].value[0] : strtod(t->rows[i].key, NULL);
+        l.x[i] = strtod(t->rows[i].key, NULL);
         l.y[i] = t->rows[i].value[column - 1];
         if (!deviation) continue;
         const double std = t->rows[i].value[deviation - 1];
@@ -67,29 +65,88 @@ static struct plot_line line_of(const struct result_table *t, int column)
     return l;
 }
 
-// The columns of a table as curves over its keys, or columns 1 and 2 as points.
-static int draw_table(const char *path, const struct figure_look *look,
-                      const struct result_table *t, struct err *err)
+// The columns of a table as curves over its keys.
+static int draw_curves(const char *path, const struct figure_look *look,
+                       const struct result_table *t, struct err *err)
 {
     struct plot_line lines[PLOT_LINES];
     size_t count = 0;
     bool deviations = false;
-    for (int c = t->points ? 2 : 1; c < (t->points ? 3 : t->column_count); c++) {
+    for (int c = 1; c < t->column_count; c++) {
         if (bare(t, c) || count == PLOT_LINES) continue;
         lines[count] = line_of(t, c);
         deviations |= lines[count++].low != NULL;
     }
-    const char *unit = t->points ? t->columns[2] : results_unit(t->name);
+    const char *unit = results_unit(t->name);
     if (!unit && count == 1) unit = lines[0].name;
     char *y = unit ? xasprintf("%s%s", unit, deviations ? ", mean \xC2\xB1 std" : "") : NULL;
     const struct plot_axes axes = {
-        .title = t->name, .x = t->columns[t->points], .y = y, .log_y = t->log_y
+        .title = t->name, .x = t->columns[0], .y = y, .log_y = t->log_y
     };
     const int status = plot_figure(path, look, &axes, lines, count, err);
-    for (size_t i = 0; i < count; i++) {
-        free((char *)lines[i].name);
-        free(lines[i].x);
+    for (size_t i = 0; i < count; i++) free(lines[i].x);
+    free(y);
+    return status;
+}
+
+// --- a table as points ---------------------------------------------------------------------------
+
+enum { POINTS_ALL, POINTS_TEXT, POINTS_VISUAL };
+
+// Column 2 over column 1: all rows, or those without or with a number in the column `picture`.
+static struct plot_line points_of(const struct result_table *t, int picture, int which)
+{
+    static const char *const names[] = { NULL, "text tokens", "visual tokens" };
+    struct plot_line l = { .name = names[which] ? names[which] : t->columns[2], .points = true };
+    l.x = xreallocarray(NULL, 2 * t->row_count + 1, sizeof *l.x);
+    l.y = l.x + t->row_count;
+    for (size_t i = 0; i < t->row_count; i++) {
+        const double *v = t->rows[i].value;
+        if (!isfinite(v[0]) || !isfinite(v[1])) continue;
+        if (which && isnan(v[picture - 1]) != (which == POINTS_TEXT)) continue;
+        l.x[l.count] = v[0];
+        l.y[l.count++] = v[1];
     }
+    return l;
+}
+
+static char *points_label(const struct result_table *t, int column)
+{
+    const char *unit = results_column_unit(t, column);
+    return unit ? xasprintf("%s (%s)", t->columns[column], unit) : xstrdup(t->columns[column]);
+}
+
+// Are there two points? Samples without reference answers have no score.
+static bool has_points(const struct result_table *t)
+{
+    struct plot_line all = points_of(t, 0, POINTS_ALL);
+    free(all.x);
+    return all.count > 1;
+}
+
+// Column 2 over column 1; rows of tokens by their kind.
+static int draw_points(const char *path, const struct figure_look *look,
+                       const struct result_table *t, struct err *err)
+{
+    struct plot_line lines[2];
+    size_t count = 0;
+    int picture = t->column_count - 1;
+    while (picture > 2 && strcmp(t->columns[picture], "picture") != 0) picture--;
+    const bool kinds = picture > 2;
+    for (int k = kinds ? POINTS_VISUAL : POINTS_ALL; k >= (kinds ? POINTS_TEXT : POINTS_ALL); k--) {
+        lines[count] = points_of(t, picture, k);
+        if (lines[count].count)
+            count++;
+        else
+            free(lines[count].x);
+    }
+    char *title = xasprintf("%s: %s over %s", t->name, t->columns[2], t->columns[1]);
+    char *x = points_label(t, 1), *y = points_label(t, 2);
+    const struct plot_axes axes = { .title = title, .x = x, .y = y, .log_y = t->log_y };
+    const int status = plot_figure(path, look, &axes, lines, count, err);
+    for (size_t i = 0; i < count; i++) free(lines[i].x);
+    free(title);
+    free(x);
     free(y);
     return status;
 }
@@ -123,9 +180,9 @@ int figure_results(const struct shell *shell, const char *path, const struct res
     }
     for (size_t i = 0; i < r->table_count; i++) {
         const struct result_table *t = r->tables[i];
-        if ((!t->curve && !t->points) || t->row_count < 2) continue;
+        if (t->points ? !has_points(t) : !t->curve || t->row_count < 2) continue;
         char *to = path_of(path, t->name, first), *what = xasprintf("plot of %s", t->name);
-        const int status = draw_table(to, &look, t, err);
+        const int status = (t->points ? draw_points : draw_curves)(to, &look, t, err);
         if (status == 0) figure_written(shell, what, to);
         free(to);
         free(what);

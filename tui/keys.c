@@ -89,6 +89,8 @@ static const struct key_row rows[] = {
     { "changed", "Down", "next", "next question", NULL },
     { "changed", "Home", "first", "first question", NULL },
     { "changed", "End", "last", "last question", NULL },
+    { "changed", "PageUp", "page-up", "scroll the texts back", NULL },
+    { "changed", "PageDown", "page-down", "scroll the texts forward", NULL },
     { "changed", "w", "which", "all, those that B answers worse, or better", "w: worse, better" },
     { "changed", "[", "picture-back", "previous picture of the question", "[ ]: picture" },
     { "changed", "]", "picture-next", "next picture", NULL },

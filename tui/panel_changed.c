@@ -23,12 +23,12 @@ static const struct preview *shown_picture(const struct changed_view *k)
 
 // --- texts ---------------------------------------------------------------------------------------
 
-// A wrapped text from line y on; the line behind it.
+// A wrapped text from line y on, which may lie outside; the line behind it.
 static int draw_text(struct canvas *c, struct area area, int y, enum style style, const char *text)
 {
     struct wrap w = wrap_begin(text, area.width);
-    for (; wrap_next(&w) && y < area.height; y++)
-        canvas_text_n(c, area, 0, y, style, w.line, w.length);
+    for (; wrap_next(&w); y++)
+        if (y >= 0 && y < area.height) canvas_text_n(c, area, 0, y, style, w.line, w.length);
     return y;
 }
 
@@ -54,12 +54,13 @@ static int find_parts(const struct changed_view *k, struct part parts[PARTS])
     return count;
 }
 
-// With a blank line between the parts where there is room for it.
-static void draw_texts(const struct changed_view *k, struct canvas *c, struct area area)
+// With a blank line between the parts where there is room for it, and without the first `top`
+// lines; returns the number of all.
+static int draw_texts(const struct changed_view *k, struct canvas *c, struct area area)
 {
     struct part parts[PARTS];
     const int count = find_parts(k, parts);
-    int lines = count - 1, y = 0;
+    int lines = count - 1, y = -k->top;
     for (int i = 0; i < count; i++)
         lines += wrap_count(parts[i].head, area.width) + wrap_count(parts[i].text, area.width);
     const int gap = lines > area.height ? 0 : 1;
@@ -68,12 +69,13 @@ static void draw_texts(const struct changed_view *k, struct canvas *c, struct ar
         y = draw_text(c, area, y, parts[i].style, parts[i].text) + gap;
         free(parts[i].head);
     }
+    return y - gap + k->top;
 }
 
 // --- the panel -----------------------------------------------------------------------------------
 
 static void draw_legend(const struct changed_view *k, struct canvas *c, struct area line,
-                        bool focused)
+                        bool focused, bool longer)
 {
     static const char *const words[] = { "", " that B answers worse", " that B answers better" };
     int x = canvas_printf(c, line, 0, 0, STYLE_DIM, "question %lld of %lld%s", (long long)k->number,
@@ -81,15 +83,16 @@ static void draw_legend(const struct changed_view *k, struct canvas *c, struct a
     if (k->pictures->count > 1)
         x = canvas_printf(c, line, x, 0, STYLE_DIM, ", picture %zu of %zu", k->picture + 1,
                           k->pictures->count);
+    if (longer) x = canvas_text(c, line, x, 0, STYLE_DIM, ", PageDown: the rest");
     if (!focused)
         canvas_text(c, line, x + 3, 0, STYLE_DIM, "Alt-s: step through the questions  Esc: back");
 }
 
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
 {
-    const struct changed_view *k = &v->changed;
+    struct changed_view *k = &v->changed;
     if (!k->which) {
-        canvas_text(c, area, 0, 0, STYLE_DIM, "nothing was compared yet:");
+        canvas_text(c, area, 0, 0, STYLE_DIM, "nothing has been compared yet:");
         canvas_text(c, area, 0, 1, STYLE_DIM, "/compare off | @fastv --data FILE");
         canvas_text(c, area, 0, 2, STYLE_DIM, "see /help compare");
         return;
@@ -102,8 +105,10 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         texts.x += half;
         texts.width -= half;
     }
-    draw_texts(k, c, texts);
-    draw_legend(k, c, (struct area){ area.x, area.y + height, area.width, 1 }, focused);
+    k->lines = draw_texts(k, c, texts);
+    k->height = height;
+    draw_legend(k, c, (struct area){ area.x, area.y + height, area.width, 1 }, focused,
+                k->lines - k->top > height);
 }
 
 // --- keys ----------------------------------------------------------------------------------------
@@ -121,6 +126,14 @@ static void go_to(struct view *v, int64_t number)
     if (number > k->count) number = k->count;
     if (number < 1) number = 1;
     if (number != k->number) ask(v, number, which_number(k));
+}
+
+static void scroll(struct changed_view *k, int lines)
+{
+    const int last = k->lines > k->height ? k->lines - k->height : 0;
+    k->top += lines;
+    if (k->top > last) k->top = last;
+    if (k->top < 0) k->top = 0;
 }
 
 static unsigned act(struct view *v, const char *action)
@@ -141,6 +154,10 @@ static unsigned act(struct view *v, const char *action)
         go_to(v, k->count);
     else if (!strcmp(action, "which"))
         ask(v, 1, (k->asked + 1) % WHICHES); // there may be none of the last
+    else if (!strcmp(action, "page-up"))
+        scroll(k, -k->height / 2);
+    else if (!strcmp(action, "page-down"))
+        scroll(k, k->height / 2);
     else if (!strcmp(action, "picture-back"))
         k->picture -= k->picture > 0;
     else if (!strcmp(action, "picture-next"))

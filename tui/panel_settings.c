@@ -39,11 +39,17 @@ static const struct setting **make_list(const struct view *v, int *count)
     return list;
 }
 
+// The row of a list of `count` that is meant by `index`; 0 of an empty list.
+static int within(int index, int count)
+{
+    return index < count ? index : count ? count - 1 : 0;
+}
+
 static const struct setting *selected_row(struct view *v)
 {
     int count;
     const struct setting **list = make_list(v, &count);
-    if (v->set.selected >= count) v->set.selected = count ? count - 1 : 0;
+    v->set.selected = within(v->set.selected, count);
     const struct setting *row = count ? list[v->set.selected] : NULL;
     free(list);
     return row;
@@ -127,7 +133,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     const int help = area.height > 10 ? 3 : area.height > 6 ? 2 : 0; // lines
     const struct area rows = { area.x, area.y, area.width, area.height - help };
     s->height = rows.height;
-    if (s->selected >= count) s->selected = count ? count - 1 : 0;
+    s->selected = within(s->selected, count);
     if (!count) {
         canvas_text(c, area, 0, 0, STYLE_DIM, "every setting has its default (c: all)");
     } else {
@@ -205,11 +211,11 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "page-up"))
         s->selected = s->selected > s->height ? s->selected - s->height : 0;
     else if (!strcmp(action, "page-down"))
-        s->selected += s->selected + s->height < count ? s->height : count - 1 - s->selected;
+        s->selected = within(s->selected + s->height, count);
     else if (!strcmp(action, "top"))
         s->selected = 0;
     else if (!strcmp(action, "bottom"))
-        s->selected = count ? count - 1 : 0;
+        s->selected = within(count, count);
     else if (!strcmp(action, "group-back"))
         move_group(v, -1);
     else if (!strcmp(action, "group-next"))

@@ -385,7 +385,8 @@ static void show_attached(struct plain *p, const struct event *e)
     show_picture(p, &e->pictures->image);
 }
 
-// "question 2 of 5 that B answers worse: ID (KIND)", then a line for each text.
+// "question 2 of 5 that B answers worse: ID (KIND)", then a line for each text. A loss has no
+// answers.
 static void show_changed(struct plain *p, const struct event *e)
 {
     const struct event_changed *c = e->changed;
@@ -396,8 +397,9 @@ static void show_changed(struct plain *p, const struct event *e)
                *c->kind ? " (" : "", c->kind, *c->kind ? ")" : "", c->question);
     if (*c->reference) buf_printf(&b, "\nreference: %s", c->reference);
     for (int k = 0; k < 2; k++)
-        buf_printf(&b, "\n%c, score %.4g%s: %s", 'A' + k, c->score[k],
-                   c->better[k] ? " (better)" : "", c->answer[k]);
+        buf_printf(&b, "\n%c, score %.4g%s: %s%s%s", 'A' + k, c->score[k],
+                   c->better[k] ? " (better)" : "", c->title[k], *c->answer[k] ? "\n" : "",
+                   c->answer[k]);
     put_line(p, &p->out, STYLE_PLAIN, b.data);
     buf_release(&b);
     for (size_t i = 0; i < c->picture_count; i++) show_picture(p, &e->pictures[i].image);

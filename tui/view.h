@@ -113,9 +113,11 @@ struct changed_view {
     bool better[2];
     int64_t number, count; // from 1
     struct previews *pictures;
-    size_t picture; // shown
-    int asked;      // for which was asked last, by number
-    bool fresh;     // of a new comparison: not viewed yet
+    size_t picture;    // shown
+    int top;           // lines of the texts that are scrolled over
+    int lines, height; // of all texts, of the panel, as last drawn
+    int asked;         // for which was asked last, by number
+    bool fresh;        // not viewed yet
 };
 
 // --- settings, tables, jobs ----------------------------------------------------------------------

@@ -151,7 +151,8 @@ static bool read_asked(struct asked *q, const cJSON *o)
         const int32_t id = cJSON_IsNumber(x) ? x->valueint : -1;
         ids_append(&q->ids, &id, 1);
     }
-    return q->id && q->kind && (!q->scored || q->metric);
+    return q->id && q->kind &&
+           (!q->scored || (q->metric && q->prompt && q->reference && q->answer));
 }
 
 bool compare_state_read(const char *line, size_t size, int64_t *done, struct asked *list[2],

@@ -4,7 +4,8 @@
 // (';'). A frame's pixels are LZW codes in sub-blocks of up to 255 bytes (GIF89a, appendix F). The
 // canvas is the screen, larger if the frame goes beyond it. What the frame leaves free has its
 // transparent colour, or colour 0 if it has none (Pillow too; the background colour is ignored, as
-// by browsers). stb_image's reader paints that with the background, so this is our own.
+// by browsers). stb_image's reader paints that with the background; giflib, which writes films,
+// shows something for codes that no table has, where Pillow refuses the file. So this is our own.
 #include <stdlib.h>
 #include <string.h>
 

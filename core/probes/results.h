@@ -106,6 +106,8 @@ struct event_heatmap results_heatmap(const struct result_map *m);
 // What the numbers of a table or map are ("cosine"), by its name (core/probes/units.c); NULL:
 // unknown, or of several units.
 const char *results_unit(const char *name);
+// What the numbers of a column (from 1 on) are; NULL: unknown.
+const char *results_column_unit(const struct result_table *t, int column);
 // Does the column (from 1 on) have that unit, so that it can share an axis with others?
 bool results_same_unit(const struct result_table *t, int column);
 // May both be drawn on one axis? All may where nothing is known of any.

@@ -17,7 +17,9 @@ static const struct unit {
     { "calibration", "value of the dimension", "value|value " },
     { "contribution", "attention contribution", NULL },
     { "curvature", "degrees", NULL },
+    { "curvature.samples", "degrees", "value" },
     { "dice", "share of attention", NULL },
+    { "dice.samples", "soft Dice", "value" },
     { "flops.layers", "GFLOP", "GFLOP full|GFLOP now" },
     { "flops.layers", "rows", "rows|FFN rows|keys of a step" },
     { "kl", "KL divergence (nats)", "mean|max" },
@@ -36,6 +38,8 @@ static const struct unit {
     { "redundancy", "cosine of FFN input and output", NULL },
     { "similarity", "cosine", NULL },
     { "sinks.phi", "phi", NULL },
+    { "sinks.tokens", "largest normalised value in the sink dimensions", "phi" },
+    { "sinks.tokens", "attention contribution", "C" },
     { "stream", "L2 norm", "norm|norm std" },
     { "stream", "cosine", "similarity|similarity std" },
     { "stream.norms", "L2 norm", NULL },
@@ -69,8 +73,8 @@ static bool names(const char *columns, const char *column)
     return false;
 }
 
-// Of all rows of the table's name, the one with the column; NULL: none.
-static const char *column_unit(const struct result_table *t, int column)
+// Of all rows of the table's name, the one with the column.
+const char *results_column_unit(const struct result_table *t, int column)
 {
     const struct unit *u = find(t->name);
     for (; u && u < units + sizeof units / sizeof units[0]; u++) {
@@ -82,10 +86,10 @@ static const char *column_unit(const struct result_table *t, int column)
 
 bool results_share_unit(const struct result_table *t, int a, int b)
 {
-    const char *x = column_unit(t, a), *y = column_unit(t, b);
+    const char *x = results_column_unit(t, a), *y = results_column_unit(t, b);
     bool any = x || y || a == b;
     if (x && y) return !strcmp(x, y);
-    for (int c = 1; c < t->column_count; c++) any |= column_unit(t, c) != NULL;
+    for (int c = 1; c < t->column_count; c++) any |= results_column_unit(t, c) != NULL;
     return a == b || !any;
 }
 

@@ -305,7 +305,7 @@ static int take_given(struct evaluating *v, const struct sample *s, const struct
     mc->answer = given_answer(v->r->given, id, s->index);
     free(id);
     if (mc->answer) return note(v, s, q, m, mc, false);
-    skip(v, s, q, m, "the file of answers has none to it");
+    skip(v, s, q, m, "the file of --answers has no answer for it");
     return 1;
 }
 
@@ -531,7 +531,7 @@ bool evaluate_next(struct evaluating *v)
     const struct evaluate_request *r = v->r;
     if (r->cancel && atomic_load(r->cancel)) v->stopped = true;
     const bool more = v->at < evaluate_sample_count(r) && (!r->limit || v->done < r->limit);
-    if (more && !v->stopped && r->ahead && !v->ahead) v->ahead = evaluate_ahead_new(v);
+    if (more && !v->stopped && r->ahead && !v->at) v->ahead = evaluate_ahead_new(v);
     if (more && !v->stopped) run_sample(v, v->at++);
     evaluate_share(v, !more);
     return more && !v->stopped;

@@ -138,6 +138,14 @@ static void *run(void *self)
 
 // --- the other side ------------------------------------------------------------------------------
 
+static void release(struct ahead *a)
+{
+    pthread_mutex_destroy(&a->lock);
+    pthread_cond_destroy(&a->put);
+    pthread_cond_destroy(&a->taken);
+    free(a);
+}
+
 struct ahead *evaluate_ahead_new(const struct evaluating *v)
 {
     struct ahead *a = xcalloc(1, sizeof *a);
@@ -150,8 +158,9 @@ struct ahead *evaluate_ahead_new(const struct evaluating *v)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&a->thread, NULL, run, a);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) fatal("cannot start a thread: %s", strerror(failed));
-    return a;
+    if (!failed) return a;
+    release(a);
+    return NULL;
 }
 
 void evaluate_ahead_take(struct ahead *a, struct ahead_sample *s)
@@ -184,8 +193,5 @@ void evaluate_ahead_free(struct ahead *a)
     pthread_join(a->thread, NULL);
     for (; a->count; a->count--, a->from = (a->from + 1) % SAMPLES)
         evaluate_ahead_release(&a->list[a->from]);
-    pthread_mutex_destroy(&a->lock);
-    pthread_cond_destroy(&a->put);
-    pthread_cond_destroy(&a->taken);
-    free(a);
+    release(a);
 }

@@ -114,6 +114,7 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
 
 int evaluate_options_check(const struct evaluate_options *o, struct err *err)
 {
+    if (o->answers && dataset_check(o->answers, err) < 0) return err_in(err, "--answers");
     return o->set ? eval_set_check(o->data, err) : dataset_check(o->data, err);
 }
 

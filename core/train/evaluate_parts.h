@@ -42,7 +42,8 @@ int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i);
 int64_t evaluate_sample_count(const struct evaluate_request *r);
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
 
-// evaluate_ahead.c. Reads the samples of v from the first on, in a thread.
+// evaluate_ahead.c. Reads the samples of v from the first on, in a thread; NULL if none can be
+// started.
 struct ahead *evaluate_ahead_new(const struct evaluating *v);
 // The next one, which the caller owns.
 void evaluate_ahead_take(struct ahead *a, struct ahead_sample *s);

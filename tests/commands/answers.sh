@@ -22,7 +22,7 @@ same "likelihood" "$(wc -l <"$work/here.csv")" 5
 check "which file" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="answers")[1]' \
     "$work/answers.jsonl"
 check_has "one has no answer" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
-    "1 of 5 samples, the first: sample none: the file of answers has none to it"
+    "1 of 5 samples, the first: sample none: the file of --answers has no answer for it"
 
 # What --submit writes is read back: the same scores. A list (VQAv2's upload) too.
 python3 tests/core/sets/make.py "$work/sets"
@@ -39,10 +39,13 @@ check "done" 'select(.event=="done").ok' "$(yes true | head -7)"
 python3 tests/core/sets/scores.py "$VLMSH" "$work/scores" || fail "scores differ"
 
 printf '{"text": "no id"}\n' >"$work/bad.jsonl"
-for line in "/eval $work/data.jsonl --answers $work/absent" "/eval $work/data.jsonl --answers $work/bad.jsonl --here" \
-    "/eval $work/data.jsonl --answers" "/compare off | now --data $work/data.jsonl --answers $work/answers.jsonl"; do
-    lines "/load $llama" "$line" /wait
-    check_has "refused: $line" '[inputs, .] | map(select(.event=="error" or .event=="notice") | (.message // .text)) | join(" ")' ""
-    check "not done: $line" '[inputs, .] | map(select(.event=="done").ok)[1] == false or (map(select(.event=="job" and .state=="failed")) | length > 0)' true
-done
+refused() { # LINE REASON
+    lines "/load $llama" "$1"
+    check_has "refused: $1" 'select(.event=="error").message' "$2"
+    check "not done: $1" 'select(.event=="done").ok' $'true\nfalse'
+}
+refused "/eval $work/data.jsonl --answers $work/absent" "--answers: cannot"
+refused "/eval $work/data.jsonl --answers $work/bad.jsonl --here" 'needs "question_id" and "text"'
+refused "/eval $work/data.jsonl --answers" "'--answers' needs a value"
+refused "/compare off | now --data $work/data.jsonl --answers $work/answers.jsonl" "--answers"
 finish

@@ -15,7 +15,7 @@ lines "${compared[@]}" "${shows[@]}" "/changed $((count + 1))"
 same "each" "$(jq -r 'select(.event=="changed") | [.id,.scores[0],.scores[1],.answers[0],.answers[1],.reference,.question] | @tsv' "$work/events")" "$table"
 check "numbers" 'select(.event=="changed") | "\(.number) \(.count) \(.titles[0])"' "$(for i in $(seq "$count"); do echo "$i $count off"; done)"
 check "pictures" 'select(.event=="changed") | .pictures | map(test("world/pictures/00000[0-3].png$")) | all' "$(yes true | head -"$count")"
-check_has "no more" 'select(.event=="error").message' "there are only $count such questions"
+check_has "no more" 'select(.event=="error").message' "there is no question $((count + 1)): the last is $count"
 
 # Worse and better are the two parts of all.
 worse=$(jq -r 'select(.event=="changed" and .scores[1] < .scores[0]).id' "$work/events")
@@ -32,8 +32,8 @@ lines "/changed --job 1" "/changed 2" "/changed 2 --worse --job 1" "/changed --j
 check "a job's" 'select(.event=="changed") | .id' "$(echo "$table" | cut -f1 | sed -n '1p;2p')
 $(echo "$worse" | sed -n 2p)"
 lines /changed
-check_has "nothing was compared" 'select(.event=="error").message' "nothing was compared"
-for line in "/changed x" "/changed 0" "/changed --job" "/changed --job 99"; do
+check_has "nothing to show" 'select(.event=="error").message' "nothing has been compared yet"
+for line in "/changed x" "/changed 0" "/changed 1 2" "/changed --wrong" "/changed --job" "/changed --job 99"; do
     lines "$line"
     check "refused: $line" 'select(.event=="done").ok' false
 done

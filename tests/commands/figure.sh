@@ -80,6 +80,10 @@ lines "${ask[@]}" "/norms --figure $work/norms.svg --csv $work/norms.csv" "/sink
     "/attention --layer all --figure $work/attention.png" "/contribution --figure $work/c.svg"
 same "names" "$(cd "$work" && ls norms* deep* attention* c.* c-* | tr '\n' ' ')" \
     "attention-curves.png attention.png attention.rows.png c-contribution.svg c.svg deep_sinks.pdf deep_sinks.tokens.pdf norms.alignment.csv norms.alignment.svg norms.attention.csv norms.attention.svg norms.cosines.csv norms.cosines.svg norms.interface.csv norms.layers.csv norms.svg norms.theory.csv "
+lines "${ask[@]}" "/sinks --figure $work/deep_sinks.svg"
+for text in 'C (attention contribution)' 'phi (largest normalised value in the sink dimensions)' 'text tokens' 'visual tokens'; do
+    grep -qF ">$text</text>" "$work/deep_sinks.tokens.svg" || fail "the points of /sinks have no '$text'"
+done
 for text in 'L2 norm, mean ± std' visual layer; do
     grep -qF ">$text</text>" "$work/norms.svg" || fail "norms.svg has no label '$text'"
 done
@@ -87,6 +91,12 @@ vlmsh demo/model -c "/image demo/pictures/scene-1.png" -c "What is it?" -c "/dic
 grep -qF '>share of attention</text>' "$work/dice.svg" || fail "the colour bar of /dice has no unit"
 grep -qF '>attention contribution</text>' "$work/c.svg" || fail "the colour bar has no unit"
 same "ends of the colour bar" "$(grep -o '>[^<]*</text>' "$work/c.svg" | grep -c -E '>[0-9.e+-]+<')" 2
+# Two samples without a score give no points.
+for i in 1 2; do
+    echo '{"image": "'"$PWD/$scene"'", "conversations": [{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "A star."}]}'
+done >"$work/two.jsonl"
+lines "/load $llava" "/curvature --data $work/two.jsonl --figure $work/two.svg"
+same "samples without a score" "$(cd "$work" && ls two*.svg)" two.svg
 
 # What cannot be drawn is refused, and what a logarithmic axis leaves out is said.
 printf 'x,y\n1,0\n2,3\n3,4\n' >"$work/zero.csv"

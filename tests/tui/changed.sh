@@ -9,7 +9,7 @@ shell_at 120 36
 line "'$VLMSH' demo/model"
 wait_for 'Type a question'
 keys M-s
-wait_for 'nothing was compared yet'
+wait_for 'nothing has been compared yet'
 keys Escape; sleep 0.2
 
 # The first stands there when the comparison ends; the events of the same one say which there are.
@@ -44,6 +44,20 @@ keys Escape
 wait_gone '─ changed sides ─'
 keys M-s
 wait_for 'that B answers worse'
+keys Escape; sleep 0.2
+
+# Texts that are longer than the panel are scrolled.
+reference=$(seq -f 'word%g' -s ' ' 300)
+printf '{"id": "long", "image": "%s", "question": "What is this?", "answer": "%s"}\n' "$PWD/demo/pictures/scene-1.png" "$reference" >"$work/long.jsonl"
+line "/compare off | $pruned --data $work/long.jsonl --metric loss"
+wait_for 'question 1 of 1, PageDown: the rest'
+keys M-s; sleep 0.2
+shown 'B, score' && fail 'the text fits'
+keys PageDown PageDown PageDown PageDown
+wait_for 'B, score'
+wait_gone 'PageDown: the rest'
+keys PageUp PageUp PageUp PageUp
+wait_for 'What is this?'
 keys Escape; sleep 0.2
 line '/quit'
 wait_for 'shell>'

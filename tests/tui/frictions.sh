@@ -192,5 +192,13 @@ line '/image demo/pictures/scene-3.png'
 wait_for 'scene-3.png 96x96'
 line '/image --clear'
 wait_for 'no picture yet' '--clear leaves the picture'
+
+# A list of nothing has nothing to page to.
+line '/reset all'
+keys F4 c
+wait_for 'every setting has its default'
+keys PageDown c
+wait_for 'sample.temperature: 0..100'
+keys Escape; sleep 0.2
 line /quit
 wait_for 'shell> *$'

@@ -167,6 +167,7 @@ static void columns_share_units(void **state)
         { "kl.mean", "layer|100|200", 1, 2, true }, // of checkpoints
         { "calibration", "layer|dimension|value|second|value |share of sinks", 2, 4, true },
         { "calibration", "layer|dimension|value|second|value |share of sinks", 1, 2, false },
+        { "sinks.tokens", "row|phi|C|picture", 1, 2, false },
         { "unknown", "layer|a|b", 1, 2, true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
