@@ -11,8 +11,8 @@
 char *places_file(const char *variable, const char *otherwise, const char *name);
 // Creates the folders above `path` (mode 0700) as needed.
 int places_make_parents(const char *path, struct err *err);
-// A path relative to the folder of the running program, without ".." where it exists; NULL when that
-// is unknown. free() it.
+// A path relative to the folder of the running program, without ".." where it exists; NULL when
+// that is unknown. free() it.
 char *places_beside_program(const char *relative);
 
 #endif
