@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/places.h"
+#include "tui/early.h"
 #include "tui/guard.h"
 #include "tui/history.h"
 #include "tui/line_edit.h"
@@ -90,6 +91,17 @@ static int edit_line(int count, int key)
 
 // --- reading -------------------------------------------------------------------------------------
 
+static int get_byte(FILE *stream)
+{
+    return early_left() ? early_next() : rl_getc(stream);
+}
+
+// Whether a sequence goes on, as long as it is read from there.
+static int more_early(void)
+{
+    return early_left();
+}
+
 static void on_line(char *line)
 {
     rl_callback_sigcleanup(); // as in tui/prompt.c: a search does not outlive its line
@@ -112,6 +124,7 @@ static bool interrupt(struct input *in)
     if (!again && empty) fputs("(press Ctrl-C again, or Ctrl-D, to leave)\n", rl_outstream);
     fflush(rl_outstream);
     typed_drop(&in->typed);
+    early_drop();
     return again;
 }
 
@@ -170,10 +183,11 @@ static enum wait read_line(struct input *in)
     while (!in->got && !in->end) {
         struct pollfd wait[] = { { .fd = fileno(rl_instream), .events = POLLIN },
                                  { .fd = signals_fd(), .events = POLLIN } };
-        if (poll(wait, 2, -1) < 0 && errno != EINTR) in->end = true;
+        if (poll(wait, 2, early_left() ? 0 : -1) < 0 && errno != EINTR) in->end = true;
         enum wait what = take_signals(in);
         if (what != WAIT_LINE) return what;
-        if (wait[0].revents) {
+        if (wait[0].revents || early_left()) {
+            rl_input_available_hook = early_left() ? more_early : NULL;
             rl_callback_read_char();
             guard_again();
         }
@@ -216,6 +230,7 @@ struct input *input_new(struct shell *shell)
     line_edit_setup(shell);
     rl_instream = stdin;
     rl_outstream = isatty(STDOUT_FILENO) ? stdout : stderr;
+    rl_getc_function = get_byte;
     rl_bind_key('\a', edit_line);
     char *path = places_file("XDG_STATE_HOME", ".local/state", "history");
     in->typed.history = in->history = history_open(path);

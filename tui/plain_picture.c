@@ -7,10 +7,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <readline/readline.h>
-
 #include "core/draw/heatmap.h"
 #include "tui/drawing.h"
+#include "tui/early.h"
 
 // Names of pictures: as in tui/painter.c.
 enum { COLUMNS = 48, LINES_MAX = 16, NAMES = 240, FIRST_NAME = 16 };
@@ -25,7 +24,7 @@ bool plain_picture_possible(struct plain_picture *p, FILE *file)
     else if (!p->asked)
         graphics_guess(&p->graphics);
     p->asked = true;
-    for (size_t i = 0; i < typed.length; i++) rl_stuff_char((unsigned char)typed.data[i]);
+    early_add(typed.data, typed.length);
     buf_release(&typed);
     return graphics_way(graphics_choose(&p->graphics, *p->setting ? p->setting : "auto"))->encode;
 }

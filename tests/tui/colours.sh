@@ -94,9 +94,7 @@ check(t.wait() == 0, "it ends")
 def plain(**env):
     t = GraphicsTerminal([program, "--plain"], "none", size=(60, 100), env=dict({"COLORTERM": ""}, **env))
     t.wait_text("model>")
-    t.type(lines[0] + "\r")
-    t.wait_text("1 picture")
-    t.type(lines[1] + "\r")
+    for line in lines: t.type(line + "\r")  # the second before the first is done: it is not lost
     t.wait_text("12 tokens")
     t.type("/attention --layer 4 --token 11\r")
     t.wait_text("12 x 12, mean")
