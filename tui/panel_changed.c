@@ -125,7 +125,7 @@ static void go_to(struct view *v, int64_t number)
     const struct changed_view *k = &v->changed;
     if (number > k->count) number = k->count;
     if (number < 1) number = 1;
-    if (number != k->number) ask(v, number, which_number(k));
+    if (k->count && number != k->number) ask(v, number, which_number(k));
 }
 
 static void scroll(struct changed_view *k, int lines)
@@ -143,7 +143,6 @@ static unsigned act(struct view *v, const char *action)
         v->close = true;
         return PANEL_DONE | PANEL_BACK;
     }
-    if (!k->which) return PANEL_IGNORED;
     if (!strcmp(action, "next"))
         go_to(v, k->number + 1);
     else if (!strcmp(action, "back-one"))
@@ -161,7 +160,7 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "picture-back"))
         k->picture -= k->picture > 0;
     else if (!strcmp(action, "picture-next"))
-        k->picture += k->picture + 1 < k->pictures->count;
+        k->picture += k->pictures && k->picture + 1 < k->pictures->count;
     else
         return PANEL_IGNORED;
     return PANEL_DONE;
