@@ -139,7 +139,7 @@ differ "/dev/fd/9', its pictures, train.validation or the adapter are not the sa
 
 # A folder that holds an older state of the same training: it is paused before its end.
 mkdir "$work/there/out"
-long=("${training[@]}" '/set train.steps 5000' '/set train.save_every 3' '/set train.keep 9')
+long=("${training[@]}" '/set train.steps 5000' '/set train.save_every 3' '/set train.keep 999')
 printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $work/here/out" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 for _ in $(seq 600); do
