@@ -179,7 +179,7 @@ static int take_words(struct shell *shell, const struct job_row *row, struct com
                       struct err *err)
 {
     struct buf title[2] = { { 0 } };
-    struct evaluate_options o;
+    struct evaluate_options o = { 0 };
     int at = 0;
     for (int k = 0; k < 2; k++, at++) {
         for (; at < row->argc && strcmp(row->argv[at], "|") != 0; at++)
