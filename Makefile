@@ -94,6 +94,8 @@ CUDA_HOST_LIBRARY := $(B)/tests/cuda_host/libvlmsh_cuda.so
 NCCL_HOST_LIBRARY := $(B)/tests/nccl_host/libnccl.so.2
 BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
+# Tests compile them too: a bench that nobody runs does not fall behind.
+BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
 .PHONY: test-cluster all run test check bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
@@ -165,7 +167,7 @@ build/goldens/%: tests/goldens/%.xz
 # --- tests -------------------------------------------------------------------------------------------
 test: deps-test
 	@$(MAKE) --no-print-directory $(JOBS) check SAN=$(SAN)
-check: $(B)/vlmsh $(UNPACKED) $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY) cuda-check $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,$(PTX))
+check: $(B)/vlmsh $(UNPACKED) $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY) cuda-check $(PTX_CHECKS) $(if $(filter 1,$(SAN)),,$(PTX) $(BENCH_OBJ))
 	@VLMSH=$(B)/vlmsh tools/man.sh --check
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
 	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS)

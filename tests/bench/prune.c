@@ -80,7 +80,7 @@ static void pass(struct bench *b, const struct hooks *hooks, const struct sequen
     struct graph g = { .backend = backend_cpu(), .arena = &b->step, .hooks = hooks };
     struct arena_mark mark = arena_mark(&b->step);
     struct tensor *pictures[] = { &b->visual }, *logits;
-    struct tensor *h = splice(&g, &b->model->decoder.embed, s, past, pictures, 1);
+    struct tensor *h = splice(&g, &b->model->decoder.embed, s, past, pictures, NULL, 1);
     must(decoder_forward(&g, &b->model->decoder, &b->kv, s, h, LOGITS_LAST, prefill, &logits),
          &g.err);
     arena_reset(&b->step, mark);

@@ -86,7 +86,7 @@ static double prefill(struct bench *b, const char *score)
     struct tensor *pictures[] = { &b->visual }, *out = NULL;
     gpu_wait(&b->visual);
     const double start = clock_seconds();
-    struct tensor *h = splice(&g, &d->embed, &b->prompt, 0, pictures, 1);
+    struct tensor *h = splice(&g, &d->embed, &b->prompt, 0, pictures, NULL, 1);
     if (!h) must(-1, &g.err);
     must(decoder_forward(&g, d, &b->kv, &b->prompt, h, LOGITS_LAST, true, &out), &g.err);
     gpu->download(b->logits, out->data, (size_t)d->config.vocab * sizeof *b->logits);
