@@ -171,15 +171,17 @@ static void fill_heatmap(cJSON *o, const struct event *e)
         if (h->dropped[i]) cJSON_AddItemToArray(dropped, cJSON_CreateNumber((double)i));
 }
 
+static void add_pair(cJSON *o, const char *key, const char *const *texts)
+{
+    cJSON *list = cJSON_AddArrayToObject(o, key);
+    for (int k = 0; k < 2; k++) cJSON_AddItemToArray(list, text_value(texts[k]));
+}
+
 static void fill_columns(cJSON *o, const struct event *e)
 {
     const struct event_columns *c = e->columns;
-    cJSON *titles = cJSON_AddArrayToObject(o, "titles"),
-          *texts = cJSON_AddArrayToObject(o, "texts");
-    for (int k = 0; k < 2; k++) {
-        cJSON_AddItemToArray(titles, text_value(c->title[k]));
-        cJSON_AddItemToArray(texts, text_value(c->text[k]));
-    }
+    add_pair(o, "titles", c->title);
+    add_pair(o, "texts", c->text);
     add_integer(o, "common", (int64_t)c->common);
     if (!c->starts[0] && !c->starts[1]) return;
     cJSON *sides = cJSON_AddArrayToObject(o, "starts"); // bytes, token by token
@@ -189,12 +191,6 @@ static void fill_columns(cJSON *o, const struct event *e)
             cJSON_AddItemToArray(side, cJSON_CreateNumber((double)c->starts[k][i]));
         cJSON_AddItemToArray(sides, side);
     }
-}
-
-static void add_pair(cJSON *o, const char *key, const char *const *texts)
-{
-    cJSON *list = cJSON_AddArrayToObject(o, key);
-    for (int k = 0; k < 2; k++) cJSON_AddItemToArray(list, text_value(texts[k]));
 }
 
 static void fill_changed(cJSON *o, const struct event *e)
