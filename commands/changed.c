@@ -88,15 +88,6 @@ static int open_data(const struct changed *c, struct dataset *data, struct err *
     return dataset_open(data, c->data, c->images, err);
 }
 
-static int decode(const struct dataset *data, const char *path, struct picture *p, struct err *err)
-{
-    size_t size;
-    char *bytes = dataset_picture(data, path, IMAGE_MAX_FILE, &size, err);
-    const int status = bytes ? picture_decode(p, NULL, path, bytes, size, err) : -1;
-    free(bytes);
-    return status;
-}
-
 // Those of a sample. The data may have changed since.
 static int read_pictures(const struct changed *c, int64_t index, struct pictures *p,
                          struct err *err)
@@ -108,7 +99,7 @@ static int read_pictures(const struct changed *c, int64_t index, struct pictures
                                     : err_set(err, "'%s' is shorter now", c->data);
     p->list = xcalloc(s.dialogue.path_count + 1, sizeof *p->list);
     while (status == 0 && p->count < s.dialogue.path_count) {
-        status = decode(&data, s.dialogue.paths[p->count], &p->list[p->count], err);
+        status = evaluate_picture(&data, NULL, s.dialogue.paths[p->count], &p->list[p->count], err);
         p->count += status == 0;
     }
     sample_release(&s);

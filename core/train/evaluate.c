@@ -202,21 +202,41 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
 
 // --- the model -----------------------------------------------------------------------------------
 
+bool shown_are(const struct shown *k, const struct dialogue *d)
+{
+    if (k->count != d->path_count) return false;
+    for (size_t i = 0; i < k->count; i++)
+        if (strcmp(k->paths[i], d->paths[i]) != 0) return false;
+    return true;
+}
+
+void shown_add(struct shown *k, const char *path)
+{
+    k->paths = xreallocarray(k->paths, k->count + 1, sizeof *k->paths);
+    k->paths[k->count++] = xstrdup(path);
+}
+
+void shown_clear(struct shown *k)
+{
+    for (size_t i = 0; i < k->count; i++) free(k->paths[i]);
+    free(k->paths);
+    *k = (struct shown){ 0 };
+}
+
 static void clear_pictures(struct evaluating *v)
 {
     conversation_clear(&v->c);
-    for (size_t i = 0; i < v->path_count; i++) free(v->paths[i]);
-    free(v->paths);
-    v->paths = NULL;
-    v->path_count = 0;
+    shown_clear(&v->shown);
 }
 
-static bool same_pictures(const struct evaluating *v, const struct dialogue *d)
+int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
+                     struct picture *p, struct err *err)
 {
-    if (v->path_count != d->path_count) return false;
-    for (size_t i = 0; i < d->path_count; i++)
-        if (strcmp(v->paths[i], d->paths[i]) != 0) return false;
-    return true;
+    size_t size;
+    char *bytes = dataset_picture(d, path, IMAGE_MAX_FILE, &size, err);
+    const int status = bytes ? picture_decode(p, decoder, path, bytes, size, err) : -1;
+    free(bytes);
+    return status;
 }
 
 static int show_picture(struct evaluating *v, const char *path, struct err *err)
@@ -233,9 +253,8 @@ static int show_picture(struct evaluating *v, const char *path, struct err *err)
 static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct err *err)
 {
     const struct dialogue *d = &a->sample.dialogue;
-    if (same_pictures(v, d)) return 0;
+    if (shown_are(&v->shown, d)) return 0;
     clear_pictures(v);
-    v->paths = xcalloc(d->path_count + 1, sizeof *v->paths);
     for (size_t i = 0; i < d->path_count; i++) {
         const int index = i < a->picture_count
                               ? conversation_attach_decoded(&v->c, &a->pictures[i], err)
@@ -244,7 +263,7 @@ static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct er
             clear_pictures(v);
             return -1;
         }
-        v->paths[v->path_count++] = xstrdup(d->paths[i]);
+        shown_add(&v->shown, d->paths[i]);
     }
     return 0;
 }

@@ -132,6 +132,9 @@ struct evaluating;
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
 bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finished or cancelled
 int evaluate_close(struct evaluating *v, struct err *err);
+// Reads and decodes a picture that a sample of d shows; decoder as of picture_decode.
+int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
+                     struct picture *p, struct err *err);
 // A scored question: metric, kind, group, score and class of *told.
 void evaluation_note(struct evaluation *e, const struct evaluated *told);
 void evaluation_release(struct evaluation *e);

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/train/evaluate_parts.h"
 
@@ -28,9 +27,8 @@ struct ahead {
 // Of the thread alone.
 struct walk {
     struct image_decoder *decoder;
-    int64_t chosen; // samples of the kinds asked for
-    char **paths;   // pictures of the last sample that shows some here
-    size_t path_count;
+    int64_t chosen;     // samples of the kinds asked for
+    struct shown shown; // by the last sample that shows something here
 };
 
 static size_t bytes_of(const struct ahead_sample *s)
@@ -45,43 +43,18 @@ static size_t bytes_of(const struct ahead_sample *s)
 
 // --- the thread ----------------------------------------------------------------------------------
 
-static void forget_paths(struct walk *w)
-{
-    for (size_t i = 0; i < w->path_count; i++) free(w->paths[i]);
-    free(w->paths);
-    w->paths = NULL;
-    w->path_count = 0;
-}
-
-static bool shown_before(const struct walk *w, const struct dialogue *d)
-{
-    if (w->path_count != d->path_count) return false;
-    for (size_t i = 0; i < d->path_count; i++)
-        if (strcmp(w->paths[i], d->paths[i]) != 0) return false;
-    return true;
-}
-
-static int decode_one(const struct ahead *a, struct walk *w, const char *path, struct picture *p)
-{
-    size_t size;
-    struct err nothing;
-    char *bytes = dataset_picture(a->v->r->data, path, IMAGE_MAX_FILE, &size, &nothing);
-    const int status = bytes ? picture_decode(p, w->decoder, path, bytes, size, &nothing) : -1;
-    free(bytes);
-    return status;
-}
-
 // As many as can be, from the first on.
 static void decode(const struct ahead *a, struct walk *w, struct ahead_sample *s)
 {
     const struct dialogue *d = &s->sample.dialogue;
-    if (shown_before(w, d)) return;
-    forget_paths(w);
-    w->paths = xcalloc(d->path_count + 1, sizeof *w->paths);
-    for (size_t i = 0; i < d->path_count; i++) w->paths[w->path_count++] = xstrdup(d->paths[i]);
+    struct err nothing;
+    if (shown_are(&w->shown, d)) return;
+    shown_clear(&w->shown);
+    for (size_t i = 0; i < d->path_count; i++) shown_add(&w->shown, d->paths[i]);
     s->pictures = xcalloc(d->path_count + 1, sizeof *s->pictures);
     while (s->picture_count < d->path_count &&
-           decode_one(a, w, d->paths[s->picture_count], &s->pictures[s->picture_count]) == 0)
+           evaluate_picture(a->v->r->data, w->decoder, d->paths[s->picture_count],
+                            &s->pictures[s->picture_count], &nothing) == 0)
         s->picture_count++;
 }
 
@@ -131,7 +104,7 @@ static void *run(void *self)
         prepare(a, &w, i, &s);
         wanted = put(a, &s);
     }
-    forget_paths(&w);
+    shown_clear(&w.shown);
     image_decoder_free(w.decoder); // its child ends with the thread that started it
     return NULL;
 }

@@ -15,14 +15,19 @@ struct ahead_sample {
     size_t picture_count;
 };
 
+// Paths of the pictures that are shown, in order.
+struct shown {
+    char **paths;
+    size_t count;
+};
+
 struct evaluating {
     const struct evaluate_request *r;
     struct settings *settings; // greedy
     struct evaluation *e;
     struct conversation c;
     struct evaluate_passes passes;
-    char **paths; // pictures of c, in order
-    size_t path_count;
+    struct shown shown;         // pictures of c
     struct ahead *ahead;        // NULL: pictures are decoded when they are asked about
     void *corpus[METRIC_COUNT]; // by number in metrics[]
     int64_t done, count;
@@ -41,6 +46,10 @@ struct evaluating {
 int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i);
 int64_t evaluate_sample_count(const struct evaluate_request *r);
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
+// What is shown: whether it is what a dialogue shows, all of it and in its order.
+bool shown_are(const struct shown *k, const struct dialogue *d);
+void shown_add(struct shown *k, const char *path);
+void shown_clear(struct shown *k);
 
 // evaluate_ahead.c. Reads the samples of v from the first on, in a thread; NULL if none can be
 // started.
