@@ -117,6 +117,10 @@ for try in $(seq "${KILLS:-50}"); do
     here -c "/job 1 resume --ranks $count" >"$work/out" 2>&1 || fail "$try: $(tail -1 "$work/out")"
 done
 echo "$good of ${KILLS:-50} ended as they should, the slowest in $worst s:$(for k in "${!ended[@]}"; do printf ' %d %s' "${ended[$k]}" "$k"; done)"
+for _ in $(seq 600); do # it may have been killed each time before its first one
+    compgen -G "$work/run/checkpoint-*[0-9]" >/dev/null && break
+    sleep 0.1
+done
 here -c '/job 1 pause' -c '/wait 1' >"$work/out" 2>&1
 grep -q paused "$work/out" || fail "no pause: $(tail -1 "$work/out")"
 
