@@ -239,7 +239,13 @@ void ranks_turn_pass(struct ranks *r)
 
 // --- sums and messages ---------------------------------------------------------------------------
 
-enum { PIECE = 1 << 17 }; // numbers of a call: MPI takes as much memory, which stays small enough to be used again
+// Numbers, or bytes, of a call, for which MPI takes memory: within a machine they should fit into a
+// cache, between machines the time of a message counts.
+static size_t piece(const struct ranks *r)
+{
+    const struct ranks *all = r->whole;
+    return all->beside == all->count ? 1 << 17 : 1 << 22;
+}
 
 static void count_moved(struct ranks *r, size_t bytes, double began)
 {
@@ -254,8 +260,9 @@ static void sum(struct ranks *r, char *x, size_t count, size_t size, handle type
     if (!r) return;
     ranks_meet(r);
     const double began = clock_seconds();
-    for (size_t at = 0; at < count; at += PIECE) {
-        const size_t n = count - at < PIECE ? count - at : PIECE;
+    const size_t most = piece(r);
+    for (size_t at = 0; at < count; at += most) {
+        const size_t n = count - at < most ? count - at : most;
         char *data = x + at * size;
         if (to < 0)
             mpi.all_reduce(in_place, data, (int)n, type, mpi.sum, r->comm);
@@ -287,8 +294,9 @@ void ranks_share(struct ranks *r, void *data, size_t size, int from)
     if (!r) return;
     ranks_meet(r);
     const double began = clock_seconds();
-    for (size_t at = 0; at < size; at += PIECE) {
-        const size_t n = size - at < PIECE ? size - at : PIECE;
+    const size_t most = piece(r);
+    for (size_t at = 0; at < size; at += most) {
+        const size_t n = size - at < most ? size - at : most;
         mpi.broadcast((char *)data + at, (int)n, mpi.of_bytes, from, r->comm);
     }
     count_moved(r, size, began);

@@ -142,8 +142,7 @@ int ranks_gpu_sum_floats_to(struct ranks *r, float *x, size_t count, int to, str
 {
     struct ranks_gpu *gpu = r->gpu;
     atomic_fetch_add(&r->whole->bytes, (int64_t)(count * sizeof *x));
-    return check(gpu,
-                 gpu->reduce(x, x, count, NCCL_FLOATS, NCCL_SUM, to, gpu->comm, gpu->stream()),
+    return check(gpu, gpu->reduce(x, x, count, NCCL_FLOATS, NCCL_SUM, to, gpu->comm, gpu->stream()),
                  "sum", err);
 }
 
