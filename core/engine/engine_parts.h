@@ -18,6 +18,7 @@ struct engine {
     bool stash;
     struct dump *dump; // armed
     bool watch;        // emits maps while answering
+    double watch_pause; // seconds between two
     struct live *live; // of the running answer
     struct changes posted;
     void (*between)(void *self); // called before each token of an answer; NULL: nothing
