@@ -193,7 +193,8 @@ void maps_kind(struct view *v)
     show_wish(v, w);
 }
 
-// A fast model gets live maps of some tokens only: what is shown at the end is that of the last one.
+// A fast model gets live maps of some tokens only: what is shown at the end is that of the last
+// one.
 void maps_last(struct view *v, int token)
 {
     const struct map *now = view_map(v);
