@@ -236,6 +236,7 @@ static void take_answer(struct view *v, const struct event *e)
     v->drafts = a->drafted ? (double)a->accepted / (double)a->drafted : -1;
     v->stale = false;
     if (!prefill || strcmp(a->stop, "length") != 0) add_measures(v, a);
+    maps_last(v, (int)a->count - (strcmp(a->stop, "eos") ? 2 : 1)); // of those that were fed back
 }
 
 static void take_message(struct view *v, const struct event *e)

@@ -107,7 +107,7 @@ REPLIES = {  # to kitty's query, to the one for its name, to DA1
 }
 SEQUENCE = re.compile(
     r"\x1b_(?P<apc>[^\x1b]*)\x1b\\|\x1bP(?P<dcs>(?:[^\x1b]|\x1b\x1b|\x1b(?!\\))*?)\x1b\\|"
-    r"\x1b\](?P<osc>[^\x07\x1b]*)(?:\x07|\x1b\\)|\x1b\[(?P<csi>[0-9;:?>=!]*)(?P<final>[@-~])|"
+    r"\x1b\](?P<osc>[^\x07\x1b]*)(?:\x07|\x1b\\)|\x1b\[(?P<csi>[0-9;:?>=!$]*)(?P<final>[@-~])|"
     r"\x1b[()*+].|\x1b(?P<esc>[78=>MDEHc])|(?P<control>[\x00-\x1a\x1c-\x1f])|(?P<text>[^\x00-\x1f])", re.S)
 
 
@@ -245,6 +245,7 @@ class GraphicsTerminal(Terminal):
         elif final == "h" and codes == "?1049": self.erase(2)
         elif final == "c" and not codes.startswith("?"): self.reply(REPLIES[self.kind][2])
         elif final == "q" and codes.startswith(">"): self.reply(REPLIES[self.kind][1])
+        elif final == "t" and n[0] == 14: self.reply("\x1b[4;%d;%dt" % (self.lines * self.cell[1], self.columns * self.cell[0]))
         elif final == "t" and n[0] == 16: self.reply("\x1b[6;%d;%dt" % (self.cell[1], self.cell[0]))
         elif final == "r": self.top, self.bottom = one - 1, min(n[1] if len(n) > 1 and n[1] else self.lines, self.lines) - 1
         elif final in "LM": self.scroll(self.y, one if final == "M" else -one)
