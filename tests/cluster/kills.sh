@@ -8,8 +8,8 @@
 . tests/cluster/hosts.bash
 leave() {
     local p
-    for p in $(running "job run 1 --db $work/") $(running "job run 2 --db $work/"); do kill "$p"; done
-    for p in $(ranks_now); do kill -9 "$p"; done
+    for p in $(running "job run 1 --db $work/") $(running "job run 2 --db $work/"); do kill "$p" 2>/dev/null; done
+    for p in $(ranks_now); do kill -9 "$p" 2>/dev/null; done
     hosts_down
     rm -rf "$work"
 }
@@ -22,7 +22,7 @@ for i in $(seq 0 19); do
 done >"$work/data.jsonl"
 lines=("/load $PWD/$llava" '/set job.nice 0' '/set job.threads 1' '/set compute.matmul f32' '/set train.method all'
     '/set train.batch 2' '/set train.accumulate 6' '/set train.lr 1e-3' '/set train.exact_sum on' '/set train.steps 3000'
-    '/set train.save_every 2')
+    '/set train.save_every 2' '/set train.shard on')
 printf '%s\n' "${lines[@]}" "/train $work/data.jsonl $work/run --ranks 2" >"$work/script"
 RANDOM=${SEED:-$$}
 
