@@ -29,7 +29,10 @@ const struct setting weights_settings[] = {
     { 0 },
 };
 
-enum { BLOCK_NUMBERS = 4 << 20 }; // numbers that are worked on at a time
+enum {
+    BLOCK_NUMBERS = 4 << 20, // numbers that are worked on at a time
+    WRITES = 5               // times that a file is written which others remove
+};
 
 static const char SEPARATOR[] = "::", FINGERPRINT[] = "vlmsh.fingerprint";
 
@@ -177,15 +180,20 @@ static struct gguf *open_file(const struct model *m, const struct gguf_kind *kin
     return NULL;
 }
 
-// The file that is kept, or a new one. Another program may remove either at any time.
+// The file that is kept, or a new one. Another program that has less room for them may remove
+// either at any time: what is written then is written again.
 static struct gguf *find_file(const struct model *m, const struct gguf_kind *kind,
                               const struct load_progress *progress, struct err *err)
 {
     char *path = weight_cache_path(m->checkpoint->fingerprint, kind->name, err);
     struct gguf *f = path ? open_file(m, kind, path) : NULL;
-    if (path && !f && write_file(m, kind, path, progress, err) == 0 &&
-        !(f = open_file(m, kind, path)))
-        err_set(err, "'%s' was removed while it was opened: try again", path);
+    int left = WRITES;
+    while (path && !f && left-- && write_file(m, kind, path, progress, err) == 0)
+        if (!(f = open_file(m, kind, path)))
+            err_set(err,
+                    "'%s' was removed each time before it was opened: is weights.cache too "
+                    "small elsewhere? try again",
+                    path);
     if (f) weight_cache_use(path);
     free(path);
     return f;

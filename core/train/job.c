@@ -34,7 +34,8 @@ const struct setting job_settings[] = {
     { "job.nodes", SETTING_INTEGER, 1, 4096, "1", "machines", NULL, STALE_JOBS,
       "Number of machines of a queued job (--sbatch), which share its ranks." },
     { "job.gpus", SETTING_INTEGER, 0, 64, "0", "GPUs", NULL, STALE_JOBS,
-      "Number of GPUs that a queued job has on each machine." },
+      "Number of GPUs that a queued job has, and computes on, on each machine; 0 leaves it the "
+      "shell's device." },
     { "job.time", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_JOBS,
       "Time limit of a queued job as sbatch takes it (90, 12:00:00, 2-00:00:00); none is the "
       "partition's." },
