@@ -51,15 +51,23 @@ static void pack_x(const struct straight *s, int64_t tile)
         amx_pack_pairs(to, &p->x, row, left < AMX_SIDE ? left : AMX_SIDE, k, AMX_STEP);
 }
 
-// sums[tile of x][16 rows of w][16 rows of x] of 16 rows of w.
-VEC_INLINE void multiply(float *sums, const char *w, size_t row_bytes, const char *x, int64_t steps,
-                         const int wide)
+// A line of each of 16 rows into the second-level cache.
+VEC_INLINE void ask_for(const char *w, size_t row_bytes)
+{
+    for (int r = 0; r < AMX_SIDE; r++, w += row_bytes) __builtin_prefetch(w, 0, 2);
+}
+
+// sums[tile of x][16 rows of w][16 rows of x] of 16 rows of w. Asks for the 16 rows from `next` on
+// (or NULL) meanwhile: the rows are so long that the processor does not see where others begin.
+VEC_INLINE void multiply(float *sums, const char *w, const char *next, size_t row_bytes,
+                         const char *x, int64_t steps, const int wide)
 {
     _tile_zero(0);
     if (wide > 1) _tile_zero(1);
     if (wide > 2) _tile_zero(2);
     if (wide > 3) _tile_zero(3);
     for (int64_t s = 0; s < steps; s++, w += 2 * AMX_STEP, x += wide * AMX_TILE) {
+        if (next) ask_for(next + s * 2 * AMX_STEP, row_bytes);
         _tile_loadd(4, w, row_bytes);
         _tile_loadd(5, x, 64);
         _tile_dpbf16ps(0, 4, 5);
@@ -94,20 +102,30 @@ static void put_sums(const struct amx_product *p, const float *sums, int64_t row
         vf_store(y, v[r] + (p->add ? vf_load(y) : bias));
 }
 
+// Where the thread will probably go on after column m: CHUNK tiles of each thread are in turn.
+static const char *weights_after(const struct amx_product *p, int64_t m)
+{
+    const bool last = m / AMX_SIDE % CHUNK == CHUNK - 1;
+    const int64_t others = last ? (omp_get_num_threads() - 1) * CHUNK : 0;
+    const int64_t next = m + (1 + others) * AMX_SIDE;
+    return next < p->m ? (const char *)p->w.data + (size_t)next * p->w.row_bytes : NULL;
+}
+
 // Columns m..m+16 of all rows.
 static void multiply_rows(const struct straight *s, int64_t m)
 {
     const struct amx_product *p = s->p;
-    const char *w = (const char *)p->w.data + (size_t)m * p->w.row_bytes;
+    const size_t row_bytes = p->w.row_bytes;
+    const char *w = (const char *)p->w.data + (size_t)m * row_bytes, *next = weights_after(p, m);
     float sums[FOUR * AMX_SIDE * AMX_SIDE] __attribute__((aligned(64)));
-    for (int64_t t = 0; t < s->tiles; t += FOUR) {
+    for (int64_t t = 0; t < s->tiles; t += FOUR, next = NULL) {
         const int64_t wide = tiles_from(s, t);
         const char *x = s->x + t * s->steps * AMX_TILE;
         switch (wide) {
-        case 1: multiply(sums, w, p->w.row_bytes, x, s->steps, 1); break;
-        case 2: multiply(sums, w, p->w.row_bytes, x, s->steps, 2); break;
-        case 3: multiply(sums, w, p->w.row_bytes, x, s->steps, 3); break;
-        default: multiply(sums, w, p->w.row_bytes, x, s->steps, 4); break;
+        case 1: multiply(sums, w, next, row_bytes, x, s->steps, 1); break;
+        case 2: multiply(sums, w, next, row_bytes, x, s->steps, 2); break;
+        case 3: multiply(sums, w, next, row_bytes, x, s->steps, 3); break;
+        default: multiply(sums, w, next, row_bytes, x, s->steps, 4); break;
         }
         for (int64_t i = 0; i < wide; i++)
             put_sums(p, sums + i * AMX_SIDE * AMX_SIDE, (t + i) * AMX_SIDE, m);

@@ -20,9 +20,10 @@ const struct norm_places norms_sandwich = {
     .ffn = { .before = "post_attention_layernorm", .after = "post_mlp_layernorm" },
 };
 
-// Of several blocks all are about as large: weights are prepared anew for each. A product of 512
-// rows does not fill a GPU, which has enough memory for larger blocks.
-enum { BLOCK_ROWS = 512, BLOCK_ROWS_GPU = 4096 };
+// Of several blocks all are about as large: weights are prepared anew for each, and those of a
+// mixture's experts are read anew. A product of 1024 rows does not fill a GPU, which has enough
+// memory for larger blocks.
+enum { BLOCK_ROWS = 1024, BLOCK_ROWS_GPU = 4096 };
 
 int64_t layer_rows(const struct graph *g, int64_t n, int64_t from)
 {
