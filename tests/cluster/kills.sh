@@ -47,6 +47,9 @@ sys.exit(8 + size + max(ends) != os.path.getsize(sys.argv[1]))
 P
     done
 }
+newest() { # step of the newest checkpoint
+    find "$work/run" -name 'checkpoint-*[0-9]' 2>/dev/null | sed 's/.*-//' | sort -n | tail -1
+}
 # Waits until all ranks run: their processes, or the first lines that they have written of this run.
 begun() { # COUNT processes|lines
     local n k there
@@ -68,7 +71,7 @@ begun() { # COUNT processes|lines
 touch "$work/started"
 here -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 declare -A ended
-worst=0 count=2 good=0
+worst=0 count=2 good=0 step=0
 for try in $(seq "${KILLS:-50}"); do
     if [ $((RANDOM % 5)) = 0 ]; then
         begun $count processes # before they know each other
@@ -103,9 +106,11 @@ for try in $(seq "${KILLS:-50}"); do
     echo "$message" | grep -q "failed: .*$want" || one="message"
     [ "$took" -le 30 ] || one="$took s"
     whole || one="checkpoint"
+    before=$step step=$(newest)
+    [ "${step:=0}" -ge "$before" ] || one="back from step $before to $step"
     [ "$took" -le "$worst" ] || worst=$took
     ended[$kind]=$((${ended[$kind]:-0} + 1))
-    echo "$try: $kind rank $victim of $count: $took s: $one"
+    echo "$try: $kind rank $victim of $count: $took s, step $step: $one"
     if [ "$one" = good ]; then good=$((good + 1)); else fail "$try: $kind rank $victim of $count: $one: $message"; fi
     count=$((RANDOM % 3 + 2))
     for _ in $(seq 200); do # those on a host out of reach leave, too
@@ -125,7 +130,7 @@ here -c '/job 1 pause' -c '/wait 1' >"$work/out" 2>&1
 grep -q paused "$work/out" || fail "no pause: $(tail -1 "$work/out")"
 
 # An undisturbed run of as many steps has the same bits.
-last=$(find "$work/run" -name 'checkpoint-*[0-9]' | sed 's/.*-//' | sort -n | tail -1)
+last=$(newest)
 if [ "${last:-0}" -lt 3000 ]; then
     printf '%s\n' "${lines[@]}" '/set train.keep 3000' "/set train.save_every $last" "/train $work/data.jsonl $work/straight" >"$work/script"
     vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
