@@ -176,6 +176,7 @@ check: $(B)/vlmsh $(UNPACKED) $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRA
 test-cluster: vlmsh
 	@VLMSH="$(CURDIR)/vlmsh" bash tests/cluster/slurm.sh
 	@VLMSH="$(CURDIR)/vlmsh" bash tests/cluster/disk.sh
+	@VLMSH="$(CURDIR)/vlmsh" bash tests/cluster/memory.sh
 	@VLMSH="$(CURDIR)/vlmsh" bash tests/cluster/kills.sh
 
 bench: vlmsh $(UNPACKED) $(BENCH_BIN)

@@ -40,7 +40,7 @@ void changed_forget(struct shell *shell)
 
 // --- which ---------------------------------------------------------------------------------------
 
-static const char *const whiches[] = { "all", "worse", "better", NULL };
+const char *const changed_which[CHANGED_COUNT] = { "all", "worse", "better" };
 
 static bool is_better(const struct compared_question *q, int side)
 {
@@ -154,7 +154,8 @@ static void keep(struct shell *shell, const struct changed_source *source, struc
 void changed_keep(struct shell *shell, const struct changed_source *source, struct compared_data *d)
 {
     keep(shell, source, d);
-    if (shell->screen && count_wanted(shell->changed, whiches[0])) show(shell, whiches[0], 1);
+    if (shell->screen && count_wanted(shell->changed, changed_which[CHANGED_ALL]))
+        show(shell, changed_which[CHANGED_ALL], 1);
 }
 
 // --- of a job ------------------------------------------------------------------------------------
@@ -223,14 +224,14 @@ struct wanted {
 static int read_words(struct wanted *w, int argc, char **argv, struct err *err)
 {
     bool numbered = false;
-    *w = (struct wanted){ .which = whiches[0], .number = 1 };
+    *w = (struct wanted){ .which = changed_which[CHANGED_ALL], .number = 1 };
     for (int i = 0; i < argc; i++) {
         char *end;
         if (!strcmp(argv[i], "--job")) {
             if (i + 1 == argc) return err_set(err, "--job needs a job number");
             if (job_number(argv[++i], &w->job, err) < 0) return -1;
         } else if (!strcmp(argv[i], "--worse") || !strcmp(argv[i], "--better")) {
-            w->which = argv[i][2] == 'w' ? whiches[1] : whiches[2];
+            w->which = changed_which[argv[i][2] == 'w' ? CHANGED_WORSE : CHANGED_BETTER];
         } else if (!strncmp(argv[i], "--", 2)) {
             return err_set(err, "unknown option '%s'", argv[i]);
         } else if (numbered) {

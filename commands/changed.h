@@ -7,6 +7,11 @@
 #include "core/compare/compare_data.h"
 #include "core/sets/set.h"
 
+// Which of the questions, as event_changed names them: all, those that the second side answers
+// worse, better (both are options of /changed).
+enum { CHANGED_ALL, CHANGED_WORSE, CHANGED_BETTER, CHANGED_COUNT };
+extern const char *const changed_which[CHANGED_COUNT];
+
 // What was compared; everything is copied but the table's rows.
 struct changed_source {
     const char *title[2], *data, *images; // images NULL: beside the data

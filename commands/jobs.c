@@ -72,9 +72,12 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
     struct settings *settings = settings_copy(engine_settings(shell->engine));
     struct job_order order = shell_job_order(shell, k->name, argc, argv);
     order.settings = settings;
+    const bool queued = where->script || where->submit;
     int status = where->ranks ? settings_set(settings, "job.ranks", where->ranks, err) : 0;
     if (k->settle) k->settle(settings, m);
-    if (status == 0) status = check_ranks(k, settings, where->script || where->submit, err);
+    // The machine with the shell may have none.
+    if (queued && settings_integer(settings, "job.gpus")) order.device = "cuda";
+    if (status == 0) status = check_ranks(k, settings, queued, err);
     if (status == 0 && k->check) status = k->check(argc, argv, settings, m, err);
     if (status == 0) status = store_job_add(shell->store, &order, id, err);
     settings_free(settings);

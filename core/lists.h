@@ -32,6 +32,7 @@
 #define SETTINGS_LAST(X)                                                                           \
     X(sinks)  /* core/probes/sinks.c */                                                            \
     X(norms)  /* core/probes/norms.c */                                                            \
+    X(eval)   /* core/train/evaluate_batch.c */                                                    \
     X(job)    /* core/train/job.c */                                                               \
     X(plot)   /* core/draw/figure.c */                                                             \
     X(screen) /* core/settings/screen_settings.c */

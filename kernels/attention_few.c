@@ -19,6 +19,7 @@ enum {
     PIECE = 32,                  // keys of a piece; a multiple of VEC
     ROUND = 64,                  // pieces that are computed before they are joined
     VALUES = 8,                  // values at a time
+    AHEAD = 4,                   // keys asked for in advance
     TOGETHER = 4,                // rows that load a key or value once
     COLUMNS = VEC == 16 ? 4 : 2, // vectors of a value at a time: as registers have room for sums
     LINE = 64                    // bytes of a cache line
@@ -140,12 +141,13 @@ VEC_INLINE void add_values(const struct few *f, const struct results *y, const f
     }
 }
 
-// Asks for values from..to: in the order of addresses, which add_values does not keep.
-VEC_INLINE void ask_for(const struct call *c, int64_t from, int64_t to, const enum dtype dtype)
+// Asks for key or value i of all heads, `step` numbers; past the end it does no harm. NEAR: 3 into
+// the first-level cache, 2 into the second.
+VEC_INLINE void ask_for(const void *of, int64_t i, int64_t step, const int near,
+                        const enum dtype dtype)
 {
-    const char *at = numbers_at(c->v, from * value_step(c), dtype);
-    const char *end = numbers_at(c->v, least(to, c->keys) * value_step(c), dtype);
-    for (; at < end; at += LINE) __builtin_prefetch(at);
+    const char *at = numbers_at(of, i * step, dtype), *end = numbers_at(of, (i + 1) * step, dtype);
+    for (; at < end; at += LINE) __builtin_prefetch(at, 0, near);
 }
 
 VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
@@ -154,7 +156,11 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
     const struct call *c = f->c;
     const struct results *y = &f->pieces[number % ROUND];
     const int64_t from = number * PIECE, to = least(from + PIECE, c->keys);
-    for (int64_t i = from; i < to; i++) score_key(f, scores, i, dtype);
+    for (int64_t i = from; i < to; i++) {
+        ask_for(c->k, i + AHEAD, key_step(c), 3, dtype);
+        ask_for(c->v, i, value_step(c), 2, dtype);
+        score_key(f, scores, i, dtype);
+    }
     for (const struct rows *g = f->rows; g < f->rows + f->rows_count; g++)
         for (int64_t r = g->row; r < g->row + g->count; r++) {
             const int64_t a = g->first > from ? g->first - from : 0, b = least(to, g->last) - from;
@@ -166,11 +172,8 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
                        &y->sum[r], false);
         }
     memset(y->out, 0, (size_t)(f->all * c->padded) * sizeof *y->out);
-    ask_for(c, from, from + VALUES, dtype);
-    for (int64_t i = from; i < to; i += VALUES) {
-        if (i + VALUES < to) ask_for(c, i + VALUES, least(i + 2 * VALUES, to), dtype);
+    for (int64_t i = from; i < to; i += VALUES)
         add_values(f, y, scores, i, least(i + VALUES, to), dtype);
-    }
 }
 
 // --- all pieces ----------------------------------------------------------------------------------

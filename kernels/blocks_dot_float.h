@@ -2,7 +2,9 @@
 // (kernels/blocks_dot.h).
 //
 // The numbers of x are put into the order in which bytes of lanes become floats. The 4 bytes of a
-// lane are masked, not shifted: float(lane & 0xff00) is 256 q, and its x was divided by 256.
+// lane are masked, not shifted: float(lane & 0xff00) is 256 q, and its x was divided by 256. Halves
+// of bytes (Q4_K) are masked where they lie: float(lane & 0xf000) is 4096 q. Only what the sign bit
+// belongs to is shifted down.
 #ifndef KERNELS_BLOCKS_DOT_FLOAT_H
 #define KERNELS_BLOCKS_DOT_FLOAT_H
 
@@ -23,16 +25,34 @@ VEC_INLINE vf vf_fused(vf a, vf b, vf c)
 #endif
 }
 
+// Where a unit's numbers lie in its bytes.
+enum place { PLACE_BYTE, PLACE_LOW, PLACE_HIGH };
+
+// Are bytes left with two numbers, those of part 2 i of 32 and of part 2 i + 1?
+VEC_INLINE bool in_halves(const enum dtype dtype)
+{
+    return dtype == DTYPE_Q4_K;
+}
+
+VEC_INLINE enum place unit_place(int u, const bool halves)
+{
+    return !halves ? PLACE_BYTE : u * UNIT / 32 % 2 ? PLACE_HIGH : PLACE_LOW;
+}
+
 // n <= RUN numbers.
 static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtype dtype)
 {
     const int size = block_group(dtype);
-    static const float part[4] = { 1, 0x1p-8f, 0x1p-16f, 1 };
+    static const float part[][4] = { [PLACE_BYTE] = { 1, 0x1p-8f, 0x1p-16f, 1 },
+                                     [PLACE_LOW] = { 1, 0x1p-8f, 0x1p-16f, 0x1p-24f },
+                                     [PLACE_HIGH] = { 0x1p-4f, 0x1p-12f, 0x1p-20f, 1 } };
     _Alignas(64) float in[RUN] = { 0 };
     memcpy(in, x, (size_t)n * sizeof *x);
-    for (int u = 0; u < RUN; u += UNIT)
+    for (int u = 0; u < RUN / UNIT; u++) {
+        const float *by = part[unit_place(u, in_halves(dtype))], *from = in + u * UNIT;
         for (int b = 0; b < 4; b++)
-            for (int l = 0; l < VEC; l++) to->x[u + b * VEC + l] = in[u + 4 * l + b] * part[b];
+            for (int l = 0; l < VEC; l++) to->x[u * UNIT + b * VEC + l] = from[4 * l + b] * by[b];
+    }
     for (int g = 0; g < 16; g++) {
         vf sum = { 0 };
         for (int i = g * size; i < g * size + size && i < RUN; i += VEC) sum += vf_load(in + i);
@@ -40,10 +60,14 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
     }
 }
 
-// Byte b of each lane, times 256^b but for the last.
-VEC_INLINE vf unit_float(vu unit, int b)
+// The number in byte b of each lane, times what x was divided by (x_prepare_run).
+VEC_INLINE vf unit_float(vu unit, int b, const enum place place)
 {
-    unit = b < 3 ? unit & 0xffu << 8 * b : unit >> 24;
+    static const uint32_t mask[] = { [PLACE_BYTE] = 0xff, [PLACE_LOW] = 15, [PLACE_HIGH] = 0xf0 };
+    if (b < 3 || place == PLACE_LOW)
+        unit = unit & mask[place] << 8 * b;
+    else
+        unit = unit >> (place == PLACE_HIGH ? 28 : 24);
     return __builtin_convertvector((vi)unit, vf);
 }
 
@@ -59,10 +83,21 @@ VEC_INLINE vf unit_scale(const float *scale, int u, int size)
     return vf_set(*scale);
 }
 
-// A run of weights, as bytes in order.
+// The 32 bytes in which part `part` of a run in halves lies.
+VEC_INLINE const uint8_t *part_in_halves(const char *run, int part)
+{
+    return ((const struct block_q4_k *)(const void *)run)->q + part / 2 * 32;
+}
+
+// A run of weights, as bytes in order, or as the halves lie.
 static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
 {
-    KERNEL(blocks_run)(to, run, dtype);
+    if (!in_halves(dtype)) {
+        KERNEL(blocks_run)(to, run, dtype);
+        return;
+    }
+    run_groups(to->scale, to->offset, run, DTYPE_Q4_K);
+    for (int i = 0; i < RUN / 32; i++) memcpy(to->q + 32 * i, part_in_halves(run, i), 32);
 }
 
 // A run of weights, as bytes in order: of a dtype, or with DTYPE_COUNT put together already.
@@ -85,20 +120,21 @@ VEC_INLINE void run_open(struct open_run *o, const char *run, const struct block
 
 VEC_INLINE vu open_unit(const struct open_run *run, int u, const enum dtype dtype)
 {
-    return dtype == DTYPE_COUNT ? (vu)vf_load(run->bytes + u * UNIT)
-                                : run_unit(run->bytes, u, dtype);
+    if (dtype == DTYPE_COUNT) return (vu)vf_load(run->bytes + u * UNIT);
+    if (!in_halves(dtype)) return run_unit(run->bytes, u, dtype);
+    return (vu)vf_load(part_in_halves(run->bytes, u * UNIT / 32) + u * UNIT % 32);
 }
 
 // Unit u: s[r] += unit * times * row r of x.
 VEC_INLINE void dot_unit(vf s[][4], int t, const struct x_run *x, int64_t x_runs, int u,
                          const struct open_run *run, const int rows, const int size,
-                         const enum dtype dtype)
+                         const enum dtype dtype, const bool halves)
 {
     const vu unit = open_unit(run, u, dtype);
     const vf times = unit_scale(run->scale, u, size);
     vf q[4];
 #pragma GCC unroll 4
-    for (int b = 0; b < 4; b++) q[b] = unit_float(unit, b);
+    for (int b = 0; b < 4; b++) q[b] = unit_float(unit, b, unit_place(u, halves));
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
         const float *at = x[r * x_runs].x + u * UNIT;
@@ -109,19 +145,30 @@ VEC_INLINE void dot_unit(vf s[][4], int t, const struct x_run *x, int64_t x_runs
     }
 }
 
-// s[r][t] += run t of weights, which have dtype `is`, times row r of x. Unit by unit, so that what
-// is loaded of x serves all runs.
+// All units, so that what is loaded of x serves all runs.
+VEC_INLINE void dot_units(vf s[][4], const struct x_run *x, int64_t x_runs,
+                          const struct open_run *run, const int rows, const int runs,
+                          const int size, const enum dtype dtype, const bool halves)
+{
+#pragma GCC unroll 8
+    for (int u = 0; u < RUN / UNIT; u++) {
+#pragma GCC unroll 4
+        for (int t = 0; t < runs; t++)
+            dot_unit(s, t, x, x_runs, u, &run[t], rows, size, dtype, halves);
+        if (dtype == DTYPE_COUNT) __asm__ volatile("" ::: "memory");
+    }
+}
+
+// s[r][t] += run t of weights, which have dtype `is`, times row r of x.
 VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
                          const struct open_run *run, const int rows, const int runs,
                          const enum dtype dtype, const enum dtype is)
 {
     const int size = block_group(is);
-#pragma GCC unroll 8
-    for (int u = 0; u < RUN / UNIT; u++) {
-#pragma GCC unroll 4
-        for (int t = 0; t < runs; t++) dot_unit(s, t, x, x_runs, u, &run[t], rows, size, dtype);
-        if (dtype == DTYPE_COUNT) __asm__ volatile("" ::: "memory");
-    }
+    if (in_halves(is))
+        dot_units(s, x, x_runs, run, rows, runs, size, dtype, true);
+    else
+        dot_units(s, x, x_runs, run, rows, runs, size, dtype, false);
     for (int i = 0; i < RUN / size; i += VEC)
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++)

@@ -12,7 +12,8 @@
 // floats in the packed x and in the panels, and one instruction adds both products; the rest is the
 // same. A panel is then used up fast: where only some fifty rows share it (an expert's), waiting
 // for the weights of the next one took a third of the time, so they are asked for meanwhile.
-// (With AMX, bf16 goes through its tiles instead: kernels/matmul_amx.c.)
+// (With AMX, bf16 goes through its tiles instead: kernels/matmul_amx.c, of rather few rows
+// kernels/matmul_amx_straight.c.)
 #include "kernels/matmul_amx.h"
 #include "kernels/matmul_few.h"
 #include "kernels/tile.h"

@@ -259,6 +259,7 @@ static int64_t piece_size(const struct amx_product *p)
 
 int KERNEL(matmul_tiles)(const struct amx_product *p)
 {
+    if (KERNEL(matmul_is_straight)(p)) return KERNEL(matmul_straight)(p);
     const int64_t threads = omp_get_max_threads(), group = group_size(p, threads);
     struct plan plan = { .p = p, .tiles = (p->rows + AMX_SIDE - 1) / AMX_SIDE };
     int64_t blocks = (plan.tiles + BLOCK - 1) / BLOCK;

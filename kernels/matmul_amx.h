@@ -18,6 +18,11 @@ struct amx_product {
 // A row's bits depend neither on the number of rows nor on that of threads. -1: out of memory.
 int KERNEL(matmul_tiles)(const struct amx_product *p);
 
+// The same bits with weights straight from memory, for products that matmul_is_straight takes
+// (kernels/matmul_amx_straight.c): weights are bf16 and lie as [M,K], both in whole tiles.
+bool KERNEL(matmul_is_straight)(const struct amx_product *p);
+int KERNEL(matmul_straight)(const struct amx_product *p);
+
 #endif
 
 #endif

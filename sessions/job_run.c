@@ -133,7 +133,7 @@ static int open_device(struct runner *r, struct err *err)
     else if (missing)
         err_set(err, "%s: every rank needs a GPU of its own: choose fewer (job.ranks)", why.text);
     else if (*why.text)
-        sinks_notice(j->sinks, "%s", why.text); // no GPU
+        sinks_notice(j->sinks, "%s; computing on the CPU", why.text);
     free(name);
     if (!j->backend || missing) return -1;
     if (!j->ranks || !j->backend->own_memory) return 0;

@@ -31,9 +31,7 @@ def micro_batch(graded):
 
 
 def sums(trained, ranks):
-    shared_out = 8 * trained >= 64 << 20  # train.shard auto
-    sent = 4 * trained * (2 * (ranks - 1) / ranks + shared_out)
-    return sent / (INSIDE if ranks == 8 else BETWEEN) + 2 * log2(ranks) * MESSAGE
+    return 8 * trained / (INSIDE if ranks == 8 else BETWEEN) + 2 * log2(ranks) * MESSAGE
 
 
 def size(n):

@@ -86,10 +86,12 @@ static void find(struct graphics *g, enum graphics_kind kind)
 // ESC [ ? 64 ; 4 ; 22 c
 static void take_attributes(struct graphics *g, const char *text)
 {
+    bool sixel = false;
     for (const char *p = text; p; p = strchr(p, ';')) {
         p += *p == ';' || p == text;
-        if (strtol(p, NULL, 10) == 4 && p != text + 1) find(g, GRAPHICS_SIXEL);
+        sixel |= strtol(p, NULL, 10) == 4 && p != text + 1;
     }
+    if (sixel && !g->complete && (!g->tmux || graphics_tmux_sixel())) find(g, GRAPHICS_SIXEL);
     g->complete = true;
 }
 

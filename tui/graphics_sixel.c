@@ -62,21 +62,23 @@ static int percent(uint8_t value)
     return (value * 100 + 127) / 255;
 }
 
-// tmux reads sixels itself where it can show them: nothing is wrapped.
+// tmux reads sixels itself where it can show them: nothing is wrapped. It counts whole bands, and a
+// begun last one could cover a line more: that band is left out.
 void graphics_encode_sixel(const struct graphics_picture *p, bool tmux, struct buf *out)
 {
-    const size_t pixels = (size_t)p->width * (size_t)p->height;
+    const int height = tmux && p->height > BAND ? p->height - p->height % BAND : p->height;
+    const size_t pixels = (size_t)p->width * (size_t)height;
     struct palette *palette = palette_new(p->pixels, pixels, 4);
     uint8_t *places = xmalloc(pixels), *bits = xmalloc((size_t)(CLEAR + 1) * (size_t)p->width);
     for (size_t i = 0; i < pixels; i++)
         places[i] = p->pixels[4 * i + 3] ? (uint8_t)palette_of(palette, p->pixels + 4 * i) : CLEAR;
-    buf_printf(out, "\033P0;1;0q\"1;1;%d;%d", p->width, p->height);
+    buf_printf(out, "\033P0;1;0q\"1;1;%d;%d", p->width, height);
     for (int i = 0; i < palette->count; i++)
         buf_printf(out, "#%d;2;%d;%d;%d", i, percent(palette->rgb[i][0]),
                    percent(palette->rgb[i][1]), percent(palette->rgb[i][2]));
-    for (int y = 0; y < p->height; y += BAND)
+    for (int y = 0; y < height; y += BAND)
         put_band(out, places + (size_t)y * (size_t)p->width, p->width,
-                 p->height - y < BAND ? p->height - y : BAND, bits);
+                 height - y < BAND ? height - y : BAND, bits);
     buf_puts(out, "\033\\");
     free(palette);
     free(places);

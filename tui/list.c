@@ -135,7 +135,7 @@ void list_open_palette(struct view *v)
         char *note = xasprintf("= %s   %s", settings_text(v->settings, row->key), row->help);
         char *line = xasprintf("/set %s ", row->key);
         list_add(&v->list, row->key, note, line);
-        v->list.items[v->list.count - 1].also = setting_also(row->key);
+        v->list.items[v->list.count - 1].also = row->also;
         free(note);
         free(line);
     }

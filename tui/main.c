@@ -293,7 +293,7 @@ int main(int argc, char **argv)
         text_printf(stderr, "vlmsh: %s\n", err.text);
         status = STATUS_USAGE;
     } else {
-        if (err.text[0]) text_printf(stderr, "vlmsh: %s\n", err.text); // no GPU
+        if (err.text[0]) text_printf(stderr, "vlmsh: %s; computing on the CPU\n", err.text);
         err.text[0] = '\0';
         safetensors_guard();
         start(&p, backend);

@@ -193,6 +193,15 @@ void maps_kind(struct view *v)
     show_wish(v, w);
 }
 
+// A fast model gets live maps of some tokens only: what is shown at the end is that of the last
+// one.
+void maps_last(struct view *v, int token)
+{
+    const struct map *now = view_map(v);
+    if (!now || v->image.map >= 0 || strcmp(now->name, "live") != 0 || now->token >= token) return;
+    maps_go(v, token);
+}
+
 // --- how much tokens look at a part of the picture -----------------------------------------------
 
 // The mean of the patches that the box touches.

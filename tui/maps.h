@@ -18,8 +18,9 @@ void maps_go(struct view *v, int token); // to that token of the answer
 void maps_kind(struct view *v);          // the next kind of map of the same layer and token
 void maps_take(struct view *v, const struct event_heatmap *h);
 void maps_failed(struct view *v, const char *why);
-bool maps_steps(const struct map *m); // is it of a kind that can be stepped?
-void maps_forget(struct view *v);     // the answer or what it depends on has changed
+bool maps_steps(const struct map *m);      // is it of a kind that can be stepped?
+void maps_last(struct view *v, int token); // a map of it, where live maps have ended before it
+void maps_forget(struct view *v);          // the answer or what it depends on has changed
 // box: left, top, right, bottom in shares of the picture. The words that look there are coloured.
 void maps_look(struct view *v, const double box[4]);
 // How much a token looks at the chosen part: 0..1; below 0: nothing is chosen, or not known yet.

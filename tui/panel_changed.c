@@ -3,16 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/changed.h"
 #include "tui/panel.h"
 #include "tui/wrap.h"
 
-static const char *const whiches[] = { "all", "worse", "better" };
-enum { WHICHES = sizeof whiches / sizeof *whiches, GAP = 2 };
+enum { GAP = 2 };
 
 static int which_number(const struct changed_view *k)
 {
     int i = 0;
-    while (i + 1 < WHICHES && strcmp(whiches[i], k->which) != 0) i++;
+    while (i + 1 < CHANGED_COUNT && strcmp(changed_which[i], k->which) != 0) i++;
     return i;
 }
 
@@ -77,7 +77,8 @@ static int draw_texts(const struct changed_view *k, struct canvas *c, struct are
 static void draw_legend(const struct changed_view *k, struct canvas *c, struct area line,
                         bool focused, bool longer)
 {
-    static const char *const words[] = { "", " that B answers worse", " that B answers better" };
+    static const char *const words[CHANGED_COUNT] = { "", " that B answers worse",
+                                                      " that B answers better" };
     int x = canvas_printf(c, line, 0, 0, STYLE_DIM, "question %lld of %lld%s", (long long)k->number,
                           (long long)k->count, words[which_number(k)]);
     if (k->pictures->count > 1)
@@ -117,7 +118,7 @@ static void ask(struct view *v, int64_t number, int which)
 {
     v->changed.asked = which;
     view_run_key(v, "/changed %lld%s%s", (long long)number, which ? " --" : "",
-                 which ? whiches[which] : "");
+                 which ? changed_which[which] : "");
 }
 
 static void go_to(struct view *v, int64_t number)
@@ -152,7 +153,7 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "last"))
         go_to(v, k->count);
     else if (!strcmp(action, "which"))
-        ask(v, 1, (k->asked + 1) % WHICHES); // there may be none of the last
+        ask(v, 1, (k->asked + 1) % CHANGED_COUNT); // there may be none of the last
     else if (!strcmp(action, "page-up"))
         scroll(k, -k->height / 2);
     else if (!strcmp(action, "page-down"))

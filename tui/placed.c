@@ -129,7 +129,8 @@ static struct placed_picture draw(struct placed *p, const struct canvas *c, int 
         const int tries = other ? 1 : next.tries + 1;
         next = (struct placed_picture){ d->area, d->key, id, c->tmux, tries, now };
         next.unsure = c->tmux && graphics_way(c->graphics)->forget;
-        if (touched) add_blanks(out, d->area);
+        // tmux would keep the sixels before them too.
+        if (touched || (c->tmux && c->graphics == GRAPHICS_SIXEL)) add_blanks(out, d->area);
         buf_printf(out, "\033[%d;%dH", d->area.y + 1, d->area.x + 1);
         buf_add(out, bytes.data, bytes.length);
     }

@@ -356,7 +356,7 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
     s->canvas.colours = terminal_colours(s->terminal);
     shell->screen = &hooks;
     s->painter = painter_start(s->queue);
-    engine_watch(shell->engine, true);
+    engine_watch(shell->engine, true, frame_pause);
     s->watcher = watcher_start(shell->store ? store_path(shell->store) : NULL, &s->owner, s->queue);
     s->worker = worker_start(shell, s->queue, &s->owner, begin, self);
     screen_show(s);

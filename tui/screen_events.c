@@ -61,13 +61,15 @@ static void push(struct news_queue *q, struct news *n)
 {
     const uint64_t one = 1;
     pthread_mutex_lock(&q->mutex);
-    if (q->last)
-        q->last->next = n;
-    else
+    const bool empty = !q->first;
+    if (empty)
         q->first = n;
+    else
+        q->last->next = n;
     q->last = n;
     pthread_mutex_unlock(&q->mutex);
-    if (write(q->wake, &one, sizeof one) < 0) return; // full: it is readable already
+    // With others before it, it is readable already: news_next empties it with the queue.
+    if (empty && write(q->wake, &one, sizeof one) < 0) return;
 }
 
 void news_post(struct news_queue *q, enum news_kind kind, const char *text, void *data,

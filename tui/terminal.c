@@ -449,6 +449,20 @@ static struct cell wanted_cell(const struct cell *now, const bool shown[])
     return cell;
 }
 
+// tmux (3.5, 3.8) moves its sixels with lines that scroll elsewhere, which ncurses does where some
+// rows have changed, and drops them when a part of one of their lines is cleared.
+static void touch_fragile(const struct canvas *c, const bool changed[], int lines, bool touched[])
+{
+    enum { FEW = 3 }; // rows that do not scroll: a line's end, the status, the input
+    int count = 0;
+    for (int y = 0; y < lines; y++) count += changed[y];
+    for (int i = 0; i < c->drawn_count; i++) {
+        const struct area a = c->drawn[i].area;
+        touched[i] |= count > FEW;
+        for (int y = a.y; y < a.y + a.height && y < lines; y++) touched[i] |= changed[y];
+    }
+}
+
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme)
 {
     // What nothing else draws: whatever follows differs from it. Another one for each row, or
@@ -462,6 +476,8 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
     t->theme = theme;
     const int lines = c->lines < t->shown.lines ? c->lines : t->shown.lines;
     const int columns = c->columns < t->shown.columns ? c->columns : t->shown.columns;
+    const bool fragile = c->tmux && c->graphics == GRAPHICS_SIXEL;
+    bool *changed = xcalloc((size_t)lines + 1, sizeof *changed);
     for (int i = 0; c->painter && i < c->drawn_count; i++)
         shown[i] = placed_shows(&t->placed, c, i, t->shown.columns, t->shown.lines);
     for (int y = 0; y < lines; y++) {
@@ -471,6 +487,7 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
             const struct cell *drawn = canvas_at(c, x, y), now = wanted_cell(drawn, shown);
             if (same_cell(old, &now)) continue;
             *old = now;
+            changed[y] = true;
             if (!now.code) continue;
             if (now.picture) touched[drawn->picture - 1] = true;
             const bool exact = t->true_colour && (now.ink || now.paper);
@@ -478,14 +495,19 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
             if (exact) add_true_cell(&out, &now, x, y);
         }
     }
+    if (fragile) touch_fragile(c, changed, lines, touched);
+    free(changed);
     placed_draw(&t->placed, c, shown, touched, &pictures);
     curs_set(c->cursor_x >= 0);
     if (c->cursor_x >= 0) move(c->cursor_y, c->cursor_x);
-    if (pictures.length) say(update_begin); // all of it at once, where the terminal can
+    // All of it at once, where the terminal can. tmux draws its window anew then, and forgets the
+    // sixels that came meanwhile.
+    const bool at_once = pictures.length && !fragile;
+    if (at_once) say(update_begin);
     refresh();
     show_true(c, &out.bytes);
     show_true(c, &pictures);
-    if (pictures.length) say(update_end);
+    if (at_once) say(update_end);
     buf_release(&out.bytes);
     buf_release(&pictures);
 }

@@ -183,8 +183,9 @@ static void add_token(struct view *v, const char *text)
     e->width = 0;
 }
 
-static void take_token(struct view *v, const struct event *e)
+static void take_token(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     const double now = clock_seconds();
     if (!v->first) v->first = now;
     v->last = now;
@@ -223,8 +224,9 @@ static void mark_cut(struct view *v, const struct event_answer *a)
     if (!strcmp(a->stop, "cancelled")) add_remark(e, "stopped");
 }
 
-static void take_answer(struct view *v, const struct event *e)
+static void take_answer(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     const struct event_answer *a = e->answer;
     const bool prefill = v->chat.answering < 0 && !a->in_conversation && !a->count;
     if (v->chat.answering < 0 && !prefill) view_add(v, ENTRY_ANSWER, a->text);
@@ -236,10 +238,12 @@ static void take_answer(struct view *v, const struct event *e)
     v->drafts = a->drafted ? (double)a->accepted / (double)a->drafted : -1;
     v->stale = false;
     if (!prefill || strcmp(a->stop, "length") != 0) add_measures(v, a);
+    maps_last(v, (int)a->count - (strcmp(a->stop, "eos") ? 2 : 1)); // of those that were fed back
 }
 
-static void take_message(struct view *v, const struct event *e)
+static void take_message(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     struct buf b = { 0 };
     if (e->count) buf_printf(&b, "[%lld picture%s] ", (long long)e->count, e->count > 1 ? "s" : "");
     buf_puts(&b, e->text ? e->text : "");
@@ -260,8 +264,9 @@ static void take_message(struct view *v, const struct event *e)
     buf_release(&b);
 }
 
-static void take_undo(struct view *v, const struct event *e)
+static void take_undo(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     int64_t left = e->count;
     maps_forget(v);
     for (size_t i = v->chat.count; i-- > 0 && left > 0;) {
@@ -273,41 +278,46 @@ static void take_undo(struct view *v, const struct event *e)
     }
 }
 
-static void take_clear(struct view *v, const struct event *e)
+static void take_clear(struct view *v, const struct news *n)
 {
     maps_forget(v);
     image_clear(&v->image);
     if (v->chat.count) view_add(v, ENTRY_RULE, "the conversation was cleared");
 }
 
-static void take_text(struct view *v, const struct event *e)
+static void take_text(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     if (e->ok)
         view_add(v, ENTRY_TABLE, e->text);
     else
         tell(v, ENTRY_TEXT, e->text);
 }
 
-static void take_notice(struct view *v, const struct event *e)
+static void take_notice(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     tell(v, ENTRY_NOTICE, e->text);
 }
 
-static void take_error(struct view *v, const struct event *e)
+static void take_error(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     v->chat.answering = -1;
     tell(v, ENTRY_ERROR, e->text);
 }
 
-static void take_result(struct view *v, const struct event *e)
+static void take_result(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     char *line = xasprintf("%s: %s", e->key, e->value);
     view_add(v, ENTRY_TEXT, line);
     free(line);
 }
 
-static void take_ids(struct view *v, const struct event *e)
+static void take_ids(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     struct buf b = { 0 };
     for (int64_t i = 0; i < e->count; i++) buf_printf(&b, i ? " %d" : "%d", e->ids[i]);
     view_add(v, ENTRY_TEXT, b.data);
@@ -325,30 +335,34 @@ static void add_rendered(struct view *v, void *source, char *(*render)(const voi
     e->headings = headings;
 }
 
-static void take_table(struct view *v, const struct event *e)
+static void take_table(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     add_rendered(v, table_copy_new(e->table), table_copy_text, table_copy_free,
                  e->table->titled ? 2 : 1);
     dynamics_take(&v->dynamics, e->table);
 }
 
 // Two answers beside each other.
-static void take_columns(struct view *v, const struct event *e)
+static void take_columns(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     add_rendered(v, columns_copy(e->columns), columns_text, columns_free, 1);
     compare_take(&v->compare, e->columns);
 }
 
-static void take_heatmap(struct view *v, const struct event *e)
+static void take_heatmap(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     const bool compared = !strncmp(e->heatmap->name, "compare.", 8);
     image_take_map(compared ? &v->compare.coming : &v->image, e->heatmap);
 }
 
 // --- settings, progress --------------------------------------------------------------------------
 
-static void take_setting(struct view *v, const struct event *e)
+static void take_setting(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     char *line = xasprintf("%s = %s", e->key, e->value);
     const struct setting *row = settings_find(e->key);
     const bool answering = v->chat.answering >= 0 && row && row->stale >= STALE_NEXT;
@@ -366,8 +380,9 @@ static void take_setting(struct view *v, const struct event *e)
     if (e->ok && row->stale > STALE_NOTHING) maps_forget(v);
 }
 
-static void take_progress(struct view *v, const struct event *e)
+static void take_progress(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     const struct event_progress *p = e->progress;
     if (p->job) return; // the database tells of jobs
     v->loading = !(p->step >= p->steps);
@@ -377,8 +392,9 @@ static void take_progress(struct view *v, const struct event *e)
     v->progress_what = xstrdup(p->what ? p->what : "working");
 }
 
-static void take_answering(struct view *v, const struct event *e)
+static void take_answering(struct view *v, const struct news *n)
 {
+    const struct event *e = &n->event;
     v->answering = e->ok;
     if (!e->ok) return;
     v->asked = clock_seconds();
@@ -389,14 +405,27 @@ static void take_answering(struct view *v, const struct event *e)
     v->image.map = -1;
 }
 
-static void take_done(struct view *v, const struct event *e)
+// What data the view keeps is no longer the news'.
+static void *take_data(const struct news *n)
+{
+    struct news *own = (struct news *)n;
+    own->release = NULL;
+    return own->data;
+}
+
+static void take_changed(struct view *v, const struct news *n)
+{
+    changed_take(&v->changed, n->event.changed, take_data(n));
+}
+
+static void take_done(struct view *v, const struct news *n)
 {
     v->chat.answering = -1;
     v->loading = false;
     v->expect_message = false;
 }
 
-static void (*const takes[])(struct view *v, const struct event *e) = {
+static void (*const takes[])(struct view *v, const struct news *n) = {
     [EVENT_TOKEN] = take_token,     [EVENT_ANSWER] = take_answer,
     [EVENT_TEXT] = take_text,       [EVENT_IDS] = take_ids,
     [EVENT_RENDERED] = take_text,   [EVENT_TABLE] = take_table,
@@ -406,6 +435,7 @@ static void (*const takes[])(struct view *v, const struct event *e) = {
     [EVENT_RESULT] = take_result,   [EVENT_COLUMNS] = take_columns,
     [EVENT_MESSAGE] = take_message, [EVENT_UNDO] = take_undo,
     [EVENT_CLEAR] = take_clear,     [EVENT_ANSWERING] = take_answering,
+    [EVENT_CHANGED] = take_changed,
 };
 
 // --- other news ----------------------------------------------------------------------------------
@@ -459,25 +489,13 @@ static void take_snapshot(struct view *v, struct snapshot *s)
     if (!s->counted || !s->context.cached) v->stale = false;
 }
 
-// What data the view keeps is no longer the news'.
-static void *take_data(const struct news *n)
-{
-    struct news *own = (struct news *)n;
-    own->release = NULL;
-    return own->data;
-}
-
 bool view_take(struct view *v, const struct news *n)
 {
     const size_t kind = (size_t)n->event.kind;
     switch (n->kind) {
     case NEWS_EVENT:
-        if (kind == EVENT_CHANGED) {
-            changed_take(&v->changed, n->event.changed, take_data(n));
-            break;
-        }
         if (kind >= sizeof takes / sizeof takes[0] || !takes[kind]) return false;
-        takes[kind](v, &n->event);
+        takes[kind](v, n);
         break;
     case NEWS_MAP: maps_take(v, n->event.heatmap); break;
     case NEWS_NO_MAP: maps_failed(v, n->text); break;

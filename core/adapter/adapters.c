@@ -11,10 +11,10 @@ static const char *const word_none[] = { "none", NULL };
 
 const struct setting adapter_settings[] = {
     { "adapter", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_KV,
-      "Adapter in use: a folder, the name of a loaded adapter (/adapter list), or none." },
+      .help = "Adapter in use: a folder, the name of a loaded adapter (/adapter list), or none." },
     { "adapter.scale", SETTING_REAL, -100, 100, "1", NULL, NULL, STALE_KV,
-      "Multiplies the LoRA scale (alpha / rank); weights that the adapter replaces are not "
-      "scaled." },
+      .help = "Multiplies the LoRA scale (alpha / rank); weights that the adapter replaces are not "
+              "scaled." },
     { 0 },
 };
 

@@ -35,11 +35,11 @@ static const char *const theme_words[] = { "light", "dark", NULL };
 
 const struct setting plot_settings[] = {
     { "plot.theme", SETTING_CHOICE, 0, 0, "light", NULL, theme_words, STALE_NOTHING,
-      "Colours of figures written to files: on white, or on near black." },
+      .help = "Colours of figures written to files: on white, or on near black." },
     { "plot.font", SETTING_TEXT, 0, 0, "DejaVu Sans", NULL, NULL, STALE_NOTHING,
-      "Font of figures written to files; an unknown one is replaced by a similar one." },
+      .help = "Font of figures written to files; an unknown one is replaced by a similar one." },
     { "plot.scale", SETTING_REAL, 0.5, 8, "2", NULL, NULL, STALE_NOTHING,
-      "Pixels of a PNG figure for each point (1/72 inch); a plot is 480 points wide." },
+      .help = "Pixels of a PNG figure for each point (1/72 inch); a plot is 480 points wide." },
     { 0 },
 };
 

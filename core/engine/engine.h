@@ -125,8 +125,10 @@ void engine_clear(struct engine *e);
 // engine_unstash restores it. One level.
 void engine_stash(struct engine *e);
 void engine_unstash(struct engine *e);
-// Emits the attention map of each answer token (EVENT_HEATMAP "live") while screen.live is on.
-void engine_watch(struct engine *e, bool on);
+// Emits the attention maps of answer tokens (EVENT_HEATMAP "live") while screen.live is on: at most
+// one in `pause` seconds (0: of each token), so that a fast model is not slowed down by maps that
+// nobody could see.
+void engine_watch(struct engine *e, bool on, double pause);
 bool engine_watched(const struct engine *e); // both
 void engine_cancel(struct engine *e);
 // Clears the cancel flag: at the start of a line and nowhere else, or a Ctrl-C right after Enter

@@ -16,9 +16,10 @@ struct engine {
     struct conversation conversation;
     struct conversation stashed;
     bool stash;
-    struct dump *dump; // armed
-    bool watch;        // emits maps while answering
-    struct live *live; // of the running answer
+    struct dump *dump;  // armed
+    bool watch;         // emits maps while answering
+    double watch_pause; // seconds between two
+    struct live *live;  // of the running answer
     struct changes posted;
     void (*between)(void *self); // called before each token of an answer; NULL: nothing
     void *between_self;

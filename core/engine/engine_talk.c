@@ -101,9 +101,10 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
     return status;
 }
 
-void engine_watch(struct engine *e, bool on)
+void engine_watch(struct engine *e, bool on, double pause)
 {
     e->watch = on;
+    e->watch_pause = pause;
 }
 
 bool engine_watched(const struct engine *e)
@@ -119,6 +120,7 @@ static void attach_live(struct engine *e, struct hooks *hooks)
     if (!engine_watched(e) || e->stash || !c->picture_count) return;
     e->live = live_new("live", e->model, e->settings, e->backend, c->pictures, c->picture_count,
                        e->sinks);
+    live_pause(e->live, e->watch_pause);
     struct hook hook = live_hook(e->live);
     hooks_add(hooks, &hook);
 }

@@ -115,7 +115,7 @@ static const struct backend *open_cuda(const char *index, struct err *err)
     struct err why = { 0 };
     const struct backend *b = open_gpus(numbers, count, &why);
     if (b) return b;
-    err_set(err, "no GPU available: %s; computing on the CPU", why.text);
+    err_set(err, "no GPU available: %s", why.text);
     return backend_cpu();
 }
 

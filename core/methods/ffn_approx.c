@@ -19,14 +19,17 @@ static const char *const word_none[] = { "none", NULL };
 
 static const struct setting ffn_settings[] = {
     { "ffn.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_SEEN,
-      "Calibration file written by /calibrate ffn: alpha and redundancy of each layer." },
+      .help = "Calibration file written by /calibrate ffn: alpha and redundancy of each layer." },
     { "ffn.layers", SETTING_LIST, 0, 0, "auto", NULL, word_auto, STALE_SEEN,
-      "Layers whose FFN is approximated; auto selects those whose redundancy exceeds ffn.eta." },
+      .help = "Layers whose FFN is approximated; auto selects those whose redundancy exceeds "
+              "ffn.eta." },
     { "ffn.eta", SETTING_REAL, -1, 1, "0.96", NULL, NULL, STALE_SEEN,
-      "Redundancy threshold of ffn.layers auto; the last layer is never selected." },
+      .help = "Redundancy threshold of ffn.layers auto; the last layer is never selected." },
     { "ffn.approx", SETTING_CHOICE, 0, 0, "off", NULL, forms, STALE_SEEN,
-      "FFN approximation for visual tokens: off, hadamard (multiply by alpha) or skip (leave the "
-      "FFN out)." },
+      .help = "FFN approximation for visual tokens: off, hadamard (multiply by alpha) or skip "
+              "(leave the "
+              "FFN out).",
+      .also = "skip approximation" },
     { 0 },
 };
 

@@ -18,10 +18,12 @@ static const char *const inits[] = { "text", "default", NULL };
 
 static const struct setting norm_settings[] = {
     { "norm.align", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
-      "Norm alignment: a LayerNorm scales visual tokens to the norm of text embeddings." },
+      .help = "Norm alignment: a LayerNorm scales visual tokens to the norm of text embeddings.",
+      .also = "alignment norms" },
     { "norm.init", SETTING_CHOICE, 0, 0, "text", NULL, inits, STALE_SEEN,
-      "Initial gain of norm alignment without training: text (norm of the text embeddings) or "
-      "default (1)." },
+      .help =
+          "Initial gain of norm alignment without training: text (norm of the text embeddings) or "
+          "default (1)." },
     { 0 },
 };
 

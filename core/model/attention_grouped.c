@@ -307,6 +307,7 @@ const struct attention_kind attention_grouped = {
     .weight = grouped_weight,
     .cached = grouped_cached,
     .pair_flops = grouped_pair_flops,
+    .segments = true,
     .forward = grouped_forward,
 };
 
@@ -315,6 +316,7 @@ const struct attention_kind attention_normed = {
     .weight = normed_weight,
     .cached = grouped_cached,
     .pair_flops = grouped_pair_flops,
+    .segments = true,
     .forward = grouped_forward,
 };
 
@@ -323,5 +325,6 @@ const struct attention_kind attention_packed = {
     .weight = packed_weight,
     .cached = grouped_cached,
     .pair_flops = grouped_pair_flops,
+    .segments = true,
     .forward = grouped_forward,
 };

@@ -28,20 +28,36 @@ static struct pass *pass_next(struct graph *g, const struct pass *p)
     return next;
 }
 
+// The rows of the cache for the new keys, and the end of what each row sees while its segment is
+// behind the prefix.
+static void places_in_segments(const struct segments *s, int32_t *place, int32_t *end)
+{
+    for (int i = 0; i < s->count; i++) {
+        const int64_t own = s->of[i].cached;
+        for (int64_t k = 0; k < s->of[i].n; k++) {
+            *place++ = (int32_t)(segment_row(s, i) + own + k);
+            *end++ = (int32_t)(s->prefix + own + k + 1);
+        }
+    }
+}
+
 // The pass for layers with `past` cached keys: positions of the new keys, and what each row sees.
 static const struct pass *pass_behind(struct graph *g, const struct pass *former, int64_t past)
 {
     if (former->past == past) return former;
     struct pass *p = pass_next(g, former);
     if (!p) return NULL;
-    int32_t *at = xreallocarray(NULL, (size_t)p->n, sizeof *at);
-    for (int64_t i = 0; i < p->n; i++) at[i] = (int32_t)(past + i);
-    p->places = graph_upload(g, DTYPE_I32, 1, &p->n, at); // [n]
-    for (int64_t i = 0; i < p->n; i++) at[i]++;
-    p->last = graph_upload(g, DTYPE_I32, 1, &p->n, at); // [n]
-    free(at);
+    const struct segments *s = p->sequence->segments;
+    int32_t *place = xreallocarray(NULL, (size_t)p->n, sizeof *place);
+    int32_t *end = xreallocarray(NULL, (size_t)p->n, sizeof *end);
+    for (int64_t i = 0; i < p->n; i++) end[i] = (place[i] = (int32_t)(past + i)) + 1;
+    if (s) places_in_segments(s, place, end);
+    p->places = graph_upload(g, DTYPE_I32, 1, &p->n, place); // [n]
+    p->last = graph_upload(g, DTYPE_I32, 1, &p->n, end);     // [n]
+    free(place);
+    free(end);
     p->past = past;
-    p->keys = past + p->n;
+    p->keys = s ? past + s->room * (s->count + 1) : past + p->n;
     return graph_ok(g) ? p : NULL;
 }
 
@@ -77,7 +93,10 @@ static int layer_begin(struct graph *g, struct layer *layer)
     const struct pass *p = layer->pass;
     struct kv_layer *cache = layer->cache;
     struct err err;
-    if (cache) {
+    if (cache && p->sequence->segments) {
+        layer->past = cache->coming =
+            cache->rows; // what is behind the prefix is no row of the cache
+    } else if (cache) {
         if (p->replaced) cache->rows = 0;
         if (!cache->rows) kv_layer_shape(p->kv, layer->number, cached_row(g, layer));
         if (p->prefill && !p->replaced && cache->rows != p->sequence->n - p->n)
@@ -183,6 +202,8 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
     if (!h || !graph_ok(g)) return -1;
     if (!kv && h->shape[0] != s->n) BUG("a pass without a cache begins at the first row");
     if (kv && s->start) BUG("several samples with one cache");
+    if (s->segments && (!kv || !c->kind->attention->segments || (g->hooks && g->hooks->count)))
+        BUG("segments of a pass");
     if (kv && !kv_fits(kv, c->layers, c->kind->attention->cached(c)))
         BUG("a KV cache of another model");
     if (h->rank != 2 || h->shape[1] != c->hidden || h->shape[0] < 1 || h->shape[0] > s->n)

@@ -20,9 +20,10 @@ const struct norm_places norms_sandwich = {
     .ffn = { .before = "post_attention_layernorm", .after = "post_mlp_layernorm" },
 };
 
-// Of several blocks all are about as large: weights are prepared anew for each. A product of 512
-// rows does not fill a GPU, which has enough memory for larger blocks.
-enum { BLOCK_ROWS = 512, BLOCK_ROWS_GPU = 4096 };
+// Of several blocks all are about as large: weights are prepared anew for each, and those of a
+// mixture's experts are read anew. A product of 1024 rows does not fill a GPU, which has enough
+// memory for larger blocks.
+enum { BLOCK_ROWS = 1024, BLOCK_ROWS_GPU = 4096 };
 
 int64_t layer_rows(const struct graph *g, int64_t n, int64_t from)
 {
@@ -132,6 +133,30 @@ struct tensor *layer_output(struct graph *g, const struct layer *layer, struct t
     return h;
 }
 
+// Each segment by itself: a copy of its keys and values follows the prefix meanwhile.
+static struct tensor *attend_segments(struct graph *g, const struct pass *p, const struct qkv *all)
+{
+    const struct segments *s = p->sequence->segments;
+    if (!all->q || !all->k || !all->v) return NULL;
+    struct tensor *a = graph_new3(g, DTYPE_F32, p->n, all->q->shape[1], all->v->shape[2]);
+    for (int64_t i = 0, at = 0, n; i < s->count && graph_ok(g); i++, at += n) {
+        n = s->of[i].n;
+        if (!n) continue;
+        const int64_t own = s->of[i].cached + n, from = segment_row(s, (int)i);
+        struct arena_mark scratch = graph_scratch_begin(g);
+        op_copy_rows_into(g, all->k, s->prefix, graph_rows(g, all->k, from, own));
+        op_copy_rows_into(g, all->v, s->prefix, graph_rows(g, all->v, from, own));
+        struct tensor *q = graph_rows(g, all->q, at, n);
+        struct tensor *k = graph_rows(g, all->k, 0, s->prefix + own);
+        struct tensor *v = graph_rows(g, all->v, 0, s->prefix + own);
+        struct tensor *last = graph_rows(g, p->last, at, n);
+        const float scale = q ? attend_scale(q) : 0;
+        op_copy_rows_into(g, a, at, op_attention(g, q, k, v, NULL, last, scale, NULL));
+        graph_scratch_end(g, scratch);
+    }
+    return a;
+}
+
 struct tensor *layer_attend(struct graph *g, const struct layer *layer, struct tensor *h,
                             const struct qkv *all)
 {
@@ -155,7 +180,9 @@ struct tensor *layer_attend(struct graph *g, const struct layer *layer, struct t
     if (even && !probs && !args.seen.keys && layer_rows(g, n, 0) == n &&
         fused_attend(g, attention_output(layer->w), &form))
         return h;
-    struct tensor *a = attend(g, q, k, v, first, p->last, &args.seen, probs); // [n, H, d]
+    struct tensor *a = p->sequence->segments // [n, H, d]
+                           ? attend_segments(g, p, all)
+                           : attend(g, q, k, v, first, p->last, &args.seen, probs);
     args.x = probs;
     if (probs) hooks_run(g, SITE_ATTN, &args);
     if (a) a = graph_view(g, a, 2, (int64_t[]){ n, a->shape[1] * a->shape[2] }); // [n, H*d]

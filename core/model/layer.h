@@ -74,6 +74,7 @@ struct attention_kind {
     // FLOPs per pair of a query and a key that it sees, all heads; FLOPs of weights follow from
     // their list.
     double (*pair_flops)(const struct decoder_config *c);
+    bool segments; // it attends by layer_attend alone, so that a pass may have segments
     // Returns h [n, D] with the sublayer's output added; appends keys and values of the new rows to
     // the cache.
     struct tensor *(*forward)(struct graph *g, const struct layer *layer, struct tensor *h);

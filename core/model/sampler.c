@@ -10,23 +10,29 @@
 
 const struct setting sample_settings[] = {
     { "sample.temperature", SETTING_REAL, 0, 100, "0", NULL, NULL, STALE_NEXT,
-      "Sampling temperature; 0 is greedy decoding." },
+      .help = "Sampling temperature; 0 is greedy decoding.",
+      .also = "creativity randomness greedy" },
     { "sample.top_k", SETTING_INTEGER, 0, 1e9, "0", "tokens", NULL, STALE_NEXT,
-      "Top-k sampling: draws from the k most likely tokens; 0 disables it." },
+      .help = "Top-k sampling: draws from the k most likely tokens; 0 disables it." },
     { "sample.top_p", SETTING_REAL, 0, 1, "1", NULL, NULL, STALE_NEXT,
-      "Top-p (nucleus) sampling: draws from the fewest tokens whose probabilities reach p; 1 "
-      "disables it." },
+      .help =
+          "Top-p (nucleus) sampling: draws from the fewest tokens whose probabilities reach p; 1 "
+          "disables it.",
+      .also = "nucleus" },
     { "sample.min_p", SETTING_REAL, 0, 1, "0", NULL, NULL, STALE_NEXT,
-      "Min-p sampling: drops tokens less likely than this fraction of the most likely one." },
+      .help =
+          "Min-p sampling: drops tokens less likely than this fraction of the most likely one." },
     { "sample.repeat_penalty", SETTING_REAL, 0.01, 100, "1", NULL, NULL, STALE_NEXT,
-      "Repetition penalty for tokens already in the context; 1 disables it." },
+      .help = "Repetition penalty for tokens already in the context; 1 disables it." },
     { "sample.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_NEXT,
-      "Random seed of sampling: the same seed and conversation give the same answer. /regen "
-      "increments it." },
+      .help =
+          "Random seed of sampling: the same seed and conversation give the same answer. /regen "
+          "increments it.",
+      .also = "random reproducible" },
     { "sample.max_tokens", SETTING_INTEGER, 1, 1e9, "512", "tokens", NULL, STALE_NEXT,
-      "Maximum length of an answer." },
+      .help = "Maximum length of an answer.", .also = "length limit longer shorter cut" },
     { "sample.ignore_eos", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NEXT,
-      "Ignores the end-of-sequence token and generates up to sample.max_tokens." },
+      .help = "Ignores the end-of-sequence token and generates up to sample.max_tokens." },
     { 0 },
 };
 

@@ -20,16 +20,20 @@ static const char *const dtypes[] = { "auto", "q8_0", "q4_k", "f16", "bf16", NUL
 
 const struct setting weights_settings[] = {
     { "weights.dtype", SETTING_CHOICE, 0, 0, "auto", NULL, dtypes, STALE_MODELS,
-      "Weights of the language model of a folder, from the next /load on: quantised to q8_0 or "
-      "q4_k, "
-      "or f16 or bf16; auto: as stored. They are written once and kept in the cache folder "
-      "(XDG_CACHE_HOME)." },
+      .help =
+          "Weights of the language model of a folder, from the next /load on: quantised to q8_0 or "
+          "q4_k, "
+          "or f16 or bf16; auto: as stored. They are written once and kept in the cache folder "
+          "(XDG_CACHE_HOME)." },
     { "weights.cache", SETTING_REAL, 0, 1e6, "20", "GB", NULL, STALE_MODELS,
-      "Disk space for these weights; the least recently used ones are removed first." },
+      .help = "Disk space for these weights; the least recently used ones are removed first." },
     { 0 },
 };
 
-enum { BLOCK_NUMBERS = 4 << 20 }; // numbers that are worked on at a time
+enum {
+    BLOCK_NUMBERS = 4 << 20, // numbers that are worked on at a time
+    WRITES = 5               // times that a file is written which others remove
+};
 
 static const char SEPARATOR[] = "::", FINGERPRINT[] = "vlmsh.fingerprint";
 
@@ -177,15 +181,20 @@ static struct gguf *open_file(const struct model *m, const struct gguf_kind *kin
     return NULL;
 }
 
-// The file that is kept, or a new one. Another program may remove either at any time.
+// The file that is kept, or a new one. Another program that has less room for them may remove
+// either at any time: what is written then is written again.
 static struct gguf *find_file(const struct model *m, const struct gguf_kind *kind,
                               const struct load_progress *progress, struct err *err)
 {
     char *path = weight_cache_path(m->checkpoint->fingerprint, kind->name, err);
     struct gguf *f = path ? open_file(m, kind, path) : NULL;
-    if (path && !f && write_file(m, kind, path, progress, err) == 0 &&
-        !(f = open_file(m, kind, path)))
-        err_set(err, "'%s' was removed while it was opened: try again", path);
+    int left = WRITES;
+    while (path && !f && left-- && write_file(m, kind, path, progress, err) == 0)
+        if (!(f = open_file(m, kind, path)))
+            err_set(err,
+                    "'%s' was removed each time before it was opened: is weights.cache too "
+                    "small elsewhere? try again",
+                    path);
     if (f) weight_cache_use(path);
     free(path);
     return f;

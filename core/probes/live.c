@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/base/clock.h"
 #include "core/probes/rows.h"
 
 struct live {
@@ -14,6 +15,8 @@ struct live {
     struct results maps; // of the newest pass
     size_t shown;        // of them
     int64_t newest;      // token of the pass's first row; those behind it are drafts
+    double pause, next;  // seconds between two maps; clock_seconds() of the next
+    bool due;            // the coming pass makes one
 };
 
 struct live *live_new(const char *name, const struct model *model, const struct settings *settings,
@@ -38,7 +41,13 @@ struct live *live_new(const char *name, const struct model *model, const struct 
                                  .pictures = pictures,
                                  .picture_count = count };
     l->sinks = sinks;
+    l->due = true;
     return l;
+}
+
+void live_pause(struct live *l, double seconds)
+{
+    l->pause = seconds;
 }
 
 void live_free(struct live *l)
@@ -54,10 +63,18 @@ static void emit(const struct live *l, const struct result_map *m)
     sinks_emit(l->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &e });
 }
 
-void live_show(struct live *l, int64_t tokens)
+// Those of the answer's first tokens that wait.
+static void emit_waiting(struct live *l, int64_t tokens)
 {
     for (; l->shown < l->maps.map_count && l->maps.maps[l->shown].token < tokens; l->shown++)
         emit(l, &l->maps.maps[l->shown]);
+}
+
+void live_show(struct live *l, int64_t tokens)
+{
+    emit_waiting(l, tokens);
+    // Decided between two passes: within one all layers must get the same reply.
+    if (l->pause > 0) l->due = clock_seconds() >= l->next;
 }
 
 // Probabilities [H,1,P] to values [S] of the visual tokens, those of the head or their mean.
@@ -79,7 +96,7 @@ static int take_row(void *self, enum site site, const struct site_args *args, st
     if (visual)
         probe_maps(&l->env, &l->maps, l->name, l->layer, l->head,
                    (int)(site_row(args, 0) - site_sequence(args)->prompt), values);
-    live_show(l, l->newest + 1);
+    emit_waiting(l, l->newest + 1);
     free(values);
     free(number);
     return 0;
@@ -88,7 +105,7 @@ static int take_row(void *self, enum site site, const struct site_args *args, st
 static bool wants(void *self, enum site site, int layer)
 {
     const struct live *l = self;
-    return site == SITE_VALUES && (layer < 0 || layer == l->layer);
+    return l->due && site == SITE_VALUES && (layer < 0 || layer == l->layer);
 }
 
 static int run(void *self, struct graph *g, enum site site, struct site_args *args)
@@ -97,6 +114,7 @@ static int run(void *self, struct graph *g, enum site site, struct site_args *ar
     const int64_t n = args->q->shape[0];
     l->newest = site_row(args, 0) - site_sequence(args)->prompt;
     if (args->prefill || !l->env.picture_count || l->newest < 0) return 0;
+    if (l->pause > 0) l->next = clock_seconds() + l->pause;
     results_release(&l->maps); // drafts among them did not come true
     l->shown = 0;
     int32_t *query = xreallocarray(NULL, (size_t)n, sizeof *query);

@@ -6,6 +6,9 @@
 //   live_show(l, tokens);                        // before a token is chosen
 //   live_free(l);
 //
+// live_pause(l, 1.0 / 30) leaves out the tokens that come sooner after the last map: their passes
+// are those of an answer without a probe.
+//
 // Recomputes only the newest row's attention at the layer screen.live_layer from its queries and
 // keys: a small part of a layer. Emits EVENT_HEATMAP with the given name and the index of the token
 // in the answer. Those of drafted tokens wait until these are part of the answer.
@@ -23,6 +26,8 @@ struct live *live_new(const char *name, const struct model *model, const struct 
                       const struct sinks *sinks);
 void live_free(struct live *l);
 struct hook live_hook(struct live *l);
+void live_pause(struct live *l,
+                double seconds); // between two maps at least; 0: a map of each token
 // The answer has so many tokens: shows the maps of those among them that wait.
 void live_show(struct live *l, int64_t tokens);
 

@@ -21,8 +21,8 @@ static const char *const word_none[] = { "none", NULL };
 
 const struct setting norms_settings[] = {
     { "norms.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_MEASURED,
-      "Calibration file written by /calibrate norms; /norms shows its means beside the "
-      "conversation's." },
+      .help = "Calibration file written by /calibrate norms; /norms shows its means beside the "
+              "conversation's." },
     { 0 },
 };
 

@@ -29,6 +29,8 @@ static struct {
                    handle *request);
     int (*test)(handle *request, int *done, void *status);
     int (*all_reduce)(const void *from, void *to, int count, handle type, handle op, handle world);
+    int (*reduce)(const void *from, void *into, int count, handle type, handle op, int to,
+                  handle world);
     int (*broadcast)(void *data, int count, handle type, int from, handle world);
     int (*split)(handle world, int part, int order, handle *group);
     int (*group_free)(handle *group);
@@ -54,6 +56,7 @@ static const struct {
     { "MPI_Irecv", (void **)&mpi.receive },
     { "MPI_Test", (void **)&mpi.test },
     { "MPI_Allreduce", (void **)&mpi.all_reduce },
+    { "MPI_Reduce", (void **)&mpi.reduce },
     { "MPI_Bcast", (void **)&mpi.broadcast },
     { "MPI_Comm_split", (void **)&mpi.split },
     { "MPI_Comm_free", (void **)&mpi.group_free },
@@ -236,7 +239,13 @@ void ranks_turn_pass(struct ranks *r)
 
 // --- sums and messages ---------------------------------------------------------------------------
 
-enum { PIECE = 1 << 24 }; // numbers of a call, which counts with an int
+// Numbers, or bytes, of a call, for which MPI takes memory: within a machine they should fit into a
+// cache, between machines the time of a message counts.
+static size_t piece(const struct ranks *r)
+{
+    const struct ranks *all = r->whole;
+    return all->beside == all->count ? 1 << 17 : 1 << 22;
+}
 
 static void count_moved(struct ranks *r, size_t bytes, double began)
 {
@@ -244,27 +253,40 @@ static void count_moved(struct ranks *r, size_t bytes, double began)
     atomic_fetch_add(&r->whole->moved_us, (int64_t)((clock_seconds() - began) * 1e6));
 }
 
-static void sum(struct ranks *r, char *x, size_t count, size_t size, handle type)
+// `to`: the rank that gets the sum; -1: all.
+static void sum(struct ranks *r, char *x, size_t count, size_t size, handle type, int to)
 {
     void *in_place = (void *)1;
     if (!r) return;
     ranks_meet(r);
     const double began = clock_seconds();
-    for (size_t at = 0; at < count; at += PIECE) {
-        const size_t n = count - at < PIECE ? count - at : PIECE;
-        mpi.all_reduce(in_place, x + at * size, (int)n, type, mpi.sum, r->comm);
+    const size_t most = piece(r);
+    for (size_t at = 0; at < count; at += most) {
+        const size_t n = count - at < most ? count - at : most;
+        char *data = x + at * size;
+        if (to < 0)
+            mpi.all_reduce(in_place, data, (int)n, type, mpi.sum, r->comm);
+        else if (to == r->number)
+            mpi.reduce(in_place, data, (int)n, type, mpi.sum, to, r->comm);
+        else
+            mpi.reduce(data, NULL, (int)n, type, mpi.sum, to, r->comm);
     }
     count_moved(r, count * size, began);
 }
 
 void ranks_sum_floats(struct ranks *r, float *x, size_t count)
 {
-    sum(r, (char *)x, count, sizeof *x, mpi.of_floats);
+    sum(r, (char *)x, count, sizeof *x, mpi.of_floats, -1);
+}
+
+void ranks_sum_floats_to(struct ranks *r, float *x, size_t count, int to)
+{
+    sum(r, (char *)x, count, sizeof *x, mpi.of_floats, to);
 }
 
 void ranks_sum_doubles(struct ranks *r, double *x, size_t count)
 {
-    sum(r, (char *)x, count, sizeof *x, mpi.of_doubles);
+    sum(r, (char *)x, count, sizeof *x, mpi.of_doubles, -1);
 }
 
 void ranks_share(struct ranks *r, void *data, size_t size, int from)
@@ -272,8 +294,9 @@ void ranks_share(struct ranks *r, void *data, size_t size, int from)
     if (!r) return;
     ranks_meet(r);
     const double began = clock_seconds();
-    for (size_t at = 0; at < size; at += PIECE) {
-        const size_t n = size - at < PIECE ? size - at : PIECE;
+    const size_t most = piece(r);
+    for (size_t at = 0; at < size; at += most) {
+        const size_t n = size - at < most ? size - at : most;
         mpi.broadcast((char *)data + at, (int)n, mpi.of_bytes, from, r->comm);
     }
     count_moved(r, size, began);

@@ -65,6 +65,8 @@ void ranks_did(struct ranks *r, int64_t samples);
 
 void ranks_sum_floats(struct ranks *r, float *x, size_t count);
 void ranks_sum_doubles(struct ranks *r, double *x, size_t count);
+// Only rank `to` has the sum; the numbers of the others stay.
+void ranks_sum_floats_to(struct ranks *r, float *x, size_t count, int to);
 // The bytes of rank `from`, in all ranks.
 void ranks_share(struct ranks *r, void *data, size_t size, int from);
 // Are these bytes the same as rank 0's? All ranks ask; rank 0 and a single process always are.
@@ -102,6 +104,7 @@ bool ranks_between_gpus(const struct ranks *r);
 // begin and end go together.
 int ranks_gpu_begin(struct ranks *r, struct err *err);
 int ranks_gpu_sum_floats(struct ranks *r, float *x, size_t count, struct err *err);
+int ranks_gpu_sum_floats_to(struct ranks *r, float *x, size_t count, int to, struct err *err);
 int ranks_gpu_share(struct ranks *r, void *data, size_t size, int from, struct err *err);
 int ranks_gpu_end(struct ranks *r, struct err *err);
 void ranks_gpu_close(struct ranks *r); // ranks_close does it

@@ -23,6 +23,8 @@ struct ranks_gpu {
     int (*group_end)(void);
     int (*all_reduce)(const void *from, void *to, size_t count, int type, int op, void *comm,
                       void *stream);
+    int (*reduce)(const void *from, void *to, size_t count, int type, int op, int root, void *comm,
+                  void *stream);
     int (*broadcast)(const void *from, void *to, size_t count, int type, int root, void *comm,
                      void *stream);
     int (*destroy)(void *comm);
@@ -41,6 +43,7 @@ static int open_library(struct ranks_gpu *gpu, struct err *err)
         { "ncclGroupStart", (void **)&gpu->group_start },
         { "ncclGroupEnd", (void **)&gpu->group_end },
         { "ncclAllReduce", (void **)&gpu->all_reduce },
+        { "ncclReduce", (void **)&gpu->reduce },
         { "ncclBroadcast", (void **)&gpu->broadcast },
         { "ncclCommDestroy", (void **)&gpu->destroy },
     };
@@ -132,6 +135,14 @@ int ranks_gpu_sum_floats(struct ranks *r, float *x, size_t count, struct err *er
     struct ranks_gpu *gpu = r->gpu;
     atomic_fetch_add(&r->whole->bytes, (int64_t)(count * sizeof *x));
     return check(gpu, gpu->all_reduce(x, x, count, NCCL_FLOATS, NCCL_SUM, gpu->comm, gpu->stream()),
+                 "sum", err);
+}
+
+int ranks_gpu_sum_floats_to(struct ranks *r, float *x, size_t count, int to, struct err *err)
+{
+    struct ranks_gpu *gpu = r->gpu;
+    atomic_fetch_add(&r->whole->bytes, (int64_t)(count * sizeof *x));
+    return check(gpu, gpu->reduce(x, x, count, NCCL_FLOATS, NCCL_SUM, to, gpu->comm, gpu->stream()),
                  "sum", err);
 }
 

@@ -1,11 +1,11 @@
 // core/settings/settings.h -- every setting of the program: one table read by commands, panels,
 // scripts, sessions, help and completion.
 //
-// A setting is a row: key, type, range, default, unit, one sentence of help, and what a change
-// invalidates. Each subject (the sampler, a method, the jobs) has an array of rows, NAME_settings,
-// in its own file, and a line in core/lists.h. Values are read where they are used: those of the
-// sampler at every token, the others when an answer begins. A set belongs to one thread; other
-// threads get copies.
+// A setting is a row: key, type, range, default, unit, what a change invalidates, one sentence of
+// help, and other words for it. Each subject (the sampler, a method, the jobs) has an array of
+// rows, NAME_settings, in its own file, and a line in core/lists.h. Values are read where they are
+// used: those of the sampler at every token, the others when an answer begins. A set belongs to one
+// thread; other threads get copies.
 //
 // Room core/settings/: the table of settings, sets of their values, and changes posted from another
 // thread. Uses base.
@@ -54,6 +54,7 @@ struct setting {
     const char *const *choices; // NULL-terminated; for other types: words accepted besides values
     enum setting_stale stale;
     const char *help; // one sentence
+    const char *also; // other words that people look for, separated by blanks; NULL: none
 };
 
 // The arrays of all subjects, ended by NULL; they must last as long as the program.
@@ -63,10 +64,6 @@ void settings_hand_over(const struct setting *const *all);
 int settings_count(void);
 const struct setting *settings_row(int index);
 const struct setting *settings_find(const char *key); // NULL if unknown
-// Other words for what it sets, separated by blanks; NULL: none.
-const char *setting_also(const char *key);
-// A key that has other words but no row; NULL: none, which the tests require.
-const char *settings_also_lost(void);
 // The known key nearest to the typed one, for "did you mean"; NULL if none is near.
 const char *settings_nearest(const char *key);
 // The value as stored in sessions, which may be resumed in another folder: an existing path becomes

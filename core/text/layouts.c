@@ -13,10 +13,12 @@ static const char *const word_today[] = { "today", NULL };
 
 const struct setting chat_settings[] = {
     { "chat.template", SETTING_TEXT, 0, 0, "auto", NULL, word_auto, STALE_PROMPT,
-      "Chat template: auto (the model folder's own) or a built-in one." },
+      .help = "Chat template: auto (the model folder's own) or a built-in one.",
+      .also = "prompt format" },
     { "chat.date", SETTING_TEXT, 0, 0, "today", NULL, word_today, STALE_PROMPT,
-      "Date given to chat templates that have one (Llama-3.2): today, or a text such as \"26 Jul "
-      "2024\"." },
+      .help = "Date given to chat templates that have one (Llama-3.2): today, or a text such as "
+              "\"26 Jul "
+              "2024\"." },
     { 0 },
 };
 

@@ -10,6 +10,27 @@
 
 #include "core/base/mem.h"
 
+// Several conversations with a common prefix in one pass (core/talk/batch.h). The keys of the
+// prefix are the first rows of the cache, which each row sees; behind them is room for `room` rows
+// of one conversation at a time, while it is attended to, and then as many for each to keep its
+// own.
+enum { SEGMENTS_MOST = 8 };
+struct segments {
+    int count;
+    int64_t prefix, room;
+    // Own rows of each in the cache, and rows of this pass, which follow them. The rows of the pass
+    // are those of the first, of the second, and so on.
+    struct {
+        int64_t cached, n;
+    } of[SEGMENTS_MOST];
+};
+
+// Where the rows of segment i begin in the cache.
+static inline int64_t segment_row(const struct segments *s, int i)
+{
+    return s->prefix + s->room * (i + 1);
+}
+
 // Row i of a sequence of n rows. Pictures are counted through the whole conversation. In training a
 // sequence may hold several samples, one after the other (sequence_join): a row sees only rows of
 // its own sample, from start[i] on, and pictures are counted through all samples.
@@ -22,7 +43,8 @@ struct sequence {
     int32_t *positions; // [axes, n] rotary positions
     int axes;           // 1, or 3 for multimodal rotary positions (t, h, w)
     int32_t *start;     // [n] first row of row i's sample; NULL: there is one sample
-    int64_t prompt;     // rows up to the end of the newest generation prompt; 0: all of them
+    const struct segments *segments; // borrowed; NULL: all rows are of one conversation
+    int64_t prompt; // rows up to the end of the newest generation prompt; 0: all of them
 };
 
 // Room for n rows; ids zero, picture and cell -1, positions 0..n-1 on every axis.

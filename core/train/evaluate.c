@@ -1,4 +1,4 @@
-// core/train/evaluate.c -- asks, answers and scores a data set's questions one by one.
+// core/train/evaluate.c -- asks, answers and scores a data set's questions in their order.
 //
 // The conversation lives as long as the run: a sample with the same pictures as the previous one
 // reuses their visual tokens and the common prefix of the prompt in the cache.
@@ -90,6 +90,21 @@ static const struct metric *sample_metric(const struct evaluating *v, const stru
     const struct metric *m = metric_need(s->metric ? s->metric : "loss", err);
     if (!m) err_in(err, "\"metric\"");
     return m;
+}
+
+bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
+                            size_t *message)
+{
+    int count = 0;
+    if (sample_metric(v, s, NULL) != m) return false;
+    for (size_t i = 0; i < s->dialogue.count; i++) {
+        struct question q;
+        if (!question_at(s, m, i, &q)) continue;
+        count++;
+        *message = i;
+        question_release(&q);
+    }
+    return count == 1;
 }
 
 // --- the corpus of references --------------------------------------------------------------------
@@ -282,8 +297,8 @@ static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err 
     return 0;
 }
 
-// The conversation up to the question. The question, which may be changed until something follows.
-static struct message *set_messages(struct evaluating *v, const struct dialogue *d, size_t question)
+struct message *evaluate_set_messages(struct evaluating *v, const struct dialogue *d,
+                                      size_t question)
 {
     conversation_drop(&v->c, v->c.message_count);
     conversation_append(&v->c, d->messages, question);
@@ -328,28 +343,43 @@ static int take_given(struct evaluating *v, const struct sample *s, const struct
     return 1;
 }
 
-static int ask(struct evaluating *v, const struct sample *s, const struct question *q,
-               const struct metric *m, struct metric_case *mc)
+// The model's answer to the question alone. -1: err says why there is none.
+static int ask_alone(struct evaluating *v, const struct sample *s, const struct question *q,
+                     struct hooks *hooks, struct captured *answer, struct err *err)
 {
     static const struct answer_options options = { 0 };
     struct sinks sinks = { 0 };
+    bool answered;
+    sinks_add(&sinks, (struct sink){ capture, answer });
+    evaluate_set_messages(v, &s->dialogue, q->message);
+    if (answer_run(&v->c, v->settings, hooks, v->r->cancel, &options, &sinks, &answered, err) < 0)
+        return -1;
+    return report_answer(v, answer, err);
+}
+
+static int ask(struct evaluating *v, const struct sample *s, const struct question *q,
+               const struct metric *m, struct metric_case *mc)
+{
     struct hooks hooks;
     struct err err;
     struct captured answer = { 0 };
-    bool answered;
+    struct ready_answer ready;
     int status = 0;
     if (v->r->given) return take_given(v, s, q, m, mc);
-    sinks_add(&sinks, (struct sink){ capture, &answer });
-    set_messages(v, &s->dialogue, q->message);
-    if (attach_methods(v, &hooks, &err) < 0 ||
-        answer_run(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered, &err) <
-            0 ||
-        report_answer(v, &answer, &err) < 0) {
+    if (attach_methods(v, &hooks, &err) < 0) {
+        skip(v, s, q, m, err.text);
+        return 1;
+    }
+    if (evaluate_batch(v, s, m, &hooks, &ready)) {
+        answer.text = ready.text;
+        answer.answer.full = ready.full;
+    } else if (ask_alone(v, s, q, &hooks, &answer, &err) < 0) {
         skip(v, s, q, m, err.text);
         status = 1;
-    } else if (!answer.text) {
+    }
+    if (status == 0 && !answer.text) {
         v->stopped = true;
-    } else {
+    } else if (status == 0) {
         mc->answer = answer.text;
         status = note(v, s, q, m, mc, answer.answer.full);
     }
@@ -403,7 +433,7 @@ static int rank(struct evaluating *v, const struct sample *s, const struct quest
     struct hooks hooks;
     struct err err;
     int status = n < 2 ? err_set(&err, "fewer than two \"choices\"") : 0;
-    struct message *asked = set_messages(v, &s->dialogue, q->message);
+    struct message *asked = evaluate_set_messages(v, &s->dialogue, q->message);
     if (as_letters && !choices_listed(q->text)) list_choices(asked, mc);
     for (size_t i = 0; i < n; i++) {
         texts[i] = as_letters ? letters[i] : mc->choices[i];
@@ -477,7 +507,7 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
 
 // Answers of an evaluation set are as long as the set says, or as sample.max_tokens if that was set
 // to less.
-static void limit_answers(struct evaluating *v, const struct sample *s)
+void evaluate_limit_answers(struct evaluating *v, const struct sample *s)
 {
     char text[16];
     const struct settings *own = v->r->settings;
@@ -494,7 +524,7 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
 {
     const struct sample *s = &a->sample;
     struct err err;
-    limit_answers(v, s);
+    evaluate_limit_answers(v, s);
     const struct metric *m = sample_metric(v, s, &err);
     const bool needless = m && v->r->given && m->way == METRIC_ANSWERS;
     int status = !m ? -1 : needless ? 0 : show_pictures(v, a, &err);
@@ -509,22 +539,12 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
     return (m->way == METRIC_LOSS ? lose(v, s, m) : ask_all(v, s, m)) == 0;
 }
 
-static void read_sample(struct evaluating *v, int64_t i, struct ahead_sample *a)
-{
-    if (v->ahead) {
-        evaluate_ahead_take(v->ahead, a);
-        return;
-    }
-    *a = (struct ahead_sample){ 0 };
-    a->status = dataset_read(v->r->data, evaluate_sample_at(v->r, i), &a->sample, &a->err);
-}
-
 // Sample i of those looked at: left out, done before or by another rank, or evaluated.
 static void run_sample(struct evaluating *v, int64_t i)
 {
     const struct evaluate_request *r = v->r;
     struct ahead_sample a;
-    read_sample(v, i, &a);
+    if (!evaluate_take_next(v, &a)) evaluate_read(v, i, &a);
     // An unreadable sample has no kind that could exclude it.
     const bool chosen = a.sample.broken || evaluate_is_chosen(r, &a.sample);
     if (chosen && v->passed < r->first) {
@@ -590,6 +610,7 @@ int evaluate_close(struct evaluating *v, struct err *err)
 {
     struct evaluation *e = v->e;
     evaluate_ahead_free(v->ahead);
+    evaluate_batch_release(v);
     buf_release(&v->kept);
     clear_pictures(v);
     conversation_release(&v->c);

@@ -12,10 +12,11 @@
 //
 // Asks every question that has an answer in the data, after the reference answers of its earlier
 // turns, and decodes greedily: the settings' chat template, context and sample.max_tokens apply,
-// the other sampling settings do not. Samples run one at a time, so scores depend on no batch.
-// Active methods work as in a chat. A picture is encoded once for consecutive samples that show it,
-// and their common prompt prefix is computed once, unless a method is on (what it keeps of a
-// picture may depend on the question).
+// the other sampling settings do not. Consecutive questions about the same pictures, and the
+// choices of a question, share passes (eval.batch), which changes no bit where products are f32.
+// Active methods work as in a chat, one question at a time. A picture is encoded once for
+// consecutive samples that show it, and their common prompt prefix is computed once, unless a
+// method is on (what it keeps of a picture may depend on the question).
 #ifndef CORE_TRAIN_EVALUATE_H
 #define CORE_TRAIN_EVALUATE_H
 

@@ -21,14 +21,28 @@ struct shown {
     size_t count;
 };
 
+// An answer that waits for its sample's turn.
+struct ready_answer {
+    int64_t index; // of the sample
+    char *text;
+    bool full; // the context limit ended it
+};
+
+enum { EVALUATE_NEXT = 32 };
+
 struct evaluating {
     const struct evaluate_request *r;
     struct settings *settings; // greedy
     struct evaluation *e;
     struct conversation c;
     struct evaluate_passes passes;
-    struct shown shown;         // pictures of c
-    struct ahead *ahead;        // NULL: pictures are decoded when they are asked about
+    struct shown shown;                      // pictures of c
+    struct ahead *ahead;                     // NULL: pictures are decoded when they are asked about
+    struct ahead_sample next[EVALUATE_NEXT]; // [next_count] samples that follow, read for a batch
+    int next_count;
+    struct ready_answer ready[EVALUATE_NEXT]; // [ready_count] of a batch
+    int ready_count;
+    bool alone;                 // a batch has failed: no further ones
     void *corpus[METRIC_COUNT]; // by number in metrics[]
     int64_t done, count;
     int64_t at;     // samples looked at
@@ -50,6 +64,28 @@ bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s
 bool shown_are(const struct shown *k, const struct dialogue *d);
 void shown_add(struct shown *k, const char *path);
 void shown_clear(struct shown *k);
+
+// The question of s if it has only one, which metric m scores; *message of its dialogue.
+bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
+                            size_t *message);
+// sample.max_tokens of v for an answer to s.
+void evaluate_limit_answers(struct evaluating *v, const struct sample *s);
+// The conversation up to the question `message`, which may be changed until something follows.
+struct message *evaluate_set_messages(struct evaluating *v, const struct dialogue *d,
+                                      size_t message);
+
+// evaluate_batch.c. How many questions or choices a pass may have (eval.batch).
+int evaluate_batch_most(const struct conversation *c, const struct settings *s,
+                        const struct hooks *hooks);
+// Sample i of those looked at, from the file or the thread that reads ahead.
+void evaluate_read(struct evaluating *v, int64_t i, struct ahead_sample *a);
+// Takes the first of the samples read for a batch; false: there is none.
+bool evaluate_take_next(struct evaluating *v, struct ahead_sample *a);
+// The answer to the only question of s, whose pictures are shown, computed with those to the
+// samples that follow. False: it must be asked alone.
+bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct metric *m,
+                    const struct hooks *hooks, struct ready_answer *to);
+void evaluate_batch_release(struct evaluating *v);
 
 // evaluate_ahead.c. Reads the samples of v from the first on, in a thread; NULL if none can be
 // started.

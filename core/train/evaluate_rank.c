@@ -2,7 +2,7 @@
 // reference answers.
 //
 // The prompt's rows are computed once and stay in the cache. For each choice, its last row and the
-// choice's rows are computed:
+// choice's rows are computed, of several choices in one pass (core/talk/batch.h):
 //
 //   rows     0 .. p-2          p-1   p  ..  end-2
 //            in the cache      computed for each choice -> h[L] -> final norm -> head
@@ -15,6 +15,7 @@
 #include "core/model/families/family.h"
 #include "core/ops/ops.h"
 #include "core/talk/answer.h"
+#include "core/talk/batch.h"
 #include "core/train/evaluate_parts.h"
 #include "core/train/loss.h"
 
@@ -132,52 +133,103 @@ static int rows_loss(struct graph *g, const struct decoder *d, const struct sequ
     return status;
 }
 
-// Sum of log p over the tokens of rows p .. end-1; rows 0 .. p-2 are in the cache.
-static int rank_rows(struct graph *g, struct conversation *c, const struct sequence *s, int64_t p,
-                     double *loglik)
+// *loglik = the sum of log p over the tokens of rows p .. end-1, from h[L] of the last rows of s.
+static int sum_losses(struct graph *g, const struct decoder *d, const struct sequence *s, int64_t p,
+                      struct tensor *x, double *loglik)
 {
-    const struct decoder *d = &c->model->decoder;
-    const int64_t n = s->n - (p - 1);
-    struct arena_mark mark = arena_mark(g->arena);
-    struct tensor *x = NULL; // [n, D]
+    const int64_t n = s->n - p;
+    float *loss = xcalloc((size_t)n + 1, sizeof *loss);
+    int status = 0;
     double sum = 0;
-    int status = conversation_forward(c, g, s, LOGITS_HIDDEN, false, &x);
-    if (status == 0) {
-        float *loss = xcalloc((size_t)n, sizeof *loss);
-        if (stages_last(d->stages)) status = rows_loss(g, d, s, p, x, loss);
-        stages_tell(g, d->stages, loss, (size_t)(n - 1) * sizeof *loss);
-        if (!graph_ok(g)) status = -1;
-        for (int64_t i = 0; i < n - 1; i++) sum += loss[i];
-        free(loss);
-    }
-    arena_reset(g->arena, mark);
+    if (stages_last(d->stages)) status = x ? rows_loss(g, d, s, p, x, loss) : -1;
+    stages_tell(g, d->stages, loss, (size_t)n * sizeof *loss);
+    if (!graph_ok(g)) status = -1;
+    for (int64_t i = 0; i < n; i++) sum += loss[i];
+    free(loss);
     *loglik = -sum;
     return status;
 }
 
-static int rank_choice(const struct ranking *k, const char *choice, double *loglik, struct err *err)
+// The same; rows 0 .. p-2 are in the cache.
+static int rank_rows(struct graph *g, struct conversation *c, const struct sequence *s, int64_t p,
+                     double *loglik)
 {
-    struct conversation *c = k->c;
-    const int64_t limit = conversation_limit(c->model, k->passes->settings);
+    struct arena_mark mark = arena_mark(g->arena);
+    struct tensor *x = NULL; // [n, D]
+    int status = conversation_forward(c, g, s, LOGITS_HIDDEN, false, &x);
+    if (status == 0) status = sum_losses(g, &c->model->decoder, s, p, x, loglik);
+    arena_reset(g->arena, mark);
+    return status;
+}
+
+// The conversation with a choice, up to its last token; *p: its first row that the prompt lacks.
+static int read_choice(const struct ranking *k, const char *choice, struct sequence *s, int64_t *p,
+                       struct err *err)
+{
+    const int64_t limit = conversation_limit(k->c->model, k->passes->settings);
     struct answered a;
     int status = add_choice(k, choice, &a, err);
-    const int64_t p = status == 0 ? parting_row(&k->prompt, &a) : 0;
-    if (status == 0 && (p < 1 || a.end <= p))
+    *p = status == 0 ? parting_row(&k->prompt, &a) : 0;
+    if (status == 0 && (*p < 1 || a.end <= *p))
         status = err_set(err, "the choice '%.100s' has no token of its own", choice);
     if (status == 0 && a.end > limit)
         status = err_set(err, "%lld tokens with a choice, but the context holds %lld",
                          (long long)a.end, (long long)limit);
-    if (status == 0) {
-        sequence_trim(&a.sequence, a.end);
-        conversation_trim(c, p - 1);
-    }
-    if (status == 0) {
-        struct graph g =
-            conversation_graph(c, k->passes->settings, k->passes->hooks, k->passes->cancel);
-        if (rank_rows(&g, c, &a.sequence, p, loglik) < 0) status = failed(&g, k->passes, err);
-        conversation_trim(c, p - 1);
-    }
-    sequence_release(&a.sequence);
+    if (status == 0) sequence_trim(&a.sequence, a.end);
+    *s = a.sequence;
+    return status;
+}
+
+static int rank_alone(const struct ranking *k, const struct sequence *s, int64_t p, double *loglik,
+                      struct err *err)
+{
+    struct conversation *c = k->c;
+    struct graph g =
+        conversation_graph(c, k->passes->settings, k->passes->hooks, k->passes->cancel);
+    conversation_trim(c, p - 1);
+    const int status = rank_rows(&g, c, s, p, loglik) < 0 ? failed(&g, k->passes, err) : 0;
+    conversation_trim(c, p - 1);
+    return status;
+}
+
+// All rows that the choices do not share, in one pass.
+static int rank_together(const struct ranking *k, const struct sequence *s, const int64_t *p,
+                         int count, double *loglik, struct err *err)
+{
+    struct conversation *c = k->c;
+    struct batch b;
+    struct tensor *x;
+    int64_t first = p[0];
+    for (int i = 1; i < count; i++)
+        if (p[i] < first) first = p[i];
+    // The row in front of a choice predicts its first token.
+    int status = batch_open(&b, c, k->passes->settings, k->passes->cancel, s, count, first - 1, 0);
+    if (status < 0) return failed(&b.graph, k->passes, err);
+    int64_t rows[BATCH_MOST];
+    for (int i = 0; i < count; i++) rows[i] = batch_rows(&b, s, i);
+    struct arena_mark mark = arena_mark(b.graph.arena);
+    status = batch_pass(&b, s, &x);
+    for (int64_t i = 0, at = 0; i < count && status == 0; at += rows[i++])
+        status = sum_losses(&b.graph, &c->model->decoder, &s[i], p[i],
+                            graph_rows(&b.graph, x, at, rows[i]), &loglik[i]);
+    arena_reset(b.graph.arena, mark);
+    batch_close(&b);
+    return status < 0 ? failed(&b.graph, k->passes, err) : 0;
+}
+
+// Some of the choices, as many as a batch may have.
+static int rank_choices(const struct ranking *k, const char *const *choices, int count,
+                        double *loglik, struct err *err)
+{
+    struct sequence s[BATCH_MOST] = { { 0 } };
+    int64_t p[BATCH_MOST];
+    int status = 0;
+    for (int i = 0; i < count && status == 0; i++)
+        status = read_choice(k, choices[i], &s[i], &p[i], err);
+    if (status == 0)
+        status = count > 1 ? rank_together(k, s, p, count, loglik, err)
+                           : rank_alone(k, &s[0], p[0], loglik, err);
+    for (int i = 0; i < count; i++) sequence_release(&s[i]);
     return status;
 }
 
@@ -194,8 +246,11 @@ int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t 
     int status = answer_run(p->c, p->settings, p->hooks, p->cancel, &prefill, NULL, &done, err);
     p->cancelled = status == 0 && !done;
     if (status == 0) status = find_closing(&k, err);
-    for (size_t i = 0; i < count && status == 0 && !p->cancelled; i++)
-        status = rank_choice(&k, choices[i], &loglik[i], err);
+    const size_t most = (size_t)evaluate_batch_most(k.c, p->settings, p->hooks);
+    for (size_t i = 0, n; i < count && status == 0 && !p->cancelled; i += n) {
+        n = count - i < most ? count - i : most;
+        status = rank_choices(&k, choices + i, (int)n, loglik + i, err);
+    }
     sequence_release(&k.prompt);
     ids_release(&k.closing);
     return status;

@@ -83,21 +83,31 @@ static int square_piece(void *self, int64_t piece, int64_t from, int64_t count)
     return s->one->where->sum_squares(&s->squares[piece], &g);
 }
 
+static int sum_squares(const struct params *p, const struct param *one, double *sum,
+                       struct err *err)
+{
+    const int64_t pieces = params_pieces(one);
+    struct share s = { .one = one, .squares = xcalloc((size_t)pieces, sizeof *s.squares) };
+    param_enter(p, one);
+    const int status = params_each_piece(one, square_piece, &s);
+    for (int64_t i = 0; i < pieces; i++) *sum += s.squares[i];
+    free(s.squares);
+    return status < 0 ? err_set(err, "sum_squares: %s", one->where->failure()) : 0;
+}
+
+// Of each parameter that rank which has its gradient's sum; then they are added in the same order
+// in all ranks, and as in one.
 static int gradient_norm(const struct params *p, double *norm, struct err *err)
 {
-    double sum = 0;
-    for (size_t k = 0; k < p->count; k++) {
-        const int64_t pieces = params_pieces(&p->list[k]);
-        struct share s = { .one = &p->list[k],
-                           .squares = xcalloc((size_t)pieces, sizeof *s.squares) };
-        param_enter(p, s.one);
-        const int status = params_each_piece(s.one, square_piece, &s);
-        for (int64_t i = 0; i < pieces; i++) sum += s.squares[i];
-        free(s.squares);
-        if (status < 0) return err_set(err, "sum_squares: %s", s.one->where->failure());
-    }
+    double *squares = xcalloc(p->count + 1, sizeof *squares), sum = 0;
+    int status = 0;
+    for (size_t k = 0; k < p->count && status == 0; k++)
+        if (params_own(p, &p->list[k])) status = sum_squares(p, &p->list[k], &squares[k], err);
+    if (status == 0 && p->shared_out) ranks_sum_doubles(p->ranks, squares, p->count);
+    for (size_t k = 0; k < p->count; k++) sum += squares[k];
+    free(squares);
     *norm = sqrt(sum);
-    return 0;
+    return status;
 }
 
 static int update_piece(void *self, int64_t piece, int64_t from, int64_t count)
@@ -147,7 +157,9 @@ static int share_masters(const struct params *p, struct err *err)
     for (size_t i = 0; i < p->count; i++) {
         const struct param *one = &p->list[i];
         float *master = one->tensor->data;
-        if (gpus && one->where->own_memory) continue;
+        if (!one->where->own_memory)
+            ranks_share(p->ranks, master, (size_t)one->count * sizeof *master, one->owner);
+        if (gpus || !one->where->own_memory) continue;
         for (int64_t at = 0; at < one->count; at += PIECE) {
             const size_t n = (size_t)(one->count - at < PIECE ? one->count - at : PIECE);
             if (params_own(p, one)) one->where->download(host, master + at, n * sizeof *host);

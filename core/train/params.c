@@ -241,6 +241,11 @@ bool params_own(const struct params *p, const struct param *one)
     return !p->shared_out || one->owner == p->rank;
 }
 
+int params_sum_to(const struct params *p, const struct param *one)
+{
+    return p->shared_out && one->tensor->rank > 1 ? one->owner : -1;
+}
+
 // --- all of them ---------------------------------------------------------------------------------
 
 static int add_weights(struct params *p, const struct selection *s, uint64_t seed, struct err *err)

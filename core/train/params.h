@@ -104,6 +104,8 @@ void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
 // Does this rank update the parameter?
 bool params_own(const struct params *p, const struct param *one);
+// The rank that alone needs the sum of its gradient; -1: all do. (A vector's is reported, too.)
+int params_sum_to(const struct params *p, const struct param *one);
 // A piece of a parameter: all of it; or a row of a table on the host, as a pass needs few rows and
 // host memory is slow.
 int64_t params_pieces(const struct param *one);

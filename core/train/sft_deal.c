@@ -8,7 +8,8 @@
 #include "core/graph/tape.h"
 #include "core/train/sft_parts.h"
 
-enum { PIECE = 1 << 20 }; // numbers that are summed together
+enum { PIECE = 1 << 20 };    // numbers that are summed together
+enum { IN_PLACE = 1 << 14 }; // from which a gradient has a sum of its own
 
 // --- dealing -------------------------------------------------------------------------------------
 
@@ -101,9 +102,18 @@ static void sum_reached(const struct sft *t, const struct param *one)
     free(marks);
 }
 
+static void sum_floats(const struct sft *t, float *x, int64_t count, int to)
+{
+    if (to < 0)
+        ranks_sum_floats(t->job->ranks, x, (size_t)count);
+    else
+        ranks_sum_floats_to(t->job->ranks, x, (size_t)count, to);
+}
+
 // Gradients go through a buffer, which holds many small ones: a sum costs its start above all.
 struct bucket {
     float *data; // [PIECE]
+    int to;      // the rank that gets the sum; -1: all
     struct {
         const struct param *one;
         int64_t from, count;
@@ -114,11 +124,12 @@ struct bucket {
 static void empty_bucket(struct bucket *b, const struct sft *t)
 {
     int64_t at = 0;
-    if (b->count) ranks_sum_floats(t->job->ranks, b->data, (size_t)b->count);
+    if (b->count) sum_floats(t, b->data, b->count, b->to);
     for (int64_t i = 0; i < b->part_count; i++) {
         const struct param *one = b->parts[i].one;
         const size_t bytes = (size_t)b->parts[i].count * sizeof *b->data;
-        one->where->upload(one->grad->data + b->parts[i].from, b->data + at, bytes);
+        if (b->to < 0 || b->to == ranks_number(t->job->ranks))
+            one->where->upload(one->grad->data + b->parts[i].from, b->data + at, bytes);
         at += b->parts[i].count;
     }
     b->count = b->part_count = 0;
@@ -139,6 +150,15 @@ static void fill_bucket(struct bucket *b, const struct sft *t, const struct para
     }
 }
 
+// Large gradients in host memory are summed where they are.
+static void sum_one(struct bucket *b, const struct sft *t, const struct param *one)
+{
+    if (!one->where->own_memory && one->count >= IN_PLACE)
+        sum_floats(t, one->grad->data, one->count, b->to);
+    else
+        fill_bucket(b, t, one);
+}
+
 // Gradients in a GPU's memory go from GPU to GPU.
 static bool is_between_gpus(const struct sft *t, const struct param *one)
 {
@@ -152,8 +172,10 @@ static int sum_between_gpus(struct sft *t, struct err *err)
     int status = ranks_gpu_begin(r, err);
     for (size_t i = 0; i < t->params.count && status == 0; i++) {
         const struct param *one = &t->params.list[i];
-        if (is_between_gpus(t, one))
-            status = ranks_gpu_sum_floats(r, one->grad->data, (size_t)one->count, err);
+        const int to = params_sum_to(&t->params, one);
+        if (!is_between_gpus(t, one)) continue;
+        status = to < 0 ? ranks_gpu_sum_floats(r, one->grad->data, (size_t)one->count, err)
+                        : ranks_gpu_sum_floats_to(r, one->grad->data, (size_t)one->count, to, err);
     }
     return status == 0 ? ranks_gpu_end(r, err) : -1;
 }
@@ -169,7 +191,9 @@ int64_t sft_step_bytes(const struct sft *t, int64_t samples)
         numbers += one->count;
         if (one->grad->reached) rows += one->tensor->shape[0];
     }
-    return 4 * (numbers * (sums + t->params.shared_out) + rows * marks) + 16 * samples;
+    const int64_t squares = t->params.shared_out ? (int64_t)t->params.count : 0; // gradient norm
+    return 4 * (numbers * (sums + t->params.shared_out) + rows * marks) + 16 * samples +
+           8 * squares;
 }
 
 int sft_sum_gradients(struct sft *t, struct err *err)
@@ -181,11 +205,16 @@ int sft_sum_gradients(struct sft *t, struct err *err)
         b = t->sums.bucket = xcalloc(1, sizeof *b);
         b->data = xreallocarray(NULL, PIECE, sizeof *b->data);
     }
-    for (size_t i = 0; i < t->params.count; i++) {
-        sum_reached(t, &t->params.list[i]);
-        if (!is_between_gpus(t, &t->params.list[i])) fill_bucket(b, t, &t->params.list[i]);
+    for (size_t i = 0; i < t->params.count; i++) sum_reached(t, &t->params.list[i]);
+    const int ranks = t->params.shared_out ? ranks_count(t->job->ranks) : 0;
+    for (b->to = -1; b->to < ranks; b->to++) {
+        for (size_t i = 0; i < t->params.count; i++) {
+            const struct param *one = &t->params.list[i];
+            if (!is_between_gpus(t, one) && params_sum_to(&t->params, one) == b->to)
+                sum_one(b, t, one);
+        }
+        empty_bucket(b, t);
     }
-    empty_bucket(b, t);
     return 0;
 }
 

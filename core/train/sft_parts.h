@@ -158,7 +158,8 @@ struct sft_work {
 int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work);
 // Bytes that a step of `samples` samples sums and shares over the ranks, by formula: 4 for each
 // trained number (twice where masters are shared out; train.exact_sum: once for each micro-batch),
-// 4 for each row of a table whose reached rows are known, 16 for the losses of a sample.
+// 4 for each row of a table whose reached rows are known, 16 for the losses of a sample, and 8 for
+// each parameter's part of the norm where masters are shared out.
 int64_t sft_step_bytes(const struct sft *t, int64_t samples);
 // Adds up the gradients of all ranks.
 int sft_sum_gradients(struct sft *t, struct err *err);

@@ -313,7 +313,7 @@ static void picture(const char *llama, const char *folder, const char *sides, co
     row.rate = median_of(rate, ROUNDS);
     row.llama = median_of(a.prefill, ROUNDS);
     const double f32 = peer_seconds(peer, "picture-f32"), bf16 = peer_seconds(peer, "picture-bf16");
-    row.peer = bf16 && bf16 < f32 ? bf16 : f32; // the faster
+    row.peer = bf16 && (!f32 || bf16 < f32) ? bf16 : f32; // the faster
     print_row(&row);
     image_release(&p.image);
     side_close(&a);

@@ -31,6 +31,12 @@ if command -v mpirun >/dev/null; then
     tests/bench/ranks.sh ./vlmsh demo/model layernorm-simple
     tests/bench/ranks.sh ./vlmsh demo/model full
     tests/bench/ranks.sh ./vlmsh "$folder" layernorm-simple
+    small=build/bench/smollm2-135m # with the demo model's encoder; its file comes with `make real`
+    if [ -d "$small" ] || [ -f build/smollm2.gguf ]; then
+        [ -d "$small" ] || ./vlmsh new --encoder demo/model --decoder build/smollm2.gguf "$small" >/dev/null
+        tests/bench/ranks.sh ./vlmsh "$small" layernorm-simple
+        tests/bench/ranks.sh ./vlmsh "$small" full
+    fi
 fi
 # Small weights: the same shape as vlmsh quantises it, beside its bf16 and llama.cpp on the same file.
 # (llama.cpp has the instructions that it was compiled for; VLMSH_ISA concerns vlmsh alone.)

@@ -182,7 +182,7 @@ static void take_time(void *self, const struct event *e)
 
 static double answer(struct engine *e, double *decode, bool watch)
 {
-    engine_watch(e, watch);
+    engine_watch(e, watch, 0);
     if (engine_regenerate(e, NULL) < 0) return 0;
     return *decode;
 }

@@ -56,6 +56,7 @@ for option in job-name=vlmsh-train-1 nodes=2 ntasks=2 gpus-per-node=4 cpus-per-t
     grep -qx "#SBATCH --$option" "$work/a.sh" || fail "no $option: $(cat "$work/a.sh")"
 done
 [ "$(find "$shared" -name order.json | wc -l)" = 1 ] || fail "no order in the shared folder"
+same "computes on the GPUs" "$(jq -r .device "$shared"/*/order.json)" cuda
 
 # --- a job that waits, runs in two ranks, and is done --------------------------------------------
 
@@ -65,6 +66,7 @@ check "it waits" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "
 lines '/job 1 submit'
 check_has "once" 'select(.event == "error").message' "is in the queue already (Slurm job 41"
 sed -i '/cpus-per-task/d' "$queue/41.script"
+sed -i 's/"cuda"/"cpu"/' "$shared"/*/order.json
 start 41
 lines '/wait 1' '/job 1' "/plot 1 loss"
 check_has "done" 'select(.event == "notice").text' "job 1 (train) is done: loss"

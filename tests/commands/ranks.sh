@@ -66,7 +66,7 @@ check_has "waiting is told" 'select(.event=="table") | .rows[] | select(.[0]=="w
 # Sums in another order: within 1e-6 of each tensor's maximum. (In a full training, parameters whose
 # gradient is zero but for rounding differ by more: Adam makes steps of any gradient.)
 for n in 1 2 4; do
-    good $n "${training[@]}" '/set train.method layernorm' "/train $work/data.jsonl $work/sum$n"
+    good $n "${training[@]}" '/set train.steps 10' '/set train.method layernorm' "/train $work/data.jsonl $work/sum$n"
 done
 python3 - "$work" <<'PY' || fail "sums differ"
 import array, json, struct, sys
@@ -77,12 +77,16 @@ def masters(path):
         if name.startswith("w."):
             a, b = t["data_offsets"]
             yield name, array.array("f", data[8 + size + a:8 + size + b])
-one = dict(masters(sys.argv[1] + "/sum1/checkpoint-8/state.safetensors"))
+one = dict(masters(sys.argv[1] + "/sum1/checkpoint-10/state.safetensors"))
 for n in 2, 4:
-    for name, other in masters(f"{sys.argv[1]}/sum{n}/checkpoint-8/state.safetensors"):
+    for name, other in masters(f"{sys.argv[1]}/sum{n}/checkpoint-10/state.safetensors"):
         d = max(abs(a - b) for a, b in zip(one[name], other)) / max(map(abs, one[name]))
         if d > 1e-6: sys.exit(f"{name} with {n} ranks: {d}")
 PY
+
+# Sums that only the rank gets which updates the weight: of two, the same bits.
+good 2 "${training[@]}" '/set train.steps 10' '/set train.method layernorm' '/set train.shard on' "/train $work/data.jsonl $work/sumto"
+cmp "$work/sum2/checkpoint-10/state.safetensors" "$work/sumto/checkpoint-10/state.safetensors" || fail "other weights, shared out"
 
 # Optimizer state is shared out, and the forecast says so.
 memory() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="optimizer")[1]' "$work/events"; }

@@ -68,7 +68,28 @@ same "nothing is left" "$(files)" 0
 : >"$kept/a-q8_0.gguf.ghijkl"
 small q8_0
 same "left behind" "$(ls "$kept" | grep -v "$(basename "$file")")" a-q8_0.gguf.ghijkl
+# Of several models those used longest ago go first, whenever they were written.
+small f16
+for name in internvl2-internlm2 glm-4.1v; do vlmsh "tests/goldens/$name::f16" -c /info >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"; done
+small q8_0
+used=$(ls -t "$kept"/*.gguf | head -3)
+same "used last" "$(head -1 <<<"$used")" "$file"
+room=$(stat -c %s $used | awk '{ n += $1 } END { printf "%.9f", n / 1e9 }')
+small q8_0 "/set weights.cache $room" "/load $llama"
+same "three of four" "$(ls -t "$kept"/*.gguf)" "$used"
+rm "$kept"/*-f16.gguf
+# Programs that have no room remove what others are about to open.
+for i in 1 2 3; do
+    for j in 1 2 3 4 5 6 7 8 9 10; do echo "/load $llama::q8_0" && echo '/load tests/goldens/qwen2'; done >"$work/loads"
+    "$VLMSH" --db "$work/$i.db" --json -c '/set weights.cache 0' -f "$work/loads" >"$work/out.$i" 2>&1 &
+    pids[i]=$!
+done
+for i in 1 2 3; do wait ${pids[i]} || fail "removed by others: $(grep -m1 '"error"' "$work/out.$i")"; done
+small q8_0
 # A file that is not whole is written again; several programs write at once.
+head -c $((bytes - 1)) "$file" >"$file.new" && mv "$file.new" "$file"
+vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "a byte short: $(tail -1 "$work/out")"
+same "a byte short" "$(stat -c %s "$file")" "$bytes"
 head -c 1000 "$file" >"$file.new" && mv "$file.new" "$file"
 for i in 1 2 3; do
     "$VLMSH" --db "$work/$i.db" "$llama::q8_0" -c '/set sample.max_tokens 2' -c 'Hello' >"$work/out.$i" 2>&1 &

@@ -31,9 +31,9 @@ same "half the memory" "$(awk '{ print ($2 > 0 && $1 / $2 > 0.4999 && $1 / $2 < 
 
 # A GPU that is not there: a line, and the CPU.
 same "another GPU" "$(ask --device cuda:7)" "$plain"
-grep -q 'no GPU is used: there is no cuda:7: .*; computing on the CPU' "$work/told" || fail "told: $(cat "$work/told")"
+grep -q 'no GPU available: no cuda:7: .*; computing on the CPU' "$work/told" || fail "told: $(cat "$work/told")"
 VLMSH_CUDA=$work/none.so ask --device cuda >/dev/null
-grep -q "no GPU is used: cannot open '.*none.so'" "$work/told" || fail "told: $(cat "$work/told")"
+grep -q "no GPU available: cannot open '.*none.so'" "$work/told" || fail "told: $(cat "$work/told")"
 
 
 # Little memory, where the host plays the GPU: too little for the weights; enough for a short talk only.
@@ -42,7 +42,7 @@ lines_on() {
     printf '%s\n' "$@" | CUDA_HOST_MEMORY=$memory vlmsh --device cuda --json >"$work/events"
 }
 CUDA_HOST_IMAGE=none ask --device cuda >/dev/null
-grep -q 'no GPU is used: cuda:0 is an sm_90, .*CUDA_ARCH=90.* makes them; computing on the CPU' "$work/told" || fail "told: $(cat "$work/told")"
+grep -q 'no GPU available: cuda:0 is an sm_90, .*CUDA_ARCH=90.*; computing on the CPU' "$work/told" || fail "told: $(cat "$work/told")"
 # A fault leaves no way to the GPU: a line says so, and the shell goes on.
 printf '%s\n' "/load $llava" 'What is this?' 'What is this?' /version |
     CUDA_HOST_FAULT=500 vlmsh --device cuda --json >"$work/events"

@@ -30,7 +30,7 @@ check_has "both names" 'select(.event == "text").text' "), cuda:1 ("
 vlmsh --device cuda:0,0 -c /version 2>"$work/told" && fail "a GPU named twice"
 grep -q "'0,0' names no GPUs" "$work/told" || fail "told: $(cat "$work/told")"
 vlmsh --device cuda:0,5 -c /version 2>"$work/told" >/dev/null
-grep -q "no GPU is used: there is no cuda:5: .*; computing on the CPU" "$work/told" || fail "told: $(cat "$work/told")"
+grep -q "no GPU available: no cuda:5: .*; computing on the CPU" "$work/told" || fail "told: $(cat "$work/told")"
 
 case $VLMSH_CUDA in *cuda_host*) ;; *) finish ;; esac
 CUDA_HOST_ALONE=1 vlmsh --device cuda:0,1 -c /version 2>"$work/told" >/dev/null

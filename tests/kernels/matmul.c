@@ -137,6 +137,40 @@ static void test_blocks(void **state)
             }
 }
 
+// Rows of bf16 products have the bits that they have among many more, whichever way either count
+// is computed (with AMX few rows take weights from where they lie).
+static void check_alone(const struct backend *b, int64_t few, int64_t many, int64_t k, int64_t m)
+{
+    struct tensor x = noise_tensor(2, many, k, 0, 5), y = tensor_of(DTYPE_F32, 2, many, m, 0);
+    struct tensor some = x, alone = tensor_of(DTYPE_F32, 2, few, m, 0);
+    struct tensor bias = noise_tensor(1, m, 0, 0, 6);
+    struct weights w = weights_new(DTYPE_BF16, m, k, 7);
+    some.shape[0] = few;
+    assert_int_equal(b->matmul(&y, &x, &w.t, &bias, MATMUL_BF16), 0);
+    assert_int_equal(b->matmul(&alone, &some, &w.t, &bias, MATMUL_BF16), 0);
+    if (memcmp(alone.data, y.data, tensor_bytes(&alone)))
+        fail_msg("%s: %d rows by [%d,%d] have other bits among %d", b->describe(), (int)few, (int)m,
+                 (int)k, (int)many);
+    free(x.data);
+    free(y.data);
+    free(alone.data);
+    free(bias.data);
+    weights_free(&w);
+}
+
+static void test_many_rows(void **state)
+{
+    (void)state;
+    static const int64_t few[] = { 9, 16, 17, 40, 64, 65, 100 };
+    FOR_EACH_ISA(b)
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
+        check_alone(b, few[i], 300, 1024, 160);
+        check_alone(b, few[i], 300, 1056, 128);
+        check(b, DTYPE_BF16, few[i], 1024, 160, i % 2, MATMUL_BF16);
+        check(b, DTYPE_BF16, few[i], 64, 272, i % 2, MATMUL_BF16);
+    }
+}
+
 // dx and dw, added to what is there, against sums in double.
 static void check_backward(const struct backend *b, enum dtype dtype, int64_t n, int64_t k,
                            int64_t m, enum matmul_mode mode)
@@ -333,11 +367,12 @@ static void test_special(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),          cmocka_unit_test(test_large),
-        cmocka_unit_test(test_backward),        cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_bf16_exact),      cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_missing_threads), cmocka_unit_test(test_special),
-        cmocka_unit_test(test_blocks),          cmocka_unit_test(test_backward_blocks),
+        cmocka_unit_test(test_shapes),          cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_large),           cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_no_rows),         cmocka_unit_test(test_bf16_exact),
+        cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_missing_threads),
+        cmocka_unit_test(test_special),         cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_backward_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,8 @@ PUBLIC int ncclGroupStart(void);
 PUBLIC int ncclGroupEnd(void);
 PUBLIC int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, struct comm *c,
                          void *stream);
+PUBLIC int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root,
+                      struct comm *c, void *stream);
 PUBLIC int ncclBroadcast(const void *from, void *to, size_t count, int type, int root,
                          struct comm *c, void *stream);
 
@@ -131,8 +133,9 @@ static int note(struct comm *c, const void *stream)
     return OK;
 }
 
-int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, struct comm *c,
-                  void *stream)
+// Rank `root` gets the sum; -1: all.
+static int sum_up(const void *from, void *to, size_t count, int type, int op, int root,
+                  struct comm *c, const void *stream)
 {
     const char *fail = getenv("NCCL_HOST_FAIL");
     if (type != FLOAT32 || op != SUM || note(c, stream) != OK) return INVALID_ARGUMENT;
@@ -147,13 +150,26 @@ int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, st
         for (size_t i = 0; i < n; i++) {
             float s = 0;
             for (int k = 0; k < c->count; k++) s += ((const float *)(void *)c->shared->slot[k])[i];
-            sum[at + i] = s;
+            if (root < 0 || root == c->number) sum[at + i] = s;
         }
         meet(c);
     }
     c->sums++;
     c->floats += (long)count;
     return OK;
+}
+
+int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, struct comm *c,
+                  void *stream)
+{
+    return sum_up(from, to, count, type, op, -1, c, stream);
+}
+
+int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root, struct comm *c,
+               void *stream)
+{
+    if (root < 0 || !c || root >= c->count) return INVALID_ARGUMENT;
+    return sum_up(from, to, count, type, op, root, c, stream);
 }
 
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, struct comm *c,

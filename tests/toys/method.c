@@ -7,9 +7,10 @@
 #include "tests/toys/toys.h"
 
 static const struct setting toy_settings[] = {
-    { "toy.on", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN, "Switches the toy method." },
+    { "toy.on", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
+      .help = "Switches the toy method." },
     { "toy.factor", SETTING_REAL, 0, 100, "1", NULL, NULL, STALE_SEEN,
-      "Gain of the untrained toy." },
+      .help = "Gain of the untrained toy." },
     { 0 },
 };
 

@@ -61,6 +61,6 @@ const struct command command_toy = {
 
 const struct setting plaything_settings[] = {
     { "plaything.size", SETTING_INTEGER, 1, 9, "3", "bricks", NULL, STALE_NOTHING,
-      "Size of the toy." },
+      .help = "Size of the toy." },
     { 0 },
 };

@@ -39,7 +39,7 @@ def start(**env):
     t.wait_text("12 tokens")
     t.settle()
     t.type("\x0c\x1bOR")
-    t.wait_text("live layer 4 token 11")
+    t.wait_text("(live|attention) layer 4 token 11")
     t.settle()
     return t
 

@@ -107,17 +107,21 @@ REPLIES = {  # to kitty's query, to the one for its name, to DA1
 }
 SEQUENCE = re.compile(
     r"\x1b_(?P<apc>[^\x1b]*)\x1b\\|\x1bP(?P<dcs>(?:[^\x1b]|\x1b\x1b|\x1b(?!\\))*?)\x1b\\|"
-    r"\x1b\](?P<osc>[^\x07\x1b]*)(?:\x07|\x1b\\)|\x1b\[(?P<csi>[0-9;:?>=!]*)(?P<final>[@-~])|"
+    r"\x1b\](?P<osc>[^\x07\x1b]*)(?:\x07|\x1b\\)|\x1b\[(?P<csi>[0-9;:?>=!$]*)(?P<final>[@-~])|"
     r"\x1b[()*+].|\x1b(?P<esc>[78=>MDEHc])|(?P<control>[\x00-\x1a\x1c-\x1f])|(?P<text>[^\x00-\x1f])", re.S)
 
 
 class GraphicsTerminal(Terminal):
-    def __init__(self, argv, kind, env=None, size=(36, 120), cell=(10, 20), answers=True):
+    def __init__(self, argv, kind, env=None, size=(36, 120), cell=(10, 20), answers=True, driver=False):
         self.kind, self.cell, self.answers = kind, cell, answers
+        self.driver = driver # it tells the pixels with the size
         self.lines, self.columns = size
         self.rest, self.received = "", {}
         self.clear()
-        super().__init__(argv, dict({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, **(env or {})), size)
+        super().__init__(argv, dict({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, **(env or {})), size, self.extent(size))
+
+    def extent(self, size):
+        return (size[1] * self.cell[0], size[0] * self.cell[1]) if self.driver else (0, 0)
 
     def clear(self):
         self.cells = [[(" ", None, None)] * self.columns for _ in range(self.lines)]
@@ -131,7 +135,7 @@ class GraphicsTerminal(Terminal):
         self.lines, self.columns = size
         self.cells = [[(" ", None, None)] * self.columns for _ in range(self.lines)]
         self.top, self.bottom, self.x, self.y = 0, self.lines - 1, 0, 0
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, *self.extent(size)))
 
     def read(self, seconds):
         before = len(self.all)
@@ -243,8 +247,9 @@ class GraphicsTerminal(Terminal):
         elif final == "@": self.shift(-one)
         elif final == "m": self.colours(n)
         elif final == "h" and codes == "?1049": self.erase(2)
-        elif final == "c" and not codes.startswith("?"): self.reply(REPLIES[self.kind][2])
+        elif final == "c" and codes[:1] not in ("?", ">", "="): self.reply(REPLIES[self.kind][2])
         elif final == "q" and codes.startswith(">"): self.reply(REPLIES[self.kind][1])
+        elif final == "t" and n[0] == 14 and self.driver: self.reply("\x1b[4;%d;%dt" % (self.lines * self.cell[1], self.columns * self.cell[0]))
         elif final == "t" and n[0] == 16: self.reply("\x1b[6;%d;%dt" % (self.cell[1], self.cell[0]))
         elif final == "r": self.top, self.bottom = one - 1, min(n[1] if len(n) > 1 and n[1] else self.lines, self.lines) - 1
         elif final in "LM": self.scroll(self.y, one if final == "M" else -one)
@@ -311,7 +316,8 @@ class GraphicsTerminal(Terminal):
         lines = lines or -(-height // self.cell[1])
         if self.x + columns > self.columns or self.y + lines > self.lines:
             sys.exit("a picture beyond the edge: %d x %d cells at %d, %d" % (columns, lines, self.x, self.y))
-        if (width, height) != (columns * self.cell[0], lines * self.cell[1]):
+        missing = lines * self.cell[1] - height # inside tmux sixels end with a whole band
+        if width != columns * self.cell[0] or not 0 <= missing < (6 if self.kind == "sixel" else 1):
             sys.exit("a picture of %d x %d pixels for %d x %d cells" % (width, height, columns, lines))
         self.pictures = [p for p in self.pictures if p[:2] != (self.x, self.y) or self.kind == "kitty"]
         self.pictures.append((self.x, self.y, columns, lines, pixels, name))

@@ -11,8 +11,9 @@ export VLMSH WORK="$work" SERVER="$server" PYTHONPATH=tests/tui PYTHONDONTWRITEB
 unset COLORTERM LINES COLUMNS TMUX STY KITTY_WINDOW_ID TERM_PROGRAM
 printf 'set -g allow-passthrough on\nset -g status off\nset -g escape-time 10\n' >"$work/conf"
 printf 'set -g status off\nset -g escape-time 10\n' >"$work/closed"
+printf 'set -g status off\nset -g escape-time 10\nset -ga terminal-features ",*:sixel"\n' >"$work/sixel"
 python3 - <<'END'
-import os, subprocess
+import os, re, subprocess, sys
 from graphics import GraphicsTerminal, PLACEHOLDER, png_read
 from terminal import check
 
@@ -27,10 +28,10 @@ def save(t, name):
 def tmux(*words):
     return subprocess.run(["tmux", "-L", server, *words], check=True, capture_output=True, text=True).stdout
 
-def start(kind, conf="conf", command=program, size=(40, 140)):
+def start(kind, conf="conf", command=program, size=(40, 140), driver=False):
     subprocess.run(["tmux", "-L", server, "kill-server"], capture_output=True)
     t = GraphicsTerminal(["tmux", "-L", server, "-f", os.path.join(work, conf), "new-session",
-                          "env TERM=screen-256color " + command], kind, size=size)
+                          "env TERM=screen-256color " + command], kind, size=size, driver=driver)
     return t
 
 # What stands at the placeholders is the file's picture, enlarged.
@@ -97,7 +98,7 @@ t.type("\x1b")
 t.wait_for(lambda: right(t, alone), "it comes back")
 tmux("new-window", "sh")
 t.wait_for(lambda: fresh(t), "another window has no picture")
-t.type("exit\r")
+tmux("kill-window")
 t.wait_for(lambda: right(t, alone), "the first window has its picture again")
 for size in (30, 110), (44, 130):
     t.resize(size)
@@ -135,4 +136,56 @@ for kind, conf in ("kitty", "closed"), ("none", "conf"):
     check(not t.sent and fresh(t) and any(c == "\u2580" for row in t.cells for c, _, _ in row), "half blocks: %s, %s" % (kind, conf))
     t.type("\x1b[21~")
     check(t.wait() == 0, "it ends")
+
+# Sixels that tmux draws itself: one picture in its place, also after lines that scroll below it, a list
+# over it and an answer beside it; a terminal around it whose cells have no size in pixels gets half blocks,
+# not tmux's words.
+t = start("sixel", "sixel", "bash -c 'printf \"\\033[c\"; IFS= read -rsd c -t 5 x; printf \"said %q end\" \"$x\"; read -t 1'")
+t.wait_text("said .* end") # what tmux says of itself
+if not re.search("said .*;4.* end", t.text()):
+    print("SKIPPED: sixels in tmux: this tmux is built without them")
+    sys.exit()
+t = start("sixel", "sixel", driver=True)
+t.wait_text("F1 keys")
+
+def stands(t):
+    if len(t.pictures) != 1 or t.pictures[0][:4] != place: return False
+    high = len(t.pictures[0][4])
+    if map_shown: return True # its pixels change
+    near = 0
+    for line in range(0, high, 3):
+        for dot in range(0, 280, 3):
+            got, want = t.pictures[0][4][line][dot], source[line * height // 280][dot * width // 280]
+            near += all(abs(g - w) <= 6 for g, w in zip(got[:3], want[:3]))
+    return near > 0.95 * len(range(0, high, 3)) * len(range(0, 280, 3))
+
+place, map_shown = (96, 1, 28, 14), False
+t.type("/image %s\r" % scene)
+t.wait_for(lambda: stands(t), "the picture in sixels")
+save(t, "sixel")
+for line in "/help", "/help prune": # longer than the panel: its lines scroll
+    t.type(line + "\r")
+    t.settle(1)
+    check(stands(t), "it stays beside the output of %s: %r" % (line, [p[:4] for p in t.pictures]))
+map_shown = True
+t.type("What is in the picture?\r")
+t.wait_text("12 tokens")
+t.settle(1)
+check(stands(t), "one map in its place: %r" % [p[:4] for p in t.pictures])
+save(t, "sixel-map")
+t.type("\x10")
+t.wait_for(lambda: not stands(t), "a list lies over it")
+t.type("\x1b")
+t.wait_for(lambda: stands(t), "it comes back")
+t.type("\x1b[21~")
+check(t.wait() == 0, "it ends")
+
+t = start("sixel", "closed") # the size of a cell is unknown
+t.wait_text("F1 keys")
+t.type("/image %s\r" % scene)
+t.wait_text("1 picture\\] vlmsh")
+t.settle(1)
+check(not t.pictures and "SIXEL" not in t.text() and "\u2580" in t.text(), "half blocks where tmux cannot show sixels")
+t.type("\x1b[21~")
+check(t.wait() == 0, "it ends")
 END

@@ -22,7 +22,7 @@ wait_for 'scene.png 64x48, 25 tokens'
 wait_for '\[1 picture\] vlmsh>'
 line 'What is this?'
 wait_for '12 tokens, .*stopped at'
-wait_for 'live layer'
+wait_for 'layer 2 token 10'
 wait_for '^.vlmsh> *$\|^vlmsh> *$'
 
 # Stepping over the tokens with the picture in focus.

@@ -19,14 +19,14 @@ import time
 
 
 class Terminal:
-    def __init__(self, argv, env=None, size=(24, 100)):
+    def __init__(self, argv, env=None, size=(24, 100), pixels=(0, 0)):
         environment = dict(os.environ, TERM="xterm", INPUTRC="/dev/null", LC_ALL="C.UTF-8")
         environment.pop("NO_COLOR", None)
         environment.update(env or {})
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.execvpe(argv[0], argv, environment)
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, *pixels))
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.seen = ""  # not yet expected
         self.all = ""

@@ -27,7 +27,7 @@ wait_for 'tokens\?, '
 
 # The range in the legend is that of the command's map.
 keys F3
-wait_for 'live layer 4 token'
+wait_for ' layer 4 token 0'
 keys k
 wait_for 'contribution layer 4'
 range() { # MAP: its smallest and largest value as shown
@@ -70,10 +70,10 @@ wait_gone 'o: view'
 line 'What is in the picture?'
 wait_for 'a green diamond, a green letter H and a red circle'
 keys F3
-wait_for 'live layer 4'
+wait_for ' layer 4 token'
 keys k k k k
 wait_for 'sinks.phi layer 4'
 keys k
-wait_for 'live layer 4' # the attention of the answer's own maps
+wait_for ' layer 4 token'
 keys F10
 wait_for 'shell>'

@@ -40,7 +40,7 @@ static struct caught *watched(struct golden *g, const char *model, bool watch, c
     must(engine_set(g->engine, "sample.max_tokens", "8", &err), &err);
     must(engine_set(g->engine, "screen.live_layer", layer, &err), &err);
     must(engine_set(g->engine, "screen.live_head", head, &err), &err);
-    engine_watch(g->engine, watch);
+    engine_watch(g->engine, watch, 0);
     sinks_add(engine_sinks(g->engine), (struct sink){ catch_event, c });
     must(engine_answer(g->engine, &err), &err);
     return c;
@@ -52,7 +52,7 @@ static void maps_equal_what_is_measured_afterwards(void **state)
         for (int head = -1; head < 2; head += 2) {
             struct golden g;
             struct caught *c = watched(&g, models[i], true, "2", head < 0 ? "mean" : "1");
-            engine_watch(g.engine, false);
+            engine_watch(g.engine, false, 0);
             assert_int_equal(c->count, c->id_count - 1); // the last token's row is not computed
             for (int k = 0; k < c->count; k++) {
                 struct results r = { 0 };
@@ -100,6 +100,31 @@ static void layers_that_do_not_exist_are_the_last(void **state)
     free(c);
 }
 
+// With a pause that no answer lasts: a map of the first token, and the same answer.
+static void tokens_in_the_pause_have_no_map(void **state)
+{
+    struct golden g;
+    struct caught *c = xcalloc(1, sizeof *c);
+    struct err err = { 0 };
+    struct caught *all = watched(&g, models[0], true, "2", "mean");
+    golden_close(&g);
+    golden_open(&g, models[0]);
+    say(&g, chat_named(&g, "single"));
+    must(engine_set(g.engine, "sample.max_tokens", "8", &err), &err);
+    must(engine_set(g.engine, "screen.live_layer", "2", &err), &err);
+    engine_watch(g.engine, true, 1e6);
+    sinks_add(engine_sinks(g.engine), (struct sink){ catch_event, c });
+    must(engine_answer(g.engine, &err), &err);
+    golden_close(&g);
+    assert_int_equal(c->count, 1);
+    assert_int_equal(c->token[0], 0);
+    assert_memory_equal(c->values[0], all->values[0], (size_t)c->cells[0] * sizeof **c->values);
+    assert_int_equal(c->id_count, all->id_count);
+    assert_memory_equal(c->ids, all->ids, sizeof c->ids);
+    free(all);
+    free(c);
+}
+
 // Tokens and maps in the order in which they came.
 struct course {
     struct buf told;
@@ -124,7 +149,7 @@ static void follow(struct course *c, const char *model, const char *lookahead)
     struct golden g;
     struct err err = { 0 };
     golden_open(&g, model);
-    engine_watch(g.engine, true);
+    engine_watch(g.engine, true, 0);
     sinks_add(engine_sinks(g.engine), (struct sink){ note_event, c });
     must(engine_set(g.engine, "sample.max_tokens", "40", &err), &err);
     must(engine_set(g.engine, "sample.lookahead", lookahead, &err), &err);
@@ -157,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(maps_equal_what_is_measured_afterwards),
         cmocka_unit_test(watching_changes_nothing),
+        cmocka_unit_test(tokens_in_the_pause_have_no_map),
         cmocka_unit_test(layers_that_do_not_exist_are_the_last),
         cmocka_unit_test(drafts_change_no_map),
     };

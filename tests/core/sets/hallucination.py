@@ -45,10 +45,31 @@ def world(path):
     json.dump({"info": {}, "images": images, "annotations": notes, "categories": categories}, open(path, "w"))
 
 
+WORD = (1 << 64) - 1
+
+
+def mix(x):
+    """SplitMix64's finaliser."""
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 & WORD
+    x = (x ^ x >> 27) * 0x94d049bb133111eb & WORD
+    return x ^ x >> 31
+
+
+def draw(place, items, count, seed=42):
+    """The first of a shuffle by numbers that depend on seed and place only (stream 13 is POPE's)."""
+    items, step = list(items), 0x9e3779b97f4a7c15
+    key = mix(seed + step * 14 & WORD)
+    for i in range(min(count, len(items))):
+        k = i + mix(key ^ mix((place << 20 | i) + step & WORD)) % (len(items) - i)
+        items[i], items[k] = items[k], items[i]
+    return items[:count]
+
+
 def check_pope(annotations, folder, each):
     names, pictures = read(annotations)
     by_file = {file: objects for file, objects in pictures.values()}
     have = collections.Counter(o for objects in by_file.values() for o in objects)
+    place = {file: i for i, (file, _) in enumerate(pictures.values())}
     questions, drawn = {}, False
     for way in ("random", "popular", "adversarial"):
         rows = [json.loads(line) for line in open(f"{folder}/pope_{way}.json")]
@@ -65,6 +86,9 @@ def check_pope(annotations, folder, each):
             assert len(yes) == each == len(set(yes)) and set(yes) <= objects
             assert len(no) == min(each, len(absent)) == len(set(no)) and not set(no) & objects
             assert [label for label, _ in pairs][:2] == ["yes", "no"][:len(pairs)]
+            assert yes == draw(2 * place[file] + 1, [n for n in names if n in objects], each), (file, yes)
+            if way == "random":
+                assert no == draw(2 * place[file] + 2, absent, each), (file, no)
             # A draw, not the first of the file.
             drawn |= way == "random" and set(no) != set(absent[:each])
             # The next best by the rule of the paper; Python's sort keeps the order of ties.
@@ -73,6 +97,8 @@ def check_pope(annotations, folder, each):
             if way == "adversarial":
                 with_these = {n: sum(g in other and n in other for g in objects for other in by_file.values()) for n in absent}
                 assert no == sorted(absent, key=lambda n: -with_these[n])[:each], (file, no)
+        enough = [file for file, objects in pictures.values() if len(objects) >= each]
+        assert list(asked) == draw(0, enough, len(asked))
         questions[way] = asked
     assert drawn, "random objects are the first absent ones"
     draws = [[(f, [n for label, n in p if label == "yes"]) for f, p in q.items()] for q in questions.values()]

@@ -1,0 +1,315 @@
+// tests/core/train/evaluate_batch.c -- core/train/evaluate_batch.c, core/talk/batch.c: questions
+// and choices in one pass are scored as one by one, bit for bit.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+// after those it needs
+#include <cmocka.h>
+
+#include "core/train/evaluate.h"
+#include "tests/core/scratch.h"
+#include "tests/device.h"
+
+#define GOLDENS "tests/goldens/"
+
+static const char *const seeing[] = { "llava-1.5",  "qwen2.5-vl", "internvl3.5",
+                                      "llava-next", "glm-4.1v",   "llava-onevision" };
+static const char *const text[] = { "llama-3.2", "qwen2" };
+
+// The same backend, whose products are counted.
+static struct backend counting;
+static int64_t products;
+
+static int matmul(struct tensor *y, const struct tensor *x, const struct tensor *w,
+                  const struct tensor *bias, enum matmul_mode mode)
+{
+    products++;
+    return test_device()->matmul(y, x, w, bias, mode);
+}
+
+struct run {
+    struct buf told; // of each question: sample, score as bits, answer
+    struct evaluation e;
+    int64_t products;
+    int count, stop_after;
+};
+
+static bool keep(void *self, const struct evaluated *e)
+{
+    struct run *r = self;
+    if (e->skipped) fail_msg("%s: %s", e->id, e->skipped);
+    buf_printf(&r->told, "%s %d %a %d '%s'\n", e->id, e->turn, e->score, e->full, e->answer);
+    r->count++;
+    return !r->stop_after || r->count < r->stop_after;
+}
+
+struct fixture {
+    struct model *model;
+    struct settings *settings;
+    struct dataset data;
+    struct evaluate_request request;
+    char *folder;
+    struct err err;
+};
+
+static void set(struct fixture *f, const char *key, const char *value)
+{
+    if (settings_set(f->settings, key, value, &f->err) < 0) fail_msg("%s", f->err.text);
+}
+
+static void open_fixture(struct fixture *f, const char *model, const char *json)
+{
+    char *path = xasprintf(GOLDENS "%s", model);
+    *f = (struct fixture){ .settings = settings_new(), .folder = scratch_new() };
+    counting = *test_device();
+    counting.matmul = matmul;
+    f->model = model_load(path, test_device(), NULL, &f->err);
+    if (!f->model) fail_msg("%s: %s", path, f->err.text);
+    free(path);
+    set(f, "sample.max_tokens", "6");
+    set(f, "chat.date", "26 Jul 2024");
+    set(f, "compute.matmul", "f32");
+    scratch_write(f->folder, "data.json", json, strlen(json));
+    path = xasprintf("%s/data.json", f->folder);
+    if (dataset_open(&f->data, path, GOLDENS "pictures/", &f->err) < 0) fail_msg("%s", f->err.text);
+    free(path);
+    f->request = (struct evaluate_request){ .model = f->model,
+                                            .backend = &counting,
+                                            .settings = f->settings,
+                                            .data = &f->data,
+                                            .ahead = true,
+                                            .report = keep };
+}
+
+static void close_fixture(struct fixture *f)
+{
+    dataset_close(&f->data);
+    settings_free(f->settings);
+    model_free(f->model);
+    scratch_remove(f->folder);
+}
+
+// The samples from `first` on, until so many are scored.
+static void evaluate(struct fixture *f, const char *batch, int64_t first, int stop_after,
+                     struct run *r)
+{
+    *r = (struct run){ .stop_after = stop_after };
+    set(f, "eval.batch", batch);
+    f->request.first = first;
+    f->request.self = r;
+    products = 0;
+    if (evaluate_run(&f->request, &r->e, &f->err) < 0) fail_msg("%s", f->err.text);
+    r->products = products;
+}
+
+static void release(struct run *r)
+{
+    buf_release(&r->told);
+    evaluation_release(&r->e);
+}
+
+// All batch sizes tell what one by one tells, in fewer products (`fewer`) or as many.
+static void compare(struct fixture *f, const char *what, bool fewer)
+{
+    static const char *const sizes[] = { "2", "3", "8", "auto" };
+    struct run one, some;
+    evaluate(f, "1", 0, 0, &one);
+    assert_true(one.count > 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        evaluate(f, sizes[i], 0, 0, &some);
+        if (strcmp(one.told.data, some.told.data) != 0)
+            fail_msg("%s, batch %s:\n%s\nbut one by one:\n%s", what, sizes[i], some.told.data,
+                     one.told.data);
+        if (fewer ? some.products >= one.products : some.products != one.products)
+            fail_msg("%s, batch %s: %d products, one by one %d", what, sizes[i], (int)some.products,
+                     (int)one.products);
+        release(&some);
+    }
+    release(&one);
+}
+
+#define ASK(picture, question) \
+    "{\"image\":\"" picture "\",\"question\":\"" question "\",\"answer\":\"x\"}"
+#define PLAIN(question) "{\"question\":\"" question "\",\"answer\":\"x\"}"
+
+// Questions about two pictures, of several lengths and kinds, two equal ones, and a dialogue.
+static const char pictures_json[] = "[" ASK("scene.png", "What?") "," ASK(
+    "scene.png",
+    "What is it that stands behind the "
+    "house?") "," ASK("scene.png",
+                      "Where?") "," ASK("tall.jpg",
+                                        "What?") "," ASK("tall.jpg",
+                                                         "What?") "," ASK("tall.jpg",
+                                                                          "Why are there so many "
+                                                                          "of them, and who has "
+                                                                          "counted "
+                                                                          "each?") ","
+                                                                                   "{\"image\":"
+                                                                                   "\"tall.jpg\","
+                                                                                   "\"conversations"
+                                                                                   "\":[{"
+                                                                                   "\"from\":"
+                                                                                   "\"human\","
+                                                                                   "\"value\":"
+                                                                                   "\"One?\"},{"
+                                                                                   "\"from\":"
+                                                                                   "\"gpt\","
+                                                                                   "\"value\":"
+                                                                                   "\"first\"},{"
+                                                                                   "\"from\":"
+                                                                                   "\"human\","
+                                                                                   "\"value\":"
+                                                                                   "\"Two?\"},{"
+                                                                                   "\"from\":"
+                                                                                   "\"gpt\","
+                                                                                   "\"value\":"
+                                                                                   "\"second\"}]}"
+                                                                                   "," ASK(
+                                                                                       "tall.jpg",
+                                                                                       "Agai"
+                                                                                       "n?") "," ASK("tall.jpg",
+                                                                                                     "And now?") "," PLAIN("Hello?") "," PLAIN("H"
+                                                                                                                                               "o"
+                                                                                                                                               "w"
+                                                                                                                                               " "
+                                                                                                                                               "a"
+                                                                                                                                               "r"
+                                                                                                                                               "e"
+                                                                                                                                               " "
+                                                                                                                                               "y"
+                                                                                                                                               "o"
+                                                                                                                                               "u"
+                                                                                                                                               "?") "]";
+
+static const char choices_json[] =
+    "[{\"question\":\"Which?\",\"choices\":[\"a house\",\"a very long tree beside it\",\"b\"],"
+    "\"answer\":0},"
+    "{\"image\":\"scene.png\",\"question\":\"And?\",\"choices\":[\"one\",\"two\",\"three of them\","
+    "\"four\",\"five\",\"six\",\"seven\",\"eight\",\"nine\",\"ten\",\"eleven\"],\"answer\":2}]";
+
+static void answers_of_families(void **state)
+{
+    struct fixture f;
+    for (size_t i = 0; i < sizeof seeing / sizeof *seeing; i++) {
+        open_fixture(&f, seeing[i], pictures_json);
+        f.request.metric = metric_find("exact");
+        compare(&f, seeing[i], true);
+        close_fixture(&f);
+    }
+}
+
+static void choices_of_families(void **state)
+{
+    struct fixture f;
+    for (size_t i = 0; i < sizeof seeing / sizeof *seeing; i++) {
+        open_fixture(&f, seeing[i], choices_json);
+        f.request.metric = metric_find("loglik");
+        compare(&f, seeing[i], true);
+        close_fixture(&f);
+    }
+}
+
+static void texts(void **state)
+{
+    struct fixture f;
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        open_fixture(&f, text[i],
+                     "[" PLAIN("A?") "," PLAIN("A man goes where?") "," PLAIN(
+                         "A man goes home. Why?") "," PLAIN("B?") "]");
+        f.request.metric = metric_find("exact");
+        compare(&f, text[i], true);
+        set(&f, "kv.dtype", "bf16");
+        compare(&f, "cache of bf16", true);
+        set(&f, "sample.max_tokens", "1");
+        compare(&f, "one token", true);
+        close_fixture(&f);
+    }
+}
+
+// Answers that the context ends, and one whose question alone does not fit.
+static void full(void **state)
+{
+    struct fixture f;
+    open_fixture(&f, "llama-3.2", "[" PLAIN("A?") "," PLAIN("A man goes?") "," PLAIN("B?") "]");
+    f.request.metric = metric_find("exact");
+    set(&f, "sample.max_tokens", "400");
+    set(&f, "ctx.max", "64");
+    compare(&f, "a small context", true);
+    close_fixture(&f);
+}
+
+// Methods, latent attention and other listeners: one by one, with the same answers.
+static void alone(void **state)
+{
+    struct fixture f;
+    open_fixture(&f, "llava-1.5", pictures_json);
+    f.request.metric = metric_find("exact");
+    set(&f, "prune.score", "contribution");
+    set(&f, "prune.layer", "0");
+    compare(&f, "pruning", false);
+    close_fixture(&f);
+    open_fixture(&f, "kimi-text", "[" PLAIN("A?") "," PLAIN("A man goes?") "," PLAIN("B?") "]");
+    f.request.metric = metric_find("exact");
+    compare(&f, "latent attention", false);
+    close_fixture(&f);
+}
+
+// A run that stopped within a batch goes on as if it had not.
+static void resumed(void **state)
+{
+    struct fixture f;
+    struct run one, part, rest;
+    open_fixture(&f, "llava-1.5", pictures_json);
+    f.request.metric = metric_find("exact");
+    evaluate(&f, "1", 0, 0, &one);
+    for (int n = 1; n < 6; n++) {
+        evaluate(&f, "8", 0, n, &part);
+        assert_true(part.e.cancelled);
+        evaluate(&f, "8", n, 0, &rest);
+        buf_puts(&part.told, rest.told.data);
+        assert_string_equal(part.told.data, one.told.data);
+        release(&part);
+        buf_release(&rest.told); // its evaluation has nothing noted of the first
+        evaluation_release(&rest.e);
+    }
+    release(&one);
+    close_fixture(&f);
+}
+
+// A limit and kinds leave the same samples.
+static void chosen(void **state)
+{
+    static const char *const kinds[] = { "k" };
+    struct fixture f;
+    open_fixture(&f, "llama-3.2",
+                 "[{\"question\":\"A?\",\"answer\":\"x\",\"kind\":\"k\"}," PLAIN(
+                     "no?") ","
+                            "{\"question\":\"B?\",\"answer\":\"x\",\"kind\":\"k\"}," PLAIN(
+                                "no?") ","
+                                       "{\"question\":\"C?\",\"answer\":\"x\",\"kind\":\"k\"},"
+                                       "{\"question\":\"D?\",\"answer\":\"x\",\"kind\":\"k\"}]");
+    f.request.metric = metric_find("exact");
+    f.request.kinds = kinds;
+    f.request.kind_count = 1;
+    for (f.request.limit = 0; f.request.limit < 4; f.request.limit++)
+        compare(&f, "kinds", f.request.limit != 1);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_of_families),
+        cmocka_unit_test(choices_of_families),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(full),
+        cmocka_unit_test(alone),
+        cmocka_unit_test(resumed),
+        cmocka_unit_test(chosen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
