@@ -16,7 +16,7 @@ for table in "$work"/out/*.csv; do
     awk 'tolower($0) ~ /(^|,)-?(nan|inf)/ { exit 1 }' "$table" || fail "$table: a number is not finite"
     [ "$(wc -l <"$table")" -gt 1 ] || fail "$table has no rows"
 done
-same "a list of each model" "$(cat "$work"/w/places-see*.jsonl | wc -l)" 3
+same "a list of each model" "$(cat "$work"/w/places-see*.jsonl "$work"/w/places-lora*.jsonl | wc -l)" 5
 # Of two things one is found, with the right colour only; one of two empty places is left empty.
 places='"reference":"top: small red star; left: nothing; right: large blue bar; bottom: nothing"'
 printf '{"id":"1",%s,"answer":"top: large red circle; right: nothing; left: nothing; bottom: small red star"}\n' "$places" |
