@@ -138,7 +138,8 @@ static int submit(struct shell *shell, int64_t id, struct err *err)
     return 0;
 }
 
-// A job that cannot be handed over is none.
+// A job that cannot be handed over is none. No other one gets its number: an sbatch that ran out of
+// time may have handed it over all the same.
 static int queue_job(struct shell *shell, int64_t id, const struct job_where *where,
                      struct err *err)
 {

@@ -300,8 +300,8 @@ static char *reason_of(struct group *g, int status)
 
 static void tell_end(struct err *err, const struct group *g, const char *why, const char *more)
 {
-    err_set(err, "%.900s%s%s (/job %lld resume continues from the last checkpoint)", why,
-            *more ? "; " : "", more, (long long)g->desk.id);
+    err_set(err, "%.900s%s%s (/job %lld resume continues it)", why, *more ? "; " : "", more,
+            (long long)g->desk.id);
 }
 
 // Into the job's folder; where that takes no more, which may be why it ended, into the database.

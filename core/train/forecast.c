@@ -66,7 +66,7 @@ static int dry_open(struct dry *d, struct model *outline, const struct settings 
     d->t.job = &d->job;
     d->t.forecast.keep = f->keep;
     d->t.forecast.offload = f->offload;
-    d->t.params.forecast_ranks = (int)settings_integer(s, "job.ranks");
+    d->t.params.forecast_ranks = sft_ranks(load->real ? load->real : &d->t);
     backend_dry_reset(has_own_memory(load->where));
     return sft_prepare(&d->t, err);
 }
@@ -135,10 +135,19 @@ static int make_picture(struct dry *d, struct picture *p, struct err *err)
     return feed_encode(&feed, &d->t.graph, p, err);
 }
 
+// Samples of equal rows that a rank computes in one go.
+static int64_t samples_of_rank(struct sft *t)
+{
+    t->batch = settings_integer(t->job->settings, "train.batch");
+    const int64_t all = settings_integer(t->job->settings, "train.accumulate") * t->batch,
+                  share = (all + sft_ranks(t) - 1) / sft_ranks(t);
+    return share < t->batch && !sft_deals_whole(t, all) ? share : t->batch;
+}
+
 static int run_rows(struct dry *d, const struct load *load, struct forecast *f, struct err *err)
 {
     const struct model *m = d->job.model;
-    const int64_t batch = settings_integer(d->job.settings, "train.batch");
+    const int64_t batch = samples_of_rank(&d->t);
     struct picture picture = { 0 };
     struct labels labels = { 0 };
     if (model_sees(m) && make_picture(d, &picture, err) < 0) return -1;

@@ -239,6 +239,12 @@ static int check_state(const struct sft *t, struct err *err)
                    t->options.out, (long long)t->place.step);
 }
 
+// Microseconds that this rank has waited for others.
+static int64_t waited_us(const struct sft *t)
+{
+    return t->job->ranks ? atomic_load(&t->job->ranks->whole->waited_us) : 0;
+}
+
 static int begin(struct sft *t, struct err *err)
 {
     int status = sft_data_open(t, err);
@@ -254,7 +260,7 @@ static int begin(struct sft *t, struct err *err)
     status = save_newest(t->out.path) >= 0 ? go_on(t, err) : begin_anew(t, err);
     if (status < 0 || check_state(t, err) < 0) return -1;
     if (writes(t)) save_best_trim(t->out.path, t->place.best_step);
-    if (t->job->ranks) t->begun_waited = atomic_load(&t->job->ranks->whole->waited_us);
+    t->begun_waited = waited_us(t);
     t->optimizer.step = t->begun_step = t->place.step;
     t->saved = t->begun = clock_seconds();
     t->pace = pace_from((double)t->place.step);
@@ -263,14 +269,18 @@ static int begin(struct sft *t, struct err *err)
 
 // --- steps ---------------------------------------------------------------------------------------
 
+// All ranks wait here while rank 0 writes: neither that time nor that wait is of the steps.
 static int save(struct sft *t, struct err *err)
 {
     const struct identity id = sft_identity(t);
-    const int64_t keep = settings_integer(t->job->settings, "train.keep");
+    const int64_t keep = settings_integer(t->job->settings, "train.keep"), waited = waited_us(t);
     t->saved = clock_seconds();
     if (save_write(t->out.path, &t->params, t->base, &t->place, &id, keep, err) < 0)
         return sft_break(t);
     if (writes(t)) save_best_trim(t->out.path, t->place.best_step);
+    ranks_meet(t->job->ranks);
+    t->begun += clock_seconds() - t->saved;
+    t->begun_waited += waited_us(t) - waited;
     return 0;
 }
 
@@ -431,8 +441,7 @@ static void report_waiting(const struct sft *t)
     if (!r) return;
     double *share = xcalloc((size_t)r->count, sizeof *share);
     const double seconds = clock_seconds() - t->begun;
-    share[r->number] =
-        (double)(atomic_load(&r->whole->waited_us) - t->begun_waited) * 1e-6 / seconds;
+    share[r->number] = (double)(waited_us(t) - t->begun_waited) * 1e-6 / seconds;
     ranks_sum_doubles(r, share, (size_t)r->count);
     struct buf b = { 0 };
     for (int k = 0; k < r->count; k++)

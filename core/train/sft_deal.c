@@ -52,40 +52,60 @@ static int64_t deal_whole(const struct sft *t, struct unit *units, int64_t n, in
     return mine;
 }
 
-// A sample belongs to the rank in whose share of all rows its middle lies.
-static int64_t deal_samples(const struct sft *t, const int32_t *rows, int64_t count, int64_t all,
+// A sample belongs to the rank in whose share of all rows its middle lies. `rank`: whose; -1: all.
+static int64_t deal_samples(const struct sft *t, const int32_t *rows, int64_t count, int rank,
                             struct sft_work *work)
 {
-    const int64_t ranks = ranks_count(t->job->ranks);
-    int64_t before = 0, mine = 0;
+    const int64_t ranks = sft_ranks(t);
+    int64_t all = 0, before = 0, n = 0, last_owner = -1;
+    for (int64_t i = 0; i < count; i++) all += rows[i];
     for (int64_t i = 0; i < count; before += rows[i++]) {
-        const int64_t owner = (2 * before + rows[i]) * ranks / (2 * all);
-        if ((owner < ranks ? owner : ranks - 1) != ranks_number(t->job->ranks)) continue;
-        struct sft_work *last = mine ? &work[mine - 1] : NULL;
+        const int64_t there = (2 * before + rows[i]) * ranks / (2 * all),
+                      owner = there < ranks ? there : ranks - 1;
+        if (rank >= 0 && owner != rank) continue;
+        struct sft_work *last = owner == last_owner ? &work[n - 1] : NULL;
         if (last && last->to - last->from < t->batch)
             last->to++;
         else
-            work[mine++] = (struct sft_work){ i, i + 1 };
+            work[n++] = (struct sft_work){ i, i + 1 };
+        last_owner = owner;
     }
-    return mine;
+    return n;
+}
+
+int sft_ranks(const struct sft *t)
+{
+    const struct job *j = t->job;
+    return j->ranks ? ranks_count(j->ranks) : (int)settings_integer(j->settings, "job.ranks");
+}
+
+bool sft_deals_whole(const struct sft *t, int64_t count)
+{
+    return settings_flag(t->job->settings, "train.exact_sum") ||
+           (count + t->batch - 1) / t->batch % sft_ranks(t) == 0;
 }
 
 int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work)
 {
     const int64_t n = (count + t->batch - 1) / t->batch;
     struct unit *units = xcalloc((size_t)n + 1, sizeof *units);
-    int64_t all = 0;
     for (int64_t i = 0; i < n; i++) units[i].number = i;
-    for (int64_t i = 0; i < count; i++) {
-        units[i / t->batch].rows += rows[i];
-        all += rows[i];
-    }
+    for (int64_t i = 0; i < count; i++) units[i / t->batch].rows += rows[i];
     *work = xcalloc((size_t)count + 1, sizeof **work);
-    const int64_t mine = n % ranks_count(t->job->ranks) == 0
+    const int64_t mine = sft_deals_whole(t, count)
                              ? deal_whole(t, units, n, count, *work)
-                             : deal_samples(t, rows, count, all, *work);
+                             : deal_samples(t, rows, count, ranks_number(t->job->ranks), *work);
     free(units);
     return mine;
+}
+
+int64_t sft_deal_all(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work *work)
+{
+    if (!sft_deals_whole(t, count)) return deal_samples(t, rows, count, -1, work);
+    int64_t n = 0;
+    for (int64_t i = 0; i < count; i += t->batch)
+        work[n++] = (struct sft_work){ i, i + t->batch < count ? i + t->batch : count };
+    return n;
 }
 
 // --- sums ----------------------------------------------------------------------------------------

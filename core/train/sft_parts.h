@@ -92,7 +92,7 @@ struct sft {
     char held_hash[HASH_HEX], adapter_hash[HASH_HEX];
     char pictures_hash[HASH_HEX]; // of both sets
     double loss, kl;              // of the last step
-    double saved, begun;          // times
+    double saved, begun;          // times; writing checkpoints moves the latter forward
     struct pace pace;             // of this process
     int64_t begun_step;           // of this process
     int64_t begun_waited;         // microseconds for other ranks before the steps
@@ -140,8 +140,8 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
             struct err *err);
 // Can a pass of `count` samples with that many rows take another one?
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
-// The micro-batch of the first epochs with the most rows; *count samples, indices in the data; the
-// caller frees it.
+// What a rank computes in one go: that of the first epochs with the most rows; *count samples,
+// indices in the data; the caller frees it.
 int64_t *sft_heaviest(const struct sft *t, int64_t *count);
 // Mean and variance of the gradient of each norm's gain.
 void sft_report_norms(struct sft *t, int64_t step);
@@ -156,6 +156,13 @@ struct sft_work {
 // number of micro-batches, each gets whole ones, of about equal cost (rows) together; otherwise the
 // samples are cut into runs of about equal cost. The caller frees *work.
 int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work);
+// The same of all ranks, in the order of the samples; for a forecast. work: room for `count`.
+int64_t sft_deal_all(const struct sft *t, const int32_t *rows, int64_t count,
+                     struct sft_work *work);
+// Are a step's micro-batches dealt whole?
+bool sft_deals_whole(const struct sft *t, int64_t count);
+// The ranks that share a step: the job's, or where none run yet those of job.ranks.
+int sft_ranks(const struct sft *t);
 // Bytes that a step of `samples` samples sums and shares over the ranks, by formula: 4 for each
 // trained number (twice where masters are shared out; train.exact_sum: once for each micro-batch),
 // 4 for each row of a table whose reached rows are known, 16 for the losses of a sample, and 8 for

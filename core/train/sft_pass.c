@@ -111,22 +111,31 @@ int64_t *sft_heaviest(const struct sft *t, int64_t *count)
 {
     enum { EPOCHS = 4 };
     const struct settings *s = t->job->settings;
-    const int64_t n = t->train.count, epochs = (t->steps + t->per_epoch - 1) / t->per_epoch;
+    const int64_t n = t->train.count, epochs = (t->steps + t->per_epoch - 1) / t->per_epoch,
+                  step = t->accumulate * t->batch;
     int64_t *order = xreallocarray(NULL, (size_t)n + 1, sizeof *order), most = -1;
     int64_t *which = xreallocarray(NULL, (size_t)n + 1, sizeof *which);
+    int32_t *rows = xreallocarray(NULL, (size_t)n + 1, sizeof *rows);
+    struct sft_work *work = xreallocarray(NULL, (size_t)n + 1, sizeof *work);
     *count = 0;
     for (int64_t e = 0; e < epochs && e < EPOCHS; e++) {
         order_epoch(order, n, settings_flag(s, "train.shuffle"),
                     (uint64_t)settings_integer(s, "train.seed"), e);
-        for (int64_t i = 0; i < n; i += t->batch) {
-            const int64_t size = i + t->batch < n ? t->batch : n - i;
-            const int64_t rows = most_rows(t, order + i, size);
-            if (rows <= most) continue;
-            most = rows;
-            *count = size;
-            for (int64_t k = 0; k < size; k++) which[k] = t->train.item[order[i + k]];
+        for (int64_t i = 0; i < n; i++) rows[i] = t->train.length[order[i]];
+        for (int64_t i = 0; i < n; i += step) {
+            const int64_t parts = sft_deal_all(t, rows + i, n - i < step ? n - i : step, work);
+            for (int64_t k = 0; k < parts; k++) {
+                const int64_t *first = order + i + work[k].from, size = work[k].to - work[k].from,
+                              there = most_rows(t, first, size);
+                if (there <= most) continue;
+                most = there;
+                *count = size;
+                for (int64_t j = 0; j < size; j++) which[j] = t->train.item[first[j]];
+            }
         }
     }
+    free(work);
+    free(rows);
     free(order);
     return which;
 }

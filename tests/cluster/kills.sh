@@ -106,7 +106,7 @@ for try in $(seq "${KILLS:-50}"); do
     [ "$took" -le "$worst" ] || worst=$took
     ended[$kind]=$((${ended[$kind]:-0} + 1))
     echo "$try: $kind rank $victim of $count: $took s: $one"
-    if [ $one = good ]; then good=$((good + 1)); else fail "$try: $kind rank $victim of $count: $one: $message"; fi
+    if [ "$one" = good ]; then good=$((good + 1)); else fail "$try: $kind rank $victim of $count: $one: $message"; fi
     count=$((RANDOM % 3 + 2))
     for _ in $(seq 200); do # those on a host out of reach leave, too
         [ -z "$(ranks_now)" ] && break

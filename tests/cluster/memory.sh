@@ -5,7 +5,12 @@ limit=900000000
 groups=/sys/fs/cgroup most=memory.max peak=memory.peak # version 2
 [ -d /sys/fs/cgroup/memory ] && groups=/sys/fs/cgroup/memory most=memory.limit_in_bytes peak=memory.max_usage_in_bytes
 leave() {
-    rmdir "$groups/vlmsh-$$-0" "$groups/vlmsh-$$-1" 2>/dev/null
+    local n
+    for n in $(seq 100); do # a group can be removed when its last process has ended
+        rmdir "$groups/vlmsh-$$-"[01] 2>/dev/null
+        compgen -G "$groups/vlmsh-$$-*" >/dev/null || break
+        sleep 0.1
+    done
     rm -rf "$work"
 }
 trap leave EXIT

@@ -93,6 +93,20 @@ memory() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="optimi
 lines "/load $llava" '/set train.method all' '/set train.shard on' '/train plan' '/train plan --ranks 4'
 same "optimizer of four ranks" "$(memory | tr '\n' ' ')" "1.9 0.5 "
 
+# Where the ranks do not divide the micro-batches they cut them, and the forecast counts what is left of one.
+activations() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="activations")[1]' "$work/events" | tr '\n' ' '; }
+whole=$(lines "${common[@]}" '/set train.batch 4' '/set train.exact_sum on' "/train plan $work/data.jsonl --ranks 2"; activations)
+lines "${common[@]}" '/set train.batch 2' '/set train.accumulate 2' '/train plan --ranks 2'
+halves=$(activations)
+lines "${common[@]}" '/set train.batch 4' '/train plan --ranks 2' "/train plan $work/data.jsonl --ranks 2"
+read -r rows data <<<"$(activations)"
+same "activations of half a micro-batch" "$rows " "$halves"
+jq -ne "$data < $whole" >"$work/out" || fail "a forecast of $data MB where micro-batches are cut, of $whole MB where they are whole"
+good 2 '/set train.batch 4' '/set train.steps 2' "/train $work/data.jsonl $work/cut"
+lines "/job $(sed -n 's/^job \([0-9]*\): train.*/\1/p' "$work/out")"
+check "the job's forecast is the plan's" 'select(.event=="table") | .rows[] | select(.[0]=="activations")[1] |
+    capture("forecast (?<mb>[0-9.]+) MB").mb' "$data"
+
 # Bytes of a step: those of the formula, for each way of adding up.
 for way in 'method all:shard on' 'method layernorm:exact_sum on' 'method lora:shard off'; do
     printf '%s\n' "${training[@]}" '/set train.batch 3' "/set train.${way%:*}" "/set train.${way#*:}" >"$work/way"
