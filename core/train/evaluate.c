@@ -603,6 +603,8 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     v->packs = r->ranks != NULL;
     conversation_init(&v->c, r->backend);
     conversation_set_model(&v->c, r->model);
+    if (strcmp(e->arithmetic, "f32") != 0)
+        e->batch = evaluate_batch_most(&v->c, v->settings, r->hooks);
     return v;
 }
 

@@ -123,6 +123,7 @@ struct evaluation {
     int number_count;
     double low, high;
     const char *arithmetic; // precision of matrix products: "f32", "bf16"
+    int batch;              // questions a pass, where more than one may change a score; else 0 or 1
 };
 
 // -1 when nothing could be scored and it was not cancelled. With r->first > 0, *e holds what

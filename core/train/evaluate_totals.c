@@ -185,6 +185,7 @@ void evaluation_report(const struct evaluation *e,
         }
     }
     if (e->total_count && e->arithmetic) put(&to, "arithmetic", xstrdup(e->arithmetic));
+    if (e->total_count && e->batch > 1) put(&to, "eval.batch", xasprintf("%d", e->batch));
     if (e->full)
         put(&to, "cut off", xasprintf("%lld hit the context limit (ctx.max)", (long long)e->full));
     if (e->skipped)
