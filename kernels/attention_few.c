@@ -141,13 +141,17 @@ VEC_INLINE void add_values(const struct few *f, const struct results *y, const f
     }
 }
 
-// Asks for key or value i of all heads, `step` numbers; past the end it does no harm. NEAR: 3 into
-// the first-level cache, 2 into the second.
-VEC_INLINE void ask_for(const void *of, int64_t i, int64_t step, const int near,
+// Asks for key or value i of all heads, `step` numbers, into the first-level cache (near) or the
+// second; past the end it does no harm.
+VEC_INLINE void ask_for(const void *of, int64_t i, int64_t step, const bool near,
                         const enum dtype dtype)
 {
     const char *at = numbers_at(of, i * step, dtype), *end = numbers_at(of, (i + 1) * step, dtype);
-    for (; at < end; at += LINE) __builtin_prefetch(at, 0, near);
+    for (; at < end; at += LINE)
+        if (near)
+            __builtin_prefetch(at, 0, 3);
+        else
+            __builtin_prefetch(at, 0, 2);
 }
 
 VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
@@ -157,8 +161,8 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
     const struct results *y = &f->pieces[number % ROUND];
     const int64_t from = number * PIECE, to = least(from + PIECE, c->keys);
     for (int64_t i = from; i < to; i++) {
-        ask_for(c->k, i + AHEAD, key_step(c), 3, dtype);
-        ask_for(c->v, i, value_step(c), 2, dtype);
+        ask_for(c->k, i + AHEAD, key_step(c), true, dtype);
+        ask_for(c->v, i, value_step(c), false, dtype);
         score_key(f, scores, i, dtype);
     }
     for (const struct rows *g = f->rows; g < f->rows + f->rows_count; g++)
