@@ -229,7 +229,7 @@ static int generate(struct answering *a)
         xreallocarray(NULL, (size_t)a->count * sizeof *a->logits, (size_t)m->decoder.config.vocab);
     while (a->left) {
         float *row = a->logits;
-        bool had[BATCH_MOST];
+        bool had[BATCH_MOST] = { false };
         for (int i = 0; i < a->count; i++) had[i] = !a->done[i];
         if (compute(a) < 0) return -1;
         for (int i = 0; i < a->count; i++) {

@@ -222,7 +222,7 @@ static int rank_choices(const struct ranking *k, const char *const *choices, int
                         double *loglik, struct err *err)
 {
     struct sequence s[BATCH_MOST] = { { 0 } };
-    int64_t p[BATCH_MOST];
+    int64_t p[BATCH_MOST] = { 0 };
     int status = 0;
     for (int i = 0; i < count && status == 0; i++)
         status = read_choice(k, choices[i], &s[i], &p[i], err);

@@ -63,9 +63,8 @@ static int64_t deal_samples(const struct sft *t, const int32_t *rows, int64_t co
         const int64_t there = (2 * before + rows[i]) * ranks / (2 * all),
                       owner = there < ranks ? there : ranks - 1;
         if (rank >= 0 && owner != rank) continue;
-        struct sft_work *last = owner == last_owner ? &work[n - 1] : NULL;
-        if (last && last->to - last->from < t->batch)
-            last->to++;
+        if (owner == last_owner && work[n - 1].to - work[n - 1].from < t->batch)
+            work[n - 1].to++;
         else
             work[n++] = (struct sft_work){ i, i + 1 };
         last_owner = owner;
