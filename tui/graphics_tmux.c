@@ -15,7 +15,6 @@
 #include "core/base/clock.h"
 #include "tui/graphics.h"
 
-extern char **environ;
 
 static const double patience_s = 0.5; // tmux answers within a few milliseconds, or hangs
 
