@@ -15,7 +15,6 @@
 #include "core/base/clock.h"
 #include "tui/graphics.h"
 
-
 static const double patience_s = 0.5; // tmux answers within a few milliseconds, or hangs
 
 // At most size - 1 bytes of what comes until the end or in time.
