@@ -4,17 +4,11 @@
 // the desktop is asked, through the program that its user has for that.
 #include "commands/clipboard.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/program.h"
 #include "core/picture/image.h"
 
 static const double patience_s = 5;
@@ -30,53 +24,19 @@ static const struct source {
       { "xclip", "-selection", "clipboard", "-target", "image/png", "-out", NULL } },
 };
 
-static _Noreturn void become(const struct source *s, int out)
-{
-    const int null = open("/dev/null", O_RDWR);
-    if (dup2(null, 0) == 0 && dup2(out, 1) == 1 && dup2(null, 2) == 2)
-        execvp(s->argv[0], (char **)(uintptr_t)s->argv);
-    _exit(127);
-}
-
-// All that it writes, in time and up to the limit of a picture. Ctrl-C may reach another thread: it
-// is looked for now and then.
-static bool read_all(int from, const atomic_bool *cancel, struct buf *bytes)
-{
-    const double until = clock_seconds() + patience_s;
-    char part[65536];
-    for (;;) {
-        struct pollfd one = { .fd = from, .events = POLLIN };
-        if (atomic_load(cancel) || clock_seconds() >= until) return false;
-        const int ready = poll(&one, 1, 50);
-        if (ready < 0 && errno != EINTR) return false;
-        if (ready <= 0) continue;
-        const ssize_t n = read(from, part, sizeof part);
-        if (n == 0) return true;
-        if (n < 0 && errno != EINTR) return false;
-        if (n > 0) buf_add(bytes, part, (size_t)n);
-        if (bytes->length > IMAGE_MAX_FILE) return false;
-    }
-}
-
-// 0: *bytes; 127: the program is missing; another number: it has no picture; -1 with a message.
+// 0: *bytes; PROGRAM_MISSING; another number: it has no picture; -1 with a message.
 static int ask(const struct source *s, const atomic_bool *cancel, struct buf *bytes,
                struct err *err)
 {
-    int ends[2], status = 0;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_set(err, "cannot create a pipe: %s", strerror(errno));
-    const pid_t child = fork();
-    if (child == 0) become(s, ends[1]);
-    close(ends[1]);
-    const bool whole = child > 0 && read_all(ends[0], cancel, bytes);
-    close(ends[0]);
-    if (child < 0) return err_set(err, "cannot start %s: %s", s->argv[0], strerror(errno));
-    if (!whole) kill(child, SIGKILL);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-    if (!whole && atomic_load(cancel)) return err_set(err, "stopped");
-    if (!whole)
-        return err_set(err, "%s gave no whole picture within %.0f seconds", s->argv[0], patience_s);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    const struct program p = { .argv = (char *const *)(uintptr_t)s->argv,
+                               .patience_s = patience_s,
+                               .most = IMAGE_MAX_FILE + 1,
+                               .cancel = cancel };
+    const int status = program_run(&p, bytes, err);
+    if (bytes->length > IMAGE_MAX_FILE)
+        return err_set(err, "%s gives more than the %d MB of a picture", s->argv[0],
+                       IMAGE_MAX_FILE >> 20);
+    return status;
 }
 
 char *clipboard_picture(const atomic_bool *cancel, size_t *size, struct err *err)
@@ -94,7 +54,7 @@ char *clipboard_picture(const atomic_bool *cancel, size_t *size, struct err *err
             return buf_take(&bytes);
         }
         buf_release(&bytes);
-        if (status == 127) {
+        if (status == PROGRAM_MISSING) {
             missing = missing ? missing : s; // where both can be asked, the other may be there
             continue;
         }

@@ -3,17 +3,14 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/program.h"
 #include "sessions/job_desk.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_reports.h"
@@ -23,57 +20,24 @@ static const double program_s = 20, look_s = 2; // most of a command; between tw
 
 // --- Slurm's commands ----------------------------------------------------------------------------
 
-_Noreturn static void become(char *const *argv, int out)
-{
-    const int in = open("/dev/null", O_RDONLY);
-    setpgid(0, 0); // a Ctrl-C is for the shell
-    if (dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) execvp(argv[0], argv);
-    _exit(127);
-}
-
-// Reads all that it writes; false: it takes too long.
-static bool read_all(int from, struct buf *out)
-{
-    const double began = clock_seconds();
-    char text[4096];
-    for (;;) {
-        struct pollfd one = { .fd = from, .events = POLLIN };
-        const double left = program_s - (clock_seconds() - began);
-        if (left <= 0 || poll(&one, 1, (int)(left * 1000)) == 0) return false;
-        const ssize_t n = read(from, text, sizeof text);
-        if (n == 0 || (n < 0 && errno != EINTR)) return true;
-        if (n > 0 && out->length < OUTPUT_MOST) buf_add(out, text, (size_t)n);
-    }
-}
-
 static void cut_end(struct buf *b)
 {
     while (b->length && isspace((unsigned char)b->data[b->length - 1])) b->data[--b->length] = 0;
 }
 
-// Runs a command, at most for a while. Its status, with what it wrote in *out; -1: it did not end
-// by itself.
+// Its status, with what it wrote in *out; -1: it did not end by itself.
 static int run_program(char *const *argv, struct buf *out, struct err *err)
 {
-    int ends[2], status = 0;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_set(err, "cannot create a pipe: %s", strerror(errno));
-    const pid_t child = fork();
-    if (child == 0) become(argv, ends[1]);
-    close(ends[1]);
-    const bool done = child > 0 && read_all(ends[0], out);
-    close(ends[0]);
-    if (child < 0) return err_set(err, "cannot start %s: %s", argv[0], strerror(errno));
-    if (!done) kill(child, SIGKILL);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    const struct program p = {
+        .argv = argv, .patience_s = program_s, .most = OUTPUT_MOST, .errors = true
+    };
+    const int status = program_run(&p, out, err);
     buf_puts(out, "");
     cut_end(out);
-    if (!done) return err_set(err, "%s has not answered for %.0f s", argv[0], program_s);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+    if (status == PROGRAM_MISSING)
         return err_set(err, "cannot start %s: is Slurm installed here (Debian: slurm-client)?",
                        argv[0]);
-    return WIFEXITED(status) ? WEXITSTATUS(status)
-                             : err_set(err, "%s was ended by a signal", argv[0]);
+    return status;
 }
 
 // The same; a status other than 0 is an error, with what the command wrote.
