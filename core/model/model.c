@@ -86,6 +86,13 @@ bool model_in_blocks(const struct model *m)
     return false;
 }
 
+bool model_ends(const struct model *m, int32_t id)
+{
+    for (size_t i = 0; i < m->eos.count; i++)
+        if (m->eos.data[i] == id) return true;
+    return false;
+}
+
 static int configure(struct model *m, struct err *err)
 {
     m->family = family_find(m->checkpoint->config, err);

@@ -55,8 +55,9 @@ void model_free(struct model *m);
 // separately.
 int model_bind(struct model *m, struct err *err);
 
-bool model_sees(const struct model *m);      // has a vision encoder
-bool model_in_blocks(const struct model *m); // has weights in blocks
+bool model_sees(const struct model *m);             // has a vision encoder
+bool model_in_blocks(const struct model *m);        // has weights in blocks
+bool model_ends(const struct model *m, int32_t id); // ends the token an answer?
 // Counts the visual tokens of p, of that size, in a prompt that shows `shown` pictures, each of
 // which may cost limit.most (preprocess_limit). Where that is impossible it costs more, and no
 // prompt can be made of it. limit.share makes it as small as it can be: no picture is refused.

@@ -190,13 +190,6 @@ static int obey_changes(struct answering *a)
     return change == CHANGE_PASS ? compute_again(a) : 0;
 }
 
-static bool is_end(const struct model *m, int32_t id)
-{
-    for (size_t i = 0; i < m->eos.count; i++)
-        if (m->eos.data[i] == id) return true;
-    return false;
-}
-
 static void tell_token(const struct answering *a, int32_t id, struct buf *text)
 {
     const char *shown = text->data ? text->data : "";
@@ -289,7 +282,7 @@ static int generate(struct answering *a)
         if (tokens_left(a) <= 0) break; // under changed settings
         if ((status = check_logits(a, vocab)) < 0) break;
         int32_t id = next_token(a, vocab);
-        if (is_end(m, id) && a->ids.count >= a->options->given_count &&
+        if (model_ends(m, id) && a->ids.count >= a->options->given_count &&
             !settings_flag(a->settings, "sample.ignore_eos")) {
             a->stop = "eos";
             break;

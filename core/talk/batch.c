@@ -166,13 +166,6 @@ struct answering {
     float *logits; // [count, V]
 };
 
-static bool ends(const struct model *m, int32_t id)
-{
-    for (size_t i = 0; i < m->eos.count; i++)
-        if (m->eos.data[i] == id) return true;
-    return false;
-}
-
 // A pass, and the logits of the last row of each that has one.
 static int compute(struct answering *a)
 {
@@ -210,7 +203,7 @@ static int take(struct answering *a, int i, float *logits, int64_t limit)
         if (isnan(logits[k])) return -1;
     const int32_t id =
         sampler_pick(a->settings, logits, vocab, s->ids, (size_t)s->n, (uint64_t)s->n);
-    to->ended = ends(m, id) && !settings_flag(a->settings, "sample.ignore_eos");
+    to->ended = model_ends(m, id) && !settings_flag(a->settings, "sample.ignore_eos");
     if (!to->ended) ids_add(&to->ids, id);
     to->full = !to->ended && limit - (s->n + 1) - to->closing <= 0;
     a->done[i] = to->ended || to->full || (int64_t)to->ids.count >= to->max_tokens;
