@@ -297,6 +297,14 @@ static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err 
     return 0;
 }
 
+// Questions or choices that share passes, where that rounds otherwise than one alone.
+static void note_batch(struct evaluating *v, const struct hooks *hooks)
+{
+    const bool rounds = strcmp(v->e->arithmetic, "f32") != 0;
+    const int most = rounds ? evaluate_batch_most(&v->c, v->settings, hooks) : 0;
+    if (most > v->e->batch) v->e->batch = most;
+}
+
 struct message *evaluate_set_messages(struct evaluating *v, const struct dialogue *d,
                                       size_t question)
 {
@@ -370,6 +378,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
         skip(v, s, q, m, err.text);
         return 1;
     }
+    note_batch(v, &hooks);
     if (evaluate_batch(v, s, m, &hooks, &ready)) {
         answer.text = ready.text;
         answer.answer.full = ready.full;
@@ -440,6 +449,7 @@ static int rank(struct evaluating *v, const struct sample *s, const struct quest
         lengths[i] = characters(texts[i]);
     }
     if (status == 0) status = attach_methods(v, &hooks, &err);
+    if (status == 0) note_batch(v, &hooks);
     if (status == 0) status = evaluate_rank(&v->passes, texts, n, loglik, &err);
     mc->loglik = loglik;
     mc->lengths = lengths;
@@ -603,8 +613,6 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     v->packs = r->ranks != NULL;
     conversation_init(&v->c, r->backend);
     conversation_set_model(&v->c, r->model);
-    if (strcmp(e->arithmetic, "f32") != 0)
-        e->batch = evaluate_batch_most(&v->c, v->settings, r->hooks);
     return v;
 }
 
