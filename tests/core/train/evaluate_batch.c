@@ -61,9 +61,12 @@ static void set(struct fixture *f, const char *key, const char *value)
     if (settings_set(f->settings, key, value, &f->err) < 0) fail_msg("%s", f->err.text);
 }
 
-static void open_fixture(struct fixture *f, const char *model, const char *json)
+// data: JSON with ' for ".
+static void open_fixture(struct fixture *f, const char *model, const char *data)
 {
-    char *path = xasprintf(GOLDENS "%s", model);
+    char *path = xasprintf(GOLDENS "%s", model), *json = xstrdup(data);
+    for (char *c = json; *c; c++)
+        if (*c == '\'') *c = '"';
     *f = (struct fixture){ .settings = settings_new(), .folder = scratch_new() };
     counting = *test_device();
     counting.matmul = matmul;
@@ -74,6 +77,7 @@ static void open_fixture(struct fixture *f, const char *model, const char *json)
     set(f, "chat.date", "26 Jul 2024");
     set(f, "compute.matmul", "f32");
     scratch_write(f->folder, "data.json", json, strlen(json));
+    free(json);
     path = xasprintf("%s/data.json", f->folder);
     if (dataset_open(&f->data, path, GOLDENS "pictures/", &f->err) < 0) fail_msg("%s", f->err.text);
     free(path);
@@ -132,94 +136,69 @@ static void compare(struct fixture *f, const char *what, bool fewer)
     release(&one);
 }
 
-#define ASK(picture, question) \
-    "{\"image\":\"" picture "\",\"question\":\"" question "\",\"answer\":\"x\"}"
-#define PLAIN(question) "{\"question\":\"" question "\",\"answer\":\"x\"}"
+// Data are JSON with ' for ".
+#define PLAIN(question) "{'question':'" question "','answer':'x'}"
 
 // Questions about two pictures, of several lengths and kinds, two equal ones, and a dialogue.
-static const char pictures_json[] = "[" ASK("scene.png", "What?") "," ASK(
-    "scene.png",
-    "What is it that stands behind the "
-    "house?") "," ASK("scene.png",
-                      "Where?") "," ASK("tall.jpg",
-                                        "What?") "," ASK("tall.jpg",
-                                                         "What?") "," ASK("tall.jpg",
-                                                                          "Why are there so many "
-                                                                          "of them, and who has "
-                                                                          "counted "
-                                                                          "each?") ","
-                                                                                   "{\"image\":"
-                                                                                   "\"tall.jpg\","
-                                                                                   "\"conversations"
-                                                                                   "\":[{"
-                                                                                   "\"from\":"
-                                                                                   "\"human\","
-                                                                                   "\"value\":"
-                                                                                   "\"One?\"},{"
-                                                                                   "\"from\":"
-                                                                                   "\"gpt\","
-                                                                                   "\"value\":"
-                                                                                   "\"first\"},{"
-                                                                                   "\"from\":"
-                                                                                   "\"human\","
-                                                                                   "\"value\":"
-                                                                                   "\"Two?\"},{"
-                                                                                   "\"from\":"
-                                                                                   "\"gpt\","
-                                                                                   "\"value\":"
-                                                                                   "\"second\"}]}"
-                                                                                   "," ASK(
-                                                                                       "tall.jpg",
-                                                                                       "Agai"
-                                                                                       "n?") "," ASK("tall.jpg",
-                                                                                                     "And now?") "," PLAIN("Hello?") "," PLAIN("H"
-                                                                                                                                               "o"
-                                                                                                                                               "w"
-                                                                                                                                               " "
-                                                                                                                                               "a"
-                                                                                                                                               "r"
-                                                                                                                                               "e"
-                                                                                                                                               " "
-                                                                                                                                               "y"
-                                                                                                                                               "o"
-                                                                                                                                               "u"
-                                                                                                                                               "?") "]";
+static const char pictures_json[] =
+    "[{'image':'scene.png','question':'What?','answer':'x'},"
+    "{'image':'scene.png','question':'What is it that stands behind the house?','answer':'x'},"
+    "{'image':'scene.png','question':'Where?','answer':'x'},"
+    "{'image':'tall.jpg','question':'What?','answer':'x'},"
+    "{'image':'tall.jpg','question':'What?','answer':'x'},"
+    "{'image':'tall.jpg','question':'Why are there so many of them, and who has counted "
+    "each?','answer':'x'},"
+    "{'image':'tall.jpg','conversations':[{'from':'human','value':'One?'},{'from':'gpt',"
+    "'value':'first'},{'from':'human','value':'Two?'},{'from':'gpt','value':'second'}]},"
+    "{'image':'tall.jpg','question':'Again?','answer':'x'},"
+    "{'image':'tall.jpg','question':'And now?','answer':'x'},"
+    "{'question':'Hello?','answer':'x'},"
+    "{'question':'How are you?','answer':'x'}]";
 
 static const char choices_json[] =
-    "[{\"question\":\"Which?\",\"choices\":[\"a house\",\"a very long tree beside it\",\"b\"],"
-    "\"answer\":0},"
-    "{\"image\":\"scene.png\",\"question\":\"And?\",\"choices\":[\"one\",\"two\",\"three of them\","
-    "\"four\",\"five\",\"six\",\"seven\",\"eight\",\"nine\",\"ten\",\"eleven\"],\"answer\":2}]";
+    "[{'question':'Which?','choices':['a house','a very long tree beside it','b'],'answer':0},"
+    "{'image':'scene.png','question':'And?','choices':['one','two','three of them','four','five',"
+    "'six','seven','eight','nine','ten','eleven'],'answer':2}]";
 
-static void answers_of_families(void **state)
+static const char texts_json[] =
+    "[{'question':'A?','answer':'x'},{'question':'A man goes where?','answer':'x'},"
+    "{'question':'A man goes home. Why?','answer':'x'},{'question':'B?','answer':'x'}]";
+
+static const char short_json[] =
+    "[{'question':'A?','answer':'x'},{'question':'A man goes?','answer':'x'},"
+    "{'question':'B?','answer':'x'}]";
+
+static const char kinds_json[] =
+    "[{'question':'A?','answer':'x','kind':'k'},{'question':'no?','answer':'x'},"
+    "{'question':'B?','answer':'x','kind':'k'},{'question':'no?','answer':'x'},"
+    "{'question':'C?','answer':'x','kind':'k'},{'question':'D?','answer':'x','kind':'k'}]";
+
+static void of_families(const char *json, const char *metric)
 {
     struct fixture f;
     for (size_t i = 0; i < sizeof seeing / sizeof *seeing; i++) {
-        open_fixture(&f, seeing[i], pictures_json);
-        f.request.metric = metric_find("exact");
+        open_fixture(&f, seeing[i], json);
+        f.request.metric = metric_find(metric);
         compare(&f, seeing[i], true);
         close_fixture(&f);
     }
 }
 
+static void answers_of_families(void **state)
+{
+    of_families(pictures_json, "exact");
+}
+
 static void choices_of_families(void **state)
 {
-    struct fixture f;
-    for (size_t i = 0; i < sizeof seeing / sizeof *seeing; i++) {
-        open_fixture(&f, seeing[i], choices_json);
-        f.request.metric = metric_find("loglik");
-        compare(&f, seeing[i], true);
-        close_fixture(&f);
-    }
+    of_families(choices_json, "loglik");
 }
 
 static void texts(void **state)
 {
     struct fixture f;
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
-        open_fixture(&f, text[i],
-                     "[" PLAIN("A?") "," PLAIN("A man goes where?") "," PLAIN(
-                         "A man goes home. Why?") "," PLAIN("B?") "]");
+        open_fixture(&f, text[i], texts_json);
         f.request.metric = metric_find("exact");
         compare(&f, text[i], true);
         set(&f, "kv.dtype", "bf16");
@@ -234,7 +213,7 @@ static void texts(void **state)
 static void full(void **state)
 {
     struct fixture f;
-    open_fixture(&f, "llama-3.2", "[" PLAIN("A?") "," PLAIN("A man goes?") "," PLAIN("B?") "]");
+    open_fixture(&f, "llama-3.2", short_json);
     f.request.metric = metric_find("exact");
     set(&f, "sample.max_tokens", "400");
     set(&f, "ctx.max", "64");
@@ -252,7 +231,7 @@ static void alone(void **state)
     set(&f, "prune.layer", "0");
     compare(&f, "pruning", false);
     close_fixture(&f);
-    open_fixture(&f, "kimi-text", "[" PLAIN("A?") "," PLAIN("A man goes?") "," PLAIN("B?") "]");
+    open_fixture(&f, "kimi-text", short_json);
     f.request.metric = metric_find("exact");
     compare(&f, "latent attention", false);
     close_fixture(&f);
@@ -285,13 +264,7 @@ static void chosen(void **state)
 {
     static const char *const kinds[] = { "k" };
     struct fixture f;
-    open_fixture(&f, "llama-3.2",
-                 "[{\"question\":\"A?\",\"answer\":\"x\",\"kind\":\"k\"}," PLAIN(
-                     "no?") ","
-                            "{\"question\":\"B?\",\"answer\":\"x\",\"kind\":\"k\"}," PLAIN(
-                                "no?") ","
-                                       "{\"question\":\"C?\",\"answer\":\"x\",\"kind\":\"k\"},"
-                                       "{\"question\":\"D?\",\"answer\":\"x\",\"kind\":\"k\"}]");
+    open_fixture(&f, "llama-3.2", kinds_json);
     f.request.metric = metric_find("exact");
     f.request.kinds = kinds;
     f.request.kind_count = 1;
