@@ -26,8 +26,8 @@ struct live *live_new(const char *name, const struct model *model, const struct 
                       const struct sinks *sinks);
 void live_free(struct live *l);
 struct hook live_hook(struct live *l);
-void live_pause(struct live *l,
-                double seconds); // between two maps at least; 0: a map of each token
+// At least so many seconds between two maps; 0: a map of each token.
+void live_pause(struct live *l, double seconds);
 // The answer has so many tokens: shows the maps of those among them that wait.
 void live_show(struct live *l, int64_t tokens);
 
