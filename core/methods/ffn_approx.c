@@ -27,8 +27,7 @@ static const struct setting ffn_settings[] = {
       .help = "Redundancy threshold of ffn.layers auto; the last layer is never selected." },
     { "ffn.approx", SETTING_CHOICE, 0, 0, "off", NULL, forms, STALE_SEEN,
       .help = "FFN approximation for visual tokens: off, hadamard (multiply by alpha) or skip "
-              "(leave the "
-              "FFN out).",
+              "(leave the FFN out).",
       .also = "skip approximation" },
     { 0 },
 };

@@ -24,21 +24,18 @@ static const char *const priors[] = { "local", "global", NULL };
 
 static const struct setting ira_settings[] = {
     { "ira.layers", SETTING_LIST, 0, 0, "60%-80%", NULL, NULL, STALE_SEEN,
-      .help =
-          "Layers in which IRA (information-regularized attention) changes the values of visual "
-          "tokens." },
+      .help = "Layers in which IRA (information-regularized attention) changes the values of "
+              "visual tokens." },
     { "ira.on", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
       .help = "Applies IRA (information-regularized attention) with the adapter's parameters." },
     { "ira.sample", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
       .help = "Adds IRA's noise when answering too, not only in training." },
     { "ira.gate", SETTING_FLAG, 0, 0, "on", NULL, NULL, STALE_SEEN,
-      .help =
-          "Weights the noise and penalty of each visual token by the text's attention to it; off "
-          "weights all alike." },
+      .help = "Weights the noise and penalty of each visual token by the text's attention to it; "
+              "off weights all alike." },
     { "ira.prior", SETTING_CHOICE, 0, 0, "local", NULL, priors, STALE_TRAINING,
-      .help =
-          "Mean of IRA's prior in training: local (the token's own value) or global (one learned "
-          "mean)." },
+      .help = "Mean of IRA's prior in training: local (the token's own value) or global (one "
+              "learned mean)." },
     { "ira.beta", SETTING_REAL, 0, 1e6, "0.0001", NULL, NULL, STALE_TRAINING,
       .help = "Weight of IRA's KL divergence in the loss, after warm-up." },
     { "ira.warmup", SETTING_REAL, 0, 1, "0.5", NULL, NULL, STALE_TRAINING,

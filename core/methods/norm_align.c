@@ -21,9 +21,8 @@ static const struct setting norm_settings[] = {
       .help = "Norm alignment: a LayerNorm scales visual tokens to the norm of text embeddings.",
       .also = "alignment norms" },
     { "norm.init", SETTING_CHOICE, 0, 0, "text", NULL, inits, STALE_SEEN,
-      .help =
-          "Initial gain of norm alignment without training: text (norm of the text embeddings) or "
-          "default (1)." },
+      .help = "Initial gain of norm alignment without training: text (norm of the text embeddings) "
+              "or default (1)." },
     { 0 },
 };
 

@@ -13,9 +13,8 @@ static const char *const dtypes[] = { "auto", "f32", "bf16", NULL };
 
 const struct setting kv_settings[] = {
     { "kv.dtype", SETTING_CHOICE, 0, 0, "auto", NULL, dtypes, STALE_KV,
-      .help =
-          "Precision of the KV cache: f32, or bf16 for half the memory; auto is f32 on the CPU and "
-          "bf16 on a GPU." },
+      .help = "Precision of the KV cache: f32, or bf16 for half the memory; auto is f32 on the CPU "
+              "and bf16 on a GPU." },
     { 0 },
 };
 

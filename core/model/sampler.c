@@ -15,9 +15,8 @@ const struct setting sample_settings[] = {
     { "sample.top_k", SETTING_INTEGER, 0, 1e9, "0", "tokens", NULL, STALE_NEXT,
       .help = "Top-k sampling: draws from the k most likely tokens; 0 disables it." },
     { "sample.top_p", SETTING_REAL, 0, 1, "1", NULL, NULL, STALE_NEXT,
-      .help =
-          "Top-p (nucleus) sampling: draws from the fewest tokens whose probabilities reach p; 1 "
-          "disables it.",
+      .help = "Top-p (nucleus) sampling: draws from the fewest tokens whose probabilities reach p; "
+              "1 disables it.",
       .also = "nucleus" },
     { "sample.min_p", SETTING_REAL, 0, 1, "0", NULL, NULL, STALE_NEXT,
       .help =
@@ -25,9 +24,8 @@ const struct setting sample_settings[] = {
     { "sample.repeat_penalty", SETTING_REAL, 0.01, 100, "1", NULL, NULL, STALE_NEXT,
       .help = "Repetition penalty for tokens already in the context; 1 disables it." },
     { "sample.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_NEXT,
-      .help =
-          "Random seed of sampling: the same seed and conversation give the same answer. /regen "
-          "increments it.",
+      .help = "Random seed of sampling: the same seed and conversation give the same answer. "
+              "/regen increments it.",
       .also = "random reproducible" },
     { "sample.max_tokens", SETTING_INTEGER, 1, 1e9, "512", "tokens", NULL, STALE_NEXT,
       .help = "Maximum length of an answer.", .also = "length limit longer shorter cut" },

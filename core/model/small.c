@@ -20,11 +20,9 @@ static const char *const dtypes[] = { "auto", "q8_0", "q4_k", "f16", "bf16", NUL
 
 const struct setting weights_settings[] = {
     { "weights.dtype", SETTING_CHOICE, 0, 0, "auto", NULL, dtypes, STALE_MODELS,
-      .help =
-          "Weights of the language model of a folder, from the next /load on: quantised to q8_0 or "
-          "q4_k, "
-          "or f16 or bf16; auto: as stored. They are written once and kept in the cache folder "
-          "(XDG_CACHE_HOME)." },
+      .help = "Weights of the language model of a folder, from the next /load on: quantised to "
+              "q8_0 or q4_k, or f16 or bf16; auto: as stored. They are written once and kept in "
+              "the cache folder (XDG_CACHE_HOME)." },
     { "weights.cache", SETTING_REAL, 0, 1e6, "20", "GB", NULL, STALE_MODELS,
       .help = "Disk space for these weights; the least recently used ones are removed first." },
     { 0 },

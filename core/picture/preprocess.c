@@ -19,13 +19,11 @@ const struct setting image_settings[] = {
       .help = "Axis resized first: as Pillow 13 does, or as Pillow 12 and older." },
     { "image.max_tokens", SETTING_INTEGER, 0, 1e6, "0", "tokens", NULL, STALE_VISUAL,
       .help = "Visual tokens a picture may cost: it is made smaller, or cut into fewer tiles; 0: "
-              "as the "
-              "model's folder says." },
+              "as the model's folder says." },
     { "image.downsample", SETTING_REAL, 0.001, 1, "1", NULL, NULL, STALE_VISUAL,
-      .help =
-          "Fraction of a picture's visual tokens to keep by downsampling: encoders of native "
-          "resolution read a smaller picture; for other encoders, tokens are averaged over grid "
-          "cells." },
+      .help = "Fraction of a picture's visual tokens to keep by downsampling: encoders of native "
+              "resolution read a smaller picture; for other encoders, tokens are averaged over "
+              "grid cells." },
     { 0 },
 };
 

@@ -20,9 +20,8 @@ static const char *const words[] = { "auto", "off", NULL };
 const struct setting lookahead_settings[] = {
     { "sample.lookahead", SETTING_INTEGER, 1, LOOKAHEAD_MOST, "auto", NULL, words, STALE_NOTHING,
       .help = "Speculative decoding by n-gram lookup: tokens drafted from repetitions in the "
-              "conversation "
-              "and verified in one pass. Faster, the same answer. auto adapts to how many are "
-              "accepted.",
+              "conversation and verified in one pass. Faster, the same answer. auto adapts to how "
+              "many are accepted.",
       .also = "speculative drafts" },
     { 0 },
 };

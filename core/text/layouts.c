@@ -17,8 +17,7 @@ const struct setting chat_settings[] = {
       .also = "prompt format" },
     { "chat.date", SETTING_TEXT, 0, 0, "today", NULL, word_today, STALE_PROMPT,
       .help = "Date given to chat templates that have one (Llama-3.2): today, or a text such as "
-              "\"26 Jul "
-              "2024\"." },
+              "\"26 Jul 2024\"." },
     { 0 },
 };
 

@@ -21,30 +21,24 @@ const struct setting job_settings[] = {
       .help = "Number of threads of new jobs, in each rank; auto is one per core." },
     { "job.ranks", SETTING_INTEGER, 1, 4096, "1", "processes", NULL, STALE_JOBS,
       .help = "Number of processes (ranks) that share a new job, on this machine or on those of a "
-              "queue; "
-              "more than one need Open MPI." },
+              "queue; more than one need Open MPI." },
     { "job.split", SETTING_CHOICE, 0, 0, "data", NULL, splits, STALE_JOBS,
       .help = "What the ranks of a new job share: its samples (data), or the model's layers, for "
-              "models "
-              "larger than the memory of a rank (/eval, /ask --job)." },
+              "models larger than the memory of a rank (/eval, /ask --job)." },
     { "sweep.ranks", SETTING_INTEGER, 1, 4096, "auto", "processes", word_auto, STALE_JOBS,
-      .help =
-          "Number of ranks that train one value of a sweep together; auto deals job.ranks to the "
-          "values as evenly as possible." },
+      .help = "Number of ranks that train one value of a sweep together; auto deals job.ranks to "
+              "the values as evenly as possible." },
     { "job.folder", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_JOBS,
       .help = "Folder that all machines of a cluster share, for the files of new jobs; none is "
-              "beside the "
-              "database." },
+              "beside the database." },
     { "job.nodes", SETTING_INTEGER, 1, 4096, "1", "machines", NULL, STALE_JOBS,
       .help = "Number of machines of a queued job (--sbatch), which share its ranks." },
     { "job.gpus", SETTING_INTEGER, 0, 64, "0", "GPUs", NULL, STALE_JOBS,
-      .help =
-          "Number of GPUs that a queued job has, and computes on, on each machine; 0 leaves it the "
-          "shell's device." },
+      .help = "Number of GPUs that a queued job has, and computes on, on each machine; 0 leaves it "
+              "the shell's device." },
     { "job.time", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_JOBS,
-      .help =
-          "Time limit of a queued job as sbatch takes it (90, 12:00:00, 2-00:00:00); none is the "
-          "partition's." },
+      .help = "Time limit of a queued job as sbatch takes it (90, 12:00:00, 2-00:00:00); none is "
+              "the partition's." },
     { "job.partition", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_JOBS,
       .help = "Partition of a queued job; none is the default one." },
     { "job.sbatch", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_JOBS,

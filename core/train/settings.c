@@ -20,20 +20,16 @@ static const char *const schedules[] = { "cosine", "constant", NULL };
 
 const struct setting train_settings[] = {
     { "train.method", SETTING_CHOICE, 0, 0, "layernorm", NULL, methods, STALE_TRAINING,
-      .help =
-          "Weights to train: all; full (all but the vision encoder); lora, qv, mlp, layernorm "
-          "(each "
-          "with the projector, embedding and head trained in full); layernorm-simple (norms only); "
-          "connector (projector only).",
+      .help = "Weights to train: all; full (all but the vision encoder); lora, qv, mlp, layernorm "
+              "(each with the projector, embedding and head trained in full); layernorm-simple "
+              "(norms only); connector (projector only).",
       .also = "lora finetune fine-tune" },
     { "train.params", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_TRAINING,
       .help = "Weights to train by name, in place of train.method's: \"lora:q_proj,v_proj:8; "
-              "*layernorm*; "
-              "@projector\"." },
+              "*layernorm*; @projector\"." },
     { "train.lr", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_TRAINING,
       .help = "Peak learning rate; auto is 1e-3 for layernorm-simple and connector, 2e-4 for "
-              "layernorm and "
-              "LoRA, otherwise 2e-5.",
+              "layernorm and LoRA, otherwise 2e-5.",
       .also = "learning rate" },
     { "train.lr.projector", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_TRAINING,
       .help = "Learning rate of the projector and of norm alignment; auto is train.lr." },
@@ -45,8 +41,7 @@ const struct setting train_settings[] = {
       .help = "Learning rate schedule after warm-up: cosine decay to 0, or constant." },
     { "train.warmup", SETTING_REAL, 0, 1, "0.03", NULL, NULL, STALE_TRAINING,
       .help = "Warm-up: fraction of the steps over which the learning rate rises from 0. The first "
-              "step "
-              "has rate 0; a run of one step has no warm-up." },
+              "step has rate 0; a run of one step has no warm-up." },
     { "train.weight_decay", SETTING_REAL, 0, 10, "0", NULL, NULL, STALE_TRAINING,
       .help = "AdamW weight decay of matrices; gains and biases are not decayed." },
     { "train.weight_decay.ira", SETTING_REAL, 0, 10, "0.01", NULL, NULL, STALE_TRAINING,
@@ -59,9 +54,8 @@ const struct setting train_settings[] = {
     { "train.batch", SETTING_INTEGER, 1, 1e6, "8", "samples", NULL, STALE_TRAINING,
       .help = "Micro-batch size in samples." },
     { "train.accumulate", SETTING_INTEGER, 1, 1e6, "1", NULL, NULL, STALE_TRAINING,
-      .help =
-          "Gradient accumulation: micro-batches per step; the gradient is the mean over all their "
-          "samples." },
+      .help = "Gradient accumulation: micro-batches per step; the gradient is the mean over all "
+              "their samples." },
     { "train.exact_sum", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_TRAINING,
       .help = "Adds the gradients of micro-batches one by one in their order: any number of ranks "
               "(job.ranks) computes the same bits, for one more copy of the gradients and slower "
@@ -79,20 +73,15 @@ const struct setting train_settings[] = {
       .help = "Random seed of the sample order and of new parameters." },
     { "train.lora.rank", SETTING_INTEGER, 1, 65536, "32", NULL, NULL, STALE_TRAINING,
       .help = "LoRA rank. Method lora also trains the projector, embedding and head in full; "
-              "train.params "
-              "\"lora:*\" trains LoRA only." },
+              "train.params \"lora:*\" trains LoRA only." },
     { "train.lora.alpha", SETTING_REAL, 1e-6, 1e9, "64", NULL, NULL, STALE_TRAINING,
       .help = "LoRA alpha: its product is scaled by alpha / rank. A rank named in train.params "
-              "keeps that "
-              "ratio." },
+              "keeps that ratio." },
     { "train.checkpointing", SETTING_CHOICE, 0, 0, "auto", NULL, checkpointing, STALE_TRAINING,
-      .help =
-          "Gradient checkpointing: keeps only the inputs of layers and recomputes layers in the "
-          "backward pass. host moves these inputs to host memory while a GPU computes (on the CPU "
-          "the "
-          "same as on). auto recomputes the layers that do not fit into half of the free memory, "
-          "and "
-          "uses host if recomputing all is not enough." },
+      .help = "Gradient checkpointing: keeps only the inputs of layers and recomputes layers in "
+              "the backward pass. host moves these inputs to host memory while a GPU computes (on "
+              "the CPU the same as on). auto recomputes the layers that do not fit into half of "
+              "the free memory, and uses host if recomputing all is not enough." },
     { "train.ira", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_TRAINING,
       .help = "Trains with IRA (information-regularized attention) and its loss." },
     { "train.filter", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_TRAINING,
@@ -100,19 +89,16 @@ const struct setting train_settings[] = {
               "conversation,detail,reasoning." },
     { "train.validation", SETTING_PATH, 0, 0, "none", NULL, words_none, STALE_TRAINING,
       .help = "Validation set, to find the best checkpoint: a data file, or the fraction of the "
-              "samples to "
-              "hold out (0.05). Samples that share a picture are held out together." },
+              "samples to hold out (0.05). Samples that share a picture are held out together." },
     { "train.score", SETTING_CHOICE, 0, 0, "auto", NULL, scores, STALE_TRAINING,
-      .help =
-          "Metric that selects the best checkpoint: a metric of /eval, or loss; auto is the metric "
-          "named by the validation samples, otherwise the loss." },
+      .help = "Metric that selects the best checkpoint: a metric of /eval, or loss; auto is the "
+              "metric named by the validation samples, otherwise the loss." },
     { "train.eval_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_TRAINING,
       .help = "Steps between validations; auto is a tenth of the run." },
     { "train.save_every", SETTING_INTEGER, 1, 1e12, "auto", "steps", words_auto, STALE_TRAINING,
       .help = "Steps between checkpoints; auto is about five minutes." },
     { "train.keep", SETTING_INTEGER, 0, 1e6, "0", NULL, NULL, STALE_TRAINING,
-      .help =
-          "Number of checkpoints to keep; each can be loaded as a result. 0 keeps only the newest "
-          "while the run lasts, to resume from." },
+      .help = "Number of checkpoints to keep; each can be loaded as a result. 0 keeps only the "
+              "newest while the run lasts, to resume from." },
     { 0 },
 };
