@@ -3,7 +3,7 @@
 // A tmux built with sixels says so in its DA1 whatever the terminal around it can; where that has
 // none, or does not tell the size of its cells, tmux writes "SIXEL IMAGE" and plus signs instead.
 // What it knows of its client it tells only by a command.
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/program.h"
@@ -16,12 +16,9 @@ bool graphics_tmux_sixel(void)
     // It answers within a few milliseconds, or hangs.
     const struct program p = { .argv = argv, .patience_s = 0.5, .most = 1023 };
     struct buf text = { 0 };
-    int width = 0;
     program_run(&p, &text, NULL);
     buf_puts(&text, "");
-    // NOLINTNEXTLINE(cert-err34-c): four digits cannot overflow
-    const bool sixel =
-        sscanf(text.data, "%4d", &width) == 1 && width > 0 && strstr(text.data, "sixel");
+    const bool sixel = strtol(text.data, NULL, 10) > 0 && strstr(text.data, "sixel");
     buf_release(&text);
     return sixel;
 }
