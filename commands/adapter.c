@@ -1,12 +1,18 @@
-// commands/adapter.c -- /adapter: loads, applies, shows, merges and unloads adapters.
+// commands/adapter.c -- /adapter: loads, applies, shows, saves, merges and unloads adapters.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/command.h"
+#include "commands/option_table.h"
 #include "core/base/names.h"
 #include "core/new/new_model.h"
 #include "core/train/out.h"
+
+struct adapter_words {
+    const char *action, *argument, *type; // NULL: not given
+    bool once;
+};
 
 // "LoRA 28, weight 4".
 static char *kinds_text(const struct adapter *a)
@@ -74,21 +80,24 @@ static void notice_loaded(const struct shell *shell, const struct adapter *a)
     notice_base(shell, a);
 }
 
-static int load_run(struct shell *shell, const char *folder, struct err *err)
+static int load_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
+    const char *folder = w->argument;
     if (!folder) return err_set(err, "FOLDER is missing: /adapter load FOLDER");
     if (engine_adapter_load(shell->engine, folder, err) < 0) return -1;
     notice_loaded(shell, engine_adapters(shell->engine)->active);
     return 0;
 }
 
-static int unload_run(struct shell *shell, const char *name, struct err *err)
+static int unload_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
+    const char *name = w->argument;
     return engine_adapter_unload(shell->engine, name, err);
 }
 
-static int list_run(struct shell *shell, const char *name, struct err *err)
+static int list_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
+    const char *name = w->argument;
     static const char *const columns[] = { "name", "active", "holds", "parameters", "folder" };
     static const bool numeric[] = { false, false, false, true, false };
     const struct adapters *s = engine_adapters(shell->engine);
@@ -194,8 +203,9 @@ static void show_tensors(const struct shell *shell, const struct adapter *a)
     table_emit(&t, shell->sinks);
 }
 
-static int show_run(struct shell *shell, const char *name, struct err *err)
+static int show_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
+    const char *name = w->argument;
     const struct adapters *s = engine_adapters(shell->engine);
     const struct adapter *a = name ? adapters_find(s, name) : s->active;
     if (!a && name) return err_set(err, "no adapter '%s' is loaded (/adapter list)", name);
@@ -210,10 +220,11 @@ static int show_run(struct shell *shell, const char *name, struct err *err)
     return 0;
 }
 
-// --- scale, merge --------------------------------------------------------------------------------
+// --- scale, merge, save --------------------------------------------------------------------------
 
-static int scale_run(struct shell *shell, const char *factor, struct err *err)
+static int scale_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
+    const char *factor = w->argument;
     const struct adapter *a = engine_adapters(shell->engine)->active;
     if (!factor) return err_set(err, "X is missing: /adapter scale X");
     if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
@@ -222,10 +233,15 @@ static int scale_run(struct shell *shell, const char *factor, struct err *err)
     return engine_set(shell->engine, "adapter.scale", factor, err);
 }
 
-static int merge_run(struct shell *shell, const char *folder, struct err *err)
+static int merge_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
+    const char *folder = w->argument;
     struct merge_report r;
     if (!folder) return err_set(err, "FOLDER is missing: /adapter merge FOLDER");
+    if (w->once && new_model_written(folder)) {
+        sinks_notice(shell->sinks, "%s already holds a model: nothing to do", folder);
+        return 0;
+    }
     if (engine_adapter_merge(shell->engine, folder, &r, err) < 0) return -1;
     sinks_written(shell->sinks, "model", folder, NULL);
     sinks_notice(shell->sinks,
@@ -242,36 +258,96 @@ static int merge_run(struct shell *shell, const char *folder, struct err *err)
 
 static const struct {
     const char *name;
-    int (*run)(struct shell *shell, const char *argument, struct err *err);
+    enum dtype type;
+} types[] = { { "f32", DTYPE_F32 }, { "bf16", DTYPE_BF16 }, { "f16", DTYPE_F16 } };
+
+static int save_run(struct shell *shell, const struct adapter_words *w, struct err *err)
+{
+    const struct adapter *a = engine_adapters(shell->engine)->active;
+    size_t i = 0;
+    if (!w->argument) return err_set(err, "FOLDER is missing: /adapter save FOLDER");
+    if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
+    while (i < sizeof types / sizeof *types && strcmp(w->type, types[i].name) != 0) i++;
+    if (i == sizeof types / sizeof *types)
+        return err_set(err, "unknown type '%s': use f32, bf16 or f16", w->type);
+    if (adapter_save(a, types[i].type, w->argument, err) < 0) return -1;
+    sinks_written(shell->sinks, "adapter", w->argument, NULL);
+    sinks_notice(shell->sinks, "adapter '%s' saved in '%s' in %s", a->name, w->argument, w->type);
+    return 0;
+}
+
+// --- the command line ----------------------------------------------------------------------------
+
+static const struct action {
+    const char *name;
+    int (*run)(struct shell *shell, const struct adapter_words *w, struct err *err);
+    bool type, once; // takes these options
 } actions[] = {
-    { "load", load_run }, { "unload", unload_run }, { "list", list_run },
-    { "show", show_run }, { "scale", scale_run },   { "merge", merge_run },
+    { "load", load_run, false, false },   { "unload", unload_run, false, false },
+    { "list", list_run, false, false },   { "show", show_run, false, false },
+    { "scale", scale_run, false, false }, { "save", save_run, true, false },
+    { "merge", merge_run, false, true },
 };
 
-extern const struct command command_adapter;
+static int take_type(void *self, const char *value, struct err *err)
+{
+    (void)err;
+    ((struct adapter_words *)self)->type = value;
+    return 0;
+}
 
-static const char *const words[] = { "load", "unload", "list", "show", "scale", "merge", NULL };
+static int take_once(void *self, const char *value, struct err *err)
+{
+    (void)value, (void)err;
+    ((struct adapter_words *)self)->once = true;
+    return 0;
+}
+
+static int take_word(void *self, const char *value, struct err *err)
+{
+    struct adapter_words *w = self;
+    if (w->argument)
+        return err_set(err, "give one argument only: '%s' or '%s'", w->argument, value);
+    *(w->action ? &w->argument : &w->action) = value;
+    return 0;
+}
+
+static const struct option_row rows[] = {
+    { "--type", "TYPE", "type of the numbers: f32, bf16 or f16", take_type },
+    { "--once", NULL, "does nothing if FOLDER already holds a model", take_once },
+    { 0 },
+};
+static const struct option_table table = { rows, take_word };
+
+static const char *const words[] = { "load",  "unload", "list",  "show",
+                                     "scale", "save",   "merge", NULL };
 
 static int adapter_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const bool once = argc == 3 && !strcmp(argv[0], "merge") && !strcmp(argv[2], "--once");
-    if (argc == 3 && !once) return err_set(err, "usage: %s", command_adapter.usage);
-    if (once && new_model_written(argv[1])) {
-        sinks_notice(shell->sinks, "%s already holds a model: nothing to do", argv[1]);
-        return 0;
+    struct adapter_words w = { 0 };
+    int at = 0;
+    if (option_table_read(&table, &w, argc, argv, &at, err) < 0) return -1;
+    if (!w.action) w.action = "list";
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
+        const struct action *one = &actions[i];
+        if (strcmp(w.action, one->name) != 0) continue;
+        if (w.type && !one->type) return err_set(err, "/adapter %s takes no --type", one->name);
+        if (w.once && !one->once) return err_set(err, "/adapter %s takes no --once", one->name);
+        if (!w.type) w.type = "f32";
+        return one->run(shell, &w, err);
     }
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
-        if (!strcmp(argc ? argv[0] : "list", actions[i].name))
-            return actions[i].run(shell, argc > 1 ? argv[1] : NULL, err);
-    return err_set(err, "/adapter has no action '%s': use load, unload, list, show, scale or merge",
-                   argv[0]);
+    return err_set(
+        err, "/adapter has no action '%s': use load, unload, list, show, scale, save or merge",
+        w.action);
 }
 
 const struct command command_adapter = {
     .name = "adapter",
     .also = "lora peft weights",
-    .usage = "/adapter load FOLDER|unload [NAME]|list|show [NAME]|scale X|merge FOLDER [--once]",
-    .help = "Loads, unloads, shows, scales or merges adapters (LoRA, LN tuning).",
+    .usage =
+        "/adapter load FOLDER|unload [NAME]|list|show [NAME]|scale X|save FOLDER [--type TYPE]|"
+        "merge FOLDER [--once]",
+    .help = "Loads, unloads, shows, scales, saves or merges adapters (LoRA, LN tuning).",
     .details =
         "FOLDER is an adapter in PEFT format (LoRA, LN tuning, modules_to_save); tensors that\n"
         "PEFT cannot represent are in extra.safetensors. Changes apply from the next token. The\n"
@@ -281,10 +357,12 @@ const struct command command_adapter = {
         "show           ranks, tensor counts and norms\n"
         "scale X        multiplies the LoRA scale (the setting adapter.scale); weights that the\n"
         "               adapter replaces are not scaled\n"
+        "save FOLDER    writes the adapter in use again, its LoRA at the scale it has now\n"
+        "--type TYPE    type of its numbers: f32, bf16 (half the size) or f16; f32 if not given\n"
         "merge FOLDER   writes a merged model with the original tensor names and types, and\n"
         "               compares logits before and after on a fixed prompt\n"
         "--once         does nothing if FOLDER already holds a model",
-    .max = 3,
+    .max = 4,
     .needs = NEEDS_MODEL,
     .live = "load unload scale",
     .complete = COMPLETE_WORDS,

@@ -32,7 +32,7 @@ typedef int32_t masks __attribute__((vector_size(4 * LANES)));
 static inline void nearest_lanes(lanes *x, float least, float most)
 {
     const lanes low = least - (lanes){ 0 }, high = most - (lanes){ 0 };
-    const masks below = *x < low, above = *x > high;
+    const masks below = *x<low, above = *x> high;
     *x = (lanes)((below & (masks)low) | (above & (masks)high) | (~(below | above) & (masks)*x));
     *x = (*x + 0x1.8p23f) - 0x1.8p23f;
 }
@@ -165,8 +165,8 @@ static struct line fit_line(const float *x, int most)
 
 // --- blocks --------------------------------------------------------------------------------------
 
-// The error of 32 roundings varies with the scale: of Q8_TRIES, the first of which makes the largest
-// number 127, the best is taken.
+// The error of 32 roundings varies with the scale: of Q8_TRIES, the first of which makes the
+// largest number 127, the best is taken.
 static void pack_q8_0(struct block_q8_0 *b, const float *x)
 {
     static const float same[32] = { [0 ... 31] = 1 };
@@ -306,7 +306,7 @@ struct q6_scales {
 
 // The best whole multiples of d near to the groups' scales.
 static void fit_multiples(const float *x, const float *weight, const float *scale,
-                           struct q6_scales *s)
+                          struct q6_scales *s)
 {
     s->error = 0;
     for (int g = 0; g < 16; g++) {

@@ -55,8 +55,8 @@ static int run_word(const struct options *o, int argc, char **argv)
     struct err err = { 0 };
     char *name[] = { argv[o->rest - 1] };
     const bool asks = strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0;
-    int status =
-        asks ? help->run(word != help, name, &err) : word->run(argc - o->rest, argv + o->rest, &err);
+    int status = asks ? help->run(word != help, name, &err)
+                      : word->run(argc - o->rest, argv + o->rest, &err);
     if (status != STATUS_OK && err.text[0])
         text_printf(stderr, "vlmsh %s: %s\n", word->name, err.text);
     if (status == STATUS_USAGE)

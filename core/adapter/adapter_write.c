@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/adapter/adapter.h"
 #include "core/base/dtype.h"
@@ -40,6 +41,7 @@ struct writing {
     size_t count;
     const struct lora *lora; // the first one; NULL: there is none
     bool peft;               // anything for PEFT at all
+    enum dtype type;         // of the numbers in the file
     struct output *outputs;
     size_t output_count, output_capacity;
 };
@@ -314,8 +316,8 @@ static void add_outputs(struct writing *w, const struct slot *s)
         add_output(w, s->value, v->rank, v->shape, xasprintf("%s%s.weight", prefix, head_name(w)));
 }
 
-static int put_floats(struct safetensors_writer *file, const struct backend *backend,
-                      const struct tensor *t, struct err *err)
+static int put_numbers(struct safetensors_writer *file, const struct backend *backend,
+                       const struct tensor *t, enum dtype type, struct err *err)
 {
     enum { PIECE = 1 << 14 };
     char raw[PIECE * sizeof(float)];
@@ -327,22 +329,22 @@ static int put_floats(struct safetensors_writer *file, const struct backend *bac
         n = all - i < PIECE ? all - i : PIECE;
         where->download(raw, data + i * size, n * size);
         floats_from(floats, raw, t->dtype, n);
-        if (safetensors_writer_data(file, floats, n * sizeof *floats, err) < 0) return -1;
+        floats_to(raw, type, floats, n);
+        if (safetensors_writer_data(file, raw, n * dtype_size(type), err) < 0) return -1;
     }
     return 0;
 }
 
-static int write_tensors(const char *path, const struct backend *backend,
+static int write_tensors(const char *path, const struct backend *backend, enum dtype type,
                          const struct output *outputs, size_t count, struct err *err)
 {
     struct safetensors_writer *file = safetensors_writer_new(path);
     int status = 0;
     safetensors_writer_metadata(file, "format", "pt");
     for (size_t i = 0; i < count; i++)
-        safetensors_writer_declare(file, outputs[i].key, DTYPE_F32, outputs[i].rank,
-                                   outputs[i].shape);
+        safetensors_writer_declare(file, outputs[i].key, type, outputs[i].rank, outputs[i].shape);
     for (size_t i = 0; i < count && status == 0; i++)
-        status = put_floats(file, backend, outputs[i].tensor, err);
+        status = put_numbers(file, backend, outputs[i].tensor, type, err);
     if (status == 0) return safetensors_writer_finish(file, err);
     safetensors_writer_abandon(file);
     return -1;
@@ -352,7 +354,8 @@ static int write_model(struct writing *w, const char *folder, struct err *err)
 {
     char *path = xasprintf("%s/adapter_model.safetensors", folder);
     for (size_t i = 0; i < w->count; i++) add_outputs(w, &w->slots[i]);
-    int status = write_tensors(path, w->model->arena.backend, w->outputs, w->output_count, err);
+    int status =
+        write_tensors(path, w->model->arena.backend, w->type, w->outputs, w->output_count, err);
     free(path);
     return status;
 }
@@ -369,7 +372,7 @@ int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
                                         p->tensor->shape };
     }
     char *path = xasprintf("%s/extra.safetensors", folder);
-    int status = n ? write_tensors(path, backend, outputs, n, err) : 0;
+    int status = n ? write_tensors(path, backend, DTYPE_F32, outputs, n, err) : 0;
     free(path);
     free(outputs);
     return status;
@@ -377,11 +380,21 @@ int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
 
 // --- the folder ----------------------------------------------------------------------------------
 
-int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
-                       const char *folder, struct err *err)
+void adapter_add_delta(struct adapter_delta *deltas, size_t *count, const struct adapter_entry *e)
+{
+    if (e->kind != ADAPTER_EXTRA && !e->weight) return;
+    deltas[(*count)++] = (struct adapter_delta){ .kind = e->kind,
+                                                 .weight = e->weight,
+                                                 .name = e->name,
+                                                 .tensor = &e->tensor,
+                                                 .lora = &e->lora };
+}
+
+static int write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
+                      enum dtype type, const char *folder, struct err *err)
 {
     if (!count) return err_set(err, "no adapter to write: nothing was trained");
-    struct writing w = { .model = m };
+    struct writing w = { .model = m, .type = type };
     open_slots(&w, deltas, count);
     choose_targets(&w);
     int status = adapter_write_extras(deltas, count, m->arena.backend, folder, err);
@@ -394,6 +407,12 @@ int adapter_write_into(const struct model *m, const struct adapter_delta *deltas
     return status;
 }
 
+int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
+                       const char *folder, struct err *err)
+{
+    return write_into(m, deltas, count, DTYPE_F32, folder, err);
+}
+
 int adapter_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                   const char *folder, struct err *err)
 {
@@ -401,6 +420,29 @@ int adapter_write(const struct model *m, const struct adapter_delta *deltas, siz
     if (!work) return -1;
     if (adapter_write_into(m, deltas, count, work, err) == 0)
         return folder_commit(work, folder, err);
+    folder_abandon(work);
+    return -1;
+}
+
+static int copy_record(const char *from, const char *folder, struct err *err)
+{
+    char *path = xasprintf("%s/training.json", from);
+    const int status = access(path, F_OK) < 0 ? 0 : folder_copy(folder, "training.json", path, err);
+    free(path);
+    return status;
+}
+
+int adapter_save(const struct adapter *a, enum dtype type, const char *folder, struct err *err)
+{
+    char *work = folder_begin(folder, err);
+    if (!work) return -1;
+    struct adapter_delta *deltas = xcalloc(a->count + 1, sizeof *deltas);
+    size_t count = 0;
+    for (size_t i = 0; i < a->count; i++) adapter_add_delta(deltas, &count, &a->list[i]);
+    int status = write_into(a->model, deltas, count, type, work, err);
+    if (status == 0) status = copy_record(a->folder, work, err);
+    free(deltas);
+    if (status == 0) return folder_commit(work, folder, err);
     folder_abandon(work);
     return -1;
 }

@@ -29,20 +29,14 @@ static bool is_trained(const struct params *p, const struct adapter_entry *e)
     return false;
 }
 
-// The former adapter's entries. The head that PEFT's form of a tied embedding has beside it is
-// written with the embedding.
+// The former adapter's entries.
 static void add_base(struct adapter_delta *deltas, size_t *count, const struct params *p,
                      const struct adapter *base, bool extras_alone)
 {
     for (size_t i = 0; i < base->count; i++) {
         const struct adapter_entry *e = &base->list[i];
         if (is_trained(p, e) || (extras_alone && e->kind != ADAPTER_EXTRA)) continue;
-        if (e->kind != ADAPTER_EXTRA && !e->weight) continue;
-        deltas[(*count)++] = (struct adapter_delta){ .kind = e->kind,
-                                                     .weight = e->weight,
-                                                     .name = e->name,
-                                                     .tensor = &e->tensor,
-                                                     .lora = &e->lora };
+        adapter_add_delta(deltas, count, e);
     }
 }
 

@@ -92,12 +92,28 @@ static bool is_router(const char *plain)
     return !strcmp(last_level(plain), "gate");
 }
 
+static bool part_named(const char *word, enum model_part_kind part)
+{
+    return !strcmp(word, "all") || !strcmp(word, part_words[part]);
+}
+
+static int check_part(const char *rule, const char *word, struct err *err)
+{
+    if (!strcmp(word, "all")) return 0;
+    for (int part = 0; part < MODEL_PARTS; part++)
+        if (!strcmp(word, part_words[part])) return 0;
+    return err_set(
+        err, "'%s': the parts are @decoder, @embedding, @head, @projector, @vision and @all", rule);
+}
+
 static bool layer_matches(const struct selecting *k, size_t i, const char *pattern)
 {
     if (!k->items[i].linear) return false;
     char *plain = layer_of(k->plain[i]), *full = layer_of(k->items[i].name);
     bool found = false;
-    if (plain && strchr(pattern, '.')) {
+    if (plain && *pattern == '@') {
+        found = part_named(pattern + 1, k->items[i].part) && !is_router(plain);
+    } else if (plain && strchr(pattern, '.')) {
         found = fnmatch(pattern, plain, 0) == 0 || fnmatch(pattern, full, 0) == 0;
     } else if (plain && k->items[i].part == PART_DECODER) {
         found = (fnmatch(pattern, last_level(plain), 0) == 0 ||
@@ -160,29 +176,20 @@ static int nothing_found(const struct selecting *k, const char *rule, const char
 
 // --- rules ---------------------------------------------------------------------------------------
 
-static bool part_named(const char *word, enum model_part_kind part)
-{
-    return !strcmp(word, "all") || !strcmp(word, part_words[part]);
-}
-
 // @PART or @PART:PATTERN
 static int apply_part(struct selecting *k, const char *rule, struct err *err)
 {
     const char *colon = strchr(rule, ':');
     char *word = colon ? xstrndup(rule + 1, (size_t)(colon - rule - 1)) : xstrdup(rule + 1);
-    bool known = !strcmp(word, "all"), found = false;
-    for (int part = 0; part < MODEL_PARTS; part++) known |= !strcmp(word, part_words[part]);
-    for (size_t i = 0; known && i < k->s->count; i++) {
+    const int status = check_part(rule, word, err);
+    bool found = false;
+    for (size_t i = 0; status == 0 && i < k->s->count; i++) {
         if (k->items[i].extra || !part_named(word, k->items[i].part)) continue;
         if (colon && !matches(k, i, colon + 1)) continue;
         k->s->item[i].trained = found = true;
     }
     free(word);
-    if (!known)
-        return err_set(err,
-                       "'%s': the parts are @decoder, @embedding, @head, @projector, @vision and "
-                       "@all",
-                       rule);
+    if (status < 0) return -1;
     if (colon && !found && k->typed) return nothing_found(k, rule, colon + 1, false, err);
     return 0;
 }
@@ -214,14 +221,15 @@ static int apply_lora(struct selecting *k, const char *rule, struct err *err)
     for (char *one = strtok_r(list, ", \t", &save); one && status == 0;
          one = strtok_r(NULL, ", \t", &save)) {
         bool found = false;
-        for (size_t i = 0; i < k->s->count; i++)
+        if (*one == '@' && check_part(rule, one + 1, err) < 0) status = -1;
+        for (size_t i = 0; status == 0 && i < k->s->count; i++)
             if (layer_matches(k, i, one)) {
                 k->s->item[i].rank = rank;
                 k->s->item[i].alpha = k->lora->alpha / (double)k->lora->rank * (double)rank;
                 found = true;
             }
         any = true;
-        if (!found) status = nothing_found(k, rule, one, true, err);
+        if (status == 0 && !found) status = nothing_found(k, rule, one, true, err);
     }
     if (status == 0 && !any)
         status = err_set(err, "'%s' names no layer; write lora:q_proj,v_proj:8 or lora:*", rule);

@@ -25,8 +25,12 @@ const struct setting train_settings[] = {
               "(norms only); connector (projector only).",
       .also = "lora finetune fine-tune" },
     { "train.params", SETTING_TEXT, 0, 0, "none", NULL, words_none, STALE_TRAINING,
-      .help = "Weights to train by name, in place of train.method's: \"lora:q_proj,v_proj:8; "
-              "*layernorm*; @projector\"." },
+      .help = "Weights to train by name, in place of train.method's: rules with ; between them. "
+              "*layernorm* is every weight whose name matches, @projector every weight of a part "
+              "(@decoder, @embedding, @head, @projector, @vision, @all), @vision:*norm* those of "
+              "a part that match. lora:q_proj,v_proj:8 puts a LoRA of rank 8 on linear layers of "
+              "the decoder, lora:*:8 on all of them, lora:@vision:8 on those of a part; without a "
+              "rank it is train.lora.rank." },
     { "train.lr", SETTING_REAL, 0, 10, "auto", NULL, words_auto, STALE_TRAINING,
       .help = "Peak learning rate; auto is 1e-3 for layernorm-simple and connector, 2e-4 for "
               "layernorm and LoRA, otherwise 2e-5.",

@@ -77,6 +77,43 @@ same "names and sizes stay" "$(stat -c %s "$work/merged/model.safetensors")" "$(
 cmp -s "$work/merged/tokenizer.json" $llava/tokenizer.json || fail "tokenizer.json is not copied"
 same "nothing is left over" "$(find "$work" -maxdepth 1 -name 'merged.*')" ""
 
+# Saved again: as it is applied, half as large in bf16, with the record of its training.
+lines "/load $llava" "/adapter load $work/foreign" '/adapter scale 0.5' "/adapter save $work/saved" "/adapter save $work/saved" \
+    "/adapter save $work/small --type bf16" "/adapter save $work/x --type q8" '/adapter show --type bf16' \
+    "/adapter save $work/x --once" "/adapter load $work/saved" '/adapter scale 1' "${short[@]}" "${ask[@]}" \
+    "/adapter load $work/foreign" '/adapter scale 0.5' /regen "/adapter load $work/small" '/adapter scale 1' '/adapter show'
+check "what is said of it" 'select(.event == "written" and .what == "adapter").file' "$work/saved
+$work/small"
+check_has "a folder that is there" 'select(.event == "error").message' "already exists"
+check_has "an unknown type" 'select(.event == "error").message' "unknown type 'q8': use f32, bf16 or f16"
+check_has "an option of save" 'select(.event == "error").message' "/adapter show takes no --type"
+check_has "an option of merge" 'select(.event == "error").message' "/adapter save takes no --once"
+check "the scale is in it" 'select(.event == "answer").ids | tostring' "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)
+$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)"
+cmp -s "$work/saved/training.json" "$work/foreign/training.json" || fail "training.json is not kept"
+python3 - "$work/foreign" "$work/saved" "$work/small" <<'P' || fail "saved numbers"
+import json, struct, sys
+def read(folder):
+    b = open(folder + "/adapter_model.safetensors", "rb").read()
+    n = struct.unpack("<Q", b[:8])[0]
+    out = {}
+    for key, t in json.loads(b[8:8 + n]).items():
+        if key == "__metadata__": continue
+        raw = b[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]]
+        if t["dtype"] == "BF16":
+            raw = b"".join(b"\0\0" + raw[i:i + 2] for i in range(0, len(raw), 2))
+        else:
+            assert t["dtype"] == "F32"
+        out[key] = struct.unpack("<%df" % (len(raw) // 4), raw)
+    return out
+first, saved, small = map(read, sys.argv[1:])
+assert saved == first, "not the same numbers"
+assert small.keys() == first.keys()
+for key in first:
+    for x, y in zip(first[key], small[key]):
+        assert abs(x - y) <= abs(x) / 256, key
+P
+
 # Where a router chooses, a large difference is explained.
 check "no router" 'select(.event == "notice" and (.text | test("router"))).text' ""
 mkdir "$work/routed"

@@ -89,7 +89,8 @@ static void no_number_moves_far(void **state)
     }
 }
 
-// --- beside the plain scales ----------------------------------------------------------------------
+// --- beside the plain scales
+// ----------------------------------------------------------------------
 
 static double to_half(double x)
 {
@@ -159,8 +160,7 @@ static double lost(enum dtype dtype, const float *x, double y, int i)
     const int n = dtype == DTYPE_Q6_K ? 16 : 32;
     double squares = 0;
     for (int j = i / n * n; j < i / n * n + n; j++) squares += pow((double)x[j], 2);
-    const double weight =
-        dtype == DTYPE_Q8_0 ? 1 : sqrt(squares / n) + fabs((double)x[i]);
+    const double weight = dtype == DTYPE_Q8_0 ? 1 : sqrt(squares / n) + fabs((double)x[i]);
     return weight * pow((double)x[i] - y, 2);
 }
 

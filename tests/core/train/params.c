@@ -147,6 +147,8 @@ static void test_rules(void **state)
     check_rules("lora:q_proj,v_proj", 0, B(Q) | B(V), 32);
     check_rules("lora:*:4", 0, B(Q) | B(K) | B(V), 4);
     check_rules("lora:*.q_proj:2", 0, B(Q) | B(VQ), 2);
+    check_rules("lora:@decoder:4; @projector", B(PROJECT) | B(ALIGN), B(Q) | B(K) | B(V), 4);
+    check_rules("lora:q_proj,@projector:4", 0, B(Q) | B(PROJECT), 4);
     check_rules("@all", (B(ITEMS) - 1) & ~B(IRA), 0, 0);
     check_rules("@vision;ira.*", B(PATCH) | B(VQ) | B(IRA), 0, 0);
 }
@@ -172,6 +174,8 @@ static void test_rules_refused(void **state)
     refused("lora:q_proj:8x", "the rank");
     refused("lora:", "names no layer");
     refused("@eyes", "@vision");
+    refused("lora:@eyes:8", "@vision");
+    refused("lora:@embedding:8", "matches no weight");
     refused("@decoder:*.linear_1.*", "matches no weight");
     refused(" ; , ", "trains nothing");
     refused("lora:q_proj; *.q_proj.weight", "choose one");
