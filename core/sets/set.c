@@ -171,10 +171,17 @@ static const char *kind_of(const struct opened *o, const struct set_record *r)
     return kind ? kind : "";
 }
 
+static const char *split_of(const struct set_record *r)
+{
+    const char *split = set_text(r, "split");
+    return split ? split : "";
+}
+
 static char *group_of(const struct opened *o, const struct set_record *r)
 {
     const char *group = o->set->group, *index = set_text(r, "index");
     if (!group) return xstrdup("");
+    if (!strcmp(group, "split")) return xstrdup(split_of(r));
     if (!strcmp(group, "rotation") && index)
         return xasprintf("%lld", strtoll(index, NULL, 10) % ROTATION);
     const char *path = set_text(r, "image_path");

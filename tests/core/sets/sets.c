@@ -309,7 +309,12 @@ static void check_list(const char *text, const char *expected)
 static void test_python_list(void **state)
 {
     check_list("['a', \"b's\", 3.5]", "<a><b's><3.5>");
-    check_list(" [ 'it\\'s', 'x\\ny', 'a\\b' , ] ", "<it's><x\ny><a\\b>");
+    check_list(" [ 'it\\'s', 'x\\ny', 'a\\b' , ] ", "<it's><x\ny><a\b>");
+    // What repr() escapes, as Python reads it.
+    check_list("['\\\\frac', '\\u6771\\u3000', '\\xa0', '\\U0001f600\\d', '\\x4']",
+               "<\\frac><\xE6\x9D\xB1\xE3\x80\x80><\xC2\xA0><\xF0\x9F\x98\x80\\d><\\x4>");
+    check_list("['\\ud800', '\\x00', '\\U00110000']", "<\xEF\xBF\xBD><\xEF\xBF\xBD><\xEF\xBF\xBD>");
+    check_list("['a\\", NULL);
     check_list("[]", "");
     check_list("['a'", NULL);
     check_list("['a' 'b']", NULL);
@@ -345,6 +350,12 @@ static void test_totals(void **state)
     assert_true(low == 0 && high == 1); // a quarter of the draws each
     set_total_interval(&set_total_circular, rotated, 2, NULL, &low, &high);
     assert_true(isnan(low) && isnan(high)); // one group only
+    assert_int_equal(set_total_splits.count(rotated, 4, NULL, n), 2);
+    assert_string_equal(n[1].name, "2");
+    assert_true(n[0].value == 0.5 && n[1].value == 1);
+    assert_int_equal(set_total_splits.count(rotated, 2, NULL, n), 0); // one split only
+    set_total_interval(&set_total_splits, rotated, 4, NULL, &low, &high);
+    assert_true(isnan(low) && isnan(high));
 }
 
 // --- MME by another way
