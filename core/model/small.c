@@ -15,6 +15,7 @@
 #include "core/files/gguf_write.h"
 #include "core/files/weight_cache.h"
 #include "core/model/families/family.h"
+#include "kernels/blocks.h"
 
 static const char *const dtypes[] = { "auto", "q8_0", "q4_k", "f16", "bf16", NULL };
 
@@ -84,12 +85,20 @@ static bool changes_any(const struct model *m, const struct gguf_kind *kind)
     return false;
 }
 
+// Says which weights these are: whose, and how they were made.
+static char *identity(const struct model *m, const struct gguf_kind *kind)
+{
+    return xasprintf("%s::%s packing %d", m->checkpoint->fingerprint, kind->name, BLOCKS_PACKING);
+}
+
 // Is it a file that this folder's weights were written to, and all of them?
 static bool is_whole(const struct gguf *f, const struct model *m, const struct gguf_kind *kind)
 {
     const struct checkpoint *c = m->checkpoint;
     const char *of = gguf_text(f, FINGERPRINT);
-    bool whole = of && !strcmp(of, c->fingerprint);
+    char *wanted = identity(m, kind);
+    bool whole = of && !strcmp(of, wanted);
+    free(wanted);
     for (int64_t i = 0; i < c->tensor_count && whole; i++) {
         const int dtype = dtype_of(m, kind, c->tensors[i]);
         if (dtype == c->tensors[i]->dtype) continue;
@@ -134,8 +143,10 @@ static int write_tensors(const struct model *m, const struct gguf_kind *kind, st
                          struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
+    char *of = identity(m, kind);
     gguf_writer_text(w->out, "general.architecture", "vlmsh");
-    gguf_writer_text(w->out, FINGERPRINT, c->fingerprint);
+    gguf_writer_text(w->out, FINGERPRINT, of);
+    free(of);
     for (int64_t i = 0; i < c->tensor_count; i++) {
         const struct safetensor *t = c->tensors[i];
         const int dtype = dtype_of(m, kind, t);
@@ -207,7 +218,7 @@ int small_use(struct model *m, const struct gguf_kind *kind, const struct load_p
     if (c->gguf_count || !changes_any(m, kind)) return checkpoint_fetch(c, 0, progress, err);
     struct gguf *f = find_file(m, kind, progress, err);
     if (!f || checkpoint_replace(c, f, err) < 0) return -1;
-    char *both = checkpoint_with_encoder(c->fingerprint, kind->name);
+    char *both = identity(m, kind);
     hash_hex(both, strlen(both), c->fingerprint);
     free(both);
     free(c->name);

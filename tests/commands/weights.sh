@@ -90,6 +90,10 @@ small q8_0
 head -c $((bytes - 1)) "$file" >"$file.new" && mv "$file.new" "$file"
 vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "a byte short: $(tail -1 "$work/out")"
 same "a byte short" "$(stat -c %s "$file")" "$bytes"
+# So is one from a program that packed in another way.
+sed -i 's/packing [0-9]/packing 1/' "$file"
+vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "packed in another way: $(tail -1 "$work/out")"
+grep -aq 'packing 1' "$file" && fail "packed in another way, and kept"
 head -c 1000 "$file" >"$file.new" && mv "$file.new" "$file"
 for i in 1 2 3; do
     "$VLMSH" --db "$work/$i.db" "$llama::q8_0" -c '/set sample.max_tokens 2' -c 'Hello' >"$work/out.$i" 2>&1 &
