@@ -216,12 +216,21 @@ static bool is_narrow(const struct amx_product *p)
     return p->m <= NARROW * AMX_SIDE;
 }
 
-// Columns that a thread takes at a time: so few that no thread waits long for the last one.
-static int64_t group_size(const struct amx_product *p, int64_t threads)
+// Pairs of tiles of columns. The last tile may not be full, and may have no other.
+static int64_t pairs_of(const struct amx_product *p)
 {
-    if (is_narrow(p)) return NARROW * AMX_SIDE;
-    const int64_t pairs = p->m / (threads * 4 * 2 * AMX_SIDE);
-    return at_most(pairs < 1 ? 1 : pairs, GROUP / 2) * 2 * AMX_SIDE;
+    return (p->m + 2 * AMX_SIDE - 1) / (2 * AMX_SIDE);
+}
+
+// Groups of columns: as many for each thread and about equal, or one thread would have the last one
+// while others wait. More of them read x more often.
+static int64_t groups_of(const struct amx_product *p, int64_t threads)
+{
+    enum { EACH = 2 }; // of a thread at least
+    const int64_t pairs = pairs_of(p), most = GROUP / 2;
+    int64_t each = ((pairs + most - 1) / most + threads - 1) / threads;
+    if (each < EACH) each = EACH;
+    return is_narrow(p) ? 1 : at_most(each * threads, pairs);
 }
 
 // By every thread of the team: each packs the rows that it multiplies.
@@ -235,16 +244,18 @@ static void multiply_narrow(const struct plan *plan, const struct worker *b)
     }
 }
 
-static void multiply_wide(const struct plan *plan, const struct worker *b, int64_t group)
+static void multiply_wide(const struct plan *plan, const struct worker *b, int64_t groups)
 {
-    const int64_t m = plan->p->m;
+    const int64_t m = plan->p->m, pairs = pairs_of(plan->p), pair = 2 * AMX_SIDE;
 #pragma omp for schedule(static)
     for (int64_t t = 0; t < plan->tiles; t++) pack_x(plan, t, t + 1);
 #pragma omp for schedule(dynamic)
-    for (int64_t c = 0; c < m; c += group)
+    for (int64_t i = 0; i < groups; i++) {
+        const int64_t c = pairs * i / groups * pair,
+                      to = at_most(m, pairs * (i + 1) / groups * pair);
         for (int64_t from = 0; from < plan->tiles; from += plan->block)
-            multiply_block(plan, b, c, at_most(m - c, group), from,
-                           at_most(plan->tiles - from, plan->block));
+            multiply_block(plan, b, c, to - c, from, at_most(plan->tiles - from, plan->block));
+    }
 }
 
 // Numbers along K in a piece: few and equal pieces. Those of weights in blocks begin where blocks
@@ -260,7 +271,8 @@ static int64_t piece_size(const struct amx_product *p)
 int KERNEL(matmul_tiles)(const struct amx_product *p)
 {
     if (KERNEL(matmul_is_straight)(p)) return KERNEL(matmul_straight)(p);
-    const int64_t threads = omp_get_max_threads(), group = group_size(p, threads);
+    const int64_t threads = omp_get_max_threads(), groups = groups_of(p, threads);
+    const int64_t wide = is_narrow(p) ? NARROW : (pairs_of(p) + groups - 1) / groups * 2;
     struct plan plan = { .p = p, .tiles = (p->rows + AMX_SIDE - 1) / AMX_SIDE };
     int64_t blocks = (plan.tiles + BLOCK - 1) / BLOCK;
     if (is_narrow(p) && blocks < 4 * threads) blocks = 4 * threads;
@@ -268,8 +280,8 @@ int KERNEL(matmul_tiles)(const struct amx_product *p)
     plan.inner = piece_size(p);
     const int64_t steps = (p->k + AMX_STEP - 1) / AMX_STEP;
     const size_t x_size = (size_t)(plan.tiles * steps) * AMX_TILE;
-    const size_t weights = (size_t)(group / AMX_SIDE) * STEPS * AMX_TILE;
-    const size_t sums = (size_t)(group / AMX_SIDE * plan.block * SUMS) * sizeof(float);
+    const size_t weights = (size_t)wide * STEPS * AMX_TILE;
+    const size_t sums = (size_t)(wide * plan.block * SUMS) * sizeof(float);
     const size_t each = weights + sums + WIDE * sizeof(float);
     plan.x = cpu_scratch(x_size + each * (size_t)threads);
     if (!plan.x) return -1;
@@ -283,7 +295,7 @@ int KERNEL(matmul_tiles)(const struct amx_product *p)
         if (is_narrow(p))
             multiply_narrow(&plan, &b);
         else
-            multiply_wide(&plan, &b, group);
+            multiply_wide(&plan, &b, groups);
         amx_close();
     }
     return 0;

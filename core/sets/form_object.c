@@ -294,9 +294,22 @@ static int read_karpathy(const struct object *o, struct set_record *r, struct er
 
 // --- ScienceQA -----------------------------------------------------------------------------------
 
+// Is the first member an object, as a problem is?
+static bool has_problem(const struct json_parts *p)
+{
+    const struct json_list *first = p->count ? &p->lists[0] : NULL;
+    return first && !first->list && first->count && p->map[first->items[0].at] == '{';
+}
+
 // Problems of the split "test", in its order.
 static int open_problems(struct object *o, const char *path, struct err *err)
 {
+    if (!has_problem(&o->parts))
+        return err_set(
+            err,
+            "'%s' is a JSON object of no set: it has none of \"data\", \"questions\" and "
+            "\"images\", nor ScienceQA's problems",
+            path);
     char *folder = path_folder(path), *file = xasprintf("%s/pid_splits.json", folder);
     cJSON *splits = json_read(file, (size_t)64 << 20, err), *id;
     const cJSON *test = json_get(splits, "test");

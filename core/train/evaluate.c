@@ -268,6 +268,7 @@ static int show_picture(struct evaluating *v, const char *path, struct err *err)
 static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct err *err)
 {
     const struct dialogue *d = &a->sample.dialogue;
+    if (a->sample.blind) return err_set(err, "no picture is given with the question");
     if (shown_are(&v->shown, d)) return 0;
     clear_pictures(v);
     for (size_t i = 0; i < d->path_count; i++) {

@@ -289,6 +289,11 @@ static void test_refused(void **state)
     check_refused("textvqa", "h.json", "{\"data\": [{\"question\": \"q\"}", "is not valid JSON");
     check_refused("textvqa", "i.json", "{\"data\": [", "is not valid JSON");
     check_refused("textvqa", "j.json", "{\"data\": []}", "contains no samples");
+    check_refused("textvqa", "l.json", "{\n\"a\": 1}", "is a JSON object of no set");
+    check_refused("pope", "m.tsv", "index\timage_path\tanswer\n1\tx.png\tyes\n",
+                  "has no \"question\"");
+    check_refused("hellaswag", "n.jsonl", "{\"question\": \"q\", \"endings\": [\"a\", \"b\"]}\n",
+                  "has no \"ctx\": is this a file of hellaswag");
     check_refused("scienceqa", "k.json", "{\n\"1\": {\"question\": \"q\"}}", "pid_splits.json");
 }
 
