@@ -236,9 +236,11 @@ static int quantize_run(struct shell *shell, int argc, char **argv, struct err *
     if (read_options(&o, argc, argv, err) < 0) return -1;
     char *text = o.text ? file_read(o.text, TEXT_BYTES_MAX, &size, err) : NULL;
     if (o.text && !text) return -1;
-    int status = write_files(shell, &o, err);
-    if (status == 0 && !o.write_only)
-        status = compare(shell, o.path, text ? text : compare_sample_text, err);
+    const char *read = text ? text : compare_sample_text;
+    int status = o.write_only ? 0 : compare_text_check(engine_model(shell->engine), read, err);
+    if (status == 0) status = write_files(shell, &o, err);
+    if (status == 0 && !o.write_only && (status = compare(shell, o.path, read, err)) < 0)
+        err_in(err, "'%s' was written, but not compared", o.path);
     free(text);
     return status;
 }

@@ -62,6 +62,26 @@ printf 'One two three. %.0s' 1 2 3 4 5 >"$work/text"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/text.gguf --type q8_0 --text $work/text" >"$work/out" 2>&1 || fail "--text: $(tail -1 "$work/out")"
 [ "$(value 'tokens of the text')" -lt 100 ] || fail "--text is not used"
 
+: >"$work/empty"
+vlmsh tests/goldens/llama-3.2 -c "/quantize $work/none.gguf --type q8_0 --text $work/empty" >"$work/out" 2>&1
+grep -q 'fewer than two tokens' "$work/out" || fail "an empty text: $(cat "$work/out")"
+[ -e "$work/none.gguf" ] && fail "an empty text is noticed after writing"
+
+# Interrupted during the comparison: the file is there, and that is said.
+for ((i = 0; i < 200000; i++)); do echo "$i is a number"; done >"$work/long"
+VLMSH_FILE=$work/cut.gguf python3 - "$VLMSH" --db "$work/cut.db" quantize tests/goldens/llama-3.2 "$work/cut.gguf" --type q8_0 --text "$work/long" >"$work/out" 2>&1 <<'P'
+import os, signal, subprocess, sys, time
+run = subprocess.Popen(sys.argv[1:])
+while not os.path.exists(os.environ["VLMSH_FILE"]) and run.poll() is None:
+    time.sleep(0.02)
+time.sleep(0.3)
+run.send_signal(signal.SIGINT)
+sys.exit(run.wait())
+P
+same "interrupted" "$?" 130
+grep -q "cut.gguf' was written, but not compared: cancelled" "$work/out" || fail "interrupted: $(cat "$work/out")"
+vlmsh "$work/cut.gguf" -c /info >"$work/out" 2>&1 || fail "interrupted: $(tail -1 "$work/out")"
+
 # For programs, both files.
 vlmsh tests/goldens/llava-1.5 --json -c "/quantize $work/both.gguf --type q8_0 --no-compare" >"$work/events"
 check "files" 'select(.event == "written") | "\(.what) \(.file)"' "encoder $work/mmproj-both.gguf

@@ -113,4 +113,13 @@ check_has "the former model" 'select(.name == "model").rows[] | select(.[0] == "
 same "no remains" "$(files)" 0
 XDG_CACHE_HOME=/proc/none small q8_0
 check_has "no place" 'select(.event == "error").message' "cannot create the folder"
+check_has "what to do" 'select(.event == "error").message' "set XDG_CACHE_HOME to a folder"
+
+# Rows that do not fit: said, whether others do or none.
+small q4_k
+check_has "some" 'select(.event == "notice").text' "29 of 29 matrices have rows that do not fit the blocks of q4_k: 29 became q8_0 or f16, 0 stay"
+lines "/set weights.dtype q8_0" "/load tests/goldens/qwen2"
+check_has "none" 'select(.event == "notice").text' "do not fit the blocks of q8_0: 0 became"
+small q8_0
+check "all" 'select(.event == "notice").text | select(contains("blocks of"))' ""
 finish
