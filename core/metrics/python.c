@@ -71,6 +71,18 @@ char *python_lower(const char *text)
     return buf_take(&b);
 }
 
+char *python_capitalize(const char *text)
+{
+    struct buf b = { 0 };
+    size_t length;
+    char *lower = python_lower(text);
+    const int32_t first = python_char(lower, &length);
+    if (*lower && first >= 0) python_put_char(&b, utf8proc_totitle(first));
+    buf_puts(&b, *lower && first >= 0 ? lower + length : lower);
+    free(lower);
+    return buf_take(&b);
+}
+
 static bool in_set(int32_t c, const char *letters)
 {
     return letters ? c > 0 && c < 0x80 && strchr(letters, (char)c) : python_is_space(c);

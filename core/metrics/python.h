@@ -23,7 +23,8 @@ int python_digit(int32_t c);
 bool python_is_alpha(int32_t c); // str.isalpha
 
 char *python_lower(const char *text);
-char *python_strip(const char *text);                                     // white space
+char *python_capitalize(const char *text); // the first character, the others in lower case
+char *python_strip(const char *text);      // white space
 char *python_strip_of(const char *text, const char *letters);             // ASCII characters only
 char *python_replace(const char *text, const char *from, const char *to); // from: not empty
 // " ".join(text.split())

@@ -291,29 +291,31 @@ static int by_rows(const void *a, const void *b)
                                 : (p->first > q->first) - (p->first < q->first);
 }
 
+static int64_t parts_of(const struct routes *r, int64_t e)
+{
+    return (r->first[e + 1] - r->first[e] + EXPERT_ROWS - 1) / EXPERT_ROWS;
+}
+
 // The list of rows in pieces, about equal ones of an expert; those of most rows first, so that no
-// thread waits long for the last one. NULL: there are too few for the threads.
+// thread waits long for the last one. NULL: they are too few for the threads.
 static struct expert_piece *cut(const struct graph *g, const struct experts_config *c,
                                 const struct routes *r, int64_t *pieces)
 {
     enum { EACH = 4 }; // pieces of a thread at least
-    struct expert_piece *all = NULL;
-    *pieces = 0;
+    int64_t count = 0;
+    for (int64_t e = 0; e < c->count; e++) count += parts_of(r, e);
+    if (count < (int64_t)EACH * g->backend->threads()) return NULL;
+    struct expert_piece *all = xreallocarray(NULL, (size_t)count, sizeof *all), *next = all;
     for (int64_t e = 0; e < c->count; e++) {
-        const int64_t n = r->first[e + 1] - r->first[e],
-                      parts = (n + EXPERT_ROWS - 1) / EXPERT_ROWS;
-        if (parts) all = xreallocarray(all, (size_t)(*pieces + parts), sizeof *all);
+        const int64_t n = r->first[e + 1] - r->first[e], parts = parts_of(r, e);
         for (int64_t k = 0; k < parts; k++) {
             const int32_t from = (int32_t)(n * k / parts), to = (int32_t)(n * (k + 1) / parts);
-            all[(*pieces)++] = (struct expert_piece){ (int32_t)e, r->first[e] + from, to - from };
+            *next++ = (struct expert_piece){ (int32_t)e, r->first[e] + from, to - from };
         }
     }
-    if (*pieces >= (int64_t)EACH * g->backend->threads()) {
-        qsort(all, (size_t)*pieces, sizeof *all, by_rows);
-        return all;
-    }
-    free(all);
-    return NULL;
+    qsort(all, (size_t)count, sizeof *all, by_rows);
+    *pieces = count;
+    return all;
 }
 
 // The experts' part of y, each expert in one thread. False: not possible here.

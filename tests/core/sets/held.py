@@ -3,7 +3,8 @@ set: scored by /eval --answers, equal to 1e-6 to what the suites' own functions 
 
 held/NAME.jsonl.gz: totals by suite, then a question a line: "q", "c" choices, "n" the right one, "a" the
 answer, "s" its score by suite, "p" (the first 40) the suite's prompt. held/NAME.parquet has the same
-questions in the columns of Hugging Face; pyarrow wrote them.
+questions in the columns of Hugging Face; pyarrow wrote them. HellaSwag and MMLU rank by likelihood: theirs
+are transformers' log-likelihoods under the golden Llama, scored as lm-evaluation-harness does.
 """
 import base64
 import csv
@@ -69,33 +70,34 @@ def parquet(name, file="test-00000-of-00001.parquet"):
     return f"{name}/{file}"
 
 
-def run(kind, jobs):
+def run(kind, jobs, model):
     """Each of (file, suite, ids and answers): its totals and its rows."""
     commands = []
     for n, (file, suite, answers) in enumerate(jobs):
         lines(f"answers{n}.jsonl", [{"question_id": i, "text": a} for i, a in answers])
-        commands += ["-c", f"/eval {out}/{file} --set {kind} --as {suite} --answers {out}/answers{n}.jsonl --here",
+        given = f"--answers {out}/answers{n}.jsonl" if answers else ""
+        commands += ["-c", "/set compute.matmul f32", "-c", f"/eval {out}/{file} --set {kind} --as {suite} {given} --here",
                      "-c", f"/eval show --csv {out}/scores{n}.csv"]
-    told = subprocess.run([vlmsh, "demo/model", "--json", "--db", f"{out}/db", *commands], capture_output=True, text=True)
+    told = subprocess.run([vlmsh, model, "--json", "--db", f"{out}/db", *commands], capture_output=True, text=True)
     totals = [dict(reversed(e["rows"])) for e in map(json.loads, told.stdout.splitlines()) if e["event"] == "table" and e["name"] == "evaluation"]
     if len(totals) != len(jobs):
         sys.exit(told.stdout[-3000:] + told.stderr)
     return [(t, list(csv.DictReader(open(f"{out}/scores{n}.csv")))) for n, t in enumerate(totals)]
 
 
-def check(kind, rows, totals, files, rules, ask=lambda r, suite, file: True):
+def check(kind, rows, totals, files, rules, ask=lambda r, suite, file: True, model="demo/model"):
     """files: (file, ids, the rows that it has, its suites). rules[suite](row, file): the second way."""
-    jobs = [(file, suite, list(zip(ids, [r["a"] for r in part]))) for file, ids, part, suites in files for suite in suites]
+    jobs = [(file, suite, list(zip(ids, [r["a"] for r in part if "a" in r]))) for file, ids, part, suites in files for suite in suites]
     parts = [part for _, _, part, suites in files for _ in suites]
-    for (file, suite, _), part, (got, scores) in zip(jobs, parts, run(kind, jobs)):
+    for (file, suite, _), part, (got, scores) in zip(jobs, parts, run(kind, jobs, model)):
         what = f"{kind}, {file}, {suite}"
         if len(scores) != len(part):
             bad(f"{what}: {len(scores)} scores of {len(part)}: {got.get('skipped')}")
             continue
-        second = rules[suite](part, file)
+        second = rules[suite](part, file) if rules else [r["s"][suite] for r in part]
         for r, s, own in zip(part, scores, second):
             if abs(float(s["score"]) - r["s"][suite]) > 1e-6 or abs(float(own) - r["s"][suite]) > 1e-6:
-                bad(f"{what}: {r['a']!r} of {r.get('c')} scores {s['score']}, {own} the second way, {r['s'][suite]} by the suite")
+                bad(f"{what}: {r.get('a')!r} of {r.get('c')} scores {s['score']}, {own} the second way, {r['s'][suite]} by the suite")
             if "p" in r and suite in r["p"] and ask(r, suite, file) and s["question"] != r["p"][suite]:
                 bad(f"{what}: asks {s['question']!r}, not {r['p'][suite]!r}")
         for key, wanted in totals[suite].items():
@@ -206,4 +208,21 @@ check("coco", rows, totals,
                                        "annotations": [{"image_id": 10 + i, "id": 9 * i + k, "caption": c} for k in range(5) for i, r in enumerate(rows) for c in r["r"][k:k + 1]]}),
         range(10, 10 + len(rows)), rows, totals),
        (table("COCO_VAL.tsv", ["index", "image", "answer"], [[i, picture if i < 2 else i % 2, r["r"]] for i, r in enumerate(rows)]), numbers, rows, totals)], second)
+
+# --- by likelihood: HellaSwag's lines and parquet, MMLU's CSV and parquet with their examples ------------
+
+llama = "tests/goldens/llama-3.2"
+totals, rows = questions("hellaswag")
+check("hellaswag", rows, totals,
+      [(lines("hellaswag_val.jsonl", [{k: v for k, v in r.items() if k in ("ind", "activity_label", "ctx_a", "ctx_b", "ctx", "endings", "source_id", "split", "label")}
+                                      for r in rows]), [], rows, totals),
+       (parquet("hellaswag", "validation-00000-of-00001.parquet"), [], rows, totals)], None, model=llama)
+totals, rows = questions("mmlu")
+shots = [json.loads(line) for line in gzip.open(f"{held}/mmlu_dev.jsonl.gz", "rt")]
+for name, part in (("test", rows), ("dev", shots)):
+    os.makedirs(f"{out}/mmlu/{name}", exist_ok=True)
+    with open(f"{out}/mmlu/{name}/abstract_algebra_{name}.csv", "w", newline="") as f:
+        csv.writer(f).writerows([r["q"], *r["c"], L[r["n"]]] for r in part)
+shutil.copy(f"{held}/mmlu_dev.parquet", f"{out}/mmlu/dev-00000-of-00001.parquet")
+check("mmlu", rows, totals, [("mmlu/test/abstract_algebra_test.csv", [], rows, totals), (parquet("mmlu"), [], rows, totals)], None, model=llama)
 sys.exit(failed > 0)

@@ -289,6 +289,11 @@ static void test_refused(void **state)
     check_refused("textvqa", "h.json", "{\"data\": [{\"question\": \"q\"}", "is not valid JSON");
     check_refused("textvqa", "i.json", "{\"data\": [", "is not valid JSON");
     check_refused("textvqa", "j.json", "{\"data\": []}", "contains no samples");
+    check_refused("textvqa", "l.json", "{\n\"a\": 1}", "is a JSON object of no set");
+    check_refused("pope", "m.tsv", "index\timage_path\tanswer\n1\tx.png\tyes\n",
+                  "has no \"question\"");
+    check_refused("hellaswag", "n.jsonl", "{\"question\": \"q\", \"endings\": [\"a\", \"b\"]}\n",
+                  "has no \"ctx\": is this a file of hellaswag");
     check_refused("scienceqa", "k.json", "{\n\"1\": {\"question\": \"q\"}}", "pid_splits.json");
 }
 
@@ -556,14 +561,15 @@ static void test_submissions(void **state)
     assert_string_equal(text, "[{\"question_id\": 262148001, \"answer\": \"left 1\"}]\n");
     free(text);
     text = submit("mmbench", NULL, "mmbench_dev.tsv");
-    assert_string_equal(text, "index\tquestion\tA\tB\tC\tD\tE\tanswer\tprediction\n"
-                              "1000241\t\"Which is \"\"red\"\"?\"\tsquare\tcircle\t\t\t\tB\t"
-                              "\"The \"\"left\"\" one.\"\n");
+    assert_string_equal(text, "index\tquestion\tA\tB\tC\tD\tprediction\tanswer\tsplit\n"
+                              "1000241\t\"Which is \"\"red\"\"?\"\tsquare\tcircle\t\t\t"
+                              "\"The \"\"left\"\" one.\"\tB\tdev\n");
     free(text);
     text = submit("pope", "llava", "pope/llava_pope_test.jsonl");
     assert_string_equal(text, "{\"question_id\": 1, \"prompt\": \"Is there a blue square in the "
                               "image?\\u000aAnswer the question using a single word or phrase.\", "
-                              "\"text\": \"The \\\"left\\\" one.\", \"model_id\": \"tiny\", "
+                              "\"text\": \"The \\\"left\\\" one.\", \"answer_id\": "
+                              "\"7090a1709719a50adc592e\", \"model_id\": \"tiny\", "
                               "\"metadata\": {}}\n");
     free(text);
 }
