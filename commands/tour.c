@@ -20,8 +20,9 @@ static const struct tour_step steps[] = {
       "during an answer too. The next answer obeys; dropped tokens are grey in its map." },
     { "/compare off | prune.score=contribution prune.layer=2 What is in the picture?",
       "Two settings beside each other: answers, speed, maps. F12 steps over their tokens." },
-    { "/redundancy", "Measure: how little the FFN of each layer changes visual and text tokens. Esc "
-                     "goes back to the layout that shows the curves." },
+    { "/redundancy",
+      "Measure: how little the FFN of each layer changes visual and text tokens. Esc "
+      "goes back to the layout that shows the curves." },
     { "/scenes 64 \"FOLDER-world\" --once",
       "Make a small data set: pictures, questions, answers." },
     { "/set train.steps 30",
