@@ -19,6 +19,7 @@ struct set_record {
     cJSON *json;
     char **pictures; // [picture_count] paths of files, or names that the form's picture() knows
     size_t picture_count;
+    bool number; // its id is a number in the file: "index" holds all ids as texts
 };
 
 struct set_form {

@@ -204,6 +204,7 @@ static int tsv_read(void *self, int64_t index, struct set_record *r, struct err 
     }
     char **fields = set_index_split(&t->x, &text);
     r->json = cJSON_CreateObject();
+    r->number = true;
     for (size_t i = 0; i < t->x.columns.count; i++) {
         const char *name = t->x.columns.list[i];
         if (is_there(name, fields[i])) cJSON_AddStringToObject(r->json, name, fields[i]);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/metrics/choices.h"
+#include "core/metrics/python.h"
 #include "core/talk/answer.h"
 #include "core/train/evaluate_parts.h"
 
@@ -390,8 +391,11 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     if (status == 0 && !answer.text) {
         v->stopped = true;
     } else if (status == 0) {
-        mc->answer = answer.text;
+        // The suites' programs do so when they decode; some of their rules do not when they score.
+        char *bare = s->max_tokens ? python_strip(answer.text) : NULL;
+        mc->answer = bare ? bare : answer.text;
         status = note(v, s, q, m, mc, answer.answer.full);
+        free(bare);
     }
     free(answer.text);
     ids_release(&answer.ids);

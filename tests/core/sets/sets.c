@@ -561,14 +561,15 @@ static void test_submissions(void **state)
     assert_string_equal(text, "[{\"question_id\": 262148001, \"answer\": \"left 1\"}]\n");
     free(text);
     text = submit("mmbench", NULL, "mmbench_dev.tsv");
-    assert_string_equal(text, "index\tquestion\tA\tB\tC\tD\tE\tanswer\tprediction\n"
-                              "1000241\t\"Which is \"\"red\"\"?\"\tsquare\tcircle\t\t\t\tB\t"
-                              "\"The \"\"left\"\" one.\"\n");
+    assert_string_equal(text, "index\tquestion\tA\tB\tC\tD\tprediction\tanswer\tsplit\n"
+                              "1000241\t\"Which is \"\"red\"\"?\"\tsquare\tcircle\t\t\t"
+                              "\"The \"\"left\"\" one.\"\tB\tdev\n");
     free(text);
     text = submit("pope", "llava", "pope/llava_pope_test.jsonl");
     assert_string_equal(text, "{\"question_id\": 1, \"prompt\": \"Is there a blue square in the "
                               "image?\\u000aAnswer the question using a single word or phrase.\", "
-                              "\"text\": \"The \\\"left\\\" one.\", \"model_id\": \"tiny\", "
+                              "\"text\": \"The \\\"left\\\" one.\", \"answer_id\": "
+                              "\"7090a1709719a50adc592e\", \"model_id\": \"tiny\", "
                               "\"metadata\": {}}\n");
     free(text);
 }
