@@ -287,8 +287,8 @@ static bool report(void *self, const struct evaluated *e)
                                            .score = e->score };
         add_answer(&h->answers, &score, NULL);
         keep_score(h, &score);
-        if (h->submission) submission_add(h->submission, e->index, e->answer);
     }
+    if (h->submission) submission_add(h->submission, e->index, evaluated_answer(e));
     h->number++; // those that could not be scored too
     if (now - h->told >= 0.2) {
         sinks_progress(h->shell->sinks, &h->pace, "evaluating", (double)e->done, (double)e->count);

@@ -1,4 +1,4 @@
-// commands/film.c -- a film of the last answer: its tokens are measured one by one.
+// commands/film.c -- a film of the last answer: a frame for each of its tokens.
 #include "commands/film.h"
 
 #include <stdlib.h>
@@ -38,41 +38,39 @@ static char **split_words(const struct tokenizer *t, const struct ids *ids)
     return words;
 }
 
-static int add_token(const struct shell *shell, const struct measure_request *request, size_t token,
+// The maps of a token, of all that were measured.
+static int add_token(const struct shell *shell, const struct results *r, size_t token,
                      struct film *film, struct err *err)
 {
     const struct conversation *c = engine_conversation(shell->engine);
-    struct measure_request one = *request;
-    struct results r = { 0 };
-    one.options.token = PROBE_TOKEN_NUMBER;
-    one.options.number = (int64_t)token;
-    int status = engine_measure(shell->engine, &one, &r, err);
-    struct event_heatmap *maps = xreallocarray(NULL, r.map_count + 1, sizeof *maps);
-    for (size_t i = 0; i < r.map_count; i++) {
-        const int picture = r.maps[i].picture;
-        maps[i] = results_heatmap(&r.maps[i]);
+    struct event_heatmap *maps = xreallocarray(NULL, r->map_count + 1, sizeof *maps);
+    size_t count = 0;
+    for (size_t i = 0; i < r->map_count; i++) {
+        const int picture = r->maps[i].picture;
+        if (r->maps[i].token != (int)token) continue;
+        maps[count] = results_heatmap(&r->maps[i]);
         if (picture >= 0 && (size_t)picture < c->picture_count)
-            maps[i].image = &c->pictures[picture].image;
+            maps[count].image = &c->pictures[picture].image;
+        count++;
     }
-    if (status == 0 && r.map_count) {
-        film->unit = results_unit(maps[0].name);
-        status = film_add(film, token, maps, r.map_count, err);
-    }
+    if (count) film->unit = results_unit(maps[0].name);
+    const int status = count ? film_add(film, token, maps, count, err) : 0;
     free(maps);
-    results_release(&r);
     return status;
 }
 
 static int add_tokens(const struct shell *shell, const struct measure_request *request,
                       size_t count, struct film *film, struct err *err)
 {
-    struct pace pace = pace_from(0);
-    for (size_t i = 0; i < count; i++) {
-        sinks_progress(shell->sinks, &pace, "measuring", (double)i, (double)count);
-        if (add_token(shell, request, i, film, err) < 0) return -1;
-    }
-    sinks_progress(shell->sinks, &pace, "measuring", (double)count, (double)count);
-    return film->frame_count ? 0 : err_set(err, "the tokens of this answer have no maps to film");
+    struct measure_request each = *request;
+    struct results r = { 0 };
+    each.options.token = PROBE_TOKEN_EACH;
+    int status = engine_measure(shell->engine, &each, &r, err);
+    for (size_t i = 0; i < count && status == 0; i++) status = add_token(shell, &r, i, film, err);
+    results_release(&r);
+    if (status == 0 && !film->frame_count)
+        status = err_set(err, "the tokens of this answer have no maps to film");
+    return status;
 }
 
 static int draw_frames(const struct shell *shell, struct film *film, struct err *err)

@@ -70,6 +70,37 @@ static void help_command(const struct shell *shell, const struct command *c)
     buf_release(&b);
 }
 
+// The end of a text's first paragraph.
+static const char *paragraph_end(const char *text)
+{
+    const char *end = strstr(text, "\n\n");
+    return end ? end : text + strlen(text);
+}
+
+// What the details of a command say of one of its forms, "/train plan": paragraphs that name it;
+// all, if only the usage does.
+static int help_form(const struct shell *shell, const struct command *c, const char *word,
+                     struct err *err)
+{
+    struct buf b = { 0 };
+    char *form = xasprintf("/%s %s", c->name, word);
+    for (const char *at = c->details; at && *at;) {
+        const char *end = paragraph_end(at), *found = strstr(at, form);
+        if (found && found < end) buf_printf(&b, "\n%.*s", (int)(end - at), at);
+        at = end + strspn(end, "\n");
+    }
+    int status = 0;
+    if (b.length)
+        sinks_text(shell->sinks, "%s%s", c->usage, b.data);
+    else if (strstr(c->usage, word))
+        help_command(shell, c);
+    else
+        status = err_set(err, "no help on '%s %s': /help %s", c->name, word, c->name);
+    free(form);
+    buf_release(&b);
+    return status;
+}
+
 static const char *stale_text(enum setting_stale stale)
 {
     switch (stale) {
@@ -187,6 +218,8 @@ static const struct topic {
     { "sets", topic_sets },
 };
 
+extern const struct command command_help;
+
 static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (!argc) {
@@ -196,6 +229,8 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
     const char *what = argv[0][0] == '/' ? argv[0] + 1 : argv[0];
     const struct command *c = command_find(what);
     const struct setting *row = settings_find(what);
+    if (argc > 1 && c) return help_form(shell, c, argv[1], err);
+    if (argc > 1) return err_set(err, "usage: %s", command_help.usage);
     if (c) help_command(shell, c);
     if (row) help_setting(shell, row);
     if (c) list_commands(shell, what); // /help settings: the command and its group
@@ -217,9 +252,10 @@ const struct command command_help = {
     .name = "help",
     .also = "manual docs",
     .alias = "? h",
-    .usage = "/help [COMMAND|SETTING|GROUP|commands|lines|metrics|sets|taps|templates]",
+    .usage = "/help [COMMAND [WORD]|SETTING|GROUP|commands|lines|metrics|sets|taps|templates]",
     .help = "Lists commands by group, or explains a command, setting, group or topic.",
-    .max = 1,
+    .details = "With WORD only what concerns that form of the command: /help train plan.",
+    .max = 2,
     .complete = COMPLETE_COMMAND,
     .run = help_run,
 };

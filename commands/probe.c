@@ -55,11 +55,13 @@ static int take_token(void *self, const char *value, struct err *err)
     long long n;
     if (!strcmp(value, "answer")) {
         o->token = PROBE_TOKEN_ANSWER;
+    } else if (!strcmp(value, "each")) {
+        o->token = PROBE_TOKEN_EACH;
     } else if (!strcmp(value, "last")) {
         o->token = PROBE_TOKEN_LAST;
     } else {
         if (option_integer(row ? value + 4 : value, 0, INT32_MAX, &n,
-                           "--token (answer, last, the index of an answer token, or row:N)",
+                           "--token (answer, each, last, the index of an answer token, or row:N)",
                            err) < 0)
             return -1;
         o->token = row ? PROBE_TOKEN_ROW : PROBE_TOKEN_NUMBER;
@@ -222,6 +224,9 @@ static int read_request(struct wish *w, int argc, char **argv, struct err *err)
     if (w->folder && w->request.data) return err_set(err, "give either '%s' or --data", w->folder);
     if (w->film && w->request.data)
         return err_set(err, "--film shows the answer of the conversation: give it without --data");
+    if (w->request.data && w->request.options.token == PROBE_TOKEN_EACH)
+        return err_set(err, "--token each shows the answer of the conversation: give it without "
+                            "--data");
     if (w->request.data) {
         if (w->request.objects && (w->mask || w->request.options.box))
             return err_set(err, "--objects cannot be combined with --box or --mask");

@@ -102,6 +102,36 @@ static int quantize_check(int argc, char **argv, struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
+// What was written, by type: rows that fit no blocks may have left little in the one asked for.
+static void say_written(const struct shell *shell, const char *path, const char *what,
+                        const struct gguf_summary *s)
+{
+    struct buf types = { 0 };
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        if (s->matrices[t])
+            buf_printf(&types, "%s%d %s", types.length ? ", " : "", s->matrices[t],
+                       dtype_form((enum dtype)t).name);
+    sinks_text(shell->sinks, "%s: %s, %.2f MB; matrices: %s", path, what, (double)s->bytes / 1e6,
+               types.data ? types.data : "none");
+    buf_release(&types);
+}
+
+static void say_misfits(const struct shell *shell, const struct gguf_kind *kind,
+                        const struct gguf_summary *s)
+{
+    int all = 0, other = 0;
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        const enum dtype dtype = (enum dtype)t;
+        all += s->matrices[t];
+        if (dtype != kind->matrix && dtype != kind->outer && dtype != DTYPE_F32)
+            other += s->matrices[t];
+    }
+    if (other)
+        sinks_notice(shell->sinks,
+                     "%d of %d matrices have another type: their rows do not fit the blocks of %s",
+                     other, all, kind->name);
+}
+
 // The encoder's file beside the model's.
 static int write_encoder(struct shell *shell, const struct quantize_options *o, const char *path,
                          struct err *err)
@@ -111,11 +141,11 @@ static int write_encoder(struct shell *shell, const struct quantize_options *o, 
     const struct model *m = engine_model(shell->engine);
     const enum dtype dtype = o->encoder ? gguf_kind_find(o->encoder)->matrix
                                         : model_mmproj_dtype(m, gguf_kind_find(o->type)->matrix);
+    struct gguf_summary s;
     if (access(path, F_OK) == 0)
         return err_set(err, "'%s' exists; remove it, or give another name", path);
-    if (model_write_mmproj(m, dtype, path, &progress, err) < 0) return -1;
-    sinks_text(shell->sinks, "%s: picture encoder and projector in %s", path,
-               dtype_form(dtype).name);
+    if (model_write_mmproj(m, dtype, path, &progress, &s, err) < 0) return -1;
+    say_written(shell, path, "picture encoder and projector", &s);
     return 0;
 }
 
@@ -129,12 +159,8 @@ static int write_file(struct shell *shell, const struct quantize_options *o, str
     if (access(o->path, F_OK) == 0)
         return err_set(err, "'%s' exists; remove it, or give another name", o->path);
     if (model_write_gguf(m, kind, o->path, &progress, &s, err) < 0) return -1;
-    sinks_text(shell->sinks, "%s: %.2f MB of weights in %s", o->path, (double)s.bytes / 1e6,
-               kind->name);
-    if (s.other)
-        sinks_notice(shell->sinks,
-                     "%d of %d matrices are in %s: their rows do not fit the blocks of %s", s.other,
-                     s.tensors, kind->matrix == DTYPE_Q8_0 ? "f16" : "q8_0 or f16", kind->name);
+    say_written(shell, o->path, "language model", &s);
+    say_misfits(shell, kind, &s);
     return 0;
 }
 
@@ -210,9 +236,11 @@ static int quantize_run(struct shell *shell, int argc, char **argv, struct err *
     if (read_options(&o, argc, argv, err) < 0) return -1;
     char *text = o.text ? file_read(o.text, TEXT_BYTES_MAX, &size, err) : NULL;
     if (o.text && !text) return -1;
-    int status = write_files(shell, &o, err);
-    if (status == 0 && !o.write_only)
-        status = compare(shell, o.path, text ? text : compare_sample_text, err);
+    const char *read = text ? text : compare_sample_text;
+    int status = o.write_only ? 0 : compare_text_check(engine_model(shell->engine), read, err);
+    if (status == 0) status = write_files(shell, &o, err);
+    if (status == 0 && !o.write_only && (status = compare(shell, o.path, read, err)) < 0)
+        err_in(err, "'%s' was written, but not compared", o.path);
     free(text);
     return status;
 }

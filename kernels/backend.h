@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "kernels/expert_rows.h"
 #include "kernels/fused.h"
 #include "kernels/offload.h"
 #include "kernels/tensor.h"
@@ -100,12 +101,13 @@ struct backend {
     // Bytes of scratch memory that the ops have allocated on this thread.
     size_t (*scratch)(void);
     // Optional features; NULL: not supported.
-    const struct device_memory *memory; // separate memory
-    const struct copies *copies;        // asynchronous downloads
-    const struct offload *offload;      // offloading to the host
-    const struct fused *fused;          // fused forms of several ops
-    const struct recorder *recorder;    // recording and replay of ops
-    const struct gpus *gpus;            // several GPUs
+    const struct device_memory *memory;              // separate memory
+    const struct copies *copies;                     // asynchronous downloads
+    const struct offload *offload;                   // offloading to the host
+    const struct fused *fused;                       // fused forms of several ops
+    int (*expert_rows)(const struct expert_rows *p); // experts of many rows, each in one thread
+    const struct recorder *recorder;                 // recording and replay of ops
+    const struct gpus *gpus;                         // several GPUs
     // Reason for the last failure of an op on this thread.
     const char *(*failure)(void);
 #define OP(name, arguments) int(*name) arguments;

@@ -90,7 +90,9 @@ static const int8_t block_levels[16] = { -127, -104, -83, -65, -49, -35, -22, -1
 // n numbers of dtype, which has blocks, from the start of a block; n are whole blocks.
 void blocks_unpack(float *to, const void *blocks, enum dtype dtype, int64_t n);
 
-// The other way, for q8_0, q4_k and q6_k: the integers and scales that lose least.
+// The other way, for q8_0, q4_k and q6_k: the integers and scales that lose least. BLOCKS_PACKING
+// counts the ways in which they have been found: other bits need another number.
+enum { BLOCKS_PACKING = 2 };
 bool blocks_can_pack(enum dtype dtype);
 void blocks_pack(void *blocks, enum dtype dtype, const float *from, int64_t n);
 

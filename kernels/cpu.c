@@ -21,6 +21,7 @@
 #include "kernels/ops.h"
 #undef OP
 int64_t few_rows_base(void);
+int expert_rows_base(const struct expert_rows *p);
 #ifdef HAVE_AVX
 #define OP(name, arguments)      \
     int name##_avx2 arguments;   \
@@ -31,6 +32,9 @@ int64_t few_rows_base(void);
 int64_t few_rows_avx2(void);
 int64_t few_rows_avx512(void);
 int64_t few_rows_amx(void);
+int expert_rows_avx2(const struct expert_rows *p);
+int expert_rows_avx512(const struct expert_rows *p);
+int expert_rows_amx(const struct expert_rows *p);
 #endif
 
 static _Thread_local char failure_text[256];
@@ -189,6 +193,7 @@ CPU_DEVICE(base, "base") = {
     CPU_COMMON,
     .describe = describe_base,
     .few_rows = few_rows_base,
+    .expert_rows = expert_rows_base,
 #define OP(name, arguments) .name = name##_base,
 #include "kernels/ops.h"
 #undef OP
@@ -199,6 +204,7 @@ CPU_DEVICE(avx2, "avx2") = {
     CPU_COMMON,
     .describe = describe_avx2,
     .few_rows = few_rows_avx2,
+    .expert_rows = expert_rows_avx2,
 #define OP(name, arguments) .name = name##_avx2,
 #include "kernels/ops.h"
 #undef OP
@@ -208,6 +214,7 @@ CPU_DEVICE(avx512, cpu_has_bf16() ? "avx512 + bf16" : "avx512") = {
     CPU_COMMON,
     .describe = describe_avx512,
     .few_rows = few_rows_avx512,
+    .expert_rows = expert_rows_avx512,
     .multiplies_bf16 = cpu_has_bf16,
     .favours_bf16 = cpu_favours_bf16,
 #define OP(name, arguments) .name = name##_avx512,
@@ -216,7 +223,11 @@ CPU_DEVICE(avx512, cpu_has_bf16() ? "avx512 + bf16" : "avx512") = {
 };
 
 CPU_DEVICE(amx, "avx512 + amx") = {
-    CPU_COMMON,          .describe = describe_amx, .few_rows = few_rows_amx, .multiplies_bf16 = yes,
+    CPU_COMMON,
+    .describe = describe_amx,
+    .few_rows = few_rows_amx,
+    .expert_rows = expert_rows_amx,
+    .multiplies_bf16 = yes,
     .favours_bf16 = yes,
 #define OP(name, arguments) .name = name##_amx,
 #include "kernels/ops.h"

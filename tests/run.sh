@@ -1,9 +1,10 @@
 #!/bin/bash
-# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), as many at once as there are
-# processors, each quietly unless it fails.
+# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), one more at once than there are
+# processors (some wait for others), the slow ones first (tests/slow), each quietly unless it fails.
 # Lines that begin with "SKIPPED: " are shown: what a test could not check on this machine.
 # Closes with "N passed, N failed" and fails if any failed. TEST_UNDER is a command that the programs
-# run under, TEST_JOBS how many run at once, TEST_TIMEOUT the seconds that each may take.
+# run under, TEST_JOBS how many run at once, TEST_TIMEOUT the seconds that each may take, TEST_TIMES a
+# file that gets a line for each: its seconds, its seconds on processors, its name.
 export CMOCKA_MESSAGE_OUTPUT=stdout LC_ALL=C.UTF-8
 # Threads that spin while they wait cost far more than the work of these tests.
 export OMP_WAIT_POLICY=passive
@@ -13,23 +14,30 @@ cd "$(dirname "$0")/.." || exit 1
 export LSAN_OPTIONS="suppressions=$PWD/tests/leaks:print_suppressions=0"
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-export scratch TEST_UNDER=${TEST_UNDER:-} TEST_TIMEOUT=${TEST_TIMEOUT:-900}
+export scratch TEST_UNDER=${TEST_UNDER:-} TEST_TIMEOUT=${TEST_TIMEOUT:-900} TEST_TIMES=${TEST_TIMES:-/dev/null}
+export TIMEFORMAT='%R %U %S'
 
 # A test with a home of its own: none sees the user's files or another test's, and nothing of it is left.
 run_test() {
-    local test=$1 home log name status start=$SECONDS
+    local test=$1 home log name status real user system
     home=$(mktemp -d "$scratch/XXXXXX") || exit 1
     log=$home/log name=${test#*/tests/} name=${name#tests/}
     mkdir "$home/tmp"
     export HOME=$home TMPDIR=$home/tmp XDG_STATE_HOME=$home/state XDG_CACHE_HOME=$home/cache
     # shellcheck disable=SC2086 # several words, or none
     case $test in
-    *.sh) timeout "$TEST_TIMEOUT" bash "$test" >"$log" 2>&1 ;;
-    *) timeout "$TEST_TIMEOUT" $TEST_UNDER "$test" >"$log" 2>&1 ;;
+    *.sh) set -- bash "$test" ;;
+    *) set -- $TEST_UNDER "$test" ;;
     esac
+    { time timeout "$TEST_TIMEOUT" "$@" >"$log" 2>&1; } 2>"$home/took"
     status=$?
-    report "$name" "$status" "$log" $((SECONDS - start)) >"$home/report"
-    { flock 9; cat "$home/report"; } 9>>"$scratch/lock"
+    read -r real user system <"$home/took"
+    report "$name" "$status" "$log" "${real%.*}" >"$home/report"
+    {
+        flock 9
+        cat "$home/report"
+        echo "$real $user $system $name" | awk '{ print $1, $2 + $3, $4 }' >>"$TEST_TIMES"
+    } 9>>"$scratch/lock"
     rm -rf "$home"
 }
 
@@ -52,7 +60,15 @@ report() {
 }
 
 export -f run_test report
-[ $# = 0 ] || printf '%s\0' "$@" | xargs -0 -r -n 1 -P "${TEST_JOBS:-$(nproc)}" bash -c 'run_test "$1"' run_test
+# The tests with those of tests/slow in front: one of them alone at the end would keep one processor.
+ordered() {
+    printf '%s\n' "$@" | awk 'NR == FNR { rank[$1] = NR; next }
+        { name = $0; sub(/.*tests\//, "", name); print (name in rank ? rank[name] : 1000), $0 }' \
+        tests/slow - | sort -s -n -k 1,1 | cut -d ' ' -f 2-
+}
+
+[ $# = 0 ] || ordered "$@" | tr '\n' '\0' |
+    xargs -0 -r -n 1 -P "${TEST_JOBS:-$(($(nproc) + 1))}" bash -c 'run_test "$1"' run_test
 touch "$scratch/counts"
 awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed; exit failed > 0 || !passed }' \
     "$scratch/counts"

@@ -50,9 +50,13 @@ static int bad_usage(const struct err *err)
 
 static int run_word(const struct options *o, int argc, char **argv)
 {
-    const struct word *word = word_find(o->word);
+    const struct word *word = word_find(o->word), *help = word_find("help");
+    const char *first = o->rest < argc ? argv[o->rest] : "";
     struct err err = { 0 };
-    int status = word->run(argc - o->rest, argv + o->rest, &err);
+    char *name[] = { argv[o->rest - 1] };
+    const bool asks = strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0;
+    int status = asks ? help->run(word != help, name, &err)
+                      : word->run(argc - o->rest, argv + o->rest, &err);
     if (status != STATUS_OK && err.text[0])
         text_printf(stderr, "vlmsh %s: %s\n", word->name, err.text);
     if (status == STATUS_USAGE)

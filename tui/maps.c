@@ -89,17 +89,25 @@ static int token_count(const struct view *v)
 
 // --- wishes --------------------------------------------------------------------------------------
 
-static void ask(struct view *v, const struct map_wish *w)
+// token: of the wish, or "each".
+static void ask(struct view *v, const struct map_wish *w, const char *token)
 {
     const struct kind *k = &kinds[w->kind];
     struct buf b = { 0 };
     buf_printf(&b, "%s --picture %d", k->command, w->picture);
     if (k->layers) buf_printf(&b, " --layer %d", w->layer);
-    if (k->tokens) buf_printf(&b, " --token %d", w->token);
+    if (k->tokens) buf_printf(&b, " --token %s", token);
     if (k->heads && w->head >= 0) buf_printf(&b, " --head %d", w->head);
     if (k->heads && w->head < 0) buf_puts(&b, " --head mean");
     free(v->quiet);
     v->quiet = buf_take(&b);
+}
+
+static void ask_one(struct view *v, const struct map_wish *w)
+{
+    char *token = xasprintf("%d", w->token);
+    ask(v, w, token);
+    free(token);
 }
 
 static void show_wish(struct view *v, struct map_wish w)
@@ -112,7 +120,10 @@ static void show_wish(struct view *v, struct map_wish w)
         i->map = at;
         return;
     }
-    ask(v, &w);
+    if (i->playing) // the tokens that follow are next
+        ask(v, &w, "each");
+    else
+        ask_one(v, &w);
 }
 
 static int clamp(int value, int count)
@@ -223,49 +234,38 @@ static double mean_in(const struct map *m, const double box[4])
     return count ? sum / count : 0;
 }
 
-// Over all tiles of the token's map.
-static double token_in(const struct image_view *i, int token)
+// A map that has come: how much its token looks at the chosen part. Of several tiles, the most.
+static void count_look(struct image_view *i, const struct map *m)
 {
     struct map_wish w = i->look;
-    double most = -1;
-    w.token = token;
-    for (size_t k = 0; k < i->map_count; k++) {
-        if (!fulfils(&i->maps[k], &w)) continue;
-        const double mean = mean_in(&i->maps[k], i->box);
-        if (mean > most) most = mean;
-    }
-    return most;
+    w.token = m->token;
+    if (!i->looking || m->token < 0 || (size_t)m->token >= i->looks_count || !fulfils(m, &w))
+        return;
+    const float mean = (float)mean_in(m, i->box);
+    if (mean > i->looks[m->token]) i->looks[m->token] = mean;
+    if (mean > i->looks_most) i->looks_most = mean;
 }
 
-// Anew with every map that has come. As shares of the most.
+// Of a part of the picture, from the maps that are there.
 static void count_looks(struct view *v)
 {
     struct image_view *i = &v->image;
-    const int count = token_count(v);
-    double most = 0;
-    i->looks = xreallocarray(i->looks, (size_t)count + 1, sizeof *i->looks);
-    i->looks_count = (size_t)count;
-    for (int t = 0; t < count; t++) {
-        i->looks[t] = (float)token_in(i, t);
-        if ((double)i->looks[t] > most) most = (double)i->looks[t];
-    }
-    for (int t = 0; t < count; t++)
-        i->looks[t] = i->looks[t] < 0 || most <= 0 ? -1 : i->looks[t] / (float)most;
+    i->looks_count = (size_t)token_count(v);
+    i->looks = xreallocarray(i->looks, i->looks_count + 1, sizeof *i->looks);
+    for (size_t t = 0; t < i->looks_count; t++) i->looks[t] = -1;
+    i->looks_most = 0;
+    for (size_t k = 0; k < i->map_count; k++) count_look(i, &i->maps[k]);
 }
 
-// Of a part of the picture: the next token whose map is missing.
+// The maps that are missing, all by one pass, after the map of a step that is still to come.
 static void ask_looks(struct view *v)
 {
-    struct image_view *i = &v->image;
-    if (!i->looking || i->wishing) return;
-    count_looks(v);
-    struct map_wish w = i->look;
-    for (w.token = 0; w.token < token_count(v) && find(i, &w) >= 0; w.token++) {
-    }
-    if (w.token < token_count(v) && w.token > i->asked) {
-        i->asked = w.token;
-        ask(v, &w);
-    }
+    const struct image_view *i = &v->image;
+    for (size_t t = 0; i->looking && !i->wishing && t < i->looks_count; t++)
+        if (i->looks[t] < 0) {
+            ask(v, &i->look, "each");
+            return;
+        }
 }
 
 // --- what comes ----------------------------------------------------------------------------------
@@ -278,13 +278,14 @@ void maps_take(struct view *v, const struct event_heatmap *h)
     if (!i->map_count) return;
     struct map *m = &i->maps[i->map_count - 1];
     m->quick = true;
+    count_look(i, m);
     if (i->wishing && fulfils(m, &i->wish)) {
         i->map = (int)i->map_count - 1;
         i->wishing = false;
+        ask_looks(v);
     } else if (shown < 0) { // what is shown stays
         i->map = i->map_count > 1 ? (int)i->map_count - 2 : -1;
     }
-    ask_looks(v);
 }
 
 void maps_failed(struct view *v, const char *why)
@@ -322,7 +323,7 @@ void maps_look(struct view *v, const double box[4])
     i->look = wish_of(v, now);
     memcpy(i->box, box, sizeof i->box);
     i->looking = true;
-    i->asked = -1;
+    count_looks(v);
     ask_looks(v);
     view_hint(v, "coloured: the words that look here, in %s of layer %d; Esc ends it",
               kinds[i->look.kind].name, i->look.layer);
@@ -331,7 +332,9 @@ void maps_look(struct view *v, const double box[4])
 double maps_looks(const struct view *v, size_t token)
 {
     const struct image_view *i = &v->image;
-    return i->looking && token < i->looks_count ? (double)i->looks[token] : -1;
+    if (!i->looking || token >= i->looks_count || i->looks[token] < 0 || i->looks_most <= 0)
+        return -1;
+    return (double)(i->looks[token] / i->looks_most);
 }
 
 // --- play ----------------------------------------------------------------------------------------

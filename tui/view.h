@@ -87,9 +87,9 @@ struct image_view {
     bool looking;
     struct map_wish look;
     double box[4];
-    float *looks; // by token; below 0: not known yet
+    float *looks; // by token, in the map's unit; below 0: not known yet
     size_t looks_count;
-    int asked;            // last token whose map was asked for
+    float looks_most;     // of them
     int press_x, press_y; // where the mouse went down; -1: nowhere
     bool playing;
     double play_at; // time of the next token

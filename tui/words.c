@@ -79,10 +79,6 @@ static int run_scenes(int argc, char **argv, struct err *err)
 
 static int run_help(int argc, char **argv, struct err *err)
 {
-    if (argc > 1) {
-        err_set(err, "too many arguments");
-        return STATUS_USAGE;
-    }
     if (argc && strcmp(argv[0], "--man") == 0) return print_reference();
     if (argc) return run_command("help", argc, argv, err);
     options_print_help(stdout);
@@ -93,7 +89,7 @@ static const struct word words[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]",
       "write a model folder with random weights, or join an encoder and a language model",
       run_new },
-    { "quantize", "MODEL OUT.gguf --type TYPE [--no-compare]",
+    { "quantize", "MODEL OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
       "write a GGUF file with small weights", run_quantize },
     { "help", "[COMMAND|SETTING|--man]", "show this help, or help on one topic", run_help },
     { "version", "", "show the version", run_version },

@@ -43,12 +43,15 @@ static int64_t numbers_of(const struct gguf_tensor *t)
     return n;
 }
 
-uint64_t gguf_tensors_bytes(const struct gguf_tensors *all)
+struct gguf_summary gguf_tensors_sum(const struct gguf_tensors *all)
 {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < all->count; i++)
-        bytes += dtype_bytes(all->list[i].dtype, numbers_of(&all->list[i]));
-    return bytes;
+    struct gguf_summary sum = { 0 };
+    for (size_t i = 0; i < all->count; i++) {
+        const struct gguf_tensor *t = &all->list[i];
+        sum.bytes += dtype_bytes(t->dtype, numbers_of(t));
+        if (t->rank > 1) sum.matrices[t->dtype]++;
+    }
+    return sum;
 }
 
 void gguf_tensors_release(struct gguf_tensors *all)
@@ -140,7 +143,7 @@ int gguf_tensors_write(const struct gguf_tensors *all, const struct model *m,
                        struct err *err)
 {
     struct writing w = {
-        .model = m, .out = out, .progress = progress, .total = gguf_tensors_bytes(all)
+        .model = m, .out = out, .progress = progress, .total = gguf_tensors_sum(all).bytes
     };
     for (size_t i = 0; i < all->count; i++) {
         const struct gguf_tensor *t = &all->list[i];

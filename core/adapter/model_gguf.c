@@ -230,13 +230,7 @@ static struct gguf_tensor *add_named(struct export *e, const char *plain, const 
         from->rank < 2 ? DTYPE_F32 : small_dtype(e->kind, w->part, plain, tensor_row(from));
     char *name = gguf_text_theirs(e->architecture, plain);
     if (!name) BUG("'%s' has no name in GGUF files", plain);
-    struct gguf_tensor *t = gguf_tensors_add(&e->tensors, name, dtype, rank, shape);
-    if (w->tensor->rank > 1) {
-        e->summary->tensors++;
-        e->summary->other +=
-            dtype != e->kind->matrix && dtype != e->kind->outer && dtype != DTYPE_F32;
-    }
-    return t;
+    return gguf_tensors_add(&e->tensors, name, dtype, rank, shape);
 }
 
 // Rows of a weight as a tensor of their own.
@@ -343,7 +337,7 @@ static int put_tensors(struct export *e, const struct load_progress *progress, s
     for (size_t i = 0; i < m->weights.count; i++)
         if (is_written(m, &m->weights.list[i])) add_weight(e, &m->weights.list[i]);
     add_constants(e);
-    e->summary->bytes = gguf_tensors_bytes(&e->tensors);
+    *e->summary = gguf_tensors_sum(&e->tensors);
     return gguf_tensors_write(&e->tensors, m, e->out, progress, err);
 }
 

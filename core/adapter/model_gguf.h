@@ -8,13 +8,9 @@
 #ifndef CORE_ADAPTER_MODEL_GGUF_H
 #define CORE_ADAPTER_MODEL_GGUF_H
 
+#include "core/adapter/gguf_tensors.h"
 #include "core/files/gguf_kind.h"
 #include "core/model/model.h"
-
-struct gguf_summary {
-    uint64_t bytes;     // of the tensors
-    int tensors, other; // matrices; those of them whose rows do not fit the kind's blocks
-};
 
 // The language model of m. 0 or -1; "cancelled" where `progress` says so.
 int model_write_gguf(const struct model *m, const struct gguf_kind *kind, const char *path,

@@ -382,7 +382,8 @@ int model_mmproj_check(const struct model *m, struct err *err)
 }
 
 int model_write_mmproj(const struct model *m, enum dtype dtype, const char *path,
-                       const struct load_progress *progress, struct err *err)
+                       const struct load_progress *progress, struct gguf_summary *summary,
+                       struct err *err)
 {
     struct export e = { .model = m, .encoder = find(m), .dtype = dtype };
     if (model_mmproj_check(m, err) < 0) return -1;
@@ -390,6 +391,7 @@ int model_write_mmproj(const struct model *m, enum dtype dtype, const char *path
     put_sizes(&e);
     add_encoder(&e);
     add_projector(&e);
+    *summary = gguf_tensors_sum(&e.tensors);
     int status = gguf_tensors_write(&e.tensors, m, e.out, progress, err);
     if (status == 0)
         status = gguf_writer_finish(e.out, err);

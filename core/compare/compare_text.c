@@ -94,11 +94,17 @@ static void add_token(struct sums *s, const float *a, const float *b, int64_t vo
     s->same += best[0] == best[1];
 }
 
+// A pass that was cancelled has no message.
+static int reader_failed(const struct reader *r, struct err *err)
+{
+    return err_set(err, "%s", r->g.err.text[0] ? r->g.err.text : "cancelled");
+}
+
 static int read_piece_of(struct sums *sums, struct reader *r, const struct sequence *s,
                          struct err *err)
 {
     const struct load_progress *p = sums->progress;
-    if (read_piece(r, s) < 0) return err_set(err, "%s", r->g.err.text);
+    if (read_piece(r, s) < 0) return reader_failed(r, err);
     sums->done += (uint64_t)s->n;
     return !p || p->report(p->self, sums->done, sums->all) ? 0 : err_set(err, "cancelled");
 }
@@ -112,7 +118,7 @@ static int add_piece(struct sums *sums, struct reader r[2], const struct sequenc
     for (int64_t from = 0; from < s->n - 1; from += ROWS) {
         const int64_t n = s->n - 1 - from < ROWS ? s->n - 1 - from : ROWS;
         for (int i = 0; i < 2; i++)
-            if (read_logits(&r[i], from, n) < 0) return err_set(err, "%s", r[i].g.err.text);
+            if (read_logits(&r[i], from, n) < 0) return reader_failed(&r[i], err);
         for (int64_t k = 0; k < n; k++)
             add_token(sums, r[0].logits + k * vocab, r[1].logits + k * vocab, vocab,
                       s->ids[from + k + 1]);
@@ -141,6 +147,21 @@ static int add_text(struct sums *sums, struct reader r[2], const struct ids *ids
     return status;
 }
 
+static int read_ids(const struct model *m, const char *text, struct ids *ids, struct err *err)
+{
+    if (tokenizer_encode(m->tokenizer, text, strlen(text), TOKENIZE_SPECIAL, ids, err) < 0)
+        return -1;
+    return ids->count < 2 ? err_set(err, "the text has fewer than two tokens") : 0;
+}
+
+int compare_text_check(const struct model *m, const char *text, struct err *err)
+{
+    struct ids ids = { 0 };
+    const int status = read_ids(m, text, &ids, err);
+    ids_release(&ids);
+    return status;
+}
+
 int compare_text(const struct model *a, const struct model *b, const char *text,
                  const struct load_progress *progress, const atomic_bool *cancel,
                  struct text_difference *difference, struct err *err)
@@ -150,8 +171,7 @@ int compare_text(const struct model *a, const struct model *b, const char *text,
     struct sums sums = { .progress = progress };
     if (a->decoder.config.vocab != b->decoder.config.vocab)
         return err_set(err, "the two models have vocabularies of different sizes");
-    int status = tokenizer_encode(a->tokenizer, text, strlen(text), TOKENIZE_SPECIAL, &ids, err);
-    if (status == 0 && ids.count < 2) status = err_set(err, "the text has fewer than two tokens");
+    int status = read_ids(a, text, &ids, err);
     sums.all = 2 * (uint64_t)ids.count;
     reader_init(&r[0], a, cancel);
     reader_init(&r[1], b, cancel);

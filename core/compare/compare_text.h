@@ -16,8 +16,11 @@ struct text_difference {
 
 extern const char compare_sample_text[]; // about 700 tokens
 
+// Can it be compared on that text? A text of fewer than two tokens is an error.
+int compare_text_check(const struct model *m, const char *text, struct err *err);
+
 // The text is read in pieces of at most 512 tokens, in f32 arithmetic. Progress (may be NULL)
-// counts tokens, once for each model. 0 or -1; a text of fewer than two tokens is an error.
+// counts tokens, once for each model. 0 or -1.
 int compare_text(const struct model *a, const struct model *b, const char *text,
                  const struct load_progress *progress, const atomic_bool *cancel,
                  struct text_difference *difference, struct err *err);

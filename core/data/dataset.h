@@ -47,6 +47,7 @@ struct dataset {
 
 struct sample {
     bool broken; // no JSON
+    bool blind;  // its set shows pictures, but the sample names none
     int64_t index, line;
     char *id;       // as text; NULL when the sample has none
     char *kind;     // "kind", "type" or "category" of the sample; "" when it has none

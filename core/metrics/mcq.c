@@ -24,13 +24,21 @@ bool mcq_has(const struct metric_case *c, int letter)
     return (size_t)letter < c->choice_count && *c->choices[letter];
 }
 
+static int whole_letter(const char *text)
+{
+    return text[0] >= 'A' && text[0] < 'A' + LETTERS && !text[1] ? text[0] - 'A' : MCQ_NONE;
+}
+
+// The letter itself is right where the choice has no text: a table's "None" reads as missing.
 static int right_letter(const struct metric_case *c, struct err *err)
 {
-    if (c->choice_count && (c->right >= 0 || c->reference_count)) return choices_right(c, err);
+    const char *text = c->reference_count ? c->references[0] : "";
+    const bool listed = c->choice_count && (c->right >= 0 || c->reference_count);
+    int right = listed ? choices_right(c, err) : choices_letter(text, LETTERS);
+    if (right < 0) right = whole_letter(text);
+    if (right >= 0 || listed) return right;
     if (!c->reference_count) return err_set(err, "the sample has no reference answer");
-    const int right = choices_letter(c->references[0], LETTERS);
-    if (right >= 0) return right;
-    return err_set(err, "the answer '%.100s' is not a letter", c->references[0]);
+    return err_set(err, "the answer '%.100s' is not a letter", text);
 }
 
 int mcq_score(const struct metric_case *c, int letter, struct metric_outcome *o, struct err *err)
@@ -164,26 +172,35 @@ static int infer(const struct metric_case *c)
     return found != MCQ_NONE ? found : find_text(c);
 }
 
+// Several right answers as the cell of a table has them, "['a', 'b']": VLMEvalKit looks for that
+// text, which no answer contains.
+static char *cell_of(const struct metric_case *c)
+{
+    struct buf b = { 0 };
+    if (c->reference_count == 1) return xstrdup(c->references[0]);
+    for (size_t i = 0; i < c->reference_count; i++)
+        buf_printf(&b, "%s'%s'", i ? ", " : "[", c->references[i]);
+    buf_putc(&b, ']');
+    return buf_take(&b);
+}
+
 // An open question (MMMU) becomes one with the choices "the answer" and "Other Answers".
 static int score_vlmevalkit(const struct metric_case *c, struct metric_outcome *o, struct err *err)
 {
-    const bool open =
-        !c->choice_count && c->reference_count && choices_letter(c->references[0], LETTERS) < 0;
-    if (!open) return mcq_score(c, infer(c), o, err);
-    const char *const choices[] = { c->references[0], "Other Answers" };
+    if (c->choice_count || !c->reference_count || whole_letter(c->references[0]) >= 0)
+        return mcq_score(c, infer(c), o, err);
+    char *right = cell_of(c);
+    const char *const choices[] = { right, "Other Answers" };
     struct metric_case closed = *c;
     closed.choices = choices;
     closed.choice_count = 2;
     closed.right = 0;
-    return mcq_score(&closed, infer(&closed), o, err);
+    const int status = mcq_score(&closed, infer(&closed), o, err);
+    free(right);
+    return status;
 }
 
 // --- SEED-Bench ----------------------------------------------------------------------------------
-
-static int whole_letter(const char *text)
-{
-    return text[0] >= 'A' && text[0] < 'A' + LETTERS && !text[1] ? text[0] - 'A' : MCQ_NONE;
-}
 
 static int score_letter(const struct metric_case *c, struct metric_outcome *o, struct err *err)
 {

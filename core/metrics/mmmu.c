@@ -59,6 +59,7 @@ static struct found find_texts(const struct metric_case *c, const char *text)
     struct found f = { .letter = MCQ_NONE };
     char *lower = python_lower(text);
     for (size_t i = 0; i < c->choice_count && i < LETTERS; i++) {
+        if (!mcq_has(c, (int)i)) continue;
         char *choice = python_lower(c->choices[i]);
         if (strstr(lower, choice)) note(&f, (int)i, python_find_last(lower, choice));
         free(choice);

@@ -47,7 +47,7 @@ bool python_is_alpha(int32_t c)
            k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_LO;
 }
 
-static void put_char(struct buf *b, int32_t c)
+void python_put_char(struct buf *b, int32_t c)
 {
     utf8proc_uint8_t bytes[4];
     buf_add(b, bytes, (size_t)utf8proc_encode_char(c, bytes));
@@ -63,11 +63,23 @@ char *python_lower(const char *text)
             buf_add(&b, p, length);
         } else if (c == CAPITAL_I_WITH_DOT) { // the one character that becomes two
             buf_putc(&b, 'i');
-            put_char(&b, DOT_ABOVE);
+            python_put_char(&b, DOT_ABOVE);
         } else {
-            put_char(&b, utf8proc_tolower(c));
+            python_put_char(&b, utf8proc_tolower(c));
         }
     }
+    return buf_take(&b);
+}
+
+char *python_capitalize(const char *text)
+{
+    struct buf b = { 0 };
+    size_t length;
+    char *lower = python_lower(text);
+    const int32_t first = python_char(lower, &length);
+    if (*lower && first >= 0) python_put_char(&b, utf8proc_totitle(first));
+    buf_puts(&b, *lower && first >= 0 ? lower + length : lower);
+    free(lower);
     return buf_take(&b);
 }
 
@@ -147,6 +159,7 @@ char *python_head(const char *text, size_t count)
 size_t python_find_last(const char *text, const char *part)
 {
     size_t found = SIZE_MAX;
+    if (!*part) return strlen(text);
     for (const char *p = text; (p = strstr(p, part)); p++) found = (size_t)(p - text);
     return found;
 }
@@ -154,7 +167,7 @@ size_t python_find_last(const char *text, const char *part)
 bool python_has_word(const char *words, const char *word)
 {
     const size_t n = strlen(word);
-    for (const char *p = words; (p = strstr(p, word)); p++)
+    for (const char *p = words; n && (p = strstr(p, word)); p++)
         if ((p == words || p[-1] == ' ') && (!p[n] || p[n] == ' ')) return true;
     return false;
 }

@@ -11,16 +11,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/mem.h"
+
 // One character at p and its length in bytes; a negative number for a byte that is no UTF-8.
 int32_t python_char(const char *p, size_t *length);
-bool python_is_space(int32_t c); // str.isspace, which strip() and split() use
-bool python_is_digit(int32_t c); // \d
+void python_put_char(struct buf *b, int32_t c); // as UTF-8
+bool python_is_space(int32_t c);                // str.isspace, which strip() and split() use
+bool python_is_digit(int32_t c);                // \d
 // 0 to 9 of a digit of any script.
 int python_digit(int32_t c);
 bool python_is_alpha(int32_t c); // str.isalpha
 
 char *python_lower(const char *text);
-char *python_strip(const char *text);                                     // white space
+char *python_capitalize(const char *text); // the first character, the others in lower case
+char *python_strip(const char *text);      // white space
 char *python_strip_of(const char *text, const char *letters);             // ASCII characters only
 char *python_replace(const char *text, const char *from, const char *to); // from: not empty
 // " ".join(text.split())

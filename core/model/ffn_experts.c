@@ -172,10 +172,11 @@ static void choose_row(struct choice *c, const float *logits, const float *bias,
 
 // Which experts each row has chosen, and the rows of each expert.
 struct routes {
-    int32_t *index; // [m, K]
-    int32_t *rows;  // [m * K] rows, expert by expert
-    int32_t *slots; // [m * K] where in `index` each stands
-    int32_t *first; // [E + 1] of each expert in rows and slots
+    int32_t *index;  // [m, K]
+    int32_t *rows;   // [m * K] rows, expert by expert
+    int32_t *slots;  // [m * K] where in `index` each stands
+    int32_t *first;  // [E + 1] of each expert in rows and slots
+    int32_t *places; // [m, K] where in rows and slots each row stands, ascending
 };
 
 static void routes_release(struct routes *r)
@@ -184,6 +185,7 @@ static void routes_release(struct routes *r)
     free(r->rows);
     free(r->slots);
     free(r->first);
+    free(r->places);
 }
 
 static void choose(struct graph *g, const struct experts_config *x, const struct tensor *logits,
@@ -200,6 +202,16 @@ static void choose(struct graph *g, const struct experts_config *x, const struct
     free(host);
 }
 
+static void find_places(struct routes *r, int64_t m, int64_t per_row)
+{
+    int32_t *seen = xcalloc((size_t)m, sizeof *seen);
+    for (int64_t i = 0; i < m * per_row; i++) {
+        const int32_t row = r->rows[i];
+        r->places[row * per_row + seen[row]++] = (int32_t)i;
+    }
+    free(seen);
+}
+
 static struct routes route(struct graph *g, const struct experts_config *x,
                            const struct tensor *logits, const struct tensor *bias)
 {
@@ -207,7 +219,8 @@ static struct routes route(struct graph *g, const struct experts_config *x,
     struct routes r = { .index = xreallocarray(NULL, (size_t)count, sizeof *r.index),
                         .rows = xreallocarray(NULL, (size_t)count, sizeof *r.rows),
                         .slots = xreallocarray(NULL, (size_t)count, sizeof *r.slots),
-                        .first = xcalloc((size_t)x->count + 2, sizeof *r.first) };
+                        .first = xcalloc((size_t)x->count + 2, sizeof *r.first),
+                        .places = xreallocarray(NULL, (size_t)count, sizeof *r.places) };
     choose(g, x, logits, bias, r.index);
     // Counted one place late, so that filling moves each start to where the next begins.
     int32_t *next = r.first + 1;
@@ -218,6 +231,7 @@ static struct routes route(struct graph *g, const struct experts_config *x,
         r.rows[at] = (int32_t)(i / x->per_token);
         r.slots[at] = (int32_t)i;
     }
+    find_places(&r, logits->shape[0], x->per_token);
     return r;
 }
 
@@ -258,6 +272,91 @@ static struct tensor *add_expert(struct graph *g, struct tensor *y, struct tenso
     return op_add_weighted_rows(g, y, gated(g, some, w), r->rows + from, weight);
 }
 
+static struct fused_gated gated_of(const struct linear *w)
+{
+    return (struct fused_gated){ &w[FFN_GATE].weight, &w[FFN_UP].weight, &w[FFN_DOWN].weight };
+}
+
+static bool is_plain(const struct linear *w)
+{
+    for (int i = 0; i < 3; i++)
+        if (w[i].lora || w[i].weight.order.head) return false;
+    return true;
+}
+
+static int by_rows(const void *a, const void *b)
+{
+    const struct expert_piece *p = a, *q = b;
+    return p->count != q->count ? (p->count < q->count) - (p->count > q->count)
+                                : (p->first > q->first) - (p->first < q->first);
+}
+
+static int64_t parts_of(const struct routes *r, int64_t e)
+{
+    return (r->first[e + 1] - r->first[e] + EXPERT_ROWS - 1) / EXPERT_ROWS;
+}
+
+// The list of rows in pieces, about equal ones of an expert; those of most rows first, so that no
+// thread waits long for the last one. NULL: they are too few for the threads.
+static struct expert_piece *cut(const struct graph *g, const struct experts_config *c,
+                                const struct routes *r, int64_t *pieces)
+{
+    enum { EACH = 4 }; // pieces of a thread at least
+    int64_t count = 0;
+    for (int64_t e = 0; e < c->count; e++) count += parts_of(r, e);
+    if (count < (int64_t)EACH * g->backend->threads()) return NULL;
+    struct expert_piece *all = xreallocarray(NULL, (size_t)count, sizeof *all), *next = all;
+    for (int64_t e = 0; e < c->count; e++) {
+        const int64_t n = r->first[e + 1] - r->first[e], parts = parts_of(r, e);
+        for (int64_t k = 0; k < parts; k++) {
+            const int32_t from = (int32_t)(n * k / parts), to = (int32_t)(n * (k + 1) / parts);
+            *next++ = (struct expert_piece){ (int32_t)e, r->first[e] + from, to - from };
+        }
+    }
+    qsort(all, (size_t)count, sizeof *all, by_rows);
+    *pieces = count;
+    return all;
+}
+
+// The experts' part of y, each expert in one thread. False: not possible here.
+static bool add_at_once(struct graph *g, const struct layer *layer, struct tensor *y,
+                        struct tensor *x, struct tensor *weights, const struct routes *r)
+{
+    const struct experts_config *c = &layer->pass->config->experts;
+    const struct linear *w = layer->w->ffn.weight + common_count(c);
+    if (!g->backend->expert_rows || g->tape) return false;
+    for (int64_t e = 0; e < c->count; e++)
+        if (!is_plain(w + 3 * e)) return false;
+    int64_t pieces;
+    struct expert_piece *piece = cut(g, c, r, &pieces);
+    if (!piece) return false;
+    struct fused_gated *expert = xreallocarray(NULL, (size_t)c->count, sizeof *expert);
+    for (int64_t e = 0; e < c->count; e++) expert[e] = gated_of(w + 3 * e);
+    struct arena_mark scratch = graph_scratch_begin(g);
+    const int64_t D = x->shape[1];
+    struct tensor *each = graph_new2(g, DTYPE_F32, tensor_count(weights), D);
+    struct tensor *room =
+        graph_new2(g, DTYPE_F32, g->backend->threads() * EXPERT_ROWS, D + 2 * c->width);
+    const struct expert_rows p = { .y = y,
+                                   .x = x,
+                                   .weights = weights,
+                                   .expert = expert,
+                                   .rows = r->rows,
+                                   .slots = r->slots,
+                                   .places = r->places,
+                                   .piece = piece,
+                                   .pieces = pieces,
+                                   .each = each ? each->data : NULL,
+                                   .room = room ? room->data : NULL,
+                                   .mode = (int)g->matmul };
+    if (room && g->backend->expert_rows(&p) < 0)
+        graph_fail(g, "experts: %s", g->backend->failure());
+    graph_scratch_end(g, scratch);
+    free(expert);
+    free(piece);
+    return true;
+}
+
 static struct tensor *experts_forward(struct graph *g, const struct layer *layer, struct tensor *x,
                                       bool unread)
 {
@@ -272,7 +371,8 @@ static struct tensor *experts_forward(struct graph *g, const struct layer *layer
     struct tensor *weights =
         op_expert_weights(g, logits, r.index, c->per_token, c->normalise, (float)c->scale);
     if (weights) weights = graph_view(g, weights, 2, (int64_t[]){ tensor_count(weights), 1 });
-    for (int64_t e = 0; e < c->count && y && weights; e++) {
+    const bool done = weights && add_at_once(g, layer, y, x, weights, &r);
+    for (int64_t e = 0; e < c->count && y && weights && !done; e++) {
         if (r.first[e] == r.first[e + 1]) continue;
         struct arena_mark scratch = graph_scratch_begin(g);
         y = add_expert(g, y, x, weights, w + common_count(c) + 3 * e, &r, e);
@@ -280,11 +380,6 @@ static struct tensor *experts_forward(struct graph *g, const struct layer *layer
     }
     routes_release(&r);
     return weights ? y : NULL;
-}
-
-static struct fused_gated gated_of(const struct linear *w)
-{
-    return (struct fused_gated){ &w[FFN_GATE].weight, &w[FFN_UP].weight, &w[FFN_DOWN].weight };
 }
 
 // The mixture of few rows, in one call.

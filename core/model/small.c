@@ -15,6 +15,7 @@
 #include "core/files/gguf_write.h"
 #include "core/files/weight_cache.h"
 #include "core/model/families/family.h"
+#include "kernels/blocks.h"
 
 static const char *const dtypes[] = { "auto", "q8_0", "q4_k", "f16", "bf16", NULL };
 
@@ -64,14 +65,25 @@ char *small_name(const char *name, const struct settings *s)
 
 // --- which ---------------------------------------------------------------------------------------
 
-// A tensor's dtype with this kind; that of the file: it stays there.
-static int dtype_of(const struct model *m, const struct gguf_kind *kind, const struct safetensor *t)
+// A matrix of the language model in numbers?
+static bool may_change(const struct model *m, const struct safetensor *t)
 {
     const enum model_part_kind part = m->family->part(m, t->name);
     const bool number = t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
-    if (!number || t->rank < 2 || t->rank > 3 || part == PART_VISION || part == PART_PROJECTOR)
-        return t->dtype;
-    const enum dtype dtype = small_dtype(kind, part, t->name, t->shape[t->rank - 1]);
+    return number && t->rank >= 2 && t->rank <= 3 && part != PART_VISION && part != PART_PROJECTOR;
+}
+
+static enum dtype wanted_dtype(const struct model *m, const struct gguf_kind *kind,
+                               const struct safetensor *t)
+{
+    return small_dtype(kind, m->family->part(m, t->name), t->name, t->shape[t->rank - 1]);
+}
+
+// A tensor's dtype with this kind; that of the file: it stays there.
+static int dtype_of(const struct model *m, const struct gguf_kind *kind, const struct safetensor *t)
+{
+    if (!may_change(m, t)) return t->dtype;
+    const enum dtype dtype = wanted_dtype(m, kind, t);
     const bool fits = dtype_in_blocks(dtype) || !dtype_in_blocks(kind->matrix);
     return fits || (t->dtype == DTYPE_F32 && dtype != DTYPE_F32) ? (int)dtype : t->dtype;
 }
@@ -84,12 +96,54 @@ static bool changes_any(const struct model *m, const struct gguf_kind *kind)
     return false;
 }
 
+uint64_t small_bytes(const struct model *m, const struct settings *s)
+{
+    const struct gguf_kind *kind = gguf_kind_find(settings_text(s, "weights.dtype"));
+    const struct checkpoint *c = m->checkpoint;
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < c->tensor_count; i++) {
+        const struct safetensor *t = c->tensors[i];
+        const int dtype = kind ? dtype_of(m, kind, t) : t->dtype;
+        int64_t numbers = 1;
+        for (int r = 0; r < t->rank; r++) numbers *= t->shape[r];
+        bytes += dtype == t->dtype ? t->bytes : dtype_bytes((enum dtype)dtype, numbers);
+    }
+    return bytes;
+}
+
+// A notice if rows do not fit the blocks that were asked for.
+static void note_misfits(const struct model *m, const struct gguf_kind *kind)
+{
+    struct checkpoint *c = m->checkpoint;
+    int all = 0, others = 0, stay = 0;
+    for (int64_t i = 0; i < c->tensor_count; i++) {
+        const struct safetensor *t = c->tensors[i];
+        const int dtype = dtype_of(m, kind, t);
+        if (!may_change(m, t) || wanted_dtype(m, kind, t) == DTYPE_F32) continue;
+        all++;
+        stay += dtype == t->dtype;
+        others += dtype != t->dtype && dtype != (int)kind->matrix && dtype != (int)kind->outer;
+    }
+    if (c->notice || !dtype_in_blocks(kind->matrix) || !(others + stay)) return;
+    c->notice = xasprintf("%d of %d matrices have rows that do not fit the blocks of %s: %d became "
+                          "q8_0 or f16, %d stay as stored",
+                          others + stay, all, kind->name, others, stay);
+}
+
+// Says which weights these are: whose, and how they were made.
+static char *identity(const struct model *m, const struct gguf_kind *kind)
+{
+    return xasprintf("%s::%s packing %d", m->checkpoint->fingerprint, kind->name, BLOCKS_PACKING);
+}
+
 // Is it a file that this folder's weights were written to, and all of them?
 static bool is_whole(const struct gguf *f, const struct model *m, const struct gguf_kind *kind)
 {
     const struct checkpoint *c = m->checkpoint;
     const char *of = gguf_text(f, FINGERPRINT);
-    bool whole = of && !strcmp(of, c->fingerprint);
+    char *wanted = identity(m, kind);
+    bool whole = of && !strcmp(of, wanted);
+    free(wanted);
     for (int64_t i = 0; i < c->tensor_count && whole; i++) {
         const int dtype = dtype_of(m, kind, c->tensors[i]);
         if (dtype == c->tensors[i]->dtype) continue;
@@ -134,8 +188,10 @@ static int write_tensors(const struct model *m, const struct gguf_kind *kind, st
                          struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
+    char *of = identity(m, kind);
     gguf_writer_text(w->out, "general.architecture", "vlmsh");
-    gguf_writer_text(w->out, FINGERPRINT, c->fingerprint);
+    gguf_writer_text(w->out, FINGERPRINT, of);
+    free(of);
     for (int64_t i = 0; i < c->tensor_count; i++) {
         const struct safetensor *t = c->tensors[i];
         const int dtype = dtype_of(m, kind, t);
@@ -151,6 +207,14 @@ static int write_tensors(const struct model *m, const struct gguf_kind *kind, st
     return 0;
 }
 
+static int not_kept(const struct gguf_kind *kind, struct err *err)
+{
+    return err_in(err,
+                  "keeping the %s weights (free some space, set XDG_CACHE_HOME to a folder that "
+                  "has it, or /set weights.dtype auto)",
+                  kind->name);
+}
+
 static int write_file(const struct model *m, const struct gguf_kind *kind, const char *path,
                       const struct load_progress *progress, struct err *err)
 {
@@ -160,12 +224,7 @@ static int write_file(const struct model *m, const struct gguf_kind *kind, const
     } else {
         gguf_writer_abandon(w.out);
     }
-    return strcmp(err->text, "cancelled")
-               ? err_in(err,
-                        "keeping the %s weights (free some space, set XDG_CACHE_HOME to a folder "
-                        "that has it, or /set weights.dtype auto)",
-                        kind->name)
-               : -1;
+    return strcmp(err->text, "cancelled") ? not_kept(kind, err) : -1;
 }
 
 // --- using ---------------------------------------------------------------------------------------
@@ -186,6 +245,7 @@ static struct gguf *find_file(const struct model *m, const struct gguf_kind *kin
 {
     char *path = weight_cache_path(m->checkpoint->fingerprint, kind->name, err);
     struct gguf *f = path ? open_file(m, kind, path) : NULL;
+    if (!path) not_kept(kind, err);
     int left = WRITES;
     while (path && !f && left-- && write_file(m, kind, path, progress, err) == 0)
         if (!(f = open_file(m, kind, path)))
@@ -204,10 +264,11 @@ int small_use(struct model *m, const struct gguf_kind *kind, const struct load_p
     struct checkpoint *c = m->checkpoint;
     const int own = c->shard_count;
     // A folder may stand for a GGUF file, which has its own.
+    if (!c->gguf_count) note_misfits(m, kind);
     if (c->gguf_count || !changes_any(m, kind)) return checkpoint_fetch(c, 0, progress, err);
     struct gguf *f = find_file(m, kind, progress, err);
     if (!f || checkpoint_replace(c, f, err) < 0) return -1;
-    char *both = checkpoint_with_encoder(c->fingerprint, kind->name);
+    char *both = identity(m, kind);
     hash_hex(both, strlen(both), c->fingerprint);
     free(both);
     free(c->name);

@@ -62,24 +62,44 @@ static void put_profile(struct results *r, size_t from)
     free(sum);
 }
 
+// One map, and its numbers as the row's.
+static void put_map(const struct attention *s, struct results *r, double *row, int layer,
+                    int64_t part)
+{
+    const int head = s->env->options->head, token = probe_token_number(s->env, s->otherwise);
+    const float *map = attention_sum_map(s->sum, layer, head, part);
+    const int64_t most = attention_sum_most(s->sum, map);
+    row[0] = attention_sum_share(s->sum, map), row[1] = (double)map[most], row[2] = (double)most;
+    probe_maps(s->env, r, "attention", layer, head, token + (int)part, map);
+}
+
+// A table of each layer, its rows the answer's tokens.
+static void put_tokens(const struct attention *s, struct results *r, int layer)
+{
+    char *name =
+        s->layer < 0 ? xasprintf("attention.tokens.%d", layer) : xstrdup("attention.tokens");
+    struct result_table *t = results_table(r, name, "token|to the pictures|max|max at token");
+    t->curve = true;
+    for (int64_t i = 0; i < attention_sum_parts(s->sum); i++)
+        put_map(s, r, result_row(t, "%d", (int)i), layer, i);
+    free(name);
+}
+
 static int attention_finish(void *state, struct results *r, struct err *err)
 {
     const struct attention *s = state;
-    const int head = s->env->options->head, token = probe_token_number(s->env, s->otherwise);
     const int layers = s->env->model->decoder.config.layers;
+    const bool each = s->env->options->token == PROBE_TOKEN_EACH;
+    const int from = s->layer < 0 ? 0 : s->layer, to = s->layer < 0 ? layers : s->layer + 1;
+    size_t last = 0;
+    for (int l = from; each && l < to; l++) put_tokens(s, r, l);
+    if (each) return 0;
     struct result_table *t =
         results_table(r, "attention", "layer|to the pictures|max|max at token");
-    size_t last = 0;
     t->curve = s->layer < 0;
-    for (int l = 0; l < layers; l++) {
-        if (s->layer >= 0 && l != s->layer) continue;
-        const double share = attention_sum_share(s->sum, l, head);
-        const float *map = attention_sum_map(s->sum, l, head);
-        const int64_t most = attention_sum_most(s->sum, map);
-        double *v = result_row(t, "%d", l);
-        v[0] = share, v[1] = (double)map[most], v[2] = (double)most;
+    for (int l = from; l < to; l++) {
         last = r->map_count;
-        probe_maps(s->env, r, "attention", l, head, token, map);
+        put_map(s, r, result_row(t, "%d", l), l, 0);
     }
     put_profile(r, last);
     return 0;
@@ -88,14 +108,15 @@ static int attention_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_attention = {
     .name = "attention",
     .also = "heatmap map looks measure probe",
-    .usage = "/attention [--layer K|all] [--head H|mean] [--token answer|last|N|row:N] [--picture "
-             "I] [--film FILE.gif]" PROBE_USAGE,
+    .usage = "/attention [--layer K|all] [--head H|mean] [--token answer|each|last|N|row:N] "
+             "[--picture I] [--film FILE.gif]" PROBE_USAGE,
     .help = "Attention of the answer to the picture: maps, and a profile over the picture's rows.",
     .details =
         "Default: the last layer, averaged over heads and over the tokens of the answer\n"
         "(without an answer: the prompt's last row). N is an answer token, counted from 0;\n"
-        "row:N a row of the sequence. Tokens dropped by pruning are marked. --film shows the\n"
-        "map of one token of the answer after the other." PROBE_DETAILS,
+        "row:N a row of the sequence; each gives one map for each token of the answer. Tokens\n"
+        "dropped by pruning are marked. --film shows the map of one token of the answer after\n"
+        "the other." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .start = attention_start,

@@ -7,10 +7,10 @@
 
 struct attention_sum {
     const struct probe_env *env;
-    int64_t heads, visual, queries;
+    int64_t heads, visual, queries, parts;
     int32_t *query, *number; // rows asked; which visual token a row is
     int32_t *picture;        // [S] of each visual token
-    double **sum;            // [L][H, S] over the queries; NULL: not seen
+    double **sum;            // [L][H, S] over the queries, or [L][parts, S]; NULL: not seen
     float *map;              // [S]
 };
 
@@ -26,6 +26,7 @@ struct attention_sum *attention_sum_new(const struct probe_env *env, enum probe_
     a->query = query;
     a->queries = queries;
     a->heads = env->model->decoder.config.heads;
+    a->parts = env->options->token == PROBE_TOKEN_EACH ? queries : 1;
     a->number = probe_visual_numbers(env->sequence, &a->visual);
     a->picture = xreallocarray(NULL, (size_t)a->visual + 1, sizeof *a->picture);
     for (int64_t i = 0; i < env->sequence->n; i++)
@@ -46,16 +47,30 @@ void attention_sum_free(struct attention_sum *a)
     free(a);
 }
 
+static bool is_each(const struct attention_sum *a)
+{
+    return a->env->options->token == PROBE_TOKEN_EACH;
+}
+
+static void choose_heads(const struct attention_sum *a, int head, int64_t *from, int64_t *to)
+{
+    *from = head < 0 ? 0 : head;
+    *to = head < 0 ? a->heads : head + 1;
+}
+
 static int add_row(void *self, enum site site, const struct site_args *args, struct err *err)
 {
     const struct attention_sum *a = self;
     const float *probs = args->x->data; // [H,1,P]
-    const int64_t keys = args->x->shape[2];
+    const int64_t keys = args->x->shape[2], step = is_each(a) ? 0 : a->visual;
     double *sum = a->sum[args->layer];
+    int64_t from, to;
+    choose_heads(a, is_each(a) ? a->env->options->head : -1, &from, &to);
+    if (is_each(a)) sum += (site_row(args, 0) - a->query[0]) * a->visual;
     for (int64_t j = 0; j < keys; j++) {
         const int32_t at = a->number[site_key(args, j)];
-        for (int64_t h = 0; at >= 0 && h < a->heads; h++)
-            sum[h * a->visual + at] += (double)probs[h * keys + j];
+        for (int64_t h = from; at >= 0 && h < to; h++)
+            sum[h * step + at] += (double)probs[h * keys + j];
     }
     return 0;
 }
@@ -63,17 +78,25 @@ static int add_row(void *self, enum site site, const struct site_args *args, str
 int attention_sum_add(struct attention_sum *a, struct graph *g, const struct site_args *args)
 {
     double **sum = &a->sum[args->layer];
-    if (!*sum) *sum = xcalloc((size_t)(a->heads * a->visual) + 1, sizeof **sum);
+    const int64_t rows = is_each(a) ? a->parts : a->heads;
+    if (!*sum) *sum = xcalloc((size_t)(rows * a->visual) + 1, sizeof **sum);
     return probe_look_queries(g, args, a->query, a->queries, add_row, a);
 }
 
-const float *attention_sum_map(struct attention_sum *a, int layer, int head)
+int64_t attention_sum_parts(const struct attention_sum *a)
 {
-    const int64_t from = head < 0 ? 0 : head, to = head < 0 ? a->heads : head + 1;
+    return a->parts;
+}
+
+const float *attention_sum_map(struct attention_sum *a, int layer, int head, int64_t part)
+{
+    int64_t from, to;
+    choose_heads(a, head, &from, &to);
+    const int64_t first = is_each(a) ? part : from, after = is_each(a) ? part + 1 : to;
     for (int64_t i = 0; i < a->visual; i++) {
         double sum = 0;
-        for (int64_t h = from; h < to; h++) sum += a->sum[layer][h * a->visual + i];
-        a->map[i] = (float)(sum / (double)(to - from) / (double)a->queries);
+        for (int64_t row = first; row < after; row++) sum += a->sum[layer][row * a->visual + i];
+        a->map[i] = (float)(sum / (double)(to - from) / (double)(a->queries / a->parts));
     }
     return a->map;
 }
@@ -85,9 +108,8 @@ static bool chosen(const struct attention_sum *a, int64_t i)
     return only < 0 || a->picture[i] == only;
 }
 
-double attention_sum_share(struct attention_sum *a, int layer, int head)
+double attention_sum_share(const struct attention_sum *a, const float *map)
 {
-    const float *map = attention_sum_map(a, layer, head);
     double sum = 0;
     for (int64_t i = 0; i < a->visual; i++)
         if (chosen(a, i)) sum += (double)map[i];

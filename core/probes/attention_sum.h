@@ -2,8 +2,11 @@
 //
 //   struct attention_sum *a = attention_sum_new(env, PROBE_TOKEN_ANSWER, &err);
 //   attention_sum_add(a, g, args);                 // at SITE_VALUES
-//   const float *map = attention_sum_map(a, layer, -1);     // [S] mean over heads and queries
+//   const float *map = attention_sum_map(a, layer, -1, 0);  // [S] mean over heads and queries
 //   attention_sum_free(a);
+//
+// With PROBE_TOKEN_EACH the queries are summed each by itself: part 0..parts-1, of one head only
+// (that of the options, or the mean).
 //
 // A pruned token has no key in later layers: its value there is 0.
 #ifndef CORE_PROBES_ATTENTION_SUM_H
@@ -17,10 +20,11 @@ struct attention_sum *attention_sum_new(const struct probe_env *env, enum probe_
                                         struct err *err);
 void attention_sum_free(struct attention_sum *a);
 int attention_sum_add(struct attention_sum *a, struct graph *g, const struct site_args *args);
-// Valid until the next call.
-const float *attention_sum_map(struct attention_sum *a, int layer, int head);
-// Share of attention to the selected pictures, averaged over heads (or of one).
-double attention_sum_share(struct attention_sum *a, int layer, int head);
+int64_t attention_sum_parts(const struct attention_sum *a); // 1, but for PROBE_TOKEN_EACH
+// Valid until the next call. head -1: the mean.
+const float *attention_sum_map(struct attention_sum *a, int layer, int head, int64_t part);
+// Share of a map's attention that goes to the selected pictures.
+double attention_sum_share(const struct attention_sum *a, const float *map);
 // The token of those pictures with the largest value in map[S].
 int64_t attention_sum_most(const struct attention_sum *a, const float *map);
 

@@ -22,7 +22,8 @@ struct contribution {
     bool means; // of all layers
     int32_t *query, *all, *number;
     int64_t queries, visual, heads;
-    double *map;                  // [S]
+    int64_t parts;                // 1; of PROBE_TOKEN_EACH: the queries
+    double *map;                  // [parts, S]
     struct tally (*pairs)[PAIRS]; // [L]
     struct grams grams;           // of the layer under way
     double *weights;              // [H] probabilities of a pair
@@ -61,10 +62,11 @@ static void *contribution_start(const struct probe_env *env, struct err *err)
     s->means = env->options->layer == PROBE_LAYER_DEFAULT;
     s->query = query;
     s->queries = queries;
+    s->parts = env->options->token == PROBE_TOKEN_EACH ? queries : 1;
     s->heads = c->heads;
     s->weights = xcalloc((size_t)c->heads, sizeof *s->weights);
     s->number = probe_visual_numbers(env->sequence, &s->visual);
-    s->map = xcalloc((size_t)s->visual + 1, sizeof *s->map);
+    s->map = xcalloc((size_t)(s->parts * s->visual) + 1, sizeof *s->map);
     s->pairs = xcalloc((size_t)c->layers, sizeof *s->pairs);
     s->all = xreallocarray(NULL, (size_t)env->sequence->n, sizeof *s->all);
     for (int64_t i = 0; i < env->sequence->n; i++) s->all[i] = (int32_t)i;
@@ -96,8 +98,9 @@ static int add_map(void *self, struct graph *g, const struct site_args *a, int64
                                     a->v, index,
                                     count); // [count]
     const float *c = norms ? rows_read(&s->rows, g, norms) : NULL;
+    double *map = s->map + (s->parts > 1 ? (site_row(a, row) - s->query[0]) * s->visual : 0);
     for (int64_t j = 0; c && j < count; j++)
-        s->map[s->number[site_key(a, index[j])]] += (double)c[j] / (double)s->queries;
+        map[s->number[site_key(a, index[j])]] += (double)c[j] / (double)(s->queries / s->parts);
     free(index);
     graph_scratch_end(g, scratch);
     return graph_ok(g) ? 0 : -1;
@@ -146,9 +149,11 @@ static int contribution_finish(void *state, struct results *r, struct err *err)
     }
     if (!s->visual) return 0;
     float *map = xreallocarray(NULL, (size_t)s->visual, sizeof *map);
-    for (int64_t i = 0; i < s->visual; i++) map[i] = (float)s->map[i];
-    probe_maps(s->env, r, "contribution", s->layer, -1,
-               probe_token_number(s->env, PROBE_TOKEN_LAST), map);
+    const int token = probe_token_number(s->env, PROBE_TOKEN_LAST);
+    for (int64_t part = 0; part < s->parts; part++) {
+        for (int64_t i = 0; i < s->visual; i++) map[i] = (float)s->map[part * s->visual + i];
+        probe_maps(s->env, r, "contribution", s->layer, -1, token + (int)part, map);
+    }
     free(map);
     return 0;
 }
@@ -156,14 +161,14 @@ static int contribution_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_contribution = {
     .name = "contribution",
     .also = "heatmap map capa relevance measure probe",
-    .usage = "/contribution [--layer K] [--token answer|last|N|row:N] [--picture I] "
-             "[--film FILE.gif]" PROBE_USAGE,
+    .usage = "/contribution [--layer K] [--token answer|each|last|N|row:N] "
+             "[--picture I] [--film FILE.gif]" PROBE_USAGE,
     .help = "Contribution of each visual token to a query (CAPA), and means by layer and modality.",
     .details =
         "Default map: the middle layer and the prompt's last row. The means are over pairs of\n"
         "tokens in prompt and answer: text to visual, text to text, visual to visual; --layer\n"
-        "restricts them to that layer. --film shows the map of one token of the answer after\n"
-        "the other." PROBE_DETAILS,
+        "restricts them to that layer. --token each gives one map for each token of the answer,\n"
+        "--film shows them one after the other." PROBE_DETAILS,
     .answered = true,
     .start = contribution_start,
     .release = contribution_release,

@@ -125,7 +125,7 @@ static int dice_finish(void *state, struct results *r, struct err *err)
 {
     const struct dice *s = state;
     const int only = s->env->options->picture < 0 ? 0 : s->env->options->picture;
-    const float *values = attention_sum_map(s->sum, s->layer, s->env->options->head);
+    const float *values = attention_sum_map(s->sum, s->layer, s->env->options->head, 0);
     struct results maps = { 0 };
     int64_t n = 0;
     probe_maps(s->env, &maps, "dice", s->layer, s->env->options->head, -1, values);

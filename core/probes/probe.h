@@ -24,6 +24,7 @@
 enum probe_token {
     PROBE_TOKEN_DEFAULT, // the probe's choice
     PROBE_TOKEN_ANSWER,  // all tokens of the answer, mean
+    PROBE_TOKEN_EACH,    // the same, each by itself: one map for each
     PROBE_TOKEN_LAST,    // the prompt's last row, which chooses the first token
     PROBE_TOKEN_NUMBER,  // one token of the answer, from 0
     PROBE_TOKEN_ROW,     // one row of the sequence

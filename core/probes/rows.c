@@ -145,6 +145,7 @@ int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, 
     case PROBE_TOKEN_DEFAULT:
     case PROBE_TOKEN_LAST: break;
     case PROBE_TOKEN_ANSWER:
+    case PROBE_TOKEN_EACH:
         from = s->prompt;
         *count = answer;
         break;
@@ -173,6 +174,7 @@ int probe_token_number(const struct probe_env *env, enum probe_token otherwise)
     case PROBE_TOKEN_NUMBER:
     case PROBE_TOKEN_ROW: return (int)env->options->number;
     case PROBE_TOKEN_LAST: return (int)env->sequence->prompt - 1;
+    case PROBE_TOKEN_EACH: return 0;
     default: return -1;
     }
 }

@@ -33,7 +33,7 @@ double otsu_split(const double *x, size_t n);
 int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, int64_t *count,
                        struct err *err);
 // Token number shown with a map of these queries: that of the answer's token or of the row, -1:
-// mean.
+// mean. Of PROBE_TOKEN_EACH: of the first map; the others follow.
 int probe_token_number(const struct probe_env *env, enum probe_token otherwise);
 // The layer that the options select; `otherwise` replaces PROBE_LAYER_DEFAULT. -2 with a message.
 int probe_layer(const struct probe_env *env, int otherwise, struct err *err);

@@ -56,7 +56,7 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
     int sinks = 0;
     t->curve = true;
     for (int l = 0; l < layers; l++) {
-        const float *map = attention_sum_map(s->sum, l, -1);
+        const float *map = attention_sum_map(s->sum, l, -1, 0);
         const int64_t most = attention_sum_most(s->sum, map);
         double *v = result_row(t, "%d", l);
         v[0] = strength[l] = (double)map[most];

@@ -10,6 +10,7 @@ static const struct unit {
 } units[] = {
     { "attention", "share of attention", "to the pictures|max" },
     { "attention.rows", "attention of the row", NULL },
+    { "attention.tokens", "share of attention", "to the pictures|max" },
     { "calibration", "L2 norm", "visual|visual std|text|text std" },
     { "calibration", "cosine", "redundancy, visual|redundancy, text|visual cosine|text cosine" },
     { "calibration", "alpha", "alpha, mean" },

@@ -96,9 +96,11 @@ static int take_instance(struct coco *c, const cJSON *json, struct err *err)
 {
     char image[24], category[24];
     size_t i, k;
-    if (!id_of(json, "image_id", image) || !names_find(&c->a->ids, image, &i) ||
-        !id_of(json, "category_id", category) || !names_find(&c->categories, category, &k))
-        return err_set(err, "an annotation names no image and category of the file");
+    if (!id_of(json, "image_id", image) || !names_find(&c->a->ids, image, &i))
+        return err_set(err, "its \"image_id\" is none of \"images\"");
+    if (!id_of(json, "category_id", category) || !names_find(&c->categories, category, &k))
+        return err_set(err, "its \"category_id\" is none of \"categories\": what is in the picture "
+                            "cannot be told");
     add_object(&c->a->picture[i], c->number[k]);
     return 0;
 }

@@ -53,7 +53,8 @@ const char *set_text(const struct set_record *r, const char *key)
 {
     const cJSON *item = json_get(r->json, key);
     const char *text = cJSON_GetStringValue(item);
-    return text && !set_is_missing(text) ? text : NULL;
+    // lmms-eval's MMBench writes an absent choice "nan".
+    return text && *text && strcmp(text, "nan") != 0 ? text : NULL;
 }
 
 void set_add_picture(struct set_record *r, const char *path, const char *folder)
@@ -69,62 +70,4 @@ void set_record_release(struct set_record *r)
     for (size_t i = 0; i < r->picture_count; i++) free(r->pictures[i]);
     free(r->pictures);
     *r = (struct set_record){ 0 };
-}
-
-// --- Python's lists ------------------------------------------------------------------------------
-
-// A string literal at p; NULL: it does not end.
-static const char *read_string(const char *p, struct buf *text)
-{
-    const char quote = *p++;
-    for (; *p && *p != quote; p++) {
-        if (*p != '\\') {
-            buf_putc(text, *p);
-            continue;
-        }
-        if (!*++p) return NULL;
-        const char *known = strchr("n\nt\tr\r", *p);
-        if (known && *p != '\n' && *p != '\t' && *p != '\r')
-            buf_putc(text, known[1]);
-        else if (strchr("'\"\\", *p))
-            buf_putc(text, *p);
-        else
-            buf_printf(text, "\\%c", *p);
-    }
-    return *p ? p + 1 : NULL;
-}
-
-// Any other item: a number, a word.
-static const char *read_bare(const char *p, struct buf *text)
-{
-    const size_t n = strcspn(p, ",]");
-    size_t used = n;
-    while (used && strchr(" \t\r\n", p[used - 1])) used--;
-    buf_add(text, p, used);
-    return used ? p + n : NULL;
-}
-
-cJSON *set_python_list(const char *text)
-{
-    const char *p = text + strspn(text, " \t\r\n");
-    cJSON *list = cJSON_CreateArray();
-    bool good = *p++ == '[';
-    while (good) {
-        p += strspn(p, " \t\r\n");
-        if (*p == ']') break; // also after a last comma
-        struct buf item = { 0 };
-        p = *p == '\'' || *p == '"' ? read_string(p, &item) : read_bare(p, &item);
-        good = p != NULL;
-        if (good) cJSON_AddItemToArray(list, cJSON_CreateString(item.data ? item.data : ""));
-        buf_release(&item);
-        if (good) p += strspn(p, " \t\r\n");
-        if (good && *p == ',')
-            p++;
-        else if (good)
-            good = *p == ']';
-    }
-    if (good) p++;
-    if (good && !p[strspn(p, " \t\r\n")]) return list;
-    cJSON_Delete(list);
-    return NULL;
 }

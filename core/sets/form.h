@@ -19,6 +19,7 @@ struct set_record {
     cJSON *json;
     char **pictures; // [picture_count] paths of files, or names that the form's picture() knows
     size_t picture_count;
+    bool number; // its id is a number in the file: "index" holds all ids as texts
 };
 
 struct set_form {
@@ -41,9 +42,10 @@ extern const struct set_form set_form_tsv, set_form_lines, set_form_object, set_
 // From the file's first bytes. NULL with a message.
 const struct set_form *set_form_of(const char *path, struct err *err);
 
-// A text or number as text, borrowed; NULL: absent, empty, or one of the words that pandas reads as
-// a missing value (nan, None, N/A ...).
+// A text or number as text, borrowed; NULL: absent, empty or "nan".
 const char *set_text(const struct set_record *r, const char *key);
+// Is it one of the words that pandas, which reads the suites' tables, takes for a missing value
+// (nan, None, N/A ...)?
 bool set_is_missing(const char *text);
 // Adds a picture: `path` relative to `folder` unless it is absolute.
 void set_add_picture(struct set_record *r, const char *path, const char *folder);

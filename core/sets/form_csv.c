@@ -10,6 +10,7 @@
 #include "core/base/csv.h"
 #include "core/base/file_in.h"
 #include "core/data/dialogue.h"
+#include "core/metrics/python.h"
 #include "core/sets/form.h"
 
 enum { COLUMNS = 6, SHOTS = 5 };
@@ -87,7 +88,9 @@ static void *table_open(const char *path, const char *folder, int64_t *count, st
 
 static void put_question(struct buf *b, const struct csv *t, size_t row)
 {
-    buf_puts(b, csv_cell(t, row, 0));
+    char *question = python_strip(csv_cell(t, row, 0));
+    buf_puts(b, question);
+    free(question);
     for (int i = 1; i < COLUMNS - 1; i++)
         buf_printf(b, "\n%c. %s", 'A' + i - 1, csv_cell(t, row, i));
     buf_puts(b, "\nAnswer:");

@@ -137,6 +137,7 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     rename_key(r->json, "text", "question");
     rename_key(r->json, "label", "answer");
     take_turns(r->json);
+    r->number = cJSON_IsNumber(json_get(r->json, "index"));
     number_texts(r->json);
     set_beside_add(l->beside, r->json);
     const cJSON *image = json_get(r->json, "image"), *item;

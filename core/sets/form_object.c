@@ -111,6 +111,12 @@ static void rename_key(cJSON *json, const char *from, const char *to)
     cJSON_AddItemToObject(json, to, item);
 }
 
+static void take_id(struct set_record *r, const char *key)
+{
+    r->number = cJSON_IsNumber(json_get(r->json, key));
+    rename_key(r->json, key, "index");
+}
+
 static const char *text_of(const cJSON *json, const char *key, const char *otherwise)
 {
     const char *text = cJSON_GetStringValue(json_get(json, key));
@@ -127,7 +133,7 @@ static int open_data(struct object *o, const char *path, struct err *err)
 
 static int read_textvqa(const struct object *o, struct set_record *r, struct err *err)
 {
-    rename_key(r->json, "question_id", "index");
+    take_id(r, "question_id");
     rename_key(r->json, "answers", "answer");
     const char *image = text_of(r->json, "image_id", NULL);
     if (!image) return err_set(err, "\"image_id\" is missing");
@@ -205,7 +211,9 @@ static int read_question(const struct object *o, struct set_record *r, struct er
     } else {
         return err_set(err, "neither \"data_id\" nor \"data_subtype\" names the picture");
     }
-    rename_key(r->json, "question_id", "index");
+    take_id(r, "question_id");
+    // LLaVA's script looks for SEED-Bench's answers by number, where the id is one.
+    if (data) r->number = true;
     return 0;
 }
 
@@ -231,7 +239,7 @@ static int read_captions(const struct object *o, struct set_record *r, struct er
     const char *file = text_of(r->json, "file_name", NULL);
     if (!file) return err_set(err, "\"file_name\" is missing");
     set_add_picture(r, file, o->folder);
-    rename_key(r->json, "id", "index");
+    take_id(r, "id");
     return 0;
 }
 
@@ -247,7 +255,7 @@ static int read_instances(const struct object *o, struct set_record *r, struct e
 {
     const char *file = text_of(r->json, "file_name", NULL);
     if (!file) return err_set(err, "\"file_name\" is missing");
-    rename_key(r->json, "id", "index");
+    take_id(r, "id");
     set_add_picture(r, file, o->folder);
     return annotated_record(&o->world, text_of(r->json, "index", ""), r->json, err);
 }
@@ -288,15 +296,28 @@ static int read_karpathy(const struct object *o, struct set_record *r, struct er
     char *path = folder ? xasprintf("%s/%s", folder, file) : xstrdup(file);
     set_add_picture(r, path, o->folder);
     free(path);
-    rename_key(r->json, "imgid", "index");
+    take_id(r, "imgid");
     return 0;
 }
 
 // --- ScienceQA -----------------------------------------------------------------------------------
 
+// Is the first member an object, as a problem is?
+static bool has_problem(const struct json_parts *p)
+{
+    const struct json_list *first = p->count ? &p->lists[0] : NULL;
+    return first && !first->list && first->count && p->map[first->items[0].at] == '{';
+}
+
 // Problems of the split "test", in its order.
 static int open_problems(struct object *o, const char *path, struct err *err)
 {
+    if (!has_problem(&o->parts))
+        return err_set(
+            err,
+            "'%s' is a JSON object of no set: it has none of \"data\", \"questions\" and "
+            "\"images\", nor ScienceQA's problems",
+            path);
     char *folder = path_folder(path), *file = xasprintf("%s/pid_splits.json", folder);
     cJSON *splits = json_read(file, (size_t)64 << 20, err), *id;
     const cJSON *test = json_get(splits, "test");

@@ -271,6 +271,17 @@ static void take_id(cJSON *json, int64_t row)
     }
 }
 
+// The row's number is one where no column holds an id.
+static bool id_is_number(const cJSON *json)
+{
+    static const char *const names[] = { "index", "id", "question_id", "ind", "img_id" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const cJSON *id = json_get(json, names[i]);
+        if (id) return cJSON_IsNumber(id);
+    }
+    return true;
+}
+
 static void rename_columns(cJSON *json, int64_t row)
 {
     static const char *const names[][2] = {
@@ -410,6 +421,7 @@ static int shards_read(void *self, int64_t index, struct set_record *r, struct e
     if (status == 0) {
         r->json = row.json;
         row.json = NULL;
+        r->number = id_is_number(r->json);
         rename_columns(r->json, index);
         add_shots(s, r);
         name_pictures(s, index, &row, r);

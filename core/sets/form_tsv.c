@@ -186,6 +186,13 @@ static void add_paths(const struct tsv *t, struct set_record *r)
     cJSON_Delete(parts);
 }
 
+// Only in a table is "None" no text; a question or an answer may be that word.
+static bool is_there(const char *name, const char *field)
+{
+    const bool any = !strcmp(name, "question") || !strcmp(name, "answer");
+    return *field && strcmp(name, "image") != 0 && (any || !set_is_missing(field));
+}
+
 static int tsv_read(void *self, int64_t index, struct set_record *r, struct err *err)
 {
     const struct tsv *t = self;
@@ -197,10 +204,10 @@ static int tsv_read(void *self, int64_t index, struct set_record *r, struct err 
     }
     char **fields = set_index_split(&t->x, &text);
     r->json = cJSON_CreateObject();
+    r->number = true;
     for (size_t i = 0; i < t->x.columns.count; i++) {
         const char *name = t->x.columns.list[i];
-        if (*fields[i] && strcmp(name, "image") != 0)
-            cJSON_AddStringToObject(r->json, name, fields[i]);
+        if (is_there(name, fields[i])) cJSON_AddStringToObject(r->json, name, fields[i]);
         free(fields[i]);
     }
     free(fields);

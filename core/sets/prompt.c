@@ -75,13 +75,11 @@ void prompt_textvqa(const struct set_record *r, struct buf *to)
     buf_release(&question);
 }
 
-// Python's str.capitalize.
 static void put_capitalized(struct buf *to, const char *text)
 {
-    char *lower = python_lower(text);
-    if (*lower >= 'a' && *lower <= 'z') *lower = (char)(*lower - 'a' + 'A');
-    buf_puts(to, lower);
-    free(lower);
+    char *capitalized = python_capitalize(text);
+    buf_puts(to, capitalized);
+    free(capitalized);
 }
 
 void prompt_capitalized(const struct set_record *r, struct buf *to)

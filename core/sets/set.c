@@ -111,6 +111,7 @@ static void take_question(struct sample *s, const struct opened *o, struct set_r
     write_message(&d->messages[0], text.data ? text.data : "", r->picture_count);
     d->paths = r->pictures;
     d->path_count = r->picture_count;
+    s->blind = !o->set->plain && !r->picture_count;
     r->pictures = NULL;
     r->picture_count = 0;
     buf_release(&text);
@@ -171,10 +172,17 @@ static const char *kind_of(const struct opened *o, const struct set_record *r)
     return kind ? kind : "";
 }
 
+static const char *split_of(const struct set_record *r)
+{
+    const char *split = set_text(r, "split");
+    return split ? split : "";
+}
+
 static char *group_of(const struct opened *o, const struct set_record *r)
 {
     const char *group = o->set->group, *index = set_text(r, "index");
     if (!group) return xstrdup("");
+    if (!strcmp(group, "split")) return xstrdup(split_of(r));
     if (!strcmp(group, "rotation") && index)
         return xasprintf("%lld", strtoll(index, NULL, 10) % ROTATION);
     const char *path = set_text(r, "image_path");
@@ -182,12 +190,21 @@ static char *group_of(const struct opened *o, const struct set_record *r)
     return xstrdup(r->picture_count ? r->pictures[0] : "");
 }
 
+// A file of another set often has other keys.
+static int check_record(const struct opened *o, const struct set_record *r, struct err *err)
+{
+    const char *needs = o->set->needs;
+    if (!needs || set_text(r, needs)) return 0;
+    return err_set(err, "it has no \"%s\": is this a file of %s?", needs, o->set->name);
+}
+
 static int read_sample(void *self, int64_t index, struct sample *s, struct err *err)
 {
     const struct opened *o = self;
     struct set_record r;
     *s = (struct sample){ .right = -1, .index = index, .line = index + 1 };
-    const int status = o->form->read(o->self, index, &r, err);
+    int status = o->form->read(o->self, index, &r, err);
+    if (status == 0) status = check_record(o, &r, err);
     const char *id = r.json ? set_text(&r, "index") : NULL;
     if (id) s->id = xstrdup(id);
     s->kind = xstrdup(r.json ? kind_of(o, &r) : "");

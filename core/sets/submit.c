@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/file_out.h"
+#include "core/base/hash.h"
 #include "core/base/json.h"
 #include "core/metrics/vqa_text.h"
 #include "core/sets/form.h"
@@ -32,7 +33,7 @@ void submission_add(struct submission *s, int64_t index, const char *answer)
         s->answer = xreallocarray(s->answer, s->room, sizeof *s->answer);
     }
     s->index[s->count] = index;
-    s->answer[s->count++] = xstrdup(answer);
+    s->answer[s->count++] = answer ? xstrdup(answer) : NULL;
 }
 
 void submission_free(struct submission *s)
@@ -44,20 +45,23 @@ void submission_free(struct submission *s)
     free(s);
 }
 
+enum { COLUMNS = 9 }; // of MMBench's table
+
 // Where a line is written, and with what.
 struct writing {
     struct buf out;
     const struct dataset *data;
     const char *model;
-    bool first; // line
+    bool first;        // line
+    bool has[COLUMNS]; // of a table
 };
 
-// A number where the id is one: servers compare it with their own.
-static void put_id(struct buf *b, const char *id)
+// As the file has it: servers and scripts look answers up by it.
+static void put_id(struct buf *b, const struct set_record *r)
 {
-    const bool number = *id && strspn(id, "0123456789") == strlen(id) && strlen(id) < 16 &&
-                        (id[0] != '0' || !id[1]);
-    if (number)
+    const char *text = set_text(r, "index"), *id = text ? text : "";
+    const bool digits = *id && strspn(id, "0123456789") == strlen(id) && (id[0] != '0' || !id[1]);
+    if (r->number && digits)
         buf_puts(b, id);
     else
         json_put_text(b, id);
@@ -66,10 +70,9 @@ static void put_id(struct buf *b, const char *id)
 static void put_vqa(struct writing *w, const struct set_record *r, const char *prompt,
                     const char *answer)
 {
-    const char *id = set_text(r, "index");
-    char *clean = vqa_text_evalai(answer);
+    char *clean = vqa_text_evalai(answer ? answer : "");
     buf_puts(&w->out, w->first ? "[{\"question_id\": " : ", {\"question_id\": ");
-    put_id(&w->out, id ? id : "");
+    put_id(&w->out, r);
     buf_puts(&w->out, ", \"answer\": ");
     json_put_text(&w->out, clean);
     buf_puts(&w->out, "}");
@@ -77,19 +80,41 @@ static void put_vqa(struct writing *w, const struct set_record *r, const char *p
     free(clean);
 }
 
+// LLaVA draws 22 characters for each answer; here they follow from model, question and answer.
+static void put_answer_id(struct writing *w, const struct set_record *r, const char *answer)
+{
+    const char *id = set_text(r, "index");
+    char hex[HASH_HEX];
+    char *all = xasprintf("%s\n%s\n%s", w->model, id ? id : "", answer);
+    hash_hex(all, strlen(all), hex);
+    buf_printf(&w->out, "\"%.22s\"", hex);
+    free(all);
+}
+
 static void put_llava(struct writing *w, const struct set_record *r, const char *prompt,
                       const char *answer)
 {
-    const char *id = set_text(r, "index");
+    if (!answer) return;
     buf_puts(&w->out, "{\"question_id\": ");
-    put_id(&w->out, id ? id : "");
+    put_id(&w->out, r);
     buf_puts(&w->out, ", \"prompt\": ");
     json_put_text(&w->out, prompt);
     buf_puts(&w->out, ", \"text\": ");
     json_put_text(&w->out, answer);
+    buf_puts(&w->out, ", \"answer_id\": ");
+    put_answer_id(w, r, answer);
     buf_puts(&w->out, ", \"model_id\": ");
     json_put_text(&w->out, w->model);
     buf_puts(&w->out, ", \"metadata\": {}}\n");
+}
+
+// LLaVA's script for ScienceQA tells questions with a picture by the mark in their prompt.
+static void put_scienceqa(struct writing *w, const struct set_record *r, const char *prompt,
+                          const char *answer)
+{
+    char *marked = xasprintf("%s%s", r->picture_count ? "<image>\n" : "", prompt);
+    put_llava(w, r, marked, answer);
+    free(marked);
 }
 
 // --- MMBench's table -----------------------------------------------------------------------------
@@ -109,22 +134,32 @@ static void put_field(struct buf *b, const char *text)
     buf_putc(b, '"');
 }
 
-static const char *const columns[] = { "index", "question", "A", "B", "C", "D", "E", "answer" };
+// The columns that LLaVA's script keeps, in its order; the last two where the table has them.
+static const char *const columns[COLUMNS] = { "index", "question",   "A",      "B",    "C",
+                                              "D",     "prediction", "answer", "split" };
 
-enum { COLUMNS = sizeof columns / sizeof *columns };
+enum { PREDICTION = 6 };
+
+static void put_names(struct writing *w, const struct set_record *r)
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        w->has[i] = i <= PREDICTION || set_text(r, columns[i]);
+        if (w->has[i]) buf_printf(&w->out, "%s%s", i ? "\t" : "", columns[i]);
+    }
+    buf_putc(&w->out, '\n');
+}
 
 static void put_table(struct writing *w, const struct set_record *r, const char *prompt,
                       const char *answer)
 {
     (void)prompt;
-    for (int i = 0; w->first && i < COLUMNS; i++) buf_printf(&w->out, "%s\t", columns[i]);
-    if (w->first) buf_puts(&w->out, "prediction\n");
+    if (w->first) put_names(w, r);
     for (int i = 0; i < COLUMNS; i++) {
-        const char *text = cJSON_GetStringValue(json_get(r->json, columns[i]));
+        const char *text = i == PREDICTION ? answer : set_text(r, columns[i]);
+        if (!w->has[i]) continue;
+        if (i) buf_putc(&w->out, '\t');
         put_field(&w->out, text ? text : "");
-        buf_putc(&w->out, '\t');
     }
-    put_field(&w->out, answer);
     buf_putc(&w->out, '\n');
 }
 
@@ -137,6 +172,7 @@ static const struct format {
     const char *end;
 } formats[] = { { "vqav2", put_vqa, "]\n" },
                 { "mmbench", put_table, "" },
+                { "scienceqa", put_scienceqa, "" },
                 { NULL, put_llava, "" } };
 
 static int put_answer(struct writing *w, const struct format *f, const struct set_way *way,
@@ -152,7 +188,8 @@ static int put_answer(struct writing *w, const struct format *f, const struct se
     }
     buf_release(&prompt);
     set_record_release(&r);
-    return status;
+    // Of a broken line there is neither question nor answer.
+    return answer ? status : 0;
 }
 
 int submission_write(const struct submission *s, const char *path, const struct dataset *data,

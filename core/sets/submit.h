@@ -7,13 +7,16 @@
 //
 // VQAv2: a JSON list of {"question_id", "answer"} with EvalAI's clean-up. MMBench: the table
 // without pictures, hints and categories, with a column "prediction" (TSV, which spreadsheets open
-// and save as xlsx). Others: LLaVA's JSON lines {"question_id", "prompt", "text", "model_id"}.
+// and save as xlsx). Others: LLaVA's JSON lines {"question_id", "prompt", "text", "answer_id",
+// "model_id", "metadata"}. Ids are numbers where the file has numbers.
 #ifndef CORE_SETS_SUBMIT_H
 #define CORE_SETS_SUBMIT_H
 
 #include "core/sets/set.h"
 
 struct submission *submission_new(void);
+// answer NULL: there is none. VQAv2's list and MMBench's table have a row for it all the same:
+// servers want one for every question.
 void submission_add(struct submission *s, int64_t index, const char *answer);
 // Replaces the file as a whole.
 int submission_write(const struct submission *s, const char *path, const struct dataset *data,

@@ -197,6 +197,34 @@ const struct set_total set_total_circular = {
     .count = count_circular,
 };
 
+// --- splits --------------------------------------------------------------------------------------
+
+static int count_splits(const struct set_score *scores, size_t n, const struct metric *m,
+                        struct set_number *numbers)
+{
+    const char *names[SET_NUMBERS];
+    struct tally parts[SET_NUMBERS] = { 0 };
+    int count = 0;
+    (void)m;
+    for (size_t i = 0; i < n; i++) {
+        int at = 0;
+        while (at < count && strcmp(names[at], scores[i].group) != 0) at++;
+        if (at == SET_NUMBERS) continue;
+        if (at == count) names[count++] = scores[i].group;
+        tally_add(&parts[at], scores[i].score);
+    }
+    for (int i = 0; i < count; i++)
+        numbers[i] = (struct set_number){ names[i], tally_mean(&parts[i]) };
+    return count > 1 ? count : 0;
+}
+
+const struct set_total set_total_splits = {
+    .name = "splits",
+    .rule = "the mean of each split alone, as the suites report them",
+    .apart = true,
+    .count = count_splits,
+};
+
 // --- CHAIR ---------------------------------------------------------------------------------------
 
 static int count_chair(const struct set_score *scores, size_t n, const struct metric *m,
@@ -265,6 +293,7 @@ void set_total_interval(const struct set_total *total, const struct set_score *s
     double values[DRAWS];
     size_t room = n;
     *low = *high = NAN;
+    if (total->apart) return;
     group_scores(&g, scores, n);
     struct set_score *drawn = xcalloc(room + 1, sizeof *drawn);
     // A pair that is drawn twice counts as two.

@@ -26,6 +26,7 @@ struct set_number {
 struct set_total {
     const char *name;
     const char *rule; // one sentence
+    bool apart;       // numbers of parts: there is no interval of the first
     // At most SET_NUMBERS numbers, the most important first; returns how many.
     int (*count)(const struct set_score *scores, size_t n, const struct metric *m,
                  struct set_number *numbers);
@@ -42,6 +43,9 @@ extern const struct set_total set_total_f1;
 extern const struct set_total set_total_f1_all;
 // A question counts if all its rotations (the same group) are right.
 extern const struct set_total set_total_circular;
+
+// The mean of each group, if there are several; at most SET_NUMBERS of them.
+extern const struct set_total set_total_splits;
 
 // CHAIRi and CHAIRs (core/metrics/chair.c), and mentions of objects in a caption.
 extern const struct set_total set_total_chair;

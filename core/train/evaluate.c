@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/metrics/choices.h"
+#include "core/metrics/python.h"
 #include "core/talk/answer.h"
 #include "core/train/evaluate_parts.h"
 
@@ -268,6 +269,7 @@ static int show_picture(struct evaluating *v, const char *path, struct err *err)
 static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct err *err)
 {
     const struct dialogue *d = &a->sample.dialogue;
+    if (a->sample.blind) return err_set(err, "no picture is given with the question");
     if (shown_are(&v->shown, d)) return 0;
     clear_pictures(v);
     for (size_t i = 0; i < d->path_count; i++) {
@@ -389,8 +391,11 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     if (status == 0 && !answer.text) {
         v->stopped = true;
     } else if (status == 0) {
-        mc->answer = answer.text;
+        // The suites' programs do so when they decode; some of their rules do not when they score.
+        char *bare = s->max_tokens ? python_strip(answer.text) : NULL;
+        mc->answer = bare ? bare : answer.text;
         status = note(v, s, q, m, mc, answer.answer.full);
+        free(bare);
     }
     free(answer.text);
     ids_release(&answer.ids);

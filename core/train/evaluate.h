@@ -137,6 +137,8 @@ int evaluate_close(struct evaluating *v, struct err *err);
 // Reads and decodes a picture that a sample of d shows; decoder as of picture_decode.
 int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
                      struct picture *p, struct err *err);
+// What is submitted of it: the answer, or the choice that was ranked first; NULL when skipped.
+const char *evaluated_answer(const struct evaluated *told);
 // A scored question: metric, kind, group, score and class of *told.
 void evaluation_note(struct evaluation *e, const struct evaluated *told);
 void evaluation_release(struct evaluation *e);

@@ -183,7 +183,7 @@ static void note_line(struct running *r, const cJSON *line, int64_t done)
 {
     const cJSON *index = json_get(line, "index");
     const char *answer = cJSON_GetStringValue(json_get(line, "answer"));
-    if (r->submission && answer && cJSON_IsNumber(index))
+    if (r->submission && cJSON_IsNumber(index))
         submission_add(r->submission, (int64_t)index->valuedouble, answer);
     const char *group = cJSON_GetStringValue(json_get(line, "group"));
     const cJSON *metric = json_get(line, "metric"), *kind = json_get(line, "kind"),
@@ -262,9 +262,10 @@ static int write_state(struct running *r, const struct evaluated *e)
         cJSON_AddNumberToObject(line, "score", e->score);
         cJSON_AddNumberToObject(line, "class", e->class);
         if (e->full) cJSON_AddTrueToObject(line, "full");
-        if (r->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);
-        if (r->submission) cJSON_AddStringToObject(line, "answer", e->answer);
     }
+    const char *answer = evaluated_answer(e);
+    if (r->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);
+    if (r->submission && answer) cJSON_AddStringToObject(line, "answer", answer);
     char *text = cJSON_PrintUnformatted(line);
     cJSON_Delete(line);
     const bool good = text && fprintf(r->state, "%s\n", text) > 0 && fflush(r->state) == 0;
@@ -297,7 +298,7 @@ static bool report(void *self, const struct evaluated *e)
     else if (!e->skipped)
         report_score(r, e);
     if (r->state && write_state(r, e) < 0) return false;
-    if (r->submission && !e->skipped) submission_add(r->submission, e->index, e->answer);
+    if (r->submission) submission_add(r->submission, e->index, evaluated_answer(e));
     job_progress(r->job, &r->pace, (double)e->done, (double)e->count, NAN);
     job_step(r->job, r->number++);
     r->stop = job_stopped(r->job) != JOB_GO;

@@ -42,6 +42,13 @@ static void keep_score(struct evaluation *e, const struct evaluated *told)
                                                       .class = told->class };
 }
 
+const char *evaluated_answer(const struct evaluated *told)
+{
+    if (told->skipped) return NULL;
+    if (told->metric->way != METRIC_RANKS) return told->answer;
+    return told->found ? told->found : "";
+}
+
 void evaluation_note(struct evaluation *e, const struct evaluated *told)
 {
     metric_tally_add(evaluate_total(e, told->metric, told->kind),

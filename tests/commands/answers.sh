@@ -38,6 +38,9 @@ check "done" 'select(.event=="done").ok' "$(yes true | head -7)"
 # Other programs' numbers, from random answers.
 python3 tests/core/sets/scores.py "$VLMSH" "$work/scores" || fail "scores differ"
 
+# Submissions have the published fields, types and order.
+python3 tests/core/sets/submit.py "$VLMSH" "$work/sets" || fail "submissions"
+
 printf '{"text": "no id"}\n' >"$work/bad.jsonl"
 refused() { # LINE REASON
     lines "/load $llama" "$1"

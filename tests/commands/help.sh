@@ -23,6 +23,21 @@ lines '/help settings' '/help sessions'
 check_has "the command" 'select(.event == "text").text' "/settings"
 check "their groups" 'select(.name == "commands").rows | map(.[0]) | join(" ") | test("/set | /save ")' $'true\ntrue'
 
+# One form of a command: what its details say of it, or all of them.
+lines '/help train plan' '/help adapter merge'
+check_has "a form" 'select(.event == "text").text' "/train plan counts"
+check "the rest" 'select(.event == "text").text | contains("/job N resume")' $'false\nfalse'
+check_has "named by the usage" 'select(.event == "text").text' "/adapter load"
+lines '/help train nothing' '/help sample.top_p x'
+check "no such form" 'select(.event == "error").message | .[:28]' "no help on 'train nothing': 
+usage: /help [COMMAND [WORD]"
+for word in new quantize scenes job help; do
+    vlmsh $word --help >"$work/out" 2>&1 || fail "$word --help: $(tail -1 "$work/out")"
+    grep -q '^usage: vlmsh\|^/'$word "$work/out" || fail "$word --help: $(cat "$work/out")"
+done
+vlmsh help train plan | grep -q '^/train plan counts' || fail "help train plan"
+vlmsh --help | grep -q -e 'OUT.gguf --type TYPE \[--encoder TYPE\] \[--text FILE | --no-compare\]' || fail "options of quantize"
+
 lines '/help laod' '/help nothing-like-it' '/hlep' '/imgae x' '/' '/home/me/cat.png what is this?' '/quit' '/version'
 check_has "help on" 'select(.event == "error").message' "did you mean 'load'?"
 check_has "command" 'select(.event == "error").message' "did you mean '/help'?"

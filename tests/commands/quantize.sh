@@ -54,12 +54,33 @@ same_dump "written again" "$work/a.safetensors" "$work/b.safetensors"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/q8.gguf --type q8_0" >"$work/out" 2>&1 || fail "q8_0: $(tail -1 "$work/out")"
 awk -v kl="$(value 'KL divergence, mean')" 'BEGIN { exit !(kl > 0 && kl < 0.01) }' || fail "q8_0: KL divergence $(value 'KL divergence, mean')"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/q4.gguf --type q4_k" >"$work/out" 2>&1 || fail "q4_k: $(tail -1 "$work/out")"
-grep -q 'matrices are in q8_0 or f16: their rows do not fit the blocks of q4_k' "$work/out" || fail "q4_k does not say what it did"
+grep -q 'have another type: their rows do not fit the blocks of q4_k' "$work/out" || fail "q4_k does not say what it did"
+grep -q 'q4.gguf: language model, [0-9.]* MB; matrices: [0-9]* q8_0$' "$work/out" || fail "types of q4_k: $(cat "$work/out")"
 
 # A text of one's own.
 printf 'One two three. %.0s' 1 2 3 4 5 >"$work/text"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/text.gguf --type q8_0 --text $work/text" >"$work/out" 2>&1 || fail "--text: $(tail -1 "$work/out")"
 [ "$(value 'tokens of the text')" -lt 100 ] || fail "--text is not used"
+
+: >"$work/empty"
+vlmsh tests/goldens/llama-3.2 -c "/quantize $work/none.gguf --type q8_0 --text $work/empty" >"$work/out" 2>&1
+grep -q 'fewer than two tokens' "$work/out" || fail "an empty text: $(cat "$work/out")"
+[ -e "$work/none.gguf" ] && fail "an empty text is noticed after writing"
+
+# Interrupted during the comparison: the file is there, and that is said.
+for ((i = 0; i < 200000; i++)); do echo "$i is a number"; done >"$work/long"
+VLMSH_FILE=$work/cut.gguf python3 - "$VLMSH" --db "$work/cut.db" quantize tests/goldens/llama-3.2 "$work/cut.gguf" --type q8_0 --text "$work/long" >"$work/out" 2>&1 <<'P'
+import os, signal, subprocess, sys, time
+run = subprocess.Popen(sys.argv[1:])
+while not os.path.exists(os.environ["VLMSH_FILE"]) and run.poll() is None:
+    time.sleep(0.02)
+time.sleep(0.3)
+run.send_signal(signal.SIGINT)
+sys.exit(run.wait())
+P
+same "interrupted" "$?" 130
+grep -q "cut.gguf' was written, but not compared: cancelled" "$work/out" || fail "interrupted: $(cat "$work/out")"
+vlmsh "$work/cut.gguf" -c /info >"$work/out" 2>&1 || fail "interrupted: $(tail -1 "$work/out")"
 
 # For programs, both files.
 vlmsh tests/goldens/llava-1.5 --json -c "/quantize $work/both.gguf --type q8_0 --no-compare" >"$work/events"
@@ -68,7 +89,7 @@ model $work/both.gguf"
 
 # Without the comparison: the same file.
 vlmsh quantize tests/goldens/llama-3.2 "$work/only.gguf" --type q8_0 --no-compare >"$work/out" 2>&1 || fail "--no-compare: $(tail -1 "$work/out")"
-grep -q 'MB of weights in q8_0' "$work/out" || fail "--no-compare does not say what was written"
+grep -q 'only.gguf: language model, [0-9.]* MB; matrices: [0-9]* q8_0$' "$work/out" || fail "--no-compare does not say what was written"
 grep -q 'KL divergence' "$work/out" && fail "--no-compare compares"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/command.gguf --type q8_0 --no-compare" >"$work/out" 2>&1 || fail "/quantize --no-compare"
 for f in only command; do cmp "$work/q8.gguf" "$work/$f.gguf" || fail "--no-compare writes another file: $f"; done

@@ -79,6 +79,15 @@ same "table" "$(wc -l <"$work/table.csv") $(cut -d, -f3-5 "$work/table.csv" | tr
     "9 0,diversity,0.25 0,uniform,0.5 picture,downsample,0.25"
 same "rule and questions" "$(sed -n 2p "$work/table.csv" | cut -d, -f1,2,6)" "pope,pope-lmms-eval,2"
 
+# A set of pictures asks nothing without one; ScienceQA does. Given answers need none.
+printf 'index\tquestion\tanswer\tA\tB\n0\tIs it?\tyes\tx\ty\n' >"$work/bare.tsv"
+sed 's/yes/A/' "$work/bare.tsv" >"$work/text.tsv"
+echo '{"question_id": 0, "text": "yes"}' >"$work/given.jsonl"
+tiny "/eval $work/bare.tsv --set pope --here" "/eval $work/text.tsv --set scienceqa --as vlmevalkit --here" \
+    "/eval $work/bare.tsv --set pope --answers $work/given.jsonl --here"
+check_has "no picture" 'select(.event=="error").message' "sample 0: no picture is given with the question"
+same "text alone, given answers" "$(value n | paste -sd' ')" "1 1"
+
 tiny "/help sets"
 check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 16
 for line in "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --as llava" \

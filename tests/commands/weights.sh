@@ -90,6 +90,10 @@ small q8_0
 head -c $((bytes - 1)) "$file" >"$file.new" && mv "$file.new" "$file"
 vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "a byte short: $(tail -1 "$work/out")"
 same "a byte short" "$(stat -c %s "$file")" "$bytes"
+# So is one from a program that packed in another way.
+sed -i 's/packing [0-9]/packing 1/' "$file"
+vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "packed in another way: $(tail -1 "$work/out")"
+grep -aq 'packing 1' "$file" && fail "packed in another way, and kept"
 head -c 1000 "$file" >"$file.new" && mv "$file.new" "$file"
 for i in 1 2 3; do
     "$VLMSH" --db "$work/$i.db" "$llama::q8_0" -c '/set sample.max_tokens 2' -c 'Hello' >"$work/out.$i" 2>&1 &
@@ -109,4 +113,13 @@ check_has "the former model" 'select(.name == "model").rows[] | select(.[0] == "
 same "no remains" "$(files)" 0
 XDG_CACHE_HOME=/proc/none small q8_0
 check_has "no place" 'select(.event == "error").message' "cannot create the folder"
+check_has "what to do" 'select(.event == "error").message' "set XDG_CACHE_HOME to a folder"
+
+# Rows that do not fit: said, whether others do or none.
+small q4_k
+check_has "some" 'select(.event == "notice").text' "29 of 29 matrices have rows that do not fit the blocks of q4_k: 29 became q8_0 or f16, 0 stay"
+lines "/set weights.dtype q8_0" "/load tests/goldens/qwen2"
+check_has "none" 'select(.event == "notice").text' "do not fit the blocks of q8_0: 0 became"
+small q8_0
+check "all" 'select(.event == "notice").text | select(contains("blocks of"))' ""
 finish

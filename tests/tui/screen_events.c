@@ -14,6 +14,7 @@
 #include "core/text/message.h"
 #include "tui/chart.h"
 #include "tui/layout.h"
+#include "tui/maps.h"
 #include "tui/snapshot.h"
 #include "tui/status.h"
 
@@ -230,6 +231,81 @@ static void test_attached(void **state)
     news_queue_free(q);
 }
 
+// A map of two halves.
+static void tell_map(struct sink to, const char *name, int layer, int token, float left)
+{
+    const float values[] = { left, 1 };
+    const struct event_heatmap map = { .name = name,
+                                       .layer = layer,
+                                       .head = -1,
+                                       .token = token,
+                                       .rows = 1,
+                                       .cols = 2,
+                                       .values = values,
+                                       .max = 1,
+                                       .area = { 0, 0, 1, 1 } };
+    to.emit(to.self, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
+}
+
+// The line that computes in the background; it is taken.
+static void check_quiet(struct view *v, const char *line)
+{
+    if (line)
+        assert_string_equal(v->quiet, line);
+    else
+        assert_null(v->quiet);
+    free(v->quiet);
+    v->quiet = NULL;
+}
+
+// Which words look at a half: the maps that are missing are asked for at once.
+static void test_looks(void **state)
+{
+    struct news_queue *q = news_queue_new();
+    struct view *v = view_new();
+    const double left[] = { 0, 0, 0.4, 1 }, right[] = { 0.6, 0, 1, 1 };
+    const struct sink maps = news_map_sink(q);
+    struct snapshot *s = xcalloc(1, sizeof *s);
+    s->settings = settings_copy(NULL);
+    s->layers = 4, s->heads = 2;
+    say(q, "What?", (const char *const[]){ "A ", "black ", "cat", NULL });
+    news_post(q, NEWS_SNAPSHOT, NULL, s, snapshot_free);
+    tell_map(news_sink(q), "live", 1, 0, 0.5F);
+    take_all(v, q);
+    maps_look(v, left);
+    assert_true(maps_looks(v, 0) == 1 && maps_looks(v, 1) < 0);
+    check_quiet(v, "/attention --picture 0 --layer 1 --token each --head mean");
+    for (int token = 0; token < 3; token++)
+        tell_map(maps, "attention", 1, token, 0.5F * (float)(token + 1));
+    take_all(v, q);
+    assert_int_equal(view_map(v)->token, 0); // what is shown stays
+    for (int token = 0; token < 3; token++)
+        assert_float_equal(maps_looks(v, (size_t)token), (token + 1) / 3.0, 1e-6);
+    check_quiet(v, NULL);
+    maps_look(v, right); // of maps that are there
+    assert_true(maps_looks(v, 0) == 1 && maps_looks(v, 2) == 1);
+    check_quiet(v, NULL);
+
+    // Of another layer. A step before they are computed goes first.
+    maps_step(v, AXIS_LAYER, 1);
+    check_quiet(v, "/attention --picture 0 --layer 2 --token 0 --head mean");
+    tell_map(maps, "attention", 2, 0, 0.5F);
+    take_all(v, q);
+    maps_look(v, left);
+    maps_step(v, AXIS_LAYER, 1);
+    check_quiet(v, "/attention --picture 0 --layer 3 --token 0 --head mean");
+    tell_map(maps, "attention", 3, 0, 0.5F);
+    take_all(v, q);
+    check_quiet(v, "/attention --picture 0 --layer 2 --token each --head mean");
+
+    // Played: the first missing map brings all.
+    v->image.playing = true;
+    assert_true(maps_play(v));
+    check_quiet(v, "/attention --picture 0 --layer 3 --token each --head mean");
+    view_free(v);
+    news_queue_free(q);
+}
+
 // Many maps of one answer: stepping over tokens and layers, the far ends, nothing beyond.
 static void test_maps(void **state)
 {
@@ -355,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_conversation), cmocka_unit_test(test_maps),
         cmocka_unit_test(test_all_sizes),    cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_keys),         cmocka_unit_test(test_attached),
+        cmocka_unit_test(test_looks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 # tests/tui/screen_keys.sh -- the full screen under random keys, pastes, clicks and resizes: it must
-# not crash, hang or leave the terminal changed. KEYS=10000 SEED=3 for more; a failure names its
-# seed.
+# not crash, hang or leave the terminal changed. KEYS=10000 SEED=3 MODEL=demo/model for more; a
+# failure names its seed.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config"
-export VLMSH MODEL=tests/goldens/llava-1.5 WORK="$work"
+export VLMSH MODEL="${MODEL:-tests/goldens/llava-1.5}" WORK="$work"
 export PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 unset COLORTERM LINES COLUMNS
 python3 - <<'END'
@@ -28,8 +28,11 @@ lines = ["What is this?", "/set sample.max_tokens 20", "/image tests/goldens/pic
          "/session list", "/reset all", "/images", "/keys", "/nosuch", "/set screen.theme light",
          "/set screen.layout maps", "/set screen.graphics kitty", "/set screen.graphics sixel",
          "/set screen.graphics iterm", "/set screen.graphics sextants", "/set screen.graphics auto", "/load tests/goldens/qwen2", "/load " + model, "/unload", "/jobs",
-         "/context", '"""', "/screen " + work + "/shot 30 90", "/tokenize \u732b caf\u00e9 \U0001f600"]
-letters = "abcxyz/ [](){}<>0123456789.-_~'\"\\$\u00e9\u732b\U0001f600\u0301"
+         "/context", "/tour", "/stream", "/pruned", "/changed", "/sinks --figure " + work + "/s.svg",
+         "/image demo/pictures/*.png", "/image --remove 1", "/set screen.markdown off",
+         "/set screen.theme contrast", "/set screen.layout changed", "/align on", "/ira on", "/capa on",
+         "/compare off | norm.align=on What is this?", "/attention --film " + work + "/f.gif", '"""', "/screen " + work + "/shot 30 90", "/tokenize \u732b caf\u00e9 \U0001f600"]
+letters = "abcdefghijklmnopqrstuvwxyzGNY/ [](){}<>0123456789.-_~'\"\\$\u00e9\u732b\U0001f600\u0301"
 
 def paste():
     text = dice.choice(["one\ntwo\nthree", "tests/goldens/pictures/wide.png", "\u732b" * 300,
@@ -57,7 +60,8 @@ forbidden = ["\x04", "\x1a", "\x07", "\x1b[21~", "\x1b\x07"]
 def resize(t):
     size = dice.choice([(24, 80), (60, 200), (36, 120), (10, 40), (5, 20), (2, 3), (1, 1),
                         (dice.randint(1, 80), dice.randint(1, 250))])
-    fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    cell = dice.choice([(0, 0), (20, 10), (1, 1), (37, 3)]) # in pixels
+    fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, size[1] * cell[1], size[0] * cell[0]))
 
 def alive(t, what):
     pid, status = os.waitpid(t.pid, os.WNOHANG)

@@ -236,6 +236,32 @@ static void test_right(void **state)
     assert_int_equal(right_of(NULL, -1), -1);
 }
 
+// Choices that a table leaves empty: none of them is said, whatever the answer is.
+static void test_absent_choice(void **state)
+{
+    static const char *const choices[] = { "", "a red circle", "", "a blue ring" };
+    static const char *const rules[] = { "mmmu-lmms-eval", "mcq-vlmevalkit", "mmstar-lmms-eval",
+                                         "mmbench-lmms-eval", "letter" };
+    static const char *const right[] = { "B" };
+    struct metric_case c = { .answer = "I think that it is a red circle, really",
+                             .choices = choices,
+                             .choice_count = 4,
+                             .references = right,
+                             .reference_count = 1,
+                             .right = -1 };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) score(rules[i], &c, NULL);
+    assert_true(score("mmmu-lmms-eval", &c, NULL) == 1);
+    assert_true(score("mcq-vlmevalkit", &c, NULL) == 1);
+    c.answer = "none of those that you list here";
+    assert_true(score("mmmu-lmms-eval", &c, NULL) == 0);
+    // The right letter has no text of its own.
+    c.choice_count = 2;
+    c.references = (const char *const[]){ "D" };
+    c.answer = "D";
+    assert_true(score("mcq-exact", &c, NULL) == 1);
+    assert_true(score("mcq-vlmevalkit", &c, NULL) == 0);
+}
+
 static void test_loglik(void **state)
 {
     const char *const choices[] = { "short", "much longer" };
@@ -459,21 +485,14 @@ static void direction_is_the_metrics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_contain),
-        cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_contains),
-        cmocka_unit_test(test_yesno),
-        cmocka_unit_test(test_letter),
-        cmocka_unit_test(test_letter_question),
-        cmocka_unit_test(test_right),
-        cmocka_unit_test(test_loglik),
-        cmocka_unit_test(test_cider),
-        cmocka_unit_test(test_chair),
-        cmocka_unit_test(test_intervals),
-        cmocka_unit_test(test_yesno_summary),
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(direction_is_the_metrics),
+        cmocka_unit_test(test_words),           cmocka_unit_test(test_contain),
+        cmocka_unit_test(test_exact),           cmocka_unit_test(test_contains),
+        cmocka_unit_test(test_yesno),           cmocka_unit_test(test_letter),
+        cmocka_unit_test(test_letter_question), cmocka_unit_test(test_right),
+        cmocka_unit_test(test_absent_choice),   cmocka_unit_test(test_loglik),
+        cmocka_unit_test(test_cider),           cmocka_unit_test(test_chair),
+        cmocka_unit_test(test_intervals),       cmocka_unit_test(test_yesno_summary),
+        cmocka_unit_test(test_table),           cmocka_unit_test(direction_is_the_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,6 +68,70 @@ static void single_rows_and_heads_are_those_of_the_matrix(void **state)
     }
 }
 
+// One pass for all tokens of the answer, against a pass for each: the same bits.
+static void all_tokens_at_once_equal_single_ones(struct golden *g, const struct probe *probe,
+                                                 const struct probe_options *options)
+{
+    struct results each = { 0 };
+    struct probe_options o = *options;
+    o.token = PROBE_TOKEN_EACH;
+    run_probe(g, probe, &o, &each);
+    o.token = PROBE_TOKEN_NUMBER;
+    size_t seen = 0;
+    for (o.number = 0; o.number < TOKENS; o.number++) {
+        struct results one = { 0 };
+        run_probe(g, probe, &o, &one);
+        for (size_t k = 0; k < one.map_count; k++) {
+            const struct result_map *want = &one.maps[k];
+            size_t at = 0; // the one of this layer, token and tile
+            while (at < each.map_count &&
+                   (each.maps[at].layer != want->layer || each.maps[at].token != want->token ||
+                    strcmp(each.maps[at].tile ? each.maps[at].tile : "",
+                           want->tile ? want->tile : "") != 0))
+                at++;
+            assert_true(at < each.map_count);
+            const struct result_map *got = &each.maps[at];
+            assert_int_equal(got->head, want->head);
+            assert_int_equal(got->rows * got->cols, want->rows * want->cols);
+            assert_memory_equal(got->values, want->values,
+                                (size_t)(want->rows * want->cols) * sizeof *want->values);
+            assert_true(!got->state == !want->state);
+            seen++;
+        }
+        const struct result_table *t = results_find(&each, "attention.tokens");
+        if (t) {
+            const struct result_row *row = &results_find(&one, "attention")->rows[0];
+            assert_memory_equal(t->rows[o.number].value, row->value, 3 * sizeof *row->value);
+        }
+        results_release(&one);
+    }
+    assert_int_equal(seen, each.map_count);
+    assert_true(seen > 0);
+    results_release(&each);
+}
+
+static void a_map_of_each_token(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct err err = { 0 };
+        struct probe_options options = probe_defaults;
+        ask(&g, models[i], TOKENS);
+        options.layer = 1;
+        all_tokens_at_once_equal_single_ones(&g, &probe_attention, &options);
+        all_tokens_at_once_equal_single_ones(&g, &probe_contribution, &options);
+        options.head = 1;
+        all_tokens_at_once_equal_single_ones(&g, &probe_attention, &options);
+        options.layer = PROBE_LAYER_ALL;
+        all_tokens_at_once_equal_single_ones(&g, &probe_attention, &options);
+        must(engine_set(g.engine, "prune.layer", "1", &err), &err);
+        must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
+        options.head = -1;
+        all_tokens_at_once_equal_single_ones(&g, &probe_attention, &options);
+        golden_close(&g);
+    }
+}
+
 static void sinks_of_the_answer_equal_the_reference(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
@@ -193,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(maps_equal_the_reference),
         cmocka_unit_test(single_rows_and_heads_are_those_of_the_matrix),
+        cmocka_unit_test(a_map_of_each_token),
         cmocka_unit_test(sinks_of_the_answer_equal_the_reference),
         cmocka_unit_test(dice_equals_the_reference),
         cmocka_unit_test(boxes_become_shares_of_cells),

@@ -1,4 +1,4 @@
-// tests/core/probes/data.c -- core/probes/results.c (means over samples), measure_data.c, masks.c,
+// tests/core/probes/data.c -- core/probes/results_mean.c, measure_data.c, masks.c,
 // interface.c on folders that are no models, core/draw/heatmap.c.
 #include <sys/stat.h>
 

@@ -1,10 +1,13 @@
-"""hallucination.py pope ANNOTATIONS DIR EACH | chair ANNOTATIONS ANSWERS.jsonl | sentences | world FILE
+"""hallucination.py pope ANNOTATIONS DIR EACH | chair ANNOTATIONS ANSWERS.jsonl [SCORES.csv] | sentences |
+world FILE | coco FILE | captions ANNOTATIONS ANSWERS.jsonl
 
 A second implementation of POPE's rules and of CHAIR, for tests/commands/pope.sh. `pope` checks three files;
-`chair` prints CHAIRi, CHAIRs and the objects a caption mentions;
-`sentences` checks those of tests/core/metrics/chair_sentences.h; `world` writes instances in COCO's form.
+`chair` prints CHAIRi, CHAIRs and the objects a caption mentions, and compares the scores of each with those
+of a table; `sentences` checks those of tests/core/metrics/chair_sentences.h; `world` and `coco` write
+instances in COCO's form, `captions` a random description of each picture.
 """
 import collections
+import csv
 import json
 import random
 import re
@@ -43,6 +46,56 @@ def world(path):
     notes = [{"id": n, "image_id": i["id"], "category_id": 3 * min(int(rng.expovariate(0.35)), 9) + 1, "bbox": [0, 0, 1, 1]}
              for n, i in enumerate(i for i in images for _ in range(rng.randrange(9)))]
     json.dump({"info": {}, "images": images, "annotations": notes, "categories": categories}, open(path, "w"))
+
+
+COCO = """person bicycle car motorcycle airplane bus train truck boat traffic_light fire_hydrant stop_sign parking_meter bench bird cat dog
+horse sheep cow elephant bear zebra giraffe backpack umbrella handbag tie suitcase frisbee skis snowboard sports_ball kite baseball_bat
+baseball_glove skateboard surfboard tennis_racket bottle wine_glass cup fork knife spoon bowl banana apple sandwich orange broccoli carrot
+hot_dog pizza donut cake chair couch potted_plant bed dining_table toilet tv laptop mouse remote keyboard cell_phone microwave oven toaster
+sink refrigerator book clock vase scissors teddy_bear hair_drier toothbrush""".split()
+
+
+def coco(path):
+    """1200 pictures of COCO's 80 kinds, as instances_val2014.json: crowds, kinds that never occur, pictures of nothing."""
+    rng = random.Random(11)
+    ids = sorted(rng.sample(range(1, 91), 80))
+    categories = [{"supercategory": "thing", "id": i, "name": n.replace("_", " ")} for i, n in zip(ids, COCO)]
+    images = [{"license": 3, "file_name": f"COCO_val2014_{i:012d}.jpg", "coco_url": "", "height": 96, "width": 96, "id": i} for i in rng.sample(range(580000), 1200)]
+    notes = []
+    for image in images:
+        for _ in range(int(rng.expovariate(0.25))):
+            crowd = rng.random() < 0.1
+            notes.append({"segmentation": {"counts": [3, 4], "size": [96, 96]} if crowd else [[1, 2, 3, 4, 5, 6]], "area": 9.5, "iscrowd": int(crowd), "image_id": image["id"],
+                          "bbox": [1, 2, 3, 4], "category_id": ids[min(int(rng.expovariate(0.06)), 75)], "id": len(notes) + 1})
+    rng.shuffle(notes)
+    json.dump({"info": {"year": 2014}, "images": images, "licenses": [{"id": 3}], "annotations": notes, "categories": categories}, open(path, "w"))
+
+
+def plural(name):
+    """As one writes it."""
+    odd = {"person": "people", "sheep": "sheep", "skis": "skis", "scissors": "scissors", "knife": "knives", "mouse": "mice", "man": "men", "woman": "women",
+           "child": "children", "tie": "ties", "goose": "geese", "ox": "oxen", "calf": "calves"}
+    head, last = name.rsplit(" ", 1) if " " in name else ("", name)
+    if last not in odd:
+        last = re.sub("y$", "ie", last) if re.search("[^aeiou]y$", last) else last + "e" if re.search("(s|x|z|ch|sh)$", last) else last
+        last += "s"
+    else:
+        last = odd[last]
+    return f"{head} {last}".strip()
+
+
+def captions(annotations, path):
+    rng = random.Random(12)
+    names, pictures = read(annotations)
+    other = [w for w, _ in SYNONYM] + "tree grass sky field glass water hill ski boot track light table lamp".split()
+    with open(path, "w") as f:
+        for i, (_, objects) in pictures.items():
+            parts = []
+            for _ in range(rng.randrange(7)):
+                word = rng.choice(sorted(objects)) if objects and rng.random() < 0.5 else rng.choice(names) if rng.random() < 0.5 else rng.choice(other)
+                word = rng.choice([word, word, plural(word), word.title(), word.upper(), word.replace(" ", "-"), word.replace(" ", "  "), word + "'s", word + "\u2019s", f'"{word}"', f"({word})"])
+                parts.append(rng.choice(["a {}", "the red {}", "two {}", "{}", "no {} at 10:30", "{},", "a {}.", "3.5 m of {}", "un café, {}", "{}-like", "{}\n", "50% {}", "a {} and a"]).format(word))
+            f.write(json.dumps({"question_id": i, "text": " ".join(parts)}) + "\n")
 
 
 WORD = (1 << 64) - 1
@@ -125,7 +178,7 @@ def one(word):
 
 
 def words(text):
-    return tuple(one(w) for w in re.findall(r"[a-z0-9]+", text.lower().replace("'", "")))
+    return tuple(one(w) for w in re.findall(r"[^\W_]+", re.sub("['\u2019]", "", text.lower())))
 
 
 def mentions(text, names):
@@ -158,15 +211,18 @@ def check_sentences():
     print(len(cases))
 
 
-def chair(annotations, answers):
+def chair(annotations, answers, scores=None):
     names, pictures = read(annotations)
     pictures = {str(k): v for k, v in pictures.items()}
+    told = {r["id"]: float(r["score"]) for r in csv.DictReader(open(scores))} if scores else {}
     total = wrong = captions = rows = 0
     for line in open(answers):
         row = json.loads(line)
         found = mentions(row["text"], names)
         bad = [o for o in found if o not in pictures[str(row["question_id"])][1]]
         rows, total, wrong, captions = rows + 1, total + len(found), wrong + len(bad), captions + bool(bad)
+        assert told.pop(str(row["question_id"]), bool(bad)) == bool(bad), (row, found, bad)
+    assert not told, "scores of other pictures"
     print(wrong / total if total else float("nan"), captions / rows, total / rows)
 
 
@@ -174,7 +230,11 @@ if sys.argv[1] == "pope":
     check_pope(sys.argv[2], sys.argv[3], int(sys.argv[4]))
 elif sys.argv[1] == "world":
     world(sys.argv[2])
+elif sys.argv[1] == "coco":
+    coco(sys.argv[2])
+elif sys.argv[1] == "captions":
+    captions(*sys.argv[2:4])
 elif sys.argv[1] == "sentences":
     check_sentences()
 else:
-    chair(sys.argv[2], sys.argv[3])
+    chair(*sys.argv[2:])

@@ -289,6 +289,11 @@ static void test_refused(void **state)
     check_refused("textvqa", "h.json", "{\"data\": [{\"question\": \"q\"}", "is not valid JSON");
     check_refused("textvqa", "i.json", "{\"data\": [", "is not valid JSON");
     check_refused("textvqa", "j.json", "{\"data\": []}", "contains no samples");
+    check_refused("textvqa", "l.json", "{\n\"a\": 1}", "is a JSON object of no set");
+    check_refused("pope", "m.tsv", "index\timage_path\tanswer\n1\tx.png\tyes\n",
+                  "has no \"question\"");
+    check_refused("hellaswag", "n.jsonl", "{\"question\": \"q\", \"endings\": [\"a\", \"b\"]}\n",
+                  "has no \"ctx\": is this a file of hellaswag");
     check_refused("scienceqa", "k.json", "{\n\"1\": {\"question\": \"q\"}}", "pid_splits.json");
 }
 
@@ -309,7 +314,12 @@ static void check_list(const char *text, const char *expected)
 static void test_python_list(void **state)
 {
     check_list("['a', \"b's\", 3.5]", "<a><b's><3.5>");
-    check_list(" [ 'it\\'s', 'x\\ny', 'a\\b' , ] ", "<it's><x\ny><a\\b>");
+    check_list(" [ 'it\\'s', 'x\\ny', 'a\\b' , ] ", "<it's><x\ny><a\b>");
+    // What repr() escapes, as Python reads it.
+    check_list("['\\\\frac', '\\u6771\\u3000', '\\xa0', '\\U0001f600\\d', '\\x4']",
+               "<\\frac><\xE6\x9D\xB1\xE3\x80\x80><\xC2\xA0><\xF0\x9F\x98\x80\\d><\\x4>");
+    check_list("['\\ud800', '\\x00', '\\U00110000']", "<\xEF\xBF\xBD><\xEF\xBF\xBD><\xEF\xBF\xBD>");
+    check_list("['a\\", NULL);
     check_list("[]", "");
     check_list("['a'", NULL);
     check_list("['a' 'b']", NULL);
@@ -345,6 +355,12 @@ static void test_totals(void **state)
     assert_true(low == 0 && high == 1); // a quarter of the draws each
     set_total_interval(&set_total_circular, rotated, 2, NULL, &low, &high);
     assert_true(isnan(low) && isnan(high)); // one group only
+    assert_int_equal(set_total_splits.count(rotated, 4, NULL, n), 2);
+    assert_string_equal(n[1].name, "2");
+    assert_true(n[0].value == 0.5 && n[1].value == 1);
+    assert_int_equal(set_total_splits.count(rotated, 2, NULL, n), 0); // one split only
+    set_total_interval(&set_total_splits, rotated, 4, NULL, &low, &high);
+    assert_true(isnan(low) && isnan(high));
 }
 
 // --- MME by another way
@@ -545,14 +561,15 @@ static void test_submissions(void **state)
     assert_string_equal(text, "[{\"question_id\": 262148001, \"answer\": \"left 1\"}]\n");
     free(text);
     text = submit("mmbench", NULL, "mmbench_dev.tsv");
-    assert_string_equal(text, "index\tquestion\tA\tB\tC\tD\tE\tanswer\tprediction\n"
-                              "1000241\t\"Which is \"\"red\"\"?\"\tsquare\tcircle\t\t\t\tB\t"
-                              "\"The \"\"left\"\" one.\"\n");
+    assert_string_equal(text, "index\tquestion\tA\tB\tC\tD\tprediction\tanswer\tsplit\n"
+                              "1000241\t\"Which is \"\"red\"\"?\"\tsquare\tcircle\t\t\t"
+                              "\"The \"\"left\"\" one.\"\tB\tdev\n");
     free(text);
     text = submit("pope", "llava", "pope/llava_pope_test.jsonl");
     assert_string_equal(text, "{\"question_id\": 1, \"prompt\": \"Is there a blue square in the "
                               "image?\\u000aAnswer the question using a single word or phrase.\", "
-                              "\"text\": \"The \\\"left\\\" one.\", \"model_id\": \"tiny\", "
+                              "\"text\": \"The \\\"left\\\" one.\", \"answer_id\": "
+                              "\"7090a1709719a50adc592e\", \"model_id\": \"tiny\", "
                               "\"metadata\": {}}\n");
     free(text);
 }

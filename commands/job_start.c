@@ -1,0 +1,207 @@
+// commands/job_start.c -- starts jobs, and tells of those that this shell started.
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/job_parts.h"
+#include "commands/jobs.h"
+#include "sessions/job_queue.h"
+#include "sessions/job_ranks.h"
+
+struct job_order shell_job_order(const struct shell *shell, const char *kind, int argc, char **argv)
+{
+    const struct model *m = engine_model(shell->engine);
+    return (struct job_order){
+        .kind = kind,
+        .argc = argc,
+        .argv = argv,
+        .settings = engine_settings(shell->engine),
+        .model = m ? m->checkpoint->name : NULL,
+        .fingerprint = m ? m->checkpoint->fingerprint : NULL,
+        .device = engine_backend(shell->engine)->name,
+    };
+}
+
+int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct job_where *where,
+                     struct err *err)
+{
+    int kept = 0;
+    *where = (struct job_where){ 0 };
+    for (int i = 0; i < *argc; i++) {
+        const bool ranks = !strcmp(argv[i], "--ranks"), script = !strcmp(argv[i], "--sbatch");
+        const bool file = k && k->submits && i + 1 < *argc && strncmp(argv[i + 1], "--", 2) != 0;
+        if (!strcmp(argv[i], "--submit") && !file) {
+            where->submit = true;
+        } else if (!ranks && !script) {
+            argv[kept++] = argv[i];
+        } else if (++i == *argc) {
+            return err_set(err, ranks ? "--ranks needs a number of processes: --ranks 2"
+                                      : "--sbatch needs a file for the script: --sbatch job.sh");
+        } else {
+            *(ranks ? &where->ranks : &where->script) = argv[i];
+        }
+    }
+    *argc = kept;
+    return 0;
+}
+
+int job_check_ranks(const struct job_kind *k, const struct settings *s, bool queued,
+                    struct err *err)
+{
+    if (settings_integer(s, "job.ranks") == 1) return 0;
+    if (k->in_ranks && job_splits_layers(s) && !k->in_layers)
+        return err_set(
+            err, "the ranks of a job of kind '%s' share its samples: /set job.split data", k->name);
+    if (k->in_ranks) return queued ? 0 : job_ranks_check(err);
+    return err_set(err, "a job of kind '%s' runs in one process: /set job.ranks 1", k->name);
+}
+
+static int add_job(struct shell *shell, const struct job_kind *k, int argc, char **argv,
+                   const struct job_where *where, int64_t *id, struct err *err)
+{
+    const struct model *m = engine_model(shell->engine);
+    struct settings *settings = settings_copy(engine_settings(shell->engine));
+    struct job_order order = shell_job_order(shell, k->name, argc, argv);
+    order.settings = settings;
+    const bool queued = where->script || where->submit;
+    int status = where->ranks ? settings_set(settings, "job.ranks", where->ranks, err) : 0;
+    if (k->settle) k->settle(settings, m);
+    // The machine with the shell may have none.
+    if (queued && settings_integer(settings, "job.gpus")) order.device = "cuda";
+    if (status == 0) status = job_check_ranks(k, settings, queued, err);
+    if (status == 0 && k->check) status = k->check(argc, argv, settings, m, err);
+    if (status == 0) status = store_job_add(shell->store, &order, id, err);
+    settings_free(settings);
+    return status;
+}
+
+void job_remember(struct shell *shell, int64_t id)
+{
+    shell->jobs = xreallocarray(shell->jobs, shell->job_count + 1, sizeof *shell->jobs);
+    shell->jobs[shell->job_count++] = id;
+}
+
+void job_tell(const struct shell *shell, const struct job_row *row, const char *change)
+{
+    const bool runs = row->state == STATE_RUNNING;
+    const struct event_job job = { .job = row->id,
+                                   .change = change,
+                                   .kind = row->kind,
+                                   .state = job_state_name(row->state),
+                                   .message = row->message,
+                                   .folder = row->folder,
+                                   .model = row->model,
+                                   .arguments = row->argv,
+                                   .argument_count = row->argc,
+                                   .step = row->step,
+                                   .steps = row->steps,
+                                   .loss = row->loss,
+                                   .eta_s = runs ? row->eta_s : NAN,
+                                   .created = row->created,
+                                   .started = row->started,
+                                   .ended = row->ended };
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_JOB, .job = &job });
+}
+
+void job_tell_now(const struct shell *shell, int64_t id, const char *change)
+{
+    struct job_row row;
+    if (store_job_read(shell->store, id, &row, NULL) < 0) return;
+    job_tell(shell, &row, change);
+    job_row_release(&row);
+}
+
+// "job 3: train was submitted as Slurm job 12"
+int job_submit(struct shell *shell, int64_t id, struct err *err)
+{
+    struct job_row row;
+    if (store_job_submit(shell->store, id, err) < 0) return -1;
+    if (store_job_read(shell->store, id, &row, err) < 0) return -1;
+    job_remember(shell, id);
+    job_tell(shell, &row, "submitted");
+    sinks_notice(shell->sinks,
+                 "job %" PRId64 ": %s was submitted as Slurm job %s (/job %" PRId64
+                 ", /wait %" PRId64 ")",
+                 id, row.kind, row.queue, id, id);
+    job_row_release(&row);
+    return 0;
+}
+
+// A job that cannot be handed over is none. No other one gets its number: an sbatch that ran out of
+// time may have handed it over all the same.
+static int queue_job(struct shell *shell, int64_t id, const struct job_where *where,
+                     struct err *err)
+{
+    struct err why;
+    int status = store_job_script(shell->store, id, where->script, err);
+    if (status == 0 && where->submit)
+        status = job_submit(shell, id, err);
+    else if (status == 0) {
+        job_tell_now(shell, id, "prepared");
+        sinks_notice(shell->sinks,
+                     "job %" PRId64 ": wrote '%s'; /job %" PRId64 " submit hands it to Slurm", id,
+                     where->script, id);
+    }
+    if (status < 0) store_job_delete(shell->store, id, &why);
+    return status;
+}
+
+static int begin_job(struct shell *shell, int64_t id, const char *kind,
+                     const struct job_where *where, struct err *err)
+{
+    if (where->script || where->submit) return queue_job(shell, id, where, err);
+    if (store_job_start(shell->store, id, err) < 0) return -1;
+    job_remember(shell, id);
+    job_tell_now(shell, id, "started");
+    sinks_notice(shell->sinks, "job %" PRId64 ": %s started (/job %" PRId64 ", /wait %" PRId64 ")",
+                 id, kind, id, id);
+    return 0;
+}
+
+int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err)
+{
+    const struct job_kind *k = job_kind_find(kind);
+    struct job_where where;
+    int64_t id = 0;
+    if (!k) BUG("no job kind '%s'", kind);
+    if (k->needs_model && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
+    char **words = xcalloc((size_t)argc + 1, sizeof *words);
+    for (int i = 0; i < argc; i++) words[i] = argv[i];
+    int status = shell_take_where(k, &argc, words, &where, err);
+    if (status == 0) status = add_job(shell, k, argc, words, &where, &id, err);
+    free(words);
+    if (status == 0) status = begin_job(shell, id, kind, &where, err);
+    return status;
+}
+
+void job_forget(struct shell *shell, int64_t id)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < shell->job_count; i++)
+        if (shell->jobs[i] != id) shell->jobs[kept++] = shell->jobs[i];
+    shell->job_count = kept;
+}
+
+void shell_job_news(struct shell *shell)
+{
+    for (size_t i = shell->job_count; i-- > 0;) {
+        struct job_row row;
+        if (!shell->store || store_job_read(shell->store, shell->jobs[i], &row, NULL) < 0) continue;
+        if (job_state_ended(row.state)) {
+            char *text = job_text_end(shell, &row, NULL);
+            job_tell(shell, &row, "ended");
+            sinks_notice(shell->sinks, "%s", text);
+            free(text);
+            job_forget(shell, row.id);
+        }
+        job_row_release(&row);
+    }
+}
+
+void shell_jobs_release(struct shell *shell)
+{
+    free(shell->jobs);
+    shell->jobs = NULL;
+    shell->job_count = 0;
+}

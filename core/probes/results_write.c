@@ -1,0 +1,205 @@
+// core/probes/results_write.c -- results as events, and as CSV files.
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/csv.h"
+#include "core/base/file_out.h"
+#include "core/probes/results.h"
+
+static bool is_number(const char *text)
+{
+    char *end;
+    strtod(text, &end);
+    return *text && !*end;
+}
+
+static void show_table(const struct result_table *t, const struct sinks *sinks)
+{
+    struct table_builder b;
+    const size_t columns = (size_t)t->column_count;
+    bool *numeric = xcalloc(columns, sizeof *numeric);
+    for (size_t c = 0; c < columns; c++) numeric[c] = true;
+    for (size_t i = 0; i < t->row_count; i++) numeric[0] &= is_number(t->rows[i].key);
+    table_begin(&b, t->name, t->column_count, (const char *const *)t->columns, numeric);
+    b.titled = true;
+    for (size_t i = 0; i < t->row_count; i++) {
+        table_add(&b, "%s", t->rows[i].key);
+        for (size_t c = 0; c + 1 < columns; c++)
+            table_add(&b, isfinite(t->rows[i].value[c]) ? "%.6g" : "", t->rows[i].value[c]);
+    }
+    table_emit(&b, sinks);
+    free(numeric);
+}
+
+static size_t common_bytes(const char *a, const char *b)
+{
+    size_t n = 0;
+    while (a[n] && a[n] == b[n]) n++;
+    while (n && ((unsigned char)a[n] & 0xC0) == 0x80) n--; // not inside a character
+    while (n && ((unsigned char)b[n] & 0xC0) == 0x80) n--;
+    return n;
+}
+
+void results_show(const struct results *r, const struct sinks *sinks)
+{
+    if (r->text[0]) {
+        const struct event_columns columns = { .title = { r->title[0], r->title[1] },
+                                               .text = { r->text[0], r->text[1] },
+                                               .common = common_bytes(r->text[0], r->text[1]),
+                                               .starts = { r->starts[0], r->starts[1] },
+                                               .tokens = { r->tokens[0], r->tokens[1] } };
+        sinks_emit(sinks, &(struct event){ .kind = EVENT_COLUMNS, .columns = &columns });
+    }
+    for (size_t i = 0; i < r->table_count; i++) show_table(r->tables[i], sinks);
+    for (size_t i = 0; i < r->note_count; i++) sinks_notice(sinks, "%s", r->notes[i]);
+}
+
+static void csv_map(const struct result_map *m, struct buf *b)
+{
+    for (int r = 0; r < m->rows; r++)
+        for (int c = 0; c < m->cols; c++) {
+            const int i = r * m->cols + c;
+            csv_quote(b, m->name);
+            buf_printf(b, ",%d,", m->picture);
+            csv_quote(b, m->tile ? m->tile : "");
+            buf_printf(b, ",%d,%d,%d,%d,%d,", m->layer, m->head, m->token, r, c);
+            if (isfinite(m->values[i])) buf_printf(b, "%.9g", (double)m->values[i]);
+            buf_printf(b, ",%d\n", m->state ? m->state[i] : 0);
+        }
+}
+
+static void table_csv(const struct result_table *t, struct buf *b)
+{
+    for (int c = 0; c < t->column_count; c++) {
+        if (c) buf_putc(b, ',');
+        csv_quote(b, t->columns[c]);
+    }
+    buf_putc(b, '\n');
+    for (size_t k = 0; k < t->row_count; k++) {
+        csv_quote(b, t->rows[k].key);
+        for (int c = 0; c + 1 < t->column_count; c++)
+            buf_printf(b, isfinite(t->rows[k].value[c]) ? ",%.9g" : ",", t->rows[k].value[c]);
+        buf_putc(b, '\n');
+    }
+}
+
+static void maps_csv(const struct results *r, struct buf *b)
+{
+    buf_puts(b, "map,picture,tile,layer,head,token,row,column,value,dropped\n");
+    for (size_t i = 0; i < r->map_count; i++) csv_map(&r->maps[i], b);
+}
+
+char *results_path(const char *path, const char *ending, const char *name, int number)
+{
+    const size_t n = strlen(path), e = strlen(ending), word = strcspn(name, ".");
+    const size_t base = n > e && !strcasecmp(path + n - e, ending) ? n - e : n;
+    const char *last = path + base - (base < word ? base : word);
+    const bool said = base >= word && !strncmp(last, name, word) &&
+                      (last == path || !isalnum((unsigned char)last[-1]));
+    struct buf b = { 0 };
+    buf_add(&b, path, base);
+    if (!said) buf_putc(&b, '-');
+    for (const char *p = said ? name + word : name; *p; p++) buf_putc(&b, *p == '/' ? '_' : *p);
+    if (number > 1) buf_printf(&b, "-%d", number);
+    buf_puts(&b, ending);
+    return buf_take(&b);
+}
+
+struct part {
+    const char *name; // of its table, or "maps"
+    char *path;
+    FILE *file; // NULL: not open
+};
+
+static void name_part(struct part *p, const struct results *r, size_t at, const char *path)
+{
+    const struct result_table *t = at < r->table_count ? r->tables[at] : NULL;
+    const bool single = r->table_count + (r->map_count > 0) == 1;
+    int number = 1;
+    for (size_t i = 0; t && i < at; i++) number += !strcmp(r->tables[i]->name, t->name);
+    p->name = t ? t->name : "maps";
+    p->path = single ? xstrdup(path) : results_path(path, ".csv", p->name, number);
+}
+
+// All of it reaches the disk, and nothing is in place yet.
+static int write_part(struct part *p, const struct results *r, size_t at, struct err *err)
+{
+    struct buf b = { 0 };
+    if (!(p->file = file_out_open(p->path, err))) return -1;
+    if (at < r->table_count)
+        table_csv(r->tables[at], &b);
+    else
+        maps_csv(r, &b);
+    errno = 0;
+    const bool good = fwrite(b.data, 1, b.length, p->file) == b.length && fflush(p->file) == 0;
+    buf_release(&b);
+    return good ? 0 : err_set(err, "cannot write '%s': %s", p->path, strerror(errno));
+}
+
+static int put_part(struct part *p, const struct sinks *sinks, struct err *err)
+{
+    const int status = file_out_close(p->file, p->path, err);
+    p->file = NULL;
+    if (status == 0) sinks_written(sinks, "csv", p->path, p->name);
+    return status;
+}
+
+// All are written before the first is put in place: none is new beside others of an earlier time.
+static int write_parts(struct part *parts, size_t count, const struct results *r,
+                       const struct sinks *sinks, struct err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++) status = write_part(&parts[i], r, i, err);
+    for (size_t i = 0; i < count && status == 0; i++) status = put_part(&parts[i], sinks, err);
+    return status;
+}
+
+int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
+                      struct err *err)
+{
+    const size_t count = r->table_count + (r->map_count > 0);
+    if (!count) sinks_notice(sinks, "no table: '%s' was not written", path);
+    if (count > 1 && file_out_special(path))
+        return err_set(err,
+                       "'%s' is not a regular file, and %zu tables need one file each: give a "
+                       "name, and FILE-TABLE.csv are written",
+                       path, count);
+    struct part *parts = xcalloc(count + 1, sizeof *parts);
+    for (size_t i = 0; i < count; i++) name_part(&parts[i], r, i, path);
+    const int status = write_parts(parts, count, r, sinks, err);
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].file) file_out_abandon(parts[i].file, parts[i].path);
+        free(parts[i].path);
+    }
+    free(parts);
+    return status;
+}
+
+struct event_heatmap results_heatmap(const struct result_map *m)
+{
+    struct event_heatmap e = { .name = m->name,
+                               .picture = m->picture,
+                               .layer = m->layer,
+                               .head = m->head,
+                               .token = m->token,
+                               .rows = m->rows,
+                               .cols = m->cols,
+                               .values = m->values,
+                               .tile = m->tile,
+                               .dropped = m->state };
+    bool any = false;
+    for (int i = 0; i < m->rows * m->cols; i++) {
+        const float v = m->values[i];
+        if (!isfinite(v)) continue;
+        e.min = !any || v < e.min ? v : e.min;
+        e.max = !any || v > e.max ? v : e.max;
+        any = true;
+    }
+    memcpy(e.area, m->area, sizeof e.area);
+    return e;
+}

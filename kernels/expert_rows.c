@@ -1,0 +1,69 @@
+// kernels/expert_rows.c -- the experts of a mixture on the rows that chose them, each whole in one
+// thread.
+//
+//   threads take pieces:  x = its rows [n,D];  gate, up = x Wg^T, x Wu^T [n,m]
+//                         each = (silu(gate) * up) Wd^T [n,D]
+//   then rows of y:       y[i] += weight * each, of the experts of row i by their numbers
+//
+// An expert's fifty rows stay in the thread's second-level cache from the first product to the
+// last, and no thread waits for another in between. The bits are those of the ops gather_rows,
+// matmul, swiglu, matmul and add_weighted_rows of one expert after another.
+#include "kernels/expert_rows.h"
+
+#include <omp.h>
+
+#include "kernels/vec.h"
+
+static struct tensor matrix(float *data, int64_t rows, int64_t width)
+{
+    return (struct tensor){ .data = data, .dtype = DTYPE_F32, .rank = 2, .shape = { rows, width } };
+}
+
+static int run_piece(const struct expert_rows *p, const struct expert_piece *e, float *room)
+{
+    const struct fused_gated *w = &p->expert[e->expert];
+    const int64_t n = e->count, D = tensor_row(p->x), m = w->gate->shape[0];
+    struct tensor x = matrix(room, n, D), gate = matrix(room + n * D, n, m);
+    struct tensor up = matrix(room + n * (D + m), n, m);
+    struct tensor y = matrix(p->each + e->first * D, n, D);
+    const struct tensor index = {
+        .data = (void *)(p->rows + e->first), .dtype = DTYPE_I32, .rank = 1, .shape = { n }
+    };
+    if (KERNEL(gather_rows)(&x, p->x, &index) < 0 ||
+        KERNEL(matmul)(&gate, &x, w->gate, NULL, (enum matmul_mode)p->mode) < 0 ||
+        KERNEL(matmul)(&up, &x, w->up, NULL, (enum matmul_mode)p->mode) < 0 ||
+        KERNEL(swiglu)(&gate, &gate, &up) < 0)
+        return -1;
+    return KERNEL(matmul)(&y, &gate, w->down, NULL, (enum matmul_mode)p->mode);
+}
+
+static void sum_row(const struct expert_rows *p, int64_t row, int64_t per_row)
+{
+    const int64_t D = tensor_row(p->x);
+    const int32_t *place = p->places + row * per_row;
+    float *y = (float *)p->y->data + row * D;
+    for (int64_t k = 0; k < per_row; k++) {
+        const float by = ((const float *)p->weights->data)[p->slots[place[k]]];
+        const float *from = p->each + place[k] * D;
+        for (int64_t j = 0; j < D; j++) y[j] += by * from[j];
+    }
+}
+
+int KERNEL(expert_rows)(const struct expert_rows *p)
+{
+    const int64_t n = p->x->shape[0], D = tensor_row(p->x), m = p->expert->gate->shape[0];
+    const int64_t per_row = tensor_count(p->weights) / n;
+    bool failed = false;
+#pragma omp parallel reduction(|| : failed)
+    {
+        float *room = p->room + omp_get_thread_num() * EXPERT_ROWS * (D + 2 * m);
+        omp_set_num_threads(1); // for what this thread calls
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < p->pieces; i++)
+            failed = run_piece(p, &p->piece[i], room) < 0 || failed;
+    }
+    if (failed) return cpu_fail("out of memory: experts need more scratch");
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < n; row++) sum_row(p, row, per_row);
+    return 0;
+}
