@@ -260,22 +260,50 @@ VEC_INLINE void run_thread(const struct few_product *p, const void *x, struct st
     }
 }
 
-VEC_INLINE void run_rows(const struct few_product *p, const void *x, struct stretch *s, int64_t n,
-                         int64_t me, const enum dtype dtype)
-{
-    switch (p->rows) {
-    case 1: run_thread(p, x, s, n, me, 1, dtype); break;
-    case 2: run_thread(p, x, s, n, me, 2, dtype); break;
-    case 3: run_thread(p, x, s, n, me, 3, dtype); break;
-    case 4: run_thread(p, x, s, n, me, 4, dtype); break;
-#if VEC_BYTES == 64
-    case 5: run_thread(p, x, s, n, me, 5, dtype); break;
-    case 6: run_thread(p, x, s, n, me, 6, dtype); break;
-    case 7: run_thread(p, x, s, n, me, 7, dtype); break;
-    case 8: run_thread(p, x, s, n, me, 8, dtype); break;
-#endif
-    default: break;
+// A function for each number of rows and each kind of dtype: in one, where every variant is
+// inlined, GCC takes several times as long.
+typedef void thread_run(const struct few_product *p, const void *x, struct stretch *stretches,
+                        int64_t count, int64_t me);
+#define THREAD_RUN(rows, name, dtype)                                                         \
+    static __attribute__((noinline)) void run_##name##_##rows(                                \
+        const struct few_product *p, const void *x, struct stretch *stretches, int64_t count, \
+        int64_t me)                                                                           \
+    {                                                                                         \
+        run_thread(p, x, stretches, count, me, rows, dtype);                                  \
     }
+#define THREAD_RUNS(rows)            \
+    THREAD_RUN(rows, f32, DTYPE_F32) \
+    THREAD_RUN(rows, f16, DTYPE_F16) \
+    THREAD_RUN(rows, bf16, DTYPE_BF16) THREAD_RUN(rows, blocks, DTYPE_COUNT)
+THREAD_RUNS(1)
+THREAD_RUNS(2)
+THREAD_RUNS(3)
+THREAD_RUNS(4)
+#if VEC_BYTES == 64
+THREAD_RUNS(5)
+THREAD_RUNS(6)
+THREAD_RUNS(7)
+THREAD_RUNS(8)
+#endif
+
+enum kind { KIND_F32, KIND_F16, KIND_BF16, KIND_BLOCKS, KINDS };
+#define RUNS_OF(rows)                                                      \
+    {                                                                      \
+        run_f32_##rows, run_f16_##rows, run_bf16_##rows, run_blocks_##rows \
+    }
+static thread_run *const runs[FEW_ROWS][KINDS] = {
+    RUNS_OF(1), RUNS_OF(2), RUNS_OF(3), RUNS_OF(4),
+#if VEC_BYTES == 64
+    RUNS_OF(5), RUNS_OF(6), RUNS_OF(7), RUNS_OF(8),
+#endif
+};
+
+static enum kind kind_of(enum dtype dtype)
+{
+    return dtype == DTYPE_F32    ? KIND_F32
+           : dtype == DTYPE_F16  ? KIND_F16
+           : dtype == DTYPE_BF16 ? KIND_BF16
+                                 : KIND_BLOCKS;
 }
 
 // x with the even numbers of each step in front of the odd ones; what is left over stays in order.
@@ -323,17 +351,8 @@ int KERNEL(matmul_few)(const struct few_product *p)
     share_out(p, stretches, count);
     const void *x = bytes ? (void *)(stretches + count) : p->x;
     if (bytes) prepare_x(p, stretches + count);
+    thread_run *const run = runs[p->rows - 1][kind_of(p->dtype)];
 #pragma omp parallel num_threads(count)
-    {
-        const int64_t me = omp_get_thread_num();
-        if (p->dtype == DTYPE_BF16)
-            run_rows(p, x, stretches, count, me, DTYPE_BF16);
-        else if (p->dtype == DTYPE_F16)
-            run_rows(p, x, stretches, count, me, DTYPE_F16);
-        else if (p->dtype == DTYPE_F32)
-            run_rows(p, x, stretches, count, me, DTYPE_F32);
-        else
-            run_rows(p, x, stretches, count, me, DTYPE_COUNT);
-    }
+    run(p, x, stretches, count, omp_get_thread_num());
     return 0;
 }

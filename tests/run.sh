@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), as many at once as there are
-# processors, each quietly unless it fails.
+# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), one more at once than there are
+# processors (some wait for others), the slow ones first (tests/slow), each quietly unless it fails.
 # Lines that begin with "SKIPPED: " are shown: what a test could not check on this machine.
 # Closes with "N passed, N failed" and fails if any failed. TEST_UNDER is a command that the programs
 # run under, TEST_JOBS how many run at once, TEST_TIMEOUT the seconds that each may take, TEST_TIMES a
@@ -60,7 +60,15 @@ report() {
 }
 
 export -f run_test report
-[ $# = 0 ] || printf '%s\0' "$@" | xargs -0 -r -n 1 -P "${TEST_JOBS:-$(nproc)}" bash -c 'run_test "$1"' run_test
+# The tests with those of tests/slow in front: one of them alone at the end would keep one processor.
+ordered() {
+    printf '%s\n' "$@" | awk 'NR == FNR { rank[$1] = NR; next }
+        { name = $0; sub(/.*tests\//, "", name); print (name in rank ? rank[name] : 1000), $0 }' \
+        tests/slow - | sort -s -n -k 1,1 | cut -d ' ' -f 2-
+}
+
+[ $# = 0 ] || ordered "$@" | tr '\n' '\0' |
+    xargs -0 -r -n 1 -P "${TEST_JOBS:-$(($(nproc) + 1))}" bash -c 'run_test "$1"' run_test
 touch "$scratch/counts"
 awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed; exit failed > 0 || !passed }' \
     "$scratch/counts"
