@@ -120,3 +120,26 @@ struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int part
     const int64_t width = y->shape[1] / parts;
     return op_columns_of(g, y->shape[0], &(struct column_part){ y, { part * width, 1, width } }, 1);
 }
+
+// Rows of a weight can be multiplied for themselves, which saves copies of the results.
+static bool has_plain_rows(const struct graph *g, const struct linear *w)
+{
+    return !g->backend->own_memory && !g->tape && !w->lora && !w->weight.order.head;
+}
+
+static struct tensor *rows_product(struct graph *g, struct tensor *x, const struct linear *w,
+                                   int64_t from, int64_t rows)
+{
+    return op_matmul(g, x, graph_rows(g, graph_weight(&w->weight), from, rows),
+                     graph_rows(g, graph_weight(&w->bias), from, rows));
+}
+
+void linear_apart(struct graph *g, struct tensor *x, const struct linear *w, int parts,
+                  struct tensor **part)
+{
+    const bool plain = has_plain_rows(g, w);
+    const int64_t rows = w->weight.shape[0] / parts;
+    struct tensor *all = plain ? NULL : linear_forward(g, x, w);
+    for (int i = 0; i < parts; i++)
+        part[i] = plain ? rows_product(g, x, w, i * rows, rows) : linear_part(g, all, i, parts);
+}

@@ -27,6 +27,9 @@ struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct lin
 // gelu(y), fused if the device supports it.
 struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                            enum gelu_form form);
+// The parts of x W^T + bias, of `parts` equal ones side by side, as matrices of their own.
+void linear_apart(struct graph *g, struct tensor *x, const struct linear *w, int parts,
+                  struct tensor **part);
 // Part `part` of the columns of y[N, parts*M], which one matrix gave: [N, M].
 struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int parts);
 

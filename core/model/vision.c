@@ -251,20 +251,17 @@ static struct tensor *attention(struct graph *g, const struct block *block, stru
     static const struct norm none;
     const struct vision_layer *w = block->w;
     const int64_t dim = block->config->hidden / block->config->heads;
-    struct tensor *q, *k, *v; // [S', Dv] each
+    struct tensor *part[3]; // [S', Dv] each
     if (w->qkv.weight.data) {
-        x = linear_forward(g, x, &w->qkv); // [S', 3*Dv]
-        q = linear_part(g, x, 0, 3);
-        k = linear_part(g, x, 1, 3);
-        v = linear_part(g, x, 2, 3);
+        linear_apart(g, x, &w->qkv, 3, part);
     } else {
-        q = linear_forward(g, x, &w->q);
-        k = linear_forward(g, x, &w->k);
-        v = linear_forward(g, x, &w->v);
+        part[0] = linear_forward(g, x, &w->q);
+        part[1] = linear_forward(g, x, &w->k);
+        part[2] = linear_forward(g, x, &w->v);
     }
-    q = heads(g, block, q, &w->q_norm, true); // [S', heads, d]
-    k = heads(g, block, k, &w->k_norm, true);
-    v = heads(g, block, v, &none, false);
+    struct tensor *q = heads(g, block, part[0], &w->q_norm, true); // [S', heads, d]
+    struct tensor *k = heads(g, block, part[1], &w->k_norm, true);
+    struct tensor *v = heads(g, block, part[2], &none, false);
     if (block->focus) vision_focus_add(g, block->focus, q, k, block->seen.first, block->seen.last);
     x = op_attention(g, q, k, v, block->seen.first, block->seen.last, 1 / sqrtf((float)dim), NULL);
     if (!x) return NULL;

@@ -55,6 +55,39 @@ static void test_lora(void **state)
     arena_release(&arena);
 }
 
+// What the rows of a weight give is what stands in these columns of the whole; with LoRA too.
+static void test_apart(void **state)
+{
+    (void)state;
+    enum { PARTS = 3, WIDTH = OUT / PARTS };
+    float x_data[ROWS * IN], w_data[OUT * IN], a_data[RANK * IN], b_data[OUT * RANK],
+        bias_data[OUT];
+    struct tensor x = filled(x_data, ROWS, IN, 0);
+    struct lora lora = { .a = filled(a_data, RANK, IN, 500),
+                         .b = filled(b_data, OUT, RANK, 900),
+                         .scale = 1.5f };
+    struct linear w = { .weight = filled(w_data, OUT, IN, 100),
+                        .bias = filled(bias_data, OUT, 1, 300) };
+    w.bias.rank = 1;
+    for (int adapted = 0; adapted < 2; adapted++) {
+        struct arena arena = { .backend = test_device() };
+        struct graph g = { .backend = test_device(), .arena = &arena };
+        struct tensor *part[PARTS];
+        w.lora = adapted ? &lora : NULL;
+        const struct tensor *whole = linear_forward(&g, &x, &w);
+        linear_apart(&g, &x, &w, PARTS, part);
+        for (int p = 0; p < PARTS; p++) {
+            assert_non_null(part[p]);
+            assert_int_equal(part[p]->shape[1], WIDTH);
+            for (int i = 0; i < ROWS * WIDTH; i++)
+                assert_float_equal(((float *)part[p]->data)[i],
+                                   ((float *)whole->data)[i / WIDTH * OUT + p * WIDTH + i % WIDTH],
+                                   1e-6);
+        }
+        arena_release(&arena);
+    }
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -163,10 +196,8 @@ static void test_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lora),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_lora),  cmocka_unit_test(test_apart), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_order), cmocka_unit_test(test_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
