@@ -20,16 +20,19 @@ static const struct tour_step steps[] = {
       "during an answer too. The next answer obeys; dropped tokens are grey in its map." },
     { "/compare off | prune.score=contribution prune.layer=2 What is in the picture?",
       "Two settings beside each other: answers, speed, maps. F12 steps over their tokens." },
-    { "/redundancy", "Measure: how alike the tokens of each layer are, as a table and curves." },
+    { "/redundancy",
+      "Measure: how little the FFN of each layer changes visual and text tokens. Esc "
+      "goes back to the layout that shows the curves." },
     { "/scenes 64 \"FOLDER-world\" --once",
       "Make a small data set: pictures, questions, answers." },
-    { "/set train.method layernorm", "Choose what is trained: the gains of the norms." },
-    { "/set train.steps 30", "For 30 steps." },
+    { "/set train.steps 30",
+      "For 30 steps. train.method says what is trained: the norms, unless it is changed." },
     { "/train \"FOLDER-world/dense.json\" \"FOLDER-norms\"",
       "Train in the background; the conversation goes on. F6 shows the job." },
     { "/wait", "Wait for it (Ctrl-C stops waiting, not the job)." },
     { "/adapter load \"FOLDER-norms\"", "Put what was trained on the model, in the middle of the "
-                                        "conversation. /plot draws the loss." },
+                                        "conversation." },
+    { "/plot \"FOLDER-norms\" loss", "Draw its curves. --figure FILE.pdf makes a figure of them." },
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 

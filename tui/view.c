@@ -356,6 +356,9 @@ static void take_heatmap(struct view *v, const struct news *n)
     const struct event *e = &n->event;
     const bool compared = !strncmp(e->heatmap->name, "compare.", 8);
     image_take_map(compared ? &v->compare.coming : &v->image, e->heatmap);
+    if (compared || !strcmp(e->heatmap->name, "live")) return;
+    v->image.map = -1; // a command's: shown, whatever steps had led to
+    v->image.wishing = false;
 }
 
 // --- settings, progress --------------------------------------------------------------------------

@@ -70,8 +70,16 @@ sleep 0.3
 keys Home
 wait_for 'layer 2 token 0'
 keys p
-wait_for 'layer 2 token 3'
+wait_for 'layer 2 token [1-9]'
 wait_for 'layer 2 token 11'
+
+# A command's map is shown, wherever the steps had led.
+keys Escape
+wait_gone 'o: view'
+line '/attention --layer 6'
+wait_for 'attention layer 6'
+keys F3
+wait_for 'o: view'
 
 # A line that comes meanwhile is answered; a step with pictures gone says why.
 keys Up Escape
