@@ -15,6 +15,7 @@
 #include "core/adapter/adapters.h"
 #include "core/base/pace.h"
 #include "core/sets/submit.h"
+#include "core/talk/batch.h"
 #include "core/train/job.h"
 #include "core/train/job_data.h"
 #include "core/train/memory.h"
@@ -196,6 +197,9 @@ static void note_line(struct running *r, const cJSON *line, int64_t done)
                                                    .score = score->valuedouble,
                                                    .class = class->valueint });
         r->e->full += cJSON_IsTrue(json_get(line, "full"));
+        const cJSON *batch = json_get(line, "batch");
+        if (cJSON_IsNumber(batch) && batch->valueint > r->e->batch && batch->valueint <= BATCH_MOST)
+            r->e->batch = batch->valueint;
     } else {
         note_skipped(r, line, done);
     }
@@ -262,6 +266,8 @@ static int write_state(struct running *r, const struct evaluated *e)
         cJSON_AddNumberToObject(line, "score", e->score);
         cJSON_AddNumberToObject(line, "class", e->class);
         if (e->full) cJSON_AddTrueToObject(line, "full");
+        // Another machine may share passes otherwise when the job goes on there.
+        if (r->e->batch > 1) cJSON_AddNumberToObject(line, "batch", r->e->batch);
     }
     const char *answer = evaluated_answer(e);
     if (r->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);
