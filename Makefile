@@ -88,9 +88,10 @@ UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*/*.c tests/core/model/fa
 UNIT_BIN    := $(UNIT_TESTS:%.c=$(B)/%)
 SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh tests/docs/*.sh)
 # What the sanitizers have nothing to find in: scripts of commands that other tests run under them
-# (each takes minutes), and comparisons of the kernels for GPUs, which are compiled without them.
+# (each takes minutes), documents, killed processes, and comparisons of the kernels for GPUs, which
+# are compiled without them.
 ifeq ($(SAN),1)
-SCRIPT_TESTS := $(filter-out $(addprefix tests/commands/,reproduce.sh seeing.sh gguf_methods.sh),$(SCRIPT_TESTS))
+SCRIPT_TESTS := $(filter-out tests/docs/% $(addprefix tests/commands/,reproduce.sh seeing.sh gguf_methods.sh killed.sh ranks_faults.sh),$(SCRIPT_TESTS))
 UNIT_BIN     := $(filter-out $(addprefix $(B)/tests/cuda/,attention ops blocks few_rows fused fused_back fused_experts),$(UNIT_BIN))
 endif
 # Both builds use these.
