@@ -312,7 +312,7 @@ test-real: vlmsh $(REAL)
 # --- fuzzing: libFuzzer needs clang; everything is compiled again with its coverage -------------------
 FUZZ_SECONDS ?= 600
 FUZZ_SEED ?= 0
-FUZZ_FLAGS := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. -g -O1 -w -pthread -MMD -MP \
+FUZZ_FLAGS := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. -gline-tables-only -O1 -w -pthread -MMD -MP \
               -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FUZZ_BIN := $(FUZZERS:tests/fuzz/%.c=build/fuzz/bin/%)
 FUZZ_OBJ := $(patsubst %.c,build/fuzz/%.o,$(CORE) $(KERNELS) $(PLAIN) $(SHELL_SRC))

@@ -246,7 +246,7 @@ const struct command command_train = {
         "DATA           plans for its longest samples (default: a picture and 256 more rows\n"
         "               each)\n"
         "--like SHAPE   plans for a published shape instead of the loaded model, without\n"
-        "               weights (/new)\n"
+        "               weights (/new); they are counted as weights.dtype says\n"
         "--method M     plans for another train.method; --all: for all methods, one row each\n"
         "--rows N       plans for samples of N rows\n"
         "--ranks N      memory of each of N processes (of the one with the most)",

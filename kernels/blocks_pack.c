@@ -266,6 +266,7 @@ static void fit_block(const struct q4_fit *f, const float *x, const struct line 
     struct line next = { most.scale / 63, most.min / 63 };
     for (int round = 0; round < rounds; round++) {
         struct q4_scales now = { .d = to_half(next.scale), .m = to_half(next.min) };
+        if (isinf(now.d) || isinf(now.m)) return; // no block holds such numbers
         next = fit_groups(f, x, line, &now);
         if (now.error < best->error) *best = now;
     }

@@ -85,16 +85,26 @@ static int take_session(void *self, const char *value, struct err *err)
     return 0;
 }
 
+static struct variable *variable_named(struct options *o, char *name)
+{
+    for (size_t i = 0; i < o->variable_count; i++) {
+        if (strcmp(o->variables[i].name, name) != 0) continue;
+        free(name);
+        free(o->variables[i].value);
+        return &o->variables[i];
+    }
+    o->variables = xreallocarray(o->variables, o->variable_count + 1, sizeof *o->variables);
+    o->variables[o->variable_count] = (struct variable){ .name = name };
+    return &o->variables[o->variable_count++];
+}
+
+// The last one of a name holds, as on other command lines.
 static int take_variable(void *self, const char *value, struct err *err)
 {
-    struct options *o = self;
     const char *equals = strchr(value, '=');
     if (!equals || equals == value) return err_set(err, "-D needs NAME=VALUE, not '%s'", value);
-    o->variables = xreallocarray(o->variables, o->variable_count + 1, sizeof *o->variables);
-    o->variables[o->variable_count++] = (struct variable){
-        .name = xstrndup(value, (size_t)(equals - value)),
-        .value = xstrdup(equals + 1),
-    };
+    struct variable *v = variable_named(self, xstrndup(value, (size_t)(equals - value)));
+    v->value = xstrdup(equals + 1);
     return 0;
 }
 

@@ -13,15 +13,27 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/base/err.h"
 
+static bool is_job(char **argv)
+{
+    return argv[0] && argv[1] && !strcmp(argv[1], "job");
+}
+
+static bool spins(const char *policy)
+{
+    return policy && !strcasecmp(policy, "active");
+}
+
 void threads_wait_asleep(char **argv)
 {
     char program[PATH_MAX];
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
+    const char *policy = getenv("OMP_WAIT_POLICY");
+    if ((policy || getenv("GOMP_SPINCOUNT")) && !(is_job(argv) && spins(policy))) return;
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n <= 0 || setenv("OMP_WAIT_POLICY", "passive", 1) < 0 ||
         setenv("GOMP_SPINCOUNT", "1500", 1) < 0)

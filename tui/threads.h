@@ -6,7 +6,9 @@
 #include <stdbool.h>
 
 // Restarts the program with threads that soon sleep while they wait, unless the environment says
-// otherwise. First call in main; returns if they already do (or if it fails).
+// otherwise. OMP_WAIT_POLICY=active is meant for the chat: a job, which inherits it, would take the
+// cores from the chat while it waits. First call in main; returns if they already do (or if it
+// fails).
 void threads_wait_asleep(char **argv);
 // Signals go to the main thread: they would interrupt system calls of this one. Faults stay
 // enabled, or the system would end the program before the terminal is restored. The name is shown

@@ -66,6 +66,8 @@ int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
                  e->type, architecture ? architecture : "");
         return misfit(mmproj, text, why, err);
     }
+    if (!last && gguf_find(mmproj, "token_embd.weight"))
+        return misfit(mmproj, text, "it is a language model", err);
     if (!last || !embed || embed->rank != 2) {
         snprintf(why, sizeof why, "tensor '%s' is missing, or no matrix",
                  last ? "token_embd.weight" : e->last);

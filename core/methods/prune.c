@@ -10,54 +10,19 @@
 // dynamic: the cache keeps all rows. From the prompt's last row on, each row selects tokens at
 //   layer K and attends only to these in later layers.
 //
+// Which tokens are kept: prune_pick.c.
+//
 // Easy to get wrong: whether any stage drops tokens must be known after the first stage, because
 // all rows of the sequence are available only there.
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/random.h"
 #include "core/methods/method.h"
-#include "core/methods/prune_lists.h"
+#include "core/methods/prune_parts.h"
 #include "core/methods/prune_score.h"
 #include "core/methods/prune_settings.h"
-#include "core/model/attend.h"
-#include "core/model/gram.h"
 #include "core/ops/ops.h"
 #include "core/settings/settings.h"
-
-// Inner products of the heads' contributions (core/model/gram.h) for each visual token, by its
-// number, at a stage's layer: scoring a visual token at every step in dynamic mode then costs H^2
-// instead of a product with o_proj.
-struct token_grams {
-    int layer;
-    struct grams grams;
-    int32_t *row; // [keys] of the sequence
-};
-
-struct prune {
-    const struct model *model;
-    const struct backend *backend;
-    enum prune_kind kind;
-    uint64_t seed;
-    bool dynamic, training, blind; // blind: by divergence, but IRA tells none
-    int stages, *layer;            // [stages], ascending
-    double *keep;                  // [stages]
-
-    // For the current sequence; room for `room` rows.
-    int64_t room;
-    int32_t *number;     // [N] which visual token a row is; -1: text
-    bool *dropped;       // [N]
-    float *row_score[2]; // [N] by cls and divergence: of the first stage, of later ones
-    int32_t *alive;      // [N] rows that remain
-    int64_t visual;      // S
-    bool replacing;      // this pass replaces the rows
-
-    struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K the first stage
-    int64_t residual_rows;
-    struct token_grams *grams;    // [stages] dynamic, by contribution; NULL: none yet
-    int gram_count;               // of them
-    struct seen_lists seen, next; // dynamic: of this layer, of the layers after it
-};
 
 // --- settings ------------------------------------------------------------------------------------
 
@@ -74,21 +39,10 @@ static bool prune_keeps(const void *state, const char *key, const struct setting
     return false;
 }
 
-static void grams_forget(struct prune *p)
-{
-    for (int i = 0; i < p->gram_count; i++) {
-        grams_release(&p->grams[i].grams);
-        free(p->grams[i].row);
-    }
-    free(p->grams);
-    p->grams = NULL;
-    p->gram_count = 0;
-}
-
 static void prune_release(void *state)
 {
     struct prune *p = state;
-    grams_forget(p);
+    prune_grams_forget(p);
     p->backend->release(p->residual.data);
     lists_clear(&p->seen);
     lists_clear(&p->next);
@@ -143,13 +97,6 @@ static uint64_t prune_bytes(const void *state)
 
 // --- the sequence --------------------------------------------------------------------------------
 
-static int stage_at(const struct prune *p, int layer)
-{
-    for (int i = 0; i < p->stages; i++)
-        if (p->layer[i] == layer) return i;
-    return -1;
-}
-
 // Are the rows behind that layer, or before the first one, in this process?
 static bool is_here(const struct prune *p, int layer)
 {
@@ -185,7 +132,7 @@ static bool prune_wants(void *state, enum site site, int layer)
     if (site == SITE_KL && (p->kind != PRUNE_DIVERGENCE || p->blind)) return false;
     if (layer < 0) return true;
     if (p->dynamic) return site == SITE_VALUES && layer >= p->layer[0];
-    return stage_at(p, layer) >= 0;
+    return prune_stage_at(p, layer) >= 0;
 }
 
 // Room for its rows.
@@ -211,157 +158,7 @@ static void sequence_begin(struct prune *p, const struct sequence *s)
     }
 }
 
-static int64_t stage_count(const struct prune *p, int stage)
-{
-    return prune_count(p->keep[stage], p->visual);
-}
-
-// Passes the scores and the kept tokens to probes.
-static int emit_choice(struct graph *g, const struct prune *p, int layer,
-                       const struct prune_view *view, const float *score, const bool *keep)
-{
-    struct site_args args = {
-        .layer = layer, .picture = -1, .sequence = view->sequence, .prefill = true
-    };
-    if (score && p->kind != PRUNE_UNIFORM && hooks_wanted(g, SITE_SCORE, layer)) {
-        args.x = graph_upload(g, DTYPE_F32, 1, &view->count, score); // [S]
-        if (hooks_run(g, SITE_SCORE, &args) < 0) return -1;
-    }
-    if (!hooks_wanted(g, SITE_KEPT, layer)) return 0;
-    int32_t *kept = xreallocarray(NULL, (size_t)view->count + 1, sizeof *kept);
-    int64_t n = 0;
-    for (int64_t i = 0; i < view->count; i++)
-        if (keep[i]) kept[n++] = view->number[i];
-    args.x = graph_upload(g, DTYPE_I32, 1, &n, kept); // [k]
-    free(kept);
-    return args.x ? hooks_run(g, SITE_KEPT, &args) : -1;
-}
-
-// Prepares a stage's Gram matrices: discards those of tokens that this pass computes again.
-static void grams_begin(struct prune *p, int stage, int64_t past)
-{
-    if (p->gram_count != p->stages) {
-        grams_forget(p);
-        p->grams = xcalloc((size_t)p->stages, sizeof *p->grams);
-        p->gram_count = p->stages;
-    }
-    struct token_grams *t = &p->grams[stage];
-    if (t->layer != p->layer[stage]) grams_trim(&t->grams, 0);
-    t->layer = p->layer[stage];
-    int64_t keys = t->grams.keys;
-    while (keys > 0 && t->row[keys - 1] >= past) keys--;
-    grams_trim(&t->grams, keys);
-}
-
-// Those of the first `visual` visual tokens.
-static int grams_complete(struct prune *p, struct graph *g, const struct site_args *args,
-                          struct token_grams *t, int64_t visual)
-{
-    const struct linear *o = attention_output(&p->model->decoder.layer[args->layer]);
-    const int64_t known = t->grams.keys;
-    if (known >= visual) return 0;
-    int32_t *index = xreallocarray(NULL, (size_t)(visual - known), sizeof *index);
-    int64_t count = 0;
-    t->row = xreallocarray(t->row, (size_t)visual, sizeof *t->row);
-    for (int64_t j = 0; j < args->k->shape[0]; j++) {
-        const int64_t row = site_key(args, j);
-        if (p->number[row] < known || p->number[row] >= visual) continue;
-        t->row[p->number[row]] = (int32_t)row;
-        index[count++] = (int32_t)j;
-    }
-    struct tensor *v = op_gather_rows(g, args->v, index, count); // [count, Hkv, d]
-    free(index);
-    return v ? grams_add(&t->grams, g, o, v, args->q->shape[1]) : -1;
-}
-
-// Contributions of the view's tokens.
-static int score_dynamic(struct prune *p, struct graph *g, const struct site_args *args,
-                         struct token_grams *t, const struct prune_view *view, float *score)
-{
-    const int64_t heads = args->q->shape[1], keys = view->k->shape[0];
-    if (!view->count) return 0;
-    if (grams_complete(p, g, args, t, view->number[view->count - 1] + 1) < 0) return -1;
-    struct tensor *probs = attend_probs(g, view->q, view->k); // [H,1,P]
-    if (!probs) return -1;
-    float *host = xmalloc(tensor_bytes(probs));
-    double *a = xreallocarray(NULL, (size_t)heads, sizeof *a);
-    g->backend->download(host, probs->data, tensor_bytes(probs));
-    for (int64_t i = 0; i < view->count; i++) {
-        for (int64_t h = 0; h < heads; h++) a[h] = (double)host[h * keys + view->token[i]];
-        score[i] = (float)grams_contribution(&t->grams, view->number[i], a);
-    }
-    free(host);
-    free(a);
-    return 0;
-}
-
-// Which of the keys listed (NULL: the first `count`) a query keeps: keep[count], true for text.
-// `at` is the query's row in q.
-static int choose(struct prune *p, struct graph *g, const struct site_args *args, int stage,
-                  int64_t at, const int32_t *list, int64_t count, bool emit, bool *keep)
-{
-    struct arena_mark scratch = graph_scratch_begin(g);
-    const size_t room = (size_t)count + 1;
-    int32_t *rows = xreallocarray(NULL, room, sizeof *rows);
-    int32_t *token = xreallocarray(NULL, room, sizeof *token);
-    int32_t *number = xreallocarray(NULL, room, sizeof *number);
-    float *score = xcalloc(room, sizeof *score);
-    bool *stays = xcalloc(room, sizeof *stays);
-    struct prune_view view = { .model = p->model,
-                               .layer = args->layer,
-                               .q = graph_rows(g, args->q, at, 1),
-                               .sequence = site_sequence(args),
-                               .query = (int32_t)site_row(args, at),
-                               .rows = rows,
-                               .token = token,
-                               .number = number };
-    for (int64_t i = 0; i < count; i++) {
-        rows[i] = (int32_t)site_key(args, list ? list[i] : i);
-        keep[i] = true;
-        if (p->number[rows[i]] < 0) continue;
-        token[view.count] = (int32_t)i;
-        number[view.count++] = p->number[rows[i]];
-    }
-    view.k = list ? op_gather_rows(g, args->k, list, count) : graph_rows(g, args->k, 0, count);
-    view.v = list ? op_gather_rows(g, args->v, list, count) : graph_rows(g, args->v, 0, count);
-    int status = graph_ok(g) ? 0 : -1;
-    if (status == 0 && p->dynamic && p->kind == PRUNE_CONTRIBUTION)
-        status = score_dynamic(p, g, args, &p->grams[stage], &view, score);
-    else if (status == 0)
-        status = prune_score(g, p->kind, p->seed, &view, score);
-    prune_choose(p->kind, score, view.count, stage_count(p, stage), stays);
-    for (int64_t i = 0; i < view.count; i++) keep[token[i]] = stays[i];
-    if (status == 0 && emit) status = emit_choice(g, p, args->layer, &view, score, stays);
-    free(rows);
-    free(token);
-    free(number);
-    free(score);
-    free(stays);
-    graph_scratch_end(g, scratch);
-    return status;
-}
-
 // --- prefill -------------------------------------------------------------------------------------
-
-// Key number of a row of the sequence; -1 when it is not there.
-static int64_t key_of(const struct site_args *args, int64_t row)
-{
-    for (int64_t i = args->k->shape[0] - 1; i >= 0; i--)
-        if (site_key(args, i) == row) return i;
-    return -1;
-}
-
-static int choose_for_all(struct prune *p, struct graph *g, const struct site_args *args, int stage)
-{
-    const int64_t query = key_of(args, sequence_query(site_sequence(args)));
-    if (query < args->past) BUG("pruning without its query row");
-    bool *keep = xcalloc((size_t)query + 1, sizeof *keep);
-    int status = choose(p, g, args, stage, query - args->past, NULL, query + 1, true, keep);
-    for (int64_t i = 0; i <= query; i++)
-        if (!keep[i]) p->dropped[site_key(args, i)] = true;
-    free(keep);
-    return status;
-}
 
 // Appends h[K+1] of this pass's rows to the stored ones.
 static int keep_residual(struct prune *p, struct graph *g, const struct site_args *args)
@@ -424,7 +221,7 @@ static int prune_kl(void *state, struct graph *g, struct site_args *args)
     float *kl = xmalloc(tensor_bytes(args->x) + 1), *score;
     g->backend->download(kl, args->x->data, tensor_bytes(args->x)); // [S', Hkv]
     sequence_reserve(p, site_sequence(args));
-    score = p->row_score[stage_at(p, args->layer) > 0];
+    score = p->row_score[prune_stage_at(p, args->layer) > 0];
     for (int64_t i = 0, at = 0; at < n; i++) {
         if (!site_visual(args, i)) continue;
         double sum = 0;
@@ -434,94 +231,6 @@ static int prune_kl(void *state, struct graph *g, struct site_args *args)
     }
     free(kl);
     return 0;
-}
-
-// Visual tokens that are left at a stage.
-struct candidates {
-    struct prune_view view; // number and count
-    int32_t *index;         // rows of `from`
-    int32_t *row;           // of the sequence
-    struct tensor *from;    // h behind the layer
-};
-
-static struct candidates candidates_at(const struct prune *p, const struct site_args *args,
-                                       int stage)
-{
-    const bool all = stage == 0 && args->kv;
-    const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
-    const int64_t query = sequence_query(site_sequence(args));
-    int32_t *number = xreallocarray(NULL, (size_t)n + 1, sizeof *number);
-    struct candidates l = { .view = { .number = number, .sequence = site_sequence(args) } };
-    l.from = all ? (struct tensor *)&p->residual : args->x;
-    l.index = xreallocarray(NULL, (size_t)n + 1, sizeof *l.index);
-    l.row = xreallocarray(NULL, (size_t)n + 1, sizeof *l.row);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t row = all ? i : site_row(args, i);
-        if (row > query || p->number[row] < 0 || p->dropped[row]) continue;
-        l.index[l.view.count] = (int32_t)i;
-        l.row[l.view.count] = (int32_t)row;
-        number[l.view.count++] = p->number[row];
-    }
-    return l;
-}
-
-static void candidates_release(struct candidates *l)
-{
-    free((void *)l->view.number);
-    free(l->index);
-    free(l->row);
-}
-
-// By their distances in the residual stream.
-static int keep_diverse(struct graph *g, const struct candidates *l, int64_t count, bool *keep)
-{
-    struct arena_mark scratch = graph_scratch_begin(g);
-    struct tensor *x = op_widen(g, op_gather_rows(g, l->from, l->index, l->view.count)); // [S, D]
-    if (x) {
-        float *host = xmalloc(tensor_bytes(x) + 1);
-        g->backend->download(host, x->data, tensor_bytes(x));
-        prune_choose_diverse(host, l->view.count, x->shape[1], count, keep);
-        free(host);
-    }
-    graph_scratch_end(g, scratch);
-    return x ? 0 : -1;
-}
-
-// By a number each.
-static void score_rows(const struct prune *p, const struct candidates *l, int stage, float *score)
-{
-    const float *known = p->row_score[p->kind == PRUNE_DIVERGENCE && stage > 0];
-    for (int64_t i = 0; i < l->view.count; i++)
-        if (p->kind == PRUNE_RANDOM)
-            score[i] = (float)random_unit(p->seed, RANDOM_PRUNE, (uint64_t)l->view.number[i]);
-        else
-            score[i] = p->kind == PRUNE_UNIFORM ? 0 : known[l->row[i]];
-}
-
-// Drops visual tokens by what is known of them without a query.
-static int choose_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage)
-{
-    if (p->blind) return 0;
-    struct candidates l = candidates_at(p, args, stage);
-    const int64_t count = stage_count(p, stage);
-    bool *keep = xcalloc((size_t)l.view.count + 1, sizeof *keep);
-    float *score = xcalloc((size_t)l.view.count + 1, sizeof *score);
-    int status = 0;
-    if (p->kind == PRUNE_DIVERSITY) {
-        status = keep_diverse(g, &l, count, keep);
-    } else {
-        score_rows(p, &l, stage, score);
-        prune_choose(p->kind, score, l.view.count, count, keep);
-    }
-    for (int64_t i = 0; i < l.view.count && status == 0; i++)
-        if (!keep[i]) p->dropped[l.row[i]] = true;
-    if (status == 0)
-        status = emit_choice(g, p, args->layer, &l.view, p->kind == PRUNE_DIVERSITY ? NULL : score,
-                             keep);
-    free(score);
-    free(keep);
-    candidates_release(&l);
-    return status;
 }
 
 // Must the rows be replaced: does any stage drop tokens, or do layers after the first stage lack
@@ -535,12 +244,12 @@ static bool must_replace(const struct prune *p, const struct site_args *args)
 static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
-    const int stage = stage_at(p, args->layer);
+    const int stage = prune_stage_at(p, args->layer);
     if (stage == 0 && args->kv && keep_residual(p, g, args) < 0) return -1;
     if (!args->prefill) return 0;
     if (stage == 0) p->replacing = must_replace(p, args);
     if ((p->kind >= PRUNE_DIVERSITY || p->layer[0] == PRUNE_INPUT) &&
-        choose_rows(p, g, args, stage) < 0)
+        prune_pick_rows(p, g, args, stage) < 0)
         return -1;
     return p->replacing ? continue_with_kept(p, g, args, stage) : 0;
 }
@@ -563,40 +272,9 @@ static int prune_input(void *state, struct graph *g, struct site_args *args)
 
 // --- dynamic -------------------------------------------------------------------------------------
 
-// The keys that row i of the pass sees in the layers after this stage.
-static int choose_for_row(struct prune *p, struct graph *g, const struct site_args *args, int stage,
-                          int64_t i)
-{
-    const int64_t at = i - p->next.from, query = sequence_query(site_sequence(args));
-    const int32_t *list = p->seen.keys ? p->seen.keys[at] : NULL;
-    const int64_t count = list ? p->seen.count[at] : args->past + i + 1;
-    bool *keep = xcalloc((size_t)count, sizeof *keep);
-    int32_t *keys = p->next.keys[at] = xreallocarray(NULL, (size_t)count, sizeof *keys);
-    const bool emit = args->prefill && site_row(args, i) == query;
-    int status = choose(p, g, args, stage, i, list, count, emit, keep);
-    for (int64_t j = 0; j < count; j++)
-        if (keep[j]) keys[p->next.count[at]++] = list ? list[j] : (int32_t)j;
-    free(keep);
-    return status;
-}
-
-// Selects for all rows of the pass from the prompt's last row on.
-static int choose_for_each(struct prune *p, struct graph *g, const struct site_args *args,
-                           int stage)
-{
-    const int64_t n = args->q->shape[0], query = sequence_query(site_sequence(args));
-    const int64_t from = query > args->past ? query - args->past : 0;
-    int status = 0;
-    p->next = (struct seen_lists){ .from = from, .rows = n - from };
-    p->next.keys = xcalloc((size_t)(n - from), sizeof *p->next.keys);
-    p->next.count = xcalloc((size_t)(n - from), sizeof *p->next.count);
-    for (int64_t i = from; i < n && status == 0; i++) status = choose_for_row(p, g, args, stage, i);
-    return status;
-}
-
 static int values_dynamic(struct prune *p, struct graph *g, struct site_args *args)
 {
-    const int stage = stage_at(p, args->layer);
+    const int stage = prune_stage_at(p, args->layer);
     if (stage == 0) {
         sequence_begin(p, site_sequence(args));
         lists_clear(&p->seen);
@@ -610,20 +288,21 @@ static int values_dynamic(struct prune *p, struct graph *g, struct site_args *ar
     args->seen =
         (struct seen_keys){ p->seen.from, (const int32_t *const *)p->seen.keys, p->seen.count };
     if (stage < 0) return 0;
-    grams_begin(p, stage, args->past); // also where nothing is dropped: rows may be others now
-    if (stage_count(p, stage) == p->visual) return 0;
-    return choose_for_each(p, g, args, stage);
+    prune_grams_begin(p, stage,
+                      args->past); // also where nothing is dropped: rows may be others now
+    if (prune_stage_count(p, stage) == p->visual) return 0;
+    return prune_pick_for_each(p, g, args, stage);
 }
 
 static int prune_values(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
-    const int stage = stage_at(p, args->layer);
+    const int stage = prune_stage_at(p, args->layer);
     if (shared_pass(g, site_sequence(args)) < 0) return -1;
     if (p->dynamic) return values_dynamic(p, g, args);
     if (!args->prefill) return 0;
     if (stage == 0) sequence_begin(p, site_sequence(args));
-    return p->kind >= PRUNE_DIVERSITY ? 0 : choose_for_all(p, g, args, stage);
+    return p->kind >= PRUNE_DIVERSITY ? 0 : prune_pick_for_all(p, g, args, stage);
 }
 
 // --- layers in several processes -----------------------------------------------------------------

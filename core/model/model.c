@@ -303,7 +303,7 @@ const char *model_meaning(const struct model *m, const struct backend *b, const 
 
 void model_count(const struct model *m, struct model_part parts[MODEL_PARTS])
 {
-    int64_t largest[MODEL_PARTS] = { 0 };
+    int64_t held[MODEL_PARTS][DTYPE_COUNT] = { 0 };
     for (int i = 0; i < MODEL_PARTS; i++)
         parts[i] = (struct model_part){ .name = part_name((enum model_part_kind)i) };
     for (int64_t i = 0; i < m->checkpoint->tensor_count; i++) {
@@ -317,9 +317,9 @@ void model_count(const struct model *m, struct model_part parts[MODEL_PARTS])
         for (int r = 0; r < t->rank; r++) count *= t->shape[r];
         parts[kind].parameters += count;
         parts[kind].bytes += t->bytes;
-        if (count > largest[kind] && t->dtype >= 0) {
-            largest[kind] = count;
+        if (t->dtype < 0) continue;
+        held[kind][t->dtype] += count;
+        if (held[kind][t->dtype] > held[kind][parts[kind].dtype])
             parts[kind].dtype = (enum dtype)t->dtype;
-        }
     }
 }

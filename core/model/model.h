@@ -87,7 +87,7 @@ struct model_part {
     const char *name; // part_name
     int64_t parameters;
     uint64_t bytes;
-    enum dtype dtype; // bytes of its largest tensor
+    enum dtype dtype; // of most of its parameters
 };
 
 void model_count(const struct model *m, struct model_part parts[MODEL_PARTS]);

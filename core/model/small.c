@@ -96,6 +96,21 @@ static bool changes_any(const struct model *m, const struct gguf_kind *kind)
     return false;
 }
 
+uint64_t small_bytes(const struct model *m, const struct settings *s)
+{
+    const struct gguf_kind *kind = gguf_kind_find(settings_text(s, "weights.dtype"));
+    const struct checkpoint *c = m->checkpoint;
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < c->tensor_count; i++) {
+        const struct safetensor *t = c->tensors[i];
+        const int dtype = kind ? dtype_of(m, kind, t) : t->dtype;
+        int64_t numbers = 1;
+        for (int r = 0; r < t->rank; r++) numbers *= t->shape[r];
+        bytes += dtype == t->dtype ? t->bytes : dtype_bytes((enum dtype)dtype, numbers);
+    }
+    return bytes;
+}
+
 // A notice if rows do not fit the blocks that were asked for.
 static void note_misfits(const struct model *m, const struct gguf_kind *kind)
 {

@@ -26,6 +26,8 @@ char *small_split(const char *name, const struct gguf_kind **kind);
 // Exchanges weights of m->checkpoint, which is open and not read; m is configured.
 int small_use(struct model *m, const struct gguf_kind *kind, const struct load_progress *progress,
               struct err *err);
+// Bytes of the checkpoint's weights with weights.dtype, also where there are none yet.
+uint64_t small_bytes(const struct model *m, const struct settings *s);
 // Removes kept files beyond weights.cache.
 void small_trim(const struct settings *s);
 

@@ -66,8 +66,8 @@ static void add_table(struct results_mean *m, const struct result_table *from)
 static bool same_map(const struct result_map *a, const struct result_map *b)
 {
     return !strcmp(a->name, b->name) && a->picture == b->picture && a->layer == b->layer &&
-           a->head == b->head && a->rows == b->rows && a->cols == b->cols && !a->tile == !b->tile &&
-           (!a->tile || !strcmp(a->tile, b->tile));
+           a->head == b->head && a->rows == b->rows && a->cols == b->cols &&
+           (a->tile && b->tile ? !strcmp(a->tile, b->tile) : a->tile == b->tile);
 }
 
 static void add_map(struct results *to, const struct result_map *from, bool ones)

@@ -143,8 +143,10 @@ const struct eval_set eval_sets[] = {
       .files = "AI2D_TEST.tsv",
       .kind = "category",
       .needs = "question",
-      .ways = { { "lmms-eval", prompt_scienceqa_lmms_eval, LETTER_WORDS, 16, "ai2d-lmms-eval", NULL,
-                  "tasks/ai2d/utils.py" },
+      .ways = { { "lmms-eval", prompt_scienceqa_lmms_eval,
+                  "question, \"A. ...\", \"Answer with the option's letter from the given choices "
+                  "directly.\"",
+                  16, "ai2d-lmms-eval", NULL, "tasks/ai2d/utils.py" },
                 { "vlmevalkit", prompt_mcq_vlmevalkit, VLMEVALKIT_WORDS, VLMEVALKIT_TOKENS,
                   "mcq-vlmevalkit", NULL, "dataset/utils/multiple_choice.py" } } },
     { .name = "mmmu",

@@ -76,25 +76,38 @@ struct questions {
     struct batch_answer answer[BATCH_MOST];
 };
 
-// The prompt of a question. False: not one for this batch.
-static bool add(struct evaluating *v, struct questions *q, const struct sample *s, size_t message)
+// The question as the model reads it, and how long its answer may be. False: it has no room.
+static bool prepare(struct evaluating *v, const struct sample *s, size_t message,
+                    struct sequence *p, struct batch_answer *a)
 {
     struct conversation *c = &v->c;
-    struct sequence *p = &q->prompt[q->count];
-    struct batch_answer *a = &q->answer[q->count];
     struct err err;
     evaluate_limit_answers(v, s);
     evaluate_set_messages(v, &s->dialogue, message);
     *a = (struct batch_answer){ .max_tokens = settings_integer(v->settings, "sample.max_tokens") };
-    bool good = conversation_sequence(c, c->message_count, v->settings, true, p, &err) == 0 &&
-                conversation_closing(c, v->settings, p->n, &a->closing, &err) == 0 &&
-                conversation_limit(c->model, v->settings) - p->n - a->closing >= 1;
-    if (good && q->count)
-        good = sequence_visual_count(p, 0) == sequence_visual_count(&q->prompt[0], 0);
+    return conversation_sequence(c, c->message_count, v->settings, true, p, &err) == 0 &&
+           conversation_closing(c, v->settings, p->n, &a->closing, &err) == 0 &&
+           conversation_limit(c->model, v->settings) - p->n - a->closing >= 1;
+}
+
+// Does it go into a pass with the others, of which the longest would have `rows` rows? Of long
+// prompts most is common, or else few fit.
+static bool belongs(const struct questions *q, const struct sequence *p, int64_t rows)
+{
+    const struct sequence *first = &q->prompt[0];
+    if (!q->count) return true;
+    return sequence_visual_count(p, 0) == sequence_visual_count(first, 0) &&
+           (rows - first->n / 2) * (q->count + 2) <= ROWS_MOST;
+}
+
+// One question more. False: not one for this batch.
+static bool add(struct evaluating *v, struct questions *q, const struct sample *s, size_t message)
+{
+    struct sequence *p = &q->prompt[q->count];
+    struct batch_answer *a = &q->answer[q->count];
+    const bool good = prepare(v, s, message, p, a);
     const int64_t rows = p->n + a->max_tokens > q->rows ? p->n + a->max_tokens : q->rows;
-    // Of long prompts most is common, or else few fit.
-    if (good && q->count) good = (rows - q->prompt[0].n / 2) * (q->count + 2) <= ROWS_MOST;
-    if (!good) {
+    if (!good || !belongs(q, p, rows)) {
         sequence_release(p);
         *p = (struct sequence){ 0 };
         return false;

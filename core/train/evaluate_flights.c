@@ -44,14 +44,14 @@ static void *fly(void *self)
     return NULL;
 }
 
-static void start(struct flight *f)
+static int start(struct flight *f, struct err *err)
 {
     sigset_t all, before;
     sigfillset(&all); // signals are the main thread's
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&f->thread, NULL, fly, f);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) fatal("cannot start a thread: %s", strerror(failed));
+    return failed ? err_set(err, "cannot start a thread: %s", strerror(failed)) : 0;
 }
 
 static void open_flight(struct flight *f, const struct evaluate_request *r, int number, int count)
@@ -71,14 +71,17 @@ static void close_flight(struct flight *f)
     evaluation_release(&f->scratch);
 }
 
-// One round of all; false: it was the last.
-static bool fly_all(struct flight *flights, int count, struct evaluating *all)
+// One round of all: 1, 0 if it was the last. -1 where a flight could not start: the other ranks
+// then wait for it until the job ends with this error.
+static int fly_all(struct flight *flights, int count, struct evaluating *all, struct err *err)
 {
     struct ranks *ranks = ranks_of(all);
+    int started = 0;
     ranks_flights(ranks, count);
-    for (int i = 0; i < count; i++) start(&flights[i]);
-    for (int i = 0; i < count; i++) pthread_join(flights[i].thread, NULL);
+    while (started < count && start(&flights[started], err) == 0) started++;
+    for (int i = 0; i < started; i++) pthread_join(flights[i].thread, NULL);
     ranks_flights(ranks, 1);
+    if (started < count) return -1;
     for (int i = 0; i < count; i++) {
         struct evaluating *v = flights[i].v;
         all->stopped |= v->stopped;
@@ -95,8 +98,12 @@ int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, 
     struct evaluating *all = evaluate_open(r, e);
     struct flight *flights = xcalloc((size_t)count, sizeof *flights);
     for (int i = 0; i < count; i++) open_flight(&flights[i], r, i, count);
-    while (fly_all(flights, count, all)) continue;
+    int more;
+    while ((more = fly_all(flights, count, all, err)) > 0) continue;
     for (int i = 0; i < count; i++) close_flight(&flights[i]);
     free(flights);
-    return evaluate_close(all, err);
+    if (more == 0) return evaluate_close(all, err);
+    struct err ignored; // there are no totals of a part
+    if (evaluate_close(all, &ignored) == 0) evaluation_release(e);
+    return -1;
 }

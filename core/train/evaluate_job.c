@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #include "core/adapter/adapters.h"
+#include "core/base/file_out.h"
 #include "core/base/pace.h"
 #include "core/sets/submit.h"
+#include "core/talk/batch.h"
 #include "core/train/job.h"
 #include "core/train/job_data.h"
 #include "core/train/memory.h"
@@ -112,8 +114,19 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
                                       .total = o->way && !o->metric ? o->way->total : NULL };
 }
 
+// Can the file be written? After hours of answers it would be late to ask.
+static int check_submission(const char *path, struct err *err)
+{
+    if (file_out_special(path)) return 0;
+    FILE *f = file_out_open(path, err);
+    if (!f) return err_in(err, "--submit");
+    file_out_abandon(f, path);
+    return 0;
+}
+
 int evaluate_options_check(const struct evaluate_options *o, struct err *err)
 {
+    if (o->submit && check_submission(o->submit, err) < 0) return -1;
     if (o->answers && dataset_check(o->answers, err) < 0) return err_in(err, "--answers");
     return o->set ? eval_set_check(o->data, err) : dataset_check(o->data, err);
 }
@@ -196,6 +209,9 @@ static void note_line(struct running *r, const cJSON *line, int64_t done)
                                                    .score = score->valuedouble,
                                                    .class = class->valueint });
         r->e->full += cJSON_IsTrue(json_get(line, "full"));
+        const cJSON *batch = json_get(line, "batch");
+        if (cJSON_IsNumber(batch) && batch->valueint > r->e->batch && batch->valueint <= BATCH_MOST)
+            r->e->batch = batch->valueint;
     } else {
         note_skipped(r, line, done);
     }
@@ -262,6 +278,8 @@ static int write_state(struct running *r, const struct evaluated *e)
         cJSON_AddNumberToObject(line, "score", e->score);
         cJSON_AddNumberToObject(line, "class", e->class);
         if (e->full) cJSON_AddTrueToObject(line, "full");
+        // Another machine may share passes otherwise when the job goes on there.
+        if (r->e->batch > 1) cJSON_AddNumberToObject(line, "batch", r->e->batch);
     }
     const char *answer = evaluated_answer(e);
     if (r->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);

@@ -12,6 +12,7 @@
 
 #include "core/graph/dry.h"
 #include "core/model/families/family.h"
+#include "core/model/small.h"
 #include "core/new/outline.h"
 #include "core/train/loss.h"
 #include "core/train/sft_parts.h"
@@ -294,7 +295,10 @@ int forecast_shape(struct forecast *f, const char *shape, const struct settings 
                    const struct backend *where, struct err *err)
 {
     struct model *outline = outline_shape(shape, err);
-    return outline ? of_rows(f, outline, s, rows, where, err) : -1;
+    const uint64_t mapped = outline ? small_bytes(outline, s) : 0;
+    if (!outline || of_rows(f, outline, s, rows, where, err) < 0) return -1;
+    f->parts.of[MEMORY_MAPPED] = mapped;
+    return 0;
 }
 
 int forecast_data(struct forecast *f, const struct model *m, const struct settings *s,

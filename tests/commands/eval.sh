@@ -103,6 +103,8 @@ done
 kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
 [ "$(wc -l <"$state")" -lt 14 ] || fail "it was done before it was killed"
+# As if a machine that shares passes had scored one.
+sed -i '0,/"score":/s//"batch":3,"score":/' "$state"
 # Not with other data.
 cp "$work/world/odd.json" "$work/world/as_it_was.json"
 jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
@@ -115,8 +117,9 @@ check_has "skipped" 'select(.event=="table").rows[] | select(.[0]=="skipped")[1]
     '1 of 12 samples, the first: sample odd: '
 [ "$(wc -l <"$state")" = 14 ] || fail "the state has $(wc -l <"$state") lines"
 cp "$work/events" "$work/resumed"
+same "shared passes before it was resumed" "$(value "eval.batch")" 3
 tiny "/set sample.max_tokens 120" "/eval $work/world/odd.json --limit 12 --here"
-same "the same as in one go" "$(jq -c 'select(.event=="table").rows' "$work/resumed")" \
+same "the same as in one go" "$(jq -c 'select(.event=="table").rows | map(select(.[0]!="eval.batch"))' "$work/resumed")" \
     "$(jq -c 'select(.event=="table").rows' "$work/events")"
 # Answers that the end of the context cut off are counted.
 tiny "/set sample.max_tokens 30" "/set ctx.max 100" "/eval $work/world/yesno.json --limit 3" "/wait" "/eval show" "/eval $work/world/yesno.json --limit 3 --here"

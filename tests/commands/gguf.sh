@@ -95,6 +95,8 @@ check "text or vision" 'select(.event == "notice").text | capture("(?<what>with 
 check_has "its files" 'select(.name == "model").rows[] | select(.[0] == "file")[1]' "$work/apart/eyes.gguf"
 check_has "another's encoder" 'select(.event == "error").message' "does not belong to '$work/qwen2.gguf'"
 check_has "an encoder alone" 'select(.event == "error").message' "it is a picture encoder"
+lines "/load $work/see/m.gguf --mmproj $work/qwen2.gguf"
+check_has "a language model as encoder" 'select(.event == "error").message' "does not belong to '$work/see/m.gguf': it is a language model"
 same "option" "$(vlmsh "$work/see/m.gguf" --mmproj "$work/apart/eyes.gguf" -c "/image $scene" 2>&1 | grep -c attached)" 1
 
 # Of several that fit, the one whose name is nearest to the model's; type words of a name do not count.

@@ -12,6 +12,13 @@ db.commit()
 EOF
 }
 
+# A user's spinning threads are the chat's: a job started from it waits asleep.
+policy() {
+    OMP_DISPLAY_ENV=true OMP_WAIT_POLICY=active "$VLMSH" "$@" 2>&1 | sed -n "s/.*WAIT_POLICY = //p" | tail -1
+}
+same "a chat spins if told so" "$(policy version)" "'ACTIVE'"
+same "a job does not" "$(policy job run 1 --db "$work/none.db")" "'PASSIVE'"
+
 lines /jobs
 check "no job" 'select(.event=="table") | .rows | length' 0
 lines /wait

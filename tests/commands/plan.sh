@@ -11,6 +11,13 @@ lines "/set train.lora.rank 64" "/train plan --like mm-llama2-7b --method lora" 
 check "shares of shapes" 'select(.event=="table" and .name=="train plan") | .rows[-1][3]' $'5.915%\n97.72%'
 check "weights of a shape" "$memory"' | .["not counted: mapped weights"] > 14000' $'true\ntrue'
 
+# In 4 bits a 7B fits into 7 GB, its weights included.
+lines "/set weights.dtype q4_k" "/set train.checkpointing on" \
+    "/train plan --like llava-1.5-7b --rows 700 --method layernorm-simple" \
+    "/set train.params lora:*:32" "/train plan --like llava-1.5-7b --rows 700"
+check "a 7B in 4 bits" "$memory"' | .["not counted: mapped weights"] | . > 4400 and . < 4600' $'true\ntrue'
+check "within 7 GB" "$memory"' | .all + .["not counted: mapped weights"] < 7000' $'true\ntrue'
+
 lines "/load $llava" "/set train.method layernorm-simple" "/train plan" "/train plan $work/data.jsonl" \
     "/train plan --all" "/train plan --rows 400"
 check "no error" 'select(.event=="error").message' ""

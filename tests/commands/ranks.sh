@@ -1,6 +1,7 @@
 # ranks.sh -- jobs in several processes (job.ranks): the results of one, and what is said when a rank
 # is killed, stands still, cannot write or fails.
 . tests/commands/common.bash
+. tests/commands/ranks.bash
 . tests/processes.bash
 cp $scene "$work/scene.png"
 # Pictures beside text alone; with a broken one and one without a question.
@@ -10,25 +11,9 @@ for i in $(seq 0 19); do
 done >"$work/data.jsonl"
 sed '3s/.*/{"id": "x", "image": "none.png", "question": "What?", "answer": "It."}/; 8s/.*/{"id": "y"}/' \
     "$work/data.jsonl" >"$work/broken.jsonl"
-common=("/load $llava" '/set job.nice 0' '/set compute.matmul f32' '/set sample.max_tokens 4')
-
-# run RANKS LINE...: the last line starts a job; waits for it.
-run() {
-    local n=$1 last=${*: -1}
-    shift
-    printf '%s\n' "${common[@]}" "${@:1:$#-1}" "$last --ranks $n" /wait >"$work/script"
-    vlmsh -f "$work/script" >"$work/out" 2>&1
-}
-good() {
-    run "$@" || fail "$*: $(tail -1 "$work/out")"
-}
-training=('/set train.method all' '/set train.batch 2' '/set train.accumulate 4' '/set train.steps 8'
-    '/set train.lr 1e-3' '/set train.keep 1')
 
 # --- one, two, three and four ranks --------------------------------------------------------------
 
-exact=("${training[@]}" '/set train.exact_sum on' '/set train.validation 0.2' '/set train.eval_every 3'
-    '/set train.score cider')
 for n in 1 2 3 4; do
     shard=$([ $n = 3 ] && echo on || echo auto)
     good $n "${exact[@]}" "/set train.shard $shard" "/train $work/broken.jsonl $work/exact$n"

@@ -1,27 +1,9 @@
 # ranks_faults.sh -- jobs in several processes: what is said when a rank is killed, stands still or cannot
 # write, and that the job continues from the last checkpoint in another number of ranks.
 . tests/commands/common.bash
+. tests/commands/ranks.bash
 . tests/processes.bash
-for i in $(seq 0 19); do
-    printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
-done >"$work/data.jsonl"
-common=("/load $llava" '/set job.nice 0' '/set compute.matmul f32' '/set sample.max_tokens 4')
-
-# run RANKS LINE...: the last line starts a job; waits for it.
-run() {
-    local n=$1 last=${*: -1}
-    shift
-    printf '%s\n' "${common[@]}" "${@:1:$#-1}" "$last --ranks $n" /wait >"$work/script"
-    vlmsh -f "$work/script" >"$work/out" 2>&1
-}
-good() {
-    run "$@" || fail "$*: $(tail -1 "$work/out")"
-}
-training=('/set train.method all' '/set train.batch 2' '/set train.accumulate 4' '/set train.steps 8'
-    '/set train.lr 1e-3' '/set train.keep 1')
-
-exact=("${training[@]}" '/set train.exact_sum on' '/set train.validation 0.2' '/set train.eval_every 3'
-    '/set train.score cider')
+texts 20 >"$work/data.jsonl"
 
 long=("${exact[@]}" '/set train.steps 2000' '/set train.save_every 2')
 id=0

@@ -1,20 +1,8 @@
 # ranks_sweep.sh -- /sweep in several ranks: groups of them train values side by side, with the results of
 # one process; pause, resume in other groups, a value that fails.
 . tests/commands/common.bash
-for i in $(seq 0 19); do
-    printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
-done >"$work/data.jsonl"
-common=("/load $llava" '/set job.nice 0' '/set compute.matmul f32')
-
-# run RANKS LINE...: the last line starts a job; waits for it.
-run() {
-    local n=$1 last=${*: -1}
-    shift
-    printf '%s\n' "${common[@]}" "${@:1:$#-1}" "$last --ranks $n" /wait >"$work/script"
-    vlmsh -f "$work/script" >"$work/out" 2>&1
-}
-training=('/set train.method all' '/set train.batch 2' '/set train.accumulate 4' '/set train.steps 8'
-    '/set train.lr 1e-3' '/set train.keep 1')
+. tests/commands/ranks.bash
+texts 20 >"$work/data.jsonl"
 
 # One rank for each value, two for each, one group for all, and more values than ranks.
 sweep=("${training[@]}" '/set train.exact_sum on' '/set train.validation 0.2' '/set train.eval_every 2')

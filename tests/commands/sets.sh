@@ -90,9 +90,11 @@ same "text alone, given answers" "$(value n | paste -sd' ')" "1 1"
 
 tiny "/help sets"
 check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 16
-for line in "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --as llava" \
+for line in "/eval $work/sets/POPE.tsv --set pope --submit $work/no/folder" "/eval $work/sets/POPE.tsv --set pope --here --submit $work/no/folder" \
+    "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --as llava" \
     "/eval $work/sets/POPE.tsv --as llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do
     tiny "$line"
     check "refused: $line" 'select(.event=="done").ok' $'true\nfalse'
+    check "before a job starts: $line" 'select(.event=="job")' ""
 done
 finish

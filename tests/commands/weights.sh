@@ -28,6 +28,7 @@ done
 vlmsh "$llava::q8_0" -c /info >"$work/out" 2>&1
 grep -q '^embedding .* q8_0 ' "$work/out" || fail "embedding: $(cat "$work/out")"
 grep -q '^vision encoder .* f16 ' "$work/out" || fail "encoder: $(cat "$work/out")"
+grep -q '^decoder .* q8_0 ' "$work/out" || fail "the type of most parameters: $(cat "$work/out")"
 
 # A GGUF file keeps its weights, in a folder too.
 mkdir "$work/only" && vlmsh quantize $llama "$work/only/m.gguf" --type f16 >"$work/out" 2>&1 || fail "quantize: $(tail -1 "$work/out")"

@@ -230,6 +230,25 @@ static void what_fits_comes_back(void **state)
     for (int i = 0; i < 256; i++) assert_true(fabsf(y[i] - x[i]) < 0.005f);
 }
 
+// What scales in halves cannot reach is no number afterwards, so that writers refuse it.
+static void overflow_is_seen(void **state)
+{
+    (void)state;
+    float x[256], y[256];
+    uint32_t seed = 9;
+    for (int round = 0; round < 6; round++)
+        for (int t = 0; t < 3; t++) {
+            for (int i = 0; i < 256; i++) x[i] = noise(&seed);
+            x[17] = round % 2 ? -1e9f : 1e9f;
+            if (round > 3)
+                for (int i = 0; i < 256; i++) x[i] = 1e12f * noise(&seed);
+            there_and_back(y, x, packed[t], 256);
+            bool finite = true;
+            for (int i = 0; i < 256; i++) finite = finite && isfinite(y[i]);
+            if (finite) fail_msg("%s: 1e9 is finite afterwards", dtype_form(packed[t]).name);
+        }
+}
+
 // Halves: each is the nearest, by the definition of the format.
 static void halves_are_the_nearest(void **state)
 {
@@ -256,6 +275,7 @@ int main(void)
         cmocka_unit_test(no_number_moves_far),
         cmocka_unit_test(never_worse_than_the_plain_scales),
         cmocka_unit_test(what_fits_comes_back),
+        cmocka_unit_test(overflow_is_seen),
         cmocka_unit_test(halves_are_the_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

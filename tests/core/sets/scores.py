@@ -16,6 +16,9 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 
+sys.path.insert(0, os.path.dirname(__file__))
+import letters as letters_rules
+
 vlmsh, out = sys.argv[1:3]
 draw = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 5)
 failed = False
@@ -101,7 +104,7 @@ def f1(pairs):
 
 
 splits = ["random", "popular", "adversarial"]
-pope = [(split, n, draw.choice(["yes", "no"]), draw.choice(says)) for split in splits for n in range(20)]
+pope = [(split, n, draw.choice(["yes", "no"]), draw.choice(says)) for split in splits for n in range(400)]
 for split in splits:
     lines(f"coco_pope_{split}.json", [{"question_id": n + 1, "image": f"{n % 6}.png", "text": f"Is there a thing {n}?", "label": l}
                                       for s, n, l, _ in pope if s == split])
@@ -121,7 +124,7 @@ same("POPE, VLMEvalKit", got, "score", share([yesno_vlmevalkit(a) == l for _, _,
 same("POPE, VLMEvalKit", got, "F1 over splits", f1([(yesno_vlmevalkit(a), l) for _, _, l, a in pope]))
 
 kinds = ["existence", "count", "code_reasoning", "OCR"]
-mme = [(kinds[i // 2 % 4], "Yes" if i % 2 == 0 else "No", draw.choice(says)) for i in range(48)]
+mme = [(kinds[i // 2 % 4], "Yes" if i % 2 == 0 else "No", draw.choice(says)) for i in range(1008)]
 table("MME.tsv", ["index", "image", "image_path", "question", "answer", "category"],
       [[i, pictures[i // 2 % 6], f"{i // 2}.jpg", f"Is it {i}? Please answer yes or no.", l, k] for i, (k, l, _) in enumerate(mme)])
 
@@ -134,7 +137,7 @@ def mme_sum(rule, wanted):
     return total
 
 
-for suite, rule in (("lmms-eval", yesno_mme), ("vlmevalkit", yesno_vlmevalkit)):
+for suite, rule in (("lmms-eval", yesno_mme), ("llava", yesno_mme), ("vlmevalkit", yesno_vlmevalkit)):
     got = evaluate("MME.tsv", "mme", suite, [(i, a) for i, (_, _, a) in enumerate(mme)])
     same(f"MME, {suite}", got, "perception", mme_sum(rule, ["existence", "count", "OCR"]))
     same(f"MME, {suite}", got, "cognition", mme_sum(rule, ["code_reasoning"]))
@@ -165,28 +168,29 @@ def vqa(answer, people, clean_always):
 
 
 asked = []
-for i in range(40):
+for i in range(1000):
     few = [draw.choice(words) for _ in range(3)]
     asked.append(([draw.choice(few) for _ in range(10)], draw.choice(words + few * 10)))
 dump("v2_OpenEnded_mscoco_val2014_questions.json",
      {"info": {}, "task_type": "Open-Ended", "data_type": "mscoco", "data_subtype": "val2014",
-      "questions": [{"image_id": i % 6, "question": f"What {i}?", "question_id": 1000 * i + 1} for i in range(40)]})
+      "questions": [{"image_id": i % 6, "question": f"What {i}?", "question_id": 1000 * i + 1} for i in range(1000)]})
 dump("v2_mscoco_val2014_annotations.json",
      {"annotations": [{"question_id": 1000 * i + 1, "image_id": i % 6, "answer_type": "other", "question_type": "what",
                        "multiple_choice_answer": asked[i][0][0],
                        "answers": [{"answer": a, "answer_confidence": "yes", "answer_id": k + 1} for k, a in enumerate(asked[i][0])]}
-                      for i in draw.sample(range(40), 40)]})
+                      for i in draw.sample(range(1000), 1000)]})
 got = evaluate("v2_OpenEnded_mscoco_val2014_questions.json", "vqav2", "llava", [(1000 * i + 1, a) for i, (_, a) in enumerate(asked)])
 same("VQAv2, LLaVA", got, "score", share([vqa(a, people, False) for people, a in asked]))
 dump("TextVQA_0.5.1_val.json",
      {"dataset_type": "val", "data": [{"question": f"what {i}?", "image_id": f"{i % 6}", "question_id": 34602 + i, "answers": people}
                                       for i, (people, _) in enumerate(asked)]})
-got = evaluate("TextVQA_0.5.1_val.json", "textvqa", "lmms-eval", [(34602 + i, a) for i, (_, a) in enumerate(asked)])
-same("TextVQA, lmms-eval", got, "score", share([vqa(a, people, True) for people, a in asked]))
+for suite in ("lmms-eval", "llava"):
+    got = evaluate("TextVQA_0.5.1_val.json", "textvqa", suite, [(34602 + i, a) for i, (_, a) in enumerate(asked)])
+    same(f"TextVQA, {suite}", got, "score", share([vqa(a, people, True) for people, a in asked]))
 
 kinds = ["Regular Text Recognition", "Handwritten Mathematical Expression Recognition", "Scene Text-centric VQA"]
 ocr = [(draw.choice([["CENTRE"], ["x ^ 2", "y"], ["$10.50"], ["12 34"]]), draw.choice(kinds),
-        draw.choice(["the centre of it", "x^2", "it is x ^ 2", "Y", "$10.50 USD", "12 34", "1234", "no"])) for _ in range(30)]
+        draw.choice(["the centre of it", "x^2", "it is x ^ 2", "Y", "$10.50 USD", "12 34", "1234", "no"])) for _ in range(1000)]
 table("OCRBench.tsv", ["index", "image", "question", "answer", "category"],
       [[i, pictures[i % 6], "what?", str(texts), kind] for i, (texts, kind, _) in enumerate(ocr)])
 
@@ -204,7 +208,7 @@ for suite in ("lmms-eval", "vlmevalkit"):
 # --- letters -----------------------------------------------------------------------------------------
 
 letters = ["A", "B.", "C", "(D)", "The answer is B", "A. cat", "none", "D, because", "Answer: A", "A or B", "", "ABCD", "The answer is C."]
-seed = [("v1_" * (i % 2) + str(i), draw.choice("ABCD"), draw.choice(letters)) for i in range(40)]
+seed = [("v1_" * (i % 2) + str(i), draw.choice("ABCD"), draw.choice(letters)) for i in range(1000)]
 lines("llava-seed-bench.jsonl",
       [{"question_id": i, "image": f"{n % 6}.png", "category": "Scene Understanding" if n % 3 else "Text", "label": l,
         "text": "Which?\nA. cat\nB. dog\nC. cow\nD. hen\nAnswer with the option's letter from the given choices directly."}
@@ -214,7 +218,7 @@ for suite, rule in (("llava", lambda a: a), ("lmms-eval", lambda a: a.strip()[:1
     same(f"SEED-Bench, {suite}", got, "score", share([rule(a) == l for _, l, a in seed]))
 
 problems, said = {}, {}
-for n, i in enumerate(draw.sample(range(20000), 20)):
+for n, i in enumerate(draw.sample(range(20000), 1000)):
     choices = ["one", "two", "three", "four"][:draw.choice([2, 3, 4])]
     problems[str(i)] = {"question": f"Q{i}?", "choices": choices, "answer": draw.randrange(len(choices)), "hint": "H" * (n % 2),
                         "image": None, "subject": "natural science", "lecture": "", "solution": "", "split": "test"}
@@ -233,13 +237,26 @@ def scienceqa(answer, problem):
     return len(found) == 1 and found[0] == "ABCD"[problem["answer"]]
 
 
+def scienceqa_lmms_eval(answer, problem):
+    answer = answer.strip()
+    said = answer.upper() if len(answer) == 1 else answer[0] if re.match(r"[A-Z]\.", answer) else None
+    return said == "ABCD"[problem["answer"]]
+
+
+def scienceqa_vlmevalkit(answer, problem):
+    return letters_rules.vlmevalkit(answer, dict(zip("ABCD", problem["choices"]))) == "ABCD"[problem["answer"]]
+
+
+for suite, rule in (("lmms-eval", scienceqa_lmms_eval), ("vlmevalkit", scienceqa_vlmevalkit)):
+    got = evaluate("problems.json", "scienceqa", suite, said.items())
+    same(f"ScienceQA, {suite}", got, "score", share([rule(said[i], p) for i, p in problems.items()]))
 for name in ("problems.json", "llava_test_CQM-A.json"):
     got = evaluate(name, "scienceqa", "llava", said.items())
     same(f"ScienceQA, {name}", got, "score", share([scienceqa(said[i], p) for i, p in problems.items()]))
 
 # MMBench: every rotation right. Answers that are a letter or the option's text.
 rows, bench = [], {}
-for n in range(8):
+for n in range(320):
     options = ["cat", "dog", "cow", "hen"][:3 + n % 2]
     for turn in range(len(options)):
         turned = options[turn:] + options[:turn]
@@ -250,9 +267,10 @@ for n in range(8):
                      picture if turn == 0 else str(241 + n)])
 table("mmbench_dev.tsv", ["index", "question", "hint", "A", "B", "C", "D", "answer", "category", "image"], rows)
 right = {i: a in (l, "dog") for i, (l, a, _) in bench.items()}
-got = evaluate("mmbench_dev.tsv", "mmbench", "vlmevalkit", [(i, a) for i, (_, a, _) in bench.items()])
-same("MMBench, VLMEvalKit", got, "score", share(list(right.values())))
-same("MMBench, VLMEvalKit", got, "all rotations right", share([all(r for i, r in right.items() if i % 1000000 == 241 + n) for n in range(8)]))
+for suite in ("vlmevalkit", "llava"):
+    got = evaluate("mmbench_dev.tsv", "mmbench", suite, [(i, a) for i, (_, a, _) in bench.items()])
+    same(f"MMBench, {suite}", got, "score", share(list(right.values())))
+    same(f"MMBench, {suite}", got, "all rotations right", share([all(r for i, r in right.items() if i % 1000000 == 241 + n) for n in range(320)]))
 
 # --- captions ----------------------------------------------------------------------------------------
 

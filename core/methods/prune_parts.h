@@ -1,0 +1,64 @@
+// core/methods/prune_parts.h -- the state of CAPA pruning, shared by prune.c (the method: sites,
+// sequence, residual stream) and prune_pick.c (which tokens are kept).
+#ifndef CORE_METHODS_PRUNE_PARTS_H
+#define CORE_METHODS_PRUNE_PARTS_H
+
+#include "core/methods/method.h"
+#include "core/methods/prune_lists.h"
+#include "core/methods/prune_settings.h"
+#include "core/model/gram.h"
+
+// Inner products of the heads' contributions (core/model/gram.h) for each visual token, by its
+// number, at a stage's layer: scoring a visual token at every step in dynamic mode then costs H^2
+// instead of a product with o_proj.
+struct token_grams {
+    int layer;
+    struct grams grams;
+    int32_t *row; // [keys] of the sequence
+};
+
+struct prune {
+    const struct model *model;
+    const struct backend *backend;
+    enum prune_kind kind;
+    uint64_t seed;
+    bool dynamic, training, blind; // blind: by divergence, but IRA tells none
+    int stages, *layer;            // [stages], ascending
+    double *keep;                  // [stages]
+
+    // For the current sequence; room for `room` rows.
+    int64_t room;
+    int32_t *number;     // [N] which visual token a row is; -1: text
+    bool *dropped;       // [N]
+    float *row_score[2]; // [N] by cls and divergence: of the first stage, of later ones
+    int32_t *alive;      // [N] rows that remain
+    int64_t visual;      // S
+    bool replacing;      // this pass replaces the rows
+
+    struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K the first stage
+    int64_t residual_rows;
+    struct token_grams *grams;    // [stages] dynamic, by contribution; NULL: none yet
+    int gram_count;               // of them
+    struct seen_lists seen, next; // dynamic: of this layer, of the layers after it
+};
+
+// The stage behind that layer, -1: none.
+int prune_stage_at(const struct prune *p, int layer);
+// How many visual tokens it keeps.
+int64_t prune_stage_count(const struct prune *p, int stage);
+
+void prune_grams_forget(struct prune *p);
+// Prepares a stage's Gram matrices: discards those of tokens that this pass computes again.
+void prune_grams_begin(struct prune *p, int stage, int64_t past);
+
+// The following mark dropped tokens in p->dropped or list the keys that are seen in p->next; -1
+// with the graph's message.
+
+// At a stage of a prefill, by the prompt's last row.
+int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args *args, int stage);
+// By what is known of the tokens without a query.
+int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage);
+// Dynamic: for all rows of the pass from the prompt's last row on.
+int prune_pick_for_each(struct prune *p, struct graph *g, const struct site_args *args, int stage);
+
+#endif

@@ -1,0 +1,190 @@
+// core/new/shape_tensors.c -- the list of a shape's tensors.
+//
+// tests/core/new/new_model.c checks the sums against the number of parameters that transformers'
+// classes have with the same sizes.
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "core/model/families/family.h"
+#include "core/model/layer.h"
+#include "core/new/shapes.h"
+
+int64_t shape_tensor_count(const struct shape_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->size[i];
+    return n;
+}
+
+struct listing {
+    void (*each)(void *self, const struct shape_tensor *t);
+    void *self;
+    const struct shape *shape;
+    enum model_part_kind part;
+    char prefix[64]; // of the names
+    bool last;       // the tensor leads back to the residual stream
+};
+
+static double tensor_spread(const struct listing *l, const char *name)
+{
+    const struct shape *s = l->shape;
+    if (s->fresh && text_ends(name, ".bias")) return 0;
+    const bool last =
+        l->last || text_ends(name, "out_proj.weight") || text_ends(name, "fc2.weight");
+    if (!s->fresh || !last) return s->spread;
+    return s->spread / sqrt(2.0 * (double)(l->part == PART_VISION ? s->tower_layers : s->layers));
+}
+
+// One tensor [a, b]; b = 0: [a].
+__attribute__((format(printf, 4, 5))) static void add(struct listing *l, int64_t a, int64_t b,
+                                                      const char *format, ...)
+{
+    struct shape_tensor t = { .part = l->part, .rank = b ? 2 : 1, .size = { a, b } };
+    size_t used = (size_t)snprintf(t.name, sizeof t.name, "%s", l->prefix);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(t.name + used, sizeof t.name - used, format, args);
+    va_end(args);
+    t.ones = t.rank == 1 && strstr(t.name, "norm") && strstr(t.name, ".weight");
+    t.spread = tensor_spread(l, t.name);
+    l->each(l->self, &t);
+}
+
+// A linear layer [rows, columns] with its bias.
+static void add_linear(struct listing *l, int64_t rows, int64_t columns, const char *name)
+{
+    add(l, rows, columns, "%s.weight", name);
+    add(l, rows, 0, "%s.bias", name);
+}
+
+static void add_norm(struct listing *l, int64_t size, const char *name)
+{
+    add(l, size, 0, "%s.weight", name);
+    add(l, size, 0, "%s.bias", name);
+}
+
+// The weights of a sublayer and the norms around it, under the names of the family's files.
+static void list_sublayer(struct listing *l, const struct decoder_config *c, int layer,
+                          const char *before, layer_weight_fn list, const char *after)
+{
+    struct layer_weight w, next;
+    char buffer[LAYER_NAME_SIZE];
+    if (before) add(l, c->hidden, 0, "%s.weight", decoder_name(c->kind, before));
+    for (int i = 0; list(c, layer, i, &w); i++) {
+        const char *name = layer_weight_name(c->kind, &w, buffer);
+        l->last = !list(c, layer, i + 1, &next);
+        add(l, w.out, w.in, "%s%s", name, w.constant ? "" : ".weight");
+        l->last = false;
+        if (w.bias) add(l, w.out, 0, "%s.bias", name);
+    }
+    if (after) add(l, c->hidden, 0, "%s.weight", decoder_name(c->kind, after));
+}
+
+static void list_decoder(const struct shape *s, struct listing *l)
+{
+    const char *top = s->tower ? "language_model." : "";
+    const struct decoder_kind *kind = family_named(s->decoder)->decoder;
+    const struct decoder_config c = { .kind = kind,
+                                      .layers = (int)s->layers,
+                                      .hidden = s->hidden,
+                                      .heads = s->heads,
+                                      .kv_heads = s->kv_heads,
+                                      .dim = s->head_size,
+                                      .ffn = s->ffn,
+                                      .qkv_bias = kind->qkv_bias };
+    const struct norm_places *norms = kind->norms;
+    snprintf(l->prefix, sizeof l->prefix, "%smodel.", top);
+    l->part = PART_EMBEDDING;
+    add(l, s->vocab, s->hidden, "%s.weight", decoder_name(kind, "embed_tokens"));
+    l->part = PART_DECODER;
+    for (int i = 0; i < c.layers; i++) {
+        snprintf(l->prefix, sizeof l->prefix, "%smodel.%s.%d.", top, decoder_name(kind, "layers"),
+                 i);
+        list_sublayer(l, &c, i, norms->attention.before, kind->attention->weight,
+                      norms->attention.after);
+        list_sublayer(l, &c, i, norms->ffn.before, kind->ffn->weight, norms->ffn.after);
+    }
+    snprintf(l->prefix, sizeof l->prefix, "%smodel.", top);
+    add(l, s->hidden, 0, "%s.weight", decoder_name(kind, "norm"));
+    snprintf(l->prefix, sizeof l->prefix, "%s", top);
+    l->part = PART_HEAD;
+    if (!s->tied) add(l, s->vocab, s->hidden, "%s.weight", decoder_name(kind, "lm_head"));
+}
+
+// SigLIP's pooling head lies in the published files, though no LLaVA reads it.
+static void list_siglip_head(const struct shape *s, struct listing *l)
+{
+    int64_t d = s->tower_hidden;
+    struct shape_tensor probe = {
+        .part = l->part, .spread = s->spread, .rank = 3, .size = { 1, 1, d }
+    };
+    snprintf(probe.name, sizeof probe.name, "%shead.probe", l->prefix);
+    l->each(l->self, &probe);
+    add(l, 3 * d, d, "head.attention.in_proj_weight");
+    add(l, 3 * d, 0, "head.attention.in_proj_bias");
+    add_linear(l, d, d, "head.attention.out_proj");
+    add_norm(l, d, "head.layernorm");
+    add_linear(l, s->tower_ffn, d, "head.mlp.fc1");
+    add_linear(l, d, s->tower_ffn, "head.mlp.fc2");
+}
+
+static void list_tower(const struct shape *s, struct listing *l)
+{
+    static const char top[] = "vision_tower.vision_model.";
+    int64_t d = s->tower_hidden, side = s->image / s->patch;
+    bool clip = s->tower == TOWER_CLIP;
+    l->part = PART_VISION;
+    snprintf(l->prefix, sizeof l->prefix, "%s", top);
+    if (clip) add(l, d, 0, "embeddings.class_embedding");
+    struct shape_tensor patch = {
+        .part = l->part, .spread = s->spread, .rank = 4, .size = { d, 3, s->patch, s->patch }
+    };
+    snprintf(patch.name, sizeof patch.name, "%sembeddings.patch_embedding.weight", top);
+    l->each(l->self, &patch);
+    if (!clip) add(l, d, 0, "embeddings.patch_embedding.bias");
+    add(l, side * side + clip, d, "embeddings.position_embedding.weight");
+    if (clip) add_norm(l, d, "pre_layrnorm"); // so spelled in every CLIP file
+    for (int i = 0; i < (int)s->tower_layers; i++) {
+        snprintf(l->prefix, sizeof l->prefix, "%sencoder.layers.%d.", top, i);
+        add_norm(l, d, "layer_norm1");
+        add_linear(l, d, d, "self_attn.q_proj");
+        add_linear(l, d, d, "self_attn.k_proj");
+        add_linear(l, d, d, "self_attn.v_proj");
+        add_linear(l, d, d, "self_attn.out_proj");
+        add_norm(l, d, "layer_norm2");
+        add_linear(l, s->tower_ffn, d, "mlp.fc1");
+        add_linear(l, d, s->tower_ffn, "mlp.fc2");
+    }
+    snprintf(l->prefix, sizeof l->prefix, "%s", top);
+    add_norm(l, d, "post_layernorm");
+    if (!clip && !s->no_pooling) list_siglip_head(s, l);
+}
+
+static void list_projector(const struct shape *s, struct listing *l)
+{
+    l->part = PART_PROJECTOR;
+    snprintf(l->prefix, sizeof l->prefix, "multi_modal_projector.");
+    add_linear(l, s->hidden, s->tower_hidden, "linear_1");
+    if (s->projector_layers == 2) add_linear(l, s->hidden, s->hidden, "linear_2");
+}
+
+void shape_tensors(const struct shape *s, void (*each)(void *self, const struct shape_tensor *t),
+                   void *self)
+{
+    struct listing l = { .each = each, .self = self, .shape = s };
+    if (s->config) {
+        shape_tensors_bound(s, each, self);
+        return;
+    }
+    if (s->tower) {
+        list_tower(s, &l);
+        list_projector(s, &l);
+    }
+    l.part = PART_DECODER;
+    l.prefix[0] = 0;
+    if (s->tiles) add(&l, s->hidden, 0, "image_newline");
+    list_decoder(s, &l);
+}

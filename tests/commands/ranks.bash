@@ -1,0 +1,27 @@
+# ranks.bash -- what the scripts of jobs in several processes share. Sourced after common.bash.
+#
+#   run RANKS LINE...    the lines, the last of which starts a job in so many ranks; waits for it
+#   good RANKS LINE...   the same; fails the test where the job does not end well
+#   texts N              N samples without a picture
+common=("/load $llava" '/set job.nice 0' '/set compute.matmul f32' '/set sample.max_tokens 4')
+training=('/set train.method all' '/set train.batch 2' '/set train.accumulate 4' '/set train.steps 8'
+    '/set train.lr 1e-3' '/set train.keep 1')
+# Whose numbers do not depend on how many ranks add them up.
+exact=("${training[@]}" '/set train.exact_sum on' '/set train.validation 0.2' '/set train.eval_every 3'
+    '/set train.score cider')
+
+run() {
+    local n=$1 last=${*: -1}
+    shift
+    printf '%s\n' "${common[@]}" "${@:1:$#-1}" "$last --ranks $n" /wait >"$work/script"
+    vlmsh -f "$work/script" >"$work/out" 2>&1
+}
+good() {
+    run "$@" || fail "$*: $(tail -1 "$work/out")"
+}
+texts() {
+    local i
+    for ((i = 0; i < $1; i++)); do
+        printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
+    done
+}
