@@ -318,6 +318,24 @@ static struct expert_piece *cut(const struct graph *g, const struct experts_conf
     return all;
 }
 
+// Pieces of experts whose weights are w, added to y.
+static void add_pieces(struct graph *g, const struct linear *w, const struct experts_config *c,
+                       struct expert_rows p)
+{
+    const int64_t D = p.x->shape[1], threads = g->backend->threads();
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *each = graph_new2(g, DTYPE_F32, tensor_count(p.weights), D);
+    struct tensor *room = graph_new2(g, DTYPE_F32, threads * EXPERT_ROWS, D + 2 * c->width);
+    if (each && room) {
+        struct fused_gated *expert = xreallocarray(NULL, (size_t)c->count, sizeof *expert);
+        for (int64_t e = 0; e < c->count; e++) expert[e] = gated_of(w + 3 * e);
+        p.expert = expert, p.each = each->data, p.room = room->data;
+        if (g->backend->expert_rows(&p) < 0) graph_fail(g, "experts: %s", g->backend->failure());
+        free(expert);
+    }
+    graph_scratch_end(g, scratch);
+}
+
 // The experts' part of y, each expert in one thread. False: not possible here.
 static bool add_at_once(struct graph *g, const struct layer *layer, struct tensor *y,
                         struct tensor *x, struct tensor *weights, const struct routes *r)
@@ -330,29 +348,16 @@ static bool add_at_once(struct graph *g, const struct layer *layer, struct tenso
     int64_t pieces;
     struct expert_piece *piece = cut(g, c, r, &pieces);
     if (!piece) return false;
-    struct fused_gated *expert = xreallocarray(NULL, (size_t)c->count, sizeof *expert);
-    for (int64_t e = 0; e < c->count; e++) expert[e] = gated_of(w + 3 * e);
-    struct arena_mark scratch = graph_scratch_begin(g);
-    const int64_t D = x->shape[1];
-    struct tensor *each = graph_new2(g, DTYPE_F32, tensor_count(weights), D);
-    struct tensor *room =
-        graph_new2(g, DTYPE_F32, g->backend->threads() * EXPERT_ROWS, D + 2 * c->width);
-    const struct expert_rows p = { .y = y,
-                                   .x = x,
-                                   .weights = weights,
-                                   .expert = expert,
-                                   .rows = r->rows,
-                                   .slots = r->slots,
-                                   .places = r->places,
-                                   .piece = piece,
-                                   .pieces = pieces,
-                                   .each = each ? each->data : NULL,
-                                   .room = room ? room->data : NULL,
-                                   .mode = (int)g->matmul };
-    if (room && g->backend->expert_rows(&p) < 0)
-        graph_fail(g, "experts: %s", g->backend->failure());
-    graph_scratch_end(g, scratch);
-    free(expert);
+    add_pieces(g, w, c,
+               (struct expert_rows){ .y = y,
+                                     .x = x,
+                                     .weights = weights,
+                                     .rows = r->rows,
+                                     .slots = r->slots,
+                                     .places = r->places,
+                                     .piece = piece,
+                                     .pieces = pieces,
+                                     .mode = (int)g->matmul });
     free(piece);
     return true;
 }

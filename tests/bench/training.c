@@ -210,6 +210,7 @@ static void make_decoder(struct model *m)
     m->projector = (struct projector){ .kind = &projector_linear,
                                        .bias = true,
                                        .act = GELU_ERF,
+                                       .merge = 1,
                                        .linear_1 = linear(m, width, 192, true),
                                        .linear_2 = linear(m, width, width, true) };
 }

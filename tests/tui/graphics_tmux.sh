@@ -11,7 +11,7 @@ export VLMSH WORK="$work" SERVER="$server" PYTHONPATH=tests/tui PYTHONDONTWRITEB
 unset COLORTERM LINES COLUMNS TMUX STY KITTY_WINDOW_ID TERM_PROGRAM
 printf 'set -g allow-passthrough on\nset -g status off\nset -g escape-time 10\n' >"$work/conf"
 printf 'set -g status off\nset -g escape-time 10\n' >"$work/closed"
-printf 'set -g status off\nset -g escape-time 10\nset -ga terminal-features ",*:sixel"\n' >"$work/sixel"
+printf 'set -g status off\nset -g escape-time 10\nset -ga terminal-features ",xterm*:sixel"\n' >"$work/sixel"
 python3 - <<'END'
 import os, re, subprocess, sys
 from graphics import GraphicsTerminal, PLACEHOLDER, png_read
@@ -137,7 +137,7 @@ for kind, conf in ("kitty", "closed"), ("none", "conf"):
     t.type("\x1b[21~")
     check(t.wait() == 0, "it ends")
 
-# Sixels that tmux draws itself: one picture in its place, also after lines that scroll below it, a list
+# Sixels that tmux draws itself (docs/chat.md has the line of its configuration): one picture in its place, also after lines that scroll below it, a list
 # over it and an answer beside it; a terminal around it whose cells have no size in pixels gets half blocks,
 # not tmux's words.
 t = start("sixel", "sixel", "bash -c 'printf \"\\033[c\"; IFS= read -rsd c -t 5 x; printf \"said %q end\" \"$x\"; read -t 1'")

@@ -109,7 +109,7 @@ for key in ["\x1b", " \x03", " \x03", " \x03"]:
     drain(t)
     alive(t, repr(key))
 t.seen = ""
-for _ in range(4):  # a slow build may still be busy with what was typed
+for _ in range(12):  # a slow build may still be busy with what was typed
     t.type(" \x03")
     time.sleep(2.2)
     t.type("\x18e\x15/version\r")
