@@ -100,7 +100,8 @@ static float fit_scale(const float *x, int limit)
     weigh(weight, x, 16);
     for (int start = 0; start < STARTS; start++) {
         // The largest number becomes -limit, or a little more or less.
-        struct line l = { most / (float)(start - STARTS / 2 - limit), 0 };
+        const int end = start - STARTS / 2 - limit;
+        struct line l = { most / (float)end, 0 };
         for (int round = 0; round < ROUNDS; round++) {
             const struct sums s = try_line(x, weight, 16, l, (float)-limit, (float)(limit - 1));
             if (s.error < least) {
@@ -344,7 +345,8 @@ static void pack_q6_k(struct block_q6_k *b, const float *x)
     memset(b->q, 0, sizeof b->q);
     memset(b->high, 0, sizeof b->high);
     for (int i = 0; i < BLOCK; i++) {
-        const int q = near(quotient(x[i], best.d * (float)best.scale[i / 16]), -32, 31) + 32;
+        const int8_t own = best.scale[i / 16];
+        const int q = near(quotient(x[i], best.d * (float)own), -32, 31) + 32;
         b->q[i / 128 * 64 + i % 64] |= (uint8_t)((q & 15) << (i / 64 % 2 * 4));
         b->high[i / 128 * 32 + i % 32] |= (uint8_t)(q >> 4 << (i / 32 % 4 * 2));
     }

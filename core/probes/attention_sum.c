@@ -93,10 +93,11 @@ const float *attention_sum_map(struct attention_sum *a, int layer, int head, int
     int64_t from, to;
     choose_heads(a, head, &from, &to);
     const int64_t first = is_each(a) ? part : from, after = is_each(a) ? part + 1 : to;
+    const int64_t queries = a->queries / a->parts;
     for (int64_t i = 0; i < a->visual; i++) {
         double sum = 0;
         for (int64_t row = first; row < after; row++) sum += a->sum[layer][row * a->visual + i];
-        a->map[i] = (float)(sum / (double)(to - from) / (double)(a->queries / a->parts));
+        a->map[i] = (float)(sum / (double)(to - from) / (double)queries);
     }
     return a->map;
 }

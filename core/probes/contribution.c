@@ -99,8 +99,9 @@ static int add_map(void *self, struct graph *g, const struct site_args *a, int64
                                     count); // [count]
     const float *c = norms ? rows_read(&s->rows, g, norms) : NULL;
     double *map = s->map + (s->parts > 1 ? (site_row(a, row) - s->query[0]) * s->visual : 0);
+    const int64_t queries = s->queries / s->parts;
     for (int64_t j = 0; c && j < count; j++)
-        map[s->number[site_key(a, index[j])]] += (double)c[j] / (double)(s->queries / s->parts);
+        map[s->number[site_key(a, index[j])]] += (double)c[j] / (double)queries;
     free(index);
     graph_scratch_end(g, scratch);
     return graph_ok(g) ? 0 : -1;
