@@ -172,11 +172,10 @@ static void choose_row(struct choice *c, const float *logits, const float *bias,
 
 // Which experts each row has chosen, and the rows of each expert.
 struct routes {
-    int32_t *index;  // [m, K]
-    int32_t *rows;   // [m * K] rows, expert by expert
-    int32_t *slots;  // [m * K] where in `index` each stands
-    int32_t *first;  // [E + 1] of each expert in rows and slots
-    int32_t *places; // [m, K] where in rows and slots each row stands, ascending
+    int32_t *index; // [m, K]
+    int32_t *rows;  // [m * K] rows, expert by expert
+    int32_t *slots; // [m * K] where in `index` each stands
+    int32_t *first; // [E + 1] of each expert in rows and slots
 };
 
 static void routes_release(struct routes *r)
@@ -185,7 +184,6 @@ static void routes_release(struct routes *r)
     free(r->rows);
     free(r->slots);
     free(r->first);
-    free(r->places);
 }
 
 static void choose(struct graph *g, const struct experts_config *x, const struct tensor *logits,
@@ -202,16 +200,6 @@ static void choose(struct graph *g, const struct experts_config *x, const struct
     free(host);
 }
 
-static void find_places(struct routes *r, int64_t m, int64_t per_row)
-{
-    int32_t *seen = xcalloc((size_t)m, sizeof *seen);
-    for (int64_t i = 0; i < m * per_row; i++) {
-        const int32_t row = r->rows[i];
-        r->places[row * per_row + seen[row]++] = (int32_t)i;
-    }
-    free(seen);
-}
-
 static struct routes route(struct graph *g, const struct experts_config *x,
                            const struct tensor *logits, const struct tensor *bias)
 {
@@ -219,8 +207,7 @@ static struct routes route(struct graph *g, const struct experts_config *x,
     struct routes r = { .index = xreallocarray(NULL, (size_t)count, sizeof *r.index),
                         .rows = xreallocarray(NULL, (size_t)count, sizeof *r.rows),
                         .slots = xreallocarray(NULL, (size_t)count, sizeof *r.slots),
-                        .first = xcalloc((size_t)x->count + 2, sizeof *r.first),
-                        .places = xreallocarray(NULL, (size_t)count, sizeof *r.places) };
+                        .first = xcalloc((size_t)x->count + 2, sizeof *r.first) };
     choose(g, x, logits, bias, r.index);
     // Counted one place late, so that filling moves each start to where the next begins.
     int32_t *next = r.first + 1;
@@ -231,7 +218,6 @@ static struct routes route(struct graph *g, const struct experts_config *x,
         r.rows[at] = (int32_t)(i / x->per_token);
         r.slots[at] = (int32_t)i;
     }
-    find_places(&r, logits->shape[0], x->per_token);
     return r;
 }
 
@@ -318,6 +304,19 @@ static struct expert_piece *cut(const struct graph *g, const struct experts_conf
     return all;
 }
 
+// Where in the list of rows each of the m rows stands, ascending: [m, K]; belongs to the caller.
+static int32_t *find_places(const struct routes *r, int64_t m, int64_t per_row)
+{
+    int32_t *places = xreallocarray(NULL, (size_t)(m * per_row), sizeof *places);
+    int32_t *seen = xcalloc((size_t)m, sizeof *seen);
+    for (int64_t i = 0; i < m * per_row; i++) {
+        const int32_t row = r->rows[i];
+        places[row * per_row + seen[row]++] = (int32_t)i;
+    }
+    free(seen);
+    return places;
+}
+
 // Pieces of experts whose weights are w, added to y.
 static void add_pieces(struct graph *g, const struct linear *w, const struct experts_config *c,
                        struct expert_rows p)
@@ -348,16 +347,18 @@ static bool add_at_once(struct graph *g, const struct layer *layer, struct tenso
     int64_t pieces;
     struct expert_piece *piece = cut(g, c, r, &pieces);
     if (!piece) return false;
+    int32_t *places = find_places(r, x->shape[0], c->per_token);
     add_pieces(g, w, c,
                (struct expert_rows){ .y = y,
                                      .x = x,
                                      .weights = weights,
                                      .rows = r->rows,
                                      .slots = r->slots,
-                                     .places = r->places,
+                                     .places = places,
                                      .piece = piece,
                                      .pieces = pieces,
                                      .mode = (int)g->matmul });
+    free(places);
     free(piece);
     return true;
 }
