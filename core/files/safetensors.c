@@ -147,6 +147,13 @@ uint64_t safetensors_resident(const struct safetensors *f)
     return bytes;
 }
 
+int64_t safetensor_count(const struct safetensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->shape[i];
+    return n;
+}
+
 const struct safetensor *safetensors_find(const struct safetensors *f, const char *name)
 {
     struct safetensor key = { .name = (char *)(uintptr_t)name };

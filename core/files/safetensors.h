@@ -47,6 +47,7 @@ struct safetensors *safetensors_open(const char *path, struct err *err);
 struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const char *name,
                                       struct err *err);
 void safetensors_close(struct safetensors *f);
+int64_t safetensor_count(const struct safetensor *t); // its numbers
 const struct safetensor *safetensors_find(const struct safetensors *f, const char *name);
 // Resident bytes of the mapping.
 uint64_t safetensors_resident(const struct safetensors *f);

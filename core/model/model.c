@@ -313,8 +313,7 @@ void model_count(const struct model *m, struct model_part parts[MODEL_PARTS])
         // Old files hold tables that are no parameters: position_ids, inv_freq.
         bool table = strstr(t->name, "position_ids") || strstr(t->name, "inv_freq");
         if (stray || table) continue;
-        int64_t count = 1;
-        for (int r = 0; r < t->rank; r++) count *= t->shape[r];
+        const int64_t count = safetensor_count(t);
         parts[kind].parameters += count;
         parts[kind].bytes += t->bytes;
         if (t->dtype < 0) continue;

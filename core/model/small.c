@@ -104,9 +104,7 @@ uint64_t small_bytes(const struct model *m, const struct settings *s)
     for (int64_t i = 0; i < c->tensor_count; i++) {
         const struct safetensor *t = c->tensors[i];
         const int dtype = kind ? dtype_of(m, kind, t) : t->dtype;
-        int64_t numbers = 1;
-        for (int r = 0; r < t->rank; r++) numbers *= t->shape[r];
-        bytes += dtype == t->dtype ? t->bytes : dtype_bytes((enum dtype)dtype, numbers);
+        bytes += dtype == t->dtype ? t->bytes : dtype_bytes((enum dtype)dtype, safetensor_count(t));
     }
     return bytes;
 }
@@ -264,8 +262,9 @@ int small_use(struct model *m, const struct gguf_kind *kind, const struct load_p
     struct checkpoint *c = m->checkpoint;
     const int own = c->shard_count;
     // A folder may stand for a GGUF file, which has its own.
-    if (!c->gguf_count) note_misfits(m, kind);
-    if (c->gguf_count || !changes_any(m, kind)) return checkpoint_fetch(c, 0, progress, err);
+    if (c->gguf_count) return checkpoint_fetch(c, 0, progress, err);
+    note_misfits(m, kind);
+    if (!changes_any(m, kind)) return checkpoint_fetch(c, 0, progress, err);
     struct gguf *f = find_file(m, kind, progress, err);
     if (!f || checkpoint_replace(c, f, err) < 0) return -1;
     char *both = identity(m, kind);
