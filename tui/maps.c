@@ -89,25 +89,19 @@ static int token_count(const struct view *v)
 
 // --- wishes --------------------------------------------------------------------------------------
 
-// token: of the wish, or "each".
-static void ask(struct view *v, const struct map_wish *w, const char *token)
+// The map of the wish's token, or of each token.
+static void ask(struct view *v, const struct map_wish *w, bool each)
 {
     const struct kind *k = &kinds[w->kind];
     struct buf b = { 0 };
     buf_printf(&b, "%s --picture %d", k->command, w->picture);
     if (k->layers) buf_printf(&b, " --layer %d", w->layer);
-    if (k->tokens) buf_printf(&b, " --token %s", token);
+    if (k->tokens && each) buf_puts(&b, " --token each");
+    if (k->tokens && !each) buf_printf(&b, " --token %d", w->token);
     if (k->heads && w->head >= 0) buf_printf(&b, " --head %d", w->head);
     if (k->heads && w->head < 0) buf_puts(&b, " --head mean");
     free(v->quiet);
     v->quiet = buf_take(&b);
-}
-
-static void ask_one(struct view *v, const struct map_wish *w)
-{
-    char *token = xasprintf("%d", w->token);
-    ask(v, w, token);
-    free(token);
 }
 
 static void show_wish(struct view *v, struct map_wish w)
@@ -120,10 +114,7 @@ static void show_wish(struct view *v, struct map_wish w)
         i->map = at;
         return;
     }
-    if (i->playing) // the tokens that follow are next
-        ask(v, &w, "each");
-    else
-        ask_one(v, &w);
+    ask(v, &w, i->playing); // of a film the tokens that follow are next
 }
 
 static int clamp(int value, int count)
@@ -263,7 +254,7 @@ static void ask_looks(struct view *v)
     const struct image_view *i = &v->image;
     for (size_t t = 0; i->looking && !i->wishing && t < i->looks_count; t++)
         if (i->looks[t] < 0) {
-            ask(v, &i->look, "each");
+            ask(v, &i->look, true);
             return;
         }
 }

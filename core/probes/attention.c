@@ -89,11 +89,12 @@ static int attention_finish(void *state, struct results *r, struct err *err)
 {
     const struct attention *s = state;
     const int layers = s->env->model->decoder.config.layers;
-    const bool each = s->env->options->token == PROBE_TOKEN_EACH;
     const int from = s->layer < 0 ? 0 : s->layer, to = s->layer < 0 ? layers : s->layer + 1;
+    if (s->env->options->token == PROBE_TOKEN_EACH) {
+        for (int l = from; l < to; l++) put_tokens(s, r, l);
+        return 0;
+    }
     size_t last = 0;
-    for (int l = from; each && l < to; l++) put_tokens(s, r, l);
-    if (each) return 0;
     struct result_table *t =
         results_table(r, "attention", "layer|to the pictures|max|max at token");
     t->curve = s->layer < 0;
