@@ -91,18 +91,16 @@ static int load_run(struct shell *shell, const struct adapter_words *w, struct e
 
 static int unload_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
-    const char *name = w->argument;
-    return engine_adapter_unload(shell->engine, name, err);
+    return engine_adapter_unload(shell->engine, w->argument, err);
 }
 
 static int list_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
-    const char *name = w->argument;
     static const char *const columns[] = { "name", "active", "holds", "parameters", "folder" };
     static const bool numeric[] = { false, false, false, true, false };
     const struct adapters *s = engine_adapters(shell->engine);
     struct table_builder t;
-    if (name) return err_set(err, "/adapter list takes no arguments");
+    if (w->argument) return err_set(err, "/adapter list takes no arguments");
     table_begin(&t, "adapters", 5, columns, numeric);
     for (size_t i = 0; i < s->count; i++) {
         const struct adapter *a = s->list[i];
@@ -256,21 +254,17 @@ static int merge_run(struct shell *shell, const struct adapter_words *w, struct 
     return 0;
 }
 
-static const struct {
-    const char *name;
-    enum dtype type;
-} types[] = { { "f32", DTYPE_F32 }, { "bf16", DTYPE_BF16 }, { "f16", DTYPE_F16 } };
-
 static int save_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
+    static const enum dtype types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
     const struct adapter *a = engine_adapters(shell->engine)->active;
     size_t i = 0;
     if (!w->argument) return err_set(err, "FOLDER is missing: /adapter save FOLDER");
     if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
-    while (i < sizeof types / sizeof *types && strcmp(w->type, types[i].name) != 0) i++;
+    while (i < sizeof types / sizeof *types && strcmp(w->type, dtype_form(types[i]).name) != 0) i++;
     if (i == sizeof types / sizeof *types)
         return err_set(err, "unknown type '%s': use f32, bf16 or f16", w->type);
-    if (adapter_save(a, types[i].type, w->argument, err) < 0) return -1;
+    if (adapter_save(a, types[i], w->argument, err) < 0) return -1;
     sinks_written(shell->sinks, "adapter", w->argument, NULL);
     sinks_notice(shell->sinks, "adapter '%s' saved in '%s' in %s", a->name, w->argument, w->type);
     return 0;
