@@ -331,7 +331,7 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
     struct dataset data;
     struct here h = { .shell = shell, .pace = pace_from(0), .told = clock_seconds() };
     if (command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
-    if (evaluate_options_check(o, err) < 0) return -1;
+    if (evaluate_options_check_submission(o, err) < 0) return -1;
     if (evaluate_options_open(o, &data, err) < 0) return -1;
     if (o->submit) h.submission = submission_new();
     struct evaluate_request request = evaluate_options_request(o);

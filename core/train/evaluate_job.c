@@ -114,19 +114,18 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
                                       .total = o->way && !o->metric ? o->way->total : NULL };
 }
 
-// Can the file be written? After hours of answers it would be late to ask.
-static int check_submission(const char *path, struct err *err)
+int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err)
 {
-    if (file_out_special(path)) return 0;
-    FILE *f = file_out_open(path, err);
+    if (!o->submit || file_out_special(o->submit)) return 0;
+    FILE *f = file_out_open(o->submit, err);
     if (!f) return err_in(err, "--submit");
-    file_out_abandon(f, path);
+    file_out_abandon(f, o->submit);
     return 0;
 }
 
 int evaluate_options_check(const struct evaluate_options *o, struct err *err)
 {
-    if (o->submit && check_submission(o->submit, err) < 0) return -1;
+    if (evaluate_options_check_submission(o, err) < 0) return -1;
     if (o->answers && dataset_check(o->answers, err) < 0) return err_in(err, "--answers");
     return o->set ? eval_set_check(o->data, err) : dataset_check(o->data, err);
 }

@@ -34,8 +34,11 @@ struct evaluate_options {
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o);
-// Can DATA be read? Looks at its beginning only: for the shell, before a job is started.
+// Can DATA be read, and --submit's file be written? Looks at the beginning of DATA only: for the
+// shell, before a job is started.
 int evaluate_options_check(const struct evaluate_options *o, struct err *err);
+// Can the file of --submit be written? After hours of answers it would be late to ask.
+int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err);
 // Opens DATA, as an evaluation set if --set says which.
 int evaluate_options_open(struct evaluate_options *o, struct dataset *data, struct err *err);
 // What an evaluation set adds to a report: its name, the suite, prompt, answer length, source.
