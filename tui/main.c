@@ -48,15 +48,21 @@ static int bad_usage(const struct err *err)
     return STATUS_USAGE;
 }
 
+static bool asks_for_help(const char *argument)
+{
+    return !strcmp(argument, "--help") || !strcmp(argument, "-h");
+}
+
 static int run_word(const struct options *o, int argc, char **argv)
 {
     const struct word *word = word_find(o->word), *help = word_find("help");
-    const char *first = o->rest < argc ? argv[o->rest] : "";
+    char **rest = argv + o->rest; // behind the word
     struct err err = { 0 };
-    char *name[] = { argv[o->rest - 1] };
-    const bool asks = strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0;
-    int status = asks ? help->run(word != help, name, &err)
-                      : word->run(argc - o->rest, argv + o->rest, &err);
+    int status;
+    if (o->rest < argc && asks_for_help(rest[0]))
+        status = help->run(word != help, rest - 1, &err); // help on the word; of help itself: all
+    else
+        status = word->run(argc - o->rest, rest, &err);
     if (status != STATUS_OK && err.text[0])
         text_printf(stderr, "vlmsh %s: %s\n", word->name, err.text);
     if (status == STATUS_USAGE)
