@@ -288,8 +288,8 @@ static int values_dynamic(struct prune *p, struct graph *g, struct site_args *ar
     args->seen =
         (struct seen_keys){ p->seen.from, (const int32_t *const *)p->seen.keys, p->seen.count };
     if (stage < 0) return 0;
-    prune_grams_begin(p, stage,
-                      args->past); // also where nothing is dropped: rows may be others now
+    // Also where nothing is dropped: rows may be others now.
+    prune_grams_begin(p, stage, args->past);
     if (prune_stage_count(p, stage) == p->visual) return 0;
     return prune_pick_for_each(p, g, args, stage);
 }
