@@ -24,31 +24,44 @@ static struct tensor filled(float *data, int64_t n, int64_t m, int from)
     return (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { n, m }, .data = data };
 }
 
+// A layer with a LoRA, and the rows that go through it.
+struct layer {
+    float x_data[ROWS * IN], w_data[OUT * IN], a_data[RANK * IN], b_data[OUT * RANK],
+        bias_data[OUT];
+    struct tensor x;
+    struct lora lora;
+    struct linear w;
+};
+
+static void fill_layer(struct layer *l)
+{
+    l->x = filled(l->x_data, ROWS, IN, 0);
+    l->lora = (struct lora){ .a = filled(l->a_data, RANK, IN, 500),
+                             .b = filled(l->b_data, OUT, RANK, 900),
+                             .scale = 1.5f };
+    l->w = (struct linear){ .weight = filled(l->w_data, OUT, IN, 100),
+                            .bias = filled(l->bias_data, OUT, 1, 300),
+                            .lora = &l->lora };
+    l->w.bias.rank = 1;
+}
+
 static void test_lora(void **state)
 {
     (void)state;
-    float x_data[ROWS * IN], w_data[OUT * IN], a_data[RANK * IN], b_data[OUT * RANK],
-        bias_data[OUT];
-    struct tensor x = filled(x_data, ROWS, IN, 0);
-    struct lora lora = { .a = filled(a_data, RANK, IN, 500),
-                         .b = filled(b_data, OUT, RANK, 900),
-                         .scale = 1.5f };
-    struct linear w = { .weight = filled(w_data, OUT, IN, 100), .lora = &lora };
-    w.bias = filled(bias_data, 1, OUT, 300);
-    w.bias.rank = 1;
-    w.bias.shape[0] = OUT;
+    struct layer l;
+    fill_layer(&l);
     struct arena arena = { .backend = test_device() };
     struct graph g = { .backend = test_device(), .arena = &arena };
-    struct tensor *y = linear_forward(&g, &x, &w);
+    struct tensor *y = linear_forward(&g, &l.x, &l.w);
     assert_non_null(y);
     for (int i = 0; i < ROWS; i++)
         for (int o = 0; o < OUT; o++) {
-            double sum = bias_data[o];
+            double sum = l.bias_data[o];
             for (int e = 0; e < IN; e++) {
-                double merged = w_data[o * IN + e];
+                double merged = l.w_data[o * IN + e];
                 for (int r = 0; r < RANK; r++)
-                    merged += 1.5 * b_data[o * RANK + r] * a_data[r * IN + e];
-                sum += merged * x_data[i * IN + e];
+                    merged += 1.5 * l.b_data[o * RANK + r] * l.a_data[r * IN + e];
+                sum += merged * l.x_data[i * IN + e];
             }
             assert_true(fabs(((float *)y->data)[i * OUT + o] - sum) < 1e-5);
         }
@@ -60,22 +73,15 @@ static void test_apart(void **state)
 {
     (void)state;
     enum { PARTS = 3, WIDTH = OUT / PARTS };
-    float x_data[ROWS * IN], w_data[OUT * IN], a_data[RANK * IN], b_data[OUT * RANK],
-        bias_data[OUT];
-    struct tensor x = filled(x_data, ROWS, IN, 0);
-    struct lora lora = { .a = filled(a_data, RANK, IN, 500),
-                         .b = filled(b_data, OUT, RANK, 900),
-                         .scale = 1.5f };
-    struct linear w = { .weight = filled(w_data, OUT, IN, 100),
-                        .bias = filled(bias_data, OUT, 1, 300) };
-    w.bias.rank = 1;
+    struct layer l;
+    fill_layer(&l);
     for (int adapted = 0; adapted < 2; adapted++) {
         struct arena arena = { .backend = test_device() };
         struct graph g = { .backend = test_device(), .arena = &arena };
         struct tensor *part[PARTS];
-        w.lora = adapted ? &lora : NULL;
-        const struct tensor *whole = linear_forward(&g, &x, &w);
-        linear_apart(&g, &x, &w, PARTS, part);
+        l.w.lora = adapted ? &l.lora : NULL;
+        const struct tensor *whole = linear_forward(&g, &l.x, &l.w);
+        linear_apart(&g, &l.x, &l.w, PARTS, part);
         for (int p = 0; p < PARTS; p++) {
             assert_non_null(part[p]);
             assert_int_equal(part[p]->shape[1], WIDTH);

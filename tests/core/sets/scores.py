@@ -7,14 +7,12 @@ order. The rules are short versions of those of LLaVA, lmms-eval, VLMEvalKit, MM
 """
 import base64
 import json
-import math
 import os
 import random
 import re
 import shutil
 import subprocess
 import sys
-from collections import Counter, defaultdict
 
 sys.path.insert(0, os.path.dirname(__file__))
 import letters as letters_rules
@@ -280,34 +278,6 @@ captions = [draw.choice(p + ["a dog", "a man on a horse"]) for p in people]
 dump("captions_val2017.json",
      {"images": [{"id": 50 + i, "file_name": f"{i}.png", "height": 96, "width": 96} for i in range(6)],
       "annotations": [{"image_id": 50 + i, "id": 10 * i + k, "caption": c} for i, p in enumerate(people) for k, c in enumerate(p)]})
-
-
-def grams(text):
-    w = text.split()
-    return Counter(tuple(w[i:i + n]) for n in range(1, 5) for i in range(len(w) - n + 1))
-
-
-def cider():
-    """CIDEr-D of pycocoevalcap."""
-    seen, scores = defaultdict(int), []
-    for p in people:
-        for g in set(g for c in p for g in grams(c)):
-            seen[g] += 1
-
-    def vector(text):
-        v = {g: f * (math.log(len(people)) - math.log(max(1, seen[g]))) for g, f in grams(text).items()}
-        return v, [math.sqrt(sum(x * x for g, x in v.items() if len(g) == n)) for n in range(1, 5)], max(0, len(text.split()) - 1)
-    for caption, p in zip(captions, people):
-        v, norm, length = vector(caption)
-        total = 0
-        for r in map(vector, p):
-            for n in range(4):
-                dot = sum(min(x, r[0].get(g, 0)) * r[0].get(g, 0) for g, x in v.items() if len(g) == n + 1)
-                total += dot / (norm[n] * r[1][n] if norm[n] and r[1][n] else 1) * math.exp(-((length - r[2]) ** 2) / 72)
-        scores.append(10 * total / 4 / len(p))
-    return share(scores)
-
-
 got = evaluate("captions_val2017.json", "coco", "lmms-eval", [(50 + i, c) for i, c in enumerate(captions)])
-same("COCO, lmms-eval", got, "score", cider())
+same("COCO, lmms-eval", got, "score", share(letters_rules.cider(captions, people)))
 sys.exit(failed)
