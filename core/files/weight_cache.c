@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +35,34 @@ char *weight_cache_path(const char *fingerprint, const char *kind, struct err *e
 void weight_cache_use(const char *path)
 {
     utimensat(AT_FDCWD, path, NULL, 0);
+}
+
+// --- holding -------------------------------------------------------------------------------------
+
+// The folder's lock as a file descriptor; -1 with errno.
+static int lock_folder(int how)
+{
+    char *folder = places_file("XDG_CACHE_HOME", ".cache", "weights");
+    const int held = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    free(folder);
+    if (held < 0) return -1;
+    int status;
+    while ((status = flock(held, how)) < 0 && errno == EINTR) continue;
+    if (status == 0) return held;
+    const int why = errno;
+    close(held);
+    errno = why;
+    return -1;
+}
+
+int weight_cache_hold(void)
+{
+    return lock_folder(LOCK_SH);
+}
+
+void weight_cache_let(int held)
+{
+    if (held >= 0) close(held);
 }
 
 // --- removing ------------------------------------------------------------------------------------
@@ -81,17 +110,25 @@ static struct kept *list_kept(const char *folder, size_t *count)
     return list;
 }
 
-void weight_cache_trim(double bytes)
+static void trim(const char *folder, double bytes)
 {
     size_t count;
     double all = 0;
-    char *folder = places_file("XDG_CACHE_HOME", ".cache", "weights");
-    struct kept *list = folder ? list_kept(folder, &count) : NULL;
-    for (size_t i = 0; list && i < count; i++) all += list[i].bytes;
-    for (size_t i = 0; list && i < count; i++) {
+    struct kept *list = list_kept(folder, &count);
+    for (size_t i = 0; i < count; i++) all += list[i].bytes;
+    for (size_t i = 0; i < count; i++) {
         if (all > bytes && unlink(list[i].path) == 0) all -= list[i].bytes;
         free(list[i].path);
     }
     free(list);
+}
+
+void weight_cache_trim(double bytes)
+{
+    const int held = lock_folder(LOCK_EX | LOCK_NB);
+    if (held < 0 && errno == EWOULDBLOCK) return;
+    char *folder = places_file("XDG_CACHE_HOME", ".cache", "weights");
+    if (folder) trim(folder, bytes);
     free(folder);
+    weight_cache_let(held);
 }

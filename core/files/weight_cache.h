@@ -2,7 +2,9 @@
 // $XDG_CACHE_HOME/vlmsh/weights, or ~/.cache/vlmsh/weights.
 //
 //   char *path = weight_cache_path(fingerprint, "q8_0", &err);   // NULL: no such folder
-//   weight_cache_use(path);                                      // it was needed now
+//   const int held = weight_cache_hold();                        // nobody trims now
+//   ... opens or writes path; weight_cache_use(path);            // it was needed now
+//   weight_cache_let(held);
 //   weight_cache_trim(20e9);                                     // what was not needed for longest
 //   goes
 //
@@ -15,7 +17,12 @@
 // Creates the folders above it; the caller frees it.
 char *weight_cache_path(const char *fingerprint, const char *kind, struct err *err);
 void weight_cache_use(const char *path);
+// From then on no program removes a file that this one is about to open, until weight_cache_let.
+// -1: the folder cannot be locked, and they may.
+int weight_cache_hold(void);
+void weight_cache_let(int held);
 // Removes files until all have at most that many bytes, and what killed programs left behind.
+// Leaves it to other programs that hold the folder, which trim it after their own load.
 void weight_cache_trim(double bytes);
 
 #endif

@@ -236,12 +236,13 @@ static struct gguf *open_file(const struct model *m, const struct gguf_kind *kin
     return NULL;
 }
 
-// The file that is kept, or a new one. Another program that has less room for them may remove
-// either at any time: what is written then is written again.
+// The file that is kept, or a new one. Where the folder cannot be locked, another program that has
+// less room for them may remove either at any time: what is written then is written again.
 static struct gguf *find_file(const struct model *m, const struct gguf_kind *kind,
                               const struct load_progress *progress, struct err *err)
 {
     char *path = weight_cache_path(m->checkpoint->fingerprint, kind->name, err);
+    const int held = weight_cache_hold();
     struct gguf *f = path ? open_file(m, kind, path) : NULL;
     if (!path) not_kept(kind, err);
     int left = WRITES;
@@ -252,6 +253,7 @@ static struct gguf *find_file(const struct model *m, const struct gguf_kind *kin
                     "small elsewhere? try again",
                     path);
     if (f) weight_cache_use(path);
+    weight_cache_let(held);
     free(path);
     return f;
 }
