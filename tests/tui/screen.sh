@@ -164,10 +164,10 @@ wait_gone '─ picture ─'
 line '/clear'
 wait_for 'the conversation was cleared'
 sleep 0.5
-line "/screen $work/a 24 80"
-line "/screen $work/b 10 40"
-wait_for 'screen .*/b 10 40'
-for _ in $(seq 50); do [ -s "$work/b" ] && break; sleep 0.1; done
+for taken in a\ 24\ 80 b\ 10\ 40; do # one after the other: a waiting line stands in the status
+  line "/screen $work/$taken"
+  for _ in $(seq 50); do [ -s "$work/${taken%% *}" ] && break; sleep 0.1; done
+done
 [ "$(wc -l <"$work/a")" = 24 ] || fail "/screen writes $(wc -l <"$work/a") lines"
 [ "$(wc -L <"$work/b")" -le 40 ] || fail "/screen is wider than 40 columns"
 grep -q '^ llava-1.5 cpu.* MB' "$work/a" || fail "the status line is not in /screen's file: $(tail -3 "$work/a")"
