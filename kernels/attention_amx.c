@@ -113,11 +113,23 @@ static size_t tiles_at(struct tiles *t, const struct call *c, const struct packe
 
 // --- packing -------------------------------------------------------------------------------------
 
+// Asks for the numbers of a head, one row of them, in the second-level cache. Its rows are a page
+// from each other or more, so that the processor does not see what comes.
+VEC_INLINE void ask_for(const void *row, size_t size)
+{
+    enum { LINE = 64 };
+    for (size_t i = 0; i < size + LINE - 1; i += LINE)
+        __builtin_prefetch((const char *)row + i, 0, 2);
+}
+
 // Queries of the task, scaled. Heads of a group stand beside each other, groups do not.
 static void pack_queries(const struct call *c, const struct task *t, const struct tiles *m)
 {
+    enum { AHEAD = 16 };
     const vf scale = vf_set(c->scale * log2_e);
+    const size_t size = (size_t)c->width * sizeof *c->q;
     for (int64_t r = 0; r < c->task_rows; r++) {
+        if (r + AHEAD < t->rows) ask_for(query_at(c, t, r + AHEAD), size);
         float *to = m->q + r / AMX_SIDE * m->p->steps * TILE_FLOATS + r % AMX_SIDE * VEC;
         for (int64_t s = 0; s < m->p->steps; s++, to += TILE_FLOATS) {
             const int64_t e = s * AMX_STEP, left = r < t->rows ? c->width - e : 0;
@@ -141,6 +153,13 @@ static bool strange(const float *tile, int64_t floats)
     return found != 0;
 }
 
+// Up to 16 rows from row i on, of which there are n.
+static void ask_for_rows(const struct amx_source *s, int64_t i, int64_t n, size_t size)
+{
+    for (const int64_t end = i + within(n - i, AMX_SIDE); i < end; i++)
+        ask_for((const char *)s->data + (size_t)i * s->row_bytes, size);
+}
+
 // Keys and values j.. of a head; those past the end are 0.
 static void pack_block(const struct call *c, const struct packed *p, int64_t head, int64_t j)
 {
@@ -157,9 +176,12 @@ static void pack_block(const struct call *c, const struct packed *p, int64_t hea
                                   .turned = true };
     const struct block block = block_at(p, head, j);
     float *to = block.k;
-    for (int64_t i = 0; i < BLOCK; i += AMX_SIDE)
+    for (int64_t i = 0; i < BLOCK; i += AMX_SIDE) {
+        ask_for_rows(&k, i + AMX_SIDE, n, (size_t)c->width * size);
+        ask_for_rows(&v, i, n, (size_t)c->value_width * size);
         for (int64_t e = 0; e < p->steps * AMX_STEP; e += AMX_STEP, to += TILE_FLOATS)
             amx_pack_pairs(to, &k, i, within(n - i, AMX_SIDE), e, within(c->width - e, AMX_STEP));
+    }
     to = block.v;
     for (int64_t e = 0; e < p->columns * AMX_SIDE; e += AMX_SIDE)
         for (int64_t i = 0; i < BLOCK; i += AMX_STEP, to += TILE_FLOATS)
@@ -426,7 +448,7 @@ static void run_heads(const struct call *c, struct packed p, float *scratch)
         if (c->kv_heads - p.head < p.heads) p.heads = c->kv_heads - p.head;
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < p.heads * p.blocks; i++)
-            pack_block(c, &p, p.head + i / p.blocks, i % p.blocks * BLOCK);
+            pack_block(c, &p, p.head + i % p.heads, i / p.heads * BLOCK);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < p.heads * count_parts(c); i++) run_task(c, &p, i, scratch);
     }
