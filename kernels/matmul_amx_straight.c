@@ -24,14 +24,6 @@ enum {
     LEAST_M = 128 // threads share the columns
 };
 
-// How a product is cut up.
-struct straight {
-    const struct amx_product *p;
-    struct straight_x x;
-    int64_t groups, wide; // of pairs of tiles of columns; pairs in a group at most
-    bool past_caches;     // y is written straight to memory
-};
-
 // What a thread computes at a time: tiles m..to of columns, tiles from..from+rows of the rows.
 struct part {
     int64_t m, to, from, rows;
@@ -56,7 +48,7 @@ static void put_sums(const struct amx_product *p, const float *sums, int64_t row
         if (past_caches)
             _mm512_stream_ps(y, (__m512)(v[r] + bias));
         else
-            vf_store(y, v[r] + (p->add ? vf_load(y) : bias));
+            vf_store(y, p->add ? vf_load(y) + (v[r] + bias) : v[r] + bias);
 }
 
 static void put_all(const struct straight *s, const float *sums, int64_t row, int64_t m,
@@ -89,19 +81,10 @@ static void copy_tail(const struct straight *s, char *tail, int64_t tile, int64_
                       s->p->k - k);
 }
 
-// Pair i of `pairs` asks for its share of the two tiles of weights from `next` on.
-static struct straight_ask ask_for(const struct straight *s, const char *next, int64_t tiles,
-                                   int64_t i, int64_t pairs)
-{
-    const int64_t rows = tiles * AMX_SIDE, from = rows * i / pairs;
-    return (struct straight_ask){ .w = next + (size_t)from * s->p->w.row_bytes,
-                                  .rows = rows * (i + 1) / pairs - from };
-}
-
 // Two tiles of weights, from column tile m on, with the block's rows: the piece from `step` on.
-// `next`: two tiles that come next, or 0 of them.
+// `next`: the two tiles that come next, or NULL.
 static void multiply_pair(const struct straight *s, const struct part *part, float *sums, int64_t m,
-                          int64_t step, const char *next, int64_t next_tiles)
+                          int64_t step, const char *const next[2])
 {
     const struct amx_product *p = s->p;
     const int64_t high = straight_least(part->to - m, 2), pairs = (part->rows + 1) / 2;
@@ -120,7 +103,7 @@ static void multiply_pair(const struct straight *s, const struct part *part, flo
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t row = part->from + 2 * i, wide = straight_least(part->rows - 2 * i, 2);
         float *to = first && last ? here : sums + i * 4 * STRAIGHT_SUMS;
-        struct straight_ask ask = ask_for(s, next, next_tiles, i, pairs);
+        struct straight_ask ask = straight_ask(next[0], next[1], p->w.row_bytes, i, pairs);
         if (last && !s->past_caches) {
             ask.y = p->y + row * AMX_SIDE * p->m + m * AMX_SIDE;
             ask.y_row = (size_t)p->m;
@@ -134,26 +117,23 @@ static void multiply_pair(const struct straight *s, const struct part *part, flo
 // The sums of the part's pairs wait one behind the other.
 static void multiply_part(const struct straight *s, const struct part *part, float *sums)
 {
-    const int64_t waiting = (part->rows + 1) / 2 * 4 * STRAIGHT_SUMS;
+    const int64_t waiting = (part->rows + 1) / 2 * 4 * STRAIGHT_SUMS, all = s->p->m / AMX_SIDE;
     for (int64_t step = 0; step < s->x.steps; step += s->x.piece)
         for (int64_t m = part->m; m < part->to; m += 2) {
-            const bool more = m + 2 < part->to; // else the next piece or, behind the last, part
-            const int64_t from = more || step + s->x.piece >= s->x.steps ? m + 2 : part->m;
-            const int64_t then = more || from == m + 2 ? step : step + s->x.piece;
-            const int64_t left = s->p->m / AMX_SIDE - from;
-            multiply_pair(s, part, sums + (m - part->m) / 2 * waiting, m, step,
-                          weights(s, from, then), left < 0 ? 0 : straight_least(left, 2));
+            // The next columns; or those of the next piece; or where another part goes on.
+            const bool again = m + 2 >= part->to && step + s->x.piece < s->x.steps;
+            const int64_t from = again ? part->m : m + 2, then = again ? step + s->x.piece : step;
+            const char *const next[] = { from < all ? weights(s, from, then) : NULL,
+                                         from + 1 < all ? weights(s, from + 1, then) : NULL };
+            multiply_pair(s, part, sums + (m - part->m) / 2 * waiting, m, step, next);
         }
 }
 
-// By every thread of the team.
-static void multiply_all(const struct straight *s, float *sums)
+void KERNEL(straight_columns)(const struct straight *s, float *sums)
 {
     const int64_t columns = s->p->m / AMX_SIDE, pairs = (columns + 1) / 2;
     const int64_t blocks = (s->x.tiles + s->x.block - 1) / s->x.block;
-#pragma omp for schedule(static)
-    for (int64_t t = 0; t < s->x.tiles; t++) straight_pack(&s->x, t, &s->p->x);
-#pragma omp for schedule(dynamic)
+#pragma omp for schedule(dynamic) nowait
     for (int64_t i = 0; i < blocks * s->groups; i++) {
         const int64_t g = i % s->groups, from = i / s->groups * s->x.block;
         const struct part part = { pairs * g / s->groups * 2,
@@ -161,35 +141,35 @@ static void multiply_all(const struct straight *s, float *sums)
                                    straight_least(s->x.tiles - from, s->x.block) };
         multiply_part(s, &part, sums);
     }
+    if (s->past_caches) _mm_sfence(); // other threads read y behind the barrier
 }
 
-// Groups of columns: as many for each thread and about equal.
-static void cut(struct straight *s, int64_t threads)
+struct straight KERNEL(straight_cut)(const struct amx_product *p, int64_t threads)
 {
-    enum { EACH = 2 }; // of a thread at least
-    const int64_t pairs = (s->p->m / AMX_SIDE + 1) / 2;
-    const int64_t each = ((pairs + GROUP - 1) / GROUP + threads - 1) / threads;
-    s->groups = straight_least((each < EACH ? EACH : each) * threads, pairs);
-    s->wide = (pairs + s->groups - 1) / s->groups;
+    const int64_t pairs = (p->m / AMX_SIDE + 1) / 2;
+    struct straight s = { .p = p,
+                          .x = straight_plan(p->rows, p->k),
+                          .groups = straight_groups(pairs, GROUP, threads),
+                          .past_caches = KERNEL(goes_past_caches)(p, threads) };
+    const int64_t wide = (pairs + s.groups - 1) / s.groups;
+    s.waiting = straight_waiting(&s.x, wide);
+    return s;
 }
 
 int KERNEL(matmul_straight)(const struct amx_product *p)
 {
     const int64_t threads = omp_get_max_threads();
-    struct straight s = { .p = p,
-                          .x = straight_plan(p->rows, p->k),
-                          .past_caches = KERNEL(goes_past_caches)(p, threads) };
-    cut(&s, threads);
+    struct straight s = KERNEL(straight_cut)(p, threads);
     const size_t x_size = straight_bytes(&s.x);
-    const size_t waiting = (size_t)(s.wide * (s.x.block / 2) * 4 * STRAIGHT_SUMS) * sizeof(float);
-    const size_t each = s.x.steps > s.x.piece ? waiting : 0;
-    s.x.data = cpu_scratch(x_size + each * (size_t)threads);
+    s.x.data = cpu_scratch(x_size + s.waiting * (size_t)threads);
     if (!s.x.data) return -1;
 #pragma omp parallel if (vec_worth_threads(p->rows * p->k * p->m / 8))
     {
+        char *sums = s.x.data + x_size + s.waiting * (size_t)omp_get_thread_num();
         amx_open();
-        multiply_all(&s, (float *)(s.x.data + x_size + each * (size_t)omp_get_thread_num()));
-        if (s.past_caches) _mm_sfence(); // other threads read y behind the barrier
+#pragma omp for schedule(static)
+        for (int64_t t = 0; t < s.x.tiles; t++) straight_pack(&s.x, t, &p->x, t * AMX_SIDE);
+        KERNEL(straight_columns)(&s, (float *)sums);
         amx_close();
     }
     return 0;

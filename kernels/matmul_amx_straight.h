@@ -69,11 +69,11 @@ static inline __attribute__((unused)) char *straight_tile(const struct straight_
                          AMX_TILE;
 }
 
-// All steps of a tile of rows.
+// All steps of a tile of rows, from those that begin with number `row` of the source.
 static inline __attribute__((unused)) void straight_pack(const struct straight_x *x, int64_t tile,
-                                                         const struct amx_source *from)
+                                                         const struct amx_source *from, int64_t row)
 {
-    const int64_t row = tile * AMX_SIDE, rows = straight_least(x->rows - row, AMX_SIDE);
+    const int64_t rows = straight_least(x->rows - tile * AMX_SIDE, AMX_SIDE);
     for (int64_t s = 0; s < x->steps; s++)
         amx_pack_pairs(straight_tile(x, tile, s), from, row, rows, s * AMX_STEP,
                        straight_least(x->k - s * AMX_STEP, AMX_STEP));
@@ -81,11 +81,21 @@ static inline __attribute__((unused)) void straight_pack(const struct straight_x
 
 // Memory that is asked for while tiles are multiplied.
 struct straight_ask {
-    const char *w; // rows of weights into the second-level cache: a line of each in every step
-    int64_t rows;
-    const float *y; // 16 rows of numbers to write, each `wide` lines, in the first 16 steps
-    size_t y_row;   // numbers from one to the next
+    const char *w, *v; // `rows` rows of weights each into the second-level cache, a line of each in
+    int64_t rows;      // every step; NULL: none
+    const float *y;    // two by 16 rows of two lines to write, in the first 16 steps; NULL: none
+    size_t y_row;      // numbers from one to the next
 };
+
+// The share of pair i of `pairs` in the 16 rows from w and from v on that come next.
+static inline __attribute__((unused)) struct straight_ask straight_ask(const char *w, const char *v,
+                                                                       size_t row_bytes, int64_t i,
+                                                                       int64_t pairs)
+{
+    const int64_t from = AMX_SIDE * i / pairs, to = AMX_SIDE * (i + 1) / pairs;
+    const size_t skip = (size_t)from * row_bytes;
+    return (struct straight_ask){ w ? w + skip : NULL, v ? v + skip : NULL, to - from, NULL, 0 };
+}
 
 // A piece of 16 rows w and 16 rows v of weights (or of w alone) with `wide` (1 or 2) tiles of x:
 // sums[0], [1] of w, [2], [3] of v. `tail`: two tiles behind the piece, or NULL.
@@ -121,8 +131,11 @@ VEC_INLINE void straight_step(const char *w, const char *v, size_t row_bytes, co
 
 VEC_INLINE void straight_ask_for(const struct straight_ask *ask, size_t row_bytes, int64_t step)
 {
-    const char *w = ask->w + step * 2 * AMX_STEP;
-    for (int64_t r = 0; r < ask->rows; r++, w += row_bytes) __builtin_prefetch(w, 0, 2);
+    const size_t at = (size_t)step * 2 * AMX_STEP;
+    for (int64_t r = 0; r < ask->rows; r++) {
+        if (ask->w) __builtin_prefetch(ask->w + at + (size_t)r * row_bytes, 0, 2);
+        if (ask->v) __builtin_prefetch(ask->v + at + (size_t)r * row_bytes, 0, 2);
+    }
     if (!ask->y || step >= AMX_SIDE) return;
     const float *y = ask->y + (size_t)step * ask->y_row;
     __builtin_prefetch(y, 1, 3);
@@ -176,6 +189,43 @@ static inline __attribute__((unused)) void straight_multiply(float *sums,
     else
         straight_sums(sums, p, ask, 1, 1);
 }
+
+// Groups of `count` things, `most` in each at most: as many for each thread and about equal.
+static inline __attribute__((unused)) int64_t straight_groups(int64_t count, int64_t most,
+                                                              int64_t threads)
+{
+    enum { EACH = 2 }; // of a thread at least
+    const int64_t each = ((count + most - 1) / most + threads - 1) / threads;
+    return straight_least((each < EACH ? EACH : each) * threads, count);
+}
+
+// Bytes for the sums of `wide` pairs of tiles of weights with a block, where they wait for the next
+// piece.
+static inline __attribute__((unused)) size_t straight_waiting(const struct straight_x *x,
+                                                              int64_t wide)
+{
+    const size_t all = (size_t)(wide * (x->block / 2) * 4 * STRAIGHT_SUMS) * sizeof(float);
+    return x->steps > x->piece ? all : 0;
+}
+
+// --- whole products ------------------------------------------------------------------------------
+
+struct amx_product;
+
+// How a product is cut up: groups of pairs of tiles of columns.
+struct straight {
+    const struct amx_product *p;
+    struct straight_x x;
+    int64_t groups;
+    size_t waiting;   // bytes for the sums of a thread
+    bool past_caches; // y is written straight to memory
+};
+
+struct straight KERNEL(straight_cut)(const struct amx_product *p, int64_t threads);
+
+// All of y of packed rows, by every thread of the team between amx_open and amx_close; `sums` are
+// the thread's. Behind it other threads' part of y may be missing until a barrier.
+void KERNEL(straight_columns)(const struct straight *s, float *sums);
 
 #endif
 
