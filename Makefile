@@ -70,7 +70,7 @@ ISA_FLAGS_base   := -Wno-psabi
 ISA_FLAGS_avx2   := -mavx2 -mfma -mf16c
 ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c \
                     -mprefer-vector-width=512
-ISA_FLAGS_amx    := $(ISA_FLAGS_avx512) -mavx512bf16 -mamx-tile -mamx-bf16
+ISA_FLAGS_amx    := $(ISA_FLAGS_avx512) -mavx512bf16 -mamx-tile -mamx-bf16 -mprfchw
 ISAS := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512 amx)
 
 # Those that are compiled once:

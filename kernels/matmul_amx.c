@@ -271,9 +271,7 @@ static void multiply_wide(const struct plan *plan, const struct worker *b, int64
     }
 }
 
-// A y that the caches cannot hold is not read before it is written: with weights of 1152 numbers
-// that makes a product a seventh faster. Its lines must be whole.
-static bool goes_past_caches(const struct amx_product *p, int64_t threads)
+bool KERNEL(goes_past_caches)(const struct amx_product *p, int64_t threads)
 {
     enum { CACHE = 4 << 20 }; // bytes of a thread
     const bool whole = p->m % AMX_SIDE == 0 && (uintptr_t)p->y % 64 == 0;
@@ -303,7 +301,7 @@ int KERNEL(matmul_tiles)(const struct amx_product *p)
     const int64_t steps = (p->k + AMX_STEP - 1) / AMX_STEP;
     const size_t x_size = (size_t)(plan.tiles * steps) * AMX_TILE;
     plan.keep = !is_narrow(p) && plan.tiles > plan.block;
-    plan.past_caches = goes_past_caches(p, threads);
+    plan.past_caches = KERNEL(goes_past_caches)(p, threads);
     const size_t weights = (size_t)(wide * (plan.keep ? steps : STEPS)) * AMX_TILE;
     const size_t sums = (size_t)(wide * plan.block * SUMS) * sizeof(float);
     const size_t each = weights + sums + WIDE * sizeof(float);
