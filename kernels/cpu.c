@@ -35,6 +35,7 @@ int64_t few_rows_amx(void);
 int expert_rows_avx2(const struct expert_rows *p);
 int expert_rows_avx512(const struct expert_rows *p);
 int expert_rows_amx(const struct expert_rows *p);
+extern const struct packed_ops products_amx;
 #endif
 
 static _Thread_local char failure_text[256];
@@ -227,6 +228,7 @@ CPU_DEVICE(amx, "avx512 + amx") = {
     .describe = describe_amx,
     .few_rows = few_rows_amx,
     .expert_rows = expert_rows_amx,
+    .products = &products_amx,
     .multiplies_bf16 = yes,
     .favours_bf16 = yes,
 #define OP(name, arguments) .name = name##_amx,

@@ -1,9 +1,9 @@
 // kernels/rmsnorm.c -- root mean square norm (Zhang and Sennrich 2019): no mean, no bias.
 #include <math.h>
 
-#include "kernels/vec.h"
+#include "kernels/norm_row.h"
 
-static void norm_row(float *y, const float *x, const float *gain, int64_t n, float eps)
+void KERNEL(rmsnorm_row)(float *y, const float *x, const float *gain, int64_t n, float eps)
 {
     // Four running sums, so that the additions of one need not wait for each other.
     vf s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 };
@@ -33,8 +33,8 @@ int KERNEL(rmsnorm)(struct tensor *y, const struct tensor *x, const struct tenso
     int64_t width = tensor_count(gain), rows = width ? tensor_count(x) / width : 0;
 #pragma omp parallel for schedule(static) if (vec_worth_threads(rows * width))
     for (int64_t i = 0; i < rows; i++)
-        norm_row((float *)y->data + i * width, (const float *)x->data + i * width, gain->data,
-                 width, eps);
+        KERNEL(rmsnorm_row)((float *)y->data + i * width, (const float *)x->data + i * width,
+                            gain->data, width, eps);
     return 0;
 }
 
