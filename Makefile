@@ -70,7 +70,7 @@ ISA_FLAGS_base   := -Wno-psabi
 ISA_FLAGS_avx2   := -mavx2 -mfma -mf16c
 ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c \
                     -mprefer-vector-width=512
-ISA_FLAGS_amx    := $(ISA_FLAGS_avx512) -mavx512bf16 -mamx-tile -mamx-bf16
+ISA_FLAGS_amx    := $(ISA_FLAGS_avx512) -mavx512bf16 -mamx-tile -mamx-bf16 -mprfchw
 ISAS := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512 amx)
 
 # Those that are compiled once:
@@ -349,8 +349,8 @@ lint-fast: size
 	  -i tests/cuda_host -i tests/cuda_ptx $(FOLDERS)
 # What a clone carries: weights and pictures grow where nobody looks.
 size:
-	@if [ -e .git ]; then git ls-files -z | du -cbL --files0-from=- | tail -1 | awk '$$1 > 36 * 2^20 { \
-	  print "tracked files: " $$1 " bytes, more than 36 MiB"; exit 1 }'; fi
+	@if [ -e .git ]; then git ls-files -z | du -cbL --files0-from=- | tail -1 | awk '$$1 > 38 * 2^20 { \
+	  print "tracked files: " $$1 " bytes, more than 38 MiB"; exit 1 }'; fi
 # clang-tidy takes minutes: only files that changed since, all when a header did. Of a function's paths
 # 100000 steps are looked at instead of 225000: the longest searches take half of the time.
 build/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES))

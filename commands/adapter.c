@@ -231,15 +231,18 @@ static int scale_run(struct shell *shell, const struct adapter_words *w, struct 
     return engine_set(shell->engine, "adapter.scale", factor, err);
 }
 
+static int say_once(struct shell *shell, const char *folder, const char *what)
+{
+    sinks_notice(shell->sinks, "%s already holds %s: nothing to do", folder, what);
+    return 0;
+}
+
 static int merge_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
     const char *folder = w->argument;
     struct merge_report r;
     if (!folder) return err_set(err, "FOLDER is missing: /adapter merge FOLDER");
-    if (w->once && new_model_written(folder)) {
-        sinks_notice(shell->sinks, "%s already holds a model: nothing to do", folder);
-        return 0;
-    }
+    if (w->once && new_model_written(folder)) return say_once(shell, folder, "a model");
     if (engine_adapter_merge(shell->engine, folder, &r, err) < 0) return -1;
     sinks_written(shell->sinks, "model", folder, NULL);
     sinks_notice(shell->sinks,
@@ -261,6 +264,7 @@ static int save_run(struct shell *shell, const struct adapter_words *w, struct e
     size_t i = 0;
     if (!w->argument) return err_set(err, "FOLDER is missing: /adapter save FOLDER");
     if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
+    if (w->once && adapter_is(w->argument)) return say_once(shell, w->argument, "an adapter");
     while (i < sizeof types / sizeof *types && strcmp(w->type, dtype_form(types[i]).name) != 0) i++;
     if (i == sizeof types / sizeof *types)
         return err_set(err, "unknown type '%s': use f32, bf16 or f16", w->type);
@@ -279,7 +283,7 @@ static const struct action {
 } actions[] = {
     { "load", load_run, false, false },   { "unload", unload_run, false, false },
     { "list", list_run, false, false },   { "show", show_run, false, false },
-    { "scale", scale_run, false, false }, { "save", save_run, true, false },
+    { "scale", scale_run, false, false }, { "save", save_run, true, true },
     { "merge", merge_run, false, true },
 };
 
@@ -308,7 +312,7 @@ static int take_word(void *self, const char *value, struct err *err)
 
 static const struct option_row rows[] = {
     { "--type", "TYPE", "type of the numbers: f32, bf16 or f16", take_type },
-    { "--once", NULL, "does nothing if FOLDER already holds a model", take_once },
+    { "--once", NULL, "does nothing if FOLDER already holds one", take_once },
     { 0 },
 };
 static const struct option_table table = { rows, take_word };
@@ -339,8 +343,8 @@ const struct command command_adapter = {
     .name = "adapter",
     .also = "lora peft weights",
     .usage =
-        "/adapter load FOLDER|unload [NAME]|list|show [NAME]|scale X|save FOLDER [--type TYPE]|"
-        "merge FOLDER [--once]",
+        "/adapter load FOLDER|unload [NAME]|list|show [NAME]|scale X|save FOLDER [--type TYPE] "
+        "[--once]|merge FOLDER [--once]",
     .help = "Loads, unloads, shows, scales, saves or merges adapters (LoRA, LN tuning).",
     .details =
         "FOLDER is an adapter in PEFT format (LoRA, LN tuning, modules_to_save); tensors that\n"
@@ -355,8 +359,8 @@ const struct command command_adapter = {
         "--type TYPE    type of its numbers: f32, bf16 (half the size) or f16; f32 if not given\n"
         "merge FOLDER   writes a merged model with the original tensor names and types, and\n"
         "               compares logits before and after on a fixed prompt\n"
-        "--once         does nothing if FOLDER already holds a model",
-    .max = 4,
+        "--once         does nothing if FOLDER already holds an adapter or, to merge, a model",
+    .max = 5,
     .needs = NEEDS_MODEL,
     .live = "load unload scale",
     .complete = COMPLETE_WORDS,

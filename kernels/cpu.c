@@ -22,6 +22,7 @@
 #undef OP
 int64_t few_rows_base(void);
 int expert_rows_base(const struct expert_rows *p);
+int ffn_rows_base(const struct fused_ffn *p);
 #ifdef HAVE_AVX
 #define OP(name, arguments)      \
     int name##_avx2 arguments;   \
@@ -33,9 +34,12 @@ int64_t few_rows_avx2(void);
 int64_t few_rows_avx512(void);
 int64_t few_rows_amx(void);
 int expert_rows_avx2(const struct expert_rows *p);
+int ffn_rows_avx2(const struct fused_ffn *p);
 int expert_rows_avx512(const struct expert_rows *p);
+int ffn_rows_avx512(const struct fused_ffn *p);
 int expert_rows_amx(const struct expert_rows *p);
 extern const struct packed_ops products_amx;
+int ffn_rows_amx(const struct fused_ffn *p);
 #endif
 
 static _Thread_local char failure_text[256];
@@ -195,6 +199,7 @@ CPU_DEVICE(base, "base") = {
     .describe = describe_base,
     .few_rows = few_rows_base,
     .expert_rows = expert_rows_base,
+    .ffn_rows = ffn_rows_base,
 #define OP(name, arguments) .name = name##_base,
 #include "kernels/ops.h"
 #undef OP
@@ -206,6 +211,7 @@ CPU_DEVICE(avx2, "avx2") = {
     .describe = describe_avx2,
     .few_rows = few_rows_avx2,
     .expert_rows = expert_rows_avx2,
+    .ffn_rows = ffn_rows_avx2,
 #define OP(name, arguments) .name = name##_avx2,
 #include "kernels/ops.h"
 #undef OP
@@ -216,6 +222,7 @@ CPU_DEVICE(avx512, cpu_has_bf16() ? "avx512 + bf16" : "avx512") = {
     .describe = describe_avx512,
     .few_rows = few_rows_avx512,
     .expert_rows = expert_rows_avx512,
+    .ffn_rows = ffn_rows_avx512,
     .multiplies_bf16 = cpu_has_bf16,
     .favours_bf16 = cpu_favours_bf16,
 #define OP(name, arguments) .name = name##_avx512,
@@ -229,6 +236,7 @@ CPU_DEVICE(amx, "avx512 + amx") = {
     .few_rows = few_rows_amx,
     .expert_rows = expert_rows_amx,
     .products = &products_amx,
+    .ffn_rows = ffn_rows_amx,
     .multiplies_bf16 = yes,
     .favours_bf16 = yes,
 #define OP(name, arguments) .name = name##_amx,

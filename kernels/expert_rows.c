@@ -6,12 +6,14 @@
 //   then rows of y:       y[i] += weight * each, of the experts of row i by their numbers
 //
 // An expert's fifty rows stay in the thread's second-level cache from the first product to the
-// last, and no thread waits for another in between. The bits are those of the ops gather_rows,
-// matmul, swiglu, matmul and add_weighted_rows of one expert after another.
+// last, and no thread waits for another in between. With AMX all of a piece is one step
+// (kernels/gated_rows.c). The bits are those of the ops gather_rows, matmul, swiglu, matmul and
+// add_weighted_rows of one expert after another.
 #include "kernels/expert_rows.h"
 
 #include <omp.h>
 
+#include "kernels/gated_rows.h"
 #include "kernels/vec.h"
 
 static struct tensor matrix(float *data, int64_t rows, int64_t width)
@@ -19,7 +21,7 @@ static struct tensor matrix(float *data, int64_t rows, int64_t width)
     return (struct tensor){ .data = data, .dtype = DTYPE_F32, .rank = 2, .shape = { rows, width } };
 }
 
-static int run_piece(const struct expert_rows *p, const struct expert_piece *e, float *room)
+static int run_ops(const struct expert_rows *p, const struct expert_piece *e, float *room)
 {
     const struct fused_gated *w = &p->expert[e->expert];
     const int64_t n = e->count, D = tensor_row(p->x), m = w->gate->shape[0];
@@ -35,6 +37,26 @@ static int run_piece(const struct expert_rows *p, const struct expert_piece *e, 
         KERNEL(swiglu)(&gate, &gate, &up) < 0)
         return -1;
     return KERNEL(matmul)(&y, &gate, w->down, NULL, (enum matmul_mode)p->mode);
+}
+
+// The same in one go.
+static struct gated_rows whole_piece(const struct expert_rows *p, const struct expert_piece *e)
+{
+    const struct fused_gated *w = &p->expert[e->expert];
+    return (struct gated_rows){ .x = p->x->data,
+                                .index = p->rows + e->first,
+                                .gate = { .w = w->gate },
+                                .up = { .w = w->up },
+                                .down = { .w = w->down },
+                                .y = p->each + e->first * tensor_row(p->x),
+                                .rows = e->count,
+                                .mode = p->mode };
+}
+
+static int run_piece(const struct expert_rows *p, const struct expert_piece *e, float *room)
+{
+    const struct gated_rows whole = whole_piece(p, e);
+    return KERNEL(gated_rows_fit)(&whole) ? KERNEL(gated_rows)(&whole) : run_ops(p, e, room);
 }
 
 static void sum_row(const struct expert_rows *p, int64_t row, int64_t per_row)

@@ -242,9 +242,7 @@ static void multiply_wide(const struct plan *plan, const struct worker *b, int64
     }
 }
 
-// A y that the caches cannot hold is not read before it is written: with weights of 1152 numbers
-// that makes a product a seventh faster. Its lines must be whole.
-static bool goes_past_caches(const struct amx_product *p, int64_t threads)
+bool KERNEL(goes_past_caches)(const struct amx_product *p, int64_t threads)
 {
     enum { CACHE = 4 << 20 }; // bytes of a thread
     const bool whole = p->m % AMX_SIDE == 0 && (uintptr_t)p->y % 64 == 0;
@@ -272,7 +270,7 @@ int KERNEL(matmul_tiles)(const struct amx_product *p)
     const int64_t steps = (p->k + AMX_STEP - 1) / AMX_STEP;
     const size_t x_size = plan.x.data ? 0 : amx_rows_bytes(p->rows, p->k);
     plan.keep = !is_narrow(p) && plan.tiles > plan.block;
-    plan.past_caches = p->to.data || goes_past_caches(p, threads);
+    plan.past_caches = p->to.data || KERNEL(goes_past_caches)(p, threads);
     plan.put = put_of(p, plan.past_caches);
     const size_t weights =
         (size_t)(wide * (plan.keep ? steps : plan.x.piece / AMX_STEP)) * AMX_TILE;

@@ -2,96 +2,42 @@
 // weights straight from memory.
 //
 // Rows of w as they lie are rows of a tile, if they are the left side of the product: y^T = w x^T.
-// So weights need no packing. x is packed instead, once for all weights, as pairs along K:
+// So weights need no packing. x is packed instead, once for all weights
+// (kernels/matmul_amx_straight.h):
 //
-//   x: [64 rows][K / 32][up to FOUR tiles of 16 rows]
-//   for each 16 rows of w: one tile of them with FOUR tiles of x, along all of K; then the sums are
-//   turned and go to y
+//   for each block of rows of x and each group of rows of w, which threads take in turn:
+//     for each piece along K and each two tiles of w:
+//       two by two tiles with all of the block's; the next tiles of w are asked for meanwhile
+//       after the last piece the sums are turned and go to y
 //
-// That is for rows so few that x stays in the second-level cache, which feeds the tiles nearly as
-// fast as the first. Where they are an expert's fifty, products are twice as fast as with packed
-// weights. The same numbers are added in the same order as in kernels/matmul_amx.c.
+// A block's piece of x stays in the second-level cache, which feeds the tiles two thirds as fast as
+// the first. With packed weights (kernels/matmul_amx.c) the same numbers are added in the same
+// order.
+#include "kernels/matmul_amx_straight.h"
+
 #include "kernels/matmul_amx.h"
 
 #if defined(__AMX_BF16__)
 
 enum {
-    FOUR = 4,     // tiles of rows that share a load of weights
-    ROOM = 512,   // tiles of x: a quarter of a second-level cache of 2 MB
-    CHUNK = 4,    // tiles of weights that a thread takes at a time
+    GROUP = 8,    // pairs of tiles of weights that a thread takes at a time at most
     LEAST_M = 128 // threads share the columns
 };
 
-struct straight {
-    const struct amx_product *p;
-    char *x;              // packed
-    int64_t steps, tiles; // along K; of rows
+// What a thread computes at a time: tiles m..to of columns, tiles from..from+rows of the rows.
+struct part {
+    int64_t m, to, from, rows;
 };
 
 bool KERNEL(matmul_is_straight)(const struct amx_product *p)
 {
-    const int64_t tiles = (p->rows + AMX_SIDE - 1) / AMX_SIDE;
-    return p->w.dtype == DTYPE_BF16 && !p->w.turned && !p->x.turned && p->k % AMX_STEP == 0 &&
-           p->m % AMX_SIDE == 0 && p->m >= LEAST_M && tiles <= ROOM &&
-           tiles * (p->k / AMX_STEP) <= ROOM;
-}
-
-static int64_t tiles_from(const struct straight *s, int64_t tile)
-{
-    return s->tiles - tile < FOUR ? s->tiles - tile : FOUR;
-}
-
-static void pack_x(const struct straight *s, int64_t tile)
-{
-    const struct amx_product *p = s->p;
-    const int64_t first = tile / FOUR * FOUR, wide = tiles_from(s, first);
-    const int64_t row = tile * AMX_SIDE, left = p->rows - row;
-    char *to = s->x + (first * s->steps + tile - first) * AMX_TILE;
-    for (int64_t k = 0; k < p->k; k += AMX_STEP, to += wide * AMX_TILE)
-        amx_pack_pairs(to, &p->x, row, left < AMX_SIDE ? left : AMX_SIDE, k, AMX_STEP);
-}
-
-// A line of each of 16 rows into the second-level cache.
-VEC_INLINE void ask_for(const char *w, size_t row_bytes)
-{
-    for (int r = 0; r < AMX_SIDE; r++, w += row_bytes) __builtin_prefetch(w, 0, 2);
-}
-
-// sums[tile of x][16 rows of w][16 rows of x] of 16 rows of w. Asks for the 16 rows from `next` on
-// (or NULL) meanwhile: the rows are so long that the processor does not see where others begin.
-VEC_INLINE void multiply(float *sums, const char *w, const char *next, size_t row_bytes,
-                         const char *x, int64_t steps, const int wide)
-{
-    _tile_zero(0);
-    if (wide > 1) _tile_zero(1);
-    if (wide > 2) _tile_zero(2);
-    if (wide > 3) _tile_zero(3);
-    for (int64_t s = 0; s < steps; s++, w += 2 * AMX_STEP, x += wide * AMX_TILE) {
-        if (next) ask_for(next + s * 2 * AMX_STEP, row_bytes);
-        _tile_loadd(4, w, row_bytes);
-        _tile_loadd(5, x, 64);
-        _tile_dpbf16ps(0, 4, 5);
-        if (wide > 1) {
-            _tile_loadd(6, x + AMX_TILE, 64);
-            _tile_dpbf16ps(1, 4, 6);
-        }
-        if (wide > 2) {
-            _tile_loadd(7, x + 2 * AMX_TILE, 64);
-            _tile_dpbf16ps(2, 4, 7);
-        }
-        if (wide > 3) {
-            _tile_loadd(5, x + 3 * AMX_TILE, 64);
-            _tile_dpbf16ps(3, 4, 5);
-        }
-    }
-    _tile_stored(0, sums, 64);
-    if (wide > 1) _tile_stored(1, sums + AMX_SIDE * AMX_SIDE, 64);
-    if (wide > 2) _tile_stored(2, sums + 2 * AMX_SIDE * AMX_SIDE, 64);
-    if (wide > 3) _tile_stored(3, sums + 3 * AMX_SIDE * AMX_SIDE, 64);
+    return p->w.dtype == DTYPE_BF16 && !p->w.turned && !p->x.turned && p->m % AMX_SIDE == 0 &&
+           p->m >= LEAST_M;
 }
 
 // A tile of sums, turned, to rows from `row` on and columns m..m+16 of y.
-static void put_sums(const struct amx_product *p, const float *sums, int64_t row, int64_t m)
+static void put_sums(const struct amx_product *p, const float *sums, int64_t row, int64_t m,
+                     const bool past_caches)
 {
     const vf bias = p->bias ? vf_load(p->bias + m) : vf_set(0);
     float *y = p->y + row * p->m + m;
@@ -99,53 +45,131 @@ static void put_sums(const struct amx_product *p, const float *sums, int64_t row
     for (int i = 0; i < AMX_SIDE; i++) v[i] = vf_load(sums + i * AMX_SIDE);
     vec_turn(v);
     for (int64_t r = 0; r < AMX_SIDE && row + r < p->rows; r++, y += p->m)
-        vf_store(y, v[r] + (p->add ? vf_load(y) : bias));
+        if (past_caches)
+            _mm512_stream_ps(y, (__m512)(v[r] + bias));
+        else
+            vf_store(y, p->add ? vf_load(y) + (v[r] + bias) : v[r] + bias);
 }
 
-// Where the thread will probably go on after column m: CHUNK tiles of each thread are in turn.
-static const char *weights_after(const struct amx_product *p, int64_t m)
+static void put_all(const struct straight *s, const float *sums, int64_t row, int64_t m,
+                    int64_t high, int64_t wide)
 {
-    const bool last = m / AMX_SIDE % CHUNK == CHUNK - 1;
-    const int64_t others = last ? (omp_get_num_threads() - 1) * CHUNK : 0;
-    const int64_t next = m + (1 + others) * AMX_SIDE;
-    return next < p->m ? (const char *)p->w.data + (size_t)next * p->w.row_bytes : NULL;
+    for (int64_t h = 0; h < high; h++)
+        for (int64_t i = 0; i < wide; i++) {
+            const float *tile = sums + (2 * h + i) * STRAIGHT_SUMS;
+            const int64_t r = row + i * AMX_SIDE, c = m + h * AMX_SIDE;
+            if (s->past_caches)
+                put_sums(s->p, tile, r, c, true);
+            else
+                put_sums(s->p, tile, r, c, false);
+        }
 }
 
-// Columns m..m+16 of all rows.
-static void multiply_rows(const struct straight *s, int64_t m)
+static const char *weights(const struct straight *s, int64_t tile, int64_t step)
+{
+    const struct amx_source *w = &s->p->w;
+    return (const char *)w->data + (size_t)(tile * AMX_SIDE) * w->row_bytes +
+           step * AMX_STEP * (int64_t)sizeof(uint16_t);
+}
+
+// The numbers of `high` tiles of weights behind the last whole step, with zeros behind them.
+static void copy_tail(const struct straight *s, char *tail, int64_t tile, int64_t high)
+{
+    const int64_t k = s->p->k / AMX_STEP * AMX_STEP;
+    for (int64_t h = 0; h < high; h++)
+        amx_pack_rows(tail + h * AMX_TILE, &s->p->w, (tile + h) * AMX_SIDE, AMX_SIDE, k,
+                      s->p->k - k);
+}
+
+// Two tiles of weights, from column tile m on, with the block's rows: the piece from `step` on.
+// `next`: the two tiles that come next, or NULL.
+static void multiply_pair(const struct straight *s, const struct part *part, float *sums, int64_t m,
+                          int64_t step, const char *const next[2])
 {
     const struct amx_product *p = s->p;
-    const size_t row_bytes = p->w.row_bytes;
-    const char *w = (const char *)p->w.data + (size_t)m * row_bytes, *next = weights_after(p, m);
-    float sums[FOUR * AMX_SIDE * AMX_SIDE] __attribute__((aligned(64)));
-    for (int64_t t = 0; t < s->tiles; t += FOUR, next = NULL) {
-        const int64_t wide = tiles_from(s, t);
-        const char *x = s->x + t * s->steps * AMX_TILE;
-        switch (wide) {
-        case 1: multiply(sums, w, next, row_bytes, x, s->steps, 1); break;
-        case 2: multiply(sums, w, next, row_bytes, x, s->steps, 2); break;
-        case 3: multiply(sums, w, next, row_bytes, x, s->steps, 3); break;
-        default: multiply(sums, w, next, row_bytes, x, s->steps, 4); break;
+    const int64_t high = straight_least(part->to - m, 2), pairs = (part->rows + 1) / 2;
+    const int64_t steps = straight_least(s->x.steps - step, s->x.piece);
+    const bool first = step == 0, last = step + steps == s->x.steps;
+    const bool whole = !last || p->k % AMX_STEP == 0;
+    float here[4 * STRAIGHT_SUMS] __attribute__((aligned(64)));
+    char tail[2 * AMX_TILE] __attribute__((aligned(64)));
+    if (!whole) copy_tail(s, tail, m, high);
+    struct straight_part tiles = { .w = weights(s, m, step),
+                                   .v = weights(s, m + high - 1, step),
+                                   .row_bytes = p->w.row_bytes,
+                                   .tail = whole ? NULL : tail,
+                                   .steps = whole ? steps : steps - 1,
+                                   .first = first };
+    for (int64_t i = 0; i < pairs; i++) {
+        const int64_t row = part->from + 2 * i, wide = straight_least(part->rows - 2 * i, 2);
+        float *to = first && last ? here : sums + i * 4 * STRAIGHT_SUMS;
+        struct straight_ask ask = straight_ask(next[0], next[1], p->w.row_bytes, i, pairs);
+        if (last && !s->past_caches) {
+            ask.y = p->y + row * AMX_SIDE * p->m + m * AMX_SIDE;
+            ask.y_row = (size_t)p->m;
         }
-        for (int64_t i = 0; i < wide; i++)
-            put_sums(p, sums + i * AMX_SIDE * AMX_SIDE, (t + i) * AMX_SIDE, m);
+        tiles.x = straight_tile(&s->x, row, step);
+        straight_multiply(to, &tiles, &ask, high, wide);
+        if (last) put_all(s, to, row * AMX_SIDE, m * AMX_SIDE, high, wide);
     }
+}
+
+// The sums of the part's pairs wait one behind the other.
+static void multiply_part(const struct straight *s, const struct part *part, float *sums)
+{
+    const int64_t waiting = (part->rows + 1) / 2 * 4 * STRAIGHT_SUMS, all = s->p->m / AMX_SIDE;
+    for (int64_t step = 0; step < s->x.steps; step += s->x.piece)
+        for (int64_t m = part->m; m < part->to; m += 2) {
+            // The next columns; or those of the next piece; or where another part goes on.
+            const bool again = m + 2 >= part->to && step + s->x.piece < s->x.steps;
+            const int64_t from = again ? part->m : m + 2, then = again ? step + s->x.piece : step;
+            const char *const next[] = { from < all ? weights(s, from, then) : NULL,
+                                         from + 1 < all ? weights(s, from + 1, then) : NULL };
+            multiply_pair(s, part, sums + (m - part->m) / 2 * waiting, m, step, next);
+        }
+}
+
+void KERNEL(straight_columns)(const struct straight *s, float *sums)
+{
+    const int64_t columns = s->p->m / AMX_SIDE, pairs = (columns + 1) / 2;
+    const int64_t blocks = (s->x.tiles + s->x.block - 1) / s->x.block;
+#pragma omp for schedule(dynamic) nowait
+    for (int64_t i = 0; i < blocks * s->groups; i++) {
+        const int64_t g = i % s->groups, from = i / s->groups * s->x.block;
+        const struct part part = { pairs * g / s->groups * 2,
+                                   straight_least(columns, pairs * (g + 1) / s->groups * 2), from,
+                                   straight_least(s->x.tiles - from, s->x.block) };
+        multiply_part(s, &part, sums);
+    }
+    if (s->past_caches) _mm_sfence(); // other threads read y behind the barrier
+}
+
+struct straight KERNEL(straight_cut)(const struct amx_product *p, int64_t threads)
+{
+    const int64_t pairs = (p->m / AMX_SIDE + 1) / 2;
+    struct straight s = { .p = p,
+                          .x = straight_plan(p->rows, p->k),
+                          .groups = straight_groups(pairs, GROUP, threads),
+                          .past_caches = KERNEL(goes_past_caches)(p, threads) };
+    const int64_t wide = (pairs + s.groups - 1) / s.groups;
+    s.waiting = straight_waiting(&s.x, wide);
+    return s;
 }
 
 int KERNEL(matmul_straight)(const struct amx_product *p)
 {
-    struct straight s = { .p = p,
-                          .steps = p->k / AMX_STEP,
-                          .tiles = (p->rows + AMX_SIDE - 1) / AMX_SIDE };
-    s.x = cpu_scratch((size_t)(s.tiles * s.steps) * AMX_TILE);
-    if (!s.x) return -1;
+    const int64_t threads = omp_get_max_threads();
+    struct straight s = KERNEL(straight_cut)(p, threads);
+    const size_t x_size = straight_bytes(&s.x);
+    s.x.data = cpu_scratch(x_size + s.waiting * (size_t)threads);
+    if (!s.x.data) return -1;
 #pragma omp parallel if (vec_worth_threads(p->rows * p->k * p->m / 8))
     {
+        char *sums = s.x.data + x_size + s.waiting * (size_t)omp_get_thread_num();
         amx_open();
 #pragma omp for schedule(static)
-        for (int64_t t = 0; t < s.tiles; t++) pack_x(&s, t);
-#pragma omp for schedule(dynamic, CHUNK)
-        for (int64_t m = 0; m < p->m; m += AMX_SIDE) multiply_rows(&s, m);
+        for (int64_t t = 0; t < s.x.tiles; t++) straight_pack(&s.x, t, &p->x, t * AMX_SIDE);
+        KERNEL(straight_columns)(&s, (float *)sums);
         amx_close();
     }
     return 0;

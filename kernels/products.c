@@ -31,7 +31,7 @@ static void norm_rows(float *to, const struct row_packing *p, int64_t from, int6
         if (p->bias)
             KERNEL(layernorm_row)(to, x, p->gain->data, p->bias->data, k, p->eps);
         else
-            KERNEL(rmsnorm_row)(to, x, p->gain->data, k, p->eps);
+            norm_row(to, x, p->gain->data, k, p->eps);
     }
 }
 

@@ -309,7 +309,8 @@ static void add_outputs(struct writing *w, const struct slot *s)
                    xasprintf("%s%s.lora_B.weight", prefix, s->module));
     }
     if (!s->trained && !s->saved) return;
-    const char *level = s->saved ? "" : s->target ? "ln_tuning_layers." : "base_layer.";
+    const bool norm = s->target && !s->lora; // what was trained below LoRA is its base layer's
+    const char *level = s->saved ? "" : norm ? "ln_tuning_layers." : "base_layer.";
     add_output(w, s->value, v->rank, v->shape,
                xasprintf("%s%s.%s%s", prefix, s->module, level, last));
     if (saved_as_head(w, s))

@@ -419,7 +419,8 @@ static struct tensor *experts_fused(struct graph *g, const struct layer *layer, 
 {
     if (layer->number < layer->pass->config->experts.dense)
         return ffn_gated.fused(g, layer, h, after, unread);
-    if (after->gain || !h || h->shape[0] > backend_few_rows(g->backend)) return NULL;
+    if (after->gain || !g->backend->fused || !h || h->shape[0] > backend_few_rows(g->backend))
+        return NULL;
     return rows_fused(g, layer, h) ? h : NULL;
 }
 

@@ -40,6 +40,13 @@ static bool usable(const struct graph *g, const struct tensor *h, const struct l
     return usable_ordered(g, h, w, count);
 }
 
+static bool are_plain(const struct linear *w, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (w[i].lora || w[i].weight.order.head) return false;
+    return true;
+}
+
 struct fused_linear fused_whole(const struct linear *w)
 {
     return (struct fused_linear){ .w = &w->weight, .bias = graph_weight(&w->bias) };
@@ -331,9 +338,21 @@ static struct tensor *stand_in(struct graph *g, struct tensor *h)
     return y;
 }
 
+// Many rows on the CPU, without a tape; bit for bit as the ops.
+static struct tensor *ffn_rows(struct graph *g, const struct linear *w, int count,
+                               const struct fused_ffn *form)
+{
+    struct fused_ffn p = *form;
+    if (g->tape || !graph_ok(g) || !p.h || !are_plain(w, count)) return NULL;
+    p.y = own(p.h);
+    p.mode = (int)g->matmul;
+    return done(g, "FFN", g->backend->ffn_rows(&p)) ? p.y : NULL;
+}
+
 struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                          const struct fused_ffn *form, bool unread)
 {
+    if (g->backend->ffn_rows) return ffn_rows(g, w, count, form);
     if (!usable(g, form->h, w, count)) return NULL;
     if (g->tape && (form->gate.bias || form->up.bias)) return NULL; // no way back
     struct fused_ffn p = *form;

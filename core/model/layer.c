@@ -232,7 +232,7 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
         m = layer_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m), *sum = NULL; // [m, D]
-        if (g->backend->fused && kind->fused && w->before.data)
+        if ((g->backend->fused || g->backend->ffn_rows) && kind->fused && w->before.data)
             sum = kind->fused(g, layer, rows, &behind, ffn_unread(g, layer));
         if (sum && tape_on(g)) {
             h = sum; // all rows

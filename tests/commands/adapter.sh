@@ -80,14 +80,15 @@ same "nothing is left over" "$(find "$work" -maxdepth 1 -name 'merged.*')" ""
 # Saved again: as it is applied, half as large in bf16, with the record of its training.
 lines "/load $llava" "/adapter load $work/foreign" '/adapter scale 0.5' "/adapter save $work/saved" "/adapter save $work/saved" \
     "/adapter save $work/small --type bf16" "/adapter save $work/x --type q8" '/adapter show --type bf16' \
-    "/adapter save $work/x --once" "/adapter load $work/saved" '/adapter scale 1' "${short[@]}" "${ask[@]}" \
+    "/adapter save $work/small --once" "/adapter load x --once" "/adapter load $work/saved" '/adapter scale 1' "${short[@]}" "${ask[@]}" \
     "/adapter load $work/foreign" '/adapter scale 0.5' /regen "/adapter load $work/small" '/adapter scale 1' '/adapter show'
 check "what is said of it" 'select(.event == "written" and .what == "adapter").file' "$work/saved
 $work/small"
 check_has "a folder that is there" 'select(.event == "error").message' "already exists"
 check_has "an unknown type" 'select(.event == "error").message' "unknown type 'q8': use f32, bf16 or f16"
 check_has "an option of save" 'select(.event == "error").message' "/adapter show takes no --type"
-check_has "an option of merge" 'select(.event == "error").message' "/adapter save takes no --once"
+check_has "saved before" 'select(.event == "notice").text' "$work/small already holds an adapter: nothing to do"
+check_has "an option of save and merge" 'select(.event == "error").message' "/adapter load takes no --once"
 check "the scale is in it" 'select(.event == "answer").ids | tostring' "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)
 $(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)"
 cmp -s "$work/saved/training.json" "$work/foreign/training.json" || fail "training.json is not kept"
@@ -113,6 +114,15 @@ for key in first:
     for x, y in zip(first[key], small[key]):
         assert abs(x - y) <= abs(x) / 256, key
 P
+
+# A matrix trained in full below its LoRA: the adapter is read again, and merging keeps the logits but for rounding to bf16.
+printf '[{"id": 1, "question": "Who lives here?", "answer": "A keeper with two cats."}]' >"$work/below.json"
+lines "/load $llama" '/set train.steps 2' '/set train.lr 1e-2' '/set train.params lora:q_proj:2' \
+    "/train $work/below.json $work/above" /wait "/set adapter $work/above" '/set train.params *q_proj*' \
+    "/train $work/below.json $work/below" /wait "/adapter load $work/below" '/adapter show' "/adapter merge $work/below.merged"
+check_has "LoRA and the matrix below it" 'select(.event == "notice" or .event == "text").text' "LoRA 4, weight 4"
+merged=$(jq -r 'select(.event == "notice").text | capture("difference (?<d>[^,]*), largest logit (?<l>.*)") | "\(.d) \(.l)"' "$work/events")
+awk -v m="$merged" 'BEGIN { split(m, n); exit !(n[2] > 0 && n[1] < 2e-2 * n[2]) }' || fail "merged: $merged"
 
 # Where a router chooses, a large difference is explained.
 check "no router" 'select(.event == "notice" and (.text | test("router"))).text' ""

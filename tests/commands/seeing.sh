@@ -3,7 +3,7 @@
 . tests/commands/common.bash
 mkdir "$work/w" "$work/w/runs" "$work/out"
 tiny=(-D LANGUAGE=tests/goldens/qwen2 -D WORK="$work/w" -D OUT="$work/out" -D SCENES=8 -D TEST=3 -D BATCH=2 -D PLACES=2 -D LISTS=2
-    -D LESSONS=2 -D FIRST=2 -D SECOND=2 -D LIMIT=1 -D DEEP=1 -D SEEDS=1,2 -D SCALES=0.1 -D RATES=1e-3 -D MIX=8
+    -D LESSONS=2 -D SMALL=2 -D FIND=2 -D FIRST=2 -D SECOND=2 -D LIMIT=1 -D DEEP=1 -D SEEDS=1,2 -D SCALES=0.1 -D RATES=1e-3 -D MIX=8
     -D LAYERS=1 -D MIDDLE=1 -D KEEPS=0.5 -D STAGES=0.5 -D NORM=1 -D SHORT=1 -D HELD=1 -D FEW=1)
 vlmsh -f demo/seeing.vlmsh "${tiny[@]}" >"$work/log" 2>&1 || fail "$(tail -5 "$work/log" | cut -c1-300)"
 report=$work/out/README.md
@@ -16,7 +16,7 @@ for table in "$work"/out/*.csv; do
     awk 'tolower($0) ~ /(^|,)-?(nan|inf)/ { exit 1 }' "$table" || fail "$table: a number is not finite"
     [ "$(wc -l <"$table")" -gt 1 ] || fail "$table has no rows"
 done
-same "a list of each model" "$(cat "$work"/w/places-see*.jsonl "$work"/w/places-lora*.jsonl | wc -l)" 5
+same "a list of each model" "$(cat "$work"/w/places-see*.jsonl "$work"/w/places-lora*.jsonl "$work"/w/places-small*.jsonl | wc -l)" 8
 # Of two things one is found, with the right colour only; one of two empty places is left empty.
 places='"reference":"top: small red star; left: nothing; right: large blue bar; bottom: nothing"'
 printf '{"id":"1",%s,"answer":"top: large red circle; right: nothing; left: nothing; bottom: small red star"}\n' "$places" |

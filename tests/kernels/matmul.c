@@ -171,6 +171,37 @@ static void test_many_rows(void **state)
     }
 }
 
+// Weights as f32 are packed for AMX, as bf16 they are taken from where they lie: of the same
+// numbers both give the same bits. Blocks of rows, pieces along K, and tiles that are not full.
+static void test_packed_weights(void **state)
+{
+    (void)state;
+    static const int64_t shape[][3] = {
+        { 9, 40, 128 },     { 31, 2064, 144 },  { 100, 64, 272 },
+        { 300, 4880, 128 }, { 700, 1100, 304 }, { 1700, 96, 1408 }
+    };
+    FOR_EACH_ISA(b)
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        const int64_t n = shape[i][0], k = shape[i][1], m = shape[i][2];
+        struct weights w = weights_new(DTYPE_BF16, m, k, 7);
+        struct tensor x = noise_tensor(2, n, k, 0, 5), bias = noise_tensor(1, m, 0, 0, 6);
+        struct tensor wide = tensor_of(DTYPE_F32, 2, m, k, 0);
+        struct tensor y = tensor_of(DTYPE_F32, 2, n, m, 0), want = tensor_of(DTYPE_F32, 2, n, m, 0);
+        for (int64_t j = 0; j < m * k; j++) ((float *)wide.data)[j] = (float)w.value[j];
+        assert_int_equal(b->matmul(&y, &x, &w.t, &bias, MATMUL_BF16), 0);
+        assert_int_equal(b->matmul(&want, &x, &wide, &bias, MATMUL_BF16), 0);
+        if (memcmp(y.data, want.data, tensor_bytes(&y)))
+            fail_msg("%s: [%d,%d] x [%d,%d] has other bits", b->describe(), (int)n, (int)k, (int)m,
+                     (int)k);
+        free(x.data);
+        free(bias.data);
+        free(wide.data);
+        free(y.data);
+        free(want.data);
+        weights_free(&w);
+    }
+}
+
 // dx and dw, added to what is there, against sums in double.
 static void check_backward(const struct backend *b, enum dtype dtype, int64_t n, int64_t k,
                            int64_t m, enum matmul_mode mode)
@@ -411,12 +442,19 @@ static void test_special(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),          cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_large),           cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_no_rows),         cmocka_unit_test(test_bf16_exact),
-        cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_missing_threads),
-        cmocka_unit_test(test_special),         cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_backward_blocks), cmocka_unit_test(test_tall),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_packed_weights),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_bf16_exact),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_missing_threads),
+        cmocka_unit_test(test_special),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_backward_blocks),
+        cmocka_unit_test(test_tall),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,230 @@
+// kernels/gated_rows.c -- the gated FFN of many rows in one go, through AMX.
+//
+//   1. rows are normed and packed, 16 at a time
+//   2. 16 rows of gate's weights and 16 of up's with two tiles of x: the sums, still in the
+//      first-level cache, become silu(gate) * up, packed as `down` wants them
+//   3. down, added to y
+//
+// So gate's and up's results, the widest of a layer, are never written as f32, and nothing is
+// packed twice. All three products take weights straight from memory
+// (kernels/matmul_amx_straight.h): a tile of sums has 16 numbers of the inner width by 16 rows, two
+// of them one above the other are a step of a packed tile.
+#include "kernels/gated_rows.h"
+
+#include "kernels/matmul_amx.h"
+#include "kernels/matmul_amx_straight.h"
+#include "kernels/matmul_few.h"
+#include "kernels/norm_row.h"
+
+#if defined(__AMX_BF16__)
+
+enum { GROUP = 4 }; // steps of the inner width that a thread takes at a time at most
+
+struct gated {
+    const struct gated_rows *p;
+    int64_t width, inner; // D, F
+    struct straight_x x;
+    int64_t groups; // of steps of the inner width
+    struct amx_product down;
+    struct straight last; // of the inner rows
+};
+
+// Memory of a thread.
+struct worker {
+    float *rows; // [16,D]
+    float *sums;
+};
+
+// What a thread computes at a time: 16 numbers of the inner width each, from..to, and tiles
+// first..first+rows of the rows.
+struct part {
+    int64_t from, to, first, rows;
+};
+
+static bool is_plain(const struct fused_linear *l, int64_t m, int64_t k)
+{
+    return l->w->dtype == DTYPE_BF16 && !l->run && l->w->shape[0] == m && tensor_row(l->w) == k;
+}
+
+bool KERNEL(gated_rows_fit)(const struct gated_rows *p)
+{
+    const int64_t D = p->down.w->shape[0], F = p->gate.w->shape[0];
+    return p->mode == MATMUL_BF16 && p->rows > FEW_ROWS && D % AMX_STEP == 0 && F % AMX_STEP == 0 &&
+           is_plain(&p->gate, F, D) && is_plain(&p->up, F, D) && is_plain(&p->down, D, F);
+}
+
+static void pack_rows(const struct gated *g, float *rows, int64_t tile)
+{
+    const struct gated_rows *p = g->p;
+    const int64_t D = g->width, row = tile * AMX_SIDE, n = straight_least(p->rows - row, AMX_SIDE);
+    for (int64_t i = 0; i < n; i++) {
+        const float *x = p->x + (p->index ? p->index[row + i] : row + i) * D;
+        if (p->gain)
+            norm_row(rows + i * D, x, p->gain, D, p->eps);
+        else
+            memcpy(rows + i * D, x, (size_t)D * sizeof *x);
+    }
+    const struct amx_source from = { rows, (size_t)D * sizeof *rows, DTYPE_F32, false };
+    straight_pack(&g->x, tile, &from, 0);
+}
+
+static const char *weights(const struct fused_linear *l, int64_t row, int64_t step)
+{
+    const int64_t k = tensor_row(l->w);
+    return (const char *)l->w->data + (row * k + step * AMX_STEP) * (int64_t)sizeof(uint16_t);
+}
+
+static vf biased(const float *sums, const struct fused_linear *l, int64_t row)
+{
+    return vf_load(sums) + vf_set(l->bias ? ((const float *)l->bias->data)[row] : 0);
+}
+
+// Number `number` of the inner width, of 16 rows of x.
+static vf activation(const struct gated_rows *p, const float *gate, const float *up, int64_t number)
+{
+    const vf a = biased(gate, &p->gate, number);
+    return a * vf_sigmoid(a) * biased(up, &p->up, number);
+}
+
+// Numbers 16 j.. of the inner width, of the rows of a tile; sums of gate and up.
+static void put_inner(const struct gated *g, const float *gate, const float *up, int64_t tile,
+                      int64_t j)
+{
+    enum { PAIRS = AMX_SIDE / 2 };
+    char *to = straight_tile(&g->last.x, tile, j / 2) + j % 2 * PAIRS * 64;
+    for (int64_t i = 0; i < AMX_SIDE; i += 2, to += 64) {
+        const float *a = gate + i * AMX_SIDE, *b = up + i * AMX_SIDE;
+        const vf first = activation(g->p, a, b, j * AMX_SIDE + i);
+        const vf second = activation(g->p, a + AMX_SIDE, b + AMX_SIDE, j * AMX_SIDE + i + 1);
+        vf_store(to, vf_pair(first, second));
+    }
+}
+
+// Numbers 16 j.. of the inner width: the piece from `step` on. `next`: rows of gate and up that
+// come next, or NULL.
+static void multiply_pair(const struct gated *g, const struct part *part, float *sums, int64_t j,
+                          int64_t step, const char *const next[2])
+{
+    const struct gated_rows *p = g->p;
+    const int64_t pairs = (part->rows + 1) / 2;
+    const int64_t steps = straight_least(g->x.steps - step, g->x.piece);
+    const bool first = step == 0, last = step + steps == g->x.steps;
+    float here[4 * STRAIGHT_SUMS] __attribute__((aligned(64)));
+    struct straight_part tiles = { .w = weights(&p->gate, j * AMX_SIDE, step),
+                                   .v = weights(&p->up, j * AMX_SIDE, step),
+                                   .row_bytes = (size_t)g->width * sizeof(uint16_t),
+                                   .steps = steps,
+                                   .first = first };
+    for (int64_t i = 0; i < pairs; i++) {
+        const int64_t tile = part->first + 2 * i, wide = straight_least(part->rows - 2 * i, 2);
+        const struct straight_ask ask = straight_ask(next[0], next[1], tiles.row_bytes, i, pairs);
+        float *to = first && last ? here : sums + i * 4 * STRAIGHT_SUMS;
+        tiles.x = straight_tile(&g->x, tile, step);
+        straight_multiply(to, &tiles, &ask, 2, wide);
+        for (int64_t t = 0; last && t < wide; t++)
+            put_inner(g, to + t * STRAIGHT_SUMS, to + (2 + t) * STRAIGHT_SUMS, tile + t, j);
+    }
+}
+
+static void multiply_part(const struct gated *g, const struct part *part, float *sums)
+{
+    const int64_t waiting = (part->rows + 1) / 2 * 4 * STRAIGHT_SUMS, all = g->inner / AMX_SIDE;
+    for (int64_t step = 0; step < g->x.steps; step += g->x.piece)
+        for (int64_t j = part->from; j < part->to; j++) {
+            // The next numbers; or those of the next piece; or where another part goes on.
+            const bool again = j + 1 == part->to && step + g->x.piece < g->x.steps;
+            const int64_t from = again ? part->from : j + 1,
+                          then = again ? step + g->x.piece : step;
+            const bool any = from < all;
+            const char *const next[] = { any ? weights(&g->p->gate, from * AMX_SIDE, then) : NULL,
+                                         any ? weights(&g->p->up, from * AMX_SIDE, then) : NULL };
+            multiply_pair(g, part, sums + (j - part->from) * waiting, j, step, next);
+        }
+}
+
+// By every thread of the team.
+static void multiply_all(const struct gated *g, const struct worker *b)
+{
+    const int64_t steps = g->inner / AMX_STEP;
+    const int64_t blocks = (g->x.tiles + g->x.block - 1) / g->x.block;
+#pragma omp for schedule(static)
+    for (int64_t t = 0; t < g->x.tiles; t++) pack_rows(g, b->rows, t);
+#pragma omp for schedule(dynamic)
+    for (int64_t i = 0; i < blocks * g->groups; i++) {
+        const int64_t k = i % g->groups, first = i / g->groups * g->x.block;
+        const struct part part = { steps * k / g->groups * 2, steps * (k + 1) / g->groups * 2,
+                                   first, straight_least(g->x.tiles - first, g->x.block) };
+        multiply_part(g, &part, b->sums);
+    }
+    KERNEL(straight_columns)(&g->last, b->sums);
+}
+
+static struct amx_product down_of(const struct gated_rows *p)
+{
+    const int64_t D = p->down.w->shape[0], F = p->gate.w->shape[0];
+    return (struct amx_product){ .y = p->y,
+                                 .w = { p->down.w->data, (size_t)F * sizeof(uint16_t), DTYPE_BF16,
+                                        false },
+                                 .bias = p->down.bias ? p->down.bias->data : NULL,
+                                 .rows = p->rows,
+                                 .k = F,
+                                 .m = D,
+                                 .add = p->add };
+}
+
+int KERNEL(gated_rows)(const struct gated_rows *p)
+{
+    const int64_t threads = omp_get_max_threads();
+    struct gated g = { .p = p, .width = p->down.w->shape[0], .inner = p->gate.w->shape[0] };
+    const int64_t steps = g.inner / AMX_STEP;
+    g.x = straight_plan(p->rows, g.width);
+    g.down = down_of(p);
+    g.last = KERNEL(straight_cut)(&g.down, threads);
+    g.groups = straight_groups(steps, GROUP, threads);
+    const size_t waiting = straight_waiting(&g.x, (steps + g.groups - 1) / g.groups * 2);
+    const size_t sums = waiting > g.last.waiting ? waiting : g.last.waiting;
+    const size_t each = sums + (size_t)(AMX_SIDE * g.width) * sizeof(float);
+    const size_t x = straight_bytes(&g.x), inner = straight_bytes(&g.last.x);
+    g.x.data = cpu_scratch(x + inner + each * (size_t)threads);
+    if (!g.x.data) return -1;
+    g.last.x.data = g.x.data + x;
+#pragma omp parallel if (vec_worth_threads(p->rows * g.width * g.inner / 8))
+    {
+        float *mine = (float *)(g.last.x.data + inner + each * (size_t)omp_get_thread_num());
+        const struct worker b = { mine, mine + AMX_SIDE * g.width };
+        amx_open();
+        multiply_all(&g, &b);
+        amx_close();
+    }
+    return 0;
+}
+
+#else
+
+bool KERNEL(gated_rows_fit)(const struct gated_rows *p)
+{
+    return false;
+}
+
+int KERNEL(gated_rows)(const struct gated_rows *p)
+{
+    return cpu_fail("the gated FFN of many rows needs AMX");
+}
+
+#endif
+
+int KERNEL(ffn_rows)(const struct fused_ffn *p)
+{
+    const struct gated_rows rows = { .x = p->h->data,
+                                     .gain = p->gain->data,
+                                     .eps = p->eps,
+                                     .gate = p->gate,
+                                     .up = p->up,
+                                     .down = p->down,
+                                     .y = p->y ? p->y->data : NULL,
+                                     .rows = p->h->shape[0],
+                                     .add = true,
+                                     .mode = p->mode };
+    const bool fits = p->y && p->y->data == p->h->data && !p->after.gain && !p->saved_gate;
+    return fits && KERNEL(gated_rows_fit)(&rows) ? KERNEL(gated_rows)(&rows) : FUSED_NOT;
+}

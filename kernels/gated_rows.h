@@ -1,0 +1,35 @@
+// kernels/gated_rows.h -- the gated FFN of many rows in one go, through AMX:
+//
+//   y (+)= down(silu(gate(x)) * up(x)),  x = rows, or rmsnorm(rows)
+//
+//   if (KERNEL(gated_rows_fit)(&p)) status = KERNEL(gated_rows)(&p);
+//
+// The bits are those of the ops rmsnorm, matmul (in bf16), swiglu, matmul and add.
+#ifndef KERNELS_GATED_ROWS_H
+#define KERNELS_GATED_ROWS_H
+
+#include "kernels/fused.h"
+#include "kernels/isa.h"
+
+struct gated_rows {
+    const float *x;       // rows of D
+    const int32_t *index; // which of them, [rows]; NULL: 0, 1 ..
+    const float *gain;    // [D] of the norm before; NULL: none
+    float eps;
+    struct fused_linear gate, up, down; // of [F,D] [F,D] [D,F]; no parts of packed weights
+    float *y;                           // [rows,D]
+    int64_t rows;
+    bool add; // to what y holds
+    int mode; // enum matmul_mode
+};
+
+// Can it be computed so here? False: use the ops.
+bool KERNEL(gated_rows_fit)(const struct gated_rows *p);
+
+// 0, or -1: out of memory.
+int KERNEL(gated_rows)(const struct gated_rows *p);
+
+// struct fused_ffn of many rows without `saved_gate`; FUSED_NOT: use the ops.
+int KERNEL(ffn_rows)(const struct fused_ffn *p);
+
+#endif

@@ -1,0 +1,232 @@
+// kernels/matmul_amx_straight.h -- what products with weights straight from memory share:
+// how x is packed for them, and the loop over the tiles.
+//
+//   x: [block of rows][piece of K][pair of tiles of 16 rows][step][tile of the pair]
+//
+// A tile of x holds pairs along K (amx_pack_pairs); rows of w as they lie are rows of the other
+// tile. So a tile of sums has a row for each of 16 rows of w, and a column for each of 16 of x.
+//
+//   struct straight_x x = straight_plan(rows, k);
+//   x.data = ... straight_bytes(&x) ...
+//   straight_pack(&x, tile, &source);             // for each of x.tiles
+//   straight_multiply(sums, w, v, row_bytes, straight_tile(&x, t, s), ...);
+#ifndef KERNELS_MATMUL_AMX_STRAIGHT_H
+#define KERNELS_MATMUL_AMX_STRAIGHT_H
+
+#include "kernels/amx.h"
+
+#if defined(__AMX_BF16__)
+
+enum {
+    STRAIGHT_PIECE = 64,                // steps along K in a piece at most
+    STRAIGHT_ROOM = 1152,               // tiles of x that stay in a second-level cache of 2 MB
+    STRAIGHT_SUMS = AMX_SIDE * AMX_SIDE // numbers in a tile of sums
+};
+
+// Rows that are packed. A block's piece stays in the second-level cache.
+struct straight_x {
+    char *data;
+    int64_t rows, k;
+    int64_t tiles, steps; // of rows; along K, the last one may not be full
+    int64_t block, piece; // tiles in a block (even), steps in a piece
+};
+
+VEC_INLINE int64_t straight_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+// Few and about equal pieces and blocks; without data.
+static inline __attribute__((unused)) struct straight_x straight_plan(int64_t rows, int64_t k)
+{
+    struct straight_x x = { .rows = rows,
+                            .k = k,
+                            .tiles = (rows + AMX_SIDE - 1) / AMX_SIDE,
+                            .steps = (k + AMX_STEP - 1) / AMX_STEP };
+    const int64_t pieces = (x.steps + STRAIGHT_PIECE - 1) / STRAIGHT_PIECE;
+    x.piece = (x.steps + pieces - 1) / pieces;
+    const int64_t most = STRAIGHT_ROOM / x.piece, blocks = (x.tiles + most - 1) / most;
+    x.block = ((x.tiles + blocks - 1) / blocks + 1) / 2 * 2;
+    return x;
+}
+
+static inline __attribute__((unused)) size_t straight_bytes(const struct straight_x *x)
+{
+    return (size_t)(x->tiles * x->steps) * AMX_TILE;
+}
+
+// Tile `tile` of the rows, step `step`.
+static inline __attribute__((unused)) char *straight_tile(const struct straight_x *x, int64_t tile,
+                                                          int64_t step)
+{
+    const int64_t block = tile / x->block * x->block;
+    const int64_t tiles = straight_least(x->tiles - block, x->block);
+    const int64_t piece = step / x->piece * x->piece;
+    const int64_t steps = straight_least(x->steps - piece, x->piece);
+    const int64_t pair = (tile - block) / 2 * 2, both = straight_least(tiles - pair, 2);
+    return x->data + (block * x->steps + piece * tiles + pair * steps + (step - piece) * both +
+                      (tile - block - pair)) *
+                         AMX_TILE;
+}
+
+// All steps of a tile of rows, from those that begin with number `row` of the source.
+static inline __attribute__((unused)) void straight_pack(const struct straight_x *x, int64_t tile,
+                                                         const struct amx_source *from, int64_t row)
+{
+    const int64_t rows = straight_least(x->rows - tile * AMX_SIDE, AMX_SIDE);
+    for (int64_t s = 0; s < x->steps; s++)
+        amx_pack_pairs(straight_tile(x, tile, s), from, row, rows, s * AMX_STEP,
+                       straight_least(x->k - s * AMX_STEP, AMX_STEP));
+}
+
+// Memory that is asked for while tiles are multiplied.
+struct straight_ask {
+    const char *w, *v; // `rows` rows of weights each into the second-level cache, a line of each in
+    int64_t rows;      // every step; NULL: none
+    const float *y;    // two by 16 rows of two lines to write, in the first 16 steps; NULL: none
+    size_t y_row;      // numbers from one to the next
+};
+
+// The share of pair i of `pairs` in the 16 rows from w and from v on that come next.
+static inline __attribute__((unused)) struct straight_ask straight_ask(const char *w, const char *v,
+                                                                       size_t row_bytes, int64_t i,
+                                                                       int64_t pairs)
+{
+    const int64_t from = AMX_SIDE * i / pairs, to = AMX_SIDE * (i + 1) / pairs;
+    const size_t skip = (size_t)from * row_bytes;
+    return (struct straight_ask){ w ? w + skip : NULL, v ? v + skip : NULL, to - from, NULL, 0 };
+}
+
+// A piece of 16 rows w and 16 rows v of weights (or of w alone) with `wide` (1 or 2) tiles of x:
+// sums[0], [1] of w, [2], [3] of v. `tail`: two tiles behind the piece, or NULL.
+struct straight_part {
+    const char *w, *v; // v NULL: none
+    size_t row_bytes;
+    const char *tail;
+    const char *x;
+    int64_t steps;
+    bool first; // or sums are added to
+};
+
+// A processor that has stored no tile for some 2000 cycles takes 900 for the next one (measured on
+// a Xeon of model 207). So a tile that nobody reads is stored in between.
+enum { STRAIGHT_STORE = 8 }; // steps
+
+VEC_INLINE void straight_step(const char *w, const char *v, size_t row_bytes, const char *x,
+                              const int high, const int wide)
+{
+    _tile_loadd(4, w, row_bytes);
+    _tile_loadd(6, x, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    if (high == 2) {
+        _tile_loadd(5, v, row_bytes);
+        _tile_dpbf16ps(2, 5, 6);
+    }
+    if (wide == 2) {
+        _tile_loadd(7, x + AMX_TILE, 64);
+        _tile_dpbf16ps(1, 4, 7);
+    }
+    if (high == 2 && wide == 2) _tile_dpbf16ps(3, 5, 7);
+}
+
+VEC_INLINE void straight_ask_for(const struct straight_ask *ask, size_t row_bytes, int64_t step)
+{
+    const size_t at = (size_t)step * 2 * AMX_STEP;
+    for (int64_t r = 0; r < ask->rows; r++) {
+        if (ask->w) __builtin_prefetch(ask->w + at + (size_t)r * row_bytes, 0, 2);
+        if (ask->v) __builtin_prefetch(ask->v + at + (size_t)r * row_bytes, 0, 2);
+    }
+    if (!ask->y || step >= AMX_SIDE) return;
+    const float *y = ask->y + (size_t)step * ask->y_row;
+    __builtin_prefetch(y, 1, 3);
+    __builtin_prefetch(y + AMX_SIDE, 1, 3);
+    y += AMX_SIDE * ask->y_row;
+    __builtin_prefetch(y, 1, 3);
+    __builtin_prefetch(y + AMX_SIDE, 1, 3);
+}
+
+VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
+                              const struct straight_ask *ask, const int high, const int wide)
+{
+    char unread[AMX_TILE] __attribute__((aligned(64)));
+    if (p->first) {
+        _tile_zero(0);
+        if (wide == 2) _tile_zero(1);
+        if (high == 2) _tile_zero(2);
+        if (high == 2 && wide == 2) _tile_zero(3);
+    } else {
+        _tile_loadd(0, sums, 64);
+        if (wide == 2) _tile_loadd(1, sums + STRAIGHT_SUMS, 64);
+        if (high == 2) _tile_loadd(2, sums + 2 * STRAIGHT_SUMS, 64);
+        if (high == 2 && wide == 2) _tile_loadd(3, sums + 3 * STRAIGHT_SUMS, 64);
+    }
+    const char *w = p->w, *v = p->v, *x = p->x;
+    for (int64_t s = 0; s < p->steps; s++, w += 2 * AMX_STEP, v += 2 * AMX_STEP) {
+        straight_ask_for(ask, p->row_bytes, s);
+        straight_step(w, v, p->row_bytes, x, high, wide);
+        x += wide * AMX_TILE;
+        if (s % STRAIGHT_STORE == STRAIGHT_STORE - 1) _tile_stored(4, unread, 64);
+    }
+    if (p->tail) straight_step(p->tail, p->tail + AMX_TILE, 64, x, high, wide);
+    _tile_stored(0, sums, 64);
+    if (wide == 2) _tile_stored(1, sums + STRAIGHT_SUMS, 64);
+    if (high == 2) _tile_stored(2, sums + 2 * STRAIGHT_SUMS, 64);
+    if (high == 2 && wide == 2) _tile_stored(3, sums + 3 * STRAIGHT_SUMS, 64);
+}
+
+// `high`: 2, or 1 without v.
+static inline __attribute__((unused)) void straight_multiply(float *sums,
+                                                             const struct straight_part *p,
+                                                             const struct straight_ask *ask,
+                                                             int64_t high, int64_t wide)
+{
+    if (high == 2 && wide == 2)
+        straight_sums(sums, p, ask, 2, 2);
+    else if (high == 2)
+        straight_sums(sums, p, ask, 2, 1);
+    else if (wide == 2)
+        straight_sums(sums, p, ask, 1, 2);
+    else
+        straight_sums(sums, p, ask, 1, 1);
+}
+
+// Groups of `count` things, `most` in each at most: as many for each thread and about equal.
+static inline __attribute__((unused)) int64_t straight_groups(int64_t count, int64_t most,
+                                                              int64_t threads)
+{
+    enum { EACH = 2 }; // of a thread at least
+    const int64_t each = ((count + most - 1) / most + threads - 1) / threads;
+    return straight_least((each < EACH ? EACH : each) * threads, count);
+}
+
+// Bytes for the sums of `wide` pairs of tiles of weights with a block, where they wait for the next
+// piece.
+static inline __attribute__((unused)) size_t straight_waiting(const struct straight_x *x,
+                                                              int64_t wide)
+{
+    const size_t all = (size_t)(wide * (x->block / 2) * 4 * STRAIGHT_SUMS) * sizeof(float);
+    return x->steps > x->piece ? all : 0;
+}
+
+// --- whole products ------------------------------------------------------------------------------
+
+struct amx_product;
+
+// How a product is cut up: groups of pairs of tiles of columns.
+struct straight {
+    const struct amx_product *p;
+    struct straight_x x;
+    int64_t groups;
+    size_t waiting;   // bytes for the sums of a thread
+    bool past_caches; // y is written straight to memory
+};
+
+struct straight KERNEL(straight_cut)(const struct amx_product *p, int64_t threads);
+
+// All of y of packed rows, by every thread of the team between amx_open and amx_close; `sums` are
+// the thread's. Behind it other threads' part of y may be missing until a barrier.
+void KERNEL(straight_columns)(const struct straight *s, float *sums);
+
+#endif
+
+#endif
