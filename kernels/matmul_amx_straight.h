@@ -109,7 +109,7 @@ struct straight_part {
 };
 
 // A processor that has stored no tile for some 2000 cycles takes 900 for the next one (measured on
-// a Xeon of model 207). So a tile that nobody reads is stored in between.
+// an Intel Xeon with AMX, docs/speed.md). So a tile that nobody reads is stored in between.
 enum { STRAIGHT_STORE = 8 }; // steps
 
 VEC_INLINE void straight_step(const char *w, const char *v, size_t row_bytes, const char *x,

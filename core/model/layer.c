@@ -21,15 +21,27 @@ const struct norm_places norms_sandwich = {
 };
 
 // Of several blocks all are about as large: weights are prepared anew for each, and those of a
-// mixture's experts are read anew. A product of 1024 rows does not fill a GPU, which has enough
-// memory for larger blocks.
+// mixture's experts are read anew (so its blocks are larger: core/model/ffn_experts.c). A product
+// of 1024 rows does not fill a GPU, which has enough memory for larger blocks.
 enum { BLOCK_ROWS = 1024, BLOCK_ROWS_GPU = 4096 };
+
+static int64_t rows_of(const struct graph *g, int64_t n, int64_t from, int64_t most)
+{
+    const int64_t left = n - from, blocks = g->tape ? 1 : (left + most - 1) / most;
+    return blocks > 1 ? (left + blocks - 1) / blocks : left;
+}
 
 int64_t layer_rows(const struct graph *g, int64_t n, int64_t from)
 {
-    const int64_t most = g->backend->own_memory ? BLOCK_ROWS_GPU : BLOCK_ROWS;
-    const int64_t left = n - from, blocks = g->tape ? 1 : (left + most - 1) / most;
-    return blocks > 1 ? (left + blocks - 1) / blocks : left;
+    return rows_of(g, n, from, g->backend->own_memory ? BLOCK_ROWS_GPU : BLOCK_ROWS);
+}
+
+// The same of the FFN.
+static int64_t ffn_block(const struct graph *g, const struct ffn_kind *kind, int64_t n,
+                         int64_t from)
+{
+    return kind->rows && !g->backend->own_memory ? rows_of(g, n, from, kind->rows)
+                                                 : layer_rows(g, n, from);
 }
 
 // --- sites ---------------------------------------------------------------------------------------
@@ -229,7 +241,7 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
     const struct sublayer *w = &layer->w->ffn;
     const struct fused_after behind = after(layer, w);
     for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
-        m = layer_rows(g, n, i);
+        m = ffn_block(g, kind, n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m), *sum = NULL; // [m, D]
         if ((g->backend->fused || g->backend->ffn_rows) && kind->fused && w->before.data)

@@ -90,6 +90,7 @@ struct ffn_kind {
     // possible here (core/model/fused.h). NULL in the struct: never.
     struct tensor *(*fused)(struct graph *g, const struct layer *layer, struct tensor *h,
                             const struct fused_after *after, bool unread);
+    int64_t rows; // of a block on the CPU; 0: as many as of other parts of the layer
 };
 
 extern const struct attention_kind attention_grouped, attention_normed, attention_packed;

@@ -2,11 +2,12 @@
 // run: prefill and encoder in GFLOP/s, tokens in GB/s. tests/bench/run.sh puts the rows together.
 //
 //   families write SHAPE LAYERS FOLDER    writes a folder; LAYERS 0: all of the decoder's
-//   families text LLAMA FOLDER PEER       prefill and tokens
+//   families text LLAMA FOLDER PEER       prefill of a short and a long prompt, and tokens
 //   families picture LLAMA FOLDER SIDES PEER     the encoder and projector on a picture, 700x700
 //
 // PEER is a file of lines "prefill SECONDS", "token SECONDS", "picture-f32 SECONDS", "picture-bf16
-// SECONDS" of other programs on the same folder; what is not there is an empty cell.
+// SECONDS" of other programs on the same folder, of the short prompt; what is not there is an empty
+// cell.
 //
 // FLOPs are 2 per multiply-add of products and attention; bytes those of /flops: weights (of a
 // mixture of experts the chosen ones), keys and values.
@@ -25,7 +26,8 @@
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"
 
-enum { PROMPT = 576, TOKENS = 12, ROUNDS = 3 };
+// A prompt with a small picture, and one with a picture of native resolution.
+enum { PROMPT = 576, LONG = 2048, TOKENS = 12, ROUNDS = 3 };
 
 struct side {
     struct model *model;
@@ -78,12 +80,12 @@ static double pass(struct side *s, bool prefill)
     return seconds;
 }
 
-static double prefill_flops(const struct decoder *d)
+static double prefill_flops(const struct decoder *d, int64_t n)
 {
     double flops = flops_head(&d->config);
     for (int l = 0; l < d->config.layers; l++)
-        flops += flops_projections(&d->layer[l], PROMPT) + flops_ffn(&d->layer[l], PROMPT) +
-                 flops_attention(&d->config, PROMPT * (PROMPT + 1) / 2.0);
+        flops += flops_projections(&d->layer[l], n) + flops_ffn(&d->layer[l], n) +
+                 flops_attention(&d->config, (double)n * (double)(n + 1) / 2);
     return flops;
 }
 
@@ -97,15 +99,15 @@ static double token_bytes(const struct side *s, int64_t keys)
     return bytes;
 }
 
-// A prompt and the tokens of an answer.
-static void side_answer(struct side *s, int round)
+// A prompt of n tokens and those of an answer.
+static void side_answer(struct side *s, int n, int round)
 {
     const uint64_t vocab = (uint64_t)s->model->decoder.config.vocab;
     double token[TOKENS];
     kv_trim(&s->kv, 0);
     sequence_release(&s->sequence);
-    sequence_init(&s->sequence, PROMPT, 1);
-    for (int i = 0; i < PROMPT; i++)
+    sequence_init(&s->sequence, n, 1);
+    for (int i = 0; i < n; i++)
         s->sequence.ids[i] = (int32_t)(random_bits(7, RANDOM_WEIGHTS, (uint64_t)i) % vocab);
     const double prefill = pass(s, true);
     for (int t = 0; t < TOKENS; t++) {
@@ -116,8 +118,8 @@ static void side_answer(struct side *s, int round)
     if (round < 0) return;
     s->prefill_s[round] = prefill;
     s->token_s[round] = median_of(token, TOKENS);
-    s->prefill[round] = prefill_flops(&s->model->decoder) / prefill / 1e9;
-    s->token[round] = token_bytes(s, PROMPT + TOKENS / 2) / s->token_s[round] / 1e9;
+    s->prefill[round] = prefill_flops(&s->model->decoder, n) / prefill / 1e9;
+    s->token[round] = token_bytes(s, n + TOKENS / 2) / s->token_s[round] / 1e9;
 }
 
 // --- rows of the table ---------------------------------------------------------------------------
@@ -176,33 +178,43 @@ static double ratio_of(const double *a, const double *b)
     return median_of(ratio, ROUNDS);
 }
 
+// Both sides in turn, and the row of their prefill of n tokens.
+static void prefill(struct side *a, struct side *b, const char *name, int n, double peer)
+{
+    char prompt[32];
+    for (int i = -1; i < ROUNDS; i++) { // the first warms up
+        side_answer(a, n, i);
+        side_answer(b, n, i);
+    }
+    snprintf(prompt, sizeof prompt, "prefill of %d tokens", n);
+    print_row(&(struct row){ .name = name,
+                             .what = prompt,
+                             .unit = "GFLOP/s",
+                             .seconds = median_of(b->prefill_s, ROUNDS),
+                             .work = n,
+                             .ratio = ratio_of(b->prefill, a->prefill),
+                             .rate = median_of(b->prefill, ROUNDS),
+                             .llama = median_of(a->prefill, ROUNDS),
+                             .peer = peer });
+}
+
 static void text(const char *llama, const char *folder, const char *peer)
 {
     struct side a = { 0 }, b = { 0 };
-    char prompt[32];
+    const char *name = name_of(folder);
     side_open(&a, llama);
     side_open(&b, folder);
-    for (int i = -1; i < ROUNDS; i++) { // the first warms up
-        side_answer(&a, i);
-        side_answer(&b, i);
-    }
-    snprintf(prompt, sizeof prompt, "prefill of %d tokens", PROMPT);
-    struct row row = { .name = name_of(folder), .what = prompt, .unit = "GFLOP/s" };
-    row.ratio = ratio_of(b.prefill, a.prefill);
-    row.seconds = median_of(b.prefill_s, ROUNDS);
-    row.work = PROMPT;
-    row.rate = median_of(b.prefill, ROUNDS);
-    row.llama = median_of(a.prefill, ROUNDS);
-    row.peer = peer_seconds(peer, "prefill");
-    print_row(&row);
-    row.what = "a token", row.unit = "GB/s";
-    row.ratio = ratio_of(b.token, a.token);
-    row.seconds = median_of(b.token_s, ROUNDS);
-    row.work = 1;
-    row.rate = median_of(b.token, ROUNDS);
-    row.llama = median_of(a.token, ROUNDS);
-    row.peer = peer_seconds(peer, "token");
-    print_row(&row);
+    prefill(&a, &b, name, PROMPT, peer_seconds(peer, "prefill"));
+    print_row(&(struct row){ .name = name,
+                             .what = "a token",
+                             .unit = "GB/s",
+                             .seconds = median_of(b.token_s, ROUNDS),
+                             .work = 1,
+                             .ratio = ratio_of(b.token, a.token),
+                             .rate = median_of(b.token, ROUNDS),
+                             .llama = median_of(a.token, ROUNDS),
+                             .peer = peer_seconds(peer, "token") });
+    prefill(&a, &b, name, LONG, 0);
     side_close(&a);
     side_close(&b);
 }
@@ -302,7 +314,7 @@ static void picture(const char *llama, const char *folder, const char *sides, co
     const int rounds = p.shape.width * p.shape.height > 1000000 ? 1 : ROUNDS;
     double rate[ROUNDS], seconds[ROUNDS], flops = 0;
     for (int i = 0; i < ROUNDS; i++) {
-        side_answer(&a, i);
+        side_answer(&a, PROMPT, i);
         if (i < rounds) seconds[i] = encode(&b, &p, &flops);
         if (i >= rounds) seconds[i] = seconds[rounds - 1];
         rate[i] = flops / seconds[i] / 1e9;
