@@ -48,8 +48,9 @@ int KERNEL(layernorm)(struct tensor *y, const struct tensor *x, const struct ten
     int64_t width = tensor_count(gain), rows = width ? tensor_count(x) / width : 0;
 #pragma omp parallel for schedule(static) if (vec_worth_threads(rows * width))
     for (int64_t i = 0; i < rows; i++)
-        KERNEL(layernorm_row)((float *)y->data + i * width, (const float *)x->data + i * width,
-                              gain->data, bias->data, width, eps);
+        KERNEL(layernorm_row)
+        ((float *)y->data + i * width, (const float *)x->data + i * width, gain->data, bias->data,
+         width, eps);
     return 0;
 }
 

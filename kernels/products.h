@@ -9,8 +9,8 @@
 //   }
 //
 // Numbers are rounded where the ops round them too: when a product of bf16 reads them. So results
-// have the bits of the ops', but for scaled sums, which are rounded once, and GELU and SwiGLU, which
-// are computed to within 2e-4 of their value: a tenth of the step of bf16, to which they are
+// have the bits of the ops', but for scaled sums, which are rounded once, and GELU and SwiGLU,
+// which are computed to within 2e-4 of their value: a tenth of the step of bf16, to which they are
 // rounded.
 #ifndef KERNELS_PRODUCTS_H
 #define KERNELS_PRODUCTS_H
