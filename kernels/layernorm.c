@@ -47,10 +47,11 @@ int KERNEL(layernorm)(struct tensor *y, const struct tensor *x, const struct ten
 {
     int64_t width = tensor_count(gain), rows = width ? tensor_count(x) / width : 0;
 #pragma omp parallel for schedule(static) if (vec_worth_threads(rows * width))
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        const float *row = (const float *)x->data + i * width;
         KERNEL(layernorm_row)
-        ((float *)y->data + i * width, (const float *)x->data + i * width, gain->data, bias->data,
-         width, eps);
+        ((float *)y->data + i * width, row, gain->data, bias->data, width, eps);
+    }
     return 0;
 }
 
