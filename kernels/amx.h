@@ -69,6 +69,17 @@ VEC_INLINE vf amx_narrow(vf a, vf b)
     return (vf)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
 }
 
+// 2^x within 1e-4, as near as bf16 needs: 2^floor(x) times a polynomial in x - floor(x).
+VEC_INLINE vf amx_power_of_two(vf x)
+{
+    const __m512 part = _mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    vf p = vf_set(0x1.3baacap-4f);
+    p = p * (vf)part + vf_set(0x1.d23776p-3f);
+    p = p * (vf)part + vf_set(0x1.63e65ap-1f);
+    p = p * (vf)part + vf_set(1);
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
+}
+
 // n <= 32 numbers from k on as bf16; the others are 0.
 VEC_INLINE vf amx_row(const char *row, int64_t k, int64_t n, const enum dtype dtype)
 {

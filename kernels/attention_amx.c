@@ -243,17 +243,6 @@ static void put_scores(const struct tiles *m, const float *keys, int64_t r, cons
     }
 }
 
-// 2^x of numbers that are at most LEEWAY.
-VEC_INLINE vf power_of_two(vf x)
-{
-    const __m512 part = _mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-    vf p = vf_set(0x1.3baacap-4f);
-    p = p * (vf)part + vf_set(0x1.d23776p-3f);
-    p = p * (vf)part + vf_set(0x1.63e65ap-1f);
-    p = p * (vf)part + vf_set(1);
-    return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
-}
-
 // Row i of the tiles at `scores`: its places outside from..to, of lowest..end, become -infinity.
 static void hide(float *scores, const struct sight *s, int64_t i)
 {
@@ -277,7 +266,7 @@ VEC_INLINE float soften_row(float *scores, int64_t lowest, int64_t end, float *h
     float fade = 1;
     if (_mm512_cmp_ps_mask((__m512)top, _mm512_set1_ps(*high + LEEWAY), _CMP_GT_OQ)) {
         const float highest = vf_highest(top);
-        fade = power_of_two(vf_set(*high - highest))[0];
+        fade = amx_power_of_two(vf_set(*high - highest))[0];
         *high = highest;
         total *= vf_set(fade);
     }
@@ -285,8 +274,8 @@ VEC_INLINE float soften_row(float *scores, int64_t lowest, int64_t end, float *h
     const vf base = vf_set(*high == -INFINITY ? 0 : *high);
     for (int64_t k = lowest; k < end; k += KEYS) {
         float *at = scores + k * AMX_SIDE;
-        const vf a = power_of_two(vf_load(at) - base);
-        const vf b = power_of_two(vf_load(at + TILE_FLOATS) - base);
+        const vf a = amx_power_of_two(vf_load(at) - base);
+        const vf b = amx_power_of_two(vf_load(at + TILE_FLOATS) - base);
         total += a + b;
         vf_store(at, amx_narrow(a, b));
     }

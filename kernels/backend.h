@@ -13,6 +13,7 @@
 #include "kernels/expert_rows.h"
 #include "kernels/fused.h"
 #include "kernels/offload.h"
+#include "kernels/products.h"
 #include "kernels/tensor.h"
 
 // Precision of matrix products. MATMUL_F32: in f32, weights are widened. MATMUL_BF16: operands are
@@ -106,6 +107,7 @@ struct backend {
     const struct offload *offload;                   // offloading to the host
     const struct fused *fused;                       // fused forms of several ops
     int (*expert_rows)(const struct expert_rows *p); // experts of many rows, each in one thread
+    const struct packed_ops *products;               // rows packed between products
     int (*ffn_rows)(const struct fused_ffn *p);      // the one form of many rows on the CPU: h = y
     const struct recorder *recorder;                 // recording and replay of ops
     const struct gpus *gpus;                         // several GPUs

@@ -38,6 +38,7 @@ int ffn_rows_avx2(const struct fused_ffn *p);
 int expert_rows_avx512(const struct expert_rows *p);
 int ffn_rows_avx512(const struct fused_ffn *p);
 int expert_rows_amx(const struct expert_rows *p);
+extern const struct packed_ops products_amx;
 int ffn_rows_amx(const struct fused_ffn *p);
 #endif
 
@@ -234,6 +235,7 @@ CPU_DEVICE(amx, "avx512 + amx") = {
     .describe = describe_amx,
     .few_rows = few_rows_amx,
     .expert_rows = expert_rows_amx,
+    .products = &products_amx,
     .ffn_rows = ffn_rows_amx,
     .multiplies_bf16 = yes,
     .favours_bf16 = yes,

@@ -1,7 +1,7 @@
 // kernels/layernorm.c -- layer norm (Ba et al. 2016) with gain and bias.
 #include <math.h>
 
-#include "kernels/vec.h"
+#include "kernels/norm_row.h"
 
 static float row_mean(const float *x, int64_t n)
 {
@@ -31,8 +31,8 @@ static float row_variance(const float *x, int64_t n, float mean)
     return (vf_sum(s0 + s1) + tail) / (float)n;
 }
 
-static void norm_row(float *y, const float *x, const float *gain, const float *bias, int64_t n,
-                     float eps)
+void KERNEL(layernorm_row)(float *y, const float *x, const float *gain, const float *bias,
+                           int64_t n, float eps)
 {
     float mean = row_mean(x, n), scale = 1 / sqrtf(row_variance(x, n, mean) + eps);
     int64_t i = 0;
@@ -47,9 +47,11 @@ int KERNEL(layernorm)(struct tensor *y, const struct tensor *x, const struct ten
 {
     int64_t width = tensor_count(gain), rows = width ? tensor_count(x) / width : 0;
 #pragma omp parallel for schedule(static) if (vec_worth_threads(rows * width))
-    for (int64_t i = 0; i < rows; i++)
-        norm_row((float *)y->data + i * width, (const float *)x->data + i * width, gain->data,
-                 bias->data, width, eps);
+    for (int64_t i = 0; i < rows; i++) {
+        const float *row = (const float *)x->data + i * width;
+        KERNEL(layernorm_row)
+        ((float *)y->data + i * width, row, gain->data, bias->data, width, eps);
+    }
     return 0;
 }
 

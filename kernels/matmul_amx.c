@@ -13,26 +13,25 @@
 // rows of a piece (at most 40 KB) stay there while the group's weights pass from the second-level
 // cache, which has room for them, a block's piece of x and its sums. Sums wait in whole aligned
 // tiles, since y need not be aligned and has rows and columns that no tile fills.
-#include "kernels/matmul_amx.h"
+#include "kernels/matmul_amx_ends.h"
 
 #if defined(__AMX_BF16__)
 
 enum {
-    STEPS = 20,                        // of AMX_STEP numbers along K in a piece at most
-    GROUP = 16,                        // tiles of columns that a thread takes at most
-    NARROW = 4,                        // tiles of columns that are shared out by rows
-    BLOCK = 48,                        // tiles of rows that a thread computes at a time at most
-    WIDE = STEPS * AMX_SIDE * AMX_STEP // room for weights as f32: a piece of 16, or 32 by GROUP
+    GROUP = 16,                            // tiles of columns that a thread takes at most
+    NARROW = 4,                            // tiles of columns that are shared out by rows
+    BLOCK = 48,                            // tiles of rows that a thread computes at a time at most
+    WIDE = AMX_STEPS * AMX_SIDE * AMX_STEP // room for weights as f32: a piece of 16, or 32 by GROUP
 };
 
 // How a product is cut up.
 struct plan {
     const struct amx_product *p;
-    char *x;              // packed
+    struct amx_rows x;
     int64_t tiles, block; // tiles of rows; in a block
-    int64_t inner;        // numbers along K in a piece
-    bool keep;            // a group's weights are packed once for all blocks
-    bool past_caches;     // y is written straight to memory
+    put_fn *put;
+    bool keep;        // a group's weights are packed once for all blocks
+    bool past_caches; // results are written straight to memory
 };
 
 // Memory of a thread.
@@ -42,31 +41,14 @@ struct worker {
     float *wide;   // [WIDE]
 };
 
-static int64_t at_most(int64_t n, int64_t most)
-{
-    return n < most ? n : most;
-}
-
-static int64_t steps_from(const struct plan *plan, int64_t k)
-{
-    return (at_most(plan->p->k - k, plan->inner) + AMX_STEP - 1) / AMX_STEP;
-}
-
-// The tiles of x that begin at number k of tile t of the rows.
-static char *x_tiles(const struct plan *plan, int64_t t, int64_t k)
-{
-    return plan->x + (k / AMX_STEP * plan->tiles + t * steps_from(plan, k)) * AMX_TILE;
-}
-
 // Tiles from..to of the rows.
 static void pack_x(const struct plan *plan, int64_t from, int64_t to)
 {
     const struct amx_product *p = plan->p;
     for (int64_t t = from; t < to; t++)
         for (int64_t k = 0; k < p->k; k += AMX_STEP)
-            amx_pack_rows(x_tiles(plan, t, k / plan->inner * plan->inner) +
-                              k % plan->inner / AMX_STEP * AMX_TILE,
-                          &p->x, t * AMX_SIDE, at_most(p->rows - t * AMX_SIDE, AMX_SIDE), k,
+            amx_pack_rows(amx_rows_tile(&plan->x, t, k), &p->x, t * AMX_SIDE,
+                          at_most(p->rows - t * AMX_SIDE, AMX_SIDE), k,
                           at_most(p->k - k, AMX_STEP));
 }
 
@@ -85,7 +67,7 @@ static void pack_turned_weights(const struct worker *b, const struct plan *plan,
                                 int64_t m, int64_t cols, int64_t k, int64_t n)
 {
     const struct amx_product *p = plan->p;
-    const int64_t steps = steps_from(plan, k);
+    const int64_t steps = amx_steps_from(&plan->x, k);
     const bool blocks = dtype_in_blocks(p->w.dtype);
     for (int64_t s = 0; s < steps; s++) {
         const int64_t from = k + s * AMX_STEP, some = at_most(k + n - from, AMX_STEP);
@@ -96,17 +78,29 @@ static void pack_turned_weights(const struct worker *b, const struct plan *plan,
     }
 }
 
+// The rows of weights that are columns m..m+16 of the product. Gates are tile by tile between what
+// they let through.
+static struct amx_source weights_at(const struct amx_product *p, int64_t m, int64_t *from,
+                                    int64_t *count)
+{
+    const bool gated = p->up.data, second = gated && m / AMX_SIDE % 2;
+    *from = gated ? m / (2 * AMX_SIDE) * AMX_SIDE : m;
+    *count = at_most((gated ? p->to.k : p->m) - *from, AMX_SIDE);
+    return second ? p->up : p->w;
+}
+
 static void pack_weights(const struct worker *b, const struct plan *plan, char *to, int64_t m,
                          int64_t cols, int64_t k, int64_t n)
 {
     const struct amx_product *p = plan->p;
-    const int64_t steps = steps_from(plan, k);
+    const int64_t steps = amx_steps_from(&plan->x, k);
     const bool blocks = dtype_in_blocks(p->w.dtype);
     for (int64_t c = 0; c < cols; c += AMX_SIDE) {
-        const int64_t some = at_most(cols - c, AMX_SIDE);
-        const struct amx_source w = blocks ? widened(b->wide, &p->w, m + c, some, k, n) : p->w;
+        int64_t from, some;
+        const struct amx_source lying = weights_at(p, m + c, &from, &some);
+        const struct amx_source w = blocks ? widened(b->wide, &lying, from, some, k, n) : lying;
         for (int64_t s = 0; s < steps; s++)
-            amx_pack_pairs(to + (c / AMX_SIDE * steps + s) * AMX_TILE, &w, blocks ? 0 : m + c, some,
+            amx_pack_pairs(to + (c / AMX_SIDE * steps + s) * AMX_TILE, &w, blocks ? 0 : from, some,
                            (blocks ? 0 : k) + s * AMX_STEP, at_most(n - s * AMX_STEP, AMX_STEP));
     }
 }
@@ -149,45 +143,23 @@ VEC_INLINE void multiply(float *c, int64_t c_high, int64_t c_wide, const char *x
 
 enum { SUMS = AMX_SIDE * AMX_SIDE }; // numbers in a tile of sums
 
-// A tile of sums to row `row` and column m on of y.
-static void put_sums(const struct amx_product *p, const float *sums, int64_t row, int64_t m)
-{
-    const int64_t rows = at_most(p->rows - row, AMX_SIDE), cols = at_most(p->m - m, AMX_SIDE);
-    const vf bias = p->bias ? vf_load_part_n(p->bias + m, cols) : vf_set(0);
-    float *y = p->y + row * p->m + m;
-    for (int64_t r = 0; r < rows; r++, y += p->m) {
-        const vf before = p->add ? vf_load_part_n(y, cols) : bias;
-        vf_store_part_n(y, vf_load(sums + r * AMX_SIDE) + before, cols);
-    }
-}
-
-// The same past the caches: of whole lines, which then need not be read before. Not after `add`.
-static void put_whole(const struct amx_product *p, const float *sums, int64_t row, int64_t m)
-{
-    const int64_t rows = at_most(p->rows - row, AMX_SIDE);
-    const vf bias = p->bias ? vf_load(p->bias + m) : vf_set(0);
-    float *y = p->y + row * p->m + m;
-    for (int64_t r = 0; r < rows; r++, y += p->m)
-        _mm512_stream_ps(y, (__m512)(vf_load(sums + r * AMX_SIDE) + bias));
-}
-
 // What a thread computes at a time: `cols` tiles of columns, from column m on, and tiles
 // from..from+rows of the rows.
 struct part {
     int64_t m, cols, from, rows;
 };
 
-// The piece from k on. After the last one the sums, still in the first-level cache, go to y.
+// The piece from k on. After the last one the sums are put while they are still in the first-level
+// cache.
 static void multiply_piece(const struct plan *plan, const struct worker *b, const struct part *part,
                            const char *weights, int64_t k)
 {
-    const int64_t steps = steps_from(plan, k), next = part->rows * SUMS;
-    const bool first = k == 0, last = k + plan->inner >= plan->p->k;
-    void (*const put)(const struct amx_product *p, const float *sums, int64_t row, int64_t m) =
-        plan->past_caches ? put_whole : put_sums;
+    const int64_t steps = amx_steps_from(&plan->x, k), next = part->rows * SUMS;
+    const bool first = k == 0, last = k + plan->x.piece >= plan->p->k;
     for (int64_t i = 0; i < part->rows; i += 2)
         for (int64_t j = 0; j < part->cols; j += 2) {
-            const char *x = x_tiles(plan, part->from + i, k), *w = weights + j * steps * AMX_TILE;
+            const char *x = amx_rows_tile(&plan->x, part->from + i, k),
+                       *w = weights + j * steps * AMX_TILE;
             float *c = b->sums + j * next + i * SUMS;
             const bool high = i + 1 < part->rows, wide = j + 1 < part->cols;
             if (high && wide)
@@ -198,10 +170,9 @@ static void multiply_piece(const struct plan *plan, const struct worker *b, cons
                 multiply(c, SUMS, next, x, w, steps, first, 1, 2);
             else
                 multiply(c, SUMS, next, x, w, steps, first, 1, 1);
-            for (int64_t h = 0; last && h < 1 + high; h++)
-                for (int64_t v = 0; v < 1 + wide; v++)
-                    put(plan->p, c + h * SUMS + v * next, (part->from + i + h) * AMX_SIDE,
-                        part->m + (j + v) * AMX_SIDE);
+            for (int64_t h = 0; last && h < 1 + high; h++, c += SUMS)
+                plan->put(plan->p, c, wide ? c + next : NULL, (part->from + i + h) * AMX_SIDE,
+                          part->m + j * AMX_SIDE);
         }
 }
 
@@ -211,8 +182,8 @@ static void multiply_block(const struct plan *plan, const struct worker *b, int6
 {
     const struct amx_product *p = plan->p;
     const struct part part = { m, (cols + AMX_SIDE - 1) / AMX_SIDE, from, rows };
-    for (int64_t k = 0; k < p->k; k += plan->inner) {
-        const int64_t n = at_most(p->k - k, plan->inner);
+    for (int64_t k = 0; k < p->k; k += plan->x.piece) {
+        const int64_t n = at_most(p->k - k, plan->x.piece);
         char *weights = b->weights + (plan->keep ? k / AMX_STEP * part.cols * AMX_TILE : 0);
         if (!packed && p->w.turned)
             pack_turned_weights(b, plan, weights, m, cols, k, n);
@@ -251,7 +222,7 @@ static void multiply_narrow(const struct plan *plan, const struct worker *b)
 #pragma omp for schedule(dynamic)
     for (int64_t from = 0; from < plan->tiles; from += plan->block) {
         const int64_t rows = at_most(plan->tiles - from, plan->block);
-        pack_x(plan, from, from + rows);
+        if (!plan->p->packed.data) pack_x(plan, from, from + rows);
         multiply_block(plan, b, 0, plan->p->m, from, rows, false);
     }
 }
@@ -260,7 +231,7 @@ static void multiply_wide(const struct plan *plan, const struct worker *b, int64
 {
     const int64_t m = plan->p->m, pairs = pairs_of(plan->p), pair = 2 * AMX_SIDE;
 #pragma omp for schedule(static)
-    for (int64_t t = 0; t < plan->tiles; t++) pack_x(plan, t, t + 1);
+    for (int64_t t = 0; t < (plan->p->packed.data ? 0 : plan->tiles); t++) pack_x(plan, t, t + 1);
 #pragma omp for schedule(dynamic)
     for (int64_t i = 0; i < groups; i++) {
         const int64_t c = pairs * i / groups * pair,
@@ -275,41 +246,42 @@ bool KERNEL(goes_past_caches)(const struct amx_product *p, int64_t threads)
 {
     enum { CACHE = 4 << 20 }; // bytes of a thread
     const bool whole = p->m % AMX_SIDE == 0 && (uintptr_t)p->y % 64 == 0;
-    return whole && !p->add && p->rows * p->m * (int64_t)sizeof *p->y > threads * CACHE;
+    return whole && !p->add && (!p->after || p->after->end == PRODUCT_STORED) &&
+           p->rows * p->m * (int64_t)sizeof *p->y > threads * CACHE;
 }
 
-// Numbers along K in a piece: few and equal pieces. Those of weights in blocks begin where blocks
-// do.
-static int64_t piece_size(const struct amx_product *p)
+// Weights in blocks begin where blocks do.
+static struct amx_rows rows_of(const struct amx_product *p)
 {
     enum { IN_BLOCKS = 512 };
-    if (dtype_in_blocks(p->w.dtype)) return IN_BLOCKS;
-    const int64_t steps = (p->k + AMX_STEP - 1) / AMX_STEP, pieces = (steps + STEPS - 1) / STEPS;
-    return pieces ? (steps + pieces - 1) / pieces * AMX_STEP : AMX_STEP;
+    const int64_t piece = dtype_in_blocks(p->w.dtype) ? IN_BLOCKS : amx_piece(p->k);
+    return p->packed.data ? p->packed : (struct amx_rows){ NULL, p->rows, p->k, piece };
 }
 
 int KERNEL(matmul_tiles)(const struct amx_product *p)
 {
-    if (KERNEL(matmul_is_straight)(p)) return KERNEL(matmul_straight)(p);
+    if (!p->after && KERNEL(matmul_is_straight)(p)) return KERNEL(matmul_straight)(p);
     const int64_t threads = omp_get_max_threads(), groups = groups_of(p, threads);
     const int64_t wide = is_narrow(p) ? NARROW : (pairs_of(p) + groups - 1) / groups * 2;
-    struct plan plan = { .p = p, .tiles = (p->rows + AMX_SIDE - 1) / AMX_SIDE };
+    struct plan plan = { .p = p, .tiles = amx_row_tiles(p->rows), .x = rows_of(p) };
     int64_t blocks = (plan.tiles + BLOCK - 1) / BLOCK;
     if (is_narrow(p) && blocks < 4 * threads) blocks = 4 * threads;
     plan.block = (plan.tiles + blocks - 1) / blocks;
-    plan.inner = piece_size(p);
     const int64_t steps = (p->k + AMX_STEP - 1) / AMX_STEP;
-    const size_t x_size = (size_t)(plan.tiles * steps) * AMX_TILE;
+    const size_t x_size = plan.x.data ? 0 : amx_rows_bytes(p->rows, p->k);
     plan.keep = !is_narrow(p) && plan.tiles > plan.block;
-    plan.past_caches = KERNEL(goes_past_caches)(p, threads);
-    const size_t weights = (size_t)(wide * (plan.keep ? steps : STEPS)) * AMX_TILE;
+    plan.past_caches = p->to.data || KERNEL(goes_past_caches)(p, threads);
+    plan.put = put_of(p, plan.past_caches);
+    const size_t weights =
+        (size_t)(wide * (plan.keep ? steps : plan.x.piece / AMX_STEP)) * AMX_TILE;
     const size_t sums = (size_t)(wide * plan.block * SUMS) * sizeof(float);
     const size_t each = weights + sums + WIDE * sizeof(float);
-    plan.x = cpu_scratch(x_size + each * (size_t)threads);
-    if (!plan.x) return -1;
+    char *scratch = cpu_scratch(x_size + each * (size_t)threads);
+    if (!scratch) return -1;
+    if (!plan.x.data) plan.x.data = scratch;
 #pragma omp parallel if (vec_worth_threads(p->rows * p->k * p->m / 8))
     {
-        char *mine = plan.x + x_size + each * (size_t)omp_get_thread_num();
+        char *mine = scratch + x_size + each * (size_t)omp_get_thread_num();
         const struct worker b = { .weights = mine,
                                   .sums = (float *)(mine + weights),
                                   .wide = (float *)(mine + weights + sums) };

@@ -3,8 +3,53 @@
 #define KERNELS_MATMUL_AMX_H
 
 #include "kernels/amx.h"
+#include "kernels/products.h"
 
 #if defined(__AMX_BF16__)
+
+// Rows that are packed for products: [piece of K][16 rows][32 numbers], a tile each. What is
+// missing in the last tiles is finite.
+struct amx_rows {
+    char *data;
+    int64_t rows, k;
+    int64_t piece; // numbers along K in one, a multiple of AMX_STEP
+};
+
+enum { AMX_STEPS = 20 }; // of AMX_STEP numbers along K in a piece at most
+
+// Numbers along K in a piece: few and equal pieces.
+VEC_INLINE int64_t amx_piece(int64_t k)
+{
+    const int64_t steps = (k + AMX_STEP - 1) / AMX_STEP;
+    const int64_t pieces = (steps + AMX_STEPS - 1) / AMX_STEPS;
+    return pieces ? (steps + pieces - 1) / pieces * AMX_STEP : AMX_STEP;
+}
+
+VEC_INLINE int64_t amx_row_tiles(int64_t rows)
+{
+    return (rows + AMX_SIDE - 1) / AMX_SIDE;
+}
+
+// Tiles along K from number k, where a piece begins, to its end.
+VEC_INLINE int64_t amx_steps_from(const struct amx_rows *x, int64_t k)
+{
+    const int64_t left = x->k - k;
+    return ((left < x->piece ? left : x->piece) + AMX_STEP - 1) / AMX_STEP;
+}
+
+// The tile with numbers k.. (a multiple of AMX_STEP) of rows 16 t...
+VEC_INLINE char *amx_rows_tile(const struct amx_rows *x, int64_t t, int64_t k)
+{
+    const int64_t begin = k / x->piece * x->piece;
+    return x->data + (begin / AMX_STEP * amx_row_tiles(x->rows) + t * amx_steps_from(x, begin) +
+                      (k - begin) / AMX_STEP) *
+                         AMX_TILE;
+}
+
+VEC_INLINE size_t amx_rows_bytes(int64_t rows, int64_t k)
+{
+    return (size_t)(amx_row_tiles(rows) * ((k + AMX_STEP - 1) / AMX_STEP)) * AMX_TILE;
+}
 
 // y[rows,m] = x[rows,k] w[m,k]^T + bias[m], or added to y.
 struct amx_product {
@@ -13,6 +58,13 @@ struct amx_product {
     const float *bias;      // or NULL; not with add
     int64_t rows, k, m;
     bool add;
+    // Of a product that continues (kernels/products.h), else NULL: rows that are packed already,
+    // which x is not read for, and `to` for those that the results become.
+    const struct packed_product *after;
+    struct amx_rows packed, to;
+    // Of PRODUCT_GATED: m counts tiles of both weights, which take turns, 16 columns each; `to` has
+    // the columns of one.
+    struct amx_source up;
 };
 
 // A row's bits depend neither on the number of rows nor on that of threads. -1: out of memory.

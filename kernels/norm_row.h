@@ -1,5 +1,5 @@
-// kernels/norm_row.h -- the root mean square norm of one row (Zhang and Sennrich 2019):
-// y[n] = x / sqrt(mean of x^2 + eps) * gain.
+// kernels/norm_row.h -- norms of one row: the root mean square norm (Zhang and Sennrich 2019),
+// y[n] = x / sqrt(mean of x^2 + eps) * gain, and layer norm, which is in kernels/layernorm.c.
 #ifndef KERNELS_NORM_ROW_H
 #define KERNELS_NORM_ROW_H
 
@@ -32,5 +32,9 @@ static inline __attribute__((unused)) void norm_row(float *y, const float *x, co
         vf_store_part(y + i, vf_load_part(x + i, n - i) * scale * vf_load_part(gain + i, n - i),
                       n - i);
 }
+
+// The layer norm of x[n] (kernels/ops.h); y may be x.
+void KERNEL(layernorm_row)(float *y, const float *x, const float *gain, const float *bias,
+                           int64_t n, float eps);
 
 #endif

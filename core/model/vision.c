@@ -19,6 +19,7 @@
 #include "core/base/mem.h"
 #include "core/graph/tape.h"
 #include "core/model/fused.h"
+#include "core/model/linear_rows.h"
 #include "core/ops/ops.h"
 
 // --- rows ----------------------------------------------------------------------------------------
@@ -245,28 +246,37 @@ static struct tensor *heads(struct graph *g, const struct block *block, struct t
     return op_rope(g, x, block->cos, block->sin);
 }
 
-// out(attention(x)), x [S', Dv].
-static struct tensor *attention(struct graph *g, const struct block *block, struct tensor *x)
+// Queries, keys and values [S', Dv] of norm1 h.
+static void parts_of(struct graph *g, const struct block *block, struct tensor *h,
+                     struct tensor **part)
+{
+    const struct vision_layer *w = block->w;
+    const struct linear *const read_by[] = { &w->qkv, &w->q, &w->k, &w->v, NULL };
+    const struct linear_rows x = linear_rows_norm(g, h, &w->norm1, block->config->eps, read_by);
+    if (w->qkv.weight.data) linear_rows_apart(g, &x, &w->qkv, 3, part);
+    for (int i = 0; i < 3 && !w->qkv.weight.data; i++)
+        part[i] = linear_rows_times(g, &x, read_by[i + 1]);
+}
+
+// h[S', Dv] += scale1 out(attention(norm1 h)).
+static struct tensor *attention_stage(struct graph *g, const struct block *block, struct tensor *h)
 {
     static const struct norm none;
     const struct vision_layer *w = block->w;
+    const struct linear *const read_by[] = { &w->out, NULL };
     const int64_t dim = block->config->hidden / block->config->heads;
-    struct tensor *part[3]; // [S', Dv] each
-    if (w->qkv.weight.data) {
-        linear_apart(g, x, &w->qkv, 3, part);
-    } else {
-        part[0] = linear_forward(g, x, &w->q);
-        part[1] = linear_forward(g, x, &w->k);
-        part[2] = linear_forward(g, x, &w->v);
-    }
+    struct tensor *part[3];
+    parts_of(g, block, h, part);
     struct tensor *q = heads(g, block, part[0], &w->q_norm, true); // [S', heads, d]
     struct tensor *k = heads(g, block, part[1], &w->k_norm, true);
     struct tensor *v = heads(g, block, part[2], &none, false);
     if (block->focus) vision_focus_add(g, block->focus, q, k, block->seen.first, block->seen.last);
-    x = op_attention(g, q, k, v, block->seen.first, block->seen.last, 1 / sqrtf((float)dim), NULL);
-    if (!x) return NULL;
-    x = graph_view(g, x, 2, (int64_t[]){ x->shape[0], block->config->hidden });
-    return linear_forward(g, x, &w->out); // [S', Dv]
+    struct tensor *a =
+        op_attention(g, q, k, v, block->seen.first, block->seen.last, 1 / sqrtf((float)dim), NULL);
+    if (!a) return NULL;
+    a = graph_view(g, a, 2, (int64_t[]){ a->shape[0], block->config->hidden });
+    const struct linear_rows x = linear_rows_norm(g, a, &none, 0, read_by);
+    return linear_rows_add(g, h, 0, &x, &w->out, &w->scale1);
 }
 
 // Can a device's fused forms compute a sublayer behind this norm (RMSNorm), without a layer scale?
@@ -324,22 +334,18 @@ static bool ffn_fused(struct graph *g, const struct block *block, struct tensor 
     return fused_ffn(g, all, 3, &form, false) != NULL;
 }
 
-// ffn(x), x [m, Dv].
-static struct tensor *ffn(struct graph *g, const struct block *block, struct tensor *x)
+// h[S', Dv] += scale2 ffn(norm2 x), x rows from.. of h.
+static struct tensor *ffn(struct graph *g, const struct block *block, struct tensor *h,
+                          int64_t from, struct tensor *x)
 {
     const struct vision_layer *w = block->w;
-    if (!w->gate.weight.data) {
-        x = linear_gelu(g, x, &w->fc1, block->config->act); // [m, ffn]
-        return linear_forward(g, x, &w->fc2);               // [m, Dv]
-    }
-    struct tensor *gate = linear_forward(g, x, &w->gate);
-    struct tensor *up = linear_forward(g, x, &w->up);
-    return linear_forward(g, op_swiglu(g, gate, up), &w->down);
-}
-
-static struct tensor *scaled(struct graph *g, struct tensor *x, const struct tensor *scale)
-{
-    return scale->data ? op_scale_columns(g, x, graph_weight(scale)) : x;
+    const bool gated = w->gate.weight.data;
+    const struct linear *const read_by[] = { &w->gate, &w->up, &w->fc1, NULL };
+    const struct linear *last = gated ? &w->down : &w->fc2;
+    struct linear_rows rows = linear_rows_norm(g, x, &w->norm2, block->config->eps, read_by);
+    rows = gated ? linear_rows_gated(g, &rows, &w->gate, &w->up, last)
+                 : linear_rows_gelu(g, &rows, &w->fc1, block->config->act, last); // [m, ffn]
+    return linear_rows_add(g, h, from, &rows, last, &w->scale2);
 }
 
 // h[S', Dv] += scale2 ffn(norm2 h), in blocks of rows, so that thousands of patches take little
@@ -347,15 +353,11 @@ static struct tensor *scaled(struct graph *g, struct tensor *x, const struct ten
 static struct tensor *ffn_stage(struct graph *g, const struct block *block, struct tensor *h)
 {
     enum { ROWS = 4096 };
-    const struct vision_layer *w = block->w;
     for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
         m = g->tape || n - i < ROWS ? n - i : ROWS;
         struct arena_mark scratch = graph_scratch_begin(g);
         struct tensor *x = graph_rows(g, h, i, m);
-        if (!ffn_fused(g, block, x)) {
-            x = norm_forward(g, x, &w->norm2, block->config->eps);
-            h = op_add_rows(g, h, i, scaled(g, ffn(g, block, x), &w->scale2));
-        }
+        if (!ffn_fused(g, block, x)) h = ffn(g, block, h, i, x);
         graph_scratch_end(g, scratch);
     }
     return h;
@@ -365,12 +367,8 @@ static struct tensor *ffn_stage(struct graph *g, const struct block *block, stru
 static struct tensor *block_stage(struct graph *g, void *self, struct tensor *h)
 {
     const struct block *block = self;
-    const struct vision_layer *w = block->w;
     struct arena_mark scratch = graph_scratch_begin(g);
-    if (!attention_fused(g, block, h)) {
-        struct tensor *x = norm_forward(g, h, &w->norm1, block->config->eps);
-        h = op_add(g, h, scaled(g, attention(g, block, x), &w->scale1));
-    }
+    if (!attention_fused(g, block, h)) h = attention_stage(g, block, h);
     h = ffn_stage(g, block, h);
     graph_scratch_end(g, scratch);
     return h;

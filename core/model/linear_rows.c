@@ -1,0 +1,147 @@
+// core/model/linear_rows.c -- rows that only linear layers read, packed where the device can.
+#include "core/model/linear_rows.h"
+
+#include "core/ops/ops.h"
+
+// Could the layer read packed rows? They hold what a product of its weight alone needs.
+static bool reads_packed(const struct linear *w)
+{
+    return !w->weight.data ||
+           (!w->lora && !w->weight.order.head && !dtype_in_blocks(w->weight.dtype));
+}
+
+static bool packs(const struct graph *g, int64_t rows, const struct linear *const *read_by)
+{
+    const struct packed_ops *d = g->backend->products;
+    if (!d || g->tape || !d->takes(rows, (int)g->matmul)) return false;
+    for (; *read_by; read_by++)
+        if (!reads_packed(*read_by)) return false;
+    return true;
+}
+
+// Room for rows [n,k]; data NULL after a failure.
+static struct packed_rows packed_new(struct graph *g, int64_t n, int64_t k)
+{
+    const size_t bytes = g->backend->products->bytes(n, k);
+    struct tensor *room = graph_new1(g, DTYPE_U8, (int64_t)bytes);
+    return (struct packed_rows){ room ? room->data : NULL, n, k };
+}
+
+static void check(struct graph *g, int status)
+{
+    if (status < 0) graph_fail(g, "product: %s", g->backend->failure());
+}
+
+struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const struct norm *norm,
+                                    double eps, const struct linear *const *read_by)
+{
+    if (!x || !graph_ok(g)) return (struct linear_rows){ 0 };
+    if (!packs(g, x->shape[0], read_by))
+        return (struct linear_rows){ norm_forward(g, x, norm, eps), { 0 } };
+    const struct row_packing p = { .to = packed_new(g, x->shape[0], tensor_row(x)),
+                                   .x = x,
+                                   .gain = graph_weight(&norm->gain),
+                                   .bias = graph_weight(&norm->bias),
+                                   .eps = (float)eps };
+    if (p.to.data) check(g, g->backend->products->pack(&p));
+    return (struct linear_rows){ NULL, p.to };
+}
+
+static struct packed_product product_of(const struct linear_rows *x, const struct linear *w,
+                                        enum product_end end)
+{
+    return (struct packed_product){
+        .end = end, .x = x->packed, .w = graph_weight(&w->weight), .bias = graph_weight(&w->bias)
+    };
+}
+
+struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
+                                 const struct linear *w)
+{
+    if (!x->packed.data) return linear_forward(g, x->plain, w);
+    struct packed_product p = product_of(x, w, PRODUCT_STORED);
+    p.y = graph_new2(g, DTYPE_F32, x->packed.rows, w->weight.shape[0]);
+    if (p.y) check(g, g->backend->products->run(&p));
+    return graph_ok(g) ? p.y : NULL;
+}
+
+// A layer with rows of another's weight alone.
+static struct linear some_rows(struct graph *g, const struct linear *w, int64_t from, int64_t count)
+{
+    const struct tensor *weight = graph_rows(g, graph_weight(&w->weight), from, count);
+    const struct tensor *bias = graph_rows(g, graph_weight(&w->bias), from, count);
+    return (struct linear){ .weight = weight ? *weight : (struct tensor){ 0 },
+                            .bias = bias ? *bias : (struct tensor){ 0 } };
+}
+
+void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struct linear *w,
+                       int parts, struct tensor **part)
+{
+    const int64_t each = w->weight.shape[0] / parts;
+    if (!x->packed.data) {
+        linear_apart(g, x->plain, w, parts, part);
+        return;
+    }
+    for (int i = 0; i < parts; i++) {
+        const struct linear one = some_rows(g, w, i * each, each);
+        part[i] = graph_ok(g) ? linear_rows_times(g, x, &one) : NULL;
+    }
+}
+
+// Results of p packed for `next`.
+static struct linear_rows packed_result(struct graph *g, struct packed_product *p)
+{
+    p->packed = packed_new(g, p->x.rows, p->w->shape[0]);
+    if (p->packed.data) check(g, g->backend->products->run(p));
+    return (struct linear_rows){ NULL, p->packed };
+}
+
+static bool goes_on(const struct graph *g, const struct linear_rows *x, const struct linear *next)
+{
+    return x->packed.data && packs(g, x->packed.rows, (const struct linear *const[]){ next, NULL });
+}
+
+struct linear_rows linear_rows_gelu(struct graph *g, const struct linear_rows *x,
+                                    const struct linear *w, enum gelu_form form,
+                                    const struct linear *next)
+{
+    if (!graph_ok(g)) return (struct linear_rows){ 0 };
+    if (!x->packed.data) return (struct linear_rows){ linear_gelu(g, x->plain, w, form), { 0 } };
+    if (!goes_on(g, x, next))
+        return (struct linear_rows){ op_gelu(g, linear_rows_times(g, x, w), form), { 0 } };
+    struct packed_product p = product_of(x, w, PRODUCT_GELU);
+    p.form = (int)form;
+    return packed_result(g, &p);
+}
+
+struct linear_rows linear_rows_gated(struct graph *g, const struct linear_rows *x,
+                                     const struct linear *gate, const struct linear *up,
+                                     const struct linear *next)
+{
+    if (!graph_ok(g)) return (struct linear_rows){ 0 };
+    if (!goes_on(g, x, next)) {
+        struct tensor *a = linear_rows_times(g, x, gate);
+        return (struct linear_rows){ op_swiglu(g, a, linear_rows_times(g, x, up)), { 0 } };
+    }
+    struct packed_product p = product_of(x, gate, PRODUCT_GATED);
+    p.up = graph_weight(&up->weight);
+    p.up_bias = graph_weight(&up->bias);
+    return packed_result(g, &p);
+}
+
+struct tensor *linear_rows_add(struct graph *g, struct tensor *h, int64_t from,
+                               const struct linear_rows *x, const struct linear *w,
+                               const struct tensor *scale)
+{
+    if (!h || !graph_ok(g)) return NULL;
+    if (!x->packed.data) {
+        struct tensor *y = linear_forward(g, x->plain, w);
+        return op_add_rows(g, h, from,
+                           scale->data ? op_scale_columns(g, y, graph_weight(scale)) : y);
+    }
+    struct packed_product p = product_of(x, w, PRODUCT_ADDED);
+    p.scale = graph_weight(scale);
+    p.y = graph_rows(g, h, from, x->packed.rows);
+    if (p.y) check(g, g->backend->products->run(&p));
+    return graph_ok(g) ? h : NULL;
+}

@@ -1,0 +1,44 @@
+// core/model/linear_rows.h -- rows that only linear layers read. A device with products of packed
+// rows (kernels/products.h) rounds and packs them once, and goes on in the same pass with what
+// follows a product; elsewhere, and with a tape, they are computed by the ops one after the other.
+//
+//   const struct linear *const read_by[] = { &w->fc1, NULL };
+//   struct linear_rows x = linear_rows_norm(g, h, &w->norm, eps, read_by);   // norm(h)
+//   x = linear_rows_gelu(g, &x, &w->fc1, form, &w->fc2);              // gelu(fc1 x), which fc2
+//   reads h = linear_rows_add(g, h, 0, &x, &w->fc2, &w->scale);             // h + scale fc2 x
+//
+// After a failure they give nothing, as all of the graph.
+#ifndef CORE_MODEL_LINEAR_ROWS_H
+#define CORE_MODEL_LINEAR_ROWS_H
+
+#include "core/model/linear.h"
+#include "core/model/norm.h"
+
+struct linear_rows {
+    struct tensor *plain;      // [N,K], or
+    struct packed_rows packed; // data NULL: plain
+};
+
+// norm(x[N,K]), of a norm without gain x itself, for these layers: up to a NULL.
+struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const struct norm *norm,
+                                    double eps, const struct linear *const *read_by);
+// W x + bias -> [N,M].
+struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
+                                 const struct linear *w);
+// The same as `parts` equal matrices.
+void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struct linear *w,
+                       int parts, struct tensor **part);
+// gelu(W x + bias), and silu(gate x) * up x, for the layer `next`.
+struct linear_rows linear_rows_gelu(struct graph *g, const struct linear_rows *x,
+                                    const struct linear *w, enum gelu_form form,
+                                    const struct linear *next);
+struct linear_rows linear_rows_gated(struct graph *g, const struct linear_rows *x,
+                                     const struct linear *gate, const struct linear *up,
+                                     const struct linear *next);
+// h, to whose rows from.. scale[M] * (W x + bias) is added (where it lies, without a tape); a scale
+// without data is 1.
+struct tensor *linear_rows_add(struct graph *g, struct tensor *h, int64_t from,
+                               const struct linear_rows *x, const struct linear *w,
+                               const struct tensor *scale);
+
+#endif

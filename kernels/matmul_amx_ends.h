@@ -1,0 +1,173 @@
+// kernels/matmul_amx_ends.h -- what becomes of two tiles of sums of kernels/matmul_amx.c, while
+// they are in the first-level cache.
+//
+// a and b are 16 rows by 16 sums, from row `row` on: of columns m.. and m + 16.., or with gates of
+// the gates m / 2.. and what they let through; b NULL: there are no more columns.
+#ifndef KERNELS_MATMUL_AMX_ENDS_H
+#define KERNELS_MATMUL_AMX_ENDS_H
+
+#include "kernels/matmul_amx.h"
+
+#if defined(__AMX_BF16__)
+
+typedef void put_fn(const struct amx_product *p, const float *a, const float *b, int64_t row,
+                    int64_t m);
+
+VEC_INLINE int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
+// Numbers of a vector [M] from m on; those past the end, or without one all, are 0.
+VEC_INLINE vf numbers_from(const float *vector, int64_t m, int64_t count)
+{
+    const int64_t left = count - m;
+    return vector && left > 0 ? vf_load_part_n(vector + m, at_most(left, VEC)) : vf_set(0);
+}
+
+// --- to y ----------------------------------------------------------------------------------------
+
+VEC_INLINE void put_tile_sums(const struct amx_product *p, const float *sums, int64_t row,
+                              int64_t m)
+{
+    const int64_t rows = at_most(p->rows - row, AMX_SIDE), cols = at_most(p->m - m, AMX_SIDE);
+    const vf bias = numbers_from(p->bias, m, p->m);
+    float *y = p->y + row * p->m + m;
+    for (int64_t r = 0; r < rows; r++, y += p->m) {
+        const vf before = p->add ? vf_load_part_n(y, cols) : bias;
+        vf_store_part_n(y, vf_load(sums + r * AMX_SIDE) + before, cols);
+    }
+}
+
+static void put_sums(const struct amx_product *p, const float *a, const float *b, int64_t row,
+                     int64_t m)
+{
+    put_tile_sums(p, a, row, m);
+    if (b) put_tile_sums(p, b, row, m + AMX_SIDE);
+}
+
+// The same past the caches: of whole lines, which then need not be read before. Not after `add`.
+static void put_whole(const struct amx_product *p, const float *a, const float *b, int64_t row,
+                      int64_t m)
+{
+    const int64_t rows = at_most(p->rows - row, AMX_SIDE);
+    const vf bias = numbers_from(p->bias, m, p->m), next = numbers_from(p->bias, m + VEC, p->m);
+    float *y = p->y + row * p->m + m;
+    for (int64_t r = 0; r < rows; r++, y += p->m) {
+        _mm512_stream_ps(y, (__m512)(vf_load(a + r * AMX_SIDE) + bias));
+        if (b) _mm512_stream_ps(y + VEC, (__m512)(vf_load(b + r * AMX_SIDE) + next));
+    }
+}
+
+VEC_INLINE void add_tile_sums(const struct amx_product *p, const float *sums, int64_t row,
+                              int64_t m)
+{
+    const int64_t rows = at_most(p->rows - row, AMX_SIDE), cols = at_most(p->m - m, AMX_SIDE);
+    const struct tensor *by = p->after->scale;
+    const vf bias = numbers_from(p->bias, m, p->m);
+    const vf scale = by ? numbers_from(by->data, m, p->m) : vf_set(1);
+    float *y = p->y + row * p->m + m;
+    for (int64_t r = 0; r < rows; r++, y += p->m)
+        vf_store_part_n(y, vf_load_part_n(y, cols) + (vf_load(sums + r * AMX_SIDE) + bias) * scale,
+                        cols);
+}
+
+static void put_added(const struct amx_product *p, const float *a, const float *b, int64_t row,
+                      int64_t m)
+{
+    add_tile_sums(p, a, row, m);
+    if (b) add_tile_sums(p, b, row, m + AMX_SIDE);
+}
+
+// --- to rows of the next product -----------------------------------------------------------------
+
+// x / (1 + 2^-z).
+VEC_INLINE vf share_of(vf x, vf z)
+{
+    const vf below = vf_set(1) + amx_power_of_two(-z);
+    return x * (vf)_mm512_rcp14_ps((__m512)below);
+}
+
+// All forms of GELU are x / (1 + 2^-z) with an odd polynomial z. That of the normal distribution's
+// share P is log2(P / (1 - P)), fitted to within 2e-4 of P for |x| < 4.5; what is below is 2e-5 at
+// most.
+VEC_INLINE vf near_gelu(vf x, const enum gelu_form form)
+{
+    const vf s = x * x;
+    if (form == GELU_QUICK) return share_of(x, x * vf_set(2.45546696f));
+    if (form == GELU_TANH) return share_of(x, x * (s * vf_set(0.102943240f) + vf_set(2.30220819f)));
+    const vf t = (vf)_mm512_min_ps((__m512)s, _mm512_set1_ps(20.25f));
+    vf z = vf_set(-0x1.f57ca0p-25f);
+    z = z * t + vf_set(0x1.ea52dep-19f);
+    z = z * t + vf_set(-0x1.2848e6p-14f);
+    z = z * t + vf_set(-0x1.3246b8p-11f);
+    z = z * t + vf_set(0x1.b21fe8p-4f);
+    z = z * t + vf_set(0x1.26957cp+1f);
+    return share_of(x, x * z);
+}
+
+VEC_INLINE void put_gelu(const struct amx_product *p, const float *a, const float *b, int64_t row,
+                         int64_t m, const enum gelu_form form)
+{
+    const vf bias = numbers_from(p->bias, m, p->m), next = numbers_from(p->bias, m + VEC, p->m);
+    char *to = amx_rows_tile(&p->to, row / AMX_SIDE, m);
+    for (int64_t r = 0; r < AMX_SIDE; r++) {
+        const vf above = near_gelu(vf_load(a + r * AMX_SIDE) + bias, form);
+        const vf other = b ? near_gelu(vf_load(b + r * AMX_SIDE) + next, form) : vf_set(0);
+        _mm512_stream_ps((float *)(to + r * 64), (__m512)amx_narrow(above, other));
+    }
+}
+
+static void put_gelu_erf(const struct amx_product *p, const float *a, const float *b, int64_t row,
+                         int64_t m)
+{
+    put_gelu(p, a, b, row, m, GELU_ERF);
+}
+
+static void put_gelu_tanh(const struct amx_product *p, const float *a, const float *b, int64_t row,
+                          int64_t m)
+{
+    put_gelu(p, a, b, row, m, GELU_TANH);
+}
+
+static void put_gelu_quick(const struct amx_product *p, const float *a, const float *b, int64_t row,
+                           int64_t m)
+{
+    put_gelu(p, a, b, row, m, GELU_QUICK);
+}
+
+// Half a tile, and nothing in the other half where no gate comes any more.
+static void put_gated(const struct amx_product *p, const float *a, const float *b, int64_t row,
+                      int64_t m)
+{
+    const int64_t column = m / 2, half = column % AMX_STEP;
+    const struct tensor *up = p->after->up_bias;
+    const vf bias = numbers_from(p->bias, column, p->to.k);
+    const vf next = numbers_from(up ? up->data : NULL, column, p->to.k);
+    const bool last = half == 0 && column + AMX_SIDE >= p->to.k;
+    char *to = amx_rows_tile(&p->to, row / AMX_SIDE, column - half) + 2 * half;
+    for (int64_t r = 0; r < AMX_SIDE; r++, to += 64) {
+        const vf gate = vf_load(a + r * AMX_SIDE) + bias;
+        const vf y =
+            share_of(gate, gate * vf_set(1.44269504f)) * (vf_load(b + r * AMX_SIDE) + next);
+        _mm256_store_si256((void *)to, (__m256i)_mm512_cvtneps_pbh((__m512)y));
+        if (last) _mm256_store_si256((void *)(to + 32), _mm256_setzero_si256());
+    }
+}
+
+static put_fn *put_of(const struct amx_product *p, bool past_caches)
+{
+    static put_fn *const gelu[] = {
+        [GELU_ERF] = put_gelu_erf, [GELU_TANH] = put_gelu_tanh, [GELU_QUICK] = put_gelu_quick
+    };
+    switch (p->after ? p->after->end : PRODUCT_STORED) {
+    case PRODUCT_ADDED: return put_added;
+    case PRODUCT_GELU: return gelu[p->after->form];
+    case PRODUCT_GATED: return put_gated;
+    default: return past_caches ? put_whole : put_sums;
+    }
+}
+
+#endif
+
+#endif

@@ -1,0 +1,92 @@
+// kernels/products.c -- kernels/products.h on the CPU: through the tiles of AMX.
+#include "kernels/products.h"
+
+#include "kernels/matmul_amx.h"
+#include "kernels/matmul_few.h"
+#include "kernels/norm_row.h"
+
+#if defined(__AMX_BF16__)
+
+static bool takes(int64_t rows, int mode)
+{
+    return mode == MATMUL_BF16 && rows > FEW_ROWS;
+}
+
+static size_t bytes_of(int64_t rows, int64_t k)
+{
+    return amx_rows_bytes(rows, k);
+}
+
+static struct amx_rows rows_at(const struct packed_rows *r)
+{
+    return (struct amx_rows){ r->data, r->rows, r->k, amx_piece(r->k) };
+}
+
+// Rows from..from+n, normed.
+static void norm_rows(float *to, const struct row_packing *p, int64_t from, int64_t n)
+{
+    const int64_t k = p->to.k;
+    for (int64_t r = 0; r < n; r++, to += k) {
+        const float *x = (const float *)p->x->data + (from + r) * k;
+        if (p->bias)
+            KERNEL(layernorm_row)(to, x, p->gain->data, p->bias->data, k, p->eps);
+        else
+            norm_row(to, x, p->gain->data, k, p->eps);
+    }
+}
+
+// Tile t of the rows, normed in `room` [16,K] where there is a norm.
+static void pack_tile(const struct row_packing *p, const struct amx_rows *to, int64_t t,
+                      float *room)
+{
+    const int64_t from = t * AMX_SIDE, k = to->k;
+    const int64_t n = to->rows - from < AMX_SIDE ? to->rows - from : AMX_SIDE;
+    const size_t row_bytes = (size_t)k * sizeof(float);
+    const char *rows = (const char *)p->x->data + (size_t)from * row_bytes;
+    if (p->gain) norm_rows(room, p, from, n);
+    const struct amx_source x = { p->gain ? (void *)room : rows, row_bytes, DTYPE_F32, false };
+    for (int64_t i = 0; i < k; i += AMX_STEP)
+        amx_pack_rows(amx_rows_tile(to, t, i), &x, 0, n, i, k - i < AMX_STEP ? k - i : AMX_STEP);
+}
+
+static int pack(const struct row_packing *p)
+{
+    const struct amx_rows to = rows_at(&p->to);
+    const int64_t each = (AMX_SIDE * to.k + 15) / 16 * 16;
+    float *room = cpu_scratch((size_t)(each * omp_get_max_threads()) * sizeof *room);
+    if (!room) return -1;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(to.rows * to.k))
+    for (int64_t t = 0; t < amx_row_tiles(to.rows); t++)
+        pack_tile(p, &to, t, room + each * omp_get_thread_num());
+    return 0;
+}
+
+static struct amx_source weights_of(const struct tensor *w)
+{
+    return (struct amx_source){ w->data, dtype_bytes(w->dtype, tensor_row(w)), w->dtype, false };
+}
+
+static int run(const struct packed_product *p)
+{
+    const bool packs = p->end == PRODUCT_GELU || p->end == PRODUCT_GATED;
+    struct amx_product product = { .y = p->y ? p->y->data : NULL,
+                                   .w = weights_of(p->w),
+                                   .bias = p->bias ? p->bias->data : NULL,
+                                   .rows = p->x.rows,
+                                   .k = p->x.k,
+                                   .m = p->w->shape[0],
+                                   .after = p,
+                                   .packed = rows_at(&p->x) };
+    if (packs) product.to = rows_at(&p->packed);
+    if (p->end == PRODUCT_GATED) {
+        product.up = weights_of(p->up);
+        product.m = amx_row_tiles(product.m) * 2 * AMX_SIDE;
+    }
+    return KERNEL(matmul_tiles)(&product);
+}
+
+const struct packed_ops KERNEL(products) = {
+    .takes = takes, .bytes = bytes_of, .pack = pack, .run = run
+};
+
+#endif

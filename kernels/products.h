@@ -1,0 +1,61 @@
+// kernels/products.h -- products whose rows stay packed between them, and what follows a product in
+// the same pass, which a device may offer besides its ops.
+//
+//   const struct packed_ops *d = backend->products;         // NULL: none
+//   if (d && d->takes(n, mode)) {
+//       packed.data = memory of d->bytes(n, k) bytes, 64-byte aligned
+//       d->pack(&(struct row_packing){ packed, x, gain, bias, eps });   // a norm, rounded to bf16
+//       d->run(&(struct packed_product){ .x = packed, .w = w, .bias = bias, .y = y });
+//   }
+//
+// Numbers are rounded where the ops round them too: when a product of bf16 reads them. So results
+// have the bits of the ops', but for scaled sums, which are rounded once, and GELU and SwiGLU,
+// which are computed to within 2e-4 of their value: a tenth of the step of bf16, to which they are
+// rounded.
+#ifndef KERNELS_PRODUCTS_H
+#define KERNELS_PRODUCTS_H
+
+#include "kernels/tensor.h"
+
+// n rows of k numbers in the order of a device.
+struct packed_rows {
+    void *data;
+    int64_t rows, k;
+};
+
+// to = x[N,K], or norm(x): with gain[K] alone RMSNorm, with bias[K] too LayerNorm.
+struct row_packing {
+    struct packed_rows to;
+    const struct tensor *x, *gain, *bias; // gain and bias may be NULL
+    float eps;
+};
+
+// What becomes of s = x w^T + bias.
+enum product_end {
+    PRODUCT_STORED, // y[N,M] = s
+    PRODUCT_ADDED,  // y += scale[M] * s; scale NULL: 1
+    PRODUCT_GELU,   // packed = gelu(s)
+    PRODUCT_GATED   // packed = silu(s) * (x up^T + up_bias)
+};
+
+struct packed_product {
+    enum product_end end;
+    struct packed_rows x;
+    const struct tensor *w, *bias;     // [M,K] single numbers, not blocks; [M] or NULL
+    const struct tensor *up, *up_bias; // as w and bias
+    struct tensor *y;
+    const struct tensor *scale;
+    struct packed_rows packed; // of M numbers; not x
+    int form;                  // enum gelu_form
+};
+
+struct packed_ops {
+    // Are so many rows multiplied in such a mode?
+    bool (*takes)(int64_t rows, int mode);
+    size_t (*bytes)(int64_t rows, int64_t k);
+    // 0, or -1 with failure().
+    int (*pack)(const struct row_packing *p);
+    int (*run)(const struct packed_product *p);
+};
+
+#endif
