@@ -108,7 +108,7 @@ struct backend {
     const struct fused *fused;                       // fused forms of several ops
     int (*expert_rows)(const struct expert_rows *p); // experts of many rows, each in one thread
     const struct packed_ops *products;               // rows packed between products
-    int (*ffn_rows)(const struct fused_ffn *p);      // the one form of many rows on the CPU: h = y
+    int (*ffn_rows)(const struct fused_ffn *p);      // FFN of many rows in place, bits of the ops
     const struct recorder *recorder;                 // recording and replay of ops
     const struct gpus *gpus;                         // several GPUs
     // Reason for the last failure of an op on this thread.

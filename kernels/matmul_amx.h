@@ -55,7 +55,7 @@ VEC_INLINE size_t amx_rows_bytes(int64_t rows, int64_t k)
 struct amx_product {
     float *y;
     struct amx_source x, w; // w may be in blocks
-    const float *bias;      // or NULL; not with add
+    const float *bias;      // or NULL; with add only of straight products
     int64_t rows, k, m;
     bool add;
     // Of a product that continues (kernels/products.h), else NULL: rows that are packed already,

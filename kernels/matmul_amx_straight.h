@@ -9,7 +9,8 @@
 //   struct straight_x x = straight_plan(rows, k);
 //   x.data = ... straight_bytes(&x) ...
 //   straight_pack(&x, tile, &source);             // for each of x.tiles
-//   straight_multiply(sums, w, v, row_bytes, straight_tile(&x, t, s), ...);
+//   struct straight_part p = { .w = .., .v = .., .x = straight_tile(&x, tile, step), .. };
+//   straight_multiply(sums, &p, &ask, 2, 2);      // 32 rows of weights by 32 of x
 #ifndef KERNELS_MATMUL_AMX_STRAIGHT_H
 #define KERNELS_MATMUL_AMX_STRAIGHT_H
 

@@ -339,8 +339,8 @@ static struct tensor *stand_in(struct graph *g, struct tensor *h)
 }
 
 // Many rows on the CPU, without a tape; bit for bit as the ops.
-static struct tensor *ffn_rows(struct graph *g, const struct linear *w, int count,
-                               const struct fused_ffn *form)
+static struct tensor *ffn_in_place(struct graph *g, const struct linear *w, int count,
+                                   const struct fused_ffn *form)
 {
     struct fused_ffn p = *form;
     if (g->tape || !graph_ok(g) || !p.h || !are_plain(w, count)) return NULL;
@@ -352,7 +352,7 @@ static struct tensor *ffn_rows(struct graph *g, const struct linear *w, int coun
 struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                          const struct fused_ffn *form, bool unread)
 {
-    if (g->backend->ffn_rows) return ffn_rows(g, w, count, form);
+    if (g->backend->ffn_rows) return ffn_in_place(g, w, count, form);
     if (!usable(g, form->h, w, count)) return NULL;
     if (g->tape && (form->gate.bias || form->up.bias)) return NULL; // no way back
     struct fused_ffn p = *form;

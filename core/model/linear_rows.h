@@ -3,9 +3,9 @@
 // follows a product; elsewhere, and with a tape, they are computed by the ops one after the other.
 //
 //   const struct linear *const read_by[] = { &w->fc1, NULL };
-//   struct linear_rows x = linear_rows_norm(g, h, &w->norm, eps, read_by);   // norm(h)
-//   x = linear_rows_gelu(g, &x, &w->fc1, form, &w->fc2);              // gelu(fc1 x), which fc2
-//   reads h = linear_rows_add(g, h, 0, &x, &w->fc2, &w->scale);             // h + scale fc2 x
+//   struct linear_rows x = linear_rows_norm(g, h, &w->norm, eps, read_by); // norm(h)
+//   x = linear_rows_gelu(g, &x, &w->fc1, form, &w->fc2);                   // gelu(fc1 x) for fc2
+//   h = linear_rows_add(g, h, 0, &x, &w->fc2, &w->scale);                  // h + scale fc2 x
 //
 // After a failure they give nothing, as all of the graph.
 #ifndef CORE_MODEL_LINEAR_ROWS_H
