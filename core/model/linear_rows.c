@@ -1,6 +1,7 @@
 // core/model/linear_rows.c -- rows that only linear layers read, packed where the device can.
 #include "core/model/linear_rows.h"
 
+#include "core/ops/check.h"
 #include "core/ops/ops.h"
 
 // Could the layer read packed rows? They hold what a product of its weight alone needs.
@@ -32,6 +33,25 @@ static void check(struct graph *g, int status)
     if (status < 0) graph_fail(g, "product: %s", g->backend->failure());
 }
 
+// Devices rely on it, as in the ops.
+static bool fits(struct graph *g, const struct packed_product *p, const struct tensor *w,
+                 const struct tensor *bias)
+{
+    const int64_t out = p->y ? op_columns(p->y) : p->w->shape[0];
+    char shape[96];
+    if (w->rank >= 2 && op_columns(w) == p->x.k && w->shape[0] == out)
+        return !bias || op_want_vector(g, "product", "bias", bias, out);
+    graph_fail(g, "product: rows of %lld numbers, of which %lld are wanted, do not fit w %s",
+               (long long)p->x.k, (long long)out, op_shape(w, shape));
+    return false;
+}
+
+static void multiply(struct graph *g, const struct packed_product *p)
+{
+    if (fits(g, p, p->w, p->bias) && (!p->up || fits(g, p, p->up, p->up_bias)))
+        check(g, g->backend->products->run(p));
+}
+
 struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const struct norm *norm,
                                     double eps, const struct linear *const *read_by)
 {
@@ -61,7 +81,7 @@ struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
     if (!x->packed.data) return linear_forward(g, x->plain, w);
     struct packed_product p = product_of(x, w, PRODUCT_STORED);
     p.y = graph_new2(g, DTYPE_F32, x->packed.rows, w->weight.shape[0]);
-    if (p.y) check(g, g->backend->products->run(&p));
+    if (p.y) multiply(g, &p);
     return graph_ok(g) ? p.y : NULL;
 }
 
@@ -92,7 +112,7 @@ void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struc
 static struct linear_rows packed_result(struct graph *g, struct packed_product *p)
 {
     p->packed = packed_new(g, p->x.rows, p->w->shape[0]);
-    if (p->packed.data) check(g, g->backend->products->run(p));
+    if (p->packed.data) multiply(g, p);
     return (struct linear_rows){ NULL, p->packed };
 }
 
@@ -142,6 +162,6 @@ struct tensor *linear_rows_add(struct graph *g, struct tensor *h, int64_t from,
     struct packed_product p = product_of(x, w, PRODUCT_ADDED);
     p.scale = graph_weight(scale);
     p.y = graph_rows(g, h, from, x->packed.rows);
-    if (p.y) check(g, g->backend->products->run(&p));
+    if (p.y) multiply(g, &p);
     return graph_ok(g) ? h : NULL;
 }

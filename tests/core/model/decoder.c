@@ -23,13 +23,15 @@ struct bench {
     struct arena step;
     struct hooks hooks;
     atomic_bool cancel;
+    const struct backend *device;
+    enum matmul_mode mode;
     struct graph graph; // of the newest pass
 };
 
 static void bench_open(struct bench *b, const char *folder)
 {
     struct err err = { 0 };
-    *b = (struct bench){ .step = { .backend = test_device() } };
+    *b = (struct bench){ .step = { .backend = test_device() }, .device = test_device() };
     b->model = model_load(folder, test_device(), NULL, &err);
     if (!b->model) fail_msg("%s", err.text);
     decoder_cache(&b->model->decoder, test_device(), &b->kv);
@@ -59,9 +61,11 @@ static int pass_as(struct bench *b, const struct sequence *s, int64_t n, enum lo
     struct sequence head = *s;
     struct tensor *all = NULL;
     head.n = n;
-    b->graph = (struct graph){
-        .backend = test_device(), .arena = &b->step, .hooks = &b->hooks, .cancel = &b->cancel
-    };
+    b->graph = (struct graph){ .backend = b->device,
+                               .arena = &b->step,
+                               .hooks = &b->hooks,
+                               .cancel = &b->cancel,
+                               .matmul = b->mode };
     struct arena_mark mark = arena_mark(&b->step);
     struct tensor *h =
         splice(&b->graph, &b->model->decoder.embed, &head, b->kv.layer[0].rows, NULL, NULL, 0);
@@ -179,12 +183,13 @@ static int only_look(void *self, struct graph *g, enum site site, struct site_ar
 }
 
 // Longer than two blocks of rows, so that the last block is a short one.
-static void looking_changes_no_bit_of_a_long_prompt(void **state)
+static void check_looking(enum matmul_mode mode)
 {
     struct bench b;
     float plain[1024], looked[1024];
     int seen[SITE_COUNT] = { 0 };
     bench_open(&b, "tests/goldens/llama-3.2");
+    b.mode = mode;
     int64_t vocab = b.model->decoder.config.vocab;
     struct sequence s = random_sequence(&b, 2100);
     assert_int_equal(pass(&b, &s, s.n, LOGITS_LAST, plain), 0);
@@ -200,6 +205,33 @@ static void looking_changes_no_bit_of_a_long_prompt(void **state)
     assert_int_equal(seen[SITE_FINAL], 1);
     assert_int_equal(seen[SITE_LOGITS], 1);
     assert_int_equal(seen[SITE_STEP_LOGITS], 1);
+    sequence_release(&s);
+    bench_close(&b);
+}
+
+static void looking_changes_no_bit_of_a_long_prompt(void **state)
+{
+    check_looking(MATMUL_F32);
+    // The fused forms of a GPU: tests/cuda/forms.c.
+    if (!test_device()->own_memory) check_looking(MATMUL_BF16);
+}
+
+// The CPU's FFN of many rows in one call, in two blocks of rows, and in its ops.
+static void the_ffn_in_one_call_has_the_bits_of_the_ops(void **state)
+{
+    struct backend ops = *test_device();
+    float whole[1024], apart[1024];
+    if (!ops.ffn_rows) skip();
+    ops.ffn_rows = NULL;
+    struct bench b;
+    bench_open(&b, "tests/goldens/llama-3.2");
+    b.mode = MATMUL_BF16;
+    struct sequence s = random_sequence(&b, 1100);
+    assert_int_equal(pass(&b, &s, s.n, LOGITS_LAST, whole), 0);
+    kv_trim(&b.kv, 0);
+    b.device = &ops;
+    assert_int_equal(pass(&b, &s, s.n, LOGITS_LAST, apart), 0);
+    assert_memory_equal(whole, apart, (size_t)b.model->decoder.config.vocab * sizeof *whole);
     sequence_release(&s);
     bench_close(&b);
 }
@@ -444,6 +476,7 @@ int main(void)
         cmocka_unit_test(parts_equal_the_whole),
         cmocka_unit_test(a_rounded_cache_is_close),
         cmocka_unit_test(looking_changes_no_bit_of_a_long_prompt),
+        cmocka_unit_test(the_ffn_in_one_call_has_the_bits_of_the_ops),
         cmocka_unit_test(memory_of_a_long_prompt_is_bounded),
         cmocka_unit_test(a_pass_that_stops_leaves_the_cache),
         cmocka_unit_test(a_method_takes_the_place_of_the_ffn),

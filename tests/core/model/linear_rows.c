@@ -137,8 +137,36 @@ static void test_ways(void **state)
         for (int gated = 0; gated < 2; gated++) check_way(b, &ways[i], gated);
 }
 
+// Weights of other rows, and a result that h has no room for, are refused.
+static void test_refusals(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (int i = 0; i < 3; i++) {
+        struct ffn f = ffn_new(false);
+        struct tensor x = noise_tensor(2, ROWS, WIDTH, 0, 6);
+        struct arena arena = { .backend = b };
+        struct graph g = { .backend = b, .arena = &arena, .matmul = MATMUL_BF16 };
+        const struct linear *const read_by[] = { &f.fc1, &f.fc2, NULL };
+        const struct linear_rows r = linear_rows_norm(&g, &x, &f.norm, eps, read_by);
+        static const struct tensor none;
+        assert_true(graph_ok(&g));
+        if (i == 0) assert_null(linear_rows_times(&g, &r, &f.fc2));
+        if (i == 1) assert_null(linear_rows_add(&g, &x, 0, &r, &f.fc1, &none));
+        if (i == 2) {
+            f.fc1.bias.shape[0]--;
+            assert_null(linear_rows_times(&g, &r, &f.fc1));
+        }
+        assert_false(graph_ok(&g));
+        arena_release(&arena);
+        free(x.data);
+        ffn_free(&f);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ways) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ways),
+                                        cmocka_unit_test(test_refusals) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
