@@ -263,8 +263,8 @@ static int save_run(struct shell *shell, const struct adapter_words *w, struct e
     const struct adapter *a = engine_adapters(shell->engine)->active;
     size_t i = 0;
     if (!w->argument) return err_set(err, "FOLDER is missing: /adapter save FOLDER");
-    if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
     if (w->once && adapter_is(w->argument)) return say_once(shell, w->argument, "an adapter");
+    if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
     while (i < sizeof types / sizeof *types && strcmp(w->type, dtype_form(types[i]).name) != 0) i++;
     if (i == sizeof types / sizeof *types)
         return err_set(err, "unknown type '%s': use f32, bf16 or f16", w->type);
