@@ -33,12 +33,19 @@ static void check(struct graph *g, int status)
     if (status < 0) graph_fail(g, "product: %s", g->backend->failure());
 }
 
+static bool is_there(struct graph *g, const struct tensor *w)
+{
+    if (!w) graph_fail(g, "product: its weight is missing");
+    return w != NULL;
+}
+
 // Devices rely on it, as in the ops.
 static bool fits(struct graph *g, const struct packed_product *p, const struct tensor *w,
                  const struct tensor *bias)
 {
-    const int64_t out = p->y ? op_columns(p->y) : p->w->shape[0];
+    const int64_t out = p->y ? op_columns(p->y) : p->packed.k;
     char shape[96];
+    if (!is_there(g, w)) return false;
     if (w->rank >= 2 && op_columns(w) == p->x.k && w->shape[0] == out)
         return !bias || op_want_vector(g, "product", "bias", bias, out);
     graph_fail(g, "product: rows of %lld numbers, of which %lld are wanted, do not fit w %s",
@@ -111,6 +118,7 @@ void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struc
 // Results of p packed for `next`.
 static struct linear_rows packed_result(struct graph *g, struct packed_product *p)
 {
+    if (!is_there(g, p->w)) return (struct linear_rows){ 0 };
     p->packed = packed_new(g, p->x.rows, p->w->shape[0]);
     if (p->packed.data) multiply(g, p);
     return (struct linear_rows){ NULL, p->packed };
