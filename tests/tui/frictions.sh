@@ -136,7 +136,9 @@ wait_for 'flops.layers  GFLOP full  GFLOP now' 'the curves are not those of figu
 wait_for 'press u for rows, FFN rows' 'curves of another unit are drawn, or not named'
 
 # A shell that is killed: the next one offers its session.
-kill -9 "$(running "$work/db" | head -1)"
+shell=$(running "$work/db" | head -1)
+kill -9 "$shell"
+while [ -e "/proc/$shell" ]; do sleep 0.05; done # its lock goes with it
 start 80 24
 wait_for 'did not end properly; its session is' 'the session of a crash is not offered'
 wait_for '/session resume'

@@ -46,7 +46,7 @@ shown '❯ /attention' && fail 'steps are written into the conversation'
 keys Home Escape
 wait_gone 'o: view'
 line "/attention --layer 2 --token 0 --csv $work/map.csv"
-wait_for 'map.csv'
+wait_for 'maps written to' # the command has shown its map
 keys F3
 wait_for 'o: view'
 keys Right
