@@ -55,6 +55,49 @@ VEC_INLINE void amx_close(void)
     _tile_release();
 }
 
+// Tiles 0 to 3 hold sums: 0 and 1 beside each other (`wide` 2, else 0 alone), 2 and 3 below them
+// (`high` 2). In memory the one beside is `beside` numbers further, the one below `below`.
+VEC_INLINE void amx_sums_zero(const int high, const int wide)
+{
+    _tile_zero(0);
+    if (wide == 2) _tile_zero(1);
+    if (high == 2) _tile_zero(2);
+    if (high == 2 && wide == 2) _tile_zero(3);
+}
+
+VEC_INLINE void amx_sums_load(const float *c, int64_t below, int64_t beside, const int high,
+                              const int wide)
+{
+    _tile_loadd(0, c, 64);
+    if (wide == 2) _tile_loadd(1, c + beside, 64);
+    if (high == 2) _tile_loadd(2, c + below, 64);
+    if (high == 2 && wide == 2) _tile_loadd(3, c + below + beside, 64);
+}
+
+VEC_INLINE void amx_sums_store(float *c, int64_t below, int64_t beside, const int high,
+                               const int wide)
+{
+    _tile_stored(0, c, 64);
+    if (wide == 2) _tile_stored(1, c + beside, 64);
+    if (high == 2) _tile_stored(2, c + below, 64);
+    if (high == 2 && wide == 2) _tile_stored(3, c + below + beside, 64);
+}
+
+VEC_INLINE int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
+// Groups of `count` things, `most` in each at most: as many for each thread and about equal, or one
+// thread would have the last one while others wait.
+static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t most,
+                                                         int64_t threads)
+{
+    enum { EACH = 2 }; // of a thread at least
+    const int64_t each = ((count + most - 1) / most + threads - 1) / threads;
+    return at_most((each < EACH ? EACH : each) * threads, count);
+}
+
 // A matrix that is packed: row r (of x, or of the weights, each a column of c), number k.
 struct amx_source {
     const void *data;

@@ -222,10 +222,7 @@ static void put_scores(const struct tiles *m, const float *keys, int64_t r, cons
     for (int64_t i = s->lowest; i < s->end; i += KEYS) {
         const float *k = keys + i / AMX_SIDE * line;
         float *to = m->scores + i / AMX_SIDE * TILE_FLOATS;
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
+        amx_sums_zero(2, 2);
         for (int64_t e = 0; e < line; e += TILE_FLOATS) {
             _tile_loadd(4, q + e, 64);
             _tile_loadd(5, q + line + e, 64);
@@ -236,10 +233,7 @@ static void put_scores(const struct tiles *m, const float *keys, int64_t r, cons
             _tile_dpbf16ps(2, 5, 6);
             _tile_dpbf16ps(3, 5, 7);
         }
-        _tile_stored(0, to, 64);
-        _tile_stored(1, to + TILE_FLOATS, 64);
-        _tile_stored(2, to + below, 64);
-        _tile_stored(3, to + below + TILE_FLOATS, 64);
+        amx_sums_store(to, below, TILE_FLOATS, 2, 2);
     }
 }
 
@@ -301,12 +295,7 @@ VEC_INLINE void add_columns(const struct tiles *m, const float *v, float *out,
                             const struct sight *s, const bool two)
 {
     const int64_t next = BLOCK / AMX_STEP * TILE_FLOATS, below = m->columns * TILE_FLOATS;
-    _tile_loadd(0, out, 64);
-    _tile_loadd(2, out + below, 64);
-    if (two) {
-        _tile_loadd(1, out + TILE_FLOATS, 64);
-        _tile_loadd(3, out + below + TILE_FLOATS, 64);
-    }
+    amx_sums_load(out, below, TILE_FLOATS, 2, two ? 2 : 1);
     for (int64_t k = s->lowest; k < s->end; k += AMX_STEP) {
         const float *p = m->scores + k * AMX_SIDE, *from = v + k / AMX_STEP * TILE_FLOATS;
         _tile_loadd(4, p, 64);
@@ -319,11 +308,7 @@ VEC_INLINE void add_columns(const struct tiles *m, const float *v, float *out,
         _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(3, 5, 7);
     }
-    _tile_stored(0, out, 64);
-    _tile_stored(2, out + below, 64);
-    if (!two) return;
-    _tile_stored(1, out + TILE_FLOATS, 64);
-    _tile_stored(3, out + below + TILE_FLOATS, 64);
+    amx_sums_store(out, below, TILE_FLOATS, 2, two ? 2 : 1);
 }
 
 // out: of ROWS rows, [2][columns] tiles.

@@ -56,7 +56,7 @@ bool KERNEL(gated_rows_fit)(const struct gated_rows *p)
 static void pack_rows(const struct gated *g, float *rows, int64_t tile)
 {
     const struct gated_rows *p = g->p;
-    const int64_t D = g->width, row = tile * AMX_SIDE, n = straight_least(p->rows - row, AMX_SIDE);
+    const int64_t D = g->width, row = tile * AMX_SIDE, n = at_most(p->rows - row, AMX_SIDE);
     for (int64_t i = 0; i < n; i++) {
         const float *x = p->x + (p->index ? p->index[row + i] : row + i) * D;
         if (p->gain)
@@ -107,7 +107,7 @@ static void multiply_pair(const struct gated *g, const struct part *part, float 
 {
     const struct gated_rows *p = g->p;
     const int64_t pairs = (part->rows + 1) / 2;
-    const int64_t steps = straight_least(g->x.steps - step, g->x.piece);
+    const int64_t steps = at_most(g->x.steps - step, g->x.piece);
     const bool first = step == 0, last = step + steps == g->x.steps;
     float here[4 * STRAIGHT_SUMS] __attribute__((aligned(64)));
     struct straight_part tiles = { .w = weights(&p->gate, j * AMX_SIDE, step),
@@ -116,7 +116,7 @@ static void multiply_pair(const struct gated *g, const struct part *part, float 
                                    .steps = steps,
                                    .first = first };
     for (int64_t i = 0; i < pairs; i++) {
-        const int64_t tile = part->first + 2 * i, wide = straight_least(part->rows - 2 * i, 2);
+        const int64_t tile = part->first + 2 * i, wide = at_most(part->rows - 2 * i, 2);
         const struct straight_ask ask = straight_ask(next[0], next[1], tiles.row_bytes, i, pairs);
         float *to = first && last ? here : sums + i * 4 * STRAIGHT_SUMS;
         tiles.x = straight_tile(&g->x, tile, step);
@@ -153,7 +153,7 @@ static void multiply_all(const struct gated *g, const struct worker *b)
     for (int64_t i = 0; i < blocks * g->groups; i++) {
         const int64_t k = i % g->groups, first = i / g->groups * g->x.block;
         const struct part part = { steps * k / g->groups * 2, steps * (k + 1) / g->groups * 2,
-                                   first, straight_least(g->x.tiles - first, g->x.block) };
+                                   first, at_most(g->x.tiles - first, g->x.block) };
         multiply_part(g, &part, b->sums);
     }
     KERNEL(straight_columns)(&g->last, b->sums);
@@ -180,7 +180,7 @@ int KERNEL(gated_rows)(const struct gated_rows *p)
     g.x = straight_plan(p->rows, g.width);
     g.down = down_of(p);
     g.last = KERNEL(straight_cut)(&g.down, threads);
-    g.groups = straight_groups(steps, GROUP, threads);
+    g.groups = amx_groups(steps, GROUP, threads);
     const size_t waiting = straight_waiting(&g.x, (steps + g.groups - 1) / g.groups * 2);
     const size_t sums = waiting > g.last.waiting ? waiting : g.last.waiting;
     const size_t each = sums + (size_t)(AMX_SIDE * g.width) * sizeof(float);

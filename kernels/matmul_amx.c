@@ -110,17 +110,10 @@ static void pack_weights(const struct worker *b, const struct plan *plan, char *
 VEC_INLINE void multiply(float *c, int64_t c_high, int64_t c_wide, const char *x, const char *w,
                          int64_t steps, bool first, const int high, const int wide)
 {
-    if (first) {
-        _tile_zero(0);
-        if (wide == 2) _tile_zero(1);
-        if (high == 2) _tile_zero(2);
-        if (high == 2 && wide == 2) _tile_zero(3);
-    } else {
-        _tile_loadd(0, c, 64);
-        if (wide == 2) _tile_loadd(1, c + c_wide, 64);
-        if (high == 2) _tile_loadd(2, c + c_high, 64);
-        if (high == 2 && wide == 2) _tile_loadd(3, c + c_high + c_wide, 64);
-    }
+    if (first)
+        amx_sums_zero(high, wide);
+    else
+        amx_sums_load(c, c_high, c_wide, high, wide);
     for (int64_t s = 0; s < steps; s++, x += AMX_TILE, w += AMX_TILE) {
         _tile_loadd(6, w, 64);
         _tile_loadd(4, x, 64);
@@ -135,10 +128,7 @@ VEC_INLINE void multiply(float *c, int64_t c_high, int64_t c_wide, const char *x
         }
         if (high == 2 && wide == 2) _tile_dpbf16ps(3, 5, 7);
     }
-    _tile_stored(0, c, 64);
-    if (wide == 2) _tile_stored(1, c + c_wide, 64);
-    if (high == 2) _tile_stored(2, c + c_high, 64);
-    if (high == 2 && wide == 2) _tile_stored(3, c + c_high + c_wide, 64);
+    amx_sums_store(c, c_high, c_wide, high, wide);
 }
 
 enum { SUMS = AMX_SIDE * AMX_SIDE }; // numbers in a tile of sums
@@ -205,15 +195,10 @@ static int64_t pairs_of(const struct amx_product *p)
     return (p->m + 2 * AMX_SIDE - 1) / (2 * AMX_SIDE);
 }
 
-// Groups of columns: as many for each thread and about equal, or one thread would have the last one
-// while others wait. More of them read x more often.
+// Groups of columns. More of them read x more often.
 static int64_t groups_of(const struct amx_product *p, int64_t threads)
 {
-    enum { EACH = 2 }; // of a thread at least
-    const int64_t pairs = pairs_of(p), most = GROUP / 2;
-    int64_t each = ((pairs + most - 1) / most + threads - 1) / threads;
-    if (each < EACH) each = EACH;
-    return is_narrow(p) ? 1 : at_most(each * threads, pairs);
+    return is_narrow(p) ? 1 : amx_groups(pairs_of(p), GROUP / 2, threads);
 }
 
 // By every thread of the team: each packs the rows that it multiplies.

@@ -13,11 +13,6 @@
 typedef void put_fn(const struct amx_product *p, const float *a, const float *b, int64_t row,
                     int64_t m);
 
-VEC_INLINE int64_t at_most(int64_t n, int64_t most)
-{
-    return n < most ? n : most;
-}
-
 // Numbers of a vector [M] from m on; those past the end, or without one all, are 0.
 VEC_INLINE vf numbers_from(const float *vector, int64_t m, int64_t count)
 {

@@ -87,8 +87,8 @@ static void multiply_pair(const struct straight *s, const struct part *part, flo
                           int64_t step, const char *const next[2])
 {
     const struct amx_product *p = s->p;
-    const int64_t high = straight_least(part->to - m, 2), pairs = (part->rows + 1) / 2;
-    const int64_t steps = straight_least(s->x.steps - step, s->x.piece);
+    const int64_t high = at_most(part->to - m, 2), pairs = (part->rows + 1) / 2;
+    const int64_t steps = at_most(s->x.steps - step, s->x.piece);
     const bool first = step == 0, last = step + steps == s->x.steps;
     const bool whole = !last || p->k % AMX_STEP == 0;
     float here[4 * STRAIGHT_SUMS] __attribute__((aligned(64)));
@@ -101,7 +101,7 @@ static void multiply_pair(const struct straight *s, const struct part *part, flo
                                    .steps = whole ? steps : steps - 1,
                                    .first = first };
     for (int64_t i = 0; i < pairs; i++) {
-        const int64_t row = part->from + 2 * i, wide = straight_least(part->rows - 2 * i, 2);
+        const int64_t row = part->from + 2 * i, wide = at_most(part->rows - 2 * i, 2);
         float *to = first && last ? here : sums + i * 4 * STRAIGHT_SUMS;
         struct straight_ask ask = straight_ask(next[0], next[1], p->w.row_bytes, i, pairs);
         if (last && !s->past_caches) {
@@ -137,8 +137,8 @@ void KERNEL(straight_columns)(const struct straight *s, float *sums)
     for (int64_t i = 0; i < blocks * s->groups; i++) {
         const int64_t g = i % s->groups, from = i / s->groups * s->x.block;
         const struct part part = { pairs * g / s->groups * 2,
-                                   straight_least(columns, pairs * (g + 1) / s->groups * 2), from,
-                                   straight_least(s->x.tiles - from, s->x.block) };
+                                   at_most(columns, pairs * (g + 1) / s->groups * 2), from,
+                                   at_most(s->x.tiles - from, s->x.block) };
         multiply_part(s, &part, sums);
     }
     if (s->past_caches) _mm_sfence(); // other threads read y behind the barrier
@@ -149,7 +149,7 @@ struct straight KERNEL(straight_cut)(const struct amx_product *p, int64_t thread
     const int64_t pairs = (p->m / AMX_SIDE + 1) / 2;
     struct straight s = { .p = p,
                           .x = straight_plan(p->rows, p->k),
-                          .groups = straight_groups(pairs, GROUP, threads),
+                          .groups = amx_groups(pairs, GROUP, threads),
                           .past_caches = KERNEL(goes_past_caches)(p, threads) };
     const int64_t wide = (pairs + s.groups - 1) / s.groups;
     s.waiting = straight_waiting(&s.x, wide);

@@ -32,11 +32,6 @@ struct straight_x {
     int64_t block, piece; // tiles in a block (even), steps in a piece
 };
 
-VEC_INLINE int64_t straight_least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 // Few and about equal pieces and blocks; without data.
 static inline __attribute__((unused)) struct straight_x straight_plan(int64_t rows, int64_t k)
 {
@@ -61,10 +56,10 @@ static inline __attribute__((unused)) char *straight_tile(const struct straight_
                                                           int64_t step)
 {
     const int64_t block = tile / x->block * x->block;
-    const int64_t tiles = straight_least(x->tiles - block, x->block);
+    const int64_t tiles = at_most(x->tiles - block, x->block);
     const int64_t piece = step / x->piece * x->piece;
-    const int64_t steps = straight_least(x->steps - piece, x->piece);
-    const int64_t pair = (tile - block) / 2 * 2, both = straight_least(tiles - pair, 2);
+    const int64_t steps = at_most(x->steps - piece, x->piece);
+    const int64_t pair = (tile - block) / 2 * 2, both = at_most(tiles - pair, 2);
     return x->data + (block * x->steps + piece * tiles + pair * steps + (step - piece) * both +
                       (tile - block - pair)) *
                          AMX_TILE;
@@ -74,10 +69,10 @@ static inline __attribute__((unused)) char *straight_tile(const struct straight_
 static inline __attribute__((unused)) void straight_pack(const struct straight_x *x, int64_t tile,
                                                          const struct amx_source *from, int64_t row)
 {
-    const int64_t rows = straight_least(x->rows - tile * AMX_SIDE, AMX_SIDE);
+    const int64_t rows = at_most(x->rows - tile * AMX_SIDE, AMX_SIDE);
     for (int64_t s = 0; s < x->steps; s++)
         amx_pack_pairs(straight_tile(x, tile, s), from, row, rows, s * AMX_STEP,
-                       straight_least(x->k - s * AMX_STEP, AMX_STEP));
+                       at_most(x->k - s * AMX_STEP, AMX_STEP));
 }
 
 // Memory that is asked for while tiles are multiplied.
@@ -150,17 +145,10 @@ VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
                               const struct straight_ask *ask, const int high, const int wide)
 {
     char unread[AMX_TILE] __attribute__((aligned(64)));
-    if (p->first) {
-        _tile_zero(0);
-        if (wide == 2) _tile_zero(1);
-        if (high == 2) _tile_zero(2);
-        if (high == 2 && wide == 2) _tile_zero(3);
-    } else {
-        _tile_loadd(0, sums, 64);
-        if (wide == 2) _tile_loadd(1, sums + STRAIGHT_SUMS, 64);
-        if (high == 2) _tile_loadd(2, sums + 2 * STRAIGHT_SUMS, 64);
-        if (high == 2 && wide == 2) _tile_loadd(3, sums + 3 * STRAIGHT_SUMS, 64);
-    }
+    if (p->first)
+        amx_sums_zero(high, wide);
+    else
+        amx_sums_load(sums, 2 * STRAIGHT_SUMS, STRAIGHT_SUMS, high, wide);
     const char *w = p->w, *v = p->v, *x = p->x;
     for (int64_t s = 0; s < p->steps; s++, w += 2 * AMX_STEP, v += 2 * AMX_STEP) {
         straight_ask_for(ask, p->row_bytes, s);
@@ -169,10 +157,7 @@ VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
         if (s % STRAIGHT_STORE == STRAIGHT_STORE - 1) _tile_stored(4, unread, 64);
     }
     if (p->tail) straight_step(p->tail, p->tail + AMX_TILE, 64, x, high, wide);
-    _tile_stored(0, sums, 64);
-    if (wide == 2) _tile_stored(1, sums + STRAIGHT_SUMS, 64);
-    if (high == 2) _tile_stored(2, sums + 2 * STRAIGHT_SUMS, 64);
-    if (high == 2 && wide == 2) _tile_stored(3, sums + 3 * STRAIGHT_SUMS, 64);
+    amx_sums_store(sums, 2 * STRAIGHT_SUMS, STRAIGHT_SUMS, high, wide);
 }
 
 // `high`: 2, or 1 without v.
@@ -189,15 +174,6 @@ static inline __attribute__((unused)) void straight_multiply(float *sums,
         straight_sums(sums, p, ask, 1, 2);
     else
         straight_sums(sums, p, ask, 1, 1);
-}
-
-// Groups of `count` things, `most` in each at most: as many for each thread and about equal.
-static inline __attribute__((unused)) int64_t straight_groups(int64_t count, int64_t most,
-                                                              int64_t threads)
-{
-    enum { EACH = 2 }; // of a thread at least
-    const int64_t each = ((count + most - 1) / most + threads - 1) / threads;
-    return straight_least((each < EACH ? EACH : each) * threads, count);
 }
 
 // Bytes for the sums of `wide` pairs of tiles of weights with a block, where they wait for the next

@@ -40,13 +40,13 @@ static void pack_tile(const struct row_packing *p, const struct amx_rows *to, in
                       float *room)
 {
     const int64_t from = t * AMX_SIDE, k = to->k;
-    const int64_t n = to->rows - from < AMX_SIDE ? to->rows - from : AMX_SIDE;
+    const int64_t n = at_most(to->rows - from, AMX_SIDE);
     const size_t row_bytes = (size_t)k * sizeof(float);
     const char *rows = (const char *)p->x->data + (size_t)from * row_bytes;
     if (p->gain) norm_rows(room, p, from, n);
     const struct amx_source x = { p->gain ? (void *)room : rows, row_bytes, DTYPE_F32, false };
     for (int64_t i = 0; i < k; i += AMX_STEP)
-        amx_pack_rows(amx_rows_tile(to, t, i), &x, 0, n, i, k - i < AMX_STEP ? k - i : AMX_STEP);
+        amx_pack_rows(amx_rows_tile(to, t, i), &x, 0, n, i, at_most(k - i, AMX_STEP));
 }
 
 static int pack(const struct row_packing *p)
