@@ -111,7 +111,7 @@ enum { SUMS = AMX_SIDE * AMX_SIDE }; // numbers in a tile of sums
 
 // Memory that is asked for while tiles are multiplied; NULL: none.
 struct ask {
-    const char *x;     // `lines` lines every step into the second-level cache
+    const char *x; // `lines` lines every step into the second-level cache
     int64_t lines;
     const float *sums; // four tiles
     const float *y;    // two by 16 rows of two lines
