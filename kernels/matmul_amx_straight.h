@@ -118,10 +118,6 @@ struct straight_part {
     bool first; // or sums are added to
 };
 
-// A processor that has stored no tile for some 2000 cycles takes 900 for the next one (measured on
-// an Intel Xeon with AMX, docs/speed.md). So a tile that nobody reads is stored in between.
-enum { STRAIGHT_STORE = 8 }; // steps
-
 VEC_INLINE void straight_step(const char *w, const char *v, size_t row_bytes, const char *x,
                               const int high, const int wide)
 {
@@ -170,7 +166,7 @@ VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
         straight_ask_for(ask, p->row_bytes, s);
         straight_step(w, v, p->row_bytes, x, high, wide);
         x += wide * AMX_TILE;
-        if (s % STRAIGHT_STORE == STRAIGHT_STORE - 1) _tile_stored(4, unread, 64);
+        if (s % AMX_STORE == AMX_STORE - 1) _tile_stored(4, unread, 64);
         due += rest->count;
         if (due >= p->steps && rest->done < rest->count) {
             due -= p->steps;

@@ -30,7 +30,7 @@ static struct query any_kind(struct dice *d)
     return q;
 }
 
-static struct query absent_random(const struct scene *s, struct dice *d)
+struct query absent_random(const struct scene *s, struct dice *d)
 {
     struct query q;
     do {
@@ -40,7 +40,7 @@ static struct query absent_random(const struct scene *s, struct dice *d)
 }
 
 // There are eight common kinds and at most seven objects.
-static struct query absent_popular(const struct scene *s, struct dice *d)
+struct query absent_popular(const struct scene *s, struct dice *d)
 {
     struct query q = { .has = NAME };
     do {
@@ -52,7 +52,7 @@ static struct query absent_popular(const struct scene *s, struct dice *d)
 
 // A shape and a colour of two objects that do not stand together; when all do, a shape of the
 // picture in a colour that it does not have here.
-static struct query absent_adversarial(const struct scene *s, struct dice *d)
+struct query absent_adversarial(const struct scene *s, struct dice *d)
 {
     const int start = dice_roll(d, s->count * s->count);
     for (int k = 0; k < s->count * s->count; k++) {

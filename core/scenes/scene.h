@@ -2,7 +2,8 @@
 // core/scenes/.
 //
 //   world.c generates a random scene, raster.c paints it, names.c names its objects;
-//   describe.c, ask.c, exist.c, reason.c generate turns (a question and its answer) about it.
+//   describe.c, find.c, ask.c, exist.c, reason.c generate turns (a question and its answer) about
+//   it.
 #ifndef CORE_SCENES_SCENE_H
 #define CORE_SCENES_SCENE_H
 
@@ -115,6 +116,14 @@ struct query object_query(const struct object *o, unsigned has);
 bool referent(const struct scene *s, int index, unsigned hidden, struct dice *d, struct query *q);
 void put_description(struct buf *b, const struct scene *s);
 
+// --- exist.c ------------------------------------------------------------------------------------
+
+// Names of shape, digit or letter, and colour that no object has: any; one that is common in this
+// world; the shape of one object in the colour of another.
+struct query absent_random(const struct scene *s, struct dice *d);
+struct query absent_popular(const struct scene *s, struct dice *d);
+struct query absent_adversarial(const struct scene *s, struct dice *d);
+
 // --- turns -------------------------------------------------------------------------------------
 
 enum { TURNS_MAX = 8 };
@@ -136,8 +145,9 @@ void turns_release(struct turns *t);
 void describe_caption(struct turns *t, const struct scene *s, struct dice *d);
 void describe_dense(struct turns *t, const struct scene *s, struct dice *d);
 void describe_detail(struct turns *t, const struct scene *s, struct dice *d);
-void ask_questions(struct turns *t, const struct scene *s, struct dice *d); // up to 6
-void ask_existence(struct turns *t, const struct scene *s, struct dice *d); // 6, three of them yes
-void ask_reasons(struct turns *t, const struct scene *s, struct dice *d);   // up to 3
+void ask_questions(struct turns *t, const struct scene *s, struct dice *d);  // up to 6
+void ask_existence(struct turns *t, const struct scene *s, struct dice *d);  // 6, three of them yes
+void describe_finds(struct turns *t, const struct scene *s, struct dice *d); // 8 names in one turn
+void ask_reasons(struct turns *t, const struct scene *s, struct dice *d);    // up to 3
 
 #endif

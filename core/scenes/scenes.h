@@ -12,6 +12,7 @@
 //   captions.json         one short sentence                                    (captions)
 //   dense.json            lists of all objects: by place, shape, colour, size   (captions)
 //   detail.json           a paragraph                                           (captions)
+//   finds.json            lists of names: where each is, or nowhere             (finds)
 //   questions.json        one short question per sample; "kind" is its topic    (questions)
 //   conversation.json     all these questions of a picture in one sample        (questions)
 //   lessons.json          questions of all kinds, sometimes a text, per sample  (lessons)
@@ -42,10 +43,11 @@ enum {
     SCENES_QUESTIONS = 2,
     SCENES_YESNO = 4,
     SCENES_LESSONS = 8,
-    SCENES_ALL = 15
+    SCENES_FINDS = 16,
+    SCENES_ALL = 31
 };
 enum { SCENES_COUNT_MAX = 1000000, SCENES_SIZE_MIN = 64, SCENES_SIZE_MAX = 1024 };
-enum { SCENES_WORLDS = 16, SCENES_FILES = 9, SCENES_OBJECTS_MAX = 7 };
+enum { SCENES_WORLDS = 16, SCENES_FILES = 10, SCENES_OBJECTS_MAX = 7 };
 
 struct scenes_request {
     const char *folder; // absent or empty

@@ -24,6 +24,7 @@ enum list {
     LIST_LESSONS,
     LIST_REASONING,
     LIST_YESNO,
+    LIST_FINDS,
 };
 
 static const struct {
@@ -39,6 +40,7 @@ static const struct {
     [LIST_LESSONS] = { "lessons.json", SCENES_LESSONS },
     [LIST_REASONING] = { "reasoning.json", SCENES_QUESTIONS },
     [LIST_YESNO] = { "yesno.json", SCENES_YESNO },
+    [LIST_FINDS] = { "finds.json", SCENES_FINDS },
 };
 
 enum { LESSON_TURNS = 14 };
@@ -52,7 +54,7 @@ struct job {
     int64_t pictures; // begun
     struct raster raster;
     struct buf text; // of one scene for one file
-    struct turns caption, dense, detail, questions, again, yesno, reasons;
+    struct turns caption, dense, detail, questions, again, yesno, reasons, finds;
 };
 
 static bool wanted(const struct scenes_request *r, int list)
@@ -326,7 +328,10 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
         write_conversation(j, index, err) < 0 || write_lesson(j, s, index, &d, err) < 0 ||
         write_singly(j, LIST_REASONING, &j->reasons, index, err) < 0)
         return -1;
-    return write_singly(j, LIST_YESNO, &j->yesno, index, err);
+    if (write_singly(j, LIST_YESNO, &j->yesno, index, err) < 0) return -1;
+    turns_clear(&j->finds);
+    describe_finds(&j->finds, s, &d); // last, so that the others are what they were without it
+    return write_singly(j, LIST_FINDS, &j->finds, index, err);
 }
 
 // --- scenes --------------------------------------------------------------------------------------
@@ -404,9 +409,9 @@ int scenes_write(const struct scenes_request *request, const struct load_progres
         if (status < 0) undo(j);
         raster_release(&j->raster);
     }
-    struct turns *const made[] = { &j->caption, &j->dense, &j->detail, &j->questions,
-                                   &j->again,   &j->yesno, &j->reasons };
-    for (int i = 0; i < 7; i++) turns_release(made[i]);
+    struct turns *const made[] = { &j->caption, &j->dense, &j->detail,  &j->questions,
+                                   &j->again,   &j->yesno, &j->reasons, &j->finds };
+    for (int i = 0; i < 8; i++) turns_release(made[i]);
     buf_release(&j->text);
     free(j);
     return status;

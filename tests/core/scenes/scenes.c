@@ -371,6 +371,36 @@ static void check_reason(const cJSON *scene, const char *question, const char *g
     free(right);
 }
 
+// Where everything is that a name fits: "top and bottom left", or "nowhere"; free it.
+static char *places_of(const char *name, const cJSON *scene)
+{
+    const struct phrase p = read_phrase(name);
+    struct buf b = { 0 };
+    const cJSON *o;
+    cJSON_ArrayForEach(o, cJSON_GetObjectItem(scene, "objects"))
+    {
+        if (fits(&p, o)) buf_printf(&b, "%s%s", b.length ? " and " : "", text_of(o, "place"));
+    }
+    return b.length ? b.data : xstrdup("nowhere");
+}
+
+// Each name that was asked for, in that order and none twice, with its places.
+static void check_finds(const cJSON *scene, const char *question, const char *given)
+{
+    char *names = xstrdup(question + strcspn(question, "?.") + 2), *rest = names, *name;
+    struct buf right = { 0 };
+    for (int told = 0; (name = strsep(&rest, ",")); told++) {
+        name += *name == ' ';
+        char *there = places_of(name, scene), *pair = xasprintf("%s: %s", name, there);
+        buf_printf(&right, "%s%s", told ? "; " : "", pair);
+        free(there);
+        free(pair);
+    }
+    assert_string_equal(right.data, given);
+    free(names);
+    buf_release(&right);
+}
+
 // What kind of turn it is must be told from its words.
 static void check_lesson_turn(const cJSON *scene, const char *question, const char *given)
 {
@@ -414,7 +444,9 @@ static void check_turn(const cJSON *scene, const cJSON *sample, const char *ques
         assert_string_equal(right, text_of(sample, "answer"));
         check_reason(scene, question, given);
         free(right);
-    } else if (!strcmp(kind, "lesson"))
+    } else if (!strcmp(kind, "finds"))
+        check_finds(scene, question, given);
+    else if (!strcmp(kind, "lesson"))
         check_lesson_turn(scene, question, given);
     else
         check_answer(scene, question, given);
@@ -454,7 +486,7 @@ static void answers_are_true(void **state)
 {
     static const char *const names[] = { "captions.json",     "dense.json",   "detail.json",
                                          "questions.json",    "lessons.json", "reasoning.json",
-                                         "conversation.json", "yesno.json" };
+                                         "conversation.json", "yesno.json",   "finds.json" };
     char *folder = scratch_new();
     make(folder, 7, 96, SCENES_ALL);
     cJSON *scenes = read_scenes(folder);
@@ -508,6 +540,34 @@ static void yes_and_no_balance(void **state)
         assert_int_equal(count[i][0], SCENES);
         assert_int_equal(count[i][1], SCENES);
     }
+    cJSON_Delete(list);
+    scratch_remove(folder);
+}
+
+// Most names of a list are of things that are there, unless the picture has few; many are not.
+static void finds_are_there_and_nowhere(void **state)
+{
+    int there = 0, nowhere = 0;
+    char *folder = scratch_new();
+    make(folder, 3, 96, SCENES_FINDS);
+    cJSON *list = read_list(folder, "finds.json");
+    const cJSON *sample;
+    cJSON_ArrayForEach(sample, list)
+    {
+        const cJSON *said = cJSON_GetObjectItem(sample, "conversations")->child;
+        char *answer = xstrdup(text_of(said->next, "value")), *rest = answer, *pair;
+        char *seen[8];
+        int count = 0;
+        while ((pair = strsep(&rest, ";"))) {
+            pair += *pair == ' ';
+            assert_true(count < 8);
+            for (int i = 0; i < count; i++) assert_string_not_equal(seen[i], pair);
+            seen[count++] = pair;
+            *(strstr(pair, "nowhere") ? &nowhere : &there) += 1;
+        }
+        free(answer);
+    }
+    assert_true(there * 10 > (there + nowhere) * 4 && there * 10 < (there + nowhere) * 6);
     cJSON_Delete(list);
     scratch_remove(folder);
 }
@@ -613,6 +673,7 @@ static void is_the_same_everywhere(void **state)
     } files[] = {
         { "objects.jsonl", "e6bcd8657c38670a656858a6e912da6d20e7b29e2bb50d7f15346465452b30d5" },
         { "lessons.json", "c7f35fd6d1d306a600caa7419736eebb944402de5e42bbf154bcad87368a9ffe" },
+        { "finds.json", "b65162d9c724278b79f8111a3b7017ab26a5896d3ad09761d635e5f793d7a070" },
         { "reasoning.json", "130575c0dad2df985da41cd969ae3d77468c9953a7e098ce87db798456054d1f" }
     };
     char *folder = scratch_new(), hex[HASH_HEX];
@@ -620,7 +681,7 @@ static void is_the_same_everywhere(void **state)
     struct err err;
     size_t size;
     make(folder, 42, 96, SCENES_ALL);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char *text = read_text(folder, files[i].name, &size);
         hash_hex(text, size, hex);
         assert_string_equal(hex, files[i].hash);
@@ -705,10 +766,10 @@ static void leaves_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_true),       cmocka_unit_test(few_objects_when_asked),
-        cmocka_unit_test(yes_and_no_balance),     cmocka_unit_test(masks_are_what_is_painted),
-        cmocka_unit_test(is_the_same_everywhere), cmocka_unit_test(worlds_are_apart),
-        cmocka_unit_test(leaves_nothing_behind),
+        cmocka_unit_test(answers_are_true),          cmocka_unit_test(few_objects_when_asked),
+        cmocka_unit_test(yes_and_no_balance),        cmocka_unit_test(finds_are_there_and_nowhere),
+        cmocka_unit_test(masks_are_what_is_painted), cmocka_unit_test(is_the_same_everywhere),
+        cmocka_unit_test(worlds_are_apart),          cmocka_unit_test(leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
