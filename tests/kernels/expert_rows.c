@@ -94,8 +94,8 @@ static struct tensor at_once(const struct backend *b, struct mixture *x, int mod
     struct tensor y = copy_of(&x->y);
     // Lines of `each` are whole or not.
     const size_t size = (size_t)(x->N * x->K * x->D) * sizeof(float);
-    char *block = aligned_alloc(64, (size + 127) / 64 * 64);
-    float *each = (float *)(block + (threads == 2 ? 4 : 0));
+    float *block = aligned_alloc(64, (size + 127) / 64 * 64);
+    float *each = block + (threads == 2 ? 1 : 0);
     void *narrow = malloc((size_t)(x->N * x->D) * sizeof(uint16_t));
     float *room = malloc((size_t)(threads * EXPERT_ROWS * (x->D + 2 * x->m)) * sizeof *room);
     b->set_threads(threads);
