@@ -1,5 +1,6 @@
 // kernels/rope.c -- rotary positions (Su et al. 2021), element i of a head paired with i + d/2 as
 // Hugging Face's Llama does: x' = x cos - y sin, y' = y cos + x sin.
+#include "kernels/fused.h"
 #include "kernels/vec.h"
 
 static void turn_head(float *x, const float *cos, const float *sin, int64_t half)
@@ -27,6 +28,27 @@ int KERNEL(rope)(struct tensor *x, const struct tensor *cos, const struct tensor
             turn_head((float *)x->data + (i * heads + h) * width,
                       (const float *)cos->data + i * half, (const float *)sin->data + i * half,
                       half);
+    return 0;
+}
+
+int KERNEL(rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
+                      const struct tensor *sin)
+{
+    enum { MOST = 512 }; // pairs
+    const int64_t rows = x->shape[0], heads = x->shape[1], width = x->shape[2];
+    const int64_t half = (width - first) / 2;
+    if (half > MOST) return FUSED_NOT;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(rows * heads * half))
+    for (int64_t i = 0; i < rows * heads; i++) {
+        float *tail = (float *)x->data + i * width + first, apart[2 * MOST];
+        for (int64_t k = 0; k < half; k++) {
+            apart[k] = tail[2 * k];
+            apart[half + k] = tail[2 * k + 1];
+        }
+        turn_head(apart, (const float *)cos->data + i / heads * half,
+                  (const float *)sin->data + i / heads * half, half);
+        memcpy(tail, apart, (size_t)(2 * half) * sizeof *tail);
+    }
     return 0;
 }
 
