@@ -58,6 +58,7 @@ struct amx_product {
     const float *bias;      // or NULL; with add only of straight products
     int64_t rows, k, m;
     bool add;
+    bool rounds; // y is of bf16
     // Of a product that continues (kernels/products.h), else NULL: rows that are packed already,
     // which x is not read for, and `to` for those that the results become.
     const struct packed_product *after;
