@@ -83,6 +83,10 @@ VEC_INLINE void amx_sums_store(float *c, int64_t below, int64_t beside, const in
     if (high == 2 && wide == 2) _tile_stored(3, c + below + beside, 64);
 }
 
+// A processor that has stored no tile for some 2000 cycles takes 900 for the next one (measured on
+// an Intel Xeon with AMX, docs/speed.md). So a tile that nobody reads is stored in between.
+enum { AMX_STORE = 8 }; // steps
+
 VEC_INLINE int64_t at_most(int64_t n, int64_t most)
 {
     return n < most ? n : most;

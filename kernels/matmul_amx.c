@@ -9,19 +9,21 @@
 // Where columns are few, threads take rows instead, and pack them just before they are multiplied.
 //
 // Four tiles of sums, two of x and two of weights are all there are: four products share four
-// loads, which takes half of the time of the products from the first-level cache. So two tiles of
-// rows of a piece (at most 40 KB) stay there while the group's weights pass from the second-level
-// cache, which has room for them, a block's piece of x and its sums. Sums wait in whole aligned
-// tiles, since y need not be aligned and has rows and columns that no tile fills.
+// loads. The group's piece of weights (at most 900 KB) stays in the second-level cache, while all
+// rows pass: the next two tiles of x are asked for meanwhile, and the sums and the part of y that
+// come next. So a group as wide and a piece as long as that cache allows are fastest; most layers
+// of encoders have one piece, whose sums never leave the first-level cache. Sums wait in whole
+// aligned tiles, since y need not be aligned and has rows and columns that no tile fills.
 #include "kernels/matmul_amx_ends.h"
 
 #if defined(__AMX_BF16__)
 
 enum {
-    GROUP = 16,                            // tiles of columns that a thread takes at most
-    NARROW = 4,                            // tiles of columns that are shared out by rows
-    BLOCK = 48,                            // tiles of rows that a thread computes at a time at most
-    WIDE = AMX_STEPS * AMX_SIDE * AMX_STEP // room for weights as f32: a piece of 16, or 32 by GROUP
+    GROUP = 20,                        // tiles of columns that a thread takes at most
+    NARROW = 4,                        // tiles of columns that are shared out by rows
+    BLOCK = 256,                       // tiles of rows that a thread computes at a time at most
+    IN_BLOCKS = 512,                   // numbers along K of a piece of weights in blocks
+    WIDE = GROUP * AMX_SIDE * AMX_STEP // room for weights as f32: 32 by GROUP, or a piece of 16
 };
 
 // How a product is cut up.
@@ -37,7 +39,7 @@ struct plan {
 // Memory of a thread.
 struct worker {
     char *weights; // [piece of K][tile of columns][step]; without `keep` of one piece
-    float *sums;   // [tile of columns][tile of rows]
+    float *sums;   // [pair of tiles of rows][pair of tiles of columns][4 tiles]; of one piece [4]
     float *wide;   // [WIDE]
 };
 
@@ -105,16 +107,41 @@ static void pack_weights(const struct worker *b, const struct plan *plan, char *
     }
 }
 
-// The sums of `high` by `wide` (1 or 2) tiles; from one of them to the next: c_high and c_wide
-// numbers, and `steps` tiles of x and of weights.
-VEC_INLINE void multiply(float *c, int64_t c_high, int64_t c_wide, const char *x, const char *w,
-                         int64_t steps, bool first, const int high, const int wide)
+enum { SUMS = AMX_SIDE * AMX_SIDE }; // numbers in a tile of sums
+
+// Memory that is asked for while tiles are multiplied; NULL: none.
+struct ask {
+    const char *x; // `lines` lines every step into the second-level cache
+    int64_t lines;
+    const float *sums; // four tiles
+    const float *y;    // two by 16 rows of two lines
+    int64_t y_row;     // numbers from one to the next
+};
+
+VEC_INLINE void ask_for(const struct ask *ask, int64_t step)
 {
+    for (int64_t i = 0; ask->x && i < ask->lines; i++)
+        __builtin_prefetch(ask->x + (step * ask->lines + i) * 64, 0, 2);
+    if (step >= AMX_SIDE) return;
+    for (int64_t i = 0; ask->sums && i < 4; i++)
+        __builtin_prefetch(ask->sums + (4 * step + i) * AMX_SIDE, 1, 3);
+    for (int64_t i = 0; ask->y && i < 4; i++)
+        __builtin_prefetch(ask->y + (step + i / 2 * AMX_SIDE) * ask->y_row + i % 2 * AMX_SIDE, 1,
+                           3);
+}
+
+// The sums of `high` by `wide` (1 or 2) tiles; from one row of tiles of x, and one column of
+// weights, to the next are `steps` tiles.
+VEC_INLINE void multiply(float *c, const char *x, const char *w, int64_t steps, bool first,
+                         const struct ask *ask, const int high, const int wide)
+{
+    char unread[AMX_TILE] __attribute__((aligned(64)));
     if (first)
         amx_sums_zero(high, wide);
     else
-        amx_sums_load(c, c_high, c_wide, high, wide);
+        amx_sums_load(c, 2 * SUMS, SUMS, high, wide);
     for (int64_t s = 0; s < steps; s++, x += AMX_TILE, w += AMX_TILE) {
+        ask_for(ask, s);
         _tile_loadd(6, w, 64);
         _tile_loadd(4, x, 64);
         _tile_dpbf16ps(0, 4, 6);
@@ -127,11 +154,10 @@ VEC_INLINE void multiply(float *c, int64_t c_high, int64_t c_wide, const char *x
             _tile_dpbf16ps(1, 4, 7);
         }
         if (high == 2 && wide == 2) _tile_dpbf16ps(3, 5, 7);
+        if (s % AMX_STORE == AMX_STORE - 1) _tile_stored(4, unread, 64);
     }
-    amx_sums_store(c, c_high, c_wide, high, wide);
+    amx_sums_store(c, 2 * SUMS, SUMS, high, wide);
 }
-
-enum { SUMS = AMX_SIDE * AMX_SIDE }; // numbers in a tile of sums
 
 // What a thread computes at a time: `cols` tiles of columns, from column m on, and tiles
 // from..from+rows of the rows.
@@ -139,30 +165,49 @@ struct part {
     int64_t m, cols, from, rows;
 };
 
+// What comes behind tiles i.. of the part's rows and j.. of its columns.
+static struct ask ask_behind(const struct plan *plan, const struct part *part, const float *sums,
+                             int64_t i, int64_t j, int64_t k)
+{
+    const struct amx_product *p = plan->p;
+    const int64_t steps = amx_steps_from(&plan->x, k), pairs = (part->cols + 1) / 2;
+    struct ask ask = { .lines = (2 * AMX_SIDE + pairs - 1) / pairs, .sums = k ? sums : NULL };
+    if (i + 2 < part->rows)
+        ask.x = amx_rows_tile(&plan->x, part->from + i + 2, k) + j / 2 * ask.lines * steps * 64;
+    if (k + plan->x.piece < p->k || plan->past_caches) return ask;
+    ask.y = p->y + (part->from + i) * AMX_SIDE * p->m + part->m + j * AMX_SIDE;
+    ask.y_row = p->m;
+    return ask;
+}
+
 // The piece from k on. After the last one the sums are put while they are still in the first-level
 // cache.
 static void multiply_piece(const struct plan *plan, const struct worker *b, const struct part *part,
                            const char *weights, int64_t k)
 {
-    const int64_t steps = amx_steps_from(&plan->x, k), next = part->rows * SUMS;
+    const int64_t steps = amx_steps_from(&plan->x, k);
     const bool first = k == 0, last = k + plan->x.piece >= plan->p->k;
+    float *c = b->sums;
     for (int64_t i = 0; i < part->rows; i += 2)
         for (int64_t j = 0; j < part->cols; j += 2) {
             const char *x = amx_rows_tile(&plan->x, part->from + i, k),
                        *w = weights + j * steps * AMX_TILE;
-            float *c = b->sums + j * next + i * SUMS;
             const bool high = i + 1 < part->rows, wide = j + 1 < part->cols;
+            const struct ask ask = ask_behind(plan, part, c + 4 * SUMS, i, j, k);
             if (high && wide)
-                multiply(c, SUMS, next, x, w, steps, first, 2, 2);
+                multiply(c, x, w, steps, first, &ask, 2, 2);
             else if (high)
-                multiply(c, SUMS, next, x, w, steps, first, 2, 1);
+                multiply(c, x, w, steps, first, &ask, 2, 1);
             else if (wide)
-                multiply(c, SUMS, next, x, w, steps, first, 1, 2);
+                multiply(c, x, w, steps, first, &ask, 1, 2);
             else
-                multiply(c, SUMS, next, x, w, steps, first, 1, 1);
-            for (int64_t h = 0; last && h < 1 + high; h++, c += SUMS)
-                plan->put(plan->p, c, wide ? c + next : NULL, (part->from + i + h) * AMX_SIDE,
+                multiply(c, x, w, steps, first, &ask, 1, 1);
+            for (int64_t h = 0; last && h < 1 + high; h++) {
+                const float *row = c + 2 * h * SUMS;
+                plan->put(plan->p, row, wide ? row + SUMS : NULL, (part->from + i + h) * AMX_SIDE,
                           part->m + j * AMX_SIDE);
+            }
+            if (!(first && last)) c += 4 * SUMS;
         }
 }
 
@@ -238,7 +283,6 @@ bool KERNEL(goes_past_caches)(const struct amx_product *p, int64_t threads)
 // Weights in blocks begin where blocks do.
 static struct amx_rows rows_of(const struct amx_product *p)
 {
-    enum { IN_BLOCKS = 512 };
     const int64_t piece = dtype_in_blocks(p->w.dtype) ? IN_BLOCKS : amx_piece(p->k);
     return p->packed.data ? p->packed : (struct amx_rows){ NULL, p->rows, p->k, piece };
 }
@@ -259,7 +303,8 @@ int KERNEL(matmul_tiles)(const struct amx_product *p)
     plan.put = put_of(p, plan.past_caches);
     const size_t weights =
         (size_t)(wide * (plan.keep ? steps : plan.x.piece / AMX_STEP)) * AMX_TILE;
-    const size_t sums = (size_t)(wide * plan.block * SUMS) * sizeof(float);
+    const int64_t waiting = plan.x.piece < p->k ? wide * (plan.block + 1) / 2 * 2 : 4;
+    const size_t sums = (size_t)(waiting * SUMS) * sizeof(float);
     const size_t each = weights + sums + WIDE * sizeof(float);
     char *scratch = cpu_scratch(x_size + each * (size_t)threads);
     if (!scratch) return -1;

@@ -15,7 +15,7 @@ struct amx_rows {
     int64_t piece; // numbers along K in one, a multiple of AMX_STEP
 };
 
-enum { AMX_STEPS = 20 }; // of AMX_STEP numbers along K in a piece at most
+enum { AMX_STEPS = 45 }; // of AMX_STEP numbers along K in a piece at most
 
 // Numbers along K in a piece: few and equal pieces.
 VEC_INLINE int64_t amx_piece(int64_t k)
