@@ -7,8 +7,9 @@
 //
 // An expert's fifty rows stay in the thread's second-level cache from the first product to the
 // last, and no thread waits for another in between. With AMX all of a piece is one step
-// (kernels/gated_rows.c). The bits are those of the ops gather_rows, matmul, swiglu, matmul and
-// add_weighted_rows of one expert after another.
+// (kernels/gated_rows.c), rows are rounded to bf16 once for all experts, and `each` does not push
+// the expert's rows out of that cache. The bits are those of the ops gather_rows, matmul, swiglu,
+// matmul and add_weighted_rows of one expert after another.
 #include "kernels/expert_rows.h"
 
 #include <omp.h>
@@ -44,12 +45,14 @@ static struct gated_rows whole_piece(const struct expert_rows *p, const struct e
 {
     const struct fused_gated *w = &p->expert[e->expert];
     return (struct gated_rows){ .x = p->x->data,
+                                .narrow = p->narrow,
                                 .index = p->rows + e->first,
                                 .gate = { .w = w->gate },
                                 .up = { .w = w->up },
                                 .down = { .w = w->down },
                                 .y = p->each + e->first * tensor_row(p->x),
                                 .rows = e->count,
+                                .past_caches = true,
                                 .mode = p->mode };
 }
 
@@ -75,7 +78,10 @@ int KERNEL(expert_rows)(const struct expert_rows *p)
 {
     const int64_t n = p->x->shape[0], D = tensor_row(p->x), m = p->expert->gate->shape[0];
     const int64_t per_row = tensor_count(p->weights) / n;
+    const struct expert_piece many = { .expert = 0, .count = EXPERT_ROWS };
+    const struct gated_rows whole = whole_piece(p, &many);
     bool failed = false;
+    if (KERNEL(gated_rows_fit)(&whole)) KERNEL(gated_rows_narrow)(p->narrow, p->x->data, n * D);
 #pragma omp parallel reduction(|| : failed)
     {
         float *room = p->room + omp_get_thread_num() * EXPERT_ROWS * (D + 2 * m);

@@ -26,9 +26,10 @@ struct expert_rows {
     const int32_t *places;            // [N,K] where in that list each row stands, ascending
     const struct expert_piece *piece; // together all of the list
     int64_t pieces;
-    float *each; // [N*K,D] room
-    float *room; // [threads, EXPERT_ROWS * (D + 2m)]
-    int mode;    // enum matmul_mode
+    float *each;  // [N*K,D] room
+    void *narrow; // [N,D] of bf16, room
+    float *room;  // [threads, EXPERT_ROWS * (D + 2m)]
+    int mode;     // enum matmul_mode
 };
 
 #endif

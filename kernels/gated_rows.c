@@ -1,8 +1,8 @@
 // kernels/gated_rows.c -- the gated FFN of many rows in one go, through AMX.
 //
 //   1. rows are normed and packed, 16 at a time
-//   2. 16 rows of gate's weights and 16 of up's with two tiles of x: the sums, still in the
-//      first-level cache, become silu(gate) * up, packed as `down` wants them
+//   2. 16 rows of gate's weights and 16 of up's with two tiles of x: the sums become
+//      silu(gate) * up, packed as `down` wants them, while the next tiles are multiplied
 //   3. down, added to y
 //
 // So gate's and up's results, the widest of a layer, are never written as f32, and nothing is
@@ -29,10 +29,21 @@ struct gated {
     struct straight last; // of the inner rows
 };
 
+// Sums of gate and up that wait for their activation: of `tile` and, behind them, the next one, and
+// numbers 16 j.. of the inner width.
+struct waiting {
+    const struct gated *g;
+    const float *sums;
+    int64_t tile, j;
+};
+
 // Memory of a thread.
 struct worker {
     float *rows; // [16,D]
-    float *sums;
+    float *sums; // that wait for the next piece
+    struct waiting waiting;
+    struct straight_rest rest;
+    float here[4 * STRAIGHT_SUMS] __attribute__((aligned(64)));
 };
 
 // What a thread computes at a time: 16 numbers of the inner width each, from..to, and tiles
@@ -53,10 +64,32 @@ bool KERNEL(gated_rows_fit)(const struct gated_rows *p)
            is_plain(&p->gate, F, D) && is_plain(&p->up, F, D) && is_plain(&p->down, D, F);
 }
 
+// Of rows in bf16 nothing but their order changes.
+static void pack_narrow(const struct gated *g, int64_t tile)
+{
+    const struct gated_rows *p = g->p;
+    const int64_t row = tile * AMX_SIDE, n = at_most(p->rows - row, AMX_SIDE);
+    const char *from[AMX_SIDE];
+    for (int64_t i = 0; i < n; i++)
+        from[i] = (const char *)p->narrow + 2 * (p->index ? p->index[row + i] : row + i) * g->width;
+    for (int64_t s = 0; s < g->x.steps; s++) {
+        char *to = straight_tile(&g->x, tile, s);
+        vf v[AMX_SIDE];
+        for (int64_t i = 0; i < AMX_SIDE; i++)
+            v[i] = i < n ? vf_load(from[i] + s * 2 * AMX_STEP) : vf_set(0);
+        vec_turn(v);
+        for (int64_t i = 0; i < AMX_SIDE; i++) vf_store(to + i * 64, v[i]);
+    }
+}
+
 static void pack_rows(const struct gated *g, float *rows, int64_t tile)
 {
     const struct gated_rows *p = g->p;
     const int64_t D = g->width, row = tile * AMX_SIDE, n = at_most(p->rows - row, AMX_SIDE);
+    if (p->narrow && !p->gain) {
+        pack_narrow(g, tile);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         const float *x = p->x + (p->index ? p->index[row + i] : row + i) * D;
         if (p->gain)
@@ -86,30 +119,30 @@ static vf activation(const struct gated_rows *p, const float *gate, const float 
     return a * vf_sigmoid(a) * biased(up, &p->up, number);
 }
 
-// Numbers 16 j.. of the inner width, of the rows of a tile; sums of gate and up.
-static void put_inner(const struct gated *g, const float *gate, const float *up, int64_t tile,
-                      int64_t j)
+// A share is two numbers of the inner width, of the rows of a tile.
+enum { SHARES = AMX_SIDE / 2 };
+
+static void put_share(const void *of, int64_t share)
 {
-    enum { PAIRS = AMX_SIDE / 2 };
-    char *to = straight_tile(&g->last.x, tile, j / 2) + j % 2 * PAIRS * 64;
-    for (int64_t i = 0; i < AMX_SIDE; i += 2, to += 64) {
-        const float *a = gate + i * AMX_SIDE, *b = up + i * AMX_SIDE;
-        const vf first = activation(g->p, a, b, j * AMX_SIDE + i);
-        const vf second = activation(g->p, a + AMX_SIDE, b + AMX_SIDE, j * AMX_SIDE + i + 1);
-        vf_store(to, vf_pair(first, second));
-    }
+    const struct waiting *w = of;
+    const int64_t t = share / SHARES, i = share % SHARES * 2, number = w->j * AMX_SIDE + i;
+    const float *gate = w->sums + t * STRAIGHT_SUMS + i * AMX_SIDE, *up = gate + 2 * STRAIGHT_SUMS;
+    const vf first = activation(w->g->p, gate, up, number);
+    const vf second = activation(w->g->p, gate + AMX_SIDE, up + AMX_SIDE, number + 1);
+    char *to = straight_tile(&w->g->last.x, w->tile + t, w->j / 2);
+    vf_store(to + (w->j % 2 * SHARES + i / 2) * 64, vf_pair(first, second));
 }
 
 // Numbers 16 j.. of the inner width: the piece from `step` on. `next`: rows of gate and up that
 // come next, or NULL.
-static void multiply_pair(const struct gated *g, const struct part *part, float *sums, int64_t j,
-                          int64_t step, const char *const next[2])
+static void multiply_pair(const struct gated *g, const struct part *part, struct worker *b,
+                          int64_t j, int64_t step, const char *const next[2])
 {
     const struct gated_rows *p = g->p;
     const int64_t pairs = (part->rows + 1) / 2;
     const int64_t steps = at_most(g->x.steps - step, g->x.piece);
     const bool first = step == 0, last = step + steps == g->x.steps;
-    float here[4 * STRAIGHT_SUMS] __attribute__((aligned(64)));
+    float *sums = b->sums + (j - part->from) * pairs * 4 * STRAIGHT_SUMS;
     struct straight_part tiles = { .w = weights(&p->gate, j * AMX_SIDE, step),
                                    .v = weights(&p->up, j * AMX_SIDE, step),
                                    .row_bytes = (size_t)g->width * sizeof(uint16_t),
@@ -118,17 +151,17 @@ static void multiply_pair(const struct gated *g, const struct part *part, float 
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t tile = part->first + 2 * i, wide = at_most(part->rows - 2 * i, 2);
         const struct straight_ask ask = straight_ask(next[0], next[1], tiles.row_bytes, i, pairs);
-        float *to = first && last ? here : sums + i * 4 * STRAIGHT_SUMS;
+        float *to = first && last ? b->here : sums + i * 4 * STRAIGHT_SUMS;
         tiles.x = straight_tile(&g->x, tile, step);
-        straight_multiply(to, &tiles, &ask, 2, wide);
-        for (int64_t t = 0; last && t < wide; t++)
-            put_inner(g, to + t * STRAIGHT_SUMS, to + (2 + t) * STRAIGHT_SUMS, tile + t, j);
+        straight_multiply(to, &tiles, &ask, &b->rest, 2, wide);
+        b->waiting = (struct waiting){ g, to, tile, j };
+        b->rest = (struct straight_rest){ put_share, &b->waiting, last ? wide * SHARES : 0, 0 };
     }
 }
 
-static void multiply_part(const struct gated *g, const struct part *part, float *sums)
+static void multiply_part(const struct gated *g, const struct part *part, struct worker *b)
 {
-    const int64_t waiting = (part->rows + 1) / 2 * 4 * STRAIGHT_SUMS, all = g->inner / AMX_SIDE;
+    const int64_t all = g->inner / AMX_SIDE;
     for (int64_t step = 0; step < g->x.steps; step += g->x.piece)
         for (int64_t j = part->from; j < part->to; j++) {
             // The next numbers; or those of the next piece; or where another part goes on.
@@ -138,12 +171,13 @@ static void multiply_part(const struct gated *g, const struct part *part, float 
             const bool any = from < all;
             const char *const next[] = { any ? weights(&g->p->gate, from * AMX_SIDE, then) : NULL,
                                          any ? weights(&g->p->up, from * AMX_SIDE, then) : NULL };
-            multiply_pair(g, part, sums + (j - part->from) * waiting, j, step, next);
+            multiply_pair(g, part, b, j, step, next);
         }
+    straight_finish(&b->rest);
 }
 
 // By every thread of the team.
-static void multiply_all(const struct gated *g, const struct worker *b)
+static void multiply_all(const struct gated *g, struct worker *b)
 {
     const int64_t steps = g->inner / AMX_STEP;
     const int64_t blocks = (g->x.tiles + g->x.block - 1) / g->x.block;
@@ -154,7 +188,7 @@ static void multiply_all(const struct gated *g, const struct worker *b)
         const int64_t k = i % g->groups, first = i / g->groups * g->x.block;
         const struct part part = { steps * k / g->groups * 2, steps * (k + 1) / g->groups * 2,
                                    first, at_most(g->x.tiles - first, g->x.block) };
-        multiply_part(g, &part, b->sums);
+        multiply_part(g, &part, b);
     }
     KERNEL(straight_columns)(&g->last, b->sums);
 }
@@ -172,6 +206,13 @@ static struct amx_product down_of(const struct gated_rows *p)
                                  .add = p->add };
 }
 
+void KERNEL(gated_rows_narrow)(void *to, const float *x, int64_t n)
+{
+#pragma omp parallel for schedule(static) if (vec_worth_threads(n))
+    for (int64_t i = 0; i < n; i += AMX_STEP)
+        vf_store((char *)to + 2 * i, amx_narrow(vf_load(x + i), vf_load(x + i + VEC)));
+}
+
 int KERNEL(gated_rows)(const struct gated_rows *p)
 {
     const int64_t threads = omp_get_max_threads();
@@ -180,6 +221,7 @@ int KERNEL(gated_rows)(const struct gated_rows *p)
     g.x = straight_plan(p->rows, g.width);
     g.down = down_of(p);
     g.last = KERNEL(straight_cut)(&g.down, threads);
+    if (p->past_caches && (uintptr_t)p->y % 64 == 0) g.last.past_caches = true;
     g.groups = amx_groups(steps, GROUP, threads);
     const size_t waiting = straight_waiting(&g.x, (steps + g.groups - 1) / g.groups * 2);
     const size_t sums = waiting > g.last.waiting ? waiting : g.last.waiting;
@@ -191,7 +233,7 @@ int KERNEL(gated_rows)(const struct gated_rows *p)
 #pragma omp parallel if (vec_worth_threads(p->rows * g.width * g.inner / 8))
     {
         float *mine = (float *)(g.last.x.data + inner + each * (size_t)omp_get_thread_num());
-        const struct worker b = { mine, mine + AMX_SIDE * g.width };
+        struct worker b = { .rows = mine, .sums = mine + AMX_SIDE * g.width };
         amx_open();
         multiply_all(&g, &b);
         amx_close();
@@ -204,6 +246,10 @@ int KERNEL(gated_rows)(const struct gated_rows *p)
 bool KERNEL(gated_rows_fit)(const struct gated_rows *p)
 {
     return false;
+}
+
+void KERNEL(gated_rows_narrow)(void *to, const float *x, int64_t n)
+{
 }
 
 int KERNEL(gated_rows)(const struct gated_rows *p)

@@ -12,7 +12,9 @@
 #include "kernels/isa.h"
 
 struct gated_rows {
-    const float *x;       // rows of D
+    const float *x; // rows of D
+    const void
+        *narrow; // the same rows in bf16, which are read instead if there is no norm; or NULL
     const int32_t *index; // which of them, [rows]; NULL: 0, 1 ..
     const float *gain;    // [D] of the norm before; NULL: none
     float eps;
@@ -20,11 +22,16 @@ struct gated_rows {
     float *y;                           // [rows,D]
     int64_t rows;
     bool add; // to what y holds
-    int mode; // enum matmul_mode
+    bool
+        past_caches; // y is not read soon: it is written straight to memory, if its lines are whole
+    int mode;        // enum matmul_mode
 };
 
 // Can it be computed so here? False: use the ops.
 bool KERNEL(gated_rows_fit)(const struct gated_rows *p);
+
+// x[n] in bf16, as products round it, for `narrow`; n is a multiple of 32.
+void KERNEL(gated_rows_narrow)(void *to, const float *x, int64_t n);
 
 // 0, or -1: out of memory.
 int KERNEL(gated_rows)(const struct gated_rows *p);

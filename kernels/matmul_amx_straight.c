@@ -8,7 +8,7 @@
 //   for each block of rows of x and each group of rows of w, which threads take in turn:
 //     for each piece along K and each two tiles of w:
 //       two by two tiles with all of the block's; the next tiles of w are asked for meanwhile
-//       after the last piece the sums are turned and go to y
+//       after the last piece the sums are turned and go to y, while the next ones are computed
 //
 // A block's piece of x stays in the second-level cache, which feeds the tiles two thirds as fast as
 // the first. With packed weights (kernels/matmul_amx.c) the same numbers are added in the same
@@ -27,6 +27,22 @@ enum {
 // What a thread computes at a time: tiles m..to of columns, tiles from..from+rows of the rows.
 struct part {
     int64_t m, to, from, rows;
+};
+
+// Sums that wait to be put: `high` by `wide` tiles, of rows from `row` and columns from m on.
+struct waiting {
+    const struct straight *s;
+    const float *sums;
+    int64_t row, m, high, wide;
+};
+
+// Memory of a thread: sums that wait for the next piece, and those of a single one, which are put
+// while the next tiles are multiplied.
+struct worker {
+    float *sums;
+    struct waiting waiting;
+    struct straight_rest rest;
+    float here[4 * STRAIGHT_SUMS] __attribute__((aligned(64)));
 };
 
 bool KERNEL(matmul_is_straight)(const struct amx_product *p)
@@ -51,18 +67,16 @@ static void put_sums(const struct amx_product *p, const float *sums, int64_t row
             vf_store(y, p->add ? vf_load(y) + (v[r] + bias) : v[r] + bias);
 }
 
-static void put_all(const struct straight *s, const float *sums, int64_t row, int64_t m,
-                    int64_t high, int64_t wide)
+static void put_share(const void *of, int64_t share)
 {
-    for (int64_t h = 0; h < high; h++)
-        for (int64_t i = 0; i < wide; i++) {
-            const float *tile = sums + (2 * h + i) * STRAIGHT_SUMS;
-            const int64_t r = row + i * AMX_SIDE, c = m + h * AMX_SIDE;
-            if (s->past_caches)
-                put_sums(s->p, tile, r, c, true);
-            else
-                put_sums(s->p, tile, r, c, false);
-        }
+    const struct waiting *w = of;
+    const int64_t h = share / w->wide, i = share % w->wide;
+    const float *tile = w->sums + (2 * h + i) * STRAIGHT_SUMS;
+    const int64_t row = w->row + i * AMX_SIDE, m = w->m + h * AMX_SIDE;
+    if (w->s->past_caches)
+        put_sums(w->s->p, tile, row, m, true);
+    else
+        put_sums(w->s->p, tile, row, m, false);
 }
 
 static const char *weights(const struct straight *s, int64_t tile, int64_t step)
@@ -83,15 +97,15 @@ static void copy_tail(const struct straight *s, char *tail, int64_t tile, int64_
 
 // Two tiles of weights, from column tile m on, with the block's rows: the piece from `step` on.
 // `next`: the two tiles that come next, or NULL.
-static void multiply_pair(const struct straight *s, const struct part *part, float *sums, int64_t m,
-                          int64_t step, const char *const next[2])
+static void multiply_pair(const struct straight *s, const struct part *part, struct worker *b,
+                          int64_t m, int64_t step, const char *const next[2])
 {
     const struct amx_product *p = s->p;
     const int64_t high = at_most(part->to - m, 2), pairs = (part->rows + 1) / 2;
     const int64_t steps = at_most(s->x.steps - step, s->x.piece);
     const bool first = step == 0, last = step + steps == s->x.steps;
     const bool whole = !last || p->k % AMX_STEP == 0;
-    float here[4 * STRAIGHT_SUMS] __attribute__((aligned(64)));
+    float *sums = b->sums + (m - part->m) / 2 * pairs * 4 * STRAIGHT_SUMS;
     char tail[2 * AMX_TILE] __attribute__((aligned(64)));
     if (!whole) copy_tail(s, tail, m, high);
     struct straight_part tiles = { .w = weights(s, m, step),
@@ -102,22 +116,23 @@ static void multiply_pair(const struct straight *s, const struct part *part, flo
                                    .first = first };
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t row = part->from + 2 * i, wide = at_most(part->rows - 2 * i, 2);
-        float *to = first && last ? here : sums + i * 4 * STRAIGHT_SUMS;
+        float *to = first && last ? b->here : sums + i * 4 * STRAIGHT_SUMS;
         struct straight_ask ask = straight_ask(next[0], next[1], p->w.row_bytes, i, pairs);
         if (last && !s->past_caches) {
             ask.y = p->y + row * AMX_SIDE * p->m + m * AMX_SIDE;
             ask.y_row = (size_t)p->m;
         }
         tiles.x = straight_tile(&s->x, row, step);
-        straight_multiply(to, &tiles, &ask, high, wide);
-        if (last) put_all(s, to, row * AMX_SIDE, m * AMX_SIDE, high, wide);
+        straight_multiply(to, &tiles, &ask, &b->rest, high, wide);
+        b->waiting = (struct waiting){ s, to, row * AMX_SIDE, m * AMX_SIDE, high, wide };
+        b->rest = (struct straight_rest){ put_share, &b->waiting, last ? high * wide : 0, 0 };
     }
 }
 
 // The sums of the part's pairs wait one behind the other.
-static void multiply_part(const struct straight *s, const struct part *part, float *sums)
+static void multiply_part(const struct straight *s, const struct part *part, struct worker *b)
 {
-    const int64_t waiting = (part->rows + 1) / 2 * 4 * STRAIGHT_SUMS, all = s->p->m / AMX_SIDE;
+    const int64_t all = s->p->m / AMX_SIDE;
     for (int64_t step = 0; step < s->x.steps; step += s->x.piece)
         for (int64_t m = part->m; m < part->to; m += 2) {
             // The next columns; or those of the next piece; or where another part goes on.
@@ -125,21 +140,23 @@ static void multiply_part(const struct straight *s, const struct part *part, flo
             const int64_t from = again ? part->m : m + 2, then = again ? step + s->x.piece : step;
             const char *const next[] = { from < all ? weights(s, from, then) : NULL,
                                          from + 1 < all ? weights(s, from + 1, then) : NULL };
-            multiply_pair(s, part, sums + (m - part->m) / 2 * waiting, m, step, next);
+            multiply_pair(s, part, b, m, step, next);
         }
+    straight_finish(&b->rest);
 }
 
 void KERNEL(straight_columns)(const struct straight *s, float *sums)
 {
     const int64_t columns = s->p->m / AMX_SIDE, pairs = (columns + 1) / 2;
     const int64_t blocks = (s->x.tiles + s->x.block - 1) / s->x.block;
+    struct worker b = { .sums = sums };
 #pragma omp for schedule(dynamic) nowait
     for (int64_t i = 0; i < blocks * s->groups; i++) {
         const int64_t g = i % s->groups, from = i / s->groups * s->x.block;
         const struct part part = { pairs * g / s->groups * 2,
                                    at_most(columns, pairs * (g + 1) / s->groups * 2), from,
                                    at_most(s->x.tiles - from, s->x.block) };
-        multiply_part(s, &part, sums);
+        multiply_part(s, &part, &b);
     }
     if (s->past_caches) _mm_sfence(); // other threads read y behind the barrier
 }

@@ -10,7 +10,7 @@
 //   x.data = ... straight_bytes(&x) ...
 //   straight_pack(&x, tile, &source);             // for each of x.tiles
 //   struct straight_part p = { .w = .., .v = .., .x = straight_tile(&x, tile, step), .. };
-//   straight_multiply(sums, &p, &ask, 2, 2);      // 32 rows of weights by 32 of x
+//   straight_multiply(sums, &p, &ask, &rest, 2, 2); // 32 rows of weights by 32 of x
 #ifndef KERNELS_MATMUL_AMX_STRAIGHT_H
 #define KERNELS_MATMUL_AMX_STRAIGHT_H
 
@@ -93,6 +93,20 @@ static inline __attribute__((unused)) struct straight_ask straight_ask(const cha
     return (struct straight_ask){ w ? w + skip : NULL, v ? v + skip : NULL, to - from, NULL, 0 };
 }
 
+// What is done between the steps of a product: shares 0..count of work on the results before, so
+// that tiles are multiplied meanwhile.
+struct straight_rest {
+    void (*run)(const void *of, int64_t share); // NULL: none
+    const void *of;
+    int64_t count, done;
+};
+
+// Whatever of it has not been done.
+static inline __attribute__((unused)) void straight_finish(struct straight_rest *r)
+{
+    while (r->done < r->count) r->run(r->of, r->done++);
+}
+
 // A piece of 16 rows w and 16 rows v of weights (or of w alone) with `wide` (1 or 2) tiles of x:
 // sums[0], [1] of w, [2], [3] of v. `tail`: two tiles behind the piece, or NULL.
 struct straight_part {
@@ -138,8 +152,10 @@ VEC_INLINE void straight_ask_for(const struct straight_ask *ask, size_t row_byte
 }
 
 VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
-                              const struct straight_ask *ask, const int high, const int wide)
+                              const struct straight_ask *ask, struct straight_rest *rest,
+                              const int high, const int wide)
 {
+    int64_t due = 0; // of a share, times steps
     char unread[AMX_TILE] __attribute__((aligned(64)));
     if (p->first)
         amx_sums_zero(high, wide);
@@ -151,7 +167,13 @@ VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
         straight_step(w, v, p->row_bytes, x, high, wide);
         x += wide * AMX_TILE;
         if (s % AMX_STORE == AMX_STORE - 1) _tile_stored(4, unread, 64);
+        due += rest->count;
+        if (due >= p->steps && rest->done < rest->count) {
+            due -= p->steps;
+            rest->run(rest->of, rest->done++);
+        }
     }
+    straight_finish(rest); // before its sums are overwritten
     if (p->tail) straight_step(p->tail, p->tail + AMX_TILE, 64, x, high, wide);
     amx_sums_store(sums, 2 * STRAIGHT_SUMS, STRAIGHT_SUMS, high, wide);
 }
@@ -160,16 +182,17 @@ VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
 static inline __attribute__((unused)) void straight_multiply(float *sums,
                                                              const struct straight_part *p,
                                                              const struct straight_ask *ask,
+                                                             struct straight_rest *rest,
                                                              int64_t high, int64_t wide)
 {
     if (high == 2 && wide == 2)
-        straight_sums(sums, p, ask, 2, 2);
+        straight_sums(sums, p, ask, rest, 2, 2);
     else if (high == 2)
-        straight_sums(sums, p, ask, 2, 1);
+        straight_sums(sums, p, ask, rest, 2, 1);
     else if (wide == 2)
-        straight_sums(sums, p, ask, 1, 2);
+        straight_sums(sums, p, ask, rest, 1, 2);
     else
-        straight_sums(sums, p, ask, 1, 1);
+        straight_sums(sums, p, ask, rest, 1, 1);
 }
 
 // Bytes for the sums of `wide` pairs of tiles of weights with a block, where they wait for the next

@@ -92,7 +92,11 @@ static struct tensor copy_of(const struct tensor *t)
 static struct tensor at_once(const struct backend *b, struct mixture *x, int mode, int threads)
 {
     struct tensor y = copy_of(&x->y);
-    float *each = malloc((size_t)(x->N * x->K * x->D) * sizeof *each);
+    // Lines of `each` are whole or not.
+    const size_t size = (size_t)(x->N * x->K * x->D) * sizeof(float);
+    float *block = aligned_alloc(64, (size + 127) / 64 * 64);
+    float *each = block + (threads == 2 ? 1 : 0);
+    void *narrow = malloc((size_t)(x->N * x->D) * sizeof(uint16_t));
     float *room = malloc((size_t)(threads * EXPERT_ROWS * (x->D + 2 * x->m)) * sizeof *room);
     b->set_threads(threads);
     assert_int_equal(b->expert_rows(&(struct expert_rows){ .y = &y,
@@ -105,12 +109,14 @@ static struct tensor at_once(const struct backend *b, struct mixture *x, int mod
                                                            .piece = x->piece,
                                                            .pieces = x->pieces,
                                                            .each = each,
+                                                           .narrow = narrow,
                                                            .room = room,
                                                            .mode = mode }),
                      0);
     assert_int_equal(b->threads(), threads); // it gives the thread's number back
     b->set_threads(0);
-    free(each);
+    free(block);
+    free(narrow);
     free(room);
     return y;
 }
