@@ -37,9 +37,13 @@ static int take_kind(void *self, const char *value, struct err *err)
     static const struct {
         const char *name;
         unsigned part;
-    } kinds[] = { { "captions", SCENES_CAPTIONS }, { "questions", SCENES_QUESTIONS },
-                  { "yesno", SCENES_YESNO },       { "lessons", SCENES_LESSONS },
-                  { "finds", SCENES_FINDS },       { "all", SCENES_ALL } };
+    } kinds[] = { { "captions", SCENES_CAPTIONS },
+                  { "questions", SCENES_QUESTIONS },
+                  { "yesno", SCENES_YESNO },
+                  { "lessons", SCENES_LESSONS },
+                  { "finds", SCENES_FINDS },
+                  { "listed", SCENES_LISTED },
+                  { "all", SCENES_ALL } };
     struct scenes_options *o = self;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(kinds[i].name, value)) {
@@ -47,7 +51,8 @@ static int take_kind(void *self, const char *value, struct err *err)
             return 0;
         }
     return err_set(
-        err, "--kind must be captions, questions, yesno, lessons, finds or all, not '%s'", value);
+        err, "--kind must be captions, questions, yesno, lessons, finds, listed or all, not '%s'",
+        value);
 }
 
 static int take_once(void *self, const char *value, struct err *err)
@@ -70,8 +75,8 @@ static const struct option_row rows[] = {
     { "--seed", "S", "random seed of the world (default 42)", take_seed },
     { "--size", "PIXELS", "side of a picture in pixels (default 96)", take_size },
     { "--objects", "N", "maximum number of objects in a picture (default 7)", take_most },
-    { "--kind", "KIND", "captions, questions, yesno, lessons, finds or all; may be repeated",
-      take_kind },
+    { "--kind", "KIND",
+      "captions, questions, yesno, lessons, finds, listed or all; may be repeated", take_kind },
     { "--once", NULL, "does nothing if DIR already holds this world", take_once },
     { 0 },
 };
@@ -151,7 +156,8 @@ const struct command command_scenes = {
         "               train on one, test on another\n"
         "--size PIXELS  side of a picture (default 96)\n"
         "--objects N    maximum number of objects in a picture (1 to 7, default 7)\n"
-        "--kind KIND    captions, questions, yesno, lessons, finds or all (default); may be "
+        "--kind KIND    captions, questions, yesno, lessons, finds, listed or all (default); may "
+        "be "
         "repeated\n"
         "--once         does nothing if DIR already holds these files, for scripts that run\n"
         "               repeatedly",

@@ -33,6 +33,7 @@
     X(sinks)  /* core/probes/sinks.c */                                                            \
     X(norms)  /* core/probes/norms.c */                                                            \
     X(eval)   /* core/train/evaluate_batch.c */                                                    \
+    X(first)  /* core/train/evaluate_first.c */                                                    \
     X(job)    /* core/train/job.c */                                                               \
     X(plot)   /* core/draw/figure.c */                                                             \
     X(screen) /* core/settings/screen_settings.c */

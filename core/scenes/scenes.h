@@ -13,6 +13,7 @@
 //   dense.json            lists of all objects: by place, shape, colour, size   (captions)
 //   detail.json           a paragraph                                           (captions)
 //   finds.json            lists of names: where each is, or nowhere             (finds)
+//   listed.json           what is at each place, then questions, per sample     (listed)
 //   questions.json        one short question per sample; "kind" is its topic    (questions)
 //   conversation.json     all these questions of a picture in one sample        (questions)
 //   lessons.json          questions of all kinds, sometimes a text, per sample  (lessons)
@@ -44,10 +45,11 @@ enum {
     SCENES_YESNO = 4,
     SCENES_LESSONS = 8,
     SCENES_FINDS = 16,
-    SCENES_ALL = 31
+    SCENES_LISTED = 32,
+    SCENES_ALL = 63
 };
 enum { SCENES_COUNT_MAX = 1000000, SCENES_SIZE_MIN = 64, SCENES_SIZE_MAX = 1024 };
-enum { SCENES_WORLDS = 16, SCENES_FILES = 10, SCENES_OBJECTS_MAX = 7 };
+enum { SCENES_WORLDS = 16, SCENES_FILES = 11, SCENES_OBJECTS_MAX = 7 };
 
 struct scenes_request {
     const char *folder; // absent or empty

@@ -25,6 +25,7 @@ enum list {
     LIST_REASONING,
     LIST_YESNO,
     LIST_FINDS,
+    LIST_LISTED,
 };
 
 static const struct {
@@ -41,9 +42,10 @@ static const struct {
     [LIST_REASONING] = { "reasoning.json", SCENES_QUESTIONS },
     [LIST_YESNO] = { "yesno.json", SCENES_YESNO },
     [LIST_FINDS] = { "finds.json", SCENES_FINDS },
+    [LIST_LISTED] = { "listed.json", SCENES_LISTED },
 };
 
-enum { LESSON_TURNS = 14 };
+enum { LESSON_TURNS = 14, LISTED_TURNS = 9 };
 
 struct job {
     const struct scenes_request *request;
@@ -284,28 +286,43 @@ static int add_turns(const struct turn *turns[], int count, const struct turns *
     return count;
 }
 
-// Questions of all kinds, in any order and none twice, each to be seen; in a fifth of the lessons
-// one of the texts that tell of the whole picture stands among them, from which those behind it can
-// be read off.
-static int write_lesson(struct job *j, const struct scene *s, int64_t index, struct dice *d,
-                        struct err *err)
+// Up to `most` questions of all kinds, in any order and none twice. Returns their number.
+static int pick_turns(struct job *j, const struct turn *lesson[], int most, struct dice *d)
 {
-    turns_clear(&j->again);
-    ask_questions(&j->again, s, d);
     const struct turns *const asked[] = { &j->questions, &j->again, &j->yesno, &j->reasons,
                                           &j->caption };
     enum { PARTS = sizeof asked / sizeof *asked };
-    const struct turn *turns[PARTS * TURNS_MAX], *lesson[LESSON_TURNS];
+    const struct turn *turns[PARTS * TURNS_MAX];
     int order[PARTS * TURNS_MAX], asked_count = 0;
     for (int i = 0; i < PARTS; i++) asked_count = add_turns(turns, asked_count, asked[i]);
     dice_shuffle(d, order, asked_count);
-    const int many = asked_count < LESSON_TURNS ? asked_count : LESSON_TURNS;
+    const int many = asked_count < most ? asked_count : most;
     for (int i = 0; i < many; i++) lesson[i] = turns[order[i]];
+    return many;
+}
+
+// Questions, each to be seen; in a fifth of the lessons one of the texts that tell of the whole
+// picture stands among them, from which those behind it can be read off.
+static int write_lesson(struct job *j, const struct scene *s, int64_t index, struct dice *d,
+                        struct err *err)
+{
+    const struct turn *lesson[LESSON_TURNS];
+    turns_clear(&j->again);
+    ask_questions(&j->again, s, d);
+    const int many = pick_turns(j, lesson, LESSON_TURNS, d);
     if (dice_chance(d, 20)) {
         const int text = dice_roll(d, j->dense.count + 1);
         lesson[dice_roll(d, many)] = text ? &j->dense.list[text - 1] : &j->detail.list[0];
     }
     return write_together(j, LIST_LESSONS, "lesson", lesson, many, index, err);
+}
+
+// The list of all places, then questions that can be read off it.
+static int write_listed(struct job *j, int64_t index, struct dice *d, struct err *err)
+{
+    const struct turn *lesson[LISTED_TURNS] = { &j->dense.list[0] };
+    const int many = 1 + pick_turns(j, lesson + 1, LISTED_TURNS - 1, d);
+    return write_together(j, LIST_LISTED, "listed", lesson, many, index, err);
 }
 
 static int write_samples(struct job *j, const struct scene *s, int64_t index, struct dice d,
@@ -330,8 +347,9 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
         return -1;
     if (write_singly(j, LIST_YESNO, &j->yesno, index, err) < 0) return -1;
     turns_clear(&j->finds);
-    describe_finds(&j->finds, s, &d); // last, so that the others are what they were without it
-    return write_singly(j, LIST_FINDS, &j->finds, index, err);
+    describe_finds(&j->finds, s, &d);
+    if (write_singly(j, LIST_FINDS, &j->finds, index, err) < 0) return -1;
+    return write_listed(j, index, &d, err);
 }
 
 // --- scenes --------------------------------------------------------------------------------------

@@ -311,10 +311,12 @@ struct message *evaluate_set_messages(struct evaluating *v, const struct dialogu
                                       size_t question)
 {
     conversation_drop(&v->c, v->c.message_count);
-    conversation_append(&v->c, d->messages, question);
-    struct message *m = conversation_add(&v->c, d->messages[question].role);
-    message_copy(m, &d->messages[question]);
-    return m;
+    for (size_t i = 0; i <= question; i++)
+        if (evaluate_is_opened(v, d) && i == v->opening.at)
+            evaluate_put_opened(v, &d->messages[i]);
+        else
+            conversation_append(&v->c, &d->messages[i], 1);
+    return &v->c.messages[v->c.message_count - 1];
 }
 
 struct captured {
@@ -551,7 +553,12 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
         skip(v, s, NULL, m, err.text);
         return false;
     }
-    return (m->way == METRIC_LOSS ? lose(v, s, m) : ask_all(v, s, m)) == 0;
+    if (m->way == METRIC_LOSS) return lose(v, s, m) == 0;
+    if (!v->r->given && evaluate_first(v, &s->dialogue, &err) < 0) {
+        skip(v, s, NULL, m, err.text);
+        return false;
+    }
+    return ask_all(v, s, m) == 0;
 }
 
 // Sample i of those looked at: left out, done before or by another rank, or evaluated.
@@ -609,6 +616,8 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     v->e = e;
     if (!r->first) *e = (struct evaluation){ 0 };
     e->total = r->total;
+    const char *first = settings_text(r->settings, "eval.first");
+    if (!e->first && strcmp(first, "none") != 0) e->first = xstrdup(first);
     e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
     v->settings = greedy(r->settings);
     v->count = evaluate_sample_count(v->r);
@@ -626,6 +635,7 @@ int evaluate_close(struct evaluating *v, struct err *err)
     struct evaluation *e = v->e;
     evaluate_ahead_free(v->ahead);
     evaluate_batch_release(v);
+    evaluate_first_release(v);
     buf_release(&v->kept);
     clear_pictures(v);
     conversation_release(&v->c);

@@ -14,6 +14,7 @@
 // turns, and decodes greedily: the settings' chat template, context and sample.max_tokens apply,
 // the other sampling settings do not. Consecutive questions about the same pictures, and the
 // choices of a question, share passes (eval.batch), which changes no bit where products are f32.
+// With eval.first another question comes before those of a sample.
 // Active methods work as in a chat, one question at a time. A picture is encoded once for
 // consecutive samples that show it, and their common prompt prefix is computed once, unless a
 // method is on (what it keeps of a picture may depend on the question).
@@ -122,6 +123,7 @@ struct evaluation {
     struct set_number numbers[SET_NUMBERS];
     int number_count;
     double low, high;
+    char *first;            // eval.first; NULL: none
     const char *arithmetic; // precision of matrix products: "f32", "bf16"
     int batch;              // questions a pass, where more than one may change a score; else 0 or 1
 };

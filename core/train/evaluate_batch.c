@@ -167,8 +167,9 @@ bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct m
                     const struct hooks *hooks, struct ready_answer *to)
 {
     if (find(v, s->index, to)) return true;
-    const int most =
-        v->alone || v->r->answered ? 1 : evaluate_batch_most(&v->c, v->settings, hooks);
+    const int most = v->alone || v->r->answered || evaluate_is_opened(v, &s->dialogue)
+                         ? 1
+                         : evaluate_batch_most(&v->c, v->settings, hooks);
     struct questions q = { 0 };
     struct err err;
     bool cancelled = false;

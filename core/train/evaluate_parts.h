@@ -28,6 +28,16 @@ struct ready_answer {
     bool full; // the context limit ended it
 };
 
+// What eval.first has brought.
+struct evaluate_opening {
+    size_t
+        at; // the message of the sample that asks first; as many as it has: nothing is asked before
+    bool answered;
+    struct message answer; // about what is shown, behind the texts `before`
+    struct shown shown;
+    char *before;
+};
+
 enum { EVALUATE_NEXT = 32 };
 
 struct evaluating {
@@ -36,7 +46,8 @@ struct evaluating {
     struct evaluation *e;
     struct conversation c;
     struct evaluate_passes passes;
-    struct shown shown;                      // pictures of c
+    struct shown shown; // pictures of c
+    struct evaluate_opening opening;
     struct ahead *ahead;                     // NULL: pictures are decoded when they are asked about
     struct ahead_sample next[EVALUATE_NEXT]; // [next_count] samples that follow, read for a batch
     int next_count;
@@ -86,6 +97,15 @@ bool evaluate_take_next(struct evaluating *v, struct ahead_sample *a);
 bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct metric *m,
                     const struct hooks *hooks, struct ready_answer *to);
 void evaluate_batch_release(struct evaluating *v);
+
+// evaluate_first.c. Asks eval.first about the pictures of d, which are shown, if it is set and has
+// not just been answered.
+int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err);
+// Does its answer stand before the questions of d, the sample at hand?
+bool evaluate_is_opened(const struct evaluating *v, const struct dialogue *d);
+// Appends it and its answer to the conversation, then `asked`, whose pictures go with it.
+void evaluate_put_opened(struct evaluating *v, const struct message *asked);
+void evaluate_first_release(struct evaluating *v);
 
 // evaluate_ahead.c. Reads the samples of v from the first on, in a thread; NULL if none can be
 // started.

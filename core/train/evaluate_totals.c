@@ -100,6 +100,7 @@ void evaluation_release(struct evaluation *e)
 {
     free(e->totals);
     free(e->why);
+    free(e->first);
     free(e->scores);
     names_release(&e->kinds);
     names_release(&e->groups);
@@ -193,6 +194,7 @@ void evaluation_report(const struct evaluation *e,
     }
     if (e->total_count && e->arithmetic) put(&to, "arithmetic", xstrdup(e->arithmetic));
     if (e->total_count && e->batch > 1) put(&to, "eval.batch", xasprintf("%d", e->batch));
+    if (e->total_count && e->first) put(&to, "eval.first", xstrdup(e->first));
     if (e->full)
         put(&to, "cut off", xasprintf("%lld hit the context limit (ctx.max)", (long long)e->full));
     if (e->skipped)

@@ -446,7 +446,7 @@ static void check_turn(const cJSON *scene, const cJSON *sample, const char *ques
         free(right);
     } else if (!strcmp(kind, "finds"))
         check_finds(scene, question, given);
-    else if (!strcmp(kind, "lesson"))
+    else if (!strcmp(kind, "lesson") || !strcmp(kind, "listed"))
         check_lesson_turn(scene, question, given);
     else
         check_answer(scene, question, given);
@@ -486,7 +486,8 @@ static void answers_are_true(void **state)
 {
     static const char *const names[] = { "captions.json",     "dense.json",   "detail.json",
                                          "questions.json",    "lessons.json", "reasoning.json",
-                                         "conversation.json", "yesno.json",   "finds.json" };
+                                         "conversation.json", "yesno.json",   "finds.json",
+                                         "listed.json" };
     char *folder = scratch_new();
     make(folder, 7, 96, SCENES_ALL);
     cJSON *scenes = read_scenes(folder);
@@ -568,6 +569,25 @@ static void finds_are_there_and_nowhere(void **state)
         free(answer);
     }
     assert_true(there * 10 > (there + nowhere) * 4 && there * 10 < (there + nowhere) * 6);
+    cJSON_Delete(list);
+    scratch_remove(folder);
+}
+
+// The list of places, which its questions may be read off, comes first.
+static void lists_come_first(void **state)
+{
+    char *folder = scratch_new();
+    make(folder, 3, 96, SCENES_LISTED);
+    cJSON *list = read_list(folder, "listed.json");
+    const cJSON *sample;
+    cJSON_ArrayForEach(sample, list)
+    {
+        const cJSON *said = cJSON_GetObjectItem(sample, "conversations");
+        assert_in_range(cJSON_GetArraySize(said), 2 * 6, 2 * 9);
+        assert_int_equal(strncmp(text_of(said->child->next, "value"), "top left: ", 10), 0);
+        for (const cJSON *next = said->child->next->next; next; next = next->next)
+            assert_int_not_equal(strncmp(text_of(next, "value"), "top left: ", 10), 0);
+    }
     cJSON_Delete(list);
     scratch_remove(folder);
 }
@@ -766,10 +786,11 @@ static void leaves_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_true),          cmocka_unit_test(few_objects_when_asked),
-        cmocka_unit_test(yes_and_no_balance),        cmocka_unit_test(finds_are_there_and_nowhere),
-        cmocka_unit_test(masks_are_what_is_painted), cmocka_unit_test(is_the_same_everywhere),
-        cmocka_unit_test(worlds_are_apart),          cmocka_unit_test(leaves_nothing_behind),
+        cmocka_unit_test(answers_are_true),       cmocka_unit_test(few_objects_when_asked),
+        cmocka_unit_test(yes_and_no_balance),     cmocka_unit_test(finds_are_there_and_nowhere),
+        cmocka_unit_test(lists_come_first),       cmocka_unit_test(masks_are_what_is_painted),
+        cmocka_unit_test(is_the_same_everywhere), cmocka_unit_test(worlds_are_apart),
+        cmocka_unit_test(leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,234 @@
+// tests/core/train/evaluate_first.c -- core/train/evaluate_first.c: a question asked before those
+// of a sample gives the answers of a sample in which it and its answer stand.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+// after those it needs
+#include <cmocka.h>
+
+#include "core/train/evaluate.h"
+#include "tests/core/scratch.h"
+#include "tests/device.h"
+
+#define FIRST    "What is at each place of the picture?"
+#define QUESTION "How many objects are there?"
+#define AND      "And?"
+#define OTHER    "What colour is the background?"
+
+// The same backend, whose products are counted.
+static struct backend counting;
+static int64_t products;
+
+static int matmul(struct tensor *y, const struct tensor *x, const struct tensor *w,
+                  const struct tensor *bias, enum matmul_mode mode)
+{
+    products++;
+    return test_device()->matmul(y, x, w, bias, mode);
+}
+
+struct fixture {
+    struct model *model;
+    struct settings *settings;
+    struct err err;
+};
+
+static void set(struct fixture *f, const char *key, const char *value)
+{
+    if (settings_set(f->settings, key, value, &f->err) < 0) fail_msg("%s", f->err.text);
+}
+
+static void open_fixture(struct fixture *f)
+{
+    *f = (struct fixture){ .settings = settings_new() };
+    counting = *test_device();
+    counting.matmul = matmul;
+    f->model = model_load("demo/model", &counting, NULL, &f->err);
+    if (!f->model) fail_msg("%s", f->err.text);
+    set(f, "sample.max_tokens", "100");
+    set(f, "compute.matmul", "f32");
+}
+
+static void close_fixture(struct fixture *f)
+{
+    settings_free(f->settings);
+    model_free(f->model);
+}
+
+struct told {
+    int count;
+    char *answers[8];
+    double scores[8];
+};
+
+static void told_release(struct told *t)
+{
+    for (int i = 0; i < t->count; i++) free(t->answers[i]);
+    *t = (struct told){ 0 };
+}
+
+static bool keep(void *self, const struct evaluated *e)
+{
+    struct told *t = self;
+    if (e->skipped) fail_msg("%s: %s", e->id, e->skipped);
+    t->scores[t->count] = e->score;
+    t->answers[t->count++] = xstrdup(e->answer);
+    return true;
+}
+
+// data: JSON with ' for ".
+static void evaluate(struct fixture *f, const char *data, const char *metric, struct told *t)
+{
+    char *folder = scratch_new(), *json = xstrdup(data), *path = xasprintf("%s/data.json", folder);
+    struct dataset set;
+    struct evaluation e;
+    for (char *c = json; *c; c++)
+        if (*c == '\'') *c = '"';
+    *t = (struct told){ 0 };
+    products = 0;
+    scratch_write(folder, "data.json", json, strlen(json));
+    if (dataset_open(&set, path, "demo/pictures/", &f->err) < 0) fail_msg("%s", f->err.text);
+    const struct evaluate_request request = { .model = f->model,
+                                              .backend = &counting,
+                                              .settings = f->settings,
+                                              .data = &set,
+                                              .metric = metric_find(metric),
+                                              .report = keep,
+                                              .self = t };
+    if (evaluate_run(&request, &e, &f->err) < 0) fail_msg("%s", f->err.text);
+    const char *first = settings_text(f->settings, "eval.first");
+    assert_string_equal(e.first ? e.first : "none", first);
+    evaluation_release(&e);
+    dataset_close(&set);
+    scratch_remove(folder);
+    free(path);
+    free(json);
+}
+
+#define ASKS(picture, question) "{'image':'" picture "','question':'" question "','answer':'x'}"
+
+static char *written_out(const char *picture, const char *described, const char *question)
+{
+    return xasprintf("[{'image':'%s','conversations':[{'from':'human','value':'" FIRST "'},"
+                     "{'from':'gpt','value':'%s'},{'from':'human','value':'%s'},"
+                     "{'from':'gpt','value':'x'}]}]",
+                     picture, described, question);
+}
+
+// One picture's question with FIRST asked before it, and with a file that holds both. Returns
+// whether it gets another answer alone.
+static bool one_picture(struct fixture *f, int number)
+{
+    struct told described, plain, wanted, got;
+    char *picture = xasprintf("scene-%d.png", number);
+    char *first = xasprintf("[" ASKS("%s", FIRST) "]", picture);
+    char *asked = xasprintf("[" ASKS("%s", AND) "]", picture);
+    evaluate(f, first, "exact", &described);
+    evaluate(f, asked, "exact", &plain);
+    char *written = written_out(picture, described.answers[0] + 1, AND);
+    evaluate(f, written, "exact", &wanted);
+    assert_int_equal(wanted.count, 2);
+    assert_string_equal(wanted.answers[0], described.answers[0]);
+    set(f, "eval.first", FIRST);
+    evaluate(f, asked, "exact", &got);
+    set(f, "eval.first", "none");
+    assert_int_equal(got.count, 1);
+    assert_string_equal(got.answers[0], wanted.answers[1]);
+    const bool other = strcmp(got.answers[0], plain.answers[0]) != 0;
+    told_release(&described);
+    told_release(&plain);
+    told_release(&wanted);
+    told_release(&got);
+    free(picture);
+    free(first);
+    free(asked);
+    free(written);
+    return other;
+}
+
+// The demo model's answers are words of its tokenizer, so that a file can hold them, without the
+// blank that the prompt's layout puts before an answer.
+static void as_if_it_stood_there(void **state)
+{
+    struct fixture f;
+    int others = 0;
+    open_fixture(&f);
+    for (int i = 0; i < 8; i++) others += one_picture(&f, i);
+    assert_true(others > 0);
+    close_fixture(&f);
+}
+
+// Its answer to a picture serves all questions in a row about it, each of which gets what it gets
+// alone; under a system message, or of another picture, it is another.
+static void once_for_a_picture(void **state)
+{
+    static const char *const each[] = { ASKS("scene-0.png", QUESTION), ASKS("scene-0.png", OTHER),
+                                        ASKS("scene-1.png", QUESTION),
+                                        ASKS("scene-0.png", QUESTION) };
+    struct fixture f;
+    struct told alone[4], all;
+    int64_t sum = 0, first = 0;
+    open_fixture(&f);
+    set(&f, "eval.first", FIRST);
+    for (int i = 0; i < 4; i++) {
+        char *one = xasprintf("[%s]", each[i]);
+        evaluate(&f, one, "exact", &alone[i]);
+        sum += products;
+        if (!i) first = products;
+        free(one);
+    }
+    char *data = xasprintf("[%s,%s,%s,%s]", each[0], each[1], each[2], each[3]);
+    evaluate(&f, data, "exact", &all);
+    assert_int_equal(all.count, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(all.answers[i], alone[i].answers[0]);
+        told_release(&alone[i]);
+    }
+    assert_true(products < sum - first / 2);
+    told_release(&all);
+    free(data);
+    close_fixture(&f);
+}
+
+// Losses and texts without pictures are what they are without it; ranked choices are not.
+static void where_it_is_asked(void **state)
+{
+    static const struct {
+        const char *data, *metric;
+        bool changed;
+    } cases[] = { { "[" ASKS("scene-0.png", QUESTION) "]", "loss", false },
+                  { "[{'question':'" QUESTION "','answer':'x'}]", "exact", false },
+                  { "[{'image':'scene-0.png','question':'" QUESTION
+                    "','choices':['red','blue'],'answer':0}]",
+                    "loglik", true } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture f;
+        struct told without, with;
+        open_fixture(&f);
+        evaluate(&f, cases[i].data, cases[i].metric, &without);
+        const int64_t before = products;
+        set(&f, "eval.first", FIRST);
+        evaluate(&f, cases[i].data, cases[i].metric, &with);
+        assert_int_equal(products > before, cases[i].changed);
+        if (!cases[i].changed) {
+            assert_string_equal(with.answers[0], without.answers[0]);
+            assert_true(with.scores[0] == without.scores[0]);
+        }
+        told_release(&without);
+        told_release(&with);
+        close_fixture(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_if_it_stood_there),
+        cmocka_unit_test(once_for_a_picture),
+        cmocka_unit_test(where_it_is_asked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
