@@ -365,6 +365,7 @@ static int ask_alone(struct evaluating *v, const struct sample *s, const struct 
     bool answered;
     sinks_add(&sinks, (struct sink){ capture, answer });
     evaluate_set_messages(v, &s->dialogue, q->message);
+    v->passes.opening = v->c.message_count - (q->message + 1);
     if (answer_run(&v->c, v->settings, hooks, v->r->cancel, &options, &sinks, &answered, err) < 0)
         return -1;
     return report_answer(v, answer, err);
@@ -614,7 +615,7 @@ static struct settings *greedy(const struct settings *s)
 static bool asks_first(const struct evaluate_request *r)
 {
     const enum metric_way way = r->metric ? r->metric->way : METRIC_ANSWERS;
-    if (settings_is(r->settings, "eval.first", "none") || way == METRIC_LOSS) return false;
+    if (!evaluate_has_first(r->settings) || way == METRIC_LOSS) return false;
     return !r->given || way == METRIC_RANKS;
 }
 

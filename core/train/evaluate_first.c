@@ -16,6 +16,12 @@ const struct setting first_settings[] = {
     { 0 },
 };
 
+bool evaluate_has_first(const struct settings *s)
+{
+    const char *text = settings_text(s, "eval.first");
+    return *text && strcmp(text, "none") != 0;
+}
+
 static bool shows(const struct message *m)
 {
     for (size_t i = 0; i < m->content_count; i++)
@@ -26,7 +32,7 @@ static bool shows(const struct message *m)
 size_t evaluate_opened_at(const struct evaluating *v, const struct dialogue *d)
 {
     size_t i = 0;
-    if (settings_is(v->settings, "eval.first", "none")) return d->count;
+    if (!evaluate_has_first(v->settings)) return d->count;
     while (i < d->count && d->messages[i].role != ROLE_USER) i++;
     return i < d->count && shows(&d->messages[i]) ? i : d->count;
 }
@@ -118,6 +124,8 @@ int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *e
     message_copy(&o->answer, &v->c.messages[v->c.message_count - 1]);
     for (size_t i = 0; i < d->path_count; i++) shown_add(&o->shown, d->paths[i]);
     o->context = context;
+    // Who looks at answers looks at each from nothing, as without this.
+    if (v->r->answered) conversation_stale(&v->c, STALE_VISUAL);
     return 0;
 }
 

@@ -95,7 +95,9 @@ bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct m
                     const struct hooks *hooks, struct ready_answer *to);
 void evaluate_batch_release(struct evaluating *v);
 
-// evaluate_first.c. Asks eval.first about the pictures of d, which are shown, unless its answer is
+// evaluate_first.c. Is eval.first a question?
+bool evaluate_has_first(const struct settings *s);
+// Asks it about the pictures of d, which are shown, unless its answer is
 // known. Sets v->stopped when cancelled.
 int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err);
 // The message of d before which it is asked: the first question, if that shows pictures; else

@@ -333,6 +333,10 @@ static void where_it_is_asked(void **state)
             assert_string_equal(with.answers[0], without.answers[0]);
             assert_true(with.scores[0] == without.scores[0]);
         }
+        told_release(&with);
+        set(&f, "eval.first", ""); // as none
+        evaluate(&f, cases[i].data, cases[i].metric, &with);
+        assert_int_equal(products, before);
         told_release(&without);
         told_release(&with);
         close_fixture(&f);
