@@ -79,18 +79,19 @@ static void check(const struct backend *b, const struct case_of *c, bool norm, i
     free(x.data);
 }
 
-// Rows that fill no tile, several blocks of rows, several pieces, a last step that is not full;
-// results that the caches do not hold.
+// Rows that fill no tile, several blocks of rows, several pieces, a last step that is not full,
+// odd lengths; more threads than columns; results that the caches do not hold.
 static void test_same_bits(void **state)
 {
     (void)state;
     static const int64_t shapes[][3] = {
-        { 9, 32, 64 }, { 100, 72, 160 }, { 47, 2080, 128 }, { 700, 1152, 48 }, { 1500, 64, 1536 },
+        { 9, 32, 64 },      { 100, 72, 160 }, { 47, 2080, 128 }, { 700, 1152, 48 },
+        { 1500, 64, 1536 }, { 17, 33, 16 },   { 33, 1, 272 },    { 16, 2081, 48 },
     };
     FOR_EACH_ISA(b)
     for (size_t i = 0; b->rows_products && i < sizeof shapes / sizeof *shapes; i++) {
         struct case_of c = case_new(shapes[i][0], shapes[i][1], shapes[i][2]);
-        for (int threads = 1; threads <= 3; threads++) {
+        for (int threads = 1; threads <= 9; threads += threads < 3 ? 1 : 6) {
             check(b, &c, false, 0, threads);
             check(b, &c, true, GAP, threads);
         }
