@@ -280,7 +280,7 @@ int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct ten
     c.probs = probs ? probs->data : NULL;
     if (c.tokens <= ATTENTION_FEW) return KERNEL(attention_few)(&c);
 #if defined(__AMX_BF16__)
-    if (mode == MATMUL_BF16) return KERNEL(attention_tiles)(&c);
+    if (mode == MATMUL_BF16) return KERNEL(attention_tiles)(&c, NULL);
 #endif
     c.pairs = mode == MATMUL_BF16 && vec_has_pairs();
     c.inner = c.pairs ? (c.width + 1) / 2 : c.width;

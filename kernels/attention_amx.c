@@ -16,6 +16,8 @@
 // of the sums has the keys i, i + 16, ..., and what other rows see beyond adds p = 0.
 #include "kernels/attention_amx.h"
 
+#include "kernels/turn.h"
+
 #if defined(__AMX_BF16__)
 
 #include <math.h>
@@ -39,6 +41,8 @@ struct packed {
     int64_t block;          // floats of one
     float *k;               // of each block: [BLOCK / 16][steps], [columns][BLOCK / 32] tiles
     bool *finite;           // [heads][blocks]: are the values?
+    enum dtype values;      // as they come
+    const struct attention_packed *by; // or NULL
 };
 
 struct block {
@@ -57,6 +61,8 @@ struct tiles {
     float *high;           // [task_rows]
     float *sum;            // [task_rows][16]
     float *one;            // [2][columns] tiles: ROWS rows, of which one counts
+    float *turned;         // [16][width], and a vector behind it
+    uint16_t *row;         // [value_width] of bf16 between two steps
     int32_t *first, *last; // [task_rows] keys that rows see
 };
 
@@ -87,7 +93,7 @@ static int64_t within(int64_t n, int64_t most)
 static size_t tiles_at(struct tiles *t, const struct call *c, const struct packed *p, float *memory)
 {
     *t = (struct tiles){ .p = p, .columns = p->columns };
-    float *ends = NULL;
+    float *ends = NULL, *row = NULL;
     const struct {
         float **part;
         int64_t size;
@@ -99,6 +105,8 @@ static size_t tiles_at(struct tiles *t, const struct call *c, const struct packe
         { &t->high, c->task_rows },
         { &t->sum, c->task_rows * VEC },
         { &t->one, ROWS * t->columns * AMX_SIDE },
+        { &t->turned, AMX_SIDE * c->width + VEC },
+        { &row, (p->columns * AMX_SIDE + 2 * AMX_STEP) / 2 },
         { &ends, 2 * c->task_rows },
     };
     size_t size = 0;
@@ -106,6 +114,7 @@ static size_t tiles_at(struct tiles *t, const struct call *c, const struct packe
         if (memory) *parts[i].part = memory + size;
         size += (size_t)(parts[i].size + 15) / 16 * 16;
     }
+    t->row = (void *)row;
     t->first = (void *)ends;
     t->last = memory ? t->first + c->task_rows : NULL;
     return size;
@@ -122,6 +131,20 @@ VEC_INLINE void ask_for(const void *row, size_t size)
         __builtin_prefetch((const char *)row + i, 0, 2);
 }
 
+// A head of a token, turned where it is to be, in `room`.
+static const float *turned_head(const struct call *c, const struct packed *p, const float *x,
+                                int64_t token, float *room)
+{
+    const int64_t half = c->width / 2;
+    if (!p->by || !p->by->cos) return x;
+    const float *cos = p->by->cos + token * half, *sin = p->by->sin + token * half;
+    if (p->by->adjacent)
+        turn_adjacent(room, x, cos, sin, half);
+    else
+        turn_halves(room, x, cos, sin, half);
+    return room;
+}
+
 // Queries of the task, scaled. Heads of a group stand beside each other, groups do not.
 static void pack_queries(const struct call *c, const struct task *t, const struct tiles *m)
 {
@@ -131,10 +154,13 @@ static void pack_queries(const struct call *c, const struct task *t, const struc
     for (int64_t r = 0; r < c->task_rows; r++) {
         if (r + AHEAD < t->rows) ask_for(query_at(c, t, r + AHEAD), size);
         float *to = m->q + r / AMX_SIDE * m->p->steps * TILE_FLOATS + r % AMX_SIDE * VEC;
+        const float *head =
+            r < t->rows ? turned_head(c, m->p, query_at(c, t, r), t->from + r / c->group, m->turned)
+                        : c->q;
         for (int64_t s = 0; s < m->p->steps; s++, to += TILE_FLOATS) {
             const int64_t e = s * AMX_STEP, left = r < t->rows ? c->width - e : 0;
             const int64_t a = left < VEC ? left : VEC, b = left - a < VEC ? left - a : VEC;
-            const float *q = r < t->rows ? query_at(c, t, r) + e : c->q;
+            const float *q = r < t->rows ? head + e : head;
             vf_store(to, amx_narrow(vf_load_part_n(q, a) * scale,
                                     b ? vf_load_part_n(q + VEC, b) * scale : vf_set(0)));
         }
@@ -160,27 +186,42 @@ static void ask_for_rows(const struct amx_source *s, int64_t i, int64_t n, size_
         ask_for((const char *)s->data + (size_t)i * s->row_bytes, size);
 }
 
+// Up to 16 keys from key `token` on, turned.
+static struct amx_source turned_keys(const struct call *c, const struct packed *p, int64_t head,
+                                     int64_t token, float *room)
+{
+    const int64_t end = token + within(c->keys - token, AMX_SIDE);
+    const float *k = (const float *)c->k + head * c->width;
+    for (int64_t i = token; i < end; i++)
+        turned_head(c, p, k + i * key_step(c), i, room + (i - token) * c->width);
+    return (struct amx_source){ room, (size_t)c->width * sizeof *room, DTYPE_F32, false };
+}
+
 // Keys and values j.. of a head; those past the end are 0.
-static void pack_block(const struct call *c, const struct packed *p, int64_t head, int64_t j)
+static void pack_block(const struct call *c, const struct packed *p, int64_t head, int64_t j,
+                       float *room)
 {
     const int64_t left = c->keys - j, n = left < BLOCK ? left : BLOCK;
-    const size_t size = dtype_size(c->dtype);
+    const size_t size = dtype_size(c->dtype), value_size = dtype_size(p->values);
+    const bool turns = p->by && p->by->cos;
     const struct amx_source k = { .data =
                                       numbers_at(c->k, j * key_step(c) + head * c->width, c->dtype),
                                   .row_bytes = (size_t)key_step(c) * size,
                                   .dtype = c->dtype };
     const struct amx_source v = { .data = numbers_at(
-                                      c->v, j * value_step(c) + head * c->value_width, c->dtype),
-                                  .row_bytes = (size_t)value_step(c) * size,
-                                  .dtype = c->dtype,
+                                      c->v, j * value_step(c) + head * c->value_width, p->values),
+                                  .row_bytes = (size_t)value_step(c) * value_size,
+                                  .dtype = p->values,
                                   .turned = true };
     const struct block block = block_at(p, head, j);
     float *to = block.k;
     for (int64_t i = 0; i < BLOCK; i += AMX_SIDE) {
         ask_for_rows(&k, i + AMX_SIDE, n, (size_t)c->width * size);
-        ask_for_rows(&v, i, n, (size_t)c->value_width * size);
+        ask_for_rows(&v, i, n, (size_t)c->value_width * value_size);
+        const struct amx_source rows = turns ? turned_keys(c, p, head, j + i, room) : k;
         for (int64_t e = 0; e < p->steps * AMX_STEP; e += AMX_STEP, to += TILE_FLOATS)
-            amx_pack_pairs(to, &k, i, within(n - i, AMX_SIDE), e, within(c->width - e, AMX_STEP));
+            amx_pack_pairs(to, &rows, turns ? 0 : i, within(n - i, AMX_SIDE), e,
+                           within(c->width - e, AMX_STEP));
     }
     to = block.v;
     for (int64_t e = 0; e < p->columns * AMX_SIDE; e += AMX_SIDE)
@@ -368,12 +409,35 @@ static void find_seen(const struct call *c, const struct task *t, const struct t
     }
 }
 
+// The head of row r, as bf16, to the lines of packed rows that it is in.
+static void pack_row(const struct call *c, const struct task *t, const struct tiles *m, int64_t r,
+                     const float *out, vf share)
+{
+    const struct amx_rows *to = &m->p->by->to;
+    const int64_t token = t->from + r / c->group, n = c->value_width;
+    const int64_t from = (t->head * c->group + r % c->group) * n, end = from + n;
+    uint16_t *row = m->row + AMX_STEP; // a step of any numbers before and behind it
+    for (int64_t e = 0; e < n; e += VEC, out += TILE_FLOATS)
+        _mm256_storeu_si256((void *)(row + e),
+                            (__m256i)_mm512_cvtneps_pbh((__m512)(vf_load(out) * share)));
+    for (int64_t k = from / AMX_STEP * AMX_STEP; k < end; k += AMX_STEP) {
+        const uint32_t before = from > k ? (1U << (from - k)) - 1 : 0;
+        const uint32_t behind = end - k < AMX_STEP ? ~0U << (end - k) : 0;
+        char *line = amx_rows_tile(to, token / AMX_SIDE, k) + token % AMX_SIDE * 64;
+        _mm512_mask_storeu_epi16(line, ~(before | behind), _mm512_loadu_si512(row + (k - from)));
+    }
+}
+
 // y of row r, and its probabilities if requested.
 static void row_done(const struct call *c, struct task *t, const struct tiles *m, int64_t r)
 {
     const float sum = vf_sum(vf_load(m->sum + r * VEC));
     const vf share = vf_set(sum != sum ? sum : sum > 0 ? 1 / sum : 0); // NaN stays visible
     const float *out = m->out + r / AMX_SIDE * m->columns * TILE_FLOATS + r % AMX_SIDE * VEC;
+    if (m->p->by) {
+        pack_row(c, t, m, r, out, share);
+        return;
+    }
     float *y = c->y + row_at(c, t, r) * c->value_width;
     for (int64_t e = 0; e < c->value_width; e += VEC, out += TILE_FLOATS) {
         const int64_t some = c->value_width - e < VEC ? c->value_width - e : VEC;
@@ -385,8 +449,8 @@ static void row_done(const struct call *c, struct task *t, const struct tiles *m
 static void run_task(const struct call *c, const struct packed *p, int64_t number, float *scratch)
 {
     // The last tokens see the most keys where they see those before them: they begin.
-    const int64_t part = count_parts(c) - 1 - number / p->heads;
-    struct task t = task_at(c, p->head + number % p->heads, part);
+    const int64_t parts = count_parts(c), part = parts - 1 - number % parts;
+    struct task t = task_at(c, p->head + number / parts, part);
     struct tiles m;
     struct sight sight;
     int64_t first, last;
@@ -417,23 +481,27 @@ static void run_task(const struct call *c, const struct packed *p, int64_t numbe
 // By every thread of the team.
 static void run_heads(const struct call *c, struct packed p, float *scratch)
 {
+    struct tiles m;
+    tiles_at(&m, c, &p, scratch);
     amx_open();
     for (; p.head < c->kv_heads; p.head += p.heads) {
         if (c->kv_heads - p.head < p.heads) p.heads = c->kv_heads - p.head;
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < p.heads * p.blocks; i++)
-            pack_block(c, &p, p.head + i % p.heads, i / p.heads * BLOCK);
+            pack_block(c, &p, p.head + i % p.heads, i / p.heads * BLOCK, m.turned);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < p.heads * count_parts(c); i++) run_task(c, &p, i, scratch);
     }
     amx_close();
 }
 
-int KERNEL(attention_tiles)(struct call *c)
+int KERNEL(attention_tiles)(struct call *c, const struct attention_packed *by)
 {
     struct packed p = { .steps = (c->width + AMX_STEP - 1) / AMX_STEP,
                         .columns = (c->value_width + AMX_SIDE - 1) / AMX_SIDE,
-                        .blocks = (c->keys + BLOCK - 1) / BLOCK };
+                        .blocks = (c->keys + BLOCK - 1) / BLOCK,
+                        .values = by ? by->values : c->dtype,
+                        .by = by };
     struct tiles m;
     c->pairs = true; // scores are rounded: write_probs
     divide(c, ROWS);

@@ -2,14 +2,22 @@
 #ifndef KERNELS_ATTENTION_AMX_H
 #define KERNELS_ATTENTION_AMX_H
 
-#include "kernels/amx.h"
 #include "kernels/attention.h"
+#include "kernels/matmul_amx.h"
 
 #if defined(__AMX_BF16__)
 
+// What kernels/products.h adds to a call, which then has no y and no probabilities.
+struct attention_packed {
+    struct amx_rows to;     // [tokens, heads * value_width]
+    enum dtype values;      // f32 or bf16
+    const float *cos, *sin; // [tokens, width / 2], by which queries and f32 keys turn, or NULL
+    bool adjacent;          // numbers 2j and 2j + 1
+};
+
 // tokens > ATTENTION_FEW. A row's bits depend neither on the number of rows nor on that of threads.
-// -1: out of memory.
-int KERNEL(attention_tiles)(struct call *c);
+// `by` may be NULL. -1: out of memory.
+int KERNEL(attention_tiles)(struct call *c, const struct attention_packed *by);
 
 #endif
 

@@ -14,6 +14,7 @@
 #include "kernels/fused.h"
 #include "kernels/offload.h"
 #include "kernels/products.h"
+#include "kernels/rows_products.h"
 #include "kernels/tensor.h"
 
 // Precision of matrix products. MATMUL_F32: in f32, weights are widened. MATMUL_BF16: operands are
@@ -102,15 +103,20 @@ struct backend {
     // Bytes of scratch memory that the ops have allocated on this thread.
     size_t (*scratch)(void);
     // Optional features; NULL: not supported.
-    const struct device_memory *memory;              // separate memory
-    const struct copies *copies;                     // asynchronous downloads
-    const struct offload *offload;                   // offloading to the host
-    const struct fused *fused;                       // fused forms of several ops
-    int (*expert_rows)(const struct expert_rows *p); // experts of many rows, each in one thread
-    const struct packed_ops *products;               // rows packed between products
-    int (*ffn_rows)(const struct fused_ffn *p);      // FFN of many rows in place, bits of the ops
-    const struct recorder *recorder;                 // recording and replay of ops
-    const struct gpus *gpus;                         // several GPUs
+    const struct device_memory *memory;                  // separate memory
+    const struct copies *copies;                         // asynchronous downloads
+    const struct offload *offload;                       // offloading to the host
+    const struct fused *fused;                           // fused forms of several ops
+    int (*expert_rows)(const struct expert_rows *p);     // experts of many rows, each in one thread
+    const struct packed_ops *products;                   // rows packed between products
+    int (*ffn_rows)(const struct fused_ffn *p);          // FFN of many rows, bits of the ops
+    int (*rows_products)(const struct rows_products *p); // of the same rows, bits of the ops
+    // Turns numbers first.. of each head of x[n,H,d], whose pairs are neighbours, in place: first
+    // numbers of pairs, then second ones, with the bits of the ops put_columns and rope.
+    int (*rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
+                     const struct tensor *sin);
+    const struct recorder *recorder; // recording and replay of ops
+    const struct gpus *gpus;         // several GPUs
     // Reason for the last failure of an op on this thread.
     const char *(*failure)(void);
 #define OP(name, arguments) int(*name) arguments;

@@ -40,6 +40,9 @@ int ffn_rows_avx512(const struct fused_ffn *p);
 int expert_rows_amx(const struct expert_rows *p);
 extern const struct packed_ops products_amx;
 int ffn_rows_amx(const struct fused_ffn *p);
+int rows_products_amx(const struct rows_products *p);
+int rope_tail_amx(struct tensor *x, int64_t first, const struct tensor *cos,
+                  const struct tensor *sin);
 #endif
 
 static _Thread_local char failure_text[256];
@@ -237,6 +240,8 @@ CPU_DEVICE(amx, "avx512 + amx") = {
     .expert_rows = expert_rows_amx,
     .products = &products_amx,
     .ffn_rows = ffn_rows_amx,
+    .rows_products = rows_products_amx,
+    .rope_tail = rope_tail_amx,
     .multiplies_bf16 = yes,
     .favours_bf16 = yes,
 #define OP(name, arguments) .name = name##_amx,

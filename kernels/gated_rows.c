@@ -14,7 +14,6 @@
 #include "kernels/matmul_amx.h"
 #include "kernels/matmul_amx_straight.h"
 #include "kernels/matmul_few.h"
-#include "kernels/norm_row.h"
 
 #if defined(__AMX_BF16__)
 
@@ -62,43 +61,6 @@ bool KERNEL(gated_rows_fit)(const struct gated_rows *p)
     const int64_t D = p->down.w->shape[0], F = p->gate.w->shape[0];
     return p->mode == MATMUL_BF16 && p->rows > FEW_ROWS && D % AMX_STEP == 0 && F % AMX_STEP == 0 &&
            is_plain(&p->gate, F, D) && is_plain(&p->up, F, D) && is_plain(&p->down, D, F);
-}
-
-// Of rows in bf16 nothing but their order changes.
-static void pack_narrow(const struct gated *g, int64_t tile)
-{
-    const struct gated_rows *p = g->p;
-    const int64_t row = tile * AMX_SIDE, n = at_most(p->rows - row, AMX_SIDE);
-    const char *from[AMX_SIDE];
-    for (int64_t i = 0; i < n; i++)
-        from[i] = (const char *)p->narrow + 2 * (p->index ? p->index[row + i] : row + i) * g->width;
-    for (int64_t s = 0; s < g->x.steps; s++) {
-        char *to = straight_tile(&g->x, tile, s);
-        vf v[AMX_SIDE];
-        for (int64_t i = 0; i < AMX_SIDE; i++)
-            v[i] = i < n ? vf_load(from[i] + s * 2 * AMX_STEP) : vf_set(0);
-        vec_turn(v);
-        for (int64_t i = 0; i < AMX_SIDE; i++) vf_store(to + i * 64, v[i]);
-    }
-}
-
-static void pack_rows(const struct gated *g, float *rows, int64_t tile)
-{
-    const struct gated_rows *p = g->p;
-    const int64_t D = g->width, row = tile * AMX_SIDE, n = at_most(p->rows - row, AMX_SIDE);
-    if (p->narrow && !p->gain) {
-        pack_narrow(g, tile);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        const float *x = p->x + (p->index ? p->index[row + i] : row + i) * D;
-        if (p->gain)
-            norm_row(rows + i * D, x, p->gain, D, p->eps);
-        else
-            memcpy(rows + i * D, x, (size_t)D * sizeof *x);
-    }
-    const struct amx_source from = { rows, (size_t)D * sizeof *rows, DTYPE_F32, false };
-    straight_pack(&g->x, tile, &from, 0);
 }
 
 static const char *weights(const struct fused_linear *l, int64_t row, int64_t step)
@@ -179,10 +141,12 @@ static void multiply_part(const struct gated *g, const struct part *part, struct
 // By every thread of the team.
 static void multiply_all(const struct gated *g, struct worker *b)
 {
+    const struct gated_rows *p = g->p;
+    const struct straight_rows rows = { p->x, p->narrow, p->index, p->gain, p->eps };
     const int64_t steps = g->inner / AMX_STEP;
     const int64_t blocks = (g->x.tiles + g->x.block - 1) / g->x.block;
 #pragma omp for schedule(static)
-    for (int64_t t = 0; t < g->x.tiles; t++) pack_rows(g, b->rows, t);
+    for (int64_t t = 0; t < g->x.tiles; t++) KERNEL(straight_pack_from)(&g->x, &rows, b->rows, t);
 #pragma omp for schedule(dynamic)
     for (int64_t i = 0; i < blocks * g->groups; i++) {
         const int64_t k = i % g->groups, first = i / g->groups * g->x.block;
@@ -225,7 +189,7 @@ int KERNEL(gated_rows)(const struct gated_rows *p)
     g.groups = amx_groups(steps, GROUP, threads);
     const size_t waiting = straight_waiting(&g.x, (steps + g.groups - 1) / g.groups * 2);
     const size_t sums = waiting > g.last.waiting ? waiting : g.last.waiting;
-    const size_t each = sums + (size_t)(AMX_SIDE * g.width) * sizeof(float);
+    const size_t each = sums + straight_room(g.width);
     const size_t x = straight_bytes(&g.x), inner = straight_bytes(&g.last.x);
     g.x.data = cpu_scratch(x + inner + each * (size_t)threads);
     if (!g.x.data) return -1;
@@ -262,15 +226,16 @@ int KERNEL(gated_rows)(const struct gated_rows *p)
 int KERNEL(ffn_rows)(const struct fused_ffn *p)
 {
     const struct gated_rows rows = { .x = p->h->data,
-                                     .gain = p->gain->data,
+                                     .gain = p->gain ? p->gain->data : NULL,
                                      .eps = p->eps,
                                      .gate = p->gate,
                                      .up = p->up,
                                      .down = p->down,
                                      .y = p->y ? p->y->data : NULL,
                                      .rows = p->h->shape[0],
-                                     .add = true,
+                                     .add = p->gain != NULL,
                                      .mode = p->mode };
-    const bool fits = p->y && p->y->data == p->h->data && !p->after.gain && !p->saved_gate;
+    const bool in_place = p->y && p->y->data == p->h->data;
+    const bool fits = p->y && in_place == (p->gain != NULL) && !p->after.gain && !p->saved_gate;
     return fits && KERNEL(gated_rows_fit)(&rows) ? KERNEL(gated_rows)(&rows) : FUSED_NOT;
 }

@@ -299,7 +299,7 @@ int KERNEL(matmul_tiles)(const struct amx_product *p)
     const int64_t steps = (p->k + AMX_STEP - 1) / AMX_STEP;
     const size_t x_size = plan.x.data ? 0 : amx_rows_bytes(p->rows, p->k);
     plan.keep = !is_narrow(p) && plan.tiles > plan.block;
-    plan.past_caches = p->to.data || KERNEL(goes_past_caches)(p, threads);
+    plan.past_caches = p->to.data || p->rounds || KERNEL(goes_past_caches)(p, threads);
     plan.put = put_of(p, plan.past_caches);
     const size_t weights =
         (size_t)(wide * (plan.keep ? steps : plan.x.piece / AMX_STEP)) * AMX_TILE;

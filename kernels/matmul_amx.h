@@ -57,7 +57,9 @@ struct amx_product {
     struct amx_source x, w; // w may be in blocks
     const float *bias;      // or NULL; with add only of straight products
     int64_t rows, k, m;
+    int64_t y_row; // numbers from a row of y to the next, of straight products; 0: m
     bool add;
+    bool rounds; // y is of bf16
     // Of a product that continues (kernels/products.h), else NULL: rows that are packed already,
     // which x is not read for, and `to` for those that the results become.
     const struct packed_product *after;

@@ -54,6 +54,24 @@ static void put_whole(const struct amx_product *p, const float *a, const float *
     }
 }
 
+// As bf16, past the caches where lines are whole.
+static void put_rounded(const struct amx_product *p, const float *a, const float *b, int64_t row,
+                        int64_t m)
+{
+    const int64_t rows = at_most(p->rows - row, AMX_SIDE), cols = at_most(p->m - m, AMX_STEP);
+    const vf bias = numbers_from(p->bias, m, p->m), next = numbers_from(p->bias, m + VEC, p->m);
+    uint16_t *y = (uint16_t *)p->y + row * p->m + m;
+    const bool whole = cols == AMX_STEP && p->m % AMX_STEP == 0 && (uintptr_t)p->y % 64 == 0;
+    for (int64_t r = 0; r < rows; r++, y += p->m) {
+        const vf beside = b ? vf_load(b + r * AMX_SIDE) + next : vf_set(0);
+        const vf both = amx_narrow(vf_load(a + r * AMX_SIDE) + bias, beside);
+        if (whole)
+            _mm512_stream_ps((float *)(void *)y, (__m512)both);
+        else
+            _mm512_mask_storeu_epi16(y, (__mmask32)((UINT64_C(1) << cols) - 1), (__m512i)both);
+    }
+}
+
 VEC_INLINE void add_tile_sums(const struct amx_product *p, const float *sums, int64_t row,
                               int64_t m)
 {
@@ -159,7 +177,7 @@ static put_fn *put_of(const struct amx_product *p, bool past_caches)
     case PRODUCT_ADDED: return put_added;
     case PRODUCT_GELU: return gelu[p->after->form];
     case PRODUCT_GATED: return put_gated;
-    default: return past_caches ? put_whole : put_sums;
+    default: return p->rounds ? put_rounded : past_caches ? put_whole : put_sums;
     }
 }
 

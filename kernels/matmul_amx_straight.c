@@ -16,6 +16,7 @@
 #include "kernels/matmul_amx_straight.h"
 
 #include "kernels/matmul_amx.h"
+#include "kernels/norm_row.h"
 
 #if defined(__AMX_BF16__)
 
@@ -52,15 +53,16 @@ bool KERNEL(matmul_is_straight)(const struct amx_product *p)
 }
 
 // A tile of sums, turned, to rows from `row` on and columns m..m+16 of y.
-static void put_sums(const struct amx_product *p, const float *sums, int64_t row, int64_t m,
+static void put_sums(const struct straight *s, const float *sums, int64_t row, int64_t m,
                      const bool past_caches)
 {
+    const struct amx_product *p = s->p;
     const vf bias = p->bias ? vf_load(p->bias + m) : vf_set(0);
-    float *y = p->y + row * p->m + m;
+    float *y = p->y + row * s->y_row + m;
     vf v[AMX_SIDE];
     for (int i = 0; i < AMX_SIDE; i++) v[i] = vf_load(sums + i * AMX_SIDE);
     vec_turn(v);
-    for (int64_t r = 0; r < AMX_SIDE && row + r < p->rows; r++, y += p->m)
+    for (int64_t r = 0; r < AMX_SIDE && row + r < p->rows; r++, y += s->y_row)
         if (past_caches)
             _mm512_stream_ps(y, (__m512)(v[r] + bias));
         else
@@ -74,9 +76,9 @@ static void put_share(const void *of, int64_t share)
     const float *tile = w->sums + (2 * h + i) * STRAIGHT_SUMS;
     const int64_t row = w->row + i * AMX_SIDE, m = w->m + h * AMX_SIDE;
     if (w->s->past_caches)
-        put_sums(w->s->p, tile, row, m, true);
+        put_sums(w->s, tile, row, m, true);
     else
-        put_sums(w->s->p, tile, row, m, false);
+        put_sums(w->s, tile, row, m, false);
 }
 
 static const char *weights(const struct straight *s, int64_t tile, int64_t step)
@@ -119,8 +121,8 @@ static void multiply_pair(const struct straight *s, const struct part *part, str
         float *to = first && last ? b->here : sums + i * 4 * STRAIGHT_SUMS;
         struct straight_ask ask = straight_ask(next[0], next[1], p->w.row_bytes, i, pairs);
         if (last && !s->past_caches) {
-            ask.y = p->y + row * AMX_SIDE * p->m + m * AMX_SIDE;
-            ask.y_row = (size_t)p->m;
+            ask.y = p->y + row * AMX_SIDE * s->y_row + m * AMX_SIDE;
+            ask.y_row = (size_t)s->y_row;
         }
         tiles.x = straight_tile(&s->x, row, step);
         straight_multiply(to, &tiles, &ask, &b->rest, high, wide);
@@ -145,6 +147,43 @@ static void multiply_part(const struct straight *s, const struct part *part, str
     straight_finish(&b->rest);
 }
 
+// Of rows in bf16 nothing but their order changes.
+static void pack_narrow(const struct straight_x *x, const struct straight_rows *from, int64_t tile)
+{
+    const int64_t row = tile * AMX_SIDE, n = at_most(x->rows - row, AMX_SIDE);
+    const char *line[AMX_SIDE];
+    for (int64_t i = 0; i < n; i++)
+        line[i] = (const char *)from->narrow +
+                  (from->index ? from->index[row + i] : row + i) * x->k * (int64_t)sizeof(uint16_t);
+    for (int64_t s = 0; s < x->steps; s++) {
+        char *to = straight_tile(x, tile, s);
+        vf v[AMX_SIDE];
+        for (int64_t i = 0; i < AMX_SIDE; i++)
+            v[i] = i < n ? vf_load(line[i] + s * 2 * AMX_STEP) : vf_set(0);
+        vec_turn(v);
+        for (int64_t i = 0; i < AMX_SIDE; i++) vf_store(to + i * 64, v[i]);
+    }
+}
+
+void KERNEL(straight_pack_from)(const struct straight_x *x, const struct straight_rows *from,
+                                float *room, int64_t tile)
+{
+    const int64_t row = tile * AMX_SIDE, n = at_most(x->rows - row, AMX_SIDE);
+    if (from->narrow && !from->gain) {
+        pack_narrow(x, from, tile);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const float *one = from->x + (from->index ? from->index[row + i] : row + i) * x->k;
+        if (from->gain)
+            norm_row(room + i * x->k, one, from->gain, x->k, from->eps);
+        else
+            memcpy(room + i * x->k, one, (size_t)x->k * sizeof *one);
+    }
+    const struct amx_source rows = { room, (size_t)x->k * sizeof *room, DTYPE_F32, false };
+    straight_pack(x, tile, &rows, 0);
+}
+
 void KERNEL(straight_columns)(const struct straight *s, float *sums)
 {
     const int64_t columns = s->p->m / AMX_SIDE, pairs = (columns + 1) / 2;
@@ -166,6 +205,7 @@ struct straight KERNEL(straight_cut)(const struct amx_product *p, int64_t thread
     const int64_t pairs = (p->m / AMX_SIDE + 1) / 2;
     struct straight s = { .p = p,
                           .x = straight_plan(p->rows, p->k),
+                          .y_row = p->y_row ? p->y_row : p->m,
                           .groups = amx_groups(pairs, GROUP, threads),
                           .past_caches = KERNEL(goes_past_caches)(p, threads) };
     const int64_t wide = (pairs + s.groups - 1) / s.groups;

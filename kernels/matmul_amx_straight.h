@@ -213,9 +213,29 @@ struct straight {
     const struct amx_product *p;
     struct straight_x x;
     int64_t groups;
+    int64_t y_row;    // numbers from a row of y to the next
     size_t waiting;   // bytes for the sums of a thread
     bool past_caches; // y is written straight to memory
 };
+
+// Rows of f32, k numbers each, that are normed before they are packed.
+struct straight_rows {
+    const float *x;
+    const void *narrow;   // the same rows in bf16, read instead if there is no norm; or NULL
+    const int32_t *index; // which of them, for each row of the product; NULL: 0, 1 ..
+    const float *gain;    // [k] of an RMSNorm; NULL: none
+    float eps;
+};
+
+// Bytes for a tile of such rows.
+static inline __attribute__((unused)) size_t straight_room(int64_t k)
+{
+    return (size_t)(AMX_SIDE * k) * sizeof(float);
+}
+
+// All steps of a tile; k is a multiple of AMX_STEP for `narrow`.
+void KERNEL(straight_pack_from)(const struct straight_x *x, const struct straight_rows *from,
+                                float *room, int64_t tile);
 
 struct straight KERNEL(straight_cut)(const struct amx_product *p, int64_t threads);
 

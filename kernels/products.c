@@ -1,6 +1,7 @@
 // kernels/products.c -- kernels/products.h on the CPU: through the tiles of AMX.
 #include "kernels/products.h"
 
+#include "kernels/attention_amx.h"
 #include "kernels/matmul_amx.h"
 #include "kernels/matmul_few.h"
 #include "kernels/norm_row.h"
@@ -9,7 +10,7 @@
 
 static bool takes(int64_t rows, int mode)
 {
-    return mode == MATMUL_BF16 && rows > FEW_ROWS;
+    return mode == MATMUL_BF16 && rows > FEW_ROWS && rows > ATTENTION_FEW;
 }
 
 static size_t bytes_of(int64_t rows, int64_t k)
@@ -78,6 +79,7 @@ static int run(const struct packed_product *p)
                                    .after = p,
                                    .packed = rows_at(&p->x) };
     if (packs) product.to = rows_at(&p->packed);
+    product.rounds = p->y && p->y->dtype == DTYPE_BF16;
     if (p->end == PRODUCT_GATED) {
         product.up = weights_of(p->up);
         product.m = amx_row_tiles(product.m) * 2 * AMX_SIDE;
@@ -85,8 +87,31 @@ static int run(const struct packed_product *p)
     return KERNEL(matmul_tiles)(&product);
 }
 
+// Tiles have room for numbers that no head has; they must be finite, as weights are 0 there.
+static void clear_ends(const struct amx_rows *to)
+{
+    const int64_t tiles = amx_row_tiles(to->rows), whole = to->k / AMX_STEP * AMX_STEP;
+    for (int64_t t = 0; t < tiles && whole < to->k; t++)
+        memset(amx_rows_tile(to, t, whole), 0, AMX_TILE);
+    for (int64_t k = 0; k < to->k && to->rows % AMX_SIDE; k += AMX_STEP)
+        memset(amx_rows_tile(to, tiles - 1, k), 0, AMX_TILE);
+}
+
+static int attend(const struct packed_attention *p)
+{
+    struct tensor packed = { 0 }; // y, which is written as packed rows
+    struct call c = call_of(&packed, p->q, p->k, p->v, p->first, p->last, p->scale);
+    const struct attention_packed by = { .to = rows_at(&p->to),
+                                         .values = p->v->dtype,
+                                         .cos = p->cos ? p->cos->data : NULL,
+                                         .sin = p->sin ? p->sin->data : NULL,
+                                         .adjacent = p->adjacent };
+    clear_ends(&by.to);
+    return KERNEL(attention_tiles)(&c, &by);
+}
+
 const struct packed_ops KERNEL(products) = {
-    .takes = takes, .bytes = bytes_of, .pack = pack, .run = run
+    .takes = takes, .bytes = bytes_of, .pack = pack, .run = run, .attend = attend
 };
 
 #endif

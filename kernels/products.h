@@ -6,6 +6,7 @@
 //       packed.data = memory of d->bytes(n, k) bytes, 64-byte aligned
 //       d->pack(&(struct row_packing){ packed, x, gain, bias, eps });   // a norm, rounded to bf16
 //       d->run(&(struct packed_product){ .x = packed, .w = w, .bias = bias, .y = y });
+//       d->attend(&(struct packed_attention){ .q = q, .k = k, .v = v, .scale = .., .to = packed });
 //   }
 //
 // Numbers are rounded where the ops round them too: when a product of bf16 reads them. So results
@@ -32,7 +33,7 @@ struct row_packing {
 
 // What becomes of s = x w^T + bias.
 enum product_end {
-    PRODUCT_STORED, // y[N,M] = s
+    PRODUCT_STORED, // y[N,M] = s, f32 or rounded to bf16
     PRODUCT_ADDED,  // y += scale[M] * s; scale NULL: 1
     PRODUCT_GELU,   // packed = gelu(s)
     PRODUCT_GATED   // packed = silu(s) * (x up^T + up_bias)
@@ -49,6 +50,16 @@ struct packed_product {
     int form;                  // enum gelu_form
 };
 
+// Attention whose result is rounded and packed for the product that reads it.
+struct packed_attention {
+    const struct tensor *q, *k, *v;    // [N,heads,d]: q f32, k and v f32 or bf16
+    const struct tensor *cos, *sin;    // f32 [N,d/2], by which q and k, f32, turn first; or NULL
+    bool adjacent;                     // numbers 2j and 2j+1 of a head turn, not j and j + d/2
+    const struct tensor *first, *last; // i32 [N]: rows that a row sees; NULL: all
+    float scale;
+    struct packed_rows to; // of heads * d numbers
+};
+
 struct packed_ops {
     // Are so many rows multiplied in such a mode?
     bool (*takes)(int64_t rows, int mode);
@@ -56,6 +67,7 @@ struct packed_ops {
     // 0, or -1 with failure().
     int (*pack)(const struct row_packing *p);
     int (*run)(const struct packed_product *p);
+    int (*attend)(const struct packed_attention *p);
 };
 
 #endif

@@ -1,34 +1,41 @@
 // kernels/rope.c -- rotary positions (Su et al. 2021), element i of a head paired with i + d/2 as
 // Hugging Face's Llama does: x' = x cos - y sin, y' = y cos + x sin.
-#include "kernels/vec.h"
-
-static void turn_head(float *x, const float *cos, const float *sin, int64_t half)
-{
-    float *y = x + half;
-    int64_t i = 0;
-    for (; i + VEC <= half; i += VEC) {
-        vf a = vf_load(x + i), b = vf_load(y + i), c = vf_load(cos + i), s = vf_load(sin + i);
-        vf_store(x + i, a * c - b * s);
-        vf_store(y + i, b * c + a * s);
-    }
-    for (; i < half; i++) {
-        float a = x[i], b = y[i];
-        x[i] = a * cos[i] - b * sin[i];
-        y[i] = b * cos[i] + a * sin[i];
-    }
-}
+#include "kernels/fused.h"
+#include "kernels/turn.h"
 
 int KERNEL(rope)(struct tensor *x, const struct tensor *cos, const struct tensor *sin)
 {
     int64_t rows = x->shape[0], heads = x->shape[1], width = x->shape[2], half = width / 2;
 #pragma omp parallel for schedule(static) if (vec_worth_threads(rows * heads * width))
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t h = 0; h < heads; h++)
-            turn_head((float *)x->data + (i * heads + h) * width,
-                      (const float *)cos->data + i * half, (const float *)sin->data + i * half,
-                      half);
+        for (int64_t h = 0; h < heads; h++) {
+            float *head = (float *)x->data + (i * heads + h) * width;
+            turn_halves(head, head, (const float *)cos->data + i * half,
+                        (const float *)sin->data + i * half, half);
+        }
     return 0;
 }
+
+#if defined(__AVX512F__)
+
+int KERNEL(rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
+                      const struct tensor *sin)
+{
+    enum { MOST = 512 }; // pairs
+    const int64_t rows = x->shape[0], heads = x->shape[1], width = x->shape[2];
+    const int64_t half = (width - first) / 2;
+    if (half > MOST) return FUSED_NOT;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(rows * heads * half))
+    for (int64_t i = 0; i < rows * heads; i++) {
+        float *tail = (float *)x->data + i * width + first, pairs[2 * MOST];
+        memcpy(pairs, tail, (size_t)(2 * half) * sizeof *tail);
+        turn_adjacent(tail, pairs, (const float *)cos->data + i / heads * half,
+                      (const float *)sin->data + i / heads * half, half);
+    }
+    return 0;
+}
+
+#endif
 
 // The inverse of a turn is the turn by the negative angle: dx += (dx' cos + dy' sin, dy' cos - dx'
 // sin).

@@ -165,6 +165,25 @@ static void project(struct graph *g, const struct decoder_config *c, const struc
     to[ATTENTION_V] = attend_columns(g, x, (group + 1) * d, d);
 }
 
+// The same of norm(h) on the CPU, which norms and packs many rows of h once for all three.
+static bool project_at_once(struct graph *g, const struct layer *layer, struct tensor *h,
+                            struct tensor *to[3])
+{
+    const struct decoder_config *c = layer->pass->config;
+    const struct linear *w = layer->w->attention.weight;
+    const struct norm_gain norm = { graph_weight(&layer->w->attention.before), (float)c->eps };
+    const struct linear *const each[] = { &w[ATTENTION_Q], &w[ATTENTION_K], &w[ATTENTION_V] };
+    if (!g->backend->rows_products || g->tape || !h ||
+        h->shape[0] <= backend_few_rows(g->backend) || c->kind->attention == &attention_packed)
+        return false;
+    const struct arena_mark mark = arena_mark(g->arena);
+    for (int i = 0; i < 3; i++)
+        to[i] = graph_new2(g, DTYPE_F32, h->shape[0], each[i]->weight.shape[0]);
+    if (fused_each(g, h, &norm, each, 3, to)) return true;
+    arena_reset(g->arena, mark);
+    return false;
+}
+
 // Each head of x [m, H, d] by itself.
 static struct tensor *normed(struct graph *g, const struct layer *layer, struct tensor *x,
                              int which)
@@ -183,8 +202,10 @@ static struct qkv project_rows(struct graph *g, const struct layer *layer, struc
     struct tensor *sin = graph_rows(g, p->sin, i, m), *three[3];
 
     struct tensor *x = graph_rows(g, h, i, m); // [m, D]
-    x = layer_before(g, layer, &layer->w->attention, x);
-    project(g, c, layer->w->attention.weight, x, three);
+    if (!project_at_once(g, layer, x, three)) {
+        x = layer_before(g, layer, &layer->w->attention, x);
+        project(g, c, layer->w->attention.weight, x, three);
+    }
     struct tensor *q = graph_view3(g, three[ATTENTION_Q], m, c->heads, c->dim);    // [m, H, d]
     struct tensor *k = graph_view3(g, three[ATTENTION_K], m, c->kv_heads, c->dim); // [m, Hkv, d]
     struct tensor *v = graph_view3(g, three[ATTENTION_V], m, c->kv_heads, c->dim);

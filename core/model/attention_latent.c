@@ -22,6 +22,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/mem.h"
 #include "core/model/attend.h"
 #include "core/model/fused.h"
 #include "core/model/layer.h"
@@ -161,21 +162,78 @@ struct latents {
     struct tensor *c, *r;
 };
 
-static struct latents compress(struct graph *g, const struct layer *layer, struct tensor *x,
-                               int64_t m, struct tensor *cos, struct tensor *sin)
+// From both [m, R + rope], the product of DOWN.
+static struct latents latents_of(struct graph *g, const struct layer *layer, struct tensor *both,
+                                 int64_t m, struct tensor *cos, struct tensor *sin)
 {
     const int64_t rank = layer->pass->config->latent.rank;
     const struct linear *w = layer->w->attention.weight;
-    struct tensor *both = linear_forward(g, x, &w[DOWN]); // [m, R + rope]
     struct tensor *c =
         both ? op_columns_of(g, m, &(struct column_part){ both, { 0, 1, rank } }, 1) : NULL;
     c = op_rmsnorm(g, c, graph_weight(&w[DOWN_NORM].weight), latent_eps);
     return (struct latents){ c, turned(g, layer, both, m, rank, 1, cos, sin) };
 }
 
+static struct latents compress(struct graph *g, const struct layer *layer, struct tensor *x,
+                               int64_t m, struct tensor *cos, struct tensor *sin)
+{
+    struct tensor *both = linear_forward(g, x, &layer->w->attention.weight[DOWN]);
+    return latents_of(g, layer, both, m, cos, sin);
+}
+
+// Writes x over columns to.. of y; x has a row for one or several of y's.
+static void put(struct graph *g, struct tensor *y, int64_t to, struct tensor *x)
+{
+    if (!x || !y || !graph_ok(g)) return;
+    const struct columns all = { 0, 1, x->shape[1] };
+    if (g->backend->put_columns(y, to, x, all) < 0)
+        graph_fail(g, "latent attention: %s", g->backend->failure());
+}
+
+// The rows of UP that give `rows` numbers of a head from `first` on, for y.
+static struct rows_product head_part(struct graph *g, const struct linear *up, int64_t first,
+                                     int64_t rows, float *y, int64_t step)
+{
+    return (struct rows_product){ graph_rows(g, graph_weight(&up->weight), first, rows),
+                                  graph_rows(g, graph_weight(&up->bias), first, rows), y, step };
+}
+
+// Keys and values straight to where they belong, from many latents on the CPU; k NULL: not
+// possible.
+static struct qkv expand_at_once(struct graph *g, const struct layer *layer, struct latents l)
+{
+    const struct decoder_config *c = layer->pass->config;
+    const struct linear *up = &layer->w->attention.weight[UP];
+    const int64_t H = c->heads, nope = c->latent.nope, wide = nope + c->value_dim;
+    if (!g->backend->rows_products || g->tape || !l.c || !l.r || !fused_is_plain(up, 1) ||
+        l.c->shape[0] <= backend_few_rows(g->backend))
+        return (struct qkv){ 0 };
+    const int64_t m = l.c->shape[0];
+    const struct arena_mark mark = arena_mark(g->arena);
+    struct qkv to = { .k = graph_new3(g, DTYPE_F32, m, H, c->dim),
+                      .v = graph_new3(g, DTYPE_F32, m, H, c->value_dim) };
+    if (!to.k || !to.v) return (struct qkv){ 0 };
+    struct rows_product *part = xreallocarray(NULL, (size_t)H, 2 * sizeof *part);
+    for (int64_t h = 0; h < H; h++) {
+        float *k = (float *)to.k->data + h * c->dim, *v = (float *)to.v->data + h * c->value_dim;
+        part[2 * h] = head_part(g, up, h * wide, nope, k, H * c->dim);
+        part[2 * h + 1] = head_part(g, up, h * wide + nope, c->value_dim, v, H * c->value_dim);
+    }
+    const bool done = fused_products(g, l.c, &(struct norm_gain){ 0 }, part, (int)(2 * H));
+    free(part);
+    if (done) {
+        put(g, flat(g, to.k, m * H, c->dim), nope, l.r);
+        return to;
+    }
+    arena_reset(g->arena, mark);
+    return (struct qkv){ 0 };
+}
+
 // Keys and values of all heads: [m, H, d], [m, H, v].
 static struct qkv expand(struct graph *g, const struct layer *layer, struct latents l)
 {
+    const struct qkv at_once = expand_at_once(g, layer, l);
+    if (at_once.k || !graph_ok(g)) return at_once;
     const struct decoder_config *c = layer->pass->config;
     const int64_t nope = c->latent.nope, wide = nope + c->value_dim;
     struct tensor *both = linear_forward(g, l.c, &layer->w->attention.weight[UP]);
@@ -209,6 +267,33 @@ static bool holds_latents(const struct layer *layer)
            layer->cache->k.shape[2] == layer->pass->config->latent.rope;
 }
 
+// Queries of rows h into q, both [m, D] of the same rows, and what DOWN gives, on the CPU, which
+// norms and packs many rows once and turns queries in their place. NULL: not possible.
+static struct tensor *project_at_once(struct graph *g, const struct layer *layer, struct tensor *h,
+                                      struct tensor *q, struct tensor *cos, struct tensor *sin)
+{
+    const struct decoder_config *c = layer->pass->config;
+    const struct latent_config *l = &c->latent;
+    const struct linear *w = layer->w->attention.weight;
+    const struct norm_gain norm = { graph_weight(&layer->w->attention.before), (float)c->eps };
+    if (!g->backend->rows_products || !g->backend->rope_tail || g->tape || !h || !q ||
+        h->shape[0] <= backend_few_rows(g->backend) || rope_score_gain(&c->rope) != 1)
+        return NULL;
+    const int64_t m = h->shape[0];
+    const struct arena_mark mark = arena_mark(g->arena);
+    struct tensor *asked = l->q_rank ? graph_new2(g, DTYPE_F32, m, l->q_rank) : q;
+    struct tensor *both = graph_new2(g, DTYPE_F32, m, l->rank + l->rope);
+    bool done = fused_each(g, h, &norm, (const struct linear *[]){ &w[ASK], &w[DOWN] }, 2,
+                           (struct tensor *[]){ asked, both });
+    if (done && l->q_rank) {
+        const struct norm_gain inner = { graph_weight(&w[ASK_NORM].weight), latent_eps };
+        done = fused_each(g, asked, &inner, (const struct linear *[]){ &w[ASK_UP] }, 1, &q);
+    }
+    if (done && graph_ok(g) && g->backend->rope_tail(q, l->nope, cos, sin) == 0) return both;
+    arena_reset(g->arena, mark);
+    return NULL;
+}
+
 // Queries, latents and, where the cache holds them, keys and values of rows i..i+m into q and their
 // places.
 static void project_rows(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
@@ -217,9 +302,14 @@ static void project_rows(struct graph *g, const struct layer *layer, struct tens
     const struct pass *p = layer->pass;
     struct tensor *cos = graph_rows(g, p->cos, i, m), *sin = graph_rows(g, p->sin, i, m);
     struct tensor *places = graph_rows(g, p->places, i, m);
-    struct tensor *x = layer_before(g, layer, &layer->w->attention, graph_rows(g, h, i, m));
-    op_copy_rows_into(g, q, i, ask(g, layer, x, m, cos, sin));
-    struct latents l = compress(g, layer, x, m, cos, sin);
+    struct tensor *rows = graph_rows(g, h, i, m);
+    struct tensor *both = project_at_once(g, layer, rows, graph_rows(g, q, i, m), cos, sin);
+    if (!both) {
+        struct tensor *x = layer_before(g, layer, &layer->w->attention, rows);
+        op_copy_rows_into(g, q, i, ask(g, layer, x, m, cos, sin));
+        both = linear_forward(g, x, &layer->w->attention.weight[DOWN]);
+    }
+    struct latents l = latents_of(g, layer, both, m, cos, sin);
     struct tensor *k = l.r, *v = l.c;
     if (!holds_latents(layer)) {
         const struct qkv all = expand(g, layer, l);
@@ -300,15 +390,6 @@ static struct tensor *linear_times(struct graph *g, struct tensor *x, const stru
     if (!w->lora) return y;
     struct tensor *low = op_scale(g, times(g, x, &w->lora->b), w->lora->scale);
     return op_add(g, y, times(g, low, &w->lora->a));
-}
-
-// Writes x over columns to.. of y; both with n rows.
-static void put(struct graph *g, struct tensor *y, int64_t to, struct tensor *x)
-{
-    if (!x || !y || !graph_ok(g)) return;
-    const struct columns all = { 0, 1, x->shape[1] };
-    if (g->backend->put_columns(y, to, x, all) < 0)
-        graph_fail(g, "latent attention: %s", g->backend->failure());
 }
 
 // q_nope Wk of all heads: [n, H*R].

@@ -225,6 +225,8 @@ static struct routes route(struct graph *g, const struct experts_config *x,
 
 static struct tensor *gated(struct graph *g, struct tensor *x, const struct linear *w)
 {
+    struct tensor *at_once = fused_gated(g, w, x);
+    if (at_once || !graph_ok(g)) return at_once;
     struct tensor *gate = linear_forward(g, x, &w[FFN_GATE]);
     struct tensor *up = linear_forward(g, x, &w[FFN_UP]);
     return linear_forward(g, op_swiglu(g, gate, up), &w[FFN_DOWN]);
@@ -261,13 +263,6 @@ static struct tensor *add_expert(struct graph *g, struct tensor *y, struct tenso
 static struct fused_gated gated_of(const struct linear *w)
 {
     return (struct fused_gated){ &w[FFN_GATE].weight, &w[FFN_UP].weight, &w[FFN_DOWN].weight };
-}
-
-static bool is_plain(const struct linear *w)
-{
-    for (int i = 0; i < 3; i++)
-        if (w[i].lora || w[i].weight.order.head) return false;
-    return true;
 }
 
 static int by_rows(const void *a, const void *b)
@@ -344,7 +339,7 @@ static bool add_at_once(struct graph *g, const struct layer *layer, struct tenso
     const struct linear *w = layer->w->ffn.weight + common_count(c);
     if (!g->backend->expert_rows || g->tape) return false;
     for (int64_t e = 0; e < c->count; e++)
-        if (!is_plain(w + 3 * e)) return false;
+        if (!fused_is_plain(w + 3 * e, 3)) return false;
     int64_t pieces;
     struct expert_piece *piece = cut(g, c, r, &pieces);
     if (!piece) return false;

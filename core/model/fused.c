@@ -40,7 +40,7 @@ static bool usable(const struct graph *g, const struct tensor *h, const struct l
     return usable_ordered(g, h, w, count);
 }
 
-static bool are_plain(const struct linear *w, int count)
+bool fused_is_plain(const struct linear *w, int count)
 {
     for (int i = 0; i < count; i++)
         if (w[i].lora || w[i].weight.order.head) return false;
@@ -343,7 +343,7 @@ static struct tensor *ffn_in_place(struct graph *g, const struct linear *w, int 
                                    const struct fused_ffn *form)
 {
     struct fused_ffn p = *form;
-    if (g->tape || !graph_ok(g) || !p.h || !are_plain(w, count)) return NULL;
+    if (g->tape || !graph_ok(g) || !p.h || !fused_is_plain(w, count)) return NULL;
     p.y = own(p.h);
     p.mode = (int)g->matmul;
     return done(g, "FFN", g->backend->ffn_rows(&p)) ? p.y : NULL;
@@ -375,6 +375,54 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
         &(struct tape_step){ .backward = ffn_backward,
                              .in = { h, own(p.gain), p.saved_gate, p.saved_up, own(p.after.gain) },
                              .self = kept(g, &p, sizeof p) });
+}
+
+// --- many rows on the CPU, bit for bit as the ops ------------------------------------------------
+
+struct tensor *fused_gated(struct graph *g, const struct linear *w, struct tensor *x)
+{
+    if (!g->backend->ffn_rows || g->tape || !graph_ok(g) || !x || !fused_is_plain(w, 3))
+        return NULL;
+    const struct arena_mark mark = arena_mark(g->arena);
+    struct fused_ffn p = { .h = x,
+                           .gate = fused_whole(&w[FFN_GATE]),
+                           .up = fused_whole(&w[FFN_UP]),
+                           .down = fused_whole(&w[FFN_DOWN]),
+                           .mode = (int)g->matmul };
+    p.y = graph_new2(g, DTYPE_F32, x->shape[0], w[FFN_DOWN].weight.shape[0]);
+    if (!p.y) return NULL;
+    if (done(g, "FFN", g->backend->ffn_rows(&p))) return graph_ok(g) ? p.y : NULL;
+    arena_reset(g->arena, mark);
+    return NULL;
+}
+
+bool fused_products(struct graph *g, struct tensor *x, const struct norm_gain *norm,
+                    const struct rows_product *product, int count)
+{
+    if (!g->backend->rows_products || g->tape || !graph_ok(g) || !x) return false;
+    const struct rows_products p = { .x = x->data,
+                                     .gain = norm->gain ? norm->gain->data : NULL,
+                                     .eps = norm->eps,
+                                     .rows = x->shape[0],
+                                     .k = tensor_row(x),
+                                     .product = product,
+                                     .count = count,
+                                     .mode = (int)g->matmul };
+    return done(g, "products", g->backend->rows_products(&p));
+}
+
+bool fused_each(struct graph *g, struct tensor *x, const struct norm_gain *norm,
+                const struct linear *const *w, int count, struct tensor *const *y)
+{
+    enum { MOST = 4 };
+    struct rows_product product[MOST];
+    if (count > MOST) return false;
+    for (int i = 0; i < count; i++) {
+        if (!y[i] || !fused_is_plain(w[i], 1)) return false;
+        product[i] = (struct rows_product){ &w[i]->weight, graph_weight(&w[i]->bias), y[i]->data,
+                                            w[i]->weight.shape[0] };
+    }
+    return fused_products(g, x, norm, product, count);
 }
 
 // --- few rows of a mixture of experts, and of latent attention -----------------------------------

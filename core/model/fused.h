@@ -11,6 +11,15 @@
 // A weight whose rows are all multiplied.
 struct fused_linear fused_whole(const struct linear *w);
 
+// No LoRA, no rows in another order.
+bool fused_is_plain(const struct linear *w, int count);
+
+// An RMSNorm before a product.
+struct norm_gain {
+    const struct tensor *gain; // [D]; NULL: none
+    float eps;
+};
+
 // Queries into p->q, keys and values into rows p->places of p->k and p->v.
 bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p);
 // The same for all rows of a pass without a cache, also when recorded on a tape: `to` gets queries,
@@ -26,6 +35,16 @@ struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
 // recorded, the content is undefined: it only carries gradients back.
 struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                          const struct fused_ffn *p, bool unread);
+
+// down(silu(gate(x)) * up(x)) of many rows x [m, D]; w as in core/model/layer.h (FFN_GATE ..).
+struct tensor *fused_gated(struct graph *g, const struct linear *w, struct tensor *x);
+// Products of many rows x [m, D], or of rmsnorm(x), which are packed once: y[i] [m, out] = w[i],
+// the caller's tensors. gain NULL: no norm.
+bool fused_each(struct graph *g, struct tensor *x, const struct norm_gain *norm,
+                const struct linear *const *w, int count, struct tensor *const *y);
+// The same with steps between rows of results (kernels/rows_products.h): of parts of plain weights.
+bool fused_products(struct graph *g, struct tensor *x, const struct norm_gain *norm,
+                    const struct rows_product *product, int count);
 
 // The mixture of experts of few rows, in place.
 bool fused_experts(struct graph *g, const struct linear *w, int count,

@@ -83,11 +83,11 @@ static struct packed_product product_of(const struct linear_rows *x, const struc
 }
 
 struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
-                                 const struct linear *w)
+                                 const struct linear *w, enum dtype dtype)
 {
     if (!x->packed.data) return linear_forward(g, x->plain, w);
     struct packed_product p = product_of(x, w, PRODUCT_STORED);
-    p.y = graph_new2(g, DTYPE_F32, x->packed.rows, w->weight.shape[0]);
+    p.y = graph_new2(g, dtype, x->packed.rows, w->weight.shape[0]);
     if (p.y) multiply(g, &p);
     return graph_ok(g) ? p.y : NULL;
 }
@@ -102,7 +102,7 @@ static struct linear some_rows(struct graph *g, const struct linear *w, int64_t 
 }
 
 void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struct linear *w,
-                       int parts, struct tensor **part)
+                       int parts, const enum dtype *dtype, struct tensor **part)
 {
     const int64_t each = w->weight.shape[0] / parts;
     if (!x->packed.data) {
@@ -111,7 +111,7 @@ void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struc
     }
     for (int i = 0; i < parts; i++) {
         const struct linear one = some_rows(g, w, i * each, each);
-        part[i] = graph_ok(g) ? linear_rows_times(g, x, &one) : NULL;
+        part[i] = graph_ok(g) ? linear_rows_times(g, x, &one, dtype[i]) : NULL;
     }
 }
 
@@ -136,7 +136,8 @@ struct linear_rows linear_rows_gelu(struct graph *g, const struct linear_rows *x
     if (!graph_ok(g)) return (struct linear_rows){ 0 };
     if (!x->packed.data) return (struct linear_rows){ linear_gelu(g, x->plain, w, form), { 0 } };
     if (!goes_on(g, x, next))
-        return (struct linear_rows){ op_gelu(g, linear_rows_times(g, x, w), form), { 0 } };
+        return (struct linear_rows){ op_gelu(g, linear_rows_times(g, x, w, DTYPE_F32), form),
+                                     { 0 } };
     struct packed_product p = product_of(x, w, PRODUCT_GELU);
     p.form = (int)form;
     return packed_result(g, &p);
@@ -148,13 +149,40 @@ struct linear_rows linear_rows_gated(struct graph *g, const struct linear_rows *
 {
     if (!graph_ok(g)) return (struct linear_rows){ 0 };
     if (!goes_on(g, x, next)) {
-        struct tensor *a = linear_rows_times(g, x, gate);
-        return (struct linear_rows){ op_swiglu(g, a, linear_rows_times(g, x, up)), { 0 } };
+        struct tensor *a = linear_rows_times(g, x, gate, DTYPE_F32);
+        struct tensor *b = linear_rows_times(g, x, up, DTYPE_F32);
+        return (struct linear_rows){ op_swiglu(g, a, b), { 0 } };
     }
     struct packed_product p = product_of(x, gate, PRODUCT_GATED);
     p.up = graph_weight(&up->weight);
     p.up_bias = graph_weight(&up->bias);
     return packed_result(g, &p);
+}
+
+bool linear_rows_attends(const struct graph *g, int64_t rows, const struct linear *next)
+{
+    return packs(g, rows, (const struct linear *const[]){ next, NULL });
+}
+
+// Devices rely on it, as in op_attention.
+static bool attends(struct graph *g, const struct packed_attention *p)
+{
+    const int64_t *q = p->q->shape, *k = p->k->shape, *v = p->v->shape;
+    if (p->q->rank == 3 && p->k->rank == 3 && p->v->rank == 3 && q[0] == k[0] && q[0] == v[0] &&
+        q[1] == k[1] && q[1] == v[1] && q[2] == k[2] &&
+        (!p->cos || (q[2] % 2 == 0 && p->k->dtype == DTYPE_F32)))
+        return true;
+    graph_fail(g, "attention: queries, keys and values do not fit each other");
+    return false;
+}
+
+struct linear_rows linear_rows_attention(struct graph *g, const struct packed_attention *p)
+{
+    if (!p->q || !p->k || !p->v || !graph_ok(g) || !attends(g, p)) return (struct linear_rows){ 0 };
+    struct packed_attention all = *p;
+    all.to = packed_new(g, p->q->shape[0], p->v->shape[1] * p->v->shape[2]);
+    if (all.to.data) check(g, g->backend->products->attend(&all));
+    return (struct linear_rows){ NULL, all.to };
 }
 
 struct tensor *linear_rows_add(struct graph *g, struct tensor *h, int64_t from,

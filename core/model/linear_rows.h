@@ -7,6 +7,8 @@
 //   x = linear_rows_gelu(g, &x, &w->fc1, form, &w->fc2);                   // gelu(fc1 x) for fc2
 //   h = linear_rows_add(g, h, 0, &x, &w->fc2, &w->scale);                  // h + scale fc2 x
 //
+// What attention of whole encoders gives is packed in the same way, where linear_rows_attends.
+//
 // After a failure they give nothing, as all of the graph.
 #ifndef CORE_MODEL_LINEAR_ROWS_H
 #define CORE_MODEL_LINEAR_ROWS_H
@@ -22,12 +24,12 @@ struct linear_rows {
 // norm(x[N,K]), of a norm without gain x itself, for these layers: up to a NULL.
 struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const struct norm *norm,
                                     double eps, const struct linear *const *read_by);
-// W x + bias -> [N,M].
+// W x + bias -> [N,M]; of packed rows f32, or rounded to bf16.
 struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
-                                 const struct linear *w);
-// The same as `parts` equal matrices.
+                                 const struct linear *w, enum dtype dtype);
+// The same as `parts` equal matrices, each with its own dtype.
 void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struct linear *w,
-                       int parts, struct tensor **part);
+                       int parts, const enum dtype *dtype, struct tensor **part);
 // gelu(W x + bias), and silu(gate x) * up x, for the layer `next`.
 struct linear_rows linear_rows_gelu(struct graph *g, const struct linear_rows *x,
                                     const struct linear *w, enum gelu_form form,
@@ -35,6 +37,10 @@ struct linear_rows linear_rows_gelu(struct graph *g, const struct linear_rows *x
 struct linear_rows linear_rows_gated(struct graph *g, const struct linear_rows *x,
                                      const struct linear *gate, const struct linear *up,
                                      const struct linear *next);
+// Can the device compute attention of `rows` rows for the layer `next` alone?
+bool linear_rows_attends(const struct graph *g, int64_t rows, const struct linear *next);
+// It does: p is without `to`. q, k and v may be missing after a failure.
+struct linear_rows linear_rows_attention(struct graph *g, const struct packed_attention *p);
 // h, to whose rows from.. scale[M] * (W x + bias) is added (where it lies, without a tape); a scale
 // without data is 1.
 struct tensor *linear_rows_add(struct graph *g, struct tensor *h, int64_t from,

@@ -246,36 +246,58 @@ static struct tensor *heads(struct graph *g, const struct block *block, struct t
     return op_rope(g, x, block->cos, block->sin);
 }
 
-// Queries, keys and values [S', Dv] of norm1 h.
-static void parts_of(struct graph *g, const struct block *block, struct tensor *h,
+// Queries, keys and values [S', Dv] of norm1 h; with `packs` those that nothing but attention
+// changes are rounded to bf16, as it would.
+static void parts_of(struct graph *g, const struct block *block, struct tensor *h, bool packs,
                      struct tensor **part)
 {
     const struct vision_layer *w = block->w;
     const struct linear *const read_by[] = { &w->qkv, &w->q, &w->k, &w->v, NULL };
+    const bool changed = block->cos || w->k_norm.gain.data;
+    const enum dtype dtype[] = { DTYPE_F32, packs && !changed ? DTYPE_BF16 : DTYPE_F32,
+                                 packs ? DTYPE_BF16 : DTYPE_F32 };
     const struct linear_rows x = linear_rows_norm(g, h, &w->norm1, block->config->eps, read_by);
-    if (w->qkv.weight.data) linear_rows_apart(g, &x, &w->qkv, 3, part);
+    if (w->qkv.weight.data) linear_rows_apart(g, &x, &w->qkv, 3, dtype, part);
     for (int i = 0; i < 3 && !w->qkv.weight.data; i++)
-        part[i] = linear_rows_times(g, &x, read_by[i + 1]);
+        part[i] = linear_rows_times(g, &x, read_by[i + 1], dtype[i]);
+}
+
+// attention(norm1 h) for `out`, with `packs` in the device's packed rows.
+static struct linear_rows attention_of(struct graph *g, const struct block *block, struct tensor *h,
+                                       bool packs)
+{
+    static const struct norm none;
+    const struct vision_layer *w = block->w;
+    const struct vision_config *c = block->config;
+    const float scale = 1 / sqrtf((float)(c->hidden / c->heads));
+    struct tensor *part[3];
+    parts_of(g, block, h, packs, part);
+    struct tensor *q = heads(g, block, part[0], &w->q_norm, !packs); // [S', heads, d]
+    struct tensor *k = heads(g, block, part[1], &w->k_norm, !packs);
+    struct tensor *v = heads(g, block, part[2], &none, false);
+    if (packs)
+        return linear_rows_attention(
+            g, &(struct packed_attention){ .q = q,
+                                           .k = k,
+                                           .v = v,
+                                           .cos = block->cos,
+                                           .sin = block->sin,
+                                           .adjacent = c->kind->adjacent_pairs,
+                                           .first = block->seen.first,
+                                           .last = block->seen.last,
+                                           .scale = scale });
+    if (block->focus) vision_focus_add(g, block->focus, q, k, block->seen.first, block->seen.last);
+    struct tensor *a = op_attention(g, q, k, v, block->seen.first, block->seen.last, scale, NULL);
+    a = a ? graph_view(g, a, 2, (int64_t[]){ a->shape[0], c->hidden }) : NULL;
+    return linear_rows_norm(g, a, &none, 0, (const struct linear *const[]){ &w->out, NULL });
 }
 
 // h[S', Dv] += scale1 out(attention(norm1 h)).
 static struct tensor *attention_stage(struct graph *g, const struct block *block, struct tensor *h)
 {
-    static const struct norm none;
     const struct vision_layer *w = block->w;
-    const struct linear *const read_by[] = { &w->out, NULL };
-    const int64_t dim = block->config->hidden / block->config->heads;
-    struct tensor *part[3];
-    parts_of(g, block, h, part);
-    struct tensor *q = heads(g, block, part[0], &w->q_norm, true); // [S', heads, d]
-    struct tensor *k = heads(g, block, part[1], &w->k_norm, true);
-    struct tensor *v = heads(g, block, part[2], &none, false);
-    if (block->focus) vision_focus_add(g, block->focus, q, k, block->seen.first, block->seen.last);
-    struct tensor *a =
-        op_attention(g, q, k, v, block->seen.first, block->seen.last, 1 / sqrtf((float)dim), NULL);
-    if (!a) return NULL;
-    a = graph_view(g, a, 2, (int64_t[]){ a->shape[0], block->config->hidden });
-    const struct linear_rows x = linear_rows_norm(g, a, &none, 0, read_by);
+    const bool packs = h && !block->focus && linear_rows_attends(g, h->shape[0], &w->out);
+    const struct linear_rows x = attention_of(g, block, h, packs);
     return linear_rows_add(g, h, 0, &x, &w->out, &w->scale1);
 }
 

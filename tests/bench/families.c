@@ -9,8 +9,11 @@
 // SECONDS" of other programs on the same folder, of the short prompt; what is not there is an empty
 // cell.
 //
-// FLOPs are 2 per multiply-add of products and attention; bytes those of /flops: weights (of a
-// mixture of experts the chosen ones), keys and values.
+// FLOPs are 2 per multiply-add of products and attention; bytes of a token those of /flops: weights
+// (of a mixture of experts the chosen ones), keys and values. A prefill has a second row, in bytes:
+// each weight counts once, also where blocks of rows read it again. Its third number is the share
+// of its time that the work takes where each product goes at the FLOPs of `llama`'s prefill in the
+// same turn, or as fast as a plain loop reads its weights, whichever is slower.
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +38,7 @@ struct side {
     struct arena step;
     struct sequence sequence;
     double prefill[ROUNDS], token[ROUNDS]; // GFLOP/s, GB/s
+    double read[ROUNDS];                   // GB/s of weights in a prefill
     double prefill_s[ROUNDS], token_s[ROUNDS];
 };
 
@@ -89,6 +93,34 @@ static double prefill_flops(const struct decoder *d, int64_t n)
     return flops;
 }
 
+// Seconds of the products of `rows` rows with the weights of a sublayer, each at so many FLOPs a
+// second or bytes a second, whichever is slower; with FLOPs of 0 those of reading alone.
+static double products_seconds(const struct sublayer *s, double rows, double flops, double bytes)
+{
+    double seconds = 0;
+    for (int i = 0; i < s->count; i++) {
+        const struct linear *w = &s->weight[i];
+        if (w->weight.rank != 2) continue;
+        const double read = (double)tensor_bytes(&w->weight) / bytes;
+        const double work = 2 * (double)tensor_count(&w->weight) * w->share * rows;
+        seconds += flops && work / flops > read ? work / flops : read;
+    }
+    return seconds;
+}
+
+// The same of a prefill of n tokens, with attention.
+static double prefill_seconds(const struct decoder *d, int64_t n, double flops, double bytes)
+{
+    const double head = (double)tensor_bytes(&d->head) / bytes, pairs = (double)n * (double)(n + 1);
+    double seconds =
+        flops && flops_head(&d->config) / flops > head ? flops_head(&d->config) / flops : head;
+    for (int l = 0; l < d->config.layers; l++)
+        seconds += products_seconds(&d->layer[l].attention, (double)n, flops, bytes) +
+                   products_seconds(&d->layer[l].ffn, (double)n, flops, bytes) +
+                   (flops ? flops_attention(&d->config, pairs / 2) / flops : 0);
+    return seconds;
+}
+
 static double token_bytes(const struct side *s, int64_t keys)
 {
     const struct decoder *d = &s->model->decoder;
@@ -119,6 +151,7 @@ static void side_answer(struct side *s, int n, int round)
     s->prefill_s[round] = prefill;
     s->token_s[round] = median_of(token, TOKENS);
     s->prefill[round] = prefill_flops(&s->model->decoder, n) / prefill / 1e9;
+    s->read[round] = prefill_seconds(&s->model->decoder, n, 0, 1) / prefill / 1e9;
     s->token[round] = token_bytes(s, n + TOKENS / 2) / s->token_s[round] / 1e9;
 }
 
@@ -171,11 +204,56 @@ static const char *name_of(const char *folder)
     return slash ? slash + 1 : folder;
 }
 
+// Median of all rounds, which keep their order.
+static double middle(const double *t)
+{
+    double sorted[ROUNDS];
+    memcpy(sorted, t, sizeof sorted);
+    return median_of(sorted, ROUNDS);
+}
+
 static double ratio_of(const double *a, const double *b)
 {
     double ratio[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) ratio[i] = a[i] / b[i];
     return median_of(ratio, ROUNDS);
+}
+
+// GB/s of a plain loop over the head of a model.
+static double reading(const struct side *s)
+{
+    const struct tensor *head = &s->model->decoder.head;
+    double rate[ROUNDS];
+    uint64_t sum = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        const double start = omp_get_wtime();
+        sum += read_bytes(head->data, tensor_bytes(head));
+        rate[i] = (double)tensor_bytes(head) / (omp_get_wtime() - start) / 1e9;
+    }
+    return sum ? median_of(rate, ROUNDS) : 0;
+}
+
+// The row of a prefill of n tokens in bytes, with the share of its time that the limits allow.
+static void print_bytes(const struct side *a, const struct side *b, const char *name, int n,
+                        double read)
+{
+    double least[ROUNDS], rate[ROUNDS], llama[ROUNDS];
+    char what[96];
+    for (int i = 0; i < ROUNDS; i++) {
+        const double flops = a->prefill[i] * 1e9;
+        least[i] = prefill_seconds(&b->model->decoder, n, flops, read * 1e9) / b->prefill_s[i];
+        rate[i] = b->read[i], llama[i] = a->read[i];
+    }
+    snprintf(what, sizeof what, "in bytes, %.2f of its limit (reading: %.0f GB/s)", middle(least),
+             read);
+    print_row(&(struct row){ .name = name,
+                             .what = what,
+                             .unit = "GB/s",
+                             .seconds = middle(b->prefill_s),
+                             .work = n,
+                             .ratio = ratio_of(rate, llama),
+                             .rate = middle(rate),
+                             .llama = middle(llama) });
 }
 
 // Both sides in turn, and the row of their prefill of n tokens.
@@ -186,16 +264,18 @@ static void prefill(struct side *a, struct side *b, const char *name, int n, dou
         side_answer(a, n, i);
         side_answer(b, n, i);
     }
+    const double read = reading(a);
     snprintf(prompt, sizeof prompt, "prefill of %d tokens", n);
     print_row(&(struct row){ .name = name,
                              .what = prompt,
                              .unit = "GFLOP/s",
-                             .seconds = median_of(b->prefill_s, ROUNDS),
+                             .seconds = middle(b->prefill_s),
                              .work = n,
                              .ratio = ratio_of(b->prefill, a->prefill),
-                             .rate = median_of(b->prefill, ROUNDS),
-                             .llama = median_of(a->prefill, ROUNDS),
+                             .rate = middle(b->prefill),
+                             .llama = middle(a->prefill),
                              .peer = peer });
+    print_bytes(a, b, name, n, read);
 }
 
 static void text(const char *llama, const char *folder, const char *peer)

@@ -79,6 +79,25 @@ static bool has_tiles(const struct backend *b)
     return strstr(b->describe(), "amx") != NULL;
 }
 
+// Without norm and residual sum, as another tensor.
+static void check_alone(const struct backend *b, const struct ffn *f)
+{
+    struct tensor y = copy_of(&f->h), want = copy_of(&f->h);
+    struct tensor gate = tensor_of(DTYPE_F32, 2, f->n, f->F, 0), up = copy_of(&gate);
+    struct fused_ffn form = form_of(f, &y, false);
+    form.h = &f->h, form.gain = NULL;
+    assert_int_equal(b->ffn_rows(&form), 0);
+    assert_int_equal(b->matmul(&gate, &f->h, &f->w[0], NULL, MATMUL_BF16), 0);
+    assert_int_equal(b->matmul(&up, &f->h, &f->w[1], NULL, MATMUL_BF16), 0);
+    assert_int_equal(b->swiglu(&gate, &gate, &up), 0);
+    assert_int_equal(b->matmul(&want, &gate, &f->w[2], NULL, MATMUL_BF16), 0);
+    assert_memory_equal(y.data, want.data, tensor_bytes(&y));
+    free(y.data);
+    free(want.data);
+    free(gate.data);
+    free(up.data);
+}
+
 // Rows that fill no tile, an odd number of tiles, several blocks of rows, several pieces along
 // either width.
 static void test_same_bits(void **state)
@@ -105,6 +124,7 @@ static void test_same_bits(void **state)
             }
             free(want.data);
         }
+        if (has_tiles(b)) check_alone(b, &f);
         ffn_free(&f);
     }
 }

@@ -2,12 +2,14 @@
 // doubles. Without a device that has it, there is nothing to test.
 #include "kernels/products.h"
 
+#include "kernels/vec.h"
 #include "tests/kernels/close.h"
 
 // Rows, numbers of x, results: last tiles that are not full, several pieces along K and blocks of
 // rows, few columns, an odd number of tiles of columns.
-static const int64_t shapes[][3] = { { 9, 37, 33 },    { 17, 64, 16 },    { 100, 700, 130 },
-                                     { 800, 72, 176 }, { 33, 1300, 528 }, { 1600, 33, 50 } };
+static const int64_t shapes[][3] = { { 9, 37, 33 },     { 17, 64, 16 },    { 100, 700, 130 },
+                                     { 800, 72, 176 },  { 33, 3000, 528 }, { 4200, 33, 50 },
+                                     { 4130, 1500, 48 } };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 struct data {
@@ -100,6 +102,32 @@ static void test_norms(void **state)
         assert_false(b->products->takes(d.N, MATMUL_F32));
         assert_false(b->products->takes(1, MATMUL_BF16));
         for (int i = 0; i < 3; i++) check_norm(b, &d, s, i > 0, i > 1, i % 2 ? &d.w : &d.w16);
+        data_free(&d);
+    }
+}
+
+// y of bf16 is y of f32, rounded.
+static void test_rounded(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (int s = 0; s < SHAPES && b->products; s++) {
+        struct data d = data_new(shapes[s]);
+        struct tensor want = tensor_of(DTYPE_F32, 2, d.N, d.M, 0), got = want;
+        struct tensor y = tensor_of(DTYPE_BF16, 2, d.N, d.M, 0);
+        got.data = malloc(tensor_bytes(&got));
+        struct packed_rows p = pack(b->products, &d.x, NULL, NULL);
+        struct packed_product product = { .x = p, .w = &d.w16, .bias = &d.bias, .y = &want };
+        assert_int_equal(b->products->run(&product), 0);
+        product.y = &y;
+        assert_int_equal(b->products->run(&product), 0);
+        vec_to_bf16(got.data, want.data, d.N * d.M);
+        memcpy(want.data, got.data, tensor_bytes(&y));
+        check_bits("rounded", s, &want, &y);
+        free(y.data);
+        free(p.data);
+        free(want.data);
+        free(got.data);
         data_free(&d);
     }
 }
@@ -197,9 +225,109 @@ static void test_activations(void **state)
         for (int form = -1; form <= GELU_QUICK; form++) check_end(b, s, form);
 }
 
+// --- attention -----------------------------------------------------------------------------------
+
+// Rows, heads, numbers of a head; rows of a window (0: all see all), the keys' dtype, do they turn,
+// and which numbers with which: last tiles that are not full, heads that begin between two steps.
+static const struct attention {
+    int64_t N, heads, d, window;
+    enum dtype dtype;
+    bool turns, adjacent;
+} attentions[] = {
+    { 9, 3, 8, 0, DTYPE_F32, false, false },        { 40, 2, 72, 0, DTYPE_BF16, false, false },
+    { 150, 3, 72, 0, DTYPE_F32, true, true },       { 300, 2, 80, 64, DTYPE_F32, true, false },
+    { 1000, 1, 64, 300, DTYPE_BF16, false, false }, { 35, 2, 20, 7, DTYPE_F32, true, true },
+};
+
+// Numbers 2j of each head first, then 2j + 1.
+static void pairs_apart(struct tensor *x)
+{
+    const int64_t d = x->shape[2];
+    float *head = x->data, *copy = malloc((size_t)d * sizeof *copy);
+    for (int64_t i = 0; i < x->shape[0] * x->shape[1]; i++, head += d) {
+        memcpy(copy, head, (size_t)d * sizeof *copy);
+        for (int64_t j = 0; j < d; j++) head[j % 2 * (d / 2) + j / 2] = copy[j];
+    }
+    free(copy);
+}
+
+static void turn(const struct backend *b, const struct attention *a, struct tensor *x,
+                 const struct tensor *cos, const struct tensor *sin)
+{
+    if (!a->turns) return;
+    if (a->adjacent) pairs_apart(x);
+    assert_int_equal(b->rope(x, cos, sin), 0);
+}
+
+// The bits of the ops.
+static void check_attention(const struct backend *b, const struct attention *a, int number)
+{
+    const int64_t k = a->heads * a->d;
+    struct tensor q = noise_tensor(3, a->N, a->heads, a->d, 1);
+    struct tensor q_op = noise_tensor(3, a->N, a->heads, a->d, 1);
+    struct tensor key = noise_tensor(3, a->N, a->heads, a->d, 2), key_op = key;
+    struct tensor v = noise_tensor(3, a->N, a->heads, a->d, 3), v16 = bf16_twin(&v);
+    struct tensor cos = noise_tensor(2, a->N, a->d / 2, 0, 4);
+    struct tensor sin = noise_tensor(2, a->N, a->d / 2, 0, 5);
+    struct tensor first = tensor_of(DTYPE_I32, 1, a->N, 0, 0), last = first;
+    struct tensor want = { .dtype = DTYPE_F32, .rank = 2, .shape = { a->N, k } };
+    struct tensor y = tensor_of(DTYPE_F32, 3, a->N, a->heads, a->d), key16 = bf16_twin(&key);
+    last.data = malloc(tensor_bytes(&last));
+    for (int64_t i = 0; i < a->N; i++) {
+        const int64_t window = a->window ? a->window : a->N, from = i / window * window;
+        ((int32_t *)first.data)[i] = (int32_t)from;
+        ((int32_t *)last.data)[i] = (int32_t)(from + window < a->N ? from + window : a->N);
+    }
+    key_op.data = malloc(tensor_bytes(&key));
+    memcpy(key_op.data, key.data, tensor_bytes(&key));
+    turn(b, a, &q_op, &cos, &sin);
+    turn(b, a, &key_op, &cos, &sin);
+    const struct tensor *from = a->window ? &first : NULL, *to = a->window ? &last : NULL;
+    assert_int_equal(b->attention(&y, &q_op, &key_op, &v, from, to, 0.2f, NULL, MATMUL_BF16), 0);
+    y.rank = 2, y.shape[1] = k;
+    struct packed_rows rows = pack(b->products, &y, NULL, NULL);
+    want.data = unpacked(b->products, &rows);
+    for (int threads = 1; threads <= 3; threads++) {
+        b->set_threads(threads);
+        struct packed_rows got = packed_new(b->products, a->N, k);
+        memset(got.data, 0xff, b->products->bytes(a->N, k)); // NaN, of which none may be left
+        const struct packed_attention p = { .q = &q,
+                                            .k = a->dtype == DTYPE_BF16 ? &key16 : &key,
+                                            .v = a->dtype == DTYPE_BF16 || threads > 1 ? &v16 : &v,
+                                            .cos = a->turns ? &cos : NULL,
+                                            .sin = a->turns ? &sin : NULL,
+                                            .adjacent = a->adjacent,
+                                            .first = from,
+                                            .last = to,
+                                            .scale = 0.2f,
+                                            .to = got };
+        assert_int_equal(b->products->attend(&p), 0);
+        struct tensor all = want;
+        all.data = unpacked(b->products, &got);
+        check_bits("attention", number, &all, &want);
+        free(all.data);
+        free(got.data);
+    }
+    b->set_threads(0);
+    struct tensor *const all[] = { &q,   &q_op,  &key,  &key_op, &v,    &v16, &key16,
+                                   &cos, &first, &last, &sin,    &want, &y };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]->data);
+    free(rows.data);
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (size_t i = 0; i < sizeof attentions / sizeof *attentions && b->products; i++)
+        check_attention(b, &attentions[i], (int)i);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_norms), cmocka_unit_test(test_sums),
-                                        cmocka_unit_test(test_activations) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_norms),
+                                        cmocka_unit_test(test_rounded), cmocka_unit_test(test_sums),
+                                        cmocka_unit_test(test_activations),
+                                        cmocka_unit_test(test_attention) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,13 +216,15 @@ static void looking_changes_no_bit_of_a_long_prompt(void **state)
     if (!test_device()->own_memory) check_looking(MATMUL_BF16);
 }
 
-// The CPU's FFN of many rows in one call, in two blocks of rows, and in its ops.
-static void the_ffn_in_one_call_has_the_bits_of_the_ops(void **state)
+// The CPU's queries, keys and values of many rows in one call, and its FFN, in two blocks of rows,
+// and in their ops.
+static void many_rows_in_one_call_have_the_bits_of_the_ops(void **state)
 {
     struct backend ops = *test_device();
     float whole[1024], apart[1024];
     if (!ops.ffn_rows) skip();
     ops.ffn_rows = NULL;
+    ops.rows_products = NULL;
     struct bench b;
     bench_open(&b, "tests/goldens/llama-3.2");
     b.mode = MATMUL_BF16;
@@ -476,7 +478,7 @@ int main(void)
         cmocka_unit_test(parts_equal_the_whole),
         cmocka_unit_test(a_rounded_cache_is_close),
         cmocka_unit_test(looking_changes_no_bit_of_a_long_prompt),
-        cmocka_unit_test(the_ffn_in_one_call_has_the_bits_of_the_ops),
+        cmocka_unit_test(many_rows_in_one_call_have_the_bits_of_the_ops),
         cmocka_unit_test(memory_of_a_long_prompt_is_bounded),
         cmocka_unit_test(a_pass_that_stops_leaves_the_cache),
         cmocka_unit_test(a_method_takes_the_place_of_the_ffn),

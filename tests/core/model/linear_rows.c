@@ -151,11 +151,11 @@ static void test_refusals(void **state)
         const struct linear_rows r = linear_rows_norm(&g, &x, &f.norm, eps, read_by);
         static const struct tensor none;
         assert_true(graph_ok(&g));
-        if (i == 0) assert_null(linear_rows_times(&g, &r, &f.fc2));
+        if (i == 0) assert_null(linear_rows_times(&g, &r, &f.fc2, DTYPE_F32));
         if (i == 1) assert_null(linear_rows_add(&g, &x, 0, &r, &f.fc1, &none));
         if (i == 2) {
             f.fc1.bias.shape[0]--;
-            assert_null(linear_rows_times(&g, &r, &f.fc1));
+            assert_null(linear_rows_times(&g, &r, &f.fc1, DTYPE_F32));
         }
         assert_false(graph_ok(&g));
         arena_release(&arena);
@@ -164,9 +164,34 @@ static void test_refusals(void **state)
     }
 }
 
+// Attention of keys that do not fit the queries is refused.
+static void test_heads(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(b)
+    for (int i = 0; i < 3 && b->products; i++) {
+        struct tensor q = noise_tensor(3, ROWS, 2, 16, 1), k = noise_tensor(3, ROWS, 2, 16, 2);
+        struct arena arena = { .backend = b };
+        struct graph g = { .backend = b, .arena = &arena, .matmul = MATMUL_BF16 };
+        struct linear next = { .weight = noise_tensor(2, 8, 32, 0, 3) };
+        assert_true(linear_rows_attends(&g, ROWS, &next));
+        if (i > 0) k.shape[i]--;
+        const struct packed_attention p = { .q = &q, .k = &k, .v = &q, .scale = 1 };
+        const struct linear_rows r = linear_rows_attention(&g, &p);
+        assert_int_equal(r.packed.data != NULL, i == 0);
+        assert_int_equal(graph_ok(&g), i == 0);
+        if (i > 0) assert_non_null(strstr(g.err.text, "keys"));
+        arena_release(&arena);
+        free(q.data);
+        free(k.data);
+        free(next.weight.data);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_ways),
-                                        cmocka_unit_test(test_refusals) };
+                                        cmocka_unit_test(test_refusals),
+                                        cmocka_unit_test(test_heads) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

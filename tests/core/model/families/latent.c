@@ -245,6 +245,104 @@ static void other_shapes_equal_naive_loops(void **state)
     }
 }
 
+// --- in one call ---------------------------------------------------------------------------------
+
+// Widths of whole tiles, with which the CPU takes many rows in few calls where AMX is.
+static const struct naive_shape whole[] = {
+    { .layers = 3,
+      .hidden = 64,
+      .heads = 3,
+      .q_rank = 48,
+      .rank = 32,
+      .nope = 32,
+      .rope = 16,
+      .value = 32,
+      .ffn = 64,
+      .experts = 8,
+      .per_token = 2,
+      .shared = 1,
+      .width = 32,
+      .dense = 1,
+      .groups = 1,
+      .groups_per_token = 1,
+      .bias = true,
+      .scale = 2,
+      .theta = 100 },
+    { .layers = 2,
+      .hidden = 96,
+      .heads = 2,
+      .rank = 48,
+      .nope = 16,
+      .rope = 8,
+      .value = 16,
+      .ffn = 64,
+      .experts = 8,
+      .per_token = 3,
+      .shared = 2,
+      .width = 64,
+      .groups = 1,
+      .groups_per_token = 1,
+      .scale = 1,
+      .theta = 50 },
+};
+
+// Matrices become bf16; `kept` has what must be freed.
+static void to_bf16(struct model *m, void **kept)
+{
+    for (size_t i = 0; i < m->weights.count; i++) {
+        struct tensor *t = m->weights.list[i].tensor;
+        if (t->rank != 2 || t->dtype != DTYPE_F32) continue;
+        const uint32_t *from = t->data;
+        uint16_t *to = xreallocarray(NULL, (size_t)tensor_count(t), sizeof *to);
+        for (int64_t k = 0; k < tensor_count(t); k++) to[k] = (uint16_t)(from[k] >> 16);
+        t->data = kept[i] = to;
+        t->dtype = DTYPE_BF16;
+    }
+}
+
+static float *bf16_logits(const struct model *m, const struct backend *b, int64_t n)
+{
+    struct arena step = { .backend = b };
+    struct graph g = { .backend = b, .arena = &step, .matmul = MATMUL_BF16 };
+    struct sequence s;
+    struct kv kv;
+    struct tensor *logits = NULL;
+    sequence_init(&s, n, 1);
+    for (int64_t i = 0; i < n; i++) s.ids[i] = (int32_t)(i * i % NAIVE_WORDS);
+    decoder_cache(&m->decoder, b, &kv);
+    struct tensor *h = splice(&g, &m->decoder.embed, &s, 0, NULL, NULL, 0);
+    if (decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_ALL, true, &logits) < 0)
+        fail_msg("%s", g.err.text);
+    float *host = xmalloc(tensor_bytes(logits));
+    graph_download(&g, host, logits);
+    sequence_release(&s);
+    kv_release(&kv);
+    arena_release(&step);
+    return host;
+}
+
+static void many_rows_in_few_calls_have_the_bits_of_the_ops(void **state)
+{
+    enum { MANY = 150 };
+    struct backend ops = *test_device();
+    if (!ops.rows_products) skip();
+    ops.rows_products = NULL, ops.rope_tail = NULL, ops.ffn_rows = NULL, ops.expert_rows = NULL;
+    for (size_t k = 0; k < sizeof whole / sizeof *whole; k++) {
+        struct naive n;
+        struct model *m = open_naive(&n, &whole[k], false);
+        void **kept = xcalloc(m->weights.count, sizeof *kept);
+        to_bf16(m, kept);
+        float *got = bf16_logits(m, test_device(), MANY), *want = bf16_logits(m, &ops, MANY);
+        assert_memory_equal(got, want, (size_t)MANY * NAIVE_WORDS * sizeof *got);
+        free(got);
+        free(want);
+        for (size_t i = 0; i < m->weights.count; i++) free(kept[i]);
+        free(kept);
+        model_free(m);
+        naive_close(&n);
+    }
+}
+
 // --- gradients -----------------------------------------------------------------------------------
 
 static void check_slopes(struct naive *n, const struct weight *w, const struct grad *d)
@@ -328,6 +426,7 @@ int main(void)
         cmocka_unit_test(passes_equal_the_reference),
         cmocka_unit_test(a_cache_of_latents_answers_as_one_of_keys_and_values),
         cmocka_unit_test(other_shapes_equal_naive_loops),
+        cmocka_unit_test(many_rows_in_few_calls_have_the_bits_of_the_ops),
         cmocka_unit_test(gradients_equal_differences_of_naive_losses),
         cmocka_unit_test(lora_counts_in_both_forms),
     };

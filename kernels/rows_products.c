@@ -1,0 +1,84 @@
+// kernels/rows_products.c -- several products of the same rows, which are normed and packed once,
+// through AMX.
+//
+// Each product is as in kernels/matmul_amx_straight.c. A thread that finds no more columns of one
+// takes some of the next, whose results go elsewhere.
+#include "kernels/rows_products.h"
+
+#include "kernels/matmul_amx.h"
+#include "kernels/matmul_amx_straight.h"
+#include "kernels/matmul_few.h"
+
+#if defined(__AMX_BF16__)
+
+enum { MOST = 128 }; // products
+
+static bool fits(const struct rows_products *p)
+{
+    if (p->mode != MATMUL_BF16 || p->rows <= FEW_ROWS || p->count > MOST) return false;
+    for (int i = 0; i < p->count; i++)
+        if (p->product[i].w->dtype != DTYPE_BF16 || p->product[i].w->shape[0] % AMX_SIDE)
+            return false;
+    return true;
+}
+
+static struct amx_product product_of(const struct rows_products *p, const struct rows_product *one)
+{
+    return (struct amx_product){ .y = one->y,
+                                 .y_row = one->step,
+                                 .w = { one->w->data, (size_t)p->k * sizeof(uint16_t), DTYPE_BF16,
+                                        false },
+                                 .bias = one->bias ? one->bias->data : NULL,
+                                 .rows = p->rows,
+                                 .k = p->k,
+                                 .m = one->w->shape[0] };
+}
+
+// The caches hold the results of all or of none.
+static bool go_past_caches(const struct amx_product *product, int count, int64_t threads)
+{
+    struct amx_product all = product[0];
+    bool whole = true;
+    all.m = 0;
+    for (int i = 0; i < count; i++) {
+        all.m += product[i].m;
+        whole = whole && product[i].y_row % AMX_SIDE == 0 && (uintptr_t)product[i].y % 64 == 0;
+    }
+    return whole && KERNEL(goes_past_caches)(&all, threads);
+}
+
+int KERNEL(rows_products)(const struct rows_products *p)
+{
+    if (!fits(p)) return FUSED_NOT;
+    const int64_t threads = omp_get_max_threads();
+    struct amx_product product[MOST];
+    struct straight cut[MOST];
+    size_t sums = 0;
+    int64_t columns = 0;
+    for (int i = 0; i < p->count; i++) {
+        product[i] = product_of(p, &p->product[i]);
+        cut[i] = KERNEL(straight_cut)(&product[i], threads);
+        if (cut[i].waiting > sums) sums = cut[i].waiting;
+        columns += product[i].m;
+    }
+    const bool past_caches = go_past_caches(product, p->count, threads);
+    struct straight_x x = straight_plan(p->rows, p->k);
+    const struct straight_rows from = { .x = p->x, .gain = p->gain, .eps = p->eps };
+    const size_t packed = straight_bytes(&x), each = sums + straight_room(p->k);
+    x.data = cpu_scratch(packed + each * (size_t)threads);
+    if (!x.data) return -1;
+    for (int i = 0; i < p->count; i++) cut[i].x.data = x.data, cut[i].past_caches = past_caches;
+#pragma omp parallel if (vec_worth_threads(p->rows * p->k * columns / 8))
+    {
+        char *mine = x.data + packed + each * (size_t)omp_get_thread_num();
+        amx_open();
+#pragma omp for schedule(static)
+        for (int64_t t = 0; t < x.tiles; t++)
+            KERNEL(straight_pack_from)(&x, &from, (float *)(mine + sums), t);
+        for (int i = 0; i < p->count; i++) KERNEL(straight_columns)(&cut[i], (float *)mine);
+        amx_close();
+    }
+    return 0;
+}
+
+#endif
