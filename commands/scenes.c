@@ -156,9 +156,8 @@ const struct command command_scenes = {
         "               train on one, test on another\n"
         "--size PIXELS  side of a picture (default 96)\n"
         "--objects N    maximum number of objects in a picture (1 to 7, default 7)\n"
-        "--kind KIND    captions, questions, yesno, lessons, finds, listed or all (default); may "
-        "be "
-        "repeated\n"
+        "--kind KIND    captions, questions, yesno, lessons, finds, listed or all (default);\n"
+        "               may be repeated\n"
         "--once         does nothing if DIR already holds these files, for scripts that run\n"
         "               repeatedly",
     .min = 0,

@@ -85,6 +85,14 @@ static bool counts(const struct setting *row, const struct settings *s, enum set
            (!method || method_on(method, s));
 }
 
+static void add_changed(struct provenance *p, const struct provenance_env *env,
+                        const struct setting *row)
+{
+    char *value = effective(env, row);
+    if (strcmp(value, row->def) != 0) provenance_add(p, row->key, value);
+    free(value);
+}
+
 void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from)
 {
     const struct setting *row;
@@ -95,12 +103,8 @@ void provenance_of(struct provenance *p, const struct provenance_env *env, enum 
         provenance_add(p, "adapter", value);
         free(value);
     }
-    for (int i = 0; (row = settings_row(i)); i++) {
-        if (!counts(row, env->settings, from)) continue;
-        char *value = effective(env, row);
-        if (strcmp(value, row->def) != 0) provenance_add(p, row->key, value);
-        free(value);
-    }
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (counts(row, env->settings, from)) add_changed(p, env, row);
 }
 
 void provenance_of_job(struct provenance *p, const struct provenance_env *env)
@@ -110,6 +114,14 @@ void provenance_of_job(struct provenance *p, const struct provenance_env *env)
     if (settings_is(s, "chat.date", "today")) settings_set(s, "chat.date", "any day", NULL);
     provenance_of(p, &undated, STALE_NEXT);
     settings_free(s);
+}
+
+void provenance_of_scores(struct provenance *p, const struct provenance_env *env)
+{
+    const struct setting *row;
+    provenance_of_job(p, env);
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (row->stale == STALE_SCORED) add_changed(p, env, row);
 }
 
 void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other)

@@ -42,6 +42,8 @@ struct provenance {
 void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from);
 // The same without the date, for work that may be resumed another day.
 void provenance_of_job(struct provenance *p, const struct provenance_env *env);
+// That of an evaluation's job: with the settings that only scores depend on, too.
+void provenance_of_scores(struct provenance *p, const struct provenance_env *env);
 // Adds all entries of `other`, with `prefix` before each key.
 void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other);
 void provenance_add(struct provenance *p, const char *key, const char *value);

@@ -146,7 +146,7 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     struct side *other = &s->comparing->side[0];
     struct asked *a = add_asked(s);
     s->open = a->answered = true;
-    a->message = p->c->message_count;
+    a->message = p->c->message_count - p->opening; // one side alone may have it
     ids_append(&a->ids, answer->ids, answer->count);
     compare_meter_end(&s->meter, p->c, answer);
     a->cost = s->meter.cost;

@@ -143,7 +143,7 @@ static void find_provenance(struct comparing_job *c, struct provenance *p)
         const struct provenance_env env = { j->model, c->side[k].adapter, j->backend,
                                             c->side[k].settings };
         struct provenance side;
-        provenance_of_job(&side, &env);
+        provenance_of_scores(&side, &env);
         provenance_join(p, prefix[k], &side);
         provenance_release(&side);
     }

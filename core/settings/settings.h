@@ -37,6 +37,7 @@ enum setting_stale {
     STALE_MODELS,   // models loaded from now on
     STALE_JOBS,     // jobs started from now on
     STALE_TRAINING, // trainings started from now on
+    STALE_SCORED,   // evaluations from now on; no answer in a conversation
     STALE_MEASURED, // measurements of a conversation
     STALE_NEXT,     // tokens to come
     STALE_SEEN,     // keys and values from the first visual token on; earlier ones stay

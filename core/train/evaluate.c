@@ -311,8 +311,9 @@ struct message *evaluate_set_messages(struct evaluating *v, const struct dialogu
                                       size_t question)
 {
     conversation_drop(&v->c, v->c.message_count);
+    const size_t opened = evaluate_opened_at(v, d);
     for (size_t i = 0; i <= question; i++)
-        if (evaluate_is_opened(v, d) && i == v->opening.at)
+        if (i == opened)
             evaluate_put_opened(v, &d->messages[i]);
         else
             conversation_append(&v->c, &d->messages[i], 1);
@@ -364,6 +365,7 @@ static int ask_alone(struct evaluating *v, const struct sample *s, const struct 
     bool answered;
     sinks_add(&sinks, (struct sink){ capture, answer });
     evaluate_set_messages(v, &s->dialogue, q->message);
+    v->passes.opening = v->c.message_count - (q->message + 1);
     if (answer_run(&v->c, v->settings, hooks, v->r->cancel, &options, &sinks, &answered, err) < 0)
         return -1;
     return report_answer(v, answer, err);
@@ -554,7 +556,7 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
         return false;
     }
     if (m->way == METRIC_LOSS) return lose(v, s, m) == 0;
-    if (!v->r->given && evaluate_first(v, &s->dialogue, &err) < 0) {
+    if (!needless && evaluate_first(v, &s->dialogue, &err) < 0) {
         skip(v, s, NULL, m, err.text);
         return false;
     }
@@ -609,6 +611,14 @@ static struct settings *greedy(const struct settings *s)
     return copy;
 }
 
+// Losses ask nothing, and given answers are not the model's.
+static bool asks_first(const struct evaluate_request *r)
+{
+    const enum metric_way way = r->metric ? r->metric->way : METRIC_ANSWERS;
+    if (!evaluate_has_first(r->settings) || way == METRIC_LOSS) return false;
+    return !r->given || way == METRIC_RANKS;
+}
+
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e)
 {
     struct evaluating *v = xcalloc(1, sizeof *v);
@@ -616,8 +626,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     v->e = e;
     if (!r->first) *e = (struct evaluation){ 0 };
     e->total = r->total;
-    const char *first = settings_text(r->settings, "eval.first");
-    if (!e->first && strcmp(first, "none") != 0) e->first = xstrdup(first);
+    if (!e->first && asks_first(r)) e->first = xstrdup(settings_text(r->settings, "eval.first"));
     e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
     v->settings = greedy(r->settings);
     v->count = evaluate_sample_count(v->r);

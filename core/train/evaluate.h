@@ -56,6 +56,7 @@ struct evaluate_passes {
     const struct hooks *hooks; // methods, then those of the request
     const atomic_bool *cancel;
     struct conversation *c; // messages, pictures, cache
+    size_t opening;         // messages of c that are eval.first and its answer
     bool cancelled;         // the last one failed for that reason
 };
 

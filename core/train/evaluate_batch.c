@@ -14,7 +14,7 @@ const struct setting eval_settings[] = {
       .help = "Batch size of evaluations: consecutive questions about the same picture, or the "
               "choices of one question, in one pass. auto is 8 where products are f32, which "
               "changes no score, and 1 where they are bf16, which would round differently. "
-              "Methods, GPUs and latent attention: 1." },
+              "Methods, GPUs and latent attention: 1; with eval.first, questions: 1." },
     { 0 },
 };
 
@@ -76,12 +76,14 @@ struct questions {
     struct batch_answer answer[BATCH_MOST];
 };
 
-// The question as the model reads it, and how long its answer may be. False: it has no room.
+// The question as the model reads it, and how long its answer may be. False: it has no room, or
+// waits for an answer of its own to eval.first.
 static bool prepare(struct evaluating *v, const struct sample *s, size_t message,
                     struct sequence *p, struct batch_answer *a)
 {
     struct conversation *c = &v->c;
     struct err err;
+    if (evaluate_opened_at(v, &s->dialogue) < s->dialogue.count) return false;
     evaluate_limit_answers(v, s);
     evaluate_set_messages(v, &s->dialogue, message);
     *a = (struct batch_answer){ .max_tokens = settings_integer(v->settings, "sample.max_tokens") };
@@ -167,9 +169,8 @@ bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct m
                     const struct hooks *hooks, struct ready_answer *to)
 {
     if (find(v, s->index, to)) return true;
-    const int most = v->alone || v->r->answered || evaluate_is_opened(v, &s->dialogue)
-                         ? 1
-                         : evaluate_batch_most(&v->c, v->settings, hooks);
+    const int most =
+        v->alone || v->r->answered ? 1 : evaluate_batch_most(&v->c, v->settings, hooks);
     struct questions q = { 0 };
     struct err err;
     bool cancelled = false;

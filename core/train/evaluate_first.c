@@ -10,11 +10,17 @@
 static const char *const words[] = { "none", NULL };
 
 const struct setting first_settings[] = {
-    { "eval.first", SETTING_TEXT, 0, 0, "none", NULL, words, STALE_NEXT,
+    { "eval.first", SETTING_TEXT, 0, 0, "none", NULL, words, STALE_SCORED,
       .help = "A question that evaluations ask about a sample's pictures before its own, such as "
               "\"Describe the picture.\"; its answer stays in the conversation. Not for losses." },
     { 0 },
 };
+
+bool evaluate_has_first(const struct settings *s)
+{
+    const char *text = settings_text(s, "eval.first");
+    return *text && strcmp(text, "none") != 0;
+}
 
 static bool shows(const struct message *m)
 {
@@ -23,10 +29,10 @@ static bool shows(const struct message *m)
     return false;
 }
 
-// The message of d that asks first; d->count: it shows nothing.
-static size_t first_asked(const struct dialogue *d)
+size_t evaluate_opened_at(const struct evaluating *v, const struct dialogue *d)
 {
     size_t i = 0;
+    if (!evaluate_has_first(v->settings)) return d->count;
     while (i < d->count && d->messages[i].role != ROLE_USER) i++;
     return i < d->count && shows(&d->messages[i]) ? i : d->count;
 }
@@ -50,35 +56,45 @@ static void put_question(struct evaluating *v, const struct message *about)
     message_add_text(m, settings_text(v->settings, "eval.first"));
 }
 
-// Messages before the first question: system messages, of which the answer depends, too.
-static char *begin(struct evaluating *v, const struct dialogue *d, size_t count)
+// Everything that the answer depends on besides the files of the pictures: the messages before the
+// first question, and which pictures it shows.
+static char *context_of(const struct dialogue *d, size_t at)
 {
-    struct buf texts = { 0 };
-    conversation_drop(&v->c, v->c.message_count);
-    conversation_append(&v->c, d->messages, count);
-    for (size_t i = 0; i < count; i++) {
+    struct buf b = { 0 };
+    for (size_t i = 0; i < at; i++) {
         char *text = message_text(&d->messages[i]);
-        buf_printf(&texts, "%s\n", text);
+        buf_printf(&b, "%d %s\n", (int)d->messages[i].role, text);
         free(text);
     }
-    return texts.length ? buf_take(&texts) : xstrdup("");
+    const struct message *asked = &d->messages[at];
+    for (size_t i = 0; i < asked->content_count; i++)
+        if (asked->content[i].picture >= 0) buf_printf(&b, "%d ", asked->content[i].picture);
+    return buf_take(&b);
 }
 
-// On cancel there is an answer too, or a part of one.
-static int answer_first(struct evaluating *v, struct err *err)
+static void note_cancelled(void *self, const struct event *event)
+{
+    bool *cancelled = self;
+    if (event->kind == EVENT_ANSWER) *cancelled = !strcmp(event->answer->stop, "cancelled");
+}
+
+// The answer may be as long as sample.max_tokens says, whatever limit an evaluation set has for its
+// own.
+static int answer_first(struct evaluating *v, bool *cancelled, struct err *err)
 {
     static const struct answer_options options = { 0 };
-    struct sinks nobody = { 0 };
+    struct sinks sinks = { 0 };
     struct hooks hooks;
     bool answered;
     char *own = xstrdup(settings_text(v->settings, "sample.max_tokens"));
+    sinks_add(&sinks, (struct sink){ note_cancelled, cancelled });
     int status = settings_set(v->settings, "sample.max_tokens",
                               settings_text(v->r->settings, "sample.max_tokens"), err);
     if (status == 0) status = conversation_hooks(&v->c, v->settings, v->r->tensors, &hooks, err);
     if (status == 0 && hooks.count) conversation_stale(&v->c, STALE_KV);
     if (status == 0)
         status =
-            answer_run(&v->c, v->settings, &hooks, v->r->cancel, &options, &nobody, &answered, err);
+            answer_run(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered, err);
     if (settings_set(v->settings, "sample.max_tokens", own, NULL) < 0) BUG("its own value");
     free(own);
     return status;
@@ -87,28 +103,30 @@ static int answer_first(struct evaluating *v, struct err *err)
 int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err)
 {
     struct evaluate_opening *o = &v->opening;
-    const bool wanted = strcmp(settings_text(v->settings, "eval.first"), "none") != 0;
-    o->at = wanted && d->path_count ? first_asked(d) : d->count;
-    if (o->at == d->count) return 0;
-    char *before = begin(v, d, o->at);
-    if (o->answered && shown_are(&o->shown, d) && !strcmp(o->before, before)) {
-        free(before);
+    const size_t at = evaluate_opened_at(v, d);
+    bool cancelled = false;
+    if (at == d->count) return 0;
+    char *context = context_of(d, at);
+    if (o->context && shown_are(&o->shown, d) && !strcmp(o->context, context)) {
+        free(context);
         return 0;
     }
     evaluate_first_release(v);
-    o->before = before;
-    put_question(v, &d->messages[o->at]);
-    if (answer_first(v, err) < 0) return err_in(err, "eval.first");
-    if (v->r->cancel && atomic_load(v->r->cancel)) return 0;
+    conversation_drop(&v->c, v->c.message_count);
+    conversation_append(&v->c, d->messages, at);
+    put_question(v, &d->messages[at]);
+    const int status = answer_first(v, &cancelled, err);
+    if (status < 0 || cancelled) {
+        free(context);
+        v->stopped |= cancelled;
+        return status < 0 ? err_in(err, "eval.first") : 0;
+    }
     message_copy(&o->answer, &v->c.messages[v->c.message_count - 1]);
     for (size_t i = 0; i < d->path_count; i++) shown_add(&o->shown, d->paths[i]);
-    o->answered = true;
+    o->context = context;
+    // Who looks at answers looks at each from nothing, as without this.
+    if (v->r->answered) conversation_stale(&v->c, STALE_VISUAL);
     return 0;
-}
-
-bool evaluate_is_opened(const struct evaluating *v, const struct dialogue *d)
-{
-    return v->opening.answered && v->opening.at < d->count;
 }
 
 void evaluate_put_opened(struct evaluating *v, const struct message *asked)
@@ -121,9 +139,8 @@ void evaluate_put_opened(struct evaluating *v, const struct message *asked)
 void evaluate_first_release(struct evaluating *v)
 {
     struct evaluate_opening *o = &v->opening;
-    const size_t at = o->at;
-    if (o->answered) message_release(&o->answer);
+    if (o->context) message_release(&o->answer);
     shown_clear(&o->shown);
-    free(o->before);
-    *o = (struct evaluate_opening){ .at = at };
+    free(o->context);
+    *o = (struct evaluate_opening){ 0 };
 }

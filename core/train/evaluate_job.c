@@ -255,7 +255,7 @@ static int open_state(struct running *r, const struct dataset *data, struct adap
     struct provenance now;
     char *path = xasprintf("%s/scores.jsonl", j->state);
     const struct job_data of = { path, data->path, &now, eval_set_hash(data) };
-    provenance_of_job(&now, &env);
+    provenance_of_scores(&now, &env);
     r->state = job_data_open(&of, j->resumed, take_samples, r, err);
     provenance_release(&now);
     free(path);

@@ -28,14 +28,11 @@ struct ready_answer {
     bool full; // the context limit ended it
 };
 
-// What eval.first has brought.
+// The answer to eval.first, for all samples with the same pictures and the same context.
 struct evaluate_opening {
-    size_t
-        at; // the message of the sample that asks first; as many as it has: nothing is asked before
-    bool answered;
-    struct message answer; // about what is shown, behind the texts `before`
+    char *context; // NULL: there is none
     struct shown shown;
-    char *before;
+    struct message answer;
 };
 
 enum { EVALUATE_NEXT = 32 };
@@ -98,11 +95,14 @@ bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct m
                     const struct hooks *hooks, struct ready_answer *to);
 void evaluate_batch_release(struct evaluating *v);
 
-// evaluate_first.c. Asks eval.first about the pictures of d, which are shown, if it is set and has
-// not just been answered.
+// evaluate_first.c. Is eval.first a question?
+bool evaluate_has_first(const struct settings *s);
+// Asks it about the pictures of d, which are shown, unless its answer is
+// known. Sets v->stopped when cancelled.
 int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err);
-// Does its answer stand before the questions of d, the sample at hand?
-bool evaluate_is_opened(const struct evaluating *v, const struct dialogue *d);
+// The message of d before which it is asked: the first question, if that shows pictures; else
+// d->count.
+size_t evaluate_opened_at(const struct evaluating *v, const struct dialogue *d);
 // Appends it and its answer to the conversation, then `asked`, whose pictures go with it.
 void evaluate_put_opened(struct evaluating *v, const struct message *asked);
 void evaluate_first_release(struct evaluating *v);

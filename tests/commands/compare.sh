@@ -82,6 +82,14 @@ same "distance" "$(value compare.distance 'Hellinger distance, mean' 1 | awk '{p
 same "the same model" "$(value compare.distance 'difference B - A' 1 | awk '{print $2}')" 0
 same "questions" "$(wc -l <"$work/q.csv")" 7
 
+# A question before those of one side: its answers are measured after the other's tokens, and from nothing.
+lines "/load $work/tiny" '/set sample.max_tokens 4' \
+    "/compare off | \"eval.first=What is there?\" --data $work/world/yesno.json --limit 6"
+same "all pairs" "$(value compare.distance pairs 1)" "6 "
+same "other distances" "$(value compare.distance 'Hellinger distance, mean' 1 | awk '{print ($1 > 0 && $1 < 1)}')" 1
+same "longer prompts" "$(value compare 'prompt tokens' 3 | awk '{print ($1 > 1)}')" 1
+same "the same visual tokens" "$(value compare 'norm of visual tokens, first layer' 3 | awk '{printf "%.4f", $1}')" 1.0000
+
 # The loss of the data's answers under pruning: keeping all tokens is the same as off.
 lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=1 --data $work/world/captions.json --limit 3 --metric loss" \
     "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --limit 3 --metric loss"

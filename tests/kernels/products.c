@@ -228,7 +228,8 @@ static void test_activations(void **state)
 // --- attention -----------------------------------------------------------------------------------
 
 // Rows, heads, numbers of a head; rows of a window (0: all see all), the keys' dtype, do they turn,
-// and which numbers with which: last tiles that are not full, heads that begin between two steps.
+// and which numbers with which: last tiles that are not full, heads that begin between two steps or
+// lie in the middle of one, rows that see themselves alone.
 static const struct attention {
     int64_t N, heads, d, window;
     enum dtype dtype;
@@ -237,6 +238,8 @@ static const struct attention {
     { 9, 3, 8, 0, DTYPE_F32, false, false },        { 40, 2, 72, 0, DTYPE_BF16, false, false },
     { 150, 3, 72, 0, DTYPE_F32, true, true },       { 300, 2, 80, 64, DTYPE_F32, true, false },
     { 1000, 1, 64, 300, DTYPE_BF16, false, false }, { 35, 2, 20, 7, DTYPE_F32, true, true },
+    { 33, 3, 7, 1, DTYPE_F32, false, false },       { 17, 5, 6, 1, DTYPE_F32, true, true },
+    { 257, 17, 2, 0, DTYPE_F32, true, false },      { 16, 1, 1, 5, DTYPE_BF16, false, false },
 };
 
 // Numbers 2j of each head first, then 2j + 1.
@@ -287,7 +290,7 @@ static void check_attention(const struct backend *b, const struct attention *a, 
     y.rank = 2, y.shape[1] = k;
     struct packed_rows rows = pack(b->products, &y, NULL, NULL);
     want.data = unpacked(b->products, &rows);
-    for (int threads = 1; threads <= 3; threads++) {
+    for (int threads = 1; threads <= 9; threads += threads < 3 ? 1 : 6) {
         b->set_threads(threads);
         struct packed_rows got = packed_new(b->products, a->N, k);
         memset(got.data, 0xff, b->products->bytes(a->N, k)); // NaN, of which none may be left

@@ -38,6 +38,26 @@ static void rows_say_what_changes_answers(void **state)
     }
 }
 
+// A question before those of an evaluation changes its scores, but neither answers nor
+// measurements.
+static void scores_have_more_to_say(void **state)
+{
+    struct golden g;
+    struct provenance p;
+    golden_open(&g, "llava-1.5");
+    set(&g, "eval.first", "What is there?");
+    for (int k = 0; k < 2; k++) {
+        p = of(&g, k ? STALE_MEASURED : STALE_NEXT);
+        assert_null(provenance_value(&p, "eval.first"));
+        provenance_release(&p);
+    }
+    const struct provenance_env env = { .settings = engine_settings(g.engine) };
+    provenance_of_scores(&p, &env);
+    assert_string_equal(provenance_value(&p, "eval.first"), "What is there?");
+    provenance_release(&p);
+    golden_close(&g);
+}
+
 static void only_what_counts_is_said(void **state)
 {
     struct golden g;
@@ -150,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_say_what_changes_answers),
+        cmocka_unit_test(scores_have_more_to_say),
         cmocka_unit_test(only_what_counts_is_said),
         cmocka_unit_test(files_are_known_by_content),
         cmocka_unit_test(the_date_counts_where_it_is_told),

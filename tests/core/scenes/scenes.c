@@ -545,7 +545,7 @@ static void yes_and_no_balance(void **state)
     scratch_remove(folder);
 }
 
-// Most names of a list are of things that are there, unless the picture has few; many are not.
+// About half of the names are of things that are there.
 static void finds_are_there_and_nowhere(void **state)
 {
     int there = 0, nowhere = 0;
