@@ -215,6 +215,47 @@ static void focus_equals_loops(void **state)
     }
 }
 
+static bool wants_focus(void *self, enum site site, int layer)
+{
+    (void)self, (void)layer;
+    return site == SITE_FOCUS;
+}
+
+// A look at the encoder's attention changes no bit of the visual tokens, in products of bf16
+// either.
+static void focus_changes_no_token(void **state)
+{
+    static const char *const models[] = { GOLDEN_SEEING, "llava-next" };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct golden g;
+        golden_open(&g, models[i]);
+        safetensors_close(answer(&g, chat_named(&g, "single"), 1, "ids"));
+        const struct picture *picture = &engine_conversation(g.engine)->pictures[0];
+        struct arena arena = { .backend = test_device() };
+        struct graph graph = { .backend = test_device(),
+                               .arena = &arena,
+                               .settings = engine_settings(g.engine),
+                               .matmul = MATMUL_BF16 };
+        const struct hooks hooks = { .list = { { .wants = wants_focus } }, .count = 1 };
+        float *focus = NULL;
+        const struct model *m = engine_model(g.engine);
+        const struct tensor *plain = family_encode(&graph, m, picture, 0, NULL);
+        graph.hooks = &hooks;
+        const struct tensor *seen = family_encode(&graph, m, picture, 0, &focus);
+        if (!plain || !seen) fail_msg("%s: %s", models[i], graph.err.text);
+        assert_non_null(focus);
+        assert_int_equal(tensor_bytes(plain), tensor_bytes(seen));
+        float *a = xmalloc(tensor_bytes(plain)), *b = xmalloc(tensor_bytes(seen));
+        graph_download(&graph, a, plain);
+        graph_download(&graph, b, seen);
+        if (memcmp(a, b, tensor_bytes(plain)) != 0) fail_msg("%s: other bits", models[i]);
+        free(a);
+        free(b);
+        arena_release(&arena);
+        golden_close(&g);
+    }
+}
+
 // --- what is kept --------------------------------------------------------------------------------
 
 // Is `kept` the k best of these scores, and has layer `layer` rows without the others?
@@ -485,6 +526,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(focus_equals_loops),
+        cmocka_unit_test(focus_changes_no_token),
         cmocka_unit_test(cls_keeps_the_most_attended),
         cmocka_unit_test(divergence_is_iras),
         cmocka_unit_test(a_class_token_comes_first),
