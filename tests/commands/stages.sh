@@ -36,6 +36,8 @@ alike $llava 4 "$work/data.jsonl" '--metric loss'
 alike tests/goldens/llava-siglip-llama3 4 "$work/data.jsonl" '--metric cider'
 alike tests/goldens/qwen2.5-vl 2 "$work/data.jsonl" '--metric loss'
 alike tests/goldens/kimi-vl 3 "$work/data.jsonl" '--metric loglik --limit 9'
+# A question before those of the samples, whose answer all ranks take into the conversation.
+alike $llava 2 "$work/data.jsonl" '/set eval.first "What is there?"' '--metric exact'
 # Methods that act where they are.
 alike $llava 2 "$work/data.jsonl" '/set norm.init default' '/set norm.align on' '/set ffn.layers 1,2' '/set ffn.approx skip' '--metric cider'
 # Pruning, which leaves rows out and lets later layers see some: in the first rank, between two, in the last one;
