@@ -269,7 +269,8 @@ static struct linear_rows attention_of(struct graph *g, const struct block *bloc
     static const struct norm none;
     const struct vision_layer *w = block->w;
     const struct vision_config *c = block->config;
-    const float scale = 1 / sqrtf((float)(c->hidden / c->heads));
+    const int64_t head_dim = c->hidden / c->heads;
+    const float scale = 1 / sqrtf((float)head_dim);
     struct tensor *part[3];
     parts_of(g, block, h, packs, part);
     struct tensor *q = heads(g, block, part[0], &w->q_norm, !packs); // [S', heads, d]
