@@ -13,8 +13,8 @@
 
 struct gated_rows {
     const float *x; // rows of D
-    const void
-        *narrow; // the same rows in bf16, which are read instead if there is no norm; or NULL
+    // The same rows in bf16, which are read instead if there is no norm; or NULL.
+    const void *narrow;
     const int32_t *index; // which of them, [rows]; NULL: 0, 1 ..
     const float *gain;    // [D] of the norm before; NULL: none
     float eps;
@@ -22,9 +22,9 @@ struct gated_rows {
     float *y;                           // [rows,D]
     int64_t rows;
     bool add; // to what y holds
-    bool
-        past_caches; // y is not read soon: it is written straight to memory, if its lines are whole
-    int mode;        // enum matmul_mode
+    // y is not read soon: it is written straight to memory, if its lines are whole.
+    bool past_caches;
+    int mode; // enum matmul_mode
 };
 
 // Can it be computed so here? False: use the ops.
