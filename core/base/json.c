@@ -61,6 +61,12 @@ int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int
     return 0;
 }
 
+int64_t json_whole(const cJSON *item, int64_t otherwise)
+{
+    const bool fits = cJSON_IsNumber(item) && fabs(item->valuedouble) < 0x1p63;
+    return fits ? (int64_t)item->valuedouble : otherwise;
+}
+
 int json_real(const cJSON *object, const char *key, double otherwise, double *value,
               struct err *err)
 {

@@ -30,6 +30,10 @@ int json_object(const cJSON *object, const char *key, const cJSON **value, struc
 // NULL when absent, null, or object is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);
 
+// The number of an item, cut to a whole one; `otherwise` if it is none that fits, or `item` is
+// NULL.
+int64_t json_whole(const cJSON *item, int64_t otherwise);
+
 // The text as a quoted JSON string. Bytes that are not UTF-8 (possible in file names) become
 // U+FFFD.
 void json_put_text(struct buf *b, const char *text);

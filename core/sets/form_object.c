@@ -52,8 +52,7 @@ static int by_id(const void *a, const void *b)
 static int64_t number_of(const cJSON *json, const char *key)
 {
     const cJSON *item = json_get(json, key);
-    if (cJSON_IsNumber(item)) return (int64_t)item->valuedouble;
-    return cJSON_IsString(item) ? strtoll(item->valuestring, NULL, 10) : -1;
+    return cJSON_IsString(item) ? strtoll(item->valuestring, NULL, 10) : json_whole(item, -1);
 }
 
 static int join_by(struct object *o, const struct json_parts *in, const struct json_list *list,

@@ -193,10 +193,9 @@ static void note_skipped(struct running *r, const cJSON *line, int64_t done)
 // {"done", "metric", "kind", "score", "class", "full" if it is}, or {"done", "skipped": why}.
 static void note_line(struct running *r, const cJSON *line, int64_t done)
 {
-    const cJSON *index = json_get(line, "index");
+    const int64_t index = json_whole(json_get(line, "index"), -1);
     const char *answer = cJSON_GetStringValue(json_get(line, "answer"));
-    if (r->submission && cJSON_IsNumber(index))
-        submission_add(r->submission, (int64_t)index->valuedouble, answer);
+    if (r->submission && index >= 0) submission_add(r->submission, index, answer);
     const char *group = cJSON_GetStringValue(json_get(line, "group"));
     const cJSON *metric = json_get(line, "metric"), *kind = json_get(line, "kind"),
                 *score = json_get(line, "score"), *class = json_get(line, "class");
@@ -218,8 +217,8 @@ static void note_line(struct running *r, const cJSON *line, int64_t done)
 
 static int64_t done_of(const cJSON *line)
 {
-    const cJSON *done = json_get(line, "done");
-    return cJSON_IsNumber(done) && done->valuedouble >= 1 ? (int64_t)done->valuedouble : 0;
+    const int64_t done = json_whole(json_get(line, "done"), 0);
+    return done >= 1 ? done : 0;
 }
 
 // Takes over the samples before the last of the lines.

@@ -94,6 +94,22 @@ static void reads_numbers(void **state)
     cJSON_Delete(json);
 }
 
+static void cuts_numbers(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t whole;
+    } cases[] = { { "7", 7 },      { "-7.9", -7 },  { "9007199254740992", 1ll << 53 },
+                  { "1e40", -3 },  { "-1e40", -3 }, { "9223372036854775808", -3 },
+                  { "\"7\"", -3 }, { "null", -3 },  { "1e999", -3 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cJSON *json = cJSON_Parse(cases[i].text);
+        assert_int_equal(json_whole(json, -3), cases[i].whole);
+        cJSON_Delete(json);
+    }
+    assert_int_equal(json_whole(NULL, -3), -3);
+}
+
 static void reads_other_members(void **state)
 {
     cJSON *json = json_parse(members, strlen(members), "m", NULL);
@@ -119,9 +135,8 @@ static void reads_other_members(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parses_and_refuses),
-        cmocka_unit_test(reads_files),
-        cmocka_unit_test(reads_numbers),
+        cmocka_unit_test(parses_and_refuses),  cmocka_unit_test(reads_files),
+        cmocka_unit_test(reads_numbers),       cmocka_unit_test(cuts_numbers),
         cmocka_unit_test(reads_other_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
