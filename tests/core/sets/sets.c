@@ -574,6 +574,28 @@ static void test_submissions(void **state)
     free(text);
 }
 
+// Samples that the set does not have, as a damaged database may name them.
+static void test_submission_of_no_sample(void **state)
+{
+    static const int64_t indices[] = { -1, 1 << 20, INT64_MAX };
+    struct dataset d;
+    struct err err;
+    char *path = xasprintf("%s/none", folder);
+    open_set(&d, "pope", "llava", "pope/llava_pope_test.jsonl");
+    const struct eval_set *set = eval_set_need("pope", &err);
+    for (size_t i = 0; i < 3; i++) {
+        struct submission *s = submission_new();
+        submission_add(s, indices[i], "yes");
+        const struct set_way *way = eval_set_way(set, "llava", &err);
+        assert_int_equal(submission_write(s, path, &d, set, way, "tiny", &err), -1);
+        assert_non_null(strstr(err.text, "there is no sample"));
+        assert_int_equal(access(path, F_OK), -1);
+        submission_free(s);
+    }
+    dataset_close(&d);
+    free(path);
+}
+
 // Every row of the table can be used.
 static void test_table(void **state)
 {
@@ -592,13 +614,21 @@ static void test_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),        cmocka_unit_test(test_pope),
-        cmocka_unit_test(test_same_picture), cmocka_unit_test(test_short),
-        cmocka_unit_test(test_captions),     cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_mmmu),         cmocka_unit_test(test_text),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_python_list),
-        cmocka_unit_test(test_totals),       cmocka_unit_test(mme_equals_a_second_way),
-        cmocka_unit_test(test_f1),           cmocka_unit_test(test_index),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_pope),
+        cmocka_unit_test(test_submission_of_no_sample),
+        cmocka_unit_test(test_same_picture),
+        cmocka_unit_test(test_short),
+        cmocka_unit_test(test_captions),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_mmmu),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_python_list),
+        cmocka_unit_test(test_totals),
+        cmocka_unit_test(mme_equals_a_second_way),
+        cmocka_unit_test(test_f1),
+        cmocka_unit_test(test_index),
         cmocka_unit_test(test_submissions),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
