@@ -33,21 +33,36 @@ void describe_caption(struct turns *t, const struct scene *s, struct dice *d)
     }
 }
 
+// What is at each place: "top left: small red circle; top: nothing; ...".
+static void put_places(struct buf *b, const struct scene *s)
+{
+    for (int place = 0, i = 0; place < PLACES; place++) {
+        buf_printf(b, "%s%s: ", place ? "; " : "", place_names[place]);
+        if (i == s->count || s->objects[i].is.place != place) {
+            buf_puts(b, "nothing");
+            continue;
+        }
+        const struct query q = object_query(&s->objects[i++], FULL_NAME);
+        put_query(b, &q, false);
+    }
+}
+
 static void describe_places(struct turns *t, const struct scene *s, struct dice *d)
 {
     static const char *const asks[] = { "Name what is at every place.", "List all places.",
                                         "What is at each place of the picture?" };
     struct turn *turn = turns_add(t, "dense", "exact");
     buf_puts(&turn->question, pick(asks, 3, d));
-    for (int place = 0, i = 0; place < PLACES; place++) {
-        buf_printf(&turn->answer, "%s%s: ", place ? "; " : "", place_names[place]);
-        if (i == s->count || s->objects[i].is.place != place) {
-            buf_puts(&turn->answer, "nothing");
-            continue;
-        }
-        const struct query q = object_query(&s->objects[i++], FULL_NAME);
-        put_query(&turn->answer, &q, false);
-    }
+    put_places(&turn->answer, s);
+}
+
+// All that can be asked about, in one list: the background too.
+void describe_whole(struct turns *t, const struct scene *s)
+{
+    struct turn *turn = turns_add(t, "whole", "exact");
+    buf_puts(&turn->question, "List the background and all places.");
+    buf_printf(&turn->answer, "background: %s; ", background_names[s->background]);
+    put_places(&turn->answer, s);
 }
 
 // What the objects of one shape, colour or size are besides: "2 small red top, large blue left".

@@ -45,7 +45,7 @@ static const struct {
     [LIST_LISTED] = { "listed.json", SCENES_LISTED },
 };
 
-enum { LESSON_TURNS = 14, LISTED_TURNS = 9 };
+enum { LESSON_TURNS = 14, LISTED_TURNS = 17 };
 
 struct job {
     const struct scenes_request *request;
@@ -56,7 +56,7 @@ struct job {
     int64_t pictures; // begun
     struct raster raster;
     struct buf text; // of one scene for one file
-    struct turns caption, dense, detail, questions, again, yesno, reasons, finds;
+    struct turns caption, dense, detail, questions, again, yesno, reasons, finds, whole;
 };
 
 static bool wanted(const struct scenes_request *r, int list)
@@ -317,10 +317,13 @@ static int write_lesson(struct job *j, const struct scene *s, int64_t index, str
     return write_together(j, LIST_LESSONS, "lesson", lesson, many, index, err);
 }
 
-// The list of all places, then questions that can be read off it.
-static int write_listed(struct job *j, int64_t index, struct dice *d, struct err *err)
+// The list of the background and all places, then questions that can be read off it.
+static int write_listed(struct job *j, const struct scene *s, int64_t index, struct dice *d,
+                        struct err *err)
 {
-    const struct turn *lesson[LISTED_TURNS] = { &j->dense.list[0] };
+    turns_clear(&j->whole);
+    describe_whole(&j->whole, s);
+    const struct turn *lesson[LISTED_TURNS] = { &j->whole.list[0] };
     const int many = 1 + pick_turns(j, lesson + 1, LISTED_TURNS - 1, d);
     return write_together(j, LIST_LISTED, "listed", lesson, many, index, err);
 }
@@ -349,7 +352,7 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
     turns_clear(&j->finds);
     describe_finds(&j->finds, s, &d);
     if (write_singly(j, LIST_FINDS, &j->finds, index, err) < 0) return -1;
-    return write_listed(j, index, &d, err);
+    return write_listed(j, s, index, &d, err);
 }
 
 // --- scenes --------------------------------------------------------------------------------------
@@ -428,8 +431,9 @@ int scenes_write(const struct scenes_request *request, const struct load_progres
         raster_release(&j->raster);
     }
     struct turns *const made[] = { &j->caption, &j->dense, &j->detail,  &j->questions,
-                                   &j->again,   &j->yesno, &j->reasons, &j->finds };
-    for (int i = 0; i < 8; i++) turns_release(made[i]);
+                                   &j->again,   &j->yesno, &j->reasons, &j->finds,
+                                   &j->whole };
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) turns_release(made[i]);
     buf_release(&j->text);
     free(j);
     return status;

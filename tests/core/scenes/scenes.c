@@ -283,6 +283,15 @@ static void check_dense(const cJSON *scene, const char *given)
     buf_release(&b);
 }
 
+// The background, then all places.
+static void check_whole(const cJSON *scene, const char *given)
+{
+    char *begin = xasprintf("background: %s; ", text_of(scene, "background"));
+    assert_int_equal(strncmp(given, begin, strlen(begin)), 0);
+    check_dense(scene, given + strlen(begin));
+    free(begin);
+}
+
 // For each name, how many objects have it as their `trait`, and what these are besides.
 static void check_groups(const cJSON *scene, const char *trait, const char *const *names, int count,
                          const char *given)
@@ -406,6 +415,8 @@ static void check_lesson_turn(const cJSON *scene, const char *question, const ch
 {
     if (!strncmp(given, "top left: ", 10))
         check_dense(scene, given);
+    else if (!strncmp(given, "background: ", 12))
+        check_whole(scene, given);
     else if (!strncmp(given, "circle: ", 8))
         check_shapes(scene, given);
     else if (!strncmp(given, "red: ", 5))
@@ -573,7 +584,7 @@ static void finds_are_there_and_nowhere(void **state)
     scratch_remove(folder);
 }
 
-// The list of places, which its questions may be read off, comes first.
+// The list of all places, which its questions may be read off, comes first.
 static void lists_come_first(void **state)
 {
     char *folder = scratch_new();
@@ -583,10 +594,10 @@ static void lists_come_first(void **state)
     cJSON_ArrayForEach(sample, list)
     {
         const cJSON *said = cJSON_GetObjectItem(sample, "conversations");
-        assert_in_range(cJSON_GetArraySize(said), 2 * 6, 2 * 9);
-        assert_int_equal(strncmp(text_of(said->child->next, "value"), "top left: ", 10), 0);
+        assert_in_range(cJSON_GetArraySize(said), 2 * 10, 2 * 17);
+        assert_int_equal(strncmp(text_of(said->child->next, "value"), "background: ", 12), 0);
         for (const cJSON *next = said->child->next->next; next; next = next->next)
-            assert_int_not_equal(strncmp(text_of(next, "value"), "top left: ", 10), 0);
+            assert_int_not_equal(strncmp(text_of(next, "value"), "background: ", 12), 0);
     }
     cJSON_Delete(list);
     scratch_remove(folder);
