@@ -148,19 +148,30 @@ VEC_INLINE vf amx_pairs(const struct amx_source *s, int64_t row, int64_t n, int6
     return vf_pair(a, b);
 }
 
-VEC_INLINE void amx_pack_as(void *to, const struct amx_source *s, int64_t row, int64_t rows,
-                            int64_t k, int64_t n, const bool pairs, const enum dtype dtype)
+VEC_INLINE void amx_pack_as(void *to, const struct amx_source *s, int64_t row, const int64_t rows,
+                            int64_t k, const int64_t n, const bool turned, const bool pairs,
+                            const enum dtype dtype)
 {
     vf v[AMX_SIDE];
     for (int i = 0; i < AMX_SIDE; i++) {
         v[i] = vf_set(0);
-        if (s->turned && 2 * i < n)
+        if (turned && 2 * i < n)
             v[i] = amx_pairs(s, row, rows, k + 2 * (int64_t)i, 2 * i + 1 < n, dtype);
-        else if (!s->turned && i < rows)
+        else if (!turned && i < rows)
             v[i] = amx_row((const char *)s->data + (size_t)(row + i) * s->row_bytes, k, n, dtype);
     }
-    if (s->turned != pairs) vec_turn(v);
+    if (turned != pairs) vec_turn(v);
     for (int i = 0; i < AMX_SIDE; i++) vf_store((char *)to + (size_t)i * 64, v[i]);
+}
+
+// A whole tile, which most are: compiled without a question in between.
+VEC_INLINE void amx_pack_whole(void *to, const struct amx_source *s, int64_t row, int64_t k,
+                               const bool pairs, const enum dtype dtype)
+{
+    if (s->turned)
+        amx_pack_as(to, s, row, AMX_SIDE, k, AMX_STEP, true, pairs, dtype);
+    else
+        amx_pack_as(to, s, row, AMX_SIDE, k, AMX_STEP, false, pairs, dtype);
 }
 
 // Numbers k..k+n (n <= 32) of rows row..row+rows (at most 16) to a tile: the rows one after another
@@ -168,12 +179,17 @@ VEC_INLINE void amx_pack_as(void *to, const struct amx_source *s, int64_t row, i
 VEC_INLINE void amx_pack(void *to, const struct amx_source *s, int64_t row, int64_t rows, int64_t k,
                          int64_t n, const bool pairs)
 {
-    if (s->dtype == DTYPE_BF16)
-        amx_pack_as(to, s, row, rows, k, n, pairs, DTYPE_BF16);
+    const bool whole = rows == AMX_SIDE && n == AMX_STEP;
+    if (whole && s->dtype == DTYPE_BF16)
+        amx_pack_whole(to, s, row, k, pairs, DTYPE_BF16);
+    else if (whole && s->dtype == DTYPE_F32)
+        amx_pack_whole(to, s, row, k, pairs, DTYPE_F32);
+    else if (s->dtype == DTYPE_BF16)
+        amx_pack_as(to, s, row, rows, k, n, s->turned, pairs, DTYPE_BF16);
     else if (s->dtype == DTYPE_F16)
-        amx_pack_as(to, s, row, rows, k, n, pairs, DTYPE_F16);
+        amx_pack_as(to, s, row, rows, k, n, s->turned, pairs, DTYPE_F16);
     else
-        amx_pack_as(to, s, row, rows, k, n, pairs, DTYPE_F32);
+        amx_pack_as(to, s, row, rows, k, n, s->turned, pairs, DTYPE_F32);
 }
 
 static inline __attribute__((unused)) void amx_pack_rows(void *to, const struct amx_source *s,
