@@ -157,12 +157,19 @@ static int take_positional(void *self, const char *value, struct err *err)
 
 static const struct option_table table = { rows, take_positional };
 
+void options_print_beside(FILE *out, int begun, const char *help)
+{
+    enum { COLUMN = 24 };
+    if (begun >= COLUMN) fputc('\n', out);
+    fprintf(out, "%*s%s\n", begun < COLUMN ? COLUMN - begun : COLUMN, "", help);
+}
+
 static void print_rows(FILE *out)
 {
     for (const struct option_row *row = rows; row->name; row++) {
-        int n = fprintf(out, "  %s%s%s", row->name, row->argument ? " " : "",
-                        row->argument ? row->argument : "");
-        fprintf(out, "%*s%s\n", n < 24 ? 24 - n : 1, "", row->help);
+        const int begun = fprintf(out, "  %s%s%s", row->name, row->argument ? " " : "",
+                                  row->argument ? row->argument : "");
+        options_print_beside(out, begun, row->help);
     }
 }
 

@@ -14,12 +14,6 @@
 #include "tui/signals.h"
 #include "tui/text.h"
 
-static int run_missing(int argc, char **argv, struct err *err)
-{
-    err_set(err, "not included in this build");
-    return STATUS_USAGE;
-}
-
 static int run_version(int argc, char **argv, struct err *err)
 {
     text_printf(stdout, "vlmsh %s\n", VERSION);
@@ -87,16 +81,14 @@ static int run_help(int argc, char **argv, struct err *err)
 
 static const struct word words[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]",
-      "write a model folder with random weights, or join an encoder and a language model",
-      run_new },
+      "write a model with random weights, or join an encoder and a language model", run_new },
     { "quantize", "MODEL OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
       "write a GGUF file with small weights", run_quantize },
     { "help", "[COMMAND|SETTING|--man]", "show this help, or help on one topic", run_help },
     { "version", "", "show the version", run_version },
-    { "scenes", "N DIR [--seed S] [--size P] [--kind K]...", "generate N pictures with questions",
-      run_scenes },
+    { "scenes", "N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",
+      "generate N pictures with questions", run_scenes },
     { "job", "run ID|list [--db FILE]", "run a job in this process, or list jobs", job_word_run },
-    { "bench", "...", "(not in this build)", run_missing },
 };
 
 enum { WORDS = sizeof words / sizeof words[0] };
@@ -111,7 +103,7 @@ const struct word *word_find(const char *name)
 void words_print(FILE *out)
 {
     for (int i = 0; i < WORDS; i++) {
-        int n = fprintf(out, "  %s %s", words[i].name, words[i].usage);
-        fprintf(out, "%*s%s\n", n < 44 ? 44 - n : 1, "", words[i].help);
+        const int begun = fprintf(out, "  %s %s", words[i].name, words[i].usage);
+        options_print_beside(out, begun, words[i].help);
     }
 }

@@ -27,7 +27,7 @@ silent() { [ ! -s "$work/$1" ] || fail "$1 is not empty"; }
 # Bad usage.
 for bad in --foo -x "-c" "--threads 0" "--threads x" "--threads" "-D NOEQUALS" "-D =x" "--plain --json" \
     "a b" "--plain=1" "--device gpu" "--device cuda:x" "--device cpu:1" "--session" \
-    "scenes" "job" "job run x" "job dance" "bench" "new" "new --like tiny" "new --like nosuch DIR" "new --like tiny a b"; do
+    "scenes" "job" "job run x" "job dance" "new" "new --like tiny" "new --like nosuch DIR" "new --like tiny a b"; do
     # shellcheck disable=SC2086
     run 2 $bad
     silent out
