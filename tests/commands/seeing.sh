@@ -3,8 +3,8 @@
 . tests/commands/common.bash
 mkdir "$work/w" "$work/w/runs" "$work/out"
 tiny=(-D LANGUAGE=tests/goldens/qwen2 -D WORK="$work/w" -D OUT="$work/out" -D SCENES=8 -D TEST=3 -D BATCH=2 -D PLACES=2 -D LISTS=2
-    -D LESSONS=2 -D SMALL=2 -D FIND=2 -D FIRST=2 -D SECOND=2 -D LIMIT=1 -D DEEP=1 -D SEEDS=1,2 -D SCALES=0.1 -D RATES=1e-3 -D MIX=8
-    -D LAYERS=1 -D MIDDLE=1 -D KEEPS=0.5 -D STAGES=0.5 -D NORM=1 -D SHORT=1 -D HELD=1 -D FEW=1)
+    -D LESSONS=2 -D SMALL=2 -D FIND=2 -D FIRST=2 -D SECOND=2 -D LIMIT=1 -D DEEP=1 -D SEEDS=1,2 -D OTHERS=2 -D SCALES=0.1 -D RATES=1e-3 -D MIX=8
+    -D LISTED=2 -D LAYERS=1 -D MIDDLE=1 -D KEEPS=0.5 -D STAGES=0.5 -D NORM=1 -D SHORT=1 -D HELD=1 -D FEW=1)
 vlmsh -f demo/seeing.vlmsh "${tiny[@]}" >"$work/log" 2>&1 || fail "$(tail -5 "$work/log" | cut -c1-300)"
 report=$work/out/README.md
 for picture in $(grep -o '([a-z_.-]*\.\(png\|svg\))' "$report" | tr -d '()' | sort -u); do
