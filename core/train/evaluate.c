@@ -14,133 +14,6 @@
 #include "core/talk/answer.h"
 #include "core/train/evaluate_parts.h"
 
-int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i)
-{
-    return r->indices ? r->indices[i] : i;
-}
-
-int64_t evaluate_sample_count(const struct evaluate_request *r)
-{
-    return r->indices ? r->index_count : r->data->count;
-}
-
-bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s)
-{
-    for (size_t i = 0; i < r->kind_count; i++)
-        if (!strcmp(r->kinds[i], s->kind)) return true;
-    return r->kind_count == 0;
-}
-
-// --- questions -----------------------------------------------------------------------------------
-
-// A question of a sample, with its references.
-struct question {
-    size_t message; // of the sample: the user's
-    int turn;
-    char *text;
-    const char *const *references; // of the sample, or &reference
-    size_t reference_count;
-    char *reference;
-};
-
-static void question_release(struct question *q)
-{
-    free(q->text);
-    free(q->reference);
-    *q = (struct question){ 0 };
-}
-
-static bool is_last_question(const struct dialogue *d, size_t message)
-{
-    for (size_t i = message + 1; i < d->count; i++)
-        if (d->messages[i].role == ROLE_USER) return false;
-    return true;
-}
-
-// The question of message i with its references: those of the sample belong to its last question,
-// otherwise it is the answer that follows. False: not a question, or nothing is known of it.
-static bool question_at(const struct sample *s, const struct metric *m, size_t i,
-                        struct question *q)
-{
-    const struct dialogue *d = &s->dialogue;
-    *q = (struct question){ .message = i };
-    if (d->messages[i].role != ROLE_USER) return false;
-    const bool last = is_last_question(d, i);
-    for (size_t k = 0; k < i; k++) q->turn += d->messages[k].role == ROLE_USER;
-    q->text = message_text(&d->messages[i]);
-    if (last && s->reference_count) {
-        q->references = (const char *const *)s->references;
-        q->reference_count = s->reference_count;
-        return true;
-    }
-    if (i + 1 < d->count && d->messages[i + 1].role == ROLE_ASSISTANT) {
-        q->reference = message_text(&d->messages[i + 1]);
-        q->references = (const char *const *)&q->reference;
-        q->reference_count = 1;
-        return true;
-    }
-    if (last && s->choice_count && (s->right >= 0 || m->none)) return true;
-    question_release(q);
-    return false;
-}
-
-static const struct metric *sample_metric(const struct evaluating *v, const struct sample *s,
-                                          struct err *err)
-{
-    if (v->r->metric) return v->r->metric;
-    const struct metric *m = metric_need(s->metric ? s->metric : "loss", err);
-    if (!m) err_in(err, "\"metric\"");
-    return m;
-}
-
-bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
-                            size_t *message)
-{
-    int count = 0;
-    if (sample_metric(v, s, NULL) != m) return false;
-    for (size_t i = 0; i < s->dialogue.count; i++) {
-        struct question q;
-        if (!question_at(s, m, i, &q)) continue;
-        count++;
-        *message = i;
-        question_release(&q);
-    }
-    return count == 1;
-}
-
-// --- the corpus of references --------------------------------------------------------------------
-
-static void add_to_corpus(struct evaluating *v, const struct metric *m, void *corpus,
-                          const struct sample *s)
-{
-    struct question q;
-    for (size_t i = 0; i < s->dialogue.count; i++) {
-        if (!question_at(s, m, i, &q)) continue;
-        if (sample_metric(v, s, NULL) == m) m->corpus_add(corpus, q.references, q.reference_count);
-        question_release(&q);
-    }
-}
-
-// Goes once through the references of all samples, before the first score that needs them.
-static const void *corpus_of(struct evaluating *v, const struct metric *m)
-{
-    if (!m->corpus_new) return NULL;
-    const int number = evaluate_metric_number(m);
-    if (v->corpus[number]) return v->corpus[number];
-    void *corpus = v->corpus[number] = m->corpus_new();
-    int64_t taken = 0;
-    for (int64_t i = 0; i < evaluate_sample_count(v->r) && (!v->r->limit || taken < v->r->limit);
-         i++) {
-        struct sample s;
-        const int status = dataset_read(v->r->data, evaluate_sample_at(v->r, i), &s, NULL);
-        const bool chosen = evaluate_is_chosen(v->r, &s);
-        if (status == 0 && chosen) add_to_corpus(v, m, corpus, &s);
-        taken += chosen;
-        sample_release(&s);
-    }
-    return corpus;
-}
-
 // --- reports ------------------------------------------------------------------------------------
 
 static void notify(struct evaluating *v, const struct evaluated *told)
@@ -194,7 +67,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
 {
     struct metric_outcome o;
     struct err err;
-    mc->corpus = corpus_of(v, m);
+    mc->corpus = evaluate_corpus(v, m);
     if (m->score(mc, &o, &err) < 0) {
         skip(v, s, q, m, err.text);
         return 1;
@@ -505,7 +378,7 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
     for (size_t i = 0; i < s->dialogue.count && !v->stopped; i++) {
         struct question q;
         if (!question_at(s, m, i, &q)) continue;
-        const bool last = is_last_question(&s->dialogue, i);
+        const bool last = question_is_last(&s->dialogue, i);
         struct metric_case mc = { .question = q.text,
                                   .kind = s->kind,
                                   .references = q.references,
@@ -544,7 +417,7 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
     const struct sample *s = &a->sample;
     struct err err;
     evaluate_limit_answers(v, s);
-    const struct metric *m = sample_metric(v, s, &err);
+    const struct metric *m = evaluate_metric(v, s, &err);
     const bool needless = m && v->r->given && m->way == METRIC_ANSWERS;
     int status = !m ? -1 : needless ? 0 : show_pictures(v, a, &err);
     // A picture that another stage cannot read is none for all.

@@ -64,18 +64,40 @@ struct evaluating {
     int64_t shared;
 };
 
-// evaluate.c. Samples to look at, and whether their kind is asked for.
+// A question of a sample, with its references.
+struct question {
+    size_t message; // of the sample: the user's
+    int turn;
+    char *text;
+    const char *const *references; // of the sample, or &reference
+    size_t reference_count;
+    char *reference;
+};
+
+// evaluate_questions.c. Samples to look at, and whether their kind is asked for.
 int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i);
 int64_t evaluate_sample_count(const struct evaluate_request *r);
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
-// What is shown: whether it is what a dialogue shows, all of it and in its order.
+// The metric that is asked for, or the sample's own.
+const struct metric *evaluate_metric(const struct evaluating *v, const struct sample *s,
+                                     struct err *err);
+// The question of message i with its references: those of the sample belong to its last question,
+// otherwise it is the answer that follows. False: not a question, or nothing is known of it.
+bool question_at(const struct sample *s, const struct metric *m, size_t i, struct question *q);
+void question_release(struct question *q);
+bool question_is_last(const struct dialogue *d, size_t message);
+// The question of s if it has only one, which metric m scores; *message of its dialogue.
+bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
+                            size_t *message);
+// What a metric keeps of the references of all samples; gathered before the first score that needs
+// it. NULL: it keeps nothing.
+const void *evaluate_corpus(struct evaluating *v, const struct metric *m);
+
+// evaluate.c. What is shown: whether it is what a dialogue shows, all of it and in its order.
 bool shown_are(const struct shown *k, const struct dialogue *d);
 void shown_add(struct shown *k, const char *path);
 void shown_clear(struct shown *k);
 
-// The question of s if it has only one, which metric m scores; *message of its dialogue.
-bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
-                            size_t *message);
 // sample.max_tokens of v for an answer to s.
 void evaluate_limit_answers(struct evaluating *v, const struct sample *s);
 // The conversation up to the question `message`, which may be changed until something follows.

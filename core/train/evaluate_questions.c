@@ -1,0 +1,123 @@
+// core/train/evaluate_questions.c -- which samples are asked, what is asked of each, and what all
+// their references say.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/train/evaluate_parts.h"
+
+// --- samples -------------------------------------------------------------------------------------
+
+int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i)
+{
+    return r->indices ? r->indices[i] : i;
+}
+
+int64_t evaluate_sample_count(const struct evaluate_request *r)
+{
+    return r->indices ? r->index_count : r->data->count;
+}
+
+bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s)
+{
+    for (size_t i = 0; i < r->kind_count; i++)
+        if (!strcmp(r->kinds[i], s->kind)) return true;
+    return r->kind_count == 0;
+}
+
+// --- questions -----------------------------------------------------------------------------------
+
+void question_release(struct question *q)
+{
+    free(q->text);
+    free(q->reference);
+    *q = (struct question){ 0 };
+}
+
+bool question_is_last(const struct dialogue *d, size_t message)
+{
+    for (size_t i = message + 1; i < d->count; i++)
+        if (d->messages[i].role == ROLE_USER) return false;
+    return true;
+}
+
+bool question_at(const struct sample *s, const struct metric *m, size_t i, struct question *q)
+{
+    const struct dialogue *d = &s->dialogue;
+    *q = (struct question){ .message = i };
+    if (d->messages[i].role != ROLE_USER) return false;
+    const bool last = question_is_last(d, i);
+    for (size_t k = 0; k < i; k++) q->turn += d->messages[k].role == ROLE_USER;
+    q->text = message_text(&d->messages[i]);
+    if (last && s->reference_count) {
+        q->references = (const char *const *)s->references;
+        q->reference_count = s->reference_count;
+        return true;
+    }
+    if (i + 1 < d->count && d->messages[i + 1].role == ROLE_ASSISTANT) {
+        q->reference = message_text(&d->messages[i + 1]);
+        q->references = (const char *const *)&q->reference;
+        q->reference_count = 1;
+        return true;
+    }
+    if (last && s->choice_count && (s->right >= 0 || m->none)) return true;
+    question_release(q);
+    return false;
+}
+
+const struct metric *evaluate_metric(const struct evaluating *v, const struct sample *s,
+                                     struct err *err)
+{
+    if (v->r->metric) return v->r->metric;
+    const struct metric *m = metric_need(s->metric ? s->metric : "loss", err);
+    if (!m) err_in(err, "\"metric\"");
+    return m;
+}
+
+bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
+                            size_t *message)
+{
+    int count = 0;
+    if (evaluate_metric(v, s, NULL) != m) return false;
+    for (size_t i = 0; i < s->dialogue.count; i++) {
+        struct question q;
+        if (!question_at(s, m, i, &q)) continue;
+        count++;
+        *message = i;
+        question_release(&q);
+    }
+    return count == 1;
+}
+
+// --- the corpus of references --------------------------------------------------------------------
+
+static void add_to_corpus(struct evaluating *v, const struct metric *m, void *corpus,
+                          const struct sample *s)
+{
+    struct question q;
+    for (size_t i = 0; i < s->dialogue.count; i++) {
+        if (!question_at(s, m, i, &q)) continue;
+        if (evaluate_metric(v, s, NULL) == m)
+            m->corpus_add(corpus, q.references, q.reference_count);
+        question_release(&q);
+    }
+}
+
+// Goes once through the references of all samples, before the first score that needs them.
+const void *evaluate_corpus(struct evaluating *v, const struct metric *m)
+{
+    if (!m->corpus_new) return NULL;
+    const int number = evaluate_metric_number(m);
+    if (v->corpus[number]) return v->corpus[number];
+    void *corpus = v->corpus[number] = m->corpus_new();
+    int64_t taken = 0;
+    for (int64_t i = 0; i < evaluate_sample_count(v->r) && (!v->r->limit || taken < v->r->limit);
+         i++) {
+        struct sample s;
+        const int status = dataset_read(v->r->data, evaluate_sample_at(v->r, i), &s, NULL);
+        const bool chosen = evaluate_is_chosen(v->r, &s);
+        if (status == 0 && chosen) add_to_corpus(v, m, corpus, &s);
+        taken += chosen;
+        sample_release(&s);
+    }
+    return corpus;
+}
