@@ -257,8 +257,8 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
         skip(v, s, q, m, err.text);
         return 1;
     }
-    note_batch(v, &hooks);
     if (evaluate_batch(v, s, m, &hooks, &ready)) {
+        note_batch(v, &hooks);
         answer.text = ready.text;
         answer.answer.full = ready.full;
     } else if (ask_alone(v, s, q, &hooks, &answer, &err) < 0) {
