@@ -17,6 +17,10 @@ for table in "$work"/out/*.csv; do
     [ "$(wc -l <"$table")" -gt 1 ] || fail "$table has no rows"
 done
 same "a list of each model" "$(cat "$work"/w/places-see*.jsonl "$work"/w/places-lora*.jsonl "$work"/w/places-small*.jsonl | wc -l)" 8
+for run in frozen-places find-lora find-norms listed stage1-off-2 stage1-text-2 scale-0.1-1e-3-on-2 sight-lora \
+    sight-connector-2 sight-full-2 ira-sft ira-ira; do
+    grep -q '\\nadapter=none\\n' "$work/w/runs/$run/training.json" || fail "$run goes on from another training"
+done
 # Of two things one is found, with the right colour only; one of two empty places is left empty.
 places='"reference":"top: small red star; left: nothing; right: large blue bar; bottom: nothing"'
 printf '{"id":"1",%s,"answer":"top: large red circle; right: nothing; left: nothing; bottom: small red star"}\n' "$places" |
