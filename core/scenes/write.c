@@ -430,9 +430,8 @@ int scenes_write(const struct scenes_request *request, const struct load_progres
         if (status < 0) undo(j);
         raster_release(&j->raster);
     }
-    struct turns *const made[] = { &j->caption, &j->dense, &j->detail,  &j->questions,
-                                   &j->again,   &j->yesno, &j->reasons, &j->finds,
-                                   &j->whole };
+    struct turns *const made[] = { &j->caption, &j->dense,   &j->detail, &j->questions, &j->again,
+                                   &j->yesno,   &j->reasons, &j->finds,  &j->whole };
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) turns_release(made[i]);
     buf_release(&j->text);
     free(j);
