@@ -145,9 +145,9 @@ void turns_release(struct turns *t);
 void describe_caption(struct turns *t, const struct scene *s, struct dice *d);
 void describe_dense(struct turns *t, const struct scene *s, struct dice *d);
 void describe_detail(struct turns *t, const struct scene *s, struct dice *d);
-void ask_questions(struct turns *t, const struct scene *s, struct dice *d); // up to 6
-void ask_existence(struct turns *t, const struct scene *s, struct dice *d); // 6, three of them yes
 void describe_whole(struct turns *t, const struct scene *s); // the background and all places
+void ask_questions(struct turns *t, const struct scene *s, struct dice *d);  // up to 6
+void ask_existence(struct turns *t, const struct scene *s, struct dice *d);  // 6, three of them yes
 void describe_finds(struct turns *t, const struct scene *s, struct dice *d); // 8 names in one turn
 void ask_reasons(struct turns *t, const struct scene *s, struct dice *d);    // up to 3
 

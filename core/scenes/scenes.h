@@ -13,7 +13,7 @@
 //   dense.json            lists of all objects: by place, shape, colour, size   (captions)
 //   detail.json           a paragraph                                           (captions)
 //   finds.json            lists of names: where each is, or nowhere             (finds)
-//   listed.json           the background and all places, then questions          (listed)
+//   listed.json           the background and all places, then questions         (listed)
 //   questions.json        one short question per sample; "kind" is its topic    (questions)
 //   conversation.json     all these questions of a picture in one sample        (questions)
 //   lessons.json          questions of all kinds, sometimes a text, per sample  (lessons)

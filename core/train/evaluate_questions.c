@@ -102,7 +102,6 @@ static void add_to_corpus(struct evaluating *v, const struct metric *m, void *co
     }
 }
 
-// Goes once through the references of all samples, before the first score that needs them.
 const void *evaluate_corpus(struct evaluating *v, const struct metric *m)
 {
     if (!m->corpus_new) return NULL;
