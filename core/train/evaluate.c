@@ -423,7 +423,7 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
     // A picture that another stage cannot read is none for all.
     status = stages_agree_status(v->r->model->decoder.stages, v->c.flight, (uint64_t)s->index,
                                  status, &err);
-    if (status < 0) {
+    if (!m || status < 0) {
         clear_pictures(v);
         skip(v, s, NULL, m, err.text);
         return false;
