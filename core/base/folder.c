@@ -21,8 +21,7 @@ static char *without_slashes(const char *path)
     return xstrndup(path, n);
 }
 
-// A folder that is there and holds nothing.
-static bool is_empty(const char *path)
+bool folder_is_empty(const char *path)
 {
     DIR *dir = opendir(path);
     bool empty = dir != NULL;
@@ -40,7 +39,7 @@ static int check_free(const char *target, struct err *err)
     if (!strcmp(last, ".") || !strcmp(last, ".."))
         return err_set(err, "'%s' is no name for an output folder: give the folder's name", target);
     if (lstat(target, &st) < 0 && errno == ENOENT) return 0;
-    if (is_empty(target)) return 0;
+    if (folder_is_empty(target)) return 0;
     return err_set(err, "'%s' already exists: choose another folder", target);
 }
 
@@ -57,18 +56,6 @@ char *folder_begin(const char *target, struct err *err)
     if (status == 0) return work;
     free(work);
     return NULL;
-}
-
-int folder_claim(const char *path, bool *made, struct err *err)
-{
-    *made = mkdir(path, 0777) == 0;
-    if (!*made && errno != EEXIST)
-        return err_set(err, "cannot create '%s': %s", path, strerror(errno));
-    DIR *dir = opendir(path);
-    if (!dir) return err_set(err, "cannot write into '%s': %s", path, strerror(errno));
-    closedir(dir);
-    if (is_empty(path)) return 0;
-    return err_set(err, "'%s' is not empty: choose a new or empty folder", path);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)

@@ -22,9 +22,8 @@ void folder_abandon(char *work);
 // Removes a folder of ours and its content; does nothing if it does not exist.
 void folder_remove(const char *path);
 
-// Uses the folder itself, new or empty, for output that must not be renamed into place. *made: it
-// is new.
-int folder_claim(const char *path, bool *made, struct err *err);
+// Is it a folder that holds nothing?
+bool folder_is_empty(const char *path);
 
 // Opens a file of the folder for stdio as NAME.part; closing it syncs and renames it, or removes it
 // on failure.

@@ -1,11 +1,15 @@
 // core/scenes/write.c -- the folder of a world: pictures, objects, samples (core/scenes/scenes.h).
 //
-// Every file is written as NAME.part and renamed; the lists get their names last, so a folder that
-// has them is whole. On failure and on cancel all of it goes away. Our texts need no JSON escapes.
+// The lists are written as NAME.part and get their names last, so a folder that has them is whole.
+// On failure and on cancel all of it goes away; what a killed run has left, the next one removes.
+// Our texts need no JSON escapes.
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,6 +55,7 @@ struct job {
     const struct scenes_request *request;
     struct scenes_report *report;
     bool made_folder, made_pictures;
+    int lock;                  // the folder, locked while it is written; -1: none
     FILE *files[SCENES_FILES]; // NULL: not asked for
     bool renamed[SCENES_FILES];
     int64_t pictures; // begun
@@ -64,11 +69,16 @@ static bool wanted(const struct scenes_request *r, int list)
     return !lists[list].part || lists[list].part & r->parts;
 }
 
+static char *list_path(const struct scenes_request *r, int list, bool whole)
+{
+    return xasprintf("%s/%s%s", r->folder, lists[list].name, whole ? "" : ".part");
+}
+
 bool scenes_written(const struct scenes_request *request)
 {
     bool whole = true;
     for (int i = 0; i < SCENES_FILES && whole; i++) {
-        char *path = xasprintf("%s/%s", request->folder, lists[i].name);
+        char *path = list_path(request, i, true);
         whole = !wanted(request, i) || access(path, F_OK) == 0;
         free(path);
     }
@@ -77,10 +87,65 @@ bool scenes_written(const struct scenes_request *request)
 
 // --- folder and files ----------------------------------------------------------------------------
 
+static int lock_folder(struct job *j, struct err *err)
+{
+    const char *folder = j->request->folder;
+    j->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (j->lock < 0) return err_set(err, "cannot write into '%s': %s", folder, strerror(errno));
+    if (flock(j->lock, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        return err_set(err, "another process is drawing scenes into '%s'", folder);
+    return 0;
+}
+
+// A run that was killed has left lists without their names.
+static bool interrupted(const struct scenes_request *r)
+{
+    bool left = false;
+    for (int i = 0; i < SCENES_FILES && !left; i++) {
+        char *path = list_path(r, i, false);
+        left = access(path, F_OK) == 0;
+        free(path);
+    }
+    return left;
+}
+
+static void remove_lists(const struct scenes_request *r, bool whole)
+{
+    for (int i = 0; i < SCENES_FILES; i++) {
+        char *path = list_path(r, i, whole);
+        unlink(path);
+        free(path);
+    }
+}
+
+static void remove_pictures(const char *folder)
+{
+    char *pictures = xasprintf("%s/pictures", folder);
+    DIR *dir = opendir(pictures);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const size_t digits = strspn(entry->d_name, "0123456789");
+        if (digits >= 6 && !strcmp(entry->d_name + digits, ".png"))
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir) closedir(dir);
+    rmdir(pictures);
+    free(pictures);
+}
+
 static int prepare_folder(struct job *j, struct err *err)
 {
     const char *folder = j->request->folder;
-    if (folder_claim(folder, &j->made_folder, err) < 0) return -1;
+    j->made_folder = mkdir(folder, 0777) == 0;
+    if (!j->made_folder && errno != EEXIST)
+        return err_set(err, "cannot create '%s': %s", folder, strerror(errno));
+    if (lock_folder(j, err) < 0) return -1;
+    if (interrupted(j->request)) {
+        remove_lists(j->request, true);
+        remove_pictures(folder);
+        remove_lists(j->request, false); // last: they tell that the rest may go
+    }
+    if (!folder_is_empty(folder))
+        return err_set(err, "'%s' is not empty: choose a new or empty folder", folder);
     char *pictures = xasprintf("%s/pictures", folder);
     j->made_pictures = mkdir(pictures, 0777) == 0;
     if (!j->made_pictures) err_set(err, "cannot create '%s': %s", pictures, strerror(errno));
@@ -92,7 +157,7 @@ static int open_lists(struct job *j, struct err *err)
 {
     for (int i = 0; i < SCENES_FILES; i++) {
         if (!wanted(j->request, i)) continue;
-        char *part = xasprintf("%s/%s.part", j->request->folder, lists[i].name);
+        char *part = list_path(j->request, i, false);
         j->files[i] = fopen(part, "wbe");
         if (!j->files[i]) err_set(err, "cannot create '%s': %s", part, strerror(errno));
         free(part);
@@ -130,8 +195,7 @@ static int close_lists(struct job *j, struct err *err)
     }
     for (int i = 0; i < SCENES_FILES; i++) {
         if (!wanted(j->request, i)) continue;
-        char *path = xasprintf("%s/%s", j->request->folder, lists[i].name);
-        char *part = xasprintf("%s.part", path);
+        char *path = list_path(j->request, i, true), *part = list_path(j->request, i, false);
         j->renamed[i] = rename(part, path) == 0;
         free(path);
         free(part);
@@ -153,8 +217,7 @@ static void undo(struct job *j)
         free(path);
     }
     for (int i = 0; j->made_pictures && i < SCENES_FILES; i++) {
-        char *path =
-            xasprintf("%s/%s%s", j->request->folder, lists[i].name, j->renamed[i] ? "" : ".part");
+        char *path = list_path(j->request, i, j->renamed[i]);
         if (wanted(j->request, i)) unlink(path);
         free(path);
     }
@@ -418,6 +481,7 @@ int scenes_write(const struct scenes_request *request, const struct load_progres
     struct job *j = xcalloc(1, sizeof *j);
     j->request = request;
     j->report = report;
+    j->lock = -1;
     *report = (struct scenes_report){ 0 };
     int status = check(request, err);
     if (status == 0) {
@@ -428,6 +492,7 @@ int scenes_write(const struct scenes_request *request, const struct load_progres
         for (int i = 0; i < SCENES_FILES; i++)
             if (j->files[i]) fclose(j->files[i]);
         if (status < 0) undo(j);
+        if (j->lock >= 0) close(j->lock);
         raster_release(&j->raster);
     }
     struct turns *const made[] = { &j->caption, &j->dense,   &j->detail, &j->questions, &j->again,

@@ -1,8 +1,11 @@
 // tests/core/scenes/worlds.c -- core/scenes/: masks against pixels, the same world everywhere,
 // worlds that share nothing, and nothing left behind.
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "core/base/hash.h"
 #include "core/picture/image.h"
@@ -199,13 +202,73 @@ static void leaves_nothing_behind(void **state)
     scratch_remove(base);
 }
 
+static bool killed_at_100(void *self, uint64_t done, uint64_t total)
+{
+    if (done >= 100) kill(getpid(), SIGKILL);
+    return true;
+}
+
+static void write_killed(const struct scenes_request *request)
+{
+    const struct load_progress killed = { .report = killed_at_100 };
+    struct scenes_report report;
+    struct err err;
+    int status = 0;
+    const pid_t child = fork();
+    if (!child) _exit(scenes_write(request, &killed, &report, &err) < 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_false(scenes_written(request));
+}
+
+// A killed run's world is drawn anew; what somebody else has put there stays, and so does what
+// another process is writing.
+static void goes_on_after_a_kill(void **state)
+{
+    char *base = scratch_new(), *folder = xasprintf("%s/world", base);
+    char *whole = xasprintf("%s/whole", base), *mine = xasprintf("%s/pictures/mine.png", folder);
+    struct scenes_request request = {
+        .folder = folder, .count = SCENES, .seed = 1, .size = 64, .most = 7, .parts = SCENES_ALL
+    };
+    struct scenes_report report;
+    struct err err;
+    write_killed(&request);
+    const int held = open(folder, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(flock(held, LOCK_EX), 0);
+    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1);
+    assert_non_null(strstr(err.text, "another process is drawing"));
+    close(held);
+    request.count = 60; // pictures of the killed run that this one does not draw again
+    request.parts = SCENES_YESNO;
+    if (scenes_write(&request, NULL, &report, &err) < 0) fail_msg("%s", err.text);
+    assert_true(scenes_written(&request));
+    request.folder = whole;
+    if (scenes_write(&request, NULL, &report, &err) < 0) fail_msg("%s", err.text);
+    char *differ = xasprintf("diff -r '%s' '%s'", folder, whole);
+    assert_int_equal(system(differ), 0);
+    scratch_remove(folder);
+
+    folder = xasprintf("%s/world", base);
+    request.folder = folder;
+    request.count = SCENES;
+    write_killed(&request);
+    scratch_text(folder, "pictures/mine.png", "kept");
+    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1);
+    assert_non_null(strstr(err.text, "is not empty"));
+    assert_int_equal(access(mine, F_OK), 0);
+    free(differ);
+    free(folder);
+    free(whole);
+    free(mine);
+    scratch_remove(base);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_are_what_is_painted),
-        cmocka_unit_test(is_the_same_everywhere),
-        cmocka_unit_test(worlds_are_apart),
-        cmocka_unit_test(leaves_nothing_behind),
+        cmocka_unit_test(masks_are_what_is_painted), cmocka_unit_test(is_the_same_everywhere),
+        cmocka_unit_test(worlds_are_apart),          cmocka_unit_test(leaves_nothing_behind),
+        cmocka_unit_test(goes_on_after_a_kill),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
