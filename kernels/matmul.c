@@ -240,6 +240,21 @@ static void panel_copy(float *panel, const struct product *p, int64_t from, int6
     }
 }
 
+// As panel_copy, of `numbers` rows from row k on, which are f32 or bf16, in pairs; a missing last
+// row is 0.
+VEC_INLINE void panel_turned_pairs_as(float *panel, const struct product *p, int64_t from,
+                                      int64_t cols, int64_t k, int64_t numbers, enum dtype dtype)
+{
+    for (int64_t i = 0; i < numbers; i += 2)
+        for (int64_t c = 0; c < TILE_COLS; c += VEC, panel += VEC) {
+            const int64_t some = cols - c < 0 ? 0 : cols - c < VEC ? cols - c : VEC;
+            const char *w = p->w + (size_t)(k + i) * p->row_bytes;
+            vf a = vf_load_part_n_as(w, from + c, some, dtype), b = vf_set(0);
+            if (i + 1 < numbers) b = vf_load_part_n_as(w + p->row_bytes, from + c, some, dtype);
+            vf_store(panel, vf_pair(a, b));
+        }
+}
+
 // Columns from..from+cols of rows k..k+inner of w, both counted in pairs, to a panel of pairs.
 static void panel_pairs(float *panel, const struct product *p, int64_t from, int64_t cols,
                         int64_t k, int64_t inner)
@@ -248,6 +263,10 @@ static void panel_pairs(float *panel, const struct product *p, int64_t from, int
     if (!p->w_turned && p->dtype == DTYPE_BF16) { // pairs already: as many bytes as a float
         panel_pack(panel, p->w + (size_t)from * p->row_bytes, p->row_bytes, cols, k, inner,
                    DTYPE_F32);
+        return;
+    }
+    if (p->w_turned && (p->dtype == DTYPE_BF16 || p->dtype == DTYPE_F32)) {
+        VEC_AS(p->dtype, panel_turned_pairs_as, panel, p, from, cols, 2 * k, numbers);
         return;
     }
     // Otherwise as floats first, and then two rows of the panel become one.

@@ -198,7 +198,7 @@ static inline __attribute__((unused)) void vec_widen(float *y, const void *x, in
     else if (dtype_in_blocks(dtype))
         KERNEL(blocks_widen)(y, x, from, n, dtype);
     else
-        memcpy(y, (const char *)x + 4 * from, (size_t)n * 4);
+        vec_widen_as(y, x, from, n, DTYPE_F32);
 }
 
 // The nearest bf16 of each number, ties to even; NaN stays NaN.
