@@ -209,9 +209,12 @@ static int show_run(struct shell *shell, const struct adapter_words *w, struct e
     if (!a && name) return err_set(err, "no adapter '%s' is loaded (/adapter list)", name);
     if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
     char *kinds = kinds_text(a);
+    const bool seeing = settings_is(engine_settings(shell->engine), "adapter.when", "pictures");
     sinks_text(shell->sinks, "%s: %s, %" PRId64 " parameters; trained on '%s'; %s", a->folder,
                kinds, adapter_parameters(a), *a->base ? a->base : "(unknown)",
-               a->applied ? "applied" : "not applied");
+               a != s->active ? "not applied"
+               : seeing       ? "applied where a picture is shown"
+                              : "applied");
     free(kinds);
     if (adapter_has(a, ADAPTER_LORA)) show_lora(shell, a);
     if (adapter_has(a, ADAPTER_WEIGHT) || adapter_has(a, ADAPTER_EXTRA)) show_tensors(shell, a);

@@ -40,7 +40,7 @@ void adapter_apply(struct adapter *a)
     a->applied = true;
 }
 
-void adapter_remove(struct adapter *a)
+static void take_off(struct adapter *a)
 {
     if (!a->applied) return;
     for (size_t i = a->count; i-- > 0;) {
@@ -50,6 +50,26 @@ void adapter_remove(struct adapter *a)
     }
     model_weights_changed(a->model);
     a->applied = false;
+}
+
+static void follow(void *self, bool pictures)
+{
+    if (pictures)
+        adapter_apply(self);
+    else
+        take_off(self);
+}
+
+void adapter_remove(struct adapter *a)
+{
+    if (a->model->listener.self == a) a->model->listener = (struct model_listener){ 0 };
+    take_off(a);
+}
+
+void adapter_with_pictures(struct adapter *a, bool only)
+{
+    a->model->listener = (struct model_listener){ only ? follow : NULL, a };
+    adapter_apply(a);
 }
 
 void adapter_scale(struct adapter *a, double factor)

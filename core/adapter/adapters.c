@@ -8,6 +8,7 @@
 #include "core/settings/settings.h"
 
 static const char *const word_none[] = { "none", NULL };
+static const char *const whens[] = { "always", "pictures", NULL };
 
 const struct setting adapter_settings[] = {
     { "adapter", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_KV,
@@ -15,6 +16,10 @@ const struct setting adapter_settings[] = {
     { "adapter.scale", SETTING_REAL, -100, 100, "1", NULL, NULL, STALE_KV,
       .help = "Multiplies the LoRA scale (alpha / rank); weights that the adapter replaces are not "
               "scaled." },
+    { "adapter.when", SETTING_CHOICE, 0, 0, "always", NULL, whens, STALE_KV,
+      .help = "Conversations that the adapter takes part in: all, or those that show a picture. In "
+              "others the model is then as it was before; the first picture brings the adapter, "
+              "and the conversation is computed anew." },
     { 0 },
 };
 
@@ -78,13 +83,18 @@ static void drop_former(struct adapters *s, const struct adapter *a)
             adapters_drop(s, s->list[i]);
 }
 
-void adapters_use(struct adapters *s, struct adapter *a, double scale)
+static void use(struct adapter *a, const struct settings *s)
+{
+    adapter_scale(a, settings_real(s, "adapter.scale"));
+    adapter_with_pictures(a, settings_is(s, "adapter.when", "pictures"));
+}
+
+void adapters_use(struct adapters *s, struct adapter *a, const struct settings *settings)
 {
     if (s->active) adapter_remove(s->active);
     s->active = a;
     if (!a) return;
-    adapter_scale(a, scale);
-    adapter_apply(a);
+    use(a, settings);
     drop_former(s, a);
 }
 
@@ -124,6 +134,7 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
 {
     size_t count;
     if (!s->active) return err_set(err, "no adapter is applied: /adapter load FOLDER");
+    adapter_apply(s->active); // for a conversation without a picture it may be off
     struct adapter_delta *deltas = extra_deltas(s->active, &count);
     int status = model_merge(s->active->model, deltas, count, folder, report, err);
     free(deltas);
@@ -136,8 +147,7 @@ int adapter_apply_settings(struct adapter **a, struct model *m, const struct set
     *a = NULL;
     if (settings_is(s, "adapter", "none")) return 0;
     if (!(*a = adapter_read(settings_text(s, "adapter"), m, err))) return -1;
-    adapter_scale(*a, settings_real(s, "adapter.scale"));
-    adapter_apply(*a);
+    use(*a, s);
     return 0;
 }
 

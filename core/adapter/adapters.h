@@ -1,7 +1,7 @@
 // core/adapter/adapters.h -- the adapters loaded for a model, at most one of them applied.
 //
 //   struct adapter *a = adapters_open(&list, "out/ln", false, model, &err);   // reads it if needed
-//   adapters_use(&list, a, 1.0);                                              // NULL: none
+//   adapters_use(&list, a, settings);                                         // NULL: none
 //   adapters_drop(&list, a);
 //   adapters_release(&list);                                                  // before the model
 #ifndef CORE_ADAPTER_ADAPTERS_H
@@ -23,15 +23,16 @@ struct adapter *adapters_find(const struct adapters *s, const char *name);
 // then adapters_drop brings the loaded one back. On failure nothing changes.
 struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, struct model *m,
                               struct err *err);
-void adapters_use(struct adapters *s, struct adapter *a, double scale);
+// Applies it, scaled and in the conversations that the settings say; NULL: none.
+void adapters_use(struct adapters *s, struct adapter *a, const struct settings *settings);
 void adapters_drop(struct adapters *s, struct adapter *a);
 void adapters_release(struct adapters *s);
 // Writes the model with the applied adapter into a new folder (core/adapter/model_write.h).
 int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
                    struct err *err);
 
-// For a job: reads the adapter that the settings `adapter` and `adapter.scale` select and applies
-// it to a model that has none. *a NULL: none selected. adapter_free it before the model.
+// For a job: reads the adapter that the settings select and applies it, as they say, to a model that
+// has none. *a NULL: none selected. adapter_free it before the model.
 int adapter_apply_settings(struct adapter **a, struct model *m, const struct settings *s,
                            struct err *err);
 // An adapter's extra tensors for methods; finds nothing when `a` is NULL.

@@ -90,7 +90,7 @@ static int use(void *self, const struct settings *s, struct method_tensors *tens
 {
     struct comparing_job *c = self;
     struct adapter *a = c->side[s == c->side[1].settings].adapter;
-    adapters_use(&c->adapters, a, settings_real(s, "adapter.scale"));
+    adapters_use(&c->adapters, a, s);
     *tensors = adapter_tensors(a);
     return 0;
 }

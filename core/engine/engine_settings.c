@@ -95,6 +95,13 @@ static struct former former_of(const struct engine *e)
     return (struct former){ matmul_now(e), adapter_stale(e->adapters.active) };
 }
 
+static enum setting_stale apply_when(struct engine *e, const struct setting *row)
+{
+    if (!e->adapters.active) return STALE_NOTHING;
+    adapter_with_pictures(e->adapters.active, settings_is(e->settings, row->key, "pictures"));
+    return row->stale;
+}
+
 // What a change of the row's value makes stale. Changes that need immediate action are applied
 // here.
 static enum setting_stale apply_row(struct engine *e, const struct setting *row, struct former was)
@@ -106,6 +113,7 @@ static enum setting_stale apply_row(struct engine *e, const struct setting *row,
     if (!strcmp(row->key, "image.max_tokens") || !strcmp(row->key, "image.downsample"))
         return apply_limit(e, row);
     if (row->stale < STALE_SEEN && methods_read(row->key, e->settings)) return STALE_SEEN;
+    if (!strcmp(row->key, "adapter.when")) return apply_when(e, row);
     if (strcmp(row->key, "adapter.scale") != 0) return row->stale;
     if (!a || !adapter_has(a, ADAPTER_LORA)) return STALE_NOTHING;
     adapter_scale(a, settings_real(e->settings, row->key));
@@ -132,7 +140,7 @@ static void use_adapter(struct engine *e, struct adapter *a)
 {
     conversation_reset_methods(&e->conversation); // they may keep what they made of the weights
     if (e->stash) conversation_reset_methods(&e->stashed);
-    adapters_use(&e->adapters, a, settings_real(e->settings, "adapter.scale"));
+    adapters_use(&e->adapters, a, e->settings);
 }
 
 // Has one of the method's settings changed?
@@ -414,8 +422,7 @@ struct settings *engine_propose(struct engine *e, const struct change *list, siz
 
 static void end_lending(struct engine *e)
 {
-    if (e->lending)
-        adapters_use(&e->adapters, e->former, settings_real(e->settings, "adapter.scale"));
+    if (e->lending) adapters_use(&e->adapters, e->former, e->settings);
     e->former = NULL;
     e->lending = false;
 }
@@ -433,7 +440,7 @@ int engine_lend(struct engine *e, const struct settings *s, struct method_tensor
         return -1;
     if (!e->lending) e->former = e->adapters.active;
     e->lending = true;
-    adapters_use(&e->adapters, a, settings_real(s, "adapter.scale"));
+    adapters_use(&e->adapters, a, s);
     *tensors = adapter_tensors(a);
     return 0;
 }

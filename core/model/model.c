@@ -262,6 +262,11 @@ void model_weights_changed(struct model *m)
     if (m->decoder.config.tied) m->decoder.head = m->decoder.embed;
 }
 
+void model_pass(const struct model *m, bool pictures)
+{
+    if (m->listener.pass) m->listener.pass(m->listener.self, pictures);
+}
+
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
                  struct prompt_options *options, struct err *err)
 {

@@ -17,6 +17,13 @@
 
 struct family;
 
+// Who changes weights between passes (core/adapter/): told before each whether its conversation
+// shows a picture.
+struct model_listener {
+    void (*pass)(void *self, bool pictures); // NULL: nobody
+    void *self;
+};
+
 struct model {
     char *name;                    // folder as given by the user, without "::q8_0"
     struct checkpoint *checkpoint; // the weights are mapped from here
@@ -40,6 +47,7 @@ struct model {
     const char *placeholder_word; // it is the token of this text; NULL: the configs give the id
     const char *conversation;     // layout that config.json names; NULL: the folder's chat template
     struct ids eos;               // ids that end an answer
+    struct model_listener listener;
 };
 
 // A folder, a GGUF file, or "FOLDER::q8_0" (core/model/small.h). On failure nothing is left; NULL
@@ -67,6 +75,9 @@ void model_place_picture(const struct model *m, struct picture *p, int64_t width
 // Call after a weight's tensor was given other data or a gradient: updates what depends on it (a
 // tied head).
 void model_weights_changed(struct model *m);
+
+// Call before the weights of a pass are read.
+void model_pass(const struct model *m, bool pictures);
 
 // Prompt options for this model and these settings (chat.template, chat.date).
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,

@@ -207,6 +207,7 @@ static int compute(struct passing *p, const struct sequence *s, int64_t from, bo
     const struct decoder *d = &p->m->model->decoder;
     struct arena_mark mark = arena_mark(&p->arena);
     struct tensor *logits;
+    model_pass(p->m->model, s->pictures);
     struct tensor *h = splice(g, &d->embed, s, from, p->visual, (const float *const *)p->focus,
                               (int)p->c->picture_count);
     const int status =

@@ -127,6 +127,7 @@ static void join(const struct batch *b, const struct sequence *s, struct sequenc
     for (int64_t i = 0, at = g->prefix; i < g->count; at += g->of[i++].n)
         copy_rows(to, at, &s[i], g->prefix + g->of[i].cached, g->of[i].n);
     to->segments = g;
+    to->pictures = s[0].pictures;
 }
 
 int batch_pass(struct batch *b, const struct sequence *s, struct tensor **x)
@@ -138,6 +139,7 @@ int batch_pass(struct batch *b, const struct sequence *s, struct tensor **x)
     for (int i = 0; i < b->segments.count; i++) b->segments.of[i].n = batch_rows(b, s, i);
     join(b, s, &all);
     for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
+    model_pass(c->model, all.pictures);
     struct tensor *h =
         splice(&b->graph, &d->embed, &all, b->segments.prefix, visual, NULL, (int)c->picture_count);
     free(visual);

@@ -83,6 +83,10 @@ static int64_t common_tokens(const struct sequence *s, const struct sequence *ca
 int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int64_t most)
 {
     const int64_t common = common_tokens(s, &c->cached), tokens = common < most ? common : most;
+    if (c->model->listener.pass && s->pictures != c->cached.pictures) { // of other weights
+        conversation_trim(c, 0);
+        return 0;
+    }
     // Of layers in several processes a method knows what it has in its own.
     const int64_t from = stages_least(c->model->decoder.stages, c->flight,
                                       methods_reusable(&c->methods, &c->cached, tokens));
@@ -181,6 +185,7 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
 static struct tensor *embed(struct conversation *c, struct graph *g, const struct sequence *s)
 {
     const struct decoder *d = &c->model->decoder;
+    model_pass(c->model, s->pictures);
     if (!stages_first(d->stages))
         return graph_new2(g, DTYPE_F32, s->n - c->cached.n, d->config.hidden);
     struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual);

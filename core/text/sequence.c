@@ -34,6 +34,7 @@ void sequence_copy(struct sequence *to, const struct sequence *from)
     size_t bytes = (size_t)from->n * sizeof *from->ids;
     sequence_init(to, from->n, from->axes);
     to->prompt = from->prompt;
+    to->pictures = from->pictures;
     if (!bytes) return;
     memcpy(to->ids, from->ids, bytes);
     memcpy(to->picture, from->picture, bytes);
@@ -59,6 +60,7 @@ void sequence_join(struct sequence *to, const struct sequence *const *samples,
     to->start = xreallocarray(NULL, (size_t)n, sizeof *to->start);
     for (size_t k = 0; k < count; k++) {
         const struct sequence *s = samples[k];
+        to->pictures |= s->pictures;
         for (int64_t i = 0; i < s->n; i++) {
             to->ids[at + i] = s->ids[i];
             to->picture[at + i] = s->picture[i] < 0 ? -1 : s->picture[i] + (int32_t)before;
@@ -113,6 +115,7 @@ void sequence_append(struct sequence *s, int32_t id)
     struct sequence longer;
     sequence_init(&longer, n, s->axes);
     longer.prompt = s->prompt;
+    longer.pictures = s->pictures;
     int32_t largest = -1;
     for (int64_t i = 0; i < s->n * s->axes; i++)
         if (s->positions[i] > largest) largest = s->positions[i];

@@ -154,6 +154,7 @@ static int fill(const struct rendering *r, const struct ids *ids, const struct p
         const struct filling *f = &r->fillings[-1 - ids->data[i]];
         const struct message *m = f->message;
         filling_length(f, pictures, picture_count, &n, NULL);
+        s->pictures |= !m;
         if (m && n) memcpy(s->ids + row, m->ids.data, (size_t)n * sizeof *s->ids);
         for (int64_t k = 0; !m && k < n; k++) {
             s->ids[row + k] = r->options->placeholder;

@@ -77,6 +77,7 @@ static void encode(struct graph *g, const struct model *m, const struct batch *b
 // the first, where the pictures are already encoded.
 static struct tensor *embed(struct graph *g, const struct model *m, const struct batch *b)
 {
+    model_pass(m, b->sequence->pictures);
     if (!stages_first(m->decoder.stages))
         return graph_new2(g, DTYPE_F32, b->sequence->n, m->decoder.config.hidden);
     struct tensor none = { 0 };

@@ -73,6 +73,7 @@ int family_encode_all(struct graph *g, const struct model *m, const struct pictu
 {
     const struct family *f = m->family;
     if (!count) return 0;
+    model_pass(m, true);
     struct vision_picture *read = xcalloc(count + 1, sizeof *read);
     for (size_t i = 0; i < count && graph_ok(g); i++) {
         read[i] = f->picture_read(g, m, pictures[i]);

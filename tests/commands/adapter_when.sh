@@ -1,0 +1,99 @@
+# tests/commands/adapter_when.sh -- adapter.when: a conversation without a picture has the model as it
+# was before the adapter, one with a picture has the adapter throughout; both as in runs of their own.
+. tests/commands/common.bash
+start=("/load $llava" '/set sample.max_tokens 8' '/set sample.ignore_eos on')
+text='Name a colour of the rainbow'
+see=("/image $scene" 'What is in the picture?')
+answers='select(.event == "answer").ids | tostring'
+# answers_of LINE...: the ids of all answers, a line each.
+answers_of() {
+    lines "$@"
+    check "no line fails" '[select(.event == "done" and .ok == false)] | length | select(. > 0)' ""
+    jq -r "$answers" "$work/events"
+}
+
+score() { # LINE...
+    lines "$@"
+    jq -r 'select(.event == "table" and .name == "evaluation").rows | tostring' "$work/events"
+}
+said() { jq -r "select(.id == \"$2\").ids | tostring" "$work/$1.jsonl"; }
+cat >"$work/data.jsonl" <<P
+{"id": "a", "question": "$text", "answer": "red", "metric": "exact"}
+{"id": "b", "image": "$PWD/$scene", "question": "What is in the picture?", "answer": "a dog", "metric": "exact"}
+{"id": "c", "question": "What is two plus two?", "answer": "four", "metric": "exact"}
+P
+
+check_adapter() { # NAME
+    local name=$1 adapter=$llava/adapters/$1
+    local with=("${start[@]}" "/set adapter $adapter")
+    plain=$(answers_of "${start[@]}" "$text")
+    always=$(answers_of "${with[@]}" "$text")
+    seen=$(answers_of "${with[@]}" "${see[@]}")
+    [ "$plain" != "$always" ] || fail "the adapter changes nothing of a text: nothing would be tested"
+    only=$(answers_of "${with[@]}" '/set adapter.when pictures' "$text" '/clear' "${see[@]}" '/clear' "$text")
+    same "a text, a picture, a text" "$only" "$plain
+$seen
+$plain"
+
+    # A picture that comes later brings the adapter for all that was said; without it, it goes again.
+    later=$(answers_of "${with[@]}" '/set adapter.when pictures' "$text" "${see[@]}" '/set adapter.when always' /regen \
+        '/set adapter.when pictures' /regen /undo "$text" /undo /undo "$text")
+    same "the picture's answer is the adapter's" "$(sed -n 2p <<<"$later")" "$(sed -n 3p <<<"$later")"
+    same "and stays so" "$(sed -n 4p <<<"$later")" "$(sed -n 3p <<<"$later")"
+    same "a text alone again" "$(sed -n 6p <<<"$later")" "$plain"
+    both=$(answers_of "${start[@]}" "$text" "$text")
+    same "two texts after /undo of a picture" "$(sed -n 1p <<<"$later") $(sed -n 5p <<<"$later")" \
+        "$(sed -n 1p <<<"$both") $(sed -n 2p <<<"$both")"
+
+    # Dumps: the same numbers as without it, and as with it.
+    lines "${start[@]}" "/dump * $work/plain.safetensors" "/forward $text"
+    lines "${with[@]}" '/set adapter.when pictures' "/dump * $work/only.safetensors" "/forward $text"
+    same_dump "logits of a text" "$work/plain.safetensors" "$work/only.safetensors"
+    lines "${with[@]}" "/dump * $work/seen.safetensors" "${see[0]}" "/forward ${see[1]}"
+    lines "${with[@]}" '/set adapter.when pictures' "/forward $text" '/clear' \
+        "/dump * $work/seen-only.safetensors" "${see[0]}" "/forward ${see[1]}"
+    same_dump "rows of a picture" "$work/seen.safetensors" "$work/seen-only.safetensors"
+
+    # Evaluations here and as jobs, answers and losses; comparisons; measurements.
+    for kind in "a c" b; do
+        grep -E "\"id\": \"(${kind// /|})\"" "$work/data.jsonl" >"$work/part.jsonl"
+        own=("${with[@]}")
+        [ "$kind" = b ] || own=("${start[@]}")
+        want=$(score "${own[@]}" "/eval $work/part.jsonl --metric loss --here")
+        got=$(score "${with[@]}" '/set adapter.when pictures' "/eval $work/part.jsonl --metric loss --here")
+        [ "$want" ] || fail "no loss of $kind"
+        same "the loss of $kind" "$got" "$want"
+        got=$(score "${with[@]}" '/set adapter.when pictures' "/eval $work/part.jsonl --metric loss" '/wait' '/eval show')
+        same "as a job" "$got" "$want"
+    done
+    want=$(score "${start[@]}" "/eval demo/seeing/choices.jsonl --limit 3 --here")
+    got=$(score "${with[@]}" '/set adapter.when pictures' "/eval demo/seeing/choices.jsonl --limit 3 --here")
+    [ "$want" ] || fail "no choices"
+    same "choices, which share passes" "$got" "$want"
+    lines "${start[@]}" "$text" /norms
+    want=$(jq -c 'select(.name == "norms.layers").rows' "$work/events")
+    lines "${with[@]}" '/set adapter.when pictures' "$text" /norms
+    same "norms of a text" "$(jq -c 'select(.name == "norms.layers").rows' "$work/events")" "$want"
+    lines "${with[@]}" '/set adapter.when pictures' "/ask --data $work/data.jsonl --out $work/$name-answers.jsonl"
+    lines "${with[@]}" "/ask --data $work/data.jsonl --out $work/$name-always.jsonl"
+    lines "${start[@]}" "/ask --data $work/data.jsonl --out $work/$name-plain.jsonl"
+    for id in a c; do same "asked $id" "$(said $name-answers $id)" "$(said $name-plain $id)"; done
+    same "asked b" "$(said $name-answers b)" "$(said $name-always b)"
+    lines "${with[@]}" "/compare off | adapter.when=pictures --data $work/data.jsonl"
+    check "compared: the picture's answer is the same" \
+        'select(.event == "table" and .name == "compare.distance").rows[] | select(.[0] == "share of the same answers")[1]' 0.333333
+
+    # What is merged is the whole adapter, whatever the last conversation was.
+    lines "${with[@]}" "/adapter merge $work/$name-merged-always" '/set adapter.when pictures' "$text" "/adapter merge $work/$name-merged"
+    cmp "$work/$name-merged-always/model.safetensors" "$work/$name-merged/model.safetensors" || fail "another model is merged"
+    lines "${with[@]}" '/set adapter.when pictures' '/adapter show' "/train $work/data.jsonl $work/$name-out"
+    check_has "shown" 'select(.event == "text").text' "applied where a picture is shown"
+    check_has "no training of it" 'select(.event == "error").message' "/set adapter.when always"
+    lines "${start[@]}" '/set adapter.when pictures' "$text" "/set adapter $adapter" /regen '/adapter unload' /regen
+    check "set before the adapter" "$answers" "$plain
+$plain
+$plain"
+}
+check_adapter lora
+check_adapter ln_tuning
+finish
