@@ -46,8 +46,17 @@ VEC_INLINE vh vf_to_pairs(vf x)
 // a in the lower and b in the upper half of each lane.
 VEC_INLINE vf vf_pair(vf a, vf b)
 {
+#if VEC_BYTES == 64 && !defined(__clang__)
+    typedef uint16_t words __attribute__((vector_size(VEC_BYTES)));
+    static const words in_turn = { 0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                   8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 };
+    words both; // all of a, then all of b
+    __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(a), "v"(b));
+    return (vf)__builtin_shuffle(both, in_turn);
+#else
     return (vf)(__builtin_convertvector(vf_to_pairs(a), vu) |
                 __builtin_convertvector(vf_to_pairs(b), vu) << 16);
+#endif
 }
 
 // Numbers i.. i + VEC of `to`; or as pairs, half as large.

@@ -31,8 +31,8 @@ void adapters_release(struct adapters *s);
 int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
                    struct err *err);
 
-// For a job: reads the adapter that the settings select and applies it, as they say, to a model that
-// has none. *a NULL: none selected. adapter_free it before the model.
+// For a job: reads the adapter that the settings select and applies it, as they say, to a model
+// that has none. *a NULL: none selected. adapter_free it before the model.
 int adapter_apply_settings(struct adapter **a, struct model *m, const struct settings *s,
                            struct err *err);
 // An adapter's extra tensors for methods; finds nothing when `a` is NULL.
