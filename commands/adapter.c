@@ -76,6 +76,9 @@ static void notice_loaded(const struct shell *shell, const struct adapter *a)
             shell->sinks,
             "its LoRA scale is multiplied by %s: /set adapter.scale 1 restores the trained scale",
             scale);
+    if (settings_is(engine_settings(shell->engine), "adapter.when", "pictures"))
+        sinks_notice(shell->sinks, "it is used only in conversations with a picture: /set "
+                                   "adapter.when always uses it in all");
     notice_methods(shell, a);
     notice_base(shell, a);
 }
@@ -213,7 +216,7 @@ static int show_run(struct shell *shell, const struct adapter_words *w, struct e
     sinks_text(shell->sinks, "%s: %s, %" PRId64 " parameters; trained on '%s'; %s", a->folder,
                kinds, adapter_parameters(a), *a->base ? a->base : "(unknown)",
                a != s->active ? "not applied"
-               : seeing       ? "applied where a picture is shown"
+               : seeing       ? "applied only in conversations with a picture"
                               : "applied");
     free(kinds);
     if (adapter_has(a, ADAPTER_LORA)) show_lora(shell, a);
@@ -353,7 +356,8 @@ const struct command command_adapter = {
         "FOLDER is an adapter in PEFT format (LoRA, LN tuning, modules_to_save); tensors that\n"
         "PEFT cannot represent are in extra.safetensors. Changes apply from the next token. The\n"
         "setting `adapter` names the adapter in use; /set adapter none removes it.\n"
-        "load           reads the folder and applies the adapter\n"
+        "load           reads the folder and applies the adapter; the setting adapter.when says\n"
+        "               whether it is used in conversations without a picture\n"
         "unload         removes the adapter; unload NAME also forgets a loaded one\n"
         "show           ranks, tensor counts and norms\n"
         "scale X        multiplies the LoRA scale (the setting adapter.scale); weights that the\n"

@@ -240,8 +240,8 @@ static void panel_copy(float *panel, const struct product *p, int64_t from, int6
     }
 }
 
-// As panel_copy, of `numbers` rows from row k on, which are f32 or bf16, in pairs; a missing last
-// row is 0.
+// Like panel_copy, but packs rows k.. k + numbers, f32 or bf16, in pairs; an odd last row is paired
+// with zeros.
 VEC_INLINE void panel_turned_pairs_as(float *panel, const struct product *p, int64_t from,
                                       int64_t cols, int64_t k, int64_t numbers, enum dtype dtype)
 {

@@ -12,10 +12,10 @@
 // As many results as fit into the registers (32 with AVX-512, else 16) beside two vectors of b.
 enum { TILE_ROWS = VEC == 16 ? 12 : 6, TILE_COLS = 2 * VEC };
 
-// --- pairs of bf16
-// -------------------------------------------------------------------------------- A lane may hold
-// two bf16, the first one in its lower half: one instruction multiplies both and adds both
-// products.
+// --- pairs of bf16 -------------------------------------------------------------------------------
+
+// A lane may hold two bf16, the first one in its lower half: one instruction multiplies both and
+// adds both products.
 
 // Can pairs be multiplied here? Elsewhere vf_to_pairs and vf_add_pairs must not be called.
 static inline __attribute__((unused)) bool vec_has_pairs(void)

@@ -66,8 +66,8 @@ void adapter_free(struct adapter *a); // removes it first if applied
 // At most one adapter is applied to a model at a time.
 void adapter_apply(struct adapter *a);
 void adapter_remove(struct adapter *a);
-// Applies it to passes of conversations that show a picture only, or again to all. Until the next
-// pass it is on.
+// only: uses it in passes of conversations with a picture, else in all. It is on until the next
+// pass.
 void adapter_with_pictures(struct adapter *a, bool only);
 // Multiplies the LoRA scale; whole weights are not scaled.
 void adapter_scale(struct adapter *a, double factor);

@@ -17,9 +17,10 @@ const struct setting adapter_settings[] = {
       .help = "Multiplies the LoRA scale (alpha / rank); weights that the adapter replaces are not "
               "scaled." },
     { "adapter.when", SETTING_CHOICE, 0, 0, "always", NULL, whens, STALE_KV,
-      .help = "Conversations that the adapter takes part in: all, or those that show a picture. In "
-              "others the model is then as it was before; the first picture brings the adapter, "
-              "and the conversation is computed anew." },
+      .help = "When the adapter is used: always, or only in conversations with a picture. Without "
+              "a picture the base model answers; the first picture applies the adapter and "
+              "recomputes the conversation.",
+      .also = "vision text-only language" },
     { 0 },
 };
 
@@ -134,7 +135,7 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
 {
     size_t count;
     if (!s->active) return err_set(err, "no adapter is applied: /adapter load FOLDER");
-    adapter_apply(s->active); // for a conversation without a picture it may be off
+    model_pass(s->active->model, true); // all of it, whatever was computed last
     struct adapter_delta *deltas = extra_deltas(s->active, &count);
     int status = model_merge(s->active->model, deltas, count, folder, report, err);
     free(deltas);

@@ -23,7 +23,7 @@ struct adapter *adapters_find(const struct adapters *s, const char *name);
 // then adapters_drop brings the loaded one back. On failure nothing changes.
 struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, struct model *m,
                               struct err *err);
-// Applies it, scaled and in the conversations that the settings say; NULL: none.
+// Applies it as adapter.scale and adapter.when say; NULL: none.
 void adapters_use(struct adapters *s, struct adapter *a, const struct settings *settings);
 void adapters_drop(struct adapters *s, struct adapter *a);
 void adapters_release(struct adapters *s);

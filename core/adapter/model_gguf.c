@@ -349,6 +349,7 @@ int model_write_gguf(const struct model *m, const struct gguf_kind *kind, const 
         .model = m, .kind = kind, .architecture = m->decoder.config.kind->gguf, .summary = summary
     };
     *summary = (struct gguf_summary){ 0 };
+    model_pass(m, true); // the whole adapter, whatever was computed last
     if (!e.architecture)
         return err_set(err, "the language model of the family %s cannot be written as GGUF",
                        m->family->name);

@@ -387,6 +387,7 @@ int model_write_mmproj(const struct model *m, enum dtype dtype, const char *path
 {
     struct export e = { .model = m, .encoder = find(m), .dtype = dtype };
     if (model_mmproj_check(m, err) < 0) return -1;
+    model_pass(m, true);
     e.out = gguf_writer_new(path);
     put_sizes(&e);
     add_encoder(&e);

@@ -39,6 +39,7 @@ static void reader_release(struct reader *r)
 static int read_piece(struct reader *r, const struct sequence *s)
 {
     arena_reset(&r->arena, (struct arena_mark){ 0 });
+    model_pass(r->model, true); // as the file was written
     struct tensor *h = splice(&r->g, &r->model->decoder.embed, s, 0, NULL, NULL, 0);
     return decoder_forward(&r->g, &r->model->decoder, NULL, s, h, LOGITS_HIDDEN, true, &r->hidden);
 }

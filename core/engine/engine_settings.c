@@ -99,7 +99,9 @@ static enum setting_stale apply_when(struct engine *e, const struct setting *row
 {
     if (!e->adapters.active) return STALE_NOTHING;
     adapter_with_pictures(e->adapters.active, settings_is(e->settings, row->key, "pictures"));
-    return row->stale;
+    // With a picture both values mean the adapter.
+    const bool shown = e->conversation.cached.pictures && (!e->stash || e->stashed.cached.pictures);
+    return shown ? STALE_NOTHING : row->stale;
 }
 
 // What a change of the row's value makes stale. Changes that need immediate action are applied

@@ -31,6 +31,7 @@ static const float eps = 1e-5f;
 struct norm_align {
     const struct backend *backend;
     double target;            // T* of the model
+    const void *table;        // of embeddings, which has it
     struct tensor gain, bias; // [D], ours
 };
 
@@ -112,9 +113,12 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
         n->backend = env->backend;
     }
     // A stage of a model that embeds nothing (core/model/stages.h) aligns nothing either.
-    if (!(n->target > 0) && m->decoder.embed.data &&
-        norm_target(env->backend, &m->decoder.embed, &n->target, err) < 0)
+    model_pass(m, true); // it acts on pictures
+    const struct tensor *table = &m->decoder.embed;
+    if (table->data && table->data != n->table &&
+        norm_target(env->backend, table, &n->target, err) < 0)
         return -1;
+    n->table = table->data;
     const bool text = settings_is(env->settings, "norm.init", "text");
     const double gain = text ? n->target / sqrt((double)width) : 1;
     if (norm_fill(&n->gain, env, "norm_align.weight", width, gain, err) < 0) return -1;

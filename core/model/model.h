@@ -17,8 +17,7 @@
 
 struct family;
 
-// Who changes weights between passes (core/adapter/): told before each whether its conversation
-// shows a picture.
+// Called before weights are read: an adapter may switch itself on or off (core/adapter/).
 struct model_listener {
     void (*pass)(void *self, bool pictures); // NULL: nobody
     void *self;
@@ -76,7 +75,7 @@ void model_place_picture(const struct model *m, struct picture *p, int64_t width
 // tied head).
 void model_weights_changed(struct model *m);
 
-// Call before the weights of a pass are read.
+// Call before weights are read, in a pass or not; pictures: the conversation has one.
 void model_pass(const struct model *m, bool pictures);
 
 // Prompt options for this model and these settings (chat.template, chat.date).

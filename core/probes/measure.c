@@ -109,6 +109,7 @@ static int pass_begin(struct passing *p, const struct measuring *m, struct conve
     p->focus = xcalloc(c->picture_count + 1, sizeof *p->focus);
     p->ours = xcalloc(c->picture_count + 1, sizeof *p->ours);
     if (measure_sequence(c, m->settings, &p->sequence, err) < 0) return -1;
+    model_pass(m->model, p->sequence.pictures); // methods and probes read weights when they begin
     p->visual_count = sequence_visual_count(&p->sequence, 0);
     if (p->sequence.n > conversation_limit(c->model, m->settings))
         return err_set(err, "prompt and answer have %lld tokens, but ctx.max is %lld",

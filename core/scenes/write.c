@@ -1,6 +1,7 @@
 // core/scenes/write.c -- the folder of a world: pictures, objects, samples (core/scenes/scenes.h).
 //
-// The lists are written as NAME.part and get their names last, so a folder that has them is whole.
+// Every file is written as NAME.part and renamed; the lists get their names last, so a folder that
+// has them is whole.
 // On failure and on cancel all of it goes away; what a killed run has left, the next one removes.
 // Our texts need no JSON escapes.
 #include <dirent.h>
@@ -87,13 +88,14 @@ bool scenes_written(const struct scenes_request *request)
 
 // --- folder and files ----------------------------------------------------------------------------
 
+// Where a file system has no such locks, it goes without.
 static int lock_folder(struct job *j, struct err *err)
 {
     const char *folder = j->request->folder;
     j->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (j->lock < 0) return err_set(err, "cannot write into '%s': %s", folder, strerror(errno));
     if (flock(j->lock, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-        return err_set(err, "another process is drawing scenes into '%s'", folder);
+        return err_set(err, "another process is writing scenes to '%s'", folder);
     return 0;
 }
 
@@ -121,13 +123,18 @@ static void remove_lists(const struct scenes_request *r, bool whole)
 static void remove_pictures(const char *folder)
 {
     char *pictures = xasprintf("%s/pictures", folder);
-    DIR *dir = opendir(pictures);
+    const int fd = open(pictures, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         const size_t digits = strspn(entry->d_name, "0123456789");
-        if (digits >= 6 && !strcmp(entry->d_name + digits, ".png"))
-            unlinkat(dirfd(dir), entry->d_name, 0);
+        const char *ending = entry->d_name + digits;
+        if (digits >= 6 && (!strcmp(ending, ".png") || !strcmp(ending, ".png.part")))
+            unlinkat(fd, entry->d_name, 0);
     }
-    if (dir) closedir(dir);
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
     rmdir(pictures);
     free(pictures);
 }
@@ -135,18 +142,22 @@ static void remove_pictures(const char *folder)
 static int prepare_folder(struct job *j, struct err *err)
 {
     const char *folder = j->request->folder;
-    j->made_folder = mkdir(folder, 0777) == 0;
-    if (!j->made_folder && errno != EEXIST)
+    const bool made = mkdir(folder, 0777) == 0;
+    if (!made && errno != EEXIST)
         return err_set(err, "cannot create '%s': %s", folder, strerror(errno));
     if (lock_folder(j, err) < 0) return -1;
+    j->made_folder = made;
     if (interrupted(j->request)) {
         remove_lists(j->request, true);
         remove_pictures(folder);
         remove_lists(j->request, false); // last: they tell that the rest may go
     }
-    if (!folder_is_empty(folder))
-        return err_set(err, "'%s' is not empty: choose a new or empty folder", folder);
     char *pictures = xasprintf("%s/pictures", folder);
+    rmdir(pictures); // of a run that had just begun
+    if (!folder_is_empty(folder)) {
+        free(pictures);
+        return err_set(err, "'%s' is not empty: choose a new or empty folder", folder);
+    }
     j->made_pictures = mkdir(pictures, 0777) == 0;
     if (!j->made_pictures) err_set(err, "cannot create '%s': %s", pictures, strerror(errno));
     free(pictures);

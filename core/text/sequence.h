@@ -44,7 +44,7 @@ struct sequence {
     int axes;           // 1, or 3 for multimodal rotary positions (t, h, w)
     int32_t *start;     // [n] first row of row i's sample; NULL: there is one sample
     const struct segments *segments; // borrowed; NULL: all rows are of one conversation
-    bool pictures;  // rows of a conversation that shows pictures, also where none of these is visual
+    bool pictures;  // the conversation (of samples: one) has a picture, even if no row is visual
     int64_t prompt; // rows up to the end of the newest generation prompt; 0: all of them
 };
 

@@ -324,8 +324,9 @@ static int check_formers(const struct model *m, const struct selection *chosen,
                          const struct settings *s, struct err *err)
 {
     if (!settings_is(s, "adapter", "none") && settings_is(s, "adapter.when", "pictures"))
-        return err_set(err, "training goes on from the adapter in every sample, with a picture or "
-                            "not: /set adapter.when always, or merge or unload the adapter first");
+        return err_set(err, "training continues from the adapter in every sample, with or "
+                            "without a picture: /set adapter.when always, or merge or unload the "
+                            "adapter first");
     for (size_t i = 0; i < m->weights.count; i++) {
         const struct weight *w = &m->weights.list[i];
         if (!w->linear || !w->linear->lora) continue;

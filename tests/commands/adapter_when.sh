@@ -55,9 +55,9 @@ $plain"
     same_dump "rows of a picture" "$work/seen.safetensors" "$work/seen-only.safetensors"
 
     # Evaluations here and as jobs, answers and losses; comparisons; measurements.
-    for kind in "a c" b; do
+    for kind in b "a c"; do
         grep -E "\"id\": \"(${kind// /|})\"" "$work/data.jsonl" >"$work/part.jsonl"
-        own=("${with[@]}")
+        local own=("${with[@]}")
         [ "$kind" = b ] || own=("${start[@]}")
         want=$(score "${own[@]}" "/eval $work/part.jsonl --metric loss --here")
         got=$(score "${with[@]}" '/set adapter.when pictures' "/eval $work/part.jsonl --metric loss --here")
@@ -74,6 +74,12 @@ $plain"
     want=$(jq -c 'select(.name == "norms.layers").rows' "$work/events")
     lines "${with[@]}" '/set adapter.when pictures' "$text" /norms
     same "norms of a text" "$(jq -c 'select(.name == "norms.layers").rows' "$work/events")" "$want"
+    # Measured beside a picture after a text, and of data with both.
+    lines "${with[@]}" "${see[@]}" /norms
+    want=$(jq -c 'select(.name | strings | startswith("norms.")).rows' "$work/events")
+    lines "${with[@]}" '/set adapter.when pictures' "${see[@]}" "/ask --data $work/part.jsonl --out $work/$name-part.jsonl" /norms
+    [ "$want" ] || fail "no norms of a picture"
+    same "norms of a picture" "$(jq -c 'select(.name | strings | startswith("norms.")).rows' "$work/events")" "$want"
     lines "${with[@]}" '/set adapter.when pictures' "/ask --data $work/data.jsonl --out $work/$name-answers.jsonl"
     lines "${with[@]}" "/ask --data $work/data.jsonl --out $work/$name-always.jsonl"
     lines "${start[@]}" "/ask --data $work/data.jsonl --out $work/$name-plain.jsonl"
@@ -86,8 +92,11 @@ $plain"
     # What is merged is the whole adapter, whatever the last conversation was.
     lines "${with[@]}" "/adapter merge $work/$name-merged-always" '/set adapter.when pictures' "$text" "/adapter merge $work/$name-merged"
     cmp "$work/$name-merged-always/model.safetensors" "$work/$name-merged/model.safetensors" || fail "another model is merged"
+    lines "${with[@]}" "/quantize $work/$name-always.gguf --type f16" '/set adapter.when pictures' "$text" \
+        "/quantize $work/$name.gguf --type f16"
+    cmp "$work/$name-always.gguf" "$work/$name.gguf" || fail "another model is quantized"
     lines "${with[@]}" '/set adapter.when pictures' '/adapter show' "/train $work/data.jsonl $work/$name-out"
-    check_has "shown" 'select(.event == "text").text' "applied where a picture is shown"
+    check_has "shown" 'select(.event == "text").text' "applied only in conversations with a picture"
     check_has "no training of it" 'select(.event == "error").message' "/set adapter.when always"
     lines "${start[@]}" '/set adapter.when pictures' "$text" "/set adapter $adapter" /regen '/adapter unload' /regen
     check "set before the adapter" "$answers" "$plain

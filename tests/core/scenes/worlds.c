@@ -236,8 +236,9 @@ static void goes_on_after_a_kill(void **state)
     const int held = open(folder, O_RDONLY | O_DIRECTORY);
     assert_int_equal(flock(held, LOCK_EX), 0);
     assert_int_equal(scenes_write(&request, NULL, &report, &err), -1);
-    assert_non_null(strstr(err.text, "another process is drawing"));
+    assert_non_null(strstr(err.text, "another process is writing"));
     close(held);
+    scratch_text(folder, "pictures/000150.png.part", "begun");
     request.count = 60; // pictures of the killed run that this one does not draw again
     request.parts = SCENES_YESNO;
     if (scenes_write(&request, NULL, &report, &err) < 0) fail_msg("%s", err.text);
@@ -253,9 +254,21 @@ static void goes_on_after_a_kill(void **state)
     request.count = SCENES;
     write_killed(&request);
     scratch_text(folder, "pictures/mine.png", "kept");
+    scratch_text(base, "000001.png", "kept");
     assert_int_equal(scenes_write(&request, NULL, &report, &err), -1);
     assert_non_null(strstr(err.text, "is not empty"));
     assert_int_equal(access(mine, F_OK), 0);
+    scratch_remove(folder);
+
+    // Pictures that are a link to somebody's folder are not ours.
+    folder = xasprintf("%s/world", base);
+    char *link = xasprintf("%s/pictures", folder), *other = xasprintf("%s/000001.png", base);
+    scratch_text(base, "world/objects.jsonl.part", "");
+    assert_int_equal(symlink(base, link), 0);
+    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1);
+    assert_int_equal(access(other, F_OK), 0);
+    free(link);
+    free(other);
     free(differ);
     free(folder);
     free(whole);
