@@ -105,4 +105,20 @@ $plain"
 }
 check_adapter lora
 check_adapter ln_tuning
+
+# Norm alignment scales to the norm of the embeddings that the picture's conversation has.
+cat >"$work/train.json" <<P
+[{"id": "t", "image": "$PWD/$scene", "conversations": [{"from": "human", "value": "<image>\nWhat is it?"}, {"from": "gpt", "value": "a dog"}]}]
+P
+lines "/load $llava" '/set train.params "*embed_tokens*"' '/set train.lr 0.5' '/set train.steps 1' \
+    "/train $work/train.json $work/embed" '/wait'
+with=("${start[@]}" "/set adapter $work/embed")
+aligned() { # NAME LINE...: the aligned tokens of a picture
+    lines "${@:2}" '/set norm.align on' "/dump visual_aligned.* $work/aligned-$1.safetensors" "${see[0]}" "/forward ${see[1]}"
+}
+aligned always "${with[@]}"
+aligned only "${with[@]}" '/set adapter.when pictures' "$text" '/clear'
+aligned plain "${start[@]}"
+cmp "$work/aligned-always.safetensors" "$work/aligned-only.safetensors" || fail "aligned to the norm of other embeddings"
+cmp -s "$work/aligned-always.safetensors" "$work/aligned-plain.safetensors" && fail "the adapter changes no norm: nothing is tested"
 finish
