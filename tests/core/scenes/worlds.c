@@ -261,7 +261,7 @@ static void goes_on_after_a_kill(void **state)
     scratch_remove(folder);
 
     // Pictures that are a link to somebody's folder are not ours.
-    folder = xasprintf("%s/world", base);
+    request.folder = folder = xasprintf("%s/world", base);
     char *link = xasprintf("%s/pictures", folder), *other = xasprintf("%s/000001.png", base);
     scratch_text(base, "world/objects.jsonl.part", "");
     assert_int_equal(symlink(base, link), 0);
