@@ -112,8 +112,8 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
         *state = n = xcalloc(1, sizeof *n);
         n->backend = env->backend;
     }
-    // A stage of a model that embeds nothing (core/model/stages.h) aligns nothing either.
     model_pass(m, true); // it acts on pictures
+    // A stage of a model that embeds nothing (core/model/stages.h) aligns nothing either.
     const struct tensor *table = &m->decoder.embed;
     if (table->data && table->data != n->table &&
         norm_target(env->backend, table, &n->target, err) < 0)
