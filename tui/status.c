@@ -27,7 +27,9 @@ static int draw_badges(const struct view *v, struct canvas *c, struct area area,
         x = draw_badge(c, area, x, b.data);
         buf_release(&b);
     }
-    return settings_is(v->settings, "adapter", "none") ? x : draw_badge(c, area, x, "ADAPTER");
+    if (settings_is(v->settings, "adapter", "none")) return x;
+    const bool seeing = settings_is(v->settings, "adapter.when", "pictures");
+    return draw_badge(c, area, x, seeing ? "ADAPTER pictures" : "ADAPTER");
 }
 
 // --- measures ------------------------------------------------------------------------------------

@@ -20,6 +20,10 @@ shown 'ffn.calibration = .*demo/model/methods/ffn.safetensors' || fail 'Alt-3 ta
 keys M-4
 wait_for 'ira.on = on'
 shown 'NORM *CAPA 25% @3 *FFN auto *IRA *ADAPTER' || fail 'the badges of four methods'
+line '/set adapter.when pictures'
+wait_for 'IRA *ADAPTER pictures'
+line '/set adapter.when always'
+wait_gone 'ADAPTER pictures'
 line '/image demo/pictures/scene-1.png'
 wait_for '\[1 picture\]'
 line 'Where is the red circle?'
