@@ -42,7 +42,6 @@ struct plot {
     }
 TAKE(csv)
 TAKE(title)
-TAKE(by)
 TAKE(y)
 TAKE(interval)
 
@@ -56,6 +55,14 @@ static int take_smooth(void *self, const char *value, struct err *err)
     long long window;
     if (option_integer(value, 1, 1000000, &window, "--smooth", err) < 0) return -1;
     ((struct plot_options *)self)->smooth = (size_t)window;
+    return 0;
+}
+
+static int take_by(void *self, const char *value, struct err *err)
+{
+    struct plot_options *o = self;
+    if (o->by) return err_set(err, "--by is given twice: --by %s,%s means both", o->by, value);
+    o->by = value;
     return 0;
 }
 
@@ -100,7 +107,7 @@ static const struct option_row rows[] = {
     { "--title", "TEXT", "title of the picture", take_title },
     { "--y", "TEXT", "label of the y axis", take_y },
     { "--log", "x|y|xy", "logarithmic axes", take_log },
-    { "--by", "COLUMN", "one line for each value of COLUMN", take_by },
+    { "--by", "COLUMN[,COLUMN]", "one line for each value of COLUMN", take_by },
     { "--where", "COLUMN=VALUE", "only rows with this value", take_where },
     { "--interval", "LOW,HIGH", "columns with the bounds of an interval around Y", take_interval },
     { "--points", NULL, "points without lines", take_points },

@@ -97,9 +97,11 @@ same "mean and deviation" "$(tail -1 "$work/mean.csv" | cut -d, -f1,2)" "$(jq -r
 # Drawings.
 lines "/plot $csv keep less --by layer" "/plot $layers layer visual text --where run=b --figure $work/a.png" \
     "/plot $layers run visual --where layer=0 --log y --y L2" "/plot $csv keep nothing" "/plot $csv keep" \
-    "/plot $csv keep less --where layer=9" "/plot $csv keep less --by none" "/plot $work/none.csv a b"
+    "/plot $csv keep less --where layer=9" "/plot $csv keep less --by none" "/plot $work/none.csv a b" \
+    "/plot $csv keep less --by layer --by keep"
 check "drawn or refused" 'select(.event=="done").ok | tostring' \
-    $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse'
+    $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+check_has "both columns in one option" 'select(.event=="error").message' "--by layer,keep"
 check_has "a line for each value" 'select(.event=="text").text' "* layer 0   o layer 1   + layer 2"
 check_has "bars where x is no number" 'select(.event=="text").text' $'\na '
 lines "/plot $layers layer visual text --by run"
