@@ -11,12 +11,20 @@ static bool goes_on(const char *line, size_t length)
     return n % 2 == 1;
 }
 
+// A pasted text that begins with # or, as code does, with // or /* is a text: neither a comment nor
+// a command.
+static bool is_code(const char *text)
+{
+    const char *first = text + strspn(text, " \t\n");
+    return *first == '#' || (*first == '/' && (first[1] == '/' || first[1] == '*'));
+}
+
 // Several lines that came at once: are they taken one by one?
 static bool is_split(const struct typed *t, const char *text)
 {
     const char *first = text + strspn(text, " \t\n"), *end = strchr(text, '\n');
     if (line_reader_open(&t->reader)) return true;
-    return *first == '/' || strncmp(first, "\"\"\"", 3) == 0 ||
+    return (*first == '/' && !is_code(text)) || strncmp(first, "\"\"\"", 3) == 0 ||
            (end && goes_on(text, (size_t)(end - text)));
 }
 
@@ -27,8 +35,7 @@ void typed_submit(struct typed *t, const char *submitted)
     while (length && text[length - 1] == '\n') text[--length] = '\0';
     if (t->text.length) buf_putc(&t->text, '\n');
     buf_puts(&t->text, text);
-    // A pasted text with a # in front is a text, not a comment.
-    bool fenced = *text == '#' && strchr(text, '\n') && !strstr(text, "\"\"\"") &&
+    bool fenced = is_code(text) && strchr(text, '\n') && !strstr(text, "\"\"\"") &&
                   !line_reader_open(&t->reader);
     typed_flush(t);
     t->pending = fenced ? xasprintf("\"\"\"%s\"\"\"", text) : xstrdup(text);
