@@ -19,7 +19,10 @@
 #undef lines // term.h takes these names
 #undef columns
 
-enum { REPLY_MS = 100 }; // a terminal answers within
+enum {
+    REPLY_MS = 100, // a terminal answers within
+    PALETTE = 256   // one with more colours (xterm-direct) takes the numbers from 8 on as RGB
+};
 
 struct terminal {
     SCREEN *screen;
@@ -136,8 +139,8 @@ struct terminal *terminal_open(struct err *err)
     // GNU screen before 5.0 takes the parts of such a colour for blinking and the like.
     const char *inside = getenv("STY");
     const bool trusted = !inside || !*inside;
-    t->true_colour = trusted && t->colours >= 256 && truecolor &&
-                     (!strcmp(truecolor, "truecolor") || !strcmp(truecolor, "24bit"));
+    const bool told = truecolor && (!strcmp(truecolor, "truecolor") || !strcmp(truecolor, "24bit"));
+    t->true_colour = trusted && (t->colours > PALETTE || (t->colours == PALETTE && told));
     const char *mouse = tigetstr("kmous");
     t->can_mouse = mouse && mouse != (char *)-1;
     t->farewell = make_farewell();
@@ -294,10 +297,15 @@ void terminal_redraw(struct terminal *t)
 
 // --- cells ---------------------------------------------------------------------------------------
 
+static int rgb_number(const struct terminal *t, uint32_t rgb)
+{
+    return t->colours > PALETTE ? (int)rgb : colour_nearest(rgb, t->colours);
+}
+
 static int colour_number(const struct terminal *t, int index)
 {
-    if (index < t->colours || index < 0) return index;
-    return colour_nearest(colour_of(index), t->colours);
+    const bool own = index < (t->colours > PALETTE ? 8 : t->colours);
+    return own ? index : rgb_number(t, colour_of(index));
 }
 
 static attr_t attributes_of(int attributes)
@@ -343,8 +351,8 @@ static void find_look(const struct terminal *t, const struct cell *cell, attr_t 
     }
     int ink = colour_number(t, look->ink), paper = colour_number(t, look->paper);
     if (t->colours < 16) find_eight(look, &ink, &paper, attributes);
-    if (cell->ink) ink = colour_nearest(cell->ink & 0xffffff, t->colours);
-    if (cell->paper) paper = colour_nearest(cell->paper & 0xffffff, t->colours);
+    if (cell->ink) ink = rgb_number(t, cell->ink & 0xffffff);
+    if (cell->paper) paper = rgb_number(t, cell->paper & 0xffffff);
     if (ink >= 0 || paper >= 0) *pair = alloc_pair(ink, paper);
     if (*pair < 0) *pair = 0;
 }

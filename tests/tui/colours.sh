@@ -52,6 +52,7 @@ def patch(t, r, c):
 
 t = start()
 save(t, "colours-256")
+status = [cell[1:] for cell in t.cells[34]]
 high_ones = low_ones = 0
 for r in range(12):
     for c in range(12):
@@ -87,6 +88,27 @@ for r in range(12):
 check(t.text().count("the map has four colours here") == 1, "what TERM would bring is said once")
 check(any(ink == palette(2) for row in t.cells[1:13] for ch, ink, paper in row[82:106] if not paper),
       "8: the green diamond is green where the map is low")
+t.type("\x1b[21~")
+check(t.wait() == 0, "it ends")
+
+# A terminal that takes numbers as RGB, as xterm-direct: all colours, and a status line as with 256.
+direct = r"""direct-test|numbers from 8 on are RGB,
+	colors#0x1000000, pairs#0x7fff, RGB,
+	setaf=\E[%?%p1%{8}%<%t3%p1%d%e38;2;%p1%{65536}%/%d;%p1%{256}%/%{255}%&%d;%p1%{255}%&%d%;m,
+	setab=\E[%?%p1%{8}%<%t4%p1%d%e48;2;%p1%{65536}%/%d;%p1%{256}%/%{255}%&%d;%p1%{255}%&%d%;m,
+	use=xterm-256color,
+"""
+types = os.path.join(os.environ["WORK"], "types")
+subprocess.run(["tic", "-x", "-o", types, "-"], input=direct, text=True, check=True)
+t = start(COLORTERM="truecolor")
+wanted = [row[60:] for row in t.cells[:34]]
+t.type("\x1b[21~")
+check(t.wait() == 0, "it ends")
+t = start(TERM="direct-test", TERMINFO=types)
+save(t, "colours-direct")
+check([row[60:] for row in t.cells[:34]] == wanted, "direct: the picture is not that of COLORTERM=truecolor")
+check([cell[1:] for cell in t.cells[34]] == status, "direct: the status line: %s" % t.cells[34])
+check("COLORTERM" not in t.text(), "direct: nothing is missing")
 t.type("\x1b[21~")
 check(t.wait() == 0, "it ends")
 
