@@ -6,9 +6,13 @@
 
 #include "commands/command.h"
 
-// The current session's name; NULL and a message before its first message.
+// The current session's name; NULL and a message before its first message, or if it cannot be kept.
 static const char *current(const struct shell *shell, struct err *err)
 {
+    if (store_flush(shell->store, err) < 0) {
+        err_in(err, "the session is not saved yet (if it cannot be, /quit writes a script of it)");
+        return NULL;
+    }
     const char *name = store_session(shell->store);
     if (!name)
         err_set(err,

@@ -85,7 +85,6 @@ int store_unlock(struct store *s, int status, struct err *err);
 
 // --- turns.c -------------------------------------------------------------------------------------
 
-int store_flush(struct store *s, struct err *err); // writes what waits
 void position_set(struct position *p, int64_t session, int64_t entries, const char *name);
 const char *tracked_setting(const struct store *s, const char *key); // as of the last event, or its
                                                                      // default

@@ -18,6 +18,8 @@ for i in $(seq 20); do
     shown 'not saved yet' && break
 done
 wait_for 'not saved yet' 'a full disk is not told'
+line "/save $work/unsaved.md"
+wait_for 'the session is not saved yet' '/save hides that the disk is full'
 line '/quit'
 wait_for 'not saved (' 'nothing is told below the screen'
 line 'echo status $?'
