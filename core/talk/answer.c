@@ -59,8 +59,9 @@ static int check_length(struct answering *a, struct err *err)
         return -1;
     if (tokens_left(a) >= !a->options->forward_only) return 0;
     return err_set(err,
-                   "the conversation has %lld tokens (%lld text, %lld visual), which leaves no "
-                   "room for an answer in a context of %lld: /undo, /clear%s",
+                   "with this question the conversation has %lld tokens (%lld text, %lld visual), "
+                   "which leaves no room for an answer in a context of %lld: ask something "
+                   "shorter, or /undo, /clear%s",
                    (long long)n, (long long)(n - visual), (long long)visual,
                    (long long)conversation_limit(c->model, a->settings),
                    conversation_raise(c->model, a->settings, raise, sizeof raise));

@@ -18,7 +18,7 @@ for layout in auto plain vicuna llama-2 llama-3 chatml glm-4v kimi; do
     check "$layout: why it stopped" 'select(.event == "answer").stop' $'length\nlength'
     check "$layout: full, and no more" "$context | [.[4], .[5], .[6] == 100] | @csv" $'160,0,true\n160,0,true'
     check "$layout: said" 'select(.event == "notice" and (.text | contains("context limit"))) | .text | contains("160")' $'true\ntrue'
-    check "$layout: no room" 'select(.event == "error").message | contains("no room for an answer")' true
+    check "$layout: no room" 'select(.event == "error").message | contains("no room for an answer") and contains("ask something shorter")' true
     check "$layout: no advice that cannot be followed" 'select(.event == "error").message | contains("raise")' false
 done
 
