@@ -182,7 +182,8 @@ static bool has_amx(void)
 static const char *cpu_describe_as(const char *isa)
 {
     static char text[96];
-    snprintf(text, sizeof text, "cpu (%s, %d threads)", isa, cpu_threads());
+    snprintf(text, sizeof text, "cpu (%s, %d thread%s)", isa, cpu_threads(),
+             cpu_threads() == 1 ? "" : "s");
     return text;
 }
 

@@ -5,6 +5,7 @@
 #include "core/draw/ramp.h"
 #include "tui/maps.h"
 #include "tui/panel.h"
+#include "tui/text.h"
 #include "tui/wrap.h"
 
 enum { GUTTER = 2 };
@@ -229,7 +230,7 @@ static void draw_search(const struct view *v, struct canvas *c, struct area area
     canvas_fill(c, bottom, STYLE_STATUS, ' ');
     const int x = canvas_printf(c, bottom, 0, 0, STYLE_STATUS, "search: %s",
                                 v->chat.search.data ? v->chat.search.data : "");
-    c->cursor_x = bottom.x + x;
+    c->cursor_x = bottom.x + (x < bottom.width ? x : bottom.width - 1);
     c->cursor_y = bottom.y;
 }
 
@@ -267,21 +268,31 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 
 // --- search --------------------------------------------------------------------------------------
 
-// The line (from the beginning) of the next entry that holds the text, from `from` on.
-static int find_line(struct chat_view *c, int from, int direction, int width)
+// Where the text stands: a line from the beginning, and a column of one that is not wrapped.
+struct match {
+    int line, column; // line -1: nowhere
+};
+
+// The next one from the line `from` on.
+static struct match find(struct chat_view *c, int from, int direction, int width)
 {
-    int best = -1, at = 0;
-    if (!c->search.length || width < 1) return -1;
+    struct match best = { .line = -1 };
+    int at = 0;
+    if (!c->search.length || width < 1) return best;
     for (size_t i = 0; i < c->count; i++) {
         struct wrap w = wrap_of(&c->entries[i], width);
         at += lead(c, i);
         for (; wrap_next(&w); at++) {
             char *text = xstrndup(w.line, w.length);
-            const bool found = strcasestr(text, c->search.data) != NULL;
+            char *found = strcasestr(text, c->search.data);
+            struct match match = { .line = at };
+            if (found) *found = '\0';
+            if (found && kinds[c->entries[i].kind].whole)
+                match.column = w.indent + text_width(text);
             free(text);
             if (!found) continue;
-            if (direction > 0 && at > from) return at;
-            if (direction < 0 && at < from) best = at;
+            if (direction > 0 && at > from) return match;
+            if (direction < 0 && at < from) best = match;
         }
     }
     return best;
@@ -292,13 +303,15 @@ static void search(struct view *v, int direction)
     struct chat_view *c = &v->chat;
     const int width = c->count ? c->entries[0].width : 0;
     const int from = c->found >= 0 ? c->found : c->total;
-    const int line = find_line(c, from, direction, width);
-    if (line < 0) {
+    const struct match match = find(c, from, direction, width);
+    if (match.line < 0) {
         view_hint(v, "no more matches for '%s'", c->search.data ? c->search.data : "");
         return;
     }
-    c->found = line;
-    const int scroll = c->total - line - c->height / 2;
+    c->found = match.line;
+    if (match.column < c->pan || match.column + (int)c->search.length > c->pan + width)
+        c->pan = match.column > width / 2 ? match.column - width / 2 : 0;
+    const int scroll = c->total - match.line - c->height / 2;
     c->scroll = scroll > 0 ? scroll : 0;
 }
 
@@ -353,9 +366,9 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "copy-all"))
         copy(v, true);
     else if (!strcmp(action, "next"))
-        search(v, 1);
+        search(v, -1); // on in the direction of the search: upwards
     else if (!strcmp(action, "previous"))
-        search(v, -1);
+        search(v, 1);
     else if (!strcmp(action, "search")) {
         c->searching = true;
         c->found = -1;

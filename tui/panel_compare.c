@@ -106,8 +106,8 @@ static void draw_side(const struct view *v, int side, struct canvas *c, struct a
 static void draw_legend(const struct compare_view *k, struct canvas *c, struct area line,
                         bool focused)
 {
-    int x = canvas_printf(c, line, 0, 0, STYLE_DIM, "token %d of %zu | %zu", k->token, k->tokens[0],
-                          k->tokens[1]);
+    int x = canvas_printf(c, line, 0, 0, STYLE_DIM, "token %d (of %zu | %zu)", k->token,
+                          k->tokens[0], k->tokens[1]);
     x = canvas_text(c, line, x, 0, STYLE_DIM, parts(k) ? "" : ", the answers are identical");
     canvas_text(c, line, x + 3, 0, STYLE_DIM,
                 focused ? "" : "F12: step through the tokens  Esc: back");
@@ -117,7 +117,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 {
     const struct compare_view *k = &v->compare;
     if (!k->text[0]) {
-        canvas_text(c, area, 0, 0, STYLE_DIM, "no comparison yet:");
+        canvas_text(c, area, 0, 0, STYLE_DIM, "nothing has been compared yet:");
         canvas_text(c, area, 0, 1, STYLE_DIM, "/compare off | prune.score=contribution QUESTION");
         canvas_text(c, area, 0, 2, STYLE_DIM, "see /help compare");
         return;

@@ -91,8 +91,8 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 {
     const struct jobs_news *n = v->jobs.news;
     if (!n || !n->count) {
-        canvas_text(c, area, 0, 0, STYLE_DIM,
-                    "no jobs: start one with /train, /calibrate or /eval");
+        canvas_text(c, area, 0, 0, STYLE_DIM, "no jobs yet: /train, /calibrate");
+        canvas_text(c, area, 0, 1, STYLE_DIM, "and /eval start one");
         return;
     }
     if (v->jobs.selected >= n->count) v->jobs.selected = n->count - 1;

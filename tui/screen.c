@@ -101,9 +101,28 @@ static void take_draft(struct screen *s, const char *text, int64_t id)
     screen_draft_typed(s);
 }
 
-// Once, with the first map.
+// A terminal type with 256 colours for where we are: a multiplexer has its own.
+static const char *better_type(void)
+{
+    const char *term = getenv("TERM");
+    if (getenv("TMUX")) return "tmux-256color";
+    return term && !strncmp(term, "screen", 6) ? "screen-256color" : "xterm-256color";
+}
+
+static void tell_types(struct screen *s)
+{
+    char *text =
+        xasprintf("the map has four colours here; if your terminal has 256 or more, restart "
+                  "with TERM=%s, and COLORTERM=truecolor for all colours",
+                  better_type());
+    view_add(s->view, ENTRY_NOTICE, text);
+    free(text);
+}
+
+// Once, with the first map. Linux's console has no more colours.
 static void tell_colours(struct screen *s)
 {
+    const char *term = getenv("TERM");
     const int colours = s->canvas.colours;
     const bool own = graphics_way(s->canvas.graphics)->encode != NULL;
     if (s->told_colours || !s->view->image.map_count || !colours || own || s->canvas.ascii) return;
@@ -112,10 +131,8 @@ static void tell_colours(struct screen *s)
         view_add(s->view, ENTRY_NOTICE,
                  "the map has 256 colours here; if your terminal has more, restart with "
                  "COLORTERM=truecolor");
-    else if (colours >= 8)
-        view_add(s->view, ENTRY_NOTICE,
-                 "the map has four colours here; if your terminal has 256 or more, restart "
-                 "with TERM=xterm-256color, and COLORTERM=truecolor for all colours");
+    else if (colours >= 8 && !(term && !strncmp(term, "linux", 5)))
+        tell_types(s);
 }
 
 static void take_news(struct screen *s)
@@ -179,6 +196,12 @@ static int text_columns(void *self)
 
 // --- the loop ------------------------------------------------------------------------------------
 
+static void go_on(struct screen *s)
+{
+    terminal_enter(s->terminal);
+    terminal_resize(s->terminal);
+}
+
 static void take_signals(struct screen *s)
 {
     int number;
@@ -186,6 +209,7 @@ static void take_signals(struct screen *s)
         if (number == SIGINT) screen_stop(s);
         if (number == SIGWINCH) terminal_resize(s->terminal);
         if (number == SIGTSTP) screen_suspend(s);
+        if (number == SIGCONT) go_on(s); // also after SIGSTOP, of which nobody hears
         if (signals_terminated()) s->leave = true;
         s->dirty = true;
     }

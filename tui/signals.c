@@ -134,7 +134,9 @@ void signals_start(struct engine *engine, enum signals_how how)
     handle(SIGALRM, on_alarm, SA_RESTART);
     handle(SIGPIPE, SIG_IGN, 0);
     handle(SIGXFSZ, SIG_IGN, 0); // a file at its limit: writing fails instead
-    if (how == SIGNALS_PROMPT) handle(SIGWINCH, on_prompt, SA_RESTART);
+    if (how != SIGNALS_PROMPT) return;
+    handle(SIGWINCH, on_prompt, SA_RESTART);
+    handle(SIGCONT, on_prompt, SA_RESTART);
 }
 
 void signals_stop(void)

@@ -124,7 +124,7 @@ static void draw_jobs(const struct view *v, struct canvas *c, struct area area, 
 static bool draw_scroll(const struct view *v, struct canvas *c, struct area area, int x)
 {
     const int lines = v->chat.scroll;
-    char *text = xasprintf(" %d line%s below: End ", lines, lines == 1 ? "" : "s");
+    char *text = xasprintf(" %d line%s below: PageDown ", lines, lines == 1 ? "" : "s");
     const int at = area.width - text_width(text) - 1;
     if (lines && x + 1 < at) canvas_text(c, area, at, 0, STYLE_MATCH, text);
     free(text);
@@ -146,13 +146,26 @@ static void draw_ways(struct canvas *c, struct area area, int x)
     }
 }
 
+// The model's name, cut where it is long, and the device.
+static int draw_model(const struct snapshot *s, struct canvas *c, struct area area)
+{
+    enum { NAME = 28 };
+    const char *name = s && s->model ? s->model : "no model";
+    const bool whole = text_width(name) <= NAME;
+    const int length = (int)(whole ? strlen(name) : text_fit(name, NAME - 1));
+    return canvas_printf(c, area, 1, 0, STYLE_STATUS, "%.*s%s %s", length, name,
+                         whole      ? ""
+                         : c->ascii ? "~"
+                                    : "…",
+                         s ? s->device : "");
+}
+
 void status_draw(const struct view *v, struct canvas *c, struct area area)
 {
     const struct snapshot *s = v->snapshot;
     struct buf b = { 0 };
     canvas_fill(c, area, STYLE_STATUS, ' ');
-    int x = canvas_printf(c, area, 1, 0, STYLE_STATUS, "%.28s %s",
-                          s && s->model ? s->model : "no model", s ? s->device : "");
+    int x = draw_model(s, c, area);
     draw_work(v, c, area, &x);
     add_speed(v, &b);
     if (b.data && x + text_width(b.data) < area.width)

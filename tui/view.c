@@ -456,7 +456,7 @@ static void take_busy(struct view *v, const struct news *n)
     if (v->by_key && v->keys_waiting) v->keys_waiting--;
     if (!*v->line || v->by_key) return;
     const char *p = v->line + strspn(v->line, " \t");
-    const bool command = *p == '/';
+    const bool command = p[0] == '/' && p[1] != '/';
     view_add(v, command ? ENTRY_COMMAND : ENTRY_USER, v->line);
     v->expect_message = !command;
 }

@@ -72,5 +72,6 @@ for name in quit exit bye q; do
     check "/$name" '.event' done
 done
 vlmsh -c '/version' </dev/null >"$work/out" || fail "version"
+vlmsh --threads 1 -c '/info' 2>&1 | grep -q 'cpu (.*, 1 thread)' || fail "one thread"
 grep -q '^vlmsh [0-9]' "$work/out" || fail "version: $(cat "$work/out")"
 finish

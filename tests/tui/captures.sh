@@ -58,7 +58,7 @@ for look in colour mono; do
     line '/compare off | prune.score=contribution prune.layer=1 What is it?'
     wait_for 'B: prune'
     keys F12 Left
-    wait_for 'token 6 of 8'
+    wait_for 'token 6 (of 8'
     compare "compare-120x40-$look" 26
     begin 200 60 $variable
     keys F7

@@ -100,11 +100,24 @@ keys F2 /
 tmux send-keys -l '⟨norm.align'
 keys Enter
 wait_for '⟨norm.align' 'a toggle is not marked in the answer'
+# n goes on upwards as the search does, N back.
+tmux send-keys -l '/cut off after'
+keys Enter
+wait_for 'cut off after 3'
+keys n
+wait_for "no more matches for 'cut off after'"
 keys Escape; sleep 0.2
+
+# A question that begins with // is shown as it is sent, and once.
+line '/set sample.max_tokens 1'
+line '//etc is a folder'
+wait_for '❯ /etc is a folder'
+shown '//etc is a folder' && fail 'a question that begins with // is shown twice'
+line '/set sample.max_tokens 1000000'
 
 # How far it is scrolled has a place of its own, on the status line.
 keys PageUp
-wait_for '^ llava.* lines below: End' 'the position is not on the status line'
+wait_for '^ llava.* lines below: PageDown' 'the position is not on the status line'
 keys F2 End
 wait_gone 'lines below'
 keys Escape; sleep 0.2

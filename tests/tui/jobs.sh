@@ -40,18 +40,18 @@ line '/compare off | prune.score=contribution prune.layer=1'
 wait_for '─ compared ─'
 wait_for 'A: off .*B: prune.score=contribution'
 wait_for '» .*» ' 'where they part is not marked'
-wait_for 'token [0-9] of 8 | 8'
+wait_for 'token [0-9] (of 8 | 8)'
 keys F12; sleep 0.2
 keys Home
-wait_for 'token 0 of 8'
+wait_for 'token 0 (of 8'
 wait_for 'compare.A layer 2 token 0 .*compare.B layer 2 token 0'
 keys Right Right
-wait_for 'token 2 of 8'
+wait_for 'token 2 (of 8'
 keys Escape
 wait_gone '─ compared ─'
 wait_for '─ picture ─'
 keys F12
-wait_for 'token 2 of 8'
+wait_for 'token 2 (of 8'
 keys Escape; sleep 0.2
 
 # A value with blanks: the next token obeys, it does not wait for the end.

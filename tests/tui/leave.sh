@@ -8,7 +8,7 @@ export VLMSH MODEL=tests/goldens/llava-1.5 ASAN_OPTIONS=handle_segv=0:handle_sig
 export PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 unset COLORTERM LINES COLUMNS
 python3 - <<'END_OF_PYTHON'
-import ctypes, os, signal, sys, time
+import ctypes, os, signal, sys, termios, time
 from terminal import Terminal, check
 
 program, model = os.environ["VLMSH"], os.environ["MODEL"]
@@ -100,6 +100,19 @@ t = start()
 freeze(t, "previewer") # a picture that cannot be read
 t.type("/quit\r")
 ends(t, 130)
+
+# After SIGSTOP, which cannot be caught, the shell has had the terminal its own way.
+t = start()
+t.signal(signal.SIGSTOP)
+modes = termios.tcgetattr(t.fd)
+modes[3] |= termios.ECHO | termios.ICANON
+termios.tcsetattr(t.fd, termios.TCSANOW, modes)
+t.seen = ""
+t.signal(signal.SIGCONT)
+t.expect("Type a question")
+check(not termios.tcgetattr(t.fd)[3] & termios.ECHO, "the terminal echoes", t)
+t.type("\x04")
+ends(t, 0)
 
 # Lines that wait are no reason to stay.
 t = answer()
