@@ -15,13 +15,11 @@
 static struct tensor *unrotate(struct graph *g, const struct prune_view *view, struct tensor *x,
                                const int32_t *rows)
 {
-    const struct decoder_config *c = &view->model->decoder.config;
+    struct rope_config rope = view->model->decoder.config.rope;
     struct tensor *cos, *sin;
-    if (rope_angles(g, &c->rope, view->sequence, rows, x->shape[0], &cos, &sin) < 0) return NULL;
-    // What made them longer in passing (yarn) stays.
-    const float amplitude = (float)rope_amplitude(&c->rope);
-    if (amplitude != 1) cos = op_scale(g, cos, 1 / amplitude);
-    return rope_part(g, &c->rope, op_widen(g, x), cos, op_scale(g, sin, -1 / amplitude));
+    rope.amplitude = 1; // what made them longer in passing (yarn) stays
+    if (rope_angles(g, &rope, view->sequence, rows, x->shape[0], &cos, &sin) < 0) return NULL;
+    return rope_part(g, &rope, op_widen(g, x), cos, op_scale(g, sin, -1));
 }
 
 // Mean over the heads of the probabilities [H,1,P] of each token.

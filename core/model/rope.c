@@ -111,8 +111,9 @@ static int read_yarn(struct rope_config *r, const cJSON *scaling, struct err *er
     double share;
     bool whole;
     if (read_positive(scaling, "factor", NAN, &r->factor, err) < 0 ||
-        read_positive(scaling, "original_max_position_embeddings", NAN, &r->original_positions,
-                      err) < 0 ||
+        read_positive(scaling, "original_max_position_embeddings",
+                      r->original_positions > 0 ? r->original_positions : NAN,
+                      &r->original_positions, err) < 0 ||
         read_positive(scaling, "beta_fast", 32, &r->beta_fast, err) < 0 ||
         read_positive(scaling, "beta_slow", 1, &r->beta_slow, err) < 0 ||
         json_real(scaling, "mscale", 0, &share, err) < 0 ||
@@ -211,7 +212,9 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
     if (r->share != 1 && !(rotary->interleaved && r->share > 0 && r->share < 1))
         return err_set(err, "\"partial_rotary_factor\" %g is not supported", r->share);
 
-    if (find_scaling(r, type, err) < 0) return -1;
+    if (find_scaling(r, type, err) < 0 ||
+        json_real(json, "max_position_embeddings", 0, &r->original_positions, err) < 0)
+        return -1;
     if (rotary->read && rotary->read(r, scaling, err) < 0) return -1;
     return r->scaling->read ? r->scaling->read(r, scaling, err) : 0;
 }
@@ -265,14 +268,14 @@ void rope_frequencies(const struct rope_config *r, float *frequency)
 static void turn(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                  int64_t n, const int8_t *axis, float *cos_out, float *sin_out)
 {
-    const int64_t half = r->dim / 2;
-    const float amplitude = (float)rope_amplitude(r);
+    const int64_t half = r->dim / 2, turning = rope_turning(r) / 2;
     float *frequency = xreallocarray(NULL, (size_t)half, sizeof *frequency);
     rope_frequencies(r, frequency);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < half; j++) {
             const int32_t *positions = s->positions + axis[j] * s->n;
-            float angle = (float)positions[row ? row[i] : s->n - n + i] * frequency[j];
+            const float angle = (float)positions[row ? row[i] : s->n - n + i] * frequency[j];
+            const float amplitude = j < turning ? (float)rope_amplitude(r) : 1; // the rest stays
             cos_out[i * half + j] = (float)cos((double)angle) * amplitude;
             sin_out[i * half + j] = (float)sin((double)angle) * amplitude;
         }

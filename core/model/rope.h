@@ -51,7 +51,7 @@ struct rope_config {
     double low_freq_factor, high_freq_factor, original_positions; // llama3; the last, yarn
     double beta_fast, beta_slow, all_share;                       // yarn
     bool fractional;                // yarn: its two bounds are not rounded to pairs
-    double amplitude;               // of cos and sin; 0: 1
+    double amplitude;               // of cos and sin of what turns; 0: 1
     double divisors[ROPE_DIVISORS]; // of the pairs
     int divisor_count;
 };
@@ -63,7 +63,7 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
 int rope_config_check(const struct rope_config *r, struct err *err);
 int64_t rope_turning(const struct rope_config *r);          // numbers of a head that turn
 const char *rope_scaling_name(const struct rope_config *r); // "default"
-// What cos and sin are multiplied by.
+// What cos and sin of what turns are multiplied by.
 double rope_amplitude(const struct rope_config *r);
 // What DeepSeek's attention multiplies its scores by, whatever turns: 1 without yarn.
 double rope_score_gain(const struct rope_config *r);

@@ -169,6 +169,33 @@ static void yarn_equals_the_reference(void **state)
     }
 }
 
+// Where only a part of a head turns, yarn makes longer what turns; without the original context
+// length the model's is meant.
+static void yarn_leaves_what_does_not_turn(void **state)
+{
+    static const char json[] = "{\"max_position_embeddings\": 32, \"rope_theta\": 1e4,"
+                               "\"partial_rotary_factor\": 0.5,"
+                               "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}}";
+    struct rope_config r;
+    struct err err = { 0 };
+    float angle_cos[16], angle_sin[16];
+    struct sequence s;
+    cJSON *config = cJSON_Parse(json);
+    if (rope_config_read(&r, &rotary_interleaved, config, 10000, &err) < 0)
+        fail_msg("%s", err.text);
+    cJSON_Delete(config);
+    near(r.original_positions, 32);
+    r.dim = 32;
+    sequence_init(&s, 2, 1);
+    rope_angles_host(&r, &s, NULL, 1, angle_cos, angle_sin);
+    near(angle_cos[0], cos(1) * (0.1 * log(4) + 1));
+    for (int pair = 8; pair < 16; pair++) {
+        near(angle_cos[pair], 1);
+        near(angle_sin[pair], 0);
+    }
+    sequence_release(&s);
+}
+
 static void angles_are_those_of_the_rows(void **state)
 {
     struct arena step = { .backend = test_device() };
@@ -237,6 +264,7 @@ int main(void)
         cmocka_unit_test(llama3_has_three_bands),
         cmocka_unit_test(divisors),
         cmocka_unit_test(yarn_equals_the_reference),
+        cmocka_unit_test(yarn_leaves_what_does_not_turn),
         cmocka_unit_test(angles_are_those_of_the_rows),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
