@@ -160,7 +160,23 @@ static void read_yarn(struct gguf_config *c)
     cJSON_AddNumberToObject(c->to, "mscale_all_dim", 10 * tenth);
 }
 
-// rope.scaling.*, or the divisors of frequencies that Llama 3's files hold as a tensor.
+// How much slower positions turn: rope.scaling.factor, in older files rope.scale_linear. 1: not.
+static double read_factor(struct gguf_config *c)
+{
+    static const char *const keys[] = { "rope.scaling.factor", "rope.scale_linear" };
+    double factor = 0;
+    for (int i = 0; i < 2 && !c->failed && factor == 0; i++) {
+        char *key = whole_key(c, keys[i]);
+        c->failed = gguf_real(c->file, key, 0, &factor, c->err) < 0;
+        if (!c->failed && factor < 0)
+            c->failed = err_set(c->err, "'%s' is %g: it must not be negative", key, factor) < 0;
+        free(key);
+    }
+    return factor > 0 ? factor : 1;
+}
+
+// rope.scaling.*, or the divisors of frequencies that Llama 3's files hold as a tensor. Without a
+// type a factor is linear.
 static void read_scaling(struct gguf_config *c)
 {
     const struct safetensor *divisors = gguf_find(c->file, "rope_freqs.weight");
@@ -168,13 +184,22 @@ static void read_scaling(struct gguf_config *c)
     const char *type;
     c->failed = gguf_text_read(c->file, key, &type, c->err) < 0;
     free(key);
+    const double factor = read_factor(c);
     if (c->failed) return;
+    if (!type && factor != 1) type = "linear";
+    if (divisors && factor != 1) {
+        c->failed = err_set(c->err,
+                            "both 'rope_freqs.weight' and a factor of %g scale its "
+                            "rotary positions, which is not supported",
+                            factor) < 0;
+        return;
+    }
     if (type && strcmp(type, "none") != 0) {
         cJSON *scaling = cJSON_AddObjectToObject(c->to, "rope_scaling");
         cJSON_AddStringToObject(scaling, "rope_type", type);
         cJSON *to = c->to;
         c->to = scaling;
-        config_real(c, "rope.scaling.factor", "factor", 1);
+        cJSON_AddNumberToObject(scaling, "factor", factor);
         if (!strcmp(type, "yarn")) read_yarn(c);
         c->to = to;
     } else if (divisors && divisors->dtype == DTYPE_F32) {

@@ -26,6 +26,19 @@ for name in glm4 glm4v; do
     same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
 done
 
+# A factor without a type is linear, also in the older spelling.
+linear() { # NAME [--set KEY=VALUE]...
+    $convert tests/goldens/qwen2 "$work/linear.gguf" "${@:2}" || fail "$1: convert"
+    answer "$work/linear.gguf" "$work/$1.safetensors"
+}
+linear none
+linear typed --set 'qwen2.rope.scaling.type="linear"' --set qwen2.rope.scaling.factor=4.0
+linear untyped --set qwen2.rope.scaling.factor=4.0
+linear older --set qwen2.rope.scale_linear=4.0
+same_dump "a factor without a type" "$work/typed.safetensors" "$work/untyped.safetensors"
+same_dump "the older spelling" "$work/typed.safetensors" "$work/older.safetensors"
+cmp -s "$work/none.safetensors" "$work/typed.safetensors" && fail "the factor changes nothing"
+
 for type in f32 f16 bf16; do
     mkdir "$work/$type"
     $convert $llama "$work/$type/m.gguf" --type $type --folder "$work/$type/folder" || fail "$type: convert"
@@ -214,6 +227,7 @@ wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has 
     'llama.rope.freq_base=-5.0|must not be negative' 'llama.rope.freq_base=0.0|greater than 0'
     'llama.attention.layer_norm_rms_epsilon=null|is missing' 'llama.rope.scaling.type=7|is not a text'
     'llama.rope.dimension_count=8|heads of 16 numbers of which only a part turns' 'llama.rope.scaling.attn_factor=2.0|is 2, which is not supported'
+    'llama.rope.scaling.factor=2.0|both' 'llama.rope.scale_linear=-2.0|must not be negative'
     'llama.final_logit_softcapping=30.0|is 30, which is not supported' 'llama.attention.causal=false|no model that writes text'
     'general.alignment=3|not a power of two' 'general.architecture=null|is missing')
 for i in "${!wrong[@]}"; do $convert $llama "$work/wrong-$i.gguf" --set "${wrong[i]%|*}"; done
