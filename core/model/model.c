@@ -267,6 +267,14 @@ void model_pass(const struct model *m, bool pictures)
     if (m->listener.pass) m->listener.pass(m->listener.self, pictures);
 }
 
+// Does the reference take a rendered prompt as it is? A processor, and so a model that sees, adds
+// BOS where the template has not written it, as llama.cpp does where a file says so;
+// apply_chat_template of a text model's tokenizer does not.
+static bool writes_begin(const struct model *m)
+{
+    return !model_sees(m) && !m->checkpoint->gguf_count;
+}
+
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
                  struct prompt_options *options, struct err *err)
 {
@@ -287,6 +295,8 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
         .picture_before = m->family->picture_before ? m->family->picture_before : "",
         .picture_after = m->family->picture_after ? m->family->picture_after : "",
         .placeholder = m->placeholder,
+        .vocab = m->decoder.config.vocab,
+        .written = own && m->template && writes_begin(m),
         .generation_prompt = generation_prompt,
     };
     return 0;

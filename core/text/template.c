@@ -133,6 +133,21 @@ static bool ends_row(const struct picture *p, int64_t cell)
     return p->newline_step && cell >= p->newline && (cell - p->newline) % p->newline_step == 0;
 }
 
+// Does the model have all tokens of the text?
+static int check_ids(const struct ids *ids, const struct tokenizer *t, int64_t vocab,
+                     struct err *err)
+{
+    size_t i = 0;
+    while (i < ids->count && ids->data[i] < vocab) i++;
+    if (!vocab || i == ids->count) return 0;
+    const char *text = tokenizer_token(t, ids->data[i]);
+    return err_set(err,
+                   "token %d ('%s') of the tokenizer is not among the model's %lld "
+                   "(\"vocab_size\"): the tokenizer belongs to another model, or the embeddings "
+                   "were not resized after tokens were added",
+                   ids->data[i], text ? text : "?", (long long)vocab);
+}
+
 // ids with holes -> rows; `s` is empty before.
 static int fill(const struct rendering *r, const struct ids *ids, const struct picture *pictures,
                 size_t picture_count, struct sequence *s, struct err *err)
@@ -188,9 +203,11 @@ static int make_sequence(const struct rendering *r, const struct tokenizer *t, b
     *s = (struct sequence){ 0 };
     if (tokenizer_encode_marked(t, &text, 0, ids, err) < 0) return err_in(err, "prompt");
     *begin = ids->count;
-    if (!raw) add_begin(t, ids);
+    if (!raw && !r->options->written) add_begin(t, ids);
     *begin = ids->count - *begin;
-    if (fill(r, ids, pictures, picture_count, s, err) < 0) return err_in(err, "prompt");
+    if (check_ids(ids, t, r->options->vocab, err) < 0 ||
+        fill(r, ids, pictures, picture_count, s, err) < 0)
+        return err_in(err, "prompt");
     return 0;
 }
 

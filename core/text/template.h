@@ -48,6 +48,8 @@ struct prompt_options {
     const char *date;   // chat.date: "today" or text, for layouts that name the date
     const char *picture_before, *picture_after; // around a picture's tokens ("" for LLaVA)
     int32_t placeholder;                        // placeholder id of visual tokens
+    int64_t vocab;                              // of the model; 0: ids are not checked
+    bool written;                               // BOS stands where the template writes it only
     bool generation_prompt;                     // end with the start of the assistant's answer
 };
 

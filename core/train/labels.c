@@ -6,15 +6,6 @@
 
 #include "core/model/families/family.h"
 
-static int check_ids(const struct sequence *s, const struct model *m, struct err *err)
-{
-    for (int64_t i = 0; i < s->n; i++)
-        if (s->ids[i] < 0 || s->ids[i] >= m->decoder.config.vocab)
-            return err_set(err, "the tokenizer produces token %d, but the model has only %lld",
-                           s->ids[i], (long long)m->decoder.config.vocab);
-    return 0;
-}
-
 // Each row of an answer is the target of the row before it.
 static void mark_answer(struct labels *l, const struct prompt_answer *a, int32_t end_token)
 {
@@ -37,7 +28,6 @@ static int make_rows(struct labels *l, const struct message *messages, size_t co
     struct sequence *s = &l->sequence;
     const struct prompt_answer *last = *answer_count ? &(*answers)[*answer_count - 1] : NULL;
     if (last && last->open && last->end == s->n && m->eos.count) sequence_append(s, m->eos.data[0]);
-    if (check_ids(s, m, err) < 0) return -1;
     if (m->family->positions) m->family->positions(m, pictures, s);
     return 0;
 }

@@ -80,4 +80,34 @@ J
 lines "/load $model" '/set sample.max_tokens 1' bad good
 check "refused" 'select(.event == "done").ok' $'true\ntrue\nfalse\ntrue'
 check_has "complaint" 'select(.event == "error").message' "line 1: Not that"
+# BOS: a text model's folder has it where its template writes it, as apply_chat_template; a GGUF file, whose
+# tokenizer adds it, always. A model that sees always (its processor adds it).
+begins() { # NAME LINE...: the first id of a prompt
+    local name=$1
+    shift
+    lines "$@" "/dump ids $work/$name.safetensors" "/forward Hi"
+    python3 - "$work/$name.safetensors" <<'P'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+print(struct.unpack_from("<i", data, 8 + n + json.loads(data[8:8 + n])["ids"]["data_offsets"][0])[0])
+P
+}
+bos=$(jq '.added_tokens[] | select(.content == "<|begin_of_text|>").id' $llama/tokenizer.json)
+cp -r $llama "$work/bare"
+chatml="{% for m in messages %}{{ '<|start_header_id|>' + m.content }}{% endfor %}"
+jq --arg t "$chatml" '.chat_template = $t' $llama/tokenizer_config.json >"$work/bare/tokenizer_config.json"
+python3 tests/goldens/to_gguf.py "$work/bare" "$work/bare.gguf" || fail "convert"
+same "written by the template" "$(begins written "/load $llama")" "$bos"
+[ "$(begins bare "/load $work/bare")" != "$bos" ] || fail "a text model gets a BOS that its template does not write"
+same "a layout's" "$(begins layout "/load $work/bare" '/set chat.template vicuna')" "$bos"
+same "a file's" "$(begins file "/load $work/bare.gguf")" "$bos"
+same "a processor's" "$(begins processor "/load $llava")" 1
+
+# A token that the model does not have is named before anything is computed.
+cp -r $llama "$work/more"
+jq '.added_tokens += [.added_tokens[0] | .id = 5000 | .content = "<big>"]' $llama/tokenizer.json >"$work/more/tokenizer.json"
+jq '.chat_template = "<big>" + .chat_template' $llama/tokenizer_config.json >"$work/more/tokenizer_config.json"
+lines "/load $work/more" 'Hi'
+check_has "which token" 'select(.event == "error").message' "token 5000 ('<big>') of the tokenizer is not among the model's 569"
 finish
