@@ -436,9 +436,12 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
     if (status == 0) status = cut_pictures(&cuts, o->template, &out, messages, count, err);
     if (status == 0) put_all_text(r, &out, &cuts);
     if (status == 0 && answers) status = find_answers(r, messages, count, &out, &cuts, err);
-    if (out.unknown) {
-        struct err why = *err;
-        err_set(err, "%s: choose another template (/set chat.template, /help templates)", why.text);
+    if (status < 0 && (out.unknown || messages[0].role == ROLE_SYSTEM)) {
+        const struct err why = *err;
+        err_set(err,
+                out.unknown ? "%s: choose another template (/set chat.template, /help templates)"
+                            : "%s (/system \"\" takes the system message out)",
+                why.text);
     }
     jinja_output_release(&out);
     free(cuts.list);

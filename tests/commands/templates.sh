@@ -80,6 +80,11 @@ J
 lines "/load $model" '/set sample.max_tokens 1' bad good
 check "refused" 'select(.event == "done").ok' $'true\ntrue\nfalse\ntrue'
 check_has "complaint" 'select(.event == "error").message' "line 1: Not that"
+echo "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}" \
+    >"$model/chat_template.jinja"
+lines "/load $model" '/set sample.max_tokens 1' '/system Be brief.' good '/system ""' good
+check "refused with a system message" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue'
+check_has "what to do without it" 'select(.event == "error").message' 'no system role (/system "" takes'
 # BOS: a text model's folder has it where its template writes it, as apply_chat_template; a GGUF file, whose
 # tokenizer adds it, always. A model that sees always (its processor adds it).
 begins() { # NAME LINE...: the first id of a prompt
