@@ -88,6 +88,7 @@ struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self,
     rl_deprep_term_function = NULL;
     rl_completion_display_matches_hook = show_matches;
     rl_variable_bind("show-all-if-ambiguous", "on");
+    rl_variable_bind("completion-query-items", "0"); // the menu says how many more there are
     rl_variable_bind("bell-style", "none");
     rl_callback_handler_install("", take_line);
     return p;
@@ -147,6 +148,7 @@ void prompt_feed(struct prompt *p, const char *bytes, size_t length)
     if (!tab) prompt_close_menu(p);
     if (tab && p->offer_count) { // the menu is open: the next of it
         rl_menu_complete(1, '\t');
+        rl_last_func = rl_menu_complete; // or the next Tab would begin anew, with the next word
         return;
     }
     char *key = xstrndup(bytes, length);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <readline/history.h>
 #include <readline/readline.h>
@@ -119,6 +120,56 @@ static void test_undo(void **state)
     end(b);
 }
 
+static void expect_typed(const struct bench *b, const char *text)
+{
+    assert_string_equal(prompt_typed(b->prompt), text);
+}
+
+static char *make_folder(void)
+{
+    const char *base = getenv("TMPDIR");
+    char *folder = xasprintf("%s/prompt-XXXXXX", base ? base : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    return folder;
+}
+
+static void make_file(const char *folder, const char *name)
+{
+    char *path = xasprintf("%s/%s", folder, name);
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+    free(path);
+}
+
+// Tab on an open menu goes through it, and begins again at its end.
+static void test_menu(void **state)
+{
+    struct bench *b = begin();
+    char *const *offers;
+    FEED(b, "/set sample.ignore_eos ", "\t");
+    assert_int_equal(prompt_offers(b->prompt, &offers), 2);
+    FEED(b, "\t");
+    expect_typed(b, "/set sample.ignore_eos off ");
+    FEED(b, "\t");
+    expect_typed(b, "/set sample.ignore_eos on ");
+    FEED(b, "x", "\t"); // another word: no menu is open
+    expect_typed(b, "/set sample.ignore_eos on x");
+    char *folder = make_folder(), *second = xasprintf("/image %s/1 ", folder);
+    for (int i = 0; i < 150; i++) { // so many that readline would ask first
+        char name[8];
+        snprintf(name, sizeof name, "%d", i);
+        make_file(folder, name);
+    }
+    prompt_set(b->prompt, "/image ");
+    prompt_insert(b->prompt, folder);
+    FEED(b, "/", "\t", "\t", "\t");
+    expect_typed(b, second);
+    free(second);
+    free(folder);
+    end(b);
+}
+
 // --- random keys ---------------------------------------------------------------------------------
 
 static uint64_t dice;
@@ -221,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_search_given_up),
         cmocka_unit_test(test_edited_entries),
         cmocka_unit_test(test_undo),
+        cmocka_unit_test(test_menu),
         cmocka_unit_test(test_random_keys),
     };
     return cmocka_run_group_tests(tests, prepare, NULL);
