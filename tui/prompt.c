@@ -142,8 +142,19 @@ static void feed(struct prompt *p, const char *bytes, size_t length)
     p->left = 0;
 }
 
+// Of a sequence that nothing is bound to, readline would type the rest. A quoted one is typed
+// whole.
+static bool is_unbound(const char *bytes, size_t length)
+{
+    const bool sequence = length > 2 && *bytes == '\033' && (bytes[1] == '[' || bytes[1] == 'O');
+    const bool command =
+        (prompt_plain(current) && rl_last_func != rl_quoted_insert) || RL_ISSTATE(RL_STATE_ISEARCH);
+    return sequence && command && !rl_function_of_keyseq_len(bytes, length, rl_get_keymap(), NULL);
+}
+
 void prompt_feed(struct prompt *p, const char *bytes, size_t length)
 {
+    if (is_unbound(bytes, length)) return;
     const bool tab = length == 1 && *bytes == '\t';
     if (!tab) prompt_close_menu(p);
     if (tab && p->offer_count) { // the menu is open: the next of it

@@ -170,6 +170,25 @@ static void test_menu(void **state)
     end(b);
 }
 
+// A key that nothing is bound to types nothing; one that is bound still works.
+static void test_unbound(void **state)
+{
+    static const char *const modes[] = { "emacs", "vi" };
+    for (int i = 0; i < 2; i++) {
+        struct bench *b = begin();
+        FEED(b, "one", "\r");
+        rl_variable_bind("editing-mode", modes[i]);
+        FEED(b, "a", "\033[23~", "\033[1;2P", "\033[1;2A", "\033[6;5~", "\033[106;5u", "\033Ox",
+             "b");
+        expect_typed(b, "ab");
+        FEED(b, "\025", "\033[A");
+        expect_typed(b, "one");
+        FEED(b, "\026", "\033[23~"); // quoted: it is typed
+        expect_typed(b, "one\033[23~");
+        end(b);
+    }
+}
+
 // --- random keys ---------------------------------------------------------------------------------
 
 static uint64_t dice;
@@ -273,6 +292,7 @@ int main(void)
         cmocka_unit_test(test_edited_entries),
         cmocka_unit_test(test_undo),
         cmocka_unit_test(test_menu),
+        cmocka_unit_test(test_unbound),
         cmocka_unit_test(test_random_keys),
     };
     return cmocka_run_group_tests(tests, prepare, NULL);
