@@ -231,7 +231,8 @@ static void step(struct place *at, int32_t code, int width, int columns)
         at->y++;
         return;
     }
-    const int cells = code == '\t' ? 4 - at->x % 4 : code >= 0 && code < 0x20 ? 2 : width;
+    const bool control = (code > 0 && code < 0x20) || code == 0x7f; // 0: left out
+    const int cells = code == '\t' ? 4 - at->x % 4 : control ? 2 : width;
     if (at->x + cells > columns) {
         at->x = 0;
         at->y++;

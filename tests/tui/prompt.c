@@ -189,6 +189,17 @@ static void test_unbound(void **state)
     }
 }
 
+// What is drawn is what is counted: joiners, selectors and skin tones take no room, DEL two cells.
+static void test_lines(void **state)
+{
+    struct bench *b = begin();
+    prompt_set(b->prompt, "\U0001f44d\U0001f3fd\U0001f44d\U0001f3fd\u2764\ufe0f\u200d");
+    assert_int_equal(prompt_lines(b->prompt, 8, ""), 1);
+    prompt_set(b->prompt, "\177\177\177\177\177");
+    assert_int_equal(prompt_lines(b->prompt, 8, ""), 2);
+    end(b);
+}
+
 // --- random keys ---------------------------------------------------------------------------------
 
 static uint64_t dice;
@@ -293,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_undo),
         cmocka_unit_test(test_menu),
         cmocka_unit_test(test_unbound),
+        cmocka_unit_test(test_lines),
         cmocka_unit_test(test_random_keys),
     };
     return cmocka_run_group_tests(tests, prepare, NULL);
