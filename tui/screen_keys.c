@@ -452,7 +452,8 @@ static void take_paste(struct screen *s, const char *text)
         }
         return;
     }
-    char *line = *prompt_typed(s->prompt) ? NULL : picker_dropped(text);
+    const bool begins = !*prompt_typed(s->prompt) && prompt_plain(s->prompt);
+    char *line = begins ? picker_dropped(text) : NULL;
     if (line)
         run_line(s, line);
     else

@@ -200,6 +200,18 @@ static void test_lines(void **state)
     end(b);
 }
 
+// A paste during a search is searched for; its line end sends nothing.
+static void test_search_pasted(void **state)
+{
+    struct bench *b = begin();
+    FEED(b, "one", "\r", "two", "\r", "\022");
+    prompt_insert(b->prompt, "on\033\nx");
+    assert_string_equal(b->line, "two");
+    FEED(b, "\r");
+    assert_string_equal(b->line, "one");
+    end(b);
+}
+
 // --- random keys ---------------------------------------------------------------------------------
 
 static uint64_t dice;
@@ -305,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_menu),
         cmocka_unit_test(test_unbound),
         cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_search_pasted),
         cmocka_unit_test(test_random_keys),
     };
     return cmocka_run_group_tests(tests, prepare, NULL);
