@@ -93,6 +93,25 @@ static int insert_line(int count, int key)
     return rl_insert_text("\n") < 0;
 }
 
+// Home, End and Delete where they are none of the usual sequences (Linux console, tmux, screen,
+// rxvt): a ~/.inputrc replaces /etc/inputrc, which binds them.
+static void bind_ends(void)
+{
+    static const struct {
+        const char *sequence;
+        rl_command_func_t *run;
+    } keys[] = { { "\\e[1~", rl_beg_of_line },
+                 { "\\e[7~", rl_beg_of_line },
+                 { "\\e[4~", rl_end_of_line },
+                 { "\\e[8~", rl_end_of_line },
+                 { "\\e[3~", rl_delete } };
+    static const char *const maps[] = { "emacs", "vi-insert" };
+    for (size_t m = 0; m < sizeof maps / sizeof maps[0]; m++)
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+            rl_bind_keyseq_if_unbound_in_map(keys[i].sequence, keys[i].run,
+                                             rl_get_keymap_by_name(maps[m]));
+}
+
 // Before each line: by then the user's own keys have been read.
 static int begin_line(void)
 {
@@ -101,6 +120,7 @@ static int begin_line(void)
     for (int i = 0; i < 2; i++)
         if (rl_function_of_keyseq(keys[i], meta, NULL) == rl_vi_editing_mode)
             rl_bind_keyseq_in_map(keys[i], insert_line, meta);
+    bind_ends();
     guard_keys();
     return 0;
 }

@@ -1,6 +1,6 @@
-// tests/tui/prompt.c -- tui/prompt.c, history.c: keys that go through the history, edit what they
-// find there, search and undo, in emacs and in vi mode; every list of what undoes a line is freed
-// once. KEYS=100000 SEED=3 for more random keys.
+// tests/tui/prompt.c -- tui/prompt.c, line_edit.c, history.c: keys that go through the history,
+// edit what they find there, search and undo, in emacs and in vi mode; every list of what undoes a
+// line is freed once. KEYS=100000 SEED=3 for more random keys.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -170,6 +170,21 @@ static void test_menu(void **state)
     end(b);
 }
 
+// Home, End and Delete of every terminal, whatever the user's own file binds.
+static void test_ends(void **state)
+{
+    static const char *const modes[] = { "emacs", "vi" };
+    for (int i = 0; i < 2; i++) {
+        struct bench *b = begin();
+        rl_variable_bind("editing-mode", modes[i]);
+        FEED(b, "abc", "\033[1~", "x", "\033[4~", "y");
+        expect_typed(b, "xabcy");
+        FEED(b, "\033[7~", "z", "\033[8~", "w", "\033[7~", "\033[3~");
+        expect_typed(b, "xabcyw");
+        end(b);
+    }
+}
+
 // A key that nothing is bound to types nothing; one that is bound still works.
 static void test_unbound(void **state)
 {
@@ -300,6 +315,7 @@ static int prepare(void **state)
 {
     const char *base = getenv("TMPDIR");
     char *path = xasprintf("%s/inputrc", base ? base : "/tmp");
+    setenv("TERM", "xterm", 1); // whose Home and End are others than those of tests here
     setlocale(LC_ALL, "C.UTF-8");
     write_inputrc(path);
     setenv("INPUTRC", path, 1);
@@ -315,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_edited_entries),
         cmocka_unit_test(test_undo),
         cmocka_unit_test(test_menu),
+        cmocka_unit_test(test_ends),
         cmocka_unit_test(test_unbound),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_search_pasted),
