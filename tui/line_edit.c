@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <readline/readline.h>
+#include <readline/tilde.h>
 
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
@@ -46,10 +47,11 @@ static char *next_model(const char *text, int state)
 {
     char *name;
     while ((name = next_file(text, state++))) {
-        char *slash = xasprintf("%s/.", name);
-        bool folder = access(slash, F_OK) == 0;
+        char *path = tilde_expand(name), *slash = xasprintf("%s/.", path);
+        const bool model = access(slash, F_OK) == 0 || checkpoint_is_gguf(path);
         free(slash);
-        if (folder || checkpoint_is_gguf(name)) return name;
+        free(path);
+        if (model) return name;
         free(name);
     }
     return NULL;

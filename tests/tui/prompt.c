@@ -227,6 +227,32 @@ static void test_search_pasted(void **state)
     end(b);
 }
 
+static void expect_completed(struct bench *b, const char *typed, const char *folder,
+                             const char *wanted)
+{
+    char *line = xasprintf(typed, folder), *want = xasprintf(wanted, folder);
+    prompt_set(b->prompt, line);
+    FEED(b, "\t");
+    expect_typed(b, want);
+    free(line);
+    free(want);
+}
+
+static void test_names(void **state)
+{
+    char *folder = make_folder();
+    struct bench *b = begin();
+    char *models = xasprintf("%s/models", folder), *home = xstrdup(getenv("HOME"));
+    assert_int_equal(mkdir(models, 0700), 0);
+    setenv("HOME", folder, 1);
+    expect_completed(b, "/load ~/mo", "", "/load ~/models/");
+    setenv("HOME", home, 1);
+    end(b);
+    free(models);
+    free(home);
+    free(folder);
+}
+
 // --- random keys ---------------------------------------------------------------------------------
 
 static uint64_t dice;
@@ -335,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_unbound),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_search_pasted),
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_random_keys),
     };
     return cmocka_run_group_tests(tests, prepare, NULL);
