@@ -17,6 +17,7 @@
 #include "core/files/checkpoint.h"
 #include "tui/complete.h"
 #include "tui/guard.h"
+#include "tui/picker.h"
 #include "tui/text.h"
 
 // Readline's callbacks have no argument of ours; there is one readline.
@@ -89,6 +90,27 @@ static char **complete(const char *text, int start, int end)
     return matches;
 }
 
+// As the command line reads it, which knows no "~" in quotes. Readline closes them itself.
+static char *quote_file(char *name, int match, char *quote)
+{
+    char *path = tilde_expand(name), *quoted = picker_quote(path);
+    quoted[strlen(quoted) - 1] = '\0';
+    if (quote) *quote = '"';
+    free(path);
+    return quoted;
+}
+
+static char *unquote_file(char *typed, int quote)
+{
+    char *name = xstrdup(typed), *to = name;
+    for (const char *p = typed; *p; p++) {
+        if (*p == '\\' && p[1]) p++;
+        *to++ = *p;
+    }
+    *to = '\0';
+    return name;
+}
+
 // Alt-Enter, where readline alone would change to vi's keys.
 static int insert_line(int count, int key)
 {
@@ -141,6 +163,8 @@ void line_edit_setup(const struct shell *shell)
     rl_completer_word_break_characters = " \t\n";
     rl_completer_quote_characters = "\"";
     rl_filename_quote_characters = " \t\"";
+    rl_filename_quoting_function = quote_file;
+    rl_filename_dequoting_function = unquote_file;
 }
 
 // --- $EDITOR -------------------------------------------------------------------------------------

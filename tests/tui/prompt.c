@@ -238,14 +238,23 @@ static void expect_completed(struct bench *b, const char *typed, const char *fol
     free(want);
 }
 
+// Names with signs of the command line's own are quoted as it reads them.
 static void test_names(void **state)
 {
     char *folder = make_folder();
+    make_file(folder, "quo\"te.png");
+    make_file(folder, "two words.png");
+    make_file(folder, "a back\\slash.png");
     struct bench *b = begin();
+    expect_completed(b, "/image %s/tw", folder, "/image \"%s/two words.png\" ");
+    expect_completed(b, "/image %s/quo", folder, "/image \"%s/quo\\\"te.png\" ");
+    expect_completed(b, "/image \"%s/quo\\\"t", folder, "/image \"%s/quo\\\"te.png\" ");
+    expect_completed(b, "/image %s/a", folder, "/image \"%s/a back\\\\slash.png\" ");
     char *models = xasprintf("%s/models", folder), *home = xstrdup(getenv("HOME"));
     assert_int_equal(mkdir(models, 0700), 0);
     setenv("HOME", folder, 1);
     expect_completed(b, "/load ~/mo", "", "/load ~/models/");
+    expect_completed(b, "/image ~/tw", folder, "/image \"%s/two words.png\" "); // "~" is no home
     setenv("HOME", home, 1);
     end(b);
     free(models);
