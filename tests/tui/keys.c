@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,9 +213,45 @@ static void test_dropped(void **state)
     expect_dropped("tests/goldens/pictures/pictures.json", NULL);
     expect_dropped("What is this?", NULL);
     expect_dropped("", NULL);
-    char *quoted = picker_quote("a b\".png");
-    assert_string_equal(quoted, "\"a b\\\".png\"");
+}
+
+// A name with a quote, as it is, as shells quote it, and as an address.
+static void test_dropped_quote(void **state)
+{
+    const char *base = getenv("TMPDIR");
+    char *path = xasprintf("%s/it's.png", base ? base : "/tmp");
+    char *line = xasprintf("/image %s", path);
+    const int n = (int)(strlen(path) - strlen("'s.png"));
+    static const char *const forms[] = { "%.*s's.png",
+                                         "'%.*s'\\''s.png'",
+                                         "%.*s\\'s.png",
+                                         "\"%.*s's.png\"\n",
+                                         "file://%.*s%%27s.png",
+                                         "file://localhost%.*s's.png",
+                                         "'file://%.*s%%27s.png'" };
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        char *text = xasprintf(forms[i], n, path);
+        expect_dropped(text, line);
+        free(text);
+    }
+    free(path);
+    free(line);
+}
+
+static void expect_quoted(const char *path, const char *wanted)
+{
+    char *quoted = picker_quote(path);
+    assert_string_equal(quoted, wanted);
     free(quoted);
+}
+
+static void test_quote(void **state)
+{
+    expect_quoted("a.png", "a.png");
+    expect_quoted("a b\".png", "\"a b\\\".png\"");
 }
 
 int main(void)
@@ -224,7 +261,8 @@ int main(void)
         cmocka_unit_test(test_paste),         cmocka_unit_test(test_mouse),
         cmocka_unit_test(test_any_bytes),     cmocka_unit_test(test_bind),
         cmocka_unit_test(test_actions_known), cmocka_unit_test(test_score),
-        cmocka_unit_test(test_dropped),
+        cmocka_unit_test(test_dropped),       cmocka_unit_test(test_dropped_quote),
+        cmocka_unit_test(test_quote),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
