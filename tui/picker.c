@@ -46,9 +46,11 @@ static const struct kind *kind_find(const char *name)
 char *picker_quote(const char *path)
 {
     struct buf b = { 0 };
-    if (!strpbrk(path, " \t\"\\$~")) return xstrdup(path);
+    const char *p = path;
+    while ((unsigned char)*p >= 0x20 && !strchr(" \"\\$~", *p)) p++;
+    if (!*p) return xstrdup(path);
     buf_putc(&b, '"');
-    for (const char *p = path; *p; p++) {
+    for (p = path; *p; p++) {
         if (*p == '"' || *p == '\\') buf_putc(&b, '\\');
         if ((unsigned char)*p < 0x20)
             buf_printf(&b, "\\u%04x", (unsigned char)*p);

@@ -252,6 +252,7 @@ static void test_quote(void **state)
 {
     expect_quoted("a.png", "a.png");
     expect_quoted("a b\".png", "\"a b\\\".png\"");
+    expect_quoted("new\nline.png", "\"new\\u000aline.png\"");
 }
 
 int main(void)
