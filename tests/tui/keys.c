@@ -47,6 +47,10 @@ static void test_names(void **state)
     expect_key("\033[24~", "F12");
     expect_key("\033[1;5C", "Ctrl-Right");
     expect_key("\033[5;3~", "Alt-PageUp");
+    expect_key("\033[1;8A", "Ctrl-Alt-Shift-Up");
+    expect_key("\033\024", "Ctrl-Alt-T");
+    expect_key("\033\r", "Alt-Enter");
+    expect_key("\034", "Ctrl-\\");
     expect_key("\033[999~", "");
     expect_key("\033[1;99A", "Up");
 }
@@ -166,6 +170,40 @@ static void test_bind(void **state)
     keys_free(k);
 }
 
+// A key has one name, that of the reader; what no terminal sends is no key.
+static void test_spelling(void **state)
+{
+    static const struct {
+        const char *typed, *name; // NULL: refused
+    } cases[] = {
+        { "Ctrl-Alt-t", "Ctrl-Alt-T" },
+        { "alt-ctrl-t", "Ctrl-Alt-T" },
+        { "Shift-Ctrl-F5", "Ctrl-Shift-F5" },
+        { "M-S-Up", "Alt-Shift-Up" },
+        { "Ctrl-M", "Enter" },
+        { "Ctrl-i", "Tab" },
+        { "^H", "Backspace" },
+        { "Ctrl-[", "Esc" },
+        { "Alt-Ctrl-M", "Alt-Enter" },
+        { "Ctrl-@", "Ctrl-Space" },
+        { "^^", "Ctrl-^" },
+        { "S-Tab", "Shift-Tab" },
+        { "Ctrl-1", NULL },
+        { "Shift-x", NULL },
+        { "Ctrl-Shift-x", NULL },
+        { "Ctrl-Tab", NULL },
+        { "Shift-Enter", NULL },
+        { "Alt-Esc", NULL },
+        { "Ctrl-Ctrl-", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[32] = "";
+        const bool known = key_spell(cases[i].typed, name);
+        if (known != (cases[i].name != NULL) || (known && strcmp(name, cases[i].name) != 0))
+            fail_msg("'%s' is '%s'", cases[i].typed, known ? name : "refused");
+    }
+}
+
 // Every action of the table is one that its panel, the list or the screen knows.
 static void test_actions_known(void **state)
 {
@@ -261,9 +299,9 @@ int main(void)
         cmocka_unit_test(test_names),         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_paste),         cmocka_unit_test(test_mouse),
         cmocka_unit_test(test_any_bytes),     cmocka_unit_test(test_bind),
-        cmocka_unit_test(test_actions_known), cmocka_unit_test(test_score),
-        cmocka_unit_test(test_dropped),       cmocka_unit_test(test_dropped_quote),
-        cmocka_unit_test(test_quote),
+        cmocka_unit_test(test_spelling),      cmocka_unit_test(test_actions_known),
+        cmocka_unit_test(test_score),         cmocka_unit_test(test_dropped),
+        cmocka_unit_test(test_dropped_quote), cmocka_unit_test(test_quote),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
