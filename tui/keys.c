@@ -325,6 +325,16 @@ static void unbind(struct keys *k, const char *name)
     }
 }
 
+// Without these, nothing could be typed, sent or stopped, /bind included.
+static const struct {
+    const char *key, *does;
+} fixed[] = {
+    { "Ctrl-C", "always stops the running command" },
+    { "Enter", "sends the line" },
+    { "Space", "types a blank" },
+    { "Backspace", "deletes what was typed" },
+};
+
 int keys_bind(struct keys *k, const char *key, const char *command, struct err *err)
 {
     char name[32];
@@ -338,8 +348,9 @@ int keys_bind(struct keys *k, const char *key, const char *command, struct err *
         return err_set(
             err, "'%s' is a letter and would be typed: bind Ctrl-%c, Alt-%c or a function key",
             name, toupper((unsigned char)name[0]), name[0]);
-    if (!strcmp(name, "Ctrl-C"))
-        return err_set(err, "Ctrl-C always stops the running command: bind another key");
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        if (!strcmp(name, fixed[i].key))
+            return err_set(err, "%s %s: bind another key", name, fixed[i].does);
     pthread_mutex_lock(&k->mutex);
     unbind(k, name);
     if (command && *command) {

@@ -170,6 +170,25 @@ static void test_bind(void **state)
     keys_free(k);
 }
 
+// Whoever binds these could type or send nothing any more.
+static void test_fixed(void **state)
+{
+    static const struct {
+        const char *key, *why;
+    } fixed[] = { { "Space", "Space types a blank" },
+                  { "Enter", "Enter sends the line" },
+                  { "C-m", "Enter sends the line" },
+                  { "Backspace", "Backspace deletes" } };
+    struct keys *k = keys_new();
+    struct err err;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        assert_int_equal(keys_bind(k, fixed[i].key, "/help", &err), -1);
+        assert_non_null(strstr(err.text, fixed[i].why));
+    }
+    assert_int_equal(keys_bind(k, "Alt-Enter", "/help", &err), 0);
+    keys_free(k);
+}
+
 // A key has one name, that of the reader; what no terminal sends is no key.
 static void test_spelling(void **state)
 {
@@ -299,9 +318,10 @@ int main(void)
         cmocka_unit_test(test_names),         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_paste),         cmocka_unit_test(test_mouse),
         cmocka_unit_test(test_any_bytes),     cmocka_unit_test(test_bind),
-        cmocka_unit_test(test_spelling),      cmocka_unit_test(test_actions_known),
-        cmocka_unit_test(test_score),         cmocka_unit_test(test_dropped),
-        cmocka_unit_test(test_dropped_quote), cmocka_unit_test(test_quote),
+        cmocka_unit_test(test_fixed),         cmocka_unit_test(test_spelling),
+        cmocka_unit_test(test_actions_known), cmocka_unit_test(test_score),
+        cmocka_unit_test(test_dropped),       cmocka_unit_test(test_dropped_quote),
+        cmocka_unit_test(test_quote),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
