@@ -100,6 +100,8 @@ static const struct key_row rows[] = {
     { "settings", "Down", "down", "one down", NULL },
     { "settings", "Left", "group-back", "previous group", "Left Right: group" },
     { "settings", "Right", "group-next", "next group", NULL },
+    { "settings", "PageUp", "page-up", "one page up", NULL },
+    { "settings", "PageDown", "page-down", "one page down", NULL },
     { "settings", "Home", "top", "the first", NULL },
     { "settings", "End", "bottom", "the last", NULL },
     { "settings", "Space", "toggle", "toggle, or next choice", "Space: toggle" },

@@ -249,6 +249,23 @@ static void test_score(void **state)
     assert_true(list_score("/image", "im") > list_score("/train", "i"));
 }
 
+// A key of the panel hides what it does elsewhere.
+static void test_help_rows(void **state)
+{
+    struct view *v = view_new();
+    struct keys *k = keys_new();
+    list_open_help(v, k, "settings");
+    int pages = 0;
+    for (size_t i = 0; i < v->list.count; i++)
+        if (!strncmp(v->list.items[i].label, "PageUp ", 7)) {
+            assert_string_equal(v->list.items[i].note, "one page up");
+            pages++;
+        }
+    assert_int_equal(pages, 1);
+    keys_free(k);
+    view_free(v);
+}
+
 static void expect_dropped(const char *text, const char *line)
 {
     char *found = picker_dropped(text);
@@ -320,8 +337,8 @@ int main(void)
         cmocka_unit_test(test_any_bytes),     cmocka_unit_test(test_bind),
         cmocka_unit_test(test_fixed),         cmocka_unit_test(test_spelling),
         cmocka_unit_test(test_actions_known), cmocka_unit_test(test_score),
-        cmocka_unit_test(test_dropped),       cmocka_unit_test(test_dropped_quote),
-        cmocka_unit_test(test_quote),
+        cmocka_unit_test(test_help_rows),     cmocka_unit_test(test_dropped),
+        cmocka_unit_test(test_dropped_quote), cmocka_unit_test(test_quote),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
