@@ -249,6 +249,35 @@ static void test_score(void **state)
     assert_true(list_score("/image", "im") > list_score("/train", "i"));
 }
 
+// Lines of the list as it is drawn.
+static char *drawn_list(struct view *v)
+{
+    struct canvas c = { 0 };
+    struct buf b = { 0 };
+    canvas_resize(&c, 24, 60);
+    list_draw(v, &c, (struct area){ 0, 0, 60, 24 });
+    canvas_write(&c, &b);
+    canvas_release(&c);
+    return buf_take(&b);
+}
+
+// A search that is longer than its line shows its end, and leaves the counter alone.
+static void test_long_search(void **state)
+{
+    struct view *v = view_new();
+    list_open_palette(v);
+    for (int i = 0; i < 80; i++) {
+        struct key key = { .kind = KEY_TEXT, .bytes = { i < 79 ? 'x' : 'y' }, .length = 1 };
+        list_type(v, &key);
+    }
+    char *text = drawn_list(v), counter[32];
+    snprintf(counter, sizeof counter, "xy     0/%zu ", v->list.count);
+    const char *found = strstr(text, counter);
+    if (!found || strstr(text, "> x") > found) fail_msg("the counter: %s", text);
+    free(text);
+    view_free(v);
+}
+
 // A key of the panel hides what it does elsewhere.
 static void test_help_rows(void **state)
 {
@@ -337,8 +366,9 @@ int main(void)
         cmocka_unit_test(test_any_bytes),     cmocka_unit_test(test_bind),
         cmocka_unit_test(test_fixed),         cmocka_unit_test(test_spelling),
         cmocka_unit_test(test_actions_known), cmocka_unit_test(test_score),
-        cmocka_unit_test(test_help_rows),     cmocka_unit_test(test_dropped),
-        cmocka_unit_test(test_dropped_quote), cmocka_unit_test(test_quote),
+        cmocka_unit_test(test_long_search),   cmocka_unit_test(test_help_rows),
+        cmocka_unit_test(test_dropped),       cmocka_unit_test(test_dropped_quote),
+        cmocka_unit_test(test_quote),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
