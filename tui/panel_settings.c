@@ -264,6 +264,7 @@ static void click(struct view *v, struct area area, int x, int y, int button)
 {
     int count;
     const struct setting **list = make_list(v, &count);
+    if (button) v->set.editing = false; // what was begun is the old row's
     if (button == 4 && v->set.selected > 0) v->set.selected--;
     if (button == 5 && v->set.selected + 1 < count) v->set.selected++;
     for (int i = 0; i < count && button == 1; i++) {

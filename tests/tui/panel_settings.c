@@ -1,0 +1,72 @@
+// tests/tui/panel_settings.c -- tui/panel_settings.c: the field in which a value is edited.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/panel.h"
+
+enum { WIDTH = 40, HEIGHT = 20 };
+static const struct area area = { 0, 0, WIDTH, HEIGHT };
+
+static const struct panel *panel(void)
+{
+    return panel_at(PANEL_settings);
+}
+
+static char *drawn(struct view *v, int width)
+{
+    struct canvas c = { 0 };
+    struct buf b = { 0 };
+    canvas_resize(&c, HEIGHT, width);
+    panel()->draw(v, &c, (struct area){ 0, 0, width, HEIGHT }, true);
+    canvas_write(&c, &b);
+    canvas_release(&c);
+    return buf_take(&b);
+}
+
+static void press(struct view *v, const char *name)
+{
+    struct key key = { .kind = name[1] ? KEY_NAMED : KEY_TEXT, .bytes = { *name }, .length = 1 };
+    memcpy(key.name, name, strlen(name));
+    panel()->type(v, &key);
+}
+
+// The first setting, its value taken away and begun anew.
+static struct view *begin(void)
+{
+    struct view *v = view_new();
+    free(drawn(v, WIDTH));
+    panel()->act(v, "change");
+    press(v, "Ctrl-U");
+    press(v, "7");
+    assert_true(panel()->typing(v));
+    return v;
+}
+
+// A value that was begun is not that of another row.
+static void test_click_ends(void **state)
+{
+    static const int buttons[] = { 1, 4, 5 };
+    for (int i = 0; i < 3; i++) {
+        struct view *v = begin();
+        panel()->click(v, area, 2, 3, 0); // the mouse alone
+        assert_true(panel()->typing(v));
+        panel()->click(v, area, 2, 3, buttons[i]);
+        assert_false(panel()->typing(v));
+        assert_null(v->run);
+        view_free(v);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_click_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
