@@ -4,6 +4,7 @@
 
 #include "commands/reference.h"
 #include "tui/panel.h"
+#include "tui/text.h"
 #include "tui/wrap.h"
 
 static size_t group_length(const char *key)
@@ -94,8 +95,8 @@ static void draw_row(const struct view *v, struct canvas *c, struct area area, i
     canvas_text(c, left, 2, y, changed ? STYLE_CHANGED : STYLE_TEXT, name);
     const struct area right = { area.x + middle, area.y, area.width - middle, area.height };
     if (selected && v->set.editing) {
-        const int x =
-            canvas_text(c, right, 1, y, STYLE_MATCH, v->set.edit.data ? v->set.edit.data : "");
+        const char *typed = v->set.edit.data ? v->set.edit.data : "";
+        const int x = canvas_text(c, right, 1, y, STYLE_MATCH, text_tail(typed, right.width - 2));
         canvas_put(c, right, x, y, STYLE_SELECTED, ' ');
         return;
     }
@@ -254,9 +255,11 @@ static void type(struct view *v, const struct key *key)
         if (edit->data) edit->data[edit->length] = '\0';
     } else if (!strcmp(key->name, "Ctrl-U")) {
         buf_clear(edit);
-    } else {
+    } else if (!strcmp(key->name, "Esc")) {
         v->set.editing = false;
-        if (!strcmp(key->name, "Enter") && row) set(v, row, edit->data ? edit->data : "");
+    } else if (!strcmp(key->name, "Enter")) {
+        v->set.editing = false;
+        if (row) set(v, row, edit->data ? edit->data : "");
     }
 }
 

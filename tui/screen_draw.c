@@ -46,7 +46,9 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct panel_pl
     const bool bare = (alone && p->panel == PANEL_chat && !focused) || inner.height < 3;
     if (!bare) inner = canvas_box(c, p->area, panel->title, focused);
     if (!bare && focused) {
-        char *hints = keys_hints(s->keys, panel->name);
+        const bool field = panel->typing && panel->typing(s->view);
+        char *hints =
+            field ? xstrdup("Esc: cancel  Enter: accept") : keys_hints(s->keys, panel->name);
         canvas_foot(c, p->area, hints);
         free(hints);
     }

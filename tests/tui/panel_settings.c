@@ -63,10 +63,45 @@ static void test_click_ends(void **state)
     }
 }
 
+static void test_other_keys(void **state)
+{
+    static const char *const others[] = { "Left", "Up", "Tab", "Home", "F1", "Ctrl-A" };
+    struct view *v = begin();
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        press(v, others[i]);
+        assert_true(panel()->typing(v));
+    }
+    press(v, "Enter");
+    assert_false(panel()->typing(v));
+    char *wanted = xasprintf("/set %s 7", settings_row(0)->key);
+    assert_string_equal(v->run, wanted);
+    free(wanted);
+    view_free(v);
+    v = begin();
+    press(v, "Esc");
+    assert_false(panel()->typing(v));
+    assert_null(v->run);
+    view_free(v);
+}
+
+// Of a long value the end is seen, where it is typed.
+static void test_long_value(void **state)
+{
+    struct view *v = begin();
+    for (int i = 0; i < WIDTH; i++) press(v, "8");
+    press(v, "9");
+    char *text = drawn(v, WIDTH);
+    assert_non_null(strstr(text, "889"));
+    free(text);
+    view_free(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_click_ends),
+        cmocka_unit_test(test_other_keys),
+        cmocka_unit_test(test_long_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
