@@ -118,11 +118,22 @@ static void draw_help(const struct view *v, struct canvas *c, struct area area,
                       const struct setting *row)
 {
     char *allowed = setting_allowed(row);
+    char *head = xasprintf("%s: %s", row->key, allowed);
+    char *all = xasprintf("%s  [%s]", head, row->def);
     struct wrap w = wrap_begin(row->help, area.width);
     canvas_fill(c, (struct area){ area.x, area.y, area.width, 1 }, STYLE_STATUS, ' ');
-    canvas_printf(c, area, 0, 0, STYLE_STATUS, "%s: %s  [%s]", row->key, allowed, row->def);
+    // Half of a number would be another one.
+    if (text_width(all) <= area.width)
+        canvas_text(c, area, 0, 0, STYLE_STATUS, all);
+    else if (text_width(head) <= area.width)
+        canvas_text(c, area, 0, 0, STYLE_STATUS, head);
+    else
+        canvas_printf(c, area, 0, 0, STYLE_STATUS, "%.*s...", (int)text_fit(head, area.width - 3),
+                      head);
     for (int y = 1; y < area.height && wrap_next(&w); y++)
         canvas_text_n(c, area, 0, y, STYLE_DIM, w.line, w.length);
+    free(all);
+    free(head);
     free(allowed);
 }
 

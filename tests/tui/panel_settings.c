@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/reference.h"
 #include "tui/panel.h"
 
 enum { WIDTH = 40, HEIGHT = 20 };
@@ -96,12 +97,29 @@ static void test_long_value(void **state)
     view_free(v);
 }
 
+// A default that does not fit is left out, not cut to another number.
+static void test_default_cut(void **state)
+{
+    struct view *v = view_new();
+    const struct setting *row = settings_row(0);
+    char *allowed = setting_allowed(row);
+    char *head = xasprintf("%s: %s", row->key, allowed),
+         *all = xasprintf("%s  [%s]", head, row->def);
+    char *whole = drawn(v, (int)strlen(all)), *cut = drawn(v, (int)strlen(all) - 1);
+    assert_non_null(strstr(whole, all));
+    assert_null(strstr(cut, "["));
+    assert_non_null(strstr(cut, head));
+    free(whole), free(cut), free(head), free(all), free(allowed);
+    view_free(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_click_ends),
         cmocka_unit_test(test_other_keys),
         cmocka_unit_test(test_long_value),
+        cmocka_unit_test(test_default_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
