@@ -190,9 +190,11 @@ void guard_again(void)
 
 // --- keys that let it jump -----------------------------------------------------------------------
 
+// After an error, vi's keys would go on with what ESC alone means.
 static int do_nothing(int count, int key)
 {
-    return rl_ding();
+    rl_ding();
+    return 0;
 }
 
 // Keys and sequences that mean nothing. Where the beginning of one means something by itself,

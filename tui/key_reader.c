@@ -125,11 +125,11 @@ static bool take_sgr_mouse(struct key_reader *r, size_t count, struct key *key)
 
 // --- one key -------------------------------------------------------------------------------------
 
-static const char *modifier_text(int modifier)
+const char *key_modifiers(unsigned modifiers)
 {
-    static const char *const texts[] = { "",           "",      "Shift-",      "Alt-",
-                                         "Alt-Shift-", "Ctrl-", "Ctrl-Shift-", "Ctrl-Alt-" };
-    return modifier >= 0 && modifier < 8 ? texts[modifier] : "";
+    static const char *const texts[] = { "",      "Shift-",      "Alt-",      "Alt-Shift-",
+                                         "Ctrl-", "Ctrl-Shift-", "Ctrl-Alt-", "Ctrl-Alt-Shift-" };
+    return modifiers < 8 ? texts[modifiers] : "";
 }
 
 // Where ESC [ ... ends; 0: not yet.
@@ -170,7 +170,7 @@ static void spell_csi(const char *p, size_t n, char name[32])
             base = plain_sequence(letter, 2);
     }
     if (base)
-        snprintf(name, 32, "%s%s", modifier_text(modifier), base);
+        snprintf(name, 32, "%s%s", key_modifiers((unsigned)modifier - 1), base);
     else
         name[0] = '\0';
 }
@@ -211,28 +211,22 @@ static int reply_length(const char *p, size_t n)
     return end ? (int)(end - p) + 2 : n < REPLY_MAX ? -1 : 0;
 }
 
-static void spell_byte(unsigned char c, char name[32])
+static void spell_byte(unsigned char c, unsigned modifiers, char name[32])
 {
-    if (c == '\r' || c == '\n')
-        snprintf(name, 32, c == '\r' ? "Enter" : "Ctrl-J");
-    else if (c == '\t')
-        snprintf(name, 32, "Tab");
-    else if (c == 0x7f || c == 8)
-        snprintf(name, 32, "Backspace");
-    else if (c == ' ')
-        snprintf(name, 32, "Space");
-    else if (c == 0)
-        snprintf(name, 32, "Ctrl-Space");
-    else if (c < 0x20)
-        snprintf(name, 32, "Ctrl-%c", c | 0x40);
-    else
-        snprintf(name, 32, "%c", c);
+    const char letter[2] = { (char)(c < 0x20 ? c | 0x40 : c), '\0' };
+    const char *base = c == '\r'             ? "Enter"
+                       : c == '\t'           ? "Tab"
+                       : c == 0x7f || c == 8 ? "Backspace"
+                       : c == ' ' || c == 0  ? "Space"
+                                             : letter;
+    if (c == 0 || (c < 0x20 && base == letter)) modifiers |= KEY_CTRL;
+    snprintf(name, 32, "%s%s", key_modifiers(modifiers), base);
 }
 
 static bool take_escape(struct key_reader *r, bool flush, struct key *key)
 {
     const char *p = r->bytes.data;
-    char name[32], base[32];
+    char name[32];
     if (r->bytes.length == 1) return flush ? give(r, 1, "Esc", key) : false;
     if (p[1] == '[') {
         if (r->bytes.length == 2) return flush ? give(r, 2, "Alt-[", key) : false;
@@ -247,8 +241,7 @@ static bool take_escape(struct key_reader *r, bool flush, struct key *key)
     if (reply < 0 && !flush) return false;
     if (reply > 0) return give_reply(r, (size_t)reply, key);
     if (p[1] == '\033' || (unsigned char)p[1] >= 0x80) return give(r, 1, "Esc", key);
-    spell_byte((unsigned char)p[1], base);
-    snprintf(name, sizeof name, "Alt-%.26s", base);
+    spell_byte((unsigned char)p[1], KEY_ALT, name);
     return give(r, 2, name, key);
 }
 
@@ -276,6 +269,6 @@ bool key_reader_next(struct key_reader *r, bool flush, struct key *key)
     const unsigned char c = (unsigned char)r->bytes.data[0];
     if (c == '\033') return take_escape(r, flush, key);
     if (c > ' ' && c != 0x7f) return take_text(r, flush, key);
-    spell_byte(c, name);
+    spell_byte(c, 0, name);
     return give(r, 1, name, key);
 }

@@ -36,7 +36,7 @@ static const struct key_row rows[] = {
     { "all", "PageDown", "page-down", "scroll forward", NULL },
     { "input", "Tab", "complete", "complete; on an empty line: next panel", NULL },
     { "input", "Alt-Enter", "newline", "insert a new line", NULL },
-    { "input", "Alt-Ctrl-J", "newline", "the same, in terminals that send this", NULL },
+    { "input", "Ctrl-Alt-J", "newline", "the same, in terminals that send this", NULL },
     { "input", "Esc", "close", "close the list or panel", NULL },
     { "chat", "Up", "up", "one line up", "Up Down: scroll" },
     { "chat", "Down", "down", "one line down", NULL },
@@ -100,6 +100,8 @@ static const struct key_row rows[] = {
     { "settings", "Down", "down", "one down", NULL },
     { "settings", "Left", "group-back", "previous group", "Left Right: group" },
     { "settings", "Right", "group-next", "next group", NULL },
+    { "settings", "PageUp", "page-up", "one page up", NULL },
+    { "settings", "PageDown", "page-down", "one page down", NULL },
     { "settings", "Home", "top", "the first", NULL },
     { "settings", "End", "bottom", "the last", NULL },
     { "settings", "Space", "toggle", "toggle, or next choice", "Space: toggle" },
@@ -190,44 +192,100 @@ void keys_free(struct keys *k)
 
 // --- names ---------------------------------------------------------------------------------------
 
-static const char *const named[] = {
-    "Enter", "Tab", "Esc",    "Space",    "Backspace", "Up",     "Down", "Left", "Right",
-    "Home",  "End", "PageUp", "PageDown", "Insert",    "Delete", "F1",   "F2",   "F3",
-    "F4",    "F5",  "F6",     "F7",       "F8",        "F9",     "F10",  "F11",  "F12",
+// With what terminals send a key: a bit for each set of modifiers.
+#define WITH(modifiers) (1U << (modifiers))
+enum { ALONE = WITH(0), ANY = 0xff };
+
+static const struct {
+    const char *name;
+    unsigned with;
+} named[] = {
+    { "Enter", ALONE | WITH(KEY_ALT) },
+    { "Tab", ALONE | WITH(KEY_SHIFT) | WITH(KEY_ALT) },
+    { "Esc", ALONE },
+    { "Space", ALONE | WITH(KEY_CTRL) | WITH(KEY_ALT) | WITH(KEY_CTRL | KEY_ALT) },
+    { "Backspace", ALONE | WITH(KEY_ALT) },
+    { "Up", ANY },
+    { "Down", ANY },
+    { "Left", ANY },
+    { "Right", ANY },
+    { "Home", ANY },
+    { "End", ANY },
+    { "PageUp", ANY },
+    { "PageDown", ANY },
+    { "Insert", ANY },
+    { "Delete", ANY },
+    { "F1", ANY },
+    { "F2", ANY },
+    { "F3", ANY },
+    { "F4", ANY },
+    { "F5", ANY },
+    { "F6", ANY },
+    { "F7", ANY },
+    { "F8", ANY },
+    { "F9", ANY },
+    { "F10", ANY },
+    { "F11", ANY },
+    { "F12", ANY },
 };
 
-// The modifier at *p, if one begins there: *p is behind it.
-static const char *take_modifier(const char **p)
+// With Ctrl, terminals send the bytes of other keys for these.
+static const struct {
+    char letter;
+    const char *name;
+    unsigned modifiers; // that are left
+} same[] = {
+    { 'M', "Enter", 0 }, { 'I', "Tab", 0 },       { 'H', "Backspace", 0 },
+    { '[', "Esc", 0 },   { '?', "Backspace", 0 }, { '@', "Space", KEY_CTRL },
+};
+
+// The modifier at *p, if one begins there: *p is behind it. 0: none.
+static unsigned take_modifier(const char **p)
 {
     static const struct {
-        const char *typed, *name;
-    } list[] = { { "Ctrl-", "Ctrl-" }, { "C-", "Ctrl-" },     { "^", "Ctrl-" },
-                 { "Alt-", "Alt-" },   { "M-", "Alt-" },      { "Meta-", "Alt-" },
-                 { "S-", "Shift-" },   { "Shift-", "Shift-" } };
+        const char *typed;
+        unsigned modifier;
+    } list[] = { { "Ctrl-", KEY_CTRL }, { "C-", KEY_CTRL },     { "^", KEY_CTRL },
+                 { "Alt-", KEY_ALT },   { "M-", KEY_ALT },      { "Meta-", KEY_ALT },
+                 { "S-", KEY_SHIFT },   { "Shift-", KEY_SHIFT } };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
         const size_t n = strlen(list[i].typed);
         if (strncasecmp(*p, list[i].typed, n) || !(*p)[n]) continue;
         *p += n;
-        return list[i].name;
+        return list[i].modifier;
     }
-    return NULL;
+    return 0;
+}
+
+static bool spell_named(const char *typed, unsigned modifiers, char name[32])
+{
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
+        if (strcasecmp(typed, named[i].name) != 0) continue;
+        snprintf(name, 32, "%s%s", key_modifiers(modifiers), named[i].name);
+        return named[i].with & WITH(modifiers);
+    }
+    return false;
+}
+
+// Shift is in the letter. With Ctrl, terminals know capitals and few signs.
+static bool spell_letter(char letter, unsigned modifiers, char name[32])
+{
+    const bool control = modifiers & KEY_CTRL;
+    if (letter <= ' ' || letter >= 0x7f || modifiers & KEY_SHIFT) return false;
+    if (control) letter = (char)toupper((unsigned char)letter);
+    for (size_t i = 0; control && i < sizeof same / sizeof same[0]; i++)
+        if (same[i].letter == letter)
+            return spell_named(same[i].name, (modifiers & ~KEY_CTRL) | same[i].modifiers, name);
+    snprintf(name, 32, "%s%c", key_modifiers(modifiers), letter);
+    return !control || (letter >= 'A' && letter <= '_');
 }
 
 bool key_spell(const char *typed, char name[32])
 {
-    char modifiers[24] = "";
-    const char *modifier;
-    while ((modifier = take_modifier(&typed)) && strlen(modifiers) < 12)
-        strcat(modifiers, modifier); // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
-    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
-        if (!strcasecmp(typed, named[i])) {
-            snprintf(name, 32, "%s%s", modifiers, named[i]);
-            return true;
-        }
-    if (typed[0] <= ' ' || typed[0] >= 0x7f || typed[1]) return false;
-    const bool control = strstr(modifiers, "Ctrl-") != NULL;
-    snprintf(name, 32, "%s%c", modifiers, control ? toupper((unsigned char)typed[0]) : typed[0]);
-    return true;
+    unsigned modifiers = 0, modifier;
+    while ((modifier = take_modifier(&typed))) modifiers |= modifier;
+    if (*typed && !typed[1]) return spell_letter(*typed, modifiers, name);
+    return spell_named(typed, modifiers, name);
 }
 
 // --- what they do --------------------------------------------------------------------------------
@@ -269,20 +327,32 @@ static void unbind(struct keys *k, const char *name)
     }
 }
 
+// Without these, nothing could be typed, sent or stopped, /bind included.
+static const struct {
+    const char *key, *does;
+} fixed[] = {
+    { "Ctrl-C", "always stops the running command" },
+    { "Enter", "sends the line" },
+    { "Space", "types a blank" },
+    { "Backspace", "deletes what was typed" },
+};
+
 int keys_bind(struct keys *k, const char *key, const char *command, struct err *err)
 {
     char name[32];
     if (!key_spell(key, name))
         return err_set(
             err,
-            "'%s' is not a key: use names such as F5, Ctrl-T, Alt-x, PageUp (/keys lists them)",
+            "'%s' is not a key that terminals send: use names such as F5, Ctrl-T, Alt-x, PageUp "
+            "(/keys lists them)",
             key);
     if (!strchr(name, '-') && !name[1])
         return err_set(
             err, "'%s' is a letter and would be typed: bind Ctrl-%c, Alt-%c or a function key",
             name, toupper((unsigned char)name[0]), name[0]);
-    if (!strcmp(name, "Ctrl-C"))
-        return err_set(err, "Ctrl-C always stops the running command: bind another key");
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        if (!strcmp(name, fixed[i].key))
+            return err_set(err, "%s %s: bind another key", name, fixed[i].does);
     pthread_mutex_lock(&k->mutex);
     unbind(k, name);
     if (command && *command) {

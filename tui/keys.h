@@ -5,8 +5,8 @@
 //       char *what = keys_find(keys, "settings", key.name);   // "toggle", "/image", or NULL
 //
 // Names: "a", "Space", "Enter", "Tab", "Esc", "Up", "PageUp", "F5", with the prefixes Ctrl-, Alt-,
-// Shift- ("Ctrl-P", "Alt-Left", "Shift-Tab"). A key runs a command line (with a slash) or an action
-// of the screen. A user binding applies everywhere and overrides the table.
+// Shift- in this order ("Ctrl-P", "Ctrl-Alt-T", "Shift-Tab"). A key runs a command line (with a
+// slash) or an action of the screen. A user binding applies everywhere and overrides the table.
 #ifndef TUI_KEYS_H
 #define TUI_KEYS_H
 
@@ -14,6 +14,11 @@
 #include "core/base/mem.h"
 
 // --- bytes to keys -------------------------------------------------------------------------------
+
+enum { KEY_SHIFT = 1, KEY_ALT = 2, KEY_CTRL = 4 }; // as terminals number them, less one
+
+// Their prefixes: "Ctrl-Alt-"; "" of what is none.
+const char *key_modifiers(unsigned modifiers);
 
 enum key_kind { KEY_NAMED, KEY_TEXT, KEY_MOUSE, KEY_PASTE, KEY_REPLY };
 
@@ -59,7 +64,8 @@ void keys_free(struct keys *k);
 char *keys_find(struct keys *k, const char *context, const char *key);
 // command NULL or "": restores the default. -1: unknown key.
 int keys_bind(struct keys *k, const char *key, const char *command, struct err *err);
-// The canonical spelling of a key name ("ctrl-p", "C-p", "^P": "Ctrl-P"); false: unknown.
+// The canonical spelling of a key name ("ctrl-p", "C-p", "^P": "Ctrl-P"; "Ctrl-M": "Enter"); false:
+// unknown, or none that terminals send.
 bool key_spell(const char *typed, char name[32]);
 // "Left Right: token  Up Down: layer": the hints of a panel's keys. free() it.
 char *keys_hints(struct keys *k, const char *context);

@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include <readline/readline.h>
+#include <readline/tilde.h>
 
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/files/checkpoint.h"
 #include "tui/complete.h"
 #include "tui/guard.h"
+#include "tui/picker.h"
 #include "tui/text.h"
 
 // Readline's callbacks have no argument of ours; there is one readline.
@@ -46,10 +48,11 @@ static char *next_model(const char *text, int state)
 {
     char *name;
     while ((name = next_file(text, state++))) {
-        char *slash = xasprintf("%s/.", name);
-        bool folder = access(slash, F_OK) == 0;
+        char *path = tilde_expand(name), *slash = xasprintf("%s/.", path);
+        const bool model = access(slash, F_OK) == 0 || checkpoint_is_gguf(path);
         free(slash);
-        if (folder || checkpoint_is_gguf(name)) return name;
+        free(path);
+        if (model) return name;
         free(name);
     }
     return NULL;
@@ -87,10 +90,50 @@ static char **complete(const char *text, int start, int end)
     return matches;
 }
 
+// As the command line reads it, which knows no "~" in quotes. Readline closes them itself.
+static char *quote_file(char *name, int match, char *quote)
+{
+    char *path = tilde_expand(name), *quoted = picker_quote(path);
+    quoted[strlen(quoted) - 1] = '\0';
+    if (quote) *quote = '"';
+    free(path);
+    return quoted;
+}
+
+static char *unquote_file(char *typed, int quote)
+{
+    char *name = xstrdup(typed), *to = name;
+    for (const char *p = typed; *p; p++) {
+        if (*p == '\\' && p[1]) p++;
+        *to++ = *p;
+    }
+    *to = '\0';
+    return name;
+}
+
 // Alt-Enter, where readline alone would change to vi's keys.
 static int insert_line(int count, int key)
 {
     return rl_insert_text("\n") < 0;
+}
+
+// Home, End and Delete where they are none of the usual sequences (Linux console, tmux, screen,
+// rxvt): a ~/.inputrc replaces /etc/inputrc, which binds them.
+static void bind_ends(void)
+{
+    static const struct {
+        const char *sequence;
+        rl_command_func_t *run;
+    } keys[] = { { "\\e[1~", rl_beg_of_line },
+                 { "\\e[7~", rl_beg_of_line },
+                 { "\\e[4~", rl_end_of_line },
+                 { "\\e[8~", rl_end_of_line },
+                 { "\\e[3~", rl_delete } };
+    static const char *const maps[] = { "emacs", "vi-insert" };
+    for (size_t m = 0; m < sizeof maps / sizeof maps[0]; m++)
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+            rl_bind_keyseq_if_unbound_in_map(keys[i].sequence, keys[i].run,
+                                             rl_get_keymap_by_name(maps[m]));
 }
 
 // Before each line: by then the user's own keys have been read.
@@ -101,6 +144,7 @@ static int begin_line(void)
     for (int i = 0; i < 2; i++)
         if (rl_function_of_keyseq(keys[i], meta, NULL) == rl_vi_editing_mode)
             rl_bind_keyseq_in_map(keys[i], insert_line, meta);
+    bind_ends();
     guard_keys();
     return 0;
 }
@@ -119,6 +163,8 @@ void line_edit_setup(const struct shell *shell)
     rl_completer_word_break_characters = " \t\n";
     rl_completer_quote_characters = "\"";
     rl_filename_quote_characters = " \t\"";
+    rl_filename_quoting_function = quote_file;
+    rl_filename_dequoting_function = unquote_file;
 }
 
 // --- $EDITOR -------------------------------------------------------------------------------------

@@ -147,11 +147,20 @@ struct help {
     const char *context;
 };
 
+// Has the place a key of its own there?
+static bool has_key(const char *context, const char *key)
+{
+    const struct key_row *row;
+    for (int i = 0; (row = key_row(i)); i++)
+        if (!strcmp(row->context, context) && !strcmp(row->key, key)) return true;
+    return false;
+}
+
 static void add_key(void *self, const struct key_row *row)
 {
     const struct help *h = self;
     const bool here = !strcmp(row->context, h->context);
-    if (!here && strcmp(row->context, "all") != 0) return;
+    if (!here && (strcmp(row->context, "all") != 0 || has_key(h->context, row->key))) return;
     char *note = xasprintf("%s%s", row->note, here ? "" : "  (everywhere)");
     char *label = xasprintf("%-10s", row->key);
     list_add(h->list, label, note, row->command);
@@ -223,8 +232,10 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     canvas_fill(c, outer, STYLE_TEXT, ' ');
     struct area inner = canvas_box(c, outer, l->title, true);
     canvas_foot(c, outer, foot_of(l));
-    const int x = canvas_printf(c, inner, 1, 0, STYLE_PROMPT, "> %s", filter_of(l));
-    canvas_printf(c, inner, inner.width - 12, 0, STYLE_DIM, "%5zu/%zu", l->shown_count, l->count);
+    const int room = inner.width - 12; // beside the counter
+    const int x = canvas_printf(c, inner, 1, 0, STYLE_PROMPT, "> %s",
+                                text_tail(filter_of(l), room - 4)); // and the cursor
+    canvas_printf(c, inner, room, 0, STYLE_DIM, "%5zu/%zu", l->shown_count, l->count);
     c->cursor_x = inner.x + (x < inner.width ? x : inner.width - 1);
     c->cursor_y = inner.y;
     struct area rows = { inner.x, inner.y + 1, inner.width, inner.height - 1 };

@@ -4,6 +4,7 @@
 
 #include "commands/reference.h"
 #include "tui/panel.h"
+#include "tui/text.h"
 #include "tui/wrap.h"
 
 static size_t group_length(const char *key)
@@ -94,8 +95,8 @@ static void draw_row(const struct view *v, struct canvas *c, struct area area, i
     canvas_text(c, left, 2, y, changed ? STYLE_CHANGED : STYLE_TEXT, name);
     const struct area right = { area.x + middle, area.y, area.width - middle, area.height };
     if (selected && v->set.editing) {
-        const int x =
-            canvas_text(c, right, 1, y, STYLE_MATCH, v->set.edit.data ? v->set.edit.data : "");
+        const char *typed = v->set.edit.data ? v->set.edit.data : "";
+        const int x = canvas_text(c, right, 1, y, STYLE_MATCH, text_tail(typed, right.width - 2));
         canvas_put(c, right, x, y, STYLE_SELECTED, ' ');
         return;
     }
@@ -117,11 +118,22 @@ static void draw_help(const struct view *v, struct canvas *c, struct area area,
                       const struct setting *row)
 {
     char *allowed = setting_allowed(row);
+    char *head = xasprintf("%s: %s", row->key, allowed);
+    char *all = xasprintf("%s  [%s]", head, row->def);
     struct wrap w = wrap_begin(row->help, area.width);
     canvas_fill(c, (struct area){ area.x, area.y, area.width, 1 }, STYLE_STATUS, ' ');
-    canvas_printf(c, area, 0, 0, STYLE_STATUS, "%s: %s  [%s]", row->key, allowed, row->def);
+    // Half of a number would be another one.
+    if (text_width(all) <= area.width)
+        canvas_text(c, area, 0, 0, STYLE_STATUS, all);
+    else if (text_width(head) <= area.width)
+        canvas_text(c, area, 0, 0, STYLE_STATUS, head);
+    else
+        canvas_printf(c, area, 0, 0, STYLE_STATUS, "%.*s...", (int)text_fit(head, area.width - 3),
+                      head);
     for (int y = 1; y < area.height && wrap_next(&w); y++)
         canvas_text_n(c, area, 0, y, STYLE_DIM, w.line, w.length);
+    free(all);
+    free(head);
     free(allowed);
 }
 
@@ -254,9 +266,11 @@ static void type(struct view *v, const struct key *key)
         if (edit->data) edit->data[edit->length] = '\0';
     } else if (!strcmp(key->name, "Ctrl-U")) {
         buf_clear(edit);
-    } else {
+    } else if (!strcmp(key->name, "Esc")) {
         v->set.editing = false;
-        if (!strcmp(key->name, "Enter") && row) set(v, row, edit->data ? edit->data : "");
+    } else if (!strcmp(key->name, "Enter")) {
+        v->set.editing = false;
+        if (row) set(v, row, edit->data ? edit->data : "");
     }
 }
 
@@ -264,6 +278,7 @@ static void click(struct view *v, struct area area, int x, int y, int button)
 {
     int count;
     const struct setting **list = make_list(v, &count);
+    if (button) v->set.editing = false; // what was begun is the old row's
     if (button == 4 && v->set.selected > 0) v->set.selected--;
     if (button == 5 && v->set.selected + 1 < count) v->set.selected++;
     for (int i = 0; i < count && button == 1; i++) {

@@ -46,9 +46,11 @@ static const struct kind *kind_find(const char *name)
 char *picker_quote(const char *path)
 {
     struct buf b = { 0 };
-    if (!strpbrk(path, " \t\"\\$~")) return xstrdup(path);
+    const char *p = path;
+    while ((unsigned char)*p >= 0x20 && !strchr(" \"\\$~", *p)) p++;
+    if (!*p) return xstrdup(path);
     buf_putc(&b, '"');
-    for (const char *p = path; *p; p++) {
+    for (p = path; *p; p++) {
         if (*p == '"' || *p == '\\') buf_putc(&b, '\\');
         if ((unsigned char)*p < 0x20)
             buf_printf(&b, "\\u%04x", (unsigned char)*p);
@@ -68,27 +70,35 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-// Terminals drop paths as they are, in quotes, with backslashes, or as file://.
-static char *dropped_path(const char *text)
+// As a shell reads one word: quotes, and backslashes outside of single ones.
+static char *unquoted(const char *text)
 {
     struct buf b = { 0 };
-    size_t length = strlen(text);
-    while (length && strchr(" \t\n", text[length - 1])) length--;
-    while (length && strchr(" \t\n", *text)) text++, length--;
-    const bool quoted = length > 1 && (*text == '\'' || *text == '"') && text[length - 1] == *text;
-    if (quoted) text++, length -= 2;
-    const bool url = length > 7 && !strncmp(text, "file://", 7);
-    if (url) text += 7, length -= 7;
-    for (size_t i = 0; i < length; i++) {
-        if (url && text[i] == '%' && i + 2 < length && hex_digit(text[i + 1]) >= 0 &&
-            hex_digit(text[i + 2]) >= 0) {
-            buf_putc(&b, (char)(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])));
-            i += 2;
-        } else if (!quoted && !url && text[i] == '\\' && i + 1 < length) {
-            buf_putc(&b, text[++i]);
+    char quote = 0;
+    for (const char *p = text; *p; p++) {
+        if (*p == quote) {
+            quote = 0;
+        } else if (!quote && (*p == '\'' || *p == '"')) {
+            quote = *p;
         } else {
-            buf_putc(&b, text[i]);
+            if (*p == '\\' && quote != '\'' && p[1]) p++;
+            buf_putc(&b, *p);
         }
+    }
+    return buf_take(&b);
+}
+
+// "file:///a%20b" as a path; other text as it is.
+static char *path_of_url(const char *text)
+{
+    struct buf b = { 0 };
+    if (strncmp(text, "file://", 7) != 0) return xstrdup(text);
+    text += 7;
+    if (!strncmp(text, "localhost/", 10)) text += 9;
+    for (; *text; text++) {
+        const bool coded = *text == '%' && hex_digit(text[1]) >= 0 && hex_digit(text[2]) >= 0;
+        buf_putc(&b, (char)(coded ? hex_digit(text[1]) * 16 + hex_digit(text[2]) : *text));
+        if (coded) text += 2;
     }
     return buf_take(&b);
 }
@@ -103,19 +113,33 @@ static bool ends_with(const char *name, const char *const *endings)
     return false;
 }
 
-char *picker_dropped(const char *text)
+static bool is_picture(const char *path)
 {
     struct stat st;
+    return *path && !strchr(path, '\n') && ends_with(path, kind_find("image")->endings) &&
+           stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+// Terminals drop paths as they are, quoted as for a shell, or as file://.
+char *picker_dropped(const char *text)
+{
     char *line = NULL;
     if (strlen(text) > PATH_MAX) return NULL;
-    char *path = dropped_path(text);
-    if (*path && !strchr(path, '\n') && ends_with(path, kind_find("image")->endings) &&
-        stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
-        char *quoted = picker_quote(path);
-        line = xasprintf("/image %s", quoted);
-        free(quoted);
+    text += strspn(text, " \t\n");
+    size_t length = strlen(text);
+    while (length && strchr(" \t\n", text[length - 1])) length--;
+    char *plain = xstrndup(text, length), *word = unquoted(plain);
+    char *paths[] = { path_of_url(plain), path_of_url(word) };
+    for (int i = 0; i < 2; i++) {
+        if (!line && is_picture(paths[i])) {
+            char *quoted = picker_quote(paths[i]);
+            line = xasprintf("/image %s", quoted);
+            free(quoted);
+        }
+        free(paths[i]);
     }
-    free(path);
+    free(plain);
+    free(word);
     return line;
 }
 

@@ -88,6 +88,7 @@ struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self,
     rl_deprep_term_function = NULL;
     rl_completion_display_matches_hook = show_matches;
     rl_variable_bind("show-all-if-ambiguous", "on");
+    rl_variable_bind("completion-query-items", "0"); // the menu says how many more there are
     rl_variable_bind("bell-style", "none");
     rl_callback_handler_install("", take_line);
     return p;
@@ -141,12 +142,24 @@ static void feed(struct prompt *p, const char *bytes, size_t length)
     p->left = 0;
 }
 
+// Of a sequence that nothing is bound to, readline would type the rest. A quoted one is typed
+// whole.
+static bool is_unbound(const char *bytes, size_t length)
+{
+    const bool sequence = length > 2 && *bytes == '\033' && (bytes[1] == '[' || bytes[1] == 'O');
+    const bool command =
+        (prompt_plain(current) && rl_last_func != rl_quoted_insert) || RL_ISSTATE(RL_STATE_ISEARCH);
+    return sequence && command && !rl_function_of_keyseq_len(bytes, length, rl_get_keymap(), NULL);
+}
+
 void prompt_feed(struct prompt *p, const char *bytes, size_t length)
 {
+    if (is_unbound(bytes, length)) return;
     const bool tab = length == 1 && *bytes == '\t';
     if (!tab) prompt_close_menu(p);
     if (tab && p->offer_count) { // the menu is open: the next of it
         rl_menu_complete(1, '\t');
+        rl_last_func = rl_menu_complete; // or the next Tab would begin anew, with the next word
         return;
     }
     char *key = xstrndup(bytes, length);
@@ -162,13 +175,25 @@ void prompt_escape(struct prompt *p)
     if (rl_editing_mode == 0) prompt_feed(p, "\033", 1);
 }
 
+// Bytes before the first control character.
+static size_t text_length(const char *text)
+{
+    size_t n = 0;
+    while ((unsigned char)text[n] >= 0x20 && text[n] != 0x7f) n++;
+    return n;
+}
+
 void prompt_insert(struct prompt *p, const char *text)
 {
     char *good = repaired(text);
     prompt_close_menu(p);
-    rl_begin_undo_group();
-    rl_insert_text(good);
-    rl_end_undo_group();
+    if (RL_ISSTATE(RL_STATE_ISEARCH)) { // searched for, up to a control character: a key of its own
+        feed(p, good, text_length(good));
+    } else {
+        rl_begin_undo_group();
+        rl_insert_text(good);
+        rl_end_undo_group();
+    }
     free(good);
 }
 
@@ -218,7 +243,8 @@ static void step(struct place *at, int32_t code, int width, int columns)
         at->y++;
         return;
     }
-    const int cells = code == '\t' ? 4 - at->x % 4 : code >= 0 && code < 0x20 ? 2 : width;
+    const bool control = (code > 0 && code < 0x20) || code == 0x7f; // 0: left out
+    const int cells = code == '\t' ? 4 - at->x % 4 : control ? 2 : width;
     if (at->x + cells > columns) {
         at->x = 0;
         at->y++;

@@ -46,7 +46,9 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct panel_pl
     const bool bare = (alone && p->panel == PANEL_chat && !focused) || inner.height < 3;
     if (!bare) inner = canvas_box(c, p->area, panel->title, focused);
     if (!bare && focused) {
-        char *hints = keys_hints(s->keys, panel->name);
+        const bool field = panel->typing && panel->typing(s->view);
+        char *hints =
+            field ? xstrdup("Esc: cancel  Enter: accept") : keys_hints(s->keys, panel->name);
         canvas_foot(c, p->area, hints);
         free(hints);
     }
@@ -103,11 +105,13 @@ static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
     if (lines < 1 || bottom - lines < 0) return;
     const struct area area = { 0, bottom - lines, c->columns, lines };
     const char *typed = prompt_typed(s->prompt);
+    size_t m = strlen(typed);
+    while (m && strchr(" \"", typed[m - 1])) m--; // what completion puts behind it
     canvas_fill(c, area, STYLE_STATUS, ' ');
     for (int i = 0; i < (int)count && i < lines * across; i++) {
         const struct area cell = { i % across * width, area.y + i / across, width - 1, 1 };
-        const size_t n = strlen(list[i]), m = strlen(typed);
-        const bool chosen = m >= n && !strcmp(typed + m - n, list[i]);
+        const size_t n = strlen(list[i]);
+        const bool chosen = m >= n && !memcmp(typed + m - n, list[i], n);
         canvas_text(c, cell, 1, 0, chosen ? STYLE_MATCH : STYLE_STATUS, list[i]);
     }
     const int left = (int)count - lines * across;

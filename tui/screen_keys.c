@@ -441,18 +441,40 @@ static void take_mouse(struct screen *s, const struct key *key)
     if (key->button == 1) s->focus = PANEL_NONE;
 }
 
+// The panel in focus, if it takes letters.
+static const struct panel *typing_panel(const struct screen *s)
+{
+    const struct panel *panel = panel_at(s->focus);
+    const bool types = s->view->list.kind == LIST_NONE && panel && panel->typing;
+    return types && panel->typing(s->view) ? panel : NULL;
+}
+
+// A field that lost the focus is closed: what is typed later is not for it.
+static void close_fields(struct screen *s)
+{
+    static const struct key esc = { .kind = KEY_NAMED, .name = "Esc" };
+    for (int i = 0; i < PANEL_COUNT; i++) {
+        const struct panel *panel = panel_at(i);
+        if (i != s->focus && panel->typing && panel->typing(s->view)) panel->type(s->view, &esc);
+    }
+}
+
 static void take_paste(struct screen *s, const char *text)
 {
-    if (s->view->list.kind != LIST_NONE) {
-        struct key key = { .kind = KEY_TEXT };
+    const struct panel *panel = typing_panel(s);
+    if (panel || s->view->list.kind != LIST_NONE) {
+        struct key key = { .kind = KEY_TEXT, .length = 1 };
         for (const char *p = text; *p && *p != '\n'; p++) {
             key.bytes[0] = *p;
-            key.length = 1;
-            list_type(s->view, &key);
+            if (panel)
+                panel->type(s->view, &key);
+            else
+                list_type(s->view, &key);
         }
         return;
     }
-    char *line = *prompt_typed(s->prompt) ? NULL : picker_dropped(text);
+    const bool begins = !*prompt_typed(s->prompt) && prompt_plain(s->prompt);
+    char *line = begins ? picker_dropped(text) : NULL;
     if (line)
         run_line(s, line);
     else
@@ -463,11 +485,11 @@ static void take_paste(struct screen *s, const char *text)
 
 static void take_named(struct screen *s, const struct key *key)
 {
-    const struct panel *panel = panel_at(s->focus);
+    const struct panel *panel = panel_at(s->focus), *field = typing_panel(s);
     const bool list = s->view->list.kind != LIST_NONE;
     const bool stop = !strcmp(key->name, "Ctrl-C");
-    if (!list && panel && panel->typing && panel->typing(s->view) && !stop) {
-        panel->type(s->view, key);
+    if (field && !stop) {
+        field->type(s->view, key);
         return;
     }
     // A search of readline's, a quoted key: all keys are its own.
@@ -502,6 +524,7 @@ void screen_key(struct screen *s, struct key *key)
         take_named(s, key);
     if (key->kind != KEY_NAMED || strcmp(key->name, "Ctrl-C") != 0) s->interrupted = 0;
     free(key->paste);
+    close_fields(s);
     screen_apply(s);
     screen_draft_typed(s);
     s->dirty = true;

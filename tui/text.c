@@ -111,3 +111,11 @@ size_t text_fit(const char *text, int columns)
     }
     return at;
 }
+
+const char *text_tail(const char *text, int columns)
+{
+    while (*text && text_width(text) > columns) do
+            text++;
+        while (((unsigned char)*text & 0xc0) == 0x80);
+    return text;
+}

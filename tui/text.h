@@ -24,5 +24,7 @@ void text_printf(FILE *out, const char *format, ...) __attribute__((format(print
 int text_width(const char *text);
 // Length in bytes of the longest prefix that fits into `columns`.
 size_t text_fit(const char *text, int columns);
+// The end of the text, as much of it as fits.
+const char *text_tail(const char *text, int columns);
 
 #endif

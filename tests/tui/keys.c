@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,10 @@ static void test_names(void **state)
     expect_key("\033[24~", "F12");
     expect_key("\033[1;5C", "Ctrl-Right");
     expect_key("\033[5;3~", "Alt-PageUp");
+    expect_key("\033[1;8A", "Ctrl-Alt-Shift-Up");
+    expect_key("\033\024", "Ctrl-Alt-T");
+    expect_key("\033\r", "Alt-Enter");
+    expect_key("\034", "Ctrl-\\");
     expect_key("\033[999~", "");
     expect_key("\033[1;99A", "Up");
 }
@@ -165,6 +170,59 @@ static void test_bind(void **state)
     keys_free(k);
 }
 
+// Whoever binds these could type or send nothing any more.
+static void test_fixed(void **state)
+{
+    static const struct {
+        const char *key, *why;
+    } fixed[] = { { "Space", "Space types a blank" },
+                  { "Enter", "Enter sends the line" },
+                  { "C-m", "Enter sends the line" },
+                  { "Backspace", "Backspace deletes" } };
+    struct keys *k = keys_new();
+    struct err err;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        assert_int_equal(keys_bind(k, fixed[i].key, "/help", &err), -1);
+        assert_non_null(strstr(err.text, fixed[i].why));
+    }
+    assert_int_equal(keys_bind(k, "Alt-Enter", "/help", &err), 0);
+    keys_free(k);
+}
+
+// A key has one name, that of the reader; what no terminal sends is no key.
+static void test_spelling(void **state)
+{
+    static const struct {
+        const char *typed, *name; // NULL: refused
+    } cases[] = {
+        { "Ctrl-Alt-t", "Ctrl-Alt-T" },
+        { "alt-ctrl-t", "Ctrl-Alt-T" },
+        { "Shift-Ctrl-F5", "Ctrl-Shift-F5" },
+        { "M-S-Up", "Alt-Shift-Up" },
+        { "Ctrl-M", "Enter" },
+        { "Ctrl-i", "Tab" },
+        { "^H", "Backspace" },
+        { "Ctrl-[", "Esc" },
+        { "Alt-Ctrl-M", "Alt-Enter" },
+        { "Ctrl-@", "Ctrl-Space" },
+        { "^^", "Ctrl-^" },
+        { "S-Tab", "Shift-Tab" },
+        { "Ctrl-1", NULL },
+        { "Shift-x", NULL },
+        { "Ctrl-Shift-x", NULL },
+        { "Ctrl-Tab", NULL },
+        { "Shift-Enter", NULL },
+        { "Alt-Esc", NULL },
+        { "Ctrl-Ctrl-", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[32] = "";
+        const bool known = key_spell(cases[i].typed, name);
+        if (known != (cases[i].name != NULL) || (known && strcmp(name, cases[i].name) != 0))
+            fail_msg("'%s' is '%s'", cases[i].typed, known ? name : "refused");
+    }
+}
+
 // Every action of the table is one that its panel, the list or the screen knows.
 static void test_actions_known(void **state)
 {
@@ -191,6 +249,52 @@ static void test_score(void **state)
     assert_true(list_score("/image", "im") > list_score("/train", "i"));
 }
 
+// Lines of the list as it is drawn.
+static char *drawn_list(struct view *v)
+{
+    struct canvas c = { 0 };
+    struct buf b = { 0 };
+    canvas_resize(&c, 24, 60);
+    list_draw(v, &c, (struct area){ 0, 0, 60, 24 });
+    canvas_write(&c, &b);
+    canvas_release(&c);
+    return buf_take(&b);
+}
+
+// A search that is longer than its line shows its end, and leaves the counter alone.
+static void test_long_search(void **state)
+{
+    struct view *v = view_new();
+    list_open_palette(v);
+    for (int i = 0; i < 80; i++) {
+        struct key key = { .kind = KEY_TEXT, .bytes = { i < 79 ? 'x' : 'y' }, .length = 1 };
+        list_type(v, &key);
+    }
+    char *text = drawn_list(v), counter[32];
+    snprintf(counter, sizeof counter, "xy     0/%zu ", v->list.count);
+    const char *found = strstr(text, counter);
+    if (!found || strstr(text, "> x") > found) fail_msg("the counter: %s", text);
+    free(text);
+    view_free(v);
+}
+
+// A key of the panel hides what it does elsewhere.
+static void test_help_rows(void **state)
+{
+    struct view *v = view_new();
+    struct keys *k = keys_new();
+    list_open_help(v, k, "settings");
+    int pages = 0;
+    for (size_t i = 0; i < v->list.count; i++)
+        if (!strncmp(v->list.items[i].label, "PageUp ", 7)) {
+            assert_string_equal(v->list.items[i].note, "one page up");
+            pages++;
+        }
+    assert_int_equal(pages, 1);
+    keys_free(k);
+    view_free(v);
+}
+
 static void expect_dropped(const char *text, const char *line)
 {
     char *found = picker_dropped(text);
@@ -212,9 +316,46 @@ static void test_dropped(void **state)
     expect_dropped("tests/goldens/pictures/pictures.json", NULL);
     expect_dropped("What is this?", NULL);
     expect_dropped("", NULL);
-    char *quoted = picker_quote("a b\".png");
-    assert_string_equal(quoted, "\"a b\\\".png\"");
+}
+
+// A name with a quote, as it is, as shells quote it, and as an address.
+static void test_dropped_quote(void **state)
+{
+    const char *base = getenv("TMPDIR");
+    char *path = xasprintf("%s/it's.png", base ? base : "/tmp");
+    char *line = xasprintf("/image %s", path);
+    const int n = (int)(strlen(path) - strlen("'s.png"));
+    static const char *const forms[] = { "%.*s's.png",
+                                         "'%.*s'\\''s.png'",
+                                         "%.*s\\'s.png",
+                                         "\"%.*s's.png\"\n",
+                                         "file://%.*s%%27s.png",
+                                         "file://localhost%.*s's.png",
+                                         "'file://%.*s%%27s.png'" };
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        char *text = xasprintf(forms[i], n, path);
+        expect_dropped(text, line);
+        free(text);
+    }
+    free(path);
+    free(line);
+}
+
+static void expect_quoted(const char *path, const char *wanted)
+{
+    char *quoted = picker_quote(path);
+    assert_string_equal(quoted, wanted);
     free(quoted);
+}
+
+static void test_quote(void **state)
+{
+    expect_quoted("a.png", "a.png");
+    expect_quoted("a b\".png", "\"a b\\\".png\"");
+    expect_quoted("new\nline.png", "\"new\\u000aline.png\"");
 }
 
 int main(void)
@@ -223,8 +364,11 @@ int main(void)
         cmocka_unit_test(test_names),         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_paste),         cmocka_unit_test(test_mouse),
         cmocka_unit_test(test_any_bytes),     cmocka_unit_test(test_bind),
+        cmocka_unit_test(test_fixed),         cmocka_unit_test(test_spelling),
         cmocka_unit_test(test_actions_known), cmocka_unit_test(test_score),
-        cmocka_unit_test(test_dropped),
+        cmocka_unit_test(test_long_search),   cmocka_unit_test(test_help_rows),
+        cmocka_unit_test(test_dropped),       cmocka_unit_test(test_dropped_quote),
+        cmocka_unit_test(test_quote),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-// tests/tui/prompt.c -- tui/prompt.c, history.c: keys that go through the history, edit what they
-// find there, search and undo, in emacs and in vi mode; every list of what undoes a line is freed
-// once. KEYS=100000 SEED=3 for more random keys.
+// tests/tui/prompt.c -- tui/prompt.c, line_edit.c, history.c: keys that go through the history,
+// edit what they find there, search and undo, in emacs and in vi mode; every list of what undoes a
+// line is freed once. KEYS=100000 SEED=3 for more random keys.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <readline/history.h>
 #include <readline/readline.h>
@@ -119,6 +120,148 @@ static void test_undo(void **state)
     end(b);
 }
 
+static void expect_typed(const struct bench *b, const char *text)
+{
+    assert_string_equal(prompt_typed(b->prompt), text);
+}
+
+static char *make_folder(void)
+{
+    const char *base = getenv("TMPDIR");
+    char *folder = xasprintf("%s/prompt-XXXXXX", base ? base : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    return folder;
+}
+
+static void make_file(const char *folder, const char *name)
+{
+    char *path = xasprintf("%s/%s", folder, name);
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+    free(path);
+}
+
+// Tab on an open menu goes through it, and begins again at its end.
+static void test_menu(void **state)
+{
+    struct bench *b = begin();
+    char *const *offers;
+    FEED(b, "/set sample.ignore_eos ", "\t");
+    assert_int_equal(prompt_offers(b->prompt, &offers), 2);
+    FEED(b, "\t");
+    expect_typed(b, "/set sample.ignore_eos off ");
+    FEED(b, "\t");
+    expect_typed(b, "/set sample.ignore_eos on ");
+    FEED(b, "x", "\t"); // another word: no menu is open
+    expect_typed(b, "/set sample.ignore_eos on x");
+    char *folder = make_folder(), *second = xasprintf("/image %s/1 ", folder);
+    for (int i = 0; i < 150; i++) { // so many that readline would ask first
+        char name[8];
+        snprintf(name, sizeof name, "%d", i);
+        make_file(folder, name);
+    }
+    prompt_set(b->prompt, "/image ");
+    prompt_insert(b->prompt, folder);
+    FEED(b, "/", "\t", "\t", "\t");
+    expect_typed(b, second);
+    free(second);
+    free(folder);
+    end(b);
+}
+
+// Home, End and Delete of every terminal, whatever the user's own file binds.
+static void test_ends(void **state)
+{
+    static const char *const modes[] = { "emacs", "vi" };
+    for (int i = 0; i < 2; i++) {
+        struct bench *b = begin();
+        rl_variable_bind("editing-mode", modes[i]);
+        FEED(b, "abc", "\033[1~", "x", "\033[4~", "y");
+        expect_typed(b, "xabcy");
+        FEED(b, "\033[7~", "z", "\033[8~", "w", "\033[7~", "\033[3~");
+        expect_typed(b, "xabcyw");
+        end(b);
+    }
+}
+
+// A key that nothing is bound to types nothing; one that is bound still works.
+static void test_unbound(void **state)
+{
+    static const char *const modes[] = { "emacs", "vi" };
+    for (int i = 0; i < 2; i++) {
+        struct bench *b = begin();
+        FEED(b, "one", "\r");
+        rl_variable_bind("editing-mode", modes[i]);
+        FEED(b, "a", "\033[23~", "\033[1;2P", "\033[1;2A", "\033[6;5~", "\033[106;5u", "\033Ox",
+             "b");
+        expect_typed(b, "ab");
+        FEED(b, "\025", "\033[A");
+        expect_typed(b, "one");
+        FEED(b, "\026", "\033[23~"); // quoted: it is typed
+        expect_typed(b, "one\033[23~");
+        end(b);
+    }
+}
+
+// What is drawn is what is counted: joiners, selectors and skin tones take no room, DEL two cells.
+static void test_lines(void **state)
+{
+    struct bench *b = begin();
+    prompt_set(b->prompt, "\U0001f44d\U0001f3fd\U0001f44d\U0001f3fd\u2764\ufe0f\u200d");
+    assert_int_equal(prompt_lines(b->prompt, 8, ""), 1);
+    prompt_set(b->prompt, "\177\177\177\177\177");
+    assert_int_equal(prompt_lines(b->prompt, 8, ""), 2);
+    end(b);
+}
+
+// A paste during a search is searched for; its line end sends nothing.
+static void test_search_pasted(void **state)
+{
+    struct bench *b = begin();
+    FEED(b, "one", "\r", "two", "\r", "\022");
+    prompt_insert(b->prompt, "on\033\nx");
+    assert_string_equal(b->line, "two");
+    FEED(b, "\r");
+    assert_string_equal(b->line, "one");
+    end(b);
+}
+
+static void expect_completed(struct bench *b, const char *typed, const char *folder,
+                             const char *wanted)
+{
+    char *line = xasprintf(typed, folder), *want = xasprintf(wanted, folder);
+    prompt_set(b->prompt, line);
+    FEED(b, "\t");
+    expect_typed(b, want);
+    free(line);
+    free(want);
+}
+
+// Names with signs of the command line's own are quoted as it reads them.
+static void test_names(void **state)
+{
+    char *folder = make_folder();
+    make_file(folder, "quo\"te.png");
+    make_file(folder, "two words.png");
+    make_file(folder, "a back\\slash.png");
+    struct bench *b = begin();
+    expect_completed(b, "/image %s/tw", folder, "/image \"%s/two words.png\" ");
+    expect_completed(b, "/image %s/quo", folder, "/image \"%s/quo\\\"te.png\" ");
+    expect_completed(b, "/image \"%s/quo\\\"t", folder, "/image \"%s/quo\\\"te.png\" ");
+    expect_completed(b, "/image %s/a", folder, "/image \"%s/a back\\\\slash.png\" ");
+    char *models = xasprintf("%s/models", folder), *home = xstrdup(getenv("HOME"));
+    assert_int_equal(mkdir(models, 0700), 0);
+    setenv("HOME", folder, 1);
+    expect_completed(b, "/load ~/mo", "", "/load ~/models/");
+    expect_completed(b, "/image ~/tw", folder, "/image \"%s/two words.png\" "); // "~" is no home
+    setenv("HOME", home, 1);
+    end(b);
+    free(models);
+    free(home);
+    free(folder);
+}
+
 // --- random keys ---------------------------------------------------------------------------------
 
 static uint64_t dice;
@@ -207,6 +350,7 @@ static int prepare(void **state)
 {
     const char *base = getenv("TMPDIR");
     char *path = xasprintf("%s/inputrc", base ? base : "/tmp");
+    setenv("TERM", "xterm", 1); // whose Home and End are others than those of tests here
     setlocale(LC_ALL, "C.UTF-8");
     write_inputrc(path);
     setenv("INPUTRC", path, 1);
@@ -221,6 +365,12 @@ int main(void)
         cmocka_unit_test(test_search_given_up),
         cmocka_unit_test(test_edited_entries),
         cmocka_unit_test(test_undo),
+        cmocka_unit_test(test_menu),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_unbound),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_search_pasted),
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_random_keys),
     };
     return cmocka_run_group_tests(tests, prepare, NULL);

@@ -40,6 +40,10 @@ static void test_width(void **state)
     assert_int_equal(text_fit("a\xe7\x8c\xab", 2), 1); // half a wide one does not fit
     assert_int_equal(text_fit("a\xe7\x8c\xab", 3), 4);
     assert_int_equal(text_fit("", 0), 0);
+    assert_string_equal(text_tail("abc", 2), "bc");
+    assert_string_equal(text_tail("\xe7\x8c\xab\xc3\xa4", 2), "\xc3\xa4");
+    assert_string_equal(text_tail("abc", 3), "abc");
+    assert_string_equal(text_tail("abc", -1), "");
 }
 
 int main(void)
