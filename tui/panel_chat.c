@@ -228,8 +228,9 @@ static void draw_search(const struct view *v, struct canvas *c, struct area area
 {
     const struct area bottom = { area.x, area.y + area.height - 1, area.width, 1 };
     canvas_fill(c, bottom, STYLE_STATUS, ' ');
-    const int x = canvas_printf(c, bottom, 0, 0, STYLE_STATUS, "search: %s",
-                                v->chat.search.data ? v->chat.search.data : "");
+    const char *text = v->chat.search.data ? v->chat.search.data : "";
+    int x = canvas_text(c, bottom, 0, 0, STYLE_STATUS, "search: ");
+    x = canvas_text(c, bottom, x, 0, STYLE_STATUS, text_tail(text, bottom.width - x - 1));
     c->cursor_x = bottom.x + (x < bottom.width ? x : bottom.width - 1);
     c->cursor_y = bottom.y;
 }
@@ -398,7 +399,7 @@ static void type(struct view *v, const struct key *key)
         while (c->search.length && (c->search.data[--c->search.length] & 0xc0) == 0x80) {
         }
         if (c->search.data) c->search.data[c->search.length] = '\0';
-    } else {
+    } else if (!strcmp(key->name, "Enter") || !strcmp(key->name, "Esc")) {
         c->searching = false;
         if (strcmp(key->name, "Enter") != 0) buf_clear(&c->search);
         if (c->search.length) search(v, -1);

@@ -39,6 +39,8 @@ keys F2 /
 wait_for 'Esc: cancel  Enter: accept'
 paste 'question'
 wait_for 'search: question' 'a paste does not go into the search'
+keys Left x
+wait_for 'search: questionx' 'a key that the search does not know closes it'
 keys C-c; sleep 0.2
 keys F2
 wait_for '/: search' 'the search is still open'
