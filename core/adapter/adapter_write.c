@@ -433,8 +433,21 @@ static int copy_record(const char *from, const char *folder, struct err *err)
     return status;
 }
 
+// A head of its own belongs to no weight of a model that ties it to the embedding.
+static int check_head(const struct adapter *a, struct err *err)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (a->list[i].kind != ADAPTER_EXTRA && !a->list[i].weight)
+            return err_set(err,
+                           "the adapter has an output head of its own, which the model ties to "
+                           "its embedding; it cannot be written again: copy the folder '%s'",
+                           a->folder);
+    return 0;
+}
+
 int adapter_save(const struct adapter *a, enum dtype type, const char *folder, struct err *err)
 {
+    if (check_head(a, err) < 0) return -1;
     char *work = folder_begin(folder, err);
     if (!work) return -1;
     struct adapter_delta *deltas = xcalloc(a->count + 1, sizeof *deltas);

@@ -195,8 +195,7 @@ static int copy_others(const struct model *m, const char *folder, struct err *er
 // A head of its own needs a tensor to lie in.
 static int check_head(const struct model *m, struct err *err)
 {
-    const struct decoder *d = &m->decoder;
-    if (!d->config.tied || d->head.data == d->embed.data) return 0;
+    if (!model_head_apart(m)) return 0;
     for (int64_t i = 0; i < m->checkpoint->tensor_count; i++)
         if (m->family->part(m, m->checkpoint->tensors[i]->name) == PART_HEAD) return 0;
     return err_set(err, "embedding and output head were trained separately, but this model stores "

@@ -262,6 +262,11 @@ void model_weights_changed(struct model *m)
     if (m->decoder.config.tied) m->decoder.head = m->decoder.embed;
 }
 
+bool model_head_apart(const struct model *m)
+{
+    return m->decoder.config.tied && m->decoder.head.data != m->decoder.embed.data;
+}
+
 void model_pass(const struct model *m, bool pictures)
 {
     if (m->listener.pass) m->listener.pass(m->listener.self, pictures);

@@ -2,7 +2,10 @@
 // PEFT's folders give PEFT's logits, taking off gives the model back bit for bit, written folders
 // read the same.
 #include "tests/core/adapter/adapter.h"
+#include "core/adapter/model_gguf.h"
+#include "core/adapter/model_write.h"
 #include "core/base/dtype.h"
+#include "core/train/params.h"
 #include "tests/device.h"
 
 static void golden_adapter(const char *name)
@@ -301,6 +304,27 @@ static void biases_of_a_whole_module_are_read_once(void **state)
     model_free(m);
 }
 
+// A head apart from the embedding: whatever would write it as one with it, or train so.
+static void expect_head_refused(const struct adapter *a, const char *folder)
+{
+    struct err err;
+    struct gguf_summary summary;
+    struct settings *s = settings_new();
+    char *out = xasprintf("%s/refused", folder);
+    assert_int_equal(adapter_save(a, DTYPE_F32, out, &err), -1);
+    assert_non_null(strstr(err.text, "copy the folder"));
+    assert_int_equal(model_write(a->model, NULL, 0, out, &err), -1);
+    assert_non_null(strstr(err.text, "trained separately"));
+    assert_int_equal(model_write_gguf(a->model, gguf_kind_find("q8_0"), out, NULL, &summary, &err),
+                     -1);
+    assert_non_null(strstr(err.text, "trained separately"));
+    assert_int_equal(params_check(a->model, s, &err), -1);
+    assert_non_null(strstr(err.text, "tie to the embedding"));
+    assert_int_equal(access(out, F_OK), -1);
+    settings_free(s);
+    free(out);
+}
+
 // The head of a tied model follows the embedding, and both come back.
 static void a_tied_head_follows(void **state)
 {
@@ -337,6 +361,7 @@ static void a_tied_head_follows(void **state)
     adapter_apply(a);
     assert_ptr_equal(m->decoder.head.data, base);
     assert_ptr_not_equal(m->decoder.embed.data, base);
+    expect_head_refused(a, folder);
     adapter_free(a);
     assert_ptr_equal(m->decoder.embed.data, base);
     free(path);
