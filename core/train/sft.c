@@ -139,12 +139,17 @@ static const char *less_saved(const struct sft *t)
 static void report_peft(const struct sft *t)
 {
     const struct params *p = &t->params;
-    bool mlp = false;
-    for (size_t i = 0; i < p->count; i++)
-        mlp |= p->list[i].kind == PARAM_LORA_A && strstr(p->list[i].name, ".mlp.") != NULL;
-    if (mlp && p->model->decoder.config.experts.count)
-        job_log(t->job, "PEFT will drop the LoRA of shared experts and dense MLPs of this model: "
-                        "for other programs, merge the adapter (/adapter merge)");
+    bool lost = false;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct param *one = &p->list[i];
+        const bool joined = strstr(one->name, ".mlp.experts.") || strstr(one->name, ".mlp.gate.");
+        lost |= one->kind == PARAM_LORA_A && strstr(one->name, ".mlp.") != NULL;
+        lost |= one->kind == PARAM_WEIGHT && joined;
+    }
+    if (lost && p->model->decoder.config.experts.count)
+        job_log(t->job, "PEFT will not read all of this adapter (not LoRA of shared experts and "
+                        "dense MLPs, nor whole weights of experts and routers): for other "
+                        "programs, merge it (/adapter merge)");
 }
 
 // Before the first step: logs the trained parameters and the memory forecast.

@@ -108,10 +108,13 @@ tail -n 5 "$work/data.jsonl" >"$work/said.jsonl"
 told() { # RULES
     lines "/load tests/goldens/kimi-text" "/set train.params $1" "/train $work/said.jsonl $work/peft.$1" /wait
     check "trained: $1" 'select(.event=="error").message' ""
-    grep -c 'PEFT will drop' "$(ls -td "$work"/vlmsh.db.jobs/* | head -n 1)/output"
+    grep -c 'PEFT will not read all' "$(ls -td "$work"/vlmsh.db.jobs/* | head -n 1)/output"
 }
 same "LoRA of MLPs" "$(told 'lora:down_proj')" 1
 same "LoRA of attention" "$(told 'lora:o_proj')" 0
+same "experts" "$(told '*.experts.1.up_proj.weight')" 1
+same "a router" "$(told '*.1.mlp.gate.weight')" 1
+same "shared experts" "$(told '*.shared_experts.up_proj.weight')" 0
 
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&
     fail "nothing to train on"
