@@ -240,6 +240,21 @@ static bool is_tied_head(const struct reading *r, const struct key *k)
     return is;
 }
 
+// Is it of a layer behind the one whose features are used? GGUF files of encoders end there.
+static bool is_cut_off(const struct reading *r, const char *full)
+{
+    static const char level[] = "encoder.layers.";
+    const char *at = strstr(full, level);
+    char *rest;
+    if (!r->model->checkpoint->gguf_count || !at) return false;
+    at += sizeof level - 1;
+    const bool behind = strtol(at, &rest, 10) >= r->model->vision.config.layers;
+    char *first = xasprintf("%.*s0%s", (int)(at - full), full, rest);
+    const struct weight *w = weights_find(&r->model->weights, first);
+    free(first);
+    return behind && w && w->part == PART_VISION;
+}
+
 // Does the model's file hold it, for a part that is not computed (SigLIP's pooling head, norms
 // after the layer whose features are used)? Then it has no effect in transformers either.
 static bool is_unused(const struct reading *r, const struct key *k)
@@ -248,7 +263,7 @@ static bool is_unused(const struct reading *r, const struct key *k)
     bool lora = !strcmp(k->mark, "lora_A") || !strcmp(k->mark, "lora_B");
     char *full = xasprintf("%s.%s", k->module, lora ? "weight" : k->last);
     char *wanted = weight_plain_name(full);
-    bool found = false;
+    bool found = is_cut_off(r, full);
     for (int64_t i = 0; i < c->tensor_count && !found; i++) {
         char *plain = weight_plain_name(c->tensors[i]->name);
         found = !strcmp(plain, wanted) && !weights_find(&r->model->weights, c->tensors[i]->name);

@@ -247,6 +247,25 @@ for adapter in lora ln_tuning; do
     answer "$model" "$work/b.safetensors" -c "/adapter load $llava/adapters/$adapter" -c '/set chat.template plain' -c "/image $scene"
     same_dump "adapter $adapter" "$work/a.safetensors" "$work/b.safetensors" vision.layer.3.0
 done
+# LoRA on all layers of the encoder: the file lacks the last one, whose features nobody reads.
+mkdir "$work/all-layers"
+echo '{"peft_type": "LORA", "r": 1, "lora_alpha": 2, "target_modules": ["q_proj"]}' >"$work/all-layers/adapter_config.json"
+python3 - "$work/all-layers/adapter_model.safetensors" <<'P'
+import json, struct, sys
+vision = json.load(open("tests/goldens/llava-1.5/config.json"))["vision_config"]
+wide, header, numbers = vision["hidden_size"], {}, []
+for layer in range(vision["num_hidden_layers"]):
+    for part, shape in ("A", [1, wide]), ("B", [wide, 1]):
+        name = f"base_model.model.model.vision_tower.encoder.layers.{layer}.self_attn.q_proj.lora_{part}.weight"
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [4 * len(numbers), 4 * (len(numbers) + wide)]}
+        numbers += [.1 + layer] * wide
+raw = json.dumps(header).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(raw)) + raw + struct.pack(f"<{len(numbers)}f", *numbers))
+P
+for from in $llava "$model"; do
+    answer "$from" "$work/$(basename "$from").safetensors" -c "/adapter load $work/all-layers" -c '/set chat.template plain' -c "/image $scene"
+done
+same_dump "layers that the file lacks" "$work/llava-1.5.safetensors" "$work/m.gguf.safetensors" vision.layer.3.0
 lines "/load $model" "/adapter load $llava/adapters/lora" "/adapter merge $work/merged"
 check_has "merge" 'select(.event == "error").message' "is a GGUF file, which is not written as a folder"
 
