@@ -360,10 +360,16 @@ static int read_place(const struct safetensors *f, struct save_place *at, struct
 
 static struct safetensors *open_newest(const char *out, struct err *err)
 {
-    char *path =
-        xasprintf("%s/checkpoint-%lld/state.safetensors", out, (long long)save_newest(out));
+    char *folder = xasprintf("%s/checkpoint-%lld", out, (long long)save_newest(out));
+    char *path = xasprintf("%s/state.safetensors", folder);
     struct safetensors *f = safetensors_open(path, err);
+    if (!f && access(path, R_OK) == 0) // what is said of a model's file, is no help here
+        err_set(err,
+                "the checkpoint is damaged: remove the folder '%s', and the run continues "
+                "from the one before it",
+                folder);
     free(path);
+    free(folder);
     return f;
 }
 

@@ -187,6 +187,21 @@ static void test_not_kept(void **state)
     free(folder), free(part), free(deep);
 }
 
+// A checkpoint that a full disk or a crash of the machine left empty: the one before it is there.
+static void test_damaged(void **state)
+{
+    (void)state;
+    static const char *const settings[] = { "train.method=layernorm-simple", "train.steps=4",
+                                            "train.save_every=1", "train.keep=3", NULL };
+    write_samples("data.jsonl", 0, 6);
+    train("out", false, 2, settings, JOB_STOPPED, NULL);
+    char *newest = in("out/checkpoint-2");
+    scratch_text(newest, "state.safetensors", "");
+    train("out", true, 0, settings, -1, "out/checkpoint-2', and the run continues");
+    scratch_remove(newest);
+    train("out", true, 0, settings, 0, NULL);
+}
+
 // Killed between its record and its end: what it needs no more goes when it is run again.
 static void test_tidy(void **state)
 {
@@ -419,6 +434,7 @@ int main(void)
         IN_SCRATCH(test_changed_validation),
         IN_SCRATCH(test_changed_adapter),
         IN_SCRATCH(test_meaning),
+        IN_SCRATCH(test_damaged),
         IN_SCRATCH(test_tidy),
         IN_SCRATCH(test_keeps_its_own),
         IN_SCRATCH(test_finished_otherwise),
