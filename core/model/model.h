@@ -75,7 +75,8 @@ void model_place_picture(const struct model *m, struct picture *p, int64_t width
 // tied head).
 void model_weights_changed(struct model *m);
 
-// Does an adapter give the head numbers of its own, where the model's file ties it to the embedding?
+// Does an adapter give the head numbers of its own, where the model's file ties it to the
+// embedding?
 bool model_head_apart(const struct model *m);
 
 // Call before weights are read, in a pass or not; pictures: the conversation has one.

@@ -428,18 +428,12 @@ static void test_sweep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_SCRATCH(test_adapter),
-        IN_SCRATCH(test_model),
-        IN_SCRATCH(test_not_kept),
-        IN_SCRATCH(test_changed_validation),
-        IN_SCRATCH(test_changed_adapter),
-        IN_SCRATCH(test_meaning),
-        IN_SCRATCH(test_damaged),
-        IN_SCRATCH(test_tidy),
-        IN_SCRATCH(test_keeps_its_own),
-        IN_SCRATCH(test_finished_otherwise),
-        IN_SCRATCH(test_changed_picture),
-        IN_SCRATCH(test_sweep),
+        IN_SCRATCH(test_adapter),         IN_SCRATCH(test_model),
+        IN_SCRATCH(test_not_kept),        IN_SCRATCH(test_changed_validation),
+        IN_SCRATCH(test_changed_adapter), IN_SCRATCH(test_meaning),
+        IN_SCRATCH(test_damaged),         IN_SCRATCH(test_tidy),
+        IN_SCRATCH(test_keeps_its_own),   IN_SCRATCH(test_finished_otherwise),
+        IN_SCRATCH(test_changed_picture), IN_SCRATCH(test_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
