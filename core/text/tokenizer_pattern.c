@@ -2,13 +2,21 @@
 //
 // The files are written for Oniguruma (Ruby's dialect). What it says otherwise than PCRE2 is
 // rewritten before compiling:
-//   \s \w \h      other sets of characters (PCRE2 counts U+180E as white; \h is a hex digit)
+//   \s \w \h \v   other sets of characters (PCRE2 counts U+180E as white; \h is a hex digit)
+//
+//   \b \B         between characters of its \w and others
+//
+//   [[:punct:]]   other sets again; names of these are properties too: \p{Alnum}
 //
 //   \p{Han}       the script; PCRE2 means the script extensions
 //
 //   [a&&[^b]]     intersection of sets -> (?:(?![b])[a])
 //
 //   [a[bc]]       union of sets -> [abc]
+//
+//   [a\W]         PCRE2 has no name for the characters that are not in a set -> (?:[a]|[^...])
+//
+//   (?m:.)        the dot matches line ends -> (?s:.)
 //
 //   x{1,3}+       a repeated repeat, not a possessive one -> (?:x{1,3})+
 //
@@ -43,6 +51,14 @@ static const size_t TEXT_MAX = (size_t)256 << 20; // bytes that replacements may
 #define ANY  "\\x{0}-\\x{d7ff}\\x{e000}-\\x{10ffff}"
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define HEX  "0-9a-fA-F"
+// Outside sets, Oniguruma takes characters below U+0100 from another table: ² is of \w, not of
+// [\w].
+#define WORD_ALONE WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+#define EDGE \
+    "(?:(?<=[" WORD_ALONE "])(?![" WORD_ALONE "])|(?<![" WORD_ALONE "])(?=[" WORD_ALONE "]))"
+#define NO_EDGE \
+    "(?:(?<=[" WORD_ALONE "])(?=[" WORD_ALONE "])|(?<![" WORD_ALONE "])(?![" WORD_ALONE "]))"
+#define GRAPH "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}"
 
 struct rewrite {
     const char *at, *end;
@@ -51,15 +67,17 @@ struct rewrite {
     struct err *err;
 };
 
-// A set as [items] with look-aheads that must hold before it.
+// A set as [items] with look-aheads that must hold before it. `others` are members that only a
+// negated set can say: "|[^...]" for each kind.
 struct set {
-    struct buf items, guards;
+    struct buf items, others, guards;
     bool negated;
 };
 
 static void set_release(struct set *s)
 {
     buf_release(&s->items);
+    buf_release(&s->others);
     buf_release(&s->guards);
 }
 
@@ -73,74 +91,179 @@ static bool compiles(const char *regex)
     return c != NULL;
 }
 
-// \p{NAME}, `at` on the p. Long names that both know otherwise are translated.
-static void rewrite_property(struct rewrite *r, struct buf *out)
+// The members of a kind of characters, or all that are not of it. `inside`: the set it stands in.
+static void rewrite_kind(struct rewrite *r, struct set *inside, const char *members, bool negated)
+{
+    if (!inside)
+        buf_printf(&r->out, "[%s%s]", negated ? "^" : "", members);
+    else if (negated)
+        buf_printf(&inside->others, "|[^%s]", members);
+    else
+        buf_puts(&inside->items, members);
+}
+
+// Kinds of characters by name.
+static const struct named {
+    const char *name, *members;
+    const char *property; // of \p{NAME} where that is something else
+} kinds[] = {
+    { "alnum", "\\p{Alphabetic}\\p{Nd}", NULL },
+    { "alpha", "\\p{Alphabetic}", NULL },
+    { "ascii", "\\x{0}-\\x{7f}", NULL },
+    { "blank", "\\t\\p{Zs}", NULL },
+    { "cntrl", "\\p{Cc}", NULL },
+    { "digit", "\\p{Nd}", NULL },
+    { "graph", GRAPH, NULL },
+    { "lower", "\\p{Lowercase}", NULL },
+    { "print", GRAPH "\\p{Zs}", NULL },
+    { "punct", "\\p{P}\\p{S}", "\\p{P}" },
+    { "space", WHITE, NULL },
+    { "upper", "\\p{Uppercase}", NULL },
+    { "word", WORD, NULL },
+    { "xdigit", HEX, NULL },
+};
+
+static const struct named *find_kind(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strlen(kinds[i].name) == length && !strncasecmp(name, kinds[i].name, length))
+            return &kinds[i];
+    return NULL;
+}
+
+// A property that is no kind of the table. Long names that both know otherwise are translated.
+static void write_property(struct buf *out, bool negated, const char *text, size_t length)
 {
     static const char *const names[][2] = {
-        { "Letter", "L" },        { "Mark", "M" },           { "Number", "N" },
-        { "Symbol", "S" },        { "Separator", "Z" },      { "Punctuation", "P" },
-        { "Digit", "Nd" },        { "Alpha", "Alphabetic" }, { "Upper", "Uppercase" },
-        { "Lower", "Lowercase" },
+        { "Letter", "L" }, { "Mark", "M" },      { "Number", "N" },
+        { "Symbol", "S" }, { "Separator", "Z" }, { "Punctuation", "P" },
     };
-    char kind = *r->at++;
+    char name[48], script[64];
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i][0])) snprintf(name, sizeof name, "%s", names[i][1]);
+    snprintf(script, sizeof script, "\\p{sc:%s}", name);
+    bool is_script = strlen(name) > 2 && compiles(script);
+    buf_printf(out, "\\%c{%s%s}", negated ? 'P' : 'p', is_script ? "sc:" : "", name);
+}
+
+// \p{NAME}, \P{NAME}, \p{^NAME}, `at` on the p.
+static void rewrite_property(struct rewrite *r, struct set *inside)
+{
+    struct buf *out = inside ? &inside->items : &r->out;
+    char p = *r->at++;
     const char *close =
         r->at < r->end && *r->at == '{' ? memchr(r->at, '}', (size_t)(r->end - r->at)) : NULL;
     size_t length = close ? (size_t)(close - r->at) - 1 : 0;
     if (!close || length > 40) {
-        buf_printf(out, "\\%c", kind);
+        buf_printf(out, "\\%c", p);
         return;
     }
-    char name[48];
-    const char *from = r->at + 1;
-    bool negated = length && *from == '^';
-    snprintf(name, sizeof name, "%.*s", (int)(length - negated), from + negated);
+    const char *name = r->at + 1;
+    bool opposite = length && *name == '^', negated = (p == 'P') != opposite;
+    name += opposite;
+    length -= opposite;
     r->at = close + 1;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i][0])) snprintf(name, sizeof name, "%s", names[i][1]);
-    char script[64];
-    snprintf(script, sizeof script, "\\p{sc:%s}", name);
-    bool is_script = strlen(name) > 2 && compiles(script);
-    buf_printf(out, "\\%c{%s%s%s}", kind, negated ? "^" : "", is_script ? "sc:" : "", name);
+    const struct named *kind = find_kind(name, length);
+    if (!kind) {
+        write_property(out, negated, name, length);
+        return;
+    }
+    const char *members = kind->property ? kind->property : kind->members;
+    if (!inside && !strcmp(kind->name, "word")) members = WORD_ALONE;
+    rewrite_kind(r, inside, members, negated);
+}
+
+// [:name:] or [:^name:] inside a set, `at` on the first colon; false if it is none of them.
+static bool rewrite_posix(struct rewrite *r, struct set *inside)
+{
+    const char *name = r->at + 1, *close = strstr(name, ":]");
+    bool negated = *name == '^';
+    name += negated;
+    const struct named *kind = close ? find_kind(name, (size_t)(close - name)) : NULL;
+    if (!kind) return false;
+    rewrite_kind(r, inside, kind->members, negated);
+    r->at = close + 2;
+    return true;
+}
+
+// \s, \S and the like; false if c is none of them.
+static bool rewrite_shorthand(struct rewrite *r, struct set *inside, char c)
+{
+    static const struct {
+        char letter, opposite;
+        const char *members, *alone;
+    } shorthands[] = {
+        { 's', 'S', WHITE, WHITE },
+        { 'w', 'W', WORD, WORD_ALONE },
+        { 'h', 'H', HEX, HEX },
+    };
+    for (size_t i = 0; i < sizeof shorthands / sizeof *shorthands; i++) {
+        if (c != shorthands[i].letter && c != shorthands[i].opposite) continue;
+        if (c == 'S' && inside)
+            buf_puts(&inside->items, NOT_WHITE);
+        else
+            rewrite_kind(r, inside, inside ? shorthands[i].members : shorthands[i].alone,
+                         c == shorthands[i].opposite);
+        return true;
+    }
+    return false;
 }
 
 // An escape, `at` behind the backslash. Inside a set its members are written, outside a set of
 // them.
-static void rewrite_escape(struct rewrite *r, struct buf *out, bool inside)
+static void rewrite_escape(struct rewrite *r, struct set *inside)
 {
+    struct buf *out = inside ? &inside->items : &r->out;
     char c = r->at < r->end ? *r->at : 0;
-    const char *members = c == 's' ? WHITE : c == 'w' ? WORD : c == 'h' ? HEX : NULL;
-    const char *others = c == 'S' ? WHITE : c == 'W' ? WORD : c == 'H' ? HEX : NULL;
-    if (members) {
-        buf_printf(out, inside ? "%s" : "[%s]", members);
-    } else if (c == 'S' && inside) {
-        buf_puts(out, NOT_WHITE);
-    } else if (others && !inside) {
-        buf_printf(out, "[^%s]", others);
-    } else if (c == 'p' || c == 'P') {
-        rewrite_property(r, out);
+    if (c == 'p' || c == 'P') {
+        rewrite_property(r, inside);
         return;
-    } else if (c == 'u' && r->end - r->at > 4) {
-        buf_printf(out, "\\x{%.4s}", r->at + 1);
-        r->at += 5;
-        return;
+    }
+    if (c) r->at++;
+    if (rewrite_shorthand(r, inside, c)) return;
+    if (c == 'v') {
+        buf_puts(out, "\\x{b}");
+    } else if ((c == 'b' || c == 'B') && !inside) {
+        buf_puts(out, c == 'b' ? EDGE : NO_EDGE);
+    } else if (c == 'u' && r->end - r->at >= 4) {
+        buf_printf(out, "\\x{%.4s}", r->at);
+        r->at += 4;
     } else {
         buf_putc(out, '\\');
         if (c) buf_putc(out, c);
     }
-    if (c) r->at++;
 }
 
-static void set_write(struct set *s, struct buf *out)
+// [items] and what else is in the set.
+static void members_write(const struct set *s, struct buf *out)
 {
-    bool guarded = s->guards.length > 0;
     const char *items = s->items.length ? s->items.data : "";
-    if (!guarded) {
-        buf_printf(out, "[%s%s]", s->negated ? "^" : "", items);
-    } else if (!s->negated) {
-        buf_printf(out, "(?:%s[%s])", s->guards.data, items);
-    } else {
-        buf_printf(out, "(?:(?!%s[%s])(?s:.))", s->guards.data, items);
+    if (!s->others.length)
+        buf_printf(out, "[%s]", items);
+    else if (!s->items.length)
+        buf_printf(out, "(?:%s)", s->others.data + 1);
+    else
+        buf_printf(out, "(?:[%s]%s)", items, s->others.data);
+}
+
+static void set_write(const struct set *s, struct buf *out)
+{
+    const char *guards = s->guards.length ? s->guards.data : "";
+    bool plain = !s->guards.length && !s->others.length;
+    if (plain && s->negated) {
+        buf_printf(out, "[^%s]", s->items.length ? s->items.data : "");
+        return;
     }
+    if (s->negated)
+        buf_printf(out, "(?:(?!%s", guards);
+    else if (!plain)
+        buf_printf(out, "(?:%s", guards);
+    members_write(s, out);
+    if (s->negated)
+        buf_puts(out, ")(?s:.))");
+    else if (!plain)
+        buf_putc(out, ')');
 }
 
 static int rewrite_set(struct rewrite *r, struct set *s, int depth);
@@ -171,7 +294,9 @@ static int rewrite_nested(struct rewrite *r, struct set *s, int depth)
     if (rewrite_set(r, &inner, depth + 1) < 0) goto out;
     if (!inner.negated && !inner.guards.length) {
         buf_add(&s->items, inner.items.data, inner.items.length);
-    } else if (!s->items.length && !s->negated && r->at < r->end && strchr("]&", *r->at)) {
+        buf_add(&s->others, inner.others.data, inner.others.length);
+    } else if (!s->items.length && !s->others.length && !s->negated && r->at < r->end &&
+               strchr("]&", *r->at)) {
         buf_puts(&s->guards, "(?=");
         set_write(&inner, &s->guards);
         buf_putc(&s->guards, ')');
@@ -195,12 +320,9 @@ static int rewrite_set(struct rewrite *r, struct set *s, int depth)
         char c = *r->at++;
         if (c == ']' && r->at - 1 > start) return 0;
         if (c == '\\') {
-            rewrite_escape(r, &s->items, true);
-        } else if (c == '[' && r->at < r->end && *r->at == ':') {
-            const char *close = strstr(r->at, ":]");
-            if (!close) break;
-            buf_printf(&s->items, "[%.*s", (int)(close + 2 - r->at), r->at);
-            r->at = close + 2;
+            rewrite_escape(r, s);
+        } else if (c == '[' && r->at < r->end && *r->at == ':' && rewrite_posix(r, s)) {
+            continue;
         } else if (c == '[') {
             if (rewrite_nested(r, s, depth) < 0) return -1;
         } else if (c == '&' && r->at < r->end && *r->at == '&') {
@@ -246,6 +368,14 @@ static void rewrite_interval(struct rewrite *r, size_t atom)
     r->at = close + 1 + again;
 }
 
+// (?imx-imx: or (?imx-imx), `at` behind the parenthesis.
+static void rewrite_options(struct rewrite *r)
+{
+    size_t n = *r->at == '?' ? 1 + strspn(r->at + 1, "imx-") : 0;
+    if (n < 2 || (r->at[n] != ':' && r->at[n] != ')')) return;
+    for (; n > 0; n--, r->at++) buf_putc(&r->out, *r->at == 'm' ? 's' : *r->at);
+}
+
 // Everything; groups are followed so that the atom before an interval is known.
 static int rewrite_all(struct rewrite *r)
 {
@@ -259,11 +389,12 @@ static int rewrite_all(struct rewrite *r)
             continue;
         }
         if (c == '\\') {
-            rewrite_escape(r, &r->out, false);
+            rewrite_escape(r, NULL);
         } else if (c == '[') {
             if (rewrite_bracket(r) < 0) return -1;
         } else {
             buf_putc(&r->out, c);
+            if (c == '(') rewrite_options(r);
         }
         if (c == '(' && depth < 256) open[depth++] = here;
         if (c == ')' && depth > 0) here = open[--depth];

@@ -474,6 +474,44 @@ static void test_patterns(void **state)
     check_tokens(REGEX("(?i:B)"), "", "abB", "a");
 }
 
+// What the pattern leaves of the text, characters that the vocabulary lacks as "?".
+static void test_kinds_of_characters(void **state)
+{
+    static const struct {
+        const char *regex, *text, *rest;
+    } cases[] = {
+        { "\\\\w", "a²½ⓐ́_⅓©", "? / ?" }, // below U+0100 other ones than in a set
+        { "[\\\\w]", "a²½ⓐ́_⅓©", "? / ? / ? / ?" },
+        { "\\\\W", "a²⅓", "a / ?" },
+        { "[^\\\\W\\\\d_]+", "aहि1_²", "1 / _ / ?" },
+        { "[^\\\\Wb]", "abc-", "b / -" },
+        { "[b\\\\W]", "abc-é", "a / c / ?" },
+        { "[^\\\\H]", "a-g", "- / g" },
+        { "\\\\b.", "हिन्दी a² ab", "? / ? / ? / ? / ? / ? / b" },
+        { "\\\\B.", "हि a² ab", "? /   / a /   / a" },
+        { "\\\\v", "a\n\vb", "a / ? / b" },
+        { "[[:punct:]]", "a,©$b", "a / b" },
+        { "\\\\p{Punct}", "a,©$b", "a / ? / $ / b" },
+        { "[[:alpha:]]+", "नि1²_", "1 / ? / _" },
+        { "[[:^alpha:]]", "नि1²_", "? / ?" },
+        { "[^[:alnum:]]", "नि1²_", "? / ? / 1" },
+        { "\\\\p{Alnum}+", "नि1²_", "? / _" },
+        { "\\\\P{Alnum}", "नि1²_", "? / ? / 1" },
+        { "[[:upper:]]", "AÀaǅⒶ", "a / ?" },
+        { "[[:lower:]]", "Aàaªⓐ", "A" },
+        { "[[:blank:]]", "a\u180e\u00a0\tb", "a / ? / b" },
+        { "[[:space:]]", "a\u180e\u2028b", "a / ? / b" },
+        { "(?m:a.)b", "a\nb-a\nc", "- / a / ? / c" },
+        { "(?m-i:a.)b", "a\nb-a\nc", "- / a / ? / c" },
+        { "a.b", "a\nb", "a / ? / b" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *split = xasprintf(REGEX("%s"), cases[i].regex);
+        check_tokens(split, ",\"unk_token\":\"?\"", cases[i].text, cases[i].rest);
+        free(split);
+    }
+}
+
 static void check_decoded(const char *decoder, const int32_t *ids, size_t count,
                           const char *expected)
 {
@@ -664,6 +702,7 @@ int main(void)
         cmocka_unit_test(test_added_tokens),
         cmocka_unit_test(test_merged_special),
         cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_kinds_of_characters),
         cmocka_unit_test(test_decoders),
         cmocka_unit_test(test_long_word),
         cmocka_unit_test(test_hostile_pattern),
