@@ -14,6 +14,10 @@
 static const char GPT2_PATTERN[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
+// Pre-tokenizer Whitespace: \w+|[^\w\s]+ of Rust, whose \w counts joiners (U+200C, U+200D) and, as
+// Oniguruma's inside a set, of numbers only digits.
+static const char WHITESPACE_PATTERN[] = "[\\w\\x{200c}\\x{200d}]+|[^\\w\\x{200c}\\x{200d}\\s]+";
+
 // --- helpers -----------------------------------------------------------------------------------
 
 static int valid_text(const char *text, const char *where, struct err *err)
@@ -211,7 +215,7 @@ static int read_split(struct tokenizer *t, const cJSON *object, struct err *err)
     case 4:
         if (read_behaviour(object, &behaviour, err) < 0) return -1;
         return add_regex(t, "[\\p{P}$+<=>^`|~]", behaviour, false, err);
-    case 5: return add_regex(t, "\\w+|[^\\w\\s]+", KEEP_REMOVED, true, err);
+    case 5: return add_regex(t, WHITESPACE_PATTERN, KEEP_REMOVED, true, err);
     case 6: return add_regex(t, "\\s", KEEP_REMOVED, false, err);
     }
     return -1;

@@ -369,6 +369,10 @@ static void test_word_listed_twice(void **state)
 #define SPLIT(pattern, behavior) \
     PRE("\"Split\",\"pattern\":{" pattern "},\"behavior\":\"" behavior "\",\"invert\":false")
 
+#define WORDS                                                        \
+    PRE("\"Sequence\",\"pretokenizers\":[{\"type\":\"Whitespace\"}," \
+        "{\"type\":\"Metaspace\",\"prepend_scheme\":\"always\"}]")
+
 // Expected ids are the reference library's (tokenizers 0.23).
 static void test_stages(void **state)
 {
@@ -395,6 +399,11 @@ static void test_stages(void **state)
     check_tokens(PRE("\"Digits\",\"individual_digits\":true"), "", "a12b", "a / 1 / 2 / b");
     check_tokens(PRE("\"Punctuation\""), "", "ab,ab", "ab / , / ab");
     check_tokens(PRE("\"WhitespaceSplit\""), "", "ab ab", "ab / ab");
+    // The joiners are of a word, unlike ².
+    check_tokens(WORDS, ",\"unk_token\":\"?\"", "a\u200db a\u200cb",
+                 MARK "a / ? / b / " MARK "a / ? / b");
+    check_tokens(WORDS, ",\"unk_token\":\"?\"", "x²,x",
+                 MARK " / x / " MARK " / ? / , / " MARK " / x");
     check_tokens(NORM("\"Lowercase\""), "", "ABC", "abc");
     check_tokens(NORM("\"Strip\",\"strip_left\":true,\"strip_right\":false"), "", "  ab ",
                  "ab /  ");
