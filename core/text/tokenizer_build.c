@@ -172,7 +172,7 @@ int added_put(struct tokenizer *t, struct added a, const char *text, bool normal
     t->flags[a.id] |= (uint8_t)(TOKEN_ADDED | (a.special ? TOKEN_SPECIAL : 0));
     // Typed text must not give a special token, even one of a single character.
     if (a.special && utf8_next(text, length, &c) == length && c < 65536) t->char_id[c] = -1;
-    if (!normalized || !t->normal_count) {
+    if (!normalized) {
         added_list_put(&t->added, a, text, length);
         return 0;
     }

@@ -428,6 +428,11 @@ static void test_stages(void **state)
                  "ab");
 }
 
+#define FIRST_PLAIN                                                                        \
+    ",\"added_tokens\":[{\"id\":200,\"content\":\"ab\"},"                                  \
+    "{\"id\":201,\"content\":\"bc\",\"normalized\":false},{\"id\":202,\"content\":\"cd\"," \
+    "\"lstrip\":true}]"
+
 static void test_added_tokens(void **state)
 {
 #define ADDED(flags) \
@@ -446,6 +451,16 @@ static void test_added_tokens(void **state)
     assert_non_null(t);
     check_ids(t, "<a>b<a<", 7, 0, (int32_t[]){ 201, 'b', 200, '<' }, 4);
     tokenizer_free(t);
+    // Those that are not normalised before the others, with a normaliser or without.
+    for (int i = 0; i < 2; i++) {
+        t = small(i ? FIRST_PLAIN NORM("\"NFC\"") : FIRST_PLAIN, "", &err);
+        assert_non_null(t);
+        check_ids(t, "abc", 3, 0, (int32_t[]){ 'a', 201 }, 2);
+        check_ids(t, "ababcab", 7, 0, (int32_t[]){ 3, 'a', 201, 3 }, 4);
+        check_ids(t, "abcd", 4, 0, (int32_t[]){ 'a', 201, 'd' }, 3);
+        check_ids(t, "abc cd", 6, 0, (int32_t[]){ 'a', 201, 202 }, 3);
+        tokenizer_free(t);
+    }
 }
 
 // A special token does not come about by merging what a person typed.
