@@ -31,6 +31,7 @@ static void set_text(struct tokenizer *t, int32_t id, const char *text)
     t->text_at[id] = (int64_t)t->texts.length;
     t->text_length[id] = (uint32_t)strlen(text);
     buf_add(&t->texts, text, t->text_length[id] + 1);
+    t->flags[id] &= (uint8_t)~TOKEN_NORMAL;
 }
 
 static bool crosses_mark(const char *text)
@@ -160,6 +161,16 @@ int added_read(const cJSON *item, struct added *a, const char **text, bool *norm
     return 0;
 }
 
+static void set_normal(struct tokenizer *t, int32_t id, const char *text, const char *normal,
+                       size_t length)
+{
+    if (length == strlen(text) && !memcmp(text, normal, length)) return;
+    set_text(t, id, text);
+    buf_add(&t->texts, normal, length);
+    buf_add(&t->texts, "", 1);
+    t->flags[id] |= TOKEN_NORMAL;
+}
+
 int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
               struct err *err)
 {
@@ -182,6 +193,7 @@ int added_put(struct tokenizer *t, struct added a, const char *text, bool normal
     search_start(&e.search, 0);
     int status = normal_run(&e, text, length, &normal, &normal_length);
     if (status == 0 && normal_length) added_list_put(&t->added_normal, a, normal, normal_length);
+    if (status == 0) set_normal(t, a.id, text, normal, normal_length);
     encoder_release(&e);
     return status;
 }

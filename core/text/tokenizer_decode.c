@@ -303,8 +303,13 @@ void detokenizer_push(struct detokenizer *d, int32_t id, struct buf *out)
     const struct tokenizer *t = d->tokenizer;
     const char *text = tokenizer_token(t, id);
     if (!text || (d->skip_special && t->flags[id] & TOKEN_SPECIAL)) return;
+    size_t length = t->text_length[id];
+    if (t->flags[id] & TOKEN_NORMAL) {
+        text += length + 1;
+        length = strlen(text);
+    }
     struct decoding r = { .d = d, .out = out };
-    stage_push(&r, 0, text, t->text_length[id]);
+    stage_push(&r, 0, text, length);
     search_release(&r.search);
 }
 

@@ -164,8 +164,9 @@ enum { STAGES_MAX = 16 };
 enum token_flags {
     TOKEN_ADDED = 1,
     TOKEN_SPECIAL = 2,
-    TOKEN_SYMBOL = 4, // user-defined in a SentencePiece model
-    TOKEN_APART = 8,  // never what a unigram model makes of a text
+    TOKEN_SYMBOL = 4,  // user-defined in a SentencePiece model
+    TOKEN_APART = 8,   // never what a unigram model makes of a text
+    TOKEN_NORMAL = 16, // behind its text in `texts` lies its normalised one, to which it decodes
 };
 
 struct added {

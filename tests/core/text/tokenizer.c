@@ -572,6 +572,40 @@ static void test_decoders(void **state)
                   many, 200, expected);
 }
 
+// An added token that was found in normalised text decodes to its normalised text: its mark is the
+// space before it (tokenizers 0.23).
+static void test_decoded_normalised(void **state)
+{
+#define MARKS_IN                                                                  \
+    NORM("\"Sequence\",\"normalizers\":["                                         \
+         "{\"type\":\"Prepend\",\"prepend\":\"" MARK "\"},{\"type\":\"Replace\"," \
+         "\"pattern\":{\"String\":\" \"},\"content\":\"" MARK "\"}]")
+#define MARKS_OUT                                                                     \
+    ",\"decoder\":{\"type\":\"Sequence\",\"decoders\":["                              \
+    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"" MARK "\"},\"content\":\" \"}," \
+    "{\"type\":\"Fuse\"},"                                                            \
+    "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]}"
+    static const char added[] = ",\"added_tokens\":[{\"id\":200,\"content\":\"fox\"},"
+                                "{\"id\":201,\"content\":\"<x>\",\"special\":true},"
+                                "{\"id\":3,\"content\":\"ab\"},"
+                                "{\"id\":202,\"content\":\"cat\"},"
+                                "{\"id\":202,\"content\":\"dog\",\"normalized\":false}]";
+    struct err err = { "" };
+    char *members = xasprintf("%s%s", MARKS_IN MARKS_OUT, added);
+    struct tokenizer *t = small(members, "", &err);
+    free(members);
+    if (!t) fail_msg("%s", err.text);
+    const int32_t ids[] = { 201, 5, 200, 3, 1, 'b' };
+    check_ids(t, "<x>a fox ab b", 13, 0, ids, 6);
+    check_text(t, ids, 6, false, "<x> a fox ab b");
+    check_text(t, ids, 6, true, "a fox ab b");
+    check_text(t, &ids[2], 1, true, "fox");
+    check_text(t, (int32_t[]){ 202 }, 1, true, "dog"); // an id that is listed twice
+    assert_string_equal(tokenizer_token(t, 200), "fox");
+    assert_int_equal(tokenizer_id(t, "fox"), 200);
+    tokenizer_free(t);
+}
+
 // --- long words and hostile patterns -----------------------------------------------------------
 
 static void test_long_word(void **state)
@@ -728,6 +762,7 @@ int main(void)
         cmocka_unit_test(test_patterns),
         cmocka_unit_test(test_kinds_of_characters),
         cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_decoded_normalised),
         cmocka_unit_test(test_long_word),
         cmocka_unit_test(test_hostile_pattern),
         cmocka_unit_test(test_nul),
