@@ -140,8 +140,9 @@ static int split(struct sft *t, int64_t asked, struct err *err)
 {
     struct sft_set *from = &t->train, *to = &t->held;
     bool *chosen = xcalloc((size_t)from->count + 1, sizeof *chosen);
-    const int64_t count = order_split(chosen, from->group, from->count, asked,
-                                      (uint64_t)settings_integer(t->job->settings, "train.seed"));
+    const int64_t seed =
+        t->series ? t->series->seed : settings_integer(t->job->settings, "train.seed");
+    const int64_t count = order_split(chosen, from->group, from->count, asked, (uint64_t)seed);
     to->item = xreallocarray(NULL, (size_t)count + 1, sizeof *to->item);
     int64_t kept = 0;
     for (int64_t i = 0; i < from->count; i++) {

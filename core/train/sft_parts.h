@@ -47,6 +47,7 @@ struct sft_set {
 struct sft_series {
     char pictures[HASH_HEX]; // hash of the training data, which each run must match; "": not known
                              // yet
+    int64_t seed;            // by which each run holds out samples, whatever its own is
     bool broken;             // out: the run failed for a reason that would also fail the next one
 };
 

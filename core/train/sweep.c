@@ -139,8 +139,12 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
     int status = read_words(s, argc, argv, err);
     if (status == 0 && !settings_find(s->key)) status = settings_unknown(s->key, err);
     // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): read_words gave it
-    if (status == 0 && strcmp(s->key, "train.validation") != 0 &&
-        settings_is(p->from, "train.validation", "none"))
+    if (status == 0 && (!strcmp(s->key, "train.validation") || !strcmp(s->key, "train.score")))
+        status = err_set(err,
+                         "%s says by what the values of a sweep are compared: it cannot be "
+                         "one of them",
+                         s->key);
+    if (status == 0 && settings_is(p->from, "train.validation", "none"))
         status = err_set(err, "a sweep needs a validation set to compare by: /set train.validation "
                               "0.1, or a data file");
     if (status == 0) status = read_values(s, p, err);
@@ -269,6 +273,7 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
     j->argc = s->images ? 4 : 2;
     j->resumed = true; // the folder is the sweep's: what is there goes on
     j->sinks = &sinks;
+    s->series.seed = settings_integer(own, "train.seed");
     const int status = sft_job(j, &s->series, err);
     j->kind = kind;
     j->argv = own_argv;

@@ -13,8 +13,10 @@ settings="/set job.nice 0
 lines "/load $llava" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/no" "/set train.validation 0.25" \
     "/sweep train.lr 1e-3 $work/data.jsonl $work/no" "/sweep train.lr 1e-3,0.001 $work/data.jsonl $work/no" \
     "/sweep train.l 1,2 $work/data.jsonl $work/no" "/sweep train.lr 1,x $work/data.jsonl $work/no" \
-    "/sweep train.lr 1e-3,1e-4 $work/data.jsonl" "/sweep lr-grid $work/none $work/no"
-check "refused" 'select(.event=="done").ok' $'true\nfalse\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+    "/sweep train.lr 1e-3,1e-4 $work/data.jsonl" "/sweep lr-grid $work/none $work/no" \
+    "/sweep train.validation 0.25,0.5 $work/data.jsonl $work/no"
+check "refused" 'select(.event=="done").ok' $'true\nfalse\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+check_has "what is compared by" 'select(.event=="error").message' "train.validation says by what"
 [ -e "$work/no" ] && fail "a folder was made"
 
 sweep="/sweep train.lr 1e-2,1e-4,1e-6 $work/data.jsonl"
@@ -43,6 +45,10 @@ for v in 1e-2 1e-4 1e-6; do
     cmp -s "$work/whole/$v/adapter_model.safetensors" "$work/cut/$v/adapter_model.safetensors" ||
         fail "weights of $v differ"
 done
+# Seeds are compared by the same samples: with nothing learned their scores are equal.
+lines "/load $llava" '/set train.method layernorm-simple' '/set train.lr 0' '/set train.steps 1' '/set train.validation 0.25' \
+    "/sweep train.seed 1,2,3 $work/data.jsonl $work/seeds" /wait
+same "scores of seeds" "$(jq -r 'select(.event=="table" and .name=="sweep") | .rows[][1]' "$work/events" | sort -u | wc -l)" 1
 lines "/plot 2 loss@1e-2 loss@1e-6 validation_loss@1e-4" "/plot 2 loss@* --csv $work/c.csv"
 check "drawn" 'select(.event=="error").message' ""
 same "points" "$(wc -l <"$work/c.csv")" 901
