@@ -183,8 +183,8 @@ static int read_paths(struct dialogue *d, const cJSON *sample, const char *folde
     const cJSON *image = json_get(sample, "image"), *item;
     if (!image) image = json_get(sample, "images");
     if (!image) return 0;
-    if (cJSON_IsString(image)) {
-        add_path(d, image->valuestring, folder);
+    if (cJSON_IsString(image)) { // "" in tables of which some rows have no picture
+        if (*image->valuestring) add_path(d, image->valuestring, folder);
         return 0;
     }
     if (!cJSON_IsArray(image)) return err_set(err, "\"image\" must be a path or a list of paths");
@@ -281,6 +281,33 @@ static int read_question(struct dialogue *d, const cJSON *sample, struct err *er
     return 0;
 }
 
+// The system message that ShareGPT's samples may have beside their turns; one among them goes
+// first.
+static int read_system(struct dialogue *d, const cJSON *sample, struct err *err)
+{
+    const char *text;
+    if (json_text(sample, "system", NULL, &text, err) < 0) return -1;
+    if (!text || !*text || (d->count && d->messages[0].role == ROLE_SYSTEM)) return 0;
+    add_message(d, ROLE_SYSTEM);
+    memmove(d->messages + 1, d->messages, (d->count - 1) * sizeof *d->messages);
+    d->messages[0] = (struct message){ .role = ROLE_SYSTEM };
+    message_add_text(&d->messages[0], text);
+    return 0;
+}
+
+// A video would be left out without a word.
+static int refuse_videos(const cJSON *sample, struct err *err)
+{
+    static const char *const keys[] = { "video", "videos" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const cJSON *video = json_get(sample, keys[i]);
+        const bool none =
+            cJSON_IsString(video) ? !*video->valuestring : !cJSON_IsArray(video) || !video->child;
+        if (video && !none) return err_set(err, "it shows a video: only pictures can be read");
+    }
+    return 0;
+}
+
 int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
                                struct err *err)
 {
@@ -288,7 +315,7 @@ int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const ch
     if (!cJSON_IsObject(sample)) return err_set(err, "a sample must be an object");
     const cJSON *messages = json_get(sample, "messages"),
                 *turns = json_get(sample, "conversations");
-    if (read_paths(d, sample, folder, err) < 0) return -1;
+    if (refuse_videos(sample, err) < 0 || read_paths(d, sample, folder, err) < 0) return -1;
     const size_t given = d->path_count;
     int status;
     if (messages)
@@ -297,7 +324,7 @@ int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const ch
         status = read_turns(d, turns, err);
     else
         status = read_question(d, sample, err);
-    if (status < 0) return -1;
+    if (status < 0 || read_system(d, sample, err) < 0) return -1;
     d->marks_differ = d->placed && d->placed < given;
     // Messages that name their pictures themselves need no list beside them.
     if (d->path_count == given) place_unmarked(d, given);

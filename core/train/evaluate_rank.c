@@ -262,7 +262,7 @@ static int check_labels(const struct labels *l, const struct conversation *c,
                         const struct settings *s, struct err *err)
 {
     const int64_t limit = conversation_limit(c->model, s);
-    if (!l->trained) return err_set(err, "every answer is empty");
+    if (!l->trained) return err_set(err, "every answer is empty, or no text");
     if (l->sequence.n <= limit) return 0;
     return err_set(err, "%lld tokens, but the context holds %lld", (long long)l->sequence.n,
                    (long long)limit);

@@ -75,13 +75,18 @@ static void test_list_errors(void **state)
     check("[,1]", "error:  is not valid JSON (near line 1)");
     check("[1}", "error:  is not valid JSON (near line 1)");
     check("[1]\nx", "error:  is not valid JSON (near line 2)");
-    check("[1][2]", "error:  is not valid JSON (near line 1)");
+    check("[1]\n[2]",
+          "error:  holds several lists (near line 2): each JSON line must be an object, "
+          "as {\"messages\": [...]}");
     check_index("[1]\0", 4, "error:  is not valid JSON (near line 1)");
 }
 
 static void test_lines(void **state)
 {
     check("{\"a\":1}\n\n  {\"a\":\"[\"}\r\n{\"a\":3}", "1:{\"a\":1} 3:{\"a\":\"[\"} 4:{\"a\":3}");
+    check("{\"a\":\"x\\\\u0000\"}\n{\"a\":\"x\\u0000y\"}\n",
+          "1:{\"a\":\"x\\\\u0000\"} 2:the sample at line 2 has a character \\u0000, which no text "
+          "may hold");
     check("{\"a\":1}\n{broken\n7\n", "1:{\"a\":1} 2:line 2 of the data is not valid JSON 3:7");
     check_index("{\"a\":1}\n{}\0{}", 13, "1:{\"a\":1} 2:line 2 of the data is not valid JSON");
     check("", "error:  contains no samples");

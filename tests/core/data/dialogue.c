@@ -90,6 +90,14 @@ static void test_samples(void **state)
     check(dialogue_read_sample, "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}]}",
           "user: 'q'");
     check(dialogue_read_sample, "{\"question\":\"no picture\"}", "user: 'no picture'");
+    check(dialogue_read_sample, "{\"image\":\"\",\"videos\":[],\"question\":\"q\"}", "user: 'q'");
+    check(dialogue_read_sample,
+          "{\"system\":\"s\",\"conversations\":[{\"from\":\"human\",\"value\":\"q\"}]}",
+          "system: 's'; user: 'q'");
+    check(dialogue_read_sample,
+          "{\"system\":\"s\",\"messages\":[{\"role\":\"system\",\"content\":\"its own\"},"
+          "{\"role\":\"user\",\"content\":\"q\"}]}",
+          "system: 'its own'; user: 'q'");
 }
 
 static void test_samples_errors(void **state)
@@ -99,6 +107,8 @@ static void test_samples_errors(void **state)
           "error: needs \"question\", \"conversations\" or \"messages\"");
     check(dialogue_read_sample, "{\"image\":5,\"question\":\"q\"}",
           "error: \"image\" must be a path or a list of paths");
+    check(dialogue_read_sample, "{\"video\":\"v.mp4\",\"question\":\"<video> q\"}",
+          "error: it shows a video: only pictures can be read");
     check(dialogue_read_sample, "{\"question\":\"<image> q\"}",
           "error: the text has more \"<image>\" marks than pictures (0)");
     check(dialogue_read_sample, "{\"conversations\":[{\"from\":\"gpt\",\"value\":\"x\"}]}",
