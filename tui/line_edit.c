@@ -48,7 +48,7 @@ static char *next_model(const char *text, int state)
 {
     char *name;
     while ((name = next_file(text, state++))) {
-        char *path = tilde_expand(name), *slash = xasprintf("%s/.", path);
+        char *path = tilde_expand_word(name), *slash = xasprintf("%s/.", path);
         const bool model = access(slash, F_OK) == 0 || checkpoint_is_gguf(path);
         free(slash);
         free(path);
@@ -93,7 +93,7 @@ static char **complete(const char *text, int start, int end)
 // As the command line reads it, which knows no "~" in quotes. Readline closes them itself.
 static char *quote_file(char *name, int match, char *quote)
 {
-    char *path = tilde_expand(name), *quoted = picker_quote(path);
+    char *path = tilde_expand_word(name), *quoted = picker_quote(path);
     quoted[strlen(quoted) - 1] = '\0';
     if (quote) *quote = '"';
     free(path);
@@ -104,7 +104,7 @@ static char *unquote_file(char *typed, int quote)
 {
     char *name = xstrdup(typed), *to = name;
     for (const char *p = typed; *p; p++) {
-        if (*p == '\\' && p[1]) p++;
+        if (*p == '\\' && p[1] && (quote || p[1] == ' ')) p++;
         *to++ = *p;
     }
     *to = '\0';
@@ -162,7 +162,7 @@ void line_edit_setup(const struct shell *shell)
     rl_attempted_completion_function = complete;
     rl_completer_word_break_characters = " \t\n";
     rl_completer_quote_characters = "\"";
-    rl_filename_quote_characters = " \t\"";
+    rl_filename_quote_characters = " \t\"\\";
     rl_filename_quoting_function = quote_file;
     rl_filename_dequoting_function = unquote_file;
 }

@@ -147,20 +147,23 @@ struct help {
     const char *context;
 };
 
-// Has the place a key of its own there?
-static bool has_key(const char *context, const char *key)
+// Does the place's own key replace this one there? What the user bound replaces both.
+static bool is_replaced(const struct key_row *key, const char *context)
 {
     const struct key_row *row;
-    for (int i = 0; (row = key_row(i)); i++)
-        if (!strcmp(row->context, context) && !strcmp(row->key, key)) return true;
-    return false;
+    bool table = false, own = false;
+    for (int i = 0; (row = key_row(i)); i++) {
+        table |= row->command == key->command;
+        own |= !strcmp(row->context, context) && !strcmp(row->key, key->key);
+    }
+    return table && own;
 }
 
 static void add_key(void *self, const struct key_row *row)
 {
     const struct help *h = self;
     const bool here = !strcmp(row->context, h->context);
-    if (!here && (strcmp(row->context, "all") != 0 || has_key(h->context, row->key))) return;
+    if (!here && (strcmp(row->context, "all") != 0 || is_replaced(row, h->context))) return;
     char *note = xasprintf("%s%s", row->note, here ? "" : "  (everywhere)");
     char *label = xasprintf("%-10s", row->key);
     list_add(h->list, label, note, row->command);

@@ -81,7 +81,8 @@ static char *unquoted(const char *text)
         } else if (!quote && (*p == '\'' || *p == '"')) {
             quote = *p;
         } else {
-            if (*p == '\\' && quote != '\'' && p[1]) p++;
+            const bool escapes = !quote || (quote == '"' && strchr("$`\"\\\n", p[1]));
+            if (*p == '\\' && p[1] && escapes) p++;
             buf_putc(&b, *p);
         }
     }

@@ -87,6 +87,7 @@ struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self,
     rl_prep_term_function = NULL;
     rl_deprep_term_function = NULL;
     rl_completion_display_matches_hook = show_matches;
+    rl_initialize(); // a ~/.inputrc does not change what follows
     rl_variable_bind("show-all-if-ambiguous", "on");
     rl_variable_bind("completion-query-items", "0"); // the menu says how many more there are
     rl_variable_bind("bell-style", "none");
@@ -154,6 +155,7 @@ static bool is_unbound(const char *bytes, size_t length)
 
 void prompt_feed(struct prompt *p, const char *bytes, size_t length)
 {
+    const bool quoted = rl_last_func == rl_quoted_insert;
     if (is_unbound(bytes, length)) return;
     const bool tab = length == 1 && *bytes == '\t';
     if (!tab) prompt_close_menu(p);
@@ -165,6 +167,7 @@ void prompt_feed(struct prompt *p, const char *bytes, size_t length)
     char *key = xstrndup(bytes, length);
     char *text = (unsigned char)*key < 0x80 ? NULL : repaired(key);
     feed(p, text ? text : key, text ? strlen(text) : length);
+    if (quoted && rl_last_func == rl_quoted_insert) rl_last_func = NULL; // that was what it quotes
     free(text);
     free(key);
 }

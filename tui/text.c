@@ -114,8 +114,13 @@ size_t text_fit(const char *text, int columns)
 
 const char *text_tail(const char *text, int columns)
 {
-    while (*text && text_width(text) > columns) do
-            text++;
-        while (((unsigned char)*text & 0xc0) == 0x80);
+    size_t left = strlen(text);
+    for (int width = text_width(text); left && width > columns;) {
+        int32_t code;
+        const size_t n = (size_t)next_character(text, left, &code);
+        width -= width_of(code);
+        text += n;
+        left -= n;
+    }
     return text;
 }

@@ -291,6 +291,15 @@ static void test_help_rows(void **state)
             pages++;
         }
     assert_int_equal(pages, 1);
+    // A key that the user bound is that, and only that.
+    struct err err;
+    assert_int_equal(keys_bind(k, "PageUp", "/help", &err), 0);
+    list_open_help(v, k, "settings");
+    pages = 0;
+    for (size_t i = 0; i < v->list.count; i++)
+        pages += !strncmp(v->list.items[i].label, "PageUp ", 7) &&
+                 !strncmp(v->list.items[i].note, "bound by /bind", 14);
+    assert_int_equal(pages, 1);
     keys_free(k);
     view_free(v);
 }

@@ -157,7 +157,7 @@ static void test_menu(void **state)
     expect_typed(b, "/set sample.ignore_eos on x");
     char *folder = make_folder(), *second = xasprintf("/image %s/1 ", folder);
     for (int i = 0; i < 150; i++) { // so many that readline would ask first
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "%d", i);
         make_file(folder, name);
     }
@@ -200,6 +200,8 @@ static void test_unbound(void **state)
         expect_typed(b, "one");
         FEED(b, "\026", "\033[23~"); // quoted: it is typed
         expect_typed(b, "one\033[23~");
+        FEED(b, "\025", "\026", "x", "\033[23~"); // what follows it is not
+        expect_typed(b, "x");
         end(b);
     }
 }
@@ -245,7 +247,12 @@ static void test_names(void **state)
     make_file(folder, "quo\"te.png");
     make_file(folder, "two words.png");
     make_file(folder, "a back\\slash.png");
+    make_file(folder, "back\\slash.png");
+    make_file(folder, "till ~");
     struct bench *b = begin();
+    expect_completed(b, "/image \"%s/back\\\\sl", folder, "/image \"%s/back\\\\slash.png\" ");
+    expect_completed(b, "/image %s/back\\sl", folder, "/image \"%s/back\\\\slash.png\" ");
+    expect_completed(b, "/image %s/til", folder, "/image \"%s/till ~\" ");
     expect_completed(b, "/image %s/tw", folder, "/image \"%s/two words.png\" ");
     expect_completed(b, "/image %s/quo", folder, "/image \"%s/quo\\\"te.png\" ");
     expect_completed(b, "/image \"%s/quo\\\"t", folder, "/image \"%s/quo\\\"te.png\" ");
