@@ -142,8 +142,8 @@ static int check_ids(const struct ids *ids, const struct tokenizer *t, int64_t v
     if (!vocab || i == ids->count) return 0;
     const char *text = tokenizer_token(t, ids->data[i]);
     return err_set(err,
-                   "token %d ('%s') of the tokenizer is not among the model's %lld "
-                   "(\"vocab_size\"): the tokenizer belongs to another model, or the embeddings "
+                   "token %d ('%s') of the tokenizer is not among the model's %lld: the tokenizer "
+                   "belongs to another model, or the embeddings "
                    "were not resized after tokens were added",
                    ids->data[i], text ? text : "?", (long long)vocab);
 }

@@ -419,6 +419,19 @@ static bool any_generated(const struct message *messages, size_t count)
     return false;
 }
 
+// Would the messages do without the first one?
+static bool refuses_system(const struct rendering *r, const struct message *messages, size_t count)
+{
+    const struct prompt_options *o = r->options;
+    struct jinja_output out = { 0 };
+    struct err ignored;
+    if (count < 2 || messages[0].role != ROLE_SYSTEM) return false;
+    const int status =
+        run(o->template, messages + 1, count - 1, o->date, o->generation_prompt, &out, &ignored);
+    jinja_output_release(&out);
+    return status == 0;
+}
+
 int render_template(struct rendering *r, const struct message *messages, size_t count, bool answers,
                     struct err *err)
 {
@@ -436,11 +449,12 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
     if (status == 0) status = cut_pictures(&cuts, o->template, &out, messages, count, err);
     if (status == 0) put_all_text(r, &out, &cuts);
     if (status == 0 && answers) status = find_answers(r, messages, count, &out, &cuts, err);
-    if (status < 0 && (out.unknown || messages[0].role == ROLE_SYSTEM)) {
+    if (out.unknown || (status < 0 && refuses_system(r, messages, count))) {
         const struct err why = *err;
         err_set(err,
-                out.unknown ? "%s: choose another template (/set chat.template, /help templates)"
-                            : "%s (/system \"\" takes the system message out)",
+                out.unknown
+                    ? "%s: choose another template (/set chat.template, /help templates)"
+                    : "%s (it takes no system message; /system \"\" removes that of a chat)",
                 why.text);
     }
     jinja_output_release(&out);

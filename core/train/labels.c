@@ -21,6 +21,13 @@ static int make_rows(struct labels *l, const struct message *messages, size_t co
                      size_t *answer_count, struct err *err)
 {
     struct prompt_options options;
+    const int64_t vocab = m->decoder.config.vocab;
+    if (m->eos.count && m->eos.data[0] >= vocab)
+        return err_set(
+            err,
+            "the token that ends answers (%d, \"eos_token_id\") is not among the model's "
+            "%lld",
+            m->eos.data[0], (long long)vocab);
     if (model_prompt(m, settings, false, &options, err) < 0) return -1;
     if (prompt_answers(messages, count, pictures, picture_count, m->tokenizer, &options,
                        &l->sequence, answers, answer_count, err) < 0)

@@ -84,7 +84,7 @@ echo "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') 
     >"$model/chat_template.jinja"
 lines "/load $model" '/set sample.max_tokens 1' '/system Be brief.' good '/system ""' good
 check "refused with a system message" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue'
-check_has "what to do without it" 'select(.event == "error").message' 'no system role (/system "" takes'
+check_has "what to do without it" 'select(.event == "error").message' 'no system role (it takes no system message; /system "" removes'
 # BOS: a text model's folder has it where its template writes it, as apply_chat_template; a GGUF file, whose
 # tokenizer adds it, always. A model that sees always (its processor adds it).
 begins() { # NAME LINE...: the first id of a prompt

@@ -219,6 +219,19 @@ static void check_turns(const char *folder, const char *layout, const char *firs
     close_model(&f);
 }
 
+static void test_no_such_end(void **state)
+{
+    struct fixture f = open_model("llava-1.5");
+    struct message m[] = { say(ROLE_USER, "One?"), say(ROLE_ASSISTANT, "Yes.") };
+    struct labels l;
+    struct err err;
+    f.model->eos.data[0] = 50000000;
+    assert_int_equal(labels_make(&l, m, 2, NULL, 0, f.model, f.settings, &err), -1);
+    assert_non_null(strstr(err.text, "50000000"));
+    release_all(m, 2);
+    close_model(&f);
+}
+
 static void test_turns(void **state)
 {
     // No </s> stands between the turns of LLaVA-1.5, but the first answer predicts it.
@@ -311,10 +324,10 @@ static void test_pictures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),   cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_layouts),   cmocka_unit_test(test_borders),
-        cmocka_unit_test(test_same_rows), cmocka_unit_test(test_no_answer),
-        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_goldens),     cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_no_such_end), cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_borders),     cmocka_unit_test(test_same_rows),
+        cmocka_unit_test(test_no_answer),   cmocka_unit_test(test_pictures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
