@@ -240,7 +240,7 @@ static bool is_tied_head(const struct reading *r, const struct key *k)
     return is;
 }
 
-// Is it of a layer behind the one whose features are used? GGUF files of encoders end there.
+// Is it of the layer behind the one whose features are used? GGUF files of encoders lack it.
 static bool is_cut_off(const struct reading *r, const char *full)
 {
     static const char level[] = "encoder.layers.";
@@ -248,7 +248,7 @@ static bool is_cut_off(const struct reading *r, const char *full)
     char *rest;
     if (!r->model->checkpoint->gguf_count || !at) return false;
     at += sizeof level - 1;
-    const bool behind = strtol(at, &rest, 10) >= r->model->vision.config.layers;
+    const bool behind = strtol(at, &rest, 10) == r->model->vision.config.layers;
     char *first = xasprintf("%.*s0%s", (int)(at - full), full, rest);
     const struct weight *w = weights_find(&r->model->weights, first);
     free(first);

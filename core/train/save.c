@@ -360,14 +360,20 @@ static int read_place(const struct safetensors *f, struct save_place *at, struct
 
 static struct safetensors *open_newest(const char *out, struct err *err)
 {
-    char *folder = xasprintf("%s/checkpoint-%lld", out, (long long)save_newest(out));
+    size_t count;
+    int64_t *steps = list_steps(out, &count);
+    char *folder = xasprintf("%s/checkpoint-%lld", out, count ? (long long)steps[0] : -1);
     char *path = xasprintf("%s/state.safetensors", folder);
     struct safetensors *f = safetensors_open(path, err);
-    if (!f && access(path, R_OK) == 0) // what is said of a model's file, is no help here
-        err_set(err,
-                "the checkpoint is damaged: remove the folder '%s', and the run continues "
-                "from the one before it",
-                folder);
+    struct stat st;
+    if (!f && err) { // to download it again, as an empty file of a model, is no help here
+        const bool empty = stat(path, &st) == 0 && !st.st_size;
+        const struct err why = *err;
+        err_set(err, "%s; without the folder '%s' the run %s",
+                empty ? "the newest checkpoint is empty" : why.text, folder,
+                count > 1 ? "continues from the checkpoint before it" : "begins anew");
+    }
+    free(steps);
     free(path);
     free(folder);
     return f;

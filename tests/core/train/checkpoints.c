@@ -197,9 +197,18 @@ static void test_damaged(void **state)
     train("out", false, 2, settings, JOB_STOPPED, NULL);
     char *newest = in("out/checkpoint-2");
     scratch_text(newest, "state.safetensors", "");
-    train("out", true, 0, settings, -1, "out/checkpoint-2', and the run continues");
+    train("out", true, 0, settings, -1, "out/checkpoint-2' the run continues from the checkpoint");
     scratch_remove(newest);
     train("out", true, 0, settings, 0, NULL);
+    // Without train.keep there is one only.
+    static const char *const plain[] = { "train.method=layernorm-simple", "train.steps=4",
+                                         "train.save_every=1", NULL };
+    train("single", false, 2, plain, JOB_STOPPED, NULL);
+    char *only = in("single/checkpoint-2");
+    scratch_text(only, "state.safetensors", "");
+    train("single", true, 0, plain, -1, "is empty; without the folder");
+    train("single", true, 0, plain, -1, "begins anew");
+    free(only);
 }
 
 // Killed between its record and its end: what it needs no more goes when it is run again.
