@@ -10,7 +10,7 @@
 static const char *current(const struct shell *shell, struct err *err)
 {
     if (store_flush(shell->store, err) < 0) {
-        err_in(err, "the session is not saved yet (if it cannot be, /quit writes a script of it)");
+        err_in(err, "the session could not be saved (/quit then writes it as a script)");
         return NULL;
     }
     const char *name = store_session(shell->store);

@@ -285,9 +285,10 @@ static struct match find(struct chat_view *c, int from, int direction, int width
         at += lead(c, i);
         for (; wrap_next(&w); at++) {
             char *text = xstrndup(w.line, w.length);
-            char *found = strcasestr(text, c->search.data);
+            char *place = strcasestr(text, c->search.data);
+            const bool found = place != NULL;
             struct match match = { .line = at };
-            if (found) *found = '\0';
+            if (found) *place = '\0';
             if (found && kinds[c->entries[i].kind].whole)
                 match.column = w.indent + text_width(text);
             free(text);
@@ -310,7 +311,7 @@ static void search(struct view *v, int direction)
         return;
     }
     c->found = match.line;
-    if (match.column < c->pan || match.column + (int)c->search.length > c->pan + width)
+    if (match.column < c->pan || match.column + text_width(c->search.data) > c->pan + width)
         c->pan = match.column > width / 2 ? match.column - width / 2 : 0;
     const int scroll = c->total - match.line - c->height / 2;
     c->scroll = scroll > 0 ? scroll : 0;

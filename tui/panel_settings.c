@@ -278,6 +278,9 @@ static void click(struct view *v, struct area area, int x, int y, int button)
 {
     int count;
     const struct setting **list = make_list(v, &count);
+    const bool inside =
+        button == 1 && v->set.selected < count && line_of(list, v->set.selected) == y + v->set.top;
+    if (inside && v->set.editing) button = 0;
     if (button) v->set.editing = false; // what was begun is the old row's
     if (button == 4 && v->set.selected > 0) v->set.selected--;
     if (button == 5 && v->set.selected + 1 < count) v->set.selected++;

@@ -38,7 +38,11 @@ void typed_submit(struct typed *t, const char *submitted)
     bool fenced = is_code(text) && strchr(text, '\n') && !strstr(text, "\"\"\"") &&
                   !line_reader_open(&t->reader);
     typed_flush(t);
-    t->pending = fenced ? xasprintf("\"\"\"%s\"\"\"", text) : xstrdup(text);
+    // Where it has such quotes itself, a slash in front keeps those of code.
+    const bool slashed = !fenced && is_code(text) && *text == '/' && strchr(text, '\n') &&
+                         !line_reader_open(&t->reader);
+    t->pending =
+        fenced ? xasprintf("\"\"\"%s\"\"\"", text) : xasprintf("%s%s", slashed ? "/" : "", text);
     free(text);
 }
 

@@ -354,8 +354,9 @@ int model_write_gguf(const struct model *m, const struct gguf_kind *kind, const 
         return err_set(err, "the language model of the family %s cannot be written as GGUF",
                        m->family->name);
     if (model_head_apart(m))
-        return err_set(err, "embedding and output head were trained separately, but this model "
-                            "stores them as one tensor: use the adapter beside the model");
+        return err_set(err,
+                       "the adapter has an output head of its own, but the file would hold one "
+                       "tensor for it and the embedding: use the adapter beside the model");
     e.out = gguf_writer_new(path);
     int status = -1;
     if (put_sizes(&e, err) == 0 && put_tokenizer(&e, err) == 0 &&

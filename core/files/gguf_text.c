@@ -187,7 +187,7 @@ static void read_scaling(struct gguf_config *c)
     const double factor = read_factor(c);
     if (c->failed) return;
     if (!type && factor != 1) type = "linear";
-    if (divisors && factor != 1) {
+    if (divisors && factor != 1 && type && strcmp(type, "none") != 0) {
         c->failed = err_set(c->err,
                             "both 'rope_freqs.weight' and a factor of %g scale its "
                             "rotary positions, which is not supported",

@@ -147,9 +147,10 @@ static void report_peft(const struct sft *t)
         lost |= one->kind == PARAM_WEIGHT && joined;
     }
     if (lost && p->model->decoder.config.experts.count)
-        job_log(t->job, "PEFT will not read all of this adapter (not LoRA of shared experts and "
-                        "dense MLPs, nor whole weights of experts and routers): for other "
-                        "programs, merge it (/adapter merge)");
+        job_log(t->job,
+                "PEFT ignores parts of this adapter: LoRA of shared experts and dense MLPs, "
+                "and whole weights of experts and routers. For other programs, merge it "
+                "(/adapter merge)");
 }
 
 // Before the first step: logs the trained parameters and the memory forecast.

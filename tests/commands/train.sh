@@ -108,7 +108,7 @@ tail -n 5 "$work/data.jsonl" >"$work/said.jsonl"
 told() { # RULES
     lines "/load tests/goldens/kimi-text" "/set train.params $1" "/train $work/said.jsonl $work/peft.$1" /wait
     check "trained: $1" 'select(.event=="error").message' ""
-    grep -c 'PEFT will not read all' "$(ls -td "$work"/vlmsh.db.jobs/* | head -n 1)/output"
+    grep -c 'PEFT ignores parts' "$(ls -td "$work"/vlmsh.db.jobs/* | head -n 1)/output"
 }
 same "LoRA of MLPs" "$(told 'lora:down_proj')" 1
 same "LoRA of attention" "$(told 'lora:o_proj')" 0

@@ -19,7 +19,7 @@ for i in $(seq 20); do
 done
 wait_for 'not saved yet' 'a full disk is not told'
 line "/save $work/unsaved.md"
-wait_for 'the session is not saved yet' '/save hides that the disk is full'
+wait_for 'the session could not be saved' '/save hides that the disk is full'
 line '/quit'
 wait_for 'not saved (' 'nothing is told below the screen'
 line 'echo status $?'

@@ -101,11 +101,16 @@ tmux send-keys -l '⟨norm.align'
 keys Enter
 wait_for '⟨norm.align' 'a toggle is not marked in the answer'
 # n goes on upwards as the search does, N back.
-tmux send-keys -l '/cut off after'
+tmux send-keys -l '/max_tokens = '
 keys Enter
-wait_for 'cut off after 3'
 keys n
-wait_for "no more matches for 'cut off after'"
+sleep 0.3
+shown "no more matches" && fail 'n does not go on upwards'
+keys N
+sleep 0.3
+shown "no more matches" && fail 'N does not come back'
+keys N
+wait_for "no more matches for 'max_tokens = '"
 keys Escape; sleep 0.2
 
 # A question that begins with // is shown as it is sent, and once.

@@ -40,7 +40,9 @@ static void test_pasted_code(void **state)
     expect("  // adds\nint add;", "|\"\"\"  // adds\nint add;\"\"\"");
     expect("/* adds */\nint add;", "|\"\"\"/* adds */\nint add;\"\"\"");
     expect("# adds\ndef add(a, b):", "|\"\"\"# adds\ndef add(a, b):\"\"\"");
-    expect("// adds \"\"\"\nint add;", "|// adds \"\"\"\nint add;");
+    // One slash is taken off a line that begins with two.
+    expect("// adds \"\"\"\nint add;", "|/// adds \"\"\"\nint add;");
+    expect("/* adds \"\"\" */\nint add;", "|//* adds \"\"\" */\nint add;");
 }
 
 static void test_one_line(void **state)
