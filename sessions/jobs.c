@@ -382,13 +382,24 @@ static int set_ranks(struct store *s, struct job_row *row, const char *ranks, st
     return status;
 }
 
+// A process may have read the request already: it is not taken back, but comes first.
+static int refuse_running(const struct job_row *row, struct err *err)
+{
+    const bool pause = row->request == JOB_PAUSE;
+    if (row->request == JOB_GO)
+        return err_set(err, "job %lld is already running", (long long)row->id);
+    return err_set(err, "job %lld was asked to %s and is still running: resume it once it is %s",
+                   (long long)row->id, pause ? "pause" : "end",
+                   job_state_name(pause ? STATE_PAUSED : STATE_CANCELLED));
+}
+
 // From here on the job waits for its process; *row is as it was before.
 static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct job_row *row,
                          struct err *err)
 {
     if (store_job_read(s, id, row, err) < 0) return -1;
     if (row->state == STATE_RUNNING || (row->state == STATE_WAITING && row->pid))
-        return err_set(err, "job %lld is already running", (long long)id);
+        return refuse_running(row, err);
     if (row->state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to resume", (long long)id);
     if (row->queue && *row->queue && !queue_ended(row->queued))

@@ -331,6 +331,7 @@ static void a_cancelled_job_ends(void **state)
 static void a_cancelled_step_ends(void **state)
 {
     struct store *s = open_store();
+    struct err err;
     const int64_t id = add(s, "count", "2", "1", "endless");
     start(s, id);
     await(s, id, STATE_RUNNING);
@@ -338,6 +339,8 @@ static void a_cancelled_step_ends(void **state)
     ask(s, id, JOB_PAUSE);
     nap();
     assert_int_equal(state_of(s, id, NULL, NULL), STATE_RUNNING);
+    assert_int_equal(store_job_start(s, id, &err), -1);
+    assert_contains(err.text, "was asked to pause and is still running: resume it once it is");
     ask(s, id, JOB_CANCEL);
     await(s, id, STATE_CANCELLED);
     store_close(s);
