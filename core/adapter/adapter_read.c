@@ -363,12 +363,45 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
     return take_beside(r, w, rank == 1 ? take_floats : take_mapped, t, &e->tensor);
 }
 
+// A router's bias, which PEFT keeps beside a router; NULL: it is none.
+static const struct tensor *find_constant(const struct reading *r, const struct key *k)
+{
+    struct decoder_constant c = { 0 };
+    char *full = xasprintf("%s.%s", k->module, k->last), *plain = weight_plain_name(full);
+    bool found = false;
+    while (!found && decoder_next_constant(&r->model->decoder, &c)) found = !strcmp(c.name, plain);
+    free(plain);
+    free(full);
+    return found ? c.tensor : NULL;
+}
+
+// Nothing is to be read of it, but the adapter must not have another one.
+static int check_constant(const struct reading *r, const struct safetensor *t,
+                          const struct tensor *ours)
+{
+    const size_t n = (size_t)tensor_count(ours);
+    if (!same_shape(t, ours->rank, ours->shape))
+        return refuse_shape(t, ours->rank, ours->shape, t->name, r->err);
+    float *numbers = xreallocarray(NULL, n, sizeof *numbers),
+          *rounded = xcalloc(n, sizeof *rounded);
+    backend_of(r->model->arena.backend, ours)->download(numbers, ours->data, tensor_bytes(ours));
+    floats_to(rounded, (enum dtype)t->dtype, numbers, n);
+    const bool same = !memcmp(rounded, t->data, t->bytes);
+    free(rounded);
+    free(numbers);
+    return same ? 0
+                : err_set(r->err, "it differs from the model's: trained biases of routers are not "
+                                  "supported");
+}
+
 static int read_weight(struct reading *r, const struct safetensor *t, const struct key *k)
 {
     const struct weight *w = key_weight(r, k, k->last);
     const struct tensor *head = &r->model->decoder.head;
     if (w) return take_weight(r, t, w, w->name, w->rank, w->shape);
     if (is_tied_head(r, k)) return take_weight(r, t, NULL, "lm_head.weight", 2, head->shape);
+    const struct tensor *constant = find_constant(r, k);
+    if (constant) return check_constant(r, t, constant);
     if (is_unused(r, k)) return r->adapter->unused++, 0;
     return err_set(r->err, "this model has no '%.200s.%s': the adapter was made for another model",
                    k->module, k->last);

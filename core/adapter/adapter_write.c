@@ -5,8 +5,9 @@
 //   not of PEFT    extra.safetensors
 //
 // PEFT saves and loads modules, not tensors: of a module in modules_to_save all tensors are
-// written, those that were not trained as they are. Names are those of today's transformers. A tied
-// embedding is written as the head too, because PEFT would leave the head what it was.
+// written, those that were not trained as they are, a router's bias too. Names are those of today's
+// transformers. A tied embedding is written as the head too, because PEFT would leave the head what
+// it was.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "core/base/folder.h"
 #include "core/base/mem.h"
 #include "core/base/names.h"
+#include "core/base/text.h"
 #include "core/model/families/family.h"
 
 // A weight of the model, and what is to be written of it.
@@ -33,6 +35,7 @@ struct output {
     const struct tensor *tensor;
     int rank;
     const int64_t *shape; // as the file has it
+    enum dtype type;      // of the numbers in the file
 };
 
 struct writing {
@@ -294,12 +297,13 @@ static void add_output(struct writing *w, const struct tensor *t, int rank, cons
         w->output_capacity = w->output_capacity ? 2 * w->output_capacity : 64;
         w->outputs = xreallocarray(w->outputs, w->output_capacity, sizeof *w->outputs);
     }
-    w->outputs[w->output_count++] = (struct output){ key, t, rank, shape };
+    w->outputs[w->output_count++] = (struct output){ key, t, rank, shape, w->type };
 }
+
+static const char prefix[] = "base_model.model.";
 
 static void add_outputs(struct writing *w, const struct slot *s)
 {
-    static const char prefix[] = "base_model.model.";
     const char *last = last_level(s->weight->name);
     const struct weight *v = s->weight;
     if (s->lora) {
@@ -315,6 +319,26 @@ static void add_outputs(struct writing *w, const struct slot *s)
                xasprintf("%s%s.%s%s", prefix, s->module, level, last));
     if (saved_as_head(w, s))
         add_output(w, s->value, v->rank, v->shape, xasprintf("%s%s.weight", prefix, head_name(w)));
+}
+
+// A router's bias is no weight, but PEFT loads no router without it. Rounded, it would choose other
+// experts.
+static void add_constants(struct writing *w)
+{
+    struct decoder_constant c = { 0 };
+    while (decoder_next_constant(&w->model->decoder, &c)) {
+        const char *last = last_level(c.name);
+        char *weight = xasprintf("%.*sweight", (int)(last - c.name), c.name);
+        for (size_t i = 0; i < w->count; i++) {
+            const struct slot *s = &w->slots[i];
+            if (!s->saved || s->weight->part != PART_DECODER) continue;
+            if (!text_ends(s->weight->common, weight)) continue;
+            add_output(w, c.tensor, 1, c.tensor->shape,
+                       xasprintf("%s%s.%s", prefix, s->module, last));
+            w->outputs[w->output_count - 1].type = DTYPE_F32;
+        }
+        free(weight);
+    }
 }
 
 static int put_numbers(struct safetensors_writer *file, const struct backend *backend,
@@ -336,16 +360,17 @@ static int put_numbers(struct safetensors_writer *file, const struct backend *ba
     return 0;
 }
 
-static int write_tensors(const char *path, const struct backend *backend, enum dtype type,
+static int write_tensors(const char *path, const struct backend *backend,
                          const struct output *outputs, size_t count, struct err *err)
 {
     struct safetensors_writer *file = safetensors_writer_new(path);
     int status = 0;
     safetensors_writer_metadata(file, "format", "pt");
     for (size_t i = 0; i < count; i++)
-        safetensors_writer_declare(file, outputs[i].key, type, outputs[i].rank, outputs[i].shape);
+        safetensors_writer_declare(file, outputs[i].key, outputs[i].type, outputs[i].rank,
+                                   outputs[i].shape);
     for (size_t i = 0; i < count && status == 0; i++)
-        status = put_numbers(file, backend, outputs[i].tensor, type, err);
+        status = put_numbers(file, backend, outputs[i].tensor, outputs[i].type, err);
     if (status == 0) return safetensors_writer_finish(file, err);
     safetensors_writer_abandon(file);
     return -1;
@@ -355,8 +380,8 @@ static int write_model(struct writing *w, const char *folder, struct err *err)
 {
     char *path = xasprintf("%s/adapter_model.safetensors", folder);
     for (size_t i = 0; i < w->count; i++) add_outputs(w, &w->slots[i]);
-    int status =
-        write_tensors(path, w->model->arena.backend, w->type, w->outputs, w->output_count, err);
+    add_constants(w);
+    int status = write_tensors(path, w->model->arena.backend, w->outputs, w->output_count, err);
     free(path);
     return status;
 }
@@ -370,10 +395,10 @@ int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
         const struct adapter_delta *p = &deltas[i];
         if (p->kind != ADAPTER_EXTRA) continue;
         outputs[n++] = (struct output){ (char *)(uintptr_t)p->name, p->tensor, p->tensor->rank,
-                                        p->tensor->shape };
+                                        p->tensor->shape, DTYPE_F32 };
     }
     char *path = xasprintf("%s/extra.safetensors", folder);
-    int status = n ? write_tensors(path, backend, DTYPE_F32, outputs, n, err) : 0;
+    int status = n ? write_tensors(path, backend, outputs, n, err) : 0;
     free(path);
     free(outputs);
     return status;

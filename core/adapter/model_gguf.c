@@ -296,22 +296,15 @@ static void add_numbers(struct export *e, char *name, float *numbers, int64_t co
 // Vectors that are no weights: the experts' biases.
 static void add_constants(struct export *e)
 {
-    const struct decoder *d = &e->model->decoder;
-    const struct decoder_config *c = &d->config;
-    struct layer_weight w;
-    for (int l = 0; l < c->layers; l++)
-        for (int i = 0; c->kind->ffn->weight(c, l, i, &w); i++) {
-            const struct tensor *from = &d->layer[l].ffn.weight[i].weight;
-            if (!w.constant) continue;
-            float *numbers = xmalloc(tensor_bytes(from));
-            char *plain = xasprintf("layers.%d.%s", l, w.name);
-            char *stem = gguf_text_theirs(e->architecture, plain);
-            backend_of(e->model->arena.backend, from)
-                ->download(numbers, from->data, tensor_bytes(from));
-            add_numbers(e, xasprintf("%s.bias", stem), numbers, w.out);
-            free(stem);
-            free(plain);
-        }
+    struct decoder_constant c = { 0 };
+    while (decoder_next_constant(&e->model->decoder, &c)) {
+        float *numbers = xmalloc(tensor_bytes(c.tensor));
+        char *stem = gguf_text_theirs(e->architecture, c.name);
+        backend_of(e->model->arena.backend, c.tensor)
+            ->download(numbers, c.tensor->data, tensor_bytes(c.tensor));
+        add_numbers(e, xasprintf("%s.bias", stem), numbers, tensor_count(c.tensor));
+        free(stem);
+    }
 }
 
 // What divides the frequency of each pair.

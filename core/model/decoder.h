@@ -126,6 +126,13 @@ void decoder_release(struct decoder *d); // not the weights: checkpoint and aren
 const char *decoder_name(const struct decoder_kind *kind, const char *ours);
 // The inverse: Llama's name of a weight, "layers.3.self_attn.q_proj.weight". The caller frees it.
 char *decoder_common_name(const struct decoder_kind *kind, const char *name);
+// The vectors that are no weights (the biases of routers), one after the other; begins at { 0 }.
+struct decoder_constant {
+    int layer, i;                // of its FFN's list; the next one
+    char name[160];              // "layers.3.mlp.gate.e_score_correction_bias"
+    const struct tensor *tensor; // [n]
+};
+bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c);
 // Initialises an empty KV cache.
 void decoder_cache(const struct decoder *d, const struct backend *backend, struct kv *kv);
 

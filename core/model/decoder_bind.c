@@ -66,6 +66,19 @@ static void bind_layer(struct binder *b, struct decoder_layer *w, const struct d
     bind_gain(b, &w->ffn.after, c, l, kind->norms->ffn.after);
 }
 
+bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c)
+{
+    struct layer_weight w;
+    for (; c->layer < d->config.layers; c->layer++, c->i = 0)
+        while (d->config.kind->ffn->weight(&d->config, c->layer, c->i++, &w)) {
+            if (!w.constant) continue;
+            snprintf(c->name, sizeof c->name, "layers.%d.%s", c->layer, w.name);
+            c->tensor = &d->layer[c->layer].ffn.weight[c->i - 1].weight;
+            return true;
+        }
+    return false;
+}
+
 // A config may say that the head is tied although the file has a separate one. As in the reference,
 // the weights decide: only equal ones are tied.
 static void untie_other_head(struct decoder_config *config, const struct checkpoint *c,

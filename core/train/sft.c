@@ -142,14 +142,13 @@ static void report_peft(const struct sft *t)
     bool lost = false;
     for (size_t i = 0; i < p->count; i++) {
         const struct param *one = &p->list[i];
-        const bool joined = strstr(one->name, ".mlp.experts.") || strstr(one->name, ".mlp.gate.");
-        lost |= one->kind == PARAM_LORA_A && strstr(one->name, ".mlp.") != NULL;
-        lost |= one->kind == PARAM_WEIGHT && joined;
+        const char *part = one->kind == PARAM_LORA_A ? ".mlp." : ".mlp.experts.";
+        lost |= (one->kind == PARAM_LORA_A || one->kind == PARAM_WEIGHT) && strstr(one->name, part);
     }
     if (lost && p->model->decoder.config.experts.count)
         job_log(t->job,
                 "PEFT ignores parts of this adapter: LoRA of shared experts and dense MLPs, "
-                "and whole weights of experts and routers. For other programs, merge it "
+                "and whole weights of experts. For other programs, merge it "
                 "(/adapter merge)");
 }
 

@@ -269,6 +269,52 @@ static void what_is_written_is_read(void **state)
     model_free(m);
 }
 
+// PEFT loads a router only with its bias, which is no weight of the model: it is written as the
+// model's file has it, whatever the type of the rest. Another one is refused.
+static void a_router_keeps_its_bias(void **state)
+{
+    static const char name[] = "model.layers.1.mlp.gate.e_score_correction_bias";
+    struct err err;
+    struct deltas p = { 0 };
+    struct model *m = load(KIMI);
+    add_weight(&p, m, "layers.1.mlp.gate.weight");
+    round_trip(&p, m, "LN_TUNING");
+    char *folder = scratch_new(), *out = xasprintf("%s/out", folder);
+    char *small = xasprintf("%s/small", folder), *key = xasprintf("base_model.model.%s", name);
+    char *path = xasprintf("%s/adapter_model.safetensors", small);
+    must(adapter_write(m, p.list, p.count, out, &err), &err);
+    struct adapter *a = read_folder(out, m);
+    must(adapter_save(a, DTYPE_BF16, small, &err), &err);
+    assert_int_equal(a->unused, 0);
+    adapter_free(a);
+    struct safetensors *file = safetensors_open(path, &err);
+    struct safetensors *of_model = safetensors_open(KIMI "/model.safetensors", &err);
+    const struct safetensor *got = safetensors_find(file, key);
+    const struct safetensor *want = safetensors_find(of_model, name);
+    assert_non_null(got);
+    assert_int_equal(file->count, 2); // of one layer alone
+    assert_int_equal(got->dtype, DTYPE_F32);
+    assert_int_equal(want->dtype, DTYPE_F32);
+    assert_int_equal(got->bytes, want->bytes);
+    assert_memory_equal(got->data, want->data, want->bytes);
+    const long at = (long)(file->header + got->offset);
+    safetensors_close(of_model);
+    safetensors_close(file);
+    FILE *other = fopen(path, "r+b");
+    assert_int_equal(fseek(other, at, SEEK_SET), 0);
+    fputs("\1\1\1\1", other);
+    fclose(other);
+    assert_null(adapter_read(small, m, &err));
+    assert_non_null(strstr(err.text, "trained biases of routers are not supported"));
+    free(path);
+    free(key);
+    free(small);
+    free(out);
+    scratch_remove(folder);
+    free_deltas(&p);
+    model_free(m);
+}
+
 // With bias "all" PEFT keeps the biases of a module that it saves whole three times: under the
 // module's name, inside its copy, and those of the base model.
 static void biases_of_a_whole_module_are_read_once(void **state)
@@ -465,6 +511,7 @@ int main(void)
         cmocka_unit_test(lora_is_scaled),
         cmocka_unit_test(older_spellings_are_the_same_adapter),
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(a_router_keeps_its_bias),
         cmocka_unit_test(biases_of_a_whole_module_are_read_once),
         cmocka_unit_test(a_tied_head_follows),
         cmocka_unit_test(switching_acts_at_once_and_failing_changes_nothing),

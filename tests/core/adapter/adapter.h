@@ -22,6 +22,7 @@
 
 #define LLAVA "tests/goldens/llava-1.5"
 #define LLAMA "tests/goldens/llama-3.2" // ties its head
+#define KIMI  "tests/goldens/kimi-text" // a mixture of experts
 #define LORA  LLAVA "/adapters/lora"
 #define NORMS LLAVA "/adapters/ln_tuning"
 #define SCENE "tests/goldens/pictures/scene.png"
