@@ -72,7 +72,7 @@ def parquet(name, file="test-00000-of-00001.parquet"):
 
 def run(kind, jobs, model):
     """Each of (file, suite, ids and answers): its totals and its rows."""
-    commands = []
+    commands = ["-c", "/set chat.date 26 Nov 2026"] # Llama's template names it; that of the stored scores
     for n, (file, suite, answers) in enumerate(jobs):
         lines(f"answers{n}.jsonl", [{"question_id": i, "text": a} for i, a in answers])
         given = f"--answers {out}/answers{n}.jsonl" if answers else ""
