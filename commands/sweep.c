@@ -14,7 +14,8 @@ const struct command command_sweep = {
     .usage = "/sweep KEY V1,V2,... DATA OUT [--images DIR] | lr-grid DATA OUT",
     .help = "Trains once for each value of a setting and reports the best.",
     .details =
-        "KEY is any setting. Separate values with commas, or with | if they contain commas:\n"
+        "KEY is any setting but train.validation, train.score and train.filter, by which values\n"
+        "are compared. Separate values with commas, or with | if they contain commas:\n"
         "/sweep train.params \"*q_proj*|lora:q_proj,v_proj:8\" train.json runs/params\n"
         "lr-grid is train.lr with 2e-3, 1e-3, 6e-4, 3e-4, 1e-4, 5e-5, 2e-5, 1e-5, 6e-6, 1e-6\n"
         "and 1e-7. Otherwise as /train, with a folder OUT/VALUE for each run.\n"

@@ -132,18 +132,27 @@ static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
     return 0;
 }
 
+// Values are compared by the same held-out samples and scores: what chooses these cannot be swept.
+static int refuse_compared(const char *key, struct err *err)
+{
+    static const char *const keys[] = { "train.validation", "train.score", "train.filter" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): read_words gave it
+        if (!strcmp(key, keys[i]))
+            return err_set(err,
+                           "%s says by what the values of a sweep are compared: it cannot be one "
+                           "of them",
+                           key);
+    return 0;
+}
+
 // Of the proposal's `from` with each of the values.
 static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p, struct err *err)
 {
     *s = (struct sweep){ 0 };
     int status = read_words(s, argc, argv, err);
     if (status == 0 && !settings_find(s->key)) status = settings_unknown(s->key, err);
-    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): read_words gave it
-    if (status == 0 && (!strcmp(s->key, "train.validation") || !strcmp(s->key, "train.score")))
-        status = err_set(err,
-                         "%s says by what the values of a sweep are compared: it cannot be "
-                         "one of them",
-                         s->key);
+    if (status == 0) status = refuse_compared(s->key, err);
     if (status == 0 && settings_is(p->from, "train.validation", "none"))
         status = err_set(err, "a sweep needs a validation set to compare by: /set train.validation "
                               "0.1, or a data file");
