@@ -2,16 +2,26 @@
 #include <stdlib.h>
 
 #include "commands/command.h"
+#include "core/base/file_in.h"
 #include "core/data/dialogue.h"
 
 enum { FILE_LIMIT = 256 << 20 };
+
+static cJSON *read_file(const char *path, struct err *err)
+{
+    size_t size;
+    char *text = file_read(path, FILE_LIMIT, &size, err);
+    cJSON *json = text ? json_parse_data(text, size, path, err) : NULL;
+    free(text);
+    return json;
+}
 
 static int messages_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct dialogue d = { 0 };
     char *folder = NULL;
     int status = -1;
-    cJSON *json = json_read(argv[0], FILE_LIMIT, err);
+    cJSON *json = read_file(argv[0], err);
     if (!json) return -1;
     folder = path_folder(argv[0]);
     if (dialogue_read_messages(&d, json, folder, err) < 0 ||

@@ -12,11 +12,12 @@
 
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err)
 {
-    const char *end = NULL;
-    cJSON *json = cJSON_ParseWithLengthOpts(text, size, &end, false);
-    // What follows the value must be blank; a NUL inside would hide the rest.
+    const char *end = size ? memchr(text, '\0', size) : NULL;
+    // JSON holds no NUL: it would hide the rest of a text.
+    cJSON *json = end ? NULL : cJSON_ParseWithLengthOpts(text, size, &end, false);
+    // What follows the value must be blank.
     for (const char *p = end; json && p && p < text + size; p++)
-        if (!strchr(" \t\r\n", *p) || !*p) {
+        if (!strchr(" \t\r\n", *p)) {
             cJSON_Delete(json);
             json = NULL;
             end = p;
@@ -25,6 +26,24 @@ cJSON *json_parse(const char *text, size_t size, const char *name, struct err *e
     int line = 1;
     for (const char *p = text; end && p < end && p < text + size; p++) line += *p == '\n';
     err_set(err, "'%s' is not valid JSON (near line %d)", name, line);
+    return NULL;
+}
+
+bool json_has_nul(const char *text, size_t size)
+{
+    static const char nul[] = "\\u0000";
+    for (size_t i = 0; i + sizeof nul - 1 <= size; i++) {
+        if (text[i] != '\\') continue;
+        if (!memcmp(text + i, nul, sizeof nul - 1)) return true;
+        i++; // what is escaped
+    }
+    return false;
+}
+
+cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err)
+{
+    if (!json_has_nul(text, size)) return json_parse(text, size, name, err);
+    err_set(err, "'%s' has a character \\u0000, which no text may hold", name);
     return NULL;
 }
 

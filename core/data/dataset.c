@@ -235,18 +235,6 @@ static void name_place(const struct dataset *d, int64_t index, struct err *err)
                 line);
 }
 
-// Is there a character 0 in a text? It would end the text in this program.
-static bool has_nul(const char *text, size_t size)
-{
-    static const char nul[] = "\\u0000";
-    for (size_t i = 0; i + sizeof nul - 1 <= size; i++) {
-        if (text[i] != '\\') continue;
-        if (!memcmp(text + i, nul, sizeof nul - 1)) return true;
-        i++; // what is escaped
-    }
-    return false;
-}
-
 cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
 {
     const struct dataset_entry *e = &d->entries[index];
@@ -262,7 +250,7 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
         read_error(d, err);
     } else if ((uint64_t)n < e->size) {
         err_set(err, "'%s' was truncated while it was read", d->path);
-    } else if (has_nul(text, (size_t)e->size)) {
+    } else if (json_has_nul(text, (size_t)e->size)) {
         err_set(err, "the sample at line %lld has a character \\u0000, which no text may hold",
                 (long long)e->line);
     } else {

@@ -169,5 +169,5 @@ cJSON *json_parts_item(const struct json_parts *p, const struct json_part *item,
                 (unsigned long long)(part_max >> 20));
         return NULL;
     }
-    return json_parse(p->map + item->at, (size_t)item->size, p->path, err);
+    return json_parse_data(p->map + item->at, (size_t)item->size, p->path, err);
 }

@@ -56,6 +56,7 @@ bad() { # NAME JSON PART-OF-MESSAGE
 }
 text='{"role": "user", "content": "hello"}'
 bad "no JSON" '[{"role":' "not valid JSON"
+bad "character 0" '[{"role": "user", "content": "hello\u0000 and this"}]' 'a character \u0000'
 bad "role" "[$text, {\"role\": \"king\", \"content\": \"x\"}]" 'message 1: "role"'
 bad "content" '[{"role": "user", "content": 5}]' 'message 0: "content"'
 bad "missing picture" '[{"role": "user", "content": [{"type": "image", "path": "tall.jpg"}]},

@@ -28,6 +28,8 @@ static void parses_and_refuses(void **state)
         if (!strstr(err.text, bad[i].why)) fail_msg("%s: %s", bad[i].text, err.text);
     }
     assert_null(json_parse("{}\0{}", 5, "x.json", &err)); // nothing hides behind a NUL
+    assert_null(json_parse("[\n\"a\0b\"]", 8, "x.json", &err));
+    assert_non_null(strstr(err.text, "line 2"));
     char deep[20000];
     memset(deep, '[', sizeof deep);
     assert_null(json_parse(deep, sizeof deep, "x.json", &err));

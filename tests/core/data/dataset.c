@@ -89,6 +89,8 @@ static void test_lines(void **state)
           "may hold");
     check("{\"a\":1}\n{broken\n7\n", "1:{\"a\":1} 2:line 2 of the data is not valid JSON 3:7");
     check_index("{\"a\":1}\n{}\0{}", 13, "1:{\"a\":1} 2:line 2 of the data is not valid JSON");
+    check_index("{\"a\":1}\n{\"a\":\"x\0y\"}", 19,
+                "1:{\"a\":1} 2:line 2 of the data is not valid JSON");
     check("", "error:  contains no samples");
     check(" \n ", "error:  contains no samples");
     check("my notes\nand more", "error:  is neither a JSON list of samples nor JSON lines");

@@ -288,6 +288,7 @@ static void test_refused(void **state)
     check_refused("textvqa", "g.json", "{\"data\": [{\"question\": \"q\"}]}", "image_id");
     check_refused("textvqa", "h.json", "{\"data\": [{\"question\": \"q\"}", "is not valid JSON");
     check_refused("textvqa", "i.json", "{\"data\": [", "is not valid JSON");
+    check_refused("textvqa", "k.json", "{\"data\": [{\"question\": \"q\\u0000 cut\"}]}", "\\u0000");
     check_refused("textvqa", "j.json", "{\"data\": []}", "contains no samples");
     check_refused("textvqa", "l.json", "{\n\"a\": 1}", "is a JSON object of no set");
     check_refused("pope", "m.tsv", "index\timage_path\tanswer\n1\tx.png\tyes\n",
