@@ -331,6 +331,13 @@ int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const ch
     return 0;
 }
 
+const char *dialogue_unanswered(const struct message *messages, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (messages[i].role == ROLE_ASSISTANT) return "every answer is empty";
+    return "no answer is text";
+}
+
 int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
                          struct err *err)
 {

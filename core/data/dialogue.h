@@ -35,6 +35,9 @@ int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const ch
 int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
                          struct err *err);
 void dialogue_release(struct dialogue *d);
+// Why messages have no answer to train on or to score, for people: none is text ("answer": 7 is
+// read as a reference only), or all are empty.
+const char *dialogue_unanswered(const struct message *messages, size_t count);
 
 // "DIR" of "DIR/FILE", "." of "FILE"; the caller frees it.
 char *path_folder(const char *path);

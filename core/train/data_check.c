@@ -194,7 +194,7 @@ static bool check_rows(struct checking *k, const struct sample *s, const struct 
     to->counted = true;
     bool good = fits(k, s, &l.sequence);
     if (!l.trained || !labels_answered(d->messages, d->count)) {
-        find(k->c, DATA_NO_ANSWER, s, "every answer is empty, or no text");
+        find(k->c, DATA_NO_ANSWER, s, dialogue_unanswered(d->messages, d->count));
         good = false;
     }
     labels_release(&l);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/data/dialogue.h"
 #include "core/model/families/family.h"
 #include "core/ops/ops.h"
 #include "core/talk/answer.h"
@@ -262,7 +263,6 @@ static int check_labels(const struct labels *l, const struct conversation *c,
                         const struct settings *s, struct err *err)
 {
     const int64_t limit = conversation_limit(c->model, s);
-    if (!l->trained) return err_set(err, "every answer is empty, or no text");
     if (l->sequence.n <= limit) return 0;
     return err_set(err, "%lld tokens, but the context holds %lld", (long long)l->sequence.n,
                    (long long)limit);
@@ -279,7 +279,8 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
     conversation_place(c, messages, count);
     int status =
         labels_make(&l, messages, count, c->pictures, c->picture_count, c->model, p->settings, err);
-    if (status == 0 && !labels_answered(messages, count)) l.trained = 0;
+    if (status == 0 && (!l.trained || !labels_answered(messages, count)))
+        status = err_set(err, "%s", dialogue_unanswered(messages, count));
     if (status == 0) status = check_labels(&l, c, p->settings, err);
     if (status == 0) {
         bool good = true;

@@ -51,6 +51,20 @@ lines "/load $llava" '/set ctx.max 20' "/data check $work/one.jsonl --images $pi
 check_has "inside a picture" 'select(.name == "data problems").rows[0][3]' "49 tokens, but the context holds 20 and would end inside a picture"
 check_has "text only" 'select(.name == "data problems").rows[0] | "\(.[0]): \(.[3])"' "not readable: it has a picture, but the model"
 
+# Why nothing is trained: no text, or an empty one.
+cat >"$work/answers.jsonl" <<'J'
+{"id": "number", "question": "q", "answer": 7}
+{"id": "true", "question": "q", "answer": true}
+{"id": "list", "question": "q", "answers": ["a", "b"]}
+{"id": "blank", "question": "q", "answer": " "}
+J
+lines "/load $llava" "/data check $work/answers.jsonl" '/set job.nice 0' "/eval $work/answers.jsonl --metric loss" /wait
+check "no text" 'select(.name == "data problems").rows[] | "\(.[1]): \(.[3])"' "number: no answer is text
+true: no answer is text
+list: no answer is text
+blank: every answer is empty"
+check_has "nor a loss" '.. | strings' "sample number: no answer is text"
+
 # Twenty names, all of them in the file.
 for i in $(seq 30); do echo "{\"id\": \"n\\\"$i,\", \"image\": \"gone$i.png\", \"question\": \"q\", \"answer\": \"r\"}"; done >"$work/many.jsonl"
 lines "/load $llava" "/data check $work/many.jsonl --out $work/all.csv" "/data check $work/many.jsonl --out $work/all.csv"
