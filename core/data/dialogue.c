@@ -177,14 +177,20 @@ int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *fo
 
 // --- samples -------------------------------------------------------------------------------------
 
+// Tables have "" in rows without a picture.
+static void add_listed(struct dialogue *d, const char *path, const char *folder)
+{
+    if (*path) add_path(d, path, folder);
+}
+
 // "image" or "images": a path or a list of paths.
 static int read_paths(struct dialogue *d, const cJSON *sample, const char *folder, struct err *err)
 {
     const cJSON *image = json_get(sample, "image"), *item;
     if (!image) image = json_get(sample, "images");
     if (!image) return 0;
-    if (cJSON_IsString(image)) { // "" in tables of which some rows have no picture
-        if (*image->valuestring) add_path(d, image->valuestring, folder);
+    if (cJSON_IsString(image)) {
+        add_listed(d, image->valuestring, folder);
         return 0;
     }
     if (!cJSON_IsArray(image)) return err_set(err, "\"image\" must be a path or a list of paths");
@@ -192,7 +198,7 @@ static int read_paths(struct dialogue *d, const cJSON *sample, const char *folde
     {
         if (!cJSON_IsString(item))
             return err_set(err, "\"image\" must be a path or a list of paths");
-        add_path(d, item->valuestring, folder);
+        add_listed(d, item->valuestring, folder);
     }
     return 0;
 }

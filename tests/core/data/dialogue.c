@@ -91,6 +91,8 @@ static void test_samples(void **state)
           "user: 'q'");
     check(dialogue_read_sample, "{\"question\":\"no picture\"}", "user: 'no picture'");
     check(dialogue_read_sample, "{\"image\":\"\",\"videos\":[],\"question\":\"q\"}", "user: 'q'");
+    check(dialogue_read_sample, "{\"images\":[\"\",\"a\"],\"question\":\"q\"}",
+          "user: <dir/a> 'q'");
     check(dialogue_read_sample,
           "{\"system\":\"s\",\"conversations\":[{\"from\":\"human\",\"value\":\"q\"}]}",
           "system: 's'; user: 'q'");
