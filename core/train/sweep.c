@@ -326,12 +326,11 @@ static void read_score(struct score *s, const cJSON *record)
     if (step >= 0 && step < 0x1p53) s->step = (int64_t)step;
 }
 
-// The next runs must find the same pictures, unless the setting says which samples are looked at.
+// The next runs must find the same pictures.
 static void note_pictures(struct sweep *s, const cJSON *record)
 {
     const char *pictures = cJSON_GetStringValue(json_get(record, "pictures_sha256"));
-    if (pictures && strcmp(s->key, "train.filter") != 0)
-        snprintf(s->series.pictures, sizeof s->series.pictures, "%s", pictures);
+    if (pictures) snprintf(s->series.pictures, sizeof s->series.pictures, "%s", pictures);
 }
 
 static void read_run(struct sweep *s, struct score *score, const char *folder)
