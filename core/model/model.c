@@ -232,7 +232,7 @@ static bool any_size(const struct model *m)
 static void read_smaller(const struct model *m, struct picture *p, double share)
 {
     const int64_t whole = p->tokens, most = p->shape.most_tokens;
-    if (most && whole > most) return; // impossible already
+    if (!whole || (most && whole > most)) return; // impossible already
     p->shape.most_tokens = llrint(share * (double)whole);
     if (p->shape.most_tokens < 1) p->shape.most_tokens = 1;
     p->tokens = m->family->picture_tokens(m, p->shape);
@@ -255,6 +255,19 @@ void model_place_picture(const struct model *m, struct picture *p, int64_t width
     if (!downsampled || any_size(m)) return;
     p->shape.share = limit.share;
     pooling_place(m, p);
+}
+
+int model_check_picture(const struct model *m, const struct picture *p, struct err *err)
+{
+    const struct picture_shape s = p->shape;
+    int64_t width, height;
+    if (p->tokens > 0 || !s.width || !model_sees(m)) return 0; // or not placed
+    const struct picture_config c =
+        preprocess_limited(&m->picture, s.width, s.height, s.most_tokens);
+    if (any_size(m) && preprocess_padded(&c, s.width, s.height, &width, &height, err) < 0)
+        return -1;
+    return err_set(err, "a picture of %lld x %lld pixels has no visual tokens with this model",
+                   (long long)s.width, (long long)s.height);
 }
 
 void model_weights_changed(struct model *m)

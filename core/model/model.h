@@ -71,6 +71,9 @@ bool model_ends(const struct model *m, int32_t id); // ends the token an answer?
 void model_place_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
                          size_t shown, struct picture_limit limit);
 
+// Can the encoder read a picture that was placed? -1 says why not; it then has no visual tokens.
+int model_check_picture(const struct model *m, const struct picture *p, struct err *err);
+
 // Call after a weight's tensor was given other data or a gradient: updates what depends on it (a
 // tied head).
 void model_weights_changed(struct model *m);

@@ -213,7 +213,9 @@ static int native_size(const struct picture_config *c, double width, double heig
         height = trunc(height * scale);
     }
     if (fmax(width, height) > 200 * fmin(width, height))
-        return err_set(err, "the picture is more than 200 times as long as it is wide");
+        return err_set(
+            err,
+            "the model's processor refuses pictures more than 200 times as long as wide: crop it");
     double w = nearbyint(width / f) * f, h = nearbyint(height / f) * f; // half to even
     if (frames * w * h > (double)c->max_pixels) {
         const double by = sqrt(frames * width * height / (double)c->max_pixels);

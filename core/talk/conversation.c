@@ -148,6 +148,14 @@ static int check_sees(const struct conversation *c, const char *path, struct err
                    name_of(path));
 }
 
+// Before it is among the pictures of the conversation.
+static int check_readable(const struct conversation *c, struct picture *p, struct err *err)
+{
+    if (!c->model) return 0;
+    model_place_picture(c->model, p, p->image.width, p->image.height, 1, c->limit);
+    return model_check_picture(c->model, p, err) < 0 ? err_in(err, "'%s'", name_of(p->path)) : 0;
+}
+
 int picture_decode(struct picture *p, struct image_decoder *d, const char *path, const void *bytes,
                    size_t size, struct err *err)
 {
@@ -165,7 +173,7 @@ int picture_decode(struct picture *p, struct image_decoder *d, const char *path,
 
 int conversation_attach_decoded(struct conversation *c, struct picture *p, struct err *err)
 {
-    if (check_sees(c, p->path, err) < 0) return -1;
+    if (check_sees(c, p->path, err) < 0 || check_readable(c, p, err) < 0) return -1;
     c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
     c->pictures[c->picture_count] = *p;
     *p = (struct picture){ 0 };
@@ -181,7 +189,9 @@ int conversation_attach(struct conversation *c, const char *path, const void *by
     struct picture p;
     if (check_sees(c, path, err) < 0 || picture_decode(&p, NULL, path, bytes, size, err) < 0)
         return -1;
-    return conversation_attach_decoded(c, &p, err);
+    const int index = conversation_attach_decoded(c, &p, err);
+    if (index < 0) picture_release(&p);
+    return index;
 }
 
 void conversation_adopt_pictures(struct conversation *c, struct conversation *from)
@@ -369,16 +379,20 @@ const char *conversation_raise(const struct model *m, const struct settings *s, 
     return conversation_limit(m, s) < most ? text : "";
 }
 
+// The pictures of the messages, which are placed: a model loaded after them may not read them.
 static int check_pictures(const struct conversation *c, size_t messages, struct err *err)
 {
-    if (model_sees(c->model)) return 0;
-    for (size_t i = 0; i < messages; i++)
-        for (size_t k = 0; k < c->messages[i].content_count; k++)
-            if (!c->messages[i].content[k].text)
-                return err_set(err,
-                               "the conversation has pictures, but the model '%s' is text-only: "
-                               "/clear, or /load a vision model",
-                               c->model->name);
+    for (size_t i = 0; i < c->picture_count; i++) {
+        bool shown = false;
+        for (size_t k = 0; k < messages; k++) shown |= shows(&c->messages[k], (int)i);
+        if (shown && !model_sees(c->model))
+            return err_set(err,
+                           "the conversation has pictures, but the model '%s' is text-only: "
+                           "/clear, or /load a vision model",
+                           c->model->name);
+        if (shown && model_check_picture(c->model, &c->pictures[i], err) < 0)
+            return err_in(err, "'%s'", name_of(c->pictures[i].path));
+    }
     return 0;
 }
 
@@ -387,9 +401,9 @@ int conversation_sequence(struct conversation *c, size_t messages, const struct 
 {
     const struct model *m = c->model;
     if (!m) return err_set(err, "no model is loaded: /load MODEL");
-    if (check_pictures(c, messages, err) < 0) return -1;
     conversation_limit_pictures(c, s);
     conversation_place(c, c->messages, messages);
+    if (check_pictures(c, messages, err) < 0) return -1;
     struct prompt_options options;
     bool raw = messages && c->messages[messages - 1].role == ROLE_RAW;
     if (model_prompt(m, s, generation_prompt && !raw, &options, err) < 0) return -1;

@@ -120,6 +120,9 @@ static int filling_length(const struct filling *f, const struct picture *picture
                        picture_count);
     const struct picture *p = &pictures[f->picture];
     *n = p->tokens;
+    if (*n < 1)
+        return err_set(err, "a picture of %lld x %lld pixels has no visual tokens with this model",
+                       (long long)p->shape.width, (long long)p->shape.height);
     if (!p->shape.most_tokens || p->tokens <= p->shape.most_tokens) return 0;
     return err_set(err,
                    "a picture of %lld x %lld pixels costs at least %lld visual tokens with this "

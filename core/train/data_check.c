@@ -152,6 +152,11 @@ static int look_at_all(struct checking *k, const struct sample *s, struct pictur
             return -1;
         }
         model_place_picture(k->m, &pictures[i], f->width, f->height, shown, preprocess_limit(k->s));
+        struct err err;
+        if (model_check_picture(k->m, &pictures[i], &err) == 0) continue;
+        err_in(&err, "'%s'", s->dialogue.paths[i]);
+        find(k->c, DATA_PICTURE_BROKEN, s, err.text);
+        return -1;
     }
     return 0;
 }

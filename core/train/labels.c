@@ -48,6 +48,8 @@ int labels_make(struct labels *l, const struct message *messages, size_t count,
     *l = (struct labels){ 0 };
     if (picture_count && !model_sees(m))
         return err_set(err, "it has a picture, but the model '%s' is text-only", m->name);
+    for (size_t i = 0; i < picture_count; i++)
+        if (model_check_picture(m, &pictures[i], err) < 0) return -1;
     int status =
         make_rows(l, messages, count, pictures, picture_count, m, s, &answers, &answer_count, err);
     if (status == 0) {

@@ -36,6 +36,33 @@ check "the other stays" 'select(.name == "images").rows | map(.[0] | tostring) |
 check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse\nfalse\ntrue\nfalse'
 check_has "whose it is" 'select(.event == "error").message' "picture 1 belongs to message 0"
 
+# A size that the family refuses: nowhere "0 visual tokens" and an answer without the picture.
+python3 - "$work" <<'P'
+import struct, sys, zlib
+def png(name, width, height):
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + bytes(3 * width) for _ in range(height))
+    open(f"{sys.argv[1]}/{name}.png", "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+                                                 chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+png("thin", 1, 201), png("flat", 201, 1), png("okay", 1, 199)
+P
+printf '{"id": "%s", "image": "%s.png", "question": "q", "answer": "x"}\n' thin thin flat flat okay okay >"$work/thin.jsonl"
+for model in qwen2.5-vl glm-4.1v; do
+    lines "/load tests/goldens/$model" '/set sample.max_tokens 1' "/image $work/thin.png" "/image $work/flat.png" '/images' \
+        "/data check $work/thin.jsonl" "/ask --data $work/thin.jsonl --out $work/thin-$model.out" \
+        "/eval $work/thin.jsonl --metric loss --here" "/eval $work/thin.jsonl --metric exact --here"
+    check "$model: attached" 'select(.event == "error").message | test("thin.png|flat.png") and test("200 times as long as wide")' \
+        $'true\ntrue'
+    check "$model: none is there" 'select(.name == "images").rows | length' 0
+    check "$model: checked" 'select(.event == "table" and .name == "data problems").rows | map(.[0] + " " + .[1]) | join("; ")' \
+        'picture broken thin; picture broken flat'
+    check_has "$model: asked" 'select(.event == "notice").text' "1 answered, 2 with errors"
+    same "$model: the answer" "$(jq -c 'select(.error == null).id' "$work/thin-$model.out")" '"okay"'
+done
+# One attached to another model.
+lines "/load $llava" "/image $work/thin.png" 'Hi' '/load tests/goldens/qwen2.5-vl' 'Hi'
+check_has "after /load" 'select(.event == "error").message' "thin.png': the model's processor refuses"
+
 # The clipboard: of Wayland, of X11, without a picture, without its program, without a desktop.
 mkdir "$work/bin"
 printf '#!/bin/sh\n[ "$3" = image ] && exec cat %s\n' "$PWD/$scene" >"$work/bin/wl-paste"
