@@ -5,25 +5,70 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utf8proc.h>
+
+#include "core/base/mem.h"
+#include "core/metrics/python.h"
 #include "core/metrics/words.h"
 
-// "A." "A)" "A:" "(A)" at p, followed by a blank or a text.
-static bool is_label(const char *p, char letter)
+enum { DEGREE = 0xB0, NO_BLANKS_FROM = 0x2E80, COMMA_OF_LISTS = 0x3001 };
+
+int32_t *choices_points(const char *text)
+{
+    utf8proc_uint8_t *plain = NULL;
+    // Full-width and circled letters become ASCII, as do brackets and colons.
+    if (utf8proc_map((const utf8proc_uint8_t *)text, 0, &plain,
+                     UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT |
+                         UTF8PROC_IGNORE) < 0)
+        plain = NULL;
+    const char *from = plain ? (const char *)plain : text;
+    int32_t *points = xcalloc(strlen(from) + 2, sizeof *points), n = 1;
+    for (size_t length; *from; from += length) points[n++] = python_char(from, &length);
+    free(plain);
+    return points;
+}
+
+// A letter, mark or digit; a byte that is no UTF-8 counts as one.
+static bool is_word(int32_t c)
+{
+    const utf8proc_category_t k = c > 0 ? utf8proc_category(c) : UTF8PROC_CATEGORY_CN;
+    return c < 0 || (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_NO);
+}
+
+// Thai and Lao, Burmese and its neighbours, Khmer, and all from CJK on are written without blanks,
+// or, as Korean, put particles behind a letter.
+static bool is_apart(int32_t c)
+{
+    return c >= NO_BLANKS_FROM || (c >= 0x0E00 && c < 0x0F00) || (c >= 0x1000 && c < 0x10A0) ||
+           (c >= 0x1100 && c < 0x1200) || (c >= 0x1780 && c < 0x1800);
+}
+
+bool choices_joins(int32_t c)
+{
+    return (is_word(c) && !is_apart(c)) || c == '_' || c == DEGREE; // 20 °C
+}
+
+// "A." "A)" "A:" "(A)" at p, followed by a text.
+static bool is_label(const int32_t *p, int32_t letter)
 {
     const bool bracket = *p == '(';
     p += bracket;
-    return *p == letter && (bracket ? p[1] == ')' : p[1] && strchr(".):", p[1]));
+    if (*p != letter) return false;
+    return bracket ? p[1] == ')'
+                   : p[1] == '.' || p[1] == ')' || p[1] == ':' || p[1] == COMMA_OF_LISTS;
 }
 
 int choices_listed(const char *question)
 {
+    int32_t *points = choices_points(question);
     int n = 0;
-    for (const char *line = question; line && n < LETTERS;) {
-        line += strspn(line, " \t\r");
-        n += is_label(line, (char)('A' + n));
-        line = strchr(line, '\n');
-        if (line) line++;
+    bool begins = true;
+    for (const int32_t *p = points + 1; *p && n < LETTERS; p++) {
+        if (begins && (*p == ' ' || *p == '\t' || *p == '\r')) continue;
+        n += begins && is_label(p, 'A' + n);
+        begins = *p == '\n';
     }
+    free(points);
     return n > 1 ? n : 0;
 }
 
@@ -36,12 +81,17 @@ bool choices_are_letters(const struct metric_case *c)
 
 int choices_letter(const char *text, int count)
 {
-    while (*text && !isalnum((unsigned char)*text) && (unsigned char)*text < 0x80) text++;
-    const int n = toupper((unsigned char)*text) - 'A';
-    if (n < 0 || n >= LETTERS || n >= count) return -1;
-    for (text++; *text; text++)
-        if (isalnum((unsigned char)*text) || (unsigned char)*text >= 0x80) return -1;
-    return n;
+    int32_t *points = choices_points(text), letter = 0;
+    int parts = 0;
+    for (const int32_t *p = points + 1; *p; p++) {
+        if (!is_word(*p)) continue;
+        letter = *p;
+        parts++;
+    }
+    free(points);
+    if (letter >= 'a' && letter <= 'z') letter += 'A' - 'a';
+    const int n = letter - 'A';
+    return parts == 1 && n >= 0 && n < LETTERS && n < count ? n : -1;
 }
 
 static int choice_of_text(const struct metric_case *c, const char *text)

@@ -16,7 +16,15 @@ bool choices_by_label(const struct metric_case *c);
 // Index of the right choice, which the data gives by number from 0, by its text, or by its letter
 // ("B", "(B)"). -1 with a message if it gives none.
 int choices_right(const struct metric_case *c, struct err *err);
-// Index of a text that is a single letter ("B", "b.", "(B)") among `count` choices, or -1.
+// Index of a text that is a single letter ("B", "b.", "(B)", a full-width one) among `count`
+// choices, or -1.
 int choices_letter(const char *text, int count);
+// The code points of a text in compatibility form (NFKC), in which full-width letters and
+// punctuation are ASCII. A 0 stands before the first, at [0], and behind the last; a byte that is
+// no UTF-8 is negative. free() it.
+int32_t *choices_points(const char *text);
+// Can the code point be part of a word beside a Latin letter? Those of scripts without blanks
+// between words (CJK, Thai) cannot.
+bool choices_joins(int32_t c);
 
 #endif

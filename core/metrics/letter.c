@@ -5,44 +5,118 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+
+#include <utf8proc.h>
 
 #include "core/base/mem.h"
 #include "core/metrics/choices.h"
+#include "core/metrics/python.h"
 #include "core/metrics/words.h"
 
-// Part of a word for the purpose of a letter that stands alone: "I'm", "A-frame", "Äpfel".
-static bool joins(unsigned char c)
+enum { APOSTROPHE = 0x2019 };
+
+static bool is_apostrophe(int32_t c)
 {
-    return isalnum(c) || c >= 0x80 || c == '\'' || c == '_';
+    return c == '\'' || c == APOSTROPHE;
 }
 
-static bool stands_alone(const char *text, const char *p)
+static bool is_lower(int32_t c)
 {
-    if (p > text && (joins((unsigned char)p[-1]) || p[-1] == '-')) return false;
-    if (joins((unsigned char)p[1])) return false;
-    if (p[1] == '-' && joins((unsigned char)p[2])) return false;
-    const bool word = *p == 'A' || *p == 'I';
-    return !word || p[1] != ' ' || !islower((unsigned char)p[2]);
+    return c > 0 && utf8proc_category(c) == UTF8PROC_CATEGORY_LL;
 }
 
-// First letter that stands alone from p on; -1.
-static int find_letter(const char *text, const char *p, int count)
+// Is the letter at p a word, and not the article "A" or the word "I"? "I'm", "A-frame" and "l'A"
+// are words, 'A' in quotes is not.
+static bool stands_alone(const int32_t *p)
+{
+    const bool tied = is_apostrophe(p[-1]) && choices_joins(p[-2]);
+    if (choices_joins(p[-1]) || p[-1] == '-' || tied) return false;
+    if (choices_joins(p[1])) return false;
+    if ((p[1] == '-' || is_apostrophe(p[1])) && choices_joins(p[2])) return false;
+    const bool word = *p == 'A' || *p == 'I' || *p == 'a' || *p == 'i';
+    return !word || p[1] != ' ' || !is_lower(p[2]);
+}
+
+// First capital that stands alone; -1.
+static int find_letter(const int32_t *p, int count)
 {
     for (; *p; p++)
-        if (*p >= 'A' && *p < 'A' + count && stands_alone(text, p)) return *p - 'A';
+        if (*p >= 'A' && *p < 'A' + count && stands_alone(p)) return *p - 'A';
     return -1;
 }
 
-// Behind "answer", "answer is", "answer:" ... a letter, in a bracket or not.
-static int find_named(const char *text, int count)
+// Behind the word at p, ASCII in lower case or another script; NULL: it is not there.
+static const int32_t *skip_word(const int32_t *p, const char *word)
 {
-    for (const char *p = text; (p = strcasestr(p, "answer"));) {
-        p += strlen("answer");
-        const char *q = p + strspn(p, " :*(\"");
-        if (!strncasecmp(q, "is", 2) && !isalnum((unsigned char)q[2]))
-            q += 2 + strspn(q + 2, " :*(\"");
-        if (*q >= 'A' && *q < 'A' + count && stands_alone(text, q)) return *q - 'A';
+    size_t length;
+    for (; *word; word += length, p++) {
+        const int32_t c = *p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p;
+        if (c != python_char(word, &length)) return NULL;
+    }
+    return p;
+}
+
+static const int32_t *skip_marks(const int32_t *p)
+{
+    while (*p && *p < 0x80 ? strchr(" :*(\"'`", (char)*p) != NULL
+                           : *p == 0x201C || *p == 0x2018 || *p == 0xAB || *p == 0x300C)
+        p++;
+    return p;
+}
+
+// Words that announce the letter, and those that may stand between.
+static const char *const announce[] = {
+    "answer",
+    "\xE7\xAD\x94\xE6\xA1\x88", // answer, in Chinese
+    "\xE6\xAD\xA3\xE8\xA7\xA3", // the right answer, in Japanese
+    "\xE7\xAD\x94\xE3\x81\x88", // answer
+    "\xEC\xA0\x95\xEB\x8B\xB5", // the right answer, in Korean
+};
+static const char *const link_words[] = {
+    "is",
+    "\xE6\x98\xAF", // is, in Chinese
+    "\xE4\xB8\xBA", // is
+    "\xE7\x82\xBA", // the same, in traditional characters
+    "\xE3\x81\xAF", // is, in Japanese
+    "\xEC\x9D\x80", // is, in Korean
+};
+enum {
+    ANNOUNCE = sizeof announce / sizeof *announce,
+    LINKS = sizeof link_words / sizeof *link_words
+};
+
+// The letter, in any case, after "answer", "answer is", "answer:" ..., in brackets or not.
+static int find_named(const int32_t *p, int count)
+{
+    for (; *p; p++) {
+        const int32_t *q = NULL, *after;
+        for (size_t i = 0; i < ANNOUNCE && !q; i++) q = skip_word(p, announce[i]);
+        if (!q) continue;
+        q = skip_marks(q);
+        for (size_t i = 0; i < LINKS; i++) {
+            if (!(after = skip_word(q, link_words[i])) || (*q < 0x80 && choices_joins(*after)))
+                continue;
+            q = skip_marks(after);
+            break;
+        }
+        const int n = (*q >= 'a' && *q <= 'z' ? *q - 'a' + 'A' : *q) - 'A';
+        if (n >= 0 && n < count && stands_alone(q)) return n;
+    }
+    return -1;
+}
+
+// "It is c.": a small letter after "is", "option" or "choice" that ends the sentence.
+static int find_small(const int32_t *p, int count)
+{
+    static const char *const words[] = { "is", "option", "choice" };
+    for (const int32_t *q; *p; p++) {
+        if (choices_joins(p[-1])) continue;
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+            if (!(q = skip_word(p, words[i])) || choices_joins(*q)) continue;
+            q = skip_marks(q);
+            const bool ends = !q[1] || (q[1] < 0x80 ? !isalnum(q[1]) && q[1] != ' ' : true);
+            if (*q >= 'a' && *q < 'a' + count && ends && stands_alone(q)) return *q - 'a';
+        }
     }
     return -1;
 }
@@ -71,8 +145,11 @@ static int letter_count(const struct metric_case *c)
 static int read_letter(const struct metric_case *c, int count)
 {
     int n = choices_letter(c->answer, count);
-    if (n < 0) n = find_named(c->answer, count);
-    if (n < 0) n = find_letter(c->answer, c->answer, count);
+    int32_t *points = choices_points(c->answer), *p = points + 1;
+    if (n < 0) n = find_named(p, count);
+    if (n < 0) n = find_letter(p, count);
+    if (n < 0) n = find_small(p, count);
+    free(points);
     if (n < 0 && !choices_are_letters(c)) n = find_text(c, c->answer);
     return n;
 }
@@ -109,7 +186,8 @@ const struct metric metric_letter = {
     .help = "Share of right letters in multiple-choice questions.",
     .rule = "the answer's letter: the whole answer; else the one after \"answer\"; else the first "
             "capital among the choices that stands alone (B, B., (B); not the words A and I); else "
-            "the only choice whose text is in the answer; otherwise wrong",
+            "a small one that ends a sentence after \"is\"; else the only choice whose text is in "
+            "the answer; otherwise wrong",
     .way = METRIC_ANSWERS,
     .share = true,
     .score = score,

@@ -183,9 +183,59 @@ static void test_letter(void **state)
                  "-");
     check_letter("", "-");
     check_letter("A", "A");
+    check_letter("'C'", "C");
+    check_letter("It's 'C', not 'B'.", "C");
+    check_letter("The correct answer is c.", "C");
+    check_letter("answer: (c) because", "C");
+    check_letter("I think it is c.", "C");
+    check_letter("The correct option is (d).", "D");
+    check_letter("The answer is a dog", "B");
+    check_letter("The answer is a.", "A");
+    check_letter("This c. is what it is", "-");
 }
 
 // Where the choices are read from the question, and what names the right one.
+// Words end where letters of another script, or its punctuation, begin.
+static void test_letter_unicode(void **state)
+{
+    static const char *const c[] = {
+        "\u201cC\u201d",
+        "The answer is \u201cC\u201d.",
+        "\u2018C\u2019",
+        "C\u2026",
+        "C\u3002",
+        "\uff08C\uff09",
+        "\u7b54\u6848\uff1aC\u3002",
+        "\u7b54\u6848\u662f c",
+        "\u7b54\u6848\u662fC",
+        "A\u548cB\u90fd\u4e0d\u5bf9\uff0c\u7b54\u6848\u662fC",
+        "\u9009C",
+        "C\uff0c\u56e0\u4e3a\u5b83\u662f\u7eff\u8272\u7684",
+        "\uc815\ub2f5\uc740 C\uc785\ub2c8\ub2e4.",
+        "\u7b54\u3048\u306fC\u3067\u3059",
+        "\u00abC\u00bb",
+        "\u2192C",
+        "\uff23",
+        "\uff23\u3002",
+        "\uff08\uff43\uff09",
+        "\u24b8",
+        "\u0e15\u0e2d\u0e1aC",
+        "C\u2014the green one",
+        "C\ufe0f",
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) check_letter(c[i], "C");
+    check_letter("\u00c7a va", "-");
+    check_letter("C\u0301 est", "-");
+    check_letter("20 \u00b0C", "-");
+    check_letter("\u00c0C", "-");
+    check_letter("I\u2019d say B", "B");
+    check_letter("A \u00e9t\u00e9: D", "D");
+    check_letter("l\u2019A", "-");
+    assert_int_equal(choices_listed("\uff21\uff0e x\n\uff22\uff0e y"), 2);
+    assert_int_equal(choices_listed("\uff08A\uff09x\n\uff08B\uff09y"), 2);
+    assert_int_equal(choices_listed("A\u3001x\nB\u3001y"), 2);
+}
+
 static void test_letter_question(void **state)
 {
     const char *reference = "B";
@@ -485,14 +535,23 @@ static void direction_is_the_metrics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),           cmocka_unit_test(test_contain),
-        cmocka_unit_test(test_exact),           cmocka_unit_test(test_contains),
-        cmocka_unit_test(test_yesno),           cmocka_unit_test(test_letter),
-        cmocka_unit_test(test_letter_question), cmocka_unit_test(test_right),
-        cmocka_unit_test(test_absent_choice),   cmocka_unit_test(test_loglik),
-        cmocka_unit_test(test_cider),           cmocka_unit_test(test_chair),
-        cmocka_unit_test(test_intervals),       cmocka_unit_test(test_yesno_summary),
-        cmocka_unit_test(test_table),           cmocka_unit_test(direction_is_the_metrics),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_contain),
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_contains),
+        cmocka_unit_test(test_yesno),
+        cmocka_unit_test(test_letter),
+        cmocka_unit_test(test_letter_unicode),
+        cmocka_unit_test(test_letter_question),
+        cmocka_unit_test(test_right),
+        cmocka_unit_test(test_absent_choice),
+        cmocka_unit_test(test_loglik),
+        cmocka_unit_test(test_cider),
+        cmocka_unit_test(test_chair),
+        cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_yesno_summary),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(direction_is_the_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
