@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 #include <ctype.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,9 @@ static void add_text(cJSON *object, const char *key, const char *text)
 
 static void add_integer(cJSON *object, const char *key, int64_t value)
 {
-    cJSON_AddNumberToObject(object, key, (double)value);
+    char text[24]; // a double holds no more than 2^53
+    snprintf(text, sizeof text, "%" PRId64, value);
+    cJSON_AddRawToObject(object, key, text);
 }
 
 // Unknown (NaN) and infinite values are null: JSON has no word for them.

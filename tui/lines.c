@@ -1,7 +1,6 @@
 // tui/lines.c -- running lines from -c, -f, standard input and the prompt.
 #include "tui/lines.h"
 
-#include <cjson/cJSON.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "commands/jobs.h"
 #include "commands/script.h"
+#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "tui/input.h"
 #include "tui/signals.h"
@@ -146,7 +146,8 @@ static bool run_request(struct lines *l, const char *line, const char *where)
     cJSON *o = *line == '{' ? cJSON_Parse(line) : NULL;
     const cJSON *id = cJSON_GetObjectItemCaseSensitive(o, "id");
     const cJSON *text = cJSON_GetObjectItemCaseSensitive(o, "line");
-    char *name = id ? cJSON_PrintUnformatted(id) : NULL;
+    if (o) json_keep_numbers(o, line, strlen(line));
+    char *name = id ? json_print(id) : NULL;
     if (name) {
         sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_REQUEST, .text = name });
         if (cJSON_IsString(text) && cJSON_GetArraySize(o) == 2)
@@ -155,9 +156,10 @@ static bool run_request(struct lines *l, const char *line, const char *where)
             refuse_request(l, where);
         sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_REQUEST });
     }
-    cJSON_free(name);
+    const bool request = id;
+    free(name);
     cJSON_Delete(o);
-    return name != NULL;
+    return request;
 }
 
 static void add_physical(struct lines *l, struct line_reader *reader, char *line, size_t length,

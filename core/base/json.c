@@ -1,6 +1,8 @@
 // core/base/json.c -- JSON values, with messages for people.
 #include "core/base/json.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,9 +44,130 @@ bool json_has_nul(const char *text, size_t size)
 
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err)
 {
-    if (!json_has_nul(text, size)) return json_parse(text, size, name, err);
+    if (!json_has_nul(text, size)) {
+        cJSON *json = json_parse(text, size, name, err);
+        if (json) json_keep_numbers(json, text, size);
+        return json;
+    }
     err_set(err, "'%s' has a character \\u0000, which no text may hold", name);
     return NULL;
+}
+
+// --- numbers as they are written -----------------------------------------------------------------
+
+// cJSON leaves a number's valuestring NULL, but copies and frees one that is there.
+
+static size_t digits(const char *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n && p[i] >= '0' && p[i] <= '9') i++;
+    return i;
+}
+
+// cJSON also takes what is no number in JSON ("007", "1."). *whole: it has digits only.
+static bool is_number(const char *p, size_t n, bool *whole)
+{
+    size_t i = n && *p == '-', count = digits(p + i, n - i);
+    if (!count || (count > 1 && p[i] == '0')) return false;
+    i += count;
+    *whole = i == n;
+    if (i < n && p[i] == '.') {
+        if (!(count = digits(p + i + 1, n - i - 1))) return false;
+        i += 1 + count;
+    }
+    if (i < n && (p[i] == 'e' || p[i] == 'E')) {
+        i += 1 + (i + 1 < n && (p[i + 1] == '+' || p[i + 1] == '-'));
+        if (!(count = digits(p + i, n - i))) return false;
+        i += count;
+    }
+    return i == n;
+}
+
+struct numbers {
+    const char *at, *end;
+};
+
+// The next number outside the texts; its length, 0 at the end.
+static size_t next_number(struct numbers *s)
+{
+    for (; s->at < s->end; s->at++) {
+        if (*s->at == '"') {
+            for (s->at++; s->at < s->end && *s->at != '"'; s->at++) s->at += *s->at == '\\';
+        } else if (*s->at == '-' || (*s->at >= '0' && *s->at <= '9')) {
+            size_t n = 0;
+            while (s->at + n < s->end && s->at[n] && strchr("0123456789+-.eE", s->at[n])) n++;
+            return n;
+        }
+    }
+    return 0;
+}
+
+// The tree has its numbers in the order of the text.
+static void keep(cJSON *item, struct numbers *s)
+{
+    enum { EXACT = 15 }; // digits that a double has, and cJSON writes
+    bool whole;
+    for (; item; item = item->next) {
+        if (item->child) keep(item->child, s);
+        if (!cJSON_IsNumber(item)) continue;
+        const size_t n = next_number(s);
+        if (is_number(s->at, n, &whole) && (!whole || n > EXACT))
+            item->valuestring = xstrndup(s->at, n);
+        s->at += n;
+    }
+}
+
+void json_keep_numbers(cJSON *json, const char *text, size_t size)
+{
+    struct numbers s = { text, text + size };
+    keep(json, &s);
+}
+
+char *json_number_text(const cJSON *item)
+{
+    if (item->valuestring) return xstrdup(item->valuestring);
+    char *printed = cJSON_PrintUnformatted(item), *text = xstrdup(printed ? printed : "null");
+    cJSON_free(printed);
+    return text;
+}
+
+cJSON *json_whole_new(int64_t value)
+{
+    cJSON *item = cJSON_CreateNumber((double)value);
+    if (!item) fatal("out of memory for a number");
+    item->valuestring = xasprintf("%" PRId64, value);
+    return item;
+}
+
+// cJSON writes a raw item's text as it is.
+static void make_raw(cJSON *item)
+{
+    for (; item; item = item->next) {
+        if (cJSON_IsNumber(item) && item->valuestring) item->type ^= cJSON_Number ^ cJSON_Raw;
+        if (item->child) make_raw(item->child);
+    }
+}
+
+char *json_print(const cJSON *json)
+{
+    cJSON *copy = cJSON_Duplicate(json, true);
+    if (copy) make_raw(copy);
+    char *printed = copy ? cJSON_PrintUnformatted(copy) : NULL;
+    if (!printed) fatal("out of memory for a JSON text");
+    char *text = xstrdup(printed);
+    cJSON_free(printed);
+    cJSON_Delete(copy);
+    return text;
+}
+
+char *json_number_key(const char *text)
+{
+    bool whole;
+    char *end;
+    if (!is_number(text, strlen(text), &whole) || whole) return xstrdup(text);
+    const double x = strtod(text, &end);
+    const bool exact = x == floor(x) && fabs(x) <= 0x1p53;
+    return exact ? xasprintf("%.0f", x) : xstrdup(text);
 }
 
 cJSON *json_read(const char *path, size_t limit, struct err *err)
@@ -63,6 +186,18 @@ const cJSON *json_get(const cJSON *object, const char *key)
     return item && !cJSON_IsNull(item) ? item : NULL;
 }
 
+// A whole number of which the text was kept, and which fits.
+static bool own_whole(const cJSON *item, int64_t *value)
+{
+    if (!cJSON_IsNumber(item) || !item->valuestring) return false;
+    char *end;
+    errno = 0;
+    const long long x = strtoll(item->valuestring, &end, 10);
+    if (*end || errno) return false;
+    *value = x;
+    return true;
+}
+
 int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err)
 {
@@ -71,6 +206,7 @@ int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int
         *value = otherwise;
         return 0;
     }
+    if (own_whole(item, value) && *value >= min && *value <= max) return 0;
     double x = cJSON_IsNumber(item) ? item->valuedouble : NAN;
     // INT64_MAX as a double is 2^63, which no int64_t holds.
     if (!(x >= (double)min && x <= (double)max && x < 0x1p63) || x != floor(x))
@@ -82,6 +218,8 @@ int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int
 
 int64_t json_whole(const cJSON *item, int64_t otherwise)
 {
+    int64_t value;
+    if (own_whole(item, &value)) return value;
     const bool fits = cJSON_IsNumber(item) && fabs(item->valuedouble) < 0x1p63;
     return fits ? (int64_t)item->valuedouble : otherwise;
 }

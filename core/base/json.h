@@ -34,6 +34,17 @@ int json_object(const cJSON *object, const char *key, const cJSON **value, struc
 // NULL when absent, null, or object is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);
 
+// Numbers that are only carried (ids) are written as they were read: a double changes whole numbers
+// beyond 2^53. json_keep_numbers gives the numbers of a parsed text their own text, which
+// json_parse_data does by itself and these functions write.
+void json_keep_numbers(cJSON *json, const char *text, size_t size);
+char *json_number_text(const cJSON *item); // of a number, true or false; free() it
+char *json_print(const cJSON *json);       // on one line; free() it
+cJSON *json_whole_new(int64_t value);
+// The number in its shortest form where a text is a whole number otherwise written ("1.0", "1e3"),
+// else the text: for comparing ids. free() it.
+char *json_number_key(const char *text);
+
 // The number of an item, cut to a whole one; `otherwise` if it is none that fits, or `item` is
 // NULL.
 int64_t json_whole(const cJSON *item, int64_t otherwise);

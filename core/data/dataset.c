@@ -255,7 +255,10 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
                 (long long)e->line);
     } else {
         json = json_parse(text, (size_t)e->size, "data", NULL);
-        if (!json) name_place(d, index, err);
+        if (json)
+            json_keep_numbers(json, text, (size_t)e->size);
+        else
+            name_place(d, index, err);
     }
     free(text);
     return json;
@@ -266,10 +269,7 @@ static char *read_name(const cJSON *json, const char *key)
 {
     const cJSON *item = json_get(json, key);
     if (cJSON_IsString(item)) return xstrdup(item->valuestring);
-    if (!cJSON_IsNumber(item)) return NULL;
-    char *printed = cJSON_PrintUnformatted(item), *name = printed ? xstrdup(printed) : NULL;
-    cJSON_free(printed);
-    return name;
+    return cJSON_IsNumber(item) ? json_number_text(item) : NULL;
 }
 
 static int read_choices(struct sample *s, const cJSON *json, struct err *err)
@@ -294,9 +294,7 @@ static void add_reference(struct sample *s, const cJSON *item)
     if (cJSON_IsString(item)) {
         s->references[s->reference_count++] = xstrdup(item->valuestring);
     } else if (cJSON_IsNumber(item) || cJSON_IsBool(item)) {
-        char *printed = cJSON_PrintUnformatted(item);
-        if (printed) s->references[s->reference_count++] = xstrdup(printed);
-        cJSON_free(printed);
+        s->references[s->reference_count++] = json_number_text(item);
     }
 }
 

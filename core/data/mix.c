@@ -150,7 +150,7 @@ static void name_sample(cJSON *json, size_t source, int64_t index, int64_t round
     if (!cJSON_IsObject(json)) return;
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !id; i++) id = json_get(json, keys[i]);
     if (cJSON_IsString(id)) old = xstrdup(id->valuestring);
-    if (cJSON_IsNumber(id)) old = xasprintf("%.17g", id->valuedouble);
+    if (cJSON_IsNumber(id)) old = json_number_text(id);
     if (!old) old = xasprintf("#%lld", (long long)index);
     char *name = round ? xasprintf("%zu/%s/%lld", source + 1, old, (long long)round + 1)
                        : xasprintf("%zu/%s", source + 1, old);
@@ -173,9 +173,9 @@ static int put_sample(struct mix *m, size_t number, int64_t n, struct err *err)
     if (!json) return err_in(err, "'%s'", s->data.path);
     place_pictures(json, s->folder);
     name_sample(json, number, index, round);
-    char *line = cJSON_PrintUnformatted(json);
+    char *line = json_print(json);
     fprintf(m->out, "%s\n", line);
-    cJSON_free(line);
+    free(line);
     cJSON_Delete(json);
     return 0;
 }

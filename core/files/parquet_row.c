@@ -59,16 +59,6 @@ static const union parquet_value *next(struct walk *w, const struct parquet_node
     return at == n->def ? &c->block->values[c->at - 1] : NULL;
 }
 
-static cJSON *integer(int64_t v)
-{
-    const int64_t exact = (int64_t)1 << 53;
-    if (v >= -exact && v <= exact) return cJSON_CreateNumber((double)v);
-    char *text = xasprintf("%lld", (long long)v);
-    cJSON *json = cJSON_CreateString(text);
-    free(text);
-    return json;
-}
-
 static cJSON *take_leaf(struct walk *w, const struct parquet_node *n)
 {
     const union parquet_value *v = next(w, n);
@@ -76,7 +66,7 @@ static cJSON *take_leaf(struct walk *w, const struct parquet_node *n)
     switch (n->type) {
     case PARQUET_BOOLEAN: return cJSON_CreateBool(v->integer != 0);
     case PARQUET_INT32:
-    case PARQUET_INT64: return integer(v->integer);
+    case PARQUET_INT64: return json_whole_new(v->integer);
     case PARQUET_FLOAT:
     case PARQUET_DOUBLE:
         return isfinite(v->real) ? cJSON_CreateNumber(v->real) : cJSON_CreateNull();

@@ -60,9 +60,13 @@ void annotated_release(struct annotated *a)
 static bool id_of(const cJSON *json, const char *key, char text[24])
 {
     const cJSON *id = json_get(json, key);
-    if (!cJSON_IsNumber(id) || !(id->valuedouble >= 0 && id->valuedouble < 1e15)) return false;
-    snprintf(text, 24, "%" PRId64, (int64_t)id->valuedouble);
-    return true;
+    if (!cJSON_IsNumber(id) || !(id->valuedouble >= 0)) return false;
+    char *written = json_number_text(id), *number = json_number_key(written);
+    const bool fits = strlen(number) < 24;
+    if (fits) strcpy(text, number);
+    free(written);
+    free(number);
+    return fits;
 }
 
 struct coco {
@@ -194,7 +198,10 @@ int annotated_open(struct annotated *a, const char *path, struct err *err)
 int annotated_record(const struct annotated *a, const char *id, cJSON *record, struct err *err)
 {
     size_t i;
-    if (!names_find(&a->ids, id, &i)) return err_set(err, "the picture '%s' is not annotated", id);
+    char *key = json_number_key(id);
+    const bool known = names_find(&a->ids, key, &i);
+    free(key);
+    if (!known) return err_set(err, "the picture '%s' is not annotated", id);
     cJSON_DeleteItemFromObjectCaseSensitive(record, "answer");
     cJSON_DeleteItemFromObjectCaseSensitive(record, "choices");
     cJSON *answer = cJSON_AddArrayToObject(record, "answer");

@@ -91,9 +91,9 @@ static void number_texts(cJSON *json)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const cJSON *item = json_get(json, keys[i]);
         if (!cJSON_IsNumber(item)) continue;
-        char *text = cJSON_PrintUnformatted(item);
-        if (text) cJSON_ReplaceItemInObjectCaseSensitive(json, keys[i], cJSON_CreateString(text));
-        cJSON_free(text);
+        char *text = json_number_text(item);
+        cJSON_ReplaceItemInObjectCaseSensitive(json, keys[i], cJSON_CreateString(text));
+        free(text);
     }
 }
 

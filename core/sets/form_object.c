@@ -2,6 +2,7 @@
 // annotations beside), SEED-Bench ("questions" with choice_a ...), captions of COCO ("images" and
 // "annotations") and its instances (with "categories"), Karpathy's splits of COCO and Flickr30k
 // ("images" with "sentences"), ScienceQA (problems.json, with pid_splits.json beside).
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,10 +50,15 @@ static int by_id(const void *a, const void *b)
     return x->item < y->item ? -1 : x->item > y->item;
 }
 
+// The id as a number; -1: there is none, or it is none of 64 bits.
 static int64_t number_of(const cJSON *json, const char *key)
 {
     const cJSON *item = json_get(json, key);
-    return cJSON_IsString(item) ? strtoll(item->valuestring, NULL, 10) : json_whole(item, -1);
+    if (!cJSON_IsString(item)) return json_whole(item, -1);
+    char *end;
+    errno = 0;
+    const long long id = strtoll(item->valuestring, &end, 10);
+    return *item->valuestring && !*end && !errno && id >= 0 ? id : -1;
 }
 
 static int join_by(struct object *o, const struct json_parts *in, const struct json_list *list,
@@ -74,7 +80,7 @@ static int join_by(struct object *o, const struct json_parts *in, const struct j
 // The first joined row of the id; *count how many.
 static const struct join *find_joined(const struct object *o, int64_t id, size_t *count)
 {
-    size_t low = 0, high = o->join_count;
+    size_t low = 0, high = id < 0 ? 0 : o->join_count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (o->joins[middle].id < id)
@@ -83,7 +89,7 @@ static const struct join *find_joined(const struct object *o, int64_t id, size_t
             high = middle;
     }
     size_t end = low;
-    while (end < o->join_count && o->joins[end].id == id) end++;
+    while (id >= 0 && end < o->join_count && o->joins[end].id == id) end++;
     *count = end - low;
     return o->joins + low;
 }
@@ -101,9 +107,9 @@ static void rename_key(cJSON *json, const char *from, const char *to)
     if (json_get(json, to) || !json_get(json, from)) return;
     cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(json, from);
     if (cJSON_IsNumber(item)) {
-        char *text = cJSON_PrintUnformatted(item);
-        if (text) cJSON_AddStringToObject(json, to, text);
-        cJSON_free(text);
+        char *text = json_number_text(item);
+        cJSON_AddStringToObject(json, to, text);
+        free(text);
         cJSON_Delete(item);
         return;
     }

@@ -204,11 +204,11 @@ static void number_texts(cJSON *json)
     for (cJSON *item = json->child, *after; item; item = after) {
         after = item->next;
         if (!cJSON_IsNumber(item)) continue;
-        char *text = cJSON_PrintUnformatted(item);
-        cJSON *string = cJSON_CreateString(text ? text : "");
+        char *text = json_number_text(item);
+        cJSON *string = cJSON_CreateString(text);
         string->string = xstrdup(item->string);
         cJSON_ReplaceItemViaPointer(json, item, string);
-        cJSON_free(text);
+        free(text);
     }
 }
 

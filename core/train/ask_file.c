@@ -34,9 +34,7 @@ static char *sample_key(const cJSON *json, int64_t index)
     const cJSON *id = json_get(json, "id");
     if (!id) id = json_get(json, "question_id");
     if (!cJSON_IsString(id) && !cJSON_IsNumber(id)) return xasprintf("%lld", (long long)index);
-    char *printed = cJSON_PrintUnformatted(id), *key = xstrdup(printed ? printed : "null");
-    cJSON_free(printed);
-    return key;
+    return json_print(id);
 }
 
 int ask_data_read(struct ask_data *d, const char *path, const char *images, struct err *err)
@@ -101,6 +99,7 @@ static char *pictures_there(const cJSON *line)
 static int add_line(struct ask_output *o, const char *line, size_t length, struct err *err)
 {
     cJSON *json = json_parse(line, length, o->path, NULL);
+    if (json) json_keep_numbers(json, line, length);
     const cJSON *id = json_get(json, "id");
     const char *question = cJSON_GetStringValue(json_get(json, "question"));
     const bool result = id && (json_get(json, "answer") || json_get(json, "error"));

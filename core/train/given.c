@@ -34,18 +34,16 @@ static char *read_text(const cJSON *line, const char *const *keys)
     for (; *keys; keys++) {
         const cJSON *item = json_get(line, *keys);
         if (cJSON_IsString(item)) return xstrdup(item->valuestring);
-        if (!cJSON_IsNumber(item)) continue;
-        char *printed = cJSON_PrintUnformatted(item), *text = printed ? xstrdup(printed) : NULL;
-        cJSON_free(printed);
-        return text;
+        if (cJSON_IsNumber(item)) return json_number_text(item);
     }
     return NULL;
 }
 
-// Takes id and text over.
-static void add(struct given *g, char *id, char *text)
+// Takes text over.
+static void add(struct given *g, const char *written, char *text)
 {
     bool known;
+    char *id = json_number_key(written);
     if (g->count == g->capacity) {
         g->capacity = g->capacity ? 2 * g->capacity : 256;
         g->id = xreallocarray(g->id, g->capacity, sizeof *g->id);
@@ -69,6 +67,7 @@ static int read_line(struct given *g, const struct dataset *d, int64_t i, struct
     cJSON_Delete(line);
     if (id && text) {
         add(g, id, text);
+        free(id);
         return 0;
     }
     free(id);
@@ -90,10 +89,15 @@ struct given *given_read(const char *path, struct err *err)
     return NULL;
 }
 
-const char *given_answer(const struct given *g, const char *id, int64_t number)
+const char *given_answer(const struct given *g, const char *written, int64_t number)
 {
     size_t name;
+    const char *text = NULL;
+    char *id = json_number_key(written);
     if (number >= 0 && (size_t)number < g->count && !strcmp(g->id[number], id))
-        return g->text[number];
-    return names_find(&g->ids, id, &name) ? g->text[g->first[name]] : NULL;
+        text = g->text[number];
+    else if (names_find(&g->ids, id, &name))
+        text = g->text[g->first[name]];
+    free(id);
+    return text;
 }

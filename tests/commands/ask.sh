@@ -149,4 +149,28 @@ same "a name of its own, and the system message" "$(jq -r '.provenance["system m
 lines "${setup[@]}" "/ask --data $work/data.json --out $work/x.jsonl --limit 0 --job" "/ask --data $work/none.json --job" '/ask --job' \
     "/ask --data $work/data.json --out $work/x.jsonl --job" '/job 5 cancel' "/ask --data $work/data.json --out $work/notes --job" /wait
 check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\nfalse\ntrue\ntrue\ntrue\nfalse'
+
+# Numbers that are only carried keep their text: ids beyond 15 digits, and numbers written otherwise.
+ids='9007199254740992 9007199254740993 1234567890123456789 8999999999999999 -8999999999999999 1.0 123456789012345678901 7'
+for id in $ids; do printf '{"id": %s, "question": "q", "answer": "%s"}\n' "$id" "$id"; done >"$work/big.jsonl"
+sed 's/"question": "q"/"text": "x"/; s/"id": 1.0/"id": 1/; s/"id"/"question_id"/; s/"text": "x", "answer"/"text"/' "$work/big.jsonl" |
+    tac >"$work/given.jsonl"
+lines "${setup[@]}" "/ask --data $work/big.jsonl --out $work/big.out" "/ask --data $work/big.jsonl --out $work/big.out" \
+    "/data check $work/big.jsonl" "/data mix $work/mixed.jsonl $work/big.jsonl=1" \
+    "/eval $work/big.jsonl --metric exact --answers $work/given.jsonl --here"
+check "read back" 'select(.event == "notice").text | capture("0 with errors, (?<n>[0-9]) already").n' $'0\n8'
+same "written" "$(grep -o '"id":[^,]*' "$work/big.out" | cut -d: -f2 | paste -sd' ')" "$ids"
+same "mixed" "$(jq -r .id "$work/mixed.jsonl" | sort | paste -sd' ')" "$(printf '1/%s\n' $ids | sort | paste -sd' ')"
+check "different" 'select(.name == "data problems").rows | length' ""
+check "each its own answer" 'select(.name == "answers").rows | map(.[3]) | add' 8
+printf '{"id":1234567890123456789,"line":"/quit"}\n' | vlmsh --json | grep -q '"request":1234567890123456789}' || fail "a request's id"
+
+# Ids of questions and annotations in VQAv2's two files that differ by one.
+mkdir "$work/vqa"
+printf '{"data_subtype": "val2014", "questions": [{"question_id": 9007199254740992, "image_id": 1, "question": "a"}, {"question_id": 9007199254740993, "image_id": 1, "question": "b"}]}' >"$work/vqa/q.json"
+printf '{"annotations": [{"question_id": 9007199254740993, "answer_type": "x", "answers": [{"answer": "second"}]}, {"question_id": 9007199254740992, "answer_type": "x", "answers": [{"answer": "first"}]}]}' >"$work/vqa/v2_mscoco_val2014_annotations.json"
+printf '[{"question_id": 9007199254740993, "answer": "second"}, {"question_id": 9007199254740992, "answer": "first"}]' >"$work/vqa/given.json"
+lines "${setup[@]}" "/eval $work/vqa/q.json --set vqav2 --answers $work/vqa/given.json --here"
+check "joined" 'select(.name == "answers").rows[] | "\(.[1]) \(.[4]) \(.[5])"' \
+    $'9007199254740992 first first\n9007199254740993 second second'
 finish

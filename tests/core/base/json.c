@@ -112,6 +112,52 @@ static void cuts_numbers(void **state)
     assert_int_equal(json_whole(NULL, -3), -3);
 }
 
+// Whole numbers beyond 2^53 and numbers written otherwise keep their text; a copy has it too.
+static void keeps_numbers_as_written(void **state)
+{
+    static const char text[] =
+        "{\"n\": [9007199254740993, 8999999999999999, -1234567890123456789, 1.0, 1e3, 7, "
+        "\"8 \\\" 9\", true, 123456789012345678901234567890], \"3\": {\"x\": 0.10}}";
+    cJSON *json = json_parse_data(text, strlen(text), "data", NULL);
+    const cJSON *n = json_get(json, "n");
+    char *all = json_print(json);
+    assert_string_equal(all, "{\"n\":[9007199254740993,8999999999999999,-1234567890123456789,1.0,"
+                             "1e3,7,\"8 \\\" 9\",true,123456789012345678901234567890],"
+                             "\"3\":{\"x\":0.10}}");
+    free(all);
+    assert_int_equal(json_whole(cJSON_GetArrayItem(n, 0), -3), 9007199254740993);
+    assert_int_equal(json_whole(cJSON_GetArrayItem(n, 8), -3), -3);
+    char *one = json_number_text(cJSON_GetArrayItem(n, 2));
+    assert_string_equal(one, "-1234567890123456789");
+    free(one);
+    cJSON_Delete(json);
+    // What only cJSON takes for a number is written as JSON.
+    json = json_parse_data("[007, 1.]", 9, "data", NULL);
+    all = json_print(json);
+    assert_string_equal(all, "[7,1]");
+    free(all);
+    cJSON_Delete(json);
+    json = json_whole_new(INT64_MAX);
+    all = json_print(json);
+    assert_string_equal(all, "9223372036854775807");
+    free(all);
+    cJSON_Delete(json);
+}
+
+static void compares_numbers(void **state)
+{
+    static const char *const cases[][2] = {
+        { "1.0", "1" },   { "1e3", "1000" }, { "9007199254740993", "9007199254740993" },
+        { "0.5", "0.5" }, { "a", "a" },      { "1e40", "1e40" },
+        { "01", "01" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *key = json_number_key(cases[i][0]);
+        assert_string_equal(key, cases[i][1]);
+        free(key);
+    }
+}
+
 static void reads_other_members(void **state)
 {
     cJSON *json = json_parse(members, strlen(members), "m", NULL);
@@ -139,7 +185,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parses_and_refuses),  cmocka_unit_test(reads_files),
         cmocka_unit_test(reads_numbers),       cmocka_unit_test(cuts_numbers),
-        cmocka_unit_test(reads_other_members),
+        cmocka_unit_test(reads_other_members), cmocka_unit_test(keeps_numbers_as_written),
+        cmocka_unit_test(compares_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
