@@ -55,6 +55,7 @@ struct store {
     size_t pending_count, pending_capacity;
     bool failing;        // the last write failed and was reported
     bool deaf;           // events come from a session being resumed: not new
+    double began;        // when the statement that runs did
     double queue_looked; // when Slurm was asked last (job_queue.c)
     int answering;       // locked while an answer is computed and jobs are paused; 0 = not open
 };
@@ -65,9 +66,11 @@ struct store {
 int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *path,
                   struct err *err);
 int store_version(void); // of the schema this program writes
-int store_migrate_all(sqlite3 *db, const char *path, struct err *err); // to that version
+// To a version of our schema.
+int store_migrate_to(sqlite3 *db, int version, const char *path, struct err *err);
 
 // The database's reason for a failure as a message that names the file and the remedy.
+int store_explain(sqlite3 *db, const char *path, struct err *err);
 int store_failed(struct store *s, struct err *err);
 // Bindings by `types`: i int64_t, d double, t const char * (NULL allowed), b const void *, size_t.
 int store_run(struct store *s, struct err *err, const char *sql, const char *types, ...);
@@ -82,6 +85,11 @@ char *column_text(sqlite3_stmt *q, int column); // copy; "" for NULL
 int store_lock(struct store *s, struct err *err); // BEGIN IMMEDIATE: waits for other writers
 // Ends the transaction: commits when status is 0, else rolls back. Returns the status.
 int store_unlock(struct store *s, int status, struct err *err);
+
+// --- schema.c ------------------------------------------------------------------------------------
+
+// Are our tables and indexes those that vlmsh of the file's version made, and nothing else on them?
+int store_check_schema(sqlite3 *db, const char *path, struct err *err);
 
 // --- turns.c -------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ static int write_pending(struct store *s, struct store *memory, struct position 
     if (sqlite3_open_v2(":memory:", &memory->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX,
                         NULL) != SQLITE_OK)
         return store_failed(memory, err);
-    if (store_migrate_all(memory->db, s->path, err) < 0) return -1;
+    if (store_migrate_to(memory->db, store_version(), s->path, err) < 0) return -1;
     if (s->current.session && store_continues(s) &&
         copy_session(memory, s->path, s->current.session, NULL) == 0) {
         from->session = s->current.session;

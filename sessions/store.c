@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/cancel.h"
 #include "core/base/clock.h"
 #include "core/base/file_in.h"
 #include "sessions/internal.h"
@@ -129,7 +130,7 @@ int store_version(void)
 
 // --- messages for people -------------------------------------------------------------------------
 
-static int explain(sqlite3 *db, const char *path, struct err *err)
+int store_explain(sqlite3 *db, const char *path, struct err *err)
 {
     switch (sqlite3_errcode(db) & 0xff) {
     case SQLITE_BUSY:
@@ -153,6 +154,8 @@ static int explain(sqlite3 *db, const char *path, struct err *err)
                        "the session database '%s' is damaged or not a database (%s): move it away, "
                        "or name another file with --db",
                        path, sqlite3_errmsg(db));
+    case SQLITE_INTERRUPT:
+        return err_set(err, "cancelled while reading or writing the session database '%s'", path);
     case SQLITE_CANTOPEN: {
         int reason = sqlite3_system_errno(db);
         return err_set(err,
@@ -165,7 +168,7 @@ static int explain(sqlite3 *db, const char *path, struct err *err)
 
 int store_failed(struct store *s, struct err *err)
 {
-    return explain(s->db, s->path, err);
+    return store_explain(s->db, s->path, err);
 }
 
 // --- statements ----------------------------------------------------------------------------------
@@ -212,8 +215,16 @@ sqlite3_stmt *store_query(struct store *s, struct err *err, const char *sql, con
     return q;
 }
 
+// Ctrl-C ends a statement that takes long; what is saved after a cancelled answer does not.
+static int interrupts(void *store)
+{
+    const struct store *s = store;
+    return cancel_asked() && clock_seconds() - s->began > 0.5;
+}
+
 int store_step(struct store *s, sqlite3_stmt *q, struct err *err)
 {
+    s->began = clock_seconds();
     int status = sqlite3_step(q);
     if (status == SQLITE_ROW) return 1;
     return status == SQLITE_DONE ? 0 : store_failed(s, err);
@@ -296,11 +307,11 @@ int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *
                   struct err *err)
 {
     int64_t version;
-    if (read_number(db, "PRAGMA user_version", &version) < 0) return explain(db, path, err);
+    if (read_number(db, "PRAGMA user_version", &version) < 0) return store_explain(db, path, err);
     if (version == count) return 0;
     // Looked at again under the lock: another program may be doing the same.
     if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-        return explain(db, path, err);
+        return store_explain(db, path, err);
     int status = read_number(db, "PRAGMA user_version", &version);
     if (status == 0 && (version < 0 || version > count)) {
         sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
@@ -312,14 +323,14 @@ int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *
     for (int v = (int)version; v < count && status == 0; v++)
         status = run_step(db, steps[v], v + 1);
     if (status == 0 && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK) return 0;
-    explain(db, path, err);
+    store_explain(db, path, err);
     if (!sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
     return -1;
 }
 
-int store_migrate_all(sqlite3 *db, const char *path, struct err *err)
+int store_migrate_to(sqlite3 *db, int version, const char *path, struct err *err)
 {
-    return store_migrate(db, schema_steps, SCHEMA_STEPS, path, err);
+    return store_migrate(db, schema_steps, version, path, err);
 }
 
 // Whose database it is, and how many tables it has: of one moment, since another vlmsh may be
@@ -357,7 +368,7 @@ static int check_owner(sqlite3 *db, const char *path, struct err *err)
         }
     }
     if (status < 0)
-        explain(db, path, err);
+        store_explain(db, path, err);
     else if (owner != APPLICATION_ID)
         status = err_set(err, "'%s' is a database of another program: name another file with --db",
                          path);
@@ -383,7 +394,9 @@ static int set_up(sqlite3 *db, const char *path, struct err *err)
     sqlite3_busy_timeout(db, WAIT_MS);
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    if (check_owner(db, path, err) < 0) return -1;
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    if (check_owner(db, path, err) < 0 || store_check_schema(db, path, err) < 0) return -1;
     if (sqlite3_db_readonly(db, "main") == 1)
         return err_set(err,
                        "the session database '%s' is read-only: change its permissions, or name "
@@ -393,8 +406,8 @@ static int set_up(sqlite3 *db, const char *path, struct err *err)
     if (use_wal(db) != SQLITE_OK ||
         sqlite3_exec(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON", NULL, NULL, NULL) !=
             SQLITE_OK)
-        return explain(db, path, err);
-    return store_migrate_all(db, path, err);
+        return store_explain(db, path, err);
+    return store_migrate_to(db, SCHEMA_STEPS, path, err);
 }
 
 // Makes the folders above `path`, for the user alone: conversations are private.
@@ -462,10 +475,11 @@ struct store *store_open(const char *path, struct err *err)
     if (fd >= 0) close(fd);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX;
     if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK) {
-        explain(s->db, s->path, err);
+        store_explain(s->db, s->path, err);
         goto out;
     }
     if (set_up(s->db, s->path, err) < 0) goto out;
+    sqlite3_progress_handler(s->db, 100000, interrupts, s);
     return s;
 out:
     store_close(s);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cancel.h"
 #include "core/model/small.h"
 
 struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
@@ -16,12 +17,14 @@ struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
     e->settings = settings_new();
     conversation_init(&e->conversation, backend);
     changes_init(&e->posted);
+    cancel_watch(&e->cancel);
     return e;
 }
 
 void engine_free(struct engine *e)
 {
     if (!e) return;
+    cancel_unwatch(&e->cancel);
     engine_unstash(e);
     conversation_release(&e->conversation);
     adapters_release(&e->adapters);

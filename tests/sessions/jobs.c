@@ -89,17 +89,22 @@ static void on_pause(int signal)
     job_control_pause(&control);
 }
 
-static int run_here(const char *path, int64_t id, double patience, struct err *err)
+static int run_in(struct store *s, int64_t id, double patience, struct err *err)
 {
     struct sinks none = { 0 };
     enum job_state state;
     const struct job_setup setup = { find, device, &none, &control, patience, false };
+    control = (struct job_control){ 0 };
+    return job_run_any(s, id, &setup, &state, err) < 0 ? -1 : (int)state;
+}
+
+static int run_here(const char *path, int64_t id, double patience, struct err *err)
+{
     struct store *s = store_open(path, err);
     if (!s) return -1;
-    control = (struct job_control){ 0 };
-    const int status = job_run_any(s, id, &setup, &state, err);
+    const int status = run_in(s, id, patience, err);
     store_close(s);
-    return status < 0 ? -1 : (int)state;
+    return status;
 }
 
 static int be_a_job(char **argv)
@@ -466,21 +471,21 @@ static void a_job_that_cannot_start_says_why(void **state)
 // While another program holds the database, what is told waits; for too long, and the job fails.
 static void a_database_that_is_lost_fails_the_job(void **state)
 {
-    struct store *s = open_store();
+    struct store *s = open_store(), *job = open_store();
     struct err err;
     const int64_t id = add(s, "count", "100000", "5", NULL);
-    assert_int_equal(sqlite3_exec(s->db,
-                                  "CREATE TRIGGER full BEFORE INSERT ON metrics WHEN NEW.step > 20 "
-                                  "BEGIN SELECT RAISE(ABORT, 'no room'); END",
+    assert_int_equal(sqlite3_exec(job->db,
+                                  "CREATE TEMP TRIGGER full BEFORE INSERT ON metrics "
+                                  "WHEN NEW.step > 20 BEGIN SELECT RAISE(ABORT, 'no room'); END",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
-    assert_int_equal(run_here(database, id, 0.3, &err), -1);
+    assert_int_equal(run_in(job, id, 0.3, &err), -1);
+    store_close(job);
     assert_contains(err.text, "cannot be saved");
     assert_contains(err.text, "no room");
     assert_int_equal(state_of(s, id, NULL, NULL), STATE_FAILED);
     assert_curve(s, id, 21); // whole steps only, none lost
-    sqlite3_exec(s->db, "DROP TRIGGER full; UPDATE jobs SET arguments = '[\"30\",\"1\"]'", NULL,
-                 NULL, NULL);
+    sqlite3_exec(s->db, "UPDATE jobs SET arguments = '[\"30\",\"1\"]'", NULL, NULL, NULL);
     assert_int_equal(run_here(database, id, 0.3, &err), STATE_DONE);
     store_close(s);
 }

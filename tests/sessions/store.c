@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "core/base/cancel.h"
 #include "core/base/file_in.h"
 
 static void write_file(const char *path, const void *bytes, size_t size)
@@ -118,6 +119,71 @@ static void test_newer(void **state)
     assert_int_equal(sqlite3_exec(s->db, "PRAGMA user_version = 999", NULL, NULL, NULL), 0);
     store_close(s);
     refuses(database, "newer");
+}
+
+// What somebody else put into the schema could run without end, or change what is written.
+static void test_schema_of_others(void **state)
+{
+    static const struct {
+        const char *sql, *reason;
+    } cases[] = {
+        { "ALTER TABLE sessions RENAME TO s2; CREATE VIEW sessions AS WITH RECURSIVE c(x) AS "
+          "(SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x id, x name, 1 began, 1 touched, "
+          "1 entries FROM c",
+          "'sessions' is a view" },
+        { "DROP TABLE presets; CREATE TABLE presets(name TEXT, place INTEGER, key TEXT, "
+          "value TEXT AS (hex(zeroblob(100000000))))",
+          "'presets' is defined otherwise" },
+        { "DROP TABLE drafts", "'drafts' is missing" },
+        { "CREATE TRIGGER t AFTER INSERT ON messages BEGIN DELETE FROM sessions; END",
+          "'t' is a trigger on 'messages' that vlmsh did not make" },
+        { "CREATE INDEX i ON messages(hex(zeroblob(100000000)))",
+          "'i' is an index on 'messages' that vlmsh did not make" },
+        { "ALTER TABLE results RENAME TO old; CREATE TABLE RESULTS(id, session, time, name, json)",
+          "'results' is missing" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        store_close(open_store());
+        sqlite3 *db;
+        assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, cases[i].sql, NULL, NULL, NULL), SQLITE_OK);
+        sqlite3_close(db);
+        refuses(database, cases[i].reason);
+        unlink(database);
+    }
+}
+
+// Tables and views of the user's own are left alone.
+static void test_schema_of_the_user(void **state)
+{
+    struct store *s = open_store();
+    assert_int_equal(sqlite3_exec(s->db, "CREATE TABLE mine(a); CREATE INDEX on_mine ON mine(a)",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    store_close(s);
+    store_close(open_store());
+}
+
+static bool interrupted(struct store *s)
+{
+    struct err err = { 0 };
+    int64_t value;
+    return store_number(s, &err, 0, &value,
+                        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+                        "SELECT count(*) FROM c",
+                        "") < 0 &&
+           strstr(err.text, "cancelled");
+}
+
+static void test_cancel(void **state)
+{
+    struct store *s = open_store();
+    const atomic_bool flag = true;
+    cancel_watch(&flag);
+    assert_true(interrupted(s));
+    assert_int_equal(number(s, "SELECT 3"), 3); // what is short is still done
+    cancel_unwatch(&flag);
+    store_close(s);
 }
 
 static void test_damaged(void **state)
@@ -259,6 +325,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_folder, setup, teardown),
         cmocka_unit_test_setup_teardown(test_default_place, setup, teardown),
         cmocka_unit_test_setup_teardown(test_migrates, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_schema_of_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_schema_of_the_user, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cancel, setup, teardown),
         cmocka_unit_test_setup_teardown(test_migration_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_newer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
