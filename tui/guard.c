@@ -95,11 +95,23 @@ void guard_restore(void)
     X(rl_history_search_forward)         \
     X(rl_history_substr_search_backward) \
     X(rl_history_substr_search_forward)  \
-    X(rl_vi_search)                      \
-    X(rl_vi_search_again)                \
+    X(vi_search)                         \
+    X(vi_search_again)                   \
     X(rl_vi_fetch_history)
 
 static int run_move(rl_command_func_t *move, int count, int key);
+
+// Without the key that means vi's: it would look for a pattern, from every byte of every line.
+static int vi_search(int count, int key)
+{
+    return key == '?' ? rl_noninc_forward_search(count, 0) : rl_noninc_reverse_search(count, 0);
+}
+
+static int vi_search_again(int count, int key)
+{
+    return key == 'N' ? rl_noninc_forward_search_again(count, 0)
+                      : rl_noninc_reverse_search_again(count, 0);
+}
 
 #define RUN_MOVE(move)                          \
     static int leave_##move(int count, int key) \
@@ -231,6 +243,8 @@ void guard_keys(void)
     fill(rl_get_keymap_by_name("emacs"));
     fill(rl_get_keymap_by_name("vi-move"));
     fill(rl_get_keymap_by_name("vi-insert"));
+    replace_all(rl_vi_search, vi_search);
+    replace_all(rl_vi_search_again, vi_search_again);
     for (size_t i = 0; i < MOVE_COUNT; i++) replace_all(moves[i].move, moves[i].ours);
     replace_all(rl_re_read_init_file, read_init_file);
     replace_all(rl_abort, do_nothing);

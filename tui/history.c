@@ -15,7 +15,10 @@
 #include "core/base/places.h"
 #include "tui/guard.h"
 
-enum { ENTRIES_MAX = 5000 };
+enum {
+    ENTRIES_MAX = 5000,
+    ENTRY_LONGEST = 4096, // bytes; searches go through all of them
+};
 
 struct history {
     char *path; // NULL: none
@@ -46,6 +49,11 @@ static void unescape(char *line)
             *to++ = *from;
     }
     *to = '\0';
+}
+
+static bool too_long(const char *entry)
+{
+    return strnlen(entry, ENTRY_LONGEST + 1) > ENTRY_LONGEST;
 }
 
 // Puts the entry at the end of readline's list; an equal one before is taken away.
@@ -96,7 +104,7 @@ static void read_entries(const char *path)
     int count = 0;
     while (getline(&line, &capacity, file) > 0) {
         unescape(line);
-        if (*line) remember(line);
+        if (*line && !too_long(line)) remember(line);
         count++;
     }
     free(line);
@@ -128,7 +136,7 @@ void history_close(struct history *h)
 void history_keep(struct history *h, const char *entry)
 {
     guard_restore();
-    if (!*entry || *entry == ' ' || *entry == '\n') return;
+    if (!*entry || *entry == ' ' || *entry == '\n' || too_long(entry)) return;
     HIST_ENTRY *last = history_get(history_base + history_length - 1);
     bool same = last && strcmp(last->line, entry) == 0;
     remember(entry);

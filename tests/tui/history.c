@@ -53,6 +53,30 @@ static void test_kept(void **state)
     free(folder);
 }
 
+// Searches would go through it each time.
+static void test_long(void **state)
+{
+    const char *base = getenv("TMPDIR");
+    char *path = xasprintf("%s/long-history", base ? base : "/tmp");
+    char *text = xmalloc(5001);
+    memset(text, 'x', 5000);
+    text[5000] = '\0';
+    FILE *f = fopen(path, "we"); // of a version that kept it
+    fprintf(f, "%s\nkept\n", text);
+    fclose(f);
+    struct history *h = history_open(path);
+    const char *expected[] = { "kept", text + 1000 };
+    expect_entries(1, expected);
+    history_keep(h, text);
+    expect_entries(1, expected);
+    history_keep(h, text + 1000);
+    expect_entries(2, expected);
+    history_close(h);
+    unlink(path);
+    free(text);
+    free(path);
+}
+
 static void test_without_a_file(void **state)
 {
     struct history *h = history_open("/proc/none/history");
@@ -68,6 +92,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_long),
         cmocka_unit_test(test_without_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

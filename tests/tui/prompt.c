@@ -91,6 +91,24 @@ static void test_search_given_up(void **state)
     end(b);
 }
 
+// vi's searches look for text, not for patterns, which take the square of a line's length.
+static void test_vi_search(void **state)
+{
+    struct bench *b = begin();
+    FEED(b, "one", "\r", "o*e", "\r", "two", "\r", "none", "\r");
+    FEED(b, "\030v", "\033", "/", "o*e", "\r");
+    assert_string_equal(prompt_typed(b->prompt), "o*e");
+    FEED(b, "/", "o", "\r");
+    assert_string_equal(prompt_typed(b->prompt), "one");
+    FEED(b, "N", "N");
+    assert_string_equal(prompt_typed(b->prompt), "two");
+    FEED(b, "n");
+    assert_string_equal(prompt_typed(b->prompt), "o*e");
+    FEED(b, "?", "none", "\r");
+    assert_string_equal(prompt_typed(b->prompt), "none");
+    end(b);
+}
+
 // What was edited there and left is found again, and is as it was once a line was sent.
 static void test_edited_entries(void **state)
 {
@@ -370,6 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_edited_after_the_first),
         cmocka_unit_test(test_search_given_up),
+        cmocka_unit_test(test_vi_search),
         cmocka_unit_test(test_edited_entries),
         cmocka_unit_test(test_undo),
         cmocka_unit_test(test_menu),
