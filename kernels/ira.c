@@ -63,7 +63,7 @@ int KERNEL(ira_values_backward)(struct tensor *dv, struct tensor *dhead, const s
 }
 
 // What the divergence of row r is computed from. The mean of q about that of the prior is delta, or
-// v + delta - mu.
+// v + delta - mu; either way its gradient by v is that by delta.
 struct parts {
     const float *delta, *prior, *v, *mu;
     double variance; // sigma_q^2

@@ -59,7 +59,7 @@ int ira_values_backward_cuda(struct tensor *dv, struct tensor *dhead, const stru
 
 // --- divergence ----------------------------------------------------------------------------------
 
-// What all rows are computed from; v and mean are both given or both NULL.
+// What all rows are computed from; v is read only with a mean.
 struct divergence {
     const float *head, *prior, *v, *mean;
     int64_t heads, d;

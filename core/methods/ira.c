@@ -5,6 +5,10 @@
 //   z = v + delta              + g sigma_q eps in training and with ira.sample
 //   loss += beta sum over layers of the mean over tokens and heads of g KL(q || p)
 //
+// The mean of q about that of p is (v + delta) - [v] (Eqs. 8, 9): its value is delta, but only the
+// prior's v is detached, so the KL pulls v itself too. Eq. 10 prints delta alone; ira.prior
+// local-printed differentiates that.
+//
 // g [S,Hkv] weights each token by the attention of the text in the same pass (Eqs. 12-14); no
 // gradient flows through it. Several samples in one sequence are processed one by one. A new head
 // (delta 0) changes nothing.
@@ -20,7 +24,7 @@
 #include "core/ops/ops.h"
 #include "core/settings/settings.h"
 
-static const char *const priors[] = { "local", "global", NULL };
+static const char *const priors[] = { "local", "local-printed", "global", NULL };
 
 static const struct setting ira_settings[] = {
     { "ira.layers", SETTING_LIST, 0, 0, "60%-80%", NULL, NULL, STALE_SEEN,
@@ -34,8 +38,9 @@ static const struct setting ira_settings[] = {
       .help = "Weights the noise and penalty of each visual token by the text's attention to it; "
               "off weights all alike." },
     { "ira.prior", SETTING_CHOICE, 0, 0, "local", NULL, priors, STALE_TRAINING,
-      .help = "Mean of IRA's prior in training: local (the token's own value) or global (one "
-              "learned mean)." },
+      .help = "Mean of IRA's prior in training: local (the token's own value, detached), "
+              "local-printed (the same, but the KL reaches the value only through delta, as Eq. 10 "
+              "reads) or global (one learned mean)." },
     { "ira.beta", SETTING_REAL, 0, 1e6, "0.0001", NULL, NULL, STALE_TRAINING,
       .help = "Weight of IRA's KL divergence in the loss, after warm-up." },
     { "ira.warmup", SETTING_REAL, 0, 1, "0.5", NULL, NULL, STALE_TRAINING,
@@ -67,7 +72,9 @@ struct ira {
     int layers; // L
     bool *chosen;
     struct ira_layer *layer; // [L]
-    bool training, sampling, gated, global;
+    bool training, sampling, gated;
+    bool global;                    // the prior has one learned mean
+    bool printed;                   // the KL has no gradient by v itself
     double beta_most, warmup, beta; // at most, share of the steps, now
     uint64_t seed;
     // Rows of the pass, determined in each layer.
@@ -208,6 +215,7 @@ static int ira_start(void **state, const struct method_env *env, struct err *err
     x->sampling = settings_flag(s, "ira.sample");
     x->gated = settings_flag(s, "ira.gate");
     x->global = settings_is(s, "ira.prior", "global");
+    x->printed = settings_is(s, "ira.prior", "local-printed");
     x->beta_most = settings_real(s, "ira.beta");
     x->warmup = settings_real(s, "ira.warmup");
     x->seed = (uint64_t)settings_integer(s, "sample.seed");
@@ -423,9 +431,8 @@ static int diverge(struct ira_values *p, struct tensor *head, struct tensor *v, 
     const bool heard = hooks_wanted(g, SITE_KL, p->args->layer);
     if (!learns(p) && !heard) return 0;
     struct ira_layer *w = &p->x->layer[p->args->layer];
-    const bool global = p->x->global;
-    struct tensor *kl = op_ira_kl(g, head, &w->param[PRIOR], global ? v : NULL,
-                                  global ? &w->param[MEAN] : NULL); // [S, Hkv]
+    struct tensor *kl = op_ira_kl(g, head, &w->param[PRIOR], p->x->printed ? NULL : v,
+                                  p->x->global ? &w->param[MEAN] : NULL); // [S, Hkv]
     if (learns(p) && penalize(p, kl) < 0) return -1;
     struct site_args args = *p->args;
     args.x = kl, args.v = gate;

@@ -64,9 +64,9 @@ struct tensor *op_ira_kl(struct graph *g, struct tensor *head, struct tensor *pr
         head->shape[1] != prior->shape[1] + 1 || head->shape[0] % prior->shape[0])
         return graph_fail(g, "divergence: %s does not fit the prior %s", op_shape(head, left),
                           op_shape(prior, right));
-    if (!v != !mean ||
-        (mean && (!op_want_same(g, "divergence", mean, prior) || !want_head(g, v, head))))
-        return graph_fail(g, "divergence: values and the prior's mean are given together");
+    if (mean && !v) return graph_fail(g, "divergence: a prior with a mean needs the values");
+    if ((v && !want_head(g, v, head)) || (mean && !op_want_same(g, "divergence", mean, prior)))
+        return NULL;
     struct tensor *kl =
         graph_new2(g, DTYPE_F32, head->shape[0] / prior->shape[0], prior->shape[0]); // [S,Hkv]
     if (!kl) return NULL;

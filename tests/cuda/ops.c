@@ -269,11 +269,13 @@ static void check_ira(int64_t n, int64_t d)
         pair_compare("ira_values_backward: v", &dv, 1e-6, 1e-6);
         pair_compare("ira_values_backward: head", &dhead, 1e-5, 1e-5);
     }
-    for (int global = 0; global < 2; global++) {
-        ON_BOTH(ira_kl, OF(kl), OF(head), OF(prior), IF(global, v), IF(global, mean));
+    enum { PRINTED, LOCAL, GLOBAL, PRIORS };
+    for (int kind = 0; kind < PRIORS; kind++) {
+        const bool pulled = kind != PRINTED, global = kind == GLOBAL;
+        ON_BOTH(ira_kl, OF(kl), OF(head), OF(prior), IF(pulled, v), IF(global, mean));
         pair_compare("ira_kl", &kl, 1e-5, 1e-5);
-        ON_BOTH(ira_kl_backward, OF(dhead), IF(!global, dprior), IF(global, dv), IF(global, dmean),
-                OF(dkl), OF(head), OF(prior), IF(global, v), IF(global, mean));
+        ON_BOTH(ira_kl_backward, OF(dhead), IF(!global, dprior), IF(pulled, dv), IF(global, dmean),
+                OF(dkl), OF(head), OF(prior), IF(pulled, v), IF(global, mean));
         pair_compare("ira_kl_backward: head", &dhead, 1e-4, 1e-5);
         pair_compare("ira_kl_backward: prior", &dprior, 1e-4, 1e-5);
         pair_compare("ira_kl_backward: v", &dv, 1e-5, 1e-5);

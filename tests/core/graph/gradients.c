@@ -40,6 +40,7 @@ static const struct check checks[] = {
     { "ira_values", { "ira_values_backward" }, 0, { { 5, 3, 7 }, { 15, 8 } }, 105, plain_ira_values, run_ira_values },
     { "ira_values", { "ira_values_backward" }, 1, { { 5, 3, 7 }, { 15, 8 } }, 105, plain_ira_values, run_ira_values },
     { "ira_kl", { "ira_kl_backward" }, 0, { { 15, 8 }, { 3, 7 } }, 15, plain_ira_kl, run_ira_kl },
+    { "ira_kl", { "ira_kl_backward" }, 0, { { 15, 8 }, { 3, 7 }, { 5, 3, 7 } }, 15, plain_ira_kl, run_ira_kl },
     { "ira_kl", { "ira_kl_backward" }, 0, { { 15, 8 }, { 3, 7 }, { 5, 3, 7 }, { 3, 7 } }, 15, plain_ira_kl, run_ira_kl },
     { "scale_columns", { "scale_columns_backward" }, 0, { { 3, 11 }, { 11 } }, 33, plain_scale_columns, run_scale_columns },
     { "softmax", { "softmax_backward" }, 0, { { 3, 19 } }, 57, plain_softmax, run_softmax },

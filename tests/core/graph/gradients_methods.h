@@ -43,19 +43,23 @@ static struct tensor *run_ira_values(const struct check *c, struct graph *g,
     return op_ira_values(g, in[0], in[1], c->variant ? NULL : gate, c->variant ? NULL : noise);
 }
 
-// in: head, prior, and with a global prior v, mean.
+// in: head, prior; with a local prior v, whose value now is the prior's mean; with a global one v,
+// mean.
 static void plain_ira_kl(const struct check *c, double *const *in, double *out)
 {
     const int64_t heads = c->in[1][0], d = c->in[1][1];
+    float *held = in[2] ? noise_floats(count_of(c->in[2]), 3) : NULL; // as fixture_open fills v
     for (int64_t r = 0; r < c->out; r++) {
         const double *head = in[0] + r * (d + 1), *prior = in[1] + r % heads * d;
         out[r] = 0;
         for (int64_t k = 0; k < d; k++) {
             double m = head[k];
-            if (in[3]) m += in[2][r * d + k] - in[3][r % heads * d + k];
+            if (in[2]) m += in[2][r * d + k];
+            if (in[2]) m -= in[3] ? in[3][r % heads * d + k] : (double)held[r * d + k];
             out[r] += ((m * m + exp(head[d])) / exp(prior[k]) - 1 + prior[k] - head[d]) / 2;
         }
     }
+    free(held);
 }
 
 static struct tensor *run_ira_kl(const struct check *c, struct graph *g, struct tensor *const *in)
