@@ -374,7 +374,7 @@ void engine_recheck_settings(struct engine *e)
     struct proposal p = proposal_of(e);
     struct requests w = requests_of(NULL, 0);
     struct err err;
-    p.all = p.single = true;
+    p.all = p.loaded = p.single = true;
     if (change(e, &p, &w, &err) < 0) sinks_notice(e->sinks, "%s", err.text);
 }
 

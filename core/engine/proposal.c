@@ -89,7 +89,7 @@ static int check_values(struct proposal *p, const struct change *list, size_t co
                         struct err *err)
 {
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
-        if (changes_name(list, count, checks[i].key) && checks[i].check(p, err) < 0)
+        if ((p->loaded || changes_name(list, count, checks[i].key)) && checks[i].check(p, err) < 0)
             return set_fault(p, settings_find(checks[i].key), 1);
     return 0;
 }
