@@ -129,8 +129,8 @@ void store_restore_arithmetic(struct store *s, struct engine *e)
 
 // --- messages ------------------------------------------------------------------------------------
 
-// Ids of another model than the last one mean nothing to it: such answers are their text, raw ids
-// are gone, as when the model was changed. Returns where the last model's part begins.
+// Ids of another model than the loaded one mean nothing to it and are dropped, as when the model
+// was changed. Returns where the loaded model's part begins.
 static size_t same_model_from(const struct saved *saved, const char *fingerprint)
 {
     size_t from = 0;
@@ -141,7 +141,7 @@ static size_t same_model_from(const struct saved *saved, const char *fingerprint
         if (other && same) from = i;
         other = !same;
     }
-    return from;
+    return other ? saved->count : from;
 }
 
 static bool ids_fit(const struct ids *ids, int64_t vocab)
@@ -157,12 +157,8 @@ static void add_message(struct engine *e, const struct saved_entry *entry, bool 
     message_copy(&m, &entry->message);
     int64_t vocab = engine_model(e) ? engine_model(e)->decoder.config.vocab : INT32_MAX;
     bool usable = same_model && ids_fit(&m.ids, vocab);
-    if (!usable) {
-        m.generated = false;
-        ids_clear(&m.ids);
-    }
-    // Cannot fail: its pictures are there.
-    if (m.role != ROLE_RAW || usable) engine_add_message(e, &m, NULL);
+    if (!usable) message_drop_ids(&m);
+    engine_add_message(e, &m, NULL); // cannot fail: its pictures are there
     message_release(&m);
 }
 
@@ -179,8 +175,7 @@ static const struct saved_entry *system_message(const struct saved *saved)
 static void restore_messages(struct store *s, struct engine *e, const struct saved *saved,
                              struct conversation *pictures)
 {
-    const struct saved_entry *model = last_model(saved);
-    size_t same = same_model_from(saved, model ? model->value : "");
+    const size_t same = same_model_from(saved, s->fingerprint ? s->fingerprint : "");
     engine_adopt_pictures(e, pictures);
     const struct saved_entry *system = system_message(saved);
     free(s->system);

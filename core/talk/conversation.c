@@ -49,22 +49,11 @@ void conversation_release(struct conversation *c)
     arena_release(&c->step);
 }
 
-// Drops token ids, which mean nothing to another model's tokenizer: answers keep their text, raw
-// ids are removed.
+// Token ids mean nothing to another model's tokenizer. Raw messages stay, so that undo removes the
+// same messages here and in the stored session.
 static void drop_ids(struct conversation *c)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < c->message_count; i++) {
-        struct message *m = &c->messages[i];
-        if (m->role == ROLE_RAW) {
-            message_release(m);
-            continue;
-        }
-        m->generated = false;
-        ids_clear(&m->ids);
-        c->messages[count++] = *m;
-    }
-    c->message_count = count;
+    for (size_t i = 0; i < c->message_count; i++) message_drop_ids(&c->messages[i]);
 }
 
 static bool shows(const struct message *m, int picture)
@@ -123,9 +112,10 @@ void conversation_limit_pictures(struct conversation *c, const struct settings *
 
 void conversation_set_model(struct conversation *c, const struct model *m)
 {
-    bool same =
-        m && c->model && !strcmp(m->checkpoint->fingerprint, c->model->checkpoint->fingerprint);
-    if (!same) drop_ids(c);
+    if (m && strcmp(m->checkpoint->fingerprint, c->ids_model) != 0) {
+        drop_ids(c);
+        snprintf(c->ids_model, sizeof c->ids_model, "%s", m->checkpoint->fingerprint);
+    }
     conversation_stale(c, STALE_VISUAL);
     conversation_reset_methods(c);
     kv_release(&c->kv);
@@ -401,6 +391,12 @@ int conversation_sequence(struct conversation *c, size_t messages, const struct 
 {
     const struct model *m = c->model;
     if (!m) return err_set(err, "no model is loaded: /load MODEL");
+    if (messages && c->messages[messages - 1].role == ROLE_RAW &&
+        !c->messages[messages - 1].ids.count)
+        return err_set(err,
+                       "the last question was token ids of another model, which '%s' cannot "
+                       "read: /undo removes it",
+                       m->name);
     conversation_limit_pictures(c, s);
     conversation_place(c, c->messages, messages);
     if (check_pictures(c, messages, err) < 0) return -1;

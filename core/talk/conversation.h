@@ -13,12 +13,14 @@
 #define CORE_TALK_CONVERSATION_H
 
 #include "core/base/event.h"
+#include "core/base/hash.h"
 #include "core/methods/method.h"
 #include "core/model/model.h"
 #include "core/text/message.h"
 
 struct conversation {
     const struct model *model; // NULL: none is loaded; there may still be messages
+    char ids_model[HASH_HEX];  // fingerprint of the model whose token ids the messages hold
     const struct backend *backend;
     struct message *messages;
     size_t message_count;
@@ -38,7 +40,9 @@ struct conversation {
 void conversation_init(struct conversation *c, const struct backend *backend);
 // Removes messages, pictures and caches; keeps the model.
 void conversation_clear(struct conversation *c);
-// Changes the model (or NULL): keeps messages and pictures, drops all computed results.
+// Changes the model (or NULL): keeps messages and pictures, drops all computed results. Token ids
+// of another model are dropped (not by NULL: the same model may come back): answers keep their
+// text, raw messages stay without ids.
 void conversation_set_model(struct conversation *c, const struct model *m);
 void conversation_release(struct conversation *c);
 // Copies the first `messages` messages of another conversation, all its pictures and its list of

@@ -52,6 +52,12 @@ void message_copy(struct message *to, const struct message *from)
     ids_append(&to->ids, from->ids.data, from->ids.count);
 }
 
+void message_drop_ids(struct message *m)
+{
+    m->generated = false;
+    ids_clear(&m->ids);
+}
+
 void message_release(struct message *m)
 {
     for (size_t i = 0; i < m->content_count; i++) free(m->content[i].text);

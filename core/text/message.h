@@ -32,6 +32,8 @@ void message_add_text(struct message *m, const char *text);
 void message_add_picture(struct message *m, int picture);
 // All texts of the message, joined; the caller frees the result.
 char *message_text(const struct message *m);
+// Makes an answer its text, and empties a raw message.
+void message_drop_ids(struct message *m);
 void message_copy(struct message *to, const struct message *from);
 void message_release(struct message *m);
 

@@ -48,6 +48,11 @@ void rendering_answer(struct rendering *r, size_t start, size_t end, bool open)
     r->answers[r->answer_count++] = (struct answer_range){ { start, end }, open };
 }
 
+bool begins_raw(const struct message *messages, size_t count)
+{
+    return count && messages[0].role == ROLE_RAW && messages[0].ids.count;
+}
+
 // Raw ids have no place in a template, and neither do answers to them: layouts know them, and what
 // to write without any message.
 static bool has_raw(const struct message *messages, size_t count)
@@ -221,7 +226,7 @@ int prompt_sequence(const struct message *messages, size_t count, const struct p
     struct rendering r = { .options = o };
     struct ids ids = { 0 };
     size_t begin = 0;
-    const bool raw = count && messages[0].role == ROLE_RAW;
+    const bool raw = begins_raw(messages, count);
     *s = (struct sequence){ 0 };
     int status = render(&r, messages, count, false, err);
     if (status == 0)
@@ -356,7 +361,7 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
     struct rendering r = { .options = o };
     struct ids ids = { 0 };
     size_t begin = 0;
-    const bool raw = count && messages[0].role == ROLE_RAW;
+    const bool raw = begins_raw(messages, count);
     *s = (struct sequence){ 0 };
     int status = render(&r, messages, count, true, err);
     // The last answer ends with the whole text.

@@ -218,7 +218,7 @@ void render_layout(struct rendering *r, const struct message *messages, size_t c
 {
     const struct layout *l = r->options->layout;
     size_t i = 0;
-    bool raw = count && messages[0].role == ROLE_RAW;
+    const bool raw = begins_raw(messages, count);
     if (!raw) {
         put(r, l->begin);
         i = put_system(r, messages, count);

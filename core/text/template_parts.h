@@ -33,6 +33,9 @@ void rendering_typed(struct rendering *r, const char *text, size_t length);
 void rendering_hole(struct rendering *r, int picture, const struct message *m);
 void rendering_answer(struct rendering *r, size_t start, size_t end, bool open);
 
+// Raw ids come first: nothing is written before them.
+bool begins_raw(const struct message *messages, size_t count);
+
 void render_layout(struct rendering *r, const struct message *messages, size_t count);
 int render_template(struct rendering *r, const struct message *messages, size_t count, bool answers,
                     struct err *err);

@@ -202,7 +202,8 @@ static void test_use_begins(void **state)
     store_close(s);
 }
 
-// Same weights from another place: used as they are. Other weights in the same place: said.
+// Same weights from another place: used as they are. Other weights in the same place: said,
+// and ids are theirs no more.
 static void test_models(void **state)
 {
     struct engine e;
@@ -223,12 +224,12 @@ static void test_models(void **state)
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
     assert_contains(notices.data, "f00d");
     assert_contains(notices.data, "beef");
-    assert_conversation(&e, "system:Be brief. user[0]:What is this? assistant(3):A cat.");
+    assert_conversation(&e, "system:Be brief. user[0]:What is this? assistant:A cat.");
     engine_end(&e);
     store_close(s);
 }
 
-// Answers of a model before the last one are text; raw ids of it are gone.
+// Answers of a model before the last one are text; raw messages lose their ids.
 static void test_model_changed(void **state)
 {
     static const int32_t ids[] = { 1, 2 };
@@ -246,10 +247,10 @@ static void test_model_changed(void **state)
     reply("2");
     assert_int_equal(store_begin(s, NULL, &err), 0);
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
-    assert_conversation(&e, "assistant:1 raw(2): assistant(3):2");
+    assert_conversation(&e, "raw: assistant:1 raw(2): assistant(3):2");
     e.model.decoder.config.vocab = 7; // id 7 of the answer is not one of this model
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
-    assert_conversation(&e, "assistant:1 raw(2): assistant:2");
+    assert_conversation(&e, "raw: assistant:1 raw(2): assistant:2");
     engine_end(&e);
     store_close(s);
 }
