@@ -37,6 +37,24 @@ static int add_setting(struct preset_values *v, const char *word, const char *eq
     return status < 0 ? -1 : preset_add_word(v, word, err);
 }
 
+// A preset among the settings of a comparison: values that change nothing are left out.
+static int add_preset(const struct shell *shell, const char *name, struct preset_values *v,
+                      struct err *err)
+{
+    const struct settings *now = engine_settings(shell->engine);
+    struct preset_values all = { 0 };
+    const int status = preset_named(shell, name, &all, err);
+    for (size_t i = 0; i < all.count && status == 0; i++) {
+        const struct change *c = &all.list[i];
+        const struct setting *row = settings_find(c->key);
+        if (!row || strcmp(c->value, row->def) != 0 || settings_changed(now, c->key) ||
+            preset_says(v, c->key))
+            preset_add(v, c->key, c->value);
+    }
+    preset_values_release(&all);
+    return status;
+}
+
 int preset_words(const struct shell *shell, int argc, char **argv, struct preset_values *v,
                  struct err *err)
 {
@@ -44,9 +62,9 @@ int preset_words(const struct shell *shell, int argc, char **argv, struct preset
     for (; i < argc && status == 0; i++) {
         const char *word = argv[i], *equals = strchr(word, '=');
         if (i == 0 && !strcmp(word, "off"))
-            status = preset_named(shell, "baseline", v, err);
+            preset_off(v);
         else if (word[0] == '@' && word[1])
-            status = preset_named(shell, word + 1, v, err);
+            status = add_preset(shell, word + 1, v, err);
         else if (equals && is_setting(word, equals))
             status = add_setting(v, word, equals, err);
         else if (i || strcmp(word, "now") != 0)
@@ -57,10 +75,11 @@ int preset_words(const struct shell *shell, int argc, char **argv, struct preset
 
 // --- the actions ---------------------------------------------------------------------------------
 
-// Without a KEY: what decides how the model computes, and whatever else is not at its default.
+// Without a KEY: what decides how the model computes, what recipes set, and whatever else is not at
+// its default.
 static bool is_saved(const struct settings *s, const struct setting *row, int argc, char **argv)
 {
-    if (!argc) return method_of(row->key) || settings_changed(s, row->key);
+    if (!argc) return method_of(row->key) || preset_sets(row->key) || settings_changed(s, row->key);
     for (int i = 0; i < argc; i++)
         if (tap_match(argv[i], row->key)) return true;
     return false;
@@ -104,7 +123,8 @@ static int load(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct preset_values v = { 0 };
     int status = preset_named(shell, argv[0], &v, err);
-    preset_fit(&v, engine_model(shell->engine), engine_settings(shell->engine));
+    preset_fit(&v, engine_model(shell->engine), engine_settings(shell->engine),
+               preset_find(argv[0]) != NULL);
     if (status == 0) status = engine_set_all(shell->engine, v.list, v.count, err);
     if (status < 0)
         err_in(err, "preset '%s'", argv[0]);
@@ -143,10 +163,7 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
     for (int i = 0; (p = preset_at(i)); i++) {
         table_add(&t, "%s", p->name);
         table_add(&t, "%s", p->help);
-        struct buf set = { 0 };
-        preset_spell(p, &set);
-        table_add(&t, "%s", set.data);
-        buf_release(&set);
+        table_add(&t, "%s", *p->set ? p->set : "(defaults)");
     }
     for (size_t i = 0; i < own.count; i++) add_own(shell, &t, own.list[i]);
     table_emit(&t, shell->sinks);
@@ -221,8 +238,15 @@ const struct command command_preset = {
     .help = "Loads, saves, lists and deletes presets: the papers' recipes, and your own.",
     .details =
         "/preset load NAME            sets all values, or none if one is invalid\n"
-        "/preset save NAME            saves the methods' settings and all non-default ones\n"
+        "/preset show NAME            lists all values that it sets\n"
+        "/preset save NAME            saves the settings of methods, those that recipes set,\n"
+        "                             and all other non-default ones\n"
         "/preset save NAME prune.*    saves these settings only\n"
+        "A recipe sets all that any recipe sets, to its own values or to the defaults (/preset\n"
+        "list shows its own): what was loaded before leaves no trace. To combine methods, add\n"
+        "/capa, /align, /ira or settings after it. Where a recipe switches a method on, it takes\n"
+        "the adapter or calibration that the model's folder keeps (methods/adapter,\n"
+        "methods/ffn.safetensors), unless one of yours is in use; recipes for training never do.\n"
         "{early}, {transition}, {late} and {ffn} stand for layers of the loaded model: those\n"
         "of CAPA's paper for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B, else 1/8, 3/8 and\n"
         "5/8 of the depth, and auto.\n"

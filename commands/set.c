@@ -177,7 +177,7 @@ static int switch_to(struct shell *shell, const char *key, const char *value, st
 {
     struct preset_values v = { 0 };
     preset_add(&v, key, value);
-    preset_fit(&v, engine_model(shell->engine), engine_settings(shell->engine));
+    preset_fit(&v, engine_model(shell->engine), engine_settings(shell->engine), false);
     const int status = v.count > 1 ? engine_set_all(shell->engine, v.list, v.count, err)
                                    : set_value(shell, key, value, err);
     preset_values_release(&v);

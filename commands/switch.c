@@ -1,4 +1,5 @@
-// commands/switch.c -- /capa, /align, /ira, /baseline: a preset in one word.
+// commands/switch.c -- /capa, /align, /ira: the methods of a recipe in one word, others stay as
+// they are; /baseline.
 #include <string.h>
 
 #include "commands/command.h"
@@ -6,15 +7,17 @@
 
 // X(command, preset, what is set besides where the preset alone is refused (NULL: nothing), help,
 // details). The command is listed in commands/list.h too.
-#define ALIASES(X)                                                                            \
-    X(capa, "capa-auto", "ffn.approx=off", /* it needs a calibration */                       \
-      "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",              \
-      "Loads the preset capa-auto. Without a calibration the FFN approximation stays off,\n"  \
-      "with a notice. /preset load capa loads the paper's recipe.")                           \
-    X(align, "norm-alignment", NULL, "Enables norm alignment with its defaults.",             \
-      "Loads the preset norm-alignment.")                                                     \
-    X(ira, "ira", NULL, "Enables IRA (information-regularized attention) with its defaults.", \
-      "Loads the preset ira. Needs an adapter that was trained with train.ira.")
+#define ALIASES(X)                                                                              \
+    X(capa, "capa-auto", "ffn.approx=off", /* it needs a calibration */                         \
+      "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",                \
+      "Sets what the preset capa-auto sets of these methods; others stay as they are.\n"        \
+      "Without a calibration the FFN approximation stays off, with a notice. /preset load\n"    \
+      "capa loads the paper's recipe.")                                                         \
+    X(align, "norm-alignment", NULL, "Enables norm alignment with its defaults.",               \
+      "Sets what the preset norm-alignment sets of it; other methods stay as they are.")        \
+    X(ira, "ira", NULL, "Enables IRA (information-regularized attention) with its defaults.",   \
+      "Sets what the preset ira sets of it; other methods stay as they are. Needs an adapter\n" \
+      "that was trained with train.ira.")
 
 struct alias {
     const char *word, *preset, *without;
@@ -32,9 +35,9 @@ static int load(struct shell *shell, const struct alias *alias, const char *with
 {
     const struct model *m = engine_model(shell->engine);
     struct preset_values v = { 0 };
-    int status = preset_read(&v, preset_find(alias->preset), m, err);
+    int status = preset_read_text(&v, preset_find(alias->preset)->set, m, err);
     if (status == 0 && without) status = preset_read_text(&v, without, m, err);
-    if (status == 0) preset_fit(&v, m, engine_settings(shell->engine));
+    if (status == 0) preset_fit(&v, m, engine_settings(shell->engine), false);
     return set_all(shell, &v, status, err);
 }
 
@@ -55,7 +58,7 @@ static int switch_off(struct shell *shell, const struct alias *alias, struct err
     struct preset_values on = { 0 }, off = { 0 };
     const struct method *m;
     const int status =
-        preset_read(&on, preset_find(alias->preset), engine_model(shell->engine), err);
+        preset_read_text(&on, preset_find(alias->preset)->set, engine_model(shell->engine), err);
     for (int i = 0; (m = method_shown(i)); i++)
         if (preset_says(&on, m->toggle.key)) preset_add(&off, m->toggle.key, m->toggle.off);
     preset_values_release(&on);
@@ -95,7 +98,9 @@ ALIASES(X)
 
 static int baseline_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    return switch_on(shell, &(const struct alias){ "baseline", "baseline", NULL }, err);
+    struct preset_values v = { 0 };
+    preset_off(&v);
+    return set_all(shell, &v, 0, err);
 }
 
 const struct command command_baseline = {

@@ -115,11 +115,10 @@ static struct result_table *distance_table(struct results *r)
 char *compare_title(const char *words, const struct preset_values *said, const struct settings *s)
 {
     struct preset_values off = { 0 };
-    struct err err;
     struct buf b = { 0 };
     bool open = false;
     buf_puts(&b, words);
-    if (preset_read(&off, preset_find("baseline"), NULL, &err) < 0) BUG("no baseline");
+    preset_off(&off);
     for (size_t i = 0; i < off.count; i++) {
         const char *key = off.list[i].key, *value = settings_text(s, key);
         if (!strcmp(value, off.list[i].value) || preset_says(said, key)) continue;

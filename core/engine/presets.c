@@ -10,10 +10,10 @@
 
 #define ONE_EPOCH                                                                                \
     " train.params=none train.epochs=1 train.steps=auto train.schedule=cosine train.warmup=0.03" \
-    " train.seed=42"
+    " train.beta2=0.999 train.clip=1 train.shuffle=on train.seed=42"
 
 static const struct preset presets[] = {
-    { "baseline", NULL, "every method off; the adapter stays" },
+    { "baseline", "", "every method off" },
     { "capa",
       "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill "
       "ffn.approx=hadamard ffn.layers={ffn} ffn.eta=0.96",
@@ -68,7 +68,7 @@ static const struct preset presets[] = {
     { "ira", "ira.on=on ira.layers=60%-80% ira.sample=off ira.gate=on ira.prior=local",
       "IRA (information-regularized attention) of the adapter" },
     { "ira-train",
-      "ira.on=on ira.layers=60%-80% ira.gate=on ira.prior=local ira.beta=0.0001 ira.warmup=0.5 "
+      "ira.layers=60%-80% ira.gate=on ira.prior=local ira.beta=0.0001 ira.warmup=0.5 "
       "train.ira=on train.method=all train.lr=1e-05 train.lr.projector=auto train.lr.vision=auto "
       "train.lr.ira=0.0001 train.weight_decay=0.05 train.weight_decay.ira=0.01" ONE_EPOCH,
       "IRA training" },
@@ -208,34 +208,66 @@ int preset_read_text(struct preset_values *v, const char *text, const struct mod
     return status;
 }
 
+// Calls a function for each key that a recipe sets, and for each method's switch.
+static void each_key(void (*call)(void *self, const char *key), void *self)
+{
+    const struct method *m;
+    for (int i = 0; (m = method_shown(i)); i++) call(self, m->toggle.key);
+    for (int i = 0; i < PRESETS; i++)
+        for (const char *word = presets[i].set, *value; *word;) {
+            char *key = split_word(word, &value);
+            call(self, key);
+            free(key);
+            word = value + strcspn(value, " ");
+            word += strspn(word, " ");
+        }
+}
+
+static void add_default(void *self, const char *key)
+{
+    const struct setting *row = settings_find(key);
+    if (row && !preset_says(self, key)) preset_add(self, key, row->def);
+}
+
 int preset_read(struct preset_values *v, const struct preset *p, const struct model *m,
                 struct err *err)
 {
-    struct buf b = { 0 };
-    preset_spell(p, &b);
-    const int status = preset_read_text(v, b.data ? b.data : "", m, err);
-    buf_release(&b);
+    struct preset_values own = { 0 };
+    const int status = preset_read_text(&own, p->set, m, err);
+    if (status == 0) each_key(add_default, &own);
+    for (size_t i = 0; i < own.count && status == 0; i++)
+        preset_add(v, own.list[i].key, own.list[i].value);
+    v->guessed |= own.guessed;
+    preset_values_release(&own);
     return status;
 }
 
-static bool names(const struct preset *p, const struct method *m)
+struct sought {
+    const char *key;
+    bool found;
+};
+
+static void seek(void *self, const char *key)
 {
-    const size_t length = strlen(m->toggle.key);
-    for (const char *at = p->set; at && (at = strstr(at, m->toggle.key)); at += length)
-        if (at[length] == '=' && (at == p->set || at[-1] == ' ')) return true;
-    return false;
+    struct sought *s = self;
+    s->found |= !strcmp(s->key, key);
 }
 
-void preset_spell(const struct preset *p, struct buf *b)
+bool preset_sets(const char *key)
+{
+    struct sought s = { key, false };
+    each_key(seek, &s);
+    return s.found;
+}
+
+void preset_off(struct preset_values *v)
 {
     const struct method *m;
-    bool replaces = false;
-    for (int i = 0; (m = method_shown(i)); i++) replaces |= m->replaces && names(p, m);
-    if (p->set) buf_puts(b, p->set);
-    for (int i = 0; (m = method_shown(i)); i++)
-        if ((!p->set || (replaces && m->replaces)) && !names(p, m))
-            buf_printf(b, "%s%s=%s", b->length ? " " : "", m->toggle.key, m->toggle.off);
+    for (int i = 0; (m = method_shown(i)); i++) preset_add(v, m->toggle.key, m->toggle.off);
 }
+
+// --- what a model's folder keeps for methods
+// ------------------------------------------------------
 
 // The absolute path, because sessions may go on in another folder; NULL: the model keeps none.
 static char *kept(const struct model *m, const char *place)
@@ -245,17 +277,40 @@ static char *kept(const struct model *m, const char *place)
     return full;
 }
 
-void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s)
+// Do the values prepare a training? They then name a train.* setting that is not at its default.
+static bool trains(const struct preset_values *v)
 {
-    const struct method *method;
-    for (int i = 0; m && (method = method_shown(i)); i++) {
-        const struct method_switch *t = &method->toggle;
-        const struct method_fit *fit = &method->fit;
-        const size_t at = find(v, t->key);
-        if (at == v->count || !strcmp(v->list[at].value, t->off)) continue;
-        if (!fit->key || preset_says(v, fit->key) || settings_changed(s, fit->key)) continue;
-        char *path = kept(m, fit->place);
-        if (path) preset_add(v, fit->key, path);
-        free(path);
+    for (size_t i = 0; i < v->count; i++) {
+        const struct setting *row = settings_find(v->list[i].key);
+        if (row && !strncmp(row->key, "train.", 6) && strcmp(v->list[i].value, row->def) != 0)
+            return true;
     }
+    return false;
+}
+
+static bool switches_on(const struct preset_values *v, const struct method_switch *t)
+{
+    const size_t at = find(v, t->key);
+    return at < v->count && strcmp(v->list[at].value, t->off) != 0;
+}
+
+// A recipe that trains begins with fresh parameters, not with those that the folder keeps.
+void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s,
+                bool recipe)
+{
+    const bool training = trains(v);
+    const struct method *method;
+    for (int pass = 0; pass < 2; pass++) // first those that need it
+        for (int i = 0; m && (method = method_shown(i)); i++) {
+            const struct method_fit *fit = &method->fit;
+            const bool needed = switches_on(v, &method->toggle) && !training;
+            if (needed == (pass == 1) || !fit->key || preset_says(v, fit->key)) continue;
+            char *path = kept(m, fit->place);
+            const bool used = path && settings_is(s, fit->key, path);
+            if (path && needed && (used || !settings_changed(s, fit->key)))
+                preset_add(v, fit->key, path);
+            else if (used && !needed && (recipe || training))
+                preset_add(v, fit->key, settings_find(fit->key)->def);
+            free(path);
+        }
 }

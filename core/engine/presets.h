@@ -15,16 +15,15 @@
 // `set` is "KEY=VALUE KEY=VALUE". Values may contain placeholders: {early}, {transition}, {late}
 // are the layers at which the role of pictures changes (from the family's table for this checkpoint
 // shape, else 1/8, 3/8 and 5/8 of the depth), {ffn} the layers whose FFN the paper approximates
-// (else auto). NULL: every method off. A preset with a method that removes tokens or replaces their
-// FFN (method.replaces) switches off the others of this kind.
+// (else auto). All other settings that any of these recipes sets, and the switches of methods, get
+// their defaults: a recipe means the same whatever was loaded before it.
 struct preset {
     const char *name, *set, *help;
 };
 
 const struct preset *preset_at(int index); // NULL past the end
 const struct preset *preset_find(const char *name);
-// The preset as typed settings: `set`, and the methods that are switched off.
-void preset_spell(const struct preset *p, struct buf *b);
+bool preset_sets(const char *key); // is it among the settings that recipes set?
 
 struct preset_values {
     struct change *list; // key and value are owned
@@ -32,7 +31,7 @@ struct preset_values {
     bool guessed; // layers were chosen by depth: the model's phases are unknown
 };
 
-// Adds the preset's values; replaces earlier values of the same keys. Keys and values are not
+// Adds all values of the recipe; replaces earlier values of the same keys. Keys and values are not
 // checked here.
 int preset_read(struct preset_values *v, const struct preset *p, const struct model *m,
                 struct err *err);
@@ -41,9 +40,12 @@ int preset_read_text(struct preset_values *v, const char *text, const struct mod
                      struct err *err);
 int preset_add_word(struct preset_values *v, const char *word, struct err *err);
 void preset_add(struct preset_values *v, const char *key, const char *value);
+void preset_off(struct preset_values *v); // adds every method, off
 // Adds what the methods that the values switch on were trained or calibrated with, if the model's
-// folder keeps it (method.fit) and neither the values nor `s` name another.
-void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s);
+// folder keeps it (method.fit) and neither the values nor `s` name another. Values for a training
+// never use it: what `s` has of it is taken off, and so does a whole `recipe` that needs none.
+void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s,
+                bool recipe);
 bool preset_says(const struct preset_values *v, const char *key); // is the key among them?
 void preset_values_release(struct preset_values *v);
 

@@ -35,6 +35,13 @@ lines "/load $work/model" '/toggle ffn.approx off hadamard' '/toggle norm.align'
 check "one of another model is refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     'true false true true false'
 
+# Recipes for training begin with fresh parameters, and nothing else of the folder is in the result.
+lines '/scenes 8 '"$work/world" '/load demo/model' /align '/preset load norm-alignment-1' '/set train.steps 1' \
+    "/train $work/world/captions.json $work/stage1" /wait "/adapter load $work/stage1" '/adapter show'
+check "the target of the text" '[inputs, .] | map(select(.name=="adapter.tensors")) | last.rows[] | select(.[0]=="norm_align.weight")[2] |
+    tonumber | . > 3.1 and . < 3.2' true
+check "nothing of IRA" '[inputs, .] | map(select(.name=="adapter.tensors")) | last.rows | map(select(.[0] | startswith("ira."))) | length' 0
+
 # The script that made them.
 mkdir "$work/made"
 vlmsh --json -f demo/methods.vlmsh -D WORK="$work/made" -D LESSONS=4 -D ASKED=2 -D STEPS=1 -D QUESTIONS=3 >"$work/events" ||

@@ -34,6 +34,36 @@ check_has "a calibration is missing" 'select(.event=="error").message' '/calibra
 check "nothing is set" 'select(.event=="text").text' \
     $'every setting has its default; /settings lists them\nevery setting has its default; /settings lists them'
 
+# A recipe after any other one equals the recipe alone, the adapter and calibration that the folder
+# keeps included.
+shown() { # what every third command after the first one tells: /set, of all that is not at its default
+    jq -rn 'foreach inputs as $e ({n: -1}; .was = .n | if $e.event == "done" then .n += 1 else . end;
+        if .was >= 0 and .was % 3 == 2 then $e | tostring else empty end)'
+}
+names=$(vlmsh --json -c '/preset list' | jq -r 'select(.name=="presets").rows[] | select(.[1] != "own")[0]')
+each() { # COMMAND: before each recipe
+    for name in $names; do printf '%s\n' "$1" "/preset load $name" /set; done
+}
+{ echo '/load demo/model'; each '/reset all'; } >"$work/alone"
+{ echo '/load demo/model'; for first in $names; do each "/preset load $first"; done; } >"$work/pairs"
+vlmsh --json -f "$work/alone" | shown >"$work/one"
+vlmsh --json -f "$work/pairs" | shown >"$work/two"
+for first in $names; do cat "$work/one"; done >"$work/all"
+cmp -s "$work/two" "$work/all" || fail "recipes leak: $(diff "$work/two" "$work/all" | head -5)"
+grep -q '"adapter".*demo/model/methods/adapter' "$work/one" || fail "no recipe takes the folder's adapter"
+
+# Those that train take no trained parameters; an adapter of one's own stays.
+lines '/load demo/model' /align '/preset load norm-alignment-1' '/get adapter' '/preset load ira-train' '/get ira.on' \
+    "/load $llava" "/adapter load $llava/adapters/lora" '/preset load norm-alignment-2' '/get adapter' '/adapter unload' \
+    '/preset load ira-train'
+check "all can be loaded" '[inputs, .] | map(select(.event=="done").ok) | all' true
+same "without trained ones" "$(setting adapter | awk '{print $3, $(NF-1)}') $(setting ira.on)" "none $llava/adapters/lora off "
+# One's own preset, saved whole, sets what recipes set; one for training takes no trained ones either.
+lines '/load demo/model' '/preset save plain' '/preset load norm-alignment-1' '/preset load plain' '/set' \
+    '/set norm.align on' '/set train.lr 0.1' '/preset save rates norm.align train.lr' '/reset all' '/preset load rates' '/get adapter'
+check "plain again" 'select(.event=="text").text' 'every setting has its default; /settings lists them'
+same "for a training" "$(setting adapter)" 'none '
+
 # What needs another value of the same preset: in one go only.
 lines "/load $llava" '/set prune.score contribution' '/set prune.layer 0,2' '/set prune.keep 0.5,0.25' \
     '/preset save two' '/reset all' '/preset load two' '/get prune.keep' '/get prune.layer'

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -117,27 +118,83 @@ static void only_models_of_the_paper_have_known_layers(void **state)
     }
 }
 
-static void check_spelling(const char *name, const char *expected)
+static void apply(struct settings *s, const struct preset *p, const struct model *m)
 {
-    struct buf b = { 0 };
-    preset_spell(preset_find(name), &b);
-    assert_string_equal(b.data, expected);
-    buf_release(&b);
+    struct preset_values v = { 0 };
+    struct err err = { 0 };
+    assert_int_equal(preset_read(&v, p, m, &err), 0);
+    for (size_t k = 0; k < v.count; k++)
+        assert_int_equal(settings_set(s, v.list[k].key, v.list[k].value, &err), 0);
+    preset_values_release(&v);
 }
 
-// What a preset switches off is said like what it sets.
-static void methods_that_are_off_are_spelled(void **state)
+static void check_same(const struct settings *a, const struct settings *b, const char *what)
 {
-    struct buf off = { 0 };
-    const struct method *m;
-    for (int i = 0; (m = method_shown(i)); i++)
-        buf_printf(&off, "%s%s=%s", i ? " " : "", m->toggle.key, m->toggle.off);
-    check_spelling("baseline", off.data);
-    check_spelling("fastv", "prune.score=attention prune.layer=2 prune.keep=0.5 prune.mode=prefill "
-                            "ffn.approx=off");
-    check_spelling("capa", preset_find("capa")->set);
-    check_spelling("norm-alignment", preset_find("norm-alignment")->set);
-    buf_release(&off);
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (strcmp(settings_text(a, row->key), settings_text(b, row->key)) != 0)
+            fail_msg("%s: %s is %s, alone %s", what, row->key, settings_text(a, row->key),
+                     settings_text(b, row->key));
+}
+
+// A recipe after any other one, and after each setting of another one, equals the recipe alone.
+static void recipes_leave_no_trace(void **state)
+{
+    const struct model m = model_of("llava", 32, 4096, 11008);
+    const struct preset *first, *p;
+    for (int i = 0; (p = preset_at(i)); i++) {
+        struct settings *alone = settings_new();
+        apply(alone, p, &m);
+        for (int k = 0; (first = preset_at(k)); k++) {
+            struct settings *s = settings_new();
+            char what[128];
+            snprintf(what, sizeof what, "%s after %s", p->name, first->name);
+            apply(s, first, &m);
+            apply(s, p, &m);
+            check_same(s, alone, what);
+            settings_free(s);
+        }
+        settings_free(alone);
+    }
+    assert_true(preset_sets("norm.align"));
+    assert_true(preset_sets("train.lr.ira"));
+    assert_false(preset_sets("sample.seed"));
+    assert_false(preset_sets("norm"));
+}
+
+// What is off is among the values; IRA's training is not IRA at the prompt.
+static void recipes_say_what_is_on(void **state)
+{
+    static const struct {
+        const char *name, *on;
+    } rows[] = {
+        { "baseline", "" },
+        { "capa", "prune ffn_approx" },
+        { "fastv", "prune" },
+        { "norm-alignment", "norm_align" },
+        { "norm-alignment-1", "norm_align" },
+        { "norm-alignment-2", "norm_align" },
+        { "layernorm-2", "" },
+        { "ira", "ira" },
+        { "ira-train", "" },
+    };
+    const struct model model = model_of("llava", 32, 4096, 11008);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct preset_values v = { 0 };
+        struct buf on = { 0 };
+        struct err err = { 0 };
+        const struct method *m;
+        assert_int_equal(preset_read(&v, preset_find(rows[i].name), &model, &err), 0);
+        buf_puts(&on, "");
+        for (int k = 0; (m = method_at(k)); k++) {
+            assert_true(preset_says(&v, m->toggle.key));
+            if (strcmp(value_of(&v, m->toggle.key), m->toggle.off) != 0)
+                buf_printf(&on, "%s%s", on.length ? " " : "", m->name);
+        }
+        assert_string_equal(on.data ? on.data : "", rows[i].on);
+        buf_release(&on);
+        preset_values_release(&v);
+    }
 }
 
 int main(void)
@@ -146,7 +203,8 @@ int main(void)
         cmocka_unit_test(each_recipe_can_be_set),
         cmocka_unit_test(layers_follow_the_model),
         cmocka_unit_test(only_models_of_the_paper_have_known_layers),
-        cmocka_unit_test(methods_that_are_off_are_spelled),
+        cmocka_unit_test(recipes_leave_no_trace),
+        cmocka_unit_test(recipes_say_what_is_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
