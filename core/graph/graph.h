@@ -33,11 +33,17 @@ struct looks;
 struct settings;
 struct tape;
 
+// IRA's KL divergence of a sample: sum over layers of the mean over visual tokens and key/value
+// heads.
+struct graph_kl {
+    double plain, weighted; // without and with the gate's weights; beta multiplies the latter
+};
+
 // Training data of each sample of a pass (core/train/loss.h).
 struct graph_sample {
     uint64_t number; // number of this draw in the training: seeds noise
     double penalty;  // loss terms added by methods
-    double kl;       // the divergence in it that is multiplied by beta
+    struct graph_kl kl;
 };
 
 struct graph {

@@ -393,15 +393,17 @@ static int add_penalty(struct ira_values *p, int64_t from, int64_t to, int64_t c
     const struct penalty *y = self;
     struct graph *g = p->g;
     const double mean = 1 / (double)(count * p->heads), beta = p->x->beta;
-    double sum = 0;
+    double plain = 0, weighted = 0;
     for (int64_t i = before * p->heads; i < (before + count) * p->heads; i++) {
-        sum += (double)p->gate[i] * (double)y->kl[i];
+        plain += (double)y->kl[i];
+        weighted += (double)p->gate[i] * (double)y->kl[i];
         y->weight[i] = (float)(g->share * beta * mean * (double)p->gate[i]);
     }
     // Recomputed blocks are counted only once.
     if (g->tape && g->tape->recomputing) return 0;
-    g->samples[number].penalty += beta * mean * sum;
-    g->samples[number].kl += mean * sum;
+    g->samples[number].penalty += beta * mean * weighted;
+    g->samples[number].kl.plain += mean * plain;
+    g->samples[number].kl.weighted += mean * weighted;
     return 0;
 }
 

@@ -32,8 +32,8 @@ struct loss_item {
     const struct picture *pictures;
     size_t picture_count;
     const struct labels *labels;
-    uint64_t number; // index of this draw in the training: seeds methods' noise
-    double *kl;      // receives the divergence that methods penalize; NULL: not wanted
+    uint64_t number;     // index of this draw in the training: seeds methods' noise
+    struct graph_kl *kl; // receives IRA's divergence; NULL: not wanted
 };
 
 // The samples' rows go through encoder and decoder together; each row sees only its own sample.

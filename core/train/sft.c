@@ -341,7 +341,10 @@ static void notify(struct sft *t, int64_t step, const struct optimizer_taken *ta
 {
     struct job *j = t->job;
     job_metric(j, "loss", step, t->loss);
-    if (settings_flag(j->settings, "train.ira")) job_metric(j, "kl", step, t->kl);
+    if (settings_flag(j->settings, "train.ira")) {
+        job_metric(j, "kl", step, t->kl.plain);
+        job_metric(j, "kl_weighted", step, t->kl.weighted);
+    }
     job_metric(j, "lr", step, taken->rate);
     job_metric(j, "grad_norm", step, taken->norm);
     job_metric(j, "tokens_per_s", step, rate);

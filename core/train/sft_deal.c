@@ -239,7 +239,8 @@ int sft_sum_gradients(struct sft *t, struct err *err)
 
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count)
 {
-    ranks_sum_doubles(t->job->ranks, &losses->loss, 2 * (size_t)count);
+    ranks_sum_doubles(t->job->ranks, &losses->loss,
+                      (size_t)count * sizeof *losses / sizeof(double));
 }
 
 // --- exact sums ----------------------------------------------------------------------------------

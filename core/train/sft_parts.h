@@ -92,7 +92,8 @@ struct sft {
     char data_hash[HASH_HEX], samples_hash[HASH_HEX]; // "": there is none
     char held_hash[HASH_HEX], adapter_hash[HASH_HEX];
     char pictures_hash[HASH_HEX]; // of both sets
-    double loss, kl;              // of the last step
+    double loss;                  // of the last step
+    struct graph_kl kl;           // of the last step
     double saved, begun;          // times; writing checkpoints moves the latter forward
     struct pace pace;             // of this process
     int64_t begun_step;           // of this process
@@ -133,8 +134,9 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err);
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err);
 // Losses of `count` samples of a set by their indices in the data, and `share` times their
 // gradients if the pass is recorded; `number` is the index of the first draw.
-struct sft_losses {
-    double loss, kl;
+struct sft_losses { // doubles alone: summed over ranks
+    double loss;
+    struct graph_kl kl;
 };
 int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
             uint64_t number, double share, struct sft_losses *losses, int64_t *rows,

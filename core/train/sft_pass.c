@@ -16,7 +16,8 @@ enum { PASS_SAMPLES = 64 };
 struct micro_batch {
     struct feed_item items[PASS_SAMPLES];
     struct loss_item list[PASS_SAMPLES];
-    double losses[PASS_SAMPLES], kl[PASS_SAMPLES];
+    double losses[PASS_SAMPLES];
+    struct graph_kl kl[PASS_SAMPLES];
     size_t count;
     int64_t rows;
 };
@@ -26,7 +27,7 @@ static int micro_batch_add(struct sft *t, struct sft_set *set, struct micro_batc
 {
     struct feed_item *item = &p->items[p->count];
     if (feed_read(&set->feed, &t->graph, index, item, err) < 0) return -1;
-    p->kl[p->count] = 0;
+    p->kl[p->count] = (struct graph_kl){ 0 };
     p->list[p->count] = (struct loss_item){ .pictures = item->pictures,
                                             .picture_count = item->picture_count,
                                             .labels = &item->labels,
@@ -210,10 +211,12 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
                                                                     : run_dealt(t, &s, rows, err);
     t->graph.tape = NULL;
     if (status == 0) sft_gather_losses(t, s.losses, s.count);
-    t->loss = t->kl = 0;
+    t->loss = 0;
+    t->kl = (struct graph_kl){ 0 };
     for (int64_t i = 0; i < s.count; i++) {
         t->loss += 1 / (double)s.count * s.losses[i].loss;
-        t->kl += 1 / (double)s.count * s.losses[i].kl;
+        t->kl.plain += 1 / (double)s.count * s.losses[i].kl.plain;
+        t->kl.weighted += 1 / (double)s.count * s.losses[i].kl.weighted;
     }
     *rows = 0;
     for (int64_t i = 0; i < s.count; i++) *rows += t->rows[first + i];

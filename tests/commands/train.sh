@@ -74,10 +74,13 @@ same "the other's" "$(grep -c '^"all",' "$work/both.csv")" 6
 
 # The divergence that IRA penalizes is told; nothing has moved before the first step.
 lines "/load $llava" "/set train.ira on" "/set train.method connector" "/set train.steps 3" \
-    "/set train.lr.ira 0.1" "/train $work/data.jsonl $work/ira" /wait "/plot $work/ira kl --csv $work/kl.csv"
+    "/set train.lr.ira 0.1" "/train $work/data.jsonl $work/ira" /wait "/plot $work/ira kl kl_weighted --csv $work/kl.csv"
 check "no error" 'select(.event=="error").message' ""
 same "0 before the first step, then more" \
-    "$(awk -F, 'NR == 2 { first = $4 } END { print first, ($4 > 0) }' "$work/kl.csv")" "0 1"
+    "$(awk -F, '$2 ~ /"kl"/ && $3 == 0 { first = $4 } END { print first, ($4 > 0) }' "$work/kl.csv")" "0 1"
+last() { awk -F, -v name="\"$2\"" '$2 == name { last = $4 } END { print last }' "$1"; }
+same "the gate weights kl_weighted alone" \
+    "$(awk -v a="$(last "$work/kl.csv" kl)" -v b="$(last "$work/kl.csv" kl_weighted)" 'BEGIN { print (a > b && b > 0) }')" 1
 
 # Validation by the metric that the data names; train.score loss looks at the loss alone.
 sed 's/{"id"/{"metric": "contains", "id"/' "$work/data.jsonl" >"$work/named.jsonl"
@@ -115,6 +118,11 @@ same "LoRA of attention" "$(told 'lora:o_proj')" 0
 same "experts" "$(told '*.experts.1.up_proj.weight')" 1
 same "a router" "$(told '*.1.mlp.gate.weight')" 0
 same "shared experts" "$(told '*.shared_experts.up_proj.weight')" 0
+
+lines "/load $llava" "/set train.ira on" "/set ira.gate off" "/set train.method connector" "/set train.steps 3" \
+    "/set train.lr.ira 0.1" "/train $work/data.jsonl $work/ungated" /wait "/plot $work/ungated kl kl_weighted --csv $work/kl.csv"
+check "no error without a gate" 'select(.event=="error").message' ""
+same "no gate: both alike" "$(last "$work/kl.csv" kl)" "$(last "$work/kl.csv" kl_weighted)"
 
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&
     fail "nothing to train on"

@@ -26,6 +26,7 @@ struct fixture {
     bool fresh;      // parameters as training begins with them
     const char *run; // golden tensors the listener compares with: "ira.train"
     int heard;
+    struct graph_kl kl; // sums over what it heard
 };
 
 static void set(struct fixture *f, const char *key, const char *value)
@@ -144,9 +145,13 @@ static int listen_run(void *self, struct graph *g, enum site site, struct site_a
     // The printed prior has the values of the other.
     const char *run = strcmp(f->run, "ira.printed") ? f->run : "ira.train";
     const int64_t rows = args->x->shape[0], heads = args->x->shape[1];
+    const float *kl = args->x->data, *gate = args->v->data;
     float map[1024] = { 0 };
-    for (int64_t i = 0; i < rows * heads; i++)
-        map[i / heads] += ((const float *)args->x->data)[i] / (float)heads;
+    for (int64_t i = 0; i < rows * heads; i++) {
+        map[i / heads] += kl[i] / (float)heads;
+        f->kl.plain += (double)kl[i] / (double)(rows * heads);
+        f->kl.weighted += (double)gate[i] * (double)kl[i] / (double)(rows * heads);
+    }
     snprintf(name, sizeof name, "%s.%d.kl_map", run, args->layer);
     reference_compare(&f->r, name, map, rows);
     snprintf(name, sizeof name, "%s.%d.kl", run, args->layer);
@@ -363,9 +368,16 @@ static void check_training(const char *folder, const char *run, const char *key,
                        .settings = f.r.settings,
                        .hooks = &hooks,
                        .tape = &f.tape };
-    if (loss_sample(&g, f.r.model, c.pictures, c.picture_count, &l, 1, &loss) < 0)
-        fail_msg("%s", g.err.text);
-    assert_int_equal(f.heard, (recompute ? 2 : 1) * f.layers);
+    struct graph_kl kl = { 0 };
+    const struct loss_item item = {
+        .pictures = c.pictures, .picture_count = c.picture_count, .labels = &l, .kl = &kl
+    };
+    if (loss_batch(&g, f.r.model, &item, 1, 1, &loss) < 0) fail_msg("%s", g.err.text);
+    const int passes = recompute ? 2 : 1;
+    assert_int_equal(f.heard, passes * f.layers);
+    assert_true(fabs(kl.plain - f.kl.plain / passes) <= 1e-6 * kl.plain);
+    assert_true(fabs(kl.weighted - f.kl.weighted / passes) <= 1e-6 * kl.plain);
+    assert_true(!key || strcmp(key, "ira.gate") ? kl.weighted < kl.plain : kl.weighted == kl.plain);
     double allowed;
     snprintf(name, sizeof name, "%s.loss", run);
     const float *want = reference_tensor(&f.r, name, &allowed)->data;
