@@ -3,7 +3,8 @@
 //
 // Files have the experts of a layer in one tensor [E, out, in]: here each is a matrix of its own,
 // in place. Newer files have kv_b_proj in two: for each head Wk turned, [H, R, nope], and Wv,
-// [H, v, R]; they are put together again, in f32.
+// [H, v, R]; they are put together again: in their own type, as products with bf16 and with f32
+// weights add up in another order, or in f32 if they are in blocks, which cannot be turned.
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,28 +95,37 @@ static int put_experts(const struct safetensor *t, const char *start, const char
     return 1;
 }
 
-static float *floats_of(const struct safetensor *t)
-{
-    const size_t n = (size_t)(t->shape[0] * t->shape[1] * t->shape[2]);
-    float *floats = malloc(n * sizeof *floats);
-    if (floats) floats_from(floats, t->data, (enum dtype)t->dtype, n);
-    return floats;
-}
-
 static bool is_float(const struct safetensor *t)
 {
     return t && t->rank == 3 && t->dtype >= 0 && t->dtype != DTYPE_I32;
 }
 
-// k[H,R,nope] and v[H,v,R] to [H*(nope+v),R].
-static void join_heads(float *to, const float *k, const float *v, const int64_t *k_shape,
-                       int64_t wide)
+static uint64_t count_of(const struct safetensor *t)
+{
+    return (uint64_t)(t->shape[0] * t->shape[1] * t->shape[2]);
+}
+
+// The numbers of t in `dtype`: its own ones, or a copy in f32, in *made; NULL: out of memory.
+static const void *numbers_of(const struct safetensor *t, enum dtype dtype, float **made)
+{
+    if ((int)dtype == t->dtype) return t->data;
+    *made = malloc(count_of(t) * sizeof **made);
+    if (*made) floats_from(*made, t->data, (enum dtype)t->dtype, count_of(t));
+    return *made;
+}
+
+// k[H,R,nope] and v[H,v,R], of `size` bytes a number, to [H*(nope+v),R].
+static void join_heads(char *to, const char *k, const char *v, const int64_t *k_shape, int64_t wide,
+                       size_t size)
 {
     const int64_t heads = k_shape[0], rank = k_shape[1], nope = k_shape[2];
-    for (int64_t h = 0; h < heads; h++, to += (nope + wide) * rank) {
+    const size_t value_bytes = (size_t)(wide * rank) * size;
+    for (int64_t h = 0; h < heads; h++, k += (size_t)(rank * nope) * size, v += value_bytes) {
         for (int64_t i = 0; i < nope; i++)
-            for (int64_t j = 0; j < rank; j++) to[i * rank + j] = k[(h * rank + j) * nope + i];
-        memcpy(to + nope * rank, v + h * wide * rank, (size_t)(wide * rank) * sizeof *to);
+            for (int64_t j = 0; j < rank; j++, to += size)
+                memcpy(to, k + (size_t)(j * nope + i) * size, size);
+        memcpy(to, v, value_bytes);
+        to += value_bytes;
     }
 }
 
@@ -128,22 +138,25 @@ static int put_joined(const struct gguf *f, const struct safetensor *k, const ch
     free(name);
     if (!is_float(k) || !is_float(v) || v->shape[0] != k->shape[0] || v->shape[2] != k->shape[1])
         return err_set(err, "tensor '%s' does not fit its attn_v_b", k->name);
-    const int64_t rows = k->shape[0] * (k->shape[2] + v->shape[1]);
-    float *both = renamed_make(r, (uint64_t)(rows * k->shape[1]) * sizeof *both);
-    float *key = floats_of(k), *value = floats_of(v);
-    if (both && key && value) join_heads(both, key, value, k->shape, v->shape[1]);
-    const bool there = both && key && value;
-    free(key);
-    free(value);
+    const bool alike = k->dtype == v->dtype && !dtype_in_blocks((enum dtype)k->dtype);
+    const enum dtype dtype = alike ? (enum dtype)k->dtype : DTYPE_F32;
+    const uint64_t bytes = (count_of(k) + count_of(v)) * dtype_size(dtype);
+    float *made[2] = { 0 };
+    const char *keys = numbers_of(k, dtype, &made[0]), *values = numbers_of(v, dtype, &made[1]);
+    char *both = renamed_make(r, bytes);
+    const bool there = both && keys && values;
+    if (there) join_heads(both, keys, values, k->shape, v->shape[1], dtype_size(dtype));
+    free(made[0]);
+    free(made[1]);
     if (!there) return err_set(err, "out of memory for '%s'", k->name);
     struct safetensor *t = renamed_add(r, k, xasprintf("%sself_attn.kv_b_proj.weight", start));
     *t = (struct safetensor){ .name = t->name,
-                              .type = "F32",
-                              .dtype = DTYPE_F32,
+                              .type = alike ? k->type : "F32",
+                              .dtype = (int)dtype,
                               .rank = 2,
-                              .shape = { rows, k->shape[1] },
+                              .shape = { k->shape[0] * (k->shape[2] + v->shape[1]), k->shape[1] },
                               .data = both,
-                              .bytes = (uint64_t)(rows * k->shape[1]) * sizeof *both };
+                              .bytes = bytes };
     return 1;
 }
 

@@ -10,10 +10,11 @@ for name in llama-3.2 qwen2; do
     answer "$work/$name.gguf" "$work/b.safetensors"
     same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
 done
+# On base, whose short vectors add products with bf16 and with f32 weights in different orders even here.
 for how in "" --split-heads; do
     $convert tests/goldens/kimi-text "$work/latent.gguf" $how || fail "kimi-text: convert"
-    answer tests/goldens/kimi-text "$work/a.safetensors"
-    answer "$work/latent.gguf" "$work/b.safetensors"
+    VLMSH_ISA=base answer tests/goldens/kimi-text "$work/a.safetensors"
+    VLMSH_ISA=base answer "$work/latent.gguf" "$work/b.safetensors"
     same_dump "kimi-text $how" "$work/a.safetensors" "$work/b.safetensors"
 done
 # GLM-4 without pictures keeps its rows; those of GLM-4.1V without its encoder are turned, and give the same.
