@@ -1,5 +1,6 @@
 // tests/device.h -- the device that a test computes on: the CPU, or the one that $TEST_DEVICE names
-// (tests/cuda/suites.bash runs the suites of the CPU on the GPU).
+// (tests/cuda/suites.bash runs the suites of the CPU on the GPU); and what a test cannot check on
+// it, which it says in a line that tests/run.sh shows and counts.
 #ifndef TESTS_DEVICE_H
 #define TESTS_DEVICE_H
 
@@ -16,6 +17,26 @@ static inline const struct backend *test_device(void)
     if (b && !err.text[0]) return b;
     fprintf(stderr, "%s\n", err.text);
     exit(1);
+}
+
+// The CPU's instruction sets; NULL: this CPU lacks it, which each program says once.
+enum { TEST_ISAS = 4 };
+static inline const struct backend *test_isa(int i)
+{
+    static const char *const names[TEST_ISAS] = { "base", "avx2", "avx512", "amx" };
+    static bool said[TEST_ISAS];
+    const struct backend *b = backend_cpu_isa(names[i]);
+    if (!b && !said[i]) printf("SKIPPED: this CPU has no %s: its kernels\n", names[i]);
+    said[i] = !b;
+    return b;
+}
+
+// Is there another arithmetic than f32, which a test of `what` needs?
+static inline bool test_multiplies_bf16(const char *what)
+{
+    const bool can = backend_multiplies_bf16(test_device());
+    if (!can) printf("SKIPPED: this device does not multiply bf16: %s\n", what);
+    return can;
 }
 
 #endif

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), one more at once than there are
 # processors (some wait for others), the slow ones first (tests/slow), each quietly unless it fails.
-# Lines that begin with "SKIPPED: " are shown: what a test could not check on this machine.
-# Closes with "N passed, N failed" and fails if any failed. TEST_UNDER is a command that the programs
+# Lines that begin with "SKIPPED: " are shown and counted: what a test could not check on this machine.
+# A script that could check nothing exits with 77. Closes with "N passed, N failed, N skipped" and
+# fails if any failed. TEST_UNDER is a command that the programs
 # run under, TEST_JOBS how many run at once, TEST_TIMEOUT the seconds that each may take, TEST_TIMES a
 # file that gets a line for each: its seconds, its seconds on processors, its name.
 export CMOCKA_MESSAGE_OUTPUT=stdout LC_ALL=C.UTF-8
@@ -43,20 +44,24 @@ run_test() {
 
 # What is printed of a test; what it counted goes to $scratch/counts.
 report() {
-    local name=$1 status=$2 log=$3 seconds=$4 passed failed=0 took=
+    local name=$1 status=$2 log=$3 seconds=$4 passed failed=0 skipped took=
     passed=$(grep -c '^\[       OK \]' "$log")
+    skipped=$(grep -c '^SKIPPED: ' "$log")
     [ "$seconds" -lt 10 ] || took=", $seconds s"
     if [ "$status" = 0 ]; then
-        [ "$passed" != 0 ] || passed=1
+        [ "$passed" != 0 ] || grep -q '^\[  SKIPPED \]' "$log" || passed=1
         echo "ok      $name ($passed$took)"
         grep '^SKIPPED: ' "$log" | sed 's/^/    /'
+    elif [ "$status" = 77 ] && [ "$skipped" != 0 ]; then
+        echo "skipped $name"
+        grep '^SKIPPED: ' "$log" | sed 's/^/    /'
     else
-        failed=$(grep -c '^\[  FAILED  \] [^0-9]' "$log")
+        failed=$(grep '^\[  FAILED  \] [^0-9]' "$log" | sort -u | wc -l) # cmocka lists them again
         [ "$failed" != 0 ] || failed=1
         echo "FAILED  $name (exit $status$took)"
         sed 's/^/    /' "$log" | tail -40
     fi
-    echo "$passed $failed" >>"$scratch/counts"
+    echo "$passed $failed $skipped" >>"$scratch/counts"
 }
 
 export -f run_test report
@@ -70,5 +75,6 @@ ordered() {
 [ $# = 0 ] || ordered "$@" | tr '\n' '\0' |
     xargs -0 -r -n 1 -P "${TEST_JOBS:-$(($(nproc) + 1))}" bash -c 'run_test "$1"' run_test
 touch "$scratch/counts"
-awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed; exit failed > 0 || !passed }' \
+awk '{ passed += $1; failed += $2; skipped += $3 }
+    END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped; exit failed > 0 || !passed }' \
     "$scratch/counts"

@@ -3,6 +3,7 @@
 #   lines LINE...        runs the lines as a program does (standard input, --json); events on output
 #   check NAME JQ WANT   the last events give WANT under this jq program (each result on a line)
 #   answer MODEL DUMP, same_dump NAME A B    dumps of answers, compared
+#   multiplies_bf16      is compute.matmul bf16 another arithmetic on this CPU?
 #   finish               exits 1 if any check failed
 set -u
 : "${VLMSH:=./vlmsh}"
@@ -21,6 +22,10 @@ fail() {
 
 vlmsh() {
     "$VLMSH" --db "$work/vlmsh.db" "$@"
+}
+
+multiplies_bf16() {
+    case $(vlmsh -c /version) in *'+ amx'* | *'+ bf16'*) ;; *) return 1 ;; esac
 }
 
 lines() {

@@ -126,8 +126,10 @@ tiny "/set sample.max_tokens 30" "/set ctx.max 100" "/eval $work/world/yesno.jso
 same "cut off" "$(value "cut off")" $'3 hit the context limit (ctx.max)\n3 hit the context limit (ctx.max)'
 
 # Under bf16 a batch may round a score differently, so the result names it; f32 gives the same bits.
+batch=4
+multiplies_bf16 || { batch=; echo "SKIPPED: this CPU does not multiply bf16: that its results name the batch"; }
 tiny "/set compute.matmul bf16" "/set eval.batch 4" "/eval $work/world/yesno.json --limit 3 --here" \
     "/set compute.matmul f32" "/eval $work/world/yesno.json --limit 3 --here"
-same "the batch is named once" "$(value "eval.batch")" 4
+same "the batch is named once" "$(value "eval.batch")" "$batch"
 
 finish

@@ -3,7 +3,7 @@
 # launch, copy and product of chat and training is possible there, and a training takes the memory
 # that its forecast says, no more than it may.
 . tests/commands/common.bash
-case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "skipped: for the GPU that the host plays"; exit 0 ;; esac
+case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "SKIPPED: for the GPU that the host plays"; exit 77 ;; esac
 export CUDA_HOST_DRY=1 CUDA_HOST_MEMORY=150000000000
 model=$work/7b
 vlmsh new --like llava-1.5-7b "$model" --zeros >"$work/told" || fail "$(cat "$work/told")"

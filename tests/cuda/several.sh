@@ -3,8 +3,8 @@
 # the same from a recording; a model that one alone does not hold fits two.
 export CUDA_HOST_GPUS=2 # where the host plays them
 if [ "$("$VLMSH" --db "$(mktemp -u)" --json -c /devices | jq 'select(.name == "devices").rows | length')" -lt 3 ]; then
-    echo "skipped: there are no two GPUs"
-    exit 0
+    echo "SKIPPED: there are no two GPUs"
+    exit 77
 fi
 (
     . tests/cuda/suites.bash

@@ -6,8 +6,8 @@ export CUDA_HOST_PTX=$PWD/build/ptx
 build=$(dirname "$VLMSH") failed=0
 files=("$CUDA_HOST_PTX"/*.ptx)
 if [ ${#files[@]} = 0 ]; then
-    echo "there is no nvcc here: what it makes of the kernels is not run"
-    exit 0
+    echo "SKIPPED: there is no nvcc here: what it makes of the kernels is not run"
+    exit 77
 fi
 
 run() {

@@ -14,7 +14,7 @@
 // after those it needs
 #include <cmocka.h>
 
-#include "kernels/backend.h"
+#include "tests/device.h"
 
 // Fails at the first number that is further from `want` than absolute + relative * |want|. NaN is
 // close to NaN only.
@@ -98,10 +98,8 @@ static inline double bf16_value(uint16_t h)
 }
 
 // Each instruction set this machine has.
-#define FOR_EACH_ISA(b)                                                                      \
-    for (int isa_ = 0; isa_ < 4; isa_++)                                                     \
-        for (const struct backend *b =                                                       \
-                 backend_cpu_isa((const char *[]){ "base", "avx2", "avx512", "amx" }[isa_]); \
-             b; b = NULL)
+#define FOR_EACH_ISA(b)                          \
+    for (int isa_ = 0; isa_ < TEST_ISAS; isa_++) \
+        for (const struct backend *b = test_isa(isa_); b; b = NULL)
 
 #endif

@@ -312,8 +312,10 @@ static void layers_below_the_choice_stay(void **state)
     must(engine_set(g.engine, "norm.align", "on", &err), &err);
     assert_true(c->cached.n > 0 && c->cached.n < cached); // what stands before the picture
     for (int64_t i = 0; i < c->cached.n; i++) assert_int_equal(c->cached.picture[i], -1);
-    must(engine_set(g.engine, "compute.matmul", "bf16", &err), &err);
-    assert_int_equal(c->cached.n, 0);
+    if (test_multiplies_bf16("that another arithmetic leaves no row")) {
+        must(engine_set(g.engine, "compute.matmul", "bf16", &err), &err);
+        assert_int_equal(c->cached.n, 0);
+    }
     golden_close(&g);
 }
 

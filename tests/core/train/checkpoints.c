@@ -260,7 +260,6 @@ static void test_meaning(void **state)
     (void)state;
     // The model's weights are f16: the CPU leaves them f32, and some have nothing else.
     const struct backend *b = test_device();
-    const bool rounds = backend_multiplies_bf16(b);
     const char *const is = b->own_memory ? "bf16" : "f32";
     const char *const other = b->own_memory ? "f32" : "bf16";
     char *same = xasprintf("compute.matmul=%s", is),
@@ -270,11 +269,8 @@ static void test_meaning(void **state)
     write_samples("data.jsonl", 0, 6);
     train("out", false, 1, settings, JOB_STOPPED, NULL);
     settings[3] = differs;
-    if (rounds)
+    if (test_multiplies_bf16("that another arithmetic is refused"))
         train("out", true, 0, settings, -1, "the run started with compute.matmul=");
-    else
-        print_message("SKIPPED: this CPU does not multiply bf16: that another arithmetic is "
-                      "refused\n");
     settings[3] = "sample.max_tokens=3"; // of generated answers in a validation
     train("out", true, 0, settings, -1, "the run started with sample.max_tokens=");
     settings[3] = "sample.seed=7"; // which are greedy

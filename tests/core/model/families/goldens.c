@@ -60,13 +60,12 @@ static void check_every_stage(const struct backend *backend)
 // On each instruction set that this processor has, or on the device of the test.
 static void every_stage_equals_the_reference(void **state)
 {
-    static const char *const sets[] = { "base", "avx2", "avx512", "amx" };
     if (test_device() != backend_cpu()) {
         check_every_stage(test_device());
         return;
     }
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-        const struct backend *backend = backend_cpu_isa(sets[i]);
+    for (int i = 0; i < TEST_ISAS; i++) {
+        const struct backend *backend = test_isa(i);
         if (backend) check_every_stage(backend);
     }
 }
