@@ -9,6 +9,7 @@
 #include "core/adapter/model_gguf.h"
 #include "core/adapter/model_mmproj.h"
 #include "core/base/file_in.h"
+#include "core/base/text.h"
 #include "core/compare/compare_text.h"
 
 enum { TEXT_BYTES_MAX = 16 << 20 };
@@ -235,7 +236,10 @@ static int quantize_run(struct shell *shell, int argc, char **argv, struct err *
     size_t size;
     if (read_options(&o, argc, argv, err) < 0) return -1;
     char *text = o.text ? file_read(o.text, TEXT_BYTES_MAX, &size, err) : NULL;
-    if (o.text && !text) return -1;
+    if (o.text && (!text || text_check(text, size, o.text, err) < 0)) {
+        free(text);
+        return -1;
+    }
     const char *read = text ? text : compare_sample_text;
     int status = o.write_only ? 0 : compare_text_check(engine_model(shell->engine), read, err);
     if (status == 0) status = write_files(shell, &o, err);

@@ -4,6 +4,7 @@
 
 #include "commands/command.h"
 #include "core/base/file_in.h"
+#include "core/base/text.h"
 #include "core/text/jinja.h"
 
 enum { MESSAGES_LIMIT = 64 << 20, TEMPLATE_LIMIT = 4 << 20 };
@@ -15,7 +16,9 @@ static int read_messages(struct jinja_room *room, struct jinja_value variables, 
     size_t size;
     char *json = file_read(path, MESSAGES_LIMIT, &size, err);
     if (!json) return -1;
-    const int status = jinja_json(room, json, size, path, 0, &messages, err);
+    const int status = text_check(json, size, path, err) < 0
+                           ? -1
+                           : jinja_json(room, json, size, path, 0, &messages, err);
     free(json);
     if (status < 0) return -1;
     if (messages.kind != JINJA_LIST) return err_set(err, "%s: this is no list of messages", path);

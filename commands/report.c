@@ -19,6 +19,7 @@
 #include "core/base/csv.h"
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
+#include "core/base/text.h"
 
 enum { REPORT_MAX = 64 << 20, COLUMNS_MAX = 64, DIGITS = 4 };
 static const char opening[] = "<!-- table ", closing[] = "<!-- end -->";
@@ -288,6 +289,10 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     size_t size;
     char *text = file_read(from, REPORT_MAX, &size, err);
     if (!text) return -1;
+    if (text_check(text, size, from, err) < 0) {
+        free(text);
+        return -1;
+    }
     if (memchr(text, 0, size)) {
         free(text);
         return err_set(err, "'%s' contains a zero byte: it is not a text file", from);

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands/command.h"
 #include "commands/parse.h"
 #include "core/base/file_in.h"
+#include "core/base/text.h"
 
 enum { RUN_DEPTH = 16, LINE_LIMIT = 64 << 20 };
 
@@ -74,6 +76,17 @@ static int unknown_command(const char *name, struct err *err)
     return err_set(err, "unknown command '/%s': /help lists the commands", name);
 }
 
+// Lines are text. Only a file may have a name that is not UTF-8.
+static int check_words(const struct words *args, const char *line, struct err *err)
+{
+    for (int i = 0; i < args->count; i++) {
+        const char *word = args->list[i];
+        if (text_bad_byte(word, strlen(word)) < strlen(word) && access(word, F_OK) != 0)
+            return text_check_part(line, strlen(line), 0, err);
+    }
+    return 0;
+}
+
 // `line` begins with the slash.
 static int run_command(struct shell *shell, const char *line, struct err *err)
 {
@@ -88,6 +101,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
         status = rest_parse(&args, rest, shell, err);
     else
         status = words_parse(&args, rest, shell, err);
+    if (status == 0) status = check_words(&args, line, err);
     if (status == 0) status = command_execute(command, shell, args.count, args.list, err);
     words_release(&args);
     free(name);
@@ -99,6 +113,7 @@ static int run_text(struct shell *shell, const char *line, struct err *err)
     struct words args = { 0 };
     const char *first = skip_blanks(line);
     const bool marked = !strncmp(first, "\"\"\"", 3);
+    if (text_check_part(line, strlen(line), 0, err) < 0) return -1;
     if (*first == '/') line = first + 1; // "//..."
     int status = command_check_needs(shell, NEEDS_MODEL, err);
     if (status == 0)

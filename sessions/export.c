@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/base/text.h"
 #include "core/picture/image.h"
+#include "core/text/tokenizer_parts.h"
 #include "sessions/internal.h"
 
 static int write_all(int fd, const char *path, const char *bytes, size_t size, struct err *err)
@@ -76,7 +78,8 @@ char *export_beside(struct exporting *x, const char *name, const void *bytes, si
 char *export_picture(struct exporting *x, int picture, struct err *err)
 {
     const struct saved_picture *p = &x->saved->pictures[picture];
-    if (!p->stored && strcmp(p->path, "-")) return xstrdup(p->path);
+    const bool named = text_bad_byte(p->path, strlen(p->path)) == strlen(p->path);
+    if (!p->stored && named && strcmp(p->path, "-")) return xstrdup(p->path);
     char *bytes;
     size_t size;
     if (saved_bytes(x->store, p, &bytes, &size, err) < 0) return NULL;
@@ -103,7 +106,11 @@ static int export_to(struct store *s, const struct saved *saved, const char *pat
     struct exporting x = { .store = s, .saved = saved, .path = path };
     x.folder = xasprintf("%s.files", real);
     int status = ends_in(path, ".md") ? transcript_write(&x, err) : script_write(&x, err);
-    if (status == 0) status = write_all(fd, path, x.text.data, x.text.length, err);
+    // Sessions of older versions, and paths, may hold what is not UTF-8.
+    struct buf text = { 0 };
+    if (x.text.length) utf8_repair(&text, x.text.data, x.text.length);
+    if (status == 0) status = write_all(fd, path, text.data, text.length, err);
+    buf_release(&text);
     buf_release(&x.text);
     free(x.folder);
     free(real);

@@ -12,6 +12,7 @@
 #include "commands/script.h"
 #include "core/base/json.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "tui/input.h"
 #include "tui/signals.h"
 #include "tui/text.h"
@@ -143,7 +144,8 @@ static void refuse_request(struct lines *l, const char *where)
 // {"id": ..., "line": "..."}: a line with a name, which its events carry. False: not one.
 static bool run_request(struct lines *l, const char *line, const char *where)
 {
-    cJSON *o = *line == '{' ? cJSON_Parse(line) : NULL;
+    const bool utf8 = text_bad_byte(line, strlen(line)) == strlen(line);
+    cJSON *o = *line == '{' && utf8 ? cJSON_Parse(line) : NULL;
     const cJSON *id = cJSON_GetObjectItemCaseSensitive(o, "id");
     const cJSON *text = cJSON_GetObjectItemCaseSensitive(o, "line");
     if (o) json_keep_numbers(o, line, strlen(line));

@@ -8,6 +8,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
+#include "core/base/text.h"
 
 enum { SIZE_MAX_BYTES = 64 << 20, COLUMNS_MAX = 4096 };
 
@@ -208,6 +209,7 @@ int csv_parse(struct csv *t, const char *text, size_t size, const char *name, st
     const size_t skip = size >= length && !memcmp(text, byte_order_mark, length) ? length : 0;
     struct reader r = { .p = text + skip, .end = text + size, .line = 1 };
     *t = (struct csv){ 0 };
+    if (text_check(text, size, name, err) < 0) return -1;
     if (memchr(text, 0, size))
         return err_set(err, "'%s' contains a zero byte: it is not a CSV file", name);
     if (read_rows(t, &r, err) == 0) return 0;

@@ -10,6 +10,17 @@
 static void (*fatal_hook)(void);
 static int fatal_file = -1;
 
+// Leaves no part of a character where a message was cut off.
+static void cut_torn(char *text, size_t size)
+{
+    size_t n = strlen(text), start = n;
+    if (n + 1 < size) return;
+    while (start && n - start < 4 && ((unsigned char)text[start - 1] & 0xC0) == 0x80) start--;
+    const unsigned char lead = start ? (unsigned char)text[start - 1] : 0;
+    const size_t whole = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+    if (n - start + 1 < whole) text[start - 1] = 0;
+}
+
 int err_set(struct err *err, const char *format, ...)
 {
     if (err) {
@@ -17,6 +28,7 @@ int err_set(struct err *err, const char *format, ...)
         va_start(args, format);
         vsnprintf(err->text, sizeof err->text, format, args);
         va_end(args);
+        cut_torn(err->text, sizeof err->text);
     }
     return -1;
 }
@@ -35,6 +47,7 @@ int err_in(struct err *err, const char *format, ...)
         memcpy(err->text + used, ": ", 3);
         strncat(err->text, former, room - 3);
     }
+    cut_torn(err->text, sizeof err->text);
     return -1;
 }
 

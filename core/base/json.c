@@ -11,6 +11,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err)
 {
@@ -44,6 +45,7 @@ bool json_has_nul(const char *text, size_t size)
 
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err)
 {
+    if (text_check(text, size, name, err) < 0) return NULL;
     if (!json_has_nul(text, size)) {
         cJSON *json = json_parse(text, size, name, err);
         if (json) json_keep_numbers(json, text, size);
@@ -175,7 +177,7 @@ cJSON *json_read(const char *path, size_t limit, struct err *err)
     size_t size;
     char *text = file_read(path, limit, &size, err);
     if (!text) return NULL;
-    cJSON *json = json_parse(text, size, path, err);
+    cJSON *json = text_check(text, size, path, err) < 0 ? NULL : json_parse(text, size, path, err);
     free(text);
     return json;
 }

@@ -11,11 +11,12 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 
-// Parses a file or text; NULL on error ("config.json: line 3: ..."). cJSON_Delete it.
+// Parses a file, which must be UTF-8, or a text; NULL on error ("config.json: line 3: ...").
+// cJSON_Delete it.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
-// The same for data, whose texts must be whole: refuses a character \u0000, which would end its
-// text in this program. (A tokenizer may have a token with it.)
+// The same for data, whose texts must be whole: refuses what is not UTF-8, and a character
+// \u0000, which would end its text in this program. (A tokenizer may have a token with it.)
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
 bool json_has_nul(const char *text, size_t size); // the character \u0000, in any of the texts
 

@@ -1,10 +1,63 @@
 // core/base/text.c -- questions about texts.
 #include "core/base/text.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include <utf8proc.h>
 
 bool text_ends(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);
     return n >= m && !strcmp(text + n - m, end);
+}
+
+size_t text_bad_byte(const char *text, size_t size)
+{
+    size_t i = 0;
+    while (i < size) {
+        uint64_t eight;
+        utf8proc_int32_t code;
+        if (i + sizeof eight <= size && (memcpy(&eight, text + i, sizeof eight), true) &&
+            !(eight & UINT64_C(0x8080808080808080))) { // ASCII
+            i += sizeof eight;
+            continue;
+        }
+        const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
+                                                    (utf8proc_ssize_t)(size - i), &code);
+        if (n <= 0) return i;
+        i += (size_t)n;
+    }
+    return size;
+}
+
+bool text_utf16(const char *text, size_t size)
+{
+    if (size < 2) return false;
+    return !memcmp(text, "\xFF\xFE", 2) || !memcmp(text, "\xFE\xFF", 2) || !text[0] != !text[1];
+}
+
+int text_check_part(const char *text, size_t size, int64_t line, struct err *err)
+{
+    const size_t bad = text_bad_byte(text, size);
+    if (bad == size) return 0;
+    size_t start = 0;
+    for (size_t i = 0; i < bad; i++)
+        if (text[i] == '\n') {
+            line += line > 0;
+            start = line ? i + 1 : 0;
+        }
+    char place[32] = "";
+    if (line) snprintf(place, sizeof place, "line %lld, ", (long long)line);
+    return err_set(err,
+                   "%sbyte %zu is 0x%02X, which is not UTF-8: convert the text, as with "
+                   "iconv -f LATIN1 -t UTF-8",
+                   place, bad - start + 1, (unsigned)(unsigned char)text[bad]);
+}
+
+int text_check(const char *text, size_t size, const char *name, struct err *err)
+{
+    if (text_utf16(text, size))
+        return err_set(err, "'%s' is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8", name);
+    return text_check_part(text, size, 1, err) < 0 ? err_in(err, "'%s'", name) : 0;
 }

@@ -1,12 +1,25 @@
 // core/base/text.h -- questions about texts.
 //
 //   if (text_ends(path, ".gguf")) ...
+//   if (text_check(text, size, path, err) < 0) ...   // a file that must be UTF-8
 #ifndef CORE_BASE_TEXT_H
 #define CORE_BASE_TEXT_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
 
 // Does a text end so? "" ends every text.
 bool text_ends(const char *text, const char *end);
+// Offset of the first byte that is not UTF-8; `size`: there is none.
+size_t text_bad_byte(const char *text, size_t size);
+// Does a file that begins so hold UTF-16: a byte order mark, or ASCII in two bytes each?
+bool text_utf16(const char *text, size_t size);
+// Refuses the text of a file that is not UTF-8: names the file, line, byte (from 1) and its value.
+int text_check(const char *text, size_t size, const char *name, struct err *err);
+// The same of a part of it that begins with that line; 0: of one line.
+int text_check_part(const char *text, size_t size, int64_t line, struct err *err);
 
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/file_in.h"
+#include "core/base/text.h"
 
 enum { BLOCK = 1 << 20, SAMPLE_MAX = 64 << 20, PROBE = 16 };
 
@@ -151,6 +152,7 @@ static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struc
 {
     ssize_t n = read_at(s->d, block, BLOCK, 0);
     if (n < 0) return read_error(s->d, err);
+    if (text_utf16(block, (size_t)n)) return text_check(block, (size_t)n, s->d->path, err);
     look_at_start(s, block, (size_t)n);
     size_t skip = (size_t)s->at;
     while (n > 0) {
@@ -171,12 +173,15 @@ static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struc
 static int check_kind(const struct dataset *d, struct err *err)
 {
     bool object = false;
+    struct err first = { "" };
     if (!d->count) return err_set(err, "'%s' contains no samples", d->path);
     for (int64_t i = 0; d->lines && !object && i < d->count && i < PROBE; i++) {
-        cJSON *json = dataset_json(d, i, NULL);
+        cJSON *json = dataset_json(d, i, i ? NULL : &first);
         object = cJSON_IsObject(json);
         cJSON_Delete(json);
     }
+    if (d->lines && !object && strstr(first.text, "not UTF-8"))
+        return err_set(err, "'%s': %s", d->path, first.text);
     if (d->lines && !object)
         return err_set(err, "'%s' is neither a JSON list of samples nor JSON lines", d->path);
     return 0;
@@ -250,6 +255,8 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
         read_error(d, err);
     } else if ((uint64_t)n < e->size) {
         err_set(err, "'%s' was truncated while it was read", d->path);
+    } else if (text_check_part(text, (size_t)e->size, e->line, err) < 0) {
+        // err says where
     } else if (json_has_nul(text, (size_t)e->size)) {
         err_set(err, "the sample at line %lld has a character \\u0000, which no text may hold",
                 (long long)e->line);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/file_in.h"
+#include "core/base/text.h"
 #include "core/data/dataset.h"
 
 static bool is_data_set(const char *path)
@@ -57,8 +58,10 @@ int new_text_read(struct buf *text, const char *path, struct err *err)
     char *bytes = file_read(path, NEW_TEXT_MAX, &size, err);
     if (!bytes) return -1;
     const size_t length = strnlen(bytes, size);
-    if (length == size) buf_add(text, bytes, size);
+    const int status = text_check(bytes, size, path, err);
+    if (status == 0 && length == size) buf_add(text, bytes, size);
     free(bytes);
+    if (status < 0) return -1;
     if (length < size)
         return err_set(err, "'%s' contains a zero byte: it is not a text file", path);
     return check_room(text, path, err);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/file_in.h"
+#include "core/base/text.h"
 #include "core/sets/form.h"
 #include "core/sets/prompt.h"
 
@@ -190,6 +191,17 @@ static char *group_of(const struct opened *o, const struct set_record *r)
     return xstrdup(r->picture_count ? r->pictures[0] : "");
 }
 
+// The cells of tables and Parquet files. `name`: of the column.
+static int check_utf8(const cJSON *item, const char *name, struct err *err)
+{
+    const char *text = cJSON_GetStringValue(item);
+    const cJSON *each;
+    if (text && text_check_part(text, strlen(text), 0, err) < 0) return err_in(err, "\"%s\"", name);
+    cJSON_ArrayForEach(each, item) if (check_utf8(each, each->string ? each->string : name, err) <
+                                       0) return -1;
+    return 0;
+}
+
 // A file of another set often has other keys.
 static int check_record(const struct opened *o, const struct set_record *r, struct err *err)
 {
@@ -204,6 +216,7 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
     struct set_record r;
     *s = (struct sample){ .right = -1, .index = index, .line = index + 1 };
     int status = o->form->read(o->self, index, &r, err);
+    if (status == 0) status = check_utf8(r.json, "its row", err);
     if (status == 0) status = check_record(o, &r, err);
     const char *id = r.json ? set_text(&r, "index") : NULL;
     if (id) s->id = xstrdup(id);

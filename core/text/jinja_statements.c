@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/text/jinja_parts.h"
 
 static void expect_close(struct parser *p)
@@ -257,7 +258,8 @@ struct jinja *jinja_parse(const char *text, size_t length, const char *name, str
         err_set(err, "a template of %zu MB is too long", length >> 20);
         p.failed = true;
     } else {
-        p.failed = jinja_lex(&t->room, text, length, &p.tokens, err) < 0;
+        p.failed = text_check_part(text, length, 1, err) < 0 ||
+                   jinja_lex(&t->room, text, length, &p.tokens, err) < 0;
     }
     if (!p.failed) jinja_parse_body(&p, &t->body, NULL);
     if (!p.failed) return t;

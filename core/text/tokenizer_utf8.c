@@ -2,6 +2,7 @@
 // alphabet.
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/text/tokenizer_parts.h"
 
 // Well-formed sequences as in table 3-7 of the Unicode standard: the second byte's range depends on
@@ -43,19 +44,7 @@ void utf8_put(struct buf *b, int32_t c)
 
 bool utf8_valid(const char *text, size_t length)
 {
-    size_t i = 0;
-    while (i < length) {
-        uint64_t eight;
-        if (i + 8 <= length && (memcpy(&eight, text + i, 8), true) &&
-            !(eight & UINT64_C(0x8080808080808080))) {
-            i += 8;
-            continue;
-        }
-        int32_t c;
-        i += utf8_next(text + i, length - i, &c);
-        if (c < 0) return false;
-    }
-    return true;
+    return text_bad_byte(text, length) == length;
 }
 
 void utf8_repair(struct buf *b, const char *text, size_t length)

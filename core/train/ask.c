@@ -9,6 +9,7 @@
 
 #include "core/adapter/provenance.h"
 #include "core/base/mem.h"
+#include "core/text/tokenizer_parts.h"
 #include "core/train/ask_file.h"
 
 // Of so many samples in a row a rank has its share in a row.
@@ -151,6 +152,15 @@ static int changed(const struct capture *c, struct err *err)
                    c->change.text, c->a->r->out);
 }
 
+// It may name a file whose name is not UTF-8.
+static void put_error(cJSON *line, const char *why)
+{
+    struct buf text = { 0 };
+    utf8_repair(&text, why, strlen(why));
+    cJSON_AddStringToObject(line, "error", text.data ? text.data : "");
+    buf_release(&text);
+}
+
 static int run_sample(struct asking *a, const struct ask_question *q, struct err *err)
 {
     struct err why = { 0 };
@@ -162,7 +172,7 @@ static int run_sample(struct asking *a, const struct ask_question *q, struct err
     const int answered = answer_sample(a, q, &c, &why);
     *sinks = a->said;
     note_change(&c);
-    if (answered < 0) cJSON_AddStringToObject(c.line, "error", why.text);
+    if (answered < 0) put_error(c.line, why.text);
     provenance_put(&a->provenance, c.line);
     a->report.stopped |= c.cancelled;
     int status = 0;

@@ -138,4 +138,44 @@ mix "$work/n.jsonl" "$work/data.json=1"
 check_has "broken" 'select(.event == "error").message' "is not valid JSON"
 [ ! -e "$work/n.jsonl" ] || fail "a refused mix leaves a file"
 
+
+# --- text that is not UTF-8 ------------------------------------------------------------------------------------
+
+# Refused in every text input, with place and byte; no file is written that does not decode.
+printf '[{"id": "good", "question": "q", "answer": "a"},\n {"id": "caf\351", "question": "q", "answer": "a"}]' >"$work/latin.json"
+printf '{"id": "first", "question": "caf\351"}\n' >"$work/latin.jsonl"
+printf '{"question": "q", "answer": "a"}\n' | iconv -t UTF-16 >"$work/wide.jsonl"
+printf '{"question": "q", "answer": "a"}\n' | iconv -t UTF-16LE >"$work/wide2.jsonl"
+printf 'index\tquestion\tanswer\timage\n1\tcaf\351\ta\t\n' >"$work/table.tsv"
+printf 'step,loss\n1,2\n2,\3773\n' >"$work/run.csv"
+printf 'question,A,B,C,D,answer\nq,a,b,c,\351,A\n' >"$work/mmlu_test.csv"
+printf '{{ "a\n  \351" }}' >"$work/latin.jinja"
+printf 'x' >"$work/plain.jinja"
+printf '[{"role": "user", "content": "\351"}]' >"$work/messages.json"
+printf '# caf\351\n/version\n/system caf\351\n' >"$work/latin.vlmsh"
+printf 'x \351' >"$work/text.md"
+cp $scene "$work/$(printf 'caf\351').png"
+lines "/load $llava" "/data check $work/latin.json" "/data check $work/latin.jsonl" "/data check $work/wide.jsonl" \
+    "/data check $work/wide2.jsonl" "/eval $work/table.tsv --set mme --here" "/plot $work/run.csv step loss" \
+    "/eval $work/mmlu_test.csv --set mmlu --here" "/render $work/latin.jinja $work/messages.json" \
+    "/render $work/plain.jinja $work/messages.json" "/messages $work/messages.json" "/run $work/latin.vlmsh" \
+    "/report $work/text.md" "/quantize $work/q.gguf --type f16 --text $work/text.md"
+check "places" 'select(.event == "error").message | sub(".*/"; "") | sub(", which.*"; "") | sub(": convert.*"; "")' \
+    "latin.jsonl': line 1, byte 33 is 0xE9
+wide.jsonl' is UTF-16
+wide2.jsonl' is UTF-16
+no sample could be scored: sample 1: \"question\": byte 4 is 0xE9
+run.csv': line 3, byte 3 is 0xFF
+mmlu_test.csv': line 2, byte 9 is 0xE9
+latin.jinja: line 2, byte 3 is 0xE9
+messages.json': line 1, byte 31 is 0xE9
+messages.json': line 1, byte 31 is 0xE9
+latin.vlmsh:3: byte 12 is 0xE9
+text.md': line 1, byte 3 is 0xE9
+text.md': line 1, byte 3 is 0xE9"
+check_has "of a sample" 'select(.name == "data problems").rows[0][3]' 'line 2, byte 12 is 0xE9'
+printf '{"id": "\351", "line": "/version"}\ncaf\351?\n/image %s/caf\351.png\n/set sample.max_tokens 1\nHello\n/save %s/u.md\n/save %s/u.vlmsh\n' "$work" "$work" "$work" |
+    vlmsh $llava --json >"$work/events"
+check "of standard input" 'select(.event == "error").message | sub(", which.*"; "")' $'byte 9 is 0xE9\nbyte 4 is 0xE9'
+for file in events u.md u.vlmsh; do iconv -f UTF-8 -t UTF-8 "$work/$file" >/dev/null || fail "$file is not UTF-8"; done
 finish
