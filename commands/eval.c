@@ -430,6 +430,9 @@ const struct command command_eval = {
         "list\n"
         "               with \"question_id\" and \"text\", as --submit, LLaVA and VQAv2 write "
         "them\n"
+        "--thinking keep|strip  keep scores answers with the thinking of thinking models "
+        "(<think>,\n"
+        "               <answer>, boxes), strip always without; default: as the rule's suite does\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
         "show           the latest evaluation (job or --here), or that of JOB; --wrong shows\n"
         "               only answers that score 0, --csv FILE writes all answers",

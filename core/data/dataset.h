@@ -49,12 +49,14 @@ struct sample {
     bool broken; // no JSON
     bool blind;  // its set shows pictures, but the sample names none
     int64_t index, line;
-    char *id;       // as text; NULL when the sample has none
-    char *kind;     // "kind", "type" or "category" of the sample; "" when it has none
-    char *metric;   // the sample's metric; NULL
-    char *group;    // what its questions belong to (MME: a picture); NULL: nothing
-    int max_tokens; // of an answer; 0: as the settings say
-    char **choices; // "choices" or "endings": texts to choose from
+    char *id;          // as text; NULL when the sample has none
+    char *kind;        // "kind", "type" or "category" of the sample; "" when it has none
+    char *metric;      // the sample's metric; NULL
+    const char *suite; // whose rule it is (core/sets/table.c), static; NULL: the metric says so
+    int lost;          // choices that its suite's prompt leaves out for their text ("None")
+    char *group;       // what its questions belong to (MME: a picture); NULL: nothing
+    int max_tokens;    // of an answer; 0: as the settings say
+    char **choices;    // "choices" or "endings": texts to choose from
     size_t choice_count;
     bool endings; // given as "endings": texts, never letters
     // Reference of the last question if the sample has one besides its turns: "answer", "answers",

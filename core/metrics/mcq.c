@@ -82,6 +82,8 @@ int mcq_only_text(const struct metric_case *c, const char *lower, int most)
 
 // --- VLMEvalKit ----------------------------------------------------------------------------------
 
+static const char other_answers[] = "Other Answers";
+
 static bool declines(const char *answer)
 {
     static const char *const texts[] = { "Sorry, I can't help with images of people yet.",
@@ -184,13 +186,34 @@ static char *cell_of(const struct metric_case *c)
     return buf_take(&b);
 }
 
+// The letter that is read, where the table that VLMEvalKit reads has no choice "None" or "NA".
+// Without A, it takes a question of MMMU for an open one.
+static int infer_table(const struct metric_case *c, bool mmmu)
+{
+    const char right[] = { (char)('A' + (c->right >= 0 ? c->right : 0)), 0 };
+    const char **kept = xcalloc(c->choice_count + 2, sizeof *kept);
+    struct metric_case table = *c;
+    for (size_t i = 0; i < c->choice_count; i++)
+        kept[i] = python_is_missing(c->choices[i]) ? "" : c->choices[i];
+    if (mmmu && c->choice_count && !*kept[0]) {
+        kept[0] = c->reference_count ? c->references[0] : right;
+        kept[1] = other_answers;
+        if (table.choice_count < 2) table.choice_count = 2;
+    }
+    table.choices = kept;
+    const int letter = infer(&table);
+    free(kept);
+    return letter;
+}
+
 // An open question (MMMU) becomes one with the choices "the answer" and "Other Answers".
-static int score_vlmevalkit(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+static int score_table(const struct metric_case *c, bool mmmu, struct metric_outcome *o,
+                       struct err *err)
 {
     if (c->choice_count || !c->reference_count || whole_letter(c->references[0]) >= 0)
-        return mcq_score(c, infer(c), o, err);
+        return mcq_score(c, infer_table(c, mmmu), o, err);
     char *right = cell_of(c);
-    const char *const choices[] = { right, "Other Answers" };
+    const char *const choices[] = { right, other_answers };
     struct metric_case closed = *c;
     closed.choices = choices;
     closed.choice_count = 2;
@@ -198,6 +221,17 @@ static int score_vlmevalkit(const struct metric_case *c, struct metric_outcome *
     const int status = mcq_score(&closed, infer(&closed), o, err);
     free(right);
     return status;
+}
+
+static int score_vlmevalkit(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+{
+    return score_table(c, false, o, err);
+}
+
+static int score_mmmu_vlmevalkit(const struct metric_case *c, struct metric_outcome *o,
+                                 struct err *err)
+{
+    return score_table(c, true, o, err);
 }
 
 // --- SEED-Bench ----------------------------------------------------------------------------------
@@ -219,22 +253,23 @@ static int score_first(const struct metric_case *c, struct metric_outcome *o, st
 
 // --- AI2D ----------------------------------------------------------------------------------------
 
-// "B." at the start; otherwise the answer without ASCII punctuation, in any case.
-static int score_dot(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+// "B. ..." is "B"; before thinking is removed, in front of which no letter is found.
+static char *extract_dot(const char *raw)
+{
+    const char *p = skip_spaces(raw);
+    return *p >= 'A' && *p <= 'Z' && p[1] == '.' ? xstrndup(p, 1) : xstrdup(raw);
+}
+
+// The answer without ASCII punctuation, in any case.
+static int score_bare(const struct metric_case *c, struct metric_outcome *o, struct err *err)
 {
     static const char marks[] = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-    const char *p = skip_spaces(c->answer);
-    int letter = MCQ_NONE;
-    if (*p >= 'A' && *p <= 'Z' && p[1] == '.') {
-        letter = *p - 'A';
-    } else {
-        struct buf b = { 0 };
-        for (p = c->answer; *p; p++)
-            if (!strchr(marks, *p)) buf_putc(&b, *p >= 'a' && *p <= 'z' ? (char)(*p & ~0x20) : *p);
-        char *bare = buf_take(&b);
-        letter = whole_letter(bare);
-        free(bare);
-    }
+    struct buf b = { 0 };
+    for (const char *p = c->answer; *p; p++)
+        if (!strchr(marks, *p)) buf_putc(&b, *p >= 'a' && *p <= 'z' ? (char)(*p & ~0x20) : *p);
+    char *bare = buf_take(&b);
+    const int letter = whole_letter(bare);
+    free(bare);
     return mcq_score(c, letter, o, err);
 }
 
@@ -294,8 +329,23 @@ const struct metric metric_mcq_vlmevalkit = {
             "\"answer is X\"; else the only choice whose text is in the answer, if that is not "
             "longer than twice all choices; otherwise wrong",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_VLMEVALKIT,
+    .loses = true,
     .share = true,
     .score = score_vlmevalkit,
+    .summary = mcq_summary,
+};
+
+const struct metric metric_mmmu_vlmevalkit = {
+    .name = "mmmu-vlmevalkit",
+    .help = "Multiple choice and open questions as VLMEvalKit scores MMMU, without a judge.",
+    .rule = "as mcq-vlmevalkit; an open question has the choices \"the answer\" and \"Other "
+            "Answers\", and so has one whose choice A its table reads as missing",
+    .way = METRIC_ANSWERS,
+    .suite = SUITE_VLMEVALKIT,
+    .loses = true,
+    .share = true,
+    .score = score_mmmu_vlmevalkit,
     .summary = mcq_summary,
 };
 
@@ -304,6 +354,7 @@ const struct metric metric_mcq_exact = {
     .help = "Multiple choice as LLaVA scores SEED-Bench.",
     .rule = "the answer is the capital letter and nothing else",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LLAVA,
     .share = true,
     .score = score_letter,
     .summary = mcq_summary,
@@ -314,6 +365,7 @@ const struct metric metric_seed_lmms_eval = {
     .help = "Multiple choice as lmms-eval scores SEED-Bench.",
     .rule = "the first character of the answer is the letter, in any case",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LMMS_EVAL,
     .share = true,
     .score = score_first,
     .summary = mcq_summary,
@@ -324,8 +376,10 @@ const struct metric metric_ai2d_lmms_eval = {
     .help = "Multiple choice as lmms-eval scores AI2D.",
     .rule = "the answer begins with \"X.\", or is the letter once case and punctuation are dropped",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LMMS_EVAL,
     .share = true,
-    .score = score_dot,
+    .extract = extract_dot,
+    .score = score_bare,
     .summary = mcq_summary,
 };
 
@@ -334,6 +388,7 @@ const struct metric metric_scienceqa_llava = {
     .help = "Multiple choice as LLaVA scores ScienceQA.",
     .rule = "the answer is the letter, begins with \"X. \", or has \"The answer is X\" once",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LLAVA,
     .share = true,
     .score = score_scienceqa_llava,
     .summary = mcq_summary,
@@ -344,6 +399,7 @@ const struct metric metric_scienceqa_lmms_eval = {
     .help = "Multiple choice as lmms-eval scores ScienceQA.",
     .rule = "the answer is the letter, in any case, or begins with \"X.\"",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LMMS_EVAL,
     .share = true,
     .score = score_scienceqa_lmms_eval,
     .summary = mcq_summary,

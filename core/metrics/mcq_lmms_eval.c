@@ -9,7 +9,7 @@
 #include "core/metrics/mcq.h"
 #include "core/metrics/python.h"
 
-enum { MOST = 5 }; // A to E
+enum { MOST = 5, CHOICES = 4 }; // letters A to E; choices A to D
 
 // --- the ranking ---------------------------------------------------------------------------------
 
@@ -185,13 +185,22 @@ static int find_option(const char *answer)
     return found;
 }
 
+// In its file an absent choice is the text "nan", which counts as a choice.
+static int find_text(const struct metric_case *c, const char *lower)
+{
+    const char *texts[CHOICES];
+    const struct metric_case table = { .choices = texts, .choice_count = CHOICES };
+    for (size_t i = 0; i < CHOICES; i++)
+        texts[i] = i < c->choice_count && !python_is_missing(c->choices[i]) ? c->choices[i] : "nan";
+    return c->choice_count ? mcq_only_text(&table, lower, CHOICES) : MCQ_NONE;
+}
+
 static int score_mmbench(const struct metric_case *c, struct metric_outcome *o, struct err *err)
 {
     char *bare = python_strip(c->answer), *lower = python_lower(bare);
     int letter = strstr(bare, "Failed to obtain answer via API") ? MCQ_NONE : find_option(bare);
-    if (letter == MCQ_NONE) letter = mcq_only_text(c, lower, 4);
-    const int count = c->choice_count && c->choice_count < 4 ? (int)c->choice_count : 4;
-    if (letter == MCQ_NONE) letter = rank_letters(bare, count);
+    if (letter == MCQ_NONE) letter = find_text(c, lower);
+    if (letter == MCQ_NONE) letter = rank_letters(bare, CHOICES);
     free(lower);
     free(bare);
     return mcq_score(c, letter, o, err);
@@ -204,6 +213,7 @@ const struct metric metric_mmstar_lmms_eval = {
         "the letter A to D at the most telling place: start, end, after \"the answer is\", (X), "
         "X., X:, X), X and a blank, anywhere; of equal places the last",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LMMS_EVAL,
     .share = true,
     .score = score_mmstar,
     .summary = mcq_summary,
@@ -215,6 +225,8 @@ const struct metric metric_mmbench_lmms_eval = {
     .rule = "the only letter that is a word, alone or in punctuation; else the only choice whose "
             "text is in the answer; else as mmstar-lmms-eval",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LMMS_EVAL,
+    .loses = true,
     .share = true,
     .score = score_mmbench,
     .summary = mcq_summary,

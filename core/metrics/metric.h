@@ -28,6 +28,10 @@ enum metric_way {
     METRIC_LOSS,    // the loss of the reference answers
 };
 
+// Whose rule it is: suites prepare an answer differently before their rules read it
+// (core/metrics/suite.h).
+enum suite { SUITE_OWN, SUITE_LLAVA, SUITE_LMMS_EVAL, SUITE_VLMEVALKIT };
+
 // One question with its references. All borrowed.
 struct metric_case {
     const char *question;
@@ -67,6 +71,8 @@ struct metric {
     const char *name, *help;
     const char *rule; // how the answer is extracted and compared, one sentence
     enum metric_way way;
+    enum suite suite;
+    bool loses;   // the suite reads choices from a table, in which None and NA are missing
     bool share;   // scores are 0 or 1: the total is a share with a Wilson interval
     bool smaller; // a lower score is better: use metric_better
     bool none;    // choices without any reference are a question: none of them is right
@@ -75,6 +81,9 @@ struct metric {
     void (*corpus_add)(void *corpus, const char *const *references, size_t count);
     void (*corpus_free)(void *corpus);
     int (*score)(const struct metric_case *c, struct metric_outcome *o, struct err *err);
+    // What the suite extracts from the raw answer, before it removes thinking; NULL: nothing.
+    // free() the result.
+    char *(*extract)(const char *raw);
     // Further numbers beside the score; returns their number (at most METRIC_NUMBERS); NULL: none.
     int (*summary)(const struct metric_tally *t, struct metric_number *numbers);
 };

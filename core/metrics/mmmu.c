@@ -279,6 +279,7 @@ const struct metric metric_mmmu_lmms_eval = {
         "is in more than five words; none is wrong (MMMU draws one); open: a reference is in a "
         "phrase after is, so, thus, answer ..., or equals a number of it to two decimals",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LMMS_EVAL,
     .share = true,
     .score = score,
     .summary = mcq_summary,

@@ -87,6 +87,7 @@ const struct metric metric_ocrbench_lmms_eval = {
     .rule = "one of the references is part of the answer, both in lower case and half-width; "
             "handwritten formulas with their case and without blanks",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LMMS_EVAL,
     .share = true,
     .score = score_lmms_eval,
 };
@@ -97,6 +98,7 @@ const struct metric metric_ocrbench_vlmevalkit = {
     .rule = "one of the references is part of the answer, both in lower case; handwritten formulas "
             "with their case and without blanks",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_VLMEVALKIT,
     .share = true,
     .score = score_vlmevalkit,
 };

@@ -123,6 +123,17 @@ char *python_replace(const char *text, const char *from, const char *to)
     return buf_take(&b);
 }
 
+bool python_is_missing(const char *text)
+{
+    static const char *const words[] = { "",         "#N/A", "#N/A N/A", "#NA",    "-1.#IND",
+                                         "-1.#QNAN", "-NaN", "-nan",     "1.#IND", "1.#QNAN",
+                                         "<NA>",     "N/A",  "NA",       "NULL",   "NaN",
+                                         "None",     "n/a",  "nan",      "null" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i])) return true;
+    return false;
+}
+
 char *python_words(const char *text)
 {
     struct buf b = { 0 };

@@ -27,6 +27,9 @@ char *python_capitalize(const char *text); // the first character, the others in
 char *python_strip(const char *text);      // white space
 char *python_strip_of(const char *text, const char *letters);             // ASCII characters only
 char *python_replace(const char *text, const char *from, const char *to); // from: not empty
+// Is it one of the words that pandas, which reads the suites' tables, takes for a missing value
+// ("", nan, None, N/A ...)?
+bool python_is_missing(const char *text);
 // " ".join(text.split())
 char *python_words(const char *text);
 size_t python_length(const char *text);                      // in characters

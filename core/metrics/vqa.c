@@ -96,6 +96,7 @@ const struct metric metric_vqa_official = {
         "mean over the people of min(1, others who gave the answer / 3), after the evaluation's "
         "clean-up, which is left out where all people agree",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LLAVA,
     .score = score_official,
 };
 
@@ -105,6 +106,7 @@ const struct metric metric_vqa_evalai = {
     .rule = "mean over the people of min(1, others who gave the answer / 3), after EvalAI's "
             "clean-up (lower case, no commas and question marks, 's apart, digits, no articles)",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LMMS_EVAL,
     .score = score_evalai,
 };
 
@@ -115,6 +117,7 @@ const struct metric metric_vqa_lmms_eval = {
         "mean over the people of min(1, others who gave the answer / 3), after EvalAI's clean-up "
         "of punctuation, digits and articles",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LMMS_EVAL,
     .score = score_lmms_eval,
 };
 
@@ -124,5 +127,6 @@ const struct metric metric_vqa_vlmevalkit = {
     .rule = "mean over the people of min(1, others who gave the answer / 3), after a clean-up that "
             "keeps full stops beside digits",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_VLMEVALKIT,
     .score = score_vlmevalkit,
 };

@@ -157,6 +157,7 @@ const struct metric metric_pope_llava = {
     .rule = "of the first sentence without commas: no if No, no or not is among its words, "
             "otherwise yes",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LLAVA,
     .share = true,
     .score = score_pope,
     .summary = summary,
@@ -168,6 +169,7 @@ const struct metric metric_pope_lmms_eval = {
     .rule = "the whole answer is yes or no, in any case; others are wrong and do not count for "
             "recall; its share of yes is that of the right answers",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LMMS_EVAL,
     .share = true,
     .score = score_whole,
     .summary = summary_lmms_eval,
@@ -180,6 +182,7 @@ const struct metric metric_mme_lmms_eval = {
         "the answer without full stops is yes, no, y or n, otherwise the yes or no in its first "
         "four characters",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_LMMS_EVAL,
     .share = true,
     .score = score_prefix,
     .summary = summary,
@@ -190,6 +193,7 @@ const struct metric metric_yesno_vlmevalkit = {
     .help = "Yes/no questions as VLMEvalKit scores POPE and MME, without a judge.",
     .rule = "yes or no is among the words of the answer, and not both; others are wrong",
     .way = METRIC_ANSWERS,
+    .suite = SUITE_VLMEVALKIT,
     .share = true,
     .score = score_words,
     .summary = summary,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/pace.h"
-#include "core/metrics/metric.h"
+#include "core/metrics/suite.h"
 #include "core/probes/masks.h"
 #include "core/probes/rows.h"
 #include "core/talk/answer.h"
@@ -55,9 +55,11 @@ static double score_of(const struct going *w, const struct sample *s, size_t que
         metric = metric_find("contains");
     const char *const turn[] = { given };
     char *asked = message_text(&s->dialogue.messages[question - 1]), *text = message_text(said);
+    enum thought ignored_thought;
+    char *read = suite_answer(metric->suite, metric, text, THINKING_AUTO, &ignored_thought);
     const struct metric_case c = {
         .question = asked,
-        .answer = text,
+        .answer = read,
         .references = s->reference_count ? (const char *const *)s->references : turn,
         .reference_count = s->reference_count ? s->reference_count : given != NULL,
         .choices = (const char *const *)s->choices,
@@ -68,6 +70,7 @@ static double score_of(const struct going *w, const struct sample *s, size_t que
     if (c.reference_count && metric->score(&c, &o, &ignored) == 0) score = o.score;
     free(o.found);
     free(asked);
+    free(read);
     free(text);
     free(given);
     return score;

@@ -37,18 +37,6 @@ const struct set_form *set_form_of(const char *path, struct err *err)
     return found;
 }
 
-bool set_is_missing(const char *text)
-{
-    // What pandas reads as NaN by default, which the suites take for "there is none".
-    static const char *const words[] = { "",         "#N/A", "#N/A N/A", "#NA",    "-1.#IND",
-                                         "-1.#QNAN", "-NaN", "-nan",     "1.#IND", "1.#QNAN",
-                                         "<NA>",     "N/A",  "NA",       "NULL",   "NaN",
-                                         "None",     "n/a",  "nan",      "null" };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(text, words[i])) return true;
-    return false;
-}
-
 const char *set_text(const struct set_record *r, const char *key)
 {
     const cJSON *item = json_get(r->json, key);

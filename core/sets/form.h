@@ -44,9 +44,6 @@ const struct set_form *set_form_of(const char *path, struct err *err);
 
 // A text or number as text, borrowed; NULL: absent, empty or "nan".
 const char *set_text(const struct set_record *r, const char *key);
-// Is it one of the words that pandas, which reads the suites' tables, takes for a missing value
-// (nan, None, N/A ...)?
-bool set_is_missing(const char *text);
 // Adds a picture: `path` relative to `folder` unless it is absolute.
 void set_add_picture(struct set_record *r, const char *path, const char *folder);
 void set_record_release(struct set_record *r);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/base64.h"
+#include "core/metrics/python.h"
 #include "core/sets/form.h"
 #include "core/sets/index.h"
 
@@ -186,11 +187,13 @@ static void add_paths(const struct tsv *t, struct set_record *r)
     cJSON_Delete(parts);
 }
 
-// Only in a table is "None" no text; a question or an answer may be that word.
+// A question, an answer or a choice may be "None", and a choice nothing at all; elsewhere in a
+// table these are no texts.
 static bool is_there(const char *name, const char *field)
 {
+    if (name[0] >= 'A' && name[0] <= 'Z' && !name[1]) return true;
     const bool any = !strcmp(name, "question") || !strcmp(name, "answer");
-    return *field && strcmp(name, "image") != 0 && (any || !set_is_missing(field));
+    return *field && strcmp(name, "image") != 0 && (any || !python_is_missing(field));
 }
 
 static int tsv_read(void *self, int64_t index, struct set_record *r, struct err *err)

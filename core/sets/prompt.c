@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/metrics/python.h"
 
@@ -135,10 +136,12 @@ char **prompt_choices(const struct set_record *r, size_t *count)
     char **texts = parsed ? texts_of(parsed, count) : xcalloc(LETTERS + 1, sizeof *texts);
     cJSON_Delete(parsed);
     if (*count || parsed) return texts;
+    const char *answer = cJSON_GetStringValue(json_get(r->json, "answer"));
     for (size_t i = 0; i < LETTERS; i++) {
         const char key[] = { (char)('A' + i), 0 }, *text = set_text(r, key);
+        const bool named = answer && !strcmp(answer, key) && json_get(r->json, key) && *count;
         texts[i] = xstrdup(text ? text : "");
-        if (text) *count = i + 1;
+        if (text || named) *count = i + 1;
     }
     for (size_t i = *count; i < LETTERS; i++) {
         free(texts[i]);
@@ -153,28 +156,61 @@ static void free_texts(char **texts, size_t count)
     free(texts);
 }
 
-// "A. text" of each choice that is there, with `before` and `after`.
-static size_t put_choices(const struct set_record *r, struct buf *to, const char *before,
-                          const char *after)
+// The first of the choices that are lost; count: none is.
+static size_t first_missing(const char *const *texts, size_t count, enum prompt_lost lost)
 {
-    size_t count;
+    size_t i = 0;
+    if (lost == LOST_NONE) return count;
+    // LLaVA's own test comes after pandas' and takes "none" too.
+    while (i < count && !python_is_missing(texts[i]) &&
+           (lost != LOST_REST ||
+            (strcasecmp(texts[i], "none") != 0 && strcasecmp(texts[i], "nan") != 0)))
+        i++;
+    return i;
+}
+
+int prompt_count_lost(const char *const *texts, size_t count, enum prompt_lost lost)
+{
+    size_t n = 0, i = first_missing(texts, count, lost);
+    if (lost == LOST_REST) return (int)(count - i);
+    for (; i < count; i++) n += python_is_missing(texts[i]) && lost == LOST_MISSING;
+    return (int)n;
+}
+
+// "A. text" of each choice that is not lost, with `before` and `after`.
+static size_t put_choices(const struct set_record *r, struct buf *to, const char *before,
+                          const char *after, enum prompt_lost lost)
+{
+    size_t count, rest;
     char **texts = prompt_choices(r, &count);
-    for (size_t i = 0; i < count; i++)
-        if (*texts[i]) buf_printf(to, "%s%c. %s%s", before, (char)('A' + i), texts[i], after);
+    rest = lost == LOST_REST ? first_missing((const char *const *)texts, count, lost) : count;
+    for (size_t i = 0; i < rest; i++)
+        if (lost != LOST_MISSING || !python_is_missing(texts[i]))
+            buf_printf(to, "%s%c. %s%s", before, (char)('A' + i), texts[i], after);
     free_texts(texts, count);
     return count;
 }
 
-void prompt_letter(const struct set_record *r, struct buf *to)
+static void put_letter(const struct set_record *r, struct buf *to, enum prompt_lost lost)
 {
     const char *hint = set_text(r, "hint"), *question = question_of(r);
     struct buf text = { 0 };
     if (hint) buf_printf(&text, "%s\n", hint);
     buf_puts(&text, question);
     // A question that lists its choices (LLaVA's files) does not get them twice.
-    if (!strstr(question, "\nA. ")) put_choices(r, &text, "\n", "");
+    if (!strstr(question, "\nA. ")) put_choices(r, &text, "\n", "", lost);
     end_with(to, text.data, letter_answer);
     buf_release(&text);
+}
+
+void prompt_letter(const struct set_record *r, struct buf *to)
+{
+    put_letter(r, to, LOST_NONE);
+}
+
+void prompt_mmbench_llava(const struct set_record *r, struct buf *to)
+{
+    put_letter(r, to, LOST_REST);
 }
 
 void prompt_mmbench_lmms_eval(const struct set_record *r, struct buf *to)
@@ -182,7 +218,7 @@ void prompt_mmbench_lmms_eval(const struct set_record *r, struct buf *to)
     const char *hint = set_text(r, "hint");
     if (hint) buf_printf(to, "%s ", hint);
     buf_printf(to, "%s There are several options:", question_of(r));
-    put_choices(r, to, "\n", "");
+    put_choices(r, to, "\n", "", LOST_MISSING);
     buf_printf(to, "\n%s", letter_answer);
 }
 
@@ -204,14 +240,14 @@ void prompt_scienceqa_lmms_eval(const struct set_record *r, struct buf *to)
     const char *hint = set_text(r, "hint");
     if (hint) buf_printf(to, "Context: %s\n", hint);
     buf_puts(to, question_of(r));
-    put_choices(r, to, "\n", "");
+    put_choices(r, to, "\n", "", LOST_NONE);
     buf_puts(to, letter_answer);
 }
 
 void prompt_mmmu_lmms_eval(const struct set_record *r, struct buf *to)
 {
     buf_puts(to, question_of(r));
-    const size_t count = put_choices(r, to, "\n", "");
+    const size_t count = put_choices(r, to, "\n", "", LOST_NONE);
     buf_printf(to, "\n%s", count ? letter_answer : short_answer);
 }
 
@@ -221,7 +257,7 @@ void prompt_mcq_vlmevalkit(const struct set_record *r, struct buf *to)
     struct buf options = { 0 };
     if (hint) buf_printf(to, "Hint: %s\n", hint);
     buf_printf(to, "Question: %s\n", question_of(r));
-    if (put_choices(r, &options, "", "\n"))
+    if (put_choices(r, &options, "", "\n", LOST_MISSING))
         buf_printf(to, "Options:\n%sPlease select the correct answer from the options above. \n",
                    options.data);
     buf_release(&options);
@@ -235,7 +271,7 @@ void prompt_mmlu(const struct set_record *r, struct buf *to)
     char *question = python_strip(question_of(r));
     if (shots) buf_puts(to, shots);
     buf_puts(to, question);
-    put_choices(r, to, "\n", "");
+    put_choices(r, to, "\n", "", LOST_NONE);
     buf_puts(to, "\nAnswer:");
     free(question);
 }

@@ -14,7 +14,12 @@ set_prompt prompt_capitalized; // as short, the question in lower case but for i
 set_prompt prompt_caption_lmms_eval;
 set_prompt prompt_caption_vlmevalkit;
 set_prompt prompt_chair;
-set_prompt prompt_letter; // hint, question, "A. ...", "Answer with the option's letter"
+// Choices whose text a suite's table reads as missing (None, NA, an empty cell): none are lost,
+// those are, or that and all that follow (LLaVA's MMBench).
+enum prompt_lost { LOST_NONE, LOST_MISSING, LOST_REST };
+
+set_prompt prompt_letter;        // hint, question, "A. ...", "Answer with the option's letter"
+set_prompt prompt_mmbench_llava; // the same, until a choice is missing
 set_prompt prompt_mmbench_lmms_eval;
 set_prompt prompt_mmstar_lmms_eval;
 set_prompt prompt_scienceqa_lmms_eval;
@@ -23,9 +28,12 @@ set_prompt prompt_mcq_vlmevalkit; // "Hint: Question: Options: Please select ...
 set_prompt prompt_mmlu;           // with five examples, if there are any
 set_prompt prompt_hellaswag;      // activity and context
 
-// Texts of the choices: columns A, B ... up to the last that is there (missing ones are ""), a list
-// "choices" or "endings", or a Python list "options". [*count], free() each; NULL: none.
+// Texts of the choices: columns A, B ... up to the last that is not empty or that the answer names
+// (absent ones are ""), a list "choices" or "endings", or a Python list "options". [*count], free()
+// each; NULL: none.
 char **prompt_choices(const struct set_record *r, size_t *count);
+// How many of the choices a prompt leaves out.
+int prompt_count_lost(const char *const *choices, size_t count, enum prompt_lost lost);
 // HellaSwag's texts without marks in square brackets, as lm-evaluation-harness cleans them. free().
 char *hellaswag_plain(const char *text);
 

@@ -151,7 +151,7 @@ static void take_right(struct sample *s)
         s->right = (int)number;
 }
 
-static void take_choices(struct sample *s, const struct set_record *r)
+static void take_choices(struct sample *s, const struct set_record *r, enum prompt_lost lost)
 {
     s->choices = prompt_choices(r, &s->choice_count);
     s->endings = json_get(r->json, "endings") != NULL;
@@ -161,6 +161,7 @@ static void take_choices(struct sample *s, const struct set_record *r)
         s->choices[i] = plain;
     }
     if (s->choice_count) take_right(s);
+    s->lost = prompt_count_lost((const char *const *)s->choices, s->choice_count, lost);
 }
 
 // --- names ---------------------------------------------------------------------------------------
@@ -225,10 +226,11 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
         s->broken = true;
     } else {
         s->metric = xstrdup(o->way->metric);
+        s->suite = o->way->suite;
         s->group = group_of(o, &r);
         s->max_tokens = o->way->max_tokens;
         take_references(s, &r);
-        take_choices(s, &r);
+        take_choices(s, &r, o->way->lost);
         take_question(s, o, &r);
     }
     set_record_release(&r);

@@ -17,6 +17,7 @@
 
 #include "core/data/dataset.h"
 #include "core/metrics/metric.h"
+#include "core/sets/prompt.h"
 #include "core/sets/total.h"
 
 struct set_record;
@@ -31,6 +32,7 @@ struct set_way {
     const char *metric;
     const struct set_total *total; // of the set, beside the metric's; NULL: none
     const char *source;            // the file in the suite that says so
+    enum prompt_lost lost;         // choices that the prompt leaves out
 };
 
 enum { SET_WAYS = 3 };

@@ -11,6 +11,7 @@
 #include "core/base/file_out.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/metrics/python.h"
 #include "core/metrics/vqa_text.h"
 #include "core/sets/form.h"
 
@@ -156,9 +157,11 @@ static void put_table(struct writing *w, const struct set_record *r, const char 
     if (w->first) put_names(w, r);
     for (int i = 0; i < COLUMNS; i++) {
         const char *text = i == PREDICTION ? answer : set_text(r, columns[i]);
+        const bool choice = i > 1 && i < PREDICTION;
         if (!w->has[i]) continue;
         if (i) buf_putc(&w->out, '\t');
-        put_field(&w->out, text ? text : "");
+        // pandas has read the table: "None" is no choice in it.
+        put_field(&w->out, !text || (choice && python_is_missing(text)) ? "" : text);
     }
     buf_putc(&w->out, '\n');
 }

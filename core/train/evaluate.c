@@ -11,6 +11,7 @@
 
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
+#include "core/sets/prompt.h"
 #include "core/talk/answer.h"
 #include "core/train/evaluate_parts.h"
 
@@ -34,6 +35,7 @@ static struct evaluated outcome_of(const struct evaluating *v, const struct samp
                                .group = s->group ? s->group : "",
                                .prompt = "",
                                .answer = "",
+                               .said = "",
                                .reference = "",
                                .score = NAN,
                                .class = -1,
@@ -67,9 +69,17 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
 {
     struct metric_outcome o;
     struct err err;
+    enum thought thought = THOUGHT_NONE;
+    const char *raw = mc->answer ? mc->answer : "";
+    const bool own = v->r->metric || !s->suite; // not the rule of the sample's set
+    char *said = m->way == METRIC_ANSWERS ? suite_answer(own ? m->suite : suite_find(s->suite), m,
+                                                         raw, v->r->thinking, &thought)
+                                          : NULL;
+    mc->answer = said;
     mc->corpus = evaluate_corpus(v, m);
     if (m->score(mc, &o, &err) < 0) {
         skip(v, s, q, m, err.text);
+        free(said);
         return 1;
     }
     char *id = name_of(s);
@@ -77,7 +87,12 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     told.metric = m;
     told.turn = q->turn;
     told.prompt = q->text;
-    told.answer = mc->answer ? mc->answer : "";
+    told.answer = raw;
+    told.said = said ? said : "";
+    told.thought = thought;
+    told.lost = s->lost           ? s->lost
+                : own && m->loses ? prompt_count_lost(mc->choices, mc->choice_count, LOST_MISSING)
+                                  : 0;
     told.found = o.found;
     told.reference = q->reference_count ? q->references[0] : "";
     told.score = o.score;
@@ -85,6 +100,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     told.full = full;
     notify(v, &told);
     free(id);
+    free(said);
     free(o.found);
     return 0;
 }

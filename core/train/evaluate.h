@@ -25,7 +25,7 @@
 #include "core/data/dataset.h"
 #include "core/graph/hooks.h"
 #include "core/methods/method.h"
-#include "core/metrics/metric.h"
+#include "core/metrics/suite.h"
 #include "core/model/model.h"
 #include "core/ranks/ranks.h"
 #include "core/sets/total.h"
@@ -41,12 +41,15 @@ struct evaluated {
     const struct metric *metric; // NULL when skipped before it was known
     const char *prompt;          // the question's text
     const char *answer;          // generated; "" with metrics that generate nothing
+    const char *said;            // what of it the rule read, without thinking
     const char *found;           // the extracted answer, NULL: none
     const char *reference;       // first of them
     double score;                // NaN when skipped
     const char *skipped;         // why it could not be scored; NULL: scored
     int class;                   // the metric's own case, -1
     bool full;                   // the answer hit the context limit
+    enum thought thought;        // what became of the answer's thinking
+    int lost;                    // choices that the suite leaves out for their text
     int64_t done, count;         // samples processed including this one, and all
 };
 
@@ -75,6 +78,7 @@ struct evaluate_request {
     int64_t limit;                 // at most this many samples; 0: all
     const struct metric *metric;   // NULL: each sample's own metric, else loss
     const struct set_total *total; // of an evaluation set; NULL: none
+    enum thinking thinking;        // of answers: removed before the rule, or not
     // A thread reads the next samples and decodes their pictures while the model answers. Not where
     // times are measured: it needs a processor now and then.
     bool ahead;
@@ -113,8 +117,9 @@ struct evaluation {
                               // scored
     char *why;                // the first reason, NULL
     int64_t full;             // answers that hit the context limit
-    bool cancelled;           // the totals cover what was scored until then
-    struct names kinds;       // owner of the names
+    int64_t thoughts[THOUGHTS], lost; // answers by what became of their thinking; choices lost
+    bool cancelled;                   // the totals cover what was scored until then
+    struct names kinds;               // owner of the names
     // With the total of a set: all scores, and the numbers of the total with an interval of the
     // first (NaN: too few).
     const struct set_total *total;

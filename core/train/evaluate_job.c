@@ -45,11 +45,25 @@ static int read_limit(struct evaluate_options *o, const char *text, struct err *
     return err_set(err, "--limit must be a number of samples of at least 1, not '%s'", text);
 }
 
+static int read_thinking(struct evaluate_options *o, const char *word, struct err *err)
+{
+    if (!strcmp(word, "keep"))
+        o->thinking = THINKING_KEEP;
+    else if (!strcmp(word, "strip"))
+        o->thinking = THINKING_STRIP;
+    else
+        return err_set(err,
+                       "--thinking is keep or strip, not '%s'; without it each suite's rule sees "
+                       "what it sees in the suite",
+                       word);
+    return 0;
+}
+
 static int read_option(struct evaluate_options *o, const char *word, const char *value,
                        struct err *err)
 {
-    static const char *const known[] = { "--images", "--metric", "--limit",  "--kind",
-                                         "--set",    "--as",     "--submit", "--answers" };
+    static const char *const known[] = { "--images", "--metric", "--limit",   "--kind",    "--set",
+                                         "--as",     "--submit", "--answers", "--thinking" };
     enum { KNOWN = sizeof known / sizeof *known };
     int i = 0;
     while (i < KNOWN && strcmp(word, known[i]) != 0) i++;
@@ -63,6 +77,7 @@ static int read_option(struct evaluate_options *o, const char *word, const char 
     if (i == 5) o->suite = value;
     if (i == 6) o->submit = value;
     if (i == 7) o->answers = value;
+    if (i == 8) return read_thinking(o, value, err);
     return 0;
 }
 
@@ -111,6 +126,7 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
                                       .metric = o->metric,
                                       .ahead = true,
                                       .given = o->given,
+                                      .thinking = o->thinking,
                                       .total = o->way && !o->metric ? o->way->total : NULL };
 }
 
@@ -207,6 +223,9 @@ static void note_line(struct running *r, const cJSON *line, int64_t done)
                                                    .score = score->valuedouble,
                                                    .class = class->valueint });
         r->e->full += cJSON_IsTrue(json_get(line, "full"));
+        r->e->lost += json_whole(json_get(line, "lost"), 0);
+        const int64_t thought = json_whole(json_get(line, "thought"), THOUGHT_NONE);
+        if (thought > THOUGHT_NONE && thought < THOUGHTS) r->e->thoughts[thought]++;
         const cJSON *batch = json_get(line, "batch");
         if (cJSON_IsNumber(batch) && batch->valueint > r->e->batch && batch->valueint <= BATCH_MOST)
             r->e->batch = batch->valueint;
@@ -276,6 +295,8 @@ static int write_state(struct running *r, const struct evaluated *e)
         cJSON_AddNumberToObject(line, "score", e->score);
         cJSON_AddNumberToObject(line, "class", e->class);
         if (e->full) cJSON_AddTrueToObject(line, "full");
+        if (e->lost) cJSON_AddNumberToObject(line, "lost", e->lost);
+        if (e->thought) cJSON_AddNumberToObject(line, "thought", e->thought);
         // Another machine may share passes otherwise when the job goes on there.
         if (r->e->batch > 1) cJSON_AddNumberToObject(line, "batch", r->e->batch);
     }

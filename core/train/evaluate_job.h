@@ -13,7 +13,7 @@
 
 #define EVALUATE_USAGE                                                                        \
     "DATA [--set NAME [--as SUITE] [--submit FILE]] [--metric M] [--limit N] [--images DIR] " \
-    "[--kind K,...] [--answers FILE]"
+    "[--kind K,...] [--answers FILE] [--thinking keep|strip]"
 
 enum { EVALUATE_KINDS = 64 };
 
@@ -25,6 +25,7 @@ struct evaluate_options {
     const char *suite, *submit; // as typed
     const char *answers;        // file of answers that are scored
     struct given *given;        // its contents, once DATA is open
+    enum thinking thinking;     // of answers
     int64_t limit;
     char *kind_list; // cut into kinds
     const char *kinds[EVALUATE_KINDS];

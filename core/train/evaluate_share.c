@@ -7,12 +7,12 @@
 #include "core/train/evaluate_parts.h"
 
 // The texts of a struct evaluated; NULL is a text too.
-enum { TEXTS = 8 };
+enum { TEXTS = 9 };
 
 static void list_texts(const struct evaluated *e, const char **texts)
 {
-    const char *const list[TEXTS] = { e->id,    e->kind,      e->prompt,  e->answer,
-                                      e->found, e->reference, e->skipped, e->group };
+    const char *const list[TEXTS] = { e->id,        e->kind,    e->prompt, e->answer, e->found,
+                                      e->reference, e->skipped, e->group,  e->said };
     memcpy(texts, list, sizeof list);
 }
 
@@ -26,6 +26,7 @@ static void put_texts(struct evaluated *e, const char *const *texts)
     e->reference = texts[5];
     e->skipped = texts[6];
     e->group = texts[7];
+    e->said = texts[8];
 }
 
 // A pointer means nothing to another process: the metric's is its number, those of texts are there
@@ -61,6 +62,8 @@ void evaluate_count(struct evaluating *v, const struct evaluated *told)
     } else {
         evaluation_note(e, told);
         e->full += told->full;
+        e->thoughts[told->thought]++;
+        e->lost += told->lost;
     }
     if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
 }

@@ -45,7 +45,7 @@ static void keep_score(struct evaluation *e, const struct evaluated *told)
 const char *evaluated_answer(const struct evaluated *told)
 {
     if (told->skipped) return NULL;
-    if (told->metric->way != METRIC_RANKS) return told->answer;
+    if (told->metric->way != METRIC_RANKS) return told->said;
     return told->found ? told->found : "";
 }
 
@@ -169,6 +169,22 @@ static void put_set(const struct telling *to, const struct evaluation *e)
     if (e->number_count) put(to, "total", xstrdup(e->total->rule));
 }
 
+// What the rules did not see of the answers, or saw.
+static void put_thoughts(const struct telling *to, const struct evaluation *e)
+{
+    static const char *const words[THOUGHTS] = {
+        [THOUGHT_REMOVED] = "removed from",
+        [THOUGHT_KEPT] = "seen by the rule in",
+        [THOUGHT_OPEN] = "not ended, so seen by the rule, in",
+    };
+    struct buf b = { 0 };
+    for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)
+        if (e->thoughts[i])
+            buf_printf(&b, "%s%s %lld %s", b.length ? "; " : "", words[i],
+                       (long long)e->thoughts[i], e->thoughts[i] == 1 ? "answer" : "answers");
+    if (b.length) put(to, "thinking", buf_take(&b));
+}
+
 void evaluation_report(const struct evaluation *e,
                        void (*put_line)(void *self, const char *key, const char *value), void *self)
 {
@@ -195,6 +211,8 @@ void evaluation_report(const struct evaluation *e,
     if (e->total_count && e->arithmetic) put(&to, "arithmetic", xstrdup(e->arithmetic));
     if (e->total_count && e->batch > 1) put(&to, "eval.batch", xasprintf("%d", e->batch));
     if (e->total_count && e->first) put(&to, "eval.first", xstrdup(e->first));
+    if (e->lost) put(&to, "choices lost", xasprintf("%lld", (long long)e->lost));
+    put_thoughts(&to, e);
     if (e->full)
         put(&to, "cut off", xasprintf("%lld hit the context limit (ctx.max)", (long long)e->full));
     if (e->skipped)

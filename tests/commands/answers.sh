@@ -24,6 +24,36 @@ check "which file" 'select(.event=="table" and .name=="evaluation").rows[] | sel
 check_has "one has no answer" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
     "1 of 5 samples, the first: sample none: the file of --answers has no answer for it"
 
+# Thinking is removed before our own rules, and before a suite's where the suite does so; LLaVA's sees it.
+jq -nc '[["yesno","yes"],["pope-lmms-eval","yes"],["pope-llava","yes"],["exact","yes"],["yesno-vlmevalkit","yes"]] |
+    to_entries[] | {id: "t\(.key)", question: "Is it?", metric: .value[0], answer: .value[1]}' >"$work/think.jsonl"
+jq -nc 'range(5) | {question_id: "t\(.)", text: "<think> no or yes ?</think>Yes"}' >"$work/thought.jsonl"
+thinking='select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="thinking")[1]'
+scored='[inputs, .] | map(select(.event=="table" and .name=="answers").rows[][3]) | join(" ")'
+for option in "" "--thinking keep" "--thinking strip"; do
+    lines "/load $llama" "/eval $work/think.jsonl --answers $work/thought.jsonl $option --here"
+    jq -r "$thinking" "$work/events" >>"$work/thinking"
+    jq -rn "$scored" "$work/events" >>"$work/scored"
+done
+same "scores" "$(paste -sd'|' "$work/scored")" "1 1 0 1 0|0 0 0 0 0|1 1 1 1 1"
+same "told" "$(paste -sd'|' "$work/thinking")" "removed from 3 answers; seen by the rule in 2 answers|seen by the rule in 5 answers|removed from 5 answers"
+lines "/load $llama" "/eval $work/think.jsonl --answers $work/thought.jsonl" /wait "/eval show"
+check "a job tells too" "$thinking" "removed from 3 answers; seen by the rule in 2 answers"
+
+# A choice may be "None" or empty. VLMEvalKit's table loses it, and the result says how many.
+printf 'index\timage\tquestion\tA\tB\tC\tD\tanswer\tcategory\n1\t%s\tHow many?\tNone\tTwo\tOne\t\tA\tx\n2\t1\tWhich?\tp\tq\t\t\tD\tx\n3\t1\tWhich?\t\tq\tr\ts\tA\tx\n' \
+    "$(base64 -w0 demo/pictures/scene-0.png)" >"$work/none.tsv"
+printf '{"question_id":1,"text":"A"}\n{"question_id":2,"text":"D"}\n{"question_id":3,"text":"A"}\n' >"$work/none.jsonl"
+none="/eval $work/none.tsv --set seed --answers $work/none.jsonl --here --as"
+for way in vlmevalkit lmms-eval "vlmevalkit --metric letter"; do
+    lines "/load $llava" "$none $way"
+    jq -rn "$scored" "$work/events" >>"$work/none"
+    jq -rn '[inputs | select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="choices lost")[1]] | join(" ")' "$work/events" >>"$work/none"
+done
+same "None" "$(paste -sd'|' "$work/none")" "0 0 0|4|1 1 1||1 1 1|4"
+check_has "and asks without it" 'select(.event=="table" and .name=="answers").rows[0][6]' "Options:
+B. Two"
+
 # What --submit writes is read back: the same scores. A list (VQAv2's upload) too.
 python3 tests/core/sets/make.py "$work/sets"
 lines "/load $llava" "/set sample.max_tokens 4" "/eval $work/sets/POPE.tsv --set pope --submit $work/pope.jsonl --here" \

@@ -11,7 +11,9 @@
 // after those it needs
 #include <cmocka.h>
 
+#include "core/base/mem.h"
 #include "core/metrics/choices.h"
+#include "core/metrics/suite.h"
 #include "core/metrics/words.h"
 #include "tests/core/metrics/chair_sentences.h"
 
@@ -286,6 +288,58 @@ static void test_right(void **state)
     assert_int_equal(right_of(NULL, -1), -1);
 }
 
+// What our own rules, and others, read of an answer.
+static void check_thinking(enum suite suite, enum thinking thinking, const char *answer,
+                           const char *said, enum thought expected)
+{
+    static const struct metric m = { .name = "any" };
+    enum thought thought;
+    char *text = suite_answer(suite, &m, answer, thinking, &thought);
+    assert_string_equal(text, said);
+    assert_int_equal(thought, expected);
+    free(text);
+}
+
+static void own(const char *answer, const char *said, enum thought thought)
+{
+    check_thinking(SUITE_OWN, THINKING_AUTO, answer, said, thought);
+}
+
+static void test_thinking(void **state)
+{
+    static const char pair[] = "<think>no</think>Yes", answer[] = "<answer>Yes</answer>";
+    own("Yes", "Yes", THOUGHT_NONE);
+    own(pair, "Yes", THOUGHT_REMOVED);
+    own("no</think>\n\nYes\n", "Yes", THOUGHT_REMOVED);
+    own("<think>a</think>b<think>c</think> d", "b d", THOUGHT_REMOVED);
+    own("<think>it goes on", "<think>it goes on", THOUGHT_OPEN);
+    own("<thinking>no</thinking>Yes", "Yes", THOUGHT_REMOVED);
+    own("<analysis>no</analysis>Yes", "Yes", THOUGHT_REMOVED);
+    own("\u25c1think\u25b7no\u25c1/think\u25b7Yes", "Yes", THOUGHT_REMOVED);
+    own(answer, "Yes", THOUGHT_REMOVED);
+    own("<think>no</think><answer> Yes", "Yes", THOUGHT_REMOVED);
+    own("<think>no</think><answer><|begin_of_box|>Yes<|end_of_box|></answer>", "Yes",
+        THOUGHT_REMOVED);
+    own("It is <|begin_of_box|>red", "red", THOUGHT_REMOVED);
+    own("So \\boxed{1} or $\\boxed{\\frac{1}{2}}$.", "\\frac{1}{2}", THOUGHT_REMOVED);
+    own("\\boxed{1", "\\boxed{1", THOUGHT_NONE);
+    check_thinking(SUITE_LMMS_EVAL, THINKING_AUTO, pair, "Yes", THOUGHT_REMOVED);
+    check_thinking(SUITE_LMMS_EVAL, THINKING_AUTO, answer, answer, THOUGHT_NONE);
+    check_thinking(SUITE_LMMS_EVAL, THINKING_AUTO, "\u3000Yes\n", "Yes", THOUGHT_NONE);
+    check_thinking(SUITE_LLAVA, THINKING_AUTO, pair, pair, THOUGHT_KEPT);
+    check_thinking(SUITE_LLAVA, THINKING_STRIP, pair, "Yes", THOUGHT_REMOVED);
+    check_thinking(SUITE_VLMEVALKIT, THINKING_AUTO, pair, pair, THOUGHT_KEPT);
+    check_thinking(SUITE_VLMEVALKIT, THINKING_STRIP, pair, "Yes", THOUGHT_REMOVED);
+    check_thinking(SUITE_VLMEVALKIT, THINKING_AUTO, "None", "nan", THOUGHT_NONE);
+    for (enum suite s = SUITE_OWN; s <= SUITE_VLMEVALKIT; s++)
+        check_thinking(s, THINKING_KEEP, pair, pair, THOUGHT_KEPT);
+    // Linear in the number of tags.
+    struct buf b = { 0 };
+    for (int i = 0; i < 200000; i++) buf_puts(&b, "<think></think>");
+    own(b.data, "", THOUGHT_REMOVED);
+    buf_release(&b);
+}
+
 // Choices that a table leaves empty: none of them is said, whatever the answer is.
 static void test_absent_choice(void **state)
 {
@@ -535,23 +589,15 @@ static void direction_is_the_metrics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_contain),
-        cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_contains),
-        cmocka_unit_test(test_yesno),
-        cmocka_unit_test(test_letter),
-        cmocka_unit_test(test_letter_unicode),
-        cmocka_unit_test(test_letter_question),
-        cmocka_unit_test(test_right),
-        cmocka_unit_test(test_absent_choice),
-        cmocka_unit_test(test_loglik),
-        cmocka_unit_test(test_cider),
-        cmocka_unit_test(test_chair),
-        cmocka_unit_test(test_intervals),
-        cmocka_unit_test(test_yesno_summary),
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(direction_is_the_metrics),
+        cmocka_unit_test(test_words),           cmocka_unit_test(test_contain),
+        cmocka_unit_test(test_exact),           cmocka_unit_test(test_contains),
+        cmocka_unit_test(test_yesno),           cmocka_unit_test(test_letter),
+        cmocka_unit_test(test_letter_unicode),  cmocka_unit_test(test_thinking),
+        cmocka_unit_test(test_letter_question), cmocka_unit_test(test_right),
+        cmocka_unit_test(test_absent_choice),   cmocka_unit_test(test_loglik),
+        cmocka_unit_test(test_cider),           cmocka_unit_test(test_chair),
+        cmocka_unit_test(test_intervals),       cmocka_unit_test(test_yesno_summary),
+        cmocka_unit_test(test_table),           cmocka_unit_test(direction_is_the_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

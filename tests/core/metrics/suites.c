@@ -1,9 +1,10 @@
-// tests/core/metrics/suites.c -- the rules of the suites against the suites' own functions: random
-// answers, scored once by lmms-eval, VLMEvalKit, LLaVA, the official VQA evaluation and
-// pycocoevalcap.
+// tests/core/metrics/suites.c -- the rules of the suites, and what surrounds them, against the
+// suites' own functions: random answers, scored once by lmms-eval, VLMEvalKit, LLaVA, the official
+// VQA evaluation and pycocoevalcap; pipelines.jsonl.gz has thinking, missing choices and answers
+// that a table loses.
 //
 // tests/core/metrics/suites/NAME.jsonl.gz holds a case a line: "a" the answer, "r" references, "c"
-// choices, "n" the right one, "k" kind, "s" the scores by metric.
+// choices, "n" the right one, "k" kind, "t" --thinking, "s" the scores by metric.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,9 +18,9 @@
 
 #include "core/base/json.h"
 #include "core/base/mem.h"
-#include "core/metrics/metric.h"
+#include "core/metrics/suite.h"
 
-enum { TEXTS = 16, RULES = 16 };
+enum { TEXTS = 16, RULES = 32, PIPELINES = 1249 };
 
 // Sums of a file by metric.
 struct sums {
@@ -55,8 +56,8 @@ static void check_case(const cJSON *line, struct sums *sums, int *bad)
 {
     const char *references[TEXTS], *choices[TEXTS];
     const cJSON *right = json_get(line, "n"), *kind = json_get(line, "k"), *rule;
-    struct metric_case c = { .answer = json_get(line, "a")->valuestring,
-                             .kind = kind ? kind->valuestring : "",
+    const char *raw = json_get(line, "a")->valuestring;
+    struct metric_case c = { .kind = kind ? kind->valuestring : "",
                              .references = references,
                              .choices = choices,
                              .right = right ? right->valueint : -1,
@@ -68,13 +69,18 @@ static void check_case(const cJSON *line, struct sums *sums, int *bad)
         const struct metric *m = metric_find(rule->string);
         struct metric_outcome o;
         struct err err;
+        enum thought thought;
         assert_non_null(m);
+        char *said = suite_answer(m->suite, m, raw,
+                                  json_get(line, "t") ? THINKING_STRIP : THINKING_AUTO, &thought);
+        c.answer = said;
         if (m->score(&c, &o, &err) < 0) fail_msg("%s: %s", m->name, err.text);
         if (fabs(o.score - rule->valuedouble) > 1e-6 && ++*bad <= 20)
-            printf("%s: '%s' scores %g, the suite's function %g (found %s)\n", m->name, c.answer,
+            printf("%s: '%s' scores %g, the suite's function %g (found %s)\n", m->name, raw,
                    o.score, rule->valuedouble, o.found ? o.found : "nothing");
         metric_tally_add(sum_of(sums, m), &o);
         free(o.found);
+        free(said);
     }
 }
 
@@ -176,6 +182,12 @@ static void test_ocr(void **state)
     check_file("ocr", 1000, &s);
 }
 
+static void test_pipelines(void **state)
+{
+    struct sums s;
+    check_file("pipelines", PIPELINES, &s);
+}
+
 static void test_captions(void **state)
 {
     const struct metric *m = metric_find("cider");
@@ -198,8 +210,10 @@ static void test_captions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_yesno), cmocka_unit_test(test_vqa), cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_open),  cmocka_unit_test(test_ocr), cmocka_unit_test(test_captions),
+        cmocka_unit_test(test_yesno),     cmocka_unit_test(test_vqa),
+        cmocka_unit_test(test_choices),   cmocka_unit_test(test_open),
+        cmocka_unit_test(test_ocr),       cmocka_unit_test(test_captions),
+        cmocka_unit_test(test_pipelines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

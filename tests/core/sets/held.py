@@ -85,7 +85,7 @@ def run(kind, jobs, model):
     return [(t, list(csv.DictReader(open(f"{out}/scores{n}.csv")))) for n, t in enumerate(totals)]
 
 
-def check(kind, rows, totals, files, rules, ask=lambda r, suite, file: True, model="demo/model"):
+def check(kind, rows, totals, files, rules, model="demo/model"):
     """files: (file, ids, the rows that it has, its suites). rules[suite](row, file): the second way."""
     jobs = [(file, suite, list(zip(ids, [r["a"] for r in part if "a" in r]))) for file, ids, part, suites in files for suite in suites]
     parts = [part for _, _, part, suites in files for _ in suites]
@@ -98,7 +98,7 @@ def check(kind, rows, totals, files, rules, ask=lambda r, suite, file: True, mod
         for r, s, own in zip(part, scores, second):
             if abs(float(s["score"]) - r["s"][suite]) > 1e-6 or abs(float(own) - r["s"][suite]) > 1e-6:
                 bad(f"{what}: {r.get('a')!r} of {r.get('c')} scores {s['score']}, {own} the second way, {r['s'][suite]} by the suite")
-            if "p" in r and suite in r["p"] and ask(r, suite, file) and s["question"] != r["p"][suite]:
+            if "p" in r and suite in r["p"] and s["question"] != r["p"][suite]:
                 bad(f"{what}: asks {s['question']!r}, not {r['p'][suite]!r}")
         for key, wanted in totals[suite].items():
             if len(part) == len(rows) and not abs(float(str(got.get(key, "nan")).split()[0]) - wanted) <= 1e-6:
@@ -127,9 +127,7 @@ check("ai2d", rows, totals,
       [(table("AI2D_TEST.tsv", ["index", "image", "question", *"ABCD", "answer", "category"],
               [[i, picture if i < 2 else i % 2, r["q"], *r["c"], L[r["n"]], "x"] for i, r in enumerate(rows)]), numbers, rows, totals),
        (parquet("ai2d"), numbers, rows, ["lmms-eval"])],
-      {"lmms-eval": by_letter(lambda r: letters.ai2d(r["a"])), "vlmevalkit": vlmevalkit},
-      # a table cannot say "None"
-      lambda r, suite, file: file.endswith(".parquet") or suite == "vlmevalkit" or r["listed"] == r["options"])
+      {"lmms-eval": by_letter(lambda r: letters.ai2d(r["a"])), "vlmevalkit": vlmevalkit})
 
 # --- SEED-Bench: a table, the official file, LLaVA's, parquet --------------------------------------------
 
@@ -146,8 +144,7 @@ check("seed", rows, totals,
                 "text": r["q"] + "".join(f"\n{l}. {t}" for l, t in r["options"].items()) + "\nAnswer with the option's letter from the given choices directly."}
                for i, r in enumerate(rows)]), numbers, rows, ["llava", "lmms-eval"]),
        (parquet("seed"), numbers, rows, ["lmms-eval"])],
-      {"llava": by_letter(lambda r: r["a"]), "lmms-eval": by_letter(lambda r: letters.seed(r["a"])), "vlmevalkit": vlmevalkit},
-      lambda r, suite, file: not file.endswith(".tsv") or suite == "vlmevalkit" or r["listed"] == r["options"])
+      {"llava": by_letter(lambda r: r["a"]), "lmms-eval": by_letter(lambda r: letters.seed(r["a"])), "vlmevalkit": vlmevalkit})
 
 # --- MMStar: a table, parquet ----------------------------------------------------------------------------
 
@@ -157,8 +154,7 @@ check("mmstar", rows, totals,
       [(table("MMStar.tsv", ["index", "question", "image", "answer", "category", "l2_category", *"ABCD", "bench"],
               [[i, r["q"], picture if i < 2 else i % 2, L[r["n"]], r["k"], r["l2"], *r["c"], "MMBench"] for i, r in enumerate(rows)]), numbers, rows, totals),
        (parquet("mmstar", "val.parquet"), numbers, rows, ["lmms-eval"])],
-      {"lmms-eval": by_letter(lambda r: letters.mmstar(r["a"])), "vlmevalkit": vlmevalkit},
-      lambda r, suite, file: file.endswith(".parquet") or suite == "vlmevalkit" or r["listed"] == r["options"])
+      {"lmms-eval": by_letter(lambda r: letters.mmstar(r["a"])), "vlmevalkit": vlmevalkit})
 
 # --- MMMU: a table of both splits, a subject's parquet ---------------------------------------------------
 
@@ -216,7 +212,7 @@ totals, rows = questions("hellaswag")
 check("hellaswag", rows, totals,
       [(lines("hellaswag_val.jsonl", [{k: v for k, v in r.items() if k in ("ind", "activity_label", "ctx_a", "ctx_b", "ctx", "endings", "source_id", "split", "label")}
                                       for r in rows]), [], rows, totals),
-       (parquet("hellaswag", "validation-00000-of-00001.parquet"), [], rows, totals)], None, model=llama)
+       (parquet("hellaswag", "validation-00000-of-00001.parquet"), [], rows, totals)], None, llama)
 totals, rows = questions("mmlu")
 shots = [json.loads(line) for line in gzip.open(f"{held}/mmlu_dev.jsonl.gz", "rt")]
 for name, part in (("test", rows), ("dev", shots)):
@@ -224,5 +220,5 @@ for name, part in (("test", rows), ("dev", shots)):
     with open(f"{out}/mmlu/{name}/abstract_algebra_{name}.csv", "w", newline="") as f:
         csv.writer(f).writerows([r["q"], *r["c"], L[r["n"]]] for r in part)
 shutil.copy(f"{held}/mmlu_dev.parquet", f"{out}/mmlu/dev-00000-of-00001.parquet")
-check("mmlu", rows, totals, [("mmlu/test/abstract_algebra_test.csv", [], rows, totals), (parquet("mmlu"), [], rows, totals)], None, model=llama)
+check("mmlu", rows, totals, [("mmlu/test/abstract_algebra_test.csv", [], rows, totals), (parquet("mmlu"), [], rows, totals)], None, llama)
 sys.exit(failed > 0)

@@ -15,7 +15,7 @@ MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan",
 
 def ai2d(answer):
     dotted = re.match(r"\s*([A-Z])\.", answer)
-    return dotted[1] if dotted else "".join(c for c in answer if c not in string.punctuation).upper()
+    return dotted[1] if dotted else "".join(c for c in answer.strip() if c not in string.punctuation).upper()
 
 
 def seed(answer):
@@ -24,6 +24,7 @@ def seed(answer):
 
 def vlmevalkit(answer, choices):
     """{letter: text} -> letter, Z for a refusal, None."""
+    answer = "nan" if answer in MISSING else answer  # as its table reads it
     if any(words in answer for words in ("Sorry, I can't help with images of people yet.", "I can't process this file.",
                                          "I'm sorry, but without the image provided", "Cannot determine the answer")):
         return "Z"
@@ -70,6 +71,7 @@ def mmstar(answer):
 # --- MMMU ------------------------------------------------------------------------------------------------
 
 def mmmu_letter(answer, choices):
+    answer = answer.strip()
     for mark in ",.!?;:'":
         answer = answer.strip(mark)
     text = f" {answer} "

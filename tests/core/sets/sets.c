@@ -148,7 +148,7 @@ static void test_choices(void **state)
         "mmbench", "llava", "mmbench_dev.tsv", 3, 0,
         (struct expected){ "241", "colour",
                            "Look\tclosely\nat it.\nWhich is \"red\"?\nA. circle\nB. square" LETTER,
-                           "A", "circle|square", 0, 1 });
+                           "A", "circle|square|None", 0, 1 });
     check_one(
         "mmbench", "vlmevalkit", "mmbench_dev.tsv", 3, 2,
         (struct expected){ "252", "count",
@@ -182,6 +182,34 @@ static void test_choices(void **state)
     check_one("scienceqa", "llava", "sqa/llava_test_CQM-A.json", 2, 1,
               (struct expected){ "7", "", "Which is 0?\nA. one\nB. two\nC. three" LETTER, "A",
                                  "one|two|three", 0, 1 });
+}
+
+static int lost_of(const char *set_name, const char *suite, const char *file)
+{
+    struct dataset d;
+    struct sample s;
+    struct err err;
+    open_set(&d, set_name, suite, file);
+    assert_int_equal(dataset_read(&d, 0, &s, &err), 0);
+    const int lost = s.lost;
+    sample_release(&s);
+    dataset_close(&d);
+    return lost;
+}
+
+// Choices whose text a suite's table takes for a missing one.
+static void test_lost(void **state)
+{
+    static const char *const texts[] = { "None", "x", "", "none", "y" };
+    assert_int_equal(prompt_count_lost(texts, 5, LOST_NONE), 0);
+    assert_int_equal(prompt_count_lost(texts, 5, LOST_MISSING), 2);
+    assert_int_equal(prompt_count_lost(texts, 5, LOST_REST), 5);
+    assert_int_equal(prompt_count_lost(texts + 3, 2, LOST_REST), 2);
+    assert_int_equal(prompt_count_lost(texts + 3, 2, LOST_MISSING), 0);
+    assert_int_equal(lost_of("mmbench", "llava", "mmbench_dev.tsv"), 1);
+    assert_int_equal(lost_of("mmbench", "vlmevalkit", "mmbench_dev.tsv"), 1);
+    assert_int_equal(lost_of("mmbench", "lmms-eval", "mmbench_dev.tsv"), 1);
+    assert_int_equal(lost_of("mmstar", "lmms-eval", "mmbench_dev.tsv"), 0);
 }
 
 // Pictures stand where the text marks them.
@@ -622,6 +650,7 @@ int main(void)
         cmocka_unit_test(test_short),
         cmocka_unit_test(test_captions),
         cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_lost),
         cmocka_unit_test(test_mmmu),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_refused),

@@ -1,0 +1,31 @@
+// core/metrics/suite.h -- what becomes of an answer before a rule reads it: thinking is removed,
+// and what else surrounds the rule in its suite.
+//
+//   enum thought thought;
+//   char *text = suite_answer(m->suite, m, answer, THINKING_AUTO, &thought);
+//   ... m->score reads text ...
+//   free(text);
+#ifndef CORE_METRICS_SUITE_H
+#define CORE_METRICS_SUITE_H
+
+#include "core/metrics/metric.h"
+
+// Whether thinking is removed: as the suite does, never, always.
+enum thinking { THINKING_AUTO, THINKING_KEEP, THINKING_STRIP };
+
+// What was done with the answer's thinking, its tags and marks.
+enum thought {
+    THOUGHT_NONE,    // it has none
+    THOUGHT_REMOVED, // the rule does not see it
+    THOUGHT_KEPT,    // the rule sees it
+    THOUGHT_OPEN,    // it does not end, so the rule sees it
+    THOUGHTS
+};
+
+// By the name in the table of sets; a paper's rules are our own.
+enum suite suite_find(const char *name);
+// The text that the rule reads. free() it.
+char *suite_answer(enum suite suite, const struct metric *m, const char *answer,
+                   enum thinking thinking, enum thought *thought);
+
+#endif
