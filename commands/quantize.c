@@ -133,9 +133,9 @@ static void say_misfits(const struct shell *shell, const struct gguf_kind *kind,
                      other, all, kind->name);
 }
 
-// The encoder's file beside the model's.
+// The encoder's file beside the model's. Both get their names together, when both are complete.
 static int write_encoder(struct shell *shell, const struct quantize_options *o, const char *path,
-                         struct err *err)
+                         struct whole_file **file, struct err *err)
 {
     struct engine_work work = { .engine = shell->engine, .what = "writing" };
     const struct load_progress progress = engine_progress(&work);
@@ -143,26 +143,42 @@ static int write_encoder(struct shell *shell, const struct quantize_options *o, 
     const enum dtype dtype = o->encoder ? gguf_kind_find(o->encoder)->matrix
                                         : model_mmproj_dtype(m, gguf_kind_find(o->type)->matrix);
     struct gguf_summary s;
-    if (access(path, F_OK) == 0)
-        return err_set(err, "'%s' exists; remove it, or give another name", path);
-    if (model_write_mmproj(m, dtype, path, &progress, &s, err) < 0) return -1;
+    if (model_write_mmproj(m, dtype, path, &progress, &s, file, err) < 0) return -1;
     say_written(shell, path, "picture encoder and projector", &s);
     return 0;
 }
 
-static int write_file(struct shell *shell, const struct quantize_options *o, struct err *err)
+static int write_file(struct shell *shell, const struct quantize_options *o,
+                      struct whole_file **file, struct err *err)
 {
     struct engine_work work = { .engine = shell->engine, .what = "writing" };
     const struct load_progress progress = engine_progress(&work);
     const struct model *m = engine_model(shell->engine);
     const struct gguf_kind *kind = gguf_kind_find(o->type);
     struct gguf_summary s;
-    if (access(o->path, F_OK) == 0)
-        return err_set(err, "'%s' exists; remove it, or give another name", o->path);
-    if (model_write_gguf(m, kind, o->path, &progress, &s, err) < 0) return -1;
+    if (model_write_gguf(m, kind, o->path, &progress, &s, file, err) < 0) return -1;
     say_written(shell, o->path, "language model", &s);
     say_misfits(shell, kind, &s);
     return 0;
+}
+
+static int check_free(const char *path, struct err *err)
+{
+    if (access(path, F_OK) < 0) return 0;
+    return err_set(err, "'%s' exists; remove it, or give another name", path);
+}
+
+// The model last: a model without its encoder would read text only, without a word.
+static int name_files(struct whole_file *encoder, const char *path, struct whole_file *model,
+                      struct err *err)
+{
+    if (encoder && whole_file_finish(encoder, err) < 0) {
+        whole_file_abandon(model);
+        return -1;
+    }
+    const int status = whole_file_finish(model, err);
+    if (status < 0 && encoder) unlink(path);
+    return status;
 }
 
 // An encoder that cannot be written is left out, with a notice.
@@ -172,11 +188,15 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
     struct err why;
     const bool sees = model_sees(m) && model_mmproj_check(m, &why) == 0;
     char *path = model_mmproj_path(o->path);
-    int status = sees ? write_encoder(shell, o, path, err) : 0;
-    if (status == 0 && write_file(shell, o, err) < 0) {
-        if (sees) unlink(path);
-        status = -1;
-    }
+    struct whole_file *encoder = NULL, *model = NULL;
+    int status = check_free(o->path, err);
+    if (status == 0 && sees) status = check_free(path, err);
+    if (status == 0 && sees) status = write_encoder(shell, o, path, &encoder, err);
+    if (status == 0) status = write_file(shell, o, &model, err);
+    if (status == 0)
+        status = name_files(encoder, path, model, err);
+    else
+        whole_file_abandon(encoder);
     if (status == 0 && sees) sinks_written(shell->sinks, "encoder", path, NULL);
     if (status == 0) sinks_written(shell->sinks, "model", o->path, NULL);
     if (status == 0 && model_sees(m) && !sees)
@@ -264,6 +284,8 @@ const struct command command_quantize = {
         "--encoder TYPE  type of the encoder's weights: q8_0, f16 or bf16\n"
         "--text FILE     that text; without it a short one that comes with vlmsh\n"
         "--no-compare    skips this comparison, which computes the text with both forms\n"
+        "A process that was killed leaves OUT.gguf.part-XXXXXX; the next one that writes OUT.gguf\n"
+        "removes it.\n"
         "`vlmsh quantize MODEL OUT.gguf --type TYPE` does the same.",
     .min = 0,
     .max = -1,

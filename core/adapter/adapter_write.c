@@ -442,11 +442,11 @@ int adapter_write_into(const struct model *m, const struct adapter_delta *deltas
 int adapter_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                   const char *folder, struct err *err)
 {
-    char *work = folder_begin(folder, err);
-    if (!work) return -1;
-    if (adapter_write_into(m, deltas, count, work, err) == 0)
-        return folder_commit(work, folder, err);
-    folder_abandon(work);
+    struct folder_work work;
+    if (folder_begin(&work, folder, err) < 0) return -1;
+    if (adapter_write_into(m, deltas, count, work.path, err) == 0)
+        return folder_commit(&work, folder, err);
+    folder_abandon(&work);
     return -1;
 }
 
@@ -473,15 +473,15 @@ static int check_head(const struct adapter *a, struct err *err)
 int adapter_save(const struct adapter *a, enum dtype type, const char *folder, struct err *err)
 {
     if (check_head(a, err) < 0) return -1;
-    char *work = folder_begin(folder, err);
-    if (!work) return -1;
+    struct folder_work work;
+    if (folder_begin(&work, folder, err) < 0) return -1;
     struct adapter_delta *deltas = xcalloc(a->count + 1, sizeof *deltas);
     size_t count = 0;
     for (size_t i = 0; i < a->count; i++) adapter_add_delta(deltas, &count, &a->list[i]);
-    int status = write_into(a->model, deltas, count, type, work, err);
-    if (status == 0) status = copy_record(a->folder, work, err);
+    int status = write_into(a->model, deltas, count, type, work.path, err);
+    if (status == 0) status = copy_record(a->folder, work.path, err);
     free(deltas);
-    if (status == 0) return folder_commit(work, folder, err);
-    folder_abandon(work);
+    if (status == 0) return folder_commit(&work, folder, err);
+    folder_abandon(&work);
     return -1;
 }

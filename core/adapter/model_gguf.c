@@ -336,7 +336,7 @@ static int put_tensors(struct export *e, const struct load_progress *progress, s
 
 int model_write_gguf(const struct model *m, const struct gguf_kind *kind, const char *path,
                      const struct load_progress *progress, struct gguf_summary *summary,
-                     struct err *err)
+                     struct whole_file **file, struct err *err)
 {
     struct export e = {
         .model = m, .kind = kind, .architecture = m->decoder.config.kind->gguf, .summary = summary
@@ -354,7 +354,7 @@ int model_write_gguf(const struct model *m, const struct gguf_kind *kind, const 
     int status = -1;
     if (put_sizes(&e, err) == 0 && put_tokenizer(&e, err) == 0 &&
         put_tensors(&e, progress, err) == 0)
-        status = gguf_writer_finish(e.out, err);
+        status = gguf_writer_seal(e.out, file, err);
     else
         gguf_writer_abandon(e.out);
     gguf_tensors_release(&e.tensors);

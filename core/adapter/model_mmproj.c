@@ -383,7 +383,7 @@ int model_mmproj_check(const struct model *m, struct err *err)
 
 int model_write_mmproj(const struct model *m, enum dtype dtype, const char *path,
                        const struct load_progress *progress, struct gguf_summary *summary,
-                       struct err *err)
+                       struct whole_file **file, struct err *err)
 {
     struct export e = { .model = m, .encoder = find(m), .dtype = dtype };
     if (model_mmproj_check(m, err) < 0) return -1;
@@ -395,7 +395,7 @@ int model_write_mmproj(const struct model *m, enum dtype dtype, const char *path
     *summary = gguf_tensors_sum(&e.tensors);
     int status = gguf_tensors_write(&e.tensors, m, e.out, progress, err);
     if (status == 0)
-        status = gguf_writer_finish(e.out, err);
+        status = gguf_writer_seal(e.out, file, err);
     else
         gguf_writer_abandon(e.out);
     gguf_tensors_release(&e.tensors);

@@ -2,11 +2,13 @@
 // GGUF file, which stands beside that of its language model (core/adapter/model_gguf.h).
 //
 //   char *path = model_mmproj_path("out/small.gguf");     // "out/mmproj-small.gguf"
-//   if (model_write_mmproj(m, DTYPE_F16, path, &progress, &summary, &err) < 0) ...
+//   if (model_write_mmproj(m, DTYPE_F16, path, &progress, &summary, &file, &err) < 0) ...
+//   if (whole_file_finish(file, &err) < 0) ...
 #ifndef CORE_ADAPTER_MODEL_MMPROJ_H
 #define CORE_ADAPTER_MODEL_MMPROJ_H
 
 #include "core/adapter/gguf_tensors.h"
+#include "core/files/whole_file.h"
 #include "core/model/model.h"
 
 // The encoder's file beside a language model's; the caller frees it.
@@ -19,6 +21,6 @@ int model_mmproj_check(const struct model *m, struct err *err);
 // positions, norms and biases stay f32.
 int model_write_mmproj(const struct model *m, enum dtype dtype, const char *path,
                        const struct load_progress *progress, struct gguf_summary *summary,
-                       struct err *err);
+                       struct whole_file **file, struct err *err);
 
 #endif

@@ -240,13 +240,13 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
 int model_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct err *err)
 {
-    char *work = folder_begin(folder, err);
-    if (!work) return -1;
-    if (model_write_into(m, deltas, count, work, err) < 0) {
-        folder_abandon(work);
+    struct folder_work work;
+    if (folder_begin(&work, folder, err) < 0) return -1;
+    if (model_write_into(m, deltas, count, work.path, err) < 0) {
+        folder_abandon(&work);
         return -1;
     }
-    return folder_commit(work, folder, err);
+    return folder_commit(&work, folder, err);
 }
 
 // --- the fixed prompt ----------------------------------------------------------------------------
@@ -338,11 +338,12 @@ static int compare(const struct model *m, const char *folder, struct merge_repor
 int model_merge(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct merge_report *report, struct err *err)
 {
-    char *work = folder_begin(folder, err);
-    if (!work) return -1;
-    if (model_write_into(m, deltas, count, work, err) < 0 || compare(m, work, report, err) < 0) {
-        folder_abandon(work);
+    struct folder_work work;
+    if (folder_begin(&work, folder, err) < 0) return -1;
+    if (model_write_into(m, deltas, count, work.path, err) < 0 ||
+        compare(m, work.path, report, err) < 0) {
+        folder_abandon(&work);
         return -1;
     }
-    return folder_commit(work, folder, err);
+    return folder_commit(&work, folder, err);
 }

@@ -13,6 +13,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/base/unfinished.h"
 
 static char *without_slashes(const char *path)
 {
@@ -43,19 +44,20 @@ static int check_free(const char *target, struct err *err)
     return err_set(err, "'%s' already exists: choose another folder", target);
 }
 
-char *folder_begin(const char *target, struct err *err)
+int folder_begin(struct folder_work *work, const char *target, struct err *err)
 {
-    char *plain = without_slashes(target), *work = xasprintf("%s.XXXXXX", plain);
+    char *plain = without_slashes(target);
     mode_t mask = umask(0);
     umask(mask);
+    *work = (struct folder_work){ .lock = -1 };
     int status = check_free(plain, err);
+    if (status == 0) work->path = unfinished_begin(plain, true, &work->lock);
     // mkdtemp gives 0700; the folder has the permissions any new one would have.
-    if (status == 0 && (!mkdtemp(work) || chmod(work, 0777 & ~mask) < 0))
+    if (status == 0 && (!work->path || chmod(work->path, 0777 & ~mask) < 0))
         status = err_set(err, "cannot create a folder beside '%s': %s", plain, strerror(errno));
     free(plain);
-    if (status == 0) return work;
-    free(work);
-    return NULL;
+    if (status < 0) folder_abandon(work);
+    return status;
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
@@ -69,10 +71,17 @@ void folder_remove(const char *path)
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-void folder_abandon(char *work)
+static void release(struct folder_work *work)
 {
-    if (work) folder_remove(work);
-    free(work);
+    if (work->lock >= 0) close(work->lock);
+    free(work->path);
+    *work = (struct folder_work){ .lock = -1 };
+}
+
+void folder_abandon(struct folder_work *work)
+{
+    if (work->path) folder_remove(work->path);
+    release(work);
 }
 
 // A folder that cannot be synced (some network file systems) is no reason to fail.
@@ -84,20 +93,21 @@ static void sync_path(const char *path)
     close(fd);
 }
 
-int folder_commit(char *work, const char *target, struct err *err)
+int folder_commit(struct folder_work *work, const char *target, struct err *err)
 {
     char *plain = without_slashes(target), *slash = strrchr(plain, '/');
-    sync_path(work);
+    sync_path(work->path);
     // An empty folder of that name is replaced; anything else makes rename fail.
-    int status = rename(work, plain);
-    if (status < 0) err_set(err, "cannot rename the finished '%s': %s", work, strerror(errno));
+    int status = rename(work->path, plain);
+    if (status < 0)
+        err_set(err, "cannot rename the finished '%s': %s", work->path, strerror(errno));
     if (slash) slash[slash == plain] = 0;
     if (status == 0) sync_path(slash ? plain : ".");
     free(plain);
     if (status < 0)
         folder_abandon(work);
     else
-        free(work);
+        release(work);
     return status;
 }
 

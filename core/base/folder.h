@@ -1,9 +1,10 @@
 // core/base/folder.h -- folders that get their name only when complete.
 //
-//   char *work = folder_begin("out/adapter", &err);        // out/adapter.XXXXXX
-//   ... files into work ...
-//   if (folder_commit(work, "out/adapter", &err) < 0) ...  // on disk, then renamed; frees work
-//   folder_abandon(work);                                  // or: deletes it; frees work
+//   struct folder_work work;
+//   if (folder_begin(&work, "out/adapter", &err) < 0) ...   // work.path: out/adapter.part-XXXXXX
+//   ... files into work.path ...
+//   if (folder_commit(&work, "out/adapter", &err) < 0) ...  // on disk, then renamed
+//   folder_abandon(&work);                                  // or: deletes it
 #ifndef CORE_BASE_FOLDER_H
 #define CORE_BASE_FOLDER_H
 
@@ -13,12 +14,17 @@
 
 #include "core/base/err.h"
 
-// A new folder beside `target`, which must be absent or an empty folder, by its name. NULL on
-// failure.
-char *folder_begin(const char *target, struct err *err);
-// On failure the folder is discarded.
-int folder_commit(char *work, const char *target, struct err *err);
-void folder_abandon(char *work);
+struct folder_work {
+    char *path;
+    int lock; // held until the folder has its name (core/base/unfinished.h)
+};
+
+// A new folder beside `target`, which must be absent or an empty folder. Removes what a killed
+// process left of one.
+int folder_begin(struct folder_work *work, const char *target, struct err *err);
+// On failure the folder is discarded. Both release *work.
+int folder_commit(struct folder_work *work, const char *target, struct err *err);
+void folder_abandon(struct folder_work *work);
 // Removes a folder of ours and its content; does nothing if it does not exist.
 void folder_remove(const char *path);
 

@@ -221,20 +221,29 @@ static void release(struct gguf_writer *w)
     free(w);
 }
 
-int gguf_writer_finish(struct gguf_writer *w, struct err *err)
+int gguf_writer_seal(struct gguf_writer *w, struct whole_file **file, struct err *err)
 {
     int status;
     if (!w->begun) begin(w);
     step(w);
-    if (w->tensor < w->count && !*whole_file_why(w->file)) {
+    if (w->tensor < w->count && !*whole_file_why(w->file))
         status = err_set(err, "'%s' is incomplete: %zu of %zu tensors were written",
                          whole_file_path(w->file), w->tensor, w->count);
+    else
+        status = whole_file_seal(w->file, err);
+    *file = w->file;
+    if (status < 0) {
         whole_file_abandon(w->file);
-    } else {
-        status = whole_file_finish(w->file, err);
+        *file = NULL;
     }
     release(w);
     return status;
+}
+
+int gguf_writer_finish(struct gguf_writer *w, struct err *err)
+{
+    struct whole_file *file;
+    return gguf_writer_seal(w, &file, err) < 0 ? -1 : whole_file_finish(file, err);
 }
 
 void gguf_writer_abandon(struct gguf_writer *w)

@@ -11,6 +11,7 @@
 #define CORE_FILES_GGUF_WRITE_H
 
 #include "core/base/err.h"
+#include "core/files/whole_file.h"
 #include "kernels/tensor.h"
 
 struct gguf_writer;
@@ -41,6 +42,8 @@ int gguf_writer_floats(struct gguf_writer *w, const char *tensor, enum dtype dty
 
 // Completes or discards the file, and frees the writer. -1 on any failure or missing data.
 int gguf_writer_finish(struct gguf_writer *w, struct err *err);
+// The same without the name, which *file gets from whole_file_finish.
+int gguf_writer_seal(struct gguf_writer *w, struct whole_file **file, struct err *err);
 void gguf_writer_abandon(struct gguf_writer *w);
 
 #endif

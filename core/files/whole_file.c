@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "core/base/unfinished.h"
 
 struct whole_file {
     char *path, *temporary; // temporary: NULL until the file is there
-    int fd;
-    bool failed;
+    int fd;                 // locks it until it has its name
+    bool sealed, failed;
     struct err why;
 };
 
@@ -47,14 +48,8 @@ static int begin(struct whole_file *f)
 {
     if (f->failed) return -1;
     if (f->temporary) return 0;
-    char *temporary = xasprintf("%s.XXXXXX", f->path);
-    f->fd = mkostemp(temporary, O_CLOEXEC);
-    if (f->fd < 0) {
-        free(temporary);
-        return fail(f, "create");
-    }
-    f->temporary = temporary;
-    return 0;
+    f->temporary = unfinished_begin(f->path, false, &f->fd);
+    return f->temporary ? 0 : fail(f, "create");
 }
 
 int whole_file_put(struct whole_file *f, const void *bytes, uint64_t size)
@@ -91,22 +86,32 @@ static void sync_folder(const char *path)
     free(folder);
 }
 
-static int complete(struct whole_file *f)
+static int seal(struct whole_file *f)
 {
     if (begin(f) < 0) return -1;
+    if (f->sealed) return 0;
     // mkostemp gives 0600; a written file has the permissions any new file would have.
     mode_t mask = umask(0);
     umask(mask);
     if (fchmod(f->fd, 0666 & ~mask) < 0) return fail(f, "set the permissions of");
     if (fsync(f->fd) < 0) return fail(f, "write");
-    int fd = f->fd;
-    f->fd = -1;
-    if (close(fd) < 0) return fail(f, "write");
+    f->sealed = true;
+    return 0;
+}
+
+static int complete(struct whole_file *f)
+{
+    if (seal(f) < 0) return -1;
     if (rename(f->temporary, f->path) < 0) return fail(f, "rename the finished file to");
     sync_folder(f->path);
     free(f->temporary);
     f->temporary = NULL;
     return 0;
+}
+
+int whole_file_seal(struct whole_file *f, struct err *err)
+{
+    return seal(f) < 0 ? err_set(err, "%s", f->why.text) : 0;
 }
 
 int whole_file_finish(struct whole_file *f, struct err *err)

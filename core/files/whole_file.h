@@ -4,7 +4,11 @@
 //   whole_file_put(f, bytes, size);             // a failure is kept, and reported at the end
 //   if (whole_file_finish(f, &err) < 0) ...     // synced and renamed; frees f
 //
-// It is written beside its path, as PATH.XXXXXX, from the first bytes on.
+// It is written beside its path, as PATH.part-XXXXXX, from the first bytes on; what a killed
+// process left of one with the same path is removed then. Several files get their names together:
+//
+//   if (whole_file_seal(a, &err) == 0 && whole_file_seal(b, &err) == 0) ...   // all is on disk
+//   if (whole_file_finish(a, &err) == 0) status = whole_file_finish(b, &err); // renames
 #ifndef CORE_FILES_WHOLE_FILE_H
 #define CORE_FILES_WHOLE_FILE_H
 
@@ -21,6 +25,8 @@ int whole_file_put(struct whole_file *f, const void *bytes, uint64_t size);
 // That many zero bytes: a hole in the file.
 int whole_file_skip(struct whole_file *f, uint64_t size);
 const char *whole_file_why(const struct whole_file *f);
+// Writes all of it to disk, also an empty file, but leaves it without its name.
+int whole_file_seal(struct whole_file *f, struct err *err);
 // Completes the file, even an empty one, or discards it; both free f. -1 on any failure.
 int whole_file_finish(struct whole_file *f, struct err *err);
 void whole_file_abandon(struct whole_file *f);

@@ -354,13 +354,13 @@ static int put(void *self, struct safetensors_writer *w, int i, struct err *err)
 int join_write(struct join *j, const char *folder, const struct load_progress *progress,
                struct err *err)
 {
-    char *work = folder_begin(folder, err);
-    const struct shards shards = { work, j->tensors, j->count, put, j };
-    if (!work) return -1;
+    struct folder_work work;
+    if (folder_begin(&work, folder, err) < 0) return -1;
+    const struct shards shards = { work.path, j->tensors, j->count, put, j };
     j->progress = progress;
-    if (new_model_room(work, j->total, err) == 0 && join_texts_write(&j->texts, work, err) == 0 &&
-        shards_write(&shards, err) == 0)
-        return folder_commit(work, folder, err);
-    folder_abandon(work);
+    if (new_model_room(work.path, j->total, err) == 0 &&
+        join_texts_write(&j->texts, work.path, err) == 0 && shards_write(&shards, err) == 0)
+        return folder_commit(&work, folder, err);
+    folder_abandon(&work);
     return -1;
 }

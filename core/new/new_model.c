@@ -408,17 +408,17 @@ static int write_files(struct job *j, struct err *err)
 
 static int write_all(struct job *j, const char *folder, struct err *err)
 {
-    char *work = j->shape ? folder_begin(folder, err) : NULL;
-    if (!work) return -1;
-    j->folder = work;
+    struct folder_work work;
+    if (!j->shape || folder_begin(&work, folder, err) < 0) return -1;
+    j->folder = work.path;
     j->piece = xreallocarray(NULL, PIECE, sizeof *j->piece);
     shape_tensors(j->shape, collect_tensor, j);
     const int status = write_files(j, err);
     free(j->tensors);
     for (int i = 0; i < j->quantiles_count; i++) free(j->quantiles[i].values);
     free(j->piece);
-    if (status == 0) return folder_commit(work, folder, err);
-    folder_abandon(work);
+    if (status == 0) return folder_commit(&work, folder, err);
+    folder_abandon(&work);
     return -1;
 }
 

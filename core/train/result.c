@@ -113,13 +113,14 @@ int result_write_into(const char *folder, const struct params *p, const struct a
 int result_write(const char *out, const struct params *p, const struct adapter *base,
                  const char **what, struct err *err)
 {
-    char *folder = xasprintf("%s/result.part", out), *work;
+    char *folder = xasprintf("%s/result.part", out);
+    struct folder_work work;
     clear_attempts(out);
-    int status = (work = folder_begin(folder, err)) ? 0 : -1;
-    if (work && (status = result_write_into(work, p, base, what, err)) < 0)
-        folder_abandon(work);
-    else if (work)
-        status = folder_commit(work, folder, err);
+    int status = folder_begin(&work, folder, err);
+    if (status == 0 && (status = result_write_into(work.path, p, base, what, err)) < 0)
+        folder_abandon(&work);
+    else if (status == 0)
+        status = folder_commit(&work, folder, err);
     if (status == 0) status = move_up(folder, out, err);
     clear_attempts(out);
     free(folder);

@@ -110,6 +110,30 @@ near "$work/a.safetensors" "$work/b.safetensors" 2e-3 logits || fail "the adapte
 answer $llava "$work/a.safetensors" -c '/set chat.template plain' -c "/image $scene"
 near "$work/a.safetensors" "$work/b.safetensors" 1e-2 logits 2>/dev/null && fail "the adapter changes nothing"
 
+# --- killed ----------------------------------------------------------------------------------------------------
+# Killed while it writes: neither file has its name, and the next run leaves nothing else behind.
+mkdir "$work/killed"
+for try in {1..40}; do
+    rm -f "$work/killed"/*.gguf
+    "$VLMSH" quantize demo/model "$work/killed/m.gguf" --type q4_k --no-compare >"$work/out" 2>&1 &
+    until compgen -G "$work/killed/*.part-*" >"$work/parts" || [ -e "$work/killed/m.gguf" ]; do :; done
+    kill -9 $! 2>/dev/null
+    wait $! 2>/dev/null
+    compgen -G "$work/killed/*.part-*" >"$work/parts" && break
+done
+[ -s "$work/parts" ] || fail "never killed while it wrote"
+[ ! -e "$work/killed/m.gguf" -a ! -e "$work/killed/mmproj-m.gguf" ] || fail "killed: one has its name"
+# What is locked, of another name or no file of ours stays.
+for name in backup part-12345 part-1234567 part-12345- part-locked; do echo mine >"$work/killed/m.gguf.$name"; done
+mkdir "$work/killed/m.gguf.part-folder"
+flock "$work/killed/m.gguf.part-locked" "$VLMSH" quantize demo/model "$work/killed/m.gguf" --type q4_k --no-compare >"$work/out" 2>&1 ||
+    fail "after the kill: $(tail -1 "$work/out")"
+same "after the kill" "$(ls "$work/killed")" "$(printf '%s\n' m.gguf m.gguf.{backup,part-12345,part-12345-,part-1234567,part-folder,part-locked} mmproj-m.gguf | sort)"
+mkdir -p "$work/killed/merged.part-abc123/deep" "$work/killed/merged.backup"
+echo x >"$work/killed/merged.part-abc123/deep/x"
+vlmsh $llava -c "/adapter load $llava/adapters/lora" -c "/adapter merge $work/killed/merged" >"$work/out" 2>&1 || fail "merge: $(tail -1 "$work/out")"
+same "after a killed merge" "$(cd "$work/killed" && ls -d merged*)" $'merged\nmerged.backup'
+
 # --- refused ---------------------------------------------------------------------------------------------------
 refused() {
     local why=$1

@@ -361,8 +361,8 @@ static void expect_head_refused(const struct adapter *a, const char *folder)
     assert_non_null(strstr(err.text, "copy the folder"));
     assert_int_equal(model_write(a->model, NULL, 0, out, &err), -1);
     assert_non_null(strstr(err.text, "trained separately"));
-    assert_int_equal(model_write_gguf(a->model, gguf_kind_find("q8_0"), out, NULL, &summary, &err),
-                     -1);
+    assert_int_equal(
+        model_write_gguf(a->model, gguf_kind_find("q8_0"), out, NULL, &summary, NULL, &err), -1);
     assert_non_null(strstr(err.text, "an output head of its own"));
     assert_int_equal(params_check(a->model, s, &err), -1);
     assert_non_null(strstr(err.text, "tie to the embedding"));

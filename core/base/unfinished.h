@@ -1,0 +1,16 @@
+// core/base/unfinished.h -- files and folders that get their name when complete: until then
+// NAME.part-XXXXXX, locked by the process that writes it.
+//
+//   char *part = unfinished_begin("out/q.gguf", false, &lock);   // of what killed processes left,
+//   ... rename(part, "out/q.gguf"); close(lock); free(part);     // nothing remains
+#ifndef CORE_BASE_UNFINISHED_H
+#define CORE_BASE_UNFINISHED_H
+
+#include <stdbool.h>
+
+// Removes the unfinished forms of `path` whose process was killed, then creates one: a file, open
+// for writing as *lock, or a folder. Keep *lock open until the rename: nobody removes what is
+// locked. The caller frees the name. NULL: errno says why.
+char *unfinished_begin(const char *path, bool folder, int *lock);
+
+#endif
