@@ -240,9 +240,9 @@ static int script_open(struct script *s, const char *path, struct err *err)
     if (!strcmp(path, "-")) {
         s->name = "stdin";
         s->file = stdin;
-        return s->shell->interactive
-                   ? err_set(err, "standard input is your terminal: name a file to run")
-                   : 0;
+        if (s->shell->interactive)
+            return err_set(err, "standard input is your terminal: name a file to run");
+        return file_in_check(STDIN_FILENO, "standard input", &(struct stat){ 0 }, err);
     }
     const int fd = file_in_open_any(path, err);
     if (fd < 0) return -1;

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
@@ -39,15 +41,24 @@ static int refuse(int fd, const char *path, const struct stat *st, struct err *e
                    S_ISFIFO(st->st_mode) ? " (save its output to a file first)" : "");
 }
 
+// Files in /proc look regular, but reading some waits (/proc/kmsg), and none holds data.
+int file_in_check(int fd, const char *path, struct stat *st, struct err *err)
+{
+    struct statfs system;
+    if (fstat(fd, st) < 0) return err_set(err, "cannot read '%s': %s", path, strerror(errno));
+    if (!S_ISREG(st->st_mode) || fstatfs(fd, &system) < 0 || system.f_type != PROC_SUPER_MAGIC)
+        return 0;
+    return err_set(err, "cannot read '%s': it is a file of the kernel, not a file of data", path);
+}
+
 // *st: what was opened. O_NONBLOCK: a named pipe does not wait for its writer.
 static int open_nonblocking(const char *path, struct stat *st, struct err *err)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return not_opened(path, err);
-    if (fstat(fd, st) == 0) return fd;
-    const int why = errno;
+    if (file_in_check(fd, path, st, err) == 0) return fd;
     close(fd);
-    return err_set(err, "cannot read '%s': %s", path, strerror(why));
+    return -1;
 }
 
 int file_in_open(const char *path, struct err *err)
@@ -89,13 +100,13 @@ static char *read_all(int fd, const char *path, size_t limit, size_t *size,
     struct buf b = { 0 };
     char block[65536];
     struct stat st;
-    const bool plain = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    int status = 0;
-    for (;;) {
+    int status = file_in_check(fd, path, &st, err);
+    const bool plain = status == 0 && S_ISREG(st.st_mode);
+    while (status == 0) {
         if (!plain && (status = file_in_wait(fd, cancel, err)) < 0) break;
         const ssize_t n = read_next(fd, block, sizeof block, plain, b.length);
         if (n == 0) break;
-        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n < 0 && (errno == EINTR || (errno == EAGAIN && !plain))) continue;
         if (n < 0)
             status = err_set(err, "cannot read '%s': %s", path, strerror(errno));
         else if (b.length + (size_t)n > limit)

@@ -5,14 +5,15 @@
 //   void *map = file_map(path, &size, &err);            // mapped; munmap(map, size)
 //
 // Data must come from regular files: reading a pipe or a terminal could block, and /dev/zero never
-// ends. Standard input and scripts may be pipes; their readers wait with file_in_wait, which Ctrl-C
-// interrupts.
+// ends; files in /proc only look regular. Standard input and scripts may be pipes; their readers
+// wait with file_in_wait, which Ctrl-C interrupts.
 #ifndef CORE_BASE_FILE_IN_H
 #define CORE_BASE_FILE_IN_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "core/base/err.h"
@@ -21,6 +22,8 @@
 int file_in_open(const char *path, struct err *err);
 // The same, but pipes and devices are allowed: reading gives EAGAIN instead of waiting.
 int file_in_open_any(const char *path, struct err *err);
+// -1 for a file of the kernel (/proc); *st: what is open there.
+int file_in_check(int fd, const char *path, struct stat *st, struct err *err);
 // Waits for input or the end; -1 once *cancel is true (NULL: cannot be cancelled).
 int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);
 

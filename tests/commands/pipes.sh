@@ -98,6 +98,13 @@ for pair in "folder:a folder" "socket:a socket"; do
 done
 vlmsh -c "/image /dev/zero" 2>"$work/errors"
 grep -q "'/dev/zero': it is a device, not a file" "$work/errors" || fail "device: $(cat "$work/errors")"
+# What looks like a file and may wait, as /proc/kmsg does.
+for arguments in "-c '/image /proc/self/status'" "-f /proc/self/status" "-c '/run /proc/self/status'" \
+    "-c '/render /proc/self/status $work/good.json'" "-c '/image -' </proc/self/status" \
+    "</proc/self/status"; do
+    eval "timeout -k 1 ${PATIENCE:-30} '$VLMSH' --db '$work/vlmsh.db' $llava $arguments" >"$work/out" 2>&1
+    same "$arguments" "$?, $(grep -c "it is a file of the kernel, not a file of data" "$work/out")" "1, 1"
+done
 for pair in "folder:a folder" "socket:a socket"; do
     vlmsh -f "$work/${pair%:*}" 2>"$work/errors"
     grep -q "it is ${pair#*:}, not a file" "$work/errors" || fail "script ${pair%:*}: $(cat "$work/errors")"
