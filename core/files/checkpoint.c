@@ -201,7 +201,11 @@ static int open_mapped_shards(struct checkpoint *c, const cJSON *index, struct e
             status =
                 err_set(err, "shard '%s' (%d of %d) is missing: download the rest of the model",
                         names[i], i + 1, count);
-    for (int i = 0; status == 0 && i < count; i++) status = open_shard(c, names[i], err);
+    for (int i = 0; status == 0 && i < count; i++) {
+        char *path = path_in(c, names[i]);
+        status = checkpoint_check_link(path, err) < 0 ? -1 : open_shard(c, names[i], err);
+        free(path);
+    }
     if (status == 0) status = map_check(c, map, names, err);
     free(names);
     return status;

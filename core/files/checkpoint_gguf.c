@@ -79,7 +79,7 @@ static int open_part(struct checkpoint *c, const char *path, int64_t number, int
         return err_set(err,
                        "'%s' is the first of %lld files and must be named ...-00001-of-%05lld.gguf",
                        path, (long long)count, (long long)count);
-    const struct gguf *f = open_file(c, part, err);
+    const struct gguf *f = checkpoint_check_link(part, err) < 0 ? NULL : open_file(c, part, err);
     int status = f ? 0 : -1;
     if (f && (gguf_int(f, "split.no", 0, SPLITS_MOST, -1, &says, err) < 0 ||
               gguf_int(f, "split.count", 0, SPLITS_MOST, -1, &of, err) < 0))

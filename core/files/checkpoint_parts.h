@@ -8,5 +8,8 @@
 int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err);
 // Splits such a name; *encoder NULL: it names none. The caller frees both.
 void checkpoint_split_name(const char *name, char **model, char **encoder);
+// Refuses a file of a model that is a link out of its folder; a snapshot of the hub's cache may
+// link to its repository's blobs.
+int checkpoint_check_link(const char *path, struct err *err);
 
 #endif

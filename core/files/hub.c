@@ -7,6 +7,9 @@
 // A folder without safetensors stands for the one GGUF model in it; org/name/FILE.gguf is a file of
 // a snapshot.
 //
+// Files of a model that its other files name may be links into its folder or, from a snapshot, into
+// the blobs beside it.
+//
 // CACHE is what huggingface_hub takes: $HF_HUB_CACHE, else $HF_HOME/hub, else
 // $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
 #include <ctype.h>
@@ -355,6 +358,49 @@ char *checkpoint_locate(const char *name, struct err *err)
     free(model);
     free(encoder);
     return found;
+}
+
+// --- links
+// -----------------------------------------------------------------------------------------
+
+static bool is_below(const char *path, const char *folder)
+{
+    const size_t n = strcmp(folder, "/") ? strlen(folder) : 0;
+    return !strncmp(path, folder, n) && path[n] == '/';
+}
+
+// The blobs of the repository in whose snapshots a folder lies: CACHE/models--org--name/blobs;
+// NULL: it lies in none.
+static char *blobs_of(const char *folder)
+{
+    const char *snapshots = NULL, *p = folder;
+    while ((p = strstr(p, "/snapshots/"))) snapshots = p++;
+    const size_t n = snapshots ? (size_t)(snapshots - folder) : 0;
+    char *repository = xstrndup(folder, n), *name = strrchr(repository, '/');
+    const bool cached = name && !strncmp(name + 1, "models--", 8);
+    char *blobs = cached ? xasprintf("%s/blobs", repository) : NULL;
+    free(repository);
+    return blobs;
+}
+
+int checkpoint_check_link(const char *path, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *named = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    char *folder = realpath(named, NULL), *file = realpath(path, NULL);
+    char *blobs = folder ? blobs_of(folder) : NULL;
+    int status = 0;
+    // What cannot be resolved cannot be opened either, which is told there.
+    if (folder && file && !is_below(file, folder) && !(blobs && is_below(file, blobs)))
+        status = err_set(err,
+                         "'%s' is a link to '%s', outside the model's folder: replace it by the "
+                         "file itself",
+                         path, file);
+    free(named);
+    free(folder);
+    free(file);
+    free(blobs);
+    return status;
 }
 
 // --- names of all --------------------------------------------------------------------------------

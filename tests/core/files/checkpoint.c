@@ -195,6 +195,61 @@ static void refuses_broken_index(void **state)
     scratch_remove(folder);
 }
 
+static void make_link(const char *folder, const char *to, const char *name)
+{
+    char *path = xasprintf("%s/%s", folder, name);
+    unlink(path);
+    assert_int_equal(symlink(to, path), 0);
+    free(path);
+}
+
+static char *make_folder(const char *folder, const char *name)
+{
+    char *path = xasprintf("%s/%s", folder, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+    return path;
+}
+
+// A shard may be a link within the folder, and from a snapshot of the hub's cache into the blobs of
+// its repository.
+static void refuses_links_out(void **state)
+{
+    char *cache = scratch_new(), *repository = make_folder(cache, "models--o--n"),
+         *other = make_folder(cache, "models--o--m"), *blobs = make_folder(repository, "blobs"),
+         *others = make_folder(other, "blobs"), *snapshots = make_folder(repository, "snapshots"),
+         *folder = make_folder(snapshots, "1"), *plain = make_folder(cache, "plain");
+    const char *names[] = { "a", "b" }, *name = "s.safetensors";
+    const char *const folders[] = { folder, plain };
+    write_weights(blobs, "x", names, 2);
+    write_weights(others, "x", names, 2);
+    write_weights(repository, "x", names, 2);
+    for (int i = 0; i < 2; i++) {
+        scratch_text(folders[i], "config.json", "{}");
+        scratch_text(folders[i], "model.safetensors.index.json",
+                     "{\"weight_map\": {\"a\": \"s.safetensors\"}}");
+        write_weights(folders[i], "within", names, 2);
+        make_link(folders[i], "within", name);
+        struct checkpoint *c = checkpoint_open(folders[i], NULL, NULL);
+        assert_non_null(c);
+        checkpoint_close(c);
+    }
+    make_link(folder, "../../blobs/x", name);
+    struct checkpoint *c = checkpoint_open(folder, NULL, NULL);
+    assert_non_null(c);
+    checkpoint_close(c);
+    static const char *const out[] = { "../../x", "../../../models--o--m/blobs/x",
+                                       "../../blobs/../x" };
+    for (int i = 0; i < 3; i++) {
+        make_link(folder, out[i], name);
+        refuse(folder, "outside the model's folder");
+    }
+    make_link(plain, "../models--o--n/blobs/x", name);
+    refuse(plain, "s.safetensors' is a link to '");
+    free(repository), free(other), free(blobs), free(others), free(snapshots), free(folder);
+    free(plain);
+    scratch_remove(cache);
+}
+
 static void takes_a_lone_file(void **state)
 {
     char *folder = scratch_new();
@@ -430,17 +485,12 @@ static void locates_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_load_can_be_stopped),
-        cmocka_unit_test(opens_single_file),
-        cmocka_unit_test(opens_shards),
-        cmocka_unit_test(fingerprint_sees_changes),
-        cmocka_unit_test(refuses_broken_folders),
-        cmocka_unit_test(refuses_broken_index),
-        cmocka_unit_test(takes_a_lone_file),
-        cmocka_unit_test(finds_templates),
-        cmocka_unit_test(nested_picture_settings),
-        cmocka_unit_test(binds_tensors),
-        cmocka_unit_test(widens_vectors),
+        cmocka_unit_test(a_load_can_be_stopped),  cmocka_unit_test(opens_single_file),
+        cmocka_unit_test(opens_shards),           cmocka_unit_test(fingerprint_sees_changes),
+        cmocka_unit_test(refuses_broken_folders), cmocka_unit_test(refuses_broken_index),
+        cmocka_unit_test(refuses_links_out),      cmocka_unit_test(takes_a_lone_file),
+        cmocka_unit_test(finds_templates),        cmocka_unit_test(nested_picture_settings),
+        cmocka_unit_test(binds_tensors),          cmocka_unit_test(widens_vectors),
         cmocka_unit_test(locates_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
