@@ -26,6 +26,7 @@ struct going {
     struct masks masks;
     struct conversation c;
     struct results_mean mean;
+    struct results kept; // tables of all samples' rows
     struct series series;
     int64_t broken;
     struct err why; // of the first left out
@@ -117,6 +118,7 @@ static int measure_sample(struct going *w, const struct sample *s, struct err *e
     }
     if (status == 0) status = measure(&w->m, &w->c, probe, &one, err);
     if (status == 0) results_mean_add(&w->mean, &one);
+    if (status == 0) results_keep(&w->kept, &one, s->index);
     if (status == 0 && probe->scalar) add_series(w, s, &one, score);
     results_release(&one);
     image_release(&mask);
@@ -181,6 +183,7 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
     }
     const int64_t samples = w.mean.samples;
     results_mean_take(&w.mean, r);
+    results_move_tables(r, &w.kept);
     if (status == 0) {
         results_note(r, "means over %lld samples%s", (long long)samples,
                      request->given ? " with the reference answers" : "");

@@ -35,6 +35,7 @@ struct result_table {
     struct result_row *rows;
     size_t row_count;
     bool own;    // its rows are specific to this picture or sample: not averaged
+    bool kept;   // of these: over a data set, the rows of all samples follow one another
     bool curve;  // keys are numbers: columns can be drawn as curves over them
     bool points; // columns 1 and 2 are x and y of points
     bool log_y;  // these on a logarithmic axis
@@ -87,11 +88,16 @@ struct results_mean {
     int64_t samples;
 };
 
+// Appends the rows of the tables of `r` that are kept, with the sample's number in a last column.
+void results_keep(struct results *kept, const struct results *r, int64_t sample);
+// Appends the tables of `from`, which is empty afterwards.
+void results_move_tables(struct results *to, struct results *from);
 // Skips tables specific to a sample, notes and texts.
 void results_mean_add(struct results_mean *m, const struct results *r);
 void results_mean_take(struct results_mean *m, struct results *mean);
 
-// Emits texts, tables and notes; maps are left to the caller, who has the pictures.
+// Emits texts, tables and notes; maps are left to the caller, who has the pictures. A kept table
+// too long to read is named in a notice instead.
 void results_show(const struct results *r, const struct sinks *sinks);
 // The file of one of several parts: "n.csv" and "norms.layers" give n-norms.layers.csv, "norms.csv"
 // gives norms.layers.csv. number > 1: a later one with that name. The caller frees it.

@@ -25,6 +25,41 @@ static struct result_table *need_table(struct results *to, const struct result_t
     return copy_head(to, from, from->name);
 }
 
+static struct result_table *kept_table(struct results *kept, const struct result_table *from)
+{
+    for (size_t i = 0; i < kept->table_count; i++)
+        if (!strcmp(kept->tables[i]->name, from->name)) return kept->tables[i];
+    struct result_table *t = copy_head(kept, from, from->name);
+    t->columns = xreallocarray(t->columns, (size_t)t->column_count + 1, sizeof *t->columns);
+    t->columns[t->column_count++] = xstrdup("sample");
+    t->own = t->kept = true;
+    t->log_y = from->log_y;
+    return t;
+}
+
+void results_keep(struct results *kept, const struct results *r, int64_t sample)
+{
+    for (size_t i = 0; i < r->table_count; i++) {
+        const struct result_table *from = r->tables[i];
+        if (!from->kept) continue;
+        struct result_table *to = kept_table(kept, from);
+        for (size_t k = 0; k < from->row_count; k++) {
+            double *v = result_row(to, "%s", from->rows[k].key);
+            for (int c = 0; c + 1 < from->column_count; c++) v[c] = from->rows[k].value[c];
+            v[from->column_count - 1] = (double)sample;
+        }
+    }
+}
+
+void results_move_tables(struct results *to, struct results *from)
+{
+    to->tables =
+        xreallocarray(to->tables, to->table_count + from->table_count + 1, sizeof *to->tables);
+    for (size_t i = 0; i < from->table_count; i++) to->tables[to->table_count++] = from->tables[i];
+    from->table_count = 0;
+    results_release(from);
+}
+
 // The number of the key's row, most often `near`; added when it is new.
 static size_t need_row(struct result_table *t, const char *key, size_t near)
 {

@@ -11,6 +11,8 @@
 #include "core/base/file_out.h"
 #include "core/probes/results.h"
 
+enum { LONG_TABLE = 1000 }; // rows of a kept table that are still shown
+
 static bool is_number(const char *text)
 {
     char *end;
@@ -55,7 +57,13 @@ void results_show(const struct results *r, const struct sinks *sinks)
                                                .tokens = { r->tokens[0], r->tokens[1] } };
         sinks_emit(sinks, &(struct event){ .kind = EVENT_COLUMNS, .columns = &columns });
     }
-    for (size_t i = 0; i < r->table_count; i++) show_table(r->tables[i], sinks);
+    for (size_t i = 0; i < r->table_count; i++) {
+        const struct result_table *t = r->tables[i];
+        if (t->kept && t->row_count > LONG_TABLE)
+            sinks_notice(sinks, "%s has %zu rows: --csv FILE writes them", t->name, t->row_count);
+        else
+            show_table(t, sinks);
+    }
     for (size_t i = 0; i < r->note_count; i++) sinks_notice(sinks, "%s", r->notes[i]);
 }
 

@@ -1,8 +1,9 @@
 // core/probes/sinks.c -- attention sinks and their types (methods page, section 3, Fig. 2).
 //
 //   phi_i = max over sink dimensions k of |rmsnorm(h_i)_k|, h entering the layer; a token with
-//   phi > sinks.tau is a sink. Those that contribute little to the prompt's last row are
-//   Probability Dumps, the others Structural Anchors; Otsu's threshold on log C separates them.
+//   phi > sinks.tau is a sink. Visual sinks that contribute little to the prompt's last row are
+//   Probability Dumps, the others Structural Anchors; Otsu's threshold on log C over the sinks of
+//   their picture separates them. Text tokens have no part in it.
 #include "core/probes/sinks.h"
 
 #include <math.h>
@@ -194,17 +195,14 @@ static int sinks_run(void *state, struct graph *g, enum site site, struct site_a
 
 // --- what comes out ------------------------------------------------------------------------------
 
-// log C of the sinks among the prompt's rows, and their number.
-static double split_of(const struct sinks_state *s, int64_t *sinks)
+// exp of Otsu's threshold on log C over the sinks of a picture; NaN: no split.
+static double split_of(const struct sinks_state *s, int picture)
 {
     double *logs = xreallocarray(NULL, (size_t)s->query + 2, sizeof *logs);
     size_t count = 0;
-    *sinks = 0;
-    for (int32_t i = 0; i <= s->query; i++) {
-        if (!(s->phi[i] > s->tau)) continue;
-        ++*sinks;
-        if (s->contribution[i] > 0) logs[count++] = log(s->contribution[i]);
-    }
+    for (int32_t i = 0; i <= s->query; i++)
+        if (s->env->sequence->picture[i] == picture && s->phi[i] > s->tau && s->contribution[i] > 0)
+            logs[count++] = log(s->contribution[i]);
     const double split = otsu_split(logs, count);
     free(logs);
     return exp(split);
@@ -222,35 +220,76 @@ static void put_maps(const struct sinks_state *s, struct results *r)
     free(number);
 }
 
+enum sink_kind { SINK_UNTYPED, SINK_DUMP, SINK_ANCHOR };
+
+struct sink_counts {
+    int64_t text, visual, dumps, anchors;
+};
+
+static enum sink_kind kind_of(double contribution, double split)
+{
+    if (isnan(split)) return SINK_UNTYPED;
+    return contribution > split ? SINK_ANCHOR : SINK_DUMP;
+}
+
+// Rows of the tokens and their number by kind; split [pictures].
+static struct sink_counts put_tokens(const struct sinks_state *s, const double *split,
+                                     struct result_table *t)
+{
+    const struct sequence *q = s->env->sequence;
+    const int only = s->env->options->picture;
+    struct sink_counts n = { 0 };
+    for (int32_t i = 0; i <= s->query; i++) {
+        const int picture = q->picture[i];
+        if (isnan(s->phi[i]) || (only >= 0 && picture >= 0 && picture != only)) continue;
+        const bool sink = s->phi[i] > s->tau, visual = picture >= 0;
+        const enum sink_kind kind =
+            sink && visual ? kind_of(s->contribution[i], split[picture]) : SINK_UNTYPED;
+        double *v = result_row(t, "%d", i);
+        v[0] = s->phi[i], v[1] = s->contribution[i];
+        if (visual) v[2] = picture, v[3] = q->cell[i];
+        v[4] = sink, v[5] = kind;
+        n.text += sink && !visual, n.visual += sink && visual;
+        n.dumps += kind == SINK_DUMP, n.anchors += kind == SINK_ANCHOR;
+    }
+    return n;
+}
+
+static void put_splits(const struct sinks_state *s, const double *split, int pictures,
+                       struct result_table *t)
+{
+    const int only = s->env->options->picture;
+    if (pictures < 2) result_row(t, "split of C (Otsu)")[0] = pictures ? split[0] : NAN;
+    for (int p = 0; pictures > 1 && p < pictures; p++)
+        if (only < 0 || p == only) result_row(t, "split of C (Otsu), picture %d", p)[0] = split[p];
+}
+
 static int sinks_finish(void *state, struct results *r, struct err *err)
 {
     const struct sinks_state *s = state;
     const struct sequence *q = s->env->sequence;
-    int64_t sinks, dumps = 0, anchors = 0;
-    const double split = split_of(s, &sinks);
+    int pictures = 0;
+    for (int64_t i = 0; i < q->n; i++)
+        if (q->picture[i] >= pictures) pictures = q->picture[i] + 1;
+    double *split = xreallocarray(NULL, (size_t)pictures + 1, sizeof *split);
+    for (int p = 0; p < pictures; p++) split[p] = split_of(s, p);
+
     struct result_table *t = results_table(r, "sinks.tokens", "row|phi|C|picture|token|sink|type");
-    t->own = true;
-    for (int32_t i = 0; i <= s->query; i++) {
-        if (isnan(s->phi[i])) continue;
-        const bool sink = s->phi[i] > s->tau;
-        const int type = !sink || isnan(split) ? 0 : s->contribution[i] > split ? 2 : 1;
-        double *v = result_row(t, "%d", i);
-        v[0] = s->phi[i], v[1] = s->contribution[i];
-        if (q->picture[i] >= 0) v[2] = q->picture[i], v[3] = q->cell[i];
-        v[4] = sink, v[5] = type;
-        dumps += type == 1, anchors += type == 2;
-    }
+    t->own = t->kept = true;
     t->points = true;
     t->log_y = true; // what parts them is found in log C
+    const struct sink_counts n = put_tokens(s, split, t);
     t = results_table(r, "sinks", "what|value");
     result_row(t, "layer")[0] = s->layer;
     for (int i = 0; i < s->dim_count; i++)
         result_row(t, "sink dimension %d", i + 1)[0] = s->dims[i];
     result_row(t, "tau")[0] = s->tau;
-    result_row(t, "sinks")[0] = (double)sinks;
-    result_row(t, "probability dumps (type I)")[0] = (double)dumps;
-    result_row(t, "structural anchors (type II)")[0] = (double)anchors;
-    result_row(t, "split of C (Otsu)")[0] = split;
+    result_row(t, "sinks")[0] = (double)n.visual;
+    result_row(t, "probability dumps (type I)")[0] = (double)n.dumps;
+    result_row(t, "structural anchors (type II)")[0] = (double)n.anchors;
+    put_splits(s, split, pictures, t);
+    result_row(t, "text tokens above tau")[0] = (double)n.text;
+    free(split);
     put_maps(s, r);
     return 0;
 }
@@ -259,12 +298,17 @@ const struct probe probe_sinks = {
     .name = "sinks",
     .also = "attention outliers measure probe",
     .usage = "/sinks [--layer K] [--dims K,K] [--picture I]" PROBE_USAGE,
-    .help = "Attention sinks: which tokens, and whether they dump probability or anchor structure.",
+    .help = "Attention sinks: which visual tokens, and whether they dump probability or anchor "
+            "structure.",
     .details =
         "phi is the largest normalised value in the sink dimensions (--dims, or the two largest\n"
         "of the first token) at the input of the layer (default: the middle one). A token with\n"
-        "phi above sinks.tau is a sink. type 1: probability dump, 2: structural anchor.\n"
-        "--figure also plots phi against C." PROBE_DETAILS,
+        "phi above sinks.tau is a sink. Visual sinks have a type, 1: probability dump, 2: "
+        "structural\n"
+        "anchor; Otsu's threshold on log C over the sinks of a picture separates them. Text "
+        "tokens\n"
+        "are counted apart and have none. With --data the table of tokens has the rows of all\n"
+        "samples. --figure also plots phi against C." PROBE_DETAILS,
     .start = sinks_start,
     .release = sinks_release,
     .wants = sinks_wants,

@@ -56,6 +56,17 @@ lines "/load $llava" '/set sample.max_tokens 2' '/set sample.ignore_eos on' "/im
 same "the largest is in the picture" "$(jq -r 'select(.event == "table" and (.name == "attention" or .name == "sink_ratio")) | .rows[] | (if length == 4 then .[3] else .[2] end | tonumber >= 25)' "$work/events" | sort -u)" true
 same "the share is that of its map" "$(jq -rs '([.[] | select(.event == "table" and .name == "attention") | .rows[0][1] | tonumber][0] - ([.[] | select(.event == "heatmap") | .values | add][0]) | fabs) < 1e-5' "$work/events")" true
 
+# The demo's sinks are text of its layout: counted apart, of no type. --data keeps the tokens of all samples.
+demo=demo/model scene1=demo/pictures/scene-1.png
+lines "/load $demo" "/image $scene1" 'What is in the picture?' /sinks
+same "text is no visual sink" "$(jq -rs 'map(select(.event == "table" and .name == "sinks"))[0].rows | map({(.[0]): .[1]}) | add |
+    [.sinks, ."probability dumps (type I)", ."structural anchors (type II)", ."text tokens above tau"] | join(" ")' "$work/events")" "0 0 0 2"
+same "nor has it a type" "$(jq -rs '[map(select(.event == "table" and .name == "sinks.tokens"))[0].rows[] | select((.[3] // "") == "") | .[6]] | unique | join(" ")' "$work/events")" 0
+printf '{"id": "%s", "image": "'"$PWD/$scene1"'", "conversations": [{"from": "human", "value": "<image> What is it?"}, {"from": "gpt", "value": "a"}]}\n' a b >"$work/sinks.jsonl"
+lines "/load $demo" '/set sinks.tau 1' '/set sample.max_tokens 1' "/sinks --data $work/sinks.jsonl --csv $work/t.csv"
+check "no error" 'select(.event == "error").message' ""
+same "the tokens of both samples" "$(awk -F, 'NR == 1 { print $NF } $NF ~ /^[01]$/ { n[$NF]++; typed += $7 > 0 } END { print (n[0] == n[1]), (n[0] > 144), (typed > 1) }' "$work/t-sinks.tokens.csv")" $'"sample"\n1 1 1'
+
 # Checkpoints side by side: each as if it were loaded alone, the correlation over all their layers.
 lora=$llava/adapters/lora
 lines "${ask[@]}" "/sink-ratio now $lora $llava" '/set adapter' "/curvature $lora --given --data none.json" \

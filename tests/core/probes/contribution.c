@@ -58,6 +58,40 @@ static void the_map_is_the_pruning_score(void **state)
     }
 }
 
+// The columns of sinks.tokens.
+enum { PHI, C, PICTURE, TOKEN, SINK, TYPE };
+
+// Types and counts are those that Otsu's threshold over the visual sinks gives.
+static void check_types(const struct results *r)
+{
+    const struct result_table *t = results_find(r, "sinks.tokens");
+    double *logs = calloc(t->row_count + 1, sizeof *logs), text = 0, visual = 0, dumps = 0;
+    size_t count = 0;
+    for (size_t k = 0; k < t->row_count; k++) {
+        const double *v = t->rows[k].value;
+        if (v[SINK] == 0) continue;
+        if (isnan(v[PICTURE]))
+            text++;
+        else
+            visual++, logs[count++] = log(v[C]);
+    }
+    const double split = exp(otsu_split(logs, count));
+    free(logs);
+    for (size_t k = 0; k < t->row_count; k++) {
+        const double *v = t->rows[k].value;
+        const bool typed = v[SINK] != 0 && !isnan(v[PICTURE]) && !isnan(split);
+        assert_true(v[TYPE] == (!typed ? 0 : v[C] > split ? 2 : 1));
+        dumps += v[TYPE] == 1;
+    }
+    assert_true(*results_value(r, "sinks", "sinks", "value") == visual);
+    assert_true(*results_value(r, "sinks", "text tokens above tau", "value") == text);
+    assert_true(*results_value(r, "sinks", "probability dumps (type I)", "value") == dumps);
+    assert_true(*results_value(r, "sinks", "structural anchors (type II)", "value") ==
+                (isnan(split) ? 0 : visual - dumps));
+    const double told = *results_value(r, "sinks", "split of C (Otsu)", "value");
+    assert_true(isnan(split) ? isnan(told) : fabs(told - split) <= 1e-9 * split);
+}
+
 static void sinks_equal_the_reference(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
@@ -77,15 +111,9 @@ static void sinks_equal_the_reference(void **state)
         check_column(&g, &r, "sinks.tokens", "C", "sink.contribution", 0);
         const struct safetensor *mask = safetensors_find(g.tensors, "sink.mask");
         const struct result_table *t = results_find(&r, "sinks.tokens");
-        double count = 0, typed = 0;
-        for (uint64_t k = 0; k < mask->bytes / 4; k++) {
-            const int32_t is = ((const int32_t *)mask->data)[k];
-            assert_true(t->rows[k].value[4] == is);
-            assert_true(is || t->rows[k].value[5] == 0);
-            count += is, typed += t->rows[k].value[5] > 0;
-        }
-        assert_true(*results_value(&r, "sinks", "sinks", "value") == count);
-        assert_true(typed == (count > 1 ? count : 0));
+        for (uint64_t k = 0; k < mask->bytes / 4; k++)
+            assert_true(t->rows[k].value[SINK] == ((const int32_t *)mask->data)[k]);
+        check_types(&r);
         results_release(&r);
         golden_close(&g);
     }
@@ -104,10 +132,12 @@ static void tau_and_dimensions_can_be_chosen(void **state)
     options.layer = 1;
     run_probe(&g, &probe_sinks, &options, &r);
     const double rows = (double)results_find(&r, "sinks.tokens")->row_count;
-    assert_true(*results_value(&r, "sinks", "sinks", "value") == rows);
-    assert_true(*results_value(&r, "sinks", "probability dumps (type I)", "value") +
-                    *results_value(&r, "sinks", "structural anchors (type II)", "value") ==
-                rows);
+    const double visual = *results_value(&r, "sinks", "sinks", "value");
+    assert_true(visual > 0 && visual < rows);
+    assert_true(*results_value(&r, "sinks", "text tokens above tau", "value") == rows - visual);
+    assert_true(*results_value(&r, "sinks", "probability dumps (type I)", "value") > 0);
+    assert_true(*results_value(&r, "sinks", "structural anchors (type II)", "value") > 0);
+    check_types(&r);
     assert_null(results_value(&r, "sinks", "sink dimension 2", "value"));
     results_release(&r);
     assert_int_equal(engine_set(g.engine, "sinks.tau", "nan", &err), -1);

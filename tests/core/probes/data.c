@@ -27,7 +27,7 @@ static char *write_text(const char *name, const char *text)
 static void means_are_by_cell(void **state)
 {
     struct results_mean m = { 0 };
-    struct results mean = { 0 };
+    struct results mean = { 0 }, kept = { 0 };
     for (int i = 0; i < 2; i++) {
         struct results r = { 0 };
         struct result_table *t = results_table(&r, "t", "key|a|b");
@@ -35,12 +35,24 @@ static void means_are_by_cell(void **state)
         if (i) result_row(t, "y")[1] = 7; // in one sample only
         t = results_table(&r, "mine", "key|a");
         t->own = true;
+        t = results_table(&r, "tokens", "row|phi");
+        t->own = t->kept = true;
+        for (int k = 0; k <= i; k++) result_row(t, "%d", k)[0] = 10 * i + k;
         struct result_map *map = results_map(&r, "m", 1, 2);
         map->values[0] = (float)i;
         results_mean_add(&m, &r);
+        results_keep(&kept, &r, 5 + i);
         results_release(&r);
     }
     results_mean_take(&m, &mean);
+    assert_null(results_find(&mean, "tokens"));
+    results_move_tables(&mean, &kept);
+    const struct result_table *tokens = results_find(&mean, "tokens");
+    assert_int_equal(tokens->row_count, 3); // one of the first sample, two of the second
+    assert_string_equal(tokens->columns[2], "sample");
+    assert_string_equal(tokens->rows[2].key, "1");
+    assert_true(tokens->rows[0].value[0] == 0 && tokens->rows[0].value[1] == 5);
+    assert_true(tokens->rows[2].value[0] == 11 && tokens->rows[2].value[1] == 6);
     assert_true(*results_value(&mean, "t", "x", "a") == 2);
     assert_true(*results_value(&mean, "t.std", "x", "a") == 1);
     assert_true(*results_value(&mean, "t", "y", "b") == 7);
