@@ -211,8 +211,8 @@ int64_t sft_step_bytes(const struct sft *t, int64_t samples)
         if (one->grad->reached) rows += one->tensor->shape[0];
     }
     const int64_t squares = t->params.shared_out ? (int64_t)t->params.count : 0; // gradient norm
-    return 4 * (numbers * (sums + t->params.shared_out) + rows * marks) + 16 * samples +
-           8 * squares;
+    return 4 * (numbers * (sums + t->params.shared_out) + rows * marks) +
+           (int64_t)sizeof(struct sft_losses) * samples + 8 * squares;
 }
 
 int sft_sum_gradients(struct sft *t, struct err *err)
