@@ -156,11 +156,12 @@ class Memory:
 
 
 def rows_of(data):
-    """Rows of a sample, as the program counts them."""
-    for e in vlmsh(["/set train.batch 1", f"/train plan {data}"], a.folder):
-        if e["event"] == "notice" and " rows; " in e["text"]:
-            return int(e["text"].split(" rows; ")[0].split()[-1])
-    raise Unmeasured("/train plan does not tell how many rows a sample has")
+    """Rows of the longest sample, as the program counts them."""
+    for e in vlmsh([f"/data check {data}"], a.folder):
+        if e["event"] == "table" and e["name"] == "data tokens":
+            rows = [dict(zip(e["columns"], row)) for row in e["rows"]]
+            return next(row["max"] for row in rows if row["kind"] == row["tokens"] == "all")
+    raise Unmeasured("/data check does not tell how many tokens a sample has")
 
 
 def write_data(path, samples, words):
