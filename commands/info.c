@@ -5,12 +5,20 @@
 #include <string.h>
 
 #include "commands/command.h"
+#include "core/model/companions.h"
 #include "core/model/families/family.h"
 
 static void add_row(struct table_builder *t, const char *name, const char *value)
 {
     table_add(t, "%s", name);
     table_add(t, "%s", value);
+}
+
+// Takes the value over.
+static void add_taken(struct table_builder *t, const char *name, char *value)
+{
+    add_row(t, name, value);
+    free(value);
 }
 
 static void add_number(struct table_builder *t, const char *name, int64_t value)
@@ -71,6 +79,9 @@ static void show_model(const struct shell *shell, const struct model *m)
               d->layers, d->hidden, d->heads, d->kv_heads, d->ffn, d->tied ? ", tied head" : "");
     add_number(&t, "vocabulary", d->vocab);
     add_number(&t, "positions", d->max_positions);
+    add_taken(&t, "chat template", companions_template(m));
+    add_taken(&t, "end of answers", companions_ends(m));
+    if (model_sees(m)) add_taken(&t, "preprocessor", companions_preprocessor(m));
     add_row(&t, "device", engine_backend(shell->engine)->describe());
     table_add(&t, "arithmetic");
     table_add(&t, "%s (compute.matmul %s)", engine_arithmetic(shell->engine),

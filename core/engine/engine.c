@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/cancel.h"
+#include "core/model/companions.h"
 #include "core/model/small.h"
 
 struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
@@ -147,6 +148,16 @@ static void report_template(struct engine *e, const struct model *m)
                      m->template_problem, name);
 }
 
+static void report_missing(struct engine *e, const struct model *m)
+{
+    char *list[COMPANIONS_MOST];
+    const int n = companions_missing(m, list);
+    for (int i = 0; i < n; i++) {
+        sinks_notice(e->sinks, "%s", list[i]);
+        free(list[i]);
+    }
+}
+
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
     struct engine_work work = { .engine = e, .what = "loading" };
@@ -160,6 +171,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                      tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
     if (m->checkpoint->notice) sinks_notice(e->sinks, "%s", m->checkpoint->notice);
     report_template(e, m);
+    report_missing(e, m);
     struct model *former = e->model;
     adapters_release(&e->adapters);
     e->model = m;

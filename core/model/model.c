@@ -23,9 +23,13 @@ static void find_ends(struct model *m)
     const struct checkpoint *c = m->checkpoint;
     const cJSON *text = json_get(c->config, "text_config");
     add_ends(&m->eos, json_get(c->generation, "eos_token_id"));
-    if (!m->eos.count) add_ends(&m->eos, json_get(c->config, "eos_token_id"));
-    if (!m->eos.count) add_ends(&m->eos, json_get(text, "eos_token_id"));
+    m->ends_from = c->gguf_count ? "metadata" : "generation_config.json";
     if (m->eos.count) return;
+    add_ends(&m->eos, json_get(c->config, "eos_token_id"));
+    if (!m->eos.count) add_ends(&m->eos, json_get(text, "eos_token_id"));
+    m->ends_from = c->gguf_count ? "metadata" : "config.json";
+    if (m->eos.count) return;
+    m->ends_from = "tokenizer_config.json";
     const cJSON *word = json_get(c->tokenizer_config, "eos_token");
     if (cJSON_IsObject(word)) word = json_get(word, "content");
     int32_t id = cJSON_IsString(word) ? tokenizer_id(m->tokenizer, word->valuestring) : -1;
@@ -52,12 +56,21 @@ static int check_placeholder(const struct model *m, struct err *err)
                    m->placeholder, (long long)m->decoder.config.vocab);
 }
 
+// The tokenizer has no marks that another layout writes.
+static bool usual_layout_fits(const struct model *m)
+{
+    return m->usual_layout && !m->conversation && !m->checkpoint->chat_template &&
+           tokenizer_id(m->tokenizer, "<|start_header_id|>") < 0 &&
+           tokenizer_id(m->tokenizer, "<|im_start|>") < 0;
+}
+
 static int load_tokenizer(struct model *m, struct err *err)
 {
     m->tokenizer = checkpoint_tokenizer(m->checkpoint, err);
     if (!m->tokenizer) return -1;
     m->layout = m->conversation ? layout_find(m->conversation)
                                 : layout_detect(m->checkpoint->chat_template, m->tokenizer);
+    if (usual_layout_fits(m)) m->layout = layout_find(m->usual_layout);
     if (!m->placeholder_word) return 0;
     m->placeholder = tokenizer_id(m->tokenizer, m->placeholder_word);
     return m->placeholder >= 0

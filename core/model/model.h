@@ -45,7 +45,9 @@ struct model {
     int32_t placeholder;     // placeholder id of visual tokens, -1 for text-only models
     const char *placeholder_word; // it is the token of this text; NULL: the configs give the id
     const char *conversation;     // layout that config.json names; NULL: the folder's chat template
+    const char *usual_layout;     // of the family, where a folder has no chat template; NULL: none
     struct ids eos;               // ids that end an answer
+    const char *ends_from;        // file that names them; NULL: none does
     struct model_listener listener;
 };
 

@@ -148,4 +148,34 @@ adapter_config.json .alpha_pattern = {"q_proj": "x"}
 adapter_config.json .use_dora = true
 adapter_config.json 3
 E
+
+# A missing companion file is named at load, with what takes its place, and in /info.
+without() { # FOLDER FILE...: a copy without these files, and without the template of tokenizer_config.json
+    local folder=$1
+    shift
+    rm -rf "$work/cut" && cp -rL "$folder" "$work/cut" && (cd "$work/cut" && rm -f "$@")
+    [ -f "$work/cut/tokenizer_config.json" ] || return 0
+    jq 'del(.chat_template)' "$work/cut/tokenizer_config.json" >"$work/json" && mv "$work/json" "$work/cut/tokenizer_config.json"
+}
+row() { check "$1" "select(.name == \"model\").rows[] | select(.[0] == \"$1\")[1]" "$2"; }
+for folder in tests/goldens/qwen2.5-vl $llama; do
+    without $folder chat_template.{json,jinja}
+    lines "/load $work/cut" /info
+    check_has "no template" 'select(.event == "notice").text' "the folder has no chat template (chat_template.jinja, chat_template.json, or in tokenizer_config.json): the model gets the bare text"
+    row "chat template" "none; bare text"
+done
+without $llava chat_template.{json,jinja}
+lines "/load $work/cut" /info '/set sample.max_tokens 1' "/dump ids $work/without.safetensors" "/image $scene" 'Hello' "/load $llava" "/clear" \
+    "/dump ids $work/with.safetensors" "/image $scene" 'Hello'
+check_has "LLaVA-1.5's own" 'select(.event == "notice").text' "its family's, 'vicuna', is used"
+row "chat template" "none; its family's, 'vicuna'"
+cmp "$work/without.safetensors" "$work/with.safetensors" || fail "the prompt of LLaVA-1.5 without a template"
+without tests/goldens/qwen2.5-vl preprocessor_config.json generation_config.json tokenizer_config.json
+lines "/load $work/cut" /info
+check_has "no preprocessor" 'select(.event == "notice").text' "has no preprocessor_config.json: pictures are read by the defaults of the family qwen2_5_vl (resized to 3136 to 1003520 pixels, mean 0.481455"
+check_has "no tokenizer_config.json" 'select(.event == "notice").text' "has no tokenizer_config.json"
+check_has "its row" 'select(.name == "model").rows[] | select(.[0] == "preprocessor")[1]' "none; the family's defaults: resized to 3136"
+lines "/load $llava" /info
+check "nothing is missing" 'select(.event == "notice").text | select(startswith("the folder"))' ""
+row "preprocessor" "preprocessor_config.json"
 finish

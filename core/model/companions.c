@@ -1,0 +1,122 @@
+// core/model/companions.c -- missing files beside the weights, in words.
+//
+// A folder saved by model.save_pretrained alone has no tokenizer or processor files. transformers
+// refuses such a folder; here it can be used, but nothing is replaced without a word.
+#include "core/model/companions.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model/families/family.h"
+
+static const char *kind_of(const struct model *m)
+{
+    return m->checkpoint->gguf_count ? "file" : "folder";
+}
+
+static bool bare(const struct model *m)
+{
+    return !strcmp(layout_title(m->layout), "plain");
+}
+
+static bool has_template(const struct model *m)
+{
+    return m->conversation || m->checkpoint->chat_template;
+}
+
+static char *missing_template(const struct model *m)
+{
+    char *what = bare(m) ? xstrdup("the model gets the bare text, and nothing separates the turns")
+                         : xasprintf("its family's, '%s', is used", layout_title(m->layout));
+    char *text = xasprintf(
+        "the %s has no chat template (%s): %s; /set chat.template NAME chooses another one (see "
+        "/help templates)",
+        kind_of(m),
+        m->checkpoint->gguf_count
+            ? "tokenizer.chat_template"
+            : "chat_template.jinja, chat_template.json, or in tokenizer_config.json",
+        what);
+    free(what);
+    return text;
+}
+
+// Sizes and colours that pictures get by the defaults.
+static char *defaults_text(const struct model *m)
+{
+    const struct picture_config *p = &m->picture;
+    char *size;
+    if (p->fit == FIT_NATIVE)
+        size = xasprintf("resized to %lld to %lld pixels", (long long)p->min_pixels,
+                         (long long)p->max_pixels);
+    else if (p->fit == FIT_PATCHES)
+        size = xasprintf("resized to at most %lld patches", (long long)p->most_patches);
+    else
+        size = xasprintf("%s to %lld x %lld pixels%s", p->crop ? "resized and cropped" : "resized",
+                         (long long)p->width, (long long)p->height, p->max_tiles ? " a tile" : "");
+    char *text = xasprintf("%s, mean %g %g %g, deviation %g %g %g", size, (double)p->mean[0],
+                           (double)p->mean[1], (double)p->mean[2], (double)p->std[0],
+                           (double)p->std[1], (double)p->std[2]);
+    free(size);
+    return text;
+}
+
+static char *missing_preprocessor(const struct model *m)
+{
+    char *defaults = defaults_text(m);
+    char *text = xasprintf(
+        "the folder has no preprocessor_config.json: pictures are read by the defaults of the "
+        "family %s (%s), which may not be those the model was trained with",
+        m->family->name, defaults);
+    free(defaults);
+    return text;
+}
+
+int companions_missing(const struct model *m, char *list[COMPANIONS_MOST])
+{
+    const struct checkpoint *c = m->checkpoint;
+    int n = 0;
+    if (!has_template(m)) list[n++] = missing_template(m);
+    if (model_sees(m) && !c->preprocessor) list[n++] = missing_preprocessor(m);
+    if (!c->tokenizer_config && !c->gguf_count)
+        list[n++] = xstrdup("the folder has no tokenizer_config.json: special tokens are those of "
+                            "its other files, and the defaults of the tokenizer's class");
+    if (!m->eos.count)
+        list[n++] = xasprintf("no file of the %s names a token that ends answers: they end at "
+                              "sample.max_tokens",
+                              kind_of(m));
+    return n;
+}
+
+char *companions_template(const struct model *m)
+{
+    const char *name = layout_title(m->layout);
+    if (m->conversation) return xasprintf("'%s', as config.json says", m->conversation);
+    if (!m->checkpoint->chat_template)
+        return bare(m) ? xstrdup("none; bare text") : xasprintf("none; its family's, '%s'", name);
+    if (!m->template_problem) return xasprintf("the %s's", kind_of(m));
+    return xasprintf("the %s's cannot be rendered; '%s'", kind_of(m), name);
+}
+
+char *companions_preprocessor(const struct model *m)
+{
+    const struct checkpoint *c = m->checkpoint;
+    if (c->gguf_count) return xstrdup("the encoder file's");
+    if (c->preprocessor) return xstrdup(checkpoint_preprocessor_file(c));
+    char *defaults = defaults_text(m);
+    char *text = xasprintf("none; the family's defaults: %s", defaults);
+    free(defaults);
+    return text;
+}
+
+char *companions_ends(const struct model *m)
+{
+    struct buf b = { 0 };
+    if (!m->eos.count) return xstrdup("none; sample.max_tokens");
+    for (size_t i = 0; i < m->eos.count; i++) {
+        const char *text = tokenizer_token(m->tokenizer, m->eos.data[i]);
+        buf_printf(&b, i ? ", %s" : "%s", text ? text : "?");
+    }
+    buf_printf(&b, " (%s)", m->ends_from);
+    return buf_take(&b);
+}

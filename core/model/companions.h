@@ -1,0 +1,19 @@
+// core/model/companions.h -- the files beside a model's weights that prompts and pictures depend
+// on: which of them is missing, and what takes its place.
+//
+//   char *list[COMPANIONS_MOST];
+//   const int n = companions_missing(m, list);      // notices at load; free() each
+//   char *text = companions_template(m);            // a row of /info; free() it
+#ifndef CORE_MODEL_COMPANIONS_H
+#define CORE_MODEL_COMPANIONS_H
+
+#include "core/model/model.h"
+
+enum { COMPANIONS_MOST = 4 };
+
+int companions_missing(const struct model *m, char *list[COMPANIONS_MOST]);
+char *companions_template(const struct model *m);
+char *companions_preprocessor(const struct model *m); // of a model that sees
+char *companions_ends(const struct model *m);         // which tokens end an answer, and who says so
+
+#endif
