@@ -8,6 +8,7 @@
 #include "core/base/names.h"
 #include "core/new/new_model.h"
 #include "core/train/out.h"
+#include "core/train/roles.h"
 
 struct adapter_words {
     const char *action, *argument, *type; // NULL: not given
@@ -37,15 +38,31 @@ static bool holds_tensors(const struct adapter *a, const struct method *m)
     return false;
 }
 
+// What methods did in the training that made it, by its record.
+static void read_roles(const struct adapter *a, enum method_role role[METHODS_MAX])
+{
+    cJSON *record = out_read(a->folder, NULL);
+    roles_get(role, record);
+    cJSON_Delete(record);
+}
+
 // Methods that are off although the adapter was trained with them.
 static void notice_methods(const struct shell *shell, const struct adapter *a)
 {
+    enum method_role role[METHODS_MAX];
     const struct method *m;
-    for (int i = 0; (m = method_shown(i)); i++)
-        if (holds_tensors(a, m) && !method_on(m, engine_settings(shell->engine)))
+    read_roles(a, role);
+    for (int i = 0; (m = method_at(i)); i++) {
+        if (method_on(m, engine_settings(shell->engine))) continue;
+        if (holds_tensors(a, m))
             sinks_notice(shell->sinks,
                          "it includes trained parameters of %s: /set %s %s enables it", m->title,
                          m->toggle.key, m->toggle.on);
+        else if (role[i] == ROLE_FIXED)
+            sinks_notice(shell->sinks,
+                         "it was trained while %s was on: /set %s %s computes the same model",
+                         m->title, m->toggle.key, m->toggle.on);
+    }
 }
 
 // Warns if training.json records another base model.
@@ -211,14 +228,18 @@ static int show_run(struct shell *shell, const struct adapter_words *w, struct e
     const struct adapter *a = name ? adapters_find(s, name) : s->active;
     if (!a && name) return err_set(err, "no adapter '%s' is loaded (/adapter list)", name);
     if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
-    char *kinds = kinds_text(a);
+    enum method_role role[METHODS_MAX];
+    read_roles(a, role);
+    char *kinds = kinds_text(a), *acting = roles_text(role);
     const bool seeing = settings_is(engine_settings(shell->engine), "adapter.when", "pictures");
-    sinks_text(shell->sinks, "%s: %s, %" PRId64 " parameters; trained on '%s'; %s", a->folder,
+    sinks_text(shell->sinks, "%s: %s, %" PRId64 " parameters; trained on '%s'%s%s; %s", a->folder,
                kinds, adapter_parameters(a), *a->base ? a->base : "(unknown)",
+               acting ? " with " : "", acting ? acting : "",
                a != s->active ? "not applied"
                : seeing       ? "applied only in conversations with a picture"
                               : "applied");
     free(kinds);
+    free(acting);
     if (adapter_has(a, ADAPTER_LORA)) show_lora(shell, a);
     if (adapter_has(a, ADAPTER_WEIGHT) || adapter_has(a, ADAPTER_EXTRA)) show_tensors(shell, a);
     return 0;

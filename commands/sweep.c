@@ -1,11 +1,19 @@
 // commands/sweep.c -- /sweep: a training run for each value of a setting, as one job.
 #include "commands/jobs.h"
+#include "core/train/roles.h"
 
 static const char *const words[] = { "lr-grid", NULL };
 
 static int sweep_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    return shell_start_job(shell, "sweep", argc, argv, err);
+    enum method_role role[METHODS_MAX];
+    const struct model *m = engine_model(shell->engine);
+    if (shell_start_job(shell, "sweep", argc, argv, err) < 0) return -1;
+    if (!m || roles_of(role, m, engine_settings(shell->engine), NULL) < 0) return 0;
+    for (int i = 0; method_at(i); i++) // the values decide on those that learn
+        if (method_at(i)->learned) role[i] = ROLE_OFF;
+    roles_say(role, m, shell->sinks);
+    return 0;
 }
 
 const struct command command_sweep = {
@@ -15,7 +23,8 @@ const struct command command_sweep = {
     .help = "Trains once for each value of a setting and reports the best.",
     .details =
         "KEY is any setting but train.validation, train.score and train.filter, by which values\n"
-        "are compared. Separate values with commas, or with | if they contain commas:\n"
+        "are compared, and those of methods that never act in training (/help train). Separate\n"
+        "values with commas, or with | if they contain commas:\n"
         "/sweep train.params \"*q_proj*|lora:q_proj,v_proj:8\" train.json runs/params\n"
         "lr-grid is train.lr with 2e-3, 1e-3, 6e-4, 3e-4, 1e-4, 5e-5, 2e-5, 1e-5, 6e-6, 1e-6\n"
         "and 1e-7. Otherwise as /train, with a folder OUT/VALUE for each run.\n"

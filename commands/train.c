@@ -144,12 +144,25 @@ static void show_memory(const struct plan *p, const struct forecast *f)
                      (long long)f->picture_width, (long long)f->picture_height);
 }
 
+// What the planned run computes.
+static void show_roles(const struct plan *p, const struct forecast *f)
+{
+    char *acting = roles_text(f->role);
+    const char *adapter = settings_text(p->settings, "adapter");
+    if (strcmp(adapter, "none") != 0)
+        sinks_notice(p->shell->sinks, "begins from the adapter '%s'", adapter);
+    sinks_notice(p->shell->sinks, "methods in training: %s", acting ? acting : "none");
+    free(acting);
+    if (!p->o->shape) roles_say(f->role, engine_model(p->shell->engine), p->shell->sinks);
+}
+
 static int show_one(const struct plan *p, struct err *err)
 {
     struct forecast f;
     if (forecast(p, &f, err) < 0) return -1;
     show_counts(p, &f);
     show_memory(p, &f);
+    show_roles(p, &f);
     return 0;
 }
 
@@ -212,7 +225,12 @@ static int train_run(struct shell *shell, int argc, char **argv, struct err *err
 {
     if (!strcmp(argv[0], "plan")) return plan_run(shell, argc - 1, argv + 1, err);
     if (command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
-    return shell_start_job(shell, "train", argc, argv, err);
+    if (shell_start_job(shell, "train", argc, argv, err) < 0) return -1;
+    enum method_role role[METHODS_MAX];
+    const struct model *m = engine_model(shell->engine);
+    if (m && roles_of(role, m, engine_settings(shell->engine), NULL) == 0)
+        roles_say(role, m, shell->sinks);
+    return 0;
 }
 
 const struct command command_train = {
@@ -232,6 +250,10 @@ const struct command command_train = {
         "too: /adapter load OUT/checkpoint-40, or /load. The settings train.* control the run:\n"
         "/settings train. /plot draws loss, learning rate, gradient norm and tokens per second\n"
         "of each step, and mean and variance of the gradient of each norm's gain.\n"
+        "Norm alignment acts in training while norm.align is on, and trains with the projector\n"
+        "or by train.params norm_align.*; IRA acts and trains with train.ira. Pruning and FFN\n"
+        "approximation never act. The plan, the log and OUT/training.json name what acts; a\n"
+        "method that is on and will not act, or not train, is reported.\n"
         "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
         "--resume       continues the unfinished run in OUT (same model, data, settings,\n"
         "               adapter)\n"

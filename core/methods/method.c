@@ -42,6 +42,12 @@ bool method_on(const struct method *method, const struct settings *s)
     return !settings_is(s, method->toggle.key, method->toggle.off);
 }
 
+bool method_in_training(const struct method *method, const struct settings *s)
+{
+    if (method->training.by) return settings_flag(s, method->training.by);
+    return method->learned && method_on(method, s);
+}
+
 const struct method *method_shown(int index)
 {
     return index >= 0 && index < count ? shown[index] : NULL;

@@ -116,7 +116,8 @@ struct method {
     bool (*learned)(const struct model *m, int index, struct method_tensor *t);
     struct {
         enum model_part_kind part; // they are trained with this part of the model
-        const char *by; // or whenever this setting is on ("train.ira"), whatever train.params says
+        const char *by; // or whenever this setting is on ("train.ira"), whatever train.params says;
+                        // only then the method acts in training
         const char *rate, *decay; // settings of their learning rate and weight decay; NULL: those
                                   // of the part
         double times;             // a `rate` of auto is so many times train.lr
@@ -142,6 +143,10 @@ struct methods {
 };
 
 bool method_on(const struct method *method, const struct settings *s);
+// Does it act in training? What a model is trained with are methods that learn: one with
+// training.by while that setting is on, the others while they are on themselves. Methods that learn
+// nothing (pruning, FFN approximation) never act in training.
+bool method_in_training(const struct method *method, const struct settings *s);
 
 // All methods, ended by NULL, in the order in which they act; they must last as long as the
 // program.

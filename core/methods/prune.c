@@ -69,7 +69,6 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
     p->kind = prune_kind_of(env->settings);
     p->seed = (uint64_t)settings_integer(env->settings, "prune.seed");
     p->dynamic = settings_is(env->settings, "prune.mode", "dynamic");
-    p->training = env->training;
     free(p->keep);
     p->keep = settings_reals(env->settings, "prune.keep", &shares);
     const int first = p->stages ? p->layer[0] : PRUNE_INPUT;
@@ -126,7 +125,6 @@ static int64_t prune_reusable(void *state, const struct sequence *cached, int64_
 static bool prune_wants(void *state, enum site site, int layer)
 {
     const struct prune *p = state;
-    if (p->training) return false;
     if (site == SITE_FOCUS) return p->kind == PRUNE_CLS;
     if (site == SITE_INPUT) return p->layer[0] == PRUNE_INPUT;
     if (site == SITE_KL && (p->kind != PRUNE_DIVERGENCE || p->blind)) return false;

@@ -22,9 +22,9 @@ struct prune {
     const struct backend *backend;
     enum prune_kind kind;
     uint64_t seed;
-    bool dynamic, training, blind; // blind: by divergence, but IRA tells none
-    int stages, *layer;            // [stages], ascending
-    double *keep;                  // [stages]
+    bool dynamic, blind; // blind: by divergence, but IRA tells none
+    int stages, *layer;  // [stages], ascending
+    double *keep;        // [stages]
 
     // For the current sequence; room for `room` rows.
     int64_t room;

@@ -245,6 +245,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
 static int count(struct forecast *f, struct model *outline, const struct settings *s,
                  const struct load *load, struct err *err)
 {
+    if (roles_of(f->role, outline, s, err) < 0) return -1;
     f->keep = 0;
     f->offload = has_own_memory(load->where) && settings_is(s, "train.checkpointing", "host");
     if (count_once(f, outline, s, load, err) < 0) return -1;

@@ -15,6 +15,7 @@
 #include "core/settings/settings.h"
 #include "core/train/memory.h"
 #include "core/train/params.h"
+#include "core/train/roles.h"
 
 struct sft;
 
@@ -29,6 +30,7 @@ struct forecast {
     // Pixels of the picture that a sample is assumed to show, in a model that reads pictures near
     // their own size; 0: its size makes no difference, or the data's pictures are counted.
     int64_t picture_width, picture_height;
+    enum method_role role[METHODS_MAX]; // what methods do in the run, by method_at
 };
 
 // For a loaded model (only read), with micro-batches of samples of `rows` rows each, with one

@@ -4,7 +4,6 @@
 // tensor's original content in `stored`, which release restores.
 #include "core/train/params.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/graph/tape.h"
-#include "core/methods/method.h"
+#include "core/train/roles.h"
 
 // --- selectable items ----------------------------------------------------------------------------
 
@@ -276,20 +275,14 @@ static int choose(struct selection *chosen, const struct settings *s,
     return select_spelled(chosen, settings_text(s, "train.params"), &lora, items, count, err);
 }
 
-// What methods learn ("norm_align.*", "ira.*") exists once they have started.
-static bool names_methods(const struct model *m, const char *rules)
+int params_choose(struct selection *chosen, const struct model *m, const struct settings *s,
+                  const struct param_extra *extra, size_t extra_count, struct err *err)
 {
-    const struct method *method;
-    struct method_tensor t;
-    for (int i = 0; (method = method_at(i)); i++) {
-        if (!method->learned || !method->learned(m, 0, &t)) continue;
-        char *front = xstrndup(t.name, strcspn(t.name, "."));
-        const char *at = strstr(rules, front);
-        const bool named = at && (at == rules || !isalnum((unsigned char)at[-1]));
-        free(front);
-        if (named) return true;
-    }
-    return false;
+    size_t count;
+    struct select_item *items = params_items(m, extra, extra_count, &count);
+    const int status = choose(chosen, s, items, count, err);
+    free(items);
+    return status;
 }
 
 // A whole model is written as a folder of the base's files, which a GGUF file is not.
@@ -349,15 +342,14 @@ int params_check(const struct model *m, const struct settings *s, struct err *er
 {
     struct selection chosen;
     size_t count;
-    if (names_methods(m, settings_text(s, "train.params"))) return 0;
-    struct select_item *items = params_items(m, NULL, 0, &count);
-    int status = choose(&chosen, s, items, count, err);
+    struct param_extra *extras = roles_extras(m, s, &count);
+    int status = params_choose(&chosen, m, s, extras, count, err);
     if (status == 0) {
         status = check_whole(m, &chosen, err);
         if (status == 0) status = check_formers(m, &chosen, s, err);
         selection_release(&chosen);
     }
-    free(items);
+    roles_extras_free(extras, count);
     return status;
 }
 

@@ -97,8 +97,8 @@ void params_extra(struct params *p, const struct param_extra *extra);
 // adapter has a LoRA of that rank, both begin as they are there. On failure the model is restored
 // and `p` is released.
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err);
-// Do these settings select something in this model? Fast, without allocation. Parameters of methods
-// are not known yet: a rule of train.params that may match them is accepted.
+// Do these settings select something in this model? Fast, without device memory. Of a method that
+// learns in chosen layers, the parameters of every layer count.
 int params_check(const struct model *m, const struct settings *s, struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
@@ -120,6 +120,9 @@ struct param *params_find(const struct params *p, const char *name); // NULL: no
 // A number that tells sets of masters apart: not against intent, as a hash of a file would.
 uint64_t params_digest(const struct params *p);
 
+// Selects among the weights of a model, then the extras. selection_release frees it.
+int params_choose(struct selection *chosen, const struct model *m, const struct settings *s,
+                  const struct param_extra *extra, size_t extra_count, struct err *err);
 // Selectable items of a model: its weights, then the extras. The caller frees them.
 struct select_item *params_items(const struct model *m, const struct param_extra *extra,
                                  size_t extra_count, size_t *count);

@@ -106,6 +106,7 @@ static int record(struct sft *t, const char *what, struct err *err)
     for (int i = 0; (row = settings_row(i)); i++)
         if (!strncmp(row->key, "train.", 6))
             cJSON_AddStringToObject(list, row->key, settings_text(s, row->key));
+    roles_put(t->forecast.role, r);
     const struct identity id = sft_identity(t);
     identity_put(&id, r);
     cJSON_AddStringToObject(r, "pictures_sha256", t->train.pictures);
@@ -152,6 +153,16 @@ static void report_peft(const struct sft *t)
                 "(/adapter merge)");
 }
 
+static void report_methods(const struct sft *t)
+{
+    char *acting = roles_text(t->forecast.role);
+    const char *adapter = settings_text(t->job->settings, "adapter");
+    if (strcmp(adapter, "none") != 0) job_log(t->job, "begins from the adapter '%s'", adapter);
+    job_log(t->job, "methods in training: %s", acting ? acting : "none");
+    free(acting);
+    roles_say(t->forecast.role, t->job->model, t->job->sinks);
+}
+
 // Before the first step: logs the trained parameters and the memory forecast.
 static void report_plan(struct sft *t)
 {
@@ -169,6 +180,7 @@ static void report_plan(struct sft *t)
     job_log(j, "training %lld parameters, %.4g%% of %lld, with matrix products in %s",
             (long long)count->trained, 100 * (double)count->trained / (double)count->total,
             (long long)count->total, t->forecast.arithmetic);
+    report_methods(t);
     job_log(j, "forecast: %.0f MB of memory, plus %.0f MB of mapped weights; %.0f MB are free",
             own / 1e6, (double)t->forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
     if (host > 0)

@@ -4,42 +4,17 @@
 
 #include "core/adapter/adapters.h"
 #include "core/train/frozen.h"
+#include "core/train/roles.h"
 #include "core/train/sft_parts.h"
 
-// Parameters of a method with a learning rate of its own are a group of their own.
-static enum param_group group_of(const struct method *m)
-{
-    int i = 0;
-    while (method_at(i) != m) i++;
-    return m->training.rate ? GROUP_METHODS + (enum param_group)i : params_group(m->training.part);
-}
-
-// A method's parameter: trained whenever the method's setting says so, or with its part.
 static void add_extra(void *self, const char *name, struct tensor *tensor)
 {
     struct sft *t = self;
     struct method_tensor shape;
     const struct method *m = method_learning(t->job->model, name, &shape);
     if (!m) BUG("%s is nobody's", name);
-    const char *by = m->training.by;
-    params_extra(&t->params,
-                 &(struct param_extra){ .name = name,
-                                        .tensor = tensor,
-                                        .group = group_of(m),
-                                        .part = m->training.part,
-                                        .with_part = !by,
-                                        .always = by && settings_flag(t->job->settings, by) });
-}
-
-// A method that is trained is on.
-static int switch_on_trained(struct settings *s, struct err *err)
-{
-    const struct method *m;
-    for (int i = 0; (m = method_at(i)); i++)
-        if (m->training.by && settings_flag(s, m->training.by) &&
-            settings_set(s, m->toggle.key, m->toggle.on, err) < 0)
-            return -1;
-    return 0;
+    const struct param_extra extra = roles_extra(m, t->job->settings, name, tensor);
+    params_extra(&t->params, &extra);
 }
 
 // Are the visual tokens before the methods independent of the trained weights?
@@ -104,7 +79,7 @@ static int open_lanes(struct sft *t, struct err *err)
 int sft_prepare(struct sft *t, struct err *err)
 {
     struct settings *s = t->job->settings;
-    if (switch_on_trained(s, err) < 0) return -1;
+    if (roles_switch(s, err) < 0) return -1;
     // Earlier trained weights are part of the model that is trained now.
     if (adapter_apply_settings(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0)
         return -1;

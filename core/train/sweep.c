@@ -146,6 +146,17 @@ static int refuse_compared(const char *key, struct err *err)
     return 0;
 }
 
+static int refuse_idle(const char *key, struct err *err)
+{
+    const struct method *m = method_of(key);
+    if (!m || m->learned) return 0;
+    return err_set(
+        err,
+        "%s is a setting of %s, which never acts in training: all values would train the "
+        "same weights",
+        key, m->title);
+}
+
 // Of the proposal's `from` with each of the values.
 static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p, struct err *err)
 {
@@ -157,6 +168,7 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
         status = err_set(err, "a sweep needs a validation set to compare by: /set train.validation "
                               "0.1, or a data file");
     if (status == 0) status = read_values(s, p, err);
+    if (status == 0) status = refuse_idle(s->key, err);
     if (status < 0) release(s);
     return status;
 }

@@ -14,8 +14,10 @@ lines "/load $llava" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/no" "/set
     "/sweep train.lr 1e-3 $work/data.jsonl $work/no" "/sweep train.lr 1e-3,0.001 $work/data.jsonl $work/no" \
     "/sweep train.l 1,2 $work/data.jsonl $work/no" "/sweep train.lr 1,x $work/data.jsonl $work/no" \
     "/sweep train.lr 1e-3,1e-4 $work/data.jsonl" "/sweep lr-grid $work/none $work/no" \
-    "/sweep train.validation 0.25,0.5 $work/data.jsonl $work/no" "/sweep train.filter a,b $work/data.jsonl $work/no"
-check "refused" 'select(.event=="done").ok' $'true\nfalse\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+    "/sweep train.validation 0.25,0.5 $work/data.jsonl $work/no" "/sweep train.filter a,b $work/data.jsonl $work/no" \
+    "/sweep prune.keep 0.25,0.5 $work/data.jsonl $work/no"
+check "refused" 'select(.event=="done").ok' $'true\nfalse\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+check_has "what changes no training" 'select(.event=="error").message' "prune.keep is a setting of pruning, which never acts in training"
 check_has "what is compared by" 'select(.event=="error").message' "train.validation says by what"
 check_has "filtered validation" 'select(.event=="error").message' "train.filter says by what"
 [ -e "$work/no" ] && fail "a folder was made"

@@ -127,4 +127,37 @@ same "no gate: both alike" "$(last "$work/kl.csv" kl)" "$(last "$work/kl.csv" kl
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&
     fail "nothing to train on"
 grep -q "no answer" "$work/out" || fail "why: $(cat "$work/out")"
+# One rule for all methods: those that learn act in training, the others never do. What is on and
+# does not act, or not learn, is said once; the plan, the log and the record name what acts.
+base=("/load $llava" '/set train.method layernorm-simple' '/set train.steps 1' '/set compute.matmul f32')
+train() { # NAME
+    echo "/train $work/data.jsonl $work/$1"; echo /wait
+}
+each() { # the notices of methods on one line
+    jq -r 'select(.event=="notice").text | select(test("training: |acts in training"))' "$work/events" | tr '\n' ';'
+}
+mapfile -t plain < <(train plain)
+mapfile -t idle < <(train idle)
+mapfile -t aligned < <(train aligned)
+lines "${base[@]}" "${plain[@]}" '/set prune.score contribution' '/set prune.layer 0' '/set ffn.layers 0-2' \
+    '/set ffn.approx skip' "${idle[@]}" '/train plan' "/job $work/idle log"
+check "methods that learn nothing change nothing" '[inputs, .] | map(select(.event=="notice").text | capture("loss (?<l>[0-9.]+) ").l) |
+    "\(length) \(unique | length)"' '2 1'
+idle='pruning is on, but never acts in training: the model is trained without it;FFN approximation is on, but never acts in training: the model is trained without it;'
+same "said" "$(each)" "${idle}methods in training: none;$idle"
+check_has "in the log" 'select(.event=="text").text' 'methods in training: none'
+same "in the record" "$(jq -c .methods "$work/idle/training.json")" '{}'
+lines "${base[@]}" '/set norm.align on' "${aligned[@]}" "/adapter load $work/aligned" '/set norm.align off' '/adapter show' \
+    '/adapter unload' "/adapter load $work/aligned" '/set norm.align on' '/set train.method connector' '/train plan' \
+    '/set norm.align off' '/set train.ira on' '/train plan' '/set train.ira off' '/set train.params norm_align.*' \
+    "/train $work/data.jsonl $work/no"
+same "it acts and does not learn" "$(each)" "$(printf '%s;' \
+    'norm alignment acts in training, but its parameters are not trained: train the projector too, or name norm_align.* in train.params' \
+    'methods in training: norm alignment (trained)' 'methods in training: IRA (trained)')"
+same "in the record" "$(jq -c .methods "$work/aligned/training.json")" '{"norm_align":"not trained"}'
+check_has "with the adapter" 'select(.event=="text").text' 'with norm alignment (not trained); applied'
+check_has "when it is loaded" 'select(.event=="notice").text' 'it was trained while norm alignment was on: /set norm.align on'
+check_has "what it begins from" 'select(.event=="notice").text' "begins from the adapter '$work/aligned'"
+check_has "parameters that are not there are refused at once" 'select(.event=="error").message' "'norm_align.*' matches no weight"
+
 finish

@@ -1,0 +1,45 @@
+// core/train/roles.h -- which methods act in training, and which of them learn.
+//
+//   enum method_role role[METHODS_MAX];
+//   if (roles_of(role, model, settings, &err) < 0) ...     // by method_at
+//   roles_say(role, model, sinks);                         // those that will not act, or not learn
+//
+// The rule is method_in_training's (core/methods/method.h). A run switches its methods accordingly.
+#ifndef CORE_TRAIN_ROLES_H
+#define CORE_TRAIN_ROLES_H
+
+#include "core/base/event.h"
+#include "core/base/json.h"
+#include "core/methods/method.h"
+#include "core/train/params.h"
+
+enum method_role {
+    ROLE_OFF,
+    ROLE_ABSENT, // it is on, but does not act in training
+    ROLE_FIXED,  // it acts, with parameters that are not trained
+    ROLE_TRAINED,
+};
+
+int roles_of(enum method_role role[METHODS_MAX], const struct model *m, const struct settings *s,
+             struct err *err);
+// "norm alignment (trained), IRA (trained)"; the caller frees it. NULL: no method acts.
+char *roles_text(const enum method_role role[METHODS_MAX]);
+// A notice for each method that is on and will not act, or will not be trained.
+void roles_say(const enum method_role role[METHODS_MAX], const struct model *m,
+               struct sinks *sinks);
+// Into the record of a run: "methods": {"norm_align": "trained"}; and read from it.
+void roles_put(const enum method_role role[METHODS_MAX], cJSON *record);
+void roles_get(enum method_role role[METHODS_MAX], const cJSON *record);
+
+// Switches on the methods that act in training with these settings, and the others off.
+int roles_switch(struct settings *s, struct err *err);
+
+// A parameter that a method learns, as it is trained with these settings.
+struct param_extra roles_extra(const struct method *method, const struct settings *s,
+                               const char *name, struct tensor *tensor);
+// All that methods in training may learn, without data: those with a layer in their name, of each
+// layer. roles_extras_free frees them.
+struct param_extra *roles_extras(const struct model *m, const struct settings *s, size_t *count);
+void roles_extras_free(struct param_extra *list, size_t count);
+
+#endif
