@@ -15,6 +15,9 @@ struct projector_kind {
     const char *norm; // its name in the file; NULL: none
     bool norm_bias;   // LayerNorm; else RMSNorm
     double eps;       // of the norm
+    // The norm is the encoder's last one: its name in a file that holds the encoder alone; else
+    // NULL.
+    const char *encoder_norm;
     const char *linear_1, *linear_2;
     bool wide; // between the two: as wide as what enters; else as the visual tokens
     // For kinds with other parts; NULL: those above.

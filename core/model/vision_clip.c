@@ -3,7 +3,8 @@
 //   pixels [3,H,W] -> patches -> linear -> (class token in front) -> + positions -> (norm: CLIP)
 //   features: the rows without the class token; where the family merges, cells of them
 //
-// The encoder's last norm is never applied to the features.
+// The encoder's last norm is never applied to the features: SigLIP's is bound for measurements,
+// CLIP's is for the pooled class token alone.
 #include "core/model/vision.h"
 
 // Class defaults of transformers; hub files leave out keys that equal them.
@@ -90,6 +91,10 @@ static void bind(struct vision *v, struct binder *b)
     }
     if (c->pre_norm) bind_norm(b, &v->pre, Dv, true, "pre_layrnorm"); // spelled so in every file
     for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
+    if (c->kind == &vision_siglip && bind_has(b->checkpoint, b->prefix, "post_layernorm.weight")) {
+        bind_constant(b, &v->post.gain, Dv, "post_layernorm.weight");
+        bind_constant(b, &v->post.bias, Dv, "post_layernorm.bias");
+    }
 }
 
 static struct tensor *features(struct graph *g, const struct vision_batch *b, struct tensor *h)

@@ -37,14 +37,55 @@ static void add_rows(struct tally *stat, const float *x, int64_t n, int64_t widt
     for (int64_t i = 0; i < n; i++) tally_add(stat, rows_norm(x + i * width, width));
 }
 
+static float *read_vector(const struct backend *b, const struct tensor *t)
+{
+    if (!t->data) return NULL;
+    const int64_t n = tensor_count(t);
+    void *stored = xmalloc(tensor_bytes(t) + 1);
+    float *x = xreallocarray(NULL, (size_t)n + 1, sizeof *x);
+    backend_of(b, t)->download(stored, t->data, tensor_bytes(t));
+    floats_from(x, stored, t->dtype, (size_t)n);
+    free(stored);
+    return x;
+}
+
+void interface_norm(struct interface *s, const struct backend *b, const struct model *m)
+{
+    const struct projector_kind *projector = m->projector.kind;
+    const bool merger = projector && projector->encoder_norm;
+    const struct norm *norm = merger ? &m->projector.norm : &m->vision.post;
+    s->eps = merger ? projector->eps : m->vision.config.eps;
+    s->gain = read_vector(b, &norm->gain);
+    s->bias = read_vector(b, &norm->bias);
+}
+
+// The L2 norm of a row x [width] after the encoder's final norm.
+static double normed_length(const struct interface *s, const float *x, int64_t width)
+{
+    double mean = 0, square = 0, sum = 0;
+    for (int64_t k = 0; k < width && s->bias; k++) mean += (double)x[k] / (double)width;
+    for (int64_t k = 0; k < width; k++)
+        square += ((double)x[k] - mean) * ((double)x[k] - mean) / (double)width;
+    const double scale = 1 / sqrt(square + s->eps);
+    for (int64_t k = 0; k < width; k++) {
+        const double y =
+            ((double)x[k] - mean) * scale * (double)s->gain[k] + (s->bias ? (double)s->bias[k] : 0);
+        sum += y * y;
+    }
+    return sqrt(sum);
+}
+
 // What leaves the encoder's last block, tile by tile, each without its class token.
-static void add_encoded(struct tally *stat, const struct vision_config *v, const float *x,
+static void add_encoded(struct interface *s, const struct vision_config *v, const float *x,
                         int64_t n, int64_t width)
 {
     const struct vision_picture square = vision_square(v, NULL);
     const int64_t rows = v->class_token ? vision_tile_rows(v, &square) : n;
-    for (int64_t i = 0; i < n; i += rows)
-        add_rows(stat, x + (i + v->class_token) * width, rows - v->class_token, width);
+    for (int64_t i = 0; i < n; i++) {
+        if (v->class_token && i % rows == 0) continue;
+        tally_add(&s->encoder, rows_norm(x + i * width, width));
+        if (s->gain) tally_add(&s->normed, normed_length(s, x + i * width, width));
+    }
 }
 
 // Tokens that only end a row of the picture are not aligned.
@@ -61,7 +102,7 @@ void interface_add(struct interface *s, const struct model *m, enum site site,
                    const struct site_args *args, const float *rows)
 {
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
-    if (site == SITE_VISION_LAYER) add_encoded(&s->encoder, &m->vision.config, rows, n, width);
+    if (site == SITE_VISION_LAYER) add_encoded(s, &m->vision.config, rows, n, width);
     if (site == SITE_VISION) add_rows(&s->projector, rows, n, width);
     if (site == SITE_PROJECTED) add_rows(&s->visual, rows, n, width);
     if (site == SITE_VISUAL) add_aligned(&s->aligned, args, rows, width);
@@ -81,6 +122,7 @@ void interface_put(const struct interface *s, struct results *r)
     struct result_table *t = results_table(r, "norms.interface", "what|norm|std|ratio to T*|rows");
     const double target = s->table.count ? tally_mean(&s->table) : NAN;
     put(t, "encoder, last output", &s->encoder, target);
+    put(t, "encoder, after its final norm", &s->normed, target);
     put(t, "projector, input", &s->projector, target);
     put(t, "visual tokens", &s->visual, target);
     if (s->changed) put(t, "visual tokens, aligned", &s->aligned, target);
@@ -91,6 +133,8 @@ void interface_put(const struct interface *s, struct results *r)
 void interface_release(struct interface *s)
 {
     rows_release(&s->rows);
+    free(s->gain);
+    free(s->bias);
 }
 
 // --- a folder that is not a model ---------------------------------------------------------------
@@ -138,7 +182,7 @@ static int encoder_add(void *self, struct graph *g, enum site site, struct site_
     struct encoder *e = self;
     const float *rows = rows_read(&e->interface->rows, g, args->x);
     const int64_t width = args->x->shape[1];
-    add_encoded(&e->interface->encoder, &e->model.vision.config, rows, args->x->shape[0], width);
+    add_encoded(e->interface, &e->model.vision.config, rows, args->x->shape[0], width);
     return 0;
 }
 
@@ -183,8 +227,16 @@ static int encoder_open(struct encoder *e, const struct checkpoint *c, const cha
     struct binder b = {
         .checkpoint = c, .prefix = prefix, .arena = &m->arena, .weights = &m->weights, .err = err
     };
-    const int status = vision_bind(&m->vision, &b);
+    int status = vision_bind(&m->vision, &b);
+    const char *merger = m->projector.kind ? m->projector.kind->encoder_norm : NULL;
+    char *gain = xasprintf("%s.weight", merger ? merger : "");
+    if (status == 0 && merger && bind_has(c, prefix, gain)) {
+        bind_norm(&b, &m->projector.norm, v->hidden, m->projector.kind->norm_bias, "%s", merger);
+        status = b.failed ? -1 : 0;
+    }
+    free(gain);
     free(prefix);
+    if (status == 0) interface_norm(e->interface, m->arena.backend, m);
     return status;
 }
 

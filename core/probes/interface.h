@@ -4,6 +4,7 @@
 //
 //   struct interface i = { 0 };
 //   interface_table(&i, backend, &model->decoder.embed);
+//   interface_norm(&i, backend, model);
 //   interface_add(&i, model, site, args, rows);    // at the sites of a picture
 //   interface_put(&i, &results);
 #ifndef CORE_PROBES_INTERFACE_H
@@ -12,13 +13,19 @@
 #include "core/probes/rows.h"
 
 struct interface {
-    struct tally encoder, projector, visual, aligned, table, text;
+    // `normed`: what leaves the encoder after its final norm, if it has one.
+    struct tally encoder, normed, projector, visual, aligned, table, text;
+    float *gain, *bias; // [Dv] of that norm; gain NULL: none, bias NULL: RMSNorm
+    double eps;
     bool changed; // a method changed the visual tokens; set by listeners at SITE_VISUAL
     struct rows rows;
 };
 
 // Rows of a text embedding table whose norm is above 1e-6: their mean is T*.
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table);
+// Reads the encoder's final norm: that of the tower (SigLIP, MoonViT, GLM-4V) or the one that its
+// merger begins with (Qwen).
+void interface_norm(struct interface *s, const struct backend *b, const struct model *m);
 // Adds rows of SITE_VISION_LAYER (the last block's output, without the class token), SITE_VISION,
 // SITE_PROJECTED or SITE_VISUAL, on the host.
 void interface_add(struct interface *s, const struct model *m, enum site site,

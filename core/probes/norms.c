@@ -96,6 +96,7 @@ static void *norms_start(const struct probe_env *env, struct err *err)
     s->text = xcalloc((size_t)most, sizeof *s->text);
     s->gains = read_gains(env->backend, &env->model->decoder);
     interface_table(&s->interface, env->backend, &env->model->decoder.embed);
+    interface_norm(&s->interface, env->backend, env->model);
     return s;
 }
 
@@ -402,11 +403,12 @@ const struct probe probe_norms = {
     .usage = "/norms [FOLDER]" PROBE_USAGE,
     .help = "Norms and angles of visual and text tokens, from the encoder to the last layer.",
     .details =
-        "Tables: interface (norms around the projector, T* of the embedding table), norms and\n"
-        "cosines by layer, measured norms against the theory of norm alignment, alignment of\n"
-        "the modalities, and attention logits between them. With FOLDER: the interface of\n"
-        "another folder, which may hold only an embedding table or an encoder; it encodes the\n"
-        "conversation's pictures." PROBE_DETAILS,
+        "Tables: interface (norms of the encoder's last output before and after its final norm,\n"
+        "norms around the projector, T* of the embedding table), norms and cosines by layer,\n"
+        "measured norms against the theory of norm alignment, alignment of the modalities, and\n"
+        "attention logits between them. With FOLDER: the interface of another folder, which may\n"
+        "hold only an embedding table or an encoder; it encodes the conversation's "
+        "pictures." PROBE_DETAILS,
     .folder = interface_folder,
     .encoder = true,
     .start = norms_start,

@@ -23,7 +23,12 @@ static const struct decoder_kind decoder = {
 
 // RMSNorm of each patch, the patches of a token joined, linear, GELU, linear.
 static const struct projector_kind merger = {
-    .norm = "ln_q", .eps = 1e-6, .linear_1 = "mlp.0", .linear_2 = "mlp.2", .wide = true
+    .norm = "ln_q",
+    .eps = 1e-6,
+    .encoder_norm = "merger.ln_q",
+    .linear_1 = "mlp.0",
+    .linear_2 = "mlp.2",
+    .wide = true,
 };
 
 // The hub's files have the keys of the language model at the top level, newer ones in text_config.

@@ -257,6 +257,12 @@ static void check_encoder(const struct golden *g)
              *results_value(&r, "norms.interface", "encoder, last output", columns[i]),
              (double)golden_floats(g, "interface.encoder_last")[i],
              tolerance(g, "interface.encoder_last"));
+    const double *normed =
+        results_value(&r, "norms.interface", "encoder, after its final norm", "norm");
+    if (safetensors_find(g->tensors, "interface.encoder_last_normed"))
+        near(g, "after the norm", *normed,
+             (double)golden_floats(g, "interface.encoder_last_normed")[0],
+             tolerance(g, "interface.encoder_last_normed"));
     results_release(&r);
 }
 
