@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cancel.h"
 #include "core/model/families/pooling.h"
 #include "core/model/small.h"
 
@@ -37,15 +38,17 @@ static void find_ends(struct model *m)
 }
 
 // The folder's chat template. Where it cannot be rendered, the layout takes its place, and
-// m->template_problem says why.
-static void open_template(struct model *m)
+// m->template_problem says why. -1: Ctrl-C came while it was tried.
+static int open_template(struct model *m, struct err *why)
 {
     const struct checkpoint *c = m->checkpoint;
     struct err err;
-    if (!c->chat_template || m->conversation) return; // config.json names a layout
+    if (!c->chat_template || m->conversation) return 0; // config.json names a layout
     m->template = chat_template_open(c->chat_template, c->tokenizer_config, m->tokenizer,
                                      model_sees(m) ? m->placeholder : -1, &err);
+    if (!m->template && cancel_asked()) return err_set(why, "cancelled");
     if (!m->template) m->template_problem = xstrdup(err.text);
+    return 0;
 }
 
 static int check_placeholder(const struct model *m, struct err *err)
@@ -205,7 +208,7 @@ struct model *model_load_stage(const char *name, const struct backend *backend, 
         goto out;
     }
     find_ends(m);
-    open_template(m);
+    if (open_template(m, err) < 0) goto out;
     free(folder);
     return m;
 out:

@@ -8,8 +8,8 @@
 //   jinja_render(t, &room, vars, &output, &err);
 //
 // Strings remember where they came from, through everything a template does to them: what a person
-// typed is known as such in the rendered text. Templates are untrusted: nesting, steps, memory and
-// output are bounded.
+// typed is known as such in the rendered text. Templates are untrusted: nesting and output are
+// bounded, and steps and memory have one budget for parsing and rendering. Ctrl-C ends both.
 #ifndef CORE_TEXT_JINJA_H
 #define CORE_TEXT_JINJA_H
 
@@ -23,11 +23,13 @@
 
 struct jinja; // a parsed template
 
-// Memory of one rendering: all values live in it until jinja_room_release.
+// Memory of one rendering: all values live in it until jinja_room_release. It counts what the
+// rendering has used of its budget.
 struct jinja_room {
     struct jinja_block *blocks;
-    size_t used; // bytes, all blocks
-    bool full;   // more was asked for than is allowed
+    size_t used;       // bytes, all blocks
+    uint64_t steps;    // of work
+    const char *spent; // why the rendering must stop; NULL: it may go on
 };
 
 void jinja_room_release(struct jinja_room *room);

@@ -272,6 +272,7 @@ static struct jinja_value slice_text(struct jinja_run *r, const struct jinja_str
                                   bounds[1] > bounds[0] ? jinja_string_at(s, bounds[1]) : start);
     }
     struct jinja_list *all = jinja_value_items(r, jinja_value_string(s));
+    jinja_step(r, 0); // characters may have been dropped
     for (int64_t i = bounds[0]; !r->failed && (bounds[2] > 0 ? i < bounds[1] : i > bounds[1]);) {
         jinja_put_all(&out, all->items[i].text);
         if (__builtin_add_overflow(i, bounds[2], &i)) break;

@@ -164,7 +164,7 @@ static struct jinja_value filter_int(struct jinja_run *r, struct jinja_value v,
     if (r->failed) return otherwise;
     if (v.kind == JINJA_INT || v.kind == JINJA_BOOL) return jinja_value_int(jinja_value_as_int(v));
     if (v.kind == JINJA_REAL) return real_to_int(r, v.real, otherwise);
-    if (!jinja_is_text(v)) return otherwise;
+    if (!jinja_is_text(v) || !jinja_step(r, v.text->length / 8)) return otherwise;
     if (read_int(v.text->bytes, (int)base, &integer)) return jinja_value_int(integer);
     return read_real(v.text->bytes, &real) ? real_to_int(r, real, otherwise) : otherwise;
 }
@@ -178,7 +178,9 @@ static struct jinja_value filter_float(struct jinja_run *r, struct jinja_value v
     if (v.kind == JINJA_UNDEFINED)
         jinja_fail(r, "'%.100s' is undefined", v.name ? v.name : "float's value");
     if (jinja_is_number(v)) return jinja_value_real(jinja_value_as_real(v));
-    return jinja_is_text(v) && read_real(v.text->bytes, &real) ? jinja_value_real(real) : otherwise;
+    return jinja_is_text(v) && jinja_step(r, v.text->length / 8) && read_real(v.text->bytes, &real)
+               ? jinja_value_real(real)
+               : otherwise;
 }
 
 static struct jinja_value filter_abs(struct jinja_run *r, struct jinja_value v,
@@ -289,7 +291,7 @@ static struct jinja_value filter_indent(struct jinja_run *r, struct jinja_value 
                                 jinja_value_int(jinja_argument_int(r, a, 0, 4, "indent")))
                   .text;
     if (r->failed) return v;
-    bool more = true;
+    bool more = jinja_step(r, s->length / 8);
     for (size_t at = 0, next; more && jinja_step(r, 1); at = next) {
         const size_t end = jinja_line_end(s, at, &next);
         if (at == 0 ? first : blank || end > at) jinja_put_all(&b, by);
@@ -351,12 +353,12 @@ static struct jinja_value filter_wordcount(struct jinja_run *r, struct jinja_val
     int64_t words = 0;
     bool inside = false;
     (void)a;
-    for (size_t i = 0, n; i < s->length; i += n) {
+    jinja_step(r, s->length / 8);
+    for (size_t i = 0, n; i < s->length && !r->failed; i += n) {
         const bool word = word_at(s, i, &n);
         words += word && !inside;
         inside = word;
     }
-    jinja_step(r, s->length / 8);
     return jinja_value_int(words);
 }
 

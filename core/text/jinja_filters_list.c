@@ -62,6 +62,9 @@ struct jinja_value jinja_sorted(struct jinja_run *r, struct jinja_list *items,
                                 struct jinja_list *by, bool reverse)
 {
     struct jinja_list *list = jinja_list_new(r->room);
+    const struct jinja_value empty = jinja_list_value(JINJA_LIST, list);
+    jinja_afford(r->room, (items->count + 1) * 2 * sizeof(size_t));
+    if (!jinja_step(r, items->count)) return empty; // items or keys may have been dropped
     size_t *order = jinja_take(r->room, (items->count + 1) * sizeof *order);
     size_t *room = jinja_take(r->room, (items->count + 1) * sizeof *room);
     for (size_t i = 0; i < items->count; i++) order[i] = i;
@@ -143,6 +146,7 @@ static struct jinja_value extreme(struct jinja_run *r, struct jinja_value v,
     struct jinja_list *keys =
         keys_of(r, items, jinja_argument(a, 1), jinja_argument_true(a, 0, false), false);
     size_t best = 0;
+    jinja_step(r, 0); // keys may have been dropped
     for (size_t i = 1; i < items->count && !r->failed; i++)
         if (sign * jinja_value_order(r, keys->items[i], keys->items[best]) > 0) best = i;
     return items->count && !r->failed ? items->items[best]
@@ -192,9 +196,10 @@ static struct jinja_value filter_groupby(struct jinja_run *r, struct jinja_value
                             ? jinja_string_case(r, name.text, CASE_LOWER)
                             : name);
     }
-    if (r->failed) return v;
+    if (!jinja_step(r, 0)) return v;
     names = jinja_sorted(r, names, keys, false).list;
     keys = jinja_sorted(r, keys, keys, false).list;
+    if (!jinja_step(r, 0)) return v;
     for (size_t i = 0; i < names->count && !r->failed; i++) {
         const struct jinja_list *one = names->items[i].list;
         if (!group || !jinja_value_equal(r, keys->items[i], keys->items[i - 1])) {

@@ -192,7 +192,7 @@ static struct jinja_value field_value(struct jinja_run *r, const struct jinja_st
     } else if (jinja_string_all(name, CHARS_DECIMAL) && name->length < 5) {
         v = jinja_argument(args, (size_t)strtol(name->bytes, NULL, 10));
     } else {
-        for (size_t i = 0; i < args->named_count; i++)
+        for (size_t i = 0; i < args->named_count && jinja_step(r, 1); i++)
             if (!strcmp(args->names[i], name->bytes)) v = args->named[i];
     }
     if (!jinja_is_given(v)) jinja_fail(r, "format has no value for '{%.60s}'", name->bytes);

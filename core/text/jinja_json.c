@@ -8,6 +8,8 @@
 #include "core/text/jinja_parts.h"
 #include "core/text/tokenizer_parts.h"
 
+static const char too_much[] = "more values and keys than a rendering may take";
+
 struct reader {
     struct jinja_room *room;
     const char *text;
@@ -155,6 +157,7 @@ static struct jinja_value read_dict(struct reader *j)
 static struct jinja_value read_value(struct reader *j)
 {
     struct jinja_value v = jinja_value_none();
+    if (!jinja_spend(j->room, 1)) j->wrong = too_much;
     if (++j->depth > 100) j->wrong = "values nested more than 100 deep";
     skip_space(j);
     if (j->wrong)
@@ -185,6 +188,7 @@ int jinja_json(struct jinja_room *room, const char *json, size_t size, const cha
     *value = read_value(&j);
     skip_space(&j);
     if (!j.wrong && j.at < size) j.wrong = "something behind the value";
+    if (!j.wrong && room->spent) j.wrong = too_much;
     if (!j.wrong) return 0;
     int line = 1;
     for (size_t i = 0; i < j.at && i < size; i++) line += json[i] == '\n';

@@ -14,9 +14,10 @@ struct lexer {
     const char *text;
     size_t length, at;
     int line;
-    bool line_begins; // what was read last ended with a line break
-    bool print;       // inside {{ }}, not {% %}
-    int brackets;     // open ones: no end of the tag before they are closed
+    bool line_begins;           // what was read last ended with a line break
+    bool print;                 // inside {{ }}, not {% %}
+    int brackets;               // open ones: no end of the tag before they are closed
+    struct jinja_token dropped; // once the budget is spent
     struct err *err;
 };
 
@@ -28,13 +29,9 @@ static int fail(const struct lexer *l, const char *why)
 static struct jinja_token *add(struct lexer *l, enum jinja_token_kind kind)
 {
     struct jinja_tokens *t = l->tokens;
-    if (t->count == t->capacity) {
-        const size_t capacity = t->capacity ? 2 * t->capacity : 256;
-        struct jinja_token *list = jinja_take(l->room, capacity * sizeof *list);
-        if (t->count) memcpy(list, t->list, t->count * sizeof *list);
-        t->list = list;
-        t->capacity = capacity;
-    }
+    void *list = jinja_grow(l->room, t->list, t->count, &t->capacity, sizeof *t->list);
+    if (!jinja_spend(l->room, 1) || !list) return &l->dropped;
+    t->list = list;
     t->list[t->count] = (struct jinja_token){ .kind = kind, .line = l->line };
     return &t->list[t->count++];
 }
@@ -280,6 +277,7 @@ static int lex_name(struct lexer *l)
            jinja_char_is_name(jinja_char_at(l->text + end, l->length - end, &n), end == l->at))
         end += n;
     if (end == l->at) return fail(l, "a sign that is not known");
+    if (end - l->at > JINJA_NAME) return fail(l, "a name is too long");
     add_text(l, T_NAME, l->text + l->at, end - l->at);
     move(l, end);
     return 0;
@@ -323,6 +321,7 @@ static int lex_tag(struct lexer *l)
         else
             status = lex_sign(l);
         if (status < 0) return -1;
+        if (l->room->spent) return fail(l, l->room->spent);
     }
 }
 
@@ -372,10 +371,11 @@ int jinja_lex(struct jinja_room *room, const char *text, size_t length, struct j
             continue;
         }
         if (lex_one(&l, i) < 0) return -1;
+        if (room->spent) return fail(&l, room->spent);
         i = l.at;
     }
     add_data(&l, l.at, l.length, '\0', false);
     move(&l, l.length);
     add(&l, T_END);
-    return 0;
+    return room->spent ? fail(&l, room->spent) : 0;
 }

@@ -15,12 +15,12 @@
         return jinja_string_case(r, v.text, how); \
     }
 
-#define ALL_METHOD(name, condition)   \
-    METHOD(text, name)                \
-    {                                 \
-        (void)a;                      \
-        (void)r;                      \
-        return jinja_bool(condition); \
+#define ALL_METHOD(name, condition)                   \
+    METHOD(text, name)                                \
+    {                                                 \
+        (void)a;                                      \
+        jinja_step(r, v.text->length / 8);            \
+        return jinja_bool(!r->failed && (condition)); \
     }
 
 // --- texts -------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ static struct jinja_value edge(struct jinja_run *r, struct jinja_value v,
     for (size_t i = 0; i < (several ? what.list->count : 1) && !r->failed; i++) {
         const struct jinja_string *s = jinja_need_text(r, several ? what.list->items[i] : what,
                                                        at_end ? "endswith" : "startswith");
-        if (!s || s->length > end - start) continue;
+        if (!s || s->length > end - start || !jinja_step(r, 1 + s->length / 64)) continue;
         if (!s->length ||
             !memcmp(v.text->bytes + (at_end ? end - s->length : start), s->bytes, s->length))
             return jinja_bool(true);
@@ -177,8 +177,8 @@ METHOD(text, rstrip)
 METHOD(text, removeprefix)
 {
     const struct jinja_string *s = jinja_need_text(r, jinja_argument(a, 0), "removeprefix");
-    const bool there =
-        s && s->length <= v.text->length && !memcmp(v.text->bytes, s->bytes, s->length);
+    const bool there = s && jinja_step(r, s->length / 64) && s->length <= v.text->length &&
+                       !memcmp(v.text->bytes, s->bytes, s->length);
     return there ? jinja_string_piece(r, v.text, s->length, v.text->length) : v;
 }
 
@@ -186,8 +186,8 @@ METHOD(text, removesuffix)
 {
     const struct jinja_string *s = jinja_need_text(r, jinja_argument(a, 0), "removesuffix");
     const size_t end = s && s->length <= v.text->length ? v.text->length - s->length : 0;
-    const bool there =
-        s && s->length <= v.text->length && !memcmp(v.text->bytes + end, s->bytes, s->length);
+    const bool there = s && jinja_step(r, s->length / 64) && s->length <= v.text->length &&
+                       !memcmp(v.text->bytes + end, s->bytes, s->length);
     return there ? jinja_string_piece(r, v.text, 0, end) : v;
 }
 
@@ -268,6 +268,7 @@ METHOD(list, insert)
     if (at > n) at = n;
     if (!jinja_step(r, (size_t)(n - at) + 1)) return jinja_value_none();
     jinja_list_push(r->room, v.list, a->at[1]);
+    if ((int64_t)v.list->count == n) return jinja_value_none();
     memmove(v.list->items + at + 1, v.list->items + at, (size_t)(n - at) * sizeof *v.list->items);
     v.list->items[at] = a->at[1];
     return jinja_value_none();
@@ -279,7 +280,7 @@ METHOD(list, pop)
     int64_t at = jinja_argument_int(r, a, 0, -1, "pop");
     if (at < 0) at += n;
     if (at < 0 || at >= n) jinja_fail(r, "pop: there is no such item");
-    if (!jinja_step(r, 1)) return jinja_value_none();
+    if (r->failed || !jinja_step(r, 1 + (size_t)(n - at) / 4)) return jinja_value_none();
     const struct jinja_value item = v.list->items[at];
     v.list->count--;
     memmove(v.list->items + at, v.list->items + at + 1,
@@ -386,6 +387,7 @@ METHOD(dict, pop)
         return jinja_argument(a, 1);
     }
     const struct jinja_value value = v.dict->values[i];
+    jinja_step(r, (v.dict->count - (size_t)i) / 2);
     jinja_dict_remove(v.dict, (size_t)i);
     return value;
 }

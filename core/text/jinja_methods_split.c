@@ -8,6 +8,7 @@ static void split_words(struct jinja_run *r, const struct jinja_string *s, int64
                         struct jinja_list *list)
 {
     size_t at = 0, n;
+    if (!jinja_step(r, s->length / 8)) return;
     for (;;) {
         while (at < s->length && (n = jinja_space_start(s->bytes + at, s->length - at))) at += n;
         if (at >= s->length || !jinja_step(r, 1)) return;
@@ -27,6 +28,7 @@ static void split_words_right(struct jinja_run *r, const struct jinja_string *s,
                               struct jinja_list *list)
 {
     size_t end = s->length, n;
+    if (!jinja_step(r, s->length / 8)) return;
     for (;;) {
         while ((n = jinja_space_end(s->bytes, end))) end -= n;
         if (!end || !jinja_step(r, 1)) return;
@@ -107,6 +109,7 @@ static struct jinja_value text_splitlines(struct jinja_run *r, struct jinja_valu
 {
     struct jinja_list *list = jinja_list_new(r->room);
     const bool keep = jinja_argument_true(a, 0, false);
+    jinja_step(r, v.text->length / 8);
     for (size_t at = 0, next; at < v.text->length && jinja_step(r, 1); at = next) {
         const size_t end = jinja_line_end(v.text, at, &next);
         jinja_list_push(r->room, list, jinja_string_piece(r, v.text, at, keep ? next : end));

@@ -99,6 +99,7 @@ const char *jinja_expect_name(struct parser *p)
 struct jinja_node *jinja_node_new(struct parser *p, enum jinja_op op)
 {
     struct jinja_node *n = jinja_take(&p->t->room, sizeof *n);
+    if (!jinja_spend(&p->t->room, 1)) jinja_parse_fail(p, "%s", p->t->room.spent);
     n->op = op;
     n->line = jinja_peek(p)->line;
     n->depth = 1;
@@ -131,36 +132,34 @@ static struct jinja_node *node_of(struct parser *p, enum jinja_op op, struct jin
 
 void jinja_nodes_add(struct parser *p, struct jinja_nodes *nodes, struct jinja_node *node)
 {
-    if (nodes->count == nodes->capacity) {
-        const size_t capacity = nodes->capacity ? 2 * nodes->capacity : 4;
-        struct jinja_node **list = jinja_take(&p->t->room, capacity * sizeof(struct jinja_node *));
-        if (nodes->count) memcpy(list, nodes->list, nodes->count * sizeof(struct jinja_node *));
-        nodes->list = list;
-        nodes->capacity = capacity;
-    }
+    struct jinja_node **list =
+        jinja_grow(&p->t->room, nodes->list, nodes->count, &nodes->capacity, sizeof node);
+    if (!list) jinja_parse_fail(p, "%s", p->t->room.spent);
+    if (!list) return;
+    nodes->list = list;
     nodes->list[nodes->count++] = node;
 }
 
 // The name that belongs to the newest of n->other.
 void jinja_note_name(struct parser *p, struct jinja_node *n, const char *name)
 {
-    const size_t i = n->other.count - 1;
-    const char **names = jinja_take(&p->t->room, n->other.capacity * sizeof *names);
-    if (i) memcpy(names, n->names, i * sizeof *names);
+    const char **names = p->failed ? NULL
+                                   : jinja_grow(&p->t->room, n->names, n->other.count - 1,
+                                                &n->capacity, sizeof name);
+    if (!names) jinja_parse_fail(p, "%s", p->t->room.spent);
+    if (!names) return;
     n->names = names;
-    n->names[i] = name;
+    n->names[n->other.count - 1] = name;
 }
 
 static void note_word(struct parser *p, const char *word)
 {
     struct jinja *t = p->t;
-    if (t->word_count == t->word_capacity) {
-        const size_t capacity = t->word_capacity ? 2 * t->word_capacity : 64;
-        const char **words = jinja_take(&t->room, capacity * sizeof *words);
-        if (t->word_count) memcpy(words, t->words, t->word_count * sizeof *words);
-        t->words = words;
-        t->word_capacity = capacity;
-    }
+    const char **words =
+        jinja_grow(&t->room, t->words, t->word_count, &t->word_capacity, sizeof word);
+    if (!words) jinja_parse_fail(p, "%s", t->room.spent);
+    if (!words) return;
+    t->words = words;
     t->words[t->word_count++] = word;
 }
 
@@ -484,11 +483,13 @@ static struct jinja_node *parse_compare(struct parser *p)
     enum compare compare;
     while (!p->failed && skip_compare(p, &compare)) {
         if (!all) all = node_of(p, N_COMPARE, n, NULL, NULL);
+        enum compare *compares =
+            jinja_grow(&p->t->room, all->compares, all->list.count, &all->capacity, sizeof compare);
+        if (!compares) jinja_parse_fail(p, "%s", p->t->room.spent);
+        if (!compares) break;
+        all->compares = compares;
+        all->compares[all->list.count] = compare;
         jinja_nodes_add(p, &all->list, parse_level(p, 0));
-        enum compare *more = jinja_take(&p->t->room, all->list.capacity * sizeof *more);
-        if (all->list.count > 1) memcpy(more, all->compares, (all->list.count - 1) * sizeof *more);
-        all->compares = more;
-        all->compares[all->list.count - 1] = compare;
     }
     if (p->failed) return NULL;
     return all ? deepen(p, all) : n;

@@ -22,9 +22,10 @@ enum {
     JINJA_DEPTH = 400,             // nested expressions and statements in a template
     JINJA_STACK = 2000,            // of them, with those of macros called, and nested values
     JINJA_CALLS = 60,              // macros in macros
-    JINJA_STEPS = 20 * 1000000,    // operations, and blocks of 64 bytes copied
+    JINJA_STEPS = 20 * 1000000,    // operations, and blocks of 64 bytes copied: about a second
     JINJA_OUTPUT = 64 << 20,       // bytes
     JINJA_TEMPLATE_SIZE = 4 << 20, // bytes
+    JINJA_NAME = 1000,             // bytes of a name: comparing two is a step
 };
 static const size_t JINJA_MEMORY = (size_t)256 << 20;
 
@@ -82,9 +83,9 @@ struct jinja_run {
     struct err *err;
     bool failed, unknown; // unknown: something that this engine does not know
     int line, depth, calls;
-    uint64_t steps;
     time_t now;
     bool breaking, continuing;
+    bool varargs, kwargs;         // the template has these words
     struct jinja_value collected; // the text of a block that goes through filters
 };
 
@@ -96,8 +97,15 @@ void jinja_unknown(struct jinja_run *r, const char *what, const char *name);
 bool jinja_enter(struct jinja_run *r);
 // Counts steps; false once the rendering has failed.
 bool jinja_step(struct jinja_run *r, size_t steps);
-// For a room that is not a rendering's, r may be NULL.
+// The same for whoever has the room only: false once the budget is spent.
+bool jinja_spend(struct jinja_room *room, size_t steps);
+// False, and the budget is spent, where so much memory is not left of it. To be asked before
+// anything large is taken.
+bool jinja_afford(struct jinja_room *room, size_t size);
 void *jinja_take(struct jinja_room *room, size_t size);
+// Room for one more of `count` elements of this size; the old ones are copied when it doubles.
+// NULL: the budget is spent, the element is dropped.
+void *jinja_grow(struct jinja_room *room, void *old, size_t count, size_t *capacity, size_t size);
 char *jinja_keep(struct jinja_room *room, const char *text, size_t length);
 
 struct jinja_value jinja_value_undefined(const char *name);
@@ -329,6 +337,7 @@ struct jinja_node {
     const char *name;
     const char **names; // [other.count] of keyword arguments
     enum compare *compares;
+    size_t capacity; // of names or compares
     struct jinja_value value;
     const struct jinja_callable *callable; // filter or test
     bool flag;                             // loop: recursive; tuple without parentheses ...

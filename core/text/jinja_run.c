@@ -20,8 +20,7 @@ struct jinja_scope *jinja_scope_push(struct jinja_run *r, struct jinja_scope *ou
 bool jinja_scope_find(struct jinja_run *r, const char *name, struct jinja_value *v)
 {
     for (const struct jinja_scope *s = r->scope; s; s = s->outer) {
-        jinja_step(r, 1 + s->count / 16);
-        for (size_t i = s->count; i-- > 0;) {
+        for (size_t i = s->count; i-- > 0 && jinja_step(r, 1);) {
             if (strcmp(s->names[i], name) != 0) continue;
             *v = s->values[i];
             return true;
@@ -33,21 +32,17 @@ bool jinja_scope_find(struct jinja_run *r, const char *name, struct jinja_value 
 void jinja_scope_set(struct jinja_run *r, const char *name, struct jinja_value v)
 {
     struct jinja_scope *s = r->scope;
-    for (size_t i = 0; i < s->count; i++)
+    for (size_t i = 0; i < s->count && jinja_step(r, 1); i++)
         if (!strcmp(s->names[i], name)) {
             s->values[i] = v;
             return;
         }
-    if (s->count == s->capacity) {
-        const size_t capacity = s->capacity ? 2 * s->capacity : 4;
-        const char **names = jinja_take(r->room, capacity * sizeof *names);
-        struct jinja_value *values = jinja_take(r->room, capacity * sizeof *values);
-        if (s->count) memcpy(names, s->names, s->count * sizeof *names);
-        if (s->count) memcpy(values, s->values, s->count * sizeof *values);
-        s->names = names;
-        s->values = values;
-        s->capacity = capacity;
-    }
+    size_t capacity = s->capacity;
+    const char **names = jinja_grow(r->room, s->names, s->count, &capacity, sizeof name);
+    void *values = names ? jinja_grow(r->room, s->values, s->count, &s->capacity, sizeof v) : NULL;
+    if (!values || r->failed) return;
+    s->names = names;
+    s->values = values;
     s->names[s->count] = name;
     s->values[s->count++] = v;
 }
@@ -120,13 +115,15 @@ static struct jinja_value macro_of(struct jinja_run *r, const struct jinja_node 
 {
     struct jinja_macro *m = jinja_take(r->room, sizeof *m);
     *m = (struct jinja_macro){ n, r->scope };
-    for (struct jinja_scope *s = r->scope; s && !s->captured; s = s->outer) s->captured = true;
+    for (struct jinja_scope *s = r->scope; s && !s->captured && jinja_step(r, 1); s = s->outer)
+        s->captured = true;
     return (struct jinja_value){ .kind = JINJA_MACRO, .macro = m };
 }
 
-static struct jinja_value named(const struct jinja_args *args, const char *name)
+static struct jinja_value named(struct jinja_run *r, const struct jinja_args *args,
+                                const char *name)
 {
-    for (size_t i = 0; i < args->named_count; i++)
+    for (size_t i = 0; i < args->named_count && jinja_step(r, 1); i++)
         if (!strcmp(args->names[i], name)) return args->named[i];
     return (struct jinja_value){ 0 };
 }
@@ -137,8 +134,8 @@ static void bind_parameters(struct jinja_run *r, const struct jinja_node *n,
     const size_t first_default = n->list.count - n->other.count;
     for (size_t i = 0; i < n->list.count && !r->failed; i++) {
         const char *name = n->list.list[i]->name;
-        struct jinja_value v = i < args->count ? args->at[i] : named(args, name);
-        if (i < args->count && jinja_is_given(named(args, name)))
+        struct jinja_value v = i < args->count ? args->at[i] : named(r, args, name);
+        if (i < args->count && jinja_is_given(named(r, args, name)))
             jinja_fail(r, "the macro '%.60s' is given '%.60s' twice", n->name ? n->name : "caller",
                        name);
         if (!jinja_is_given(v))
@@ -148,9 +145,9 @@ static void bind_parameters(struct jinja_run *r, const struct jinja_node *n,
     }
 }
 
-static bool is_parameter(const struct jinja_node *n, const char *name)
+static bool is_parameter(struct jinja_run *r, const struct jinja_node *n, const char *name)
 {
-    for (size_t i = 0; i < n->list.count; i++)
+    for (size_t i = 0; i < n->list.count && jinja_step(r, 1); i++)
         if (!strcmp(n->list.list[i]->name, name)) return true;
     return !strcmp(name, "caller");
 }
@@ -159,23 +156,22 @@ static bool is_parameter(const struct jinja_node *n, const char *name)
 static void bind_others(struct jinja_run *r, const struct jinja_node *n,
                         const struct jinja_args *args)
 {
-    const bool list = jinja_mentions(r->t, "varargs"), dict = jinja_mentions(r->t, "kwargs");
     struct jinja_list *rest = jinja_list_new(r->room);
     const struct jinja_value others = jinja_dict(r->room);
     for (size_t i = n->list.count; i < args->count; i++)
         jinja_list_push(r->room, rest, args->at[i]);
-    for (size_t i = 0; i < args->named_count; i++) {
-        if (is_parameter(n, args->names[i])) continue;
-        if (!dict)
+    for (size_t i = 0; i < args->named_count && jinja_step(r, 1); i++) {
+        if (is_parameter(r, n, args->names[i])) continue;
+        if (!r->kwargs)
             jinja_fail(r, "the macro '%.60s' has no parameter '%.60s'",
                        n->name ? n->name : "caller", args->names[i]);
         jinja_set(r->room, others, args->names[i], args->named[i]);
     }
-    if (rest->count && !list)
+    if (rest->count && !r->varargs)
         jinja_fail(r, "the macro '%.60s' takes %zu arguments, not %zu",
                    n->name ? n->name : "caller", n->list.count, args->count);
-    if (list) jinja_scope_set(r, "varargs", jinja_list_value(JINJA_TUPLE, rest));
-    if (dict) jinja_scope_set(r, "kwargs", others);
+    if (r->varargs) jinja_scope_set(r, "varargs", jinja_list_value(JINJA_TUPLE, rest));
+    if (r->kwargs) jinja_scope_set(r, "kwargs", others);
 }
 
 struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
@@ -187,7 +183,7 @@ struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
     jinja_scope_push(r, m->scope);
     bind_parameters(r, m->node, args);
     bind_others(r, m->node, args);
-    const struct jinja_value caller = named(args, "caller");
+    const struct jinja_value caller = named(r, args, "caller");
     if (jinja_is_given(caller)) jinja_scope_set(r, "caller", caller);
     if (!r->failed) text = collect(r, &m->node->a->list);
     r->breaking = r->continuing = false;
@@ -334,14 +330,19 @@ void jinja_run_body(struct jinja_run *r, const struct jinja_nodes *body)
 int jinja_render(const struct jinja *t, struct jinja_room *room, struct jinja_value variables,
                  time_t now, struct jinja_output *output, struct err *err)
 {
-    struct jinja_run r = { .t = t, .room = room, .err = err, .now = now };
+    struct jinja_run r = { .t = t, .room = room, .err = err, .line = 1, .now = now };
     struct builder b = { .r = &r, .output = true };
     *output = (struct jinja_output){ 0 };
     r.out = &b;
+    room->used += t->room.used;
+    room->steps += t->room.steps;
+    r.varargs = jinja_mentions(t, "varargs");
+    r.kwargs = jinja_mentions(t, "kwargs");
     jinja_scope_push(&r, NULL);
     for (size_t i = 0; i < variables.dict->count; i++)
         jinja_scope_set(&r, variables.dict->keys[i].text->bytes, variables.dict->values[i]);
     jinja_run_body(&r, &t->body);
+    if (!jinja_afford(room, b.length + b.span_count * sizeof *b.spans)) jinja_step(&r, 0);
     output->unknown = r.unknown;
     if (r.failed) return err_in(err, "%s", t->name);
     buf_add(&output->text, b.bytes ? b.bytes : "", b.length);

@@ -111,6 +111,7 @@ static void put_simple(struct builder *b, struct jinja_value v)
         jinja_put_words(b, text);
         return;
     case JINJA_REAL:
+        jinja_step(b->r, 100); // up to 17 times to decimals and back
         jinja_show_real(text, sizeof text, v.real);
         jinja_put_words(b, text);
         return;
@@ -211,7 +212,7 @@ static void json_dict(struct builder *b, const struct jinja_dict *d, const struc
 {
     struct jinja_run *r = b->r;
     struct jinja_list *keys = jinja_list_new(r->room);
-    for (size_t i = 0; i < d->count; i++) {
+    for (size_t i = 0; i < d->count && jinja_step(r, 1); i++) {
         jinja_list_push(r->room, keys, d->keys[i]);
         json_key(b, d->keys[i]);
     }
@@ -237,7 +238,7 @@ static void json_real(struct builder *b, double real)
     char text[400];
     if (isnan(real) || isinf(real))
         snprintf(text, sizeof text, isnan(real) ? "NaN" : real < 0 ? "-Infinity" : "Infinity");
-    else
+    else if (jinja_step(b->r, 100))
         jinja_show_real(text, sizeof text, real);
     jinja_put_words(b, text);
 }

@@ -47,6 +47,7 @@ static bool make_room(struct builder *b, size_t length)
     if (b->length + length <= b->capacity) return true;
     size_t capacity = b->capacity ? 2 * b->capacity : 64;
     if (capacity < b->length + length) capacity = b->length + length;
+    if (!jinja_afford(b->r->room, capacity + 1)) return jinja_step(b->r, 0);
     char *bytes = jinja_take(b->r->room, capacity + 1); // texts end with NUL
     if (b->length) memcpy(bytes, b->bytes, b->length);
     b->bytes = bytes;
@@ -64,13 +65,10 @@ static void put_span(struct builder *b, struct jinja_span span)
         last->end = span.end;
         return;
     }
-    if (b->span_count == b->span_capacity) {
-        const size_t capacity = b->span_capacity ? 2 * b->span_capacity : 4;
-        struct jinja_span *spans = jinja_take(b->r->room, capacity * sizeof *spans);
-        if (b->span_count) memcpy(spans, b->spans, b->span_count * sizeof *spans);
-        b->spans = spans;
-        b->span_capacity = capacity;
-    }
+    struct jinja_span *spans =
+        jinja_grow(b->r->room, b->spans, b->span_count, &b->span_capacity, sizeof span);
+    if (!spans) return;
+    b->spans = spans;
     b->spans[b->span_count++] = span;
 }
 
@@ -195,9 +193,10 @@ size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
     // memmem first reads all of what it looks for.
     if (from > s->length || !jinja_step(r, 1 + part->length / 16)) return SIZE_MAX;
     if (!part->length) return from;
+    // Adversarial texts cost memmem some nanoseconds a byte.
     const char *at = memmem(s->bytes + from, s->length - from, part->bytes, part->length);
     const size_t found = at ? (size_t)(at - s->bytes) : SIZE_MAX;
-    jinja_step(r, ((at ? found : s->length) - from) / 64);
+    jinja_step(r, ((at ? found : s->length) - from) / 16);
     return found;
 }
 
@@ -215,7 +214,8 @@ size_t jinja_string_find_last(struct jinja_run *r, const struct jinja_string *s,
 int64_t jinja_string_characters(struct jinja_run *r, const struct jinja_string *s)
 {
     int64_t n = 0;
-    jinja_step(r, s->length / 64);
+    // Whoever counts goes through them again, to a place.
+    if (!jinja_step(r, s->length / 8)) return 0;
     for (size_t i = 0; i < s->length; n++) i += jinja_char_length(s->bytes + i, s->length - i);
     return n;
 }
@@ -303,7 +303,8 @@ struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_s
     static const char signs[] = "&<>\"'";
     struct builder b = { .r = r };
     size_t from = 0;
-    for (size_t i = 0; !s->safe && i < s->length; i++) {
+    jinja_step(r, s->length / 16);
+    for (size_t i = 0; !s->safe && i < s->length && !r->failed; i++) {
         const char *sign = memchr(signs, s->bytes[i], 5);
         if (!sign) continue;
         jinja_put_piece(&b, s, from, i);

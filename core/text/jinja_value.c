@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cancel.h"
 #include "core/text/jinja_parts.h"
 
 // --- memory ------------------------------------------------------------------------------------
@@ -16,8 +17,30 @@ struct jinja_block {
     max_align_t data[];
 };
 
-// Never NULL: once the room is full, what is asked for is still given, and the rendering stops at
-// its next step.
+static const char too_large[] = "the template needs more than 256 MB";
+
+bool jinja_spend(struct jinja_room *room, size_t steps)
+{
+    enum { LOOK = 20 }; // 2^20 steps between two looks at Ctrl-C
+    const uint64_t before = room->steps;
+    room->steps += steps;
+    if (room->spent) return false;
+    if (room->steps > JINJA_STEPS)
+        room->spent = "the template takes more than 20 million steps";
+    else if (room->steps >> LOOK != before >> LOOK && cancel_asked())
+        room->spent = "cancelled";
+    return !room->spent;
+}
+
+bool jinja_afford(struct jinja_room *room, size_t size)
+{
+    if (room->used <= JINJA_MEMORY && size <= JINJA_MEMORY - room->used) return true;
+    if (!room->spent) room->spent = too_large;
+    return false;
+}
+
+// Never NULL: once the budget is spent, what is asked for is still given, and the rendering stops
+// at its next step.
 void *jinja_take(struct jinja_room *room, size_t size)
 {
     enum { BLOCK = 64 << 10 };
@@ -37,12 +60,23 @@ void *jinja_take(struct jinja_room *room, size_t size)
             room->blocks = b;
         }
         room->used += bytes;
-        if (room->used > JINJA_MEMORY) room->full = true;
+        if (room->used > JINJA_MEMORY && !room->spent) room->spent = too_large;
     }
     void *memory = (char *)b->data + b->used;
     b->used += size;
     memset(memory, 0, size);
     return memory;
+}
+
+void *jinja_grow(struct jinja_room *room, void *old, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity) return old;
+    const size_t more = *capacity ? 2 * *capacity : 4;
+    if (!jinja_afford(room, more * size)) return NULL;
+    void *now = jinja_take(room, more * size);
+    if (count) memcpy(now, old, count * size);
+    *capacity = more;
+    return now;
 }
 
 char *jinja_keep(struct jinja_room *room, const char *text, size_t length)
@@ -88,9 +122,7 @@ bool jinja_enter(struct jinja_run *r)
 
 bool jinja_step(struct jinja_run *r, size_t steps)
 {
-    r->steps += steps;
-    if (r->steps > JINJA_STEPS) jinja_fail(r, "the template does not come to an end");
-    if (r->room->full) jinja_fail(r, "the template needs more than %zu MB", JINJA_MEMORY >> 20);
+    if (!jinja_spend(r->room, steps)) jinja_fail(r, "%s", r->room->spent);
     return !r->failed;
 }
 
@@ -180,17 +212,6 @@ const char *jinja_value_kind_name(struct jinja_value v)
 
 // --- lists and dicts ---------------------------------------------------------------------------
 
-// Room for one more of `count` elements of this size; the old ones are copied.
-static void *grown(struct jinja_room *room, void *old, size_t count, size_t *capacity, size_t size)
-{
-    if (count < *capacity) return old;
-    const size_t more = *capacity ? 2 * *capacity : 4;
-    void *now = jinja_take(room, more * size);
-    if (count) memcpy(now, old, count * size);
-    *capacity = more;
-    return now;
-}
-
 struct jinja_list *jinja_list_new(struct jinja_room *room)
 {
     return jinja_take(room, sizeof(struct jinja_list));
@@ -198,7 +219,9 @@ struct jinja_list *jinja_list_new(struct jinja_room *room)
 
 void jinja_list_push(struct jinja_room *room, struct jinja_list *list, struct jinja_value v)
 {
-    list->items = grown(room, list->items, list->count, &list->capacity, sizeof *list->items);
+    void *items = jinja_grow(room, list->items, list->count, &list->capacity, sizeof v);
+    if (!items) return;
+    list->items = items;
     list->items[list->count++] = v;
 }
 
@@ -241,23 +264,28 @@ static void dict_append(struct jinja_room *room, struct jinja_dict *d, struct ji
                         struct jinja_value v)
 {
     size_t capacity = d->capacity;
-    d->keys = grown(room, d->keys, d->count, &capacity, sizeof *d->keys);
-    d->values = grown(room, d->values, d->count, &d->capacity, sizeof *d->values);
+    void *keys = jinja_grow(room, d->keys, d->count, &capacity, sizeof key);
+    void *values = keys ? jinja_grow(room, d->values, d->count, &d->capacity, sizeof v) : NULL;
+    if (!values) return;
+    d->keys = keys;
+    d->values = values;
     d->keys[d->count] = key;
     d->values[d->count++] = v;
 }
 
-static bool hashable(struct jinja_value v)
+static bool hashable(struct jinja_run *r, struct jinja_value v)
 {
     if (v.kind != JINJA_TUPLE) return v.kind != JINJA_LIST && v.kind != JINJA_DICT;
-    for (size_t i = 0; i < v.list->count; i++)
-        if (!hashable(v.list->items[i])) return false;
-    return true;
+    bool all = jinja_enter(r);
+    for (size_t i = 0; all && i < v.list->count && jinja_step(r, 1); i++)
+        all = hashable(r, v.list->items[i]);
+    r->depth--;
+    return all || r->failed;
 }
 
 int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key)
 {
-    if (!hashable(key)) {
+    if (!hashable(r, key)) {
         jinja_fail(r, "a %s cannot be the key of a dict", jinja_value_kind_name(key));
         return -1;
     }
@@ -287,6 +315,7 @@ void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_valu
 void jinja_dict_put_name(struct jinja_room *room, struct jinja_dict *d, const char *name,
                          struct jinja_value v)
 {
+    if (!jinja_spend(room, d->count)) return;
     const int64_t i = jinja_dict_find_name(d, name);
     if (i >= 0)
         d->values[i] = v;

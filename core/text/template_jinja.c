@@ -24,6 +24,7 @@ struct chat_template {
     char *placeholder;          // text of the visual tokens' id, NULL: the model has none
     bool texts, parts;          // content may be a text; a list of parts
     bool changes;               // what was said (upper case, other spaces)
+    uint64_t *trials;           // steps of the trials so far, while it is opened: one budget
 };
 
 // Stands for an answer without any text in the template; its ids take its place.
@@ -136,7 +137,7 @@ static time_t date_time(const char *date)
 static int run(const struct chat_template *t, const struct message *messages, size_t count,
                const char *date, bool generation, struct jinja_output *out, struct err *err)
 {
-    struct jinja_room room = { 0 };
+    struct jinja_room room = { .steps = t->trials ? *t->trials : 0 };
     const struct jinja_value vars = jinja_dict(&room), list = jinja_list(&room);
     for (size_t i = 0; i < t->special.dict->count; i++)
         jinja_set(&room, vars, t->special.dict->keys[i].text->bytes, t->special.dict->values[i]);
@@ -152,6 +153,7 @@ static int run(const struct chat_template *t, const struct message *messages, si
                   jinja_text(&room, date, strlen(date), JINJA_TEMPLATE));
     const int status =
         jinja_render(t->jinja, &room, vars, date && dated ? date_time(date) : 0, out, err);
+    if (t->trials) *t->trials = room.steps;
     jinja_room_release(&room);
     return status;
 }
@@ -562,11 +564,18 @@ struct chat_template *chat_template_open(const char *text, const cJSON *config,
                                          struct err *err)
 {
     struct chat_template *c = xcalloc(1, sizeof *c);
+    uint64_t trials = 0;
     const char *word = placeholder >= 0 ? tokenizer_token(t, placeholder) : NULL;
     if (word && *word) c->placeholder = xstrdup(word);
     read_special(c, config);
-    c->jinja = jinja_parse(text, strlen(text), "chat template", err);
-    if (c->jinja && try_template(c, err) == 0) return c;
+    c->trials = &trials;
+    if (c->room.spent)
+        err_set(err, "tokenizer_config.json has too many special tokens");
+    else
+        c->jinja = jinja_parse(text, strlen(text), "chat template", err);
+    const bool usable = c->jinja && try_template(c, err) == 0;
+    c->trials = NULL;
+    if (usable) return c;
     chat_template_free(c);
     return NULL;
 }

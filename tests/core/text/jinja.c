@@ -4,6 +4,7 @@
 // The expected texts are those of Python's Jinja2 3.1.6, in the environment that transformers sets
 // up: trim_blocks, lstrip_blocks, loop controls, {% generation %}, its tojson.
 #include "core/text/jinja.h"
+#include "core/base/cancel.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -321,11 +322,28 @@ static void test_bounds(void **state)
     refused(
         "{% set r = range(9999) %}{% for i in r %}{% for j in r %}{{ 1 if r and i }}{% endfor %}"
         "{% endfor %}",
-        "does not come to an end");
+        "takes more than 20 million steps");
     // Each search begins with a look at all that it is for.
     refused("{% set s = 'a' * 100000 %}{% set w = 'a' * 50000 + 'b' %}{% for i in range(9000) %}"
             "{% set found = w in s %}{% endfor %}",
-            "does not come to an end");
+            "takes more than 20 million steps");
+    // So do methods that look at each character, or move all items.
+    static const char *const slow[] = {
+        "s.isalpha()",   "s is lower",    "s | e",    "s.split()",  "s.splitlines()",   "b | int",
+        "s.endswith(s)", "s is sameas s", "l.pop(0)", "s | indent", "'{}'.format(0.1)",
+    };
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
+        char *text = xasprintf("{%% set s = 'a' * 1000000 %%}{%% set b = ' ' * 1000000 %%}"
+                               "{%% set l = range(99999) | list %%}{%% for i in range(90000) %%}"
+                               "{%% for j in range(90000) %%}{%% set x = %s %%}{%% endfor %%}"
+                               "{%% endfor %%}",
+                               slow[i]);
+        refused(text, "takes more than 20 million steps");
+        free(text);
+    }
+    refused("{% set ns = namespace(t=()) %}{% for i in range(99999) %}{% set ns.t = (ns.t,) %}"
+            "{% endfor %}{{ {ns.t: 1} }}",
+            "nested too deeply");
     refused("{{ range(1000000) }}", "a range is longer");
     refused("{{ 'abcdefgh' * 100000000 }}", "needs more than");
     refused("{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}"
@@ -333,6 +351,9 @@ static void test_bounds(void **state)
             "needs more than");
     refused("{% set s = 'abcdefgh' * 1000000 %}{% for i in range(99) %}{{ s }}{% endfor %}",
             "exceeds 64 MB");
+    refused("{% set l = [] %}{% for i in range(99999) %}{% set _ = l.extend(range(9999)) %}"
+            "{% endfor %}",
+            "needs more than 256 MB");
     refused("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too deep");
     refused("{% for a in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}", "too deep");
     refused("{% set l = [] %}{% set _ = l.append(l) %}{{ l }}", "nested too deeply");
@@ -356,9 +377,82 @@ static void test_bounds(void **state)
     free(text);
 }
 
+// A list written out: what stands before the items, between them (%d: the number), and behind.
+static char *long_list(const char *before, const char *item, const char *behind, int count)
+{
+    struct buf b = { 0 };
+    buf_puts(&b, before);
+    for (int i = 0; i < count; i++) {
+        for (const char *p = item; *p; p++) {
+            if (*p == '#')
+                buf_printf(&b, "%d", i);
+            else
+                buf_putc(&b, *p);
+        }
+    }
+    buf_puts(&b, behind);
+    return buf_take(&b);
+}
+
+// Time and memory of a long template grow with its length, or are bounded.
+static void test_long(void **state)
+{
+    static const struct {
+        const char *before, *item, *behind;
+        int count;
+        const char *expected; // NULL: too much
+    } lists[] = {
+        { "{{ ", "1 < ", "1 }}", 40000, "False" },
+        { "{{ 1 ", "<= 1 ", "}}", 40000, "True" },
+        { "{{ dict(", "a#=1,", ") | length }}", 3000, "3000" },
+        { "{{ dict(", "a#=1,", ") | length }}", 25000, NULL },
+        { "{% macro m(x, ", "a#=#,", ") %}{{ a5 }}{% endmacro %}{{ m(1) }}{{ m(2) }}", 2000, "55" },
+        { "{% macro m(x, ", "a#=#,", ") %}{{ a5 }}{% endmacro %}{{ m(1) }}", 8000, NULL },
+        { "{% macro m() %}{{ kwargs | length }}{% endmacro %}{{ m(", "a#=1,", ") }}", 9000, NULL },
+        { "{% with ", "a#=1, ", "z=2 %}{{ a7 }}{% endwith %}", 9000, NULL },
+        { "", "{% set a# = 1 %}", "", 9000, NULL },
+        { "{{ '{a9}{a9}{a9}{a9}' * 1000 }}{{ ('{a9}' * 1000).format(", "a#=1,", ") }}", 90000,
+          NULL },
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char *text = long_list(lists[i].before, lists[i].item, lists[i].behind, lists[i].count);
+        if (lists[i].expected)
+            check(text, "{}", lists[i].expected);
+        else
+            refused(text, "t: line 1: the template takes more than 20 million steps");
+        free(text);
+    }
+    char *text = long_list("{{ [", "1,", "] }}", 2000000);
+    refused(text, "the template needs more than 256 MB");
+    free(text);
+    text = long_list("{{ ", "n", " }}", 2000);
+    refused(text, "a name is too long");
+    free(text);
+    text = long_list("{", "\"a#\": 1,", "\"z\": 1}", 30000);
+    struct jinja_room room = { 0 };
+    struct jinja_value v;
+    struct err err;
+    assert_int_equal(jinja_json(&room, text, strlen(text), "j", 0, &v, &err), -1);
+    assert_non_null(strstr(err.text, "more values and keys"));
+    jinja_room_release(&room);
+    free(text);
+}
+
+// Ctrl-C ends what takes long, and nothing else.
+static void test_cancel(void **state)
+{
+    const atomic_bool flag = true;
+    cancel_watch(&flag);
+    check("{% for i in range(9) %}{{ i }}{% endfor %}", "{}", "012345678");
+    refused("{% for i in range(9999) %}{% for j in range(999) %}{% endfor %}{% endfor %}",
+            "t: line 1: cancelled");
+    cancel_unwatch(&flag);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_long),      cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_as_python), cmocka_unit_test(test_changes),
         cmocka_unit_test(test_line_ends), cmocka_unit_test(test_dates),
         cmocka_unit_test(test_json),      cmocka_unit_test(test_origin),
