@@ -169,14 +169,14 @@ static int show_one(const struct plan *p, struct err *err)
 // One line a method.
 static int show_all(struct plan *p, struct err *err)
 {
-    static const char *const columns[] = { "method", "trained",    "of",         "share",
-                                           "MB",     "of trained", "of the pass" };
-    static const bool numeric[] = { false, true, true, true, true, true, true };
+    static const char *const columns[] = { "method", "trained",    "of",          "share",
+                                           "MB",     "of trained", "of the pass", "with weights" };
+    static const bool numeric[] = { false, true, true, true, true, true, true, true };
     struct table_builder t;
     const char *name;
     int status = 0;
     settings_reset(p->settings, "train.params");
-    table_begin(&t, "train methods", 7, columns, numeric);
+    table_begin(&t, "train methods", 8, columns, numeric);
     for (int i = 0; status == 0 && (name = select_method_name(i)); i++) {
         struct forecast f = { 0 };
         status = settings_set(p->settings, "train.method", name, err);
@@ -189,6 +189,10 @@ static int show_all(struct plan *p, struct err *err)
         table_add(&t, "%.1f",
                   (double)(of[MEMORY_MASTERS] + of[MEMORY_GRADIENTS] + of[MEMORY_OPTIMIZER]) / 1e6);
         table_add(&t, "%.1f", (double)(of[MEMORY_ACTIVATIONS] + of[MEMORY_WORKSPACE]) / 1e6);
+        // On a device with memory of its own they are copies, and counted.
+        const bool copied = engine_backend(p->shell->engine)->own_memory;
+        table_add(&t, "%.1f",
+                  (double)(memory_own(&f.parts) + (copied ? 0 : of[MEMORY_MAPPED])) / 1e6);
     }
     table_emit(&t, p->shell->sinks);
     return status;
@@ -263,8 +267,9 @@ const struct command command_train = {
         "--submit       hands the script to Slurm. All jobs take these three options\n"
         "\n"
         "/train plan counts the trained parameters and forecasts memory with a dry run of the\n"
-        "largest step. Frozen weights stay memory-mapped and are listed separately. /job N\n"
-        "shows the forecast next to the memory that a run used.\n"
+        "largest step. Frozen weights stay memory-mapped and are listed separately (--all: the\n"
+        "column MB is without them, the last one with them). /job N shows the forecast next to\n"
+        "the memory that a run used.\n"
         "DATA           plans for its longest samples (default: a picture and 256 more rows\n"
         "               each)\n"
         "--like SHAPE   plans for a published shape instead of the loaded model, without\n"
