@@ -161,6 +161,13 @@ static int take_given(void *self, const char *value, struct err *err)
     return 0;
 }
 
+static int take_pixels(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    w->request.options.pixels = true;
+    return 0;
+}
+
 static const struct option_row rows[] = {
     { "--layer", "K|all", "", take_layer },
     { "--head", "H|mean", "", take_head },
@@ -170,6 +177,7 @@ static const struct option_row rows[] = {
     { "--dims", "K,K", "", take_dims },
     { "--box", "LEFT,TOP,WIDTH,HEIGHT", "", take_box },
     { "--mask", "FILE", "", take_mask },
+    { "--pixels", NULL, "", take_pixels },
     { "--data", "FILE", "", take_data },
     { "--images", "DIR", "", take_images },
     { "--objects", "FILE", "", take_objects },

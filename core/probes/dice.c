@@ -1,7 +1,12 @@
 // core/probes/dice.c -- does the answer attend to the object? Soft Dice between the attention map
 // (scaled to a maximum of 1) and a box or mask (methods page, section 4; IRA's App. A.1):
 //
-//   2 sum(a m) / (sum(a^2) + sum(m^2)),  m = the share of the token's cell that the object covers
+//   tokens: 2 sum(a m) / (sum(a^2) + sum(m^2)),        m = the share of the token's cell that the
+//                                                          object covers
+//   pixels: 2 sum(w a m) / (sum(w a^2) + sum(w m)),    w = the cell's area: the same over pixels,
+//                                                          each inside the object or not
+//
+// A thumbnail beside tiles covers their pixels again and is left out of the second.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +27,20 @@ double dice_soft(const float *map, const float *mask, int64_t n)
         squares += a * a + m * m;
     }
     return squares > 0 ? 2 * both / squares : NAN;
+}
+
+double dice_pixels(const float *map, const float *mask, const double *area, int64_t n)
+{
+    double most = 0, both = 0, sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(map[i]) && area[i] > 0) most = fmax(most, (double)map[i]);
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(map[i])) continue;
+        const double a = most > 0 ? (double)map[i] / most : 0, m = (double)mask[i];
+        both += area[i] * a * m;
+        sum += area[i] * (a * a + m);
+    }
+    return sum > 0 ? 2 * both / sum : NAN;
 }
 
 static double overlap(double a0, double a1, double b0, double b1)
@@ -70,6 +89,70 @@ void dice_mask(const struct probe_env *env, int picture, const struct result_map
                 (float)(env->options->mask ? mask_share(env->options->mask, p, cell)
                                            : box_share(env->options->box, cell));
         }
+}
+
+// The part of a map's area that lies in its picture: left, top, right, bottom.
+static void inside(const struct probe_env *env, const struct result_map *m, double area[4])
+{
+    const struct image *image = &env->pictures[m->picture].image;
+    const double right = (double)image->width, bottom = (double)image->height;
+    area[0] = fmax(m->area[0], 0), area[1] = fmax(m->area[1], 0);
+    area[2] = fmin(m->area[2], right), area[3] = fmin(m->area[3], bottom);
+}
+
+// Does the map cover what all other tiles of its picture cover?
+static bool is_thumbnail(const struct probe_env *env, const struct results *maps, size_t which)
+{
+    const struct result_map *m = &maps->maps[which];
+    const double slack = 1e-6;
+    double area[4], other[4];
+    size_t others = 0;
+    inside(env, m, area);
+    for (size_t i = 0; i < maps->map_count; i++) {
+        if (i == which || maps->maps[i].picture != m->picture) continue;
+        inside(env, &maps->maps[i], other);
+        others++;
+        if (other[0] < area[0] - slack || other[1] < area[1] - slack ||
+            other[2] > area[2] + slack || other[3] > area[3] + slack)
+            return false;
+    }
+    return others > 0;
+}
+
+// Areas of the map's cells inside the picture; `mask` becomes the covered share of these.
+static void cell_areas(const struct probe_env *env, const struct result_map *m, double *area,
+                       float *mask)
+{
+    const double w = (m->area[2] - m->area[0]) / m->cols, h = (m->area[3] - m->area[1]) / m->rows;
+    double in[4];
+    inside(env, m, in);
+    for (int i = 0; i < m->rows * m->cols; i++) {
+        const double x = m->area[0] + i % m->cols * w, y = m->area[1] + i / m->cols * h;
+        area[i] = overlap(x, x + w, in[0], in[2]) * overlap(y, y + h, in[1], in[3]);
+        mask[i] = area[i] > 0 ? (float)fmin((double)mask[i] * w * h / area[i], 1) : 0;
+    }
+}
+
+// Dice in pixel space of a picture's maps.
+static double pixel_dice(const struct probe_env *env, const struct results *maps, int picture)
+{
+    int64_t n = 0, at = 0;
+    for (size_t i = 0; i < maps->map_count; i++)
+        n += (int64_t)maps->maps[i].rows * maps->maps[i].cols;
+    float *map = xreallocarray(NULL, 2 * (size_t)n + 1, sizeof *map), *mask = map + n;
+    double *area = xreallocarray(NULL, (size_t)n + 1, sizeof *area);
+    for (size_t i = 0; i < maps->map_count; i++) {
+        const struct result_map *m = &maps->maps[i];
+        if (m->picture != picture || is_thumbnail(env, maps, i)) continue;
+        memcpy(map + at, m->values, (size_t)(m->rows * m->cols) * sizeof *map);
+        dice_mask(env, picture, m, mask + at);
+        cell_areas(env, m, area + at, mask + at);
+        at += (int64_t)m->rows * m->cols;
+    }
+    const double dice = dice_pixels(map, mask, area, at);
+    free(area);
+    free(map);
+    return dice;
 }
 
 struct dice {
@@ -142,7 +225,10 @@ static int dice_finish(void *state, struct results *r, struct err *err)
     double covered = 0;
     for (int64_t i = 0; i < at; i++) covered += (double)mask[i];
     struct result_table *t = results_table(r, "dice", "what|value");
-    result_row(t, "soft Dice")[0] = dice_soft(map, mask, at);
+    const double tokens = dice_soft(map, mask, at), pixels = pixel_dice(s->env, &maps, only);
+    const bool first = s->env->options->pixels; // of which --data gives samples and correlation
+    result_row(t, first ? "soft Dice, pixels" : "soft Dice")[0] = first ? pixels : tokens;
+    result_row(t, first ? "soft Dice" : "soft Dice, pixels")[0] = first ? tokens : pixels;
     result_row(t, "share of the map that is covered")[0] = at ? covered / (double)at : NAN;
     free(map);
     results_release(&maps);
@@ -155,13 +241,14 @@ const struct probe probe_dice = {
     .name = "dice",
     .also = "overlap box mask grounding measure probe",
     .usage = "/dice [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE] [--layer K] "
-             "[--head H] [--picture I]" PROBE_USAGE,
+             "[--head H] [--picture I] [--pixels]" PROBE_USAGE,
     .help = "Soft Dice between the answer's attention and a box or mask.",
     .details =
         "--mask is a picture that is bright where the object is. With --data, --objects names\n"
         "the objects.jsonl of /scenes: uses the objects that a sample's text names, or all.\n"
         "Over a data set, answers are scored too, and the rank correlation of score and Dice is\n"
-        "shown." PROBE_DETAILS,
+        "shown: of Dice over the grid of tokens, with --pixels over pixels, to which each cell of\n"
+        "the map is projected (tiles without their thumbnail)." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .scalar = "dice",

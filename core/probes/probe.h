@@ -41,6 +41,7 @@ struct probe_options {
     double threshold;         // of attention sinks
     int dims[PROBE_DIMS];     // sink dimensions
     int dim_count;            // 0: found
+    bool pixels;              // Dice in pixel space comes first
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
     const struct image *mask; // as large as the picture, bright where the object is; NULL: none
 };

@@ -187,15 +187,18 @@ static void boxes_become_shares_of_cells(void **state)
     options.box = box;
     run_probe(&g, &probe_dice, &options, &r);
     assert_int_equal(r.maps[0].cols, 4);
-    double most = 0, both = 0, squares = 0;
+    double most = 0, both = 0, squares = 0, pixels = 0; // of a^2 + m: all cells are as large
     for (int k = 0; k < 16; k++) most = fmax(most, (double)r.maps[0].values[k]);
     for (int k = 0; k < 16; k++) {
         const double a = (double)r.maps[0].values[k] / most;
         const double m = k == 9 || k == 10 ? 1 : k == 11 ? 0.5 : 0;
         both += a * m;
         squares += a * a + m * m;
+        pixels += a * a + m;
     }
     near(&g, "Dice of a box", results_find(&r, "dice")->rows[0].value[0], 2 * both / squares, 1e-6);
+    near(&g, "in pixels", *results_value(&r, "dice", "soft Dice, pixels", "value"),
+         2 * both / pixels, 1e-6);
     results_release(&r);
 
     struct image mask = { .width = 8, .height = 4, .channels = 3 };
@@ -209,6 +212,59 @@ static void boxes_become_shares_of_cells(void **state)
     image_release(&mask);
     results_release(&r);
     golden_close(&g);
+}
+
+// In pixel space every pixel of the picture is counted once; checked by going through them, against
+// maps whose cells may be cut by the picture's edge, and tiles beside their thumbnail.
+static void pixels_are_counted_once(void **state)
+{
+    for (int i = 0; i < MODELS; i++) {
+        struct golden g;
+        struct results r = { 0 };
+        struct probe_options options = probe_defaults;
+        ask(&g, models[i], TOKENS);
+        const struct image *image = &engine_conversation(g.engine)->pictures[0].image;
+        const double box[4] = { 5, 7, (double)image->width / 2, (double)image->height / 3 };
+        options.box = box;
+        options.pixels = true;
+        run_probe(&g, &probe_dice, &options, &r);
+        double most = 0, both = 0, sum = 0;
+        const bool tiled = r.map_count > 1; // then one map has the whole picture
+        for (int pass = 0; pass < 2; pass++)
+            for (int y = 0; y < 4 * image->height; y++)
+                for (int x = 0; x < 4 * image->width; x++) {
+                    const double px = (x + 0.5) / 4, py = (y + 0.5) / 4; // parts of a pixel
+                    int found = 0;
+                    double a = 0;
+                    for (size_t k = 0; k < r.map_count; k++) {
+                        const struct result_map *m = &r.maps[k];
+                        const double w = m->area[2] - m->area[0], h = m->area[3] - m->area[1];
+                        const bool whole =
+                            w >= (double)image->width - 1e-6 && h >= (double)image->height - 1e-6;
+                        const int col = (int)floor((px - m->area[0]) / w * m->cols);
+                        const int row = (int)floor((py - m->area[1]) / h * m->rows);
+                        if ((tiled && whole) || col < 0 || row < 0 || col >= m->cols ||
+                            row >= m->rows)
+                            continue;
+                        a = (double)m->values[row * m->cols + col];
+                        found++;
+                    }
+                    assert_true(found <= 1);
+                    if (!found) continue;
+                    const bool in = px >= box[0] && px < box[0] + box[2] && py >= box[1] &&
+                                    py < box[1] + box[3];
+                    if (pass == 0) most = fmax(most, a);
+                    if (pass == 0) continue;
+                    both += in * a / most;
+                    sum += a * a / most / most + in;
+                }
+        const struct result_table *t = results_find(&r, "dice");
+        assert_string_equal(t->rows[0].key, "soft Dice, pixels");
+        near(&g, "Dice over pixels", t->rows[0].value[0], 2 * both / sum, 4e-3);
+        assert_non_null(results_value(&r, "dice", "soft Dice", "value"));
+        results_release(&r);
+        golden_close(&g);
+    }
 }
 
 static void impossible_wishes_are_refused(void **state)
@@ -261,6 +317,7 @@ int main(void)
         cmocka_unit_test(sinks_of_the_answer_equal_the_reference),
         cmocka_unit_test(dice_equals_the_reference),
         cmocka_unit_test(boxes_become_shares_of_cells),
+        cmocka_unit_test(pixels_are_counted_once),
         cmocka_unit_test(impossible_wishes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
