@@ -7,6 +7,7 @@
 
 #include "core/base/tally.h"
 #include "core/model/families/family.h"
+#include "core/model/sampler.h"
 #include "core/model/splice.h"
 #include "core/ops/ops.h"
 
@@ -79,6 +80,18 @@ struct sums {
     int64_t same;
 };
 
+static int check_logits(const struct reader *r, int64_t n, int64_t first, struct err *err)
+{
+    const int64_t vocab = r->model->decoder.config.vocab;
+    for (int64_t k = 0; k < n; k++) {
+        const char *damage = logits_damage(r->logits + k * vocab, vocab);
+        if (damage)
+            return err_set(err, "'%s' computed %s for token %lld of the text: %s", r->model->name,
+                           damage, (long long)(first + k + 1), DAMAGED);
+    }
+    return 0;
+}
+
 static void add_token(struct sums *s, const float *a, const float *b, int64_t vocab, int32_t next)
 {
     int64_t best[2];
@@ -119,7 +132,10 @@ static int add_piece(struct sums *sums, struct reader r[2], const struct sequenc
     for (int64_t from = 0; from < s->n - 1; from += ROWS) {
         const int64_t n = s->n - 1 - from < ROWS ? s->n - 1 - from : ROWS;
         for (int i = 0; i < 2; i++)
-            if (read_logits(&r[i], from, n) < 0) return reader_failed(&r[i], err);
+            if (read_logits(&r[i], from, n) < 0)
+                return reader_failed(&r[i], err);
+            else if (check_logits(&r[i], n, from, err) < 0)
+                return -1;
         for (int64_t k = 0; k < n; k++)
             add_token(sums, r[0].logits + k * vocab, r[1].logits + k * vocab, vocab,
                       s->ids[from + k + 1]);

@@ -1,6 +1,7 @@
 // core/model/sampler.c -- picks the next token from logits.
 #include "core/model/sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -90,6 +91,26 @@ static size_t collect(struct candidate *list, const float *logits, int64_t vocab
         if (logits[i] >= floor) list[n++] = (struct candidate){ (int32_t)i, logits[i], 0 };
     qsort(list, n, sizeof *list, by_logit);
     return n;
+}
+
+const char *logits_damage(const float *x, int64_t n)
+{
+    enum { BLOCK = 64 }; // vectorised, because this runs for every token
+    int damaged = 0, any = 0;
+    int64_t i = 0;
+    for (; i + BLOCK <= n; i += BLOCK)
+        for (int j = 0; j < BLOCK; j++) {
+            damaged |= !(x[i + j] <= FLT_MAX);
+            any |= x[i + j] >= -FLT_MAX;
+        }
+    for (; i < n; i++) {
+        damaged |= !(x[i] <= FLT_MAX);
+        any |= x[i] >= -FLT_MAX;
+    }
+    if (!damaged && any) return NULL;
+    for (i = 0; i < n; i++)
+        if (isnan(x[i])) return "NaN";
+    return "Inf";
 }
 
 int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, const int32_t *history,

@@ -10,6 +10,13 @@
 
 #include "core/settings/settings.h"
 
+// Why a model computes NaN or Inf.
+#define DAMAGED "its weights are damaged, or its config.json belongs to another model"
+
+// "NaN" or "Inf" if that is among the logits; NULL if a token can be picked from them. -Inf is the
+// logit of a token that is never picked, but one of them must be finite.
+const char *logits_damage(const float *logits, int64_t n);
+
 // Modifies logits [vocab]. history: ids so far, for the penalty. place: index of the new token.
 int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, const int32_t *history,
                      size_t history_count, uint64_t place);

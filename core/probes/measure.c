@@ -12,6 +12,7 @@
 #include "core/graph/look.h"
 #include "core/model/families/family.h"
 #include "core/model/splice.h"
+#include "core/probes/finite.h"
 
 // --- the sequence --------------------------------------------------------------------------------
 
@@ -269,6 +270,8 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
     if (status == 0) status = check_needs(probe, &p, err);
     if (status == 0 && !(listener.state = probe->start(&env, err))) status = -1;
     if (status == 0) {
+        const struct hook finite = finite_hook();
+        hooks_add(&p.hooks, &finite);
         hooks_add(&p.hooks, &(struct hook){
                                 .wants = listener_wants, .run = listener_run, .self = &listener });
         if (encode_pictures(&p, probe->encoder || m->anew) < 0 ||

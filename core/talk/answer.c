@@ -201,18 +201,10 @@ static void tell_token(const struct answering *a, int32_t id, struct buf *text)
 // Damaged weights give NaN logits; sampling from them would give an answer of token 0 only.
 static int check_logits(struct answering *a, int64_t vocab)
 {
-    const float *x = logits_now(a);
-    enum { BLOCK = 64 }; // vectorised, because this runs for every token
-    int damaged = 0;
-    int64_t i = 0;
-    for (; i + BLOCK <= vocab; i += BLOCK)
-        for (int j = 0; j < BLOCK; j++) damaged |= x[i + j] != x[i + j];
-    for (; i < vocab; i++) damaged |= isnan(x[i]);
-    if (!damaged) return 0;
-    graph_fail(&a->graph,
-               "the model computed NaN for token %lld: its weights are damaged, or its config.json "
-               "belongs to another model",
-               (long long)a->sequence.n);
+    const char *damage = logits_damage(logits_now(a), vocab);
+    if (!damage) return 0;
+    graph_fail(&a->graph, "the model computed %s for token %lld: %s", damage,
+               (long long)a->sequence.n, DAMAGED);
     return -1;
 }
 

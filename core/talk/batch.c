@@ -201,8 +201,7 @@ static int take(struct answering *a, int i, float *logits, int64_t limit)
     struct batch_answer *to = &a->answers[i];
     struct sequence *s = &a->s[i];
     const int64_t vocab = m->decoder.config.vocab;
-    for (int64_t k = 0; k < vocab; k++)
-        if (isnan(logits[k])) return -1;
+    if (logits_damage(logits, vocab)) return -1;
     const int32_t id =
         sampler_pick(a->settings, logits, vocab, s->ids, (size_t)s->n, (uint64_t)s->n);
     to->ended = model_ends(m, id) && !settings_flag(a->settings, "sample.ignore_eos");

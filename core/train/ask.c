@@ -173,6 +173,7 @@ static int run_sample(struct asking *a, const struct ask_question *q, struct err
     *sinks = a->said;
     note_change(&c);
     if (answered < 0) put_error(c.line, why.text);
+    if (answered < 0 && !a->report.failed) a->report.why = why;
     provenance_put(&a->provenance, c.line);
     a->report.stopped |= c.cancelled;
     int status = 0;
@@ -319,6 +320,14 @@ static int open_files(struct asking *a, struct ask_output *former, char **tempor
     return 0;
 }
 
+// Of all ranks; rank 0's first sample is among them.
+static int none_answered(const struct asking *a, struct err *err)
+{
+    const struct ask_report *r = &a->report;
+    return err_set(err, "no question could be answered, %lld with errors (in '%s'), the first: %s",
+                   (long long)r->failed, a->r->out, r->why.text);
+}
+
 int ask_run(const struct ask_request *r, struct ask_report *report, struct err *err)
 {
     struct asking a = { .r = r, .output = { .file = -1 } };
@@ -335,6 +344,7 @@ int ask_run(const struct ask_request *r, struct ask_report *report, struct err *
         engine_unstash(r->engine);
     }
     if (status == 0 && !(a.report.stopped && engine_cancelled(r->engine))) add_up(&a);
+    if (status == 0 && !a.report.answered && a.report.failed) status = none_answered(&a, err);
     if (status == 0 && temporary) status = put_in_place(&a, temporary, err);
     *report = a.report;
     ask_data_release(&a.data);

@@ -39,11 +39,13 @@ struct ask_report {
     int64_t full;             // answers that the end of the context cut off
     int64_t there;            // samples that were already there
     size_t errors;            // of their lines
+    struct err why;           // of the first new line with an error
     bool stopped;             // by `progress`, or because the engine was cancelled
     bool waits;               // with `again`: `out` is unchanged until all are answered
 };
 
-// -1 also when a setting changed during the run: what was written stays.
+// -1 also when a setting changed during the run, or no question could be answered: what was written
+// stays.
 int ask_run(const struct ask_request *r, struct ask_report *report, struct err *err);
 // The name of the file that --again writes first; belongs to the caller.
 char *ask_temporary(const char *out);

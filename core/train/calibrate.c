@@ -18,6 +18,7 @@
 #include "core/base/pace.h"
 #include "core/data/dataset.h"
 #include "core/methods/calibration.h"
+#include "core/probes/finite.h"
 #include "core/talk/answer.h"
 #include "core/talk/show.h"
 #include "core/train/job.h"
@@ -199,7 +200,8 @@ static int run_sample(struct running *r, int64_t index, void *sums, struct err *
     if (status == 0)
         status = conversation_hooks(&r->c, r->settings, adapter_tensors(r->adapter), &hooks, err);
     if (status == 0) {
-        const struct hook hook = r->o.kind->hook(sums);
+        const struct hook hook = r->o.kind->hook(sums), finite = finite_hook();
+        hooks_add(&hooks, &finite);
         hooks_add(&hooks, &hook);
         job_hooks(r->job, &hooks);
         status = answer_run(&r->c, r->settings, &hooks, &r->job->cancel, &options, &nobody,

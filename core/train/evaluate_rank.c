@@ -9,11 +9,13 @@
 //   predict                    p    p+1 ..  end-1       the choice's tokens
 //
 // where p is the first row at which prompt and answered conversation differ.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/data/dialogue.h"
 #include "core/model/families/family.h"
+#include "core/model/sampler.h"
 #include "core/ops/ops.h"
 #include "core/talk/answer.h"
 #include "core/talk/batch.h"
@@ -230,6 +232,10 @@ static int rank_choices(const struct ranking *k, const char *const *choices, int
     if (status == 0)
         status = count > 1 ? rank_together(k, s, p, count, loglik, err)
                            : rank_alone(k, &s[0], p[0], loglik, err);
+    for (int i = 0; i < count && status == 0 && !k->passes->cancelled; i++)
+        if (!isfinite(loglik[i]))
+            status = err_set(err, "the model computed %s for the choice '%.100s': %s",
+                             isnan(loglik[i]) ? "NaN" : "Inf", choices[i], DAMAGED);
     for (int i = 0; i < count; i++) sequence_release(&s[i]);
     return status;
 }
@@ -289,6 +295,9 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
         if (!good || loss_sample(&g, c->model, c->pictures, c->picture_count, &l, 1, loss) < 0)
             status = failed(&g, p, err);
     }
+    if (status == 0 && !p->cancelled && !isfinite(*loss))
+        status = err_set(err, "the model computed %s as the loss of the answers: %s",
+                         isnan(*loss) ? "NaN" : "Inf", DAMAGED);
     labels_release(&l);
     return status;
 }

@@ -373,6 +373,15 @@ static void count_moved(struct sft *t, int sign)
     t->moved_us += sign * atomic_load(&r->whole->moved_us);
 }
 
+static int check_loss(const struct sft *t, struct err *err)
+{
+    if (isfinite(t->loss)) return 0;
+    return err_set(err,
+                   "the loss of step %lld is not finite: lower train.lr, or check the weights for "
+                   "damage",
+                   (long long)t->place.step);
+}
+
 static int one_step(struct sft *t, struct err *err)
 {
     const int64_t step = t->place.step;
@@ -381,7 +390,7 @@ static int one_step(struct sft *t, struct err *err)
     int64_t rows;
     methods_progress(&t->methods, (double)step / (double)t->steps);
     count_moved(t, -1);
-    if (sft_gradients(t, &rows, err) < 0 ||
+    if (sft_gradients(t, &rows, err) < 0 || check_loss(t, err) < 0 ||
         optimizer_step(&t->optimizer, &t->params, &taken, err) < 0)
         return -1;
     count_moved(t, 1);

@@ -237,11 +237,21 @@ int sft_validate(struct sft *t, double *loss, struct err *err)
     const int status = sft_run(t, set, t->held.item + from, to - from, 0, 1 / (double)n,
                                losses + from, &rows, err);
     methods_validate(&t->methods, false);
+    int64_t finite = 0;
     if (status == 0) sft_gather_losses(t, losses, n);
+    for (int64_t i = 0; i < n; i++) finite += isfinite(losses[i].loss);
     *loss = 0;
-    for (int64_t i = 0; i < n; i++) *loss += 1 / (double)n * losses[i].loss;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(losses[i].loss)) *loss += 1 / (double)finite * losses[i].loss;
     free(losses);
-    return status < 0 ? err_in(err, "validation") : 0;
+    if (status < 0) return err_in(err, "validation");
+    if (!finite)
+        return err_set(err, "validation: no held-out sample has a finite loss: lower train.lr, or "
+                            "check the weights for damage");
+    if (finite < n)
+        job_log(t->job, "validation: the loss of %lld of %lld samples is not finite: left out",
+                (long long)(n - finite), (long long)n);
+    return 0;
 }
 
 // --- gradients of norms --------------------------------------------------------------------------

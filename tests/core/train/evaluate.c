@@ -232,7 +232,7 @@ static void test_skipped(void **state)
             "{\"id\":\"g\",\"question\":\"q\",\"answer\":\"r\",\"metric\":\"exact\"}\n"
             "{\"id\":\"h\",\"question\":\"q\",\"answer\":\"\"}\n"
             "{\"id\":\"i\",\"question\":\"q\",\"answer\":{},\"metric\":\"exact\"}\n"
-            "{\"id\":\"j\",\"question\":\"\",\"answer\":\"\xC3\xA4\xFF\",\"metric\":\"cider\"}\n"),
+            "{\"id\":\"j\",\"question\":\"\",\"answer\":\"\xC3\xA4\",\"metric\":\"cider\"}\n"),
         0);
     assert_non_null(strstr(f.told.data, "a 0 loss skipped: cannot"));
     assert_non_null(strstr(f.told.data, "b 0 exact skipped: no question has a reference"));

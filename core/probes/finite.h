@@ -1,0 +1,13 @@
+// core/probes/finite.h -- ends a pass whose numbers are not finite: what would be measured of it is
+// worth nothing.
+//
+//   struct hook hook = finite_hook();
+//   hooks_add(&hooks, &hook);          // after the methods; the pass fails and names the layer
+#ifndef CORE_PROBES_FINITE_H
+#define CORE_PROBES_FINITE_H
+
+#include "core/graph/hooks.h"
+
+struct hook finite_hook(void);
+
+#endif
