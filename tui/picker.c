@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/files/checkpoint.h"
+#include "core/picture/source.h"
 
 enum { FILES_MAX = 5000 };
 
@@ -63,13 +64,6 @@ char *picker_quote(const char *path)
     return buf_take(&b);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 // As a shell reads one word: quotes, and backslashes outside of single ones.
 static char *unquoted(const char *text)
 {
@@ -85,21 +79,6 @@ static char *unquoted(const char *text)
             if (*p == '\\' && p[1] && escapes) p++;
             buf_putc(&b, *p);
         }
-    }
-    return buf_take(&b);
-}
-
-// "file:///a%20b" as a path; other text as it is.
-static char *path_of_url(const char *text)
-{
-    struct buf b = { 0 };
-    if (strncmp(text, "file://", 7) != 0) return xstrdup(text);
-    text += 7;
-    if (!strncmp(text, "localhost/", 10)) text += 9;
-    for (; *text; text++) {
-        const bool coded = *text == '%' && hex_digit(text[1]) >= 0 && hex_digit(text[2]) >= 0;
-        buf_putc(&b, (char)(coded ? hex_digit(text[1]) * 16 + hex_digit(text[2]) : *text));
-        if (coded) text += 2;
     }
     return buf_take(&b);
 }
@@ -130,7 +109,7 @@ char *picker_dropped(const char *text)
     size_t length = strlen(text);
     while (length && strchr(" \t\n", text[length - 1])) length--;
     char *plain = xstrndup(text, length), *word = unquoted(plain);
-    char *paths[] = { path_of_url(plain), path_of_url(word) };
+    char *paths[] = { picture_source_path(plain), picture_source_path(word) };
     for (int i = 0; i < 2; i++) {
         if (!line && is_picture(paths[i])) {
             char *quoted = picker_quote(paths[i]);

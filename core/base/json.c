@@ -13,6 +13,28 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 
+const char *json_python(const char *text, size_t size)
+{
+    static const struct {
+        const char *word, *why;
+    } words[] = {
+        { "NaN", ": it has NaN, which Python writes but JSON lacks: write null" },
+        { "Infinity", ": it has Infinity, which Python writes but JSON lacks: write null" },
+        { "None", ": it has None, as Python spells it: write null" },
+        { "True", ": it has True, as Python spells it: write true" },
+        { "False", ": it has False, as Python spells it: write false" },
+    };
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '"')
+            for (i++; i < size && text[i] != '"'; i++) i += text[i] == '\\';
+        for (size_t k = 0; i < size && k < sizeof words / sizeof *words; k++) {
+            const size_t n = strlen(words[k].word);
+            if (i + n <= size && !memcmp(text + i, words[k].word, n)) return words[k].why;
+        }
+    }
+    return "";
+}
+
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err)
 {
     const char *end = size ? memchr(text, '\0', size) : NULL;
@@ -28,7 +50,7 @@ cJSON *json_parse(const char *text, size_t size, const char *name, struct err *e
     if (json) return json;
     int line = 1;
     for (const char *p = text; end && p < end && p < text + size; p++) line += *p == '\n';
-    err_set(err, "'%s' is not valid JSON (near line %d)", name, line);
+    err_set(err, "'%s' is not valid JSON (near line %d)%s", name, line, json_python(text, size));
     return NULL;
 }
 

@@ -18,6 +18,9 @@ cJSON *json_parse(const char *text, size_t size, const char *name, struct err *e
 // The same for data, whose texts must be whole: refuses what is not UTF-8, and a character
 // \u0000, which would end its text in this program. (A tokenizer may have a token with it.)
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
+// Why a text that cannot be parsed is no JSON, for a message: ": it has NaN, ..." where Python's
+// json wrote it, else "".
+const char *json_python(const char *text, size_t size);
 bool json_has_nul(const char *text, size_t size); // the character \u0000, in any of the texts
 
 // Optional members: `otherwise` if the key is absent or null; -1 with a message if type or range is

@@ -14,6 +14,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/text.h"
+#include "core/picture/source.h"
 
 enum { BLOCK = 1 << 20, SAMPLE_MAX = 64 << 20, PROBE = 16 };
 
@@ -230,14 +231,14 @@ void dataset_close(struct dataset *d)
 
 // --- one sample ----------------------------------------------------------------------------------
 
-static void name_place(const struct dataset *d, int64_t index, struct err *err)
+static void name_place(const struct dataset *d, int64_t index, const char *why, struct err *err)
 {
     const long long line = (long long)d->entries[index].line;
     if (d->lines)
-        err_set(err, "line %lld of the data is not valid JSON", line);
+        err_set(err, "line %lld of the data is not valid JSON%s", line, why);
     else
-        err_set(err, "sample %lld (line %lld of the data) is not valid JSON", (long long)index,
-                line);
+        err_set(err, "sample %lld (line %lld of the data) is not valid JSON%s", (long long)index,
+                line, why);
 }
 
 cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
@@ -265,7 +266,7 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
         if (json)
             json_keep_numbers(json, text, (size_t)e->size);
         else
-            name_place(d, index, err);
+            name_place(d, index, json_python(text, (size_t)e->size), err);
     }
     free(text);
     return json;
@@ -342,7 +343,7 @@ char *dataset_picture(const struct dataset *d, const char *name, size_t limit, s
                       struct err *err)
 {
     if (d->reader) return d->reader->picture(d->self, name, limit, size, err);
-    return file_read(name, limit, size, err);
+    return picture_source_read(name, limit, size, err);
 }
 
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err)

@@ -5,6 +5,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "core/picture/source.h"
 
 char *path_folder(const char *path)
 {
@@ -17,8 +20,10 @@ void dialogue_release(struct dialogue *d)
 {
     for (size_t i = 0; i < d->count; i++) message_release(&d->messages[i]);
     for (size_t i = 0; i < d->path_count; i++) free(d->paths[i]);
+    for (size_t i = 0; i < d->path_count && d->marks; i++) free(d->marks[i]);
     free(d->messages);
     free(d->paths);
+    free(d->marks);
     free(d->reference);
     *d = (struct dialogue){ 0 };
 }
@@ -33,10 +38,23 @@ static struct message *add_message(struct dialogue *d, enum role role)
 // Index of the new path.
 static int add_path(struct dialogue *d, const char *path, const char *folder)
 {
-    const bool absolute = path[0] == '/' || !strcmp(folder, ".");
     d->paths = xreallocarray(d->paths, d->path_count + 1, sizeof *d->paths);
-    d->paths[d->path_count] = absolute ? xstrdup(path) : xasprintf("%s/%s", folder, path);
+    d->paths[d->path_count] = picture_source(path, folder);
     return (int)d->path_count++;
+}
+
+char *dialogue_picture(const cJSON *item)
+{
+    static const char *const keys[] = { "path", "url", "image" };
+    const char *bytes = cJSON_GetStringValue(json_get(item, "bytes"));
+    if (cJSON_IsString(item)) return xstrdup(item->valuestring);
+    if (bytes && *bytes)
+        return !strncmp(bytes, "data:", 5) ? xstrdup(bytes) : xasprintf("data:;base64,%s", bytes);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *name = cJSON_GetStringValue(json_get(item, keys[i]));
+        if (name) return xstrdup(name);
+    }
+    return NULL;
 }
 
 // --- marks -----------------------------------------------------------------------------------
@@ -51,22 +69,43 @@ static int too_many_marks(struct dialogue *d, const struct message *m, size_t gi
     return err_set(err, "the text has more \"<image>\" marks than pictures (%zu)", given);
 }
 
-// Text with "<image>" marks: each is where the next of the `given` pictures stands; the line end
-// beside it belongs to the mark (the prompt layout writes its own).
+// The next mark of the text; *picture is what it shows, -1: the next one. MiniCPM-V's samples name
+// their marks ("<image_00>").
+static const char *next_mark(const struct dialogue *d, const char *text, size_t *length,
+                             int *picture)
+{
+    const char *first = strstr(text, mark);
+    *length = strlen(mark);
+    *picture = -1;
+    for (size_t i = 0; d->marks && i < d->path_count; i++) {
+        const char *p = *d->marks[i] ? strstr(text, d->marks[i]) : NULL;
+        if (!p || (first && p >= first)) continue;
+        first = p;
+        *length = strlen(d->marks[i]);
+        *picture = (int)i;
+    }
+    return first;
+}
+
+// Text with marks: each is where a picture of the `given` stands; the line end beside it belongs to
+// the mark (the prompt layout writes its own).
 static int add_marked(struct dialogue *d, struct message *m, const char *text, size_t given,
                       struct err *err)
 {
-    for (const char *p; (p = strstr(text, mark)); text = p + strlen(mark)) {
+    size_t size;
+    int picture;
+    for (const char *p; (p = next_mark(d, text, &size, &picture)); text = p + size) {
         size_t length = (size_t)(p - text);
         if (m->role != ROLE_USER || d->placed >= given) return too_many_marks(d, m, given, err);
-        const char *after = p + strlen(mark);
+        const char *after = p + size;
         if (length && text[length - 1] == '\n' && !*after) length--;
         if (length) {
             char *before = xstrndup(text, length);
             message_add_text(m, before);
             free(before);
         }
-        message_add_picture(m, (int)d->placed++);
+        message_add_picture(m, picture < 0 ? (int)d->placed : picture);
+        d->placed++;
         if (*after == '\n') p++;
     }
     if (*text) message_add_text(m, text);
@@ -79,16 +118,14 @@ static int add_marked(struct dialogue *d, struct message *m, const char *text, s
 static int read_picture_item(struct dialogue *d, struct message *m, const cJSON *item,
                              const char *folder, size_t given, struct err *err)
 {
-    const char *path, *image; // the key of a message, or that of chat templates
-    if (json_text(item, "path", NULL, &path, err) < 0 ||
-        json_text(item, "image", NULL, &image, err) < 0)
-        return -1;
-    if (!path) path = image;
+    const cJSON *url = json_get(item, "image_url");
     if (m->role != ROLE_USER) return err_set(err, "only user messages may contain pictures");
-    if (path && *path) {
-        message_add_picture(m, add_path(d, path, folder));
-        return 0;
-    }
+    char *path = dialogue_picture(url ? url : item);
+    if (!path) path = dialogue_picture(json_get(item, "image"));
+    const bool named = path && *path;
+    if (named) message_add_picture(m, add_path(d, path, folder));
+    free(path);
+    if (named) return 0;
     if (d->placed >= given) {
         d->marks_differ = given > 0;
         return err_set(err, "\"path\" of the picture is missing");
@@ -103,14 +140,17 @@ static int read_item(struct dialogue *d, struct message *m, const cJSON *item, c
     const char *type, *text;
     if (!cJSON_IsObject(item)) return err_set(err, "must be an object with a \"type\"");
     if (json_text(item, "type", NULL, &type, err) < 0) return -1;
-    if (type && !strcmp(type, "text")) {
+    if (type &&
+        (!strcmp(type, "text") || !strcmp(type, "input_text") || !strcmp(type, "output_text"))) {
         if (json_text(item, "text", NULL, &text, err) < 0) return -1;
         if (!text) return err_set(err, "\"text\" is missing");
         message_add_text(m, text);
         return 0;
     }
-    if (type && !strcmp(type, "image")) return read_picture_item(d, m, item, folder, given, err);
-    return err_set(err, "\"type\" must be \"text\" or \"image\"");
+    if (type &&
+        (!strcmp(type, "image") || !strcmp(type, "image_url") || !strcmp(type, "input_image")))
+        return read_picture_item(d, m, item, folder, given, err);
+    return err_set(err, "\"type\" must be \"text\", \"image\" or \"image_url\"");
 }
 
 // In a sample, marks in a text count; in a messages file they are text like any other.
@@ -183,59 +223,102 @@ static void add_listed(struct dialogue *d, const char *path, const char *folder)
     if (*path) add_path(d, path, folder);
 }
 
+static int not_paths(struct err *err)
+{
+    return err_set(err, "\"image\" must be a path, {\"path\", \"bytes\"} or a list of them");
+}
+
+static int add_listed_item(struct dialogue *d, const cJSON *item, const char *folder,
+                           struct err *err)
+{
+    char *path = dialogue_picture(item);
+    if (path) add_listed(d, path, folder);
+    free(path);
+    return path ? 0 : not_paths(err);
+}
+
+// {"<image_00>": PATH, ...}: pictures by the marks in the texts (MiniCPM-V).
+static int read_marked_paths(struct dialogue *d, const cJSON *image, const char *folder,
+                             struct err *err)
+{
+    const cJSON *item;
+    d->marks = xcalloc((size_t)cJSON_GetArraySize(image) + 1, sizeof *d->marks);
+    cJSON_ArrayForEach(item, image)
+    {
+        const size_t before = d->path_count;
+        if (add_listed_item(d, item, folder, err) < 0) return -1;
+        if (d->path_count > before) d->marks[before] = xstrdup(item->string);
+    }
+    return 0;
+}
+
 // "image" or "images": a path or a list of paths.
 static int read_paths(struct dialogue *d, const cJSON *sample, const char *folder, struct err *err)
 {
     const cJSON *image = json_get(sample, "image"), *item;
     if (!image) image = json_get(sample, "images");
     if (!image) return 0;
-    if (cJSON_IsString(image)) {
-        add_listed(d, image->valuestring, folder);
-        return 0;
-    }
-    if (!cJSON_IsArray(image)) return err_set(err, "\"image\" must be a path or a list of paths");
-    cJSON_ArrayForEach(item, image)
-    {
-        if (!cJSON_IsString(item))
-            return err_set(err, "\"image\" must be a path or a list of paths");
-        add_listed(d, item->valuestring, folder);
-    }
+    if (cJSON_IsObject(image) && image->child && *image->child->string == '<')
+        return read_marked_paths(d, image, folder, err);
+    if (!cJSON_IsArray(image)) return add_listed_item(d, image, folder, err);
+    cJSON_ArrayForEach(item, image) if (add_listed_item(d, item, folder, err) < 0) return -1;
     return 0;
 }
 
+// Speakers of ShareGPT and of the programs that write its form; what tools say goes to the model as
+// the user's.
 static int role_from(const char *from)
 {
     static const struct {
         const char *name;
         enum role role;
-    } names[] = { { "human", ROLE_USER },          { "user", ROLE_USER },
-                  { "gpt", ROLE_ASSISTANT },       { "model", ROLE_ASSISTANT },
-                  { "assistant", ROLE_ASSISTANT }, { "system", ROLE_SYSTEM } };
+    } names[] = {
+        { "human", ROLE_USER },       { "user", ROLE_USER },
+        { "prompter", ROLE_USER },    { "observation", ROLE_USER },
+        { "tool", ROLE_USER },        { "function_response", ROLE_USER },
+        { "gpt", ROLE_ASSISTANT },    { "chatgpt", ROLE_ASSISTANT },
+        { "gpt4", ROLE_ASSISTANT },   { "gpt-4", ROLE_ASSISTANT },
+        { "bing", ROLE_ASSISTANT },   { "bard", ROLE_ASSISTANT },
+        { "claude", ROLE_ASSISTANT }, { "gemini", ROLE_ASSISTANT },
+        { "model", ROLE_ASSISTANT },  { "assistant", ROLE_ASSISTANT },
+        { "bot", ROLE_ASSISTANT },    { "function_call", ROLE_ASSISTANT },
+        { "system", ROLE_SYSTEM },
+    };
     for (size_t i = 0; from && i < sizeof names / sizeof *names; i++)
-        if (!strcmp(names[i].name, from)) return (int)names[i].role;
+        if (!strcasecmp(names[i].name, from)) return (int)names[i].role;
     return -1;
 }
 
-static int read_turn(struct dialogue *d, const cJSON *turn, struct err *err)
+static int read_turn(struct dialogue *d, const cJSON *turn, const char *folder, size_t given,
+                     struct err *err)
 {
     const char *from, *value;
     if (!cJSON_IsObject(turn)) return err_set(err, "must be an object with \"from\" and \"value\"");
+    // MiniCPM-V's turns are written as messages.
+    if (!json_get(turn, "from") && json_get(turn, "role"))
+        return read_message(d, turn, folder, (struct message_form){ true, given }, err);
     if (json_text(turn, "from", NULL, &from, err) < 0) return -1;
     if (json_text(turn, "value", NULL, &value, err) < 0) return -1;
     const int role = role_from(from);
-    if (role < 0) return err_set(err, "\"from\" must be \"human\", \"gpt\" or \"system\"");
+    if (role < 0)
+        return err_set(err,
+                       "\"from\" must be \"human\", \"gpt\", \"system\" or another speaker of "
+                       "ShareGPT, not \"%.40s\"",
+                       from ? from : "");
     if (!value) return err_set(err, "\"value\" is missing");
-    return add_marked(d, add_message(d, (enum role)role), value, d->path_count, err);
+    return add_marked(d, add_message(d, (enum role)role), value, given, err);
 }
 
-static int read_turns(struct dialogue *d, const cJSON *turns, struct err *err)
+static int read_turns(struct dialogue *d, const cJSON *turns, const char *folder, size_t given,
+                      struct err *err)
 {
     if (!cJSON_IsArray(turns)) return err_set(err, "\"conversations\" must be a list");
     int index = 0;
     const cJSON *turn;
     cJSON_ArrayForEach(turn, turns)
     {
-        if (read_turn(d, turn, err) < 0) return err_in(err, "\"conversations\"[%d]", index);
+        if (read_turn(d, turn, folder, given, err) < 0)
+            return err_in(err, "\"conversations\"[%d]", index);
         index++;
     }
     return 0;
@@ -314,6 +397,19 @@ static int refuse_videos(const cJSON *sample, struct err *err)
     return 0;
 }
 
+// Does each of the sample's pictures stand at one place? Only named marks can repeat one.
+static bool shown_once(const struct dialogue *d, size_t given)
+{
+    size_t *times = xcalloc(d->path_count + 1, sizeof *times);
+    for (size_t i = 0; i < d->count; i++)
+        for (size_t k = 0; k < d->messages[i].content_count; k++)
+            if (!d->messages[i].content[k].text) times[d->messages[i].content[k].picture]++;
+    bool once = true;
+    for (size_t i = 0; i < given; i++) once &= times[i] == 1;
+    free(times);
+    return once;
+}
+
 int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
                                struct err *err)
 {
@@ -327,13 +423,13 @@ int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const ch
     if (messages)
         status = read_messages(d, messages, folder, (struct message_form){ true, given }, err);
     else if (turns)
-        status = read_turns(d, turns, err);
+        status = read_turns(d, turns, folder, given, err);
     else
         status = read_question(d, sample, err);
     if (status < 0 || read_system(d, sample, err) < 0) return -1;
-    d->marks_differ = d->placed && d->placed < given;
+    d->marks_differ = d->placed && (d->placed < given || !shown_once(d, given));
     // Messages that name their pictures themselves need no list beside them.
-    if (d->path_count == given) place_unmarked(d, given);
+    if (d->path_count == given && !(d->marks && d->placed)) place_unmarked(d, given);
     return 0;
 }
 

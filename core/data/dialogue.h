@@ -15,13 +15,15 @@ struct dialogue {
     size_t count;
     char **paths;
     size_t path_count;
+    char **marks;      // [path_count] of pictures that are named in the texts; NULL: none are
     char *reference;   // the data's answer to the last question, or NULL
     size_t placed;     // pictures of a sample without "<image>" marks
     bool marks_differ; // reading failed, or would have to guess, for marks that match no picture
 };
 
 // A list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image", "path"}]}.
-// "image" also works for "path". Relative paths start at `folder`. Messages name the position:
+// "image" also works for "path", and OpenAI's "image_url". Relative paths start at `folder`; a path
+// may be file:// or a data: URI (core/picture/source.h). Messages name the position:
 // "message 2: \"content\" ...".
 int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,
                            struct err *err);
@@ -38,6 +40,10 @@ void dialogue_release(struct dialogue *d);
 // Why messages have no answer to train on or to score, for people: none is text ("answer": 7 is
 // read as a reference only), or all are empty.
 const char *dialogue_unanswered(const struct message *messages, size_t count);
+
+// The name of a picture as a sample gives it: a path or URI, {"path"}, {"url"}, or {"bytes"} in
+// base64. NULL: it gives none. The caller frees it.
+char *dialogue_picture(const cJSON *item);
 
 // "DIR" of "DIR/FILE", "." of "FILE"; the caller frees it.
 char *path_folder(const char *path);

@@ -8,6 +8,7 @@
 #include "core/base/file_out.h"
 #include "core/data/dataset.h"
 #include "core/data/order.h"
+#include "core/picture/source.h"
 
 static const double rounding = 1e-12; // shares such as 0.1, 0.2, 0.7 do not add up exactly
 
@@ -112,22 +113,33 @@ static void share_out(struct mix *m, const struct mix_source *from, int64_t tota
 static void make_absolute(cJSON *item, const char *folder)
 {
     const char *path = cJSON_GetStringValue(item);
-    if (!path || *path == '/') return;
-    char *whole = xasprintf("%s/%s", folder, path);
+    if (!path || !*path || !picture_source_is_file(path)) return;
+    char *whole = picture_source(path, folder);
     cJSON_SetValuestring(item, whole);
     free(whole);
+}
+
+// A path, {"path"}, MiniCPM-V's paths by marks, or a list of them.
+static void place_picture(cJSON *item, const char *folder)
+{
+    cJSON *each;
+    make_absolute(item, folder);
+    cJSON_ArrayForEach(each, item)
+    {
+        const bool path = !each->string || !strcmp(each->string, "path") || *each->string == '<';
+        if (path) place_picture(each, folder);
+    }
 }
 
 // Pictures of a sample: "image", "images", and in messages the parts of type image.
 static void place_pictures(cJSON *json, const char *folder)
 {
-    cJSON *item, *message, *part;
-    make_absolute(cJSON_GetObjectItemCaseSensitive(json, "image"), folder);
-    cJSON *images = cJSON_GetObjectItemCaseSensitive(json, "images");
-    make_absolute(images, folder);
-    if (cJSON_IsArray(images)) cJSON_ArrayForEach(item, images) make_absolute(item, folder);
+    cJSON *message, *part;
+    place_picture(cJSON_GetObjectItemCaseSensitive(json, "image"), folder);
+    place_picture(cJSON_GetObjectItemCaseSensitive(json, "images"), folder);
     cJSON *messages =
         cJSON_IsArray(json) ? json : cJSON_GetObjectItemCaseSensitive(json, "messages");
+    if (!messages) messages = cJSON_GetObjectItemCaseSensitive(json, "conversations");
     if (!cJSON_IsArray(messages)) return;
     cJSON_ArrayForEach(message, messages)
     {
@@ -135,8 +147,11 @@ static void place_pictures(cJSON *json, const char *folder)
         if (!cJSON_IsArray(content)) continue;
         cJSON_ArrayForEach(part, content)
         {
-            make_absolute(cJSON_GetObjectItemCaseSensitive(part, "path"), folder);
-            make_absolute(cJSON_GetObjectItemCaseSensitive(part, "image"), folder);
+            cJSON *url = cJSON_GetObjectItemCaseSensitive(part, "image_url");
+            place_picture(cJSON_GetObjectItemCaseSensitive(part, "path"), folder);
+            place_picture(cJSON_GetObjectItemCaseSensitive(part, "image"), folder);
+            make_absolute(url, folder);
+            make_absolute(cJSON_GetObjectItemCaseSensitive(url, "url"), folder);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 #include "core/base/file_in.h"
 #include "core/engine/engine_parts.h"
+#include "core/picture/source.h"
 #include "core/talk/answer.h"
 
 // Emits an event for the session database, except while a batch runs in a separate conversation.
@@ -28,13 +29,12 @@ int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, s
 int engine_attach(struct engine *e, const char *path, struct err *err)
 {
     size_t size;
-    if (strstr(path, "://"))
-        return err_set(err, "'%s' is a URL: vlmsh downloads nothing; give a file", path);
-    char *bytes = strcmp(path, "-") ? file_read(path, IMAGE_MAX_FILE, &size, err)
-                                    : file_read_standard(IMAGE_MAX_FILE, &size, &e->cancel, err);
-    if (!bytes) return -1;
-    int status = engine_attach_bytes(e, path, bytes, size, err);
+    char *source = picture_source_path(path); // file://
+    char *bytes = strcmp(source, "-") ? picture_source_read(source, IMAGE_MAX_FILE, &size, err)
+                                      : file_read_standard(IMAGE_MAX_FILE, &size, &e->cancel, err);
+    const int status = bytes ? engine_attach_bytes(e, source, bytes, size, err) : -1;
     free(bytes);
+    free(source);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/file_in.h"
+#include "core/picture/source.h"
 
 enum { HEAD = 65536 };
 
@@ -47,9 +48,8 @@ const char *set_text(const struct set_record *r, const char *key)
 
 void set_add_picture(struct set_record *r, const char *path, const char *folder)
 {
-    const bool whole = path[0] == '/' || !strcmp(folder, ".");
     r->pictures = xreallocarray(r->pictures, r->picture_count + 1, sizeof *r->pictures);
-    r->pictures[r->picture_count++] = whole ? xstrdup(path) : xasprintf("%s/%s", folder, path);
+    r->pictures[r->picture_count++] = picture_source(path, folder);
 }
 
 void set_record_release(struct set_record *r)

@@ -125,6 +125,13 @@ static void take_turns(cJSON *json)
     }
 }
 
+static void add_picture(struct set_record *r, const cJSON *item, const char *folder)
+{
+    char *name = dialogue_picture(item);
+    if (name && *name) set_add_picture(r, name, folder);
+    free(name);
+}
+
 static int lines_read(void *self, int64_t index, struct set_record *r, struct err *err)
 {
     const struct lines *l = self;
@@ -141,9 +148,8 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     number_texts(r->json);
     set_beside_add(l->beside, r->json);
     const cJSON *image = json_get(r->json, "image"), *item;
-    if (cJSON_IsString(image)) set_add_picture(r, image->valuestring, l->folder);
-    cJSON_ArrayForEach(item, image) if (cJSON_IsString(item))
-        set_add_picture(r, item->valuestring, l->folder);
+    if (!cJSON_IsArray(image)) add_picture(r, image, l->folder);
+    if (cJSON_IsArray(image)) cJSON_ArrayForEach(item, image) add_picture(r, item, l->folder);
     if (!l->world.ids.count) return 0;
     const char *id = cJSON_GetStringValue(json_get(r->json, "index"));
     return annotated_record(&l->world, id ? id : "", r->json, err);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/file_in.h"
 #include "core/base/text.h"
+#include "core/picture/source.h"
 #include "core/sets/form.h"
 #include "core/sets/prompt.h"
 
@@ -242,9 +242,9 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
 static char *read_picture(void *self, const char *name, size_t limit, size_t *size, struct err *err)
 {
     const struct opened *o = self;
-    if (!o->form->picture) return file_read(name, limit, size, err);
     // Tables name files too.
-    if (!strrchr(name, '#')) return file_read(name, limit, size, err);
+    if (!o->form->picture || !strrchr(name, '#'))
+        return picture_source_read(name, limit, size, err);
     return o->form->picture(o->self, name, size, err);
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/base/hash.h"
 #include "core/model/families/family.h"
+#include "core/picture/source.h"
 #include "core/settings/settings.h"
 
 static const char *const word_auto[] = { "auto", NULL };
@@ -149,11 +150,15 @@ static int check_readable(const struct conversation *c, struct picture *p, struc
 int picture_decode(struct picture *p, struct image_decoder *d, const char *path, const void *bytes,
                    size_t size, struct err *err)
 {
+    char *title = picture_source_title(path);
     *p = (struct picture){ 0 };
-    const int status = d ? image_decoder_run(d, &p->image, bytes, size, name_of(path), err)
-                         : image_decode(&p->image, bytes, size, name_of(path), err);
-    if (status < 0) return -1;
-    p->path = xstrdup(path);
+    const int status = d ? image_decoder_run(d, &p->image, bytes, size, name_of(title), err)
+                         : image_decode(&p->image, bytes, size, name_of(title), err);
+    if (status < 0) {
+        free(title);
+        return -1;
+    }
+    p->path = title;
     hash_hex(bytes, size, p->sha256);
     p->bytes = xmalloc(size);
     memcpy(p->bytes, bytes, size);
@@ -177,8 +182,7 @@ int conversation_attach(struct conversation *c, const char *path, const void *by
                         struct err *err)
 {
     struct picture p;
-    if (check_sees(c, path, err) < 0 || picture_decode(&p, NULL, path, bytes, size, err) < 0)
-        return -1;
+    if (picture_decode(&p, NULL, path, bytes, size, err) < 0) return -1;
     const int index = conversation_attach_decoded(c, &p, err);
     if (index < 0) picture_release(&p);
     return index;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/base/file_in.h"
+#include "core/picture/source.h"
 
 size_t dialogue_question(const struct dialogue *d)
 {
@@ -19,7 +19,7 @@ int conversation_show(struct conversation *c, const struct dialogue *d, size_t c
     if (!count) return err_set(err, "it contains no question");
     for (size_t i = 0; i < d->path_count; i++) {
         size_t size;
-        char *bytes = file_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
+        char *bytes = picture_source_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
         const int index = bytes ? conversation_attach(c, d->paths[i], bytes, size, err) : -1;
         free(bytes);
         if (index < 0) return -1;

@@ -14,6 +14,8 @@
 #include "core/base/hash.h"
 #include "core/base/json.h"
 #include "core/base/mem.h"
+#include "core/picture/image.h"
+#include "core/picture/source.h"
 #include "core/text/tokenizer_parts.h"
 
 static const size_t file_limit = (size_t)8 << 30;
@@ -198,6 +200,16 @@ static int other_question(const struct ask_question *q, const struct ask_output 
                    utf8_head(asked, MOST), asked, advice(o));
 }
 
+static int hash_picture(const char *path, char hex[HASH_HEX], struct err *err)
+{
+    size_t size;
+    char *bytes = picture_source_read(path, IMAGE_MAX_FILE, &size, err);
+    if (!bytes) return -1;
+    hash_hex(bytes, size, hex);
+    free(bytes);
+    return 0;
+}
+
 // Are the sample's pictures those that the line's answer saw?
 static int check_pictures(const struct dialogue *d, const struct ask_question *q,
                           const struct ask_output *o, const struct ask_line *line, struct err *err)
@@ -207,7 +219,7 @@ static int check_pictures(const struct dialogue *d, const struct ask_question *q
     int status = 0;
     buf_puts(&b, "");
     for (size_t i = 0; i < d->path_count && status == 0; i++) {
-        status = hash_file(d->paths[i], hex, err);
+        status = hash_picture(d->paths[i], hex, err);
         buf_printf(&b, "%s ", hex);
     }
     if (status == 0 && strcmp(b.data, line->pictures) != 0)

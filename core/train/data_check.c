@@ -3,12 +3,13 @@
 #include "core/train/data_check.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/base/file_in.h"
 #include "core/base/hash.h"
+#include "core/picture/source.h"
 #include "core/train/labels.h"
 
 const char *data_problem_name(enum data_problem problem)
@@ -78,14 +79,16 @@ static void look_at_bytes(struct picture_file *f, const struct checking *k, cons
 {
     struct err err;
     struct image image;
+    char *title = picture_source_title(path);
     f->problem = DATA_PICTURE_BROKEN;
-    if (image_size(bytes, size, path, &f->width, &f->height, &err) < 0 ||
-        (k->o->decode && image_decoder_run(k->decoder, &image, bytes, size, path, &err) < 0))
+    if (image_size(bytes, size, title, &f->width, &f->height, &err) < 0 ||
+        (k->o->decode && image_decoder_run(k->decoder, &image, bytes, size, title, &err) < 0))
         f->why = xstrdup(err.text);
     else if (k->o->decode) {
         if (k->o->picture) k->o->picture(k->o->self, path, shown, &image);
         image_release(&image);
     }
+    free(title);
 }
 
 static void look_at_file(struct picture_file *f, struct checking *k, const char *path, size_t shown)
@@ -94,12 +97,13 @@ static void look_at_file(struct picture_file *f, struct checking *k, const char 
     struct err err;
     size_t size;
     *f = (struct picture_file){ .problem = DATA_PICTURE_MISSING };
-    if (stat(path, &st) < 0) {
+    const bool file = picture_source_is_file(path);
+    if (file && strlen(path) <= PATH_MAX && stat(path, &st) < 0) {
         f->why = xasprintf("'%s': %s", path, strerror(errno));
         return;
     }
-    f->problem = DATA_PICTURE_BROKEN;
-    char *bytes = file_read(path, IMAGE_MAX_FILE, &size, &err);
+    char *bytes = picture_source_read(path, IMAGE_MAX_FILE, &size, &err);
+    if (!picture_source_is_url(path)) f->problem = DATA_PICTURE_BROKEN;
     if (bytes) {
         note_content(f, k, bytes, size);
         look_at_bytes(f, k, path, shown, bytes, size);
@@ -154,7 +158,9 @@ static int look_at_all(struct checking *k, const struct sample *s, struct pictur
         model_place_picture(k->m, &pictures[i], f->width, f->height, shown, preprocess_limit(k->s));
         struct err err;
         if (model_check_picture(k->m, &pictures[i], &err) == 0) continue;
-        err_in(&err, "'%s'", s->dialogue.paths[i]);
+        char *title = picture_source_title(s->dialogue.paths[i]);
+        err_in(&err, "'%s'", title);
+        free(title);
         find(k->c, DATA_PICTURE_BROKEN, s, err.text);
         return -1;
     }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/file_in.h"
 #include "core/model/families/family.h"
+#include "core/picture/source.h"
 
 // --- pictures ------------------------------------------------------------------------------------
 
@@ -22,15 +22,25 @@ static void place(const struct feed *f, struct picture *p, size_t shown)
                         preprocess_limit(f->settings));
 }
 
+static int in_picture(const char *path, struct err *err)
+{
+    char *title = picture_source_title(path);
+    err_in(err, "picture '%s'", title);
+    free(title);
+    return -1;
+}
+
 static int decode(struct feed *f, const char *path, size_t shown, struct picture *p,
                   struct err *err)
 {
     size_t size;
-    char *bytes = file_read(path, IMAGE_MAX_FILE, &size, err);
+    char *bytes = picture_source_read(path, IMAGE_MAX_FILE, &size, err);
     if (!bytes) return -1;
     if (!f->decoder) f->decoder = image_decoder_new();
-    int status = image_decoder_run(f->decoder, &p->image, bytes, size, path, err);
+    char *title = picture_source_title(path);
+    int status = image_decoder_run(f->decoder, &p->image, bytes, size, title, err);
     if (status == 0) place(f, p, shown);
+    free(title);
     free(bytes);
     return status;
 }
@@ -152,7 +162,7 @@ static int read_new(struct feed *f, struct graph *g, const char *path, size_t sh
 {
     if (decode(f, path, shown, p, err) < 0) return -1;
     if (!f->frozen) return 0;
-    if (feed_encode(f, g, p, err) < 0) return err_in(err, "picture '%s'", path);
+    if (feed_encode(f, g, p, err) < 0) return in_picture(path, err);
     image_release(&p->image);
     return 0;
 }
@@ -168,7 +178,7 @@ static int read_picture(struct feed *f, struct graph *g, const char *path, size_
         if (status == 0) keep(f, key, p, ours);
     } else if (f->frozen && !p->visual.data) {
         status = encode_cached(f, g, key, p, ours, err);
-        if (status < 0) err_in(err, "picture '%s'", path);
+        if (status < 0) in_picture(path, err);
     }
     free(key);
     return status;

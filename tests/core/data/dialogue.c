@@ -66,8 +66,9 @@ static void test_messages_errors(void **state)
           "error: message 0: \"role\" must be \"system\", \"user\" or \"assistant\"");
     check(dialogue_read_messages, "[{\"role\":\"user\"}]",
           "error: message 0: \"content\" must be a string or a list of items");
-    check(dialogue_read_messages, "[{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}]",
-          "error: message 0: \"content\"[0]: \"type\" must be \"text\" or \"image\"");
+    check(
+        dialogue_read_messages, "[{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}]",
+        "error: message 0: \"content\"[0]: \"type\" must be \"text\", \"image\" or \"image_url\"");
     check(dialogue_read_messages, "[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]",
           "error: message 0: \"content\"[0]: \"path\" of the picture is missing");
     check(dialogue_read_messages,
@@ -102,13 +103,48 @@ static void test_samples(void **state)
           "system: 'its own'; user: 'q'");
 }
 
+// What data sets and other programs write.
+static void test_other_forms(void **state)
+{
+    check(dialogue_read_messages,
+          "[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":"
+          "\"data:image/png;base64,AA==\"}},{\"type\":\"image_url\",\"image_url\":\"b.png\"},"
+          "{\"type\":\"text\",\"text\":\"q\"}]}]",
+          "user: <data:image/png;base64,AA==> <dir/b.png> 'q'");
+    check(dialogue_read_messages,
+          "[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"image\":{\"bytes\":\"AA==\","
+          "\"path\":\"x\"}},{\"type\":\"input_image\",\"image_url\":\"file:///a%20b.png\"}]}]",
+          "user: <data:;base64,AA==> </a b.png>");
+    check(dialogue_read_sample,
+          "{\"image\":{\"path\":\"a.png\",\"bytes\":null},\"question\":\"q\"}",
+          "user: <dir/a.png> 'q'");
+    check(dialogue_read_sample,
+          "{\"images\":[\"https://x.org/a.png\",\"file://localhost/b\",\"file://c\"],"
+          "\"question\":\"q\"}",
+          "user: <https://x.org/a.png> </b> <dir/c> 'q'");
+    // MiniCPM-V: turns as messages, marks with names.
+    check(dialogue_read_sample,
+          "{\"image\":\"a\",\"conversations\":[{\"role\":\"user\",\"content\":\"<image>\\nq\"},"
+          "{\"role\":\"assistant\",\"content\":\"r\"}]}",
+          "user: <dir/a> 'q' = r");
+    check(dialogue_read_sample,
+          "{\"image\":{\"<image_00>\":\"a\",\"<image_01>\":\"b\"},\"conversations\":[{\"role\":"
+          "\"user\",\"content\":\"<image_01>\\nand <image_00>?\"},{\"role\":\"assistant\","
+          "\"content\":\"r\"}]}",
+          "user: <dir/b> 'and ' <dir/a> '?' = r");
+    check(dialogue_read_sample,
+          "{\"conversations\":[{\"from\":\"USER\",\"value\":\"q\"},{\"from\":\"chatgpt\",\"value\":"
+          "\"r\"},{\"from\":\"observation\",\"value\":\"o\"},{\"from\":\"bard\",\"value\":\"s\"}]}",
+          "user: 'q'; assistant: 'r'; user: 'o' = s");
+}
+
 static void test_samples_errors(void **state)
 {
     check(dialogue_read_sample, "5", "error: a sample must be an object");
     check(dialogue_read_sample, "{\"image\":\"a\"}",
           "error: needs \"question\", \"conversations\" or \"messages\"");
     check(dialogue_read_sample, "{\"image\":5,\"question\":\"q\"}",
-          "error: \"image\" must be a path or a list of paths");
+          "error: \"image\" must be a path, {\"path\", \"bytes\"} or a list of them");
     check(dialogue_read_sample, "{\"video\":\"v.mp4\",\"question\":\"<video> q\"}",
           "error: it shows a video: only pictures can be read");
     check(dialogue_read_sample, "{\"question\":\"<image> q\"}",
@@ -116,7 +152,8 @@ static void test_samples_errors(void **state)
     check(dialogue_read_sample, "{\"conversations\":[{\"from\":\"gpt\",\"value\":\"x\"}]}",
           "error: no question: it has no user message");
     check(dialogue_read_sample, "{\"conversations\":[{\"from\":\"cat\",\"value\":\"x\"}]}",
-          "error: \"conversations\"[0]: \"from\" must be \"human\", \"gpt\" or \"system\"");
+          "error: \"conversations\"[0]: \"from\" must be \"human\", \"gpt\", \"system\" or another "
+          "speaker of ShareGPT, not \"cat\"");
 }
 
 static void test_folder(void **state)
@@ -136,7 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages), cmocka_unit_test(test_messages_errors),
         cmocka_unit_test(test_samples),  cmocka_unit_test(test_samples_errors),
-        cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_folder),   cmocka_unit_test(test_other_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

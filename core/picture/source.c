@@ -1,0 +1,124 @@
+// core/picture/source.c -- paths, file:// and data: URIs of pictures.
+#include "core/picture/source.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/base/base64.h"
+#include "core/base/file_in.h"
+#include "core/base/mem.h"
+
+static bool is_data(const char *name)
+{
+    return !strncasecmp(name, "data:", 5);
+}
+
+// "https://": a scheme before "://".
+bool picture_source_is_url(const char *name)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)name[n]) || (n && strchr("+-.", name[n]) && name[n])) n++;
+    return n > 1 && !strncmp(name + n, "://", 3);
+}
+
+bool picture_source_is_file(const char *name)
+{
+    return !is_data(name) && !picture_source_is_url(name);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    const int letter = tolower((unsigned char)c);
+    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
+char *picture_source_path(const char *text)
+{
+    struct buf b = { 0 };
+    if (strncasecmp(text, "file://", 7) != 0) return xstrdup(text);
+    text += 7;
+    if (!strncmp(text, "localhost/", 10)) text += 9;
+    // Some programs put names there that are not coded.
+    if (access(text, F_OK) == 0) return xstrdup(text);
+    buf_puts(&b, "");
+    for (; *text; text++) {
+        const bool coded = *text == '%' && hex_digit(text[1]) >= 0 && hex_digit(text[2]) >= 0;
+        buf_putc(&b, (char)(coded ? hex_digit(text[1]) * 16 + hex_digit(text[2]) : *text));
+        if (coded) text += 2;
+    }
+    return buf_take(&b);
+}
+
+char *picture_source(const char *text, const char *folder)
+{
+    char *path = picture_source_path(text);
+    if (*path == '/' || !strcmp(folder, ".") || !picture_source_is_file(path)) return path;
+    char *whole = xasprintf("%s/%s", folder, path);
+    free(path);
+    return whole;
+}
+
+// At most `most` bytes of valid UTF-8, without a part of a character at the end.
+static int utf8_shown(const char *name, int most)
+{
+    while (most && ((unsigned char)name[most] & 0xC0) == 0x80) most--;
+    return most;
+}
+
+char *picture_source_title(const char *name)
+{
+    enum { SHOWN = 40 };
+    const size_t n = strlen(name);
+    if (n <= (is_data(name) ? SHOWN : PATH_MAX)) return xstrdup(name);
+    return xasprintf("%.*s... (%zu characters)", utf8_shown(name, SHOWN), name, n);
+}
+
+// The bytes of "data:image/png;base64,TEXT". Blanks and line ends do not count, nor does missing
+// padding.
+static char *read_data(const char *uri, size_t limit, size_t *size, struct err *err)
+{
+    const char *comma = strchr(uri, ',');
+    struct buf text = { 0 }, bytes = { 0 };
+    int status = 0;
+    if (!comma || comma - uri < 7 || strncasecmp(comma - 7, ";base64", 7) != 0) {
+        err_set(err, "a data: URI must hold base64: data:image/png;base64,...");
+        return NULL;
+    }
+    for (const char *p = comma + 1; *p; p++)
+        if (!strchr(" \t\r\n", *p)) buf_putc(&text, *p);
+    while (text.length % 4 > 1) buf_putc(&text, '=');
+    if (!text.length || base64_decode(&bytes, text.data, text.length) < 0)
+        status = err_set(err, "it holds no base64");
+    else if (bytes.length > limit)
+        status = err_set(err, "it is too large: more than %zu MB", limit >> 20);
+    *size = bytes.length;
+    buf_release(&text);
+    if (status == 0) return buf_take(&bytes);
+    buf_release(&bytes);
+    return NULL;
+}
+
+char *picture_source_read(const char *name, size_t limit, size_t *size, struct err *err)
+{
+    char *title = picture_source_title(name), *bytes = NULL;
+    if (is_data(name)) {
+        bytes = read_data(name, limit, size, err);
+        if (!bytes) err_in(err, "'%s'", title);
+    } else if (picture_source_is_url(name)) {
+        err_set(err, "'%s' is a URL: vlmsh downloads nothing; fetch the picture and name its file",
+                title);
+    } else if (strlen(name) > strlen(title)) {
+        err_set(err,
+                "'%s' is no path: a picture in base64 needs \"data:image/png;base64,\" before it",
+                title);
+    } else {
+        bytes = file_read(name, limit, size, err);
+    }
+    free(title);
+    return bytes;
+}

@@ -1,0 +1,27 @@
+// core/picture/source.h -- where a picture comes from: a file's path, file://, or a data: URI that
+// holds the file's bytes. A URL of the web is refused by name: vlmsh downloads nothing.
+//
+//   char *name = picture_source(text, folder);            // as data sets write it
+//   char *bytes = picture_source_read(name, limit, &size, &err);
+//   char *title = picture_source_title(name);             // for messages: never a whole data: URI
+#ifndef CORE_PICTURE_SOURCE_H
+#define CORE_PICTURE_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/err.h"
+
+// A path relative to `folder` (unless it is absolute, or `folder` is "."), the path of file://, or
+// the URI itself. The caller frees the result of each of these.
+char *picture_source(const char *text, const char *folder);
+// "file:///a%20b" as a path; other text as it is.
+char *picture_source_path(const char *text);
+bool picture_source_is_url(const char *name);  // of the web
+bool picture_source_is_file(const char *name); // neither a data: URI nor a URL
+// What is too long to be read is cut: "data:image/png;base64,iVBORw0KGgo... (6024 characters)".
+char *picture_source_title(const char *name);
+// NULL on error, which names it.
+char *picture_source_read(const char *name, size_t limit, size_t *size, struct err *err);
+
+#endif
