@@ -4,8 +4,9 @@
 //   sim_n = sum_w min(c_w, r_w) r_w / (|c| |r|) * exp(-(words of c - words of r)^2 / (2 * 6^2))
 // and 10 times the mean over the references and over n. Counts are not divided by the length, as in
 // the authors' program (in the paper they are; without the min that changes nothing). Words are
-// those of core/metrics/words.h; there is no stemmer. An n-gram that no reference has counts as if
-// one sample had it. The corpus is the references of all samples that were asked for.
+// those of core/metrics/words.h, or what white space separates (VLMEvalKit); there is no stemmer.
+// An n-gram that no reference has counts as if one sample had it. The corpus is the references of
+// all samples that were asked for.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "core/base/mem.h"
 #include "core/base/names.h"
 #include "core/metrics/metric.h"
+#include "core/metrics/python.h"
 #include "core/metrics/words.h"
 
 enum { GRAMS = 4 };
@@ -81,18 +83,29 @@ static void corpus_free(void *self)
     free(c);
 }
 
-static void corpus_add(void *self, const char *const *references, size_t count)
+static void add_references(void *self, const char *const *references, size_t count,
+                           char *(*split)(const char *text))
 {
     struct corpus *c = self;
     struct counts sample = { 0 };
     for (size_t i = 0; i < count; i++) {
-        char *words = words_split(references[i]);
+        char *words = split(references[i]);
         for (int n = 1; n <= GRAMS; n++) count_grams(&sample, words, n);
         free(words);
     }
     for (size_t i = 0; i < sample.names.count; i++) counts_add(&c->have, sample.names.list[i]);
     counts_release(&sample);
     c->samples++;
+}
+
+static void corpus_add(void *self, const char *const *references, size_t count)
+{
+    add_references(self, references, count, words_split);
+}
+
+static void corpus_add_raw(void *self, const char *const *references, size_t count)
+{
+    add_references(self, references, count, python_words);
 }
 
 static double rarity(const struct corpus *c, const char *gram)
@@ -131,13 +144,14 @@ static double similarity(const char *caption, const char *reference, int n,
     return sum * exp(-apart * apart / (2 * sigma * sigma));
 }
 
-static int score(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+static int score_split(const struct metric_case *c, char *(*split)(const char *text),
+                       struct metric_outcome *o, struct err *err)
 {
     if (!c->reference_count) return err_set(err, "the sample has no caption to compare with");
     double sum = 0;
-    char *caption = words_split(c->answer);
+    char *caption = split(c->answer);
     for (size_t i = 0; i < c->reference_count; i++) {
-        char *reference = words_split(c->references[i]);
+        char *reference = split(c->references[i]);
         for (int n = 1; n <= GRAMS; n++) sum += similarity(caption, reference, n, c->corpus);
         free(reference);
     }
@@ -145,6 +159,16 @@ static int score(const struct metric_case *c, struct metric_outcome *o, struct e
                                   .class = -1,
                                   .found = caption };
     return 0;
+}
+
+static int score(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+{
+    return score_split(c, words_split, o, err);
+}
+
+static int score_raw(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+{
+    return score_split(c, python_words, o, err);
 }
 
 const struct metric metric_cider = {
@@ -157,4 +181,16 @@ const struct metric metric_cider = {
     .corpus_add = corpus_add,
     .corpus_free = corpus_free,
     .score = score,
+};
+
+const struct metric metric_cider_vlmevalkit = {
+    .name = "cider-vlmevalkit",
+    .help = "CIDEr-D of captions as VLMEvalKit scores COCO, 0 to 10 (there times 100).",
+    .rule = "as cider, of words that white space separates: case and punctuation count",
+    .way = METRIC_ANSWERS,
+    .suite = SUITE_VLMEVALKIT,
+    .corpus_new = corpus_new,
+    .corpus_add = corpus_add_raw,
+    .corpus_free = corpus_free,
+    .score = score_raw,
 };

@@ -50,7 +50,14 @@ static size_t list_texts(const cJSON *list, const char **texts)
     return n;
 }
 
-static void *corpora[RULES]; // of metrics that need one, by number of use: captions only
+static void *corpora[METRIC_COUNT]; // by number in metrics[]: captions only
+
+static int number_of(const struct metric *m)
+{
+    int i = 0;
+    while (metrics[i] != m) i++;
+    return i;
+}
 
 static void check_case(const cJSON *line, struct sums *sums, int *bad)
 {
@@ -60,8 +67,7 @@ static void check_case(const cJSON *line, struct sums *sums, int *bad)
     struct metric_case c = { .kind = kind ? kind->valuestring : "",
                              .references = references,
                              .choices = choices,
-                             .right = right ? right->valueint : -1,
-                             .corpus = corpora[0] };
+                             .right = right ? right->valueint : -1 };
     c.reference_count = list_texts(json_get(line, "r"), references);
     c.choice_count = list_texts(json_get(line, "c"), choices);
     cJSON_ArrayForEach(rule, json_get(line, "s"))
@@ -74,6 +80,7 @@ static void check_case(const cJSON *line, struct sums *sums, int *bad)
         char *said = suite_answer(m->suite, m, raw,
                                   json_get(line, "t") ? THINKING_STRIP : THINKING_AUTO, &thought);
         c.answer = said;
+        c.corpus = corpora[number_of(m)];
         if (m->score(&c, &o, &err) < 0) fail_msg("%s: %s", m->name, err.text);
         if (fabs(o.score - rule->valuedouble) > 1e-6 && ++*bad <= 20)
             printf("%s: '%s' scores %g, the suite's function %g (found %s)\n", m->name, raw,
@@ -190,21 +197,28 @@ static void test_pipelines(void **state)
 
 static void test_captions(void **state)
 {
-    const struct metric *m = metric_find("cider");
+    static const char *const names[] = { "cider", "cider-vlmevalkit" };
     int count;
     struct sums s;
     cJSON **cases = read_cases("captions", &count);
-    corpora[0] = m->corpus_new();
-    for (int i = 0; i < count; i++) {
-        const char *references[TEXTS];
-        const size_t n = list_texts(json_get(cases[i], "r"), references);
-        m->corpus_add(corpora[0], references, n);
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const struct metric *m = metric_find(names[k]);
+        void *corpus = corpora[number_of(m)] = m->corpus_new();
+        for (int i = 0; i < count; i++) {
+            const char *references[TEXTS];
+            const size_t n = list_texts(json_get(cases[i], "r"), references);
+            m->corpus_add(corpus, references, n);
+        }
     }
     for (int i = 0; i < count; i++) cJSON_Delete(cases[i]);
     free(cases);
     check_file("captions", 300, &s);
-    m->corpus_free(corpora[0]);
-    corpora[0] = NULL;
+    assert_int_equal(s.count, 2);
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const struct metric *m = metric_find(names[k]);
+        m->corpus_free(corpora[number_of(m)]);
+        corpora[number_of(m)] = NULL;
+    }
 }
 
 int main(void)
