@@ -90,7 +90,8 @@ static void both_forms_equal_the_reference(void **state)
     }
 }
 
-// In the first changed layer text rows come out as without the method, visual ones as alpha says.
+// In the first changed layer text rows come out as without the method, visual ones as alpha says:
+// on the CPU to the bit, on a GPU, whose library multiplies fewer rows with other kernels, nearly.
 static void text_rows_keep_their_ffn(void **state)
 {
     struct golden g;
@@ -99,8 +100,10 @@ static void text_rows_keep_their_ffn(void **state)
     struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "ffn.1.out");
     const struct safetensor *t = safetensors_find(f, "ffn.1.out");
     const int64_t n = t->shape[0], width = t->shape[1];
-    float *full = malloc(t->bytes);
+    float *full = malloc(t->bytes), most = 0;
     memcpy(full, t->data, t->bytes);
+    for (int64_t i = 0; i < n * width; i++) most = fmaxf(most, fabsf(full[i]));
+    const float apart = test_device()->own_memory ? 1e-5F * most : 0;
     safetensors_close(f);
     set(&g, "ffn.calibration", path);
     set(&g, "ffn.approx", "hadamard");
@@ -113,7 +116,9 @@ static void text_rows_keep_their_ffn(void **state)
         for (int64_t k = 0; k < width; k++) {
             const bool visual = ids[i] == engine_model(g.engine)->placeholder;
             const float want = visual ? x[i * width + k] * alpha[k] : full[i * width + k];
-            assert_memory_equal(&want, &y[i * width + k], sizeof want);
+            if (!(fabsf(y[i * width + k] - want) <= apart))
+                fail_msg("row %d, number %d: %.9g, not %.9g", (int)i, (int)k,
+                         (double)y[i * width + k], (double)want);
         }
     safetensors_close(f);
     free(full);
