@@ -10,6 +10,7 @@
 #
 #   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
 #                   for others, `make cuda-all` for all that are worth it
+#   make test-isas  the tests that can differ, under each instruction set below the CPU's best
 #   make test-gpu   compare the GPU with the CPU      make bench-gpu  measure it
 #                   (SANITIZER=memcheck: under                        (PEERS=PYTHON: beside
 #                   compute-sanitizer)                                transformers)
@@ -103,7 +104,7 @@ BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: test-cluster all run test check goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
+.PHONY: test-cluster all run test check test-isas check-isas check-gpu measure-gpu goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -177,6 +178,20 @@ check: $(B)/vlmsh goldens $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY) 
 	@VLMSH=$(B)/vlmsh tools/man.sh --check
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
 	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS)
+
+# Under each of the instruction sets that the CPU has below the best, which `make test` runs under: the
+# tests whose numbers depend on it, but for those that go through all sets themselves and forecasts.
+# ISA_TESTS=all: all tests, under the best one too.
+ISA_ROOMS := methods model model/families engine probes talk train compare adapter
+ISA_TESTS := $(filter-out $(addprefix $(B)/tests/core/,talk/lookahead model/families/goldens model/linear_rows model/gram model/attend \
+               train/plan),$(filter $(foreach r,$(ISA_ROOMS),$(patsubst %.c,$(B)/%,$(wildcard tests/core/$(r)/*.c))),$(UNIT_BIN))) \
+             $(addprefix $(B)/tests/sessions/,replay resume) $(addprefix tests/commands/,arithmetic.sh eval.sh turns.sh weights.sh)
+ISA_RUN    = $(if $(filter all,$(ISA_TESTS)),$(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS),$(ISA_TESTS))
+test-isas: deps-test
+	@$(MAKE) --no-print-directory $(JOBS) check-isas
+check-isas: $(B)/vlmsh goldens $(filter $(B)/%,$(ISA_RUN)) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY)
+	@sets=$$(tools/isas.sh $(B)/vlmsh $(filter all,$(ISA_TESTS))) && for isa in $$sets; do echo "VLMSH_ISA=$$isa" && VLMSH_ISA=$$isa \
+	  VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" tests/run.sh $(ISA_RUN) || exit 1; done
 
 # Jobs on two hosts (network namespaces) and through a real Slurm: root, slurm-wlm, munge; a quarter of an hour.
 test-cluster: vlmsh
@@ -256,14 +271,18 @@ build/ptx/%.ptx: kernels/%.cu
 	$(call say,NVCC) $(NVCC) $(CUDA_CXX) -O3 -lineinfo -ptx -arch=compute_90 -MD -MP -MF $(@:.ptx=.d) -o $@ $<
 
 GPU_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c))
+# Of the GPU that the host plays alone: `make test` runs them.
+GPU_PLAYED   := $(B)/tests/cuda/limits tests/cuda/dry.sh tests/cuda/launches.sh
 # SANITIZER=memcheck, racecheck, initcheck or synccheck: the suites that run every kernel on small
 # shapes, under that tool of compute-sanitizer; it makes them ten to a hundred times slower.
 SANITIZER   ?=
 # What tests/cuda/*.sh run of the CPU's suites where a GPU's memory cannot be looked into.
-GPU_SUITES  := $(addprefix $(B)/tests/,core/model/families/goldens core/model/families/latent core/methods/norm_align core/methods/ffn_approx core/methods/calibration core/talk/lookahead \
+GPU_SUITES  := $(addprefix $(B)/tests/,core/model/families/goldens core/model/families/latent core/model/families/moonvit core/methods/norm_align core/methods/ffn_approx core/methods/calibration core/talk/lookahead \
                  $(addprefix core/probes/,attention calibrations contribution kl layers live norms))
-GPU_TESTS    = $(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh))
-test-gpu: cuda $(B)/vlmsh $(UNPACKED) $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
+GPU_TESTS    = $(filter-out $(GPU_PLAYED),$(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh)))
+test-gpu: deps-test
+	@$(MAKE) --no-print-directory $(JOBS) check-gpu
+check-gpu: cuda $(B)/vlmsh $(UNPACKED) $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" TEST_JOBS=1 \
 	  TEST_UNDER="$(if $(SANITIZER),tools/sanitize.sh $(SANITIZER))" $(if $(SANITIZER),TEST_TIMEOUT=7200) tests/run.sh $(GPU_TESTS); fi
 # The host runs what nvcc made of them (tests/cuda_ptx/); `make test` does for the most of it.
@@ -274,7 +293,9 @@ test-ptx: $(B)/vlmsh $(UNPACKED) $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU
 # All parts, or those that GPU_PARTS names: tests/bench/gpu/run.sh.
 GPU_PARTS   ?=
 GPU_BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/gpu/*.c))
-bench-gpu: cuda $(B)/vlmsh $(GPU_BENCHES)
+bench-gpu: deps-test
+	@$(MAKE) --no-print-directory $(JOBS) measure-gpu
+measure-gpu: cuda $(B)/vlmsh $(GPU_BENCHES)
 	@if tools/gpu.sh; then VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
 	  tests/bench/gpu/run.sh $(B) $(GPU_PARTS); fi
 
