@@ -168,6 +168,13 @@ static int take_pixels(void *self, const char *value, struct err *err)
     return 0;
 }
 
+static int take_boxes(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    w->request.boxes = true;
+    return 0;
+}
+
 static const struct option_row rows[] = {
     { "--layer", "K|all", "", take_layer },
     { "--head", "H|mean", "", take_head },
@@ -181,6 +188,7 @@ static const struct option_row rows[] = {
     { "--data", "FILE", "", take_data },
     { "--images", "DIR", "", take_images },
     { "--objects", "FILE", "", take_objects },
+    { "--boxes", NULL, "", take_boxes },
     { "--limit", "N", "", take_limit },
     { "--given", NULL, "", take_given },
     { "--csv", "FILE", "", take_csv },
@@ -241,6 +249,8 @@ static int read_request(struct wish *w, int argc, char **argv, struct err *err)
     } else if (w->request.images || w->request.objects || w->request.given) {
         return err_set(err, "--images, --objects and --given need --data FILE");
     }
+    if (w->request.boxes && !w->request.objects)
+        return err_set(err, "--boxes says what is taken of --objects FILE");
     if (!w->mask) return 0;
     size_t size;
     char *bytes = file_read(w->mask, IMAGE_MAX_FILE, &size, err);

@@ -179,7 +179,7 @@ static void *dice_start(const struct probe_env *env, struct err *err)
     }
     if (!env->options->box && !env->options->mask) {
         err_set(err, "/dice needs the object's position: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, "
-                     "or with --data the scenes' --objects FILE");
+                     "or with --data a file of positions, --objects FILE");
         return NULL;
     }
     const bool answered = env->sequence->n > env->sequence->prompt;
@@ -240,12 +240,16 @@ static int dice_finish(void *state, struct results *r, struct err *err)
 const struct probe probe_dice = {
     .name = "dice",
     .also = "overlap box mask grounding measure probe",
-    .usage = "/dice [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE] [--layer K] "
-             "[--head H] [--picture I] [--pixels]" PROBE_USAGE,
+    .usage =
+        "/dice [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE [--boxes]] [--layer K] "
+        "[--head H] [--picture I] [--pixels]" PROBE_USAGE,
     .help = "Soft Dice between the answer's attention and a box or mask.",
     .details =
         "--mask is a picture that is bright where the object is. With --data, --objects names\n"
-        "the objects.jsonl of /scenes: uses the objects that a sample's text names, or all.\n"
+        "a file of positions: the objects.jsonl of /scenes, COCO's instances, or RefCOCO's rows "
+        "as\n"
+        "JSON. It takes the objects that a sample's text names, or all: their masks or polygons\n"
+        "where the file has them, else their boxes; with --boxes their boxes.\n"
         "Over a data set, answers are scored too, and the rank correlation of score and Dice is\n"
         "shown: of Dice over the grid of tokens, with --pixels over pixels, to which each cell of\n"
         "the map is projected (tiles without their thumbnail)." PROBE_DETAILS,

@@ -1,10 +1,14 @@
-// core/probes/masks.c -- boxes and masks of objects as a picture. The file is untrusted.
+// core/probes/masks.c -- finds the objects of a picture in a list of objects, in RefCOCO's rows or
+// in COCO's instances. Only places in the file are kept; objects are parsed when they are asked
+// for.
 #include "core/probes/masks.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
+
+#include "core/base/mem.h"
 
 static const char *base_name(const char *path)
 {
@@ -12,104 +16,306 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-int masks_open(struct masks *m, const char *path, struct err *err)
+// --- pictures ------------------------------------------------------------------------------------
+
+static size_t add_picture(struct masks *m, const char *path)
 {
-    *m = (struct masks){ .lines.file = -1 };
+    bool known;
+    const size_t number = names_add(&m->pictures, base_name(path), &known);
+    if (!known && (number & (number - 1)) == 0)
+        m->picture = xreallocarray(m->picture, number ? 2 * number : 1, sizeof *m->picture);
+    if (!known) m->picture[number] = (struct masks_picture){ 0 };
+    return number;
+}
+
+static void add_item(struct masks *m, size_t picture, int64_t at)
+{
+    struct masks_picture *p = &m->picture[picture];
+    const size_t i = m->item_count;
+    if ((i & (i - 1)) == 0) m->items = xreallocarray(m->items, i ? 2 * i : 1, sizeof *m->items);
+    m->items[i] = (struct masks_item){ .at = at };
+    m->item_count++;
+    if (p->last)
+        m->items[p->last - 1].next = i + 1;
+    else
+        p->first = i + 1;
+    p->last = i + 1;
+}
+
+static double positive(const cJSON *json, const char *key)
+{
+    const double x = cJSON_GetNumberValue(json_get(json, key));
+    return x >= 1 ? x : 0;
+}
+
+static void take_size(struct masks *m, size_t picture, const cJSON *json)
+{
+    struct masks_picture *p = &m->picture[picture];
+    if (!p->width) p->width = positive(json, "width");
+    if (!p->height) p->height = positive(json, "height");
+}
+
+// RefCOCO numbers the objects of a picture: "COCO_train2014_000000581857_16.jpg" is the 17th of
+// "COCO_train2014_000000581857.jpg". NULL: the name has no such number. The caller frees it.
+static char *unnumbered(const char *name)
+{
+    const char *dot = strrchr(name, '.'), *at = dot;
+    size_t digits = 0;
+    while (at && at > name && isdigit((unsigned char)at[-1])) at--;
+    if (!dot || at == dot || at - name < 13 || at[-1] != '_') return NULL;
+    for (const char *p = at - 1; p > name && isdigit((unsigned char)p[-1]); p--) digits++;
+    return digits == 12 ? xasprintf("%.*s%s", (int)(at - 1 - name), name, dot) : NULL;
+}
+
+// --- the files -----------------------------------------------------------------------------------
+
+static void take_line(struct masks *m, const cJSON *json, int64_t at)
+{
+    const char *file = cJSON_GetStringValue(json_get(json, "file_name"));
+    const char *name = file ? file : cJSON_GetStringValue(json_get(json, "image"));
+    if (!name) return;
+    char *whole = unnumbered(base_name(name));
+    const char *const names[] = { name, whole };
+    for (int i = 0; i < (whole ? 2 : 1); i++) {
+        const size_t picture = add_picture(m, names[i]);
+        take_size(m, picture, json);
+        add_item(m, picture, at);
+    }
+    free(whole);
+}
+
+static int read_lines(struct masks *m, const char *path, struct err *err)
+{
     if (dataset_open(&m->lines, path, NULL, err) < 0) return -1;
-    m->line = xcalloc((size_t)m->lines.count + 1, sizeof *m->line);
     for (int64_t i = 0; i < m->lines.count; i++) {
-        cJSON *json = dataset_json(&m->lines, i, err);
-        const char *image = json ? cJSON_GetStringValue(json_get(json, "image")) : NULL;
-        if (image) {
-            bool known;
-            const size_t number = names_add(&m->pictures, base_name(image), &known);
-            if (!known) m->line[number] = i;
-        }
+        struct err ignored; // said when its picture is asked for, if it is
+        cJSON *json = dataset_json(&m->lines, i, &ignored);
+        if (json) take_line(m, json, i);
         cJSON_Delete(json);
     }
-    if (m->pictures.count) return 0;
-    err_set(err, "'%s' lists no pictures: its lines need \"image\" and \"objects\"", path);
-    masks_close(m);
-    return -1;
+    return 0;
+}
+
+// Number of each COCO image's picture.
+struct images {
+    struct names ids;
+    size_t *picture;
+};
+
+static int take_image(struct masks *m, struct images *images, const cJSON *json, struct err *err)
+{
+    const char *file = cJSON_GetStringValue(json_get(json, "file_name"));
+    char id[24];
+    if (!file || !json_id_text(json, "id", id))
+        return err_set(err, "an image needs \"id\" and \"file_name\"");
+    const size_t i = names_add(&images->ids, id, NULL), picture = add_picture(m, file);
+    images->picture = xreallocarray(images->picture, images->ids.count, sizeof *images->picture);
+    images->picture[i] = picture;
+    take_size(m, picture, json);
+    return 0;
+}
+
+static int take_category(struct masks *m, const cJSON *json, struct err *err)
+{
+    const char *name = cJSON_GetStringValue(json_get(json, "name"));
+    char id[24];
+    bool known;
+    if (!name || !json_id_text(json, "id", id))
+        return err_set(err, "a category needs \"id\" and \"name\"");
+    names_add(&m->categories, id, &known);
+    if (known) return err_set(err, "the category %s occurs twice", id);
+    m->category = xreallocarray(m->category, m->categories.count, sizeof *m->category);
+    m->category[m->categories.count - 1] = xstrdup(name);
+    return 0;
+}
+
+static int take_annotation(struct masks *m, const struct images *images, const cJSON *json,
+                           int64_t at, struct err *err)
+{
+    char id[24];
+    size_t i;
+    if (!json_id_text(json, "image_id", id) || !names_find(&images->ids, id, &i))
+        return err_set(err, "its \"image_id\" is none of \"images\"");
+    add_item(m, images->picture[i], at);
+    return 0;
+}
+
+static int read_coco(struct masks *m, struct err *err)
+{
+    static const char *const keys[] = { "categories", "images", "annotations" };
+    struct images images = { 0 };
+    int status = 0;
+    for (int k = 0; k < 3 && status == 0; k++) {
+        const struct json_list *l = json_parts_list(&m->parts, keys[k]);
+        for (size_t i = 0; l && i < l->count && status == 0; i++) {
+            cJSON *item = json_parts_item(&m->parts, &l->items[i], err);
+            status = !item    ? -1
+                     : k == 0 ? take_category(m, item, err)
+                     : k == 1 ? take_image(m, &images, item, err)
+                              : take_annotation(m, &images, item, (int64_t)i, err);
+            cJSON_Delete(item);
+            if (status < 0) err_in(err, "'%s', \"%s\" %zu", m->parts.path, keys[k], i);
+        }
+    }
+    names_release(&images.ids);
+    free(images.picture);
+    return status;
+}
+
+static bool is_coco(const struct json_parts *p)
+{
+    const struct json_list *images = json_parts_list(p, "images");
+    const struct json_list *annotations = json_parts_list(p, "annotations");
+    return images && images->list && annotations && annotations->list;
+}
+
+int masks_open(struct masks *m, const char *path, struct err *err)
+{
+    struct err ignored;
+    *m = (struct masks){ .lines.file = -1 };
+    // Lines are no object: their second one stands where the file should end.
+    m->coco = json_parts_open(&m->parts, path, &ignored) == 0 && is_coco(&m->parts);
+    int status = m->coco ? read_coco(m, err) : read_lines(m, path, err);
+    if (status == 0 && !m->item_count)
+        status = err_set(err,
+                         "'%s' lists no pictures: its lines need \"image\" and \"objects\", or "
+                         "\"file_name\" and \"bbox\"; or COCO's \"images\" and \"annotations\"",
+                         path);
+    if (status < 0) masks_close(m);
+    return status;
 }
 
 void masks_close(struct masks *m)
 {
-    if (m->line) dataset_close(&m->lines);
+    if (m->lines.path) dataset_close(&m->lines);
+    json_parts_close(&m->parts);
+    for (size_t i = 0; i < m->categories.count; i++) free(m->category[i]);
+    free(m->category);
+    names_release(&m->categories);
     names_release(&m->pictures);
-    free(m->line);
+    free(m->picture);
+    free(m->items);
     *m = (struct masks){ .lines.file = -1 };
 }
 
-static void paint(struct image *mask, int64_t x, int64_t y)
+// --- the objects of a picture
+// ----------------------------------------------------------------------
+
+static bool occurs(const cJSON *name, const char *text)
 {
-    if (x < 0 || y < 0 || x >= mask->width || y >= mask->height) return;
-    memset(mask->pixels + (y * mask->width + x) * 3, 255, 3);
+    const char *s = cJSON_GetStringValue(name);
+    return s && *s && strcasestr(text, s);
 }
 
-// Runs down the columns, beginning with those outside.
-static int paint_runs(struct image *mask, const cJSON *counts)
+// Does the text say the object's name, its category, or an expression that refers to it?
+static bool named(const struct masks *m, const cJSON *object, const char *text)
 {
-    const cJSON *run;
-    int64_t at = 0, all = mask->width * mask->height;
-    bool inside = false;
-    cJSON_ArrayForEach(run, counts)
-    {
-        if (!cJSON_IsNumber(run) || !(run->valuedouble >= 0) ||
-            run->valuedouble > (double)(all - at))
-            return -1;
-        const int64_t end = at + (int64_t)run->valuedouble;
-        for (; at < end; at++)
-            if (inside) paint(mask, at / mask->height, at % mask->height);
-        inside = !inside;
+    static const char *const keys[] = { "name", "sent", "answer", "sentences", "expression" };
+    char id[24];
+    size_t category;
+    if (m->coco && json_id_text(object, "category_id", id) &&
+        names_find(&m->categories, id, &category) && *m->category[category] &&
+        strcasestr(text, m->category[category]))
+        return true;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        const cJSON *value = json_get(object, keys[k]), *one;
+        if (occurs(value, text)) return true;
+        if (!cJSON_IsArray(value)) continue;
+        cJSON_ArrayForEach(one, value)
+        {
+            if (occurs(one, text) || occurs(json_get(one, "sent"), text) ||
+                occurs(json_get(one, "raw"), text))
+                return true;
+        }
+    }
+    return false;
+}
+
+// The objects of a picture: those of its lines, or the rows and annotations themselves.
+struct found {
+    cJSON **json; // [count] owned
+    size_t count;
+    const cJSON **objects;
+    size_t object_count;
+};
+
+static void found_release(struct found *f)
+{
+    for (size_t i = 0; i < f->count; i++) cJSON_Delete(f->json[i]);
+    free(f->json);
+    free(f->objects);
+}
+
+static void add_object(struct found *f, const cJSON *object)
+{
+    f->objects = xreallocarray(f->objects, f->object_count + 1, sizeof *f->objects);
+    f->objects[f->object_count++] = object;
+}
+
+static int find(const struct masks *m, const struct masks_picture *p, struct found *f,
+                struct err *err)
+{
+    for (size_t i = p->first; i; i = m->items[i - 1].next) {
+        const int64_t at = m->items[i - 1].at;
+        const struct json_list *l = m->coco ? json_parts_list(&m->parts, "annotations") : NULL;
+        cJSON *json =
+            l ? json_parts_item(&m->parts, &l->items[at], err) : dataset_json(&m->lines, at, err);
+        if (!json) return -1;
+        f->json = xreallocarray(f->json, f->count + 1, sizeof *f->json);
+        f->json[f->count++] = json;
+        const cJSON *objects = json_get(json, "objects"), *object;
+        if (!cJSON_IsArray(objects)) add_object(f, json);
+        cJSON_ArrayForEach(object, objects) add_object(f, object);
     }
     return 0;
 }
 
-static int mask_size(const cJSON *object, struct image *mask)
+// As large as a run list, as the file says, or as the picture.
+static int make_mask(struct image *mask, const struct found *f, const struct masks_picture *p,
+                     const struct masks_wish *wish, struct err *err)
 {
-    const cJSON *size = json_get(json_get(object, "mask"), "size");
-    const double h = cJSON_GetNumberValue(cJSON_GetArrayItem(size, 0));
-    const double w = cJSON_GetNumberValue(cJSON_GetArrayItem(size, 1));
-    if (!(h >= 1) || !(w >= 1) || h > IMAGE_MAX_SIDE || w > IMAGE_MAX_SIDE ||
-        h * w > IMAGE_MAX_AREA)
-        return -1;
-    if (mask->pixels) return mask->width == (int64_t)w && mask->height == (int64_t)h ? 0 : -1;
-    *mask = (struct image){ .width = (int64_t)w, .height = (int64_t)h, .channels = 3 };
+    double size[2] = { 0 };
+    bool runs = false;
+    for (size_t i = 0; i < f->object_count && !runs && !wish->boxes; i++)
+        runs = mask_runs_size(f->objects[i], size);
+    if (!runs && p->width && p->height) size[0] = p->width, size[1] = p->height;
+    if (!runs && !(p->width && p->height)) size[0] = wish->width, size[1] = wish->height;
+    if (!(size[0] >= 1) || !(size[1] >= 1) || size[0] > IMAGE_MAX_SIDE ||
+        size[1] > IMAGE_MAX_SIDE || size[0] * size[1] > IMAGE_MAX_AREA)
+        return err_set(err, "%s of %g x %g pixels", runs ? "a mask" : "a picture", size[0],
+                       size[1]);
+    *mask = (struct image){ .width = (int64_t)size[0], .height = (int64_t)size[1], .channels = 3 };
     mask->pixels = xcalloc((size_t)(mask->width * mask->height), 3);
     return 0;
 }
 
-static bool named(const cJSON *object, const char *text)
-{
-    const char *name = cJSON_GetStringValue(json_get(object, "name"));
-    return name && *name && strcasestr(text, name);
-}
-
-int masks_read(const struct masks *m, const char *picture, const char *text, struct image *mask,
+int masks_read(const struct masks *m, const struct masks_wish *wish, struct image *mask,
                struct err *err)
 {
+    const char *path = m->coco ? m->parts.path : m->lines.path, *name = base_name(wish->picture);
+    struct found f = { 0 };
     size_t number;
-    *mask = (struct image){ 0 };
-    if (!names_find(&m->pictures, base_name(picture), &number))
-        return err_set(err, "'%s' does not list the picture '%s'", m->lines.path,
-                       base_name(picture));
-    cJSON *json = dataset_json(&m->lines, m->line[number], err);
-    const cJSON *objects = json_get(json, "objects"), *object;
     bool any = false;
-    int status = json ? 0 : -1;
-    cJSON_ArrayForEach(object, objects) any |= named(object, text);
-    cJSON_ArrayForEach(object, objects)
-    {
-        if (status < 0 || (any && !named(object, text))) continue;
-        if (mask_size(object, mask) < 0 ||
-            paint_runs(mask, json_get(json_get(object, "mask"), "counts")) < 0)
-            status = err_set(err, "'%s': a mask of '%s' is not a run list of the mask's size",
-                             m->lines.path, base_name(picture));
+    *mask = (struct image){ 0 };
+    if (!names_find(&m->pictures, name, &number))
+        return err_set(err, "'%s' does not list the picture '%s'", path, name);
+    const struct masks_picture *p = &m->picture[number];
+    int status = find(m, p, &f, err);
+    if (status == 0 && !f.object_count)
+        status = err_set(err, "'%s' lists no objects of '%s'", path, name);
+    else if (status == 0 && (status = make_mask(mask, &f, p, wish, err)) < 0)
+        err_in(err, "'%s', '%s'", path, name);
+    for (size_t i = 0; i < f.object_count; i++) any |= named(m, f.objects[i], wish->text);
+    int64_t work = mask_work(mask);
+    for (size_t i = 0; i < f.object_count && status == 0; i++) {
+        if (any && !named(m, f.objects[i], wish->text)) continue;
+        status = mask_paint(mask, f.objects[i], wish->boxes, &work, err);
+        if (status < 0) err_in(err, "'%s', '%s'", path, name);
     }
-    if (status == 0 && !mask->pixels)
-        status = err_set(err, "'%s' lists no objects of '%s'", m->lines.path, base_name(picture));
+    if (status == 0 && !memchr(mask->pixels, 255, (size_t)(3 * mask->width * mask->height)))
+        status = err_set(err, "'%s': the objects of '%s' cover no pixel of its %lld x %lld", path,
+                         name, (long long)mask->width, (long long)mask->height);
     if (status < 0) image_release(mask);
-    cJSON_Delete(json);
+    found_release(&f);
     return status;
 }

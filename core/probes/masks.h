@@ -1,28 +1,66 @@
-// core/probes/masks.h -- positions of objects in pictures, from a list of objects (the
-// objects.jsonl of core/scenes/scenes.h).
+// core/probes/masks.h -- positions of objects in pictures: run lists, polygons and boxes, from
+//   a list of objects      {"image", "objects": [{"name", "mask" | "polygon" | "box"}, ...]} a
+//   line:
+//                          the objects.jsonl of core/scenes/scenes.h
+//   RefCOCO's rows         {"file_name", "answer" | "sentences", "segmentation", "bbox"} an object,
+//                          as JSON lines or a list; Qwen-VL's {"image", "sent", "bbox"} with
+//                          corners
+//   COCO's instances       {"images", "annotations", "categories"}
 //
 //   struct masks m;
 //   masks_open(&m, "world/objects.jsonl", &err);
-//   struct image mask;
-//   masks_read(&m, "world/pictures/000001.png", "Is there a red circle?", &mask, &err);
-//   masks_close(&m);
+//   const struct masks_wish wish = { "world/pictures/000001.png", "Is there a red circle?", 96, 96
+//   }; struct image mask; masks_read(&m, &wish, &mask, &err); masks_close(&m);
+//
+// The file is untrusted.
 #ifndef CORE_PROBES_MASKS_H
 #define CORE_PROBES_MASKS_H
 
 #include "core/base/names.h"
 #include "core/data/dataset.h"
 #include "core/picture/image.h"
+#include "core/sets/parts.h"
+
+struct masks_picture {
+    size_t first, last;   // of its items, number + 1; 0: none
+    double width, height; // as the file says; 0: it does not
+};
+
+struct masks_item {
+    int64_t at;  // line, row or annotation of the file
+    size_t next; // number + 1; 0: the last one
+};
 
 struct masks {
-    struct dataset lines;
-    struct names pictures; // file names, as many as lines
-    int64_t *line;         // of each picture
+    struct dataset lines;    // of objects or rows; or
+    struct json_parts parts; // of COCO's instances
+    bool coco;
+    struct names pictures; // file names
+    struct masks_picture *picture;
+    struct masks_item *items;
+    size_t item_count;
+    struct names categories; // ids of COCO's
+    char **category;         // their names
+};
+
+struct masks_wish {
+    const char *picture;  // its path
+    const char *text;     // chooses the objects that it names; all if it names none
+    double width, height; // of the picture: where the file does not give the size
+    bool boxes;           // boxes, also where there are outlines
 };
 
 int masks_open(struct masks *m, const char *path, struct err *err);
-// White where an object named in the text is, or any object if it names none. image_release it.
-int masks_read(const struct masks *m, const char *picture, const char *text, struct image *mask,
+// White where the objects are; as large as the file says, or as the picture. image_release it.
+int masks_read(const struct masks *m, const struct masks_wish *wish, struct image *mask,
                struct err *err);
 void masks_close(struct masks *m); // also accepts a zeroed one
+
+// masks_paint.c. Paints one object: its run list, its polygons or its box; -1 if it has none of
+// them, or a wrong one. *work: pixels that may still be painted, mask_work at first.
+int mask_paint(struct image *mask, const cJSON *object, bool boxes, int64_t *work, struct err *err);
+int64_t mask_work(const struct image *mask);
+// The size of the object's run list; false: it has none.
+bool mask_runs_size(const cJSON *object, double size[2]);
 
 #endif

@@ -91,6 +91,28 @@ static void add_series(struct going *w, const struct sample *s, const struct res
     y->key[y->count++] = s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index);
 }
 
+// Where the objects are that the sample's texts name.
+static int find_objects(struct going *w, const struct sample *s, struct image *mask,
+                        struct err *err)
+{
+    struct buf text = { 0 };
+    if (!s->dialogue.path_count || !w->c.picture_count) return err_set(err, "it has no picture");
+    for (size_t i = 0; i < s->dialogue.count; i++) {
+        char *said = message_text(&s->dialogue.messages[i]);
+        buf_printf(&text, "%s\n", said);
+        free(said);
+    }
+    const struct masks_wish wish = { .picture = s->dialogue.paths[0],
+                                     .text = text.data ? text.data : "",
+                                     .width = (double)w->c.pictures[0].image.width,
+                                     .height = (double)w->c.pictures[0].image.height,
+                                     .boxes = w->request->boxes };
+    const int status = masks_read(&w->masks, &wish, mask, err);
+    w->options.mask = mask;
+    buf_release(&text);
+    return status;
+}
+
 static int measure_sample(struct going *w, const struct sample *s, struct err *err)
 {
     const struct probe *probe = w->request->probe;
@@ -103,19 +125,7 @@ static int measure_sample(struct going *w, const struct sample *s, struct err *e
     int status = conversation_show(&w->c, &s->dialogue, count, err);
     if (status == 0 && generate) status = answer(w, err);
     if (status == 0 && generate) score = score_of(w, s, question);
-    if (status == 0 && w->request->objects) {
-        struct buf text = { 0 };
-        for (size_t i = 0; i < s->dialogue.count; i++) {
-            char *said = message_text(&s->dialogue.messages[i]);
-            buf_printf(&text, "%s\n", said);
-            free(said);
-        }
-        status = s->dialogue.path_count
-                     ? masks_read(&w->masks, s->dialogue.paths[0], text.data, &mask, err)
-                     : err_set(err, "it has no picture");
-        w->options.mask = &mask;
-        buf_release(&text);
-    }
+    if (status == 0 && w->request->objects) status = find_objects(w, s, &mask, err);
     if (status == 0) status = measure(&w->m, &w->c, probe, &one, err);
     if (status == 0) results_mean_add(&w->mean, &one);
     if (status == 0) results_keep(&w->kept, &one, s->index);

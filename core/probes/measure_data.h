@@ -11,7 +11,8 @@ struct measure_request {
     const char *data;               // NULL: the current conversation
     const char *images;             // base folder of the data's relative paths; NULL: its own
                                     // folder
-    const char *objects;            // boxes and masks of its pictures (core/scenes/scenes.h); NULL
+    const char *objects;            // boxes and masks of its pictures (core/probes/masks.h); NULL
+    bool boxes;                     // of these, boxes where there are outlines too
     int64_t limit;                  // samples at most
     bool given;                     // uses the reference answers instead of generating
     const char *const *checkpoints; // [checkpoint_count] for a probe with a series; 0: the current

@@ -56,19 +56,6 @@ void annotated_release(struct annotated *a)
 
 // --- COCO ----------------------------------------------------------------------------------------
 
-// An id as text; false: it is none.
-static bool id_of(const cJSON *json, const char *key, char text[24])
-{
-    const cJSON *id = json_get(json, key);
-    if (!cJSON_IsNumber(id) || !(id->valuedouble >= 0)) return false;
-    char *written = json_number_text(id), *number = json_number_key(written);
-    const bool fits = strlen(number) < 24;
-    if (fits) strcpy(text, number);
-    free(written);
-    free(number);
-    return fits;
-}
-
 struct coco {
     struct annotated *a;
     struct names categories; // ids
@@ -80,7 +67,7 @@ static int take_category(struct coco *c, const cJSON *json, struct err *err)
     const char *name = cJSON_GetStringValue(json_get(json, "name"));
     char id[24];
     bool known;
-    if (!name || !*name || !id_of(json, "id", id))
+    if (!name || !*name || !json_id_text(json, "id", id))
         return err_set(err, "a category needs \"id\" and \"name\"");
     const size_t i = names_add(&c->categories, id, &known);
     c->number = xreallocarray(c->number, c->categories.count, sizeof *c->number);
@@ -91,7 +78,7 @@ static int take_image(struct coco *c, const cJSON *json, struct err *err)
 {
     const char *file = cJSON_GetStringValue(json_get(json, "file_name"));
     char id[24];
-    if (!file || !id_of(json, "id", id))
+    if (!file || !json_id_text(json, "id", id))
         return err_set(err, "an image needs \"id\" and \"file_name\"");
     return add_picture(c->a, id, file, err);
 }
@@ -100,9 +87,9 @@ static int take_instance(struct coco *c, const cJSON *json, struct err *err)
 {
     char image[24], category[24];
     size_t i, k;
-    if (!id_of(json, "image_id", image) || !names_find(&c->a->ids, image, &i))
+    if (!json_id_text(json, "image_id", image) || !names_find(&c->a->ids, image, &i))
         return err_set(err, "its \"image_id\" is none of \"images\"");
-    if (!id_of(json, "category_id", category) || !names_find(&c->categories, category, &k))
+    if (!json_id_text(json, "category_id", category) || !names_find(&c->categories, category, &k))
         return err_set(err, "its \"category_id\" is none of \"categories\": what is in the picture "
                             "cannot be told");
     add_object(&c->a->picture[i], c->number[k]);

@@ -171,3 +171,15 @@ cJSON *json_parts_item(const struct json_parts *p, const struct json_part *item,
     }
     return json_parse_data(p->map + item->at, (size_t)item->size, p->path, err);
 }
+
+bool json_id_text(const cJSON *json, const char *key, char text[24])
+{
+    const cJSON *id = json_get(json, key);
+    if (!cJSON_IsNumber(id) || !(id->valuedouble >= 0)) return false;
+    char *written = json_number_text(id), *number = json_number_key(written);
+    const bool fits = strlen(number) < 24;
+    if (fits) strcpy(text, number);
+    free(written);
+    free(number);
+    return fits;
+}

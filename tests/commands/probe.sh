@@ -67,6 +67,18 @@ lines "/load $demo" '/set sinks.tau 1' '/set sample.max_tokens 1' "/sinks --data
 check "no error" 'select(.event == "error").message' ""
 same "the tokens of both samples" "$(awk -F, 'NR == 1 { print $NF } $NF ~ /^[01]$/ { n[$NF]++; typed += $7 > 0 } END { print (n[0] == n[1]), (n[0] > 144), (typed > 1) }' "$work/t-sinks.tokens.csv")" $'"sample"\n1 1 1'
 
+# Positions of objects: a box of COCO's is the box of --box, whatever else is in the file.
+printf '{"images": [{"id": 1, "file_name": "scene-1.png", "width": 96, "height": 96}], "annotations": [{"id": 1, "image_id": 1, "category_id": 7, "bbox": [8, 16, 40, 24], "segmentation": [[8, 16, 48, 16, 48, 40]]}, {"id": 2, "image_id": 1, "category_id": 8, "bbox": [0, 0, 4, 4], "segmentation": []}], "categories": [{"id": 7, "name": "thing"}, {"id": 8, "name": "kite"}]}' >"$work/coco.json"
+printf '{"image": "%s", "conversations": [{"from": "human", "value": "<image> Where is the thing?"}, {"from": "gpt", "value": "left"}]}\n' "$PWD/$scene1" >"$work/thing.jsonl"
+lines "/load $demo" '/set sample.max_tokens 2' "/dice --data $work/thing.jsonl --box 8,16,40,24" \
+    "/dice --data $work/thing.jsonl --objects $work/coco.json --boxes" "/dice --data $work/thing.jsonl --objects $work/coco.json" \
+    "/dice --data $work/thing.jsonl --objects $work/coco.json --boxes --pixels"
+check "no error of --objects" 'select(.event == "error").message' ""
+same "the same box, and its half" "$(jq -rs '[.[] | select(.event == "table" and .name == "dice").rows | map({(.[0]): .[1]}) | add |
+    [."soft Dice", ."soft Dice, pixels", ."share of the map that is covered"]] | [.[0] == .[1], .[1] == .[3], .[1] != .[2], (.[2][2] | tonumber * 2 - 0.104 | fabs < 0.01)] | map(tostring) | join(" ")' "$work/events")" "true true true true"
+same "--pixels is first" "$(jq -rs '[.[] | select(.event == "table" and .name == "dice").rows[0][0]] | join(", ")' "$work/events")" \
+    "soft Dice, soft Dice, soft Dice, soft Dice, pixels"
+
 # Checkpoints side by side: each as if it were loaded alone, the correlation over all their layers.
 lora=$llava/adapters/lora
 lines "${ask[@]}" "/sink-ratio now $lora $llava" '/set adapter' "/curvature $lora --given --data none.json" \
@@ -122,6 +134,7 @@ refuse '/dice --box 0,0,nan,2' '--box'
 refuse '/dice --mask none.png' 'none.png'
 refuse '/sink-ratio --threshold 2' '--threshold'
 refuse '/kl' 'ira.on'
+refuse '/dice --box 0,0,9,9 --boxes' '--objects'
 refuse '/norms --data none.json' 'none.json'
 refuse '/norms --limit 3 --given' '--data'
 refuse '/norms nowhere' 'nowhere'

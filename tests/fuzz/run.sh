@@ -51,6 +51,11 @@ make_seeds() { # NAME FOLDER
         printf '[{"id": "a", "kind": "detail", "image": "x.png", "conversations": [{"from": "human", "value": "<image>\\n?"}, {"from": "gpt", "value": "\\"]"}]},\n {"id": 7, "question": "q", "answer": "r", "choices": ["r"], "metric": "letter"}]\n' >"$2/list"
         printf '{"messages": [{"role": "user", "content": "<image> q <image>"}], "images": ["x", "y"]}\n[{"role": "user", "content": [{"type": "image", "path": "z"}, {"type": "text", "text": "q"}]}]\n{broken\n' >"$2/lines"
         ;;
+    masks)
+        printf '{"image": "x/1.png", "objects": [{"name": "a dog", "mask": {"size": [2, 3], "counts": [1, 2, 3]}}, {"box": [1, 2, 3.5, 4]}, {"polygon": [1, 1, 5, 1, 5, 6]}]}\n' >"$2/lines"
+        printf '[{"file_name": "COCO_train2014_000000581857_0.jpg", "answer": ["a dog"], "bbox": [0, 0, 2, 4], "segmentation": [0, 0, 1, 0, 1, 4]}, {"image": "y.jpg", "sent": "a", "bbox": [1, 1, 4, 3], "width": 6, "height": 4}]' >"$2/rows"
+        printf '{"images": [{"id": 9, "file_name": "a.jpg", "width": 6, "height": 4}], "annotations": [{"image_id": 9, "category_id": 1, "bbox": [0, 0, 6, 2], "segmentation": [[0, 0, 2, 0, 2, 2], [5, 0, 6, 0, 6, 1]]}, {"image_id": 9, "category_id": 1, "segmentation": {"size": [4, 6], "counts": "52203ON0N00"}}], "categories": [{"id": 1, "name": "dog"}]}' >"$2/coco"
+        ;;
     sets)
         python3 tests/core/sets/make.py "$2/made"
         find "$2/made" -size -64k \( -name '*.tsv' -o -name '*.json*' -o -name '*.csv' \) | while read -r f; do

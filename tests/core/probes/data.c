@@ -183,6 +183,36 @@ static void samples_are_averaged_and_broken_ones_left_out(void **state)
     golden_close(&g);
 }
 
+// What a file of positions gives for a picture of 6 x 4 pixels, as rows of '#' and '.'; or why not.
+static char *mask_of(const char *file, const char *picture, const char *text, bool boxes)
+{
+    struct masks m;
+    struct err err = { 0 };
+    struct image mask;
+    struct buf b = { 0 };
+    const struct masks_wish wish = { picture, text, 6, 4, boxes };
+    must(masks_open(&m, file, &err), &err);
+    if (masks_read(&m, &wish, &mask, &err) < 0) {
+        buf_puts(&b, err.text);
+    } else {
+        for (int64_t i = 0; i < mask.width * mask.height; i++)
+            buf_printf(&b, "%s%c", i && i % mask.width == 0 ? "/" : "",
+                       mask.pixels[i * 3] ? '#' : '.');
+        image_release(&mask);
+    }
+    masks_close(&m);
+    return buf_take(&b);
+}
+
+static void check_mask(const char *file, const char *picture, const char *text, bool boxes,
+                       const char *want)
+{
+    char *got = mask_of(file, picture, text, boxes);
+    const bool wrong = strpbrk(want, "#") ? strcmp(got, want) != 0 : !strstr(got, want);
+    if (wrong) fail_msg("%s, '%s': %s, not %s", picture, text, got, want);
+    free(got);
+}
+
 static void masks_follow_the_text(void **state)
 {
     static const char line[] =
@@ -195,27 +225,81 @@ static void masks_follow_the_text(void **state)
         "\"counts\": [1]}}]}\n"
         "{\"image\": \"4.png\", \"objects\": [{\"name\": \"a\", \"mask\": {\"size\": [2, 3], "
         "\"counts\": [-1]}}]}\n"
-        "{\"image\": \"5.png\", \"objects\": []}\n";
+        "{\"image\": \"5.png\", \"objects\": []}\n"
+        "{\"image\": \"7.png\", \"objects\": [{\"name\": \"a\", \"box\": [1, 1, 2, 3]}, "
+        "{\"name\": \"b\", \"polygon\": [4, 0, 6, 0, 6, 2, 4, 2]}]}\n"
+        "{\"image\": \"8.png\", \"objects\": [{\"box\": [6, 0, 2, 2]}]}\n"
+        "{\"image\": \"9.png\", \"objects\": [{\"name\": \"a\"}]}\n"
+        "{\"image\": \"10.png\", \"objects\": [{\"box\": [1, 1, 0, 2]}]}\n"
+        "{\"image\": \"11.png\", \"objects\": [{\"polygon\": [1, 1, 2, 2]}]}\n";
     struct masks m;
     struct err err = { 0 };
-    struct image mask;
-    must(masks_open(&m, write_text("objects.jsonl", line), &err), &err);
-    must(masks_read(&m, "x/1.png", "Is there a Red Circle?", &mask, &err), &err);
+    const char *file = write_text("objects.jsonl", line);
     // Down the columns: column 0 row 1, column 1 row 0.
-    const uint8_t one[] = { 0, 255, 0, 255, 0, 0 };
-    for (int i = 0; i < 6; i++) assert_int_equal(mask.pixels[i * 3], one[i]);
-    image_release(&mask);
-    must(masks_read(&m, "1.png", "What is this?", &mask, &err), &err);
-    assert_int_equal(mask.pixels[0], 255); // all objects
-    image_release(&mask);
-    for (int i = 2; i <= 6; i++) {
+    check_mask(file, "x/1.png", "Is there a Red Circle?", false, ".#./#..");
+    check_mask(file, "1.png", "What is this?", false, "##./#.."); // all objects
+    for (int i = 2; i <= 4; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d.png", i);
-        assert_int_equal(masks_read(&m, name, "", &mask, &err), -1);
+        check_mask(file, name, "", false, i == 3 ? "pixels" : "not a run list");
     }
-    masks_close(&m);
+    check_mask(file, "5.png", "", false, "lists no objects");
+    check_mask(file, "6.png", "", false, "does not list the picture");
+    check_mask(file, "7.png", "", false, "....##/.##.##/.##.../.##...");
+    check_mask(file, "7.png", "b?", false, "....##/....##/....../......");
+    check_mask(file, "7.png", "b?", true, "has no box");
+    check_mask(file, "8.png", "", false, "cover no pixel of its 6 x 4");
+    check_mask(file, "9.png", "", false, "no mask, polygon or box");
+    check_mask(file, "10.png", "", false, "left, top, width and height");
+    check_mask(file, "11.png", "", false, "three points");
     assert_int_equal(masks_open(&m, write_text("no.jsonl", "{\"a\": 1}\n"), &err), -1);
     masks_close(&m);
+}
+
+// Polygons of several parts, run lists both ways, boxes; a category's name chooses.
+static void coco_instances_are_masks(void **state)
+{
+    static const char json[] =
+        "{\"info\": {}, \"images\": [{\"id\": 9, \"file_name\": \"a.jpg\", \"width\": 6, "
+        "\"height\": "
+        "4}, {\"id\": 10, \"file_name\": \"b.jpg\", \"width\": 3, \"height\": 2}, {\"id\": 11, "
+        "\"file_name\": \"c.jpg\"}], \"annotations\": [{\"image_id\": 9, \"category_id\": 1, "
+        "\"bbox\": [0, 0, 6, 2], \"segmentation\": [[0, 0, 2, 0, 2, 2, 0, 2], [5, 0, 6, 0, "
+        "6, 1, 5, 1]], \"iscrowd\": 0}, {\"image_id\": 9, \"category_id\": 2, \"bbox\": [1, 2, "
+        "3, 1], \"segmentation\": []}, {\"image_id\": 10, \"category_id\": 1, \"segmentation\":"
+        " {\"size\": [2, 3], \"counts\": [1, 2, 3]}}, {\"image_id\": 11, \"category_id\": 2, "
+        "\"segmentation\": {\"size\": [4, 6], \"counts\": \"52203ON0N00\"}}, {\"image_id\": 10, "
+        "\"category_id\": 2, \"segmentation\": {\"size\": [2, 3], \"counts\": \"x\"}}], "
+        "\"categories\": [{\"id\": 1, \"name\": \"dog\"}, {\"id\": 2, \"name\": \"cat\"}]}";
+    const char *file = write_text("instances.json", json);
+    check_mask(file, "val/a.jpg", "Is there a dog?", false, "##...#/##..../....../......");
+    check_mask(file, "a.jpg", "Is there a dog?", true, "######/######/....../......");
+    check_mask(file, "a.jpg", "?", false, "##...#/##..../.###../......");
+    check_mask(file, "b.jpg", "A dog", false, ".#./#..");
+    check_mask(file, "b.jpg", "A cat", false, "not a run list");
+    check_mask(file, "c.jpg", "?", false, "....##/.##.../.##..#/......"); // as pycocotools wrote it
+    check_mask(file, "d.jpg", "?", false, "does not list the picture 'd.jpg'");
+}
+
+// Rows of objects: box and flat polygon; an expression chooses, and the number in the file's name.
+static void rows_of_refcoco_are_masks(void **state)
+{
+    static const char rows[] =
+        "[{\"file_name\": \"COCO_train2014_000000581857_0.jpg\", \"answer\": [\"left man\", "
+        "\"him\"], "
+        "\"bbox\": [0, 0, 2, 4], \"segmentation\": [0, 0, 1, 0, 1, 4, 0, 4]},"
+        "{\"file_name\": \"COCO_train2014_000000581857_1.jpg\", \"sentences\": [{\"sent\": \"the "
+        "dog\"}], \"bbox\": [3.5, 1, 2, 2.0]},"
+        "{\"image\": \"coco/2.jpg\", \"sent\": \"a cat\", \"bbox\": [2, 1, 4, 3], \"width\": 6, "
+        "\"height\": 4}]";
+    const char *file = write_text("refcoco.json", rows), *both = "COCO_train2014_000000581857.jpg";
+    check_mask(file, "COCO_train2014_000000581857_1.jpg", "?", false,
+               "....../...##./...##./......");
+    check_mask(file, both, "Where is the dog?", false, "....../...##./...##./......");
+    check_mask(file, both, "the Left Man", false, "#...../#...../#...../#.....");
+    check_mask(file, both, "the left man", true, "##..../##..../##..../##....");
+    check_mask(file, both, "?", false, "#...../#..##./#..##./#.....");
+    check_mask(file, "2.jpg", "a cat", false, "....../..##../..##../......"); // corners
 }
 
 // A folder with an embedding table alone, then with an encoder alone.
@@ -373,6 +457,8 @@ int main(void)
         cmocka_unit_test(tables_are_files),
         cmocka_unit_test(samples_are_averaged_and_broken_ones_left_out),
         cmocka_unit_test(masks_follow_the_text),
+        cmocka_unit_test(coco_instances_are_masks),
+        cmocka_unit_test(rows_of_refcoco_are_masks),
         cmocka_unit_test(encoders_read_pictures_as_their_family),
         cmocka_unit_test(parts_of_models_have_an_interface),
         cmocka_unit_test(maps_are_drawn),

@@ -1,0 +1,29 @@
+// tests/fuzz/masks.c -- any bytes as a file of positions: no picture of it may do harm.
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/probes/masks.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    struct err err;
+    struct masks m;
+    char path[64];
+    const int file = memfd_create("objects", MFD_CLOEXEC);
+    if (file < 0 || write(file, bytes, size) != (ssize_t)size) abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    if (masks_open(&m, path, &err) == 0) {
+        for (size_t i = 0; i < m.pictures.count && i < 8; i++)
+            for (int boxes = 0; boxes < 2; boxes++) {
+                const struct masks_wish wish = { m.pictures.list[i], "a dog", 40, 30, boxes };
+                struct image mask;
+                if (masks_read(&m, &wish, &mask, &err) == 0) image_release(&mask);
+            }
+        masks_close(&m);
+    }
+    close(file);
+    return 0;
+}
