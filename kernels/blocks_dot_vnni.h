@@ -14,6 +14,7 @@
 #define KERNELS_BLOCKS_DOT_VNNI_H
 
 #include "kernels/blocks_factors.h"
+#include "kernels/blocks_integers.h"
 #include "kernels/blocks_pair.h"
 
 enum { PAIRS = RUN / 128 };
@@ -27,17 +28,6 @@ struct x_run {
     int32_t centre[PAIRS][16]; // what to add for the byte that stands for 0
     float scale[16], sum[16];  // of the groups, in the lanes of their factors; others are 0
 };
-
-// The power of two that makes numbers up to `largest` integers up to 2^bits.
-static float x_scale(float largest, int bits)
-{
-    uint32_t u;
-    memcpy(&u, &largest, sizeof u);
-    int exponent = (int)(u >> 23 & 255) + 1 - bits;
-    u = (uint32_t)(exponent < 1 ? 1 : exponent) << 23;
-    memcpy(&largest, &u, sizeof u);
-    return largest;
-}
 
 // 16 integers below 2^bits, numbers i.. of the run, as bytes.
 static void x_put(struct x_run *to, __m512i n, int i, int size, bool crossed)
@@ -60,25 +50,12 @@ static void x_put(struct x_run *to, __m512i n, int i, int size, bool crossed)
 static void x_prepare_group(struct x_run *to, const float *in, int g, enum dtype dtype)
 {
     const int size = block_group(dtype), bits = block_centre(dtype) == 128 ? 21 : 22;
-    const __m512i most = _mm512_set1_epi32((1 << bits) - 1);
-    vf sum = { 0 }, largest = { 0 };
-    for (int i = g * size; i < (g + 1) * size; i += VEC) {
-        const vf x = vf_load(in + i);
-        sum += x;
-        largest = (vf)_mm512_max_ps((__m512)largest, _mm512_abs_ps((__m512)x));
-    }
-    const float scale = x_scale(vf_highest(largest), bits);
-    const float total = vf_sum(sum);
-    // What is not finite stays so: integers have no such numbers.
-    to->scale[scale_lane(g, dtype)] = total - total == 0 ? scale : total - total;
-    to->sum[offset_lane(g, dtype)] = offset_sign(dtype) * total;
-    for (int i = g * size; i < (g + 1) * size; i += VEC) {
-        const __m512i n = _mm512_cvtps_epi32((__m512)(vf_load(in + i) * vf_set(1 / scale)));
-        x_put(to,
-              _mm512_max_epi32(_mm512_min_epi32(n, most),
-                               _mm512_sub_epi32(_mm512_setzero_si512(), most)),
-              i, size, pair_crossed(dtype));
-    }
+    _Alignas(64) int32_t n[32];
+    float sum;
+    to->scale[scale_lane(g, dtype)] = x_integers(n, in + g * size, size, bits, &sum);
+    to->sum[offset_lane(g, dtype)] = offset_sign(dtype) * sum;
+    for (int i = 0; i < size; i += VEC)
+        x_put(to, _mm512_load_si512(n + i), g * size + i, size, pair_crossed(dtype));
 }
 
 // --- sums ----------------------------------------------------------------------------------------
