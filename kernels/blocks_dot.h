@@ -5,16 +5,18 @@
 //   sum (scale q + offset) x = scale sum q x + offset sum x        (over a group)
 //
 // what is to be done for each weight is q x; sum x is the same for all rows of weights, and x is
-// prepared once: for AVX-512 as integers (kernels/blocks_dot_vnni.h), for others as floats
-// (kernels/blocks_dot_float.h).
+// prepared once: for AVX-512 and AVX2 as integers (kernels/blocks_dot_vnni.h,
+// kernels/blocks_dot_avx2.h), for others as floats (kernels/blocks_dot_float.h).
 //
-// The sums of a row have one order, whatever is computed beside it; fused additions are spelled out
-// because the compiler could fuse a x + b y either way.
+// The sums of a row have one order, whatever is computed beside it; AVX's fused additions are
+// spelled out because the compiler could fuse a x + b y either way.
 #ifndef KERNELS_BLOCKS_DOT_H
 #define KERNELS_BLOCKS_DOT_H
 
 #if defined(__AVX512VNNI__)
 #include "kernels/blocks_dot_vnni.h"
+#elif defined(__AVX2__)
+#include "kernels/blocks_dot_avx2.h"
 #else
 #include "kernels/blocks_dot_float.h"
 #endif

@@ -16,15 +16,6 @@ struct x_run {
     float sum[16];             // of the groups; the last eight are 0 where these have 32 numbers
 };
 
-VEC_INLINE vf vf_fused(vf a, vf b, vf c)
-{
-#if defined(__FMA__)
-    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#else
-    return a * b + c;
-#endif
-}
-
 // Where a unit's numbers lie in its bytes.
 enum place { PLACE_BYTE, PLACE_LOW, PLACE_HIGH };
 
@@ -71,16 +62,10 @@ VEC_INLINE vf unit_float(vu unit, int b, const enum place place)
     return __builtin_convertvector((vi)unit, vf);
 }
 
-// The scale of each lane of a unit. size: numbers of a group.
+// The scale of a unit. size: numbers of a group.
 VEC_INLINE vf unit_scale(const float *scale, int u, int size)
 {
-    scale += u * UNIT >> (size == 32 ? 5 : 4);
-#if defined(__AVX2__)
-    if (size == 16) return (vf)_mm256_set_m128(_mm_set1_ps(scale[1]), _mm_set1_ps(scale[0]));
-#else
-    (void)size;
-#endif
-    return vf_set(*scale);
+    return vf_set(scale[u * UNIT >> (size == 32 ? 5 : 4)]);
 }
 
 // The 32 bytes in which part `part` of a run in halves lies.
@@ -140,8 +125,8 @@ VEC_INLINE void dot_unit(vf s[][4], int t, const struct x_run *x, int64_t x_runs
         const float *at = x[r * x_runs].x + u * UNIT;
         vf sum = vf_load(at) * q[0];
 #pragma GCC unroll 3
-        for (int b = 1; b < 4; b++) sum = vf_fused(vf_load(at + b * VEC), q[b], sum);
-        s[r][t] = vf_fused(sum, times, s[r][t]);
+        for (int b = 1; b < 4; b++) sum += vf_load(at + b * VEC) * q[b];
+        s[r][t] += sum * times;
     }
 }
 
@@ -174,8 +159,7 @@ VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
             for (int t = 0; t < runs; t++)
-                s[r][t] =
-                    vf_fused(vf_load(run[t].offset + i), vf_load(x[r * x_runs].sum + i), s[r][t]);
+                s[r][t] += vf_load(run[t].offset + i) * vf_load(x[r * x_runs].sum + i);
 }
 
 #endif

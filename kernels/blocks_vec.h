@@ -124,6 +124,11 @@ VEC_INLINE vb32 bytes_up(vb32 v, int count)
     return (vb32)((vh32)v << count);
 }
 
+VEC_INLINE vb32 bytes_left(vb32 v, int count)
+{
+    return count < 0 ? bytes_down(v, -count) : bytes_up(v, count);
+}
+
 // 16 bytes of two numbers each: first the lower halves, then the upper ones.
 VEC_INLINE vb32 bytes_halves(const uint8_t *p)
 {
@@ -202,7 +207,7 @@ VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype
                bytes_up(bytes_down(bytes32(q5_k->high), part) & 1, 4);
     case DTYPE_Q6_K:
         return (bytes_down(bytes32(q6_k->q + 64 * half + part % 2 * 32), two / 4 * 4) & 15) |
-               bytes_up(bytes_down(bytes32(q6_k->high + 32 * half), two) & 3, 4);
+               (bytes_left(bytes32(q6_k->high + 32 * half), 4 - two) & 0x30);
     case DTYPE_IQ4_XS: return bytes_halves(iq4_xs->q + 16 * part);
     default: return (vb32){ 0 };
     }

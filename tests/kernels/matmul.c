@@ -4,13 +4,12 @@
 #include "kernels/blocks.h"
 #include "tests/kernels/close.h"
 
-// Blocks of random bits but for the halves d and m, with which numbers are at most 2; their values.
-static void fill_blocks(struct tensor *t, double *value, uint32_t seed)
+// Halves d and m of blocks with which numbers are at most 2; the values of the blocks.
+static void scale_blocks(struct tensor *t, double *value)
 {
     const struct dtype_form form = dtype_form(t->dtype);
     const int64_t n = tensor_count(t);
     uint8_t *bytes = t->data;
-    for (size_t i = 0; i < tensor_bytes(t); i++) bytes[i] = (uint8_t)(255 * fabsf(noise(&seed)));
     for (int64_t i = 0; i < n / form.numbers; i++, bytes += form.bytes) {
         const int d = t->dtype == DTYPE_Q2_K   ? offsetof(struct block_q2_k, d)
                       : t->dtype == DTYPE_Q3_K ? offsetof(struct block_q3_k, d)
@@ -25,6 +24,14 @@ static void fill_blocks(struct tensor *t, double *value, uint32_t seed)
     blocks_unpack(wide, t->data, t->dtype, n);
     for (int64_t i = 0; i < n; i++) value[i] = wide[i];
     free(wide);
+}
+
+// Blocks of random bits but for those halves.
+static void fill_blocks(struct tensor *t, double *value, uint32_t seed)
+{
+    uint8_t *bytes = t->data;
+    for (size_t i = 0; i < tensor_bytes(t); i++) bytes[i] = (uint8_t)(255 * fabsf(noise(&seed)));
+    scale_blocks(t, value);
 }
 
 // A weight matrix [m,k] in its dtype at an address that is only even, and its values.
@@ -135,6 +142,60 @@ static void test_blocks(void **state)
                     check(b, (enum dtype)dtype, rows[i], inner[k], outer[j], j % 2, MATMUL_BF16);
                 }
             }
+}
+
+// The largest numbers that a row may have, all with one sign, in turn, and one among small ones.
+static void fill_extreme(struct tensor *x, int kind)
+{
+    for (int64_t i = 0; i < tensor_count(x); i++) {
+        float *to = (float *)x->data + i;
+        const float most = 0x1.fffffep-1f;
+        *to = kind == 0   ? most
+              : kind == 1 ? -most
+              : kind == 2 ? (i % 2 ? -most : most)
+                          : (i % 32 == 9 ? 1000 : *to);
+    }
+}
+
+// Sums of the largest integers, which would saturate if they had too few bits: no number of x may
+// move by more than 2^-21 of the largest of its 32 (as much again is left for the sums).
+static void check_extreme(const struct backend *b, enum dtype dtype, uint8_t byte, int64_t n,
+                          int kind)
+{
+    enum { K = 768, M = 5 };
+    if (strstr(b->describe(), "base")) return; // multiplies floats
+    struct tensor x = noise_tensor(2, n, K, 0, 5), y = tensor_of(DTYPE_F32, 2, n, M, 0);
+    struct weights w = weights_new(dtype, M, K, 7);
+    memset(w.t.data, byte, tensor_bytes(&w.t));
+    scale_blocks(&w.t, w.value);
+    fill_extreme(&x, kind);
+    double *want = product(&x, &w, NULL);
+    assert_int_equal(b->matmul(&y, &x, &w.t, NULL, MATMUL_F32), 0);
+    for (int64_t i = 0; i < n * M; i++) {
+        double most = 0;
+        for (int64_t e = 0; e < K; e++) most += fabs(w.value[i % M * K + e]);
+        const double error = fabs(((float *)y.data)[i] - want[i]);
+        if (!(error <= most * (kind == 3 ? 1000 : 1) * 0x1p-20))
+            fail_msg("%s, %s, bytes 0x%02x, numbers %d, %d rows: %.9g, should be %.9g",
+                     b->describe(), dtype_form(dtype).name, byte, kind, (int)n,
+                     (double)((float *)y.data)[i], want[i]);
+    }
+    free(x.data);
+    free(y.data);
+    free(want);
+    weights_free(&w);
+}
+
+static void test_blocks_extreme(void **state)
+{
+    (void)state;
+    static const uint8_t byte[] = { 0x00, 0xff, 0x80, 0x7f, 0x0f, 0xf0 };
+    FOR_EACH_ISA(b)
+    for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++)
+        for (size_t i = 0; i < sizeof byte; i++)
+            for (int64_t n = 1; n <= 4; n++)
+                for (int kind = 0; kind < 4; kind++)
+                    check_extreme(b, (enum dtype)dtype, byte[i], n, kind);
 }
 
 // Rows of bf16 products have the bits that they have among many more, whichever way either count
@@ -442,19 +503,13 @@ static void test_special(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_packed_weights),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_bf16_exact),
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_missing_threads),
-        cmocka_unit_test(test_special),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_backward_blocks),
-        cmocka_unit_test(test_tall),
+        cmocka_unit_test(test_shapes),          cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_packed_weights),  cmocka_unit_test(test_large),
+        cmocka_unit_test(test_backward),        cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_bf16_exact),      cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_missing_threads), cmocka_unit_test(test_special),
+        cmocka_unit_test(test_blocks),          cmocka_unit_test(test_blocks_extreme),
+        cmocka_unit_test(test_backward_blocks), cmocka_unit_test(test_tall),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,381 @@
+// kernels/blocks_dot_avx2.h -- dot products with a run of weights in integers (AVX2;
+// kernels/blocks_dot.h).
+//
+// x becomes integers below 2^21 times a power of two, one for each group: it moves by 2^-21 of the
+// group's largest number at most. The sums are exact; what follows rounds as sums in f32 do
+// (kernels/blocks_dot_vnni.h says what these lose).
+//
+// Bytes q up to 63: an integer is three times seven bits, all with its sign, which VPMADDUBSW
+// multiplies with q, two products to a sum of 16 bits. It would saturate at 32767, but of q up to
+// 31 eight products fit (31 * 127 each), of q up to 63 four. VPMADDWD then multiplies these sums by
+// 1, 128 or 2^14 and makes them 32 bits wide. Only numbers of a group may be added: 128 of them,
+// four in a lane, are turned into a quad of vectors in which each lane belongs to one group. Where
+// a byte c stands for 0, c times the sum of x is taken from the integers: modulo 2^32, so that only
+// the result has to fit.
+//
+// Signed bytes (Q8_0, levels) are made 16 bits wide, and so are the upper 15 and the lower 7 bits
+// of the integers: VPMADDWD alone.
+#ifndef KERNELS_BLOCKS_DOT_AVX2_H
+#define KERNELS_BLOCKS_DOT_AVX2_H
+
+#include "kernels/blocks_integers.h"
+#include "kernels/blocks_vec.h"
+
+enum { QUADS = RUN / 128, PARTS = 3, PART_BITS = 7, INTEGER_BITS = PARTS * PART_BITS };
+
+VEC_INLINE __m256i load_bytes(const void *p)
+{
+    return _mm256_loadu_si256(p);
+}
+
+// --- weights: quads ------------------------------------------------------------------------------
+
+struct quad {
+    __m256i v[4];
+};
+
+// Lane l of vector i becomes lane i of vector l, in each half.
+VEC_INLINE struct quad quad_turned(__m256i a, __m256i b, __m256i c, __m256i d)
+{
+    const __m256i low = _mm256_unpacklo_epi32(a, b), high = _mm256_unpackhi_epi32(a, b);
+    const __m256i low2 = _mm256_unpacklo_epi32(c, d), high2 = _mm256_unpackhi_epi32(c, d);
+    return (struct quad){ { _mm256_unpacklo_epi64(low, low2), _mm256_unpackhi_epi64(low, low2),
+                            _mm256_unpacklo_epi64(high, high2),
+                            _mm256_unpackhi_epi64(high, high2) } };
+}
+
+// 4 times 32 bytes, `apart` bytes from one to the next.
+VEC_INLINE struct quad quad_at(const void *bytes, int apart)
+{
+    const char *at = bytes;
+    return quad_turned(load_bytes(at), load_bytes(at + apart), load_bytes(at + 2 * apart),
+                       load_bytes(at + 3 * apart));
+}
+
+// Does a quad have every other 32 numbers of a run? So the halves of Q4_K's bytes lie.
+VEC_INLINE bool quad_crossed(const enum dtype dtype)
+{
+    return dtype == DTYPE_Q4_K;
+}
+
+VEC_INLINE struct quad run_quad(const char *run, int h, const enum dtype dtype)
+{
+    if (!quad_crossed(dtype))
+        return quad_turned(
+            (__m256i)run_part(run, 4 * h, dtype), (__m256i)run_part(run, 4 * h + 1, dtype),
+            (__m256i)run_part(run, 4 * h + 2, dtype), (__m256i)run_part(run, 4 * h + 3, dtype));
+    struct quad q = quad_at(((const struct block_q4_k *)(const void *)run)->q, 32);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        q.v[i] = _mm256_and_si256(_mm256_srli_epi16(q.v[i], 4 * h), _mm256_set1_epi8(15));
+    return q;
+}
+
+// What there is to know of a dtype besides.
+struct quad_form {
+    __m256i group[QUADS]; // of each lane, counted from group of_16 ? 8 * h : 0
+    bool of_16, has_min;
+};
+
+VEC_INLINE struct quad_form quad_form(const enum dtype dtype)
+{
+    static const int32_t group[][QUADS][8] = {
+        { { 0, 1, 2, 3, 0, 1, 2, 3 }, { 4, 5, 6, 7, 4, 5, 6, 7 } },
+        { { 0, 2, 4, 6, 0, 2, 4, 6 }, { 1, 3, 5, 7, 1, 3, 5, 7 } }, // crossed
+        { { 0, 2, 4, 6, 1, 3, 5, 7 }, { 0, 2, 4, 6, 1, 3, 5, 7 } }, // of 16
+    };
+    const bool of_16 = block_group(dtype) == 16;
+    const int kind = of_16 ? 2 : quad_crossed(dtype) ? 1 : 0;
+    return (struct quad_form){ { load_bytes(group[kind][0]), load_bytes(group[kind][1]) },
+                               of_16,
+                               block_has_min(dtype) };
+}
+
+// --- weights: signed bytes -----------------------------------------------------------------------
+
+VEC_INLINE bool in_signed_bytes(const enum dtype dtype)
+{
+    return block_centre(dtype) == 128;
+}
+
+// 32 numbers of 16 bits.
+struct wide {
+    __m256i v[2];
+};
+
+VEC_INLINE struct wide wide_at(const void *bytes)
+{
+    const __m128i *at = bytes;
+    return (struct wide){ { _mm256_cvtepi8_epi16(_mm_loadu_si128(at)),
+                            _mm256_cvtepi8_epi16(_mm_loadu_si128(at + 1)) } };
+}
+
+VEC_INLINE __m256i run_signed(const char *run, int part, const enum dtype dtype)
+{
+    return (__m256i)(run_part(run, part, dtype) ^ 128);
+}
+
+VEC_INLINE struct wide run_wide(const char *run, int part, const enum dtype dtype)
+{
+    if (dtype == DTYPE_Q8_0) return wide_at(((const struct block_q8_0 *)(const void *)run)[part].q);
+    const __m256i q = run_signed(run, part, dtype);
+    return (struct wide){ { _mm256_cvtepi8_epi16(_mm256_castsi256_si128(q)),
+                            _mm256_cvtepi8_epi16(_mm256_extracti128_si256(q, 1)) } };
+}
+
+// --- x -------------------------------------------------------------------------------------------
+
+// A run of a row of x: a number is scale * (2^14 part[0] + 128 part[1] + part[2]), the bytes in the
+// order of quads; for signed bytes scale * (128 upper + lower), in order.
+struct x_run {
+    union {
+        _Alignas(64) int8_t part[PARTS][RUN];
+        struct {
+            int16_t upper[RUN], lower[RUN];
+        };
+    };
+    int32_t centre[QUADS][8]; // what to add for the byte that stands for 0
+    float scale[16],
+        sum[16]; // of the groups; the last eight are unused where these have 32 numbers
+};
+
+// What a part counts for.
+VEC_INLINE __m256i part_times(int part)
+{
+    return _mm256_set1_epi16((short)(1 << PART_BITS * (PARTS - 1 - part)));
+}
+
+// 32 integers as bytes; what a byte cannot hold becomes the nearest that it can.
+static __m256i bytes_of(const __m256i n[4])
+{
+    const __m256i bytes =
+        _mm256_packs_epi16(_mm256_packs_epi32(n[0], n[1]), _mm256_packs_epi32(n[2], n[3]));
+    return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+// 32 integers as parts; `to` has the first parts of the whole run, then the second ones.
+static void x_put(int8_t *to, const int32_t *n)
+{
+    const __m256i mask = _mm256_set1_epi32((1 << PART_BITS) - 1);
+    __m256i v[4], size[4];
+    for (int i = 0; i < 4; i++) v[i] = load_bytes(n + 8 * i), size[i] = _mm256_abs_epi32(v[i]);
+    const __m256i sign = bytes_of(v);
+    for (int part = PARTS - 1; part >= 0; part--) {
+        for (int i = 0; i < 4; i++) {
+            v[i] = _mm256_and_si256(size[i], mask);
+            size[i] = _mm256_srli_epi32(size[i], PART_BITS);
+        }
+        _mm256_storeu_si256((void *)(to + part * RUN), _mm256_sign_epi8(bytes_of(v), sign));
+    }
+}
+
+static void x_put_wide(struct x_run *to, const int32_t *n)
+{
+    for (int i = 0; i < RUN; i++) {
+        to->upper[i] = (int16_t)(n[i] >> PART_BITS);
+        to->lower[i] = (int16_t)(n[i] & ((1 << PART_BITS) - 1));
+    }
+}
+
+// --- sums ----------------------------------------------------------------------------------------
+
+// Sums of 2 + 2 products.
+VEC_INLINE __m256i products_twice(const __m256i *q, const int8_t *x)
+{
+    return _mm256_add_epi16(_mm256_maddubs_epi16(q[0], load_bytes(x)),
+                            _mm256_maddubs_epi16(q[1], load_bytes(x + 32)));
+}
+
+// The sums of the 16 products of each lane. to_63: q has more than 5 bits.
+VEC_INLINE __m256i quad_sums(const struct quad *q, const struct x_run *x, int h, const bool to_63)
+{
+    __m256i n = _mm256_setzero_si256();
+#pragma GCC unroll 3
+    for (int part = 0; part < PARTS; part++) {
+        const int8_t *at = x->part[part] + 128 * h;
+        const __m256i times = part_times(part);
+        const __m256i a = products_twice(q->v, at), b = products_twice(q->v + 2, at + 64);
+        const __m256i sum =
+            to_63 ? _mm256_add_epi32(_mm256_madd_epi16(a, times), _mm256_madd_epi16(b, times))
+                  : _mm256_madd_epi16(_mm256_add_epi16(a, b), times);
+        n = _mm256_add_epi32(n, sum);
+    }
+    return n;
+}
+
+VEC_INLINE __m256i wide_half(const struct wide *q, const int16_t *x)
+{
+    return _mm256_add_epi32(_mm256_madd_epi16(q->v[0], load_bytes(x)),
+                            _mm256_madd_epi16(q->v[1], load_bytes(x + 16)));
+}
+
+// The sums of the 4 products of each lane.
+VEC_INLINE __m256i wide_sums(const struct wide *q, const struct x_run *x, int part)
+{
+    const __m256i upper = wide_half(q, x->upper + 32 * part);
+    return _mm256_add_epi32(_mm256_slli_epi32(upper, PART_BITS),
+                            wide_half(q, x->lower + 32 * part));
+}
+
+static void x_prepare_quads(struct x_run *to, const int32_t *n, enum dtype dtype)
+{
+    const bool crossed = quad_crossed(dtype);
+    _Alignas(64) int8_t part[PARTS][RUN];
+    for (int i = 0; i < RUN; i += 32) x_put(part[0] + i, n + i);
+    for (int p = 0; p < PARTS; p++)
+        for (int h = 0; h < QUADS; h++) {
+            const struct quad x = quad_at(part[p] + h * (crossed ? 32 : 128), crossed ? 64 : 32);
+            memcpy(to->part[p] + 128 * h, x.v, sizeof x.v);
+        }
+    const __m256i byte = _mm256_set1_epi8((char)block_centre(dtype));
+    const struct quad centre = { { byte, byte, byte, byte } };
+    for (int h = 0; h < QUADS; h++) {
+        const __m256i sums = quad_sums(&centre, to, h, true);
+        _mm256_storeu_si256((void *)to->centre[h], _mm256_sub_epi32(_mm256_setzero_si256(), sums));
+    }
+}
+
+// n <= RUN numbers.
+static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtype dtype)
+{
+    const int size = block_group(dtype);
+    _Alignas(64) float in[RUN] = { 0 };
+    _Alignas(64) int32_t integers[RUN];
+    memcpy(in, x, (size_t)n * sizeof *x);
+    for (int g = 0, i = 0; i < RUN; g++, i += size)
+        to->scale[g] = x_integers(integers + i, in + i, size, INTEGER_BITS, &to->sum[g]);
+    if (in_signed_bytes(dtype))
+        x_put_wide(to, integers);
+    else
+        x_prepare_quads(to, integers, dtype);
+}
+
+// --- runs ----------------------------------------------------------------------------------------
+
+VEC_INLINE void ready_as(struct block_run *to, const char *run, const enum dtype dtype)
+{
+    run_groups(to->scale, to->offset, run, dtype);
+    // (All before the first is stored: for the compiler, that might change the run.)
+    const struct quad q[] = { run_quad(run, 0, dtype), run_quad(run, 1, dtype) };
+#pragma GCC unroll 8
+    for (int i = 0; i < RUN / 32; i++) {
+        const __m256i v = in_signed_bytes(dtype) ? run_signed(run, i, dtype) : q[i / 4].v[i % 4];
+        _mm256_store_si256((void *)(to->q + 32 * i), v);
+    }
+}
+
+// A run of weights, as quads or signed bytes.
+static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
+{
+    BLOCK_AS(dtype, ready_as, to, run);
+}
+
+// A run of weights: bytes of a dtype, or with DTYPE_COUNT put together already.
+struct open_run {
+    const char *bytes;
+    const struct block_run *ready;
+    float scale[16], offset[16]; // of its groups, but for those put together
+};
+
+VEC_INLINE void run_open(struct open_run *o, const char *run, const struct block_run *ready,
+                         const enum dtype dtype)
+{
+    o->bytes = run;
+    o->ready = ready;
+    if (dtype != DTYPE_COUNT) run_groups(o->scale, o->offset, run, dtype);
+}
+
+VEC_INLINE struct quad open_quad(const struct open_run *run, int h, const enum dtype dtype)
+{
+    if (dtype != DTYPE_COUNT) return run_quad(run->bytes, h, dtype);
+    const uint8_t *q = run->ready->q + 128 * h;
+    return (struct quad){ { load_bytes(q), load_bytes(q + 32), load_bytes(q + 64),
+                            load_bytes(q + 96) } };
+}
+
+// Those of 8 groups, with those of x.
+VEC_INLINE __m256 open_scales(const struct open_run *run, const struct x_run *x, int from,
+                              const enum dtype dtype)
+{
+    const float *scale = dtype == DTYPE_COUNT ? run->ready->scale : run->scale;
+    return _mm256_mul_ps(_mm256_loadu_ps(scale + from), _mm256_loadu_ps(x->scale + from));
+}
+
+VEC_INLINE void add_offsets(vf *s, const struct open_run *run, const struct x_run *x, int from,
+                            const enum dtype dtype)
+{
+    const float *offset = dtype == DTYPE_COUNT ? run->ready->offset : run->offset;
+    *s = (vf)_mm256_fmadd_ps(_mm256_loadu_ps(offset + from), _mm256_loadu_ps(x->sum + from),
+                             (__m256)*s);
+}
+
+// s[r][t] += run t of weights in quads, times row r of x.
+VEC_INLINE void dot_quads(vf s[][4], const struct x_run *x, int64_t x_runs,
+                          const struct open_run *run, const int rows, const int t,
+                          const enum dtype dtype, const struct quad_form *form, const bool to_63)
+{
+#pragma GCC unroll 2
+    for (int h = 0; h < QUADS; h++) {
+        const struct quad q = open_quad(run, h, dtype);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            const struct x_run *at = x + r * x_runs;
+            const __m256 scales = open_scales(run, at, form->of_16 ? 8 * h : 0, dtype);
+            // (Else the compiler looks ahead until it lacks registers.)
+            if (dtype == DTYPE_COUNT) __asm__ volatile("" ::: "memory");
+            __m256i n = quad_sums(&q, at, h, to_63);
+            if (!form->has_min) n = _mm256_add_epi32(n, load_bytes(at->centre[h]));
+            s[r][t] = (vf)_mm256_fmadd_ps(_mm256_cvtepi32_ps(n),
+                                          _mm256_permutevar8x32_ps(scales, form->group[h]),
+                                          (__m256)s[r][t]);
+        }
+    }
+    if (!form->has_min) return;
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        add_offsets(&s[r][t], run, x + r * x_runs, 0, dtype);
+        if (form->of_16) add_offsets(&s[r][t], run, x + r * x_runs, 8, dtype);
+    }
+}
+
+// The same in signed bytes.
+VEC_INLINE void dot_wide(vf s[][4], const struct x_run *x, int64_t x_runs,
+                         const struct open_run *run, const int rows, const int t,
+                         const enum dtype dtype)
+{
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        const struct x_run *at = x + r * x_runs;
+        float scale[8];
+        _mm256_storeu_ps(scale, open_scales(run, at, 0, dtype));
+#pragma GCC unroll 8
+        for (int i = 0; i < RUN / 32; i++) {
+            const struct wide q = dtype == DTYPE_COUNT ? wide_at(run->ready->q + 32 * i)
+                                                       : run_wide(run->bytes, i, dtype);
+            s[r][t] = (vf)_mm256_fmadd_ps(_mm256_cvtepi32_ps(wide_sums(&q, at, i)),
+                                          _mm256_set1_ps(scale[i]), (__m256)s[r][t]);
+        }
+    }
+}
+
+// s[r][t] += run t of weights, which have dtype `is`, times row r of x.
+VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
+                         const struct open_run *run, const int rows, const int runs,
+                         const enum dtype dtype, const enum dtype is)
+{
+    const struct quad_form form = quad_form(is);
+    if (in_signed_bytes(is)) {
+#pragma GCC unroll 4
+        for (int t = 0; t < runs; t++) dot_wide(s, x, x_runs, &run[t], rows, t, dtype);
+    } else if (is == DTYPE_Q6_K) {
+#pragma GCC unroll 4
+        for (int t = 0; t < runs; t++)
+            dot_quads(s, x, x_runs, &run[t], rows, t, dtype, &form, true);
+    } else {
+#pragma GCC unroll 4
+        for (int t = 0; t < runs; t++)
+            dot_quads(s, x, x_runs, &run[t], rows, t, dtype, &form, false);
+    }
+}
+
+#endif
