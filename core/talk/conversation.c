@@ -407,6 +407,7 @@ int conversation_sequence(struct conversation *c, size_t messages, const struct 
     struct prompt_options options;
     bool raw = messages && c->messages[messages - 1].role == ROLE_RAW;
     if (model_prompt(m, s, generation_prompt && !raw, &options, err) < 0) return -1;
+    options.context = conversation_limit(m, s);
     if (prompt_sequence(c->messages, messages, c->pictures, c->picture_count, m->tokenizer,
                         &options, sequence, err) < 0)
         return -1;

@@ -190,6 +190,9 @@ static int fill(const struct rendering *r, const struct ids *ids, const struct p
     return 0;
 }
 
+// Tokens beyond the context that are still counted, for a message that says how many there are.
+enum { BEYOND = 1 << 16 };
+
 static struct marked_text marked(const struct rendering *r)
 {
     return (struct marked_text){
@@ -199,6 +202,7 @@ static struct marked_text marked(const struct rendering *r)
         .typed_count = r->typed_count,
         .holes = r->holes,
         .hole_count = r->hole_count,
+        .most = r->options->context > 0 ? (size_t)r->options->context + BEYOND : 0,
     };
 }
 

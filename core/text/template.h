@@ -49,8 +49,9 @@ struct prompt_options {
     const char *picture_before, *picture_after; // around a picture's tokens ("" for LLaVA)
     int32_t placeholder;                        // placeholder id of visual tokens
     int64_t vocab;                              // of the model; 0: ids are not checked
-    bool written;                               // BOS stands where the template writes it only
-    bool generation_prompt;                     // end with the start of the assistant's answer
+    int64_t context;        // tokens that there is room for; far more are an error. 0: unknown
+    bool written;           // BOS stands where the template writes it only
+    bool generation_prompt; // end with the start of the assistant's answer
 };
 
 // The rendered text with one "<image>" per picture (tests); the caller frees it. NULL: an error.

@@ -293,6 +293,7 @@ int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text 
         return err_set(err, "a text of %zu MB is too long to tokenise", m->length >> 20);
     struct encoder e = { .t = t, .ids = ids, .err = err };
     struct marked_text text = *m;
+    if (m->most) e.most = ids->count + m->most;
     struct repaired r = { 0 };
     size_t count = ids->count;
     if (!all_valid(m)) {

@@ -98,6 +98,7 @@ struct marked_text {
     size_t typed_count;             // one of them stay text
     const struct text_hole *holes;  // in order
     size_t hole_count;
+    size_t most; // ids: more are an error, found before all are computed; 0: no limit
 };
 
 // Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD) to `ids`.

@@ -190,7 +190,9 @@ int added_put(struct tokenizer *t, struct added a, const char *text, bool normal
     struct encoder e = { .t = t, .err = err };
     const char *normal;
     size_t normal_length;
-    search_start(&e.search, 0);
+    search_start(&e.search, length);
+    if (t->normalising > 0) e.search.began = t->normalising;
+    t->normalising = e.search.began;
     int status = normal_run(&e, text, length, &normal, &normal_length);
     if (status == 0 && normal_length) added_list_put(&t->added_normal, a, normal, normal_length);
     if (status == 0) set_normal(t, a.id, text, normal, normal_length);

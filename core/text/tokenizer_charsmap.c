@@ -117,7 +117,7 @@ int charsmap_run(struct encoder *e, const struct normal *n, const char *text, si
         } else {
             buf_puts(out, found);
         }
-        if (normal_limit(out, e->err) < 0) return -1;
+        if (normal_limit(&e->search, out, e->err) < 0) return -1;
     }
     return 0;
 }
@@ -188,7 +188,7 @@ int pieces_run(struct encoder *e, const struct normal *n, const char *text, size
         for (; after_space && part_length && *part == ' '; part_length--) part++;
         if (part_length) after_space = rules->squeeze && part[part_length - 1] == ' ';
         put_part(rules, part, part_length, out);
-        if (normal_limit(out, e->err) < 0) return -1;
+        if (normal_limit(&e->search, out, e->err) < 0) return -1;
     }
     if (rules->squeeze) cut_end(out, space);
     if (dummy && rules->suffix) buf_puts(out, space);

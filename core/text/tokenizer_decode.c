@@ -309,6 +309,7 @@ void detokenizer_push(struct detokenizer *d, int32_t id, struct buf *out)
         length = strlen(text);
     }
     struct decoding r = { .d = d, .out = out };
+    search_start(&r.search, length);
     stage_push(&r, 0, text, length);
     search_release(&r.search);
 }
@@ -316,6 +317,7 @@ void detokenizer_push(struct detokenizer *d, int32_t id, struct buf *out)
 void detokenizer_finish(struct detokenizer *d, struct buf *out)
 {
     struct decoding r = { .d = d, .out = out };
+    search_start(&r.search, 0);
     for (int i = 0; i < d->tokenizer->decode_count; i++) stage_finish(&r, i);
     search_release(&r.search);
 }

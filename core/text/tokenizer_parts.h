@@ -66,8 +66,11 @@ struct search {
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack; // allocated when a match first needs it
-    double deadline;        // in seconds of the thread; 0: none
-    unsigned count;
+    double began, seconds;  // of the thread: since when, and how many it may take
+    size_t work;            // since the last look at the clock
+    size_t last;            // where the last callout was
+    size_t most;            // bytes that replacements may make of the text
+    bool late;              // it took too long, or was cancelled
 };
 
 void search_start(struct search *s, size_t text_length);
@@ -266,6 +269,7 @@ struct tokenizer {
     struct decode decodes[STAGES_MAX];
     int normal_count, split_count, decode_count;
     struct ids before, after; // what the post-processor adds
+    double normalising;       // when the first added token was: all have one budget
 };
 
 // Id in the model's vocabulary, -1 if there is none.
@@ -395,6 +399,7 @@ struct encoder {
     struct ids *ids; // result
     struct err *err;
     struct search search;
+    size_t most;    // ids; 0: no limit
     bool begins;    // the text begins the whole input
     bool continues; // the text follows other tokens: nothing is prepended
     struct buf normal[2], split[STAGES_MAX];
@@ -430,7 +435,7 @@ int charsmap_run(struct encoder *e, const struct normal *n, const char *text, si
 int pieces_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
                struct buf *out);
 // -1 once a normaliser has made a text too long.
-int normal_limit(const struct buf *out, struct err *err);
+int normal_limit(const struct search *s, const struct buf *out, struct err *err);
 
 // Replaces every match of p, appending to `out`.
 int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,

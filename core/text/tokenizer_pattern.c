@@ -24,12 +24,15 @@
 //
 //   ^ $           at every line
 //
-// Matching is bounded in steps, memory and time, so that a hostile pattern gives an error.
+// Matching is bounded in steps, memory and time, so that a hostile pattern gives an error. PCRE2's
+// own limit does not count what possessive repeats, look-aheads and back references pass over:
+// callouts, where a group begins and behind every repeat, let us look at the clock, and at Ctrl-C.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "core/base/cancel.h"
 #include "core/text/tokenizer_parts.h"
 
 enum {
@@ -39,7 +42,9 @@ enum {
     HEAP_LIMIT = 256 * 1024,        // KiB
     STACK_LIMIT = 64 * 1024 * 1024, // bytes; a long run in a group takes some 30 bytes a character
 };
-static const size_t TEXT_MAX = (size_t)256 << 20; // bytes that replacements may make of a text
+static const size_t TEXT_MAX = (size_t)256 << 20; // bytes that replacements may make of any text
+
+static const char CALLOUT[] = "(?C1)";
 
 #define WHITE  \
     "\\t-\\r " \
@@ -63,6 +68,7 @@ static const size_t TEXT_MAX = (size_t)256 << 20; // bytes that replacements may
 struct rewrite {
     const char *at, *end;
     struct buf out;
+    bool repeated; // the last atom, so that a callout is due behind it
     const char *where;
     struct err *err;
 };
@@ -376,18 +382,66 @@ static void rewrite_options(struct rewrite *r)
     for (; n > 0; n--, r->at++) buf_putc(&r->out, *r->at == 'm' ? 's' : *r->at);
 }
 
+// Copies up to and with the first `end`, or what is before it where there is none.
+static void rewrite_copy(struct rewrite *r, size_t least, char end)
+{
+    const size_t left = (size_t)(r->end - r->at);
+    const char *close = end && least < left ? memchr(r->at + least, end, left - least) : NULL;
+    const size_t n = close ? (size_t)(close - r->at) + 1 : least < left ? least : left;
+    buf_add(&r->out, r->at, n);
+    r->at += n;
+}
+
+// What begins with a parenthesis, `at` behind it and its options: a callout where a group begins.
+static void rewrite_group(struct rewrite *r)
+{
+    static const struct {
+        const char *mark;
+        char end; // 0: the mark alone is copied
+        bool group;
+    } openings[] = {
+        { "?:", 0, true },    { "?>", 0, true },    { "?|", 0, true },    { "?=", 0, true },
+        { "?!", 0, true },    { "?<=", 0, true },   { "?<!", 0, true },   { "?<", '>', true },
+        { "?P<", '>', true }, { "?'", '\'', true }, { "?#", ')', false }, // a comment
+        { "?(?", 0, false },  { "?(", ')', false }, // a condition: an assertion, or a group's name
+        { "?", 0, false },    { "*", 0, false },    // a call of a group; a verb
+    };
+    const char last = r->out.data[r->out.length - 1];
+    if (last != '(' && last != ':') return; // options alone
+    for (size_t i = 0; last == '(' && i < sizeof openings / sizeof *openings; i++) {
+        const size_t n = strlen(openings[i].mark);
+        if (strncmp(r->at, openings[i].mark, n) != 0) continue;
+        const bool assertion = !strcmp(openings[i].mark, "?(?"); // which is a group by itself
+        rewrite_copy(r, assertion ? 1 : n, openings[i].end);
+        if (!openings[i].group) return;
+        break;
+    }
+    buf_puts(&r->out, CALLOUT);
+}
+
+// Behind a repeat, once it is clear that nothing else belongs to it.
+static void rewrite_repeat(struct rewrite *r)
+{
+    if (!r->repeated || (r->at < r->end && strchr("*+?{", *r->at))) return;
+    buf_puts(&r->out, CALLOUT);
+    r->repeated = false;
+}
+
 // Everything; groups are followed so that the atom before an interval is known.
 static int rewrite_all(struct rewrite *r)
 {
     size_t open[256], atom = 0;
     int depth = 0;
-    while (r->at < r->end) {
+    buf_puts(&r->out, CALLOUT);
+    for (; r->at < r->end; rewrite_repeat(r)) {
         char c = *r->at++;
         size_t here = r->out.length;
-        if (c == '{' && here > 0) {
+        if (c == '{' && here > sizeof CALLOUT - 1) {
+            r->repeated = true;
             rewrite_interval(r, atom);
             continue;
         }
+        r->repeated |= strchr("*+?", c) != NULL;
         if (c == '\\') {
             rewrite_escape(r, NULL);
         } else if (c == '[') {
@@ -395,6 +449,7 @@ static int rewrite_all(struct rewrite *r)
         } else {
             buf_putc(&r->out, c);
             if (c == '(') rewrite_options(r);
+            if (c == '(') rewrite_group(r);
         }
         if (c == '(' && depth < 256) open[depth++] = here;
         if (c == ')' && depth > 0) here = open[--depth];
@@ -458,15 +513,33 @@ static double thread_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// An honest pattern reads megabytes in a second.
+// An honest pattern reads megabytes in a second, and what replaces a character is short.
 void search_start(struct search *s, size_t text_length)
 {
-    s->deadline = thread_seconds() + 5 + (double)text_length / 2e5;
+    s->began = thread_seconds();
+    s->seconds = 2 + (double)text_length / 2e5;
+    s->most = text_length < TEXT_MAX / 64 ? 64 * text_length + (64 << 10) : TEXT_MAX;
 }
 
-static bool search_late(struct search *s)
+// Counts work, about a nanosecond each; true: the search must end.
+static bool search_late(struct search *s, size_t work)
 {
-    return (++s->count & 63) == 0 && s->deadline > 0 && thread_seconds() > s->deadline;
+    enum { LOOK = 1 << 16 };
+    if ((s->work += work) < LOOK || s->late) return s->late;
+    s->work = 0;
+    const double taken = thread_seconds() - s->began;
+    s->late = taken > s->seconds || (taken > 0.1 && cancel_asked());
+    return s->late;
+}
+
+static int on_callout(pcre2_callout_block *b, void *search)
+{
+    struct search *s = search;
+    const size_t at = b->current_position, last = s->last;
+    s->last = at;
+    // A failed look-ahead or back reference may have gone far and come back.
+    const size_t work = 16 + b->subject_length / 16384 + (at > last ? at - last : last - at);
+    return search_late(s, work) ? PCRE2_ERROR_CALLOUT : 0;
 }
 
 void search_release(struct search *s)
@@ -485,6 +558,7 @@ static int search_open(struct search *s, struct err *err)
     if (!s->match || !s->context) return err_set(err, "out of memory for the tokenizer's patterns");
     pcre2_set_match_limit(s->context, MATCH_LIMIT);
     pcre2_set_heap_limit(s->context, HEAP_LIMIT);
+    pcre2_set_callout(s->context, on_callout, s);
     return 0;
 }
 
@@ -508,6 +582,9 @@ static int match(struct search *s, const pcre2_code *code, const char *text, siz
 int search_next(struct search *s, const struct pattern *p, const char *text, size_t length,
                 size_t from, size_t *start, size_t *end, struct err *err)
 {
+    if (search_late(s, 64))
+        return err_set(err, cancel_asked() ? "cancelled"
+                                           : "the tokenizer's patterns take too long on this text");
     if (!p->code) {
         const char *found = p->literal_length
                                 ? memmem(text + from, length - from, p->literal, p->literal_length)
@@ -519,9 +596,10 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
     if (search_open(s, err) < 0) return -1;
     int rc = match(s, p->code, text, length, from);
     if (rc == PCRE2_ERROR_NOMATCH) return 0;
-    if (rc < 0 || search_late(s)) {
+    if (rc == PCRE2_ERROR_CALLOUT && cancel_asked()) return err_set(err, "cancelled");
+    if (rc < 0) {
         char why[128] = "it takes too long";
-        if (rc < 0) pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
+        if (rc != PCRE2_ERROR_CALLOUT) pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
         return err_set(err, "a pattern of the tokenizer fails on this text (byte %zu of %zu): %s",
                        from, length, why);
     }
@@ -533,13 +611,13 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
     return 1;
 }
 
-int normal_limit(const struct buf *out, struct err *err)
+int normal_limit(const struct search *s, const struct buf *out, struct err *err)
 {
-    if (out->length <= TEXT_MAX) return 0;
+    if (out->length <= s->most) return 0;
     return err_set(err,
-                   "the tokenizer's replacements make this text longer than %zu MB: its file must "
+                   "the tokenizer's replacements make this text longer than %zu KB: its file must "
                    "be wrong",
-                   TEXT_MAX >> 20);
+                   s->most >> 10);
 }
 
 int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,
@@ -552,7 +630,7 @@ int replace_all(struct search *s, const struct pattern *p, const char *content, 
         if (!found) break;
         buf_add(out, text + done, start - done);
         buf_puts(out, content);
-        if (normal_limit(out, err) < 0) return -1;
+        if (normal_limit(s, out, err) < 0) return -1;
         done = end;
         int32_t c;
         from =

@@ -235,11 +235,27 @@ static int split_metaspace(struct encoder *e, const struct split *p, int step, c
     return split_pattern(e, &at_mark, step + 1, b->data, b->length, first);
 }
 
+// Tokens that a word has at least; 0: unknown.
+static size_t least_tokens(const struct tokenizer *t, size_t length)
+{
+    size_t longest = 1;
+    const bool dropped = t->fuse_unknown && t->byte_id[0] < 0; // any number of characters in one
+    if (length < 1 << 16 || dropped) return 0;
+    for (int32_t i = 0; i < t->size; i++)
+        if (t->text_at[i] != NO_TEXT && t->text_length[i] > longest) longest = t->text_length[i];
+    return length / longest;
+}
+
 // Text that reached the splitter `step`; behind the last one it is a word.
 static int split_step(struct encoder *e, int step, const char *text, size_t length, bool first)
 {
     if (length == 0) return 0;
     if (step == e->t->split_count) {
+        if (e->most && (e->ids->count > e->most || least_tokens(e->t, length) > e->most))
+            return err_set(e->err,
+                           "the text has more than %zu tokens, far more than the context holds: "
+                           "shorten it",
+                           e->most);
         e->t->word(e, text, length);
         return 0;
     }

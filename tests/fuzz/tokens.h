@@ -40,7 +40,7 @@ static void exercise(const struct tokenizer *t, const char *text, size_t length)
     }
     const struct text_range typed[] = { { length / 8, length / 4 }, { length / 2, length } };
     const struct text_hole holes[] = { { 0, true }, { length / 3, false }, { length, true } };
-    const struct marked_text m = { text, length, typed, 2, holes, 3 };
+    const struct marked_text m = { text, length, typed, 2, holes, 3, 0 };
     ids_clear(&ids);
     if (tokenizer_encode_marked(t, &m, TOKENIZE_SPECIAL, &ids, &err) == 0) stream(t, &ids);
     ids_clear(&ids);

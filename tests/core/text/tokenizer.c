@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/cancel.h"
 #include "core/base/json.h"
 
 static const char *const folders[] = { "llava-1.5",        "llava-siglip-llama3",
@@ -254,7 +255,7 @@ static void test_plain(void **state)
     // Only the first one is typed.
     const char text[] = "<|eot_id|><|eot_id|>";
     const struct text_range typed = { 2, 5 };
-    const struct marked_text m = { text, 20, &typed, 1, NULL, 0 };
+    const struct marked_text m = { text, 20, &typed, 1, NULL, 0, 0 };
     ids = (struct ids){ 0 };
     assert_int_equal(tokenizer_encode_marked(t, &m, 0, &ids, NULL), 0);
     assert_int_equal(ids.data[ids.count - 1], eot);
@@ -282,7 +283,8 @@ static void test_continuation(void **state)
                                    NULL,
                                    0,
                                    holes,
-                                   2 };
+                                   2,
+                                   0 };
     struct ids ids = { 0 };
     assert_int_equal(tokenizer_encode_marked(t, &m, 0, &ids, NULL), 0);
     size_t i = 0;
@@ -297,7 +299,7 @@ static void test_continuation(void **state)
 
     // A hole inside a character leaves two broken ones.
     const struct text_hole inside = { 1, true };
-    const struct marked_text cut = { "\xC3\xA9", 2, NULL, 0, &inside, 1 };
+    const struct marked_text cut = { "\xC3\xA9", 2, NULL, 0, &inside, 1, 0 };
     struct buf text = { 0 };
     ids = (struct ids){ 0 };
     assert_int_equal(tokenizer_encode_marked(t, &cut, 0, &ids, NULL), 0);
@@ -629,19 +631,92 @@ static void test_long_word(void **state)
     }
 }
 
+static int encode_with(const char *regex, char letter, size_t length, struct err *err)
+{
+    struct ids ids = { 0 };
+    char *members = xasprintf(SPLIT("\"Regex\":\"%s\"", "Isolated"), regex);
+    struct tokenizer *t = small(members, "", err);
+    if (!t) fail_msg("%s: %s", regex, err->text);
+    char *text = xmalloc(length + 1);
+    memset(text, letter, length);
+    text[length] = '\0';
+    const int status = tokenizer_encode(t, text, length, 0, &ids, err);
+    if (status < 0) assert_int_equal(ids.count, 0);
+    ids_release(&ids);
+    free(text);
+    free(members);
+    tokenizer_free(t);
+    return status;
+}
+
+// Time without end: in what PCRE2 counts, and in what it does not.
 static void test_hostile_pattern(void **state)
 {
+    static const char *const regexes[] = { "(a+)+[x-z]", "(?:(?=\\\\p{L}*+)a)*+[bc]",
+                                           "(?:(?=(?:(?=\\\\p{L}*+)a)*+)a)*+[bc]" };
+    for (size_t i = 0; i < sizeof regexes / sizeof *regexes; i++) {
+        struct err err = { "" };
+        assert_int_equal(encode_with(regexes[i], 'a', 60000, &err), -1);
+        if (!strstr(err.text, "pattern")) fail_msg("%s: %s", regexes[i], err.text);
+    }
+    // Ctrl-C ends it.
+    const atomic_bool flag = true;
     struct err err = { "" };
-    struct tokenizer *t = small(SPLIT("\"Regex\":\"(a+)+[x-z]\"", "Isolated"), "", &err);
-    assert_non_null(t);
-    char text[4097];
-    memset(text, 'a', 4096);
-    struct ids ids = { 0 };
-    assert_int_equal(tokenizer_encode(t, text, 4096, 0, &ids, &err), -1);
-    assert_non_null(strstr(err.text, "pattern"));
-    assert_int_equal(ids.count, 0);
-    ids_release(&ids);
-    tokenizer_free(t);
+    cancel_watch(&flag);
+    assert_int_equal(encode_with(regexes[2], 'a', 60000, &err), -1);
+    assert_string_equal(err.text, "cancelled");
+    assert_int_equal(encode_with("a+", 'a', 60000, &err), 0);
+    cancel_unwatch(&flag);
+}
+
+// What a parenthesis or a quantifier may begin still compiles with callouts in it.
+static void test_pattern_forms(void **state)
+{
+    static const char *const regexes[] = { "((?R)?a)*b",
+                                           "(?#a+b)a",
+                                           "(a)(?(1)a|b)",
+                                           "(a)?(?(?=a)a|b)",
+                                           "(?(DEFINE)(?<x>a+))(?&x)",
+                                           "\\\\(?a+\\\\)?",
+                                           "(?<n>a)+?\\\\k<n>",
+                                           "(?i)a+",
+                                           "(?P<q>a)(?P=q)",
+                                           "(?'q'a)b?",
+                                           "(?<=a)a|(?<!b)b",
+                                           "[(?+]a{2}+",
+                                           "a{,3}b",
+                                           "(?x: a + (?#c+) b )",
+                                           "{a",
+                                           "a|b*|",
+                                           "(?>a+)",
+                                           "(?|a|(b))",
+                                           "a(*FAIL)|a??b*+" };
+    for (size_t i = 0; i < sizeof regexes / sizeof *regexes; i++) {
+        struct err err = { "" };
+        if (encode_with(regexes[i], 'a', 5, &err) < 0) fail_msg("%s: %s", regexes[i], err.text);
+    }
+}
+
+// A text far beyond the context is given up before all of its tokens are computed, also within one
+// word.
+static void test_most(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        struct err err = { "" };
+        struct ids ids = { 0 };
+        struct tokenizer *t = open_golden(folders[0]);
+        const size_t length = 1 << 20;
+        char *text = xmalloc(length + 1);
+        for (size_t k = 0; k < length; k++) text[k] = i && k % 2 ? ' ' : 'a';
+        text[length] = '\0';
+        const struct marked_text m = { .text = text, .length = length, .most = 1000 };
+        assert_int_equal(tokenizer_encode_marked(t, &m, 0, &ids, &err), -1);
+        assert_non_null(strstr(err.text, "more than 1000 tokens"));
+        assert_int_equal(ids.count, 0);
+        ids_release(&ids);
+        free(text);
+        tokenizer_free(t);
+    }
 }
 
 // Texts are C strings: a NUL byte of the model hides nothing behind it.
@@ -680,6 +755,18 @@ static void test_hostile_replacement(void **state)
     assert_int_equal(ids.count, 0);
     ids_release(&ids);
     buf_release(&b);
+    tokenizer_free(t);
+    // Nor can one of nothing, which is between all characters.
+    t = small(",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\"},\"content\":"
+              "\"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\"}",
+              "", &err);
+    assert_non_null(t);
+    char *text = xmalloc(100000);
+    memset(text, 'a', 100000);
+    assert_int_equal(tokenizer_encode(t, text, 100000, 0, &ids, &err), -1);
+    assert_non_null(strstr(err.text, "replacements make this text longer than 6314 KB"));
+    free(text);
+    ids_release(&ids);
     tokenizer_free(t);
 }
 
@@ -765,6 +852,8 @@ int main(void)
         cmocka_unit_test(test_decoded_normalised),
         cmocka_unit_test(test_long_word),
         cmocka_unit_test(test_hostile_pattern),
+        cmocka_unit_test(test_pattern_forms),
+        cmocka_unit_test(test_most),
         cmocka_unit_test(test_nul),
         cmocka_unit_test(test_hostile_replacement),
         cmocka_unit_test(test_wrong_files),
