@@ -37,13 +37,15 @@ static int add_setting(struct preset_values *v, const char *word, const char *eq
     return status < 0 ? -1 : preset_add_word(v, word, err);
 }
 
-// A preset among the settings of a comparison: values that change nothing are left out.
+// A preset among the settings of a comparison, with what the model's folder keeps for it; values
+// that change nothing are left out.
 static int add_preset(const struct shell *shell, const char *name, struct preset_values *v,
                       struct err *err)
 {
     const struct settings *now = engine_settings(shell->engine);
     struct preset_values all = { 0 };
     const int status = preset_named(shell, name, &all, err);
+    preset_fit(&all, engine_model(shell->engine), now, preset_find(name) != NULL);
     for (size_t i = 0; i < all.count && status == 0; i++) {
         const struct change *c = &all.list[i];
         const struct setting *row = settings_find(c->key);

@@ -1,4 +1,4 @@
-// commands/tour.c -- /tour: what the program does, in twelve lines that can be run one by one.
+// commands/tour.c -- /tour: what the program does, in thirteen lines that can be run one by one.
 #include "commands/tour.h"
 
 #include <stdio.h>
@@ -20,6 +20,10 @@ static const struct tour_step steps[] = {
       "during an answer too. The next answer obeys; dropped tokens are grey in its map." },
     { "/compare off | prune.score=contribution prune.layer=2 What is in the picture?",
       "Two settings beside each other: answers, speed, maps. F12 steps over their tokens." },
+    { "/compare off | @norm-alignment What is in the picture?",
+      "Norm alignment: visual tokens enter the first layer with the norm of text embeddings, 3 "
+      "instead of 22 (\"norm of visual tokens, first layer\"). The model was trained without it "
+      "and sees less: /preset load norm-alignment-1 prepares such a training. Alt-1 toggles it." },
     { "/redundancy",
       "Measure: how little the FFN of each layer changes visual and text tokens. Esc "
       "goes back to the layout that shows the curves." },

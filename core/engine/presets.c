@@ -214,12 +214,11 @@ static void each_key(void (*call)(void *self, const char *key), void *self)
     const struct method *m;
     for (int i = 0; (m = method_shown(i)); i++) call(self, m->toggle.key);
     for (int i = 0; i < PRESETS; i++)
-        for (const char *word = presets[i].set, *value; *word;) {
-            char *key = split_word(word, &value);
+        for (const char *word = presets[i].set; *word; word += strspn(word, " ")) {
+            char *key = xstrndup(word, strcspn(word, "="));
             call(self, key);
             free(key);
-            word = value + strcspn(value, " ");
-            word += strspn(word, " ");
+            word += strcspn(word, " ");
         }
 }
 
@@ -232,13 +231,8 @@ static void add_default(void *self, const char *key)
 int preset_read(struct preset_values *v, const struct preset *p, const struct model *m,
                 struct err *err)
 {
-    struct preset_values own = { 0 };
-    const int status = preset_read_text(&own, p->set, m, err);
-    if (status == 0) each_key(add_default, &own);
-    for (size_t i = 0; i < own.count && status == 0; i++)
-        preset_add(v, own.list[i].key, own.list[i].value);
-    v->guessed |= own.guessed;
-    preset_values_release(&own);
+    const int status = preset_read_text(v, p->set, m, err);
+    if (status == 0) each_key(add_default, v);
     return status;
 }
 

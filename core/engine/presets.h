@@ -31,11 +31,11 @@ struct preset_values {
     bool guessed; // layers were chosen by depth: the model's phases are unknown
 };
 
-// Adds all values of the recipe; replaces earlier values of the same keys. Keys and values are not
-// checked here.
+// All values of the recipe, into an empty `v`. Keys and values are not checked here.
 int preset_read(struct preset_values *v, const struct preset *p, const struct model *m,
                 struct err *err);
-// The same for a text such as a preset's `set`, and for one literal KEY=VALUE.
+// Adds the values of a text such as a preset's `set`, or one literal KEY=VALUE; replaces earlier
+// values of the same keys.
 int preset_read_text(struct preset_values *v, const char *text, const struct model *m,
                      struct err *err);
 int preset_add_word(struct preset_values *v, const char *word, struct err *err);

@@ -33,6 +33,12 @@ check_has "a preset without @" 'select(.event=="notice").message // select(.even
 lines "/load $llava" "${short[@]}" "/image $scene" '/set ffn.approx skip' '/set ffn.layers 1' '/compare off | @fastv Where is it?'
 check "titles name what presets leave" 'select(.event=="columns").titles | join("; ")' 'A: off; B: @fastv'
 
+# With the adapter that the model's folder keeps for them.
+lines '/load demo/model' "${short[@]}" "/image $scene" '/compare @ira | @norm-alignment Where is it?' '/set'
+check "titles" 'select(.event=="columns").titles | join("; ")' 'A: @ira; B: @norm-alignment'
+check "settings are as before" '[inputs, .] | map(select(.event=="setting").key) | unique | join(" ")' \
+    'sample.ignore_eos sample.max_tokens'
+
 # Adapters: on for one side, off again afterwards.
 lines "/load $llava" "${short[@]}" "/image $scene" "/adapter load $llava/adapters/lora" 'What is in the picture?' \
     '/adapter unload' '/regen' "/compare adapter= | adapter=$llava/adapters/lora" '/regen' '/get adapter' \

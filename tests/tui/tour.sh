@@ -1,4 +1,4 @@
-# tests/tui/tour.sh -- /tour in the full screen: twelve steps, each by Enter, as lines of the history;
+# tests/tui/tour.sh -- /tour in the full screen: thirteen steps, each by Enter, as lines of the history;
 # other lines may come between, Esc ends it. And the first words: the demo model and what it knows.
 set -eu
 . tests/tui/tmux.bash
@@ -8,40 +8,43 @@ line "'$VLMSH' --db '$work/db'"
 wait_for 'demo model: it knows'
 shown '\.\./' && fail 'the path of the demo model goes up and down'
 line '/tour'
-wait_for 'step 1 of 12'
+wait_for 'step 1 of 13'
 wait_for '> /image ".*scene-1.png"'
 keys Enter
-wait_for 'step 2 of 12'
+wait_for 'step 2 of 13'
 keys Enter
-wait_for 'step 3 of 12'
+wait_for 'step 3 of 13'
 line "$(printf '\025')/get sample.seed" # something else: the step comes again
 wait_for 'sample.seed = 0'
 wait_for '> /attention'
 keys Enter
-wait_for 'step 4 of 12'
+wait_for 'step 4 of 13'
 keys Enter
 wait_for 'prune.score = contribution'
-wait_for 'step 5 of 12'
+wait_for 'step 5 of 13'
 keys Enter
 wait_for 'B: prune'
-wait_for 'step 6 of 12'
+wait_for 'step 6 of 13'
 keys Enter
-wait_for 'step 7 of 12'
+wait_for 'B: @norm-alignment'
+wait_for 'step 7 of 13'
 keys Enter
-wait_for 'step 8 of 12'
+wait_for 'step 8 of 13'
+keys Enter
+wait_for 'step 9 of 13'
 keys C-u
 line '/set train.steps 2'
-wait_for 'step 9 of 12'
+wait_for 'step 10 of 13'
 keys Enter
-wait_for 'step 10 of 12'
+wait_for 'step 11 of 13'
 keys Enter
 for _ in $(seq 60); do # the job's priority is low: a busy machine takes its time
-    shown 'step 11 of 12' && break
+    shown 'step 12 of 13' && break
     sleep 2
 done
-wait_for 'step 11 of 12'
+wait_for 'step 12 of 13'
 keys Enter
-wait_for 'step 12 of 12'
+wait_for 'step 13 of 13'
 wait_for 'norms. applied'
 keys Enter
 wait_for 'the tour is over'
@@ -50,7 +53,7 @@ keys Up
 wait_for '> /plot'
 keys C-u
 line '/tour'
-wait_for 'step 1 of 12'
+wait_for 'step 1 of 13'
 keys Escape
 wait_for 'the tour has ended'
 keys F10
