@@ -35,6 +35,10 @@ lines "/load $work/model" '/toggle ffn.approx off hadamard' '/toggle norm.align'
 check "one of another model is refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     'true false true true false'
 
+# The demo model's alignment aligns: visual tokens have about the norm of text embeddings.
+lines '/load demo/model' '/image demo/pictures/scene-1.png' /align 'What is in the picture?' /norms
+check "aligned" 'select(.name=="norms.interface").rows[] | select(.[0]=="visual tokens, aligned")[3] | tonumber | . > 0.8 and . < 1.25' true
+
 # Recipes for training begin with fresh parameters, and nothing else of the folder is in the result.
 lines '/scenes 8 '"$work/world" '/load demo/model' /align '/preset load norm-alignment-1' '/set train.steps 1' \
     "/train $work/world/captions.json $work/stage1" /wait "/adapter load $work/stage1" '/adapter show'
