@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -268,6 +270,34 @@ static char *reason_of_network(const struct group *g)
     return out_of_reach(g, here, strlen(here), true);
 }
 
+// What this machine lacks for what ranks share, which Open MPI's messages do not name: they say
+// that processes cannot reach each other, or a rank ends by a bus error. NULL: nothing.
+static char *no_room(void)
+{
+    enum { ROOM = 32 }; // MB; a rank of Open MPI 4 and 5 takes 4 to 16
+    static const char *const variables[] = { "TMPDIR", "TEMP", "TMP" }; // as Open MPI reads them
+    const char *folders[] = { "/tmp", "/dev/shm" };
+    for (int i = 2; i >= 0; i--) {
+        const char *value = getenv(variables[i]);
+        if (value && *value) folders[0] = value;
+    }
+    for (int i = 0; i < 2; i++) {
+        struct statvfs of;
+        const double mb =
+            statvfs(folders[i], &of) == 0 ? (double)of.f_bavail * (double)of.f_frsize * 1e-6 : ROOM;
+        if (mb < ROOM)
+            return xasprintf("'%s' has only %.1f MB left, where Open MPI keeps what ranks share: "
+                             "make room there",
+                             folders[i], mb);
+    }
+    struct rlimit files;
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && (double)files.rlim_cur * 1e-6 < ROOM)
+        return xasprintf("files are limited to %.1f MB (ulimit -f), where Open MPI keeps what "
+                         "ranks share in larger ones",
+                         (double)files.rlim_cur * 1e-6);
+    return NULL;
+}
+
 static char *reason_of(struct group *g, int status)
 {
     char *network = reason_of_network(g);
@@ -294,6 +324,13 @@ static char *reason_of(struct group *g, int status)
     else
         text = xasprintf("mpirun ended with status %d before the job did",
                          WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    char *room = words || g->said.signal == SIGKILL ? NULL : no_room();
+    if (room) {
+        char *both = xasprintf("%s; %s", room, text);
+        free(text);
+        text = both;
+    }
+    free(room);
     free(host);
     return text;
 }

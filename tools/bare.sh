@@ -26,9 +26,11 @@ shift
 command -v debootstrap >/dev/null || { echo "tools/bare.sh needs debootstrap: apt-get install debootstrap" >&2; exit 1; }
 
 [ "$tree" != / ] || usage
+scratch=
+trap 'rm -rf ${scratch:+"$scratch"}' EXIT
 if [ -z "$tree" ]; then
-    tree=$(mktemp -d "${TMPDIR:-/var/tmp}/vlmsh-bare-XXXXXX")
-    trap 'rm -rf "$tree"' EXIT
+    scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/vlmsh-bare-XXXXXX")
+    tree=$scratch
 fi
 
 # This machine's mirror of Debian, where it has one.
@@ -47,9 +49,9 @@ copy() {
 }
 
 if [ ! -e "$tree/etc/debian_version" ]; then
-    debootstrap --variant=minbase --include=make "$suite" "$tree" "$(mirror)" >"$tree.log" 2>&1 ||
-        { tail -20 "$tree.log" >&2; exit 1; }
-    rm -f "$tree.log"
+    # Into a variable: a file beside the tree may be the caller's.
+    log=$(debootstrap --variant=minbase --include=make "$suite" "$tree" "$(mirror)" 2>&1) ||
+        { tail -20 <<<"$log" >&2; exit 1; }
     mkdir -p "$tree/etc/apt/apt.conf.d"
     apt-config dump | grep -E '^Acquire::(http|https|Check-|Retries)' >"$tree/etc/apt/apt.conf.d/99host" || true
     copy /etc/ssl/certs/ca-certificates.crt
