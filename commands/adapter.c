@@ -77,6 +77,22 @@ static void notice_base(const struct shell *shell, const struct adapter *a)
     cJSON_Delete(record);
 }
 
+// Targets of adapter_config.json for which the file has no tensors.
+static void notice_bare(const struct shell *shell, const struct adapter *a)
+{
+    enum { NAMED = 5 };
+    struct buf b = { 0 };
+    if (!a->bare.count) return;
+    for (size_t i = 0; i < a->bare.count && i < NAMED; i++)
+        buf_printf(&b, "%s%s", i ? ", " : "", a->bare.list[i]);
+    if (a->bare.count > NAMED) buf_printf(&b, " and %zu more", a->bare.count - NAMED);
+    sinks_notice(shell->sinks,
+                 "the adapter has no tensors for %zu of the %" PRId64
+                 " weights that its adapter_config.json targets, which stay the model's: %s",
+                 a->bare.count, a->targets, b.data);
+    buf_release(&b);
+}
+
 static void notice_loaded(const struct shell *shell, const struct adapter *a)
 {
     char *kinds = kinds_text(a);
@@ -87,6 +103,7 @@ static void notice_loaded(const struct shell *shell, const struct adapter *a)
         sinks_notice(shell->sinks,
                      "%" PRId64 " of its tensors belong to parts that inference does not use",
                      a->unused);
+    notice_bare(shell, a);
     const char *scale = settings_text(engine_settings(shell->engine), "adapter.scale");
     if (adapter_has(a, ADAPTER_LORA) && strtod(scale, NULL) != 1)
         sinks_notice(

@@ -119,6 +119,19 @@ static int attach(struct shell *shell, const char *name, int *attached, struct e
     return status;
 }
 
+// The longest of the words, joined by blanks, that are the name of a file; else the first word.
+static char *file_of_words(char **words, int most, int *count)
+{
+    for (*count = most; *count > 1; --*count) {
+        struct buf name = { 0 };
+        for (int i = 0; i < *count; i++) buf_printf(&name, "%s%s", i ? " " : "", words[i]);
+        char *text = buf_take(&name);
+        if (access(text, F_OK) == 0) return text;
+        free(text);
+    }
+    return xstrdup(words[0]);
+}
+
 static int attach_clipboard(struct shell *shell, struct err *err)
 {
     size_t size;
@@ -161,7 +174,11 @@ static int image_run(struct shell *shell, int argc, char **argv, struct err *err
         return 0;
     }
     int attached = 0, status = 0;
-    for (int i = 0; i < argc && status == 0; i++) status = attach(shell, argv[i], &attached, err);
+    for (int i = 0, count; i < argc && status == 0; i += count) {
+        char *name = file_of_words(argv + i, argc - i, &count);
+        status = attach(shell, name, &attached, err);
+        free(name);
+    }
     if (status < 0 && attached)
         return err_in(err, "(the %d before it %s attached)", attached, attached > 1 ? "are" : "is");
     return status;
@@ -174,8 +191,8 @@ const struct command command_image = {
     .help = "Attaches pictures (PNG, JPEG, WebP, GIF, BMP, PPM) to the next message.",
     .details =
         "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture\n"
-        "from standard input. Put names with blanks in double quotes. *, ? and [] in a name stand\n"
-        "for all files that match: /image scenes/*.png\n"
+        "from standard input. Put names with blanks in double quotes; those of files that exist\n"
+        "need none. *, ? and [] in a name stand for all files that match: /image scenes/*.png\n"
         "--clipboard attaches the picture in the clipboard (through wl-paste or xclip). --remove "
         "N\n"
         "detaches a pending picture, by its number in /images, --clear all of them. Without\n"

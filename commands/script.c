@@ -5,12 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commands/command.h"
 #include "commands/parse.h"
 #include "core/base/file_in.h"
 #include "core/base/text.h"
+#include "core/picture/source.h"
 
 enum { RUN_DEPTH = 16, LINE_LIMIT = 64 << 20 };
 
@@ -108,6 +111,76 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
     return status;
 }
 
+static bool is_picture_file(const char *path)
+{
+    static const char *const endings[] = {
+        ".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".ppm"
+    };
+    const size_t n = strlen(path);
+    struct stat st;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t m = strlen(endings[i]);
+        if (n > m && !strcasecmp(path + n - m, endings[i]))
+            return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    }
+    return false;
+}
+
+// The path that a piece of a text names: without quotes and punctuation around it. NULL: no picture
+// file.
+static char *picture_named(const char *text, size_t length)
+{
+    while (length && strchr("\"'`(<[", *text)) text++, length--;
+    while (length && strchr("\"'`)>].,;:?!", text[length - 1])) length--;
+    char *word = xstrndup(text, length), *plain = picture_source_path(word); // file://
+    const char *home = !strncmp(plain, "~/", 2) ? getenv("HOME") : NULL;
+    char *path = home ? xasprintf("%s%s", home, plain + 1) : xstrdup(plain);
+    free(word);
+    free(plain);
+    if (is_picture_file(path)) return path;
+    free(path);
+    return NULL;
+}
+
+// In quotes a name may have blanks: to the same quote; else to the next blank.
+static size_t piece_length(const char *p)
+{
+    const char *end = strchr("\"'`", *p) ? strchr(p + 1, *p) : NULL;
+    if (end && end > p + 1) {
+        char *path = picture_named(p, (size_t)(end + 1 - p));
+        free(path);
+        if (path) return (size_t)(end + 1 - p);
+    }
+    return strcspn(p, " \t\r\n");
+}
+
+static bool is_attached(const struct shell *shell, const char *path)
+{
+    const struct conversation *c = engine_conversation(shell->engine);
+    for (size_t i = 0; i < c->picture_count; i++)
+        if (c->pictures[i].path && !strcmp(c->pictures[i].path, path)) return true;
+    return false;
+}
+
+// A file's name is only text to the model: who comes from a program that attaches it may not know.
+static void hint_picture(struct shell *shell, const char *text)
+{
+    const struct model *m = engine_model(shell->engine);
+    for (const char *p = skip_blanks(text); m && model_sees(m) && *p; p = skip_blanks(p)) {
+        const size_t length = piece_length(p);
+        char *path = picture_named(p, length);
+        const bool hint = path && !is_attached(shell, path);
+        if (hint)
+            sinks_notice(shell->sinks,
+                         "'%s' is a picture file, but the model sees only its name: /image %s "
+                         "attaches it",
+                         path, path);
+        free(path);
+        if (hint) return;
+        p += length;
+    }
+}
+
 static int run_text(struct shell *shell, const char *line, struct err *err)
 {
     struct words args = { 0 };
@@ -118,6 +191,7 @@ static int run_text(struct shell *shell, const char *line, struct err *err)
     int status = command_check_needs(shell, NEEDS_MODEL, err);
     if (status == 0)
         status = marked ? rest_parse(&args, line, shell, err) : text_parse(&args, line, shell, err);
+    if (status == 0) hint_picture(shell, args.list[0]);
     if (status == 0) status = engine_ask(shell->engine, args.list[0], err);
     words_release(&args);
     return status;

@@ -295,6 +295,18 @@ static int look_again(struct store *s, struct position *at, struct buf *notice, 
     return status;
 }
 
+// A session that was given a name may find it taken since.
+static int write_noticed(struct store *s, struct position *at, const struct entry *e,
+                         struct buf *notice, struct err *err)
+{
+    if (write_entry(s, at, e, err) < 0) return -1;
+    if (e->kind == ENTRY_BEGIN && e->key && strcmp(e->key, at->name) != 0)
+        buf_printf(notice,
+                   "another program has started a session '%s' meanwhile: this one goes on as '%s'",
+                   e->key, at->name);
+    return 0;
+}
+
 int store_flush(struct store *s, struct err *err)
 {
     if (!s->pending_count) return 0;
@@ -305,7 +317,7 @@ int store_flush(struct store *s, struct err *err)
     if (status == 0) {
         status = look_again(s, &at, &notice, err);
         for (size_t i = 0; i < s->pending_count && status == 0; i++)
-            status = write_entry(s, &at, &s->pending[i], err);
+            status = write_noticed(s, &at, &s->pending[i], &notice, err);
         status = store_unlock(s, status, err);
     }
     if (status == 0) {

@@ -91,6 +91,7 @@ void adapter_free(struct adapter *a)
     free(a->name);
     free(a->base);
     free(a->hash);
+    names_release(&a->bare);
     free(a);
 }
 

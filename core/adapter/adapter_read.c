@@ -480,6 +480,30 @@ static int read_tensor(struct reading *r, const struct safetensor *t)
     return read_weight(r, t, &k);
 }
 
+// PEFT gives each target a LoRA, and one without tensors in the file keeps its random beginning,
+// which changes nothing.
+static int find_bare(struct reading *r)
+{
+    const struct weights *all = &r->model->weights;
+    const cJSON *target = json_get(r->config->json, "target_modules");
+    const bool named =
+        cJSON_IsArray(target)
+            ? target->child != NULL
+            : cJSON_IsString(target) && strcmp(target->valuestring, "dummy-target-modules") != 0;
+    for (size_t i = 0; named && r->config->lora && i < all->count; i++) {
+        const struct weight *w = &all->list[i];
+        if (!w->linear) continue;
+        char *module = family_module_name(r->model->family, w);
+        const int found = adapter_config_targets(r->config, module, r->err);
+        free(module);
+        if (found < 0) return -1;
+        r->adapter->targets += found;
+        if (found && !find_entry(r->adapter, ADAPTER_LORA, w))
+            names_add(&r->adapter->bare, w->name, NULL);
+    }
+    return 0;
+}
+
 static int read_file(struct reading *r)
 {
     for (int64_t i = 0; i < r->file->count; i++) {
@@ -487,7 +511,7 @@ static int read_file(struct reading *r)
         if (read_tensor(r, t) < 0) return err_in(r->err, "tensor '%.200s'", t->name);
     }
     tie_or_keep_head(r);
-    return check_lora(r->adapter, r->err);
+    return check_lora(r->adapter, r->err) < 0 ? -1 : find_bare(r);
 }
 
 // --- extra.safetensors ---------------------------------------------------------------------------

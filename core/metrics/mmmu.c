@@ -2,8 +2,7 @@
 //
 // Where no letter is found the program draws one at random; here the answer is wrong and counted.
 // For open questions this is MMMU's own rule: all phrases and numbers of the answer are compared
-// with the references. lmms-eval keeps only one of them, of arbitrary order, and compares it letter
-// by letter, so that its open questions are always wrong.
+// with the references, as lmms-eval does since 0.7.3.
 // Sources: lmms_eval/tasks/_task_utils/mmmu_mcq_utils.py, mmmu/utils.py (from MMMU's
 // eval_utils.py).
 #include <ctype.h>

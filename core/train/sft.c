@@ -424,6 +424,13 @@ static int steps(struct sft *t, struct err *err)
 
 // --- the end -------------------------------------------------------------------------------------
 
+static void report_skipped(const struct sft *t, const char *key, const struct sft_set *set)
+{
+    if (set->skipped)
+        job_result(t->job, key, "%lld of %lld samples, the first: %.200s", (long long)set->skipped,
+                   (long long)set->chosen, set->why ? set->why : "no trained token");
+}
+
 // Reports the used memory next to the forecast, unless the run took no step.
 static void report_memory(struct sft *t)
 {
@@ -501,6 +508,8 @@ static int finish(struct sft *t, struct err *err)
         tidy(t, settings_integer(j->settings, "train.keep"));
         job_result(j, what, "%s", t->out.path);
         report_memory(t);
+        report_skipped(t, "skipped", &t->train);
+        report_skipped(t, "skipped in validation", &t->held);
         if (t->place.best_step >= 0) {
             job_result(j, "best step", "%lld", (long long)t->place.best_step);
             if (t->metric)
@@ -589,6 +598,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 static char *outcome(const struct job_end *end)
 {
     static const char *const scores[] = { "validation score", "validation loss" };
+    static const char *const skipped[] = { "skipped", "skipped in validation" };
     const char *step = job_end_value(end, "best step");
     const char *model = job_end_value(end, "model"), *adapter = job_end_value(end, "adapter");
     struct buf b = { 0 };
@@ -604,6 +614,10 @@ static char *outcome(const struct job_end *end)
     }
     buf_printf(&b, "%s%s in '%s'", b.length ? "; " : "", model ? "model" : "adapter",
                model ? model : adapter);
+    for (size_t i = 0; i < 2; i++) {
+        const char *value = job_end_value(end, skipped[i]);
+        if (value) buf_printf(&b, "; %s: %s", skipped[i], value);
+    }
     return buf_take(&b);
 }
 

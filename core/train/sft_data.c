@@ -95,6 +95,17 @@ static void take(struct sft_set *set, const struct data_check *c)
     }
 }
 
+static void note_skipped(struct sft_set *set, const struct data_check *c)
+{
+    set->chosen = c->chosen;
+    set->skipped = c->chosen - c->usable;
+    for (size_t i = 0; i < c->finding_count && !set->why; i++) {
+        const struct data_finding *f = &c->findings[i];
+        if (f->problem != DATA_SAME_ID)
+            set->why = xasprintf("%s: %s: %s", f->id, data_problem_name(f->problem), f->why);
+    }
+}
+
 // Opens a data file and collects its usable samples. 0, JOB_STOPPED or -1.
 static int open_set(struct sft *t, struct sft_set *set, const char *path, const char *images,
                     struct err *err)
@@ -122,6 +133,7 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     else if (status == 0) {
         report_findings(j, &c, path);
         take(set, &c);
+        note_skipped(set, &c);
         set->picture_files = c.picture_files;
         set->contents = c.contents;
         c.contents = (struct names){ 0 };
@@ -354,6 +366,7 @@ static void close_set(struct sft_set *set)
     free(set->item);
     free(set->length);
     free(set->group);
+    free(set->why);
     names_release(&set->contents);
     *set = (struct sft_set){ 0 };
 }

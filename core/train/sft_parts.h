@@ -37,6 +37,8 @@ struct sft_set {
     int32_t *length; // [count] rows
     int64_t *group;  // [count] group number: samples that share pictures have the same one
     int64_t count;
+    int64_t chosen, skipped; // samples of the file's chosen kinds, and those that are not usable
+    char *why;               // of the first that was skipped; NULL: none was
     size_t picture_files;    // different ones
     struct names contents;   // of them
     int64_t answer;          // most trained tokens of a sample

@@ -124,4 +124,11 @@ check_has "no room" 'select(.event == "notice").text' "25 visual tokens; 24 toke
 vlmsh --json -c "/load $llava" -c '/image -' -c '/images' <$scene >"$work/events"
 check "standard input" 'select(.name == "images").rows[0] | .[1], .[5]' \
     "$(printf '%s\nstandard input' "$(python3 -c "import struct; print(struct.unpack('>I', open('$scene', 'rb').read(20)[16:20])[0])")")"
+
+# Names with blanks that are files need no quotes; a question that only names a picture file gets a hint.
+cp "$scene" "$work/photo (1).png"
+lines "/load $llava" '/set sample.max_tokens 1' "/image $work/photo (1).png" "/image $work/a1.png $work/photo (1).png" '/images' \
+    "What is in $work/b[1].png ?" "And in '$work/photo (1).png'?" "(file://$work/a2.png)" "What of $work/none.png and scene.png?"
+check "without quotes" 'select(.name == "images").rows | map(.[5] | split("/") | last) | join(" ")' "photo (1).png a1.png photo (1).png"
+check "hints" 'select(.event == "notice").text | select(test("only its name")) | capture("/(?<n>[^/]*)\u0027 is a").n' $'b[1].png\na2.png'
 finish

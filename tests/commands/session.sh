@@ -49,4 +49,20 @@ check "ids: resumed" 'select(.name == "context").rows[0][0]' "$live"$'\n0'
 # A database that cannot be opened: all but sessions works.
 printf '/version\n/session list\n/version\n' | "$VLMSH" --db /proc/x.db --json >"$work/events"
 check "without a database" 'select(.event == "done").ok' $'true\nfalse\ntrue'
+
+# Two programs start a session of one name: the second says under which name it goes on.
+mkfifo "$work/in"
+"$VLMSH" --db "$work/vlmsh.db" --session twice --json $llava <"$work/in" >"$work/first" &
+other=$!
+exec 7>"$work/in"
+echo /version >&7
+for _ in $(seq 600); do grep -q '"done"' "$work/first" && break; sleep 0.1; done
+vlmsh --session twice --json $llava -c '/set sample.max_tokens 1' -c Hello >"$work/events"
+check "the first one has the name" 'select(.event == "notice").text | select(test("twice"))' ""
+printf '/set sample.max_tokens 1\nHello\n' >&7
+exec 7>&-
+wait $other || fail "the other program"
+cp "$work/first" "$work/events"
+check "goes on" 'select(.event == "notice").text | select(test("twice"))' \
+    "another program has started a session 'twice' meanwhile: this one goes on as 'twice-2'"
 finish

@@ -160,4 +160,26 @@ check_has "when it is loaded" 'select(.event=="notice").text' 'it was trained wh
 check_has "what it begins from" 'select(.event=="notice").text' "begins from the adapter '$work/aligned'"
 check_has "parameters that are not there are refused at once" 'select(.event=="error").message' "'norm_align.*' matches no weight"
 
+
+# How many samples were skipped is said at the end; an adapter without tensors for some of its targets says which.
+printf '[{"id":"x","question":"q","answer":"a"},{"id":"y","image":"no.png","question":"q","answer":"a"},{"id":"z","question":"q"}]' >"$work/some.json"
+lines "/load $llava" '/set job.nice 0' '/set train.steps 1' '/set train.method lora' "/train $work/some.json $work/some" /wait "/adapter load $work/some"
+check_has "skipped" 'select(.event == "notice").text' "; skipped: 2 of 3 samples, the first: y: picture missing: "
+check "its own adapter is whole" 'select(.event == "notice").text | select(test("no tensors"))' ""
+python3 - "$work/some/adapter_model.safetensors" <<'P'
+import json, struct, sys
+raw = open(sys.argv[1], "rb").read()
+n, = struct.unpack_from("<Q", raw)
+header, body = {}, b""
+for name, t in json.loads(raw[8:8 + n]).items():
+    if name == "__metadata__" or "layers.1." in name and "q_proj" in name: continue
+    a, b = t["data_offsets"]
+    header[name] = dict(t, data_offsets=[len(body), len(body) + b - a])
+    body += raw[8 + n + a:8 + n + b]
+text = json.dumps(header).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + body)
+P
+lines "/load $llava" "/adapter load $work/some"
+check_has "which" 'select(.event == "notice").text' "the adapter has no tensors for 1 of the "
+check_has "its name" 'select(.event == "notice").text' "layers.1.self_attn.q_proj.weight"
 finish
