@@ -10,12 +10,15 @@
 
 #include "commands/jobs.h"
 #include "commands/script.h"
+#include "core/base/file_in.h"
 #include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "tui/input.h"
 #include "tui/signals.h"
 #include "tui/text.h"
+
+enum { LINE_LIMIT = 64 << 20 }; // bytes, as in a script
 
 // --- what stops everything -----------------------------------------------------------------------
 
@@ -184,24 +187,49 @@ static void add_physical(struct lines *l, struct line_reader *reader, char *line
     free(where);
 }
 
+// The next line with its end; false at the end of the input. *endless: it is longer than a line may
+// be, as /dev/zero is.
+static bool read_line(struct buf *line, bool *endless)
+{
+    int c = 0;
+    buf_clear(line);
+    while (c != '\n' && (c = getc(stdin)) != EOF) {
+        if (line->length == LINE_LIMIT) return *endless = true;
+        buf_putc(line, (char)c);
+    }
+    return line->length > 0 && !ferror(stdin); // interrupted within a line: it is not run
+}
+
 int lines_dialogue(struct lines *l)
 {
     struct line_reader reader = { 0 };
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t length;
+    struct buf line = { 0 };
     int number = 0, first = 1;
-    while (!l->shell->quit && !stopped(l) && (length = getline(&line, &capacity, stdin)) >= 0)
-        add_physical(l, &reader, line, (size_t)length, ++number, &first);
+    struct err err;
+    struct stat st;
+    const bool kernel = file_in_check(STDIN_FILENO, "standard input", &st, &err) < 0;
+    bool endless = false;
+    while (!kernel && !l->shell->quit && !stopped(l) && read_line(&line, &endless) && !endless)
+        add_physical(l, &reader, line.data, line.length, ++number, &first);
+    if (kernel || endless) {
+        char *where = xasprintf("stdin:%d", number + 1);
+        if (endless)
+            err_set(&err, "the line is longer than %d MB: nothing behind it is read",
+                    LINE_LIMIT >> 20);
+        failed(l, where, &err);
+        free(where);
+        buf_release(&line);
+        line_reader_release(&reader);
+        return exit_status(l, STATUS_FAILED);
+    }
     if (line_reader_open(&reader) && !l->shell->quit && !stopped(l)) {
-        struct err err;
         char *where = xasprintf("stdin:%d", first);
         err_set(&err, "the input ends within an unfinished line (the closing \"\"\" is missing, or "
                       "the last line ends in \\)");
         failed(l, where, &err);
         free(where);
     }
-    free(line);
+    buf_release(&line);
     line_reader_release(&reader);
     return exit_status(l, STATUS_OK);
 }

@@ -101,10 +101,13 @@ grep -q "'/dev/zero': it is a device, not a file" "$work/errors" || fail "device
 # What looks like a file and may wait, as /proc/kmsg does.
 for arguments in "-c '/image /proc/self/status'" "-f /proc/self/status" "-c '/run /proc/self/status'" \
     "-c '/render /proc/self/status $work/good.json'" "-c '/image -' </proc/self/status" \
-    "</proc/self/status"; do
+    "</proc/self/status" "--json </proc/self/status"; do
     eval "timeout -k 1 ${PATIENCE:-30} '$VLMSH' --db '$work/vlmsh.db' $llava $arguments" >"$work/out" 2>&1
     same "$arguments" "$?, $(grep -c "it is a file of the kernel, not a file of data" "$work/out")" "1, 1"
 done
+# A line without end on a dialogue's standard input.
+timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" --json </dev/zero >"$work/out" 2>&1
+same "endless line" "$?, $(grep -c "the line is longer than 64 MB" "$work/out")" "1, 1"
 for pair in "folder:a folder" "socket:a socket"; do
     vlmsh -f "$work/${pair%:*}" 2>"$work/errors"
     grep -q "it is ${pair#*:}, not a file" "$work/errors" || fail "script ${pair%:*}: $(cat "$work/errors")"
