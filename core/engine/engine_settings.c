@@ -383,6 +383,15 @@ void engine_recheck_settings(struct engine *e)
 int engine_adapter_load(struct engine *e, const char *folder, struct err *err)
 {
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
+    struct settings *named = settings_copy(e->settings);
+    const bool none =
+        settings_set(named, "adapter", folder, NULL) == 0 && settings_is(named, "adapter", "none");
+    settings_free(named);
+    if (none && !*folder) return err_set(err, "the adapter's folder is missing");
+    if (none)
+        return err_set(
+            err, "'%s' stands for no adapter (/adapter unload); a folder of that name is './%s'",
+            folder, folder);
     struct proposal p = proposal_of(e);
     struct requests w = requests_of(&(struct change){ "adapter", folder }, 1);
     p.anew = p.single = true;

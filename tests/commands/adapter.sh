@@ -156,4 +156,11 @@ check "replayed in another folder" 'select(.event == "answer").ids | tostring' "
     -c '/adapter list') >"$work/events"
 check "a preset in another folder, read once" \
     'select(.event == "table" and .name == "adapters").rows | map(.[0] + " " + .[1]) | join(", ")' 'lora yes'
+# Words for no adapter are not loaded.
+lines "/load $llava" '/adapter load ""' '/adapter load none' '/adapter load OFF' "/adapter load $lora" '/adapter load none' '/get adapter'
+check "no adapter's name" 'select(.event == "error").message' "the adapter's folder is missing
+'none' stands for no adapter (/adapter unload); a folder of that name is './none'
+'OFF' stands for no adapter (/adapter unload); a folder of that name is './OFF'
+'none' stands for no adapter (/adapter unload); a folder of that name is './none'"
+check "and the one in use stays" 'select(.key == "adapter").value' "$lora"$'\n'"$lora"
 finish
