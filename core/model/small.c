@@ -146,7 +146,8 @@ static bool is_whole(const struct gguf *f, const struct model *m, const struct g
         const int dtype = dtype_of(m, kind, c->tensors[i]);
         if (dtype == c->tensors[i]->dtype) continue;
         const struct safetensor *t = gguf_find(f, c->tensors[i]->name);
-        whole = t && t->dtype == dtype;
+        whole = t && t->dtype == dtype && t->rank == c->tensors[i]->rank &&
+                !memcmp(t->shape, c->tensors[i]->shape, (size_t)t->rank * sizeof *t->shape);
     }
     return whole;
 }

@@ -123,4 +123,17 @@ lines "/set weights.dtype q8_0" "/load tests/goldens/qwen2"
 check_has "none" 'select(.event == "notice").text' "do not fit the blocks of q8_0: 0 became"
 small q8_0
 check "all" 'select(.event == "notice").text | select(contains("blocks of"))' ""
+
+# A file whose tensors have another shape is not the one that was written: it is written again.
+python3 - "$kept"/*-q8_0.gguf <<'P' || fail "no matrix to turn"
+import struct, sys
+raw = bytearray(open(sys.argv[1], "rb").read())
+at = raw.index(b"mlp.up_proj.weight") + len(b"mlp.up_proj.weight")
+rank, a, b = struct.unpack_from("<IQQ", raw, at)
+struct.pack_into("<QQ", raw, at + 4, b, a)
+open(sys.argv[1], "wb").write(raw)
+sys.exit(rank != 2 or a == b)
+P
+small q8_0 '/set sample.max_tokens 2' 'Hello'
+check "another shape" 'select(.event == "done" or .event == "error") | .ok // .message' $'true\ntrue\ntrue\ntrue'
 finish
