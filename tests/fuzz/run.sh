@@ -1,12 +1,15 @@
 #!/bin/bash
 # Runs fuzzers, as many at once as there are processors: tests/fuzz/run.sh SECONDS SEED BIN... (seed 0:
 # another one each time)
-# Each starts from a few small files made from tests/goldens; one line a fuzzer. A crash, a hang of
-# 10 s or more than 2 GB of memory fails it; the input that did it is kept beside the binary.
+# Each starts from a few small files made from tests/goldens, and from what fuzzers have reached before
+# (tests/fuzz/corpus/NAME.tar.xz); one line a fuzzer. A crash, a hang (10 s; of parquet, whose inputs are
+# larger, 60 s) or more than 2 GB of memory fails it; the input that did it is kept beside the binary.
+# KEEP=FOLDER writes to those the small inputs, of this run and of FOLDER/NAME, that reach what no other does.
 seconds=$1 seed=$2
 shift 2
 cd "$(dirname "$0")/../.." || exit 1
 goldens=tests/goldens
+export OMP_NUM_THREADS=1 # there are other fuzzers beside each
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
@@ -67,6 +70,7 @@ make_seeds() { # NAME FOLDER
     parquet)
         cp tests/core/sets/parquet/*.parquet "$2"
         ;;
+    sessions | calibration | weight_cache) ;; # their corpora begin with files that vlmsh wrote
     csv)
         printf '\xef\xbb\xbfstep,"a, b","c ""d"""\r\n1,2,3\r\n\r\n,"",x\n' >"$2/quoted"
         printf '"\xef\xbb\xbfone"\n""\nlast' >"$2/column"
@@ -102,12 +106,29 @@ make_seeds() { # NAME FOLDER
     esac
 }
 
+# Inputs of at most 32 KB, the smallest first, 64 KB in all; databases, which compress well, 512 KB.
+keep() { # BIN NAME
+    local all=$work/all/$2 new=$work/new/$2 kept=$work/kept/$2 most=65536 total=0 f
+    [ "$2" != sessions ] || most=524288
+    mkdir -p "$all" "$new" "$kept"
+    make_seeds "$2" "$new"
+    ls "$new" >"$work/$2.made"
+    find "$work/$2" "$KEEP/$2" -type f -size -33k -exec cp -t "$all" {} + 2>>"$work/$2.log"
+    "$1" -merge=1 -rss_limit_mb=2048 -timeout=10 "$new" "$all" >>"$work/$2.log" 2>&1 || return
+    for f in $(ls -Sr "$new" | grep -vxFf "$work/$2.made"); do
+        [ $((total += $(stat -c %s "$new/$f"))) -gt $most ] || cp "$new/$f" "$kept"
+    done
+    tar -C "$work/kept" --sort=name --owner=0 --group=0 --mtime=@0 -cJf "tests/fuzz/corpus/$2.tar.xz" "$2"
+}
+
 fuzz() { # BIN
-    local bin=$1 name status
+    local bin=$1 name status limits
     name=$(basename "$bin")
     mkdir -p "$work/$name"
     make_seeds "$name" "$work/$name"
-    "$bin" -max_total_time="$seconds" -seed="$seed" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
+    [ ! -e "tests/fuzz/corpus/$name.tar.xz" ] || tar -C "$work" -xJf "tests/fuzz/corpus/$name.tar.xz"
+    [ "$name" = parquet ] && limits="-timeout=60 -max_len=4194304" || limits="-timeout=10 -max_len=65536"
+    "$bin" -max_total_time="$seconds" -seed="$seed" $limits -rss_limit_mb=2048 \
         -dict=tests/fuzz/words.dict -artifact_prefix="$bin-" "$work/$name" >"$work/$name.log" 2>&1
     status=$?
     if [ $status = 0 ]; then
@@ -116,9 +137,10 @@ fuzz() { # BIN
         echo "FAILED  fuzz $name (exit $status)"
         grep -v '^#' "$work/$name.log" | tail -40 | sed 's/^/    /'
     fi
+    [ $status != 0 ] || [ -z "${KEEP:-}" ] || keep "$bin" "$name"
     return $status
 }
 
 export seconds seed work goldens
-export -f fuzz make_seeds safetensors_seed
+export -f fuzz keep make_seeds safetensors_seed
 printf '%s\0' "$@" | xargs -0 -n 1 -P "$(nproc)" bash -c 'fuzz "$1" >"$work/report.$$"; status=$?; cat "$work/report.$$"; exit $((status > 0))' fuzz

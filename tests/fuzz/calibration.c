@@ -1,0 +1,61 @@
+// tests/fuzz/calibration.c -- any bytes as a calibration, also the one that a method reads: it is
+// refused, or its sums can be read, shown and added to themselves.
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/engine/proposal.h"
+#include "core/methods/calibration.h"
+#include "core/settings/settings.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static void read_file(const char *path, const struct model *m)
+{
+    const struct sinks nobody = { 0 };
+    struct calibration c;
+    struct err err;
+    if (calibration_open(&c, path, &err) < 0) return;
+    const struct calibration_kind *kind = calibration_kind_of(&c);
+    (void)calibration_fits(&c, m, &err);
+    void *sums = kind->read(&c, &err);
+    if (sums) kind->release(sums);
+    kind->show(&c, &nobody);
+    calibration_close(&c);
+}
+
+// As the settings of methods and probes name it.
+static void use_file(const char *path, struct model *m)
+{
+    static const char *const keys[] = { "ffn.calibration", "sinks.calibration",
+                                        "norms.calibration" };
+    struct settings *s = settings_new();
+    struct err err;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const struct change list[] = { { keys[i], path },
+                                       { "ffn.approx", i ? "off" : "hadamard" } };
+        struct proposal p = { .from = s, .model = m, .backend = backend_cpu() };
+        (void)proposal_check(&p, list, 2, &err);
+        proposal_release(&p);
+    }
+    settings_free(s);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static struct model *m;
+    struct err err;
+    char path[64], out[64];
+    if (!m && !(m = model_load("tests/goldens/llava-1.5", backend_cpu(), NULL, &err))) abort();
+    const int file = memfd_create("calibration", MFD_CLOEXEC);
+    if (file < 0 || write(file, bytes, size) != (ssize_t)size) abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    snprintf(out, sizeof out, "/dev/shm/vlmsh-fuzz-%d", (int)getpid());
+    read_file(path, m);
+    use_file(path, m);
+    (void)calibration_merge((const char *[]){ path, path }, 2, out, &err);
+    unlink(out);
+    close(file);
+    return 0;
+}
