@@ -127,7 +127,8 @@ static void cell_areas(const struct probe_env *env, const struct result_map *m, 
     double in[4];
     inside(env, m, in);
     for (int i = 0; i < m->rows * m->cols; i++) {
-        const double x = m->area[0] + i % m->cols * w, y = m->area[1] + i / m->cols * h;
+        const int row = i / m->cols, col = i % m->cols;
+        const double x = m->area[0] + col * w, y = m->area[1] + row * h;
         area[i] = overlap(x, x + w, in[0], in[2]) * overlap(y, y + h, in[1], in[3]);
         mask[i] = area[i] > 0 ? (float)fmin((double)mask[i] * w * h / area[i], 1) : 0;
     }

@@ -134,7 +134,8 @@ static int take_annotation(struct masks *m, const struct images *images, const c
 {
     char id[24];
     size_t i;
-    if (!json_id_text(json, "image_id", id) || !names_find(&images->ids, id, &i))
+    if (!images->picture || !json_id_text(json, "image_id", id) ||
+        !names_find(&images->ids, id, &i))
         return err_set(err, "its \"image_id\" is none of \"images\"");
     add_item(m, images->picture[i], at);
     return 0;

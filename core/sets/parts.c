@@ -177,8 +177,9 @@ bool json_id_text(const cJSON *json, const char *key, char text[24])
     const cJSON *id = json_get(json, key);
     if (!cJSON_IsNumber(id) || !(id->valuedouble >= 0)) return false;
     char *written = json_number_text(id), *number = json_number_key(written);
-    const bool fits = strlen(number) < 24;
-    if (fits) strcpy(text, number);
+    const size_t n = strlen(number);
+    const bool fits = n < 24;
+    if (fits) memcpy(text, number, n + 1);
     free(written);
     free(number);
     return fits;
