@@ -300,7 +300,7 @@ static int write_noticed(struct store *s, struct position *at, const struct entr
                          struct buf *notice, struct err *err)
 {
     if (write_entry(s, at, e, err) < 0) return -1;
-    if (e->kind == ENTRY_BEGIN && e->key && strcmp(e->key, at->name) != 0)
+    if (e->kind == ENTRY_BEGIN && e->key && at->name && strcmp(e->key, at->name) != 0)
         buf_printf(notice,
                    "another program has started a session '%s' meanwhile: this one goes on as '%s'",
                    e->key, at->name);
