@@ -298,7 +298,7 @@ const struct probe probe_sinks = {
     .name = "sinks",
     .also = "attention outliers measure probe",
     .usage = "/sinks [--layer K] [--dims K,K] [--picture I]" PROBE_USAGE,
-    .help = "Attention sinks: which visual tokens, and whether they dump probability or anchor "
+    .help = "Attention sinks: which visual tokens, and if they dump probability or anchor "
             "structure.",
     .details =
         "phi is the largest normalised value in the sink dimensions (--dims, or the two largest\n"
