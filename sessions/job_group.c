@@ -355,30 +355,56 @@ static void write_end(struct group *g, enum job_state state, const char *why, st
     job_mark_ended(g->store, d->id, state, failed ? err->text : "", NULL);
 }
 
-// Rank 0 could not say how the job ended: this process does, unless the job runs elsewhere.
+// Ranks of an earlier run, of which rank 0 has said how it ended, or whose mpirun has died, may
+// take a moment to leave.
+static int take_lock(const struct job_desk *d, const char *name, struct err *err)
+{
+    const double began = clock_seconds();
+    int lock;
+    while ((lock = job_lock(d->folder, d->id, name, err)) < 0 &&
+           clock_seconds() - began < end_s + 2)
+        poll(NULL, 0, 20);
+    return lock;
+}
+
+// Rank 0 could not say how the job ended: this process does.
 static enum job_state end_for_ranks(struct group *g, int status, struct err *err)
 {
     const char *folder = g->desk.folder;
     enum job_state state = job_request_read(folder) == JOB_CANCEL ? STATE_CANCELLED
                            : g->paused                            ? STATE_PAUSED
                                                                   : STATE_FAILED;
-    const int lock = job_lock(folder, g->desk.id, "lock", err);
-    if (lock < 0) return STATE_FAILED;
     char *why = reason_of(g, status);
     write_end(g, state, why, err);
     free(why);
-    close(lock);
     return state;
 }
 
-// Rank 0 has said how the job ended, or it could not. Its lock is free by then.
+// Rank 0's word on how the job ended; its message in *message.
+static bool said_by_rank(const struct group *g, enum job_state *state, char **message)
+{
+    free(*message);
+    *message = NULL;
+    return job_reports_state(g->desk.folder, state, message) && job_state_ended(*state);
+}
+
+// Rank 0 has said how the job ended, or it could not. Where mpirun itself died, rank 0 goes on, or
+// even begins, until it notices (it looks every second), and may still say so: its lock is free
+// when it has left.
 static int finish(struct group *g, int status, enum job_state *state, struct err *err)
 {
     char *message = NULL;
-    if (!job_reports_state(g->desk.folder, state, &message) || !job_state_ended(*state))
-        *state = end_for_ranks(g, status, err);
-    else if (*state == STATE_FAILED)
-        err_set(err, "%s", message);
+    if (WIFSIGNALED(status)) poll(NULL, 0, 1500);
+    bool said = said_by_rank(g, state, &message);
+    const int lock = said ? -1 : take_lock(&g->desk, "lock", err);
+    if (lock >= 0) {
+        said = said_by_rank(g, state, &message);
+        if (!said) *state = end_for_ranks(g, status, err);
+        close(lock);
+    } else if (!said) { // it runs elsewhere
+        *state = STATE_FAILED;
+    }
+    if (said && *state == STATE_FAILED) err_set(err, "%s", message);
     free(message);
     return *state == STATE_FAILED ? -1 : 0;
 }
@@ -395,17 +421,6 @@ static void forget(const char *folder)
         if (k) close(job_last_words_open(folder, (int)k)); // rank 0's goes into the log first
     }
     free(list);
-}
-
-// The ranks of an earlier run, of which rank 0 has said how it ended, may take a moment to leave.
-static int take_lock(const struct job_desk *d, struct err *err)
-{
-    const double began = clock_seconds();
-    int lock;
-    while ((lock = job_lock(d->folder, d->id, "group", err)) < 0 &&
-           clock_seconds() - began < end_s + 2)
-        poll(NULL, 0, 20);
-    return lock;
 }
 
 // With the group's lock.
@@ -457,7 +472,7 @@ static int run_ranks(struct store *s, const struct job_row *row, const struct jo
 {
     const struct job_desk place = { .id = row->id, .folder = job_folder_real(s, row->id, err) };
     struct group g = new_group(setup, s, count_of(row));
-    const int lock = place.folder ? take_lock(&place, err) : -1;
+    const int lock = place.folder ? take_lock(&place, "group", err) : -1;
     int status = lock >= 0 ? prepare(&g, row, place.folder, err) : -1;
     if (status == 0) {
         status = run_group(&g, state, err);
@@ -505,7 +520,7 @@ int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup
     *state = STATE_FAILED;
     if (job_desk_of_folder(&g.desk, folder, id, err) < 0) return -1;
     int status = g.desk.kind->read(&g.desk, &row, err);
-    const int lock = status == 0 ? take_lock(&g.desk, err) : -1;
+    const int lock = status == 0 ? take_lock(&g.desk, "group", err) : -1;
     if (lock < 0) status = -1;
     // A pause is of a signal before the queue started the job again.
     if (status == 0 && job_request_read(folder) == JOB_PAUSE)

@@ -42,6 +42,11 @@ for _ in $(seq 300); do [ -n "$(rank 3)" ] && break; sleep 0.1; done
 kill -9 "$(rank 0)"
 ends "rank 0 on .* was killed"
 
+# mpirun itself: what no longer has it leaves, and only then it is said how the job ended.
+begin "$work/orphaned" 2
+kill -9 "$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$(rank 0)/status")"
+ends "mpirun ended with status 137 before the job did"
+
 begin "$work/stopped" 2
 kill -STOP "$(rank 1)"
 ends "rank 1 on .* has not answered for 15 s"
