@@ -244,7 +244,12 @@ static void show(const struct shell *shell, const struct data_check *c,
                  const struct data_options *o, const struct dataset *d)
 {
     show_counts(shell, c);
+    char *remark;
     show_problems(shell, c);
+    for (int i = 0; (remark = data_check_remark(c, i)); i++) {
+        sinks_notice(shell->sinks, "%s", remark);
+        free(remark);
+    }
     sinks_notice(
         shell->sinks,
         "'%s': %" PRId64 " of %" PRId64 " samples are usable for training%s; %zu picture files%s",
@@ -325,7 +330,9 @@ const struct command command_data = {
         "prompt of each answer, including the end-of-turn token.\n"
         "Reported samples: unreadable, \"<image>\" marks that do not match the pictures,\n"
         "missing or broken pictures, longer than ctx.max (samples are never truncated), no\n"
-        "answer, duplicate ids. Samples without an id are called #INDEX, counted from 0.\n"
+        "answer, duplicate ids. Answers marked as not to be trained (\"weight\": 0, \"loss\",\n"
+        "\"train\" or \"training\": false) are context; keys that nothing reads are named.\n"
+        "Samples without an id are called #INDEX, counted from 0.\n"
         "--images DIR   base folder of relative picture paths (default: the folder of FILE)\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
         "--no-decode    reads picture headers only: faster\n"

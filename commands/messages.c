@@ -4,6 +4,7 @@
 #include "commands/command.h"
 #include "core/base/file_in.h"
 #include "core/data/dialogue.h"
+#include "core/data/keys.h"
 
 enum { FILE_LIMIT = 256 << 20 };
 
@@ -14,6 +15,15 @@ static cJSON *read_file(const char *path, struct err *err)
     cJSON *json = text ? json_parse_data(text, size, path, err) : NULL;
     free(text);
     return json;
+}
+
+static void tell_unread(const struct shell *shell, const cJSON *json)
+{
+    struct names unread = { 0 };
+    keys_unread(json, &unread);
+    for (size_t i = 0; i < unread.count; i++)
+        sinks_notice(shell->sinks, "not used: %s", unread.list[i]);
+    names_release(&unread);
 }
 
 static int messages_run(struct shell *shell, int argc, char **argv, struct err *err)
@@ -32,6 +42,7 @@ static int messages_run(struct shell *shell, int argc, char **argv, struct err *
     }
     sinks_notice(shell->sinks, "appended %zu messages and %zu pictures from '%s'", d.count,
                  d.path_count, argv[0]);
+    tell_unread(shell, json);
     status = 0;
 out:
     dialogue_release(&d);

@@ -14,6 +14,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/text.h"
+#include "core/data/keys.h"
 #include "core/picture/source.h"
 
 enum { BLOCK = 1 << 20, SAMPLE_MAX = 64 << 20, PROBE = 16 };
@@ -334,6 +335,7 @@ int sample_read(struct sample *s, const cJSON *json, const char *folder, struct 
         s->kind = read_name(json, kinds[i]);
     if (!s->kind) s->kind = xstrdup("");
     s->metric = read_name(json, "metric");
+    keys_unread(json, &s->unread);
     read_references(s, json);
     if (read_choices(s, json, err) < 0) return -1;
     return dialogue_read_conversation(&s->dialogue, json, folder, err);
@@ -372,5 +374,6 @@ void sample_release(struct sample *s)
     for (size_t i = 0; i < s->reference_count; i++) free(s->references[i]);
     free(s->references);
     dialogue_release(&s->dialogue);
+    names_release(&s->unread);
     *s = (struct sample){ 0 };
 }

@@ -18,6 +18,7 @@
 #ifndef CORE_DATA_DATASET_H
 #define CORE_DATA_DATASET_H
 
+#include "core/base/names.h"
 #include "core/data/dialogue.h"
 
 struct dataset_entry {
@@ -65,6 +66,7 @@ struct sample {
     size_t reference_count;
     int right;                // the right choice by number, from 0; -1
     struct dialogue dialogue; // all turns, answers included
+    struct names unread;      // keys that nothing reads (core/data/keys.h)
 };
 
 // Is the file readable, and does it begin as a data set? Looks at the first megabyte only: for the

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/data/keys.h"
 #include "core/picture/source.h"
 
 char *path_folder(const char *path)
@@ -191,8 +192,9 @@ static int read_message(struct dialogue *d, const cJSON *json, const char *folde
     const int role = name ? role_parse(name) : -1;
     if (role != ROLE_SYSTEM && role != ROLE_USER && role != ROLE_ASSISTANT)
         return err_set(err, "\"role\" must be \"system\", \"user\" or \"assistant\"");
-    return read_content(d, add_message(d, (enum role)role), json_get(json, "content"), folder, form,
-                        err);
+    struct message *m = add_message(d, (enum role)role);
+    m->untrained = keys_untrained(json);
+    return read_content(d, m, json_get(json, "content"), folder, form, err);
 }
 
 static int read_messages(struct dialogue *d, const cJSON *list, const char *folder,
@@ -306,7 +308,9 @@ static int read_turn(struct dialogue *d, const cJSON *turn, const char *folder, 
                        "ShareGPT, not \"%.40s\"",
                        from ? from : "");
     if (!value) return err_set(err, "\"value\" is missing");
-    return add_marked(d, add_message(d, (enum role)role), value, given, err);
+    struct message *m = add_message(d, (enum role)role);
+    m->untrained = keys_untrained(turn);
+    return add_marked(d, m, value, given, err);
 }
 
 static int read_turns(struct dialogue *d, const cJSON *turns, const char *folder, size_t given,
@@ -427,6 +431,8 @@ int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const ch
     else
         status = read_question(d, sample, err);
     if (status < 0 || read_system(d, sample, err) < 0) return -1;
+    if (keys_untrained(sample))
+        for (size_t i = 0; i < d->count; i++) d->messages[i].untrained = true;
     d->marks_differ = d->placed && (d->placed < given || !shown_once(d, given));
     // Messages that name their pictures themselves need no list beside them.
     if (d->path_count == given && !(d->marks && d->placed)) place_unmarked(d, given);
@@ -435,9 +441,13 @@ int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const ch
 
 const char *dialogue_unanswered(const struct message *messages, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (messages[i].role == ROLE_ASSISTANT) return "every answer is empty";
-    return "no answer is text";
+    const char *why = "no answer is text";
+    for (size_t i = 0; i < count; i++) {
+        if (messages[i].role != ROLE_ASSISTANT) continue;
+        if (!messages[i].untrained) return "every answer is empty";
+        why = "every answer is marked as not to be trained, or empty";
+    }
+    return why;
 }
 
 int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,

@@ -38,7 +38,7 @@ int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *fo
                          struct err *err);
 void dialogue_release(struct dialogue *d);
 // Why messages have no answer to train on or to score, for people: none is text ("answer": 7 is
-// read as a reference only), or all are empty.
+// read as a reference only), or all are empty or marked as context (core/data/keys.h).
 const char *dialogue_unanswered(const struct message *messages, size_t count);
 
 // The name of a picture as a sample gives it: a path or URI, {"path"}, {"url"}, or {"bytes"} in

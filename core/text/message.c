@@ -44,7 +44,9 @@ char *message_text(const struct message *m)
 
 void message_copy(struct message *to, const struct message *from)
 {
-    *to = (struct message){ .role = from->role, .generated = from->generated };
+    *to = (struct message){ .role = from->role,
+                            .generated = from->generated,
+                            .untrained = from->untrained };
     for (size_t i = 0; i < from->content_count; i++) {
         const struct content_item *p = &from->content[i];
         add_item(to, p->text ? xstrdup(p->text) : NULL, p->picture);

@@ -26,6 +26,7 @@ struct message {
     // Generated answers and raw ids keep their token ids and are never tokenised again.
     bool generated;
     struct ids ids;
+    bool untrained; // an answer that data marks as context: training learns the others only
 };
 
 void message_add_text(struct message *m, const char *text);

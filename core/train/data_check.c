@@ -222,7 +222,11 @@ static void note_id(struct checking *k, const struct sample *s)
 static void check_sample(struct checking *k, const struct sample *s, struct data_sample *to)
 {
     const struct dialogue *d = &s->dialogue;
-    for (size_t i = 0; i < d->count; i++) to->answers += d->messages[i].role == ROLE_ASSISTANT;
+    for (size_t i = 0; i < d->count; i++) {
+        const bool answer = d->messages[i].role == ROLE_ASSISTANT;
+        to->answers += answer;
+        k->c->untrained += answer && d->messages[i].untrained;
+    }
     to->pictures = (int32_t)d->path_count;
     note_id(k, s);
     if (d->marks_differ) {
@@ -255,6 +259,7 @@ static void check_index(struct checking *k, int64_t index)
         find(k->c, s.dialogue.marks_differ ? DATA_MARKS : DATA_UNREADABLE, &s, err.text);
     else if (to->chosen)
         check_sample(k, &s, to);
+    if (to->chosen) key_counts_add(&k->c->unread, &s.unread);
     k->c->chosen += to->chosen;
     k->c->usable += to->usable;
     sample_release(&s);
@@ -291,8 +296,27 @@ int data_check_run(struct data_check *c, const struct dataset *d, const struct m
     return status;
 }
 
+char *data_check_remark(const struct data_check *c, int index)
+{
+    char *remarks[] = {
+        key_counts_text(&c->unread),
+        !c->untrained ? NULL
+                      : xasprintf("%lld answer%s marked as not to be trained: context only",
+                                  (long long)c->untrained, c->untrained == 1 ? " is" : "s are"),
+    };
+    char *found = NULL;
+    for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++) {
+        if (remarks[i] && index-- == 0)
+            found = remarks[i];
+        else
+            free(remarks[i]);
+    }
+    return found;
+}
+
 void data_check_release(struct data_check *c)
 {
+    key_counts_release(&c->unread);
     for (size_t i = 0; i < c->finding_count; i++) {
         free(c->findings[i].id);
         free(c->findings[i].why);

@@ -13,6 +13,7 @@
 #include "core/base/hash.h"
 #include "core/base/names.h"
 #include "core/data/dataset.h"
+#include "core/data/keys.h"
 #include "core/model/model.h"
 
 enum data_problem {
@@ -52,9 +53,11 @@ struct data_check {
     struct names kinds;
     struct data_finding *findings;
     size_t finding_count, finding_capacity;
-    size_t picture_files;    // different ones
-    struct names contents;   // SHA-256 of each picture that could be read
-    char pictures[HASH_HEX]; // SHA-256 over the bytes of all readable pictures, in order
+    struct key_counts unread; // of chosen samples
+    int64_t untrained;        // answers of chosen samples that are marked as context
+    size_t picture_files;     // different ones
+    struct names contents;    // SHA-256 of each picture that could be read
+    char pictures[HASH_HEX];  // SHA-256 over the bytes of all readable pictures, in order
 };
 
 struct data_check_options {
@@ -72,6 +75,9 @@ struct data_check_options {
 
 int data_check_run(struct data_check *c, const struct dataset *d, const struct model *m,
                    const struct settings *s, const struct data_check_options *o, struct err *err);
+// What of the data is not used or not trained though it looks so, as sentences for a person: NULL
+// past the last one. free() it.
+char *data_check_remark(const struct data_check *c, int index);
 void data_check_release(struct data_check *c);
 
 #endif

@@ -15,6 +15,20 @@ static void mark_answer(struct labels *l, const struct prompt_answer *a, int32_t
     if (a->open && end_token >= 0 && a->end > a->first) l->target[a->end - 1] = end_token;
 }
 
+// Answers follow each other as their messages do; those that the data marks stay context.
+static void mark_answers(struct labels *l, const struct message *messages, size_t count,
+                         const struct prompt_answer *answers, size_t answer_count,
+                         int32_t end_token)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (messages[i].role != ROLE_ASSISTANT || messages[i].generated) continue;
+        if (k == answer_count) BUG("more answers than the prompt has");
+        if (!messages[i].untrained) mark_answer(l, &answers[k], end_token);
+        k++;
+    }
+}
+
 static int make_rows(struct labels *l, const struct message *messages, size_t count,
                      const struct picture *pictures, size_t picture_count, const struct model *m,
                      const struct settings *settings, struct prompt_answer **answers,
@@ -55,8 +69,7 @@ int labels_make(struct labels *l, const struct message *messages, size_t count,
     if (status == 0) {
         l->target = xreallocarray(NULL, (size_t)l->sequence.n + 1, sizeof *l->target);
         for (int64_t i = 0; i < l->sequence.n; i++) l->target[i] = -1;
-        for (size_t i = 0; i < answer_count; i++)
-            mark_answer(l, &answers[i], m->eos.count ? m->eos.data[0] : -1);
+        mark_answers(l, messages, count, answers, answer_count, m->eos.count ? m->eos.data[0] : -1);
         for (int64_t i = 0; i < l->sequence.n; i++) l->trained += l->target[i] >= 0;
     } else {
         labels_release(l);
@@ -75,7 +88,8 @@ void labels_release(struct labels *l)
 bool labels_answered(const struct message *messages, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; messages[i].role == ROLE_ASSISTANT && k < messages[i].content_count;
+        for (size_t k = 0; messages[i].role == ROLE_ASSISTANT && !messages[i].untrained &&
+                           k < messages[i].content_count;
              k++) {
             const char *text = messages[i].content[k].text;
             if (text && text[strspn(text, " \t\r\n")]) return true;

@@ -5,6 +5,8 @@
 //                   model, settings, &err) < 0) ...
 //   loss of the sample = mean over rows i with l.target[i] >= 0 of -log p(l.target[i] | rows 0..i)
 //
+// Answers that the data marks as context (message.untrained) have no targets.
+//
 // Trained tokens: everything the layout writes after the generation prompt of each answer,
 // including the end of the turn. If a layout writes nothing to end an answer (LLaVA-1.5), the
 // model's end token does: after the last answer as an extra row; an earlier answer also predicts
@@ -30,7 +32,7 @@ int labels_make(struct labels *l, const struct message *messages, size_t count,
                 const struct picture *pictures, size_t picture_count, const struct model *m,
                 const struct settings *s, struct err *err);
 void labels_release(struct labels *l);
-// Is there a non-empty answer?
+// Is there a non-empty answer that is to be trained?
 bool labels_answered(const struct message *messages, size_t count);
 
 #endif

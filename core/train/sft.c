@@ -510,6 +510,7 @@ static int finish(struct sft *t, struct err *err)
         report_memory(t);
         report_skipped(t, "skipped", &t->train);
         report_skipped(t, "skipped in validation", &t->held);
+        if (t->train.unread) job_result(j, "data", "%.400s", t->train.unread);
         if (t->place.best_step >= 0) {
             job_result(j, "best step", "%lld", (long long)t->place.best_step);
             if (t->metric)
@@ -618,6 +619,7 @@ static char *outcome(const struct job_end *end)
         const char *value = job_end_value(end, skipped[i]);
         if (value) buf_printf(&b, "; %s: %s", skipped[i], value);
     }
+    if (job_end_value(end, "data")) buf_printf(&b, "; %s", job_end_value(end, "data"));
     return buf_take(&b);
 }
 

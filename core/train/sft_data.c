@@ -54,6 +54,7 @@ static const char **read_filter(const struct settings *s, char **words, size_t *
 static void report_findings(struct job *j, const struct data_check *c, const char *path)
 {
     size_t told = 0;
+    char *remark;
     for (size_t i = 0; i < c->finding_count; i++) {
         const struct data_finding *f = &c->findings[i];
         if (f->problem == DATA_SAME_ID || told++ >= NAMED) continue;
@@ -62,6 +63,10 @@ static void report_findings(struct job *j, const struct data_check *c, const cha
     }
     if (told > NAMED)
         job_log(j, "... and %zu more; /data check %s lists them all", told - NAMED, path);
+    for (int i = 0; (remark = data_check_remark(c, i)); i++) {
+        job_log(j, "'%s': %s", path, remark);
+        free(remark);
+    }
     job_log(j, "using %lld of %lld samples of '%s'", (long long)c->usable, (long long)c->count,
             path);
 }
@@ -99,6 +104,7 @@ static void note_skipped(struct sft_set *set, const struct data_check *c)
 {
     set->chosen = c->chosen;
     set->skipped = c->chosen - c->usable;
+    set->unread = key_counts_text(&c->unread);
     for (size_t i = 0; i < c->finding_count && !set->why; i++) {
         const struct data_finding *f = &c->findings[i];
         if (f->problem != DATA_SAME_ID)
@@ -367,6 +373,7 @@ static void close_set(struct sft_set *set)
     free(set->length);
     free(set->group);
     free(set->why);
+    free(set->unread);
     names_release(&set->contents);
     *set = (struct sft_set){ 0 };
 }

@@ -39,6 +39,7 @@ struct sft_set {
     int64_t count;
     int64_t chosen, skipped; // samples of the file's chosen kinds, and those that are not usable
     char *why;               // of the first that was skipped; NULL: none was
+    char *unread;            // keys that nothing reads, with counts; NULL: none
     size_t picture_files;    // different ones
     struct names contents;   // of them
     int64_t answer;          // most trained tokens of a sample

@@ -65,6 +65,19 @@ list: no answer is text
 blank: every answer is empty"
 check_has "nor a loss" '.. | strings' "sample number: no answer is text"
 
+# Turns marked as context, and keys that nothing reads, are said by /data check and by training.
+cat >"$work/marked.jsonl" <<'J'
+{"messages": [{"role": "user", "content": "Sky?"}, {"role": "assistant", "content": "a green diamond", "weight": 0}, {"role": "user", "content": "No."}, {"role": "assistant", "content": "grey", "weight": 1}]}
+{"messages": [{"role": "user", "content": "Sky?"}, {"role": "assistant", "content": "grey", "thinking": "It is cloudy."}], "tools": [{"type": "function"}], "source": "web"}
+{"question": "Sky?", "answer": "grey", "history": [["Day?", "yes"]]}
+{"question": "Sky?", "answer": "grey", "train": false}
+J
+lines "/load $llava" "/data check $work/marked.jsonl" '/set train.method norms' '/set train.steps 1' '/set train.validation none' '/set job.nice 0' "/train $work/marked.jsonl $work/marked" /wait
+check_has "not used" 'select(.event == "notice").text' 'not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)'
+check_has "context" 'select(.event == "notice").text' "2 answers are marked as not to be trained: context only"
+check_has "nothing left" 'select(.name == "data problems").rows[] | "\(.[0]): \(.[3])"' "no answer: every answer is marked as not to be trained, or empty"
+check_has "training says it" 'select(.event == "notice").text' '; not used: "tools" (1 sample)'
+
 # Twenty names, all of them in the file.
 for i in $(seq 30); do echo "{\"id\": \"n\\\"$i,\", \"image\": \"gone$i.png\", \"question\": \"q\", \"answer\": \"r\"}"; done >"$work/many.jsonl"
 lines "/load $llava" "/data check $work/many.jsonl --out $work/all.csv" "/data check $work/many.jsonl --out $work/all.csv"

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "core/data/keys.h"
+
 typedef int reader(struct dialogue *d, const cJSON *json, const char *folder, struct err *err);
 
 // "role: text <path> text; role: ...", then " = reference"; or "error: ...".
@@ -168,12 +170,121 @@ static void test_folder(void **state)
     }
 }
 
+// --- marks and keys ------------------------------------------------------------------------------
+
+static void test_marks(void **state)
+{
+    static const struct {
+        const char *keys;
+        bool untrained;
+    } cases[] = {
+        { "", false },
+        { ",\"weight\":0", true },
+        { ",\"weight\":0.0", true },
+        { ",\"weight\":1", false },
+        { ",\"weight\":0.5", false },
+        { ",\"weight\":null", false },
+        { ",\"loss\":false", true },
+        { ",\"loss\":\"False\"", true },
+        { ",\"train\":false", true },
+        { ",\"train\":true", false },
+        { ",\"training\":false", true },
+        { ",\"loss_mask\":0", true },
+        { ",\"masked\":true", true },
+        { ",\"masked\":false", false },
+    };
+    static const char *const forms[] = {
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"},"
+        "{\"role\":\"assistant\",\"content\":\"r\"%s}]}",
+        "{\"conversations\":[{\"from\":\"human\",\"value\":\"q\"},"
+        "{\"from\":\"gpt\",\"value\":\"r\"%s}]}",
+        "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"r\"%s}]",
+        "{\"question\":\"q\",\"answer\":\"r\"%s}",
+    };
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            struct dialogue d = { 0 };
+            struct buf text = { 0 };
+            const char *at = strstr(forms[f], "%s");
+            buf_add(&text, forms[f], (size_t)(at - forms[f]));
+            buf_printf(&text, "%s%s", cases[i].keys, at + 2);
+            cJSON *json = json_parse(text.data, text.length, "test", NULL);
+            assert_int_equal(dialogue_read_conversation(&d, json, "dir", NULL), 0);
+            assert_int_equal(d.count, 2);
+            if (d.messages[1].untrained != cases[i].untrained) fail_msg("%s", text.data);
+            dialogue_release(&d);
+            cJSON_Delete(json);
+            buf_release(&text);
+        }
+}
+
+static void check_unread(const char *text, const char *expected)
+{
+    struct names unread = { 0 };
+    struct buf b = { 0 };
+    cJSON *json = json_parse(text, strlen(text), "test", NULL);
+    assert_non_null(json);
+    keys_unread(json, &unread);
+    buf_puts(&b, "");
+    for (size_t i = 0; i < unread.count; i++) buf_printf(&b, "%s%s", i ? "; " : "", unread.list[i]);
+    assert_string_equal(b.data, expected);
+    names_release(&unread);
+    buf_release(&b);
+    cJSON_Delete(json);
+}
+
+static void test_unread(void **state)
+{
+    check_unread(
+        "{\"id\":1,\"image\":\"a\",\"conversations\":[{\"from\":\"human\",\"value\":\"q\"}],"
+        "\"source\":\"web\",\"tools\":[],\"context\":\"\",\"history\":null}",
+        "");
+    check_unread(
+        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"path\":\"a\","
+        "\"max_pixels\":9,\"text\":null}],\"train\":true},"
+        "{\"role\":\"assistant\",\"content\":\"r\",\"thinking\":\"t\",\"weight\":0.5}],"
+        "\"tools\":[1],\"text\":\"other\"}",
+        "\"tools\"; \"text\"; \"train\" of a message that is no answer; \"max_pixels\"; "
+        "\"thinking\"; \"weight\" other than 0 and 1");
+    check_unread(
+        "{\"question\":\"q\",\"answer\":\"r\",\"history\":[[\"a\",\"b\"]],\"context\":\"c\"}",
+        "\"history\"; \"context\"");
+    check_unread("{\"system\":\"s\",\"conversations\":[{\"from\":\"system\",\"value\":\"t\"},"
+                 "{\"from\":\"human\",\"value\":\"q\"}],\"image\":\"a\",\"images\":[\"b\"]}",
+                 "\"images\" beside \"image\"; \"system\" beside a system message");
+    check_unread(
+        "[{\"role\":\"assistant\",\"content\":\"r\",\"reasoning_content\":\"t\",\"loss\":false}]",
+        "\"reasoning_content\"");
+}
+
+static void test_key_counts(void **state)
+{
+    struct key_counts c = { 0 };
+    assert_null(key_counts_text(&c));
+    for (int i = 0; i < 100; i++) {
+        struct names unread = { 0 };
+        char *key = xasprintf("\"k%02d\"", i);
+        names_add(&unread, "\"tools\"", NULL);
+        names_add(&unread, key, NULL);
+        key_counts_add(&c, &unread);
+        names_release(&unread);
+        free(key);
+    }
+    char *text = key_counts_text(&c);
+    assert_non_null(strstr(text, "not used: \"tools\" (100 samples), \"k00\" (1 sample), "));
+    assert_non_null(strstr(text, "\"k30\" (1 sample), and others (69 samples)"));
+    free(text);
+    key_counts_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages), cmocka_unit_test(test_messages_errors),
-        cmocka_unit_test(test_samples),  cmocka_unit_test(test_samples_errors),
-        cmocka_unit_test(test_folder),   cmocka_unit_test(test_other_forms),
+        cmocka_unit_test(test_messages),   cmocka_unit_test(test_messages_errors),
+        cmocka_unit_test(test_samples),    cmocka_unit_test(test_samples_errors),
+        cmocka_unit_test(test_folder),     cmocka_unit_test(test_other_forms),
+        cmocka_unit_test(test_marks),      cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_key_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -300,6 +300,37 @@ static void test_no_answer(void **state)
     close_model(&f);
 }
 
+// An answer that the data marks is context: the same rows, targets of the other one only.
+static void test_untrained(void **state)
+{
+    static const char *const folders[] = { "llava-1.5", "qwen2" };
+    for (size_t k = 0; k < 2; k++) {
+        struct fixture f = open_model(folders[k]);
+        struct message m[] = { say(ROLE_USER, "One?"), say(ROLE_ASSISTANT, "Yes."),
+                               say(ROLE_USER, "Two?"), say(ROLE_ASSISTANT, "No.") };
+        struct labels both = make(&f, m, 4, NULL, 0);
+        int64_t first = 0;
+        while (both.target[first] < 0) first++;
+        while (both.target[first] >= 0) first++; // behind the first answer
+        m[1].untrained = true;
+        struct labels one = make(&f, m, 4, NULL, 0);
+        assert_int_equal(one.sequence.n, both.sequence.n);
+        for (int64_t i = 0; i < both.sequence.n; i++)
+            assert_int_equal(one.target[i], i < first ? -1 : both.target[i]);
+        assert_true(one.trained > 0 && one.trained < both.trained);
+        assert_true(labels_answered(m, 4));
+        labels_release(&one);
+        m[3].untrained = true;
+        one = make(&f, m, 4, NULL, 0);
+        assert_int_equal(one.trained, 0);
+        assert_false(labels_answered(m, 4));
+        labels_release(&one);
+        labels_release(&both);
+        release_all(m, 4);
+        close_model(&f);
+    }
+}
+
 static void test_pictures(void **state)
 {
     struct fixture f = open_model("llava-1.5"), text = open_model("qwen2");
@@ -328,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_no_such_end), cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_borders),     cmocka_unit_test(test_same_rows),
         cmocka_unit_test(test_no_answer),   cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_untrained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,284 @@
+// core/data/keys.c -- which keys of a sample are read: tables, and a walk over the sample.
+//
+// Data sets of other programs have keys of their own. One that nothing here reads may be a remark,
+// or half of what was to be learned: every key is read, known to be harmless, or named.
+#include "core/data/keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/json.h"
+
+enum { KEYS_COUNTED = 32, KEYS_OF_SAMPLE = 64, KEY_SHOWN = 40 };
+
+// --- marks ---------------------------------------------------------------------------------------
+
+// 0 or false: the turn is context, not a target.
+static const char *const marks[] = {
+    "weight",    "loss",        "train",      "training",      "trainable", "trained",
+    "loss_mask", "loss_weight", "loss_scale", "train_on_turn", NULL,
+};
+
+// 1 or true: the same (torchtune).
+static const char *const masks[] = { "masked", NULL };
+
+static bool is_in(const char *const *list, const char *key)
+{
+    for (; *list; list++)
+        if (!strcmp(*list, key)) return true;
+    return false;
+}
+
+// 0, 1, or -1: neither, such as a weight of 0.5.
+static int mark_value(const cJSON *mark)
+{
+    static const char *const words[2][5] = { { "0", "0.0", "false", "no", "off" },
+                                             { "1", "1.0", "true", "yes", "on" } };
+    if (cJSON_IsBool(mark)) return cJSON_IsTrue(mark);
+    if (cJSON_IsNumber(mark) && (mark->valuedouble == 0 || mark->valuedouble == 1))
+        return mark->valuedouble == 1;
+    for (int value = 0; cJSON_IsString(mark) && value < 2; value++)
+        for (int i = 0; i < 5; i++)
+            if (!strcasecmp(mark->valuestring, words[value][i])) return value;
+    return -1;
+}
+
+bool keys_untrained(const cJSON *turn)
+{
+    for (size_t i = 0; marks[i]; i++) {
+        const cJSON *mark = json_get(turn, marks[i]);
+        if (mark && mark_value(mark) == 0) return true;
+    }
+    for (size_t i = 0; masks[i]; i++) {
+        const cJSON *mark = json_get(turn, masks[i]);
+        if (mark && mark_value(mark) == 1) return true;
+    }
+    return false;
+}
+
+// --- keys that nothing reads ---------------------------------------------------------------------
+
+// They describe a sample or a turn and change nothing of it.
+static const char *const harmless[] = {
+    "id",
+    "uid",
+    "uuid",
+    "idx",
+    "index",
+    "sample_id",
+    "image_id",
+    "img_id",
+    "image_name",
+    "file_name",
+    "filename",
+    "conversation_id",
+    "question_id",
+    "source",
+    "sources",
+    "data_source",
+    "dataset",
+    "dataset_name",
+    "subset",
+    "split",
+    "meta",
+    "metadata",
+    "meta_data",
+    "extra_info",
+    "url",
+    "coco_url",
+    "flickr_url",
+    "license",
+    "lang",
+    "language",
+    "model",
+    "created",
+    "create_time",
+    "update_time",
+    "timestamp",
+    "date",
+    "date_captured",
+    "version",
+    "author",
+    "annotator",
+    "tags",
+    "tag",
+    "topic",
+    "domain",
+    "difficulty",
+    "level",
+    "score",
+    "rating",
+    "height",
+    "width",
+    "image_height",
+    "image_width",
+    "height_list",
+    "width_list",
+    "length",
+    "num_tokens",
+    "token_count",
+    "num_turns",
+    "hash",
+    "md5",
+    "sha256",
+    "kind",
+    "type",
+    "category",
+    "task",
+    "task_type",
+    "turn_id",
+    "message_id",
+    "parent_id",
+    NULL,
+};
+
+static const char *const sample_keys[] = {
+    "metric",   "image",   "images", "choices", "endings", "answer", "answers", "references",
+    "captions", "caption", "label",  "system",  "video",   "videos", NULL,
+};
+static const char *const message_keys[] = { "role", "content", NULL };
+static const char *const turn_keys[] = { "from", "value", NULL };
+static const char *const item_keys[] = {
+    "type", "text", "image", "image_url", "path", "url", "bytes", NULL,
+};
+// The first of them holds the dialogue of a sample.
+static const char *const forms[] = { "messages", "conversations", "question", "text", "ctx", NULL };
+
+static bool is_empty(const cJSON *value)
+{
+    if (cJSON_IsString(value)) return !*value->valuestring;
+    return cJSON_IsNull(value) ||
+           ((cJSON_IsArray(value) || cJSON_IsObject(value)) && !value->child);
+}
+
+static void add(struct names *unread, const char *key, const char *of)
+{
+    if (unread->count >= KEYS_OF_SAMPLE) return;
+    char *name = xasprintf("\"%.*s\"%s", KEY_SHOWN, key, of);
+    names_add(unread, name, NULL);
+    free(name);
+}
+
+// `read`: the keys of such an object. `trained`: marks count for it.
+static void add_object(struct names *unread, const cJSON *object, const char *const *read,
+                       const char *form, bool trained)
+{
+    const cJSON *value;
+    if (!cJSON_IsObject(object)) return;
+    cJSON_ArrayForEach(value, object)
+    {
+        const char *key = value->string;
+        const bool mark = is_in(marks, key), mask = is_in(masks, key);
+        if (is_empty(value) || is_in(read, key) || is_in(harmless, key)) continue;
+        if (form && !strcmp(key, form)) continue;
+        if (!mark && !mask)
+            add(unread, key, "");
+        else if (mark_value(value) < 0)
+            add(unread, key, " other than 0 and 1");
+        else if (!trained && mark_value(value) == mark)
+            add(unread, key, " of a message that is no answer");
+    }
+}
+
+static void add_items(struct names *unread, const cJSON *content)
+{
+    static const char *const url_keys[] = { "url", "path", "bytes", NULL };
+    const cJSON *item;
+    if (!cJSON_IsArray(content)) return;
+    cJSON_ArrayForEach(item, content)
+    {
+        add_object(unread, item, item_keys, NULL, false);
+        add_object(unread, json_get(item, "image_url"), url_keys, NULL, false);
+    }
+}
+
+// Only answers are trained; speakers of ShareGPT have many names.
+static bool is_question(const cJSON *turn)
+{
+    static const char *const roles[] = {
+        "user", "human", "system", "prompter", "tool", "observation", "function_response", NULL
+    };
+    const cJSON *role = json_get(turn, "from");
+    if (!role) role = json_get(turn, "role");
+    return cJSON_IsString(role) && is_in(roles, role->valuestring);
+}
+
+static void add_turns(struct names *unread, const cJSON *turns)
+{
+    const cJSON *turn;
+    cJSON_ArrayForEach(turn, turns)
+    {
+        const bool from = json_get(turn, "from") != NULL;
+        add_object(unread, turn, from ? turn_keys : message_keys, NULL, !is_question(turn));
+        if (!from) add_items(unread, json_get(turn, "content"));
+    }
+}
+
+// A system message beside turns that begin with one is not read.
+static bool begins_with_system(const cJSON *turns)
+{
+    const cJSON *first = cJSON_IsArray(turns) ? turns->child : NULL,
+                *role = json_get(first, "from");
+    if (!role) role = json_get(first, "role");
+    return cJSON_IsString(role) && !strcasecmp(role->valuestring, "system");
+}
+
+void keys_unread(const cJSON *sample, struct names *unread)
+{
+    if (cJSON_IsArray(sample)) {
+        add_turns(unread, sample);
+        return;
+    }
+    size_t form = 0;
+    while (forms[form] && !json_get(sample, forms[form])) form++;
+    const cJSON *turns = form < 2 ? json_get(sample, forms[form]) : NULL;
+    add_object(unread, sample, sample_keys, forms[form], true);
+    if (json_get(sample, "image") && json_get(sample, "images") &&
+        !is_empty(json_get(sample, "images")))
+        add(unread, "images", " beside \"image\"");
+    if (json_get(sample, "system") && begins_with_system(turns))
+        add(unread, "system", " beside a system message");
+    if (cJSON_IsArray(turns)) add_turns(unread, turns);
+}
+
+// --- counts --------------------------------------------------------------------------------------
+
+void key_counts_add(struct key_counts *c, const struct names *unread)
+{
+    bool more = false;
+    for (size_t i = 0; i < unread->count; i++) {
+        size_t number;
+        if (!names_find(&c->keys, unread->list[i], &number)) {
+            if (c->keys.count == KEYS_COUNTED) {
+                more = true;
+                continue;
+            }
+            number = names_add(&c->keys, unread->list[i], NULL);
+            c->samples = xreallocarray(c->samples, c->keys.count, sizeof *c->samples);
+            c->samples[number] = 0;
+        }
+        c->samples[number]++;
+    }
+    c->more += more;
+}
+
+char *key_counts_text(const struct key_counts *c)
+{
+    struct buf b = { 0 };
+    if (!c->keys.count) return NULL;
+    buf_puts(&b, "not used: ");
+    for (size_t i = 0; i < c->keys.count; i++)
+        buf_printf(&b, "%s%s (%lld sample%s)", i ? ", " : "", c->keys.list[i],
+                   (long long)c->samples[i], c->samples[i] == 1 ? "" : "s");
+    if (c->more)
+        buf_printf(&b, ", and others (%lld sample%s)", (long long)c->more, c->more == 1 ? "" : "s");
+    return buf_take(&b);
+}
+
+void key_counts_release(struct key_counts *c)
+{
+    names_release(&c->keys);
+    free(c->samples);
+    *c = (struct key_counts){ 0 };
+}

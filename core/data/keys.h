@@ -1,0 +1,33 @@
+// core/data/keys.h -- which keys of a sample are read, and which turns are not to be trained.
+#ifndef CORE_DATA_KEYS_H
+#define CORE_DATA_KEYS_H
+
+#include <stdbool.h>
+
+#include <cjson/cJSON.h>
+
+#include "core/base/mem.h"
+#include "core/base/names.h"
+
+// Is this turn (or this whole sample) marked as not to be trained? {"weight": 0} as in OpenAI's
+// fine-tuning format, "loss", "train" or "training": false, "masked": true, and their like.
+bool keys_untrained(const cJSON *turn);
+
+// Adds, quoted, the keys of a sample or list of messages that nothing reads though they may change
+// what is said or trained ("reasoning_content", "tools", a "weight" of 0.5). Empty values and what
+// only describes a sample ("source", "license") are left out.
+void keys_unread(const cJSON *sample, struct names *unread);
+
+// Counts in how many samples each key is not read.
+struct key_counts {
+    struct names keys;
+    int64_t *samples; // [keys.count]
+    int64_t more;     // samples with keys that are not among the first few
+};
+
+void key_counts_add(struct key_counts *c, const struct names *unread);
+// "not used: "tools" (3 samples), ..."; NULL: all keys are read. free() it.
+char *key_counts_text(const struct key_counts *c);
+void key_counts_release(struct key_counts *c);
+
+#endif
