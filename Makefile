@@ -89,11 +89,11 @@ UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*/*.c tests/core/model/fa
 UNIT_BIN    := $(UNIT_TESTS:%.c=$(B)/%)
 SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh tests/docs/*.sh)
 # What the sanitizers have nothing to find in: scripts of commands that other tests run under them
-# (each takes minutes), documents, killed processes, and comparisons of the kernels for GPUs, which
-# are compiled without them.
+# (each takes minutes), documents, killed processes, comparisons of the kernels for GPUs, which are
+# compiled without them, and forecasts and comparisons of bits of what others run under them.
 ifeq ($(SAN),1)
 SCRIPT_TESTS := $(filter-out tests/docs/% $(addprefix tests/commands/,reproduce.sh seeing.sh gguf_methods.sh killed.sh ranks_faults.sh),$(SCRIPT_TESTS))
-UNIT_BIN     := $(filter-out $(addprefix $(B)/tests/cuda/,attention ops blocks few_rows fused fused_back fused_experts),$(UNIT_BIN))
+UNIT_BIN     := $(filter-out $(addprefix $(B)/tests/cuda/,attention ops blocks few_rows fused fused_back fused_experts) $(addprefix $(B)/tests/core/,train/plan talk/lookahead methods/toggles),$(UNIT_BIN))
 endif
 # Both builds use these.
 CUDA_HOST_LIBRARY := build/host/cuda_host/libvlmsh_cuda.so
@@ -180,11 +180,12 @@ check: $(B)/vlmsh goldens $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY) 
 	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS)
 
 # Under each of the instruction sets that the CPU has below the best, which `make test` runs under: the
-# tests whose numbers depend on it, but for those that go through all sets themselves and forecasts.
+# tests whose numbers depend on it, but for those that go through all sets themselves, forecasts, and
+# long comparisons within wide bounds.
 # ISA_TESTS=all: all tests, under the best one too.
 ISA_ROOMS := methods model model/families engine probes talk train compare adapter
 ISA_TESTS := $(filter-out $(addprefix $(B)/tests/core/,talk/lookahead model/families/goldens model/linear_rows model/gram model/attend \
-               train/plan),$(filter $(foreach r,$(ISA_ROOMS),$(patsubst %.c,$(B)/%,$(wildcard tests/core/$(r)/*.c))),$(UNIT_BIN))) \
+               train/plan model/families/downsample model/families/limits),$(filter $(foreach r,$(ISA_ROOMS),$(patsubst %.c,$(B)/%,$(wildcard tests/core/$(r)/*.c))),$(UNIT_BIN))) \
              $(addprefix $(B)/tests/sessions/,replay resume) $(addprefix tests/commands/,arithmetic.sh eval.sh turns.sh weights.sh)
 ISA_RUN    = $(if $(filter all,$(ISA_TESTS)),$(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS),$(ISA_TESTS))
 test-isas: deps-test
