@@ -293,10 +293,6 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
         free(text);
         return -1;
     }
-    if (memchr(text, 0, size)) {
-        free(text);
-        return err_set(err, "'%s' contains a zero byte: it is not a text file", from);
-    }
     char *copy = xstrndup(text, size);
     struct place place = { folder_of(to), folder_of(from) };
     buf_puts(&b, "");

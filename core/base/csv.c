@@ -210,8 +210,6 @@ int csv_parse(struct csv *t, const char *text, size_t size, const char *name, st
     struct reader r = { .p = text + skip, .end = text + size, .line = 1 };
     *t = (struct csv){ 0 };
     if (text_check(text, size, name, err) < 0) return -1;
-    if (memchr(text, 0, size))
-        return err_set(err, "'%s' contains a zero byte: it is not a CSV file", name);
     if (read_rows(t, &r, err) == 0) return 0;
     csv_release(t);
     return err_in(err, "%s", name);

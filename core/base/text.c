@@ -59,5 +59,7 @@ int text_check(const char *text, size_t size, const char *name, struct err *err)
 {
     if (text_utf16(text, size))
         return err_set(err, "'%s' is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8", name);
+    if (size && memchr(text, 0, size))
+        return err_set(err, "'%s' contains a zero byte: it is not a text file", name);
     return text_check_part(text, size, 1, err) < 0 ? err_in(err, "'%s'", name) : 0;
 }

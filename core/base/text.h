@@ -17,7 +17,8 @@ bool text_ends(const char *text, const char *end);
 size_t text_bad_byte(const char *text, size_t size);
 // Does a file that begins so hold UTF-16: a byte order mark, or ASCII in two bytes each?
 bool text_utf16(const char *text, size_t size);
-// Refuses the text of a file that is not UTF-8: names the file, line, byte (from 1) and its value.
+// Refuses the text of a file that is not UTF-8 or has a byte 0, which would hide the rest: names
+// the file; line, byte (from 1) and its value.
 int text_check(const char *text, size_t size, const char *name, struct err *err);
 // The same of a part of it that begins with that line; 0: of one line.
 int text_check_part(const char *text, size_t size, int64_t line, struct err *err);

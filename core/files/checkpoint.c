@@ -51,7 +51,8 @@ static int read_optional(const struct checkpoint *c, const char *name, cJSON **j
 {
     if (!file_exists(c, name)) return 0;
     char *path = path_in(c, name);
-    *json = json_read(path, CONFIG_LIMIT, err);
+    const bool tokens = !strcmp(name, "tokenizer_config.json");
+    *json = tokens ? json_read_tokens(path, CONFIG_LIMIT, err) : json_read(path, CONFIG_LIMIT, err);
     int status = *json ? 0 : -1;
     if (*json && !cJSON_IsObject(*json)) status = err_set(err, "'%s' is not a JSON object", path);
     free(path);
@@ -115,9 +116,11 @@ static int read_chat_template(struct checkpoint *c, struct err *err)
 {
     if (file_exists(c, "chat_template.jinja")) {
         char *path = path_in(c, "chat_template.jinja");
-        c->chat_template = file_read(path, CONFIG_LIMIT, NULL, err);
+        size_t size;
+        c->chat_template = file_read(path, CONFIG_LIMIT, &size, err);
+        const int status = c->chat_template ? text_check(c->chat_template, size, path, err) : -1;
         free(path);
-        return c->chat_template ? 0 : -1;
+        return status;
     }
     cJSON *json = NULL, *processor = NULL;
     int status = read_optional(c, "chat_template.json", &json, err);

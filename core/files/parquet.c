@@ -49,6 +49,7 @@ static struct parquet_node read_node(struct thrift *t, int64_t *children)
         case 4:
             name = thrift_binary(t, &f, &size);
             free(n.name);
+            if (size && memchr(name, 0, size)) t->broken = true;
             n.name = xstrndup(name, size);
             break;
         case 5: *children = thrift_int(t, &f); break;

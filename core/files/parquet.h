@@ -102,7 +102,8 @@ struct parquet_row {
 
 enum parquet_part { PARQUET_ALL, PARQUET_PICTURES };
 
-// Leaves that are INT96 or of fixed size are null: sets have none.
+// Leaves that are INT96 or of fixed size are null: sets have none. So are bytes with a byte 0; in a
+// column of texts one is an error.
 int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, struct parquet_row *r,
                      struct err *err);
 void parquet_row_release(struct parquet_row *r);

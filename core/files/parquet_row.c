@@ -19,7 +19,8 @@ struct walk {
     const struct parquet *p;
     struct cursor *cursors; // [leaf_count]
     struct parquet_row *row;
-    bool broken; // leaves contradict each other
+    bool broken;    // leaves contradict each other
+    bool zero_byte; // in a text, where it would hide the rest
 };
 
 static int level(struct walk *w, const struct parquet_node *n)
@@ -73,6 +74,10 @@ static cJSON *take_leaf(struct walk *w, const struct parquet_node *n)
     case PARQUET_BYTES: break;
     default: return cJSON_CreateNull();
     }
+    if (v->bytes.size && memchr(v->bytes.at, 0, v->bytes.size)) {
+        w->zero_byte |= n->text;
+        return cJSON_CreateNull(); // no text, unless the column is one
+    }
     char *text = xstrndup(v->bytes.at ? v->bytes.at : "", v->bytes.size);
     cJSON *json = cJSON_CreateString(text);
     free(text);
@@ -96,6 +101,7 @@ static void take_picture(struct walk *w, const struct parquet_node *n)
         } else {
             picture.path = v->bytes.at;
             picture.path_size = v->bytes.size;
+            w->zero_byte |= v->bytes.size && memchr(v->bytes.at, 0, v->bytes.size);
         }
     }
     struct parquet_row *r = w->row;
@@ -219,6 +225,9 @@ int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, str
             status = err_set(err, "row %lld is broken: its levels contradict each other",
                              (long long)row);
             parquet_err_in(p, p->nodes[i].leaf, err);
+        } else if (w.zero_byte) {
+            status = err_set(err, "column '%s' of row %lld holds a byte 0, which no text may hold",
+                             p->nodes[i].name, (long long)row);
         }
     }
     free(w.cursors);

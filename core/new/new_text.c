@@ -57,12 +57,8 @@ int new_text_read(struct buf *text, const char *path, struct err *err)
     size_t size;
     char *bytes = file_read(path, NEW_TEXT_MAX, &size, err);
     if (!bytes) return -1;
-    const size_t length = strnlen(bytes, size);
     const int status = text_check(bytes, size, path, err);
-    if (status == 0 && length == size) buf_add(text, bytes, size);
+    if (status == 0) buf_add(text, bytes, size);
     free(bytes);
-    if (status < 0) return -1;
-    if (length < size)
-        return err_set(err, "'%s' contains a zero byte: it is not a text file", path);
-    return check_room(text, path, err);
+    return status < 0 ? -1 : check_room(text, path, err);
 }

@@ -55,6 +55,15 @@ static const char *tsv_hash(const void *self)
     return ((const struct tsv *)self)->x.hash;
 }
 
+// In a text of this program a byte 0 would hide the rest.
+static int refuse_zero(const struct set_index *x, int64_t row, const struct buf *text,
+                       struct err *err)
+{
+    if (!text->length || !memchr(text->data, 0, text->length)) return 0;
+    return err_set(err, "row %lld of '%s' holds a byte 0, which no text may hold", (long long)row,
+                   x->path);
+}
+
 // --- pictures ------------------------------------------------------------------------------------
 
 // The picture column of a row, quotes undone; of the row that it names, if it names one.
@@ -64,6 +73,10 @@ static char *image_text(const struct tsv *t, int64_t *row, struct err *err)
     for (int step = 0; step < STEPS; step++) {
         struct buf text = { 0 };
         if (set_index_image(x, *row, &text, err) < 0) {
+            buf_release(&text);
+            return NULL;
+        }
+        if (refuse_zero(x, *row, &text, err) < 0) {
             buf_release(&text);
             return NULL;
         }
@@ -201,7 +214,7 @@ static int tsv_read(void *self, int64_t index, struct set_record *r, struct err 
     const struct tsv *t = self;
     struct buf text = { 0 };
     *r = (struct set_record){ 0 };
-    if (set_index_read(&t->x, index, &text, err) < 0) {
+    if (set_index_read(&t->x, index, &text, err) < 0 || refuse_zero(&t->x, index, &text, err) < 0) {
         buf_release(&text);
         return -1;
     }

@@ -108,6 +108,9 @@ static bool wanted(const struct pass *p)
 
 static int pass_byte(struct pass *p, char c, char before, struct err *err)
 {
+    if (!c && wanted(p))
+        return err_set(err, "'%s' holds a byte 0 in %s: it is damaged, or no text", p->x->path,
+                       p->header ? "its first line" : "its column \"index\"");
     if (!p->in_field) {
         begin_field(p);
         p->quoted = c == '"';
@@ -396,7 +399,7 @@ char **set_index_split(const struct set_index *x, const struct buf *row)
                 buf_putc(&text, *p++);
             else if (quoted && *p == '"')
                 quoted = false;
-            else if (*p)
+            else
                 buf_putc(&text, *p);
         }
         p += p < end;

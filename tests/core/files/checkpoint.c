@@ -192,6 +192,8 @@ static void refuses_broken_index(void **state)
     refuse(folder, "in two shards");
     scratch_text(folder, "two", "garbage that is no safetensors file");
     refuse(folder, "two");
+    scratch_text(folder, index, "{\"weight_map\": {\"a\": \"one\\u0000x\", \"b\": \"one\"}}");
+    refuse(folder, "\\u0000");
     scratch_remove(folder);
 }
 

@@ -270,6 +270,35 @@ static void test_refused(void **state)
     free(bytes);
 }
 
+// A byte 0 in a text would hide the rest of it: that row is an error, and no other.
+static void test_zero_byte(void **state)
+{
+    struct err err;
+    struct dataset d;
+    struct sample s;
+    size_t size;
+    char *bytes = file_read("tests/core/sets/parquet/vqav2.parquet", LIMIT, &size, &err);
+    assert_non_null(bytes);
+    // In statistics, a dictionary or a page.
+    for (char *at; (at = memmem(bytes, size, "What is 2?", 10));) at[4] = 0;
+    char *path = write_bytes("zero.parquet", bytes, size);
+    const struct eval_set *set = eval_set_need("vqav2", &err);
+    assert_int_equal(eval_set_open(&d, set, set->ways, path, NULL, &err), 0);
+    int64_t refused = 0;
+    for (int64_t i = 0; i < d.count; i++) {
+        if (dataset_read(&d, i, &s, &err) < 0) {
+            refused++;
+            assert_non_null(strstr(err.text, "column 'question' of row"));
+            assert_non_null(strstr(err.text, "byte 0"));
+        }
+        sample_release(&s);
+    }
+    assert_true(refused > 0 && refused < d.count);
+    dataset_close(&d);
+    free(path);
+    free(bytes);
+}
+
 // Every byte of a file changed in turn: it is read or refused, and nothing else happens.
 static void test_damaged(void **state)
 {
@@ -303,7 +332,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest all[] = {
         cmocka_unit_test(test_rows),     cmocka_unit_test(test_questions),
         cmocka_unit_test(test_examples), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_zero_byte),
+        cmocka_unit_test(test_damaged),
     };
     const struct CMUnitTest rows[] = { cmocka_unit_test(test_rows) };
     if (argc > 1) folder = argv[1];
