@@ -159,6 +159,11 @@ static int write_file(struct shell *shell, const struct quantize_options *o,
     if (model_write_gguf(m, kind, o->path, &progress, &s, file, err) < 0) return -1;
     say_written(shell, o->path, "language model", &s);
     say_misfits(shell, kind, &s);
+    if (m->eos.count > 3)
+        sinks_notice(shell->sinks,
+                     "%zu tokens end answers; llama.cpp reads three of them from the file, vlmsh "
+                     "and ollama all (tokenizer.ggml.eos_token_ids)",
+                     m->eos.count);
     return 0;
 }
 

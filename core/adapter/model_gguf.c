@@ -173,7 +173,7 @@ static int32_t named_token(const struct model *m, const char *key)
     return cJSON_IsString(token) ? tokenizer_id(m->tokenizer, token->valuestring) : -1;
 }
 
-// Besides the token that ends a text, two more that end an answer have a key.
+// The token that ends a text, and all that end an answer. llama.cpp reads three of them.
 static void put_ids(struct export *e, const struct token_list *l)
 {
     static const char *const names[] = { "eot", "eom" };
@@ -185,8 +185,12 @@ static void put_ids(struct export *e, const struct token_list *l)
     put_id(e, "eos", eos);
     put_id(e, "unknown", named_token(m, "unk_token"));
     put_id(e, "padding", named_token(m, "pad_token"));
-    for (size_t i = 0, n = 0; i < m->eos.count && n < 2; i++)
+    if (!m->eos.count) return;
+    size_t n = 0;
+    for (size_t i = 0; i < m->eos.count && n < 2; i++)
         if (m->eos.data[i] != eos) put_id(e, names[n++], m->eos.data[i]);
+    if (!n) put_id(e, names[0], eos);
+    gguf_writer_i32s(e->out, "tokenizer.ggml.eos_token_ids", m->eos.data, m->eos.count);
 }
 
 static int put_tokenizer(struct export *e, struct err *err)

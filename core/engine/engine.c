@@ -215,6 +215,7 @@ int engine_load_tokenizer(struct engine *e, const char *path, struct err *err)
 {
     struct tokenizer *t = checkpoint_tokenizer_open(path, err);
     if (!t) return -1;
+    if (tokenizer_notice(t)) sinks_notice(e->sinks, "%s", tokenizer_notice(t));
     tokenizer_free(e->tokenizer);
     e->tokenizer = t;
     return 0;

@@ -26,6 +26,7 @@ struct checkpoint {
     char *name;              // opens the same weights again: the same, or "FOLDER::q8_0"
     cJSON *config;           // config.json, always there
     cJSON *generation;       // generation_config.json or NULL
+    size_t ends_named;       // of a GGUF file: ends of answers in its metadata; others by text
     cJSON *preprocessor;     // preprocessor_config.json or NULL
     cJSON *processor;        // processor_config.json or NULL
     cJSON *tokenizer_config; // tokenizer_config.json or NULL

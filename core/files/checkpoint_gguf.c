@@ -208,7 +208,7 @@ static int read_text_model(struct checkpoint *c, struct err *err)
     const char *template = gguf_text(f, "tokenizer.chat_template");
     if (gguf_text_config(f, c->config, err) < 0 ||
         !(c->tokenizer_config = gguf_tokenizer_config(f, err)) ||
-        !(c->generation = gguf_generation_config(f, err)))
+        !(c->generation = gguf_generation_config(f, &c->ends_named, err)))
         return err_in(err, "'%s'", f->path);
     if (template) c->chat_template = xstrdup(template);
     return 0;

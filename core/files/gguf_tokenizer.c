@@ -78,6 +78,109 @@ static int read_flags(const struct gguf *f, struct token_list *l, struct err *er
     return gguf_bool(f, "tokenizer.ggml.remove_extra_whitespaces", false, &l->squeeze, err);
 }
 
+// --- tokens that end answers ---------------------------------------------------------------------
+
+// All ids that end answers: written by ollama's converter and by /quantize. With "eot" beside it,
+// as /quantize writes it, the list is complete; without, it is the generation_config.json of a
+// model whose turns may end with another token.
+#define ENDS_KEY "tokenizer.ggml.eos_token_ids"
+
+static bool names_all_ends(const struct gguf *f)
+{
+    return gguf_entry(f, ENDS_KEY) && gguf_entry(f, "tokenizer.ggml.eot_token_id");
+}
+
+static bool is_text(const struct token_text *t, const char *text)
+{
+    return t->length == strlen(text) && !memcmp(t->text, text, t->length);
+}
+
+// Files often name one end only, and converters gave others the type of ordinary tokens. As in
+// llama.cpp, these texts end answers whatever their type.
+static bool has_end_text(const struct token_text *t)
+{
+    static const char *const texts[] = {
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|end|>",
+        "<|return|>",
+        "<|call|>",
+        "<|calls|>",
+        "<|flush|>",
+        "<EOT>",
+        "_<EOT>",
+        "[EOT]",
+        "[EOS]",
+        "<eos>",
+        "</s>",
+        "<|endoftext|>",
+        "<|end_of_text|>",
+        "<turn|>",
+        "<|tool_response>",
+        "<end_of_turn>",
+        "<end_of_utterance>",
+        "<\xEF\xBD\x9C"
+        "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", // DeepSeek
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (is_text(t, texts[i])) return true;
+    return false;
+}
+
+// GLM's turns end where the next one begins.
+static bool begins_turn(const struct token_text *t)
+{
+    return is_text(t, "<|user|>") || is_text(t, "<|observation|>");
+}
+
+// Appends an id once.
+static void add_end(struct ids *ends, double id, uint64_t tokens)
+{
+    if (!(id >= 0 && id < (double)tokens)) return;
+    for (size_t i = 0; i < ends->count; i++)
+        if (ends->data[i] == (int32_t)id) return;
+    ids_add(ends, (int32_t)id);
+}
+
+static void ends_by_text(const struct gguf_entry *tokens, const struct gguf_entry *types,
+                         struct ids *ends)
+{
+    const struct token_text *texts = read_texts(tokens);
+    bool returns = false, calls = false, flushes = false;
+    for (uint64_t i = 0; i < tokens->count; i++) {
+        returns |= is_text(&texts[i], "<|return|>");
+        calls |= is_text(&texts[i], "<|call|>") || is_text(&texts[i], "<|calls|>");
+        flushes |= is_text(&texts[i], "<|flush|>");
+    }
+    // With these an answer has several messages, and each ends with <|end|>.
+    const bool messages = calls && (returns || flushes);
+    for (uint64_t i = 0; i < tokens->count; i++) {
+        const bool control = types && gguf_number(types, i) == TOKEN_TYPE_CONTROL;
+        if ((has_end_text(&texts[i]) && !(messages && is_text(&texts[i], "<|end|>"))) ||
+            (control && begins_turn(&texts[i])))
+            add_end(ends, (double)i, tokens->count);
+    }
+    free((void *)(uintptr_t)texts);
+}
+
+// Makes control tokens of those ends that have another type: a template's text gives one token.
+// The caller frees the notice; NULL: there are none.
+static char *correct_types(const struct token_list *l, uint8_t *types)
+{
+    struct buf b = { 0 };
+    for (size_t i = 0; i < l->count; i++) {
+        if (types[i] == TOKEN_TYPE_CONTROL || !has_end_text(&l->tokens[i])) continue;
+        types[i] = TOKEN_TYPE_CONTROL;
+        buf_printf(&b, "%s%.*s", b.length ? ", " : "", (int)l->tokens[i].length, l->tokens[i].text);
+    }
+    if (!b.length) return NULL;
+    char *list = buf_take(&b);
+    char *notice = xasprintf("the file does not mark %s as a control token: used as one", list);
+    free(list);
+    return notice;
+}
+
 static void list_release(struct token_list *l)
 {
     free((void *)(uintptr_t)l->tokens);
@@ -86,7 +189,7 @@ static void list_release(struct token_list *l)
     free((void *)(uintptr_t)l->merges);
 }
 
-static int list_read(const struct gguf *f, struct token_list *l, struct err *err)
+static int list_read(const struct gguf *f, struct token_list *l, char **notice, struct err *err)
 {
     const struct gguf_entry *tokens, *types, *scores, *merges;
     if (gguf_text_read(f, "tokenizer.ggml.model", &l->model, err) < 0 ||
@@ -94,6 +197,7 @@ static int list_read(const struct gguf *f, struct token_list *l, struct err *err
         gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0 ||
         gguf_list(f, "tokenizer.ggml.merges", true, MERGES_MOST, &merges, err) < 0)
         return -1;
+    if (l->pre && !*l->pre) l->pre = NULL;
     if (!l->model || !tokens) return err_set(err, "it has no tokenizer (tokenizer.ggml.tokens)");
     if ((!merges || !merges->count) && !strcmp(l->model, "gpt2"))
         return err_set(err, "its tokenizer has no merges (tokenizer.ggml.merges): convert the "
@@ -103,7 +207,9 @@ static int list_read(const struct gguf *f, struct token_list *l, struct err *err
         list_of_tokens(f, "tokenizer.ggml.scores", l->count, &scores, err) < 0)
         return -1;
     l->tokens = read_texts(tokens);
-    l->types = read_types(types, l->count);
+    uint8_t *corrected = read_types(types, l->count);
+    if (!names_all_ends(f)) *notice = correct_types(l, corrected);
+    l->types = corrected;
     l->scores = read_scores(scores, l->count);
     if (merges) l->merges = read_texts(merges);
     l->merge_count = merges ? (size_t)merges->count : 0;
@@ -114,10 +220,17 @@ struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err)
 {
     struct token_list l = { 0 };
     struct tokenizer *t = NULL;
-    if (list_read(f, &l, err) == 0)
+    char *notice = NULL;
+    if (list_read(f, &l, &notice, err) == 0)
         t = tokenizer_from_list(&l, f->path, err);
     else
         err_in(err, "'%s'", f->path);
+    if (t && notice) tokenizer_add_notice(t, "%s", notice);
+    if (t && !l.pre && !strcmp(l.model, "gpt2"))
+        tokenizer_add_notice(t, "the file does not say how words are cut (tokenizer.ggml.pre is "
+                                "missing): llama.cpp's \"default\" is used, tokens may differ "
+                                "from the model's, and answers be worse; convert the model again");
+    free(notice);
     list_release(&l);
     return t;
 }
@@ -173,50 +286,37 @@ cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err)
     return config;
 }
 
-// Tokens that end a turn or a text, of which files may name only one.
-static bool ends_answer(const struct token_text *t)
-{
-    static const char *const names[] = { "<|im_end|>",      "<|eot_id|>",      "<|eom_id|>",
-                                         "<|endoftext|>",   "<|end_of_text|>", "<|user|>",
-                                         "<|observation|>", "[EOS]",           "<|end|>" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (t->length == strlen(names[i]) && !memcmp(t->text, names[i], t->length)) return true;
-    return false;
-}
-
-// Is it none of those before it?
-static bool first_of(const int32_t *ids, int number)
-{
-    for (int i = 0; i < number; i++)
-        if (ids[i] == ids[number]) return false;
-    return true;
-}
-
 // The file's own come first: what is learned ends with the first one (core/train/labels.h).
-cJSON *gguf_generation_config(const struct gguf *f, struct err *err)
+static int named_ends(const struct gguf *f, uint64_t tokens, struct ids *ends, struct err *err)
 {
     static const char *const names[] = { "eos", "eot", "eom" };
+    const bool all = names_all_ends(f);
+    const struct gguf_entry *list;
     int32_t known[3];
-    const struct gguf_entry *tokens, *types;
     for (int i = 0; i < 3; i++)
-        if (token_id(f, names[i], &known[i], err) < 0) return NULL;
-    if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0 ||
-        list_of_tokens(f, "tokenizer.ggml.token_type", tokens ? (size_t)tokens->count : 0, &types,
-                       err) < 0)
+        if (token_id(f, names[i], &known[i], err) < 0) return -1;
+    if (gguf_list(f, ENDS_KEY, false, TOKENS_MOST, &list, err) < 0) return -1;
+    for (int i = 0; i < 3 && !all; i++) add_end(ends, known[i], tokens);
+    for (uint64_t i = 0; list && i < list->count; i++) add_end(ends, gguf_number(list, i), tokens);
+    return 0;
+}
+
+cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *err)
+{
+    const struct gguf_entry *tokens, *types;
+    struct ids ends = { 0 };
+    if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0) return NULL;
+    const uint64_t count = tokens ? tokens->count : 0;
+    if (list_of_tokens(f, "tokenizer.ggml.token_type", count, &types, err) < 0 ||
+        named_ends(f, count, &ends, err) < 0) {
+        ids_release(&ends);
         return NULL;
-    cJSON *config = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(config, "eos_token_id");
-    const unsigned char *at = tokens ? tokens->data : NULL;
-    for (int k = 0; k < 3; k++)
-        if (known[k] >= 0 && first_of(known, k))
-            cJSON_AddItemToArray(list, cJSON_CreateNumber(known[k]));
-    for (uint64_t i = 0; tokens && i < tokens->count; i++) {
-        struct token_text t;
-        t.text = gguf_next(&at, &t.length);
-        const bool control = types && gguf_number(types, i) == TOKEN_TYPE_CONTROL;
-        bool listed = false;
-        for (int k = 0; k < 3; k++) listed |= known[k] == (int64_t)i;
-        if (control && !listed && ends_answer(&t))
-            cJSON_AddItemToArray(list, cJSON_CreateNumber((double)i));
     }
+    *named = ends.count;
+    if (tokens && !names_all_ends(f)) ends_by_text(tokens, types, &ends);
+    cJSON *config = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(config, "eos_token_id");
+    for (size_t i = 0; i < ends.count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber(ends.data[i]));
+    ids_release(&ends);
     return config;
 }

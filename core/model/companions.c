@@ -85,6 +85,7 @@ int companions_missing(const struct model *m, char *list[COMPANIONS_MOST])
         list[n++] = xasprintf("no file of the %s names a token that ends answers: they end at "
                               "sample.max_tokens",
                               kind_of(m));
+    if (tokenizer_notice(m->tokenizer)) list[n++] = xstrdup(tokenizer_notice(m->tokenizer));
     return n;
 }
 
@@ -115,8 +116,11 @@ char *companions_ends(const struct model *m)
     if (!m->eos.count) return xstrdup("none; sample.max_tokens");
     for (size_t i = 0; i < m->eos.count; i++) {
         const char *text = tokenizer_token(m->tokenizer, m->eos.data[i]);
+        if (m->checkpoint->gguf_count && i && i == m->checkpoint->ends_named)
+            buf_printf(&b, " (%s)", m->ends_from);
         buf_printf(&b, i ? ", %s" : "%s", text ? text : "?");
     }
-    buf_printf(&b, " (%s)", m->ends_from);
+    const bool by_text = m->checkpoint->gguf_count && m->checkpoint->ends_named < m->eos.count;
+    buf_printf(&b, " (%s)", by_text ? "by text" : m->ends_from);
     return buf_take(&b);
 }

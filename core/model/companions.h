@@ -9,7 +9,7 @@
 
 #include "core/model/model.h"
 
-enum { COMPANIONS_MOST = 4 };
+enum { COMPANIONS_MOST = 5 };
 
 int companions_missing(const struct model *m, char *list[COMPANIONS_MOST]);
 char *companions_template(const struct model *m);

@@ -7,6 +7,7 @@
 // Added tokens are found as the reference does: the leftmost, of those the longest.
 #include "core/text/tokenizer.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -376,9 +377,24 @@ static void added_release(struct added_list *list)
     free(list->tokens);
 }
 
+const char *tokenizer_notice(const struct tokenizer *t)
+{
+    return t->notice.length ? t->notice.data : NULL;
+}
+
+void tokenizer_add_notice(struct tokenizer *t, const char *format, ...)
+{
+    va_list args;
+    if (t->notice.length) buf_puts(&t->notice, "; ");
+    va_start(args, format);
+    buf_vprintf(&t->notice, format, args);
+    va_end(args);
+}
+
 void tokenizer_free(struct tokenizer *t)
 {
     if (!t) return;
+    buf_release(&t->notice);
     buf_release(&t->texts);
     free(t->text_at);
     free(t->text_length);

@@ -28,6 +28,12 @@ struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err);
 struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err);
 void tokenizer_free(struct tokenizer *t);
 
+// What a person should know about its files; NULL: nothing.
+const char *tokenizer_notice(const struct tokenizer *t);
+// Adds to that.
+__attribute__((format(printf, 2, 3))) void tokenizer_add_notice(struct tokenizer *t,
+                                                                const char *format, ...);
+
 // A tokenizer as a list of tokens, which GGUF files hold in their metadata.
 enum token_type {
     TOKEN_TYPE_NORMAL = 1,

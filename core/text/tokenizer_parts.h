@@ -269,6 +269,7 @@ struct tokenizer {
     struct decode decodes[STAGES_MAX];
     int normal_count, split_count, decode_count;
     struct ids before, after; // what the post-processor adds
+    struct buf notice;        // for a person; empty: nothing
     double normalising;       // when the first added token was: all have one budget
 };
 

@@ -206,6 +206,41 @@ check "tokenizer" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse'
 same "ids" "$(jq -c 'select(.event == "ids").ids' "$work/events" | uniq | wc -l)" 1
 check_has "no tokenizer" 'select(.event == "error").message' "mmproj.gguf': it has no tokenizer"
 
+# Tokens that end answers: those of the metadata, then known texts of whatever type, unless the list is complete.
+types() { # ID=TYPE...: the types of llama's tokens
+    python3 -c 'import sys
+types = [1] * 560 + [3] * 9
+for word in sys.argv[1:]:
+    types[int(word.split("=")[0])] = int(word.split("=")[1])
+print(types)' "$@"
+}
+ends() { # NAME WANT [--set KEY=VALUE]...: of a file
+    local name=$1 want=$2
+    shift 2
+    $convert $llama "$work/ends.gguf" "$@" || fail "$name: convert"
+    lines "/load $work/ends.gguf" /info '/tokenize a<|eot_id|>b'
+    same "$name" "$(jq -r 'select(.event == "table").rows[] | select(.[0] == "end of answers")[1]' "$work/events")" "$want"
+    same "$name: ids" "$(jq -c 'select(.event == "ids").ids' "$work/events")" "$ids"
+}
+lines "/load $work/llama-3.2.gguf" '/tokenize a<|eot_id|>b'
+ids=$(jq -c 'select(.event == "ids").ids' "$work/events")
+other=(--set tokenizer.ggml.eos_token_id=568)
+texts='<|python_tag|> (metadata), <|end_of_text|>, <|eom_id|>, <|eot_id|> (by text)'
+ends "control tokens" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types)"
+jq -r 'select(.event == "notice").text' "$work/events" | grep -q 'control token' && fail "right types are noticed"
+ends "other types" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types 561=1 567=4)"
+check_has "types" 'select(.event == "notice").text' "does not mark <|end_of_text|>, <|eot_id|> as a control token"
+ends "an ordinary token" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types 567=1)"
+ends "a list" '<|python_tag|>, <|start_header_id|> (metadata), <|end_of_text|>, <|eom_id|>, <|eot_id|> (by text)' "${other[@]}" \
+    --set 'tokenizer.ggml.eos_token_ids=[564, 568, 9999]'
+ends "a complete list" '<|start_header_id|>, <|python_tag|> (metadata)' "${other[@]}" \
+    --set 'tokenizer.ggml.eos_token_ids=[564, 568]' --set tokenizer.ggml.eot_token_id=564
+
+# Words cut in a way that the file does not say.
+$convert $llama "$work/no-pre.gguf" --set tokenizer.ggml.pre=null
+lines "/load $work/no-pre.gguf" "/tokenizer $work/no-pre.gguf" "/tokenizer $work/llama-3.2.gguf"
+same "no pre" "$(jq -r 'select(.event == "notice").text' "$work/events" | grep -c 'tokenizer.ggml.pre is missing')" 2
+
 $convert $llama "$work/arch.gguf" --set 'general.architecture="mamba"'
 $convert $llama "$work/pre.gguf" --set 'tokenizer.ggml.pre="klingon"'
 $convert $llama "$work/model.gguf" --set 'tokenizer.ggml.model="bert"'

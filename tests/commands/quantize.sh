@@ -57,6 +57,20 @@ vlmsh tests/goldens/llama-3.2 -c "/quantize $work/q4.gguf --type q4_k" >"$work/o
 grep -q 'have another type: their rows do not fit the blocks of q4_k' "$work/out" || fail "q4_k does not say what it did"
 grep -q 'q4.gguf: language model, [0-9.]* MB; matrices: [0-9]* q8_0$' "$work/out" || fail "types of q4_k: $(cat "$work/out")"
 
+# A file ends answers where its folder does: four ends (llama.cpp has keys for three); and no others, whatever the
+# tokenizer calls its end.
+ends() {
+    lines "/load $1" /info
+    jq -r 'select(.event == "table").rows[] | select(.[0] == "end of answers")[1]' "$work/events" | sed 's/ (.*//'
+}
+for list in '[564, 561, 566, 567]' '[566]' '[568, 564]'; do
+    rm -rf "$work/ends"* && cp -rL tests/goldens/llama-3.2 "$work/ends" && chmod -R u+w "$work/ends"
+    echo "{\"eos_token_id\": $list}" >"$work/ends/generation_config.json"
+    vlmsh quantize "$work/ends" "$work/ends.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "ends: $(tail -1 "$work/out")"
+    same "ends $list" "$(ends "$work/ends.gguf")" "$(ends "$work/ends")"
+    [ $(grep -c '4 tokens end answers; llama.cpp reads three' "$work/out") = $((${#list} > 15)) ] || fail "$list: $(cat "$work/out")"
+done
+
 # A text of one's own.
 printf 'One two three. %.0s' 1 2 3 4 5 >"$work/text"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/text.gguf --type q8_0 --text $work/text" >"$work/out" 2>&1 || fail "--text: $(tail -1 "$work/out")"

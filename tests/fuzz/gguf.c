@@ -51,7 +51,8 @@ static void as_model(const struct gguf *f)
     struct renamed text = { 0 }, encoder = { 0 };
     cJSON *config = cJSON_CreateObject(), *preprocessor = NULL;
     cJSON_Delete(gguf_tokenizer_config(f, &err));
-    cJSON_Delete(gguf_generation_config(f, &err));
+    size_t named;
+    cJSON_Delete(gguf_generation_config(f, &named, &err));
     tokenizer_free(gguf_tokenizer(f, &err));
     (void)gguf_text_config(f, config, &err);
     (void)gguf_text_tensors(f, &place, &text, &err);
