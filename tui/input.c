@@ -72,18 +72,35 @@ static char *make_prompt(const struct input *in)
     return buf_take(&prompt);
 }
 
+// --- the terminal --------------------------------------------------------------------------------
+
+// The modes that readline sets while it has the terminal must not outlive the program.
+static void take_terminal(int meta)
+{
+    const char *on = rl_variable_value("enable-bracketed-paste");
+    const bool pastes = on && !strcmp(on, "on");
+    signals_set_farewell(pastes ? "\033[?2004l\r\n" : "\r\n", fileno(rl_outstream));
+    rl_prep_terminal(meta);
+}
+
+static void give_terminal_back(void)
+{
+    rl_deprep_terminal();
+    signals_set_farewell(NULL, fileno(rl_outstream));
+}
+
 // --- $EDITOR on Ctrl-G ---------------------------------------------------------------------------
 
 static int edit_line(int count, int key)
 {
-    rl_deprep_terminal();
+    give_terminal_back();
     char *text = line_edit_in_editor(rl_line_buffer);
     if (text) {
         rl_replace_line(text, 1);
         rl_point = rl_end;
         free(text);
     }
-    rl_prep_terminal(1);
+    take_terminal(1);
     rl_on_new_line();
     rl_forced_update_display();
     return 0;
@@ -91,9 +108,52 @@ static int edit_line(int count, int key)
 
 // --- reading -------------------------------------------------------------------------------------
 
+static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
+enum { PASTE_BYTES = sizeof paste_end - 1, PASTE_PAUSE = 1000 };
+
+// Within a paste, readline reads until its end.
+static struct paste {
+    char last[PASTE_BYTES]; // bytes read, to find its begin and end
+    bool open;
+    const char *rest; // of the end that a paste without one is given; NULL: none
+} paste;
+
+static bool interrupted(void)
+{
+    return signals_interrupted() || signals_terminated();
+}
+
+// Waits for the next byte of a paste. False: its end was lost.
+static bool paste_goes_on(FILE *stream)
+{
+    struct pollfd in = { .fd = fileno(stream), .events = POLLIN };
+    int ready;
+    do {
+        ready = interrupted() ? 0 : poll(&in, 1, PASTE_PAUSE);
+    } while (ready < 0 && errno == EINTR);
+    return ready > 0;
+}
+
+static int next_byte(FILE *stream)
+{
+    if (paste.rest && *paste.rest) return (unsigned char)*paste.rest++;
+    paste.rest = NULL;
+    if (early_left()) return early_next();
+    const bool within = paste.open && RL_ISSTATE(RL_STATE_MOREINPUT);
+    const int byte = within && !paste_goes_on(stream) ? EOF : rl_getc(stream);
+    if (byte >= 0 || !within) return byte;
+    paste.rest = paste_end + 1; // readline 8.2 does not end the text of a paste at the end of input
+    return (unsigned char)paste_end[0];
+}
+
 static int get_byte(FILE *stream)
 {
-    return early_left() ? early_next() : rl_getc(stream);
+    const int byte = next_byte(stream);
+    memmove(paste.last, paste.last + 1, PASTE_BYTES - 1);
+    paste.last[PASTE_BYTES - 1] = (char)byte;
+    if (!memcmp(paste.last, paste_begin, PASTE_BYTES)) paste.open = true;
+    if (!memcmp(paste.last, paste_end, PASTE_BYTES)) paste.open = false;
+    return byte;
 }
 
 // Whether a sequence goes on, as long as it is read from there.
@@ -131,11 +191,11 @@ static bool interrupt(struct input *in)
 // Ctrl-Z: the shell below gets its terminal back, and we ours when we go on.
 static void suspend(void)
 {
-    rl_deprep_terminal();
+    give_terminal_back();
     signal(SIGTSTP, SIG_DFL);
     raise(SIGTSTP);
     signals_busy(false); // installs the handler again
-    rl_prep_terminal(1);
+    take_terminal(1);
     rl_on_new_line();
     rl_forced_update_display();
 }
@@ -231,6 +291,8 @@ struct input *input_new(struct shell *shell)
     rl_instream = stdin;
     rl_outstream = isatty(STDOUT_FILENO) ? stdout : stderr;
     rl_getc_function = get_byte;
+    rl_prep_term_function = take_terminal;
+    rl_deprep_term_function = give_terminal_back;
     rl_bind_key('\a', edit_line);
     char *path = places_file("XDG_STATE_HOME", ".local/state", "history");
     in->typed.history = in->history = history_open(path);

@@ -331,7 +331,6 @@ static void open_all(struct screen *s, struct err *err)
 
 static void close_all(struct screen *s)
 {
-    signals_set_farewell(NULL);
     terminal_close(s->terminal);
     prompt_free(s->prompt);
     s->terminal = NULL;
@@ -374,7 +373,6 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
         text_printf(stderr, "vlmsh: %s\n", err.text);
         return STATUS_FAILED;
     }
-    signals_set_farewell(terminal_farewell(s->terminal));
     s->canvas.ascii = terminal_ascii(s->terminal);
     s->canvas.mono = terminal_mono(s->terminal);
     s->canvas.colours = terminal_colours(s->terminal);

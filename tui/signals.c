@@ -11,9 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static const int crash_signals[] = { SIGSEGV, SIGABRT, SIGFPE, SIGILL };
-enum { CRASHES = sizeof crash_signals / sizeof crash_signals[0] };
-
 // A handler has no argument of ours: the one place with state of the whole program.
 static struct {
     struct engine *_Atomic engine;
@@ -24,7 +21,8 @@ static struct {
     struct termios terminal;
     bool have_terminal;
     const char *_Atomic farewell;
-    struct sigaction crash[CRASHES]; // what was there before
+    int farewell_to;
+    struct sigaction former[NSIG]; // what was there before
 } state = { .pipe = { -1, -1 } };
 
 void signals_save_terminal(void)
@@ -34,32 +32,51 @@ void signals_save_terminal(void)
 
 void signals_restore_terminal(void)
 {
+    const pid_t foreground = tcgetpgrp(STDIN_FILENO);
+    if (foreground >= 0 && foreground != getpgrp()) return; // it is another program's now
     const char *farewell = state.farewell;
-    if (farewell && write(STDOUT_FILENO, farewell, strlen(farewell)) < 0) state.farewell = NULL;
+    if (farewell && write(state.farewell_to, farewell, strlen(farewell)) < 0) state.farewell = NULL;
     state.farewell = NULL;
     if (state.have_terminal) tcsetattr(STDIN_FILENO, TCSANOW, &state.terminal);
 }
 
 // The terminal first; then whatever would have happened.
-static void on_crash(int signal, siginfo_t *info, void *context)
+static void on_fatal(int signal, siginfo_t *info, void *context)
 {
+    const bool fault = signal == SIGSEGV || signal == SIGFPE || signal == SIGILL;
     signals_restore_terminal();
-    for (size_t i = 0; i < CRASHES; i++)
-        if (crash_signals[i] == signal) sigaction(signal, &state.crash[i], NULL);
+    sigaction(signal, &state.former[signal], NULL);
     // A fault happens again when this returns, with its address for whoever looks at it; what was
-    // sent (abort, kill -SEGV) does not.
-    if (info->si_code <= 0) raise(signal);
+    // sent (abort, kill, a timer, a limit) does not.
+    if (!fault || info->si_code <= 0) raise(signal);
 }
 
-void signals_set_farewell(const char *bytes)
+void signals_set_farewell(const char *bytes, int to)
 {
-    struct sigaction action = { .sa_sigaction = on_crash, .sa_flags = SA_NODEFER | SA_SIGINFO };
-    const bool had = state.farewell != NULL;
+    state.farewell_to = to;
     state.farewell = bytes;
+}
+
+// Does this signal end a program that does not handle it?
+static bool is_fatal(int signal)
+{
+    static const int harmless[] = { SIGCHLD, SIGCONT, SIGURG,  SIGWINCH,
+                                    SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU };
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+        if (signal == harmless[i]) return false;
+    return true;
+}
+
+// All signals that would end the program, real-time ones included: schedulers, limits and timers
+// send them. Those that are ignored stay so; the handlers of others (a sanitizer's) run afterwards.
+static void handle_fatal(void)
+{
+    struct sigaction action = { .sa_sigaction = on_fatal, .sa_flags = SA_NODEFER | SA_SIGINFO };
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < CRASHES; i++) {
-        if (bytes && !had) sigaction(crash_signals[i], &action, &state.crash[i]);
-        if (!bytes && had) sigaction(crash_signals[i], &state.crash[i], NULL);
+    for (int signal = 1; signal < NSIG; signal++) {
+        struct sigaction *former = &state.former[signal];
+        if (!is_fatal(signal) || sigaction(signal, NULL, former) < 0) continue;
+        if (former->sa_handler != SIG_IGN) sigaction(signal, &action, NULL);
     }
 }
 
@@ -127,6 +144,7 @@ void signals_start(struct engine *engine, enum signals_how how)
     state.how = how;
     if (how == SIGNALS_PROMPT && pipe2(state.pipe, O_CLOEXEC | O_NONBLOCK) < 0)
         fatal("cannot create a pipe: %s", strerror(errno));
+    if (how == SIGNALS_PROMPT) handle_fatal(); // first: some are handled otherwise
     // A script that waits for input must wake up; a dialogue goes on reading.
     handle(SIGINT, on_interrupt, how == SIGNALS_SCRIPT ? 0 : SA_RESTART);
     handle(SIGTERM, on_terminate, 0);

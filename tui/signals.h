@@ -38,12 +38,12 @@ int signals_terminated(void);
 int signals_fd(void);
 int signals_next(void);
 
-// Saves the terminal's state; restored when a handler ends the program, and by
-// signals_restore_terminal (which BUG() calls too).
+// Saves the terminal's state; restored when a signal ends the program (at a prompt: any that can be
+// caught), and by signals_restore_terminal (which BUG() calls too).
 void signals_save_terminal(void);
 void signals_restore_terminal(void);
-// Sequences to write then as well (to leave the full screen); they must last. NULL: none. While
-// set, a crash restores the terminal as well.
-void signals_set_farewell(const char *bytes);
+// Sequences to write then as well, to this descriptor (they leave the full screen); they must last.
+// NULL: none.
+void signals_set_farewell(const char *bytes, int to);
 
 #endif

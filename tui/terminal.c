@@ -14,6 +14,7 @@
 #include <wchar.h>
 
 #include "tui/placed.h"
+#include "tui/signals.h"
 #include <curses.h>
 #include <term.h>
 #undef lines // term.h takes these names
@@ -90,6 +91,8 @@ static void add_capability(struct buf *b, const char *name)
 static char *make_farewell(void)
 {
     struct buf b = { 0 };
+    buf_puts(&b, "\033\\"); // the end of a picture that was being sent
+    buf_puts(&b, update_end);
     buf_puts(&b, modes_off);
     add_capability(&b, "sgr0");
     add_capability(&b, "op");
@@ -144,6 +147,7 @@ struct terminal *terminal_open(struct err *err)
     const char *mouse = tigetstr("kmous");
     t->can_mouse = mouse && mouse != (char *)-1;
     t->farewell = make_farewell();
+    signals_set_farewell(t->farewell, STDOUT_FILENO);
     canvas_resize(&t->shown, LINES, COLS);
     forget_cells(t);
     erase();
@@ -208,10 +212,12 @@ void terminal_leave(struct terminal *t)
     say(modes_off);
     endwin();
     fflush(stdout);
+    signals_set_farewell(NULL, STDOUT_FILENO);
 }
 
 void terminal_enter(struct terminal *t)
 {
+    signals_set_farewell(t->farewell, STDOUT_FILENO);
     set_modes();
     terminal_redraw(t);
     refresh();
@@ -227,11 +233,6 @@ void terminal_close(struct terminal *t)
     canvas_release(&t->shown);
     free(t->farewell);
     free(t);
-}
-
-const char *terminal_farewell(const struct terminal *t)
-{
-    return t->farewell;
 }
 
 bool terminal_ascii(const struct terminal *t)

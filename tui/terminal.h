@@ -7,6 +7,8 @@
 //   terminal_leave(t); ... $EDITOR, Ctrl-Z ...; terminal_enter(t);
 //   terminal_close(t);
 //
+// From open to leave or close, a signal that ends the program restores the terminal.
+//
 // True colour (COLORTERM=truecolor) is written beside ncurses, over the cells with the nearest of
 // the 256 colours, which ncurses knows.
 #ifndef TUI_TERMINAL_H
@@ -44,7 +46,5 @@ void terminal_write(const char *bytes, size_t length); // sent unchanged: the cl
 bool terminal_ascii(const struct terminal *t);
 bool terminal_mono(const struct terminal *t);
 int terminal_colours(const struct terminal *t); // 0: true colour
-// Sequences that restore the terminal, written when the program ends at once.
-const char *terminal_farewell(const struct terminal *t);
 
 #endif

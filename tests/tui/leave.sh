@@ -8,7 +8,7 @@ export VLMSH MODEL=tests/goldens/llava-1.5 ASAN_OPTIONS=handle_segv=0:handle_sig
 export PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 unset COLORTERM LINES COLUMNS
 python3 - <<'END_OF_PYTHON'
-import ctypes, os, signal, sys, termios, time
+import ctypes, os, re, signal, sys, termios, time
 from terminal import Terminal, check
 
 program, model = os.environ["VLMSH"], os.environ["MODEL"]
@@ -123,6 +123,31 @@ for name in "worker", "watcher", "previewer":
     t = start()
     libc.syscall(TGKILL, t.pid, threads(t)[name], int(signal.SIGSEGV))
     ends(t, -signal.SIGSEGV)
+
+# Whatever signal ends it (schedulers, limits, timers and debuggers send them): no mode stays on.
+def left_on(t):
+    on = {}
+    for modes, how in re.findall(r"\x1b\[\?([0-9;]+)([hl])", t.all):
+        for mode in modes.split(";"): on[mode] = how == "h"
+    return sorted(mode for mode in on if on[mode] and mode not in ("7", "12", "25"))
+
+orderly = signal.SIGHUP, signal.SIGTERM
+harmless = (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, signal.SIGTSTP,
+            signal.SIGTTIN, signal.SIGTTOU, signal.SIGSTOP, signal.SIGKILL,
+            signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ) # handled or ignored
+others = [s for s in signal.valid_signals() if s not in harmless]
+for front, numbers in ([], others), (["--plain"], [signal.SIGQUIT, signal.SIGUSR1, signal.SIGSEGV]):
+    for number in numbers:
+        t = start(*front)
+        if front: t.expect(r"\x1b\[\?2004hvlmsh llava-1\.5> ")
+        t.signal(number)
+        status = t.wait()
+        what = "signal %d %s" % (number, front)
+        expected = {signal.SIGBUS: -signal.SIGABRT, signal.SIGALRM: 130}.get(number, -number)
+        check(status == (128 + number if number in orderly else expected), "%s: %d" % (what, status), t)
+        check(left_on(t) == [], "%s leaves on: %s" % (what, left_on(t)), t)
+        if number not in orderly:
+            check("\x1b[?2004l" in t.all[t.all.rindex("\x1b[?2004h"):], what + ": paste mode", t)
 
 t = start("--threads", "5", model=[]) # the demo's matrices are large enough for threads
 t.type("/set sample.max_tokens 3\r")
