@@ -184,6 +184,12 @@ static bool marks_whole(const char *mark)
     return !strcmp(mark, "modules_to_save") || !strcmp(mark, "original_module");
 }
 
+// Is it a layer of its own, with a weight and perhaps a bias?
+static bool is_layer(const char *mark)
+{
+    return !strcmp(mark, "lora_A") || !strcmp(mark, "lora_B") || !strcmp(mark, "ln_tuning_layers");
+}
+
 // What follows a mark: "weight", or "default.weight" with the adapter's name in it; behind that
 // name a module that was saved whole may have levels, which become the module's (`end`: where it
 // ends).
@@ -191,7 +197,9 @@ static int read_last(struct key *k, char *end, const char *after, struct err *er
 {
     const char *name = strchr(after, '.'), *dot = strrchr(after, '.');
     const char *last = dot ? dot + 1 : after;
-    if ((name != dot && !marks_whole(k->mark)) || strlen(last) >= sizeof k->last)
+    const bool known = !strcmp(last, "weight") || !strcmp(last, "bias");
+    if ((name != dot && !marks_whole(k->mark)) || strlen(last) >= sizeof k->last ||
+        (!known && is_layer(k->mark)))
         return err_set(err, "its name is not a PEFT tensor name");
     snprintf(k->last, sizeof k->last, "%s", last);
     const size_t levels = dot ? (size_t)(dot - name) : 0; // ".linear_1"

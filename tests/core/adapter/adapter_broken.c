@@ -90,6 +90,8 @@ static void broken_tensors_are_refused(void **state)
         { LAYER "mlp.up_proj.lora_A.weight", 2, 0, 64, 0, "another model" },
         { LAYER "mlp.up_proj.lora_A.weight", 2, 4, 64, NAN, "infinities or NaNs" },
         { LAYER "mlp.up_proj.lora_A.a.b.weight", 2, 4, 64, 0, "not a PEFT tensor name" },
+        { LAYER "mlp.up_proj.lora_A.nonsense", 2, 4, 64, 0, "not a PEFT tensor name" },
+        { LAYER "mlp.up_proj.lora_B.default.nonsense", 2, 88, 4, 0, "not a PEFT tensor name" },
         { LAYER "mlp.up_proj.lora_B.bias", 1, 88, 0, 0, "bias" },
         { LAYER "mlp.up_proj.lora_magnitude_vector.weight", 1, 88, 0, 0, "DoRA" },
         { LAYER "mlp.over_proj.lora_A.weight", 2, 4, 64, 0, "another model" },
