@@ -510,8 +510,14 @@ int gguf_int(const struct gguf *f, const char *key, int64_t min, int64_t max, in
     const struct gguf_entry *e = gguf_entry(f, key);
     *value = otherwise;
     if (!e) return 0;
-    if (!is_whole(e->type)) return err_set(err, "'%s' is not a whole number", key);
-    const double x = number_at(e->data, e->type);
+    const enum gguf_type type = e->type == GGUF_LIST && e->count ? e->item : e->type;
+    if (!is_whole(type)) return err_set(err, "'%s' is not a whole number", key);
+    const double x = number_at(e->data, type);
+    for (uint64_t i = 1; e->type == GGUF_LIST && i < e->count; i++)
+        if (gguf_number(e, i) != x)
+            return err_set(err,
+                           "'%s' is %.0f in one layer and %.0f in another, which is not supported",
+                           key, x, gguf_number(e, i));
     if (!(x >= (double)min && x <= (double)max))
         return err_set(err, "'%s' is %.0f; it must be within %lld..%lld", key, x, (long long)min,
                        (long long)max);

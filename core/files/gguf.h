@@ -70,7 +70,8 @@ const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key); // N
 const char *gguf_text(const struct gguf *f, const char *key);
 // The same; -1 if it is there and no text.
 int gguf_text_read(const struct gguf *f, const char *key, const char **text, struct err *err);
-// A whole number of any type; `otherwise` if it is absent, -1 if it is none or out of range.
+// A whole number of any type, or a list of equal ones, one a layer; `otherwise` if it is absent, -1
+// if it is none or out of range.
 int gguf_int(const struct gguf *f, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err);
 int gguf_real(const struct gguf *f, const char *key, double otherwise, double *value,

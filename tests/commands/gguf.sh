@@ -264,7 +264,7 @@ wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has 
     'tokenizer.ggml.token_type=[1, 2]|has 2 members for 569 tokens' 'tokenizer.ggml.eos_token_id=999999|is 999999, but there are only 569'
     'tokenizer.chat_template=5|is not a text' 'llama.block_count=3|is of a layer beyond' 'llama.block_count=5|layers.4.'
     'llama.block_count=2147483647|must be a whole number' 'llama.attention.head_count=0|must be within'
-    'llama.attention.head_count_kv=[2, 2]|is not a whole number' 'llama.attention.key_length=15|must be even'
+    'llama.attention.head_count_kv=[2, 2, 2, 1]|is 2 in one layer and 1 in another' 'llama.attention.key_length=15|must be even'
     'llama.rope.freq_base=-5.0|must not be negative' 'llama.rope.freq_base=0.0|greater than 0'
     'llama.attention.layer_norm_rms_epsilon=null|is missing' 'llama.rope.scaling.type=7|is not a text'
     'llama.rope.dimension_count=8|heads of 16 numbers of which only a part turns' 'llama.rope.scaling.attn_factor=2.0|is 2, which is not supported'
