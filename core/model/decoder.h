@@ -34,6 +34,7 @@ struct tensor_name {
 // A family's decoder. The sizes are defaults for keys that its configs omit: the class defaults of
 // transformers.
 struct decoder_kind {
+    const char *const *model_types; // of a text_config that may name it; NULL: its family's
     int64_t ffn_size, vocab, max_positions;
     int64_t head_size; // 0: hidden / heads
     double eps, theta; // 0: 1e-6 and 10000

@@ -59,9 +59,20 @@ const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err)
     return NULL;
 }
 
+// An object without a type, or with an empty one, is of the family's kind.
+static int check_type(const struct vision_kind *kind, const cJSON *json, struct err *err)
+{
+    const char *type;
+    if (json_text(json, "model_type", "", &type, err) < 0) return -1;
+    if (!*type || named(kind, type)) return 0;
+    return err_set(err, "\"model_type\" \"%s\" is not supported (known: %s)", type,
+                   kind->model_types[0]);
+}
+
 int vision_config_read(struct vision_config *v, const struct vision_kind *kind, const cJSON *json,
                        struct err *err)
 {
+    if (check_type(kind, json, err) < 0) return -1;
     *v = (struct vision_config){ .kind = kind, .feature_layer = -1 };
     return kind->read(v, json, err);
 }

@@ -116,7 +116,7 @@ static int64_t feature_width(const struct vision_config *c)
 }
 
 const struct vision_kind vision_glm = {
-    .model_types = (const char *const[]){ "glm4v_vision", NULL },
+    .model_types = (const char *const[]){ "glm4v_vision", "glm4v", NULL },
     .read = glm_read,
     .patch_weight = "patch_embed.proj.weight",
     .bind = glm_bind,

@@ -187,7 +187,7 @@ static struct tensor *qwen_features(struct graph *g, const struct vision_batch *
 }
 
 const struct vision_kind vision_qwen = {
-    .model_types = (const char *const[]){ "qwen2_5_vl", NULL },
+    .model_types = (const char *const[]){ "qwen2_5_vl", "qwen2_5_vl_vision", NULL },
     .read = qwen_read,
     .patch_weight = "patch_embed.proj.weight",
     .bind = qwen_bind,

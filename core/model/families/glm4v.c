@@ -12,6 +12,7 @@
 #include "core/ops/ops.h"
 
 static const struct decoder_kind decoder = {
+    .model_types = (const char *const[]){ "glm4v_text", "glm4v", "glm4", NULL },
     .ffn_size = 13696,
     .vocab = 151552,
     .max_positions = 32768,

@@ -8,6 +8,7 @@
 #include "core/model/layer.h"
 
 static const struct decoder_kind decoder = {
+    .model_types = (const char *const[]){ "qwen2_5_vl_text", "qwen2_5_vl", NULL },
     .ffn_size = 29568,
     .vocab = 152064,
     .max_positions = 32768,
