@@ -71,6 +71,7 @@ static void show_model(const struct shell *shell, const struct model *m)
     if (first && cJSON_IsString(first)) add_row(&t, "architecture", first->valuestring);
     add_files(&t, m->checkpoint);
     add_row(&t, "fingerprint", m->checkpoint->fingerprint);
+    if (m->unread) add_row(&t, "not read", m->unread);
     if (model_sees(m)) add_vision(&t, m);
     table_add(&t, "decoder");
     table_add(&t,

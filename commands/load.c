@@ -5,14 +5,30 @@
 #include "commands/command.h"
 #include "core/base/clock.h"
 #include "core/model/families/family.h"
+#include "core/model/unread.h"
 
-// MODEL, or MODEL --mmproj FILE as one name; the caller frees it.
+// MODEL and its options as one name; the caller frees it.
 static char *model_name(int argc, char **argv, struct err *err)
 {
-    if (argc == 1) return xstrdup(argv[0]);
-    if (argc == 3 && !strcmp(argv[1], "--mmproj")) return checkpoint_with_encoder(argv[0], argv[2]);
-    err_set(err, "give a MODEL, or MODEL --mmproj FILE.gguf");
-    return NULL;
+    const char *model = NULL, *encoder = NULL;
+    bool ignore = false, right = true;
+    for (int i = 0; i < argc && right; i++) {
+        if (!strcmp(argv[i], "--mmproj") && i + 1 < argc)
+            encoder = argv[++i];
+        else if (!strcmp(argv[i], "--ignore-weights"))
+            ignore = true;
+        else if ((right = !model && strncmp(argv[i], "--", 2) != 0))
+            model = argv[i];
+    }
+    if (!right || !model) {
+        err_set(err, "give a MODEL, and for a GGUF file perhaps --mmproj FILE.gguf");
+        return NULL;
+    }
+    char *name = encoder ? checkpoint_with_encoder(model, encoder) : xstrdup(model);
+    if (!ignore) return name;
+    char *joined = unread_join(name);
+    free(name);
+    return joined;
 }
 
 static int load_name(struct shell *shell, const char *name, struct err *err)
@@ -41,7 +57,7 @@ static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_load = {
     .name = "load",
     .also = "open model checkpoint",
-    .usage = "/load MODEL [--mmproj FILE]",
+    .usage = "/load MODEL [--mmproj FILE] [--ignore-weights]",
     .help = "Loads a model folder in Hugging Face format, or a GGUF file.",
     .details =
         "MODEL is a folder with config.json and *.safetensors; or a GGUF file, the first one of\n"
@@ -50,10 +66,13 @@ const struct command command_load = {
         "several GGUF files, name one: FOLDER/FILE.gguf, org/name/FILE.gguf. The picture encoder\n"
         "of a GGUF file is the mmproj*.gguf beside it that fits, of several the one whose name is\n"
         "nearest to the model's, or the one named; \"none\" loads the text model alone.\n"
+        "A model with weights that its family does not know is refused where they lie inside a\n"
+        "layer that is computed; --ignore-weights opens it without them, and answers are wrong.\n"
+        "Other weights that nothing reads are counted in a notice and in /info.\n"
         "The conversation continues with the new model. If loading fails, the previous model\n"
         "stays loaded.",
     .min = 1,
-    .max = 3,
+    .max = 4,
     .complete = COMPLETE_MODEL,
     .run = load_run,
 };

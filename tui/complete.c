@@ -122,7 +122,10 @@ static void add_arguments(const struct shell *shell, const struct command *comma
     case COMPLETE_PATH: c->paths = PATHS_ALL; break;
     case COMPLETE_MODEL:
         if (index == 0) add_models(c);
-        if (index == 1) add(c, "", "--mmproj");
+        if (index == 1) {
+            add(c, "", "--mmproj");
+            add(c, "", "--ignore-weights");
+        }
         if (index != 1) c->paths = PATHS_MODELS;
         break;
     case COMPLETE_COMMAND:

@@ -6,6 +6,7 @@
 
 #include "core/base/mem.h"
 #include "core/files/checkpoint.h"
+#include "core/model/unread.h"
 #include "sessions/store.h"
 #include "tui/words.h"
 
@@ -77,6 +78,13 @@ static int take_mmproj(void *self, const char *value, struct err *err)
     return 0;
 }
 
+static int take_ignore(void *self, const char *value, struct err *err)
+{
+    struct options *o = self;
+    o->ignore = true;
+    return 0;
+}
+
 static int take_session(void *self, const char *value, struct err *err)
 {
     struct options *o = self;
@@ -129,6 +137,8 @@ static const struct option_row rows[] = {
     { "--json", NULL, "JSON events on standard output, one per line", take_json },
     { "--mmproj", "FILE", "picture encoder of a GGUF model (default: mmproj*.gguf beside it)",
       take_mmproj },
+    { "--ignore-weights", NULL, "open MODEL without weights that its family does not know",
+      take_ignore },
     { "--device", "cpu|cuda[:N[,N...]]", "device to compute on; several GPUs split the layers",
       take_device },
     { "--threads", "N", "compute threads (default: one per core)", take_threads },
@@ -177,9 +187,14 @@ int options_read(struct options *o, int argc, char **argv, struct err *err)
 {
     o->rest = 1;
     if (option_table_read(&table, o, argc, argv, &o->rest, err) < 0) return -1;
-    if (!o->mmproj) return 0;
-    if (!o->model) return err_set(err, "--mmproj goes with a MODEL that is a GGUF file");
-    o->model = o->pair = checkpoint_with_encoder(o->model, o->mmproj);
+    if (o->mmproj && !o->model)
+        return err_set(err, "--mmproj goes with a MODEL that is a GGUF file");
+    if (o->ignore && !o->model) return err_set(err, "--ignore-weights goes with a MODEL");
+    if (o->mmproj) o->model = o->pair = checkpoint_with_encoder(o->model, o->mmproj);
+    if (!o->ignore) return 0;
+    char *joined = unread_join(o->model);
+    free(o->pair);
+    o->model = o->pair = joined;
     return 0;
 }
 
@@ -197,9 +212,9 @@ void options_release(struct options *o)
 
 void options_print_help(FILE *out)
 {
-    fputs("usage: vlmsh [MODEL] [--mmproj FILE] [-c LINE]... [-f FILE] [--plain|--json]\n"
-          "             [--device cpu|cuda[:N[,N...]]] [--threads N] [--db FILE] [--session NAME] "
-          "[-D NAME=VALUE]\n"
+    fputs("usage: vlmsh [MODEL] [--mmproj FILE] [--ignore-weights] [-c LINE]... [-f FILE]\n"
+          "             [--plain|--json] [--device cpu|cuda[:N[,N...]]] [--threads N] [--db FILE]\n"
+          "             [--session NAME] [-D NAME=VALUE]\n"
           "\n"
           "Talk to a vision-language model. MODEL is a folder in Hugging Face format, a GGUF file, "
           "or\n"

@@ -23,9 +23,10 @@ struct step { // -c LINE or -f FILE
 // All texts belong to argv.
 struct options {
     const char *model, *mmproj, *device, *db, *session;
-    char *pair;        // model and mmproj together, which `model` is then; NULL: it was named alone
-    const char *front; // "plain", "json", or NULL: automatic
-    int threads;       // 0 = one per core
+    char *pair;         // model and its options together, which `model` is then; NULL: none
+    bool ignore;        // --ignore-weights
+    const char *front;  // "plain", "json", or NULL: automatic
+    int threads;        // 0 = one per core
     struct step *steps; // in the order given
     size_t step_count;
     struct variable *variables; // -D, owned

@@ -170,6 +170,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                      "config.json belong together?",
                      tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
     if (m->checkpoint->notice) sinks_notice(e->sinks, "%s", m->checkpoint->notice);
+    if (m->unread) sinks_notice(e->sinks, "not read: %s", m->unread);
     report_template(e, m);
     report_missing(e, m);
     struct model *former = e->model;

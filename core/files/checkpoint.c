@@ -301,6 +301,7 @@ static int merge_shards(struct checkpoint *c, struct err *err)
     if (!c->tensor_count)
         return err_set(err, "'%s': the weight files contain no tensors", c->folder);
     c->tensors = xreallocarray(NULL, (size_t)c->tensor_count, sizeof *c->tensors);
+    c->read = xcalloc((size_t)c->tensor_count, sizeof *c->read);
     int64_t n = 0;
     for (int s = 0; s < c->shard_count; s++)
         for (int64_t i = 0; i < c->shards[s]->count; i++)
@@ -411,6 +412,7 @@ void checkpoint_close(struct checkpoint *c)
     free(c->made);
     free(c->shards);
     free(c->tensors);
+    free(c->read);
     free(c->folder);
     free(c->name);
     free(c);
@@ -418,14 +420,25 @@ void checkpoint_close(struct checkpoint *c)
 
 // --- tensors -------------------------------------------------------------------------------------
 
-const struct safetensor *checkpoint_find(const struct checkpoint *c, const char *name)
+static const struct safetensor **find_place(const struct checkpoint *c, const char *name)
 {
     struct safetensor key = { .name = (char *)(uintptr_t)name };
     const struct safetensor *wanted = &key;
     if (!c->tensor_count) return NULL; // a folder that is only being listed has none
-    const struct safetensor **found =
-        bsearch(&wanted, c->tensors, (size_t)c->tensor_count, sizeof *c->tensors, compare_tensor);
+    return bsearch(&wanted, c->tensors, (size_t)c->tensor_count, sizeof *c->tensors,
+                   compare_tensor);
+}
+
+const struct safetensor *checkpoint_find(const struct checkpoint *c, const char *name)
+{
+    const struct safetensor **found = find_place(c, name);
     return found ? *found : NULL;
+}
+
+void checkpoint_mark_read(const struct checkpoint *c, const char *name)
+{
+    const struct safetensor **found = find_place(c, name);
+    if (found) c->read[found - c->tensors] = true;
 }
 
 bool checkpoint_has(const struct checkpoint *c, const char *name)
@@ -470,7 +483,10 @@ static const struct safetensor *find_checked(const struct checkpoint *c, const c
     }
     bool same = s->rank == rank;
     for (int i = 0; same && i < rank; i++) same = shape[i] < 0 || shape[i] == s->shape[i];
-    if (same) return s;
+    if (same) {
+        checkpoint_mark_read(c, name);
+        return s;
+    }
     char *have = shape_text(s->rank, s->shape), *want = shape_text(rank, shape);
     err_set(err, "tensor '%s' has shape %s, but %s %s", name, have,
             c->gguf_count ? "the metadata need" : "config.json needs", want);

@@ -36,6 +36,7 @@ struct checkpoint {
     int shard_count;
     const struct safetensor **tensors; // of all shards, sorted by name
     int64_t tensor_count;
+    bool *read;         // of each of them: a model has bound it
     struct gguf **gguf; // the files: the first has metadata and tokenizer; none: a folder
     int gguf_count;
     void **made; // memory of tensors that are put together of several
@@ -96,6 +97,8 @@ const char *checkpoint_preprocessor_file(const struct checkpoint *c);
 
 bool checkpoint_has(const struct checkpoint *c, const char *name);
 const struct safetensor *checkpoint_find(const struct checkpoint *c, const char *name);
+// Counts a tensor as read that need not be bound (the second copy of a tied head).
+void checkpoint_mark_read(const struct checkpoint *c, const char *name);
 // Fills *t with the named tensor in place (mapped), after checking rank, shape (-1 = any) and dtype
 // (f32, f16 or bf16). Unaligned data is copied into `arena`.
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,

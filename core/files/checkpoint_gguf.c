@@ -145,7 +145,7 @@ int checkpoint_replace(struct checkpoint *c, struct gguf *f, struct err *err)
     struct renamed r = { 0 };
     int status = 0;
     for (uint64_t i = 0; i < f->tensor_count; i++)
-        renamed_add(&r, &f->tensors[i], xstrdup(f->tensors[i].name));
+        renamed_add(&r, &f->tensors[i], xstrdup(f->tensors[i].name))->stored = NULL;
     add_shard(c, f, &r);
     const struct safetensors *s = c->shards[c->shard_count - 1];
     for (int64_t i = 0, k = 0; i < c->tensor_count && status == 0; i++) {

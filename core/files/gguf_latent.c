@@ -151,6 +151,7 @@ static int put_joined(const struct gguf *f, const struct safetensor *k, const ch
     if (!there) return err_set(err, "out of memory for '%s'", k->name);
     struct safetensor *t = renamed_add(r, k, xasprintf("%sself_attn.kv_b_proj.weight", start));
     *t = (struct safetensor){ .name = t->name,
+                              .stored = k->name,
                               .type = alike ? k->type : "F32",
                               .dtype = (int)dtype,
                               .rank = 2,

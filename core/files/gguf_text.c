@@ -318,6 +318,7 @@ struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, ch
     }
     r->list[r->count] = *t;
     r->list[r->count].name = name;
+    r->list[r->count].stored = t->name;
     return &r->list[r->count++];
 }
 

@@ -21,8 +21,9 @@ enum { SAFETENSORS_MAX_RANK = 8 };
 
 struct safetensor {
     char *name;
-    const char *type; // as in the file: "BF16"
-    int dtype;        // enum dtype, or -1 for a valid type that is not supported
+    const char *stored; // name in a GGUF file, which owns it; NULL: the same
+    const char *type;   // as in the file: "BF16"
+    int dtype;          // enum dtype, or -1 for a valid type that is not supported
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK];
     const void *data; // in the mapping, possibly unaligned

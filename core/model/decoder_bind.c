@@ -80,7 +80,7 @@ bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c)
 }
 
 // A config may say that the head is tied although the file has a separate one. As in the reference,
-// the weights decide: only equal ones are tied.
+// the weights decide: only equal ones are tied, and the second copy is not needed.
 static void untie_other_head(struct decoder_config *config, const struct checkpoint *c,
                              const char *prefix, const char *head)
 {
@@ -90,6 +90,8 @@ static void untie_other_head(struct decoder_config *config, const struct checkpo
     if (!config->tied || !a || !b) return;
     if (a->dtype != b->dtype || a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0)
         config->tied = false;
+    else
+        checkpoint_mark_read(c, head);
 }
 
 int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus)

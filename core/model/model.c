@@ -8,6 +8,7 @@
 #include "core/base/cancel.h"
 #include "core/model/families/pooling.h"
 #include "core/model/small.h"
+#include "core/model/unread.h"
 
 // One id or a list of them.
 static void add_ends(struct ids *eos, const cJSON *value)
@@ -112,7 +113,9 @@ bool model_ends(const struct model *m, int32_t id)
 static int configure(struct model *m, struct err *err)
 {
     m->family = family_find(m->checkpoint->config, err);
-    if (!m->family || m->family->configure(m, m->checkpoint, err) < 0) return -1;
+    if (!m->family || m->family->configure(m, m->checkpoint, err) < 0 ||
+        quantised_check(m, err) < 0 || unread_keys(m, err) < 0)
+        return -1;
     return check_placeholder(m, err);
 }
 
@@ -196,13 +199,15 @@ struct model *model_load_stage(const char *name, const struct backend *backend, 
 {
     struct model *m = xcalloc(1, sizeof *m);
     const struct gguf_kind *kind;
-    m->name = small_split(name, &kind);
+    char *whole = unread_split(name, &m->ignore);
+    m->name = small_split(whole, &kind);
+    free(whole);
     m->arena.backend = backend;
     char *folder = checkpoint_locate(m->name, err);
     if (!folder || !(m->checkpoint = open_weights(folder, kind || ranks, progress, err))) goto out;
     if (configure(m, err) < 0 || (ranks && deal_stages(m, ranks, err) < 0) ||
         (kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
-        load_tokenizer(m, err) < 0) {
+        unread_check(m, err) < 0 || load_tokenizer(m, err) < 0) {
         err_in(err, "cannot load '%s'%s", folder,
                m->checkpoint->gguf_count ? " (its metadata are read as a config.json)" : "");
         goto out;
@@ -225,6 +230,7 @@ void model_free(struct model *m)
     tokenizer_free(m->tokenizer);
     chat_template_free(m->template);
     free(m->template_problem);
+    free(m->unread);
     ids_release(&m->eos);
     weights_release(&m->weights);
     arena_release(&m->arena);

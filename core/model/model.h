@@ -48,11 +48,14 @@ struct model {
     const char *usual_layout;     // of the family, where a folder has no chat template; NULL: none
     struct ids eos;               // ids that end an answer
     const char *ends_from;        // file that names them; NULL: none does
+    bool ignore;                  // weights and keys that the family does not know
+    char *unread;                 // those and others that nothing reads, in words; NULL: none
     struct model_listener listener;
 };
 
-// A folder, a GGUF file, or "FOLDER::q8_0" (core/model/small.h). On failure nothing is left; NULL
-// and a message that names the folder.
+// A folder, a GGUF file, or "FOLDER::q8_0" (core/model/small.h); with "::ignore-weights" behind it,
+// without tensors that its family does not know (core/model/unread.h). On failure nothing is left;
+// NULL and a message that names the folder.
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
 // The same for a rank that computes a stage of it: weights of others are not read. Fails also

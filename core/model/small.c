@@ -15,6 +15,7 @@
 #include "core/files/gguf_write.h"
 #include "core/files/weight_cache.h"
 #include "core/model/families/family.h"
+#include "core/model/unread.h"
 #include "kernels/blocks.h"
 
 static const char *const dtypes[] = { "auto", "q8_0", "q4_k", "f16", "bf16", NULL };
@@ -57,10 +58,18 @@ char *small_split(const char *name, const struct gguf_kind **kind)
 char *small_name(const char *name, const struct settings *s)
 {
     const struct gguf_kind *kind;
-    free(small_split(name, &kind));
-    if (kind || checkpoint_is_gguf(name) || settings_is(s, "weights.dtype", "auto"))
-        return xstrdup(name);
-    return checkpoint_with_encoder(name, settings_text(s, "weights.dtype"));
+    bool ignore;
+    char *whole = unread_split(name, &ignore), *small = NULL;
+    free(small_split(whole, &kind));
+    if (!kind && !checkpoint_is_gguf(name) && !settings_is(s, "weights.dtype", "auto"))
+        small = checkpoint_with_encoder(whole, settings_text(s, "weights.dtype"));
+    if (small && ignore) {
+        free(whole);
+        whole = small;
+        small = unread_join(whole);
+    }
+    free(whole);
+    return small ? small : xstrdup(name);
 }
 
 // --- which ---------------------------------------------------------------------------------------

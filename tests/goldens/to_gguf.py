@@ -474,6 +474,8 @@ def main():
     pairs = {key: value for key, value in pairs.items() if value is not None}
     if o.mmproj:
         write_encoder(o.mmproj, o.source, whole, wanted, o)
+    else:
+        out.update({name: Tensor([4], "F32", struct.pack("<4f", 1, 1, 1, 1)) for name in o.add})
     write_splits(o.out, pairs, out, o.split) if o.split else write_gguf(o.out, pairs, out)
 
 

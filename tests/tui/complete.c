@@ -43,6 +43,7 @@ static void test_places(void **state)
     expect("  /lo", "/load", PATHS_NONE);
     expect("/load ", NULL, PATHS_MODELS);
     expect("/load m.gguf ", "--mmproj", PATHS_NONE);
+    expect("/load m.gguf ", "--ignore-weights", PATHS_NONE);
     expect("/load m.gguf --mmproj ", NULL, PATHS_MODELS);
     expect("/image a.png b", NULL, PATHS_ALL);
     expect("/help ", "load", PATHS_NONE);

@@ -1,0 +1,206 @@
+// core/model/config_keys.c -- keys of config.json that change what is computed, and that no family
+// here computes.
+//
+// Tensors show most differences between architectures (core/model/unread.h); these keys leave no
+// trace in them. Keys that are neither here nor read anywhere are taken to be harmless.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model/layer.h"
+#include "core/model/unread.h"
+
+// The value with which a key changes nothing; null does not either.
+enum neutral {
+    NOTHING, // 0, false, "" or an empty list
+    NUMBER,  // `number`
+    TRUE,
+};
+
+struct key {
+    const char *name;
+    enum neutral neutral;
+    double number;
+};
+
+static const struct key text_keys[] = {
+    // Caps and factors: Gemma, Granite, Cohere, MiniCPM, Falcon-H1.
+    { "attn_logit_softcapping", NOTHING, 0 },
+    { "final_logit_softcapping", NOTHING, 0 },
+    { "router_logit_softcapping", NOTHING, 0 },
+    { "embedding_multiplier", NUMBER, 1 },
+    { "residual_multiplier", NUMBER, 1 },
+    { "lm_head_multiplier", NUMBER, 1 },
+    { "key_multiplier", NUMBER, 1 },
+    { "attention_in_multiplier", NUMBER, 1 },
+    { "attention_out_multiplier", NUMBER, 1 },
+    { "logits_scaling", NUMBER, 1 },
+    { "logit_scale", NUMBER, 1 },
+    { "embedding_scale", NUMBER, 1 },
+    { "residual_scale", NUMBER, 1 },
+    { "scale_emb", NUMBER, 1 },
+    { "scale_depth", NOTHING, 0 },
+    { "dim_model_base", NOTHING, 0 },
+    { "clip_qkv", NOTHING, 0 },
+    { "swiglu_limit", NOTHING, 0 },
+    { "apply_layernorm_1p", NOTHING, 0 },
+    { "zero_centered_gamma", NOTHING, 0 },
+    // Who sees whom, and which layers share what.
+    { "is_causal", TRUE, 0 },
+    { "use_bidirectional_attention", NOTHING, 0 },
+    { "add_cross_attention", NOTHING, 0 },
+    { "cross_attention_layers", NOTHING, 0 },
+    { "attention_chunk_size", NOTHING, 0 },
+    { "index_topk", NOTHING, 0 },
+    { "num_kv_shared_layers", NOTHING, 0 },
+    { "use_cla", NOTHING, 0 },
+    { "attention_k_eq_v", NOTHING, 0 },
+    { "attn_output_gate", NOTHING, 0 },
+    { "hidden_size_per_layer_input", NOTHING, 0 },
+    { "parallel_attn", NOTHING, 0 },
+    { "parallel_residual", NOTHING, 0 },
+    { "use_parallel_residual", NOTHING, 0 },
+    // Positions: Llama 4, SmolLM3, Gemma, GPT-NeoX, Falcon.
+    { "alibi", NOTHING, 0 },
+    { "use_alibi", NOTHING, 0 },
+    { "rotary_pct", NUMBER, 1 },
+    { "rope_pct", NUMBER, 1 },
+    { "rope_local_base_freq", NOTHING, 0 },
+    { "local_rope_theta", NOTHING, 0 },
+    { "no_rope_layer_interval", NOTHING, 0 },
+    { "attn_temperature_tuning", NOTHING, 0 },
+    { "llama_4_scaling", NOTHING, 0 },
+};
+
+// Of rope_scaling and rope_parameters.
+static const struct key rope_keys[] = {
+    { "mrope_interleaved", NOTHING, 0 },
+    { "llama_4_scaling_beta", NOTHING, 0 },
+    { "full_attention", NOTHING, 0 }, // other positions for each kind of layer
+    { "sliding_attention", NOTHING, 0 },
+};
+
+// Where heads have no norms of their own.
+static const struct key plain_keys[] = { { "use_qk_norm", NOTHING, 0 },
+                                         { "qk_norm", NOTHING, 0 },
+                                         { "qk_layernorm", NOTHING, 0 } };
+
+static const struct key vision_keys[] = {
+    { "use_moe", NOTHING, 0 },
+    { "use_absolute_position_embeddings", TRUE, 0 },
+    { "deepstack_visual_indexes", NOTHING, 0 },
+    { "num_register_tokens", NOTHING, 0 },
+    { "use_swiglu_ffn", NOTHING, 0 },
+    { "rope_theta", NUMBER, 10000 },
+};
+
+static bool is_neutral(const struct key *k, const cJSON *value)
+{
+    if (k->neutral == TRUE) return !cJSON_IsFalse(value);
+    if (k->neutral == NUMBER)
+        return cJSON_IsNumber(value) && fabs(value->valuedouble - k->number) <= 1e-6 * k->number;
+    if (cJSON_IsNumber(value)) return value->valuedouble == 0;
+    if (cJSON_IsString(value)) return !*value->valuestring;
+    return cJSON_IsFalse(value) || (!cJSON_IsTrue(value) && !value->child);
+}
+
+static int refuse(const char *where, const char *key, const cJSON *value, struct err *err)
+{
+    char *text = json_print(value);
+    err_set(err,
+            "config.json%s%s: \"%s\" %.60s changes what the model computes, and its family does "
+            "not know it: answers would be wrong",
+            where ? ": " : "", where ? where : "", key, text);
+    free(text);
+    return -1;
+}
+
+static int check(const char *where, const cJSON *json, const struct key *keys, size_t count,
+                 struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const cJSON *value = json_get(json, keys[i].name);
+        if (value && !is_neutral(&keys[i], value)) return refuse(where, keys[i].name, value, err);
+    }
+    return 0;
+}
+
+// A factor of the scores other than that of the heads' width.
+static int check_score_scale(const char *where, const cJSON *json, const struct decoder_config *d,
+                             struct err *err)
+{
+    static const struct {
+        const char *key;
+        double power; // of the width
+    } all[] = { { "query_pre_attn_scalar", 1 }, { "attention_multiplier", -0.5 } };
+    for (int i = 0; i < 2; i++) {
+        const cJSON *value = json_get(json, all[i].key);
+        const double wanted = pow((double)d->dim, all[i].power);
+        if (value && !(cJSON_IsNumber(value) && fabs(value->valuedouble - wanted) <= 1e-4 * wanted))
+            return refuse(where, all[i].key, value, err);
+    }
+    return 0;
+}
+
+// Layers that are not attention ("linear_attention"), or attend in pieces; and those whose
+// positions do not turn.
+static int check_layers(const char *where, const cJSON *json, struct err *err)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(
+        item, json_get(json, "layer_types")) if (cJSON_IsString(item) &&
+                                                 strcmp(item->valuestring, "full_attention") != 0 &&
+                                                 strcmp(item->valuestring, "sliding_attention") !=
+                                                     0) return refuse(where, "layer_types", item,
+                                                                      err);
+    cJSON_ArrayForEach(
+        item, json_get(json, "no_rope_layers")) if (cJSON_IsNumber(item) &&
+                                                    item->valuedouble ==
+                                                        0) return refuse(where, "no_rope_layers",
+                                                                         item, err);
+    return 0;
+}
+
+// "hidden_activation" is Gemma's word, "hidden_act" is read elsewhere.
+static int check_activation(const char *where, const cJSON *json, struct err *err)
+{
+    const cJSON *value = json_get(json, "hidden_activation");
+    if (!cJSON_IsString(value) || !strcmp(value->valuestring, "silu") ||
+        !strcmp(value->valuestring, "swish"))
+        return 0;
+    return refuse(where, "hidden_activation", value, err);
+}
+
+#define COUNT(keys) (sizeof(keys) / sizeof *(keys))
+
+static int check_text(const char *where, const cJSON *json, const struct decoder_config *d,
+                      struct err *err)
+{
+    static const char *const ropes[] = { "rope_scaling", "rope_parameters" };
+    const struct attention_kind *attention = d->kind->attention;
+    const bool normed = attention == &attention_normed;
+    if (check(where, json, text_keys, COUNT(text_keys), err) < 0 ||
+        (!normed && check(where, json, plain_keys, COUNT(plain_keys), err) < 0) ||
+        check_score_scale(where, json, d, err) < 0 || check_layers(where, json, err) < 0 ||
+        check_activation(where, json, err) < 0)
+        return -1;
+    for (int i = 0; i < 2; i++)
+        if (check(ropes[i], json_get(json, ropes[i]), rope_keys, COUNT(rope_keys), err) < 0)
+            return -1;
+    const cJSON *pairs = json_get(json, "rope_interleaved"); // neighbours turn together
+    if (!cJSON_IsTrue(pairs) || d->kind->rotary->interleaved || attention == &attention_latent)
+        return 0;
+    return refuse(where, "rope_interleaved", pairs, err);
+}
+
+int config_keys_check(const struct model *m, struct err *err)
+{
+    static const char *const texts[] = { NULL, "text_config", "llm_config" };
+    const cJSON *config = m->checkpoint->config;
+    for (int i = 0; i < 3; i++)
+        if (check_text(texts[i], texts[i] ? json_get(config, texts[i]) : config, &m->decoder.config,
+                       err) < 0)
+            return -1;
+    return check("vision_config", json_get(config, "vision_config"), vision_keys,
+                 COUNT(vision_keys), err);
+}

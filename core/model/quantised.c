@@ -1,0 +1,129 @@
+// core/model/quantised.c -- names folders whose weights another program has quantised.
+//
+// Their integers and scales stand in tensors of their own, and config.json says how they go
+// together. None of these forms is read; without a word they would be other numbers.
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/mem.h"
+#include "core/base/text.h"
+#include "core/model/unread.h"
+
+// What only quantised folders have, by the ends of names.
+static const struct {
+    const char *end, *form; // NULL: config.json must say what it is
+} signs[] = {
+    { ".g_idx", "INT4 or INT8 (GPTQ)" },
+    { ".qweight", "INT4 or INT8 (GPTQ or AWQ)" },
+    { ".weight_packed", "INT4 or INT8 (compressed-tensors)" },
+    { ".weight_scale_inv", "FP8 in blocks" },
+    { ".weight.absmax", "4-bit (bitsandbytes)" },
+    { ".SCB", "INT8 (bitsandbytes)" },
+    { "_blocks", NULL },
+    { "_scale", NULL },
+    { "_scales", NULL },
+    { ".scales", NULL },
+    { ".qzeros", NULL },
+};
+
+static const char *const objects[] = { NULL, "text_config", "llm_config", "vision_config" };
+static const char *const keys[] = { "quantization_config", "compression_config", "quantization" };
+
+static const cJSON *find_object(const cJSON *config)
+{
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
+        const cJSON *place = objects[i] ? json_get(config, objects[i]) : config;
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            if (cJSON_IsObject(json_get(place, keys[k]))) return json_get(place, keys[k]);
+    }
+    return NULL;
+}
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    const cJSON *value = json_get(object, key);
+    return cJSON_IsString(value) ? value->valuestring : "";
+}
+
+static bool is_number(const struct safetensor *t)
+{
+    return t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
+}
+
+// How compressed-tensors describes the weights of its first group.
+static const cJSON *group_weights(const cJSON *q)
+{
+    const cJSON *groups = json_get(q, "config_groups");
+    return json_get(groups ? groups->child : NULL, "weights");
+}
+
+// "FP8", "INT4": of the numbers, as far as the object says.
+static char *form_of(const cJSON *q)
+{
+    const char *method = text_of(q, "quant_method"), *format = text_of(q, "format");
+    const char *algorithm = text_of(q, "quant_algo");
+    const cJSON *weights = group_weights(q), *bits = json_get(weights, "num_bits");
+    const bool floats = !strcmp(text_of(weights, "type"), "float");
+    if (!bits) bits = json_get(q, "bits");
+    if (cJSON_IsTrue(json_get(q, "load_in_4bit")) || !strcmp(method, "mxfp4"))
+        return xstrdup("4-bit");
+    if (cJSON_IsTrue(json_get(q, "load_in_8bit"))) return xstrdup("INT8");
+    if (*algorithm) return xstrdup(algorithm);
+    if (strstr(format, "nvfp4")) return xstrdup("NVFP4");
+    if (cJSON_IsNumber(bits)) return xasprintf("%s%.0f", floats ? "FP" : "INT", bits->valuedouble);
+    if (strstr(method, "fp8") || strstr(format, "float") || !strcmp(format, "naive-quantized"))
+        return xstrdup("FP8");
+    if (strstr(format, "pack")) return xstrdup("INT4");
+    return xstrdup(strstr(format, "int") ? "INT8" : "quantised");
+}
+
+// "FP8 (compressed-tensors)"
+static char *title_of(const cJSON *q)
+{
+    const char *method = text_of(q, "quant_method");
+    char *form = form_of(q);
+    const bool both = *method && strcasecmp(method, form) != 0;
+    char *title = both ? xasprintf("%s (%s)", form, method) : xstrdup(form);
+    free(form);
+    return title;
+}
+
+static int refuse(const char *title, const char *why, const char *tensor, struct err *err)
+{
+    return err_set(err,
+                   "these are %s weights (%s, tensor '%.160s'), which are not read: take the "
+                   "model's folder in BF16 or F16, or a GGUF file of it",
+                   title, why, tensor);
+}
+
+// A copy that is not quantised but kept the key is an ordinary folder.
+static void note_plain(struct checkpoint *c, const char *title)
+{
+    char *before = c->notice;
+    c->notice = xasprintf("%s%sconfig.json says that the weights are %s, but they are plain "
+                          "numbers: they are read as they are",
+                          before ? before : "", before ? "; " : "", title);
+    free(before);
+}
+
+int quantised_check(struct model *m, struct err *err)
+{
+    struct checkpoint *c = m->checkpoint;
+    if (c->gguf_count || !c->tensor_count) return 0;
+    const cJSON *q = find_object(c->config);
+    char *title = q ? title_of(q) : NULL;
+    int status = 0;
+    for (int64_t i = 0; i < c->tensor_count && status == 0; i++) {
+        const struct safetensor *t = c->tensors[i];
+        if (q && !is_number(t) && text_ends(t->name, ".weight"))
+            status = refuse(title, "\"quantization_config\" in config.json", t->name, err);
+        for (size_t k = 0; k < sizeof signs / sizeof *signs && status == 0; k++)
+            if ((q || signs[k].form) && text_ends(t->name, signs[k].end))
+                status = q ? refuse(title, "\"quantization_config\" in config.json", t->name, err)
+                           : refuse(signs[k].form, "by its tensors", t->name, err);
+    }
+    if (q && status == 0) note_plain(c, title);
+    free(title);
+    return status;
+}

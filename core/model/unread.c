@@ -1,0 +1,287 @@
+// core/model/unread.c -- tensors of a checkpoint that nothing reads.
+//
+// Which part a tensor belongs to is seen from its neighbours: tensors are sorted by name, so one of
+// the two next ones that are read shares most levels of its name with it. Levels that library
+// versions place differently do not count (weight_plain_name).
+#include "core/model/unread.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/dtype.h"
+#include "core/base/mem.h"
+#include "core/base/text.h"
+#include "core/model/families/family.h"
+
+enum { GROUPS = 6, ZEROS_MOST = 1 << 22 };
+
+static const char IGNORE[] = "::ignore-weights";
+
+char *unread_split(const char *name, bool *ignore)
+{
+    *ignore = text_ends(name, IGNORE);
+    return xstrndup(name, strlen(name) - (*ignore ? strlen(IGNORE) : 0));
+}
+
+char *unread_join(const char *name)
+{
+    bool already;
+    char *plain = unread_split(name, &already);
+    char *joined = xasprintf("%s%s", plain, IGNORE);
+    free(plain);
+    return joined;
+}
+
+// --- counting ------------------------------------------------------------------------------------
+
+// Tensors by their names, in which numbers of layers are "*".
+struct report {
+    int64_t tensors, listed;
+    int count;
+    struct {
+        char *pattern;
+        int64_t tensors;
+    } group[GROUPS];
+};
+
+static void report_release(struct report *r)
+{
+    for (int i = 0; i < r->count; i++) free(r->group[i].pattern);
+}
+
+// Takes the pattern over.
+static void report_add(struct report *r, char *pattern)
+{
+    int i = 0;
+    r->tensors++;
+    while (i < r->count && strcmp(r->group[i].pattern, pattern) != 0) i++;
+    if (i < GROUPS) r->listed++;
+    if (i == r->count && i < GROUPS) {
+        r->group[r->count++].pattern = pattern;
+        pattern = NULL;
+    }
+    if (i < GROUPS) r->group[i].tensors++;
+    free(pattern);
+}
+
+// "3 tensors ('layers.*.a.weight', 2 times; 'b')"
+static char *report_text(const struct report *r)
+{
+    struct buf b = { 0 };
+    buf_printf(&b, "%lld tensor%s (", (long long)r->tensors, r->tensors == 1 ? "" : "s");
+    for (int i = 0; i < r->count; i++) {
+        buf_printf(&b, "%s'%.120s'", i ? ", " : "", r->group[i].pattern);
+        if (r->group[i].tensors > 1) buf_printf(&b, " x %lld", (long long)r->group[i].tensors);
+    }
+    if (r->listed < r->tensors) buf_printf(&b, ", %lld more", (long long)(r->tensors - r->listed));
+    buf_putc(&b, ')');
+    return buf_take(&b);
+}
+
+// --- names ---------------------------------------------------------------------------------------
+
+static size_t level_length(const char *name)
+{
+    return strcspn(name, ".");
+}
+
+static bool is_number(const char *level)
+{
+    const size_t n = strspn(level, "0123456789");
+    return n && n == level_length(level);
+}
+
+// The first level that is a number; NULL: none.
+static const char *find_number(const char *name)
+{
+    while (!is_number(name)) {
+        name += level_length(name);
+        if (!*name++) return NULL;
+    }
+    return name;
+}
+
+static bool has_level(const char *name, const char *level)
+{
+    const size_t n = strlen(level);
+    for (const char *at = name;; at++) {
+        if (level_length(at) == n && !strncmp(at, level, n)) return true;
+        if (!(at = strchr(at, '.'))) return false;
+    }
+}
+
+// The name with "*" for numbers; of a layer that is not computed only up to its number.
+static char *pattern_of(const char *name, bool layer)
+{
+    struct buf b = { 0 };
+    const char *cut = layer ? find_number(name) : NULL;
+    for (const char *at = name; *at; at += *at == '.') {
+        const size_t n = level_length(at);
+        if (is_number(at) && at != cut)
+            buf_putc(&b, '*');
+        else
+            buf_printf(&b, "%.*s", (int)n, at);
+        at += n;
+        if (*at) buf_putc(&b, '.');
+        if (cut && at > cut) {
+            buf_putc(&b, '*');
+            break;
+        }
+    }
+    return buf_take(&b);
+}
+
+// Length of the levels that two names share, their plain forms.
+static size_t shared_levels(const struct checkpoint *c, const char *plain, int64_t other)
+{
+    if (other < 0 || other >= c->tensor_count) return 0;
+    char *theirs = weight_plain_name(c->tensors[other]->name);
+    size_t shared = 0;
+    for (size_t i = 0; plain[i] && plain[i] == theirs[i]; i++)
+        if (plain[i] == '.') shared = i + 1;
+    free(theirs);
+    return shared;
+}
+
+// --- what a tensor is ----------------------------------------------------------------------------
+
+// A bias of zeros changes nothing.
+static bool is_zero_bias(const struct safetensor *t)
+{
+    const int64_t n = safetensor_count(t);
+    const bool number = t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
+    if (!number || n > ZEROS_MOST || !text_ends(t->name, ".bias")) return false;
+    float piece[256];
+    const size_t size = dtype_size((enum dtype)t->dtype);
+    for (int64_t i = 0; i < n; i += 256) {
+        const size_t count = n - i < 256 ? (size_t)(n - i) : 256;
+        floats_from(piece, (const char *)t->data + (size_t)i * size, (enum dtype)t->dtype, count);
+        for (size_t k = 0; k < count; k++)
+            if (piece[k] != 0) return false;
+    }
+    return true;
+}
+
+// Of a layer that only predicts further tokens (DeepSeek-V3's and GLM-4.5's files).
+static bool predicts_further(const struct checkpoint *c, const char *name)
+{
+    const char *number = find_number(name);
+    if (!number) return false;
+    char *join =
+        xasprintf("%.*s.eh_proj.weight", (int)(number - name) + (int)level_length(number), name);
+    const bool is = checkpoint_has(c, join);
+    free(join);
+    return is;
+}
+
+// Known, and without effect on answers.
+static bool is_harmless(const struct model *m, const struct safetensor *t, const char *plain)
+{
+    // Tables that are computed from the config; layers for speculation.
+    static const char *const levels[] = { "inv_freq",       "rotary_emb",  "position_ids",
+                                          "rotary_pos_emb", "rope_2d",     "freqs_cis",
+                                          "time_weight",    "masked_bias", "mtp",
+                                          "mtp_layers",     "mtp_block",   "mtp_emb_norm" };
+    // What CLIP and SigLIP do behind the layers whose features are used.
+    static const char *const behind[] = { "vision_tower.head.", "vision_tower.post_layernorm." };
+    const struct vision_kind *encoder = model_sees(m) ? m->vision.config.kind : NULL;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (has_level(plain, levels[i])) return true;
+    for (size_t i = 0; i < 2 && (encoder == &vision_clip || encoder == &vision_siglip); i++)
+        if (!strncmp(plain, behind[i], strlen(behind[i]))) return true;
+    return predicts_further(m->checkpoint, t->name) || is_zero_bias(t);
+}
+
+enum fate { HARMLESS, APART, LAYER, INSIDE };
+
+// `shared`: characters of `plain` up to where it leaves what is read.
+static enum fate fate_of(const struct model *m, const struct safetensor *t, const char *plain,
+                         size_t shared)
+{
+    if (is_harmless(m, t, plain)) return HARMLESS;
+    const enum model_part_kind part = m->family->part(m, t->name);
+    const char *dot = strchr(plain, '.');
+    // A GGUF file has no part that its architecture does not compute.
+    if (m->checkpoint->gguf_count) return INSIDE;
+    if (!shared) { // a module of its own
+        const bool norm = strstr(plain, "norm") && dot && !strchr(dot + 1, '.');
+        return norm || part == PART_HEAD || part == PART_EMBEDDING ? INSIDE : APART;
+    }
+    const char *number = find_number(plain);
+    return number == plain + shared && part != PART_PROJECTOR ? LAYER : INSIDE;
+}
+
+static void sort_out(const struct model *m, struct report *inside, struct report *apart)
+{
+    const struct checkpoint *c = m->checkpoint;
+    int64_t before = -1, after = 0; // the next ones that are read
+    for (int64_t i = 0; i < c->tensor_count; i++) {
+        if (c->read[i]) {
+            before = i;
+            continue;
+        }
+        if (after < i) after = i;
+        while (after < c->tensor_count && !c->read[after]) after++;
+        const struct safetensor *t = c->tensors[i];
+        char *plain = weight_plain_name(t->name);
+        const size_t left = shared_levels(c, plain, before), right = shared_levels(c, plain, after);
+        const enum fate fate = fate_of(m, t, plain, left > right ? left : right);
+        free(plain);
+        if (fate == HARMLESS) continue;
+        report_add(fate == INSIDE ? inside : apart,
+                   pattern_of(t->stored ? t->stored : t->name, fate == LAYER));
+    }
+}
+
+// Adds to m->unread; takes the text over.
+static void note(struct model *m, char *text)
+{
+    char *before = m->unread;
+    m->unread = before ? xasprintf("%s; %s", before, text) : xstrdup(text);
+    free(before);
+    free(text);
+}
+
+// What was refused is to be ignored: the model's name says so, for whoever opens it again.
+static void note_ignored(struct model *m, char *text)
+{
+    char *name = m->checkpoint->name;
+    m->checkpoint->name = unread_join(name);
+    free(name);
+    note(m, xasprintf("%s (--ignore-weights)", text));
+    free(text);
+}
+
+int unread_keys(struct model *m, struct err *err)
+{
+    struct err why;
+    if (config_keys_check(m, &why) == 0) return 0;
+    if (!m->ignore) return err_set(err, "%s; --ignore-weights opens it all the same", why.text);
+    note_ignored(m, xstrdup(why.text));
+    return 0;
+}
+
+int unread_check(struct model *m, struct err *err)
+{
+    struct report inside = { 0 }, apart = { 0 };
+    int status = 0;
+    sort_out(m, &inside, &apart);
+    char *in = report_text(&inside), *out = report_text(&apart);
+    if (inside.tensors && m->ignore)
+        note_ignored(m, xasprintf("%s inside what is computed: answers are wrong", in));
+    else if (inside.tensors)
+        status = err_set(err,
+                         "%s lie inside what is computed, but the family %s has no such part: "
+                         "answers would be wrong. Is it another architecture than %s? "
+                         "--ignore-weights opens it without them",
+                         in, m->family->name,
+                         m->checkpoint->gguf_count ? "its metadata say" : "config.json says");
+    if (status == 0 && apart.tensors)
+        note(m, xasprintf("%s outside of the model that config.json describes", out));
+    free(in);
+    free(out);
+    report_release(&inside);
+    report_release(&apart);
+    return status;
+}

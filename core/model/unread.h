@@ -1,0 +1,33 @@
+// core/model/unread.h -- tensors of a checkpoint that nothing reads, and quantised folders.
+//
+//   if (unread_keys(m, &err) < 0) ...              // after the config is read
+//   if (unread_check(m, &err) < 0) ...             // after the weights are bound
+//   if (m->unread) ...                             // a notice, and a row of /info
+//
+// A tensor that no part of the model binds is known to be harmless (rotary tables, pooling heads,
+// layers for speculation), or belongs to no part that is computed, which m->unread says, or lies
+// inside one: answers would be wrong without it, and the model is refused. So it is where
+// config.json has keys that change the result and no family reads.
+#ifndef CORE_MODEL_UNREAD_H
+#define CORE_MODEL_UNREAD_H
+
+#include "core/model/model.h"
+
+// "MODEL::ignore-weights" names a model that is to be opened all the same: *ignore, and the name
+// without it. The caller frees it.
+char *unread_split(const char *name, bool *ignore);
+char *unread_join(const char *name); // the inverse
+
+// Both add to m->unread. -1: a tensor inside a computed part is not read, or a key changes the
+// result, and m->ignore does not say that this is wanted.
+int unread_check(struct model *m, struct err *err);
+int unread_keys(struct model *m, struct err *err);
+
+// Does the config have a key that changes the result and no family reads?
+// (core/model/config_keys.c)
+int config_keys_check(const struct model *m, struct err *err);
+
+// Refuses weights of another program's quantisation, before anything is bound.
+int quantised_check(struct model *m, struct err *err);
+
+#endif

@@ -1,0 +1,142 @@
+# tests/commands/unread.sh -- tensors that nothing reads, quantised folders, keys of config.json that change the result,
+# and types of encoders and language models that a family does not have (core/model/unread.c, quantised.c, config_keys.c).
+. tests/commands/common.bash
+qwen=tests/goldens/qwen2.5-vl
+
+# more MODEL FOLDER NAME[=DTYPE:VALUE]...: a copy with tensors of 16 numbers (a head's width) more; NAME may be a pattern of
+# NAME=COPY: "layers.*.o_proj.bias" takes the place of what "*" is in "layers.*.o_proj.weight".
+more() {
+    cp -rL "$1" "$2" && chmod -R u+w "$2" && python3 - "$@" <<'P'
+import fnmatch, json, pathlib, re, struct, sys
+folder, adds = pathlib.Path(sys.argv[2]), sys.argv[3:]
+raw = (folder / "model.safetensors").read_bytes()
+n, = struct.unpack_from("<Q", raw)
+head, body = json.loads(raw[8:8 + n]), raw[8 + n:]
+head.pop("__metadata__", None)
+def put(name, dtype, shape, data):
+    global body
+    head[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+    body += data
+for add in adds:
+    name, _, what = add.partition("=")
+    if what.startswith("copy:"):
+        t = head[what[5:]]
+        put(name, t["dtype"], t["shape"], body[slice(*t["data_offsets"])])
+        continue
+    value, width = float(what or 3), 16
+    layers = sorted({m[1] for k in head if (m := re.match(r"(?:.*\.)?layers\.(\d+)\.self_attn", k))}, key=int)
+    for one in ([name.replace("*", l, 1) for l in layers] if "*" in name else [name]):
+        put(one, "F32", [width], struct.pack(f"<{width}f", *[value] * width))
+text = json.dumps(head).encode()
+(folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
+P
+}
+
+# says NAME MODEL TEXT: it is refused with that text. opens NAME MODEL [TEXT]: it opens, with that notice or none.
+says() {
+    local got
+    got=$(vlmsh "$2" -c /info 2>&1) && fail "$1: opens"
+    case $got in *"$3"*) ;; *) fail "$1: '$got' does not contain '$3'" ;; esac
+}
+opens() {
+    local name=$1 model=$2 want=${3:-}
+    shift 3
+    vlmsh "$model" "$@" -c /info >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
+    if [ "$want" ]; then
+        [ "$(grep -cF "$want" "$work/out")" = 2 ] || fail "$name: no notice and row '$want': $(cat "$work/out")"
+    else
+        grep -q 'not read' "$work/out" && fail "$name: $(grep 'not read' "$work/out")"
+    fi
+}
+
+# --- tensors ----------------------------------------------------------------------------------------------------
+more $qwen "$work/norms" 'model.layers.*.self_attn.q_norm.weight' 'model.layers.*.self_attn.o_proj.bias'
+says "norms and biases" "$work/norms" "8 tensors ('model.layers.*.self_attn.o_proj.bias' x 4, 'model.layers.*.self_attn.q_norm.weight' x 4)"
+opens "ignored" "$work/norms" "8 tensors ('model.layers.*.self_attn.o_proj.bias' x 4" --ignore-weights
+lines "/load $work/norms" "/load $work/norms --ignore-weights" /info hi
+check "/load" 'select(.event == "done").ok' $'false\ntrue\ntrue\ntrue'
+check "the name opens it again" 'select(.event == "model").path' "$work/norms::ignore-weights"
+lines "/load $work/norms::ignore-weights" '/set weights.dtype q8_0' "/load $work/norms --ignore-weights" /info hi
+check "with smaller weights" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+check "which it names too" 'select(.event == "model").path' "$work/norms::q8_0::ignore-weights"
+for name in model.layers.0.input_layernorm.bias model.norm.bias lm_head.bias model.embed_norm.weight visual.blocks.0.norm1.bias \
+    visual.merger.mlp.4.weight model.layers.1.self_attn.q_proj.weight_scale visual.patch_embed.proj.bias; do
+    rm -rf "$work/one" && more $qwen "$work/one" $name
+    says $name "$work/one" "1 tensor ('$(sed -E 's/\.[0-9]+\./.*./g' <<<$name)')"
+done
+more $qwen "$work/known" 'model.layers.*.self_attn.rotary_emb.inv_freq' visual.rotary_pos_emb.inv_freq 'model.layers.*.self_attn.o_proj.bias=0' \
+    model.layers.4.eh_proj.weight model.layers.4.input_layernorm.weight mtp.norm.weight
+opens "known ones" "$work/known" ""
+more $qwen "$work/apart" v_head.summary.weight audio_tower.layers.0.norm.weight model.layers.4.input_layernorm.weight
+opens "of other parts" "$work/apart" "3 tensors ('audio_tower.layers.*.norm.weight', 'model.layers.4.*', 'v_head.summary.weight')"
+more tests/goldens/llama-3.2 "$work/tied" lm_head.weight=copy:model.embed_tokens.weight
+opens "a second copy of a tied head" "$work/tied" ""
+more tests/goldens/llama-3.2 "$work/scale" model.layers.0.mlp.up_proj.weight_scale_inv
+says "a scale" "$work/scale" "FP8 in blocks"
+
+# --- quantised folders ------------------------------------------------------------------------------------------
+quantised() { # NAME OBJECT TENSOR TEXT
+    rm -rf "$work/q" && more tests/goldens/llama-3.2 "$work/q" ${3:+"$3"}
+    jq ".$1 = $2" tests/goldens/llama-3.2/config.json >"$work/q/config.json"
+    says "$2" "$work/q" "these are $4 weights"
+    vlmsh "$work/q" --ignore-weights -c /info >/dev/null 2>&1 && fail "$2: ignored"
+}
+scale='model.layers.*.mlp.up_proj.weight_scale'
+quantised quantization_config '{"quant_method": "compressed-tensors", "format": "naive-quantized"}' "$scale" "FP8 (compressed-tensors)"
+quantised quantization_config '{"quant_method": "fp8", "weight_block_size": [128, 128]}' "${scale}_inv" "FP8"
+quantised quantization_config '{"quant_method": "awq", "bits": 4}' model.layers.0.mlp.up_proj.qweight "INT4 (awq)"
+quantised quantization_config '{"quant_method": "gptq", "bits": 8}' model.layers.0.mlp.up_proj.g_idx "INT8 (gptq)"
+quantised quantization_config '{"quant_method": "bitsandbytes", "load_in_4bit": true}' model.layers.0.mlp.up_proj.weight.absmax "4-bit (bitsandbytes)"
+quantised quantization_config '{"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int"}}}}' \
+    model.layers.0.mlp.up_proj.weight_packed "INT4 (compressed-tensors)"
+quantised quantization '{"group_size": 64, "bits": 4}' model.layers.0.mlp.up_proj.scales "INT4"
+# A copy in plain numbers that kept the key.
+more tests/goldens/llama-3.2 "$work/plain"
+jq '.quantization_config = {"quant_method": "fp8"}' tests/goldens/llama-3.2/config.json >"$work/plain/config.json"
+opens "plain numbers" "$work/plain" ""
+grep -q 'says that the weights are FP8, but they are plain' "$work/out" || fail "plain numbers: $(cat "$work/out")"
+
+# --- config.json ------------------------------------------------------------------------------------------------
+keys() { # MODEL TEXT EDIT...: each edit is refused with that text
+    local model=$1 want=$2 edit
+    shift 2
+    for edit in "$@"; do
+        rm -rf "$work/k" && cp -rL $model "$work/k" && chmod -R u+w "$work/k"
+        jq "$edit" $model/config.json >"$work/k/config.json"
+        if [ "$want" = opens ]; then opens "$edit" "$work/k" ""; else says "$edit" "$work/k" "$want"; fi
+    done
+}
+keys tests/goldens/llama-3.2 "changes what the model computes" '.attn_logit_softcapping = 30' '.final_logit_softcapping = 20.5' \
+    '.logit_scale = 0.0625' '.embedding_multiplier = 12' '.query_pre_attn_scalar = 99' '.is_causal = false' '.use_qk_norm = true' \
+    '.layer_types = ["full_attention", "linear_attention"]' '.no_rope_layers = [1, 1, 0]' '.hidden_activation = "gelu_pytorch_tanh"' \
+    '.rope_interleaved = true' '.rope_scaling.mrope_interleaved = true' '.alibi = true' '.attention_chunk_size = 8192'
+keys tests/goldens/llama-3.2 opens '.attn_logit_softcapping = null | .logit_scale = 1 | .is_causal = true | .use_qk_norm = false |
+    .query_pre_attn_scalar = .head_dim | .layer_types = ["full_attention"] | .no_rope_layers = [1, 1] | .num_nextn_predict_layers = 1 |
+    .torch_dtype = "float16" | .use_cache = false | .pretraining_tp = 2 | .add_cross_attention = false | .cross_attention_layers = []'
+vlmsh "$work/k" -c /info >/dev/null 2>&1 || fail "keys"
+jq '.logit_scale = 0.5' tests/goldens/llama-3.2/config.json >"$work/k/config.json"
+opens "a key that is ignored" "$work/k" '"logit_scale" 0.5' --ignore-weights
+
+odd='is not supported (known:'
+keys tests/goldens/internvl2.5-qwen2 "$odd intern_vit_6b)" '.vision_config.model_type = "uniflow"' '.vision_config.model_type = "siglip_vision_model"'
+keys tests/goldens/internvl3 "$odd" '.vision_config.model_type = "intern_vit_6b"' '.text_config.model_type = "gemma3_text"'
+keys $qwen "$odd" '.vision_config.model_type = "qwen3_vl"' '.text_config = {"model_type": "qwen3"}'
+keys tests/goldens/glm-4.1v "$odd" '.vision_config.model_type = "glm4v_moe_vision"' '.text_config.model_type = "glm4v_moe_text"'
+keys tests/goldens/kimi-vl "$odd" '.vision_config.model_type = "siglip_vision_model"' '.text_config.model_type = "llama4"'
+keys tests/goldens/llava-onevision "$odd" '.vision_config.model_type = "siglip2_vision_model"' '.text_config.model_type = "phi3"'
+keys $qwen opens '.vision_config.model_type = "qwen2_5_vl"' '.vision_config.model_type = ""'
+
+# --- GGUF -------------------------------------------------------------------------------------------------------
+gguf() { # TEXT ARGUMENT...: refused with that text; "": opens
+    rm -f "$work/m.gguf"
+    python3 tests/goldens/to_gguf.py $llama "$work/m.gguf" "${@:2}" || fail "convert ${*:2}"
+    if [ "$1" ]; then says "${*:2}" "$work/m.gguf" "$1"; else opens "${*:2}" "$work/m.gguf" ""; fi
+}
+for name in blk.0.attn_q_norm.weight blk.0.attn_output.bias blk.0.attn_v.bias blk.0.ffn_down.bias blk.0.attn_norm.bias output_norm.bias \
+    output.bias token_embd.bias; do
+    gguf "1 tensor ('${name/.0./.*.}')" --add $name
+done
+gguf "opens it without them" --add blk.0.attn_k_norm.weight
+opens "ignored" "$work/m.gguf" "1 tensor ('blk.*.attn_k_norm.weight')" --mmproj none --ignore-weights
+gguf "" --set 'llama.attention.head_count_kv=[2, 2, 2, 2]' --set 'llama.feed_forward_length=[128, 128, 128, 128]'
+finish
