@@ -7,6 +7,8 @@
 #include "commands/command.h"
 #include "core/adapter/provenance.h"
 #include "core/base/csv.h"
+#include "core/base/file_in.h"
+#include "core/base/file_out.h"
 #include "core/base/items.h"
 #include "core/probes/taps.h"
 
@@ -174,6 +176,18 @@ static int open_file(const struct collecting *c, struct csv *t, struct err *err)
     return access(c->file, F_OK) == 0 ? csv_read(t, c->file, err) : 0;
 }
 
+// A file of /collect is added to, wherever it was written; any other one is an output.
+static int check_file(const struct collecting *c, struct err *err)
+{
+    struct csv t;
+    const bool ours = csv_read(&t, c->file, NULL) == 0 &&
+                      csv_column(&t, PROVENANCE_COLUMN_MODEL) >= 0 &&
+                      csv_column(&t, PROVENANCE_COLUMN_STATE) >= 0;
+    csv_release(&t);
+    file_in_clear(); // what the command reads counts
+    return ours ? 0 : file_out_check(c->file, err);
+}
+
 // A row with the values that were typed and the cells.
 static int add_row(const struct collecting *c, struct csv *t, size_t *row, struct err *err)
 {
@@ -277,7 +291,7 @@ static int read_word(struct collecting *c, char *word, struct err *err)
     if (!strcmp(word, "--again")) {
         c->again = true;
     } else if (!strncmp(word, "--", 2)) {
-        return err_set(err, "/collect has no option '%s', only --again", word);
+        return err_set(err, "/collect has no option '%s', only --again and --force", word);
     } else if (!*c->file) {
         c->file = word;
     } else if (equals && equals > word) {
@@ -335,6 +349,7 @@ static int run_and_keep(struct collecting *c, struct shell *shell, int argc, cha
                         struct err *err)
 {
     const struct command *command = command_find(argv[0] + 1);
+    if (check_file(c, err) < 0) return -1;
     if (command && command_check_needs(shell, command->needs, err) < 0) return -1; // may load
     engine_provenance(shell->engine, STALE_MEASURED, &c->from);
     const char *model = provenance_value(&c->from, "model");
@@ -396,6 +411,7 @@ const struct command command_collect = {
         "    /collect layers.csv model=aligned norms.layers : /norms --data questions.json\n"
         "/plot draws the file, /report inserts it into Markdown, /run FILE NAME=A,B repeats a\n"
         "script.",
+    .writes = true,
     .min = 1,
     .max = -1,
     .complete = COMPLETE_PATH,

@@ -42,7 +42,7 @@ struct asking {
 static int take_csv(void *self, const char *value, struct err *err)
 {
     ((struct asking *)self)->csv = value;
-    return 0;
+    return file_out_check(value, err);
 }
 
 static int take_data(void *self, const char *value, struct err *err)
@@ -490,6 +490,7 @@ const struct command command_compare = {
         "               result\n"
         "--csv FILE     writes every step; with --data every question\n"
         "--steps        shows all steps, not only the first 20",
+    .writes = true,
     .min = 1,
     .max = -1,
     .needs = NEEDS_MODEL,

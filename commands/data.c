@@ -64,7 +64,8 @@ static int read_options(struct data_options *o, int argc, char **argv, struct er
             return -1;
         i++;
     }
-    return o->file ? 0 : err_set(err, "FILE is missing: /data check FILE");
+    if (!o->file) return err_set(err, "FILE is missing: /data check FILE");
+    return o->out ? file_out_check(o->out, err) : 0;
 }
 
 // --- tables --------------------------------------------------------------------------------------
@@ -346,6 +347,7 @@ const struct command command_data = {
         "--kind K,...   only samples of these kinds\n"
         "--seed N       of choice and order (default 42)\n"
         "--once         does nothing if OUT already exists",
+    .writes = true,
     .min = 1,
     .max = -1,
     .needs = NEEDS_MODEL,

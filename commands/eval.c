@@ -111,12 +111,15 @@ static int read_show(struct show_options *o, int argc, char **argv, struct err *
     for (int i = 0; i < argc; i++) {
         if (!strcmp(argv[i], "--wrong")) {
             o->wrong = true;
+        } else if (!strcmp(argv[i], "--force")) {
+            file_out_force(true); // command_execute resets it
         } else if (!strcmp(argv[i], "--csv")) {
             if (i + 1 == argc) return err_set(err, "--csv needs a file: --csv answers.csv");
             o->csv = argv[++i];
         } else if (!strncmp(argv[i], "--", 2) || o->job >= 0) {
             return err_set(err,
-                           "/eval show has no option '%s': /eval show [JOB] [--csv FILE] [--wrong]",
+                           "/eval show has no option '%s': /eval show [JOB] [--csv FILE [--force]] "
+                           "[--wrong]",
                            argv[i]);
         } else if (job_number(argv[i], &o->job, err) < 0) {
             return -1;
@@ -331,8 +334,11 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
     struct dataset data;
     struct here h = { .shell = shell, .pace = pace_from(0), .told = clock_seconds() };
     if (command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
-    if (evaluate_options_check_submission(o, err) < 0) return -1;
     if (evaluate_options_open(o, &data, err) < 0) return -1;
+    if (evaluate_options_check_submission(o, err) < 0) {
+        dataset_close(&data);
+        return -1;
+    }
     if (o->submit) h.submission = submission_new();
     struct evaluate_request request = evaluate_options_request(o);
     request.model = engine_model(engine);
@@ -404,7 +410,7 @@ static const char *const words[] = { "show", NULL };
 const struct command command_eval = {
     .name = "eval",
     .also = "benchmark score accuracy test",
-    .usage = "/eval " EVALUATE_USAGE " [--here] | show [JOB] [--csv FILE] [--wrong]",
+    .usage = "/eval " EVALUATE_USAGE " [--here] | show [JOB] [--csv FILE [--force]] [--wrong]",
     .help = "Evaluates the model on a data set, as a job.",
     .details =
         "DATA is in a format of /data check. Every question that has an answer in the data is\n"
@@ -424,6 +430,7 @@ const struct command command_eval = {
         "--submit FILE  writes the answers as the set's server takes them (--set vqav2: JSON;\n"
         "               mmbench: a table; others: LLaVA's JSON lines). Without FILE it hands\n"
         "               the job to Slurm, as with other jobs\n"
+        "--force        lets --submit FILE and --csv FILE replace a file that vlmsh did not write\n"
         "--limit N      only the first N samples\n"
         "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
         "--answers FILE scores answers of a file instead of asking the model: JSON lines or a "

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/file_out.h"
 #include "core/base/pace.h"
 #include "core/draw/film.h"
 
@@ -12,7 +13,7 @@ int film_take(const char **to, const char *value, struct err *err)
 {
     const size_t n = strlen(value);
     *to = value;
-    if (n > 4 && !strcasecmp(value + n - 4, ".gif")) return 0;
+    if (n > 4 && !strcasecmp(value + n - 4, ".gif")) return file_out_check(value, err);
     return err_set(err, "cannot write '%s': the name of a film ends in .gif", value);
 }
 

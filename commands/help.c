@@ -61,6 +61,7 @@ static void help_command(const struct shell *shell, const struct command *c)
     struct buf b = { 0 };
     buf_printf(&b, "%s\n%s", c->usage, c->help);
     if (c->details) buf_printf(&b, "\n%s", c->details);
+    if (c->writes) buf_puts(&b, "\n--force replaces an existing file that vlmsh did not write");
     if (c->alias)
         buf_printf(&b,
                    "\n"

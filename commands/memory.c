@@ -106,6 +106,7 @@ const struct command command_memory = {
         "Weights are memory-mapped: the system can reclaim their resident pages at any time.\n"
         "Pruned layers hold fewer rows; with kv.dtype bf16, keys and values take half the\n"
         "memory of f32. --csv FILE writes each table to FILE-TABLE.csv.",
+    .writes = true,
     .max = 2,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_PATH,

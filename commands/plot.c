@@ -40,10 +40,15 @@ struct plot {
         ((struct plot_options *)self)->name = value;                       \
         return 0;                                                          \
     }
-TAKE(csv)
 TAKE(title)
 TAKE(y)
 TAKE(interval)
+
+static int take_csv(void *self, const char *value, struct err *err)
+{
+    ((struct plot_options *)self)->csv = value;
+    return file_out_check(value, err);
+}
 
 static int take_figure(void *self, const char *value, struct err *err)
 {
@@ -434,6 +439,7 @@ const struct command command_plot = {
         "a line or bar per value; --where keeps matching rows (may be repeated; VALUE|VALUE\n"
         "matches any of them); --interval LOW,HIGH names the columns with the bounds of an\n"
         "interval (95%: /eval, /compare) around each value.",
+    .writes = true,
     .min = 1,
     .max = -1,
     .complete = COMPLETE_JOB,

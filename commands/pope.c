@@ -119,6 +119,7 @@ const struct command command_pope = {
         "--seed S      random seed (default 42)\n"
         "--pictures N  number of pictures to sample (default 500)\n"
         "--each N      present and absent objects asked per picture, N of each (default 3)",
+    .writes = true,
     .min = 0,
     .max = -1,
     .complete = COMPLETE_PATH,

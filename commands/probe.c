@@ -15,6 +15,7 @@
 #include "commands/film.h"
 #include "commands/option_table.h"
 #include "core/base/file_in.h"
+#include "core/base/file_out.h"
 #include "core/probes/measure_data.h"
 
 struct wish {
@@ -140,7 +141,13 @@ TAKE(mask, mask)
 TAKE(data, request.data)
 TAKE(images, request.images)
 TAKE(objects, request.objects)
-TAKE(csv, csv)
+
+static int take_csv(void *self, const char *value, struct err *err)
+{
+    struct wish *w = self;
+    w->csv = value;
+    return file_out_check(value, err);
+}
 
 static int take_figure(void *self, const char *value, struct err *err)
 {
@@ -336,6 +343,7 @@ struct command probe_command(const struct probe *probe)
                              .help = probe->help,
                              .details = probe->details,
                              .max = -1,
+                             .writes = true,
                              .complete = COMPLETE_PATH,
                              .run = run,
                              .probe = probe };

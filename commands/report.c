@@ -297,7 +297,10 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     struct place place = { folder_of(to), folder_of(from) };
     buf_puts(&b, "");
     const int tables = fill(&b, copy, &place, shell, err);
-    int status = tables < 0 ? err_in(err, "%s", from) : file_out_write(to, b.data, b.length, err);
+    // An updated document keeps its text; another file may be replaced only as any output.
+    int status = tables < 0          ? err_in(err, "%s", from)
+                 : !strcmp(from, to) ? file_out_update(to, b.data, b.length, err)
+                                     : file_out_write(to, b.data, b.length, err);
     if (status == 0) status = bring_pictures(copy, &place, err);
     if (status == 0) {
         char *what = xasprintf("%d tables", tables);
@@ -328,6 +331,7 @@ const struct command command_report = {
         "Other text is unchanged. With OUT.md, FILE.md is unchanged. FILE.csv is searched in\n"
         "the folder of the output, then in that of FILE.md; pictures (PNG) found only in the\n"
         "latter are copied. Put names with blanks in double quotes.",
+    .writes = true,
     .min = 1,
     .max = 2,
     .complete = COMPLETE_PATH,

@@ -74,6 +74,7 @@ const struct command command_results = {
         "Every measuring command stores its results in the session database. NAME is that of a\n"
         "command: /results norms. --csv FILE writes one table; several go to FILE-TABLE.csv\n"
         "each.",
+    .writes = true,
     .max = 3,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_PATH,

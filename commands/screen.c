@@ -46,6 +46,7 @@ const struct command command_screen = {
     .also = "capture screenshot",
     .usage = "/screen FILE [LINES COLUMNS]",
     .help = "Writes the full screen as text to a file, optionally at a given size.",
+    .writes = true,
     .min = 1,
     .max = 3,
     .complete = COMPLETE_PATH,

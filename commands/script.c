@@ -98,6 +98,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
     char *name = xstrndup(line + 1, (size_t)(end - line - 1));
     const struct command *command = command_find(name);
     int status;
+    file_in_clear();
     if (!command)
         status = unknown_command(name, err);
     else if (command->rest && !(command->options && !strncmp(rest, "--", 2)))

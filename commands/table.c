@@ -5,6 +5,7 @@
 
 #include "commands/command.h"
 #include "commands/probe.h"
+#include "core/base/file_out.h"
 #include "core/base/mem.h"
 
 #define X(name) extern const struct command command_##name;
@@ -129,8 +130,22 @@ int command_check_needs(const struct shell *shell, unsigned needs, struct err *e
     return 0;
 }
 
-int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
-                    struct err *err)
+// Moves --force behind the arguments and drops it from their number. The words of a nested command
+// (/collect FILE : COMMAND) are its own.
+static bool take_force(int *argc, char **argv)
+{
+    for (int i = 0; i < *argc && strcmp(argv[i], ":") != 0; i++) {
+        char *word = argv[i];
+        if (strcmp(word, "--force") != 0) continue;
+        memmove(argv + i, argv + i + 1, (size_t)(*argc - i - 1) * sizeof *argv);
+        argv[--*argc] = word;
+        return true;
+    }
+    return false;
+}
+
+static int execute(const struct command *command, struct shell *shell, int argc, char **argv,
+                   struct err *err)
 {
     const bool split = command->options && argc > 1; // the command checks its options itself
     if (argc < command->min || (command->max >= 0 && argc > command->max && !split))
@@ -141,5 +156,14 @@ int command_execute(const struct command *command, struct shell *shell, int argc
     shell->running = command;
     const int status = command->run(shell, argc, argv, err);
     shell->running = outer;
+    return status;
+}
+
+int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
+                    struct err *err)
+{
+    const bool before = file_out_force(command->writes && take_force(&argc, argv));
+    const int status = execute(command, shell, argc, argv, err);
+    file_out_force(before);
     return status;
 }

@@ -366,7 +366,7 @@ static void copy(struct screen *s, const char *text)
     if (strlen(text) < 70000) terminal_write(b.data, b.length); // terminals take no more
     buf_release(&b);
     if (path && places_make_parents(path, &err) == 0 &&
-        file_out_write(path, text, strlen(text), &err) == 0)
+        file_out_update(path, text, strlen(text), &err) == 0)
         view_hint(s->view, "copied, also to %s", path);
     else
         view_hint(s->view, "copied");

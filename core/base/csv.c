@@ -276,9 +276,16 @@ static void write_row(FILE *f, char *const *row, int count)
 
 int csv_write(const struct csv *t, const char *path, struct err *err)
 {
-    FILE *f = file_out_open(path, err);
-    if (!f) return -1;
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return err_set(err, "cannot write '%s': out of memory", path);
     write_row(f, t->columns, t->column_count);
     for (size_t r = 0; r < t->row_count; r++) write_row(f, t->rows[r], t->column_count);
-    return file_out_close(f, path, err);
+    const bool written = !ferror(f);
+    const int status = fclose(f) == 0 && written
+                           ? file_out_update(path, text, size, err)
+                           : err_set(err, "cannot write '%s': out of memory", path);
+    free(text);
+    return status;
 }

@@ -6,7 +6,7 @@
 //   const int keep = csv_column(&t, "keep");             // -1: there is none
 //   for (size_t r = 0; r < t.row_count; r++) csv_cell(&t, r, keep);
 //   csv_set(&t, csv_add_row(&t), csv_need_column(&t, "score"), "0.5");
-//   csv_write(&t, "keep.csv", &err);                     // whole or not at all
+//   csv_write(&t, "keep.csv", &err);                     // updates the file: whole or not at all
 //   csv_release(&t);
 //
 // Double-quoted fields may contain commas, newlines and doubled quotes (RFC 4180). Files are

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +15,64 @@
 
 #include "core/base/mem.h"
 
+// Files that were opened since file_in_clear: an open hash table by device and inode.
+static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct opened {
+    dev_t device;
+    ino_t inode; // 0: a free slot
+} * opened;
+static size_t opened_count, opened_room; // room: a power of two, at least twice the count
+
 enum { LOOK_MS = 100 }; // between two looks at whether Ctrl-C was pressed: signals may go elsewhere
+
+// The slot of a file, or the free one where it belongs.
+static struct opened *opened_slot(dev_t device, ino_t inode)
+{
+    size_t at = (size_t)((inode ^ (device << 7)) * 0x9E3779B97F4A7C15u >> 20);
+    while (opened[at & (opened_room - 1)].inode &&
+           (opened[at & (opened_room - 1)].inode != inode ||
+            opened[at & (opened_room - 1)].device != device))
+        at++;
+    return &opened[at & (opened_room - 1)];
+}
+
+static void opened_grow(void)
+{
+    struct opened *old = opened;
+    const size_t room = opened_room;
+    opened_room = room ? 2 * room : 64;
+    opened = xcalloc(opened_room, sizeof *opened);
+    for (size_t i = 0; i < room; i++)
+        if (old[i].inode) *opened_slot(old[i].device, old[i].inode) = old[i];
+    free(old);
+}
+
+static void opened_add(const struct stat *st)
+{
+    pthread_mutex_lock(&opened_lock);
+    if (2 * (opened_count + 1) > opened_room) opened_grow();
+    struct opened *slot = opened_slot(st->st_dev, st->st_ino);
+    opened_count += !slot->inode;
+    *slot = (struct opened){ st->st_dev, st->st_ino };
+    pthread_mutex_unlock(&opened_lock);
+}
+
+bool file_in_opened(const struct stat *st)
+{
+    pthread_mutex_lock(&opened_lock);
+    const bool found = opened_count && opened_slot(st->st_dev, st->st_ino)->inode;
+    pthread_mutex_unlock(&opened_lock);
+    return found;
+}
+
+void file_in_clear(void)
+{
+    pthread_mutex_lock(&opened_lock);
+    free(opened);
+    opened = NULL;
+    opened_count = opened_room = 0;
+    pthread_mutex_unlock(&opened_lock);
+}
 
 const char *file_in_kind(mode_t mode)
 {
@@ -65,7 +123,9 @@ int file_in_open(const char *path, struct err *err)
 {
     struct stat st = { 0 };
     const int fd = open_nonblocking(path, &st, err);
-    return fd < 0 || S_ISREG(st.st_mode) ? fd : refuse(fd, path, &st, err);
+    if (fd >= 0 && !S_ISREG(st.st_mode)) return refuse(fd, path, &st, err);
+    if (fd >= 0) opened_add(&st);
+    return fd;
 }
 
 int file_in_open_any(const char *path, struct err *err)

@@ -11,6 +11,7 @@
 #define CORE_BASE_FILE_IN_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -26,6 +27,11 @@ int file_in_open_any(const char *path, struct err *err);
 int file_in_check(int fd, const char *path, struct stat *st, struct err *err);
 // Waits for input or the end; -1 once *cancel is true (NULL: cannot be cancelled).
 int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);
+
+// Has file_in_open opened this file since the last file_in_clear? Outputs must not replace what the
+// running command or job reads (core/base/file_out.h).
+bool file_in_opened(const struct stat *st);
+void file_in_clear(void); // a new command begins
 
 // Kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".
 const char *file_in_kind(mode_t mode);

@@ -1,14 +1,16 @@
-// core/base/file_out.h -- output files that commands write by name: tables, maps, screens.
+// core/base/file_out.h -- output files that a person names: tables, figures, submissions, screens.
 //
-//   FILE *f = file_out_open("table.csv", &err);       // table.csv.part
+//   FILE *f = file_out_open("table.csv", &err);       // table.csv.part-XXXXXX
 //   fputs(..., f);
 //   if (file_out_close(f, "table.csv", &err) < 0) ... // renamed; on failure nothing is left
 //
-// An existing file is replaced, as by `sqlite3 .output` or a shell's `>`, but atomically:
-// concurrent readers see the old file until the new one is complete. Files that are not regular (a
-// pipe, a terminal), and the target of standard output (/dev/stdout), are written in place. Files
-// that hold work (data sets, adapters, calibrations, exported sessions) are never replaced: those
-// commands refuse.
+// An existing file is replaced only if this program wrote it and nobody changed it since
+// (core/base/written.h), if it is empty (mktemp), or if the person says --force. Never: a file that
+// the running command or job has read (core/base/file_in.h), a file of a model, a database.
+//
+// Replacing is atomic: concurrent readers see the old file until the new one is complete. Files
+// that are not regular (a pipe, a terminal), and the target of standard output (/dev/stdout), are
+// written in place.
 #ifndef CORE_BASE_FILE_OUT_H
 #define CORE_BASE_FILE_OUT_H
 
@@ -19,11 +21,22 @@
 
 FILE *file_out_open(const char *path, struct err *err);
 int file_out_close(FILE *f, const char *path, struct err *err);
-// Is there something other than a regular file?
-bool file_out_special(const char *path);
+// The same for a file that holds work, a data set: only --force replaces it later.
+int file_out_close_work(FILE *f, const char *path, struct err *err);
 void file_out_abandon(FILE *f, const char *path); // discards the new file; an existing one is
                                                   // unchanged
 // Writes a whole file at once.
 int file_out_write(const char *path, const void *bytes, size_t size, struct err *err);
+
+// 0 if the path may be written. For commands that compute for long before they write.
+int file_out_check(const char *path, struct err *err);
+// Sets --force for this thread's outputs; returns what it was before.
+bool file_out_force(bool force);
+// Is there something other than a regular file?
+bool file_out_special(const char *path);
+
+// Replaces a file without the checks above: for the program's own files, and files whose old
+// content is part of the new one.
+int file_out_update(const char *path, const void *bytes, size_t size, struct err *err);
 
 #endif

@@ -220,7 +220,7 @@ static int write_file(struct mix *m, const char *path, int64_t total, struct err
 {
     m->out = file_out_open(path, err);
     if (!m->out) return -1;
-    if (put_all(m, total, err) == 0) return file_out_close(m->out, path, err);
+    if (put_all(m, total, err) == 0) return file_out_close_work(m->out, path, err);
     file_out_abandon(m->out, path);
     return -1;
 }

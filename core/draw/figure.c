@@ -102,7 +102,7 @@ static const struct kind *kind_of(const char *path)
 
 int figure_check(const char *path, struct err *err)
 {
-    if (kind_of(path)) return 0;
+    if (kind_of(path)) return file_out_check(path, err);
     return err_set(err, "cannot draw '%s': the name of a figure ends in .png, .svg or .pdf", path);
 }
 

@@ -68,8 +68,8 @@ struct probe_env {
     "\nMeasures the current conversation with the current settings and changes nothing.\n"   \
     "--data FILE measures the samples of a data set (100 unless --limit is given): means,\n" \
     "and standard deviations in NAME.std; --given uses the reference answers. --csv and\n"   \
-    "--figure (.png, .svg, .pdf) replace existing files; several tables go to\n"             \
-    "FILE-TABLE.csv each, maps to FILE-maps.csv, several figures to FILE-TABLE.png each."
+    "--figure (.png, .svg, .pdf) write files; several tables go to FILE-TABLE.csv each,\n"   \
+    "maps to FILE-maps.csv, several figures to FILE-TABLE.png each."
 
 struct probe {
     // Its command (commands/command.h).

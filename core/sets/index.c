@@ -248,7 +248,7 @@ static void keep(const struct set_index *x, const struct stat *st)
     hash_hex(b.data, b.length, hex);
     buf_add(&b, hex, HASH_HEX);
     if (path && places_make_parents(path, &ignored) == 0)
-        file_out_write(path, b.data, b.length, &ignored);
+        file_out_update(path, b.data, b.length, &ignored);
     free(path);
     buf_release(&texts);
     buf_release(&b);

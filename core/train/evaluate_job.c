@@ -95,7 +95,9 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
     *o = (struct evaluate_options){ 0 };
     int status = 0;
     for (int i = 0; i < argc && status == 0; i++) {
-        if (!strncmp(argv[i], "--", 2)) {
+        if (!strcmp(argv[i], "--force")) {
+            o->force = true;
+        } else if (!strncmp(argv[i], "--", 2)) {
             status = read_option(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, err);
             i++;
         } else if (o->data) {
@@ -132,7 +134,9 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
 
 int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err)
 {
-    if (!o->submit || file_out_special(o->submit)) return 0;
+    if (!o->submit) return 0;
+    file_out_force(o->force); // a job's process has no other output; a command's end resets it
+    if (file_out_special(o->submit)) return 0;
     FILE *f = file_out_open(o->submit, err);
     if (!f) return err_in(err, "--submit");
     file_out_abandon(f, o->submit);
@@ -141,9 +145,9 @@ int evaluate_options_check_submission(const struct evaluate_options *o, struct e
 
 int evaluate_options_check(const struct evaluate_options *o, struct err *err)
 {
-    if (evaluate_options_check_submission(o, err) < 0) return -1;
     if (o->answers && dataset_check(o->answers, err) < 0) return err_in(err, "--answers");
-    return o->set ? eval_set_check(o->data, err) : dataset_check(o->data, err);
+    if ((o->set ? eval_set_check(o->data, err) : dataset_check(o->data, err)) < 0) return -1;
+    return evaluate_options_check_submission(o, err); // knows what has been read
 }
 
 int evaluate_options_open(struct evaluate_options *o, struct dataset *data, struct err *err)
@@ -423,6 +427,8 @@ static int run(struct job *j, struct err *err)
     int status = adapter_apply_settings(&adapter, j->model, j->settings, err);
     if (status == 0) status = evaluate_options_open(&o, &data, err);
     if (status == 0) status = job_data_same(j->ranks, o.data, eval_set_hash(&data), err);
+    if (status == 0 && ranks_number(j->ranks) == 0)
+        status = evaluate_options_check_submission(&o, err);
     if (status == 0 && ranks_number(j->ranks) == 0) status = open_state(&r, &data, adapter, err);
     if (status == 0) ranks_share(j->ranks, &r.first, sizeof r.first, 0);
     if (status == 0) status = evaluate(&r, &o, &data, adapter, err);

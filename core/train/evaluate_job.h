@@ -11,9 +11,9 @@
 #include "core/sets/set.h"
 #include "core/train/evaluate.h"
 
-#define EVALUATE_USAGE                                                                        \
-    "DATA [--set NAME [--as SUITE] [--submit FILE]] [--metric M] [--limit N] [--images DIR] " \
-    "[--kind K,...] [--answers FILE] [--thinking keep|strip]"
+#define EVALUATE_USAGE                                                                   \
+    "DATA [--set NAME [--as SUITE] [--submit FILE [--force]]] [--metric M] [--limit N] " \
+    "[--images DIR] [--kind K,...] [--answers FILE] [--thinking keep|strip]"
 
 enum { EVALUATE_KINDS = 64 };
 
@@ -26,6 +26,7 @@ struct evaluate_options {
     const char *answers;        // file of answers that are scored
     struct given *given;        // its contents, once DATA is open
     enum thinking thinking;     // of answers
+    bool force;                 // --submit may replace a file that vlmsh did not write
     int64_t limit;
     char *kind_list; // cut into kinds
     const char *kinds[EVALUATE_KINDS];

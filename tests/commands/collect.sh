@@ -49,7 +49,11 @@ lines "/load $llava" "/image $scene" "What is this?" "/set sinks.tau 5" "/collec
 check "not measured again" '[inputs, .] | map(select(.event=="table" and .name=="norms.layers")) | length' 0
 
 cut -d, -f1,2 "$work/state.csv" >"$work/unsaid.csv" # of an earlier version
-lines "/load $llava" "/image $scene" "What is this?" "/collect $work/unsaid.csv run=a \"score=@norms.layers:1:visual\" : /norms" \
+cp "$work/unsaid.csv" "$work/unsaid"
+lines "/load $llava" "/collect $work/unsaid.csv run=a \"score=@norms.layers:1:visual\" : /norms"
+check_has "not a table of /collect" 'select(.event=="error").message' "add --force"
+cmp -s "$work/unsaid.csv" "$work/unsaid" || fail "a table of others was changed"
+lines "/load $llava" "/image $scene" "What is this?" "/collect $work/unsaid.csv --force run=a \"score=@norms.layers:1:visual\" : /norms" \
     "/collect $work/unsaid.csv provenance.x=1 \"score=@norms.layers:1:visual\" : /norms"
 check "measured, and a name refused" '[inputs, .] | [(map(select(.event=="table" and .name=="norms.layers")) | length), (map(select(.event=="done").ok) | last)] | tostring' '[1,false]'
 same "in its place" "$(wc -l <"$work/unsaid.csv") $(head -1 "$work/unsaid.csv")" "2 run,score,provenance.model,provenance.state"

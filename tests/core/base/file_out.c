@@ -1,4 +1,5 @@
 // tests/core/base/file_out.c -- core/base/file_out.c: files are replaced whole or not at all.
+#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "core/base/file_in.h"
 #include "core/base/file_out.h"
 #include "core/base/mem.h"
 #include "tests/core/scratch.h"
@@ -33,10 +36,20 @@ static void holds(const char *path, const char *want)
     assert_string_equal(text, want);
 }
 
+// Unfinished files in the folder.
+static int parts(void)
+{
+    int count = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; (e = readdir(d));) count += strstr(e->d_name, ".part") != NULL;
+    closedir(d);
+    return count;
+}
+
 static void is_replaced_whole(void **state)
 {
     struct err err = { 0 };
-    char *path = place("a.csv"), *part = place("a.csv.part");
+    char *path = place("a.csv");
     assert_int_equal(file_out_write(path, "first", 5, &err), 0);
     holds(path, "first");
     FILE *f = file_out_open(path, &err);
@@ -45,14 +58,13 @@ static void is_replaced_whole(void **state)
     holds(path, "first"); // as long as the new one is not whole
     file_out_abandon(f, path);
     holds(path, "first");
-    assert_int_equal(access(part, F_OK), -1);
+    assert_int_equal(parts(), 0);
     f = file_out_open(path, &err);
     fputs("second", f);
     assert_int_equal(file_out_close(f, path, &err), 0);
     holds(path, "second");
-    assert_int_equal(access(part, F_OK), -1);
+    assert_int_equal(parts(), 0);
     free(path);
-    free(part);
 }
 
 // A link stays one; what it points to is replaced.
@@ -110,6 +122,105 @@ static void failures_name_the_file(void **state)
     free(path);
 }
 
+static void refused(const char *path, const char *why)
+{
+    struct err err = { 0 };
+    assert_int_equal(file_out_check(path, &err), -1);
+    assert_int_equal(file_out_write(path, "new", 3, &err), -1);
+    if (!strstr(err.text, why)) fail_msg("%s", err.text);
+}
+
+static char *foreign(const char *name, const void *bytes, size_t size)
+{
+    char *path = place(name);
+    FILE *f = fopen(path, "w");
+    fwrite(bytes, 1, size, f);
+    fclose(f);
+    return path;
+}
+
+static void files_of_others_stay(void **state)
+{
+    struct err err = { 0 };
+    char *path = foreign("theirs.csv", "data", 4), *empty = foreign("empty.csv", "", 0);
+    char *beside = foreign("mine.csv.part", "data", 4), *mine = place("mine.csv");
+    refused(path, "--force");
+    holds(path, "data");
+    assert_int_equal(file_out_write(empty, "new", 3, &err), 0);
+    assert_int_equal(file_out_write(mine, "new", 3, &err), 0);
+    holds(beside, "data");
+    assert_false(file_out_force(true));
+    assert_int_equal(file_out_write(path, "forced", 6, &err), 0);
+    assert_true(file_out_force(false));
+    holds(path, "forced");
+    free(path);
+    free(empty);
+    free(beside);
+    free(mine);
+}
+
+// What was written here may be written again, until somebody changes it.
+static void a_changed_output_stays(void **state)
+{
+    struct err err = { 0 };
+    char *path = place("table.csv"), *moved = place("kept.csv");
+    assert_int_equal(file_out_write(path, "first", 5, &err), 0);
+    assert_int_equal(file_out_write(path, "other", 5, &err), 0);
+    const struct timespec then[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+    assert_int_equal(utimensat(AT_FDCWD, path, then, 0), 0);
+    refused(path, "changed");
+    assert_int_equal(rename(path, moved), 0);
+    assert_int_equal(file_out_write(path, "third", 5, &err), 0);
+    refused(moved, "did not write");
+    free(path);
+    free(moved);
+}
+
+// Not even with --force, and not its own either.
+static void what_is_read_stays(void **state)
+{
+    struct err err = { 0 };
+    char *path = place("read.csv"), *link = place("link-to-read.csv");
+    assert_int_equal(file_out_write(path, "data", 4, &err), 0);
+    assert_int_equal(symlink(path, link), 0);
+    free(file_read(path, 64, NULL, &err));
+    file_out_force(true);
+    refused(path, "is read");
+    refused(link, "is read");
+    file_in_clear();
+    assert_int_equal(file_out_write(link, "next", 4, &err), 0);
+    file_out_force(false);
+    holds(path, "next");
+    free(path);
+    free(link);
+}
+
+static void models_and_databases_stay(void **state)
+{
+    static const char weights[] = "\2\0\0\0\0\0\0\0{}";
+    const struct {
+        const char *name, *bytes;
+        size_t size;
+    } files[] = {
+        { "weights", weights, sizeof weights - 1 },
+        { "model.csv", "GGUF\3\0\0\0", 8 },
+        { "cut.safetensors", "x", 1 },
+        { "pytorch_model.bin", "PK\3\4", 4 },
+        { "config.json", "{}", 2 },
+        { "tokenizer.json", "{}", 2 },
+        { "data.csv", "SQLite format 3", 16 },
+        { "data.csv-wal", "", 0 },
+        { "data.csv-journal", "x", 1 },
+    };
+    file_out_force(true);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *path = foreign(files[i].name, files[i].bytes, files[i].size);
+        refused(path, i < 6 ? "of a model" : "database");
+        free(path);
+    }
+    file_out_force(false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,8 +229,13 @@ int main(void)
         cmocka_unit_test(what_is_no_file_is_written_to),
         cmocka_unit_test(standard_output_goes_on),
         cmocka_unit_test(failures_name_the_file),
+        cmocka_unit_test(files_of_others_stay),
+        cmocka_unit_test(a_changed_output_stays),
+        cmocka_unit_test(what_is_read_stays),
+        cmocka_unit_test(models_and_databases_stay),
     };
     folder = scratch_new();
+    setenv("XDG_STATE_HOME", folder, 1);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove(folder);
     return failed;

@@ -34,6 +34,7 @@ static char *read_all(const char *name, size_t *size)
     struct err err = { 0 };
     char *bytes = file_read(path_of(name), 1 << 26, size, &err);
     if (!bytes) fail_msg("%s", err.text);
+    file_in_clear(); // it may be written again
     return bytes;
 }
 
@@ -332,7 +333,6 @@ static void films_are_refused_before_the_work(void **state)
     assert_non_null(strstr(err.text, "--layer"));
     film_release(&f);
     assert_int_equal(access(path_of("many.gif"), F_OK), -1);
-    assert_int_equal(access(path_of("many.gif.part"), F_OK), -1);
     // One fewer fits.
     f = (struct film){ .look = &look, .words = words, .count = 1 };
     assert_int_equal(film_open(&f, path_of("many.gif"), &err), 0);

@@ -1,0 +1,45 @@
+# outputs.sh -- files that a person names: data, models, databases and files of others are not replaced.
+. tests/commands/common.bash
+printf 'index\timage\tquestion\tA\tB\tanswer\tcategory\n1\t%s\tWhich?\tp\tq\tA\tx\n' \
+    "$(base64 -w0 demo/pictures/scene-0.png)" >"$work/mm.tsv"
+cp "$work/mm.tsv" "$work/data.tsv"
+eval="/eval $work/data.tsv --set mmbench"
+
+# The data of an evaluation, here, as a job and as a job whose file is read under another name.
+ln -s data.tsv "$work/link.tsv"
+lines "/load $llava" "/set sample.max_tokens 1" "$eval --here --submit $work/data.tsv"
+check_has "the data" 'select(.event=="error").message' "is read by this command"
+lines "/load $llava" "$eval --submit $work/link.tsv --force" # not even so
+check_has "the data through a link" 'select(.event=="error").message' "is read by this command"
+cmp -s "$work/mm.tsv" "$work/data.tsv" || fail "the data was replaced"
+
+# Its own earlier output may be replaced, that of others only by force. A job keeps --force.
+echo mine >"$work/notes"
+lines "/load $llava" "/set sample.max_tokens 1" "$eval --here --submit $work/answers.tsv" \
+    "$eval --submit $work/answers.tsv" /wait "$eval --submit $work/notes"
+check_has "a file of others" 'select(.event=="error").message' "add --force to replace it"
+same "kept" "$(cat "$work/notes")" mine
+lines "/load $llava" "/set sample.max_tokens 1" "$eval --submit $work/notes --force" /wait
+cmp -s "$work/notes" "$work/answers.tsv" || fail "--force of a job"
+
+# Every command that writes by name.
+cp tests/goldens/llava-1.5/config.json "$work"
+cp demo/model/model.safetensors "$work/w.csv"
+lines "/eval show --csv $work/t.csv" "/eval show --csv $work/t.csv" "/plot $work/t.csv number score --figure $work/f.png" \
+    "/plot $work/t.csv number score --figure $work/f.png"
+check "twice" 'select(.event=="done").ok' "$(yes true | head -4)"
+echo mine >"$work/mine.csv"
+cp "$work/mine.csv" "$work/mine.png"
+for line in "/eval show --csv $work/mine.csv" "/plot $work/t.csv number score --figure $work/mine.png" \
+    "/data check $work/mm.tsv --out $work/mine.csv" "/collect $work/mine.csv a=1 x=@y : /memory" \
+    "/report README.md $work/mine.csv" "/eval show --csv $work/config.json --force" \
+    "/eval show --csv $work/vlmsh.db --force" "/eval show --csv $work/w.csv --force"; do
+    lines "$line"
+    check "$line" 'select(.event=="done").ok' false
+    check_has "$line" 'select(.event=="error").message' "choose another name"
+done
+same "all kept" "$(cat "$work/mine.csv" "$work/mine.png" | paste -sd' ')" "mine mine"
+lines "/eval show --csv $work/mine.csv --force" "/plot $work/t.csv number score --figure $work/mine.png --force"
+check "by force" 'select(.event=="done").ok' "$(yes true | head -2)"
+cmp -s "$work/mine.csv" "$work/t.csv" || fail "--force"
+finish
