@@ -663,7 +663,7 @@ static int open_peft(const char *folder, cJSON **config, struct safetensors **fi
     if (!has_file(folder, "adapter_config.json"))
         return *file ? err_set(err, "'%s' has no adapter_config.json", folder) : 0;
     char *path = path_in(folder, "adapter_config.json");
-    *config = json_read(path, CONFIG_LIMIT, err);
+    *config = json_read_data(path, CONFIG_LIMIT, err);
     free(path);
     if (!*config) return -1;
     if (*file) return 0;

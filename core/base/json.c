@@ -194,29 +194,23 @@ char *json_number_key(const char *text)
     return exact ? xasprintf("%.0f", x) : xstrdup(text);
 }
 
-static cJSON *read_file(const char *path, size_t limit, bool tokens, struct err *err)
+cJSON *json_read(const char *path, size_t limit, struct err *err)
 {
     size_t size;
     char *text = file_read(path, limit, &size, err);
     if (!text) return NULL;
     cJSON *json = text_check(text, size, path, err) < 0 ? NULL : json_parse(text, size, path, err);
-    if (json && !tokens && json_has_nul(text, size)) {
-        cJSON_Delete(json);
-        json = NULL;
-        err_set(err, "'%s' has a character \\u0000, which no text may hold", path);
-    }
     free(text);
     return json;
 }
 
-cJSON *json_read(const char *path, size_t limit, struct err *err)
+cJSON *json_read_data(const char *path, size_t limit, struct err *err)
 {
-    return read_file(path, limit, false, err);
-}
-
-cJSON *json_read_tokens(const char *path, size_t limit, struct err *err)
-{
-    return read_file(path, limit, true, err);
+    size_t size;
+    char *text = file_read(path, limit, &size, err);
+    cJSON *json = text ? json_parse_data(text, size, path, err) : NULL;
+    free(text);
+    return json;
 }
 
 const cJSON *json_get(const cJSON *object, const char *key)

@@ -13,13 +13,11 @@
 
 // Parses a file, which must be UTF-8, or a text; NULL on error ("config.json: line 3: ...").
 // cJSON_Delete it.
-// json_read refuses a character \u0000, which would end its text in this program;
-// json_read_tokens is for files of tokenizers, which may have a token with it.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
-cJSON *json_read_tokens(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
 // The same for data, whose texts must be whole: refuses what is not UTF-8, and a character
 // \u0000, which would end its text in this program. (A tokenizer may have a token with it.)
+cJSON *json_read_data(const char *path, size_t limit, struct err *err);
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
 // Why a text that cannot be parsed is no JSON, for a message: ": it has NaN, ..." where Python's
 // json wrote it, else "".

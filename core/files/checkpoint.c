@@ -52,7 +52,7 @@ static int read_optional(const struct checkpoint *c, const char *name, cJSON **j
     if (!file_exists(c, name)) return 0;
     char *path = path_in(c, name);
     const bool tokens = !strcmp(name, "tokenizer_config.json");
-    *json = tokens ? json_read_tokens(path, CONFIG_LIMIT, err) : json_read(path, CONFIG_LIMIT, err);
+    *json = tokens ? json_read(path, CONFIG_LIMIT, err) : json_read_data(path, CONFIG_LIMIT, err);
     int status = *json ? 0 : -1;
     if (*json && !cJSON_IsObject(*json)) status = err_set(err, "'%s' is not a JSON object", path);
     free(path);

@@ -324,7 +324,7 @@ static int open_problems(struct object *o, const char *path, struct err *err)
             "\"images\", nor ScienceQA's problems",
             path);
     char *folder = path_folder(path), *file = xasprintf("%s/pid_splits.json", folder);
-    cJSON *splits = json_read(file, (size_t)64 << 20, err), *id;
+    cJSON *splits = json_read_data(file, (size_t)64 << 20, err), *id;
     const cJSON *test = json_get(splits, "test");
     size_t n = 0;
     o->chosen = xcalloc((size_t)cJSON_GetArraySize(test) + 1, sizeof *o->chosen);

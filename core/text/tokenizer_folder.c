@@ -204,7 +204,7 @@ static int read_companion(const char *folder, const char *name, cJSON **json, st
     char *path = xasprintf("%s%s", folder, name);
     int status = 0;
     if (access(path, F_OK) == 0) {
-        *json = json_read_tokens(path, MODEL_LIMIT, err);
+        *json = json_read(path, MODEL_LIMIT, err);
         status = *json ? 0 : -1;
         if (*json && !cJSON_IsObject(*json)) status = err_set(err, "'%s' is not an object", path);
     }
@@ -250,7 +250,7 @@ static struct tokenizer *open_vocab(const char *path, struct err *err)
     size_t size = 0;
     const int folder = (int)(strlen(path) - strlen("vocab.json"));
     char *merges_path = xasprintf("%.*smerges.txt", folder, path);
-    cJSON *vocab = json_read_tokens(path, MODEL_LIMIT, err);
+    cJSON *vocab = json_read(path, MODEL_LIMIT, err);
     char *merges = vocab ? file_read(merges_path, MODEL_LIMIT, &size, err) : NULL;
     if (merges && companions_open(&c, path, err) == 0)
         t = tokenizer_parse_merges(vocab, merges, size, &c, path, err);

@@ -21,7 +21,7 @@ static const double leave_s = 2; // what the child of a killed run may take to g
 cJSON *out_read(const char *folder, struct err *err)
 {
     char *path = xasprintf("%s/training.json", folder);
-    cJSON *record = json_read(path, RECORD_MAX, err);
+    cJSON *record = json_read_data(path, RECORD_MAX, err);
     free(path);
     return record;
 }
