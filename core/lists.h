@@ -22,6 +22,7 @@
     X(sample)  /* core/model/sampler.c */                                                          \
     X(lookahead) /* core/talk/lookahead.c */                                                       \
     X(chat)    /* core/text/layouts.c */                                                           \
+    X(data)    /* core/text/layouts.c */                                                           \
     X(ctx)     /* core/talk/conversation.c */                                                      \
     X(image)   /* core/picture/preprocess.c */                                                     \
     X(compute) /* core/graph/graph.c */                                                            \

@@ -414,8 +414,8 @@ static bool shown_once(const struct dialogue *d, size_t given)
     return once;
 }
 
-int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
-                               struct err *err)
+static int read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
+                             struct err *err)
 {
     if (cJSON_IsArray(sample)) return dialogue_read_messages(d, sample, folder, err);
     if (!cJSON_IsObject(sample)) return err_set(err, "a sample must be an object");
@@ -437,6 +437,14 @@ int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const ch
     // Messages that name their pictures themselves need no list beside them.
     if (d->path_count == given && !(d->marks && d->placed)) place_unmarked(d, given);
     return 0;
+}
+
+int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
+                               struct err *err)
+{
+    const int status = read_conversation(d, sample, folder, err);
+    for (size_t i = 0; i < d->count; i++) d->messages[i].from_data = true;
+    return status;
 }
 
 const char *dialogue_unanswered(const struct message *messages, size_t count)

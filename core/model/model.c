@@ -336,6 +336,7 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
         .picture_after = m->family->picture_after ? m->family->picture_after : "",
         .placeholder = m->placeholder,
         .vocab = m->decoder.config.vocab,
+        .plain_data = settings_is(s, "data.special_tokens", "text"),
         .written = own && m->template && writes_begin(m),
         .generation_prompt = generation_prompt,
     };

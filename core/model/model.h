@@ -90,7 +90,7 @@ bool model_head_apart(const struct model *m);
 // Call before weights are read, in a pass or not; pictures: the conversation has one.
 void model_pass(const struct model *m, bool pictures);
 
-// Prompt options for this model and these settings (chat.template, chat.date).
+// Prompt options for this model and these settings (chat.template, chat.date, data.special_tokens).
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
                  struct prompt_options *options, struct err *err);
 

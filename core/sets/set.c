@@ -108,6 +108,7 @@ static void take_question(struct sample *s, const struct opened *o, struct set_r
     o->way->ask(r, &text);
     d->messages = xcalloc(1, sizeof *d->messages);
     d->messages[0].role = ROLE_USER;
+    d->messages[0].from_data = true;
     d->count = 1;
     write_message(&d->messages[0], text.data ? text.data : "", r->picture_count);
     d->paths = r->pictures;

@@ -334,6 +334,7 @@ void conversation_say(struct conversation *c, enum role role, const char *text, 
     for (size_t i = 0; role == ROLE_USER && i < c->waiting_count; i++)
         message_add_picture(m, c->waiting[i]);
     if (role == ROLE_USER) c->waiting_count = 0;
+    m->from_data = false; // what is typed stays text, and so does a question it joins
     if (text) message_add_text(m, text);
     ids_append(&m->ids, ids, count);
 }

@@ -21,6 +21,18 @@ const struct setting chat_settings[] = {
     { 0 },
 };
 
+static const char *const special_tokens[] = { "tokens", "text", NULL };
+
+const struct setting data_settings[] = {
+    { "data.special_tokens", SETTING_CHOICE, 0, 0, "tokens", NULL, special_tokens, STALE_PROMPT,
+      .help =
+          "Special tokens spelled in the texts of a data set (<|box_start|>, <ref>): tokens, as "
+          "in transformers, or text, for data you do not trust. In a chat they are always "
+          "text.",
+      .also = "added tokens injection" },
+    { 0 },
+};
+
 #define HEADER(role) "<|start_header_id|>" role "<|end_header_id|>\n\n"
 #define IM(role)     "<|im_start|>" role "\n"
 #define KIMI(role)   "<|im_" role "|>" role "<|im_middle|>"

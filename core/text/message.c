@@ -46,6 +46,7 @@ void message_copy(struct message *to, const struct message *from)
 {
     *to = (struct message){ .role = from->role,
                             .generated = from->generated,
+                            .from_data = from->from_data,
                             .untrained = from->untrained };
     for (size_t i = 0; i < from->content_count; i++) {
         const struct content_item *p = &from->content[i];

@@ -26,6 +26,8 @@ struct message {
     // Generated answers and raw ids keep their token ids and are never tokenised again.
     bool generated;
     struct ids ids;
+    // From a data set: special tokens spelled in its texts are tokens (data.special_tokens).
+    bool from_data;
     bool untrained; // an answer that data marks as context: training learns the others only
 };
 

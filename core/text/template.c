@@ -5,8 +5,10 @@
 //   filled
 //
 // What a person typed cannot become a special token, so nobody writes a turn of the assistant or a
-// picture into a prompt by spelling it. The text comes from the folder's own template
-// (template_jinja.c) or from a row of the table of layouts (template_layout.c).
+// picture into a prompt by spelling it. In texts of a data set special tokens are tokens, as
+// transformers has them (`data.special_tokens`), but for a picture's: that is an error. The text
+// comes from the folder's own template (template_jinja.c) or from a row of the table of layouts
+// (template_layout.c).
 #include "core/text/template.h"
 
 #include <stdlib.h>
@@ -26,12 +28,17 @@ void rendering_release(struct rendering *r)
     free(r->answers);
 }
 
-void rendering_typed(struct rendering *r, const char *text, size_t length)
+void rendering_said(struct rendering *r, const struct message *m, const char *text, size_t length)
 {
     if (!length) return;
-    r->typed = xreallocarray(r->typed, r->typed_count + 1, sizeof *r->typed);
-    r->typed[r->typed_count++] = (struct text_range){ r->text.length, r->text.length + length };
+    if (m->from_data && !r->options->plain_data) {
+        r->spelled = true;
+    } else {
+        r->typed = xreallocarray(r->typed, r->typed_count + 1, sizeof *r->typed);
+        r->typed[r->typed_count++] = (struct text_range){ r->text.length, r->text.length + length };
+    }
     buf_add(&r->text, text, length);
+    r->said_end = r->text.length;
 }
 
 void rendering_hole(struct rendering *r, int picture, const struct message *m)
@@ -156,6 +163,20 @@ static int check_ids(const struct ids *ids, const struct tokenizer *t, int64_t v
                    ids->data[i], text ? text : "?", (long long)vocab);
 }
 
+// A picture's token without a picture: transformers refuses it as well.
+static int check_spelled(const struct rendering *r, const struct ids *ids,
+                         const struct tokenizer *t, struct err *err)
+{
+    const int32_t placeholder = r->options->placeholder;
+    for (size_t i = 0; r->spelled && placeholder >= 0 && i < ids->count; i++)
+        if (ids->data[i] == placeholder)
+            return err_set(err,
+                           "a text spells '%s', the model's token for a picture: write <image> "
+                           "where a picture belongs (/set data.special_tokens text keeps it text)",
+                           tokenizer_token(t, placeholder));
+    return 0;
+}
+
 // ids with holes -> rows; `s` is empty before.
 static int fill(const struct rendering *r, const struct ids *ids, const struct picture *pictures,
                 size_t picture_count, struct sequence *s, struct err *err)
@@ -217,7 +238,7 @@ static int make_sequence(const struct rendering *r, const struct tokenizer *t, b
     *begin = ids->count;
     if (!raw && !r->options->written) add_begin(t, ids);
     *begin = ids->count - *begin;
-    if (check_ids(ids, t, r->options->vocab, err) < 0 ||
+    if (check_ids(ids, t, r->options->vocab, err) < 0 || check_spelled(r, ids, t, err) < 0 ||
         fill(r, ids, pictures, picture_count, s, err) < 0)
         return err_in(err, "prompt");
     return 0;

@@ -50,6 +50,7 @@ struct prompt_options {
     int32_t placeholder;                        // placeholder id of visual tokens
     int64_t vocab;                              // of the model; 0: ids are not checked
     int64_t context;        // tokens that there is room for; far more are an error. 0: unknown
+    bool plain_data;        // special tokens spelled in messages of data stay text
     bool written;           // BOS stands where the template writes it only
     bool generation_prompt; // end with the start of the assistant's answer
 };

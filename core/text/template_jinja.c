@@ -280,18 +280,18 @@ static int compare_cuts(const void *a, const void *b)
 
 // --- putting it together -------------------------------------------------------------------------
 
-// The text from `from` to `to`, with what of it was typed.
-static void put_text(struct rendering *r, const struct jinja_output *out, size_t *span, size_t from,
-                     size_t to)
+// The text from `from` to `to`, with what of it messages said.
+static void put_text(struct rendering *r, const struct message *messages,
+                     const struct jinja_output *out, size_t *span, size_t from, size_t to)
 {
     while (from < to) {
         while (*span < out->span_count && out->spans[*span].end <= from) ++*span;
         const struct jinja_span *s = *span < out->span_count ? &out->spans[*span] : NULL;
-        const bool typed = s && s->start <= from;
-        size_t end = typed ? s->end : s ? s->start : to;
+        const bool said = s && s->start <= from;
+        size_t end = said ? s->end : s ? s->start : to;
         if (end > to) end = to;
-        if (typed)
-            rendering_typed(r, out->text.data + from, end - from);
+        if (said)
+            rendering_said(r, &messages[s->source], out->text.data + from, end - from);
         else
             buf_add(&r->text, out->text.data + from, end - from);
         from = end;
@@ -314,20 +314,21 @@ static void put_after(struct rendering *r, const struct jinja_output *out, size_
         buf_puts(&r->text, word);
 }
 
-static void put_all_text(struct rendering *r, const struct jinja_output *out, struct cuts *c)
+static void put_all_text(struct rendering *r, const struct message *messages,
+                         const struct jinja_output *out, struct cuts *c)
 {
     size_t at = 0, span = 0;
     if (c->count) qsort(c->list, c->count, sizeof *c->list, compare_cuts);
     for (size_t i = 0; i < c->count; i++) {
         struct cut *cut = &c->list[i];
-        put_text(r, out, &span, at, cut->start);
+        put_text(r, messages, out, &span, at, cut->start);
         if (!cut->message) put_before(r, r->options->picture_before);
         rendering_hole(r, cut->picture, cut->message);
         if (!cut->message) put_after(r, out, cut->end);
         cut->after = r->text.length;
         at = cut->end;
     }
-    put_text(r, out, &span, at, out->text.length);
+    put_text(r, messages, out, &span, at, out->text.length);
 }
 
 // --- answers -----------------------------------------------------------------------------------
@@ -449,7 +450,7 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
         free(generation);
     }
     if (status == 0) status = cut_pictures(&cuts, o->template, &out, messages, count, err);
-    if (status == 0) put_all_text(r, &out, &cuts);
+    if (status == 0) put_all_text(r, messages, &out, &cuts);
     if (status == 0 && answers) status = find_answers(r, messages, count, &out, &cuts, err);
     if (out.unknown || (status < 0 && refuses_system(r, messages, count))) {
         const struct err why = *err;

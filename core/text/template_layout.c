@@ -54,14 +54,14 @@ static void put(struct rendering *r, const char *text)
     if (text) buf_puts(&r->text, text);
 }
 
-static void put_typed(struct rendering *r, const char *text)
+static void put_said(struct rendering *r, const struct message *m, const char *text)
 {
     size_t length = strlen(text), n;
     if (r->options->layout->trim) {
         for (; (n = jinja_space_start(text, length)); text += n) length -= n;
         while ((n = jinja_space_end(text, length))) length -= n;
     }
-    rendering_typed(r, text, length);
+    rendering_said(r, m, text, length);
 }
 
 static void put_picture(struct rendering *r, int picture)
@@ -82,7 +82,7 @@ static void put_content(struct rendering *r, const struct message *m)
     for (size_t i = 0; i < m->content_count; i++) {
         if (m->content[i].text) {
             put(r, l->text_open);
-            put_typed(r, m->content[i].text);
+            put_said(r, m, m->content[i].text);
             put(r, l->text_close);
         } else if (!l->pictures_first) {
             put_picture(r, m->content[i].picture);
@@ -92,16 +92,15 @@ static void put_content(struct rendering *r, const struct message *m)
 
 // A message has been written from `from` on. Its answer begins where its text leaves that of a
 // generation prompt ("ASSISTANT:", and the blank belongs to the answer), and ends with the turn;
-// when nothing ends the turn, with what was typed.
-static void note_answer(struct rendering *r, size_t from, size_t typed_count)
+// when nothing ends the turn, with what was said.
+static void note_answer(struct rendering *r, size_t from)
 {
     const struct layout *l = r->options->layout;
     const char *text = r->text.data + from;
     size_t n = 0;
     while (l->generation[n] && text[n] == l->generation[n]) n++;
     struct text_range answer = { from + n, r->text.length };
-    if (l->bare_answers)
-        answer.end = r->typed_count > typed_count ? r->typed[r->typed_count - 1].end : answer.start;
+    if (l->bare_answers) answer.end = r->said_end > answer.start ? r->said_end : answer.start;
     rendering_answer(r, answer.start, answer.end, l->bare_answers);
 }
 
@@ -110,7 +109,7 @@ static void put_message(struct rendering *r, const struct message *m, const stru
 {
     const struct layout *l = r->options->layout;
     bool bare = m->generated && before && before->role == ROLE_RAW;
-    const size_t from = r->text.length, typed_count = r->typed_count;
+    const size_t from = r->text.length;
     if (m->role == ROLE_RAW || bare) {
         rendering_hole(r, -1, m);
         return;
@@ -124,7 +123,7 @@ static void put_message(struct rendering *r, const struct message *m, const stru
         put_content(r, m);
     }
     put(r, l->close[m->role]);
-    if (m->role == ROLE_ASSISTANT && !m->generated) note_answer(r, from, typed_count);
+    if (m->role == ROLE_ASSISTANT && !m->generated) note_answer(r, from);
 }
 
 // --- the system message ------------------------------------------------------------------------

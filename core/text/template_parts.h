@@ -25,11 +25,13 @@ struct rendering {
     struct filling *fillings;
     struct answer_range *answers;
     size_t typed_count, hole_count, answer_count;
+    size_t said_end; // of the last text of a message
+    bool spelled;    // a message of data may spell special tokens
 };
 
 void rendering_release(struct rendering *r);
-// At the end of the text: what a person typed, a hole.
-void rendering_typed(struct rendering *r, const char *text, size_t length);
+// At the end of the text: a text of that message, a hole.
+void rendering_said(struct rendering *r, const struct message *m, const char *text, size_t length);
 void rendering_hole(struct rendering *r, int picture, const struct message *m);
 void rendering_answer(struct rendering *r, size_t start, size_t end, bool open);
 

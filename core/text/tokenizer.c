@@ -135,6 +135,19 @@ static bool added_next(const struct added_list *list, const struct typed *typed,
     return false;
 }
 
+size_t tokenizer_count_special(const struct tokenizer *t, const char *text, size_t length)
+{
+    static const struct typed none;
+    const struct added_list *const lists[] = { &t->added, &t->added_normal };
+    size_t count = 0;
+    for (size_t i = 0; i < 2; i++) {
+        struct found f = { 0 };
+        while (lists[i]->count && added_next(lists[i], &none, text, length, f.end, f.next, &f))
+            count += f.token->special;
+    }
+    return count;
+}
+
 // --- encoding ----------------------------------------------------------------------------------
 
 // Where the typed ranges are in the normalised text of text[start, end): as far as the text before

@@ -114,6 +114,8 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t length,
 // special token, and no token crosses it.
 int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text *m, int flags,
                             struct ids *ids, struct err *err);
+// Special tokens that a text spells.
+size_t tokenizer_count_special(const struct tokenizer *t, const char *text, size_t length);
 // Appends what TOKENIZE_SPECIAL puts before a text (usually BOS).
 void tokenizer_begin(const struct tokenizer *t, struct ids *ids);
 // Text of the ids, appended to `text`. skip_special leaves special tokens out. Unknown ids:

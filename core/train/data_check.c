@@ -188,6 +188,19 @@ static bool fits(struct checking *k, const struct sample *s, const struct sequen
     return false;
 }
 
+static void count_special(struct checking *k, const struct dialogue *d)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < d->count; i++)
+        for (size_t n = 0; n < d->messages[i].content_count; n++) {
+            const char *text = d->messages[i].content[n].text;
+            if (text)
+                count += (int64_t)tokenizer_count_special(k->m->tokenizer, text, strlen(text));
+        }
+    k->c->special += count;
+    k->c->special_samples += count > 0;
+}
+
 // Rows and targets as training would make them.
 static bool check_rows(struct checking *k, const struct sample *s, const struct picture *pictures,
                        struct data_sample *to)
@@ -209,6 +222,7 @@ static bool check_rows(struct checking *k, const struct sample *s, const struct 
         good = false;
     }
     labels_release(&l);
+    if (good) count_special(k, d);
     return good;
 }
 
@@ -273,6 +287,7 @@ int data_check_run(struct data_check *c, const struct dataset *d, const struct m
     int status = 0;
     *c = (struct data_check){ .count = d->count };
     if (model_prompt(m, s, false, &prompt, err) < 0) return -1;
+    c->plain = prompt.plain_data;
     c->samples = xcalloc((size_t)d->count + 1, sizeof *c->samples);
     for (int64_t i = 0; i < d->count; i++) c->samples[i].group = i;
     k.decoder = image_decoder_new();
@@ -303,6 +318,13 @@ char *data_check_remark(const struct data_check *c, int index)
         !c->untrained ? NULL
                       : xasprintf("%lld answer%s marked as not to be trained: context only",
                                   (long long)c->untrained, c->untrained == 1 ? " is" : "s are"),
+        !c->special ? NULL
+                    : xasprintf("%lld special token%s in the texts of %lld sample%s %s",
+                                (long long)c->special, c->special == 1 ? "" : "s",
+                                (long long)c->special_samples, c->special_samples == 1 ? "" : "s",
+                                c->plain ? "stay text (data.special_tokens)"
+                                         : "are read as tokens, as transformers does; /set "
+                                           "data.special_tokens text keeps them text"),
     };
     char *found = NULL;
     for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++) {

@@ -55,6 +55,9 @@ struct data_check {
     size_t finding_count, finding_capacity;
     struct key_counts unread; // of chosen samples
     int64_t untrained;        // answers of chosen samples that are marked as context
+    int64_t special;          // special tokens that texts of usable samples spell
+    int64_t special_samples;  // which have some
+    bool plain;               // they stay text (data.special_tokens)
     size_t picture_files;     // different ones
     struct names contents;    // SHA-256 of each picture that could be read
     char pictures[HASH_HEX];  // SHA-256 over the bytes of all readable pictures, in order

@@ -45,6 +45,7 @@ static void add_pictures(struct message *to, const struct message *from)
 
 static void add_texts(struct message *to, const struct message *from)
 {
+    to->from_data = from->from_data;
     for (size_t i = 0; i < from->content_count; i++)
         if (from->content[i].text) message_add_text(to, from->content[i].text);
 }

@@ -93,7 +93,9 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
     size_t count = 0;
     *a = (struct answered){ 0 };
     options.generation_prompt = false;
-    message_add_text(conversation_add(c, ROLE_ASSISTANT), choice);
+    struct message *answer = conversation_add(c, ROLE_ASSISTANT);
+    answer->from_data = true;
+    message_add_text(answer, choice);
     int status = prompt_answers(c->messages, c->message_count, c->pictures, c->picture_count,
                                 c->model->tokenizer, &options, &a->sequence, &answers, &count, err);
     conversation_drop(c, 1);

@@ -78,6 +78,16 @@ check_has "context" 'select(.event == "notice").text' "2 answers are marked as n
 check_has "nothing left" 'select(.name == "data problems").rows[] | "\(.[0]): \(.[3])"' "no answer: every answer is marked as not to be trained, or empty"
 check_has "training says it" 'select(.event == "notice").text' '; not used: "tools" (1 sample)'
 
+# Special tokens in the texts of data are tokens, in training and in evaluation, unless a person says otherwise.
+cat >"$work/boxes.jsonl" <<'J'
+{"id": "box", "question": "Where is <|object_ref_start|>a dog<|object_ref_end|>?", "answer": "<|object_ref_start|>a dog<|object_ref_end|><|box_start|>(12,34),(56,78)<|box_end|>"}
+J
+lines "/load tests/goldens/qwen2.5-vl" "/data check $work/boxes.jsonl" "/eval $work/boxes.jsonl --metric loss --here" '/set data.special_tokens text' "/data check $work/boxes.jsonl" "/eval $work/boxes.jsonl --metric loss --here"
+same "trained" "$(jq -r 'select(.name == "data tokens").rows[] | select(.[1] == "trained")[2]' "$work/events" | tr '\n' ' ')" "24 70 "
+check_has "tokens" 'select(.event == "notice").text' "6 special tokens in the texts of 1 sample are read as tokens, as transformers does"
+check_has "text" 'select(.event == "notice").text' "6 special tokens in the texts of 1 sample stay text (data.special_tokens)"
+same "another loss" "$(jq -r 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "score")[1]' "$work/events" | sort -u | grep -c .)" 2
+
 # Twenty names, all of them in the file.
 for i in $(seq 30); do echo "{\"id\": \"n\\\"$i,\", \"image\": \"gone$i.png\", \"question\": \"q\", \"answer\": \"r\"}"; done >"$work/many.jsonl"
 lines "/load $llava" "/data check $work/many.jsonl --out $work/all.csv" "/data check $work/many.jsonl --out $work/all.csv"

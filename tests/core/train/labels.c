@@ -331,6 +331,64 @@ static void test_untrained(void **state)
     }
 }
 
+static int64_t count_target(const struct labels *l, int32_t id)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < l->sequence.n; i++) n += l->target[i] == id;
+    return n;
+}
+
+// Special tokens in texts of a data set are tokens, as transformers has them; typed ones are text.
+static void check_special(const char *folder, const char *layout, const char *token)
+{
+    struct fixture f = open_model(folder);
+    struct err err = { "" };
+    if (layout) assert_int_equal(settings_set(f.settings, "chat.template", layout, &err), 0);
+    char *answer = xasprintf("%s(1,2)%s", token, token);
+    struct message m[] = { say(ROLE_USER, "Where?"), say(ROLE_ASSISTANT, answer) };
+    const int32_t id = tokenizer_id(f.model->tokenizer, token);
+    assert_true(id >= 0);
+    struct labels l = make(&f, m, 2, NULL, 0);
+    assert_int_equal(count_target(&l, id), 0);
+    const int64_t plain = l.trained;
+    labels_release(&l);
+    m[0].from_data = m[1].from_data = true;
+    l = make(&f, m, 2, NULL, 0);
+    assert_int_equal(count_target(&l, id), 2);
+    assert_true(l.trained < plain);
+    labels_release(&l);
+    assert_int_equal(settings_set(f.settings, "data.special_tokens", "text", &err), 0);
+    l = make(&f, m, 2, NULL, 0);
+    assert_int_equal(count_target(&l, id), 0);
+    assert_int_equal(l.trained, plain);
+    labels_release(&l);
+    free(answer);
+    release_all(m, 2);
+    close_model(&f);
+}
+
+static void test_special(void **state)
+{
+    check_special("qwen2.5-vl", NULL, "<|box_start|>");
+    check_special("internvl3", NULL, "<ref>");
+    check_special("qwen2.5-vl", "plain", "<|box_start|>");
+}
+
+// A picture's token without a picture.
+static void test_spelled_picture(void **state)
+{
+    struct fixture f = open_model("qwen2.5-vl");
+    struct message m[] = { say(ROLE_USER, "<|image_pad|> Where?"), say(ROLE_ASSISTANT, "There.") };
+    struct labels l = make(&f, m, 2, NULL, 0);
+    struct err err = { "" };
+    labels_release(&l);
+    m[0].from_data = m[1].from_data = true;
+    assert_int_equal(labels_make(&l, m, 2, NULL, 0, f.model, f.settings, &err), -1);
+    assert_non_null(strstr(err.text, "a text spells '<|image_pad|>'"));
+    release_all(m, 2);
+    close_model(&f);
+}
+
 static void test_pictures(void **state)
 {
     struct fixture f = open_model("llava-1.5"), text = open_model("qwen2");
@@ -355,11 +413,12 @@ static void test_pictures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),     cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_no_such_end), cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_borders),     cmocka_unit_test(test_same_rows),
-        cmocka_unit_test(test_no_answer),   cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_untrained),
+        cmocka_unit_test(test_goldens),         cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_no_such_end),     cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_borders),         cmocka_unit_test(test_same_rows),
+        cmocka_unit_test(test_no_answer),       cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_untrained),       cmocka_unit_test(test_special),
+        cmocka_unit_test(test_spelled_picture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
