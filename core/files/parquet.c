@@ -206,9 +206,11 @@ static int read_groups(struct parquet *p, struct thrift *t, const struct thrift_
 
 // --- the file ------------------------------------------------------------------------------------
 
-// Chunks lie between the first mark and the footer.
+// Chunks lie between the first mark and the footer, and not in the same bytes, which would be
+// scanned once for each.
 static int check_chunks(const struct parquet *p, uint64_t footer, struct err *err)
 {
+    uint64_t left = footer;
     for (size_t i = 0; i < p->group_count; i++)
         for (size_t k = 0; k < p->leaf_count; k++) {
             const struct parquet_chunk *c = &p->groups[i].chunks[k];
@@ -217,6 +219,8 @@ static int check_chunks(const struct parquet *p, uint64_t footer, struct err *er
                 parquet_err_in(p, k, err);
                 return -1;
             }
+            if (c->size > left) return broken(p, "columns share pages", err);
+            left -= c->size;
         }
     return 0;
 }
@@ -246,6 +250,9 @@ static int read_footer(struct parquet *p, struct err *err)
             thrift_skip(&t, &f);
     if (status < 0 || t.broken || !p->nodes || !p->groups)
         return broken(p, "its footer cannot be read", err);
+    if (p->leaf_count > PARQUET_MAX_LEAVES)
+        return err_set(err, "'%s' has %zu columns; at most %d are read", p->path, p->leaf_count,
+                       PARQUET_MAX_LEAVES);
     return check_chunks(p, p->size - TAIL - length, err);
 }
 
@@ -266,7 +273,10 @@ void parquet_close(struct parquet *p)
     parquet_forget(p);
     for (size_t i = 0; i < p->group_count; i++) {
         struct parquet_group *g = &p->groups[i];
-        for (size_t k = 0; g->chunks && k < p->leaf_count; k++) free(g->chunks[k].pages);
+        for (size_t k = 0; g->chunks && k < p->leaf_count; k++) {
+            free(g->chunks[k].pages);
+            free(g->chunks[k].fault);
+        }
         free(g->chunks);
     }
     free(p->groups);

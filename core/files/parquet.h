@@ -9,8 +9,8 @@
 //   parquet_close(&p);
 //
 // A file is row groups; a group has one chunk of pages for each leaf of the schema. Rows are read
-// in any order. Decoded pages are kept, about 64 MB of them, and those of the last rows read. A
-// page is decoded as a whole; of a leaf in lists, all pages of a chunk are.
+// in any order. Decoded pages are kept, about 64 MB of them, and those of the last rows read, at
+// most 1 GB in all. A page is decoded as a whole; of a leaf in lists, all pages of a chunk are.
 //
 // Read: pages v1 and v2; plain, dictionary and (for booleans) RLE encoding; uncompressed, Snappy,
 // zstd. All else is refused by name. The file is untrusted. One thread at a time.
@@ -41,6 +41,7 @@ struct parquet_node {
     bool text;    // bytes that are UTF-8
     bool list;    // its only child is repeated: the items
     bool picture; // struct of bytes and path, or bytes in a column "image..."
+    bool unread;  // a column that parquet_row_read leaves out
     int size;     // of PARQUET_FIXED
     int def, rep; // levels at which it is there, and repeats
     size_t end;   // nodes below: [own + 1, end)
@@ -57,7 +58,9 @@ struct parquet_chunk {
     // Found when first needed; without the dictionary.
     struct parquet_page *pages;
     size_t page_count;
-    uint64_t dictionary; // its place in the file; 0: there is none
+    uint64_t dictionary;       // its place in the file; 0: there is none
+    uint64_t dictionary_bytes; // of memory, decoded
+    char *fault;               // why its pages cannot be found; NULL: not tried, or found
 };
 
 struct parquet_group {
@@ -99,6 +102,9 @@ struct parquet_row {
     struct parquet_picture *pictures;
     size_t picture_count; // in the order of the columns
 };
+
+// Leaves out the columns that have no pictures and whose names are not needed.
+void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name));
 
 enum parquet_part { PARQUET_ALL, PARQUET_PICTURES };
 

@@ -99,7 +99,10 @@ static int scan_pages(const struct parquet *p, struct parquet_chunk *c, struct e
         g.at = (uint64_t)(t.at - p->map);
         g.first = values;
         t.at += g.size;
-        if (kind == DICTIONARY) c->dictionary = start;
+        if (kind == DICTIONARY) {
+            c->dictionary = start;
+            c->dictionary_bytes = g.unpacked + (uint64_t)g.values * sizeof(union parquet_value);
+        }
         if ((kind != DATA && kind != DATA_V2) || !g.values) continue;
         values += g.values;
         if (c->page_count == room) {
@@ -116,11 +119,14 @@ int parquet_find_pages(struct parquet *p, size_t group, size_t leaf, struct err 
     struct parquet_group *g = &p->groups[group];
     struct parquet_chunk *c = &g->chunks[leaf];
     if (c->pages) return 0;
+    // Not once for each row.
+    if (c->fault) return err_set(err, "%s", c->fault);
     int status = scan_pages(p, c, err);
     // Without lists, a row is a level.
     if (status == 0 && !node_of(p, leaf)->rep && c->values != g->rows)
         status = err_set(err, "its pages do not hold all rows");
     if (status == 0) return 0;
+    c->fault = xstrdup(err ? err->text : "its pages cannot be found");
     free(c->pages);
     c->pages = NULL;
     c->page_count = 0;
@@ -397,9 +403,42 @@ static int find_starts(struct parquet_block *b, struct err *err)
     return 0;
 }
 
-// Memory for `count` levels.
-static int make_room(const struct parquet *p, struct parquet_block *b, int64_t count,
-                     struct err *err)
+static void release_oldest(struct parquet *p)
+{
+    size_t oldest = 0;
+    for (size_t i = 1; i < p->block_count; i++)
+        if (p->blocks[i]->used < p->blocks[oldest]->used) oldest = i;
+    free_block(p->blocks[oldest]);
+    p->blocks[oldest] = p->blocks[--p->block_count];
+}
+
+static uint64_t kept_bytes(const struct parquet *p, uint64_t *oldest_use)
+{
+    uint64_t bytes = 0;
+    *oldest_use = p->clock;
+    for (size_t i = 0; i < p->block_count; i++) {
+        bytes += p->blocks[i]->bytes;
+        if (p->blocks[i]->used < *oldest_use) *oldest_use = p->blocks[i]->used;
+    }
+    return bytes;
+}
+
+// Releases pages of other rows until `bytes` more fit.
+static int reserve(struct parquet *p, uint64_t bytes, struct err *err)
+{
+    uint64_t used, kept;
+    while ((kept = kept_bytes(p, &used)) + bytes > PARQUET_MAX_BYTES && used < p->clock)
+        release_oldest(p);
+    if (kept + bytes <= PARQUET_MAX_BYTES) return 0;
+    return err_set(err,
+                   "the pages of one row take %llu MB together; at most %d are read: write the "
+                   "file with smaller row groups",
+                   (unsigned long long)((kept + bytes) >> 20), PARQUET_MAX_BYTES >> 20);
+}
+
+// Memory for `count` levels and for what the pages hold.
+static int make_room(struct parquet *p, struct parquet_block *b, int64_t count,
+                     const struct parquet_page *pages, size_t page_count, struct err *err)
 {
     const struct parquet_node *n = node_of(p, b->leaf);
     if (count > PARQUET_MAX_LEVELS)
@@ -408,11 +447,14 @@ static int make_room(const struct parquet *p, struct parquet_block *b, int64_t c
                        "smaller row groups",
                        (long long)count, PARQUET_MAX_LEVELS);
     b->count = (size_t)count;
+    b->bytes = b->count * (sizeof *b->values + (n->rep > 0) + (n->def > 0)) +
+               (n->rep ? ((uint64_t)b->rows + 1) * sizeof *b->starts : 0);
+    uint64_t all = b->bytes + p->groups[b->group].chunks[b->leaf].dictionary_bytes;
+    for (size_t i = 0; i < page_count; i++) all += pages[i].unpacked;
+    if (reserve(p, all, err) < 0) return -1;
     b->values = xcalloc(b->count + 1, sizeof *b->values);
     if (n->rep) b->rep = xcalloc(b->count + 1, 1);
     if (n->def) b->def = xcalloc(b->count + 1, 1);
-    b->bytes = b->count * (sizeof *b->values + (n->rep > 0) + (n->def > 0)) +
-               (n->rep ? ((uint64_t)b->rows + 1) * sizeof *b->starts : 0);
     return 0;
 }
 
@@ -420,19 +462,11 @@ static int decode_pages(const struct parquet *p, struct parquet_block *b,
                         const struct parquet_page *pages, size_t count, struct err *err)
 {
     struct dictionary d = { 0 };
-    uint64_t unpacked = 0;
     int status = 0;
     size_t at = 0;
     bool coded = false;
-    for (size_t i = 0; i < count; i++) {
-        unpacked += pages[i].unpacked;
+    for (size_t i = 0; i < count; i++)
         coded |= pages[i].encoding == PLAIN_DICTIONARY || pages[i].encoding == RLE_DICTIONARY;
-    }
-    if (unpacked > PARQUET_MAX_BYTES)
-        return err_set(err,
-                       "%llu MB lie together; at most %d are read: write the file with smaller "
-                       "row groups",
-                       (unsigned long long)(unpacked >> 20), PARQUET_MAX_BYTES >> 20);
     if (coded) status = read_dictionary(p, b, &d, err);
     for (size_t i = 0; i < count && status == 0; i++) {
         status = pages[i].v2 ? decode_v2(p, b, &pages[i], at, &d, err)
@@ -471,9 +505,11 @@ static struct parquet_block *read_block(struct parquet *p, size_t group, size_t 
     b->leaf = leaf;
     b->first = lists ? 0 : pages->first;
     b->rows = lists ? g->rows : pages->values;
-    int status = lists && g->rows > c->values ? err_set(err, "its pages do not hold all rows")
-                                              : make_room(p, b, lists ? c->values : b->rows, err);
-    if (status == 0) status = decode_pages(p, b, pages, lists ? c->page_count : 1, err);
+    const size_t count = lists ? c->page_count : 1;
+    int status = lists && g->rows > c->values
+                     ? err_set(err, "its pages do not hold all rows")
+                     : make_room(p, b, lists ? c->values : b->rows, pages, count, err);
+    if (status == 0) status = decode_pages(p, b, pages, count, err);
     if (status == 0 && lists) status = find_starts(b, err);
     if (status == 0) return b;
     free_block(b);
@@ -503,17 +539,8 @@ struct parquet_block *parquet_block(struct parquet *p, size_t group, size_t leaf
 
 void parquet_trim(struct parquet *p)
 {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < p->block_count; i++) bytes += p->blocks[i]->bytes;
-    while (bytes > KEPT_BYTES) {
-        size_t oldest = 0;
-        for (size_t i = 1; i < p->block_count; i++)
-            if (p->blocks[i]->used < p->blocks[oldest]->used) oldest = i;
-        if (p->blocks[oldest]->used + LAST_ROWS >= p->clock) break;
-        bytes -= p->blocks[oldest]->bytes;
-        free_block(p->blocks[oldest]);
-        p->blocks[oldest] = p->blocks[--p->block_count];
-    }
+    uint64_t used;
+    while (kept_bytes(p, &used) > KEPT_BYTES && used + LAST_ROWS < p->clock) release_oldest(p);
 }
 
 void parquet_forget(struct parquet *p)

@@ -5,9 +5,15 @@
 #include "core/files/parquet.h"
 #include "core/files/parquet_thrift.h"
 
-// Of one page or of a chunk: rows, values and decompressed bytes. Files of `datasets` stay far
-// below; more is refused, so that a small file cannot ask for all memory.
-enum { PARQUET_MAX_LEVELS = 1 << 23, PARQUET_MAX_BYTES = 1 << 30 };
+// Files of `datasets` stay far below; more is refused, so that a small file cannot ask for all
+// memory or time: values of one page or chunk; bytes of all decoded pages of a row together; bytes
+// of its JSON (many values may repeat one long text of a dictionary); leaves of the schema.
+enum {
+    PARQUET_MAX_LEVELS = 1 << 23,
+    PARQUET_MAX_BYTES = 1 << 30,
+    PARQUET_MAX_ROW = 1 << 26,
+    PARQUET_MAX_LEAVES = 4096,
+};
 
 struct parquet_page {
     bool v2, compressed;

@@ -19,9 +19,18 @@ struct walk {
     const struct parquet *p;
     struct cursor *cursors; // [leaf_count]
     struct parquet_row *row;
+    uint64_t bytes; // of the row's JSON, about
     bool broken;    // leaves contradict each other
     bool zero_byte; // in a text, where it would hide the rest
+    bool too_large; // broken too, so that nothing more is read
 };
+
+static void count_bytes(struct walk *w, uint64_t bytes)
+{
+    w->bytes += bytes;
+    w->too_large |= w->bytes > PARQUET_MAX_ROW;
+    w->broken |= w->too_large;
+}
 
 static int level(struct walk *w, const struct parquet_node *n)
 {
@@ -63,6 +72,7 @@ static const union parquet_value *next(struct walk *w, const struct parquet_node
 static cJSON *take_leaf(struct walk *w, const struct parquet_node *n)
 {
     const union parquet_value *v = next(w, n);
+    count_bytes(w, sizeof(cJSON));
     if (!v) return cJSON_CreateNull();
     switch (n->type) {
     case PARQUET_BOOLEAN: return cJSON_CreateBool(v->integer != 0);
@@ -78,6 +88,8 @@ static cJSON *take_leaf(struct walk *w, const struct parquet_node *n)
         w->zero_byte |= n->text;
         return cJSON_CreateNull(); // no text, unless the column is one
     }
+    count_bytes(w, v->bytes.size);
+    if (w->broken) return cJSON_CreateNull();
     char *text = xstrndup(v->bytes.at ? v->bytes.at : "", v->bytes.size);
     cJSON *json = cJSON_CreateString(text);
     free(text);
@@ -105,6 +117,7 @@ static void take_picture(struct walk *w, const struct parquet_node *n)
         }
     }
     struct parquet_row *r = w->row;
+    count_bytes(w, sizeof picture);
     if (!picture.bytes && !picture.path) return;
     r->pictures = xreallocarray(r->pictures, r->picture_count + 1, sizeof *r->pictures);
     r->pictures[r->picture_count++] = picture;
@@ -189,6 +202,12 @@ static bool has_picture(const struct parquet *p, size_t column)
     return false;
 }
 
+void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name))
+{
+    for (size_t i = 1; i < p->node_count; i = p->nodes[i].end)
+        p->nodes[i].unread = !has_picture(p, i) && !needed(p->nodes[i].name);
+}
+
 // Sets the cursors of a column to the row.
 static int find(struct parquet *p, struct walk *w, size_t column, int64_t row, struct err *err)
 {
@@ -217,11 +236,16 @@ int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, str
     parquet_trim(p);
     w.cursors = xcalloc(p->leaf_count, sizeof *w.cursors);
     for (size_t i = 1; i < p->node_count && status == 0; i = p->nodes[i].end) {
-        if (part == PARQUET_PICTURES && !has_picture(p, i)) continue;
+        if (p->nodes[i].unread || (part == PARQUET_PICTURES && !has_picture(p, i))) continue;
         status = find(p, &w, i, row, err);
         if (status < 0) break;
         cJSON_AddItemToObject(r->json, p->nodes[i].name, take(&w, i));
-        if (w.broken) {
+        if (w.too_large) {
+            status = err_set(err,
+                             "row %lld is larger than %d MB without its pictures, up to "
+                             "column '%s'",
+                             (long long)row, PARQUET_MAX_ROW >> 20, p->nodes[i].name);
+        } else if (w.broken) {
             status = err_set(err, "row %lld is broken: its levels contradict each other",
                              (long long)row);
             parquet_err_in(p, p->nodes[i].leaf, err);

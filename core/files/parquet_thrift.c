@@ -100,15 +100,21 @@ bool thrift_struct(struct thrift *t, const struct thrift_field *f)
 
 static void skip(struct thrift *t, int type, int depth);
 
+// An element of a list, set or map. A boolean takes a byte there, in a struct none: without that
+// byte a map could claim as many elements as bytes follow and consume nothing.
+static void skip_element(struct thrift *t, int type, int depth)
+{
+    if (type == THRIFT_TRUE || type == THRIFT_FALSE)
+        byte(t);
+    else
+        skip(t, type, depth);
+}
+
 static void skip_list(struct thrift *t, int depth)
 {
     int type;
     const size_t n = list_head(t, &type);
-    for (size_t i = 0; i < n && !t->broken; i++)
-        if (type == THRIFT_TRUE || type == THRIFT_FALSE)
-            byte(t); // in lists, a byte each
-        else
-            skip(t, type, depth);
+    for (size_t i = 0; i < n && !t->broken; i++) skip_element(t, type, depth);
 }
 
 static void skip_map(struct thrift *t, int depth)
@@ -117,8 +123,8 @@ static void skip_map(struct thrift *t, int depth)
     const int types = n ? byte(t) : 0;
     expect(t, n <= (uint64_t)(t->end - t->at));
     for (uint64_t i = 0; i < n && !t->broken; i++) {
-        skip(t, types >> 4, depth);
-        skip(t, types & 15, depth);
+        skip_element(t, types >> 4, depth);
+        skip_element(t, types & 15, depth);
     }
 }
 

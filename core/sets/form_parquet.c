@@ -84,10 +84,13 @@ static size_t shard_count(const char *path, size_t *stem)
     return count ? count : 1;
 }
 
+static bool is_needed(const char *name);
+
 static int open_file(struct shards *s, const char *path, struct err *err)
 {
     struct parquet p;
     if (parquet_open(&p, path, err) < 0) return -1;
+    parquet_leave_out(&p, is_needed);
     s->files = xreallocarray(s->files, s->count + 1, sizeof *s->files);
     s->first = xreallocarray(s->first, s->count + 2, sizeof *s->first);
     if (!s->count) s->first[0] = 0;
@@ -282,34 +285,53 @@ static bool id_is_number(const cJSON *json)
     return true;
 }
 
+static const char *const renamed[][2] = {
+    { "id", "index" },
+    { "question_id", "index" },
+    { "ind", "index" },
+    { "img_id", "index" },
+    { "text", "question" },
+    { "answers", "answer" },
+    { "caption", "answer" },
+    { "label", "answer" },
+    { "choice_a", "A" },
+    { "choice_b", "B" },
+    { "choice_c", "C" },
+    { "choice_d", "D" },
+    { "L2-category", "l2-category" },
+    // The finer kind, where a set has no column of that name: VQAv2, SEED-Bench, MMLU,
+    // OCRBench.
+    { "answer_type", "category" },
+    { "question_type_id", "category" },
+    { "subject", "category" },
+    { "question_type", "category" },
+};
+
+// What prompts, references, groups and submissions read beside these and the choices "A" to "Z".
+static const char *const read_as_named[] = {
+    "index",    "question",    "hint",        "answer",     "choices",        "options", "endings",
+    "category", "l2_category", "l2-category", "source_id",  "split",          "ctx",     "ctx_a",
+    "ctx_b",    "image",       "image_path",  "ocr_tokens", "activity_label",
+};
+
+// Other columns stay unread: masks, embeddings and metadata may be large.
+static bool is_needed(const char *name)
+{
+    if (name[0] >= 'A' && name[0] <= 'Z' && !name[1]) return true;
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+        if (!strcmp(name, renamed[i][0])) return true;
+    for (size_t i = 0; i < sizeof read_as_named / sizeof *read_as_named; i++)
+        if (!strcmp(name, read_as_named[i])) return true;
+    return false;
+}
+
 static void rename_columns(cJSON *json, int64_t row)
 {
-    static const char *const names[][2] = {
-        { "id", "index" },
-        { "question_id", "index" },
-        { "ind", "index" },
-        { "img_id", "index" },
-        { "text", "question" },
-        { "answers", "answer" },
-        { "caption", "answer" },
-        { "label", "answer" },
-        { "choice_a", "A" },
-        { "choice_b", "B" },
-        { "choice_c", "C" },
-        { "choice_d", "D" },
-        { "L2-category", "l2-category" },
-        // The finer kind, where a set has no column of that name: VQAv2, SEED-Bench, MMLU,
-        // OCRBench.
-        { "answer_type", "category" },
-        { "question_type_id", "category" },
-        { "subject", "category" },
-        { "question_type", "category" },
-    };
     number_texts(json);
     subject_of_id(json);
     take_id(json, row);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        rename_key(json, names[i][0], names[i][1]);
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+        rename_key(json, renamed[i][0], renamed[i][1]);
     plain_answers(json);
     letter_answer(json);
     if (json_get(json, "index")) return;
@@ -363,6 +385,7 @@ static int read_shots(struct shards *s, const char *file, struct err *err)
 {
     struct parquet p;
     int status = parquet_open(&p, file, err);
+    if (status == 0) parquet_leave_out(&p, is_needed);
     for (int64_t i = 0; status == 0 && i < p.rows && i < SHOT_ROWS; i++) {
         struct parquet_row row;
         status = parquet_row_read(&p, i, PARQUET_ALL, &row, err);

@@ -17,6 +17,7 @@
 #include "core/base/file_in.h"
 #include "core/base/hash.h"
 #include "core/files/parquet.h"
+#include "core/files/parquet_parts.h"
 #include "core/picture/image.h"
 #include "core/sets/form.h"
 #include "core/sets/set.h"
@@ -299,6 +300,125 @@ static void test_zero_byte(void **state)
     free(bytes);
 }
 
+// --- small files that ask for much ---------------------------------------------------------------
+
+static size_t put_varint(unsigned char *to, uint32_t v)
+{
+    size_t n = 0;
+    for (; v > 127; v >>= 7) to[n++] = (unsigned char)(v | 128);
+    to[n++] = (unsigned char)v;
+    return n;
+}
+
+// A list of maps of booleans in an unknown field of the footer: elements that took no byte made
+// the time grow with the square of the size (30 s for 240 kB).
+static void test_empty_elements(void **state)
+{
+    enum { MAPS = 30000 };
+    struct err err;
+    size_t size;
+    uint32_t length;
+    char *bytes = file_read("tests/core/sets/parquet/mme.parquet", LIMIT, &size, &err);
+    assert_non_null(bytes);
+    memcpy(&length, bytes + size - 8, sizeof length);
+    unsigned char *all = xcalloc(size + 64 + (size_t)MAPS * 8, 1);
+    size_t n = size - 8 - 1; // before the byte that ends the footer
+    memcpy(all, bytes, n);
+    memcpy(all + n, "\x09\x64\xFB", 3); // field 50: a list of maps
+    n += 3;
+    n += put_varint(all + n, MAPS);
+    for (uint32_t i = 0; i < MAPS; i++) {
+        n += put_varint(all + n, (MAPS - i) * 3);
+        all[n++] = 0x11;
+    }
+    all[n++] = 0;
+    length = (uint32_t)(n - (size - 8 - length));
+    memcpy(all + n, &length, sizeof length);
+    memcpy(all + n + sizeof length, "PAR1", 4);
+    char *path = write_bytes("maps.parquet", all, n + 8);
+    check_refused(path, "its footer cannot be read");
+    free(path);
+    free(all);
+    free(bytes);
+}
+
+static bool is_question(const char *name)
+{
+    return !strcmp(name, "question");
+}
+
+static void test_columns_left_out(void **state)
+{
+    struct err err;
+    struct parquet p;
+    struct parquet_row r;
+    assert_int_equal(parquet_open(&p, "tests/core/sets/parquet/mme.parquet", &err), 0);
+    parquet_leave_out(&p, is_question);
+    assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), 0);
+    assert_non_null(json_get(r.json, "question"));
+    assert_false(cJSON_HasObjectItem(r.json, "answer") || cJSON_HasObjectItem(r.json, "category"));
+    assert_int_equal(r.picture_count, 1);
+    assert_int_equal(p.block_count, 3); // the question, the picture's bytes and path
+    parquet_row_release(&r);
+    parquet_close(&p);
+}
+
+static struct parquet_block *add_block(struct parquet *p, size_t leaf, uint64_t bytes)
+{
+    struct parquet_block *b = xcalloc(1, sizeof *b);
+    b->leaf = leaf;
+    b->bytes = bytes;
+    p->blocks = xreallocarray(p->blocks, p->block_count + 1, sizeof(struct parquet_block *));
+    p->blocks[p->block_count++] = b;
+    return b;
+}
+
+// The pages of a row may take 1 GB together; those of other rows make room.
+static void test_together(void **state)
+{
+    struct err err;
+    struct parquet p;
+    struct parquet_row r;
+    assert_int_equal(parquet_open(&p, "tests/core/sets/parquet/mme.parquet", &err), 0);
+    p.clock = 100;
+    add_block(&p, 0, PARQUET_MAX_BYTES)->used = p.clock - 1;
+    assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), 0);
+    parquet_row_release(&r);
+    for (size_t i = 0; i < p.block_count; i++) assert_true(p.blocks[i]->bytes < PARQUET_MAX_BYTES);
+    parquet_forget(&p);
+    add_block(&p, 0, PARQUET_MAX_BYTES)->used = p.clock + 1; // of the row that is read
+    assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), -1);
+    assert_non_null(strstr(err.text, "take 1024 MB together; at most 1024 are read"));
+    parquet_row_release(&r);
+    parquet_close(&p);
+}
+
+// A dictionary may repeat a long text in every item of a list.
+static void test_large_row(void **state)
+{
+    struct err err;
+    struct parquet p;
+    struct parquet_row r;
+    size_t leaf = 0;
+    assert_int_equal(parquet_open(&p, "tests/core/sets/parquet/mme.parquet", &err), 0);
+    while (strcmp(p.nodes[p.leaves[leaf]].name, "question") != 0) leaf++;
+    struct parquet_block *b = add_block(&p, leaf, 0);
+    char *text = xcalloc(PARQUET_MAX_ROW + 1, 1);
+    memset(text, 'a', PARQUET_MAX_ROW);
+    b->rows = 1;
+    b->count = 1;
+    b->def = xcalloc(1, 1);
+    b->def[0] = 1;
+    b->values = xcalloc(1, sizeof *b->values);
+    b->values->bytes.at = text;
+    b->values->bytes.size = PARQUET_MAX_ROW;
+    assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), -1);
+    assert_non_null(strstr(err.text, "row 0 is larger than 64 MB without its pictures"));
+    parquet_row_release(&r);
+    parquet_close(&p);
+    free(text);
+}
+
 // Every byte of a file changed in turn: it is read or refused, and nothing else happens.
 static void test_damaged(void **state)
 {
@@ -330,10 +450,17 @@ static void test_damaged(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_rows),     cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_examples), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_zero_byte),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_zero_byte),
         cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_empty_elements),
+        cmocka_unit_test(test_columns_left_out),
+        cmocka_unit_test(test_together),
+        cmocka_unit_test(test_large_row),
     };
     const struct CMUnitTest rows[] = { cmocka_unit_test(test_rows) };
     if (argc > 1) folder = argv[1];
