@@ -104,103 +104,118 @@ static bool is_neutral(const struct key *k, const cJSON *value)
     return cJSON_IsFalse(value) || (!cJSON_IsTrue(value) && !value->child);
 }
 
-static int refuse(const char *where, const char *key, const cJSON *value, struct err *err)
+// An object of the config, and the keys that its family computes.
+struct place {
+    const char *name; // NULL: the config itself
+    const cJSON *json;
+    const char *const *computed;
+};
+
+static int refuse(const struct place *p, const char *key, const cJSON *value, struct err *err)
 {
+    for (const char *const *name = p->computed; name && *name; name++)
+        if (!strcmp(*name, key)) return 0;
     char *text = json_print(value);
     err_set(err,
             "config.json%s%s: \"%s\" %.60s changes what the model computes, and its family does "
             "not know it: answers would be wrong",
-            where ? ": " : "", where ? where : "", key, text);
+            p->name ? ": " : "", p->name ? p->name : "", key, text);
     free(text);
     return -1;
 }
 
-static int check(const char *where, const cJSON *json, const struct key *keys, size_t count,
-                 struct err *err)
+static int check(const struct place *p, const struct key *keys, size_t count, struct err *err)
 {
     for (size_t i = 0; i < count; i++) {
-        const cJSON *value = json_get(json, keys[i].name);
-        if (value && !is_neutral(&keys[i], value)) return refuse(where, keys[i].name, value, err);
+        const cJSON *value = json_get(p->json, keys[i].name);
+        if (value && !is_neutral(&keys[i], value) && refuse(p, keys[i].name, value, err) < 0)
+            return -1;
     }
     return 0;
 }
 
 // A factor of the scores other than that of the heads' width.
-static int check_score_scale(const char *where, const cJSON *json, const struct decoder_config *d,
-                             struct err *err)
+static int check_score_scale(const struct place *p, const struct decoder_config *d, struct err *err)
 {
     static const struct {
         const char *key;
         double power; // of the width
     } all[] = { { "query_pre_attn_scalar", 1 }, { "attention_multiplier", -0.5 } };
     for (int i = 0; i < 2; i++) {
-        const cJSON *value = json_get(json, all[i].key);
+        const cJSON *value = json_get(p->json, all[i].key);
         const double wanted = pow((double)d->dim, all[i].power);
-        if (value && !(cJSON_IsNumber(value) && fabs(value->valuedouble - wanted) <= 1e-4 * wanted))
-            return refuse(where, all[i].key, value, err);
+        const bool usual =
+            cJSON_IsNumber(value) && fabs(value->valuedouble - wanted) <= 1e-4 * wanted;
+        if (value && !usual && refuse(p, all[i].key, value, err) < 0) return -1;
     }
     return 0;
 }
 
 // Layers that are not attention ("linear_attention"), or attend in pieces; and those whose
 // positions do not turn.
-static int check_layers(const char *where, const cJSON *json, struct err *err)
+static int check_layers(const struct place *p, struct err *err)
 {
     const cJSON *item;
     cJSON_ArrayForEach(
-        item, json_get(json, "layer_types")) if (cJSON_IsString(item) &&
-                                                 strcmp(item->valuestring, "full_attention") != 0 &&
-                                                 strcmp(item->valuestring, "sliding_attention") !=
-                                                     0) return refuse(where, "layer_types", item,
-                                                                      err);
+        item,
+        json_get(p->json, "layer_types")) if (cJSON_IsString(item) &&
+                                              strcmp(item->valuestring, "full_attention") != 0 &&
+                                              strcmp(item->valuestring, "sliding_attention") !=
+                                                  0) return refuse(p, "layer_types", item, err);
     cJSON_ArrayForEach(
-        item, json_get(json, "no_rope_layers")) if (cJSON_IsNumber(item) &&
-                                                    item->valuedouble ==
-                                                        0) return refuse(where, "no_rope_layers",
-                                                                         item, err);
+        item, json_get(p->json, "no_rope_layers")) if (cJSON_IsNumber(item) &&
+                                                       item->valuedouble ==
+                                                           0) return refuse(p, "no_rope_layers",
+                                                                            item, err);
     return 0;
 }
 
 // "hidden_activation" is Gemma's word, "hidden_act" is read elsewhere.
-static int check_activation(const char *where, const cJSON *json, struct err *err)
+static int check_activation(const struct place *p, struct err *err)
 {
-    const cJSON *value = json_get(json, "hidden_activation");
-    if (!cJSON_IsString(value) || !strcmp(value->valuestring, "silu") ||
-        !strcmp(value->valuestring, "swish"))
-        return 0;
-    return refuse(where, "hidden_activation", value, err);
+    const cJSON *value = json_get(p->json, "hidden_activation");
+    const char *name = cJSON_IsString(value) ? value->valuestring : "silu";
+    if (!strcmp(name, "silu") || !strcmp(name, "swish")) return 0;
+    return refuse(p, "hidden_activation", value, err);
 }
 
 #define COUNT(keys) (sizeof(keys) / sizeof *(keys))
 
-static int check_text(const char *where, const cJSON *json, const struct decoder_config *d,
-                      struct err *err)
+static int check_rope(const struct place *text, const struct decoder_config *d, struct err *err)
 {
-    static const char *const ropes[] = { "rope_scaling", "rope_parameters" };
-    const struct attention_kind *attention = d->kind->attention;
-    const bool normed = attention == &attention_normed;
-    if (check(where, json, text_keys, COUNT(text_keys), err) < 0 ||
-        (!normed && check(where, json, plain_keys, COUNT(plain_keys), err) < 0) ||
-        check_score_scale(where, json, d, err) < 0 || check_layers(where, json, err) < 0 ||
-        check_activation(where, json, err) < 0)
+    static const char *const names[] = { "rope_scaling", "rope_parameters" };
+    for (int i = 0; i < 2; i++) {
+        const struct place p = { names[i], json_get(text->json, names[i]), text->computed };
+        if (check(&p, rope_keys, COUNT(rope_keys), err) < 0) return -1;
+    }
+    // Neighbours turn together.
+    const cJSON *pairs = json_get(text->json, "rope_interleaved");
+    const bool known = d->kind->rotary->interleaved || d->kind->attention == &attention_latent;
+    return cJSON_IsTrue(pairs) && !known ? refuse(text, "rope_interleaved", pairs, err) : 0;
+}
+
+static int check_text(const struct place *p, const struct decoder_config *d, struct err *err)
+{
+    const bool normed = d->kind->attention == &attention_normed;
+    if (check(p, text_keys, COUNT(text_keys), err) < 0 ||
+        (!normed && check(p, plain_keys, COUNT(plain_keys), err) < 0) ||
+        check_score_scale(p, d, err) < 0 || check_layers(p, err) < 0 ||
+        check_activation(p, err) < 0)
         return -1;
-    for (int i = 0; i < 2; i++)
-        if (check(ropes[i], json_get(json, ropes[i]), rope_keys, COUNT(rope_keys), err) < 0)
-            return -1;
-    const cJSON *pairs = json_get(json, "rope_interleaved"); // neighbours turn together
-    if (!cJSON_IsTrue(pairs) || d->kind->rotary->interleaved || attention == &attention_latent)
-        return 0;
-    return refuse(where, "rope_interleaved", pairs, err);
+    return check_rope(p, d, err);
 }
 
 int config_keys_check(const struct model *m, struct err *err)
 {
     static const char *const texts[] = { NULL, "text_config", "llm_config" };
     const cJSON *config = m->checkpoint->config;
-    for (int i = 0; i < 3; i++)
-        if (check_text(texts[i], texts[i] ? json_get(config, texts[i]) : config, &m->decoder.config,
-                       err) < 0)
-            return -1;
-    return check("vision_config", json_get(config, "vision_config"), vision_keys,
-                 COUNT(vision_keys), err);
+    const struct decoder_config *d = &m->decoder.config;
+    for (int i = 0; i < 3; i++) {
+        const cJSON *json = texts[i] ? json_get(config, texts[i]) : config;
+        if (check_text(&(struct place){ texts[i], json, d->kind->keys }, d, err) < 0) return -1;
+    }
+    if (!model_sees(m)) return 0;
+    const struct place p = { "vision_config", json_get(config, "vision_config"),
+                             m->vision.config.kind->keys };
+    return check(&p, vision_keys, COUNT(vision_keys), err);
 }

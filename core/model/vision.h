@@ -86,6 +86,7 @@ struct vision_batch {
 // A kind of encoder. `b->vision` has its config and weights.
 struct vision_kind {
     const char *const *model_types; // of a vision_config that names it, NULL-terminated
+    const char *const *keys; // those of core/model/config_keys.c that it computes; NULL: none
     // Reads a vision_config object; json NULL: the class defaults.
     int (*read)(struct vision_config *v, const cJSON *json, struct err *err);
     // Reads preprocessor_config.json (NULL: class defaults) for an encoder of native resolution.

@@ -59,6 +59,9 @@ check "the name opens it again" 'select(.event == "model").path' "$work/norms::i
 lines "/load $work/norms::ignore-weights" '/set weights.dtype q8_0' "/load $work/norms --ignore-weights" /info hi
 check "with smaller weights" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
 check "which it names too" 'select(.event == "model").path' "$work/norms::q8_0::ignore-weights"
+vlmsh "$work/norms" --ignore-weights --session ignored -c hi >/dev/null 2>&1 || fail "a session"
+lines '/session resume ignored' /info
+check_has "a session opens it again" 'select(.event == "model").path' "$work/norms::ignore-weights"
 for name in model.layers.0.input_layernorm.bias model.norm.bias lm_head.bias model.embed_norm.weight visual.blocks.0.norm1.bias \
     visual.merger.mlp.4.weight model.layers.1.self_attn.q_proj.weight_scale visual.patch_embed.proj.bias; do
     rm -rf "$work/one" && more $qwen "$work/one" $name
