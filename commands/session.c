@@ -35,6 +35,7 @@ static void tell(const struct shell *shell, const char *change, const char *name
 static int show_current(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const char *name = store_session(shell->store);
+    if (store_check_file(shell->store, err) < 0) return -1;
     tell(shell, "current", name, NULL);
     if (name)
         sinks_text(shell->sinks, "session '%s' in %s", name, store_path(shell->store));

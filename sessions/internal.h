@@ -53,6 +53,7 @@ struct store {
     char *resumed_matmul, *former_matmul;
     struct entry *pending; // in the order of the events
     size_t pending_count, pending_capacity;
+    bool moved;          // the file was no longer there when it was used last
     bool failing;        // the last write failed and was reported
     bool deaf;           // events come from a session being resumed: not new
     double began;        // when the statement that runs did

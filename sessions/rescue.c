@@ -15,37 +15,58 @@
 
 // --- a database in memory ------------------------------------------------------------------------
 
-// Copies one session. Rows keep their ids.
-static int copy_session(struct store *s, const char *path, int64_t session, struct err *err)
+// Copies rows as they are. Through our own connection: it reads a file that was removed, too.
+static int copy_rows(sqlite3 *from, sqlite3 *to, const char *table, const char *which,
+                     int64_t session)
 {
-    static const char *const copies[] = {
-        "INSERT INTO sessions SELECT * FROM stored.sessions WHERE id = ?",
-        "INSERT INTO messages SELECT * FROM stored.messages WHERE session = ?",
-        "INSERT INTO settings_changes SELECT * FROM stored.settings_changes WHERE session = ?",
-        "INSERT INTO model_changes SELECT * FROM stored.model_changes WHERE session = ?",
-        "INSERT INTO parts SELECT * FROM stored.parts WHERE message IN "
-        " (SELECT id FROM stored.messages WHERE session = ?)",
-        "INSERT INTO answers SELECT * FROM stored.answers WHERE message IN "
-        " (SELECT id FROM stored.messages WHERE session = ?)",
+    struct buf insert = { 0 };
+    sqlite3_stmt *in = NULL, *out = NULL;
+    char *select = xasprintf("SELECT * FROM %s WHERE %s", table, which);
+    int status = sqlite3_prepare_v2(from, select, -1, &in, NULL);
+    const int columns = sqlite3_column_count(in);
+    buf_printf(&insert, "INSERT INTO %s VALUES(", table);
+    for (int i = 0; i < columns; i++) buf_puts(&insert, i ? ", ?" : "?");
+    buf_puts(&insert, ")");
+    if (status == SQLITE_OK) status = sqlite3_prepare_v2(to, insert.data, -1, &out, NULL);
+    if (status == SQLITE_OK) sqlite3_bind_int64(in, 1, session);
+    while (status == SQLITE_OK && (status = sqlite3_step(in)) == SQLITE_ROW) {
+        for (int i = 0; i < columns; i++)
+            sqlite3_bind_value(out, i + 1, sqlite3_column_value(in, i));
+        sqlite3_step(out);
+        status = sqlite3_reset(out);
+    }
+    sqlite3_finalize(in);
+    sqlite3_finalize(out);
+    buf_release(&insert);
+    free(select);
+    return status == SQLITE_DONE ? 0 : -1;
+}
+
+#define MESSAGES_OF_SESSION "message IN (SELECT id FROM messages WHERE session = ?)"
+
+// Copies one session. Rows keep their ids.
+static int copy_session(sqlite3 *from, struct store *memory, int64_t session)
+{
+    static const struct {
+        const char *table, *which;
+    } copies[] = {
+        { "sessions", "id = ?" },
+        { "messages", "session = ?" },
+        { "settings_changes", "session = ?" },
+        { "model_changes", "session = ?" },
+        { "models", "id IN (SELECT model FROM model_changes WHERE session = ?)" },
+        { "parts", MESSAGES_OF_SESSION },
+        { "answers", MESSAGES_OF_SESSION },
+        { "pictures", "id IN (SELECT picture FROM parts WHERE " MESSAGES_OF_SESSION ")" },
     };
-    if (store_run(s, err, "ATTACH ? AS stored", "t", path) < 0) return -1;
-    int status = store_run(s, err, "BEGIN", "");
+    int status = store_run(memory, NULL, "BEGIN", "");
     for (size_t i = 0; i < sizeof copies / sizeof *copies && status == 0; i++)
-        status = store_run(s, err, copies[i], "i", session);
-    if (status == 0)
-        status = store_run(s, err, "INSERT INTO models SELECT * FROM stored.models", "");
-    if (status == 0)
-        status = store_run(s, err,
-                           "INSERT INTO pictures SELECT * FROM stored.pictures WHERE id IN "
-                           " (SELECT picture FROM parts)",
-                           "");
-    status = store_unlock(s, status, err);
-    store_run(s, NULL, "DETACH stored", "");
-    return status;
+        status = copy_rows(from, memory->db, copies[i].table, copies[i].which, session);
+    return store_unlock(memory, status, NULL);
 }
 
 // Writes the pending events into `memory`, which is otherwise like `s`, after the stored part of
-// the session: *from says how much of which session, 0 if nothing can be read.
+// the session: *from says how much of which session, 0 if nothing can be read, or stays.
 static int write_pending(struct store *s, struct store *memory, struct position *from,
                          struct err *err)
 {
@@ -59,8 +80,9 @@ static int write_pending(struct store *s, struct store *memory, struct position 
                         NULL) != SQLITE_OK)
         return store_failed(memory, err);
     if (store_migrate_to(memory->db, store_version(), s->path, err) < 0) return -1;
-    if (s->current.session && store_continues(s) &&
-        copy_session(memory, s->path, s->current.session, NULL) == 0) {
+    const bool copied = s->current.session && (s->moved || store_continues(s)) &&
+                        copy_session(s->db, memory, s->current.session) == 0;
+    if (copied && !s->moved) {
         from->session = s->current.session;
         if (store_number(memory, err, 0, &from->entries, "SELECT entries FROM sessions", "") < 0)
             return -1;
@@ -163,9 +185,11 @@ int store_finish(struct store *s, struct err *err)
 {
     struct err why = { 0 }, other = { 0 };
     struct buf paths = { 0 };
-    if (!s || store_flush(s, &why) == 0) return 0;
-    char *what = what_waits(s);
-    if (store_measurements(s) == s->pending_count)
+    if (!s) return 0;
+    const bool lost = s->begun && store_check_file(s, &why) < 0; // what was saved, too
+    if (!lost && store_flush(s, &why) == 0) return 0;
+    char *what = lost ? xstrdup("the session was not saved") : what_waits(s);
+    if (!lost && store_measurements(s) == s->pending_count)
         err_set(err, "%s (%s): measure again", what, why.text);
     else if (rescue(s, &paths, &other) == 0)
         err_set(err, "%s (%s); a script that asks the session again: %s", what, why.text,

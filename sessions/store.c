@@ -194,10 +194,36 @@ static int bind(sqlite3_stmt *q, const char *types, va_list args)
     return status;
 }
 
+// The log beside a file that was put in the place of ours would be taken for its own: what it holds
+// goes into our file, wherever that is now.
+static void empty_log(struct store *s)
+{
+    sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+}
+
+int store_check_file(struct store *s, struct err *err)
+{
+    const bool known = s->moved;
+    int moved = 0;
+    sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    s->moved = moved;
+    if (!moved) return 0;
+    if (!known) empty_log(s);
+    return err_set(err, "the session database '%s' was %s while vlmsh was using it", s->path,
+                   access(s->path, F_OK) == 0 ? "replaced by another file" : "removed");
+}
+
 static sqlite3_stmt *prepare(struct store *s, struct err *err, const char *sql, const char *types,
                              va_list args)
 {
     sqlite3_stmt *q = NULL;
+    struct err why;
+    if (store_check_file(s, &why) < 0) {
+        err_set(err,
+                "%s: put the file back, or leave vlmsh, which then writes this session as a script",
+                why.text);
+        return NULL;
+    }
     if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) == SQLITE_OK &&
         bind(q, types, args) == SQLITE_OK)
         return q;
@@ -491,6 +517,7 @@ void store_close(struct store *s)
     if (!s) return;
     store_flush(s, NULL);
     entries_release(s);
+    if (s->db) store_check_file(s, NULL);
     sqlite3_close(s->db);
     if (s->answering > 0) close(s->answering);
     free(s->path);

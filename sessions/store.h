@@ -34,6 +34,8 @@ const char *store_path(const struct store *s);
 // and retries with the next turn. `sinks` must last until store_close.
 struct sink store_sink(struct store *s, struct sinks *sinks);
 
+// Is its file still the one that was opened, and where it was?
+int store_check_file(struct store *s, struct err *err);
 // Writes what waits to be written; on error it goes on waiting.
 int store_flush(struct store *s, struct err *err);
 // Name of the current session; NULL before its first message.

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "core/base/file_in.h"
@@ -471,6 +472,87 @@ static void test_finish_nowhere(void **state)
     store_close(s);
 }
 
+// The file is removed, or another one is put in its place: said at the next turn, and all of the
+// session is in the script. The log beside the new file holds nothing that would be taken for its
+// own.
+static void removed_or_replaced(bool replaced)
+{
+    struct err err = { 0 };
+    struct stat log;
+    char *aside = xasprintf("%s.aside", database), *log_path = xasprintf("%s-wal", database);
+    struct store *s = open_store();
+    say(ROLE_USER, "one");
+    reply("1");
+    assert_int_equal(rename(database, aside), 0);
+    if (replaced) {
+        FILE *f = fopen(database, "w");
+        assert_non_null(f);
+        fclose(f);
+    }
+    say(ROLE_USER, "two");
+    assert_contains(notices.data, "not saved yet");
+    assert_contains(notices.data, replaced ? "replaced by another file" : "removed");
+    assert_int_equal(store_rename(s, store_session(s), "other", &err), -1);
+    assert_contains(err.text, "put the file back");
+    reply("2");
+    assert_int_equal(stat(log_path, &log), 0);
+    assert_int_equal(log.st_size, 0);
+    assert_int_equal(store_finish(s, &err), -1);
+    assert_contains(err.text, "the session was not saved");
+    char *script = script_in(err.text);
+    assert_contains(script, "\none\n");
+    assert_contains(script, "\ntwo\n");
+    free(script);
+    store_close(s);
+    free(aside);
+    free(log_path);
+}
+
+static void test_removed(void **state)
+{
+    removed_or_replaced(false);
+}
+
+static void test_replaced(void **state)
+{
+    removed_or_replaced(true);
+}
+
+// Back before the end: nothing was lost.
+static void test_put_back(void **state)
+{
+    struct err err = { 0 };
+    char *aside = xasprintf("%s.aside", database);
+    struct store *s = open_store();
+    say(ROLE_USER, "one");
+    assert_int_equal(rename(database, aside), 0);
+    reply("1");
+    assert_int_equal(rename(aside, database), 0);
+    say(ROLE_USER, "two");
+    assert_contains(notices.data, "nothing was lost");
+    char *name = xstrdup(store_session(s));
+    assert_int_equal(store_finish(s, &err), 0);
+    store_close(s);
+    assert_kept(name, "user:one assistant:1 user:two");
+    free(name);
+    free(aside);
+}
+
+// Only what was kept before is gone: said at the end.
+static void test_removed_at_the_end(void **state)
+{
+    struct err err = { 0 };
+    struct store *s = open_store();
+    say(ROLE_USER, "one");
+    reply("1");
+    assert_int_equal(unlink(database), 0);
+    assert_int_equal(store_finish(s, &err), -1);
+    char *script = script_in(err.text);
+    assert_contains(script, "\none\n");
+    free(script);
+    store_close(s);
+}
+
 // Somebody else writes into the session: this program goes on in a copy of what it wrote itself.
 static void test_parts_ways(void **state)
 {
@@ -537,6 +619,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_finish_full_disk, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finish_several, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finish_nowhere, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_removed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_replaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_put_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_removed_at_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_parts_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deleted_elsewhere, setup, teardown),
     };
