@@ -70,7 +70,8 @@ static void notice_base(const struct shell *shell, const struct adapter *a)
 {
     cJSON *record = out_read(a->folder, NULL);
     const char *base = cJSON_GetStringValue(cJSON_GetObjectItem(record, "fingerprint"));
-    if (base && strcmp(base, engine_model(shell->engine)->checkpoint->fingerprint) != 0)
+    struct checkpoint *c = engine_model(shell->engine)->checkpoint;
+    if (base && strcmp(base, c->fingerprint) != 0 && !checkpoint_was(c, base))
         sinks_notice(shell->sinks,
                      "the adapter was trained on a different model ('%s'): answers may be wrong",
                      *a->base ? a->base : "unknown");

@@ -167,7 +167,9 @@ static enum kinship kinship(const struct collecting *c, const struct csv *t, siz
     const char *model = cell(t, row, PROVENANCE_COLUMN_MODEL);
     const char *state = cell(t, row, PROVENANCE_COLUMN_STATE);
     if (!*model && !*state) return UNKNOWN;
-    return !strcmp(model, c->model) && items_same(state, c->state, ", ") ? SAME : OTHER_STATE;
+    const bool same = !strcmp(model, c->model) ||
+                      (c->from.checkpoint && checkpoint_was(c->from.checkpoint, model));
+    return same && items_same(state, c->state, ", ") ? SAME : OTHER_STATE;
 }
 
 static int open_file(const struct collecting *c, struct csv *t, struct err *err)

@@ -18,7 +18,7 @@ struct job_order shell_job_order(const struct shell *shell, const char *kind, in
         .argv = argv,
         .settings = engine_settings(shell->engine),
         .model = m ? m->checkpoint->name : NULL,
-        .fingerprint = m ? m->checkpoint->fingerprint : NULL,
+        .fingerprint = m ? m->checkpoint->identity : NULL,
         .device = engine_backend(shell->engine)->name,
     };
 }

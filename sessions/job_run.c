@@ -100,11 +100,15 @@ static int load(struct runner *r, struct err *err)
     struct ranks *stages = job_splits_layers(r->job.settings) ? r->job.ranks : NULL;
     r->job.model = model_load_stage(r->row.model, r->job.backend, stages, &progress, err);
     if (!r->job.model) return -1;
-    if (*r->row.fingerprint && strcmp(r->job.model->checkpoint->fingerprint, r->row.fingerprint))
-        return err_set(err,
-                       "the weights in '%s' have changed since the job was started: restore them, "
-                       "or start a new job",
-                       r->row.model);
+    bool earlier = false;
+    if (*r->row.fingerprint &&
+        checkpoint_is(r->job.model->checkpoint, r->row.fingerprint, &earlier, err) < 0)
+        return err_in(err, "the model is not the one that the job was started with (restore it, or "
+                           "start a new job)");
+    if (earlier)
+        job_log(&r->job, "the job was started by an earlier version, which did not record "
+                         "tokenizer, chat template and preprocessor: make sure that they are as "
+                         "they were");
     return 0;
 }
 

@@ -41,7 +41,7 @@ struct job_order {
     int argc;
     char *const *argv;
     const struct settings *settings;
-    const char *model, *fingerprint; // NULL: none is loaded
+    const char *model, *fingerprint; // folder, checkpoint.identity; NULL: none is loaded
     const char *device;              // "cpu"
 };
 

@@ -33,6 +33,14 @@ static const struct saved_entry *last_model(const struct saved *saved)
     return model;
 }
 
+// Has the loaded model this fingerprint, or had it with an earlier version?
+static bool is_loaded(const struct store *s, struct engine *e, const char *fingerprint)
+{
+    if (!s->fingerprint || !engine_model(e)) return false;
+    return !strcmp(s->fingerprint, fingerprint) ||
+           checkpoint_was(engine_model(e)->checkpoint, fingerprint);
+}
+
 // The session's model, unless the weights that are loaded are the same (their folder may have
 // moved).
 static int restore_model(struct store *s, struct engine *e, const struct saved *saved,
@@ -41,15 +49,15 @@ static int restore_model(struct store *s, struct engine *e, const struct saved *
     const struct saved_entry *model = last_model(saved);
     if (!model) return 0;
     const struct model *now = engine_model(e);
-    if (now && s->fingerprint && !strcmp(s->fingerprint, model->value)) return 0;
+    if (is_loaded(s, e, model->value)) return 0;
     bool loaded = now && s->folder && !strcmp(s->folder, model->key);
     if (!loaded && engine_load(e, model->key, err) < 0)
         return err_in(
             err, "the model of session '%s' (if it has moved, /load it from its new path first)",
             saved->name);
-    if (s->fingerprint && strcmp(s->fingerprint, model->value))
+    if (s->fingerprint && !is_loaded(s, e, model->value))
         sinks_notice(engine_sinks(e),
-                     "the weights in '%s' have changed since session '%s': fingerprint %.16s then, "
+                     "the files of '%s' have changed since session '%s': fingerprint %.16s then, "
                      "%.16s now; answers will differ",
                      model->key, saved->name, model->value, s->fingerprint);
     return 0;
@@ -131,13 +139,13 @@ void store_restore_arithmetic(struct store *s, struct engine *e)
 
 // Ids of another model than the loaded one mean nothing to it and are dropped, as when the model
 // was changed. Returns where the loaded model's part begins.
-static size_t same_model_from(const struct saved *saved, const char *fingerprint)
+static size_t same_model_from(const struct store *s, struct engine *e, const struct saved *saved)
 {
     size_t from = 0;
     bool other = false;
     for (size_t i = 0; i < saved->count; i++) {
         if (saved->list[i].kind != SAVED_MODEL) continue;
-        bool same = !strcmp(saved->list[i].value, fingerprint);
+        bool same = is_loaded(s, e, saved->list[i].value);
         if (other && same) from = i;
         other = !same;
     }
@@ -175,7 +183,7 @@ static const struct saved_entry *system_message(const struct saved *saved)
 static void restore_messages(struct store *s, struct engine *e, const struct saved *saved,
                              struct conversation *pictures)
 {
-    const size_t same = same_model_from(saved, s->fingerprint ? s->fingerprint : "");
+    const size_t same = same_model_from(s, e, saved);
     engine_adopt_pictures(e, pictures);
     const struct saved_entry *system = system_message(saved);
     free(s->system);

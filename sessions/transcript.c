@@ -17,7 +17,7 @@ static void write_change(struct buf *b, const struct saved_entry *e)
 {
     char *key = first_words(e->key, 1000), *value = first_words(e->value, 1000);
     if (e->kind == SAVED_MODEL)
-        buf_printf(b, "- model `%s` (weights `%.16s`)\n", key, value);
+        buf_printf(b, "- model `%s` (fingerprint `%.16s`)\n", key, value);
     else
         buf_printf(b, "- `%s` = `%s`\n", key, value);
     free(key);

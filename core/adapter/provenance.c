@@ -6,6 +6,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/graph/graph.h"
 #include "core/model/families/family.h"
 #include "core/model/kv.h"
@@ -97,7 +98,11 @@ void provenance_of(struct provenance *p, const struct provenance_env *env, enum 
 {
     const struct setting *row;
     *p = (struct provenance){ 0 };
-    if (env->model) provenance_add(p, "model", env->model->checkpoint->fingerprint);
+    if (env->model) {
+        p->checkpoint = env->model->checkpoint;
+        provenance_add(p, "model", p->checkpoint->fingerprint);
+        provenance_add(p, "model files", p->checkpoint->files);
+    }
     if (env->adapter) {
         char *value = named_hash(env->adapter->folder, adapter_hash(env->adapter));
         provenance_add(p, "adapter", value);
@@ -126,6 +131,7 @@ void provenance_of_scores(struct provenance *p, const struct provenance_env *env
 
 void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other)
 {
+    p->checkpoint = other->checkpoint;
     for (size_t i = 0; i < other->count; i++) {
         char *key = xasprintf("%s%s", prefix, other->list[i].key);
         provenance_add(p, key, other->list[i].value);
@@ -141,11 +147,47 @@ static const char *or_default(const char *value, const char *key)
     return value ? value : row ? row->def : "none";
 }
 
+// "model" and "model files", also behind a prefix ("A ").
+static bool is_model(const char *key)
+{
+    return text_ends(key, "model") && !strchr(key, '.');
+}
+
+static bool is_files(const char *key)
+{
+    return text_ends(key, "model files");
+}
+
+// "model was 3f2a61d0c4e7, now 8c11...: chat_template.jinja differs".
+static int model_differs(const struct provenance *there, const struct provenance *now,
+                         const char *key, const char *was, const char *is, struct err *err)
+{
+    enum { DIGITS = 12 };
+    char *files_key = xasprintf("%s files", key);
+    const char *were = provenance_value(there, files_key), *are = provenance_value(now, files_key);
+    char *which = checkpoint_files_differ(were, are);
+    free(files_key);
+    err_set(err, "%s was %.*s, now %.*s%s%s", key, DIGITS, was, DIGITS, is,
+            which ? "; different files: " : "", which ? which : "");
+    free(which);
+    return -1;
+}
+
 static int differs(const char *key, const char *there, const char *now, struct err *err)
 {
-    const int most = strcmp(key, "model") ? 100 : 12; // of a fingerprint
+    enum { MOST = 100 };
     const char *a = or_default(there, key), *b = or_default(now, key);
-    return err_set(err, "%s was %.*s, now %.*s", key, utf8_head(a, most), a, utf8_head(b, most), b);
+    return err_set(err, "%s was %.*s, now %.*s", key, utf8_head(a, MOST), a, utf8_head(b, MOST), b);
+}
+
+static bool was_model(const struct provenance *now, const char *fingerprint)
+{
+    return now->checkpoint && fingerprint && checkpoint_was(now->checkpoint, fingerprint);
+}
+
+bool provenance_earlier(const struct provenance *there, const struct provenance *now)
+{
+    return was_model(now, provenance_value(there, "model"));
 }
 
 int provenance_same(const struct provenance *there, const struct provenance *now, struct err *err)
@@ -153,10 +195,13 @@ int provenance_same(const struct provenance *there, const struct provenance *now
     for (size_t i = 0; i < now->count; i++) {
         const struct provenance_fact *f = &now->list[i];
         const char *other = provenance_value(there, f->key);
+        if (is_files(f->key) || (is_model(f->key) && was_model(now, other))) continue;
+        if (is_model(f->key) && other && strcmp(other, f->value) != 0)
+            return model_differs(there, now, f->key, other, f->value, err);
         if (!other || strcmp(other, f->value) != 0) return differs(f->key, other, f->value, err);
     }
     for (size_t i = 0; i < there->count; i++)
-        if (!provenance_value(now, there->list[i].key))
+        if (!is_files(there->list[i].key) && !provenance_value(now, there->list[i].key))
             return differs(there->list[i].key, there->list[i].value, NULL, err);
     return 0;
 }
@@ -184,7 +229,7 @@ char *provenance_state(const struct provenance *p)
 {
     struct buf b = { 0 };
     for (size_t i = 0; i < p->count; i++)
-        if (strcmp(p->list[i].key, "model") != 0)
+        if (!is_model(p->list[i].key) && !is_files(p->list[i].key))
             buf_printf(&b, "%s%s=%s", b.length ? ", " : "", p->list[i].key, p->list[i].value);
     return b.length ? buf_take(&b) : xstrdup("");
 }

@@ -31,12 +31,14 @@ struct provenance_env {
     const struct settings *settings;
 };
 
-// "model" (fingerprint), "adapter" (name@hash) if there is one, and settings by key.
+// "model" (fingerprint), "model files" (their hashes, for messages), "adapter" (name@hash) if there
+// is one, and settings by key.
 struct provenance {
     struct provenance_fact {
         char *key, *value;
     } * list;
     size_t count;
+    struct checkpoint *checkpoint; // of the model, borrowed; NULL where it was read from a file
 };
 
 void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from);
@@ -51,11 +53,14 @@ void provenance_release(struct provenance *p);
 const char *provenance_value(const struct provenance *p, const char *key); // NULL: it has none
 
 // 0, or -1 with a message that names the first difference: "prune.score was contribution, now off".
+// `now` is that of a loaded model: a fingerprint of an earlier version counts as the same.
 int provenance_same(const struct provenance *there, const struct provenance *now, struct err *err);
 
 void provenance_put(const struct provenance *p, cJSON *object);
 // false: the object has no provenance.
 bool provenance_get(struct provenance *p, const cJSON *object);
+// Does only the way differ in which an earlier version found the fingerprint?
+bool provenance_earlier(const struct provenance *there, const struct provenance *now);
 // Everything but the model in one line: "adapter=ln@3f2a..., prune.keep=0.5"; the caller frees it.
 char *provenance_state(const struct provenance *p);
 

@@ -26,8 +26,7 @@
 #include "core/text/tokenizer.h"
 
 enum {
-    CONFIG_LIMIT = 32 << 20, // bytes of a JSON file of the folder (the largest indexes have 16 MB)
-    SAMPLE = 4096,           // bytes at each end of a tensor that go into the fingerprint
+    CONFIG_LIMIT = 32 << 20 // bytes of a JSON file of the folder (the largest indexes have 16 MB)
 };
 
 static char *path_in(const struct checkpoint *c, const char *name)
@@ -327,38 +326,17 @@ static int open_weights(struct checkpoint *c, struct err *err)
     return status < 0 ? -1 : merge_shards(c, err);
 }
 
-// --- fingerprint ---------------------------------------------------------------------------------
+// --- identity ------------------------------------------------------------------------------------
 
-// GGUF files have their config in the header.
-static int hash_config(const struct checkpoint *c, struct hash *h, struct err *err)
+int checkpoint_hash_config(const struct checkpoint *c, struct hash *h, struct err *err)
 {
     size_t size;
-    if (c->gguf_count) return 0;
     char *path = path_in(c, "config.json");
     char *config = file_read(path, CONFIG_LIMIT, &size, err);
     free(path);
     if (!config) return -1;
     hash_add(h, config, size);
     free(config);
-    return 0;
-}
-
-static int fingerprint(struct checkpoint *c, struct err *err)
-{
-    struct hash h;
-    hash_start(&h);
-    if (hash_config(c, &h, err) < 0) return -1;
-    for (int s = 0; s < c->shard_count; s++) {
-        const struct safetensors *f = c->shards[s];
-        hash_add(&h, f->map, f->header);
-        for (int64_t i = 0; i < f->count; i++) {
-            const struct safetensor *t = &f->tensors[i];
-            uint64_t n = t->bytes < SAMPLE ? t->bytes : SAMPLE;
-            hash_add(&h, t->data, n);
-            hash_add(&h, (const char *)t->data + (t->bytes - n), n);
-        }
-    }
-    hash_end(&h, c->fingerprint);
     return 0;
 }
 
@@ -375,7 +353,9 @@ struct checkpoint *checkpoint_open(const char *folder, const struct load_progres
                                    struct err *err)
 {
     struct checkpoint *c = checkpoint_open_unread(folder, err);
-    if (!c || checkpoint_fetch(c, 0, progress, err) == 0) return c;
+    if (!c ||
+        (checkpoint_identify(c, progress, err) == 0 && checkpoint_fetch(c, 0, progress, err) == 0))
+        return c;
     checkpoint_close(c);
     return NULL;
 }
@@ -387,7 +367,6 @@ struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err)
     const bool gguf = checkpoint_is_gguf(folder);
     if ((gguf ? checkpoint_read_gguf(c, folder, err) : read_folder(c, err)) < 0) goto out;
     if (open_weights(c, err) < 0) goto out;
-    if (fingerprint(c, err) < 0) goto out;
     c->name = xstrdup(c->folder);
     return c;
 out:
@@ -415,6 +394,9 @@ void checkpoint_close(struct checkpoint *c)
     free(c->read);
     free(c->folder);
     free(c->name);
+    free(c->files);
+    free(c->identity);
+    free(c->form);
     free(c);
 }
 

@@ -15,6 +15,7 @@
 
 #include "core/base/json.h"
 #include "core/base/names.h"
+#include "core/files/content.h"
 #include "core/files/safetensors.h"
 #include "core/graph/arena.h"
 
@@ -41,18 +42,18 @@ struct checkpoint {
     int gguf_count;
     void **made; // memory of tensors that are put together of several
     size_t made_count;
-    char fingerprint[65]; // hex SHA-256 of config, headers and samples of every tensor
+    // Set by checkpoint_identify (core/files/checkpoint_identity.c).
+    char fingerprint[HASH_HEX]; // of all that changes an answer
+    char weights[HASH_HEX];     // of config.json and the weights alone
+    char *files;                // "config.json@3f2a61d0c4e7 ...": names and hashes, for messages
+    char *identity;             // "FINGERPRINT FILES", for records with one text
+    char earlier[HASH_HEX];     // what checkpoint_was compares; "": not found yet
+    uint64_t hashed;            // bytes that it had to read
+    char *form;                 // "q8_0 packing 1": smaller weights are in use; NULL: those stored
     // Set: there are no tensors yet. Whatever is asked for is reported here, and taken to be there
     // in that shape (core/new/shape_list.c).
     void (*asked)(void *self, const char *name, int rank, const int64_t *shape);
     void *asker;
-};
-
-// Reports the progress of a long load: done of total bytes. May be NULL.
-struct load_progress {
-    // False cancels the load, which fails with "cancelled".
-    bool (*report)(void *self, uint64_t done, uint64_t total);
-    void *self;
 };
 
 // Resolves what the user typed to a folder or GGUF file: an existing one, else `org/name` or
@@ -68,9 +69,23 @@ void checkpoint_cached(struct names *found);
 // file gives NULL and a message that names the file.
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err);
-// The same without reading the weights; checkpoint_fetch then brings those of shards first.. into
-// memory.
+// The same from configs and headers alone; checkpoint_identify then finds the fingerprint, and
+// checkpoint_fetch brings the weights of shards first.. into memory.
 struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err);
+// Reads all of a file that was not seen before (core/files/content.h).
+int checkpoint_identify(struct checkpoint *c, const struct load_progress *progress,
+                        struct err *err);
+// From here on the weights are those of that form, made from the stored ones.
+void checkpoint_form(struct checkpoint *c, const char *form);
+// Is it what earlier versions took for the fingerprint of these weights? It left out the other
+// files, and the middle of tensors.
+bool checkpoint_was(struct checkpoint *c, const char *fingerprint);
+// Compares a recorded `identity`: 0, or -1 with a message that names the files that differ.
+// *earlier: only the way of finding the fingerprint differs.
+int checkpoint_is(struct checkpoint *c, const char *identity, bool *earlier, struct err *err);
+// "chat_template.jinja, tokenizer.json": the names that differ between two values of `files`; NULL:
+// unknown. The caller frees it.
+char *checkpoint_files_differ(const char *were, const char *are);
 int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
                      struct err *err);
 // Tensors of a GGUF file take the place of those of the same names and shapes; the file is taken

@@ -1,5 +1,4 @@
 // core/files/checkpoint_pages.c -- brings the weights of a checkpoint into memory.
-#include <errno.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -8,20 +7,6 @@
 #include "core/files/checkpoint.h"
 
 enum { FETCH_STEP = 64 << 20 }; // bytes between two reports
-
-// Brings `size` bytes of a mapping into memory: the kernel maps whole ranges in one call (Linux
-// 5.14); on an older one a byte of each page is touched.
-static int fetch(const char *start, uint64_t size, const char *path, struct err *err)
-{
-#ifdef MADV_POPULATE_READ
-    if (madvise((void *)(uintptr_t)start, size, MADV_POPULATE_READ) == 0) return 0;
-    if (errno == EFAULT || errno == EIO || errno == ENOMEM)
-        return err_set(err, "cannot read '%s': the file was truncated, or its disk is failing",
-                       path);
-#endif
-    for (uint64_t i = 0; i < size; i += 4096) (void)*(const volatile char *)(start + i);
-    return 0;
-}
 
 // Asks for pages of 2 MB: weights are read a tenth faster through them. The kernel has them for
 // files that it reads anew (not for what lies in memory already) from Linux 6.16 on with ext4, and
@@ -48,9 +33,10 @@ static bool is_hollow(const struct safetensors *f)
 int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
                      struct err *err)
 {
-    uint64_t total = 0, done = 0;
+    uint64_t total = 0, done = c->hashed;
     for (int s = first; s < c->shard_count; s++) total += c->shards[s]->size;
     if (!fits_memory(total)) return 0;
+    total += done;
     for (int s = first; s < c->shard_count; s++) {
         const struct safetensors *f = c->shards[s];
         if (is_hollow(f)) {
@@ -60,7 +46,7 @@ int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_pr
         prefer_large_pages(f);
         for (uint64_t at = 0; at < f->size; at += FETCH_STEP) {
             uint64_t size = f->size - at < FETCH_STEP ? f->size - at : FETCH_STEP;
-            if (fetch((const char *)f->map + at, size, f->path, err) < 0) return -1;
+            if (content_fetch((const char *)f->map + at, size, f->path, err) < 0) return -1;
             done += size;
             if (progress && !progress->report(progress->self, done, total))
                 return err_set(err, "cancelled");

@@ -2,6 +2,7 @@
 #ifndef CORE_FILES_CHECKPOINT_PARTS_H
 #define CORE_FILES_CHECKPOINT_PARTS_H
 
+#include "core/base/hash.h"
 #include "core/files/checkpoint.h"
 
 // Opens the GGUF files of that name: configs and shards; c->folder becomes their whole path.
@@ -11,5 +12,7 @@ void checkpoint_split_name(const char *name, char **model, char **encoder);
 // Refuses a file of a model that is a link out of its folder; a snapshot of the hub's cache may
 // link to its repository's blobs.
 int checkpoint_check_link(const char *path, struct err *err);
+// Adds the text of config.json.
+int checkpoint_hash_config(const struct checkpoint *c, struct hash *h, struct err *err);
 
 #endif

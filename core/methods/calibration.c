@@ -77,11 +77,13 @@ void calibration_close(struct calibration *c)
 
 int calibration_fits(const struct calibration *c, const struct model *m, struct err *err)
 {
-    if (!c->model || !strcmp(c->model, m->checkpoint->fingerprint)) return 0;
+    if (!c->model || !strcmp(c->model, m->checkpoint->weights) ||
+        checkpoint_was(m->checkpoint, c->model))
+        return 0;
     return err_set(err,
                    "'%s' was calibrated for other weights (fingerprint %.12s) than those of '%s' "
                    "(%.12s): calibrate this model with /calibrate",
-                   c->file->path, c->model, m->name, m->checkpoint->fingerprint);
+                   c->file->path, c->model, m->name, m->checkpoint->weights);
 }
 
 static bool has_shape(const struct safetensor *t, int rank, const int64_t *shape)

@@ -20,7 +20,7 @@
 //   sinks  sinks.profile [L,D] mean |rmsnorm(h[l])_k| of the first token, sinks.dims [L,2] its two
 //          largest, sinks.share [L] share of tokens with phi > tau; sinks.sums [2,L,D],
 //          sinks.counts [2,2,L] (sinks, tokens)
-// and the metadata "model" (fingerprint of the weights), "data" (hash of the data set), "count"
+// and the metadata "model" (hash of the weights), "data" (hash of the data set), "count"
 // (samples), "arithmetic" ("f32", "bf16"; "mixed" if merged files differ). Files without metadata
 // are accepted on their maker's responsibility.
 #ifndef CORE_METHODS_CALIBRATION_H
@@ -36,7 +36,7 @@
 
 struct calibration {
     struct safetensors *file;
-    const char *model, *data; // fingerprint, hash; NULL: not in the file
+    const char *model, *data; // hash of the weights, of the data; NULL: not in the file
     int64_t count;            // samples; -1: not in the file
     const char *arithmetic;   // precision of the passes: "f32", "bf16"; NULL: not in the file
 };
@@ -56,7 +56,7 @@ double *calibration_doubles(const struct calibration *c, const char *name, int r
 
 // Provenance of a new file.
 struct calibration_source {
-    const char *model, *data; // fingerprint, hash
+    const char *model, *data; // hash of the weights, of the data
     int64_t count;            // samples
     const char *arithmetic;   // precision of the passes; NULL: unknown
 };

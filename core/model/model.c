@@ -181,11 +181,12 @@ int model_bind(struct model *m, struct err *err)
     return configure(m, err) < 0 ? -1 : bind_weights(m, err);
 }
 
-// Those of a smaller kind are opened by small_use; a stage reads its own as it uses them.
-static struct checkpoint *open_weights(const char *folder, bool unread,
-                                       const struct load_progress *progress, struct err *err)
+// Those of a smaller kind are made or found; a stage reads its own as it uses them.
+static int read_weights(const struct model *m, bool unread, const struct load_progress *progress,
+                        struct err *err)
 {
-    return unread ? checkpoint_open_unread(folder, err) : checkpoint_open(folder, progress, err);
+    if (checkpoint_identify(m->checkpoint, progress, err) < 0) return -1;
+    return unread ? 0 : checkpoint_fetch(m->checkpoint, 0, progress, err);
 }
 
 struct model *model_load(const char *name, const struct backend *backend,
@@ -204,18 +205,20 @@ struct model *model_load_stage(const char *name, const struct backend *backend, 
     free(whole);
     m->arena.backend = backend;
     char *folder = checkpoint_locate(m->name, err);
-    if (!folder || !(m->checkpoint = open_weights(folder, kind || ranks, progress, err))) goto out;
-    if (configure(m, err) < 0 || (ranks && deal_stages(m, ranks, err) < 0) ||
-        (kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
-        unread_check(m, err) < 0 || load_tokenizer(m, err) < 0) {
-        err_in(err, "cannot load '%s'%s", folder,
-               m->checkpoint->gguf_count ? " (its metadata are read as a config.json)" : "");
-        goto out;
-    }
+    // Headers alone, until the family is known.
+    if (!folder || !(m->checkpoint = checkpoint_open_unread(folder, err))) goto out;
+    if (configure(m, err) < 0 || (ranks && deal_stages(m, ranks, err) < 0)) goto named;
+    if (read_weights(m, kind || ranks, progress, err) < 0) goto out;
+    if ((kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
+        unread_check(m, err) < 0 || load_tokenizer(m, err) < 0)
+        goto named;
     find_ends(m);
     if (open_template(m, err) < 0) goto out;
     free(folder);
     return m;
+named:
+    err_in(err, "cannot load '%s'%s", folder,
+           m->checkpoint->gguf_count ? " (its metadata are read as a config.json)" : "");
 out:
     free(folder);
     model_free(m);

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "core/base/dtype.h"
-#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/files/gguf.h"
 #include "core/files/gguf_write.h"
@@ -137,10 +136,17 @@ static void note_misfits(const struct model *m, const struct gguf_kind *kind)
                           others + stay, all, kind->name, others, stay);
 }
 
+static char *form_of(const struct gguf_kind *kind)
+{
+    return xasprintf("%s packing %d", kind->name, BLOCKS_PACKING);
+}
+
 // Says which weights these are: whose, and how they were made.
 static char *identity(const struct model *m, const struct gguf_kind *kind)
 {
-    return xasprintf("%s::%s packing %d", m->checkpoint->fingerprint, kind->name, BLOCKS_PACKING);
+    char *form = form_of(kind), *text = xasprintf("%s::%s", m->checkpoint->weights, form);
+    free(form);
+    return text;
 }
 
 // Is it a file that this folder's weights were written to, and all of them?
@@ -251,7 +257,7 @@ static struct gguf *open_file(const struct model *m, const struct gguf_kind *kin
 static struct gguf *find_file(const struct model *m, const struct gguf_kind *kind,
                               const struct load_progress *progress, struct err *err)
 {
-    char *path = weight_cache_path(m->checkpoint->fingerprint, kind->name, err);
+    char *path = weight_cache_path(m->checkpoint->weights, kind->name, err);
     const int held = weight_cache_hold();
     struct gguf *f = path ? open_file(m, kind, path) : NULL;
     if (!path) not_kept(kind, err);
@@ -279,9 +285,9 @@ int small_use(struct model *m, const struct gguf_kind *kind, const struct load_p
     if (!changes_any(m, kind)) return checkpoint_fetch(c, 0, progress, err);
     struct gguf *f = find_file(m, kind, progress, err);
     if (!f || checkpoint_replace(c, f, err) < 0) return -1;
-    char *both = identity(m, kind);
-    hash_hex(both, strlen(both), c->fingerprint);
-    free(both);
+    char *form = form_of(kind);
+    checkpoint_form(c, form);
+    free(form);
     free(c->name);
     c->name = checkpoint_with_encoder(c->folder, kind->name);
     return checkpoint_fetch(c, own, progress, err);

@@ -24,6 +24,8 @@ struct tokenizer;
 struct tokenizer *tokenizer_open(const char *path, struct err *err);
 // That of a model folder: the first of these.
 struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err);
+// Its name ("vocab.json": with merges.txt beside it); NULL: there is none.
+const char *tokenizer_folder_file(const char *folder);
 // A tokenizer.json in memory.
 struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err);
 void tokenizer_free(struct tokenizer *t);

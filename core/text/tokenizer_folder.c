@@ -288,21 +288,31 @@ struct tokenizer *tokenizer_open(const char *path, struct err *err)
     return t;
 }
 
-struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err)
+const char *tokenizer_folder_file(const char *folder)
 {
     static const char *const names[] = { "tokenizer.json", "tiktoken.model", "tokenizer.model",
                                          "vocab.json" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = xasprintf("%s/%s", folder, names[i]);
         const bool there = access(path, F_OK) == 0;
-        struct tokenizer *t = there ? tokenizer_open(path, err) : NULL;
         free(path);
-        if (there) return t;
+        if (there) return names[i];
     }
-    err_set(
-        err,
-        "'%s' has no tokenizer: no tokenizer.json, tiktoken.model, tokenizer.model, or vocab.json "
-        "with merges.txt",
-        folder);
     return NULL;
+}
+
+struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err)
+{
+    const char *name = tokenizer_folder_file(folder);
+    if (!name) {
+        err_set(err,
+                "'%s' has no tokenizer: no tokenizer.json, tiktoken.model, tokenizer.model, or "
+                "vocab.json with merges.txt",
+                folder);
+        return NULL;
+    }
+    char *path = xasprintf("%s/%s", folder, name);
+    struct tokenizer *t = tokenizer_open(path, err);
+    free(path);
+    return t;
 }

@@ -315,6 +315,12 @@ static int open_files(struct asking *a, struct ask_output *former, char **tempor
     if (ask_data_read(&a->data, a->r->data, a->r->images, err) < 0) return -1;
     if (ranks_number(a->r->ranks) > 0) return 0;
     if (open_outputs(a, former, temporary, err) < 0) return -1;
+    if (a->output.earlier)
+        sinks_notice(
+            engine_sinks(a->r->engine),
+            "answers in '%s' are an earlier version's, which did not record tokenizer, chat "
+            "template and preprocessor: make sure that they are as they were",
+            a->r->out);
     if ((a->report.there = ask_mark_done(&a->data, &a->output, err)) < 0) return -1;
     for (size_t i = 0; i < a->output.count; i++) a->report.errors += !a->output.lines[i].pictures;
     return 0;

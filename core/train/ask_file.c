@@ -72,12 +72,13 @@ static int not_results(const struct ask_output *o, struct err *err)
 }
 
 // Does the line come from the same model, adapter and settings as those to be written?
-static int check_provenance(const struct ask_output *o, const cJSON *json, struct err *err)
+static int check_provenance(struct ask_output *o, const cJSON *json, struct err *err)
 {
     struct provenance there;
     struct err why;
     const bool said = provenance_get(&there, json);
     const int status = said ? provenance_same(&there, o->now, &why) : -1;
+    if (status == 0) o->earlier |= provenance_earlier(&there, o->now);
     provenance_release(&there);
     if (!said)
         err_set(err, "'%s' line %zu does not say which model and settings gave the answer: %s",

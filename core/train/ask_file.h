@@ -41,6 +41,7 @@ struct ask_output {
     int file; // locked while open; -1: none
     const char *path;
     const struct provenance *now; // what new lines come from; NULL: those that are there go anyway
+    bool earlier;                 // some lines are an earlier version's (provenance_earlier)
     bool temporary;               // written by --again until it replaces --out
     struct ask_line *lines;       // sorted by id
     size_t count;

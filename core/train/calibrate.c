@@ -177,7 +177,7 @@ static int write_sums(struct running *r, bool whole, struct err *err)
     if (ranks_number(r->job->ranks) > 0) return 0;
     char *from = provenance_state(&r->from);
     char *place = xasprintf("%s@%lld %s", r->hash, (long long)r->next, from);
-    const struct calibration_source source = { .model = r->job->model->checkpoint->fingerprint,
+    const struct calibration_source source = { .model = r->job->model->checkpoint->weights,
                                                .data = whole ? r->hash : place,
                                                .count = r->used,
                                                .arithmetic = arithmetic_of(r) };

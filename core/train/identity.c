@@ -13,6 +13,7 @@ void identity_each(struct identity *id, void (*each)(void *self, const char *nam
 {
     each(self, "settings", &id->settings);
     each(self, "model", &id->model);
+    each(self, "files", &id->files);
     each(self, "data", &id->data);
     each(self, "held", &id->held);
     each(self, "adapter", &id->adapter);
@@ -40,7 +41,7 @@ static void take_one(void *self, const char *name, const char **at)
 
 struct identity identity_of(const cJSON *record)
 {
-    struct identity id;
+    struct identity id = { 0 };
     identity_each(&id, take_one, (void *)json_get(record, "identity"));
     return id;
 }
@@ -97,12 +98,24 @@ static int file_differs(const char *what, struct err *err)
                    what);
 }
 
+// An earlier version's fingerprint of the same weights is no difference.
+static int model_differs(const struct identity *was, const struct identity *is, struct err *err)
+{
+    if (!differ(was->model, is->model)) return 0;
+    if (is->checkpoint && checkpoint_was(is->checkpoint, was->model)) return 0;
+    char *which = checkpoint_files_differ(was->files, is->files);
+    err_set(err,
+            "the run started with another model (or its files have changed%s%s); load that one, or "
+            "train into another folder",
+            which ? ": " : "", which ? which : "");
+    free(which);
+    return -1;
+}
+
 // The settings say that it is another file, before the hashes do.
 int identity_same(const struct identity *was, const struct identity *is, struct err *err)
 {
-    if (differ(was->model, is->model))
-        return err_set(err, "the run started with another model (or its files have changed); load "
-                            "that one, or train into another folder");
+    if (model_differs(was, is, err) < 0) return -1;
     if (differ(was->data, is->data)) return file_differs("the data file", err);
     if (was->settings && is->settings && settings_differ(was->settings, is->settings, err) < 0)
         return -1;

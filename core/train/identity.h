@@ -10,16 +10,19 @@
 #define CORE_TRAIN_IDENTITY_H
 
 #include "core/base/json.h"
+#include "core/files/checkpoint.h"
 
 // A NULL field is unknown (yet, or in an older version) and not compared.
 struct identity {
-    const char *settings; // "key=value" lines
-    const char *model;    // fingerprint
-    const char *data;     // of the data file
-    const char *held;     // of the validation's own data file
-    const char *adapter;  // of the adapter's files that training continues from
-    const char *pictures; // of the bytes of the pictures named in the data
-    const char *samples;  // over the indices and lengths of the used samples
+    const char *settings;          // "key=value" lines
+    const char *model;             // fingerprint
+    const char *files;             // checkpoint.files: which one differs
+    const char *data;              // of the data file
+    const char *held;              // of the validation's own data file
+    const char *adapter;           // of the adapter's files that training continues from
+    const char *pictures;          // of the bytes of the pictures named in the data
+    const char *samples;           // over the indices and lengths of the used samples
+    struct checkpoint *checkpoint; // the loaded model's; NULL for what was recorded
 };
 
 int identity_same(const struct identity *was, const struct identity *is, struct err *err);

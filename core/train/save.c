@@ -326,7 +326,7 @@ static void take_one(void *self, const char *name, const char **at)
 // Runs of older versions did not record all of it.
 static int check_identity(struct safetensors *f, const struct identity *id, struct err *err)
 {
-    struct identity was;
+    struct identity was = { 0 };
     identity_each(&was, take_one, f);
     if (!was.settings || !was.model || !was.data || !was.samples)
         return err_set(err, "'%s' is not a checkpoint of a training run", f->path);

@@ -289,8 +289,11 @@ static const char *known(const char *hash)
 
 struct identity sft_identity(const struct sft *t)
 {
+    struct checkpoint *c = t->job->model->checkpoint;
     return (struct identity){ .settings = t->settings,
-                              .model = t->job->model->checkpoint->fingerprint,
+                              .model = c->fingerprint,
+                              .files = c->files,
+                              .checkpoint = c,
                               .data = t->data_hash,
                               .held = t->held_hash,
                               .adapter = t->adapter_hash,

@@ -60,6 +60,12 @@ check_has "the sampler" 'select(.event == "error").message' "sample.temperature 
 check_has "the system message" 'select(.event == "error").message' "system message was none, now Be kind."
 check_has "the model" 'select(.event == "error").message' "model was $(jq -r .provenance.model "$work/mine.jsonl" | head -c 12)"
 cmp "$work/mine.jsonl" "$work/out.jsonl" || fail "a refused file is left as it is"
+# Nor are those of the same weights with another template, preprocessor or tokenizer: the file is named.
+for file in chat_template.json processor_config.json tokenizer.json; do
+    rm -rf "$work/m" && cp -r $llava "$work/m" && chmod -R u+w "$work/m" && echo >>"$work/m/$file"
+    lines "/load $work/m" "${setup[@]:1}" "${again[@]}"
+    check_has "$file" 'select(.event == "error").message' "different files: $file; restore them"
+done
 # Lines that do not say, lines of other questions; --again takes their place, also in a new process.
 jq -c 'del(.provenance)' "$work/out.jsonl" >"$work/old.jsonl"
 jq -c 'if .id == "c" then .question = "Else?" else . end' "$work/out.jsonl" >"$work/else.jsonl"

@@ -51,6 +51,23 @@ check_has "merge" 'select(.event == "error").message' "load it with weights.dtyp
 same "errors" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 1
 answer $llama "$work/a.safetensors" -c "/adapter load $work/lora" # trained beside q8_0, used beside bf16
 
+# Other weights, changed away from both ends of a tensor: their own file, not the former's.
+rm -r "$kept"
+cp -r $llama "$work/edited" && chmod -R u+w "$work/edited"
+lines '/set weights.dtype q8_0' "/load $work/edited" # the same content as $llama
+python3 - "$work/edited" <<'P'
+import json, struct, sys
+with open(sys.argv[1] + "/model.safetensors", "r+b") as f:
+    size = struct.unpack("<Q", f.read(8))[0]
+    tensors = json.loads(f.read(size))
+    a, b = max((t["data_offsets"] for k, t in tensors.items() if k != "__metadata__"), key=lambda o: o[1] - o[0])
+    assert b - a > 10000, b - a
+    f.seek(8 + size + (a + b) // 2)
+    f.write(b"\x3c" * 64)
+P
+small q8_0 "/load $work/edited"
+same "of both" "$(files)" 2
+
 # --- what is kept ----------------------------------------------------------------------------------------------
 rm -r "$kept"
 small q8_0

@@ -22,7 +22,7 @@ static char *path_of(void)
     struct model *m = model_load(folder, backend_cpu(), NULL, &err);
     snprintf(cache, sizeof cache, "/dev/shm/vlmsh-fuzz-XXXXXX");
     if (!m || !mkdtemp(cache) || setenv("XDG_CACHE_HOME", cache, 1) < 0) abort();
-    char *path = weight_cache_path(m->checkpoint->fingerprint, "q8_0", &err);
+    char *path = weight_cache_path(m->checkpoint->weights, "q8_0", &err);
     model_free(m);
     return path;
 }

@@ -168,7 +168,8 @@ static void test_transcript(void **state)
     set("sample.temperature", "0");
     char *text = export_text(s, "one.md");
     assert_contains(text, "-what-is-this\n");
-    assert_contains(text, "- model `/models/a` (weights `f00d`)\n- `sample.temperature` = `0.5`\n");
+    assert_contains(text,
+                    "- model `/models/a` (fingerprint `f00d`)\n- `sample.temperature` = `0.5`\n");
     assert_contains(text, "## You\n\n![cat.png](<one.md.files/277089d91c0b-cat.png>)\n\n"
                           "What is this?\n\n## Model\n\nA **cat**.\n\n"
                           "*40 prompt tokens (16 of pictures), 24 computed in 0.50 s; 3 tokens in "

@@ -14,6 +14,8 @@ static int64_t one(const struct model *m, struct picture_shape shape)
 
 static const struct family seeing = { .picture_tokens = one }, blind;
 
+static struct checkpoint files = { .folder = "none" };
+
 struct engine {
     struct model model;
     bool loaded, fails;
@@ -112,6 +114,7 @@ static void engine_begin(struct engine *e)
     conversation_init(&e->c, backend_cpu());
     e->model.decoder.config.vocab = 100;
     e->model.family = &seeing;
+    e->model.checkpoint = &files;
     e->model.name = "fake";
 }
 

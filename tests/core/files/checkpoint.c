@@ -83,7 +83,7 @@ static void opens_single_file(void **state)
     assert_int_equal(c->shard_count, 1);
     assert_int_equal(c->tensor_count, 98);
     assert_int_equal(checkpoint_bytes(c), 483904);
-    assert_true(seen.calls > 0 && seen.done == seen.total && seen.total == c->shards[0]->size);
+    assert_true(seen.calls > 0 && seen.done == seen.total && seen.total == 2 * c->shards[0]->size);
     assert_non_null(c->generation);
     assert_non_null(c->preprocessor);
     assert_non_null(c->processor);
@@ -130,6 +130,77 @@ static void fingerprint_sees_changes(void **state)
         strcpy(first, c->fingerprint);
         checkpoint_close(c);
     }
+    free(path);
+    scratch_remove(folder);
+}
+
+// Every file that is read counts, all of it, and is named; others and names of weights do not.
+static void identity_covers_files(void **state)
+{
+    static const char *const files[] = { "tokenizer.json",           "chat_template.jinja",
+                                         "preprocessor_config.json", "generation_config.json",
+                                         "tokenizer_config.json",    "special_tokens_map.json" };
+    char *folder = scratch_new(), *path = xasprintf("%s/model.safetensors", folder);
+    char *moved = xasprintf("%s/weights.safetensors", folder);
+    const char *names[] = { "a" };
+    struct err err;
+    bool earlier;
+    scratch_text(folder, "config.json", "{}");
+    write_weights(folder, "model.safetensors", names, 1);
+    struct checkpoint *c = checkpoint_open(folder, NULL, &err);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *was = xstrdup(c->identity), before[HASH_HEX];
+        memcpy(before, c->weights, sizeof before);
+        checkpoint_close(c);
+        scratch_text(folder, files[i], "{\"x\": 1}");
+        c = checkpoint_open(folder, NULL, &err);
+        assert_non_null(c);
+        assert_string_equal(c->weights, before);
+        assert_int_equal(checkpoint_is(c, was, &earlier, &err), -1);
+        assert_non_null(strstr(err.text, files[i]));
+        free(was);
+    }
+    char *was = xstrdup(c->identity);
+    checkpoint_close(c);
+    scratch_text(folder, "tokenizer.model", "beside tokenizer.json nothing reads it");
+    assert_int_equal(rename(path, moved), 0);
+    c = checkpoint_open(folder, NULL, &err);
+    assert_int_equal(checkpoint_is(c, was, &earlier, &err), 0);
+    assert_false(earlier);
+    checkpoint_close(c);
+    free(was);
+    free(moved);
+    free(path);
+    scratch_remove(folder);
+}
+
+// Earlier versions hashed config.json, the header, and both ends of each tensor: here all of it.
+static void knows_earlier_fingerprint(void **state)
+{
+    char *folder = scratch_new(), *path = xasprintf("%s/model.safetensors", folder);
+    const char *names[] = { "a" };
+    struct err err;
+    bool earlier = false;
+    struct hash h;
+    char was[HASH_HEX];
+    scratch_text(folder, "config.json", "{}");
+    write_weights(folder, "model.safetensors", names, 1);
+    struct checkpoint *c = checkpoint_open(folder, NULL, &err);
+    assert_non_null(c);
+    const struct safetensors *f = c->shards[0];
+    hash_start(&h);
+    hash_add(&h, "{}", 2);
+    hash_add(&h, f->map, f->size);
+    hash_add(&h, (const char *)f->map + f->header, f->size - f->header);
+    hash_end(&h, was);
+    assert_true(checkpoint_was(c, was));
+    assert_int_equal(checkpoint_is(c, was, &earlier, &err), 0);
+    assert_true(earlier);
+    assert_int_equal(checkpoint_is(c, c->identity, &earlier, &err), 0);
+    assert_false(earlier);
+    was[0] ^= 1;
+    assert_int_equal(checkpoint_is(c, was, &earlier, &err), -1);
+    checkpoint_close(c);
     free(path);
     scratch_remove(folder);
 }
@@ -489,6 +560,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_load_can_be_stopped),  cmocka_unit_test(opens_single_file),
         cmocka_unit_test(opens_shards),           cmocka_unit_test(fingerprint_sees_changes),
+        cmocka_unit_test(identity_covers_files),  cmocka_unit_test(knows_earlier_fingerprint),
         cmocka_unit_test(refuses_broken_folders), cmocka_unit_test(refuses_broken_index),
         cmocka_unit_test(refuses_links_out),      cmocka_unit_test(takes_a_lone_file),
         cmocka_unit_test(finds_templates),        cmocka_unit_test(nested_picture_settings),

@@ -49,7 +49,7 @@ static void write_file(struct golden *g, const char *path, const char *first, co
     void *sums = kind->start(m);
     measure(g, first, sums);
     if (second) measure(g, second, sums);
-    const struct calibration_source source = { m->checkpoint->fingerprint, first, second ? 2 : 1,
+    const struct calibration_source source = { m->checkpoint->weights, first, second ? 2 : 1,
                                                "bf16" };
     must(kind->write(sums, &source, path, &err), &err);
     kind->release(sums);

@@ -149,7 +149,7 @@ static void bad_settings_are_refused(void **state)
     // Of this model: fine.
     write_file(&(struct file){ .path = path,
                                .alpha = 1,
-                               .model = engine_model(g.engine)->checkpoint->fingerprint,
+                               .model = engine_model(g.engine)->checkpoint->weights,
                                .width = width });
     set(&g, "ffn.approx", "hadamard");
     golden_close(&g);

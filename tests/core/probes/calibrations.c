@@ -30,7 +30,7 @@ static void write_file(struct golden *g, const char *name, const char *path, int
     struct err err = { 0 };
     const struct calibration_kind *kind = calibration_kind_find(name, &err);
     const struct model *m = engine_model(g->engine);
-    const struct calibration_source source = { m->checkpoint->fingerprint, "data", prompts, "f32" };
+    const struct calibration_source source = { m->checkpoint->weights, "data", prompts, "f32" };
     void *sums = kind->start(m);
     for (int i = 0; i < prompts; i++) add_prompt(g, kind, sums);
     unlink(path);
@@ -186,8 +186,8 @@ static void files_of_other_shapes_are_refused(void **state)
         golden_open(&g, models[i]);
         const struct calibration_kind *kind = calibration_kind_find("sinks", &err);
         const struct calibration_source source = { "same", "data", 1, "f32" },
-                                        own = { engine_model(g.engine)->checkpoint->fingerprint,
-                                                "data", 1, "f32" };
+                                        own = { engine_model(g.engine)->checkpoint->weights, "data",
+                                                1, "f32" };
         void *sums = kind->start(engine_model(g.engine));
         add_prompt(&g, kind, sums);
         unlink(paths[i]);

@@ -1,0 +1,206 @@
+// core/files/content.c -- hashes whole files and keeps the hashes.
+//
+// A file is cut into pieces of 1 MB. Each is mixed in eight lanes of 64 bits, at the speed of
+// memory: SHA-256 alone would take a minute for a 7B model. SHA-256 over the size and the lanes of
+// all pieces is the hash. Each step of a lane is invertible, so that a change of one word always
+// changes it. A hole hashes as the zeros it reads as, without being read (/new --zeros).
+#include "core/files/content.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/file_out.h"
+#include "core/base/mem.h"
+#include "core/base/places.h"
+
+enum {
+    PIECE = 1 << 20,
+    STEP = 64 << 20, // bytes between two reports
+    KEPT = PIECE,    // smaller files are read each time
+    LANES = 8,
+    SETTLED_MS = 2000 // a file changed more recently may change again without another time
+};
+
+// --- the hash ------------------------------------------------------------------------------------
+
+static void mix(uint64_t lane[LANES], const unsigned char *bytes)
+{
+    uint64_t word[LANES];
+    memcpy(word, bytes, sizeof word);
+    for (int k = 0; k < LANES; k++) {
+        const uint64_t x = (lane[k] ^ word[k]) * 0x9e3779b97f4a7c15u; // 2^64 / golden ratio, odd
+        lane[k] = x << 29 | x >> 35;
+    }
+}
+
+static void hash_piece(const unsigned char *bytes, size_t size, uint64_t lane[LANES])
+{
+    unsigned char last[LANES * 8] = { 0 };
+    size_t at = 0;
+    for (int k = 0; k < LANES; k++) lane[k] = (uint64_t)k + 1;
+    for (; size - at >= sizeof last; at += sizeof last) mix(lane, bytes + at);
+    memcpy(last, bytes + at, size - at);
+    mix(lane, last);
+}
+
+int content_fetch(const void *start, uint64_t size, const char *path, struct err *err)
+{
+#ifdef MADV_POPULATE_READ // maps whole ranges in one call (Linux 5.14)
+    if (madvise((void *)(uintptr_t)start, size, MADV_POPULATE_READ) == 0) return 0;
+    if (errno == EFAULT || errno == EIO || errno == ENOMEM)
+        return err_set(err, "cannot read '%s': the file was truncated, or its disk is failing",
+                       path);
+#endif
+    for (uint64_t i = 0; i < size; i += 4096) (void)*((const volatile char *)start + i);
+    return 0;
+}
+
+// Where the next data begin at or after `at`; the file system may not know of holes.
+static uint64_t next_data(int fd, uint64_t at, uint64_t size)
+{
+    const off_t found = lseek(fd, (off_t)at, SEEK_DATA);
+    return found >= 0 ? (uint64_t)found : errno == ENXIO ? size : at;
+}
+
+static int hash_bytes(int fd, const unsigned char *map, uint64_t size, const char *path,
+                      const struct load_progress *progress, char hex[HASH_HEX], struct err *err)
+{
+    uint64_t zero[LANES], lane[LANES], fetched = 0, data = 0;
+    struct hash h;
+    unsigned char *none = xcalloc(1, PIECE);
+    hash_piece(none, PIECE, zero);
+    free(none);
+    hash_start(&h);
+    hash_add(&h, &size, sizeof size);
+    for (uint64_t at = 0; at < size; at += PIECE) {
+        const uint64_t n = size - at < PIECE ? size - at : PIECE;
+        if (data <= at) data = next_data(fd, at, size);
+        if (n == PIECE && data >= at + n) {
+            hash_add(&h, zero, sizeof zero);
+            continue;
+        }
+        if (at + n > fetched) {
+            const uint64_t step = size - at < STEP ? size - at : STEP;
+            if (content_fetch(map + at, step, path, err) < 0) return -1;
+            fetched = at + step;
+            if (progress && !progress->report(progress->self, fetched, size))
+                return err_set(err, "cancelled");
+        }
+        hash_piece(map + at, n, lane);
+        hash_add(&h, lane, sizeof lane);
+    }
+    hash_end(&h, hex);
+    return 0;
+}
+
+static int hash_open_file(int fd, const struct stat *st, const char *path,
+                          const struct load_progress *progress, char hex[HASH_HEX], struct err *err)
+{
+    const uint64_t size = (uint64_t)st->st_size;
+    void *map = size ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
+    if (map == MAP_FAILED) return err_set(err, "cannot map '%s': %s", path, strerror(errno));
+    const int status = hash_bytes(fd, map, size, path, progress, hex, err);
+    if (map) munmap(map, size);
+    return status;
+}
+
+// --- what is kept --------------------------------------------------------------------------------
+
+static char *kept_path(const struct stat *st)
+{
+    char *folder = places_file("XDG_CACHE_HOME", ".cache", "hashes");
+    char *path = folder
+                     ? xasprintf("%s/%jx-%jx", folder, (uintmax_t)st->st_dev, (uintmax_t)st->st_ino)
+                     : NULL;
+    free(folder);
+    return path;
+}
+
+// The state of a file that its hash belongs to. A copy that keeps the time of change (cp -p over
+// the file) still has another time of its inode.
+static char *state_of(const struct stat *st)
+{
+    return xasprintf("1 %jd %jd.%09ld %jd.%09ld ", (intmax_t)st->st_size,
+                     (intmax_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
+                     (intmax_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
+}
+
+static bool read_kept(const struct stat *st, char hex[HASH_HEX])
+{
+    char *path = kept_path(st), *state = state_of(st);
+    char *text = path && access(path, R_OK) == 0 ? file_read(path, 4096, NULL, NULL) : NULL;
+    const size_t n = strlen(state);
+    const bool same =
+        text && !strncmp(text, state, n) && strspn(text + n, "0123456789abcdef") == HASH_HEX - 1;
+    if (same) memcpy(hex, text + n, HASH_HEX - 1), hex[HASH_HEX - 1] = 0;
+    free(text);
+    free(state);
+    free(path);
+    return same;
+}
+
+// Where it cannot be kept, the file is read again the next time.
+static void write_kept(const struct stat *st, const char *hex)
+{
+    char *path = kept_path(st), *state = state_of(st), *line = xasprintf("%s%s\n", state, hex);
+    if (path && places_make_parents(path, NULL) == 0)
+        file_out_write(path, line, strlen(line), NULL);
+    free(line);
+    free(state);
+    free(path);
+}
+
+static bool settled(const struct stat *st)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const int64_t since = ((int64_t)now.tv_sec - st->st_ctim.tv_sec) * 1000 +
+                          (now.tv_nsec - st->st_ctim.tv_nsec) / 1000000;
+    return since > SETTLED_MS;
+}
+
+void content_keep(const char *path, const char hex[HASH_HEX])
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && st.st_size >= KEPT) write_kept(&st, hex);
+}
+
+static int hash_path(const char *path, bool kept, const struct load_progress *progress,
+                     char hex[HASH_HEX], struct err *err)
+{
+    struct stat st, after;
+    const int fd = file_in_open(path, err);
+    if (fd < 0) return -1;
+    int status =
+        fstat(fd, &st) < 0 ? err_set(err, "cannot read '%s': %s", path, strerror(errno)) : 0;
+    kept = kept && status == 0 && st.st_size >= KEPT;
+    if (status == 0 && !(kept && read_kept(&st, hex))) {
+        const bool still = settled(&st);
+        status = hash_open_file(fd, &st, path, progress, hex, err);
+        if (status == 0 && kept && still && fstat(fd, &after) == 0 &&
+            !memcmp(&st.st_mtim, &after.st_mtim, sizeof st.st_mtim))
+            write_kept(&st, hex);
+    }
+    close(fd);
+    return status;
+}
+
+int content_hash(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
+                 struct err *err)
+{
+    return hash_path(path, true, progress, hex, err);
+}
+
+int content_hash_anew(const char *path, char hex[HASH_HEX], struct err *err)
+{
+    return hash_path(path, false, NULL, hex, err);
+}

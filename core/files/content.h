@@ -1,0 +1,34 @@
+// core/files/content.h -- a hash over the whole content of a file, computed once.
+//
+//   char hex[HASH_HEX];
+//   if (content_hash(path, &progress, hex, &err) < 0) ...    // reads the file, or what was kept
+//
+// Hashes of files above 1 MB are kept in $XDG_CACHE_HOME/vlmsh/hashes (~/.cache/vlmsh/hashes), one
+// small file each, with size, times of change, device and inode: a file that was seen before is not
+// read again. The hash finds accidents and edits; it does not resist forgery.
+#ifndef CORE_FILES_CONTENT_H
+#define CORE_FILES_CONTENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/hash.h"
+
+// Reports the progress of a long load: done of total bytes. May be NULL.
+struct load_progress {
+    // False cancels the load, which fails with "cancelled".
+    bool (*report)(void *self, uint64_t done, uint64_t total);
+    void *self;
+};
+
+int content_hash(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
+                 struct err *err);
+// The same from the file's bytes, whatever was kept, which stays as it is.
+int content_hash_anew(const char *path, char hex[HASH_HEX], struct err *err);
+// Keeps the hash of a file whose times have just been changed on purpose.
+void content_keep(const char *path, const char hex[HASH_HEX]);
+
+// Brings `size` bytes of a mapping of `path` into memory. -1 if its disk cannot read them.
+int content_fetch(const void *start, uint64_t size, const char *path, struct err *err);
+
+#endif

@@ -1,0 +1,125 @@
+// core/files/content.c: any change changes the hash; holes are zeros; what is kept belongs to a
+// state of the file.
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/files/content.h"
+#include "tests/core/scratch.h"
+
+enum { SIZE = (3 << 20) + 77 };
+
+static void write_bytes(const char *path, const void *bytes, size_t size, off_t at)
+{
+    const int fd = open(path, O_CREAT | O_WRONLY, 0666);
+    assert_true(fd >= 0 && pwrite(fd, bytes, size, at) == (ssize_t)size);
+    close(fd);
+}
+
+static void expect_hash(const char *path, const char *hex, bool same)
+{
+    struct err err;
+    char is[HASH_HEX];
+    assert_int_equal(content_hash(path, NULL, is, &err), 0);
+    assert_int_equal(!strcmp(is, hex), same);
+}
+
+static void sees_every_byte(void **state)
+{
+    static const off_t places[] = { 0, 1, 63, 64, 4096, 1 << 20, (2 << 20) - 1, SIZE - 1 };
+    char *folder = scratch_new(), *path = xasprintf("%s/file", folder), hex[HASH_HEX];
+    unsigned char *bytes = xmalloc(SIZE);
+    struct err err;
+    for (size_t i = 0; i < SIZE; i++) bytes[i] = (unsigned char)(i * 31 + (i >> 13));
+    write_bytes(path, bytes, SIZE, 0);
+    assert_int_equal(content_hash(path, NULL, hex, &err), 0);
+    expect_hash(path, hex, true);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const unsigned char other = bytes[places[i]] ^ 0x10;
+        write_bytes(path, &other, 1, places[i]);
+        expect_hash(path, hex, false);
+        write_bytes(path, &bytes[places[i]], 1, places[i]);
+        expect_hash(path, hex, true);
+    }
+    write_bytes(path, bytes, 1 << 20, 1 << 20); // two pieces the other way round
+    write_bytes(path, bytes + (1 << 20), 1 << 20, 0);
+    expect_hash(path, hex, false);
+    write_bytes(path, bytes, SIZE, 0);
+    write_bytes(path, "\0", 1, SIZE); // a zero more
+    expect_hash(path, hex, false);
+    free(bytes);
+    free(path);
+    scratch_remove(folder);
+}
+
+static void holes_are_zeros(void **state)
+{
+    char *folder = scratch_new(), *a = xasprintf("%s/hole", folder),
+         *b = xasprintf("%s/zeros", folder), hex[HASH_HEX];
+    char *zeros = xcalloc(1, SIZE);
+    struct err err;
+    write_bytes(a, "x", 1, SIZE - 1);
+    write_bytes(b, zeros, SIZE, 0);
+    write_bytes(b, "x", 1, SIZE - 1);
+    assert_int_equal(content_hash(a, NULL, hex, &err), 0);
+    expect_hash(b, hex, true);
+    free(zeros);
+    free(a);
+    free(b);
+    scratch_remove(folder);
+}
+
+// A hash that was kept is used while size, times and inode are the same, and not later.
+static void keeps_hashes(void **state)
+{
+    static const char kept[] = "00000000000000000000000000000000"
+                               "00000000000000000000000000000000";
+    char *folder = scratch_new(), *path = xasprintf("%s/file", folder), hex[HASH_HEX];
+    char *small = xasprintf("%s/small", folder);
+    char *zeros = xcalloc(1, SIZE);
+    struct err err;
+    struct stat st;
+    setenv("XDG_CACHE_HOME", folder, 1);
+    write_bytes(path, zeros, SIZE, 0);
+    write_bytes(small, zeros, 100, 0);
+    content_keep(path, kept);
+    content_keep(small, kept);
+    expect_hash(path, kept, true);
+    expect_hash(small, kept, false); // is always read
+    assert_int_equal(content_hash_anew(path, hex, &err), 0);
+    assert_string_not_equal(hex, kept);
+    // Changed, and its time of change put back.
+    assert_int_equal(stat(path, &st), 0);
+    write_bytes(path, "x", 1, 1000);
+    const struct timespec times[] = { st.st_atim, st.st_mtim };
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    expect_hash(path, kept, false);
+    expect_hash(path, hex, false);
+    // What is kept is damaged.
+    char *list = xasprintf("rm -rf %s/vlmsh && mkdir %s/vlmsh && : >%s/vlmsh/hashes", folder,
+                           folder, folder);
+    assert_int_equal(system(list), 0);
+    expect_hash(path, kept, false);
+    free(list);
+    free(zeros);
+    free(small);
+    free(path);
+    scratch_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sees_every_byte),
+        cmocka_unit_test(holes_are_zeros),
+        cmocka_unit_test(keeps_hashes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
