@@ -2,6 +2,7 @@
 //
 // Their integers and scales stand in tensors of their own, and config.json says how they go
 // together. None of these forms is read; without a word they would be other numbers.
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -66,11 +67,12 @@ static char *form_of(const cJSON *q)
     const cJSON *weights = group_weights(q), *bits = json_get(weights, "num_bits");
     const bool floats = !strcmp(text_of(weights, "type"), "float");
     if (!bits) bits = json_get(q, "bits");
-    if (cJSON_IsTrue(json_get(q, "load_in_4bit")) || !strcmp(method, "mxfp4"))
-        return xstrdup("4-bit");
+    if (cJSON_IsTrue(json_get(q, "load_in_4bit")))
+        return xstrdup(strcmp(text_of(q, "bnb_4bit_quant_type"), "nf4") ? "FP4" : "NF4");
     if (cJSON_IsTrue(json_get(q, "load_in_8bit"))) return xstrdup("INT8");
     if (*algorithm) return xstrdup(algorithm);
     if (strstr(format, "nvfp4")) return xstrdup("NVFP4");
+    if (strstr(format, "mxfp4") || !strcmp(method, "mxfp4")) return xstrdup("MXFP4");
     if (cJSON_IsNumber(bits)) return xasprintf("%s%.0f", floats ? "FP" : "INT", bits->valuedouble);
     if (strstr(method, "fp8") || strstr(format, "float") || !strcmp(format, "naive-quantized"))
         return xstrdup("FP8");
@@ -78,23 +80,30 @@ static char *form_of(const cJSON *q)
     return xstrdup(strstr(format, "int") ? "INT8" : "quantised");
 }
 
-// "FP8 (compressed-tensors)"
+// "FP8 (compressed-tensors)", "INT4 (AWQ)"
 static char *title_of(const cJSON *q)
 {
-    const char *method = text_of(q, "quant_method");
-    char *form = form_of(q);
+    // MLX's objects name no method.
+    const char *named = text_of(q, "quant_method");
+    char *method = xstrdup(*named                      ? named
+                           : json_get(q, "group_size") ? "mlx"
+                                                       : ""),
+         *form = form_of(q);
+    const bool acronym = strlen(method) <= 5;
+    for (char *at = method; acronym && *at; at++) *at = (char)toupper((unsigned char)*at);
     const bool both = *method && strcasecmp(method, form) != 0;
     char *title = both ? xasprintf("%s (%s)", form, method) : xstrdup(form);
     free(form);
+    free(method);
     return title;
 }
 
-static int refuse(const char *title, const char *why, const char *tensor, struct err *err)
+static int refuse(const char *title, bool by_config, const char *tensor, struct err *err)
 {
     return err_set(err,
-                   "these are %s weights (%s, tensor '%.160s'), which are not read: take the "
-                   "model's folder in BF16 or F16, or a GGUF file of it",
-                   title, why, tensor);
+                   "these are %s weights (%stensor '%.160s'), which are not read: take the model's "
+                   "folder in BF16 or F16, or a GGUF file of it",
+                   title, by_config ? "\"quantization_config\" of config.json, " : "", tensor);
 }
 
 // A copy that is not quantised but kept the key is an ordinary folder.
@@ -117,11 +126,10 @@ int quantised_check(struct model *m, struct err *err)
     for (int64_t i = 0; i < c->tensor_count && status == 0; i++) {
         const struct safetensor *t = c->tensors[i];
         if (q && !is_number(t) && text_ends(t->name, ".weight"))
-            status = refuse(title, "\"quantization_config\" in config.json", t->name, err);
+            status = refuse(title, true, t->name, err);
         for (size_t k = 0; k < sizeof signs / sizeof *signs && status == 0; k++)
             if ((q || signs[k].form) && text_ends(t->name, signs[k].end))
-                status = q ? refuse(title, "\"quantization_config\" in config.json", t->name, err)
-                           : refuse(signs[k].form, "by its tensors", t->name, err);
+                status = refuse(q ? title : signs[k].form, q, t->name, err);
     }
     if (q && status == 0) note_plain(c, title);
     free(title);

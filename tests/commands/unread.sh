@@ -87,12 +87,12 @@ quantised() { # NAME OBJECT TENSOR TEXT
 scale='model.layers.*.mlp.up_proj.weight_scale'
 quantised quantization_config '{"quant_method": "compressed-tensors", "format": "naive-quantized"}' "$scale" "FP8 (compressed-tensors)"
 quantised quantization_config '{"quant_method": "fp8", "weight_block_size": [128, 128]}' "${scale}_inv" "FP8"
-quantised quantization_config '{"quant_method": "awq", "bits": 4}' model.layers.0.mlp.up_proj.qweight "INT4 (awq)"
-quantised quantization_config '{"quant_method": "gptq", "bits": 8}' model.layers.0.mlp.up_proj.g_idx "INT8 (gptq)"
-quantised quantization_config '{"quant_method": "bitsandbytes", "load_in_4bit": true}' model.layers.0.mlp.up_proj.weight.absmax "4-bit (bitsandbytes)"
+quantised quantization_config '{"quant_method": "awq", "bits": 4}' model.layers.0.mlp.up_proj.qweight "INT4 (AWQ)"
+quantised quantization_config '{"quant_method": "gptq", "bits": 8}' model.layers.0.mlp.up_proj.g_idx "INT8 (GPTQ)"
+quantised quantization_config '{"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4"}' model.layers.0.mlp.up_proj.weight.absmax "NF4 (bitsandbytes)"
 quantised quantization_config '{"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int"}}}}' \
     model.layers.0.mlp.up_proj.weight_packed "INT4 (compressed-tensors)"
-quantised quantization '{"group_size": 64, "bits": 4}' model.layers.0.mlp.up_proj.scales "INT4"
+quantised quantization '{"group_size": 64, "bits": 4}' model.layers.0.mlp.up_proj.scales "INT4 (MLX)"
 # A copy in plain numbers that kept the key.
 more tests/goldens/llama-3.2 "$work/plain"
 jq '.quantization_config = {"quant_method": "fp8"}' tests/goldens/llama-3.2/config.json >"$work/plain/config.json"
