@@ -226,6 +226,7 @@ static const struct {
     { "logit_scale", 1 },
     { "residual_scale", 1 },
     { "embedding_scale", 1 },
+    { "attention.scale", 0 },
     { "attention.clamp_kqv", 0 },
     { "attention.max_alibi_bias", 0 },
     { "attn_logit_softcapping", 0 },

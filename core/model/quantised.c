@@ -26,6 +26,13 @@ static const struct {
     { "_scales", NULL },
     { ".scales", NULL },
     { ".qzeros", NULL },
+    { ".W_q", NULL },          // HQQ
+    { ".codes", NULL },        // AQLM
+    { ".Qidxs", NULL },        // QuIP
+    { ".indices", NULL },      // VPTQ
+    { ".q_weight", NULL },     // EXL2
+    { ".trellis", NULL },      // EXL3
+    { ".weight._data", NULL }, // Quanto
 };
 
 static const char *const objects[] = { NULL, "text_config", "llm_config", "vision_config" };

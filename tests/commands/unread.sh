@@ -92,6 +92,7 @@ quantised quantization_config '{"quant_method": "gptq", "bits": 8}' model.layers
 quantised quantization_config '{"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4"}' model.layers.0.mlp.up_proj.weight.absmax "NF4 (bitsandbytes)"
 quantised quantization_config '{"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int"}}}}' \
     model.layers.0.mlp.up_proj.weight_packed "INT4 (compressed-tensors)"
+quantised quantization_config '{"quant_method": "hqq"}' model.layers.0.mlp.up_proj.W_q "quantised (HQQ)"
 quantised quantization '{"group_size": 64, "bits": 4}' model.layers.0.mlp.up_proj.scales "INT4 (MLX)"
 # A copy in plain numbers that kept the key.
 more tests/goldens/llama-3.2 "$work/plain"
