@@ -80,6 +80,7 @@ static void show_model(const struct shell *shell, const struct model *m)
               d->layers, d->hidden, d->heads, d->kv_heads, d->ffn, d->tied ? ", tied head" : "");
     add_number(&t, "vocabulary", d->vocab);
     add_number(&t, "positions", d->max_positions);
+    if (d->window) add_number(&t, "sliding window", d->window);
     add_taken(&t, "chat template", companions_template(m));
     add_taken(&t, "end of answers", companions_ends(m));
     if (model_sees(m)) add_taken(&t, "preprocessor", companions_preprocessor(m));

@@ -135,6 +135,7 @@ static int put_sizes(struct export *e, struct err *err)
     put_u32(e, "feed_forward_length", d->ffn);
     put_u32(e, "attention.head_count", d->heads);
     put_u32(e, "attention.head_count_kv", d->kv_heads);
+    if (d->window) put_u32(e, "attention.sliding_window", d->window);
     put_u32(e, "attention.key_length", d->dim);
     put_u32(e, "attention.value_length", d->value_dim);
     put_u32(e, "vocab_size", d->vocab);

@@ -155,9 +155,11 @@ static void sequence_of(struct sequence *s, const struct model *m, const int32_t
 static int add_text(struct sums *sums, struct reader r[2], const struct ids *ids, struct err *err)
 {
     int status = 0;
-    for (int64_t i = 0, all = (int64_t)ids->count; i < all - 1 && status == 0; i += PIECE) {
+    const int64_t window = r[0].model->decoder.config.window;
+    const int64_t piece = window && window < PIECE ? window : PIECE;
+    for (int64_t i = 0, all = (int64_t)ids->count; i < all - 1 && status == 0; i += piece) {
         struct sequence s;
-        sequence_of(&s, r[0].model, ids->data + i, all - i < PIECE ? all - i : PIECE);
+        sequence_of(&s, r[0].model, ids->data + i, all - i < piece ? all - i : piece);
         status = add_piece(sums, r, &s, err);
         sequence_release(&s);
     }

@@ -19,8 +19,8 @@ extern const char compare_sample_text[]; // about 700 tokens
 // Can it be compared on that text? A text of fewer than two tokens is an error.
 int compare_text_check(const struct model *m, const char *text, struct err *err);
 
-// The text is read in pieces of at most 512 tokens, in f32 arithmetic. Progress (may be NULL)
-// counts tokens, once for each model. 0 or -1.
+// The text is read in pieces of at most 512 tokens, or a sliding window, in f32 arithmetic.
+// Progress (may be NULL) counts tokens, once for each model. 0 or -1.
 int compare_text(const struct model *a, const struct model *b, const char *text,
                  const struct load_progress *progress, const atomic_bool *cancel,
                  struct text_difference *difference, struct err *err);

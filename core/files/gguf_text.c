@@ -270,6 +270,16 @@ static void check_rest(struct gguf_config *c, const struct gguf_architecture *a)
     check_turning(c, a);
 }
 
+// As /quantize writes it: of all layers.
+static void read_window(struct gguf_config *c)
+{
+    const int64_t window = config_value(c, "attention.sliding_window", 0, 0);
+    if (!window) return;
+    cJSON_AddNumberToObject(c->to, "sliding_window", (double)window);
+    cJSON_AddBoolToObject(c->to, "use_sliding_window", true);
+    cJSON_AddNumberToObject(c->to, "max_window_layers", 0);
+}
+
 static void read_sizes(struct gguf_config *c)
 {
     const struct safetensor *embed = gguf_find(c->file, "token_embd.weight");
@@ -288,6 +298,7 @@ static void read_sizes(struct gguf_config *c)
     config_int(c, "attention.head_count", "num_attention_heads", heads);
     config_int(c, "attention.head_count_kv", "num_key_value_heads", heads);
     if (!c->failed) config_int(c, "attention.key_length", "head_dim", hidden / heads);
+    read_window(c);
     config_real(c, "attention.layer_norm_rms_epsilon", "rms_norm_eps", -1);
     config_real(c, "rope.freq_base", "rope_theta", 10000);
     cJSON_AddBoolToObject(c->to, "tie_word_embeddings",

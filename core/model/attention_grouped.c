@@ -30,8 +30,9 @@ static int64_t first_sliding(const cJSON *types)
     return INT32_MAX;
 }
 
-// Rejects layers with a sliding window shorter than the context: such masks are not implemented.
-static int check_window(const struct decoder_config *c, const cJSON *json, struct err *err)
+// Layers whose sliding window is shorter than the context: without such masks, sequences are exact
+// as long as they fit in the window, and longer ones are refused.
+static int read_window(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     bool use;
     int64_t window, from;
@@ -44,11 +45,7 @@ static int check_window(const struct decoder_config *c, const cJSON *json, struc
         json_int(json, "max_window_layers", 0, INT32_MAX, windowed ? 0 : 28, &from, err) < 0)
         return -1;
     if (cJSON_IsArray(types)) from = first_sliding(types);
-    if (window < c->max_positions && from < c->layers)
-        return err_set(err,
-                       "\"sliding_window\": attention over a window of %lld tokens is not "
-                       "supported",
-                       (long long)window);
+    if (window < c->max_positions && from < c->layers) c->window = window;
     return 0;
 }
 
@@ -85,7 +82,7 @@ static int packed_read(struct decoder_config *c, const cJSON *json, struct err *
 
 static int grouped_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
-    if (read_heads(c, json, err) < 0 || check_window(c, json, err) < 0) return -1;
+    if (read_heads(c, json, err) < 0 || read_window(c, json, err) < 0) return -1;
     c->rope.dim = c->value_dim = c->dim;
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;

@@ -72,6 +72,7 @@ struct decoder_config {
     int64_t hidden, heads, kv_heads, dim; // D, H, Hkv, d
     int64_t value_dim;                    // numbers of a head's value: d, or less
     int64_t ffn, vocab, max_positions;
+    int64_t window; // a layer attends to so many tokens only, its own included; 0: to all
     double eps;
     struct rope_config rope;
     bool qkv_bias, out_bias, mlp_bias, tied;

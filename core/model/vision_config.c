@@ -149,9 +149,16 @@ int vision_feature_layer_read(struct vision_config *v, const cJSON *json, const 
                               int64_t otherwise, struct err *err)
 {
     int64_t layer;
-    if (cJSON_IsArray(json_get(json, key)))
-        return err_set(err, "\"%s\": features from several layers are not supported", key);
-    if (json_int(json, key, -1001, 1000, otherwise, &layer, err) < 0) return -1;
+    const cJSON *list = json_get(json, key);
+    if (cJSON_IsArray(list) && cJSON_GetArraySize(list) != 1)
+        return err_set(err, "\"%s\": features from several layers are not supported, or from none",
+                       key);
+    // [-2] is -2.
+    cJSON *one = cJSON_IsArray(list) ? cJSON_CreateObject() : NULL;
+    if (one) cJSON_AddItemToObject(one, key, cJSON_Duplicate(list->child, true));
+    const int status = json_int(one ? one : json, key, -1001, 1000, otherwise, &layer, err);
+    cJSON_Delete(one);
+    if (status < 0) return -1;
     v->feature_layer = (int)layer;
     if (vision_depth(v) < 0 || vision_depth(v) > v->layers)
         return err_set(err, "\"%s\" %lld: the encoder has only %d layers", key, (long long)layer,

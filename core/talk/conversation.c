@@ -359,17 +359,25 @@ void said_release(struct said *said)
 
 // --- ids -----------------------------------------------------------------------------------------
 
+// The longest text that the model computes as it was trained; 0: no model.
+static int64_t model_limit(const struct model *m)
+{
+    const struct decoder_config *d = m ? &m->decoder.config : NULL;
+    if (!d) return 0;
+    return d->window ? d->window : d->max_positions;
+}
+
 int64_t conversation_limit(const struct model *m, const struct settings *s)
 {
     if (!settings_is(s, "ctx.max", "auto")) return settings_integer(s, "ctx.max");
-    int64_t limit = m ? m->decoder.config.max_positions : 0;
+    const int64_t limit = model_limit(m);
     return limit > 0 && limit < 8192 ? limit : 8192;
 }
 
 const char *conversation_raise(const struct model *m, const struct settings *s, char *text,
                                size_t size)
 {
-    const int64_t most = m ? m->decoder.config.max_positions : 0;
+    const int64_t most = model_limit(m);
     snprintf(text, size, ", or raise ctx.max (the model's limit is %lld)", (long long)most);
     return conversation_limit(m, s) < most ? text : "";
 }

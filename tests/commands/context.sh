@@ -29,6 +29,25 @@ for prune in off attention; do
     check "picture, $prune: raise it" 'select(.event == "error").message | contains("raise ctx.max")' true
 done
 
+# A sliding window: what fits in it is exact, longer texts are refused, also after /quantize.
+mkdir "$work/window" && ln -s "$PWD/$llama"/* "$work/window/" && rm "$work/window/config.json"
+jq '.model_type = "mistral" | .architectures = ["MistralForCausalLM"] | .sliding_window = 40' "$llama/config.json" >"$work/window/config.json"
+cp -rL "$work/window" "$work/whole" && jq '.sliding_window = null' "$work/window/config.json" >"$work/whole/config.json"
+words=$(printf 'the word %.0s' {1..60})
+vlmsh "$work/whole" -c "/quantize --type f16 $work/whole.gguf" </dev/null >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+vlmsh "$work/window" -c "/quantize --type f16 $work/window.gguf" </dev/null >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+for end in '' .gguf; do
+    for model in whole window; do
+        lines "/load $work/$model$end" '/set chat.template plain' '/set sample.ignore_eos on' '/set sample.max_tokens 20' 'Hi there' \
+            '/clear' '/set ctx.max 500' "$words"
+        [ $model = window ] || mv "$work/events" "$work/expected"
+    done
+    short=$(jq -c 'select(.event == "answer").ids' "$work/expected" | head -1)
+    check "window$end: one that fits" 'select(.event == "answer").ids | @json' "$short"
+    check "window$end: one that does not" 'select(.event == "error").message | contains("a sliding window of 40 tokens")' true
+    check_has "window$end: said" 'select(.event == "notice").text' "sliding window of 40 tokens"
+done
+
 # Raw ids have nothing around them.
 lines "/load $work/llava" "${long[@]}" '/raw 1 2 3' '/context'
 check "raw" "$context | [.[4], .[5]] | @csv" '160,0'

@@ -1,5 +1,5 @@
 // core/model/families/mistral.c -- Mistral 7B: text only, or the decoder of LLaVA-Next. Its layers
-// are Llama's. The first version's window is refused; later ones have none.
+// are Llama's. The first version has a sliding window of 4096 tokens; later ones have none.
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 
