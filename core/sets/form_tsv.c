@@ -88,13 +88,20 @@ static char *image_text(const struct tsv *t, int64_t *row, struct err *err)
         }
         size_t other;
         if (!*image || strlen(image) > SHORT_IMAGE) return image;
-        if (!names_find(&x->keys, image, &other)) {
-            err_set(err, "the picture of row %lld is that of row '%s', which does not exist",
+        const bool known = names_find(&x->keys, image, &other);
+        if (!known)
+            err_set(err, "the picture of row %lld is that of index '%s', which no row has",
                     (long long)*row, image);
+        else if (x->key_rows[other] == SET_ROWS)
+            err_set(err,
+                    "the picture of row %lld is that of index '%s', which several rows have: "
+                    "number them differently",
+                    (long long)*row, image);
+        if (!known || x->key_rows[other] == SET_ROWS) {
             free(image);
             return NULL;
         }
-        *row = (int64_t)other;
+        *row = x->key_rows[other];
         free(image);
     }
     err_set(err, "row %lld names its picture by other rows in a circle", (long long)*row);

@@ -29,7 +29,7 @@ static const char image_name[] = "image", key_name[] = "index";
 
 struct pass {
     struct set_index *x;
-    size_t room;
+    size_t room, key_room;
     uint64_t at; // of the next byte
     struct set_row row;
     uint64_t field_at; // of the field, in the file
@@ -53,6 +53,18 @@ static void add_column(struct names *columns, const char *name)
     }
 }
 
+static void add_key(struct pass *p, const char *key)
+{
+    struct set_index *x = p->x;
+    bool known;
+    const size_t number = names_add(&x->keys, key, &known);
+    if (number == p->key_room) {
+        p->key_room = p->key_room ? 2 * p->key_room : 1024;
+        x->key_rows = xreallocarray(x->key_rows, p->key_room, sizeof *x->key_rows);
+    }
+    x->key_rows[number] = known ? SET_ROWS : x->count;
+}
+
 static void end_field(struct pass *p, uint64_t end)
 {
     struct set_index *x = p->x;
@@ -64,7 +76,7 @@ static void end_field(struct pass *p, uint64_t end)
         p->row.image_at = p->field_at - p->row.at;
         p->row.image_size = end - p->field_at;
     } else if ((int)p->column == p->key) {
-        names_add(&x->keys, p->text.data ? p->text.data : "", NULL);
+        add_key(p, p->text.data ? p->text.data : "");
     }
     buf_clear(&p->text);
     p->column++;
@@ -189,8 +201,6 @@ static int make(struct set_index *x, struct err *err)
     hash_end(&p.hash, x->hash);
     buf_release(&p.text);
     if (status == 0 && !x->count) status = err_set(err, "'%s' contains no rows", x->path);
-    // Keys that repeat name nothing.
-    if ((int64_t)x->keys.count != x->count) names_release(&x->keys);
     return status;
 }
 
@@ -203,7 +213,7 @@ struct kept {
     char hash[72];                       // of the file
 };
 
-static const char magic[] = "vlmset1";
+static const char magic[] = "vlmset2";
 
 static char *kept_path(const char *path)
 {
@@ -244,6 +254,7 @@ static void keep(const struct set_index *x, const struct stat *st)
     k.texts = texts.length;
     buf_add(&b, &k, sizeof k);
     buf_add(&b, x->rows, (size_t)x->count * sizeof *x->rows);
+    if (x->keys.count) buf_add(&b, x->key_rows, x->keys.count * sizeof *x->key_rows);
     buf_add(&b, texts.data, texts.length);
     hash_hex(b.data, b.length, hex);
     buf_add(&b, hex, HASH_HEX);
@@ -279,6 +290,14 @@ static bool rows_fit(const struct set_row *rows, uint64_t count, uint64_t size)
     return true;
 }
 
+static bool keys_fit(const int64_t *key_rows, const struct kept *k)
+{
+    for (uint64_t i = 0; i < k->keys; i++)
+        if (key_rows[i] != SET_ROWS && (key_rows[i] < 0 || (uint64_t)key_rows[i] >= k->rows))
+            return false;
+    return true;
+}
+
 static bool take_kept(struct set_index *x, const char *bytes, size_t size, const struct stat *st)
 {
     struct kept k, now;
@@ -288,18 +307,25 @@ static bool take_kept(struct set_index *x, const char *bytes, size_t size, const
     hash_hex(bytes, size - HASH_HEX, hex);
     if (memcmp(hex, bytes + size - HASH_HEX, HASH_HEX) != 0) return false;
     describe(&now, x, st);
-    const size_t body = size - sizeof k - HASH_HEX, row = sizeof(struct set_row);
+    size_t body = size - sizeof k - HASH_HEX;
+    const size_t row = sizeof(struct set_row), key = sizeof *x->key_rows;
     if (memcmp(k.magic, now.magic, sizeof k.magic) != 0 || k.size != now.size ||
         k.seconds != now.seconds || k.nanoseconds != now.nanoseconds || !k.rows ||
-        k.rows > body / row || k.texts != body - (size_t)k.rows * row)
+        k.rows > body / row || k.keys > k.rows)
         return false;
+    body -= (size_t)k.rows * row;
+    if (k.keys > body / key || k.texts != body - (size_t)k.keys * key) return false;
     x->rows = xreallocarray(NULL, (size_t)k.rows, row);
     memcpy(x->rows, bytes + sizeof k, (size_t)k.rows * row);
-    const char *at = bytes + sizeof k + (size_t)k.rows * row, *end = at + k.texts;
+    const char *at = bytes + sizeof k + (size_t)k.rows * row;
+    x->key_rows = xreallocarray(NULL, (size_t)k.keys + 1, key);
+    memcpy(x->key_rows, at, (size_t)k.keys * key);
+    at += (size_t)k.keys * key;
+    const char *end = at + k.texts;
     x->count = (int64_t)k.rows;
     memcpy(x->hash, k.hash, HASH_HEX - 1);
     return rows_fit(x->rows, k.rows, k.size) && take_names(&x->columns, k.columns, &at, end) &&
-           take_names(&x->keys, k.keys, &at, end) && at == end && (!k.keys || k.keys == k.rows);
+           take_names(&x->keys, k.keys, &at, end) && at == end && keys_fit(x->key_rows, &k);
 }
 
 static void forget(struct set_index *x)
@@ -307,7 +333,9 @@ static void forget(struct set_index *x)
     names_release(&x->columns);
     names_release(&x->keys);
     free(x->rows);
+    free(x->key_rows);
     x->rows = NULL;
+    x->key_rows = NULL;
     x->count = 0;
     memset(x->hash, 0, sizeof x->hash);
 }

@@ -19,13 +19,16 @@ struct set_row {
     uint64_t at, size, image_at, image_size;
 };
 
+enum { SET_ROWS = -1 };
+
 struct set_index {
     int file;
     char *path;
     struct names columns; // of the first row
     struct set_row *rows;
     int64_t count;
-    struct names keys; // the rows' "index", if all differ: key k is that of row k
+    struct names keys; // the rows' "index", each once; a row may have none
+    int64_t *key_rows; // [keys.count] the row of a key; SET_ROWS: several have it
     char hash[HASH_HEX];
     bool kept; // read from the cache
 };

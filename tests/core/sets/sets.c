@@ -318,7 +318,9 @@ static void test_refused(void **state)
                   "a byte 0 in its column \"index\"");
     check_refused("pope", "b.tsv", "index\tquestion\n", "contains no rows");
     check_refused("pope", "c.tsv", "index\tquestion\timage\n1\tq\t\"abc\n", "quoted field");
-    check_refused("pope", "d.tsv", "index\tquestion\timage\n1\tq\t7\n", "which does not exist");
+    check_refused("pope", "d.tsv", "index\tquestion\timage\n1\tq\t7\n", "which no row has");
+    check_refused("pope", "d.tsv", "index\tquestion\timage\n8\tq\t7\n7\tq\tA\n7\tq\tA\n",
+                  "of index '7', which several rows have");
     check_refused("pope", "e.tsv", "index\tquestion\timage\n1\tq\t2\n2\tq\t1\n", "in a circle");
     char *row = xasprintf("index\tquestion\timage\n1\tq\t%0100d*\n", 0);
     check_refused("pope", "f.tsv", row, "is not base64");
@@ -588,6 +590,7 @@ static char *submit(const char *name, const char *suite, const char *file)
     if (submission_write(s, path, &d, set, way, "tiny", &err) < 0) fail_msg("%s", err.text);
     char *text = file_read(path, 1 << 20, &size, &err);
     assert_non_null(text);
+    file_in_clear(); // it is written again
     submission_free(s);
     dataset_close(&d);
     free(path);
