@@ -43,16 +43,11 @@ static struct evaluated outcome_of(const struct evaluating *v, const struct samp
                                .count = v->count };
 }
 
-static char *name_of(const struct sample *s)
-{
-    return s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index);
-}
-
 // A faulty sample is skipped.
 static void skip(struct evaluating *v, const struct sample *s, const struct question *q,
                  const struct metric *m, const char *why)
 {
-    char *id = name_of(s);
+    char *id = evaluate_name(s);
     struct evaluated told = outcome_of(v, s, id);
     told.metric = m;
     told.skipped = why;
@@ -82,7 +77,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
         free(said);
         return 1;
     }
-    char *id = name_of(s);
+    char *id = evaluate_name(s);
     struct evaluated told = outcome_of(v, s, id);
     told.metric = m;
     told.turn = q->turn;
@@ -237,11 +232,10 @@ static int report_answer(struct evaluating *v, const struct captured *answer, st
 static int take_given(struct evaluating *v, const struct sample *s, const struct question *q,
                       const struct metric *m, struct metric_case *mc)
 {
-    char *id = name_of(s);
-    mc->answer = given_answer(v->r->given, id, s->index);
-    free(id);
+    struct err err;
+    mc->answer = given_answer(v->r->given, s->index, q->message, &err);
     if (mc->answer) return note(v, s, q, m, mc, false);
-    skip(v, s, q, m, "the file of --answers has no answer for it");
+    skip(v, s, q, m, err.text);
     return 1;
 }
 

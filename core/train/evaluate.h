@@ -142,6 +142,9 @@ struct evaluating;
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
 bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finished or cancelled
 int evaluate_close(struct evaluating *v, struct err *err);
+// Finds each question's answer in *g (core/train/given.h), before a run with r->given = g. -1 if a
+// sample's metric scores no answers.
+int evaluate_match_given(const struct evaluate_request *r, struct given *g, struct err *err);
 // Reads and decodes a picture that a sample of d shows; decoder as of picture_decode.
 int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
                      struct picture *p, struct err *err);

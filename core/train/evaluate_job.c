@@ -153,8 +153,14 @@ int evaluate_options_check(const struct evaluate_options *o, struct err *err)
 int evaluate_options_open(struct evaluate_options *o, struct dataset *data, struct err *err)
 {
     if (o->answers && !(o->given = given_read(o->answers, err))) return err_in(err, "--answers");
-    if (o->set) return eval_set_open(data, o->set, o->way, o->data, o->images, err);
-    return dataset_open(data, o->data, o->images, err);
+    const int opened = o->set ? eval_set_open(data, o->set, o->way, o->data, o->images, err)
+                              : dataset_open(data, o->data, o->images, err);
+    if (opened < 0 || !o->given) return opened;
+    struct evaluate_request request = evaluate_options_request(o);
+    request.data = data;
+    if (evaluate_match_given(&request, o->given, err) == 0) return 0;
+    dataset_close(data);
+    return -1;
 }
 
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
@@ -162,7 +168,10 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
                              void *self)
 {
     char tokens[32];
+    char *unused = o->given ? given_unused(o->given) : NULL;
     if (o->answers) put(self, "answers", o->answers);
+    if (unused) put(self, "answers unused", unused);
+    free(unused);
     if (!o->set) return;
     int64_t most = o->way->max_tokens;
     const int64_t own = settings_integer(settings, "sample.max_tokens");

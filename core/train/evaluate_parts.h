@@ -78,6 +78,7 @@ struct question {
 int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i);
 int64_t evaluate_sample_count(const struct evaluate_request *r);
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
+char *evaluate_name(const struct sample *s); // its id, or "#" and its number. free() it
 // The metric that is asked for, or the sample's own.
 const struct metric *evaluate_metric(const struct evaluating *v, const struct sample *s,
                                      struct err *err);

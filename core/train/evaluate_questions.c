@@ -24,6 +24,11 @@ bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s
     return r->kind_count == 0;
 }
 
+char *evaluate_name(const struct sample *s)
+{
+    return s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index);
+}
+
 // --- questions -----------------------------------------------------------------------------------
 
 void question_release(struct question *q)
@@ -71,6 +76,51 @@ const struct metric *evaluate_metric(const struct evaluating *v, const struct sa
     const struct metric *m = metric_need(s->metric ? s->metric : "loss", err);
     if (!m) err_in(err, "\"metric\"");
     return m;
+}
+
+// The answers of a file are not asked about the loss, which is that of the references.
+static int check_metric(const struct evaluate_request *r, const struct sample *s,
+                        const struct metric *m, struct err *err)
+{
+    if (m->way != METRIC_LOSS || !evaluate_is_chosen(r, s)) return 0;
+    if (r->metric)
+        return err_set(err,
+                       "--answers needs a metric of answers, and --metric %s is none: --metric "
+                       "exact, or another of /help metrics",
+                       m->name);
+    char *id = evaluate_name(s);
+    err_set(
+        err,
+        "--answers needs a metric of answers, and sample %s has none (\"metric\"): add --metric "
+        "exact, or another of /help metrics",
+        id);
+    free(id);
+    return -1;
+}
+
+int evaluate_match_given(const struct evaluate_request *r, struct given *g, struct err *err)
+{
+    const struct evaluating v = { .r = r };
+    int status = 0;
+    for (int64_t i = 0; i < r->data->count && status == 0; i++) {
+        struct sample s;
+        struct question q;
+        // A sample that cannot be read is reported when its turn comes.
+        const bool read = dataset_read(r->data, i, &s, NULL) == 0;
+        const struct metric *m = read ? evaluate_metric(&v, &s, NULL) : NULL;
+        if (m) status = check_metric(r, &s, m, err);
+        char *id = evaluate_name(&s);
+        if (!m && s.id) given_add_question(g, id, "", i, 0);
+        for (size_t k = 0; m && k < s.dialogue.count; k++) {
+            if (!question_at(&s, m, k, &q)) continue;
+            given_add_question(g, id, q.text, i, k);
+            question_release(&q);
+        }
+        free(id);
+        sample_release(&s);
+    }
+    if (status == 0) given_match(g);
+    return status;
 }
 
 bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,

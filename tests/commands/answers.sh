@@ -71,6 +71,43 @@ python3 tests/core/sets/scores.py "$VLMSH" "$work/scores" || fail "scores differ
 # Submissions have the published fields, types and order.
 python3 tests/core/sets/submit.py "$VLMSH" "$work/sets" || fail "submissions"
 
+# Questions that share an id: an answer belongs to the one with its prompt, in any order.
+jq -nc '[["a","sky","grey"],["a","ball","red"],["a","letter","H"],["b","sky","blue"],["b","letter","V"]][] |
+    {question_id: .[0], question: "What \(.[1])?\nAnswer in a word.", answer: .[2]}' >"$work/shared.jsonl"
+jq -c '{question_id, prompt: .question, text: .answer}' "$work/shared.jsonl" >"$work/all"
+row() { # KEY: of the last evaluation
+    jq -r --arg k "$1" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]==$k)[1]' "$work/events"
+}
+shared() { # NAME SCORE-N, of the answers on standard input
+    cat >"$work/shared.answers"
+    lines "/load $llama" "/eval $work/shared.jsonl --answers $work/shared.answers --metric exact --here"
+    same "$1" "$(row score) of $(row n)" "$2"
+}
+shared "in order" "1 of 5" <"$work/all"
+shared "first missing" "1 of 4" < <(tail -n +2 "$work/all")
+same "said" "$(row skipped)" "1 of 5 samples, the first: sample a: the file of --answers has 2 lines for the 3 questions with its id, and not one for the question \"What sky?\" alone"
+shared "last first" "1 of 5" < <(tac "$work/all")
+shared "one twice" "1 of 5" < <(cat "$work/all" <(sed -n 2p "$work/all"))
+shared "another answer to one" "1 of 4" < <(sed -n '2s/red/green/p' "$work/all" | cat "$work/all" -)
+same "both unused" "$(row 'answers unused')" "2 of 6 lines, the first: line 2 (a)"
+shared "of another suite" "1 of 5" < <(tac "$work/all" | sed 's/Answer in a word/Short answer/')
+shared "one of another picture" "1 of 5" < <(echo '{"question_id": "z", "text": "x"}' | cat - "$work/all")
+same "named" "$(row 'answers unused')" "1 of 6 lines, the first: line 1 (z)"
+shared "without prompts" "1 of 5" < <(jq -c 'del(.prompt)' "$work/all")
+shared "without prompts, one missing" "1 of 2" < <(tail -n +2 "$work/all" | jq -c 'del(.prompt)')
+printf '[{"id": 1, "conversations": [{"from": "human", "value": "colour?"}, {"from": "gpt", "value": "grey"},
+    {"from": "human", "value": "letter?"}, {"from": "gpt", "value": "H"}]}]' >"$work/shared.jsonl"
+shared "turns" "1 of 2" < <(printf '{"question_id": 1, "prompt": "letter?", "text": "H"}\n{"question_id": 1, "prompt": "colour?", "text": "grey"}\n')
+shared "one answer to two turns" "1 of 1" < <(printf '{"question_id": 1, "prompt": "letter?", "text": "H"}\n')
+
+# A row that shows the picture of another: an index that repeats, or is missing, elsewhere is no obstacle.
+picture=$(base64 -w0 demo/pictures/scene-0.png)
+printf 'question\timage\tA\tB\tanswer\tcategory\tindex\n' >"$work/repeated.tsv"
+printf "which?\t%s\tp\tq\tA\tx\t%s\n" "$picture" 1 "$picture" 1 "$picture" 2 2 3 1 4 >>"$work/repeated.tsv"
+printf "which?\t%s\tp\tq\tA\tx\n" "$picture" >>"$work/repeated.tsv"
+lines "/load $llava" "/set sample.max_tokens 1" "/eval $work/repeated.tsv --set mmbench --here"
+same "only the ambiguous one" "$(row skipped)" "1 of 6 samples, the first: sample 4: the picture of row 4 is that of index '1', which several rows have: number them differently"
+
 printf '{"text": "no id"}\n' >"$work/bad.jsonl"
 refused() { # LINE REASON
     lines "/load $llama" "$1"
@@ -79,6 +116,8 @@ refused() { # LINE REASON
 }
 refused "/eval $work/data.jsonl --answers $work/absent" "--answers: cannot"
 refused "/eval $work/data.jsonl --answers $work/bad.jsonl --here" 'needs "question_id" and "text"'
+refused "/eval $work/shared.jsonl --answers $work/shared.answers --here" 'sample 1 has none ("metric"): add --metric'
+refused "/eval $work/data.jsonl --answers $work/answers.jsonl --metric loss --here" "--metric loss is none"
 refused "/eval $work/data.jsonl --answers" "'--answers' needs a value"
 refused "/compare off | now --data $work/data.jsonl --answers $work/answers.jsonl" "--answers"
 finish
