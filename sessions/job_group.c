@@ -150,6 +150,15 @@ static bool says_lost(const struct group *g)
     return g->said.rank >= 0 || strstr(message, network_then) || strstr(message, network_first);
 }
 
+// By the file in its folder; where that was removed, by the row.
+static bool asked_to_cancel(const struct group *g)
+{
+    enum job_stop request = job_request_read(g->desk.folder);
+    if (g->store && access(g->desk.folder, F_OK) < 0)
+        job_read_request(g->store, g->desk.id, &request, NULL);
+    return request == JOB_CANCEL;
+}
+
 // A rank stands still if its line has not changed for a while, or did not come when the others had
 // found one another. Time in which this process was itself stopped (a laptop asleep) says nothing
 // about the ranks.
@@ -181,7 +190,9 @@ static void watch(struct group *g)
                               start_s);
     // It waits for the others, and may do so for ever where one of them cannot be reached.
     if (!g->lost && says_lost(g)) g->lost = now;
-    if (g->silent || (g->lost > 0 && now - g->lost > lost_s)) ask_to_end(g);
+    const bool gone = access(g->desk.folder, F_OK) < 0;
+    if ((gone && asked_to_cancel(g)) || g->silent || (g->lost > 0 && now - g->lost > lost_s))
+        ask_to_end(g);
     if (g->store) job_import(g->store, g->desk.id);
 }
 
@@ -370,10 +381,9 @@ static int take_lock(const struct job_desk *d, const char *name, struct err *err
 // Rank 0 could not say how the job ended: this process does.
 static enum job_state end_for_ranks(struct group *g, int status, struct err *err)
 {
-    const char *folder = g->desk.folder;
-    enum job_state state = job_request_read(folder) == JOB_CANCEL ? STATE_CANCELLED
-                           : g->paused                            ? STATE_PAUSED
-                                                                  : STATE_FAILED;
+    enum job_state state = asked_to_cancel(g) ? STATE_CANCELLED
+                           : g->paused        ? STATE_PAUSED
+                                              : STATE_FAILED;
     char *why = reason_of(g, status);
     write_end(g, state, why, err);
     free(why);

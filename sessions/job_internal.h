@@ -19,6 +19,8 @@ char *job_folder_real(const struct store *s, int64_t id, struct err *err);
 // Takes a lock of the job for this process until it ends: a descriptor, or -1 if another process
 // holds it. "lock": of the process that is the job; "group": of the one that watches its ranks.
 int job_lock(const char *folder, int64_t id, const char *name, struct err *err);
+// Is that still the file that this process has locked?
+bool job_lock_stands(const char *folder, const char *name, int lock);
 // Does a process hold one? *pid is 0 if it runs on another machine.
 bool job_alive(const struct store *s, int64_t id, pid_t *pid);
 // Starts a detached process of this program that runs the job.

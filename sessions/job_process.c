@@ -165,6 +165,16 @@ int job_lock(const char *folder, int64_t id, const char *name, struct err *err)
     return fd;
 }
 
+bool job_lock_stands(const char *folder, const char *name, int lock)
+{
+    struct stat named, held;
+    char *path = xasprintf("%s/%s", folder, name);
+    const bool stands = stat(path, &named) == 0 && fstat(lock, &held) == 0 &&
+                        named.st_dev == held.st_dev && named.st_ino == held.st_ino;
+    free(path);
+    return stands;
+}
+
 static bool is_held(const struct store *s, int64_t id, const char *name, pid_t *pid)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };

@@ -229,8 +229,8 @@ int store_job_withdraw(struct store *s, int64_t id, struct err *err)
     char scancel[] = "scancel";
     if (store_job_read(s, id, &row, err) < 0) return -1;
     char *const argv[] = { scancel, row.queue, NULL };
-    char *folder = job_folder_real(s, id, err);
-    int status = folder ? job_request_write(folder, JOB_CANCEL, err) : -1;
+    char *folder = job_folder_real(s, id, NULL); // if it was removed, the queue ends the job alone
+    int status = folder ? job_request_write(folder, JOB_CANCEL, err) : 0;
     if (status == 0 && !queue_ended(row.queued)) status = run_well(argv, &out, err);
     if (status == 0 && row.state != STATE_DONE)
         status = job_mark_ended(s, id, STATE_CANCELLED, "", err);

@@ -268,13 +268,6 @@ int job_import_all(struct store *s, int64_t id, struct err *err)
 
 // --- the state -----------------------------------------------------------------------------------
 
-static enum job_state state_named(const char *name)
-{
-    for (int i = 0; i < STATE_INTERRUPTED; i++)
-        if (!strcmp(job_state_name((enum job_state)i), name)) return (enum job_state)i;
-    return STATE_FAILED;
-}
-
 bool job_reports_state(const char *folder, enum job_state *state, char **message)
 {
     char *path = reports_path(folder, 0), *text = xmalloc(piece);
@@ -290,7 +283,7 @@ bool job_reports_state(const char *folder, enum job_state *state, char **message
         for (size_t i = 0; i < l.count; i++) {
             const struct told *t = &l.list[i];
             if (t->kind != TOLD_STATE) continue;
-            *state = state_named(t->text[0]);
+            if (!job_state_find(t->text[0], state)) *state = STATE_FAILED;
             if (message) {
                 if (found) free(*message);
                 *message = xstrdup(t->text[1] ? t->text[1] : "");

@@ -35,6 +35,8 @@ struct runner {
     enum job_stop stop;      // once said, it stays
     struct err lost;         // why reports cannot be written any more
     bool ran;                // run() was called
+    atomic_bool remade;      // the folder was removed and made again: not told yet
+    bool taken;              // another process runs the job meanwhile
     struct pace loading;     // of the model
     struct job_beat *beat;   // of a rank
     int lock, words;         // files: that it runs, what it says if it ends in the middle
@@ -47,11 +49,35 @@ void job_control_pause(struct job_control *control)
     if (job) atomic_store(&job->hurry, true);
 }
 
+// Shells see by the lock in its folder that the job runs: a folder that was removed is made again.
+static void keep_folder(struct runner *r)
+{
+    struct job_desk *d = r->desk;
+    pid_t other;
+    if (!d->store || job_lock_stands(d->folder, "lock", r->lock)) return;
+    const char *shared = settings_text(r->row.settings, "job.folder");
+    const int lock = job_folder_make(d->store, d->id, shared, NULL) == 0
+                         ? job_lock(d->folder, d->id, "lock", NULL)
+                         : -1;
+    if (lock < 0) {
+        r->taken = job_alive(d->store, d->id, &other); // else at the next look
+        return;
+    }
+    close(r->lock);
+    r->lock = lock;
+    atomic_store(&r->remade, true);
+    if (r->words >= 0) close(r->words);
+    r->words = job_last_words_open(d->folder, 0);
+    fatal_set_file(r->words);
+}
+
 // What the row asks for, read a few times a second.
 static enum job_stop read_request(struct runner *r)
 {
     if (clock_seconds() - r->looked < look_s) return r->request;
-    r->desk->kind->request(r->desk, &r->request, NULL); // else at the next look
+    const bool read = r->desk->kind->request(r->desk, &r->request, NULL) == 0;
+    if (read && r->request != JOB_CANCEL) keep_folder(r); // else at the next look
+    if (r->taken) r->request = JOB_CANCEL;
     r->looked = clock_seconds();
     return r->request;
 }
@@ -70,6 +96,11 @@ static void look(struct job *j)
 static enum job_stop ask(struct job *j)
 {
     struct runner *r = j->runner;
+    if (atomic_exchange(&r->remade, false))
+        job_log(j,
+                "the job's folder '%s' was removed while it ran: made again; what it kept there "
+                "for a resume is lost",
+                r->desk->folder);
     if (atomic_load(&j->cancel)) return r->stop = JOB_CANCEL; // also after a pause was asked for
     if (r->stop) return r->stop;
     if (atomic_load(&r->setup->control->pause)) {
@@ -285,6 +316,11 @@ static enum job_state end(struct runner *r, int status, struct err *err)
 {
     struct err why;
     enum job_state state = end_state(r, status);
+    if (r->taken) {
+        err_set(err, "the job's folder was removed, and another process runs job %lld now",
+                (long long)r->desk->id);
+        return STATE_FAILED; // the row is the other's
+    }
     if (*r->lost.text) err_set(err, "the job's output cannot be saved: %s", r->lost.text);
     if (state == STATE_FAILED && r->job.ranks) err_in(err, "rank 0");
     if (state == STATE_FAILED) job_log(&r->job, "failed: %s", err->text);

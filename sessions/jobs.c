@@ -114,11 +114,22 @@ void job_settings_read(struct job_row *row, const char *text)
     cJSON_Delete(object);
 }
 
-static enum job_state state_read(const char *name)
+bool job_state_find(const char *name, enum job_state *state)
 {
-    for (int i = 0; i < STATE_INTERRUPTED; i++)
-        if (!strcmp(state_names[i], name)) return (enum job_state)i;
-    return STATE_FAILED;
+    for (int i = 0; i < STATE_INTERRUPTED; i++) {
+        *state = (enum job_state)i;
+        if (!strcmp(state_names[i], name)) return true;
+    }
+    return false;
+}
+
+// A state that this program does not know: the lock tells whether the job runs.
+static void read_state(struct job_row *row, const char *name)
+{
+    if (job_state_find(name, &row->state)) return;
+    row->state = STATE_RUNNING;
+    free(row->message);
+    row->message = xasprintf("its state in the database, '%s', is unknown to this vlmsh", name);
 }
 
 static enum job_stop request_read(const char *name)
@@ -146,7 +157,6 @@ static void row_read(sqlite3_stmt *q, struct job_row *row)
         .model = column_text(q, 5),
         .fingerprint = column_text(q, 6),
         .device = column_text(q, 7),
-        .state = state_read(state),
         .request = request_read(request),
         .message = column_text(q, 10),
         .runs = sqlite3_column_int64(q, 11),
@@ -161,6 +171,7 @@ static void row_read(sqlite3_stmt *q, struct job_row *row)
         .queue = column_text(q, 21),
         .queued = column_text(q, 22),
     };
+    read_state(row, state);
     job_arguments_read(row, arguments);
     job_settings_read(row, settings);
     free(arguments);
@@ -252,7 +263,11 @@ static void see_process(struct store *s, struct job_row *row, int64_t asked)
         return;
     // A process that never began left no message: this one is of the process before.
     char *folder = job_path(s, row->id, NULL);
-    set_message(row, row->state == STATE_RUNNING ? job_last_words(folder, 0) : xstrdup(""));
+    char *words = row->state == STATE_RUNNING ? job_last_words(folder, 0) : xstrdup("");
+    if (*words || row->state != STATE_RUNNING)
+        set_message(row, words);
+    else
+        free(words);
     row->state = STATE_INTERRUPTED;
     free(folder);
 }
@@ -336,7 +351,11 @@ int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char
 
 int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct err *err)
 {
-    sqlite3_stmt *q = store_query(s, err, "SELECT request FROM jobs WHERE id = ?", "i", id);
+    // Cancelled by a shell that took it for interrupted.
+    sqlite3_stmt *q = store_query(s, err,
+                                  "SELECT CASE state WHEN 'cancelled' THEN 'cancel' "
+                                  "ELSE request END FROM jobs WHERE id = ?",
+                                  "i", id);
     if (!q) return -1;
     const int found = store_step(s, q, err);
     char *text = found > 0 ? column_text(q, 0) : NULL;

@@ -32,8 +32,9 @@ enum job_state {
 // Row number of work that a shell did itself (store_job_keep); not a job's.
 enum { JOB_HERE = 0 };
 
-const char *job_state_name(enum job_state state); // "running"
-bool job_state_ended(enum job_state state);       // no process runs it or is about to
+const char *job_state_name(enum job_state state);             // "running"
+bool job_state_find(const char *name, enum job_state *state); // none is written as interrupted
+bool job_state_ended(enum job_state state);                   // no process runs it or is about to
 
 // A request; everything is copied. Paths in argv start at the current folder.
 struct job_order {

@@ -167,6 +167,13 @@ static void await_step(struct store *s, int64_t id, double wanted)
     fail_msg("step %g never came, only %g", wanted, step);
 }
 
+// A job's process is no child of ours.
+static void await_end(pid_t pid)
+{
+    for (int i = 0; i < 4000 && kill(pid, 0) == 0; i++) nap();
+    assert_int_equal(kill(pid, 0), -1);
+}
+
 static void start(struct store *s, int64_t id)
 {
     struct err err = { 0 };
@@ -333,6 +340,76 @@ static void a_cancelled_job_ends(void **state)
 }
 
 // Within a step, whatever was asked before.
+// Its folder is removed while it runs: it is made again, and what is asked reaches the process.
+static void a_job_whose_folder_is_removed_is_reached(void **state)
+{
+    struct err err = { 0 };
+    struct store *s = open_store();
+    const int64_t id = add(s, "count", "100000", "2", NULL);
+    start(s, id);
+    await_step(s, id, 3);
+    const pid_t pid = pid_of(s, id);
+    job_folder_remove(s, id);
+    await(s, id, STATE_RUNNING);
+    assert_int_equal(pid_of(s, id), pid);
+    assert_int_equal(store_job_delete(s, id, &err), -1);
+    await_step(s, id, 3);
+    for (int i = 0;
+         i < 4000 && !number(s, "SELECT count(*) FROM job_log WHERE text LIKE '%removed%'"); i++)
+        nap();
+    assert_logged(s, id, "was removed while it ran");
+    ask(s, id, JOB_CANCEL);
+    await(s, id, STATE_CANCELLED);
+    await_end(pid);
+    store_close(s);
+}
+
+// Cancelled or deleted by a shell that sees no lock: the process ends, and leaves nothing.
+static void a_job_without_a_lock_is_reached(void **state)
+{
+    struct err err = { 0 };
+    struct store *s = open_store();
+    for (int deleted = 0; deleted < 2; deleted++) {
+        const int64_t id = add(s, "count", "100000", "2", NULL);
+        start(s, id);
+        await_step(s, id, 3);
+        const pid_t pid = pid_of(s, id);
+        assert_int_equal(deleted ? store_run(s, &err, "DELETE FROM jobs WHERE id = ?", "i", id)
+                                 : job_mark_ended(s, id, STATE_CANCELLED, "", &err),
+                         0);
+        job_folder_remove(s, id);
+        await_end(pid);
+        char *path = job_path(s, id, NULL);
+        assert_int_equal(access(path, F_OK), -1);
+        free(path);
+        if (!deleted) assert_int_equal(state_of(s, id, NULL, NULL), STATE_CANCELLED);
+    }
+    store_close(s);
+}
+
+// A state of a later version: told, and neither resumed nor deleted while its process runs.
+static void an_unknown_state_is_told(void **state)
+{
+    struct err err = { 0 };
+    char *message;
+    struct store *s = open_store();
+    const int64_t id = add(s, "count", "100000", "2", NULL);
+    start(s, id);
+    await_step(s, id, 3);
+    const pid_t pid = pid_of(s, id);
+    store_run(s, NULL, "UPDATE jobs SET state = 'thinking' WHERE id = ?", "i", id);
+    assert_int_equal(state_of(s, id, NULL, NULL), STATE_RUNNING);
+    assert_int_equal(store_job_delete(s, id, &err), -1);
+    assert_int_equal(store_job_start(s, id, &err), -1);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    await(s, id, STATE_INTERRUPTED);
+    state_of(s, id, NULL, &message);
+    assert_contains(message, "'thinking', is unknown");
+    free(message);
+    assert_int_equal(store_job_delete(s, id, &err), 0);
+    store_close(s);
+}
+
 static void a_cancelled_step_ends(void **state)
 {
     struct store *s = open_store();
@@ -552,6 +629,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_job_whose_process_is_killed_is_interrupted_and_goes_on,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancelled_job_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_whose_folder_is_removed_is_reached, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_without_a_lock_is_reached, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_unknown_state_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancelled_step_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(asking_sends_no_signal, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_job_says_why, setup, teardown),
