@@ -81,6 +81,9 @@ void dataset_close(struct dataset *d);
 cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err);
 // Line and id are set (and must be released) even if -1 reports an error in the rest.
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err);
+// Keys of its first samples that nothing reads, for a person: "not used: "tools" (3 samples), of
+// the first 1000"; NULL: there are none, or a reader knows its own. free() it.
+char *dataset_unread(const struct dataset *d);
 // Bytes of a picture that a sample names, at most `limit`; free() them. NULL on error.
 char *dataset_picture(const struct dataset *d, const char *name, size_t limit, size_t *size,
                       struct err *err);

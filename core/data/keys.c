@@ -127,6 +127,7 @@ static const char *const harmless[] = {
     "category",
     "task",
     "task_type",
+    "strategy",
     "turn_id",
     "message_id",
     "parent_id",
@@ -218,7 +219,7 @@ static void add_turns(struct names *unread, const cJSON *turns)
 // A system message beside turns that begin with one is not read.
 static bool begins_with_system(const cJSON *turns)
 {
-    const cJSON *first = cJSON_IsArray(turns) ? turns->child : NULL,
+    const cJSON *first = turns && cJSON_IsArray(turns) ? turns->child : NULL,
                 *role = json_get(first, "from");
     if (!role) role = json_get(first, "role");
     return cJSON_IsString(role) && !strcasecmp(role->valuestring, "system");

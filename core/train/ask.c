@@ -314,6 +314,9 @@ static int open_files(struct asking *a, struct ask_output *former, char **tempor
 {
     if (ask_data_read(&a->data, a->r->data, a->r->images, err) < 0) return -1;
     if (ranks_number(a->r->ranks) > 0) return 0;
+    char *unread = dataset_unread(&a->data.set);
+    snprintf(a->report.unread, sizeof a->report.unread, "%s", unread ? unread : "");
+    free(unread);
     if (open_outputs(a, former, temporary, err) < 0) return -1;
     if (a->output.earlier)
         sinks_notice(
@@ -371,6 +374,7 @@ char *ask_report_text(const struct ask_report *r, const char *out)
                (long long)r->there);
     if (r->errors) buf_printf(&t, " (%zu with errors: delete these lines to ask again)", r->errors);
     buf_printf(&t, ": '%s'", out);
+    if (*r->unread) buf_printf(&t, "; %s", r->unread);
     if (r->full) buf_printf(&t, "; %lld hit the context limit (ctx.max)", (long long)r->full);
     return buf_take(&t);
 }

@@ -40,6 +40,7 @@ struct ask_report {
     int64_t there;            // samples that were already there
     size_t errors;            // of their lines
     struct err why;           // of the first new line with an error
+    char unread[400];         // keys of the data that nothing reads; "": none
     bool stopped;             // by `progress`, or because the engine was cancelled
     bool waits;               // with `again`: `out` is unchanged until all are answered
 };

@@ -130,6 +130,7 @@ struct evaluation {
     int number_count;
     double low, high;
     char *first;            // eval.first; NULL: none
+    char *unread;           // dataset_unread of the data, set by the caller; NULL: none
     const char *arithmetic; // precision of matrix products: "f32", "bf16"
     int batch;              // questions a pass, where more than one may change a score; else 0 or 1
 };
