@@ -17,11 +17,11 @@ const struct command command_tokenizer = {
     .name = "tokenizer",
     .usage = "/tokenizer FILE",
     .help = "Loads a tokenizer on its own, for /tokenize and /detokenize.",
-    .details =
-        "FILE is a tokenizer.json, a tiktoken.model, a SentencePiece tokenizer.model, a "
-        "vocab.json\n"
-        "with its merges.txt, a GGUF file, or a model folder. What tokenizer.json and GGUF files\n"
-        "say of added tokens, tokenizer_config.json says beside the others.",
+    .details = "FILE is a tokenizer.json, a tiktoken.model, a SentencePiece tokenizer.model, a "
+               "vocab.json\n"
+               "with its merges.txt, a GGUF file, or a model folder. tokenizer_config.json,\n"
+               "special_tokens_map.json and added_tokens.json beside it name added tokens, as in\n"
+               "transformers.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

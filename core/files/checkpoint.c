@@ -2,8 +2,9 @@
 // (GGUF files: checkpoint_gguf.c).
 //
 //   config.json (must be there), generation_config.json, preprocessor_config.json,
-//   processor_config.json, tokenizer_config.json, chat_template.jinja | .json
-//   model.safetensors, or model.safetensors.index.json and its shards, or the one *.safetensors
+//   processor_config.json, tokenizer_config.json with special_tokens_map.json, chat_template.jinja
+//   | .json model.safetensors, or model.safetensors.index.json and its shards, or the one
+//   *.safetensors
 //
 // Weights stay in the pages of the files; opening makes them resident in steps, to show progress.
 #include "core/files/checkpoint.h"
@@ -50,11 +51,23 @@ static int read_optional(const struct checkpoint *c, const char *name, cJSON **j
 {
     if (!file_exists(c, name)) return 0;
     char *path = path_in(c, name);
-    const bool tokens = !strcmp(name, "tokenizer_config.json");
+    const bool tokens = strstr(name, "token") != NULL;
     *json = tokens ? json_read(path, CONFIG_LIMIT, err) : json_read_data(path, CONFIG_LIMIT, err);
     int status = *json ? 0 : -1;
     if (*json && !cJSON_IsObject(*json)) status = err_set(err, "'%s' is not a JSON object", path);
     free(path);
+    return status;
+}
+
+// With what special_tokens_map.json adds.
+static int read_tokenizer_config(struct checkpoint *c, struct err *err)
+{
+    cJSON *map = NULL;
+    if (read_optional(c, "tokenizer_config.json", &c->tokenizer_config, err) < 0) return -1;
+    c->tokenizer_config_missing = !c->tokenizer_config;
+    const int status = read_optional(c, "special_tokens_map.json", &map, err);
+    if (status == 0) tokenizer_config_complete(&c->tokenizer_config, map);
+    cJSON_Delete(map);
     return status;
 }
 
@@ -77,7 +90,7 @@ static int read_configs(struct checkpoint *c, struct err *err)
     if (read_optional(c, "generation_config.json", &c->generation, err) < 0) return -1;
     if (read_optional(c, "preprocessor_config.json", &c->preprocessor, err) < 0) return -1;
     if (read_optional(c, "processor_config.json", &c->processor, err) < 0) return -1;
-    if (read_optional(c, "tokenizer_config.json", &c->tokenizer_config, err) < 0) return -1;
+    if (read_tokenizer_config(c, err) < 0) return -1;
     // Newer folders keep the picture settings inside processor_config.json; an older file beside it
     // no longer counts.
     const cJSON *nested = nested_preprocessor(c);

@@ -30,9 +30,10 @@ struct checkpoint {
     size_t ends_named;       // of a GGUF file: ends of answers in its metadata; others by text
     cJSON *preprocessor;     // preprocessor_config.json or NULL
     cJSON *processor;        // processor_config.json or NULL
-    cJSON *tokenizer_config; // tokenizer_config.json or NULL
-    char *notice;            // what the user should know about the files; NULL: nothing
-    char *chat_template;     // the folder's chat template (from any of three files) or NULL
+    cJSON *tokenizer_config; // tokenizer_config.json with special_tokens_map.json, or NULL
+    bool tokenizer_config_missing; // there is no tokenizer_config.json
+    char *notice;                  // what the user should know about the files; NULL: nothing
+    char *chat_template;           // the folder's chat template (from any of three files) or NULL
     struct safetensors **shards;
     int shard_count;
     const struct safetensor **tensors; // of all shards, sorted by name

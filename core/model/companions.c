@@ -78,7 +78,7 @@ int companions_missing(const struct model *m, char *list[COMPANIONS_MOST])
     int n = 0;
     if (!has_template(m)) list[n++] = missing_template(m);
     if (model_sees(m) && !c->preprocessor) list[n++] = missing_preprocessor(m);
-    if (!c->tokenizer_config && !c->gguf_count)
+    if (c->tokenizer_config_missing)
         list[n++] = xstrdup("the folder has no tokenizer_config.json: special tokens are those of "
                             "its other files, and the defaults of the tokenizer's class");
     if (!m->eos.count)

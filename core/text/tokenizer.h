@@ -36,6 +36,9 @@ const char *tokenizer_notice(const struct tokenizer *t);
 __attribute__((format(printf, 2, 3))) void tokenizer_add_notice(struct tokenizer *t,
                                                                 const char *format, ...);
 
+// Adds the special tokens of special_tokens_map.json to tokenizer_config.json (NULL: absent).
+void tokenizer_config_complete(cJSON **config, const cJSON *map);
+
 // A tokenizer as a list of tokens, which GGUF files hold in their metadata.
 enum token_type {
     TOKEN_TYPE_NORMAL = 1,

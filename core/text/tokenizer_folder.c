@@ -1,7 +1,8 @@
 // core/text/tokenizer_folder.c -- which file of a folder holds the tokenizer, and what the small
 // files beside it say.
 //
-//   tokenizer.json    complete by itself; wins over the others
+//   tokenizer.json    complete but for tokens that the small files add (tokenizer_special.c); wins
+//                     over the others
 //
 //   tiktoken.model    tokens and their ranks (any name in .model or .tiktoken may hold these)
 //
@@ -62,8 +63,46 @@ static const char *token_text(const cJSON *token)
 
 const char *companions_token(const struct companions *c, const char *key)
 {
-    const char *text = token_text(json_get(c->config, key));
-    return text ? text : token_text(json_get(c->special, key));
+    return token_text(json_get(c->config, key));
+}
+
+// The texts of "additional_special_tokens" of both, each once.
+static cJSON *join_lists(const cJSON *first, const cJSON *second)
+{
+    cJSON *all = cJSON_IsArray(first) ? cJSON_Duplicate(first, true) : cJSON_CreateArray();
+    struct names known = { 0 };
+    const cJSON *item;
+    bool twice;
+    cJSON_ArrayForEach(item, all) if (token_text(item)) names_add(&known, token_text(item), NULL);
+    cJSON_ArrayForEach(item, second)
+    {
+        if (!token_text(item)) continue;
+        names_add(&known, token_text(item), &twice);
+        if (!twice) cJSON_AddItemToArray(all, cJSON_Duplicate(item, true));
+    }
+    names_release(&known);
+    return all;
+}
+
+// As transformers: a config that lists added tokens says all, else the map has the last word.
+void tokenizer_config_complete(cJSON **config, const cJSON *map)
+{
+    const cJSON *item;
+    if (!map || json_get(*config, "added_tokens_decoder")) return;
+    if (!*config) *config = cJSON_CreateObject();
+    int most = 64; // each is looked up
+    cJSON_ArrayForEach(item, map)
+    {
+        if (!text_ends(item->string, "_token") && !text_ends(item->string, "_special_tokens"))
+            continue;
+        if (!most--) break;
+        const cJSON *former = json_get(*config, item->string);
+        cJSON *value = cJSON_IsArray(item) ? join_lists(former, item) : cJSON_Duplicate(item, true);
+        if (former)
+            cJSON_ReplaceItemInObjectCaseSensitive(*config, item->string, value);
+        else
+            cJSON_AddItemToObject(*config, item->string, value);
+    }
 }
 
 // Texts of the special tokens, which added_tokens.json does not tell.
@@ -81,15 +120,7 @@ static void add_special(struct names *special, const cJSON *object)
     }
 }
 
-// The added tokens of either file, one after another.
-struct added_items {
-    const char *where;
-    const cJSON *next;
-    bool decoder;         // {"id": {token}}, else {"text": id}
-    struct names special; // texts
-};
-
-static int items_start(struct added_items *a, const struct companions *c, struct err *err)
+int companions_start(struct added_items *a, const struct companions *c, struct err *err)
 {
     const cJSON *decoder = json_get(c->config, "added_tokens_decoder");
     const cJSON *items = decoder ? decoder : c->added;
@@ -99,20 +130,16 @@ static int items_start(struct added_items *a, const struct companions *c, struct
         .decoder = decoder != NULL,
     };
     if (items && !cJSON_IsObject(items)) return err_set(err, "%s must be an object", a->where);
-    if (!decoder) {
-        add_special(&a->special, c->config);
-        add_special(&a->special, c->special);
-    }
+    if (!decoder) add_special(&a->special, c->config);
     return 0;
 }
 
 static int read_described(const cJSON *item, struct added *token, const char **text, double *id,
-                          struct err *err)
+                          bool *normalized, struct err *err)
 {
     char *end = item->string;
-    bool normalized;
     if (!cJSON_IsObject(item)) return err_set(err, "\"%.40s\" is not an object", item->string);
-    if (added_read(item, token, text, &normalized, err) < 0) return -1;
+    if (added_read(item, token, text, normalized, err) < 0) return -1;
     *id = strtod(item->string, &end);
     if (end == item->string || *end) *id = -1;
     return 0;
@@ -128,16 +155,16 @@ static int read_named(const cJSON *item, const struct names *special, struct add
     return utf8_valid(*text, strlen(*text)) ? 0 : err_set(err, "invalid UTF-8");
 }
 
-// 1 and the next token, 0 at the end, -1 on error.
-static int items_next(struct added_items *a, size_t entries, struct added *token, const char **text,
-                      struct err *err)
+int companions_next(struct added_items *a, size_t entries, struct added *token, const char **text,
+                    struct err *err)
 {
     const cJSON *item = a->next;
     double id = -1;
     if (!item) return 0;
     a->next = item->next;
-    const int status = a->decoder ? read_described(item, token, text, &id, err)
+    const int status = a->decoder ? read_described(item, token, text, &id, &a->normalized, err)
                                   : read_named(item, &a->special, token, text, &id, err);
+    if (!a->decoder) a->normalized = !token->special;
     if (status < 0 || check_id(id, entries, &token->id, err) < 0)
         return err_in(err, "%s", a->where);
     return 1;
@@ -149,10 +176,10 @@ int companions_size(struct tokenizer *t, const struct companions *c, size_t entr
     struct added_items a;
     struct added token = { 0 };
     const char *text;
-    int more = items_start(&a, c, err);
+    int more = companions_start(&a, c, err);
     if (more == 0) {
         for (const cJSON *item = a.next; item; item = item->next) entries++;
-        while ((more = items_next(&a, entries, &token, &text, err)) > 0)
+        while ((more = companions_next(&a, entries, &token, &text, err)) > 0)
             if (token.id >= t->size) t->size = token.id + 1;
     }
     names_release(&a.special);
@@ -164,20 +191,20 @@ int companions_added(struct tokenizer *t, const struct companions *c, struct err
     struct added_items a;
     struct added token = { 0 };
     const char *text = "";
-    int more = items_start(&a, c, err);
-    while (more == 0 && (more = items_next(&a, (size_t)t->size, &token, &text, err)) > 0)
+    int more = companions_start(&a, c, err);
+    while (more == 0 && (more = companions_next(&a, (size_t)t->size, &token, &text, err)) > 0)
         more = *text ? added_put(t, token, text, false, err) : 0;
     names_release(&a.special);
     return more;
 }
 
-static cJSON *token_object(const struct added *token, const char *text)
+static cJSON *token_object(const struct added *token, bool normalized, const char *text)
 {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddNumberToObject(object, "id", token->id);
     cJSON_AddStringToObject(object, "content", text);
     cJSON_AddBoolToObject(object, "special", token->special);
-    cJSON_AddBoolToObject(object, "normalized", false);
+    cJSON_AddBoolToObject(object, "normalized", normalized);
     cJSON_AddBoolToObject(object, "lstrip", token->lstrip);
     cJSON_AddBoolToObject(object, "rstrip", token->rstrip);
     cJSON_AddBoolToObject(object, "single_word", token->single_word);
@@ -190,9 +217,9 @@ cJSON *companions_list(const struct companions *c, struct err *err)
     struct added token = { 0 };
     const char *text = "";
     cJSON *list = cJSON_CreateArray();
-    int more = items_start(&a, c, err);
-    while (more == 0 && (more = items_next(&a, INT32_MAX / 8, &token, &text, err)) > 0)
-        more = cJSON_AddItemToArray(list, token_object(&token, text)) ? 0 : -1;
+    int more = companions_start(&a, c, err);
+    while (more == 0 && (more = companions_next(&a, INT32_MAX / 8, &token, &text, err)) > 0)
+        more = cJSON_AddItemToArray(list, token_object(&token, a.normalized, text)) ? 0 : -1;
     names_release(&a.special);
     if (more == 0) return list;
     cJSON_Delete(list);
@@ -227,6 +254,7 @@ static int companions_open(struct companions *c, const char *path, struct err *e
     if (read_companion(folder, "tokenizer_config.json", &c->config, err) == 0 &&
         read_companion(folder, "special_tokens_map.json", &c->special, err) == 0)
         status = read_companion(folder, "added_tokens.json", &c->added, err);
+    if (status == 0) tokenizer_config_complete(&c->config, c->special);
     free(folder);
     return status;
 }
@@ -273,6 +301,23 @@ static struct tokenizer *open_model(const char *path, const char *file, size_t s
     return t;
 }
 
+// tokenizer.json, and what the files beside it add.
+static struct tokenizer *open_json(const char *path, const char *file, size_t size, struct err *err)
+{
+    struct companions c = { 0 };
+    struct tokenizer *t = NULL;
+    struct buf notice = { 0 };
+    cJSON *json = json_parse(file, size, path, err);
+    if (json && companions_open(&c, path, err) == 0 &&
+        companions_merge(json, &c, &notice, err) == 0)
+        t = tokenizer_from_json(json, path, err);
+    if (t && notice.length) tokenizer_add_notice(t, "%s", notice.data);
+    buf_release(&notice);
+    companions_release(&c);
+    cJSON_Delete(json);
+    return t;
+}
+
 struct tokenizer *tokenizer_open(const char *path, struct err *err)
 {
     struct stat st;
@@ -283,7 +328,7 @@ struct tokenizer *tokenizer_open(const char *path, struct err *err)
     char *file = file_read(path, model ? MODEL_LIMIT : JSON_LIMIT, &size, err);
     if (!file) return NULL;
     struct tokenizer *t =
-        model ? open_model(path, file, size, err) : tokenizer_parse(file, size, path, err);
+        model ? open_model(path, file, size, err) : open_json(path, file, size, err);
     free(file);
     return t;
 }

@@ -85,7 +85,11 @@ struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_
     if (kind->normalizer) cJSON_AddItemToObject(json, "normalizer", stage(kind->normalizer));
     cJSON_AddItemToObject(json, "pre_tokenizer", pre_tokenizer(kind));
     cJSON_AddItemToObject(json, "decoder", stage("ByteLevel"));
-    struct tokenizer *t = tokenizer_from_json(json, name, err);
+    struct buf notice = { 0 };
+    struct tokenizer *t =
+        companions_merge(json, c, &notice, err) == 0 ? tokenizer_from_json(json, name, err) : NULL;
+    if (t && notice.length) tokenizer_add_notice(t, "%s", notice.data);
+    buf_release(&notice);
     cJSON_Delete(json);
     return t;
 }

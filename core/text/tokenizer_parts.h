@@ -23,6 +23,7 @@
 #include <cjson/cJSON.h>
 #include <pcre2.h>
 
+#include "core/base/names.h"
 #include "core/text/tokenizer.h"
 
 // --- characters --------------------------------------------------------------------------------
@@ -324,6 +325,24 @@ struct companions {
     cJSON *special; // special_tokens_map.json
     cJSON *added;   // added_tokens.json
 };
+
+// The added tokens of either file, one after another.
+struct added_items {
+    const char *where;
+    const cJSON *next;
+    bool decoder;         // {"id": {token}}, else {"text": id}
+    bool normalized;      // the last token is looked for in normalised text
+    struct names special; // texts
+};
+
+int companions_start(struct added_items *a, const struct companions *c, struct err *err);
+// 1 and the next token, 0 at the end, -1 on error.
+int companions_next(struct added_items *a, size_t entries, struct added *token, const char **text,
+                    struct err *err);
+
+// Adds to a tokenizer.json the tokens of the files beside it, as transformers does, and to `notice`
+// what they change.
+int companions_merge(cJSON *json, const struct companions *c, struct buf *notice, struct err *err);
 
 // The tokenizer's class without "Fast", "" if none of its own is named.
 int companions_class(const struct companions *c, char name[64], struct err *err);

@@ -76,7 +76,7 @@ lines "/tokenizer $work/llava" '/tokenize a' "/tokenizer $work/llava/tokenizer.m
 same "alone" "$(jq -c 'select(.event == "ids").ids' "$work/events" | sort -u | wc -l)" 1
 cp $llava/tokenizer.json "$work/qwen2"
 lines "/tokenizer $work/qwen2"
-check_has "tokenizer.json wins" 'select(.event == "notice").text' "542 tokens"
+check_has "tokenizer.json wins" 'select(.event == "notice").text' "lacks tokens that those beside it name"
 
 # What is wrong is named, with the file.
 rm "$work/llava/tokenizer.model"
@@ -89,3 +89,81 @@ check_has "no tokenizer" 'select(.event == "error").message' "'$work/llava' has 
 check_has "cut off" 'select(.event == "error").message' "$work/cut/tokenizer.model': "
 check_has "configuration" 'select(.event == "error").message' "added_tokens_decoder"
 finish
+
+# --- tokens that only the files beside a tokenizer.json name ---------------------------------------------------
+# Ids are those of AutoTokenizer, of transformers 4.57.1 and 5.24.0 (flags: 4.57.1's, with a notice).
+cat >"$work/variants.py" <<'P'
+import json, os, shutil, sys
+source, target = sys.argv[1:]
+def token(text, **flags):
+    return {"content": text, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False, "special": True, **flags}
+def decoder(c, *tokens):
+    c["added_tokens_decoder"].update({str(600 - i): t for i, t in enumerate(tokens)})
+def legacy(c, x, **files):
+    del c["added_tokens_decoder"]
+    x.update({name + ".json": value for name, value in files.items()})
+def without(t, c, *places):
+    for a in [a for a in t["added_tokens"] if a["id"] in places]: t["added_tokens"].remove(a)
+    for i in places: del c["added_tokens_decoder"][str(i)]
+added = {"<zz>": 700, "<yy>": 650}
+variants = {
+    "same": lambda t, c, x: None,
+    "gap": lambda t, c, x: decoder(c, token("<zz>")),
+    "plain": lambda t, c, x: decoder(c, token("<zz>", special=False, normalized=True), token("<yy>", special=False, lstrip=True)),
+    "flags": lambda t, c, x: c["added_tokens_decoder"]["522"].update(rstrip=True),
+    "extra": lambda t, c, x: c.update(extra_special_tokens={"zz_token": "<zz>", "yy_token": "<yy>"}),
+    "additional": lambda t, c, x: c.update(additional_special_tokens=["<zz>", "<yy>"]),
+    "named": lambda t, c, x: c.update(pad_token="<zz>", unk_token="<yy>"),
+    "word": lambda t, c, x: c.update(pad_token="e"),
+    "stale": lambda t, c, x: without(t, c, 521, 522),
+    "added": lambda t, c, x: legacy(c, x, added_tokens=added),
+    "unread": lambda t, c, x: x.update({"added_tokens.json": added}),
+    "map": lambda t, c, x: legacy(c, x, added_tokens=added, special_tokens_map={"additional_special_tokens": ["<zz>"], "pad_token": token("<pp>")}),
+}
+for name, change in variants.items():
+    os.makedirs(f"{target}/{name}")
+    t, c, x = json.load(open(source + "/tokenizer.json")), json.load(open(source + "/tokenizer_config.json")), {}
+    change(t, c, x)
+    for file, value in {"tokenizer.json": t, "tokenizer_config.json": c, **x}.items():
+        json.dump(value, open(f"{target}/{name}/{file}", "w"))
+P
+python3 "$work/variants.py" tests/goldens/qwen2 "$work/beside" || fail "variants"
+beside() { # NAME NOTICE ID...
+    local name=$1 notice=$2
+    shift 2
+    lines "/tokenizer $work/beside/$name" '/tokenize "a <zz> <yy> b <pp> <|im_end|> e"'
+    check "$name" 'select(.event == "ids").ids | join(" ")' "$*"
+    if [ "$notice" ]; then
+        check_has "$name" 'select(.event == "notice").text' "$notice"
+    else
+        check "$name: no notice" 'select(.event == "notice").text' ""
+    fi
+}
+beside same '' 64 481 89 89 29 481 88 88 29 288 481 79 79 29 220 522 220 68
+beside gap '<zz> (523, not 600)' 64 220 523 481 88 88 29 288 481 79 79 29 220 522 220 68
+beside plain '<yy> (523), <zz> (524)' 64 220 524 523 288 481 79 79 29 220 522 220 68
+beside flags 'overrides flags of the tokenizer' 64 481 89 89 29 481 88 88 29 288 481 79 79 29 220 522 68
+beside extra '<zz> (523), <yy> (524)' 64 220 523 220 524 288 481 79 79 29 220 522 220 68
+beside additional '<zz> (523), <yy> (524)' 64 220 523 220 524 288 481 79 79 29 220 522 220 68
+beside named '<yy> (523), <zz> (524)' 64 220 524 220 523 288 481 79 79 29 220 522 220 68
+beside word 'e (68)' 64 481 89 89 29 481 88 88 29 288 481 79 79 29 220 522 220 68
+beside stale '<|im_end|> (521), <|im_start|> (522)' 64 481 89 89 29 481 88 88 29 288 481 79 79 29 220 521 220 68
+beside added '<zz> (524, not 700)' 64 220 524 220 523 288 481 79 79 29 220 522 220 68
+beside unread '<zz> (700 in added_tokens.json)' 64 481 89 89 29 481 88 88 29 288 481 79 79 29 220 522 220 68
+beside map '<pp> (525)' 64 220 524 220 523 288 220 525 220 522 220 68
+# Special tokens of a chat template: transformers reads the map only where the config lists no added tokens.
+named() { # NAME CONFIG MAP TOKENS: prompt tokens
+    rm -rf "$work/named" && mkdir "$work/named" && cp -L $llama/{config,tokenizer}.json $llama/model.safetensors "$work/named"
+    jq "$2" $llama/tokenizer_config.json >"$work/named/tokenizer_config.json"
+    printf '%s' "$3" >"$work/named/special_tokens_map.json"
+    lines "/load $work/named" '/set sample.max_tokens 1' 'What is this?'
+    check "$1" 'select(.event == "answer").prompt_tokens' "$4"
+}
+map='{"bos_token": "<|begin_of_text|>"}'
+named "config" . "$map" 43
+named "map alone" 'del(.bos_token, .added_tokens_decoder)' "$map" 43
+named "null" '.bos_token = null | del(.added_tokens_decoder)' "$map" 43
+named "an object" 'del(.bos_token, .added_tokens_decoder)' '{"bos_token": {"content": "<|begin_of_text|>", "lstrip": false}}' 43
+named "unread map" 'del(.bos_token)' "$map" 42
+check_has "unread map" 'select(.event == "notice").text' 'bos_token (none, not <|begin_of_text|> of special_tokens_map.json)'
+named "nowhere" 'del(.bos_token, .added_tokens_decoder)' '{}' 42

@@ -318,7 +318,7 @@ static void check_size(const char *folder, int32_t size)
     tokenizer_free(t);
 }
 
-// The more files a folder has, the earlier of the three counts.
+// The more files a folder has, the earlier of the three counts; small files add tokens to each.
 static void test_folders(void **state)
 {
     struct err err = { "" };
@@ -350,7 +350,7 @@ static void test_folders(void **state)
               "tokenizer_config.json");
     check_size(folder, 904);
     copy_file("tests/goldens/tokenizers/t5-json/tokenizer.json", folder, "tokenizer.json");
-    check_size(folder, 600);
+    check_size(folder, 604);
     free(added);
     free(map);
     free(folder);

@@ -1,0 +1,320 @@
+// core/text/tokenizer_special.c -- tokens that only the small files beside a tokenizer name.
+//
+// As in transformers (4 and 5): added tokens of tokenizer_config.json ("added_tokens_decoder"), or
+// else of added_tokens.json, in the order of their ids; then special tokens with a name
+// ("eos_token") or of a list ("additional_special_tokens", "extra_special_tokens"). A token whose
+// text is known keeps its id, and gets the file's flags; a new one gets the next free id, whatever
+// the file says.
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/json.h"
+#include "core/base/names.h"
+#include "core/base/text.h"
+#include "core/text/tokenizer_parts.h"
+
+// Tokens of a notice: the first few.
+struct told {
+    struct buf text;
+    size_t count;
+};
+
+struct merging {
+    cJSON *list;          // "added_tokens"
+    cJSON **items;        // its members, by their number in `known`
+    size_t room;          // of `items`
+    struct names known;   // their texts
+    const cJSON *vocab;   // of the model
+    struct names words;   // texts of the vocabulary, read when one is first looked up
+    double *word_ids;     // of these
+    double word_count;    // of the vocabulary
+    double last;          // largest id in the list, -1: none
+    struct buf own;       // ids in the list at first, sorted: doubles
+    struct names special; // texts that the files call special
+    struct told added, changed, moved;
+};
+
+struct extra {
+    const char *text;
+    struct added flags; // with the id that the file gives; -1: none
+    bool normalized;
+    size_t order; // in the file
+};
+
+enum { TOLD_MOST = 4 };
+
+__attribute__((format(printf, 2, 3))) static void tell(struct told *t, const char *format, ...)
+{
+    va_list args;
+    if (t->count++ >= TOLD_MOST) return;
+    if (t->text.length) buf_puts(&t->text, ", ");
+    va_start(args, format);
+    buf_vprintf(&t->text, format, args);
+    va_end(args);
+}
+
+// --- what tokenizer.json has ---------------------------------------------------------------------
+
+static void know(struct merging *m, cJSON *item, const char *text)
+{
+    const size_t number = names_add(&m->known, text, NULL);
+    const cJSON *id = json_get(item, "id");
+    if (number >= m->room) {
+        m->room = m->room ? 2 * m->room : 64;
+        m->items = xreallocarray(m->items, m->room, sizeof *m->items);
+    }
+    m->items[number] = item;
+    if (cJSON_IsNumber(id) && id->valuedouble > m->last) m->last = id->valuedouble;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void know_all(struct merging *m)
+{
+    cJSON *item;
+    cJSON_ArrayForEach(item, m->list)
+    {
+        const cJSON *text = json_get(item, "content"), *id = json_get(item, "id");
+        if (cJSON_IsString(text)) know(m, item, text->valuestring);
+        if (cJSON_IsNumber(id)) buf_add(&m->own, &id->valuedouble, sizeof id->valuedouble);
+    }
+    const size_t count = m->own.length / sizeof(double);
+    if (count) qsort(m->own.data, count, sizeof(double), compare_ids);
+    for (item = m->vocab ? m->vocab->child : NULL; item; item = item->next) m->word_count++;
+}
+
+// BPE: {"text": id}. Unigram: ["text", score] in the order of the ids.
+static void read_words(struct merging *m)
+{
+    const cJSON *item = m->vocab ? m->vocab->child : NULL;
+    m->word_ids = xcalloc((size_t)m->word_count + 1, sizeof *m->word_ids);
+    for (double place = 0; item; item = item->next, place++) {
+        const char *text = item->string;
+        if (!text && cJSON_IsString(item->child)) text = item->child->valuestring;
+        if (!text) continue;
+        const size_t number = names_add(&m->words, text, NULL);
+        m->word_ids[number] = item->string ? item->valuedouble : place;
+    }
+}
+
+// The id that a text gets which is not in the list.
+static double new_id(struct merging *m, const char *text)
+{
+    size_t number;
+    if (!m->word_ids) read_words(m);
+    if (names_find(&m->words, text, &number)) return m->word_ids[number];
+    return m->last >= m->word_count ? m->last + 1 : m->word_count;
+}
+
+// --- one token -----------------------------------------------------------------------------------
+
+static bool set_flag(cJSON *item, const char *key, bool value, bool otherwise)
+{
+    const cJSON *former = json_get(item, key);
+    if ((former ? cJSON_IsTrue(former) : otherwise) == value) return false;
+    if (former)
+        cJSON_ReplaceItemInObjectCaseSensitive(item, key, cJSON_CreateBool(value));
+    else
+        cJSON_AddBoolToObject(item, key, value);
+    return true;
+}
+
+static bool set_flags(cJSON *item, const struct extra *x)
+{
+    const bool special = cJSON_IsTrue(json_get(item, "special"));
+    bool changed = set_flag(item, "normalized", x->normalized, !special);
+    changed |= set_flag(item, "special", x->flags.special, false);
+    changed |= set_flag(item, "lstrip", x->flags.lstrip, false);
+    changed |= set_flag(item, "rstrip", x->flags.rstrip, false);
+    return changed | set_flag(item, "single_word", x->flags.single_word, false);
+}
+
+static void put(struct merging *m, const struct extra *x)
+{
+    size_t number;
+    double id;
+    if (!*x->text) return;
+    if (names_find(&m->known, x->text, &number)) {
+        const cJSON *own = json_get(m->items[number], "id");
+        id = cJSON_IsNumber(own) ? own->valuedouble : -1;
+        if (set_flags(m->items[number], x)) tell(&m->changed, "%.40s", x->text);
+    } else {
+        id = new_id(m, x->text);
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddNumberToObject(item, "id", id);
+        cJSON_AddStringToObject(item, "content", x->text);
+        set_flags(item, x);
+        cJSON_AddItemToArray(m->list, item);
+        know(m, item, x->text);
+        tell(&m->added, "%.40s (%.0f)", x->text, id);
+    }
+    if (x->flags.id >= 0 && x->flags.id != id)
+        tell(&m->moved, "%.40s (%.0f, not %d)", x->text, id, x->flags.id);
+}
+
+// --- the files -----------------------------------------------------------------------------------
+
+static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
+                                     "pad_token", "cls_token", "mask_token" };
+
+enum { NAMES = sizeof names / sizeof *names };
+
+static bool is_standard(const char *key)
+{
+    for (int i = 0; i < NAMES; i++)
+        if (!strcmp(key, names[i])) return true;
+    return false;
+}
+
+// A special token: a text or an object with its "content" and flags. 0, or -1.
+static int visit(struct merging *m, const cJSON *value, bool add, struct err *err)
+{
+    struct extra x = { .flags = { .special = true } };
+    bool normalized;
+    size_t number;
+    if (cJSON_IsString(value))
+        x.text = value->valuestring;
+    else if (!cJSON_IsObject(value) || !cJSON_IsString(json_get(value, "content")))
+        return 0;
+    else if (added_read(value, &x.flags, &x.text, &normalized, err) < 0)
+        return err_in(err, "tokenizer_config.json");
+    if (!utf8_valid(x.text, strlen(x.text)))
+        return err_set(err, "tokenizer_config.json: a special token is invalid UTF-8");
+    names_add(&m->special, x.text, NULL);
+    if (!add || names_find(&m->known, x.text, &number)) return 0;
+    x.normalized = cJSON_IsTrue(json_get(value, "normalized"));
+    x.flags.special = true;
+    x.flags.id = -1;
+    put(m, &x);
+    return 0;
+}
+
+// All special tokens of the config, those with standard names first. `add`: to the list.
+static int visit_all(struct merging *m, const cJSON *config, bool add, struct err *err)
+{
+    static const char *const lists[] = { "extra_special_tokens", "additional_special_tokens" };
+    const cJSON *item;
+    for (int i = 0; i < NAMES; i++)
+        if (visit(m, json_get(config, names[i]), add, err) < 0) return -1;
+    cJSON_ArrayForEach(item, config)
+    {
+        if (!item->string || !text_ends(item->string, "_token") || is_standard(item->string))
+            continue;
+        if (json_get(json_get(config, lists[0]), item->string)) continue; // that one counts
+        if (visit(m, item, add, err) < 0) return -1;
+    }
+    for (int i = 0; i < 2; i++)
+        cJSON_ArrayForEach(item, json_get(config, lists[i])) // texts, or {"name": text}
+        {
+            if (visit(m, item, add, err) < 0) return -1;
+        }
+    return 0;
+}
+
+static int compare_extras(const void *a, const void *b)
+{
+    const struct extra *x = a, *y = b;
+    if (x->flags.id != y->flags.id) return x->flags.id < y->flags.id ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+// Does tokenizer.json itself add a token with this id?
+static bool id_taken(const struct merging *m, double id)
+{
+    const size_t count = m->own.length / sizeof id;
+    return count && bsearch(&id, m->own.data, count, sizeof id, compare_ids);
+}
+
+static int put_extras(struct merging *m, const struct companions *c, struct err *err)
+{
+    struct added_items a;
+    struct added token = { 0 };
+    struct buf all = { 0 };
+    const char *text = "";
+    size_t number;
+    int more = companions_start(&a, c, err);
+    while (more == 0 && (more = companions_next(&a, INT32_MAX / 8, &token, &text, err)) > 0) {
+        struct extra x = { text, token, a.normalized, all.length };
+        x.flags.special |= names_find(&m->special, text, &number);
+        // Of two files without flags tokenizer.json has the last word.
+        if (a.decoder || !id_taken(m, token.id)) buf_add(&all, &x, sizeof x);
+        more = 0;
+    }
+    names_release(&a.special);
+    const size_t count = all.length / sizeof(struct extra);
+    struct extra *list = (struct extra *)(void *)all.data;
+    if (more == 0 && count) qsort(list, count, sizeof *list, compare_extras);
+    for (size_t i = 0; more == 0 && i < count; i++) put(m, &list[i]);
+    buf_release(&all);
+    return more;
+}
+
+// What other files say that does not count, because tokenizer_config.json says all.
+static void tell_unread(const struct merging *m, const struct companions *c, struct told *t)
+{
+    const cJSON *item;
+    if (!json_get(c->config, "added_tokens_decoder")) return;
+    cJSON_ArrayForEach(item, c->added)
+    {
+        size_t number;
+        if (!cJSON_IsNumber(item) || !item->string) continue;
+        const bool known = names_find(&m->known, item->string, &number);
+        const cJSON *id = known ? json_get(m->items[number], "id") : NULL;
+        if (!cJSON_IsNumber(id) || id->valuedouble != item->valuedouble)
+            tell(t, "%.40s (%.0f in added_tokens.json)", item->string, item->valuedouble);
+    }
+    for (int i = 0; i < NAMES; i++) {
+        const char *mine = companions_token(c, names[i]);
+        const struct companions map = { .config = c->special };
+        const char *other = companions_token(&map, names[i]);
+        if (other && (!mine || strcmp(mine, other) != 0))
+            tell(t, "%s (%.40s, not %.40s of special_tokens_map.json)", names[i],
+                 mine ? mine : "none", other);
+    }
+}
+
+static void report(struct buf *notice, struct told *t, const char *what)
+{
+    if (t->count) {
+        buf_printf(notice, "%s%s: %s", notice->length ? "; " : "", what, t->text.data);
+        if (t->count > TOLD_MOST) buf_printf(notice, " and %zu more", t->count - TOLD_MOST);
+    }
+    buf_release(&t->text);
+}
+
+int companions_merge(cJSON *json, const struct companions *c, struct buf *notice, struct err *err)
+{
+    struct merging m = { .last = -1 };
+    struct told unread = { 0 };
+    m.list = cJSON_GetObjectItemCaseSensitive(json, "added_tokens");
+    if (!cJSON_IsObject(json) || (m.list && !cJSON_IsArray(m.list))) return 0; // refused later
+    if (!m.list) m.list = cJSON_AddArrayToObject(json, "added_tokens");
+    m.vocab = json_get(json_get(json, "model"), "vocab");
+    know_all(&m);
+    const int status = visit_all(&m, c->config, false, err) == 0 && put_extras(&m, c, err) == 0
+                           ? visit_all(&m, c->config, true, err)
+                           : -1;
+    tell_unread(&m, c, &unread);
+    report(notice, &m.added,
+           "the tokenizer's file lacks tokens that those beside it name; added as transformers "
+           "adds them");
+    report(notice, &m.changed,
+           "tokenizer_config.json overrides flags of the tokenizer's file, as in transformers 4 "
+           "(5 may keep those)");
+    report(notice, &m.moved, "the files give tokens different ids; those of transformers are used");
+    report(
+        notice, &unread,
+        "other files differ from tokenizer_config.json, which alone is used, as in transformers");
+    names_release(&m.known);
+    names_release(&m.words);
+    names_release(&m.special);
+    buf_release(&m.own);
+    free(m.word_ids);
+    free(m.items);
+    return status;
+}
