@@ -182,13 +182,19 @@ static void add_object(struct names *unread, const cJSON *object, const char *co
     }
 }
 
-static void add_items(struct names *unread, const cJSON *content)
+// Pictures of a sample's list are shown in their order. *pictures: parts of type image so far.
+static void add_items(struct names *unread, const cJSON *content, int64_t *pictures)
 {
     static const char *const url_keys[] = { "url", "path", "bytes", NULL };
     const cJSON *item;
     if (!cJSON_IsArray(content)) return;
     cJSON_ArrayForEach(item, content)
     {
+        const cJSON *index = json_get(item, "index"), *type = json_get(item, "type");
+        const bool picture = cJSON_IsString(type) && strcmp(type->valuestring, "image") == 0;
+        if (picture && cJSON_IsNumber(index) && index->valuedouble != (double)*pictures)
+            add(unread, "index", " of a picture out of order");
+        *pictures += picture;
         add_object(unread, item, item_keys, NULL, false);
         add_object(unread, json_get(item, "image_url"), url_keys, NULL, false);
     }
@@ -208,11 +214,12 @@ static bool is_question(const cJSON *turn)
 static void add_turns(struct names *unread, const cJSON *turns)
 {
     const cJSON *turn;
+    int64_t pictures = 0;
     cJSON_ArrayForEach(turn, turns)
     {
         const bool from = json_get(turn, "from") != NULL;
         add_object(unread, turn, from ? turn_keys : message_keys, NULL, !is_question(turn));
-        if (!from) add_items(unread, json_get(turn, "content"));
+        if (!from) add_items(unread, json_get(turn, "content"), &pictures);
     }
 }
 

@@ -273,6 +273,7 @@ static void check_index(struct checking *k, int64_t index)
         find(k->c, s.dialogue.marks_differ ? DATA_MARKS : DATA_UNREADABLE, &s, err.text);
     else if (to->chosen)
         check_sample(k, &s, to);
+    if (s.choice_count) names_add(&s.unread, "the choices, which only evaluations read", NULL);
     if (to->chosen) key_counts_add(&k->c->unread, &s.unread);
     k->c->chosen += to->chosen;
     k->c->usable += to->usable;

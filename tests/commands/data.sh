@@ -81,6 +81,11 @@ check_has "so does an evaluation" 'select(.event == "table" and .name == "evalua
 check_has "and answering" 'select(.event == "notice").text' "4 answered, 0 with errors, 0 already there: '$work/marked.answers'; not used: "
 check_has "training says it" 'select(.event == "notice").text' '; not used: "tools" (1 sample)'
 
+# A question's choices are no part of what is trained.
+echo '{"question": "Sky?", "answer": "grey", "choices": ["grey", "blue"]}' >"$work/choices.jsonl"
+lines "/load $llava" "/data check $work/choices.jsonl"
+check_has "choices" 'select(.event == "notice").text' "not used: the choices, which only evaluations read (1 sample)"
+
 # Special tokens in the texts of data are tokens, in training and in evaluation, unless a person says otherwise.
 cat >"$work/boxes.jsonl" <<'J'
 {"id": "box", "question": "Where is <|object_ref_start|>a dog<|object_ref_end|>?", "answer": "<|object_ref_start|>a dog<|object_ref_end|><|box_start|>(12,34),(56,78)<|box_end|>"}

@@ -257,6 +257,17 @@ static void test_unread(void **state)
         "\"reasoning_content\"");
 }
 
+static void test_picture_order(void **state)
+{
+    check_unread(
+        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"index\":0},"
+        "{\"type\":\"image\",\"index\":1},{\"type\":\"text\",\"text\":\"q\",\"index\":null}]}]}",
+        "");
+    check_unread("{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"index\":1},"
+                 "{\"type\":\"image\",\"index\":0}]}]}",
+                 "\"index\" of a picture out of order");
+}
+
 static void test_key_counts(void **state)
 {
     struct key_counts c = { 0 };
@@ -280,11 +291,11 @@ static void test_key_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),   cmocka_unit_test(test_messages_errors),
-        cmocka_unit_test(test_samples),    cmocka_unit_test(test_samples_errors),
-        cmocka_unit_test(test_folder),     cmocka_unit_test(test_other_forms),
-        cmocka_unit_test(test_marks),      cmocka_unit_test(test_unread),
-        cmocka_unit_test(test_key_counts),
+        cmocka_unit_test(test_messages),      cmocka_unit_test(test_messages_errors),
+        cmocka_unit_test(test_samples),       cmocka_unit_test(test_samples_errors),
+        cmocka_unit_test(test_folder),        cmocka_unit_test(test_other_forms),
+        cmocka_unit_test(test_marks),         cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_picture_order), cmocka_unit_test(test_key_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
