@@ -48,10 +48,12 @@ static int folder_make(const char *path, struct err *err)
     return err_set(err, "cannot create the folder '%s': %s", path, strerror(errno));
 }
 
+static const char made_prefix[] = "vlmsh-job-";
+
 // A folder of its own among those of other databases and users.
 static int make_shared(const char *shared, const char *link, struct err *err)
 {
-    char *made = xasprintf("%s/vlmsh-job-XXXXXX", shared);
+    char *made = xasprintf("%s/%sXXXXXX", shared, made_prefix);
     int status = -1;
     if (access(link, F_OK) == 0)
         status = 0; // of an earlier start
@@ -88,11 +90,18 @@ char *job_folder_real(const struct store *s, int64_t id, struct err *err)
     return real;
 }
 
-// Only what lies in it directly: jobs put no folders there.
+// Only what lies in it directly: jobs put no folders there. A link to a folder that was not made
+// for a job goes alone.
 void job_folder_remove(const struct store *s, int64_t id)
 {
+    struct stat st;
     char *path = job_path(s, id, NULL), *real = realpath(path, NULL);
-    DIR *folder = opendir(path);
+    const bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    if (link && real && strncmp(strrchr(real, '/') + 1, made_prefix, sizeof made_prefix - 1) != 0) {
+        free(real);
+        real = NULL;
+    }
+    DIR *folder = real ? opendir(real) : NULL;
     const struct dirent *entry;
     while (folder && (entry = readdir(folder))) unlinkat(dirfd(folder), entry->d_name, 0);
     if (folder) closedir(folder);

@@ -190,7 +190,8 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                                     .text = m->checkpoint->name,
                                     .value = m->checkpoint->fingerprint });
     engine_recheck_settings(e);
-    small_trim(e->settings);
+    struct err untrimmed;
+    if (small_trim(e->settings, &untrimmed) < 0) sinks_notice(e->sinks, "%s", untrimmed.text);
     return 0;
 }
 

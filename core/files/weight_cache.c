@@ -2,6 +2,7 @@
 // say when they were used last.
 #include "core/files/weight_cache.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/places.h"
+#include "core/files/gguf_kind.h"
 
 enum { UNFINISHED_SECONDS = 3600 }; // nobody writes a file that has not changed for so long
 
@@ -80,29 +83,44 @@ static int by_use(const void *a, const void *b)
     return (x->used.tv_nsec > y->used.tv_nsec) - (x->used.tv_nsec < y->used.tv_nsec);
 }
 
-static bool is_whole(const char *name)
+// Is it a name that is written here: FINGERPRINT-KIND.gguf, or *unfinished: ".part-XXXXXX" follows?
+static bool is_ours(const char *name, bool *unfinished)
 {
-    const size_t n = strlen(name);
-    return n > 5 && !strcmp(name + n - 5, ".gguf");
+    static const char ending[] = ".gguf", part[] = ".part-";
+    enum { DIGITS = HASH_HEX - 1, RANDOM = 6 };
+    const char *end = strstr(name, ending), *kind = name + DIGITS + 1;
+    if (strspn(name, "0123456789abcdef") != DIGITS || name[DIGITS] != '-' || !end) return false;
+    char *text = xstrndup(kind, (size_t)(end - kind));
+    const bool known = gguf_kind_find(text) != NULL;
+    free(text);
+    end += sizeof ending - 1;
+    *unfinished = *end != '\0';
+    if (!known || !*unfinished) return known;
+    if (strncmp(end, part, sizeof part - 1) != 0) return false;
+    end += sizeof part - 1;
+    for (int i = 0; i < RANDOM; i++)
+        if (!isalnum((unsigned char)end[i])) return false;
+    return !end[RANDOM];
 }
 
-// The complete files, those used longest ago first; unfinished ones of long ago are removed.
-static struct kept *list_kept(const char *folder, size_t *count)
+// The complete files, those used longest ago first; `own`: unfinished ones of long ago are removed.
+static struct kept *list_kept(const char *folder, bool own, size_t *count)
 {
     struct kept *list = NULL;
     DIR *dir = opendir(folder);
     *count = 0;
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         struct stat st;
+        bool unfinished;
+        if (!is_ours(entry->d_name, &unfinished)) continue;
         char *path = xasprintf("%s/%s", folder, entry->d_name);
         const bool file = lstat(path, &st) == 0 && S_ISREG(st.st_mode);
-        if (file && is_whole(entry->d_name)) {
+        if (file && !unfinished) {
             list = xreallocarray(list, *count + 1, sizeof *list);
             list[(*count)++] = (struct kept){ path, st.st_mtim, (double)st.st_size };
             continue;
         }
-        if (file && strstr(path, ".gguf.") && time(NULL) - st.st_mtime > UNFINISHED_SECONDS)
-            unlink(path);
+        if (file && own && time(NULL) - st.st_mtime > UNFINISHED_SECONDS) unlink(path);
         free(path);
     }
     if (dir) closedir(dir);
@@ -110,25 +128,40 @@ static struct kept *list_kept(const char *folder, size_t *count)
     return list;
 }
 
-static void trim(const char *folder, double bytes)
+// A link may lead to a folder that other programs keep their files in.
+static bool is_own(const char *folder)
 {
+    struct stat st;
+    return lstat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+}
+
+static int trim(const char *folder, double bytes, struct err *err)
+{
+    const bool own = is_own(folder);
     size_t count;
     double all = 0;
-    struct kept *list = list_kept(folder, &count);
+    struct kept *list = list_kept(folder, own, &count);
     for (size_t i = 0; i < count; i++) all += list[i].bytes;
     for (size_t i = 0; i < count; i++) {
-        if (all > bytes && unlink(list[i].path) == 0) all -= list[i].bytes;
+        if (own && all > bytes && unlink(list[i].path) == 0) all -= list[i].bytes;
         free(list[i].path);
     }
     free(list);
+    if (own || all <= bytes) return 0;
+    return err_set(err,
+                   "'%s' holds %.3g GB of smaller weights, more than weights.cache, and nothing is "
+                   "removed: it is a link or another user's folder; remove files there, or set "
+                   "XDG_CACHE_HOME to a folder of your own",
+                   folder, all / 1e9);
 }
 
-void weight_cache_trim(double bytes)
+int weight_cache_trim(double bytes, struct err *err)
 {
     const int held = lock_folder(LOCK_EX | LOCK_NB);
-    if (held < 0 && errno == EWOULDBLOCK) return;
+    if (held < 0 && errno == EWOULDBLOCK) return 0;
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "weights");
-    if (folder) trim(folder, bytes);
+    const int status = folder ? trim(folder, bytes, err) : 0;
     free(folder);
     weight_cache_let(held);
+    return status;
 }

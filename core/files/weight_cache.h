@@ -5,7 +5,7 @@
 //   const int held = weight_cache_hold();                        // nobody trims now
 //   ... opens or writes path; weight_cache_use(path);            // it was needed now
 //   weight_cache_let(held);
-//   weight_cache_trim(20e9);                                     // what was not needed for longest
+//   weight_cache_trim(20e9, &err);                               // what was not needed for longest
 //   goes
 //
 // A file that another program removes while it is mapped stays readable there.
@@ -21,8 +21,10 @@ void weight_cache_use(const char *path);
 // -1: the folder cannot be locked, and they may.
 int weight_cache_hold(void);
 void weight_cache_let(int held);
-// Removes files until all have at most that many bytes, and what killed programs left behind.
-// Leaves it to other programs that hold the folder, which trim it after their own load.
-void weight_cache_trim(double bytes);
+// Removes files until all have at most that many bytes, and what killed programs left behind: only
+// files with names that are given here. Leaves it to other programs that hold the folder, which
+// trim it after their own load. -1: there are more, but the folder is a link or another user's, of
+// which nothing is removed.
+int weight_cache_trim(double bytes, struct err *err);
 
 #endif

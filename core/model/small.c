@@ -293,7 +293,7 @@ int small_use(struct model *m, const struct gguf_kind *kind, const struct load_p
     return checkpoint_fetch(c, own, progress, err);
 }
 
-void small_trim(const struct settings *s)
+int small_trim(const struct settings *s, struct err *err)
 {
-    weight_cache_trim(settings_real(s, "weights.cache") * 1e9);
+    return weight_cache_trim(settings_real(s, "weights.cache") * 1e9, err);
 }

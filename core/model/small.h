@@ -28,7 +28,7 @@ int small_use(struct model *m, const struct gguf_kind *kind, const struct load_p
               struct err *err);
 // Bytes of the checkpoint's weights with weights.dtype, also where there are none yet.
 uint64_t small_bytes(const struct model *m, const struct settings *s);
-// Removes kept files beyond weights.cache.
-void small_trim(const struct settings *s);
+// Removes kept files beyond weights.cache; -1: why it cannot.
+int small_trim(const struct settings *s, struct err *err);
 
 #endif

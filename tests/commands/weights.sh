@@ -81,11 +81,22 @@ same "the one used last" "$(ls "$kept")" "$(basename "$file")"
 lines '/set weights.cache 0' '/set weights.dtype q8_0' "/load $llama" '/set sample.max_tokens 2' 'Hello'
 check "nothing kept" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
 same "nothing is left" "$(files)" 0
-# What killed programs left: removed once nobody can be writing it.
-: >"$kept/a-q8_0.gguf.abcdef" && touch -d '2 hours ago' "$kept/a-q8_0.gguf.abcdef"
-: >"$kept/a-q8_0.gguf.ghijkl"
+# What killed programs left: removed once nobody can be writing it. Files of other names stay.
+name=$(basename "$file" -q8_0.gguf)
+for i in "$name-q4_k.gguf.part-abcdef" "$name-q4_k.gguf.part-abcdefg" "$name-q4_k.gguf.backup" llama-13b.gguf "${name%?}-q8_0.gguf" "$name-mine.gguf" "$name-q8_0.gguf.gguf"; do
+    echo 'my only copy' >"$kept/$i" && touch -d '2 hours ago' "$kept/$i"
+done
+echo >"$kept/$name-q4_k.gguf.part-ghijkl"
+small q8_0 '/set weights.cache 0' "/load $llama"
+same "left behind" "$(ls "$kept" | sed "s/$name/N/; s/${name%?}/M/" | sort | paste -sd' ')" \
+    'M-q8_0.gguf N-mine.gguf N-q4_k.gguf.backup N-q4_k.gguf.part-abcdefg N-q4_k.gguf.part-ghijkl N-q8_0.gguf.gguf llama-13b.gguf'
+# In a folder that a link leads to, nothing is removed: said.
+mv "$kept" "$work/linked" && ln -s "$work/linked" "$kept"
+small q8_0 '/set weights.cache 0' "/load $llama"
+same "through a link" "$(ls "$kept" | wc -l)" 8
+check_has "through a link: said" 'select(.event == "notice").text' 'nothing is removed: it is a link'
+rm -r "$kept" "$work/linked"
 small q8_0
-same "left behind" "$(ls "$kept" | grep -v "$(basename "$file")")" a-q8_0.gguf.ghijkl
 # Of several models those used longest ago go first, whenever they were written.
 small f16
 for name in internvl2-internlm2 glm-4.1v; do vlmsh "tests/goldens/$name::f16" -c /info >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"; done

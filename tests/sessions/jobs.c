@@ -387,6 +387,40 @@ static void a_job_without_a_lock_is_reached(void **state)
     store_close(s);
 }
 
+// What a link in the place of a job's folder leads to is not the job's.
+static void a_foreign_folder_stays(void **state)
+{
+    struct err err = { 0 };
+    struct store *s = open_store();
+    const int64_t id = add(s, "count", "1", "2", NULL);
+    char *foreign = xasprintf("%s/models", folder), *file = xasprintf("%s/llama.gguf", foreign);
+    assert_int_equal(job_folder_make(s, id, "none", &err), 0);
+    char *path = job_path(s, id, NULL);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(mkdir(foreign, 0700), 0);
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    fclose(f);
+    assert_int_equal(symlink(foreign, path), 0);
+    job_folder_remove(s, id);
+    assert_int_equal(access(file, F_OK), 0);
+    assert_int_equal(access(path, F_OK), -1);
+    free(path);
+    assert_int_equal(job_folder_make(s, id, folder, &err), 0); // one of its own that others see
+    path = job_path(s, id, "lock");
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fclose(f);
+    char *real = job_folder_real(s, id, &err);
+    job_folder_remove(s, id);
+    assert_int_equal(access(real, F_OK), -1);
+    free(real);
+    free(path);
+    free(file);
+    free(foreign);
+    store_close(s);
+}
+
 // A state of a later version: told, and neither resumed nor deleted while its process runs.
 static void an_unknown_state_is_told(void **state)
 {
@@ -631,6 +665,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_cancelled_job_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_whose_folder_is_removed_is_reached, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_without_a_lock_is_reached, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_foreign_folder_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unknown_state_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancelled_step_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(asking_sends_no_signal, setup, teardown),
