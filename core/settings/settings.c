@@ -134,7 +134,7 @@ static char *spell_number(const struct setting *row, const char *value, struct e
 {
     bool whole = row->type == SETTING_INTEGER;
     char *end;
-    double x = strtod(value, &end);
+    const double x = strtod(value, &end) + 0.0; // -0 is 0
     if (*value && !*end && x >= row->min && x <= row->max && (!whole || x == floor(x)))
         return whole ? xasprintf("%.0f", x) : xasprintf("%.15g", x);
     struct buf b = { 0 };

@@ -158,7 +158,7 @@ static double *reals_read(const struct setting *row, const char *text, size_t *c
     *count = 0;
     for (const char *p = text;;) {
         char *end;
-        const double x = strtod(p, &end);
+        const double x = strtod(p, &end) + 0.0; // -0 is 0
         if (end == p || !(x >= row->min && x <= row->max)) break;
         list = xreallocarray(list, *count + 1, sizeof *list);
         list[(*count)++] = x;

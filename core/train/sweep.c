@@ -34,7 +34,8 @@ static const char usage[] = "/sweep KEY V1,V2,... DATA OUT [--images DIR] (or lr
 struct value {
     struct settings *settings; // with the value
     const char *text;          // as they spell it
-    char *label;               // for a folder and series
+    char *typed;
+    char *label; // for a folder and series, another one for each value
 };
 
 struct sweep {
@@ -56,6 +57,7 @@ static void release(struct sweep *s)
 {
     for (size_t i = 0; i < s->count; i++) {
         settings_free(s->values[i].settings);
+        free(s->values[i].typed);
         free(s->values[i].label);
     }
     free(s->values);
@@ -64,8 +66,16 @@ static void release(struct sweep *s)
     *s = (struct sweep){ 0 };
 }
 
-// Letters, digits, "+-._"; others become "_". Never a hidden folder.
-static char *make_label(const char *text)
+static bool is_taken(const struct sweep *s, const char *label)
+{
+    bool taken = !strcmp(label, "training.json"); // the sweep's own
+    for (size_t i = 0; i < s->count; i++) taken |= !strcmp(s->values[i].label, label);
+    return taken;
+}
+
+// Letters, digits, "+-._"; others become "_". Never a hidden folder. Labels that come out the same
+// are numbered: a resumed sweep has the same values in the same order.
+static char *make_label(const struct sweep *s, const char *text)
 {
     struct buf b = { 0 };
     for (size_t i = 0; text[i] && b.length < LABEL_MAX; i++) {
@@ -74,18 +84,35 @@ static char *make_label(const char *text)
         buf_putc(&b, plain ? text[i] : '_');
     }
     if (!b.length) buf_putc(&b, '_');
-    return buf_take(&b);
+    char *plain = buf_take(&b), *label = xstrdup(plain);
+    for (int number = 2; is_taken(s, label); number++) {
+        free(label);
+        label = xasprintf("%s-%d", plain, number);
+    }
+    free(plain);
+    return label;
+}
+
+// Paths are compared by the files that they name.
+static bool same_value(const char *key, const char *a, const char *b)
+{
+    char *x = settings_stored(key, a), *y = settings_stored(key, b);
+    const bool same = !strcmp(x, y);
+    free(x);
+    free(y);
+    return same;
 }
 
 static int add_value(struct sweep *s, const char *text, struct proposal *p, struct err *err)
 {
     if (proposal_check(p, &(struct change){ s->key, text }, 1, err) < 0) return -1;
-    const struct value v = { p->settings, settings_text(p->settings, s->key), make_label(text) };
+    const struct value v = { p->settings, settings_text(p->settings, s->key), xstrdup(text),
+                             make_label(s, text) };
     int status = 0;
     p->settings = NULL; // they are the value's
     for (size_t i = 0; i < s->count && status == 0; i++)
-        if (!strcmp(s->values[i].text, v.text) || !strcmp(s->values[i].label, v.label))
-            status = err_set(err, "'%s' is the same value as '%s'", text, s->values[i].label);
+        if (same_value(s->key, s->values[i].text, v.text))
+            status = err_set(err, "'%s' is the same value as '%s'", text, s->values[i].typed);
     s->values = xreallocarray(s->values, s->count + 1, sizeof *s->values);
     s->values[s->count++] = v;
     return status;

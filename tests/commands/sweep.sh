@@ -49,6 +49,19 @@ for v in 1e-2 1e-4 1e-6; do
         fail "weights of $v differ"
 done
 # Seeds are compared by the same samples: with nothing learned their scores are equal.
+# Values are compared, not the names of their folders.
+mkdir "$work/v"
+lines "/load $llava" "/set train.validation 0.25" "/sweep train.weight_decay 0,-0 $work/data.jsonl $work/no" \
+    "/sweep chat.date a|b|a $work/data.jsonl $work/no" "/sweep job.folder $work/v,$work/./v $work/data.jsonl $work/no"
+check "the same values" 'select(.event=="error").message | split(": ") | last' \
+    "'-0' is the same value as '0'
+'a' is the same value as 'a'
+'$work/./v' is the same value as '$work/v'"
+lines "/load $llava" '/set train.method layernorm-simple' '/set train.steps 1' '/set train.validation 0.25' \
+    "/sweep chat.date \"a/b,a_b,что,кто,training.json\" $work/data.jsonl $work/names" /wait
+check "other values" 'select(.event=="error").message' ""
+same "folders" "$(ls "$work/names" | LC_ALL=C sort | paste -sd' ')" "______ ______-2 a_b a_b-2 training.json training.json-2"
+
 lines "/load $llava" '/set train.method layernorm-simple' '/set train.lr 0' '/set train.steps 1' '/set train.validation 0.25' \
     "/sweep train.seed 1,2,3 $work/data.jsonl $work/seeds" /wait
 same "scores of seeds" "$(jq -r 'select(.event=="table" and .name=="sweep") | .rows[][1]' "$work/events" | sort -u | wc -l)" 1

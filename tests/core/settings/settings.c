@@ -87,6 +87,22 @@ static void values_are_read_in_their_type(void **state)
     settings_free(s);
 }
 
+// -0 is another double, but no other value.
+static void minus_zero_is_zero(void **state)
+{
+    static const char *const rows[][3] = { { "train.weight_decay", "-0", "0" },
+                                           { "train.weight_decay", "-0.0e3", "0" },
+                                           { "train.seed", "-0", "0" },
+                                           { "prune.keep", "-0,0.5", "0,0.5" } };
+    struct settings *s = settings_new();
+    struct err err;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(settings_set(s, rows[i][0], rows[i][1], &err), 0);
+        assert_string_equal(settings_text(s, rows[i][0]), rows[i][2]);
+    }
+    settings_free(s);
+}
+
 static void a_reset_brings_the_default_back(void **state)
 {
     struct settings *s = settings_new();
@@ -196,6 +212,7 @@ int main(void)
         cmocka_unit_test(other_words_find_settings),
         cmocka_unit_test(bad_values_are_refused_and_change_nothing),
         cmocka_unit_test(values_are_read_in_their_type),
+        cmocka_unit_test(minus_zero_is_zero),
         cmocka_unit_test(a_reset_brings_the_default_back),
         cmocka_unit_test(lists_of_layers_name_layers),
         cmocka_unit_test(lists_are_checked_against_the_model),
