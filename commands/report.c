@@ -118,7 +118,19 @@ static int read_wanted(struct wanted *w, const char *line, size_t length, const 
 
 // --- the table -----------------------------------------------------------------------------------
 
-// Numbers with four digits, "|" so that it ends no cell.
+// A character so that it ends no cell, and begins no comment: that might be one of our marks.
+static void write_character(struct buf *b, const char *text)
+{
+    static const char comment[] = "<!--";
+    if (*text == '|')
+        buf_puts(b, "\\|");
+    else if (!strncmp(text, comment, sizeof comment - 1))
+        buf_puts(b, "&lt;");
+    else if (*text != '\r')
+        buf_putc(b, *text == '\n' ? ' ' : *text);
+}
+
+// Numbers with four digits.
 static void write_cell(struct buf *b, const char *text)
 {
     double value;
@@ -127,9 +139,7 @@ static void write_cell(struct buf *b, const char *text)
         strcspn(text, ".eE") < strlen(text)) {
         buf_printf(b, "%.*g", DIGITS, value);
     } else {
-        for (; *text; text++)
-            if (*text != '\r')
-                buf_printf(b, *text == '|' ? "\\%c" : "%c", *text == '\n' ? ' ' : *text);
+        for (; *text; text++) write_character(b, text);
     }
     buf_puts(b, " |");
 }
@@ -215,6 +225,17 @@ static int add_table(struct buf *b, const char *line, size_t length, const struc
     return status;
 }
 
+// The mark that begins a line (after blanks); NULL: none.
+static const char *find_mark(const char *text, const char *mark)
+{
+    for (const char *p = text; *p; p += *p == '\n') {
+        const char *start = p + strspn(p, " \t");
+        if (!strncmp(start, mark, strlen(mark))) return start;
+        p += strcspn(p, "\n");
+    }
+    return NULL;
+}
+
 // Writes the text with its tables updated; returns their number, or -1.
 static int fill(struct buf *b, const char *text, const struct place *place,
                 const struct shell *shell, struct err *err)
@@ -228,9 +249,9 @@ static int fill(struct buf *b, const char *text, const struct place *place,
             p += whole;
             continue;
         }
-        const char *end = strstr(p, closing), *next = strstr(p + whole, opening);
+        const char *end = find_mark(p + whole, closing), *next = find_mark(p + whole, opening);
         if (!end || (next && next < end))
-            return err_set(err, "line %d: '%s' is missing after the table", number, closing);
+            return err_set(err, "line %d: a line '%s' is missing after the table", number, closing);
         if (p[length] != '\n') buf_putc(b, '\n');
         if (add_table(b, p, length, place, shell, err) < 0) return err_in(err, "line %d", number);
         for (; p < end; p++) number += *p == '\n';

@@ -165,6 +165,21 @@ lines "/report $work/all.md"
 printf 'a,b,provenance.model,c\n1,2,x,3\n' >"$work/abc.csv"
 lines "/report $work/all.md"
 same "all columns where none is named" "$(sed -n 2,4p "$work/all.md")" $'| a | b | c |\n|---|---:|---:|\n| 1 | 2 | 3 |'
+# Marks in cells are text: the table ends where it did.
+printf 'a,<!-- end -->\n"<!-- table abc.csv -->",2 < 3\n"x\n<!-- end -->",a|b\n' >"$work/marks.csv"
+printf '<!-- table marks.csv -->\n<!-- end -->\nafter\n' >"$work/marks.md"
+lines "/report $work/marks.md" "/report $work/marks.md" "/report $work/marks.md"
+same "marks in cells" "$(cat "$work/marks.md")" '<!-- table marks.csv -->
+| a | &lt;!-- end --> |
+|---|---:|
+| &lt;!-- table abc.csv --> | 2 < 3 |
+| x &lt;!-- end --> | a\|b |
+<!-- end -->
+after'
+# So are those within a line, as a former version left them.
+printf '<!-- table abc.csv -->\n| x | <!-- end --> |\n<!-- end -->\nafter\n' >"$work/marks.md"
+lines "/report $work/marks.md"
+same "within a line" "$(sed -n '4,$p' "$work/marks.md")" $'| 1 | 2 | 3 |\n<!-- end -->\nafter'
 printf 'x\n<!-- table keep.csv -->\n' >"$work/open.md"
 printf '<!-- table none.csv -->\n<!-- end -->\n' >"$work/none.md"
 printf '<!-- table keep.csv dance -->\n<!-- end -->\n' >"$work/column.md"
