@@ -120,8 +120,7 @@ static bool has_end_text(const struct token_text *t)
         "<|tool_response>",
         "<end_of_turn>",
         "<end_of_utterance>",
-        "<\xEF\xBD\x9C"
-        "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", // DeepSeek
+        "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>", // DeepSeek
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (is_text(t, texts[i])) return true;

@@ -93,12 +93,12 @@ static void read_words(struct merging *m)
 {
     const cJSON *item = m->vocab ? m->vocab->child : NULL;
     m->word_ids = xcalloc((size_t)m->word_count + 1, sizeof *m->word_ids);
-    for (double place = 0; item; item = item->next, place++) {
+    for (size_t place = 0; item; item = item->next, place++) {
         const char *text = item->string;
         if (!text && cJSON_IsString(item->child)) text = item->child->valuestring;
         if (!text) continue;
         const size_t number = names_add(&m->words, text, NULL);
-        m->word_ids[number] = item->string ? item->valuedouble : place;
+        m->word_ids[number] = item->string ? item->valuedouble : (double)place;
     }
 }
 
@@ -263,9 +263,9 @@ static void tell_unread(const struct merging *m, const struct companions *c, str
     {
         size_t number;
         if (!cJSON_IsNumber(item) || !item->string) continue;
-        const bool known = names_find(&m->known, item->string, &number);
+        const bool known = m->items && names_find(&m->known, item->string, &number);
         const cJSON *id = known ? json_get(m->items[number], "id") : NULL;
-        if (!cJSON_IsNumber(id) || id->valuedouble != item->valuedouble)
+        if (!id || id->valuedouble != item->valuedouble)
             tell(t, "%.40s (%.0f in added_tokens.json)", item->string, item->valuedouble);
     }
     for (int i = 0; i < NAMES; i++) {
