@@ -100,11 +100,18 @@ static void inside(const struct probe_env *env, const struct result_map *m, doub
     area[2] = fmin(m->area[2], right), area[3] = fmin(m->area[3], bottom);
 }
 
-// Does the map cover what all other tiles of its picture cover?
+static bool covers(const double area[4], const double other[4])
+{
+    const double slack = 1e-6;
+    return other[0] >= area[0] - slack && other[1] >= area[1] - slack &&
+           other[2] <= area[2] + slack && other[3] <= area[3] + slack;
+}
+
+// Does the map cover what all other tiles of its picture cover? Of two that show the whole picture
+// (LLaVA-Next's) the thumbnail is the first.
 static bool is_thumbnail(const struct probe_env *env, const struct results *maps, size_t which)
 {
     const struct result_map *m = &maps->maps[which];
-    const double slack = 1e-6;
     double area[4], other[4];
     size_t others = 0;
     inside(env, m, area);
@@ -112,9 +119,7 @@ static bool is_thumbnail(const struct probe_env *env, const struct results *maps
         if (i == which || maps->maps[i].picture != m->picture) continue;
         inside(env, &maps->maps[i], other);
         others++;
-        if (other[0] < area[0] - slack || other[1] < area[1] - slack ||
-            other[2] > area[2] + slack || other[3] > area[3] + slack)
-            return false;
+        if (!covers(area, other) || (i < which && covers(other, area))) return false;
     }
     return others > 0;
 }
