@@ -21,7 +21,7 @@ void dialogue_release(struct dialogue *d)
 {
     for (size_t i = 0; i < d->count; i++) message_release(&d->messages[i]);
     for (size_t i = 0; i < d->path_count; i++) free(d->paths[i]);
-    for (size_t i = 0; i < d->path_count && d->marks; i++) free(d->marks[i]);
+    for (size_t i = 0; i < d->mark_count; i++) free(d->marks[i]);
     free(d->messages);
     free(d->paths);
     free(d->marks);
@@ -78,7 +78,7 @@ static const char *next_mark(const struct dialogue *d, const char *text, size_t 
     const char *first = strstr(text, mark);
     *length = strlen(mark);
     *picture = -1;
-    for (size_t i = 0; d->marks && i < d->path_count; i++) {
+    for (size_t i = 0; i < d->mark_count; i++) {
         const char *p = *d->marks[i] ? strstr(text, d->marks[i]) : NULL;
         if (!p || (first && p >= first)) continue;
         first = p;
@@ -249,7 +249,7 @@ static int read_marked_paths(struct dialogue *d, const cJSON *image, const char 
     {
         const size_t before = d->path_count;
         if (add_listed_item(d, item, folder, err) < 0) return -1;
-        if (d->path_count > before) d->marks[before] = xstrdup(item->string);
+        if (d->path_count > before) d->marks[d->mark_count++] = xstrdup(item->string);
     }
     return 0;
 }

@@ -15,7 +15,8 @@ struct dialogue {
     size_t count;
     char **paths;
     size_t path_count;
-    char **marks;      // [path_count] of pictures that are named in the texts; NULL: none are
+    char **marks; // [mark_count] names of the first pictures in the texts ("<image_00>")
+    size_t mark_count;
     char *reference;   // the data's answer to the last question, or NULL
     size_t placed;     // pictures of a sample without "<image>" marks
     bool marks_differ; // reading failed, or would have to guess, for marks that match no picture

@@ -47,7 +47,8 @@ char *picture_source_path(const char *text)
     if (access(text, F_OK) == 0) return xstrdup(text);
     buf_puts(&b, "");
     for (; *text; text++) {
-        const bool coded = *text == '%' && hex_digit(text[1]) >= 0 && hex_digit(text[2]) >= 0;
+        const bool coded = *text == '%' && hex_digit(text[1]) >= 0 && hex_digit(text[2]) >= 0 &&
+                           strncmp(text + 1, "00", 2) != 0; // which would end the path
         buf_putc(&b, (char)(coded ? hex_digit(text[1]) * 16 + hex_digit(text[2]) : *text));
         if (coded) text += 2;
     }

@@ -124,6 +124,8 @@ static void test_other_forms(void **state)
           "{\"images\":[\"https://x.org/a.png\",\"file://localhost/b\",\"file://c\"],"
           "\"question\":\"q\"}",
           "user: <https://x.org/a.png> </b> <dir/c> 'q'");
+    check(dialogue_read_sample, "{\"image\":\"file:///a%00b%41\",\"question\":\"q\"}",
+          "user: </a%00bA> 'q'");
     // MiniCPM-V: turns as messages, marks with names.
     check(dialogue_read_sample,
           "{\"image\":\"a\",\"conversations\":[{\"role\":\"user\",\"content\":\"<image>\\nq\"},"
@@ -134,6 +136,13 @@ static void test_other_forms(void **state)
           "\"user\",\"content\":\"<image_01>\\nand <image_00>?\"},{\"role\":\"assistant\","
           "\"content\":\"r\"}]}",
           "user: <dir/b> 'and ' <dir/a> '?' = r");
+    // Named pictures beside those that the messages bring themselves.
+    check(dialogue_read_sample,
+          "{\"image\":{\"<image_00>\":\"a\"},\"conversations\":[{\"role\":\"user\",\"content\":[{"
+          "\"type\":\"image\",\"path\":\"b\"},{\"type\":\"image\",\"path\":\"c\"},{\"type\":"
+          "\"image\",\"path\":\"d\"}]},{\"role\":\"assistant\",\"content\":\"r\"},{\"role\":"
+          "\"user\",\"content\":\"and <image_00>?\"}]}",
+          "user: <dir/b> <dir/c> <dir/d>; assistant: 'r'; user: 'and ' <dir/a> '?'");
     check(dialogue_read_sample,
           "{\"conversations\":[{\"from\":\"USER\",\"value\":\"q\"},{\"from\":\"chatgpt\",\"value\":"
           "\"r\"},{\"from\":\"observation\",\"value\":\"o\"},{\"from\":\"bard\",\"value\":\"s\"}]}",
