@@ -2,7 +2,6 @@
 //
 // As VLMEvalKit does, the letter is looked for first and the text of a choice after it. The article
 // "A" and the word "I" of a sentence are no letters.
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,8 +57,8 @@ static const int32_t *skip_word(const int32_t *p, const char *word)
 
 static const int32_t *skip_marks(const int32_t *p)
 {
-    while (*p && *p < 0x80 ? strchr(" :*(\"'`", (char)*p) != NULL
-                           : *p == 0x201C || *p == 0x2018 || *p == 0xAB || *p == 0x300C)
+    while (*p > 0 && *p < 0x80 ? strchr(" :*(\"'`", (char)*p) != NULL
+                               : *p == 0x201C || *p == 0x2018 || *p == 0xAB || *p == 0x300C)
         p++;
     return p;
 }
@@ -114,8 +113,7 @@ static int find_small(const int32_t *p, int count)
         for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
             if (!(q = skip_word(p, words[i])) || choices_joins(*q)) continue;
             q = skip_marks(q);
-            const bool ends = !q[1] || (q[1] < 0x80 ? !isalnum(q[1]) && q[1] != ' ' : true);
-            if (*q >= 'a' && *q < 'a' + count && ends && stands_alone(q)) return *q - 'a';
+            if (*q >= 'a' && *q < 'a' + count && q[1] != ' ' && stands_alone(q)) return *q - 'a';
         }
     }
     return -1;

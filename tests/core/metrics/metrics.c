@@ -194,9 +194,10 @@ static void test_letter(void **state)
     check_letter("The answer is a dog", "B");
     check_letter("The answer is a.", "A");
     check_letter("This c. is what it is", "-");
+    check_letter("It is \xFF", "-");
+    check_letter("It is", "-");
 }
 
-// Where the choices are read from the question, and what names the right one.
 // Words end where letters of another script, or its punctuation, begin.
 static void test_letter_unicode(void **state)
 {
@@ -238,6 +239,7 @@ static void test_letter_unicode(void **state)
     assert_int_equal(choices_listed("A\u3001x\nB\u3001y"), 2);
 }
 
+// Where the choices are read from the question, and what names the right one.
 static void test_letter_question(void **state)
 {
     const char *reference = "B";
