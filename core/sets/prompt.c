@@ -257,7 +257,8 @@ void prompt_mcq_vlmevalkit(const struct set_record *r, struct buf *to)
     struct buf options = { 0 };
     if (hint) buf_printf(to, "Hint: %s\n", hint);
     buf_printf(to, "Question: %s\n", question_of(r));
-    if (put_choices(r, &options, "", "\n", LOST_MISSING))
+    put_choices(r, &options, "", "\n", LOST_MISSING);
+    if (options.length)
         buf_printf(to, "Options:\n%sPlease select the correct answer from the options above. \n",
                    options.data);
     buf_release(&options);

@@ -210,6 +210,14 @@ static void test_lost(void **state)
     assert_int_equal(lost_of("mmbench", "vlmevalkit", "mmbench_dev.tsv"), 1);
     assert_int_equal(lost_of("mmbench", "lmms-eval", "mmbench_dev.tsv"), 1);
     assert_int_equal(lost_of("mmstar", "lmms-eval", "mmbench_dev.tsv"), 0);
+    // Of none that is left, there is nothing to select from.
+    static const char json[] = "{\"question\": \"q\", \"A\": \"None\", \"B\": \"NA\"}";
+    struct set_record r = { .json = cJSON_Parse(json) };
+    struct buf prompt = { 0 };
+    prompt_mcq_vlmevalkit(&r, &prompt);
+    assert_string_equal(prompt.data, "Question: q\n");
+    buf_release(&prompt);
+    set_record_release(&r);
 }
 
 // Pictures stand where the text marks them.
