@@ -306,6 +306,8 @@ static int64_t list_todo(struct asking *a, int64_t **todo)
     if (a->r->limit && a->r->limit < n) n = a->r->limit;
     ranks_share(a->r->ranks, &n, sizeof n, 0);
     ranks_share(a->r->ranks, *todo, (size_t)n * sizeof **todo, 0);
+    ranks_share(a->r->ranks, &a->report.there, sizeof a->report.there, 0);
+    ranks_share(a->r->ranks, &a->report.errors, sizeof a->report.errors, 0);
     return n;
 }
 
@@ -327,6 +329,12 @@ static int open_files(struct asking *a, struct ask_output *former, char **tempor
     if ((a->report.there = ask_mark_done(&a->data, &a->output, err)) < 0) return -1;
     for (size_t i = 0; i < a->output.count; i++) a->report.errors += !a->output.lines[i].pictures;
     return 0;
+}
+
+// Is there no answer at all, in this run or in those before?
+static bool lacks_answers(const struct ask_report *r)
+{
+    return !r->stopped && r->failed && !r->answered && r->there == (int64_t)r->errors;
 }
 
 // Of all ranks; rank 0's first sample is among them.
@@ -353,7 +361,7 @@ int ask_run(const struct ask_request *r, struct ask_report *report, struct err *
         engine_unstash(r->engine);
     }
     if (status == 0 && !(a.report.stopped && engine_cancelled(r->engine))) add_up(&a);
-    if (status == 0 && !a.report.answered && a.report.failed) status = none_answered(&a, err);
+    if (status == 0 && lacks_answers(&a.report)) status = none_answered(&a, err);
     if (status == 0 && temporary) status = put_in_place(&a, temporary, err);
     *report = a.report;
     ask_data_release(&a.data);

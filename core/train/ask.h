@@ -45,7 +45,7 @@ struct ask_report {
     bool waits;               // with `again`: `out` is unchanged until all are answered
 };
 
-// -1 also when a setting changed during the run, or no question could be answered: what was written
+// -1 also when a setting changed during the run, or --out has errors alone: what was written
 // stays.
 int ask_run(const struct ask_request *r, struct ask_report *report, struct err *err);
 // The name of the file that --again writes first; belongs to the caller.

@@ -64,12 +64,14 @@ lines "/load $llava" "/tokenize zz"
 id=$(jq -r 'select(.event=="ids").ids[-1]' "$work/events")
 damage one model.embed_tokens.weight "$id" nan
 lines "/load $work/one" "/eval $work/data.jsonl --here" "/eval $work/data.jsonl --metric loss --here" \
-    "/norms --data $work/data.jsonl --given" "/calibrate ffn $work/data.jsonl $work/one.safetensors" /wait
+    "/norms --data $work/data.jsonl --given" "/calibrate ffn $work/data.jsonl $work/one.safetensors" /wait \
+    "/ask --data $work/data.jsonl --out $work/one.jsonl --limit 1" "/ask --data $work/data.jsonl --out $work/one.jsonl"
 check "no error" "$error" ""
 check "scored without it" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="n")[1]' $'1\n1'
 check_has "counted" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
     "1 of 2 samples, the first: sample snake: the model computed NaN"
 check_has "statistics" 'select(.event=="notice" or .event=="table") | tostring' "1 samples are skipped, the first because: the model computed NaN or Inf in layer 0"
+check_has "questions that an earlier run has answered" 'select(.event=="notice").text' "0 answered, 1 with errors, 1 already there"
 check_has "calibration" 'select(.event=="notice") | tostring' "over 1 samples"
 
 finish
