@@ -119,15 +119,20 @@ static void make_absolute(cJSON *item, const char *folder)
     free(whole);
 }
 
-// A path, {"path"}, MiniCPM-V's paths by marks, or a list of them.
+// Keys under which a picture names its file (dialogue_picture), and MiniCPM-V's marks.
+static bool names_file(const char *key)
+{
+    return !strcmp(key, "path") || !strcmp(key, "url") || !strcmp(key, "image") || *key == '<';
+}
+
+// A path, an object that names it, or a list of them.
 static void place_picture(cJSON *item, const char *folder)
 {
     cJSON *each;
     make_absolute(item, folder);
     cJSON_ArrayForEach(each, item)
     {
-        const bool path = !each->string || !strcmp(each->string, "path") || *each->string == '<';
-        if (path) place_picture(each, folder);
+        if (!each->string || names_file(each->string)) place_picture(each, folder);
     }
 }
 
@@ -147,11 +152,8 @@ static void place_pictures(cJSON *json, const char *folder)
         if (!cJSON_IsArray(content)) continue;
         cJSON_ArrayForEach(part, content)
         {
-            cJSON *url = cJSON_GetObjectItemCaseSensitive(part, "image_url");
-            place_picture(cJSON_GetObjectItemCaseSensitive(part, "path"), folder);
-            place_picture(cJSON_GetObjectItemCaseSensitive(part, "image"), folder);
-            make_absolute(url, folder);
-            make_absolute(cJSON_GetObjectItemCaseSensitive(url, "url"), folder);
+            place_picture(cJSON_GetObjectItemCaseSensitive(part, "image_url"), folder);
+            if (cJSON_IsObject(part)) place_picture(part, folder);
         }
     }
 }
