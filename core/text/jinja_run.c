@@ -342,7 +342,8 @@ int jinja_render(const struct jinja *t, struct jinja_room *room, struct jinja_va
     for (size_t i = 0; i < variables.dict->count; i++)
         jinja_scope_set(&r, variables.dict->keys[i].text->bytes, variables.dict->values[i]);
     jinja_run_body(&r, &t->body);
-    if (!jinja_afford(room, b.length + b.span_count * sizeof *b.spans)) jinja_step(&r, 0);
+    jinja_afford(room, b.length + b.span_count * sizeof *b.spans);
+    jinja_step(&r, 0); // spans may have been dropped
     output->unknown = r.unknown;
     if (r.failed) return err_in(err, "%s", t->name);
     buf_add(&output->text, b.bytes ? b.bytes : "", b.length);
