@@ -119,7 +119,7 @@ static int attach(struct shell *shell, const char *name, int *attached, struct e
     return status;
 }
 
-// The longest of the words, joined by blanks, that are the name of a file; else the first word.
+// The most words that, joined by blanks, name a file; else the first word. *count: how many.
 static char *file_of_words(char **words, int most, int *count)
 {
     for (*count = most; *count > 1; --*count) {

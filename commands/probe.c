@@ -257,7 +257,7 @@ static int read_request(struct wish *w, int argc, char **argv, struct err *err)
         return err_set(err, "--images, --objects and --given need --data FILE");
     }
     if (w->request.boxes && !w->request.objects)
-        return err_set(err, "--boxes says what is taken of --objects FILE");
+        return err_set(err, "--boxes needs --objects FILE");
     if (!w->mask) return 0;
     size_t size;
     char *bytes = file_read(w->mask, IMAGE_MAX_FILE, &size, err);

@@ -143,7 +143,7 @@ static char *picture_named(const char *text, size_t length)
     return NULL;
 }
 
-// In quotes a name may have blanks: to the same quote; else to the next blank.
+// Length of the next piece: a picture's name in quotes, which may have blanks, or a word.
 static size_t piece_length(const char *p)
 {
     const char *end = strchr("\"'`", *p) ? strchr(p + 1, *p) : NULL;
@@ -163,7 +163,7 @@ static bool is_attached(const struct shell *shell, const char *path)
     return false;
 }
 
-// A file's name is only text to the model: who comes from a program that attaches it may not know.
+// A file's name is only text to the model: people used to programs that attach it may not know.
 static void hint_picture(struct shell *shell, const char *text)
 {
     const struct model *m = engine_model(shell->engine);

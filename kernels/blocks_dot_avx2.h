@@ -9,9 +9,9 @@
 // multiplies with q, two products to a sum of 16 bits. It would saturate at 32767, but of q up to
 // 31 eight products fit (31 * 127 each), of q up to 63 four. VPMADDWD then multiplies these sums by
 // 1, 128 or 2^14 and makes them 32 bits wide. Only numbers of a group may be added: 128 of them,
-// four in a lane, are turned into a quad of vectors in which each lane belongs to one group. Where
-// a byte c stands for 0, c times the sum of x is taken from the integers: modulo 2^32, so that only
-// the result has to fit.
+// four in a lane, are transposed into a quad of vectors in which each lane belongs to one group.
+// Where a byte c stands for 0, c times the sum of x is taken from the integers: modulo 2^32, so
+// that only the result has to fit.
 //
 // Signed bytes (Q8_0, levels) are made 16 bits wide, and so are the upper 15 and the lower 7 bits
 // of the integers: VPMADDWD alone.
@@ -35,7 +35,7 @@ struct quad {
 };
 
 // Lane l of vector i becomes lane i of vector l, in each half.
-VEC_INLINE struct quad quad_turned(__m256i a, __m256i b, __m256i c, __m256i d)
+VEC_INLINE struct quad quad_transposed(__m256i a, __m256i b, __m256i c, __m256i d)
 {
     const __m256i low = _mm256_unpacklo_epi32(a, b), high = _mm256_unpackhi_epi32(a, b);
     const __m256i low2 = _mm256_unpacklo_epi32(c, d), high2 = _mm256_unpackhi_epi32(c, d);
@@ -48,11 +48,11 @@ VEC_INLINE struct quad quad_turned(__m256i a, __m256i b, __m256i c, __m256i d)
 VEC_INLINE struct quad quad_at(const void *bytes, int apart)
 {
     const char *at = bytes;
-    return quad_turned(load_bytes(at), load_bytes(at + apart), load_bytes(at + 2 * apart),
-                       load_bytes(at + 3 * apart));
+    return quad_transposed(load_bytes(at), load_bytes(at + apart), load_bytes(at + 2 * apart),
+                           load_bytes(at + 3 * apart));
 }
 
-// Does a quad have every other 32 numbers of a run? So the halves of Q4_K's bytes lie.
+// Does a quad hold every other 32 numbers of a run, as the halves of Q4_K's bytes do?
 VEC_INLINE bool quad_crossed(const enum dtype dtype)
 {
     return dtype == DTYPE_Q4_K;
@@ -61,7 +61,7 @@ VEC_INLINE bool quad_crossed(const enum dtype dtype)
 VEC_INLINE struct quad run_quad(const char *run, int h, const enum dtype dtype)
 {
     if (!quad_crossed(dtype))
-        return quad_turned(
+        return quad_transposed(
             (__m256i)run_part(run, 4 * h, dtype), (__m256i)run_part(run, 4 * h + 1, dtype),
             (__m256i)run_part(run, 4 * h + 2, dtype), (__m256i)run_part(run, 4 * h + 3, dtype));
     struct quad q = quad_at(((const struct block_q4_k *)(const void *)run)->q, 32);
@@ -71,7 +71,7 @@ VEC_INLINE struct quad run_quad(const char *run, int h, const enum dtype dtype)
     return q;
 }
 
-// What there is to know of a dtype besides.
+// How the groups of a dtype lie in quads.
 struct quad_form {
     __m256i group[QUADS]; // of each lane, counted from group of_16 ? 8 * h : 0
     bool of_16, has_min;
@@ -139,13 +139,13 @@ struct x_run {
         sum[16]; // of the groups; the last eight are unused where these have 32 numbers
 };
 
-// What a part counts for.
+// The factor of a part.
 VEC_INLINE __m256i part_times(int part)
 {
     return _mm256_set1_epi16((short)(1 << PART_BITS * (PARTS - 1 - part)));
 }
 
-// 32 integers as bytes; what a byte cannot hold becomes the nearest that it can.
+// 32 integers as bytes, saturated.
 static __m256i bytes_of(const __m256i n[4])
 {
     const __m256i bytes =
@@ -255,7 +255,8 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
 VEC_INLINE void ready_as(struct block_run *to, const char *run, const enum dtype dtype)
 {
     run_groups(to->scale, to->offset, run, dtype);
-    // (All before the first is stored: for the compiler, that might change the run.)
+    // All are read before the first is stored: a store could change the run, as far as the compiler
+    // knows.
     const struct quad q[] = { run_quad(run, 0, dtype), run_quad(run, 1, dtype) };
 #pragma GCC unroll 8
     for (int i = 0; i < RUN / 32; i++) {
@@ -270,11 +271,11 @@ static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
     BLOCK_AS(dtype, ready_as, to, run);
 }
 
-// A run of weights: bytes of a dtype, or with DTYPE_COUNT put together already.
+// A run of weights: blocks of a dtype, or with DTYPE_COUNT one that run_ready has unpacked.
 struct open_run {
     const char *bytes;
     const struct block_run *ready;
-    float scale[16], offset[16]; // of its groups, but for those put together
+    float scale[16], offset[16]; // of its groups, unless it is unpacked
 };
 
 VEC_INLINE void run_open(struct open_run *o, const char *run, const struct block_run *ready,
@@ -293,7 +294,7 @@ VEC_INLINE struct quad open_quad(const struct open_run *run, int h, const enum d
                             load_bytes(q + 96) } };
 }
 
-// Those of 8 groups, with those of x.
+// Scales of 8 groups, times those of x.
 VEC_INLINE __m256 open_scales(const struct open_run *run, const struct x_run *x, int from,
                               const enum dtype dtype)
 {
@@ -321,7 +322,7 @@ VEC_INLINE void dot_quads(vf s[][4], const struct x_run *x, int64_t x_runs,
         for (int r = 0; r < rows; r++) {
             const struct x_run *at = x + r * x_runs;
             const __m256 scales = open_scales(run, at, form->of_16 ? 8 * h : 0, dtype);
-            // (Else the compiler looks ahead until it lacks registers.)
+            // Otherwise the compiler loads ahead until it runs out of registers.
             if (dtype == DTYPE_COUNT) __asm__ volatile("" ::: "memory");
             __m256i n = quad_sums(&q, at, h, to_63);
             if (!form->has_min) n = _mm256_add_epi32(n, load_bytes(at->centre[h]));

@@ -16,7 +16,7 @@ static float x_scale(float largest, int bits)
     return largest;
 }
 
-// The nearest integers, those beyond -most..most as these.
+// Rounds to integers, clamped to -most..most.
 VEC_INLINE vi x_nearest(vf x, int32_t most)
 {
 #if defined(__AVX512F__)
@@ -30,7 +30,8 @@ VEC_INLINE vi x_nearest(vf x, int32_t most)
 #endif
 }
 
-// A group of `size` numbers as integers below 2^bits, and what these are multiples of; their sum.
+// Rounds a group of `size` numbers to integers below 2^bits times a scale, which it returns. *sum
+// is the sum of the numbers.
 static float x_integers(int32_t *to, const float *x, int size, int bits, float *sum)
 {
     vf total = { 0 }, largest = { 0 };

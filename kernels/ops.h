@@ -81,7 +81,7 @@ OP(ira_values, (struct tensor *z, const struct tensor *v, const struct tensor *h
                 const struct tensor *gate, const struct tensor *noise))
 // kl[S,Hkv] = KL(N(m, sigma^2) || N(0, exp(prior[Hkv,d]))) summed over d; m = delta, or with mean
 // [Hkv,d] v + delta - mean. Without mean v is not read: m is (v + delta) - [v], the second v
-// detached, so its gradient is that of delta. v NULL: it has none.
+// detached, so its gradient is that of delta. v NULL: no gradient.
 OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *prior,
             const struct tensor *v, const struct tensor *mean))
 // p[T,S] = softmax over the keys of q[T,H,d] k[S,Hkv,d]^T * scale, averaged over the heads of a

@@ -56,7 +56,7 @@ struct store {
     bool moved;          // the file was no longer there when it was used last
     bool failing;        // the last write failed and was reported
     bool deaf;           // events come from a session being resumed: not new
-    double began;        // when the statement that runs did
+    double began;        // when the running statement began
     double queue_looked; // when Slurm was asked last (job_queue.c)
     int answering;       // locked while an answer is computed and jobs are paused; 0 = not open
 };

@@ -281,8 +281,8 @@ static char *reason_of_network(const struct group *g)
     return out_of_reach(g, here, strlen(here), true);
 }
 
-// What this machine lacks for what ranks share, which Open MPI's messages do not name: they say
-// that processes cannot reach each other, or a rank ends by a bus error. NULL: nothing.
+// Which folder or limit leaves no room for the files that ranks share. Open MPI does not name it:
+// it says that processes cannot reach each other, or a rank ends with a bus error. NULL: none.
 static char *no_room(void)
 {
     enum { ROOM = 32 }; // MB; a rank of Open MPI 4 and 5 takes 4 to 16

@@ -241,7 +241,7 @@ sqlite3_stmt *store_query(struct store *s, struct err *err, const char *sql, con
     return q;
 }
 
-// Ctrl-C ends a statement that takes long; what is saved after a cancelled answer does not.
+// Ctrl-C ends a slow statement. Saving a cancelled answer is quick, so it still succeeds.
 static int interrupts(void *store)
 {
     const struct store *s = store;

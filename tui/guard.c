@@ -101,7 +101,7 @@ void guard_restore(void)
 
 static int run_move(rl_command_func_t *move, int count, int key);
 
-// Without the key that means vi's: it would look for a pattern, from every byte of every line.
+// Searches for text: readline's own vi search tries a pattern from every byte of every line.
 static int vi_search(int count, int key)
 {
     return key == '?' ? rl_noninc_forward_search(count, 0) : rl_noninc_reverse_search(count, 0);

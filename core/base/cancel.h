@@ -1,11 +1,11 @@
-// core/base/cancel.h -- whether Ctrl-C asks work to end, for work that untrusted files can make
-// long and that is called from everywhere: templates, patterns, queries.
+// core/base/cancel.h -- whether Ctrl-C was pressed, for work that untrusted files can make slow and
+// that has no engine at hand: templates, patterns, queries.
 //
 //   cancel_watch(flag);                            // the engine, once
 //   if (cancel_asked()) return err_set(err, "cancelled");
 //
-// The flag stays set until the next line begins, and an answer that was cancelled is still saved:
-// such work looks at it only once it has taken longer than honest work does.
+// The flag stays set until the next line begins, and a cancelled answer is still saved: look at it
+// only in work that has already taken longer than an honest file needs.
 #ifndef CORE_BASE_CANCEL_H
 #define CORE_BASE_CANCEL_H
 

@@ -10,7 +10,7 @@
 static void (*fatal_hook)(void);
 static int fatal_file = -1;
 
-// Leaves no part of a character where a message was cut off.
+// Drops a partial character at the end of a message that was cut off.
 static void cut_torn(char *text, size_t size)
 {
     size_t n = strlen(text), start = n;

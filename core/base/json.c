@@ -79,7 +79,7 @@ cJSON *json_parse_data(const char *text, size_t size, const char *name, struct e
 
 // --- numbers as they are written -----------------------------------------------------------------
 
-// cJSON leaves a number's valuestring NULL, but copies and frees one that is there.
+// cJSON leaves a number's valuestring NULL, but copies and frees one that is set.
 
 static size_t digits(const char *p, size_t n)
 {
@@ -88,7 +88,7 @@ static size_t digits(const char *p, size_t n)
     return i;
 }
 
-// cJSON also takes what is no number in JSON ("007", "1."). *whole: it has digits only.
+// Is it a number in JSON? cJSON also accepts "007" and "1.". *whole: it has digits only.
 static bool is_number(const char *p, size_t n, bool *whole)
 {
     size_t i = n && *p == '-', count = digits(p + i, n - i);
@@ -219,7 +219,7 @@ const cJSON *json_get(const cJSON *object, const char *key)
     return item && !cJSON_IsNull(item) ? item : NULL;
 }
 
-// A whole number of which the text was kept, and which fits.
+// The whole number that the kept text says, if it fits.
 static bool own_whole(const cJSON *item, int64_t *value)
 {
     if (!cJSON_IsNumber(item) || !item->valuestring) return false;

@@ -19,8 +19,8 @@ cJSON *json_parse(const char *text, size_t size, const char *name, struct err *e
 // \u0000, which would end its text in this program. (A tokenizer may have a token with it.)
 cJSON *json_read_data(const char *path, size_t limit, struct err *err);
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
-// Why a text that cannot be parsed is no JSON, for a message: ": it has NaN, ..." where Python's
-// json wrote it, else "".
+// Ends the message about a text that cannot be parsed: ": it has NaN, ..." where Python wrote it,
+// else "".
 const char *json_python(const char *text, size_t size);
 bool json_has_nul(const char *text, size_t size); // the character \u0000, in any of the texts
 
@@ -40,14 +40,14 @@ int json_object(const cJSON *object, const char *key, const cJSON **value, struc
 const cJSON *json_get(const cJSON *object, const char *key);
 
 // Numbers that are only carried (ids) are written as they were read: a double changes whole numbers
-// beyond 2^53. json_keep_numbers gives the numbers of a parsed text their own text, which
-// json_parse_data does by itself and these functions write.
+// beyond 2^53. json_keep_numbers stores with each number of a parsed text how it was written, which
+// these functions then write; json_parse_data calls it.
 void json_keep_numbers(cJSON *json, const char *text, size_t size);
 char *json_number_text(const cJSON *item); // of a number, true or false; free() it
 char *json_print(const cJSON *json);       // on one line; free() it
 cJSON *json_whole_new(int64_t value);
-// The number in its shortest form where a text is a whole number otherwise written ("1.0", "1e3"),
-// else the text: for comparing ids. free() it.
+// For comparing ids: a whole number written another way ("1.0", "1e3") in its shortest form; any
+// other text as it is. free() it.
 char *json_number_key(const char *text);
 
 // The number of an item, cut to a whole one; `otherwise` if it is none that fits, or `item` is

@@ -20,7 +20,7 @@ bool text_utf16(const char *text, size_t size);
 // Refuses the text of a file that is not UTF-8 or has a byte 0, which would hide the rest: names
 // the file; line, byte (from 1) and its value.
 int text_check(const char *text, size_t size, const char *name, struct err *err);
-// The same of a part of it that begins with that line; 0: of one line.
+// The same for a part that begins at this line of its file; line 0: a single line, not numbered.
 int text_check_part(const char *text, size_t size, int64_t line, struct err *err);
 
 #endif

@@ -34,7 +34,7 @@ static bool has_name(int fd, const char *path)
            named.st_dev == open.st_dev;
 }
 
-// A lock that another process holds, or a file system without locks: it stays.
+// Keeps what another process has locked, and what cannot be locked (some file systems).
 static void remove_dead(const char *path, bool folder)
 {
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

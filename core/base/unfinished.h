@@ -1,8 +1,8 @@
 // core/base/unfinished.h -- files and folders that get their name when complete: until then
 // NAME.part-XXXXXX, locked by the process that writes it.
 //
-//   char *part = unfinished_begin("out/q.gguf", false, &lock);   // of what killed processes left,
-//   ... rename(part, "out/q.gguf"); close(lock); free(part);     // nothing remains
+//   char *part = unfinished_begin("out/q.gguf", false, &lock);
+//   ... rename(part, "out/q.gguf"); close(lock); free(part);
 #ifndef CORE_BASE_UNFINISHED_H
 #define CORE_BASE_UNFINISHED_H
 

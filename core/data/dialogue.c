@@ -401,7 +401,7 @@ static int refuse_videos(const cJSON *sample, struct err *err)
     return 0;
 }
 
-// Does each of the sample's pictures stand at one place? Only named marks can repeat one.
+// Is each of the sample's pictures shown exactly once? Only named marks can repeat one.
 static bool shown_once(const struct dialogue *d, size_t given)
 {
     size_t *times = xcalloc(d->path_count + 1, sizeof *times);

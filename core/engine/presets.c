@@ -260,8 +260,7 @@ void preset_off(struct preset_values *v)
     for (int i = 0; (m = method_shown(i)); i++) preset_add(v, m->toggle.key, m->toggle.off);
 }
 
-// --- what a model's folder keeps for methods
-// ------------------------------------------------------
+// --- what a model's folder keeps for methods -----------------------------------------------------
 
 // The absolute path, because sessions may go on in another folder; NULL: the model keeps none.
 static char *kept(const struct model *m, const char *place)

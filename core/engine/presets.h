@@ -41,9 +41,9 @@ int preset_read_text(struct preset_values *v, const char *text, const struct mod
 int preset_add_word(struct preset_values *v, const char *word, struct err *err);
 void preset_add(struct preset_values *v, const char *key, const char *value);
 void preset_off(struct preset_values *v); // adds every method, off
-// Adds what the methods that the values switch on were trained or calibrated with, if the model's
-// folder keeps it (method.fit) and neither the values nor `s` name another. Values for a training
-// never use it: what `s` has of it is taken off, and so does a whole `recipe` that needs none.
+// Adds the adapter or calibration that the model's folder keeps for the methods that the values
+// switch on (method.fit), unless the values or `s` name another. If the values prepare a training,
+// or are a whole `recipe` that does not need it, takes it off where `s` has it.
 void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s,
                 bool recipe);
 bool preset_says(const struct preset_values *v, const char *key); // is the key among them?

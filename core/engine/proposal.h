@@ -21,7 +21,7 @@ struct proposal {
     bool training;             // methods initialise untrained parameters
     bool anew;                 // reads the adapter's folder even if it is loaded; once
     bool all;    // checks every method and the adapter, not only what the changes name
-    bool loaded; // the model is new: also checks the values that it may refuse
+    bool loaded; // a model was just loaded: also checks the values that it may refuse
     bool single; // one of several values set one by one: consistency is not required
 
     // Result:

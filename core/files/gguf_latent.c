@@ -2,9 +2,9 @@
 // mixtures of experts.
 //
 // Files have the experts of a layer in one tensor [E, out, in]: here each is a matrix of its own,
-// in place. Newer files have kv_b_proj in two: for each head Wk turned, [H, R, nope], and Wv,
+// in place. Newer files have kv_b_proj in two: for each head Wk transposed, [H, R, nope], and Wv,
 // [H, v, R]; they are put together again: in their own type, as products with bf16 and with f32
-// weights add up in another order, or in f32 if they are in blocks, which cannot be turned.
+// weights add up in another order, or in f32 if they are in blocks, which cannot be transposed.
 #include <stdlib.h>
 #include <string.h>
 

@@ -360,8 +360,7 @@ char *checkpoint_locate(const char *name, struct err *err)
     return found;
 }
 
-// --- links
-// -----------------------------------------------------------------------------------------
+// --- links ---------------------------------------------------------------------------------------
 
 static bool is_below(const char *path, const char *folder)
 {
@@ -390,7 +389,7 @@ int checkpoint_check_link(const char *path, struct err *err)
     char *folder = realpath(named, NULL), *file = realpath(path, NULL);
     char *blobs = folder ? blobs_of(folder) : NULL;
     int status = 0;
-    // What cannot be resolved cannot be opened either, which is told there.
+    // A path that does not resolve fails to open, with a message of its own.
     if (folder && file && !is_below(file, folder) && !(blobs && is_below(file, blobs)))
         status = err_set(err,
                          "'%s' is a link to '%s', outside the model's folder: replace it by the "

@@ -143,9 +143,8 @@ struct methods {
 };
 
 bool method_on(const struct method *method, const struct settings *s);
-// Does it act in training? What a model is trained with are methods that learn: one with
-// training.by while that setting is on, the others while they are on themselves. Methods that learn
-// nothing (pruning, FFN approximation) never act in training.
+// Does it act in training? Only methods that learn do: one with training.by while that setting is
+// on, the others while they are on. Pruning and FFN approximation never act in training.
 bool method_in_training(const struct method *method, const struct settings *s);
 
 // All methods, ended by NULL, in the order in which they act; they must last as long as the

@@ -20,8 +20,8 @@ int choices_right(const struct metric_case *c, struct err *err);
 // choices, or -1.
 int choices_letter(const char *text, int count);
 // The code points of a text in compatibility form (NFKC), in which full-width letters and
-// punctuation are ASCII. A 0 stands before the first, at [0], and behind the last; a byte that is
-// no UTF-8 is negative. free() it.
+// punctuation are ASCII. The first is at [1]; [0] and the one after the last are 0; a byte that is
+// not UTF-8 is negative. free() it.
 int32_t *choices_points(const char *text);
 // Can the code point be part of a word beside a Latin letter? Those of scripts without blanks
 // between words (CJK, Thai) cannot.

@@ -44,7 +44,8 @@ static int find_letter(const int32_t *p, int count)
     return -1;
 }
 
-// Behind the word at p, ASCII in lower case or another script; NULL: it is not there.
+// Returns the place after a word at p, NULL if it is not there. The word is in lower case; Latin
+// letters at p may be in any.
 static const int32_t *skip_word(const int32_t *p, const char *word)
 {
     size_t length;

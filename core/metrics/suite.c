@@ -87,7 +87,7 @@ static bool has_thinking(const char *text)
 
 // --- marks of the answer -------------------------------------------------------------------------
 
-// What stands between the first pair of tags, stripped; `open`: also what follows an opening tag
+// The text between the first pair of tags, stripped; `open`: also the text after an opening tag
 // that is never closed. Takes the text.
 static char *take_between(char *text, const struct tags *t, bool open)
 {
@@ -143,8 +143,8 @@ static char *strip_lmms_eval(char *text)
     return strip(text);
 }
 
-// Kimi-VL's wrapper: what follows the thinking, nothing if it does not end. The box is asked for
-// where a letter is.
+// Kimi-VL's wrapper: what follows the thinking, nothing if it does not end; of multiple choice what
+// is in the box.
 static char *strip_kimi(char *text, const struct metric *m)
 {
     const char *end = strstr(text, KIMI_CLOSE);

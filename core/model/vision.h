@@ -56,8 +56,8 @@ struct vision {
     struct linear patch;        // [Dv, numbers of a patch]
     struct tensor class_token;  // [1,Dv]
     struct tensor position;     // [S', Dv], S' = patches (+1 with a class token)
-    struct norm pre, post;      // before the first block; after the last one (SigLIP's is measured
-                                // only: what reads its features reads them before it)
+    struct norm pre, post;      // before the first block; after the last one (SigLIP's is only
+                                // measured: its features are taken before it)
     struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
     struct vision_layer *layer; // [config.layers]
 };

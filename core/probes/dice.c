@@ -6,7 +6,7 @@
 //   pixels: 2 sum(w a m) / (sum(w a^2) + sum(w m)),    w = the cell's area: the same over pixels,
 //                                                          each inside the object or not
 //
-// A thumbnail beside tiles covers their pixels again and is left out of the second.
+// A thumbnail beside tiles covers their pixels again: the sums over pixels leave it out.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

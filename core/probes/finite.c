@@ -1,4 +1,4 @@
-// core/probes/finite.c -- are the rows behind each layer finite?
+// core/probes/finite.c -- checks each layer's output for NaN and Inf.
 #include "core/probes/finite.h"
 
 #include "core/base/dtype.h"

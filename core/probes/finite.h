@@ -1,5 +1,4 @@
-// core/probes/finite.h -- ends a pass whose numbers are not finite: what would be measured of it is
-// worth nothing.
+// core/probes/finite.h -- fails a pass that computes NaN or Inf, so that nothing is measured of it.
 //
 //   struct hook hook = finite_hook();
 //   hooks_add(&hooks, &hook);          // after the methods; the pass fails and names the layer

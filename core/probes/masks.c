@@ -199,8 +199,7 @@ void masks_close(struct masks *m)
     *m = (struct masks){ .lines.file = -1 };
 }
 
-// --- the objects of a picture
-// ----------------------------------------------------------------------
+// --- the objects of a picture --------------------------------------------------------------------
 
 static bool occurs(const cJSON *name, const char *text)
 {

@@ -1,18 +1,17 @@
-// core/probes/masks.h -- positions of objects in pictures: run lists, polygons and boxes, from
-//   a list of objects      {"image", "objects": [{"name", "mask" | "polygon" | "box"}, ...]} a
-//   line:
-//                          the objects.jsonl of core/scenes/scenes.h
-//   RefCOCO's rows         {"file_name", "answer" | "sentences", "segmentation", "bbox"} an object,
-//                          as JSON lines or a list; Qwen-VL's {"image", "sent", "bbox"} with
-//                          corners
-//   COCO's instances       {"images", "annotations", "categories"}
+// core/probes/masks.h -- positions of objects in pictures: run lists, polygons and boxes. A file of
+// them is untrusted, and one of
+//   objects.jsonl of core/scenes/scenes.h: a line {"image", "objects"} for each picture, whose
+//     objects have "name" and "mask", "polygon" or "box";
+//   RefCOCO's rows, as JSON lines or a list: {"file_name", "answer" | "sentences", "segmentation",
+//     "bbox"} for each object, or Qwen-VL's {"image", "sent", "bbox"}, whose boxes are corners;
+//   COCO's instances: {"images", "annotations", "categories"}.
 //
 //   struct masks m;
 //   masks_open(&m, "world/objects.jsonl", &err);
-//   const struct masks_wish wish = { "world/pictures/000001.png", "Is there a red circle?", 96, 96
-//   }; struct image mask; masks_read(&m, &wish, &mask, &err); masks_close(&m);
-//
-// The file is untrusted.
+//   struct masks_wish wish = { "world/pictures/000001.png", "Is there a red circle?", 96, 96 };
+//   struct image mask;
+//   masks_read(&m, &wish, &mask, &err);
+//   masks_close(&m);
 #ifndef CORE_PROBES_MASKS_H
 #define CORE_PROBES_MASKS_H
 

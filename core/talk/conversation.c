@@ -139,7 +139,7 @@ static int check_sees(const struct conversation *c, const char *path, struct err
                    name_of(path));
 }
 
-// Before it is among the pictures of the conversation.
+// Checks a picture before it joins the conversation.
 static int check_readable(const struct conversation *c, struct picture *p, struct err *err)
 {
     if (!c->model) return 0;
@@ -382,7 +382,8 @@ const char *conversation_raise(const struct model *m, const struct settings *s, 
     return conversation_limit(m, s) < most ? text : "";
 }
 
-// The pictures of the messages, which are placed: a model loaded after them may not read them.
+// Checks the pictures of the messages, once placed: a model loaded later may be unable to read
+// them.
 static int check_pictures(const struct conversation *c, size_t messages, struct err *err)
 {
     for (size_t i = 0; i < c->picture_count; i++) {

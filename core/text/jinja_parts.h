@@ -97,14 +97,14 @@ void jinja_unknown(struct jinja_run *r, const char *what, const char *name);
 bool jinja_enter(struct jinja_run *r);
 // Counts steps; false once the rendering has failed.
 bool jinja_step(struct jinja_run *r, size_t steps);
-// The same for whoever has the room only: false once the budget is spent.
+// The same for callers that have only the room: false once the budget is spent.
 bool jinja_spend(struct jinja_room *room, size_t steps);
-// False, and the budget is spent, where so much memory is not left of it. To be asked before
-// anything large is taken.
+// False if the budget has less memory left than `size`; it is then spent. Call it before taking
+// anything large.
 bool jinja_afford(struct jinja_room *room, size_t size);
 void *jinja_take(struct jinja_room *room, size_t size);
 // Room for one more of `count` elements of this size; the old ones are copied when it doubles.
-// NULL: the budget is spent, the element is dropped.
+// NULL: the budget is spent, and the caller drops the element.
 void *jinja_grow(struct jinja_room *room, void *old, size_t count, size_t *capacity, size_t size);
 char *jinja_keep(struct jinja_room *room, const char *text, size_t length);
 

@@ -214,7 +214,7 @@ size_t jinja_string_find_last(struct jinja_run *r, const struct jinja_string *s,
 int64_t jinja_string_characters(struct jinja_run *r, const struct jinja_string *s)
 {
     int64_t n = 0;
-    // Whoever counts goes through them again, to a place.
+    // Callers walk the characters again, to find a position.
     if (!jinja_step(r, s->length / 8)) return 0;
     for (size_t i = 0; i < s->length; n++) i += jinja_char_length(s->bytes + i, s->length - i);
     return n;

@@ -35,7 +35,7 @@ void rendering_said(struct rendering *r, const struct message *m, const char *te
 void rendering_hole(struct rendering *r, int picture, const struct message *m);
 void rendering_answer(struct rendering *r, size_t start, size_t end, bool open);
 
-// Raw ids come first: nothing is written before them.
+// Do the messages begin with raw ids? Nothing is written before those.
 bool begins_raw(const struct message *messages, size_t count);
 
 void render_layout(struct rendering *r, const struct message *messages, size_t count);

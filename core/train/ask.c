@@ -152,7 +152,7 @@ static int changed(const struct capture *c, struct err *err)
                    c->change.text, c->a->r->out);
 }
 
-// It may name a file whose name is not UTF-8.
+// The message may name a file whose name is not UTF-8.
 static void put_error(cJSON *line, const char *why)
 {
     struct buf text = { 0 };
