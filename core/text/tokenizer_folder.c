@@ -289,6 +289,24 @@ static struct tokenizer *open_vocab(const char *path, struct err *err)
     return t;
 }
 
+// Transformers would give these the next ids.
+static void tell_missing(struct tokenizer *t, const struct companions *c)
+{
+    struct names special = { 0 };
+    struct buf missing = { 0 };
+    add_special(&special, c->config);
+    for (size_t i = 0; i < special.count && missing.length < 200; i++)
+        if (*special.list[i] && tokenizer_id(t, special.list[i]) < 0)
+            buf_printf(&missing, "%s%.40s", missing.length ? ", " : "", special.list[i]);
+    if (missing.length)
+        tokenizer_add_notice(t,
+                             "special tokens that the tokenizer's files name but do not have, and "
+                             "that stay text here (transformers adds them): %s",
+                             missing.data);
+    buf_release(&missing);
+    names_release(&special);
+}
+
 static struct tokenizer *open_model(const char *path, const char *file, size_t size,
                                     struct err *err)
 {
@@ -297,6 +315,7 @@ static struct tokenizer *open_model(const char *path, const char *file, size_t s
     if (companions_open(&c, path, err) == 0)
         t = is_ranks(file, size) ? tokenizer_parse_ranks(file, size, &c, path, err)
                                  : tokenizer_parse_pieces(file, size, &c, path, err);
+    if (t) tell_missing(t, &c);
     companions_release(&c);
     return t;
 }

@@ -151,6 +151,14 @@ beside stale '<|im_end|> (521), <|im_start|> (522)' 64 481 89 89 29 481 88 88 29
 beside added '<zz> (524, not 700)' 64 220 524 220 523 288 481 79 79 29 220 522 220 68
 beside unread '<zz> (700 in added_tokens.json)' 64 481 89 89 29 481 88 88 29 288 481 79 79 29 220 522 220 68
 beside map '<pp> (525)' 64 220 524 220 523 288 220 525 220 522 220 68
+# Without a tokenizer.json they stay text, which is said.
+mkdir "$work/pad" && cp -L tests/goldens/tokenizers/llama/tokenizer.model "$work/pad"
+jq '.pad_token = "<pp>"' tests/goldens/tokenizers/llama/tokenizer_config.json >"$work/pad/tokenizer_config.json"
+lines "/tokenizer $work/pad" "/tokenizer tests/goldens/tokenizers/llama"
+check "pad" 'select(.event == "notice").text' "special tokens that the tokenizer's files name but do not have, and that stay text here (transformers adds them): <pp>
+tokenizer '$work/pad': 903 tokens
+tokenizer 'tests/goldens/tokenizers/llama': 903 tokens"
+
 # Special tokens of a chat template: transformers reads the map only where the config lists no added tokens.
 named() { # NAME CONFIG MAP TOKENS: prompt tokens
     rm -rf "$work/named" && mkdir "$work/named" && cp -L $llama/{config,tokenizer}.json $llama/model.safetensors "$work/named"
