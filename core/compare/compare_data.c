@@ -11,6 +11,7 @@
 #include "core/base/file_in.h"
 #include "core/base/random.h"
 #include "core/sets/set.h"
+#include "core/train/identity.h"
 #include "core/train/job_data.h"
 
 struct side {
@@ -267,18 +268,28 @@ static void note(struct evaluation *e, const struct asked *list, size_t count)
     e->skipped += skipped;
 }
 
+// An earlier version did not record them.
+static int check_pictures(const struct comparing *c, int64_t index, const char *were,
+                          struct err *err)
+{
+    if (!c->r || !*were || index >= c->r->data->count) return 0;
+    return identity_same_pictures(c->r->data, index, were, err);
+}
+
 // Takes over the samples in the file, up to what a killed process left behind the last.
-static size_t take_samples(void *self, const char *text, size_t size, size_t from)
+static int take_samples(void *self, const char *text, size_t size, size_t *kept, struct err *err)
 {
     struct comparing *c = self;
-    size_t kept = from;
     const char *stop;
-    for (const char *p = text + from; (stop = memchr(p, '\n', size - (size_t)(p - text)));
-         p = stop + 1) {
+    int status = 0;
+    for (const char *p = text + *kept;
+         status == 0 && (stop = memchr(p, '\n', size - (size_t)(p - text))); p = stop + 1) {
         struct asked *list[2];
         size_t count[2];
         int64_t done;
-        if (!compare_state_read(p, (size_t)(stop - p), &done, list, count)) break;
+        char pictures[HASH_HEX];
+        if (!compare_state_read(p, (size_t)(stop - p), &done, pictures, list, count)) break;
+        status = check_pictures(c, done - 1, pictures, err);
         for (int k = 0; k < 2; k++) {
             note(&c->d->evaluation[k], list[k], count[k]);
             free(c->side[k].list);
@@ -288,9 +299,9 @@ static size_t take_samples(void *self, const char *text, size_t size, size_t fro
         }
         pair(c);
         c->done = done;
-        kept = (size_t)(stop + 1 - text);
+        *kept = (size_t)(stop + 1 - text);
     }
-    return kept;
+    return status;
 }
 
 int compare_data_read(const char *state, struct compared_data *d, struct err *err)
@@ -302,7 +313,8 @@ int compare_data_read(const char *state, struct compared_data *d, struct err *er
     if (!text) return -1;
     // The first line says what it is about.
     const char *first = memchr(text, '\n', size);
-    if (first) take_samples(&c, text, size, (size_t)(first + 1 - text));
+    size_t kept = first ? (size_t)(first + 1 - text) : 0;
+    if (first) take_samples(&c, text, size, &kept, NULL);
     for (int k = 0; k < 2; k++) free(c.side[k].list);
     free(text);
     return 0;
@@ -312,7 +324,8 @@ static int open_state(struct comparing *c, struct err *err)
 {
     const struct compare_data_request *r = c->r;
     if (!r->state) return 0;
-    const struct job_data of = { r->state, r->data->path, r->provenance, eval_set_hash(r->data) };
+    const struct job_data of = { r->state, r->data->path, r->provenance, eval_set_hash(r->data),
+                                 NULL };
     c->state = job_data_open(&of, r->resumed, take_samples, c, err);
     return c->state ? 0 : -1;
 }
@@ -322,7 +335,9 @@ static int write_state(struct comparing *c, struct err *err)
     const struct asked *const list[] = { c->side[0].list, c->side[1].list };
     const size_t count[] = { c->side[0].count, c->side[1].count };
     if (!c->state || !count[0] || !count[1]) return 0;
-    if (compare_state_write(c->state, c->done, list, count) == 0) return 0;
+    char pictures[HASH_HEX] = "";
+    identity_add_pictures(c->r->data, c->done - 1, pictures);
+    if (compare_state_write(c->state, c->done, pictures, list, count) == 0) return 0;
     return err_set(err, "cannot write '%s': %s", c->r->state, strerror(errno));
 }
 

@@ -29,11 +29,11 @@ void asked_release(struct asked *a);
 
 // compare_state.c. Writes a sample that both sides have processed as a line of the state, and reads
 // it:
-//   {"done": N, "sides": [[question, ...], [question, ...]]}
-int compare_state_write(FILE *f, int64_t done, const struct asked *const list[2],
-                        const size_t count[2]);
+//   {"done": N, "pictures": hash, "sides": [[question, ...], [question, ...]]}
+int compare_state_write(FILE *f, int64_t done, const char *pictures,
+                        const struct asked *const list[2], const size_t count[2]);
 // false: not a valid line. Otherwise the caller frees list[k] (free; asked_release each).
-bool compare_state_read(const char *line, size_t size, int64_t *done, struct asked *list[2],
-                        size_t count[2]);
+bool compare_state_read(const char *line, size_t size, int64_t *done, char pictures[HASH_HEX],
+                        struct asked *list[2], size_t count[2]);
 
 #endif

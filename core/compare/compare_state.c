@@ -74,11 +74,12 @@ static cJSON *asked_json(const struct asked *q)
     return o;
 }
 
-int compare_state_write(FILE *f, int64_t done, const struct asked *const list[2],
-                        const size_t count[2])
+int compare_state_write(FILE *f, int64_t done, const char *pictures,
+                        const struct asked *const list[2], const size_t count[2])
 {
     cJSON *line = cJSON_CreateObject();
     cJSON_AddNumberToObject(line, "done", (double)done);
+    cJSON_AddStringToObject(line, "pictures", pictures);
     cJSON *sides = cJSON_AddArrayToObject(line, "sides");
     for (int k = 0; k < 2; k++) {
         cJSON *side = cJSON_CreateArray();
@@ -155,13 +156,15 @@ static bool read_asked(struct asked *q, const cJSON *o)
            (!q->scored || (q->metric && q->prompt && q->reference && q->answer));
 }
 
-bool compare_state_read(const char *line, size_t size, int64_t *done, struct asked *list[2],
-                        size_t count[2])
+bool compare_state_read(const char *line, size_t size, int64_t *done, char pictures[HASH_HEX],
+                        struct asked *list[2], size_t count[2])
 {
     cJSON *json = json_parse(line, size, "state", NULL);
     const cJSON *number = json_get(json, "done"), *sides = json_get(json, "sides"), *o;
     bool good = cJSON_IsNumber(number) && number->valuedouble >= 1 && number->valuedouble <= 1e15 &&
                 cJSON_GetArraySize(sides) == 2;
+    const char *shown = cJSON_GetStringValue(json_get(json, "pictures"));
+    snprintf(pictures, HASH_HEX, "%s", shown ? shown : "");
     *done = good ? (int64_t)number->valuedouble : 0;
     for (int k = 0; k < 2; k++) {
         const cJSON *side = good ? cJSON_GetArrayItem(sides, k) : NULL;

@@ -113,6 +113,20 @@ static int hash_open_file(int fd, const struct stat *st, const char *path,
     return status;
 }
 
+void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX])
+{
+    uint64_t lane[LANES];
+    const uint64_t all = size;
+    struct hash h;
+    hash_start(&h);
+    hash_add(&h, &all, sizeof all);
+    for (size_t at = 0; at < size; at += PIECE) {
+        hash_piece((const unsigned char *)bytes + at, size - at < PIECE ? size - at : PIECE, lane);
+        hash_add(&h, lane, sizeof lane);
+    }
+    hash_end(&h, hex);
+}
+
 // --- what is kept --------------------------------------------------------------------------------
 
 static char *kept_path(const struct stat *st)

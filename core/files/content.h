@@ -25,6 +25,8 @@ int content_hash(const char *path, const struct load_progress *progress, char he
                  struct err *err);
 // The same from the file's bytes, whatever was kept, which stays as it is.
 int content_hash_anew(const char *path, char hex[HASH_HEX], struct err *err);
+// The same hash of bytes in memory.
+void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX]);
 // Keeps the hash of a file whose times have just been changed on purpose.
 void content_keep(const char *path, const char hex[HASH_HEX]);
 

@@ -21,6 +21,7 @@
 #include "core/probes/finite.h"
 #include "core/talk/answer.h"
 #include "core/talk/show.h"
+#include "core/train/identity.h"
 #include "core/train/job.h"
 #include "core/train/job_data.h"
 
@@ -84,6 +85,7 @@ struct running {
     struct conversation c;
     void *sums;
     char hash[65], *state;
+    char pictures[HASH_HEX];    // of the samples gone through
     struct provenance from;     // of the sums
     int64_t next, used, broken; // samples gone through, used, left out
     struct err why;             // of the first left out
@@ -119,6 +121,24 @@ static const char *arithmetic_of(const struct running *r)
     return model_arithmetic(r->job->model, r->job->backend, r->settings);
 }
 
+// The data, and the pictures of the samples that the sums have; an earlier version did not record
+// the latter.
+static int check_inputs(struct running *r, const char *data, const char *place, struct err *err)
+{
+    if (!place) return err_set(err, "'%s' is not the state of this job", r->state);
+    char *end, *was_data = xstrndup(data, (size_t)(place - data));
+    r->next = strtoll(place + 1, &end, 10);
+    for (int64_t i = 0; *end == ':' && i < r->next && i < r->data.count; i++)
+        identity_add_pictures(&r->data, i, r->pictures);
+    char *was_pictures = *end == ':' ? xstrndup(end + 1, strcspn(end + 1, " ")) : NULL;
+    const struct identity was = { .data = was_data, .pictures = was_pictures },
+                          is = { .data = r->hash, .pictures = r->pictures, .data_path = r->o.data };
+    const int status = identity_same(&was, &is, err);
+    free(was_data);
+    free(was_pictures);
+    return status;
+}
+
 // Continues with the sums of an earlier process; without such a file, starts from the beginning.
 static int resume(struct running *r, struct err *err)
 {
@@ -126,10 +146,10 @@ static int resume(struct running *r, struct err *err)
     if (!r->job->resumed || access(r->state, F_OK) < 0) return 0;
     if (calibration_open(&c, r->state, err) < 0) return -1;
     int status = calibration_fits(&c, r->job->model, err);
-    // "data" is the hash, then the place of the next sample and what the sums come from.
+    // "data" is the hash, then the place of the next sample, the hash of the pictures before it,
+    // and what the sums come from: "HASH@12:HASH adapter=..."
     const char *place = c.data ? strchr(c.data, '@') : NULL;
-    if (status == 0 && (!place || strncmp(c.data, r->hash, 64) != 0))
-        status = err_set(err, "'%s' has changed since the job started: start a new one", r->o.data);
+    if (status == 0) status = check_inputs(r, c.data, place, err);
     if (status == 0 && c.arithmetic && strcmp(c.arithmetic, arithmetic_of(r)) != 0)
         status = err_set(
             err,
@@ -140,7 +160,6 @@ static int resume(struct running *r, struct err *err)
     if (sums && place) {
         r->o.kind->add(r->sums, sums);
         r->o.kind->release(sums);
-        r->next = strtoll(place + 1, NULL, 10);
         r->used = c.count > 0 ? c.count : 0;
     }
     calibration_close(&c);
@@ -176,7 +195,7 @@ static int write_sums(struct running *r, bool whole, struct err *err)
 {
     if (ranks_number(r->job->ranks) > 0) return 0;
     char *from = provenance_state(&r->from);
-    char *place = xasprintf("%s@%lld %s", r->hash, (long long)r->next, from);
+    char *place = xasprintf("%s@%lld:%s %s", r->hash, (long long)r->next, r->pictures, from);
     const struct calibration_source source = { .model = r->job->model->checkpoint->weights,
                                                .data = whole ? r->hash : place,
                                                .count = r->used,
@@ -247,6 +266,7 @@ static void add_round(struct running *r, struct measured *mine)
         one.from = k;
         if (k != mine->from) one.sums = r->o.kind->start(r->job->model);
         ranks_share(ranks, &one.end, sizeof one.end, k);
+        if (ranks_number(ranks) == 0) identity_add_pictures(&r->data, r->next, r->pictures);
         if (one.end.status == 0) {
             if (ranks) r->o.kind->each(one.sums, share_numbers, &one);
             r->o.kind->add(r->sums, one.sums);

@@ -17,6 +17,7 @@
 #include "core/base/pace.h"
 #include "core/sets/submit.h"
 #include "core/talk/batch.h"
+#include "core/train/identity.h"
 #include "core/train/job.h"
 #include "core/train/job_data.h"
 #include "core/train/memory.h"
@@ -203,7 +204,9 @@ struct running {
     FILE *state;
     int64_t number;                // questions told so far: the index of the next score
     int64_t first;                 // samples of earlier processes
+    int64_t told;                  // the last sample whose pictures were written
     int64_t marred;                // the last of them that is counted as skipped
+    const struct dataset *data;    // whose pictures are compared; NULL: the answers are given
     struct submission *submission; // answers for --submit; NULL: not asked for
     struct pace pace;
     bool stop;
@@ -253,13 +256,24 @@ static int64_t done_of(const cJSON *line)
     return done >= 1 ? done : 0;
 }
 
+// The first line of a sample has its index and its pictures.
+static int check_pictures(const struct running *r, const cJSON *line, struct err *err)
+{
+    const char *was = cJSON_GetStringValue(json_get(line, "pictures"));
+    const int64_t at = json_whole(json_get(line, "at"), -1);
+    if (!was || !r->data || at < 0 || at >= r->data->count) return 0;
+    return identity_same_pictures(r->data, at, was, err);
+}
+
 // Takes over the samples before the last of the lines.
-static size_t take_samples(void *self, const char *text, size_t size, size_t from)
+static int take_samples(void *self, const char *text, size_t size, size_t *whole, struct err *err)
 {
     struct running *r = self;
     const char *stop;
     int64_t last = 0, done;
+    const size_t from = *whole;
     size_t kept = from;
+    int status = 0;
     for (const char *p = text + from; (stop = memchr(p, '\n', size - (size_t)(p - text)));
          p = stop + 1) {
         cJSON *line = json_parse(p, (size_t)(stop - p), "state", NULL);
@@ -268,29 +282,43 @@ static size_t take_samples(void *self, const char *text, size_t size, size_t fro
         cJSON_Delete(line);
         if (!done) break;
     }
-    for (const char *p = text + from; (size_t)(p - text) < kept; p = stop + 1, r->number++) {
+    for (const char *p = text + from; (size_t)(p - text) < kept && status == 0;
+         p = stop + 1, r->number++) {
         stop = memchr(p, '\n', size - (size_t)(p - text));
         cJSON *line = json_parse(p, (size_t)(stop - p), "state", NULL);
         r->first = done_of(line);
         note_line(r, line, r->first);
+        status = check_pictures(r, line, err);
         cJSON_Delete(line);
     }
-    return kept;
+    *whole = kept;
+    return status;
 }
 
-static int open_state(struct running *r, const struct dataset *data, struct adapter *adapter,
-                      struct err *err)
+static int open_state(struct running *r, const struct dataset *data, const char *answers,
+                      struct adapter *adapter, struct err *err)
 {
     const struct job *j = r->job;
     const struct provenance_env env = { j->model, adapter, j->backend, j->settings };
     struct provenance now;
     char *path = xasprintf("%s/scores.jsonl", j->state);
-    const struct job_data of = { path, data->path, &now, eval_set_hash(data) };
+    const struct job_data of = { path, data->path, &now, eval_set_hash(data), answers };
     provenance_of_scores(&now, &env);
     r->state = job_data_open(&of, j->resumed, take_samples, r, err);
     provenance_release(&now);
     free(path);
     return r->state ? 0 : -1;
+}
+
+// Only the first question of a sample says.
+static void put_pictures(struct running *r, const struct evaluated *e, cJSON *line)
+{
+    char hex[HASH_HEX] = "";
+    if (!r->data || e->done == r->told) return;
+    identity_add_pictures(r->data, e->index, hex);
+    cJSON_AddNumberToObject(line, "at", (double)e->index);
+    cJSON_AddStringToObject(line, "pictures", hex);
+    r->told = e->done;
 }
 
 static int write_state(struct running *r, const struct evaluated *e)
@@ -313,6 +341,7 @@ static int write_state(struct running *r, const struct evaluated *e)
         // Another machine may share passes otherwise when the job goes on there.
         if (r->e->batch > 1) cJSON_AddNumberToObject(line, "batch", r->e->batch);
     }
+    put_pictures(r, e, line);
     const char *answer = evaluated_answer(e);
     if (r->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);
     if (r->submission && answer) cJSON_AddStringToObject(line, "answer", answer);
@@ -439,7 +468,11 @@ static int run(struct job *j, struct err *err)
     if (status == 0) status = job_data_same(j->ranks, o.data, eval_set_hash(&data), err);
     if (status == 0 && ranks_number(j->ranks) == 0)
         status = evaluate_options_check_submission(&o, err);
-    if (status == 0 && ranks_number(j->ranks) == 0) status = open_state(&r, &data, adapter, err);
+    if (status == 0 && o.answers) status = job_data_same(j->ranks, o.answers, NULL, err);
+    // Ranking asks the model even where answers are given.
+    if (!o.answers || (o.metric && o.metric->way == METRIC_RANKS)) r.data = &data;
+    if (status == 0 && ranks_number(j->ranks) == 0)
+        status = open_state(&r, &data, o.answers, adapter, err);
     if (status == 0) ranks_share(j->ranks, &r.first, sizeof r.first, 0);
     if (status == 0) status = evaluate(&r, &o, &data, adapter, err);
     dataset_close(&data);

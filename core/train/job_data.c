@@ -1,5 +1,5 @@
-// core/train/job_data.c -- {"data": SHA-256, "provenance": {...}} as the first line of a job's
-// state file.
+// core/train/job_data.c -- {"identity": {"data": SHA-256, ...}, "provenance": {...}} as the first
+// line of a job's state file; earlier versions wrote "data" without "identity".
 #include "core/train/job_data.h"
 
 #include <errno.h>
@@ -10,6 +10,7 @@
 #include "core/base/file_in.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/train/identity.h"
 
 // A line of an older version has no provenance.
 static int check_provenance(const cJSON *line, const struct provenance *now, struct err *err)
@@ -32,16 +33,20 @@ static int hash_data(const char *data, const char *known, char hex[HASH_HEX], st
     return 0;
 }
 
-static int check_hash(const struct job_data *of, const char *was, struct err *err)
+// The hashes of what the job reads, in memory of their own.
+struct read_files {
+    char data[HASH_HEX], answers[HASH_HEX];
+};
+
+static int identify(const struct job_data *of, struct read_files *files, struct identity *is,
+                    struct err *err)
 {
-    const char *data = of->data;
-    char is[HASH_HEX];
-    if (hash_data(data, of->hash, is, err) < 0) return -1;
-    if (!strcmp(was, is)) return 0;
-    return err_set(err,
-                   "the data '%s' has changed since the job started (its SHA-256 differs); restore "
-                   "it, or start another job",
-                   data);
+    if (hash_data(of->data, of->hash, files->data, err) < 0) return -1;
+    if (of->answers && hash_file(of->answers, files->answers, err) < 0) return -1;
+    *is = (struct identity){ .data = files->data,
+                             .answers = of->answers ? files->answers : NULL,
+                             .data_path = of->data };
+    return 0;
 }
 
 // *from: bytes of the first line; 0: there is none (it was cut off, or is of an older version).
@@ -52,11 +57,14 @@ static int check_first(const char *text, size_t size, const struct job_data *of,
     *from = 0;
     if (!stop) return 0;
     cJSON *line = json_parse(text, (size_t)(stop - text), "state", NULL);
-    const char *was = cJSON_GetStringValue(json_get(line, "data"));
+    struct identity was = identity_of(line), is;
+    struct read_files files;
+    if (!was.data) was.data = cJSON_GetStringValue(json_get(line, "data"));
     int status = 0;
-    if (was) {
+    if (was.data) {
         *from = (size_t)(stop + 1 - text);
-        status = check_hash(of, was, err);
+        status = identify(of, &files, &is, err);
+        if (status == 0) status = identity_same(&was, &is, err);
         if (status == 0) status = check_provenance(line, of->provenance, err);
     }
     cJSON_Delete(line);
@@ -70,8 +78,8 @@ static int take_over(const struct job_data *of, job_data_take *take, void *self,
     if (access(of->path, F_OK) < 0) return 0;
     char *text = file_read(of->path, (size_t)1 << 32, &size, err);
     if (!text) return -1;
-    const int status = check_first(text, size, of, stored, err);
-    if (status == 0) *stored = take(self, text, size, *stored);
+    int status = check_first(text, size, of, stored, err);
+    if (status == 0) status = take(self, text, size, stored, err);
     free(text);
     if (status < 0 || truncate(of->path, (off_t)*stored) == 0) return status;
     return err_set(err, "cannot truncate '%s': %s", of->path, strerror(errno));
@@ -79,10 +87,11 @@ static int take_over(const struct job_data *of, job_data_take *take, void *self,
 
 static int write_first(FILE *f, const struct job_data *of, struct err *err)
 {
-    char is[HASH_HEX];
-    if (hash_data(of->data, of->hash, is, err) < 0) return -1;
+    struct read_files files;
+    struct identity is;
+    if (identify(of, &files, &is, err) < 0) return -1;
     cJSON *line = cJSON_CreateObject();
-    cJSON_AddStringToObject(line, "data", is);
+    identity_put(&is, line);
     provenance_put(of->provenance, line);
     char *text = cJSON_PrintUnformatted(line);
     cJSON_Delete(line);

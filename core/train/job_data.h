@@ -1,7 +1,8 @@
-// core/train/job_data.h -- a job's line-by-line state file. Its first line records the data set and
-// the provenance (core/adapter/provenance.h), so that a resumed job does not continue with others.
+// core/train/job_data.h -- a job's line-by-line state file. Its first line records what the job
+// reads (core/train/identity.h) and the provenance (core/adapter/provenance.h), so that a resumed
+// job does not continue with others.
 //
-//   const struct job_data of = { path, data, &provenance };
+//   const struct job_data of = { path, data, &provenance, .answers = file };
 //   FILE *f = job_data_open(&of, job->resumed, take_lines, self, &err);
 #ifndef CORE_TRAIN_JOB_DATA_H
 #define CORE_TRAIN_JOB_DATA_H
@@ -13,15 +14,17 @@
 #include "core/base/err.h"
 #include "core/ranks/ranks.h"
 
-// Reads the lines that an earlier process wrote, from `from` on. Returns how many bytes of the text
-// are valid: the rest was cut off by a kill.
-typedef size_t job_data_take(void *self, const char *text, size_t size, size_t from);
+// Reads the lines that an earlier process wrote, from *kept on, and moves *kept to where the valid
+// ones end: the rest was cut off by a kill. -1: what a line was computed from has changed; the file
+// then stays as it is.
+typedef int job_data_take(void *self, const char *text, size_t size, size_t *kept, struct err *err);
 
 struct job_data {
     const char *path; // of the file
     const char *data; // of the data set
     const struct provenance *provenance;
-    const char *hash; // SHA-256 of the data, if it is known; NULL: read from the file
+    const char *hash;    // SHA-256 of the data, if it is known; NULL: read from the file
+    const char *answers; // the file of --answers; NULL: none
 };
 
 // Opens the file for appending after the valid part. NULL also if the data (its SHA-256) or the

@@ -47,7 +47,8 @@ out=$(vlmsh -c "/calibrate merge $dir/both.safetensors $dir/ffn.safetensors $dir
 
 # A job whose adapter has other numbers by now does not add up what two models gave.
 cp -r $model/adapters/lora "$dir/lora"
-python3 - "$dir/many.json" "$picture" <<'EOF'
+cp $picture "$dir/shown.png" && chmod u+w "$dir/shown.png"
+python3 - "$dir/many.json" "$dir/shown.png" <<'EOF'
 import json, sys
 json.dump([{"id": i, "image": sys.argv[2], "conversations": [{"from": "human", "value": "<image>\nWhat?"},
     {"from": "gpt", "value": "a"}]} for i in range(600)], open(sys.argv[1], "w"))
@@ -66,5 +67,10 @@ out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
 [[ $out == *"model, adapter or settings have changed since the job started (were adapter=lora@"*"restore them"* ]] ||
     fail "resumed with another adapter" "$out"
 cp "$dir/kept" "$dir/lora/adapter_model.safetensors"
+# Nor what other pictures gave.
+echo >>"$dir/shown.png"
+out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
+[[ $out == *"a picture of the data has changed since the job started"* ]] || fail "resumed with another picture" "$out"
+cp $picture "$dir/shown.png"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job")
 [[ $out == *"over 500 samples"* ]] || fail "it goes on with the old one" "$out"

@@ -154,6 +154,11 @@ jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
 lines '/job 1 resume' '/wait 1' '/job 1'
 check_has "why" 'select(.event=="table").rows[] | join(" ")' "has changed since the job started"
 cp "$work/world/as_it_was.json" "$work/world/odd.json"
+cp -r "$work/world/pictures" "$work/as_they_were"
+for file in "$work/world/pictures"/*; do echo >>"$file"; done
+lines '/job 1 resume' '/wait 1' '/job 1'
+check_has "why" 'select(.event=="table").rows[] | join(" ")' "have changed since the job started"
+rm -r "$work/world/pictures" && mv "$work/as_they_were" "$work/world/pictures"
 lines '/job 1 resume' '/wait 1' '/results 1'
 check "resumed" '[inputs, .] | map(select(.event=="done").ok) | all' true
 same "each sample once" "$(jq -r 'select(.done).done' "$state" | tr '\n' ' ')" "1 2 3 4 5 6 7 8 9 10 11 12 "

@@ -111,6 +111,12 @@ jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
 tiny "/job 7 resume" "/wait 7" "/job 7"
 check_has "why" 'select(.event=="table").rows[] | join(" ")' "has changed since the job started"
 cp "$work/world/as_it_was.json" "$work/world/odd.json"
+# Nor with other pictures.
+cp -r "$work/world/pictures" "$work/as_they_were"
+for file in "$work/world/pictures"/*; do echo >>"$file"; done
+tiny "/job 7 resume" "/wait 7" "/job 7"
+check_has "why" 'select(.event=="table").rows[] | join(" ")' "have changed since the job started"
+rm -r "$work/world/pictures" && mv "$work/as_they_were" "$work/world/pictures"
 tiny "/job 7 resume" "/wait 7" "/eval show 7"
 same "resumed" "$(value n)" 11
 check_has "skipped" 'select(.event=="table").rows[] | select(.[0]=="skipped")[1]' \

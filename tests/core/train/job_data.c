@@ -14,10 +14,11 @@
 
 static char taken[256];
 
-static size_t take(void *self, const char *text, size_t size, size_t from)
+static int take(void *self, const char *text, size_t size, size_t *kept, struct err *err)
 {
-    snprintf(taken, sizeof taken, "%.*s", (int)(size - from), text + from);
-    return size;
+    snprintf(taken, sizeof taken, "%.*s", (int)(size - *kept), text + *kept);
+    *kept = size;
+    return 0;
 }
 
 static void goes_on_with_the_same_alone(void **state)
@@ -31,7 +32,10 @@ static void goes_on_with_the_same_alone(void **state)
     provenance_add(&other, "adapter", "ln@2");
     provenance_add(&other, "prune.score", "uniform");
     scratch_text(folder, "data", "one");
-    const struct job_data of = { path, data, &now, NULL }, changed = { path, data, &other, NULL };
+    char *answers = xasprintf("%s/answers", folder);
+    scratch_text(folder, "answers", "grey");
+    const struct job_data of = { path, data, &now, NULL, answers },
+                          changed = { path, data, &other, NULL, answers };
 
     FILE *f = job_data_open(&of, false, take, NULL, &err);
     assert_non_null(f);
@@ -54,6 +58,9 @@ static void goes_on_with_the_same_alone(void **state)
     assert_non_null(f);
     assert_string_equal(taken, "line\nmore\n");
     fclose(f);
+    scratch_text(folder, "answers", "red");
+    assert_null(job_data_open(&of, true, take, NULL, &err));
+    assert_non_null(strstr(err.text, "the file of --answers has changed since the job started"));
     // Begun anew, nothing is asked.
     f = job_data_open(&changed, false, take, NULL, &err);
     assert_non_null(f);
@@ -62,6 +69,7 @@ static void goes_on_with_the_same_alone(void **state)
     provenance_release(&other);
     free(path);
     free(data);
+    free(answers);
     scratch_remove(folder);
 }
 
