@@ -99,14 +99,20 @@ static char *pictures_there(const cJSON *line)
     return buf_take(&b);
 }
 
+// Data may have answers too, but neither their tokens nor where they come from.
+static bool is_result(const cJSON *json)
+{
+    const bool answered =
+        json_get(json, "answer") && (json_get(json, "provenance") || json_get(json, "ids"));
+    return json_get(json, "id") && (answered || json_get(json, "error"));
+}
+
 static int add_line(struct ask_output *o, const char *line, size_t length, struct err *err)
 {
     cJSON *json = json_parse(line, length, o->path, NULL);
     if (json) json_keep_numbers(json, line, length);
-    const cJSON *id = json_get(json, "id");
     const char *question = cJSON_GetStringValue(json_get(json, "question"));
-    const bool result = id && (json_get(json, "answer") || json_get(json, "error"));
-    int status = result ? 0 : not_results(o, err);
+    int status = is_result(json) ? 0 : not_results(o, err);
     if (status == 0 && o->now) status = check_provenance(o, json, err);
     if (status == 0) {
         o->lines = xreallocarray(o->lines, o->count + 1, sizeof *o->lines);
@@ -128,7 +134,10 @@ static int cut_torn_line(const struct ask_output *o, const char *torn, size_t le
     static const char ours[] = "{\"id\":";
     if (!length) return 0;
     const size_t n = length < sizeof ours - 1 ? length : sizeof ours - 1;
-    if (memcmp(torn, ours, n)) return not_results(o, err);
+    cJSON *whole = json_parse(torn, length, o->path, NULL);
+    const bool foreign = memcmp(torn, ours, n) || (whole && !is_result(whole));
+    cJSON_Delete(whole);
+    if (foreign) return not_results(o, err);
     if (ftruncate(o->file, offset) < 0)
         return err_set(err, "cannot truncate '%s': %s", o->path, strerror(errno));
     return 0;

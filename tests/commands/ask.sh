@@ -81,6 +81,16 @@ same "anew" "$(stable "$work/old.jsonl")" "$(stable "$work/whole.jsonl")"
 same "with the adapter" "$(jq -r .provenance.adapter "$work/mine.jsonl" | cut -c1-5 | uniq -c | awk '{print $1, $2}')" "6 lora@"
 same "other answers" "$(jq -c .ids "$work/mine.jsonl" | head -1 | cmp -s - <(jq -c .ids "$work/out.jsonl" | head -1); echo $?)" 1
 
+# Another data set that has answers is no output, not even for --again, nor is its last line a torn one.
+for form in '%s\n' '%s'; do
+    printf "$form" '{"id": 1, "question": "One?", "answer": "1"}' | tee "$work/kept" >"$work/trained.jsonl"
+    for word in "" --again; do
+        lines "${setup[@]}" "/ask --data $work/data.json --out $work/trained.jsonl $word"
+        check_has "a data set" 'select(.event == "error").message' "is not an output file of /ask"
+        cmp -s "$work/kept" "$work/trained.jsonl" || fail "a data set was changed: /ask $word"
+    done
+done
+
 # A setting that changes under the run ends it: no line is of two states, and none says another than its own.
 three=$work/three.json
 printf '[{"id":1,"question":"One?"},{"id":2,"question":"Two?"},{"id":3,"question":"Three?"}]' >"$three"
