@@ -17,13 +17,19 @@
 static const char infix[] = ".part-";
 enum { RANDOM = 6 };
 
+size_t unfinished_base(const char *name)
+{
+    const size_t n = strlen(name), suffix = sizeof infix - 1 + RANDOM;
+    if (n <= suffix || strncmp(name + n - suffix, infix, sizeof infix - 1) != 0) return 0;
+    for (size_t i = n - RANDOM; i < n; i++)
+        if (!isalnum((unsigned char)name[i])) return 0;
+    return n - suffix;
+}
+
 static bool is_part(const char *name, const char *base)
 {
-    const size_t n = strlen(base), k = sizeof infix - 1;
-    if (strncmp(name, base, n) != 0 || strncmp(name + n, infix, k) != 0) return false;
-    for (int i = 0; i < RANDOM; i++)
-        if (!isalnum((unsigned char)name[n + k + (size_t)i])) return false;
-    return !name[n + k + RANDOM];
+    const size_t n = unfinished_base(name);
+    return n && n == strlen(base) && !strncmp(name, base, n);
 }
 
 // Is the open file or folder still the one of that name?

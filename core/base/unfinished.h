@@ -7,10 +7,13 @@
 #define CORE_BASE_UNFINISHED_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 // Removes the unfinished forms of `path` whose process was killed, then creates one: a file, open
 // for writing as *lock, or a folder. Keep *lock open until the rename: nobody removes what is
 // locked. The caller frees the name. NULL: errno says why.
 char *unfinished_begin(const char *path, bool folder, int *lock);
+// Length of NAME if a file's name is NAME.part-XXXXXX, else 0.
+size_t unfinished_base(const char *name);
 
 #endif

@@ -2,7 +2,6 @@
 // say when they were used last.
 #include "core/files/weight_cache.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +16,7 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/places.h"
+#include "core/base/unfinished.h"
 #include "core/files/gguf_kind.h"
 
 enum { UNFINISHED_SECONDS = 3600 }; // nobody writes a file that has not changed for so long
@@ -86,21 +86,18 @@ static int by_use(const void *a, const void *b)
 // Is it a name that is written here: FINGERPRINT-KIND.gguf, or *unfinished: ".part-XXXXXX" follows?
 static bool is_ours(const char *name, bool *unfinished)
 {
-    static const char ending[] = ".gguf", part[] = ".part-";
-    enum { DIGITS = HASH_HEX - 1, RANDOM = 6 };
-    const char *end = strstr(name, ending), *kind = name + DIGITS + 1;
-    if (strspn(name, "0123456789abcdef") != DIGITS || name[DIGITS] != '-' || !end) return false;
-    char *text = xstrndup(kind, (size_t)(end - kind));
-    const bool known = gguf_kind_find(text) != NULL;
-    free(text);
-    end += sizeof ending - 1;
-    *unfinished = *end != '\0';
-    if (!known || !*unfinished) return known;
-    if (strncmp(end, part, sizeof part - 1) != 0) return false;
-    end += sizeof part - 1;
-    for (int i = 0; i < RANDOM; i++)
-        if (!isalnum((unsigned char)end[i])) return false;
-    return !end[RANDOM];
+    static const char ending[] = ".gguf";
+    enum { DIGITS = HASH_HEX - 1 };
+    const size_t base = unfinished_base(name), length = base ? base : strlen(name);
+    const size_t rest = DIGITS + 1 + sizeof ending - 1; // all but KIND
+    *unfinished = base > 0;
+    if (strspn(name, "0123456789abcdef") != DIGITS || name[DIGITS] != '-' || length <= rest ||
+        strncmp(name + length - (sizeof ending - 1), ending, sizeof ending - 1) != 0)
+        return false;
+    char *kind = xstrndup(name + DIGITS + 1, length - rest);
+    const bool known = gguf_kind_find(kind) != NULL;
+    free(kind);
+    return known;
 }
 
 // The complete files, those used longest ago first; `own`: unfinished ones of long ago are removed.

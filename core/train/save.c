@@ -13,6 +13,7 @@
 
 #include "core/base/folder.h"
 #include "core/base/hash.h"
+#include "core/base/unfinished.h"
 #include "core/files/checkpoint.h"
 #include "core/files/safetensors.h"
 #include "core/train/result.h"
@@ -132,15 +133,11 @@ int save_best_read(const char *out, struct params *p, int64_t step, struct err *
     return status;
 }
 
-// The best of a step, or one that was not finished: there the writer's ".XXXXXX" follows. A word of
-// small letters is no such end: somebody's ".backup" stays.
+// The best of a step, finished or not.
 static bool is_best(const char *name)
 {
-    enum { END = 7 };
-    const size_t size = strlen(name);
-    if (size <= END || name[size - END] != '.') return checkpoint_is_best(name);
-    if (!strpbrk(name + size - END, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")) return false;
-    char *whole = xstrndup(name, size - END);
+    const size_t unfinished = unfinished_base(name);
+    char *whole = xstrndup(name, unfinished ? unfinished : strlen(name));
     const bool best = checkpoint_is_best(whole);
     free(whole);
     return best;

@@ -223,7 +223,7 @@ static void test_tidy(void **state)
     scratch_text(out, "best.safetensors", "of the best validation");
     scratch_text(checkpoint, "state.safetensors", "to go on from");
     scratch_text(out, "best-2.safetensors", "of the best validation");
-    scratch_text(out, "best-1.safetensors.Ab3dEf", "half of one");
+    scratch_text(out, "best-1.safetensors.part-Ab3dEf", "half of one");
     // What only looks like it is somebody's.
     scratch_text(out, "best-model.safetensors", "a model");
     scratch_text(out, "best-2.safetensors.backup", "a copy");
