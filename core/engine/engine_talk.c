@@ -23,7 +23,12 @@ int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, s
                         struct err *err)
 {
     conversation_limit_pictures(&e->conversation, e->settings);
-    return conversation_attach(&e->conversation, path, bytes, size, err) < 0 ? -1 : 0;
+    if (conversation_attach(&e->conversation, path, bytes, size, err) < 0) return -1;
+    const int64_t frames = image_frames(bytes, size);
+    if (frames > 1)
+        sinks_notice(e->sinks, "'%s' is an animation of %lld frames: only the first is shown", path,
+                     (long long)frames);
+    return 0;
 }
 
 int engine_attach(struct engine *e, const char *path, struct err *err)

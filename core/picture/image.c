@@ -54,6 +54,12 @@ int image_size(const void *bytes, size_t size, const char *name, int64_t *width,
     return 0;
 }
 
+int64_t image_frames(const void *bytes, size_t size)
+{
+    struct image_header h;
+    return image_header_read(&h, bytes, size, "", NULL) < 0 || h.frames < 1 ? 1 : h.frames;
+}
+
 void image_release(struct image *image)
 {
     free(image->pixels);

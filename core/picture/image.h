@@ -45,6 +45,8 @@ int image_decode_here(struct image *image, const void *bytes, size_t size, const
 // Width and height after decoding, from the header only.
 int image_size(const void *bytes, size_t size, const char *name, int64_t *width, int64_t *height,
                struct err *err);
+// Frames of an animation; 1: a still picture, or none.
+int64_t image_frames(const void *bytes, size_t size);
 // Of file names of its format: ".png"; "" when it has none of those above.
 const char *image_ending(const void *bytes, size_t size);
 void image_release(struct image *image);

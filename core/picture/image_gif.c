@@ -37,6 +37,23 @@ static size_t skip_frame(const uint8_t *bytes, size_t size, size_t at)
     return data < size ? skip_blocks(bytes, size, data + 1) : 0;
 }
 
+// Frames from `at` on, which may be cut off.
+static int64_t count_frames(const uint8_t *bytes, size_t size, size_t at)
+{
+    int64_t count = 0;
+    while (at && at < size && bytes[at] != ';') {
+        const uint8_t kind = bytes[at];
+        if (kind == '!')
+            at = size - at > 2 ? skip_blocks(bytes, size, at + 2) : 0;
+        else if (kind == ',')
+            at = skip_frame(bytes, size, at);
+        else
+            at++;
+        count += kind == ',' && at;
+    }
+    return count;
+}
+
 static void take_frame(struct image_header *h, const uint8_t *bytes, size_t at)
 {
     const int right = little16(bytes + at + 1) + little16(bytes + at + 5);
@@ -69,6 +86,7 @@ const char *image_gif_header(struct image_header *h, const uint8_t *bytes, size_
         if (kind == '!' && next) take_extension(h, bytes, at);
         if (kind == ',' && next) {
             take_frame(h, bytes, at);
+            h->frames = 1 + count_frames(bytes, size, next);
             return NULL; // what follows may be cut off
         }
         at = next;

@@ -129,6 +129,7 @@ static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         if (memcmp(type, "IEND", 4) == 0)
             return pixels ? 0 : damaged(name, "the PNG has no pixels", err);
         if (memcmp(type, "IDAT", 4) == 0) pixels = true;
+        if (memcmp(type, "acTL", 4) == 0 && !pixels && length == 8) h->frames = big32(type + 4);
         if (memcmp(type, "eXIf", 4) == 0) h->orientation = image_exif_orientation(type + 4, length);
         at += length + 12;
     }

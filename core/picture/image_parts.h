@@ -18,6 +18,7 @@ struct image_header {
                            // colour does
     int maximum;           // PNM: the maximum value
     uint8_t transparent;   // GIF: that colour
+    int64_t frames;        // of an animation; else 0 or 1
     size_t data;           // PNM: offset of the pixels; GIF: of the first frame's descriptor
 };
 

@@ -62,6 +62,7 @@ const char *image_webp_header(struct image_header *h, const uint8_t *bytes, size
         if (length > end - at - 8) return "the WebP is truncated or damaged";
         if (first && !read_canvas(h, type, p, length))
             return "the WebP does not start with its header";
+        h->frames += !memcmp(type, "ANMF", 4);
         if (first) exif = !memcmp(type, "VP8X", 4) && p[0] & EXIF_FLAG;
         if (exif && !memcmp(type, "EXIF", 4)) {
             h->orientation = read_exif(p, length);

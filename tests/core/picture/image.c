@@ -72,6 +72,36 @@ static uint8_t *small_read(const char *file, size_t *size)
     return (uint8_t *)bytes;
 }
 
+// Of animations the first frame is read, and callers can say so.
+static void frames_are_counted(void **state)
+{
+    static const struct {
+        const char *file;
+        int64_t frames;
+    } cases[] = { { "animated.gif", 2 },
+                  { "animated.webp", 2 },
+                  { "palette.gif", 1 },
+                  { "lossy.webp", 1 },
+                  { "rgba.png", 1 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t size;
+        uint8_t *bytes = small_read(cases[i].file, &size);
+        assert_int_equal(image_frames(bytes, size), cases[i].frames);
+        free(bytes);
+    }
+    // A PNG whose acTL chunk tells of 3 frames (APNG).
+    static const uint8_t chunk[20] = "\0\0\0\x08"
+                                     "acTL\0\0\0\x03";
+    size_t size;
+    uint8_t *png = small_read("rgba.png", &size), *moving = xmalloc(size + sizeof chunk);
+    memcpy(moving, png, 33);
+    memcpy(moving + 33, chunk, sizeof chunk);
+    memcpy(moving + 33 + sizeof chunk, png + 33, size - 33);
+    assert_int_equal(image_frames(moving, size + sizeof chunk), 3);
+    free(moving);
+    free(png);
+}
+
 static struct image decoded(const void *bytes, size_t size)
 {
     struct err err;
@@ -493,6 +523,7 @@ int main(void)
         cmocka_unit_test(child_leaves_nothing),
         cmocka_unit_test(failing_decoder),
         cmocka_unit_test(decoder_of_many),
+        cmocka_unit_test(frames_are_counted),
         cmocka_unit_test(ignored_children),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
