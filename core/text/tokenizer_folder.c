@@ -312,9 +312,12 @@ static struct tokenizer *open_model(const char *path, const char *file, size_t s
 {
     struct companions c = { 0 };
     struct tokenizer *t = NULL;
+    // A damaged one too, so that the message names what it should be.
+    const bool ranks =
+        is_ranks(file, size) || text_ends(path, "/tiktoken.model") || text_ends(path, ".tiktoken");
     if (companions_open(&c, path, err) == 0)
-        t = is_ranks(file, size) ? tokenizer_parse_ranks(file, size, &c, path, err)
-                                 : tokenizer_parse_pieces(file, size, &c, path, err);
+        t = ranks ? tokenizer_parse_ranks(file, size, &c, path, err)
+                  : tokenizer_parse_pieces(file, size, &c, path, err);
     if (t) tell_missing(t, &c);
     companions_release(&c);
     return t;
@@ -346,8 +349,11 @@ struct tokenizer *tokenizer_open(const char *path, struct err *err)
     size_t size;
     char *file = file_read(path, model ? MODEL_LIMIT : JSON_LIMIT, &size, err);
     if (!file) return NULL;
-    struct tokenizer *t =
-        model ? open_model(path, file, size, err) : open_json(path, file, size, err);
+    struct tokenizer *t = NULL;
+    if (!size)
+        err_set(err, "'%s' is empty: download it again", path);
+    else
+        t = model ? open_model(path, file, size, err) : open_json(path, file, size, err);
     free(file);
     return t;
 }

@@ -15,6 +15,7 @@
 #include "core/base/json.h"
 #include "core/text/tokenizer.h"
 #include "core/text/tokenizer_parts.h"
+#include "tests/core/scratch.h"
 
 #define MARK "\xE2\x96\x81"
 
@@ -194,6 +195,30 @@ static void test_t5(void **state)
     assert_int_equal(ids.data[0], tokenizer_id(t, MARK "a"));
     ids_release(&ids);
     tokenizer_free(t);
+}
+
+// An empty file, and one that holds something else: named for what it should be.
+static void files_are_named_for_what_they_are(void **state)
+{
+    static const struct {
+        const char *name, *text, *why;
+    } cases[] = {
+        { "tiktoken.model", "", "is empty" },
+        { "tokenizer.model", "", "is empty" },
+        { "tokenizer.json", "", "is empty" },
+        { "tiktoken.model", "aaa\n", "line 1 is not a token in base64 and its rank" },
+        { "odd.tiktoken", "\x01\x02", "line 1 is not a token in base64 and its rank" },
+        { "odd.model", "\x01\x02", "SentencePiece" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err;
+        char *folder = scratch_new(), *path = xasprintf("%s/%s", folder, cases[i].name);
+        scratch_write(folder, cases[i].name, cases[i].text, strlen(cases[i].text));
+        assert_null(tokenizer_open(path, &err));
+        if (!strstr(err.text, cases[i].why)) fail_msg("%s: %s", cases[i].name, err.text);
+        free(path);
+        scratch_remove(folder);
+    }
 }
 
 // Every file that breaks off is refused or a smaller model; damage never does worse.
@@ -413,11 +438,17 @@ static void test_small_merges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),       cmocka_unit_test(test_streaming),
-        cmocka_unit_test(test_long_texts),    cmocka_unit_test(test_llama),
-        cmocka_unit_test(test_kimi),          cmocka_unit_test(test_t5),
-        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_folders),       cmocka_unit_test(test_merges),
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_streaming),
+        cmocka_unit_test(test_long_texts),
+        cmocka_unit_test(test_llama),
+        cmocka_unit_test(test_kimi),
+        cmocka_unit_test(test_t5),
+        cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_merges),
+        cmocka_unit_test(files_are_named_for_what_they_are),
         cmocka_unit_test(test_small_merges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
