@@ -18,6 +18,8 @@ struct drawing {
     size_t name_count;
     struct plot_line *lines;
     size_t line_count;
+    size_t odd; // texts in columns of numbers, and the first of them
+    const char *odd_text, *odd_column;
 };
 
 // --- the request ---------------------------------------------------------------------------------
@@ -94,13 +96,20 @@ static void find_names(struct drawing *d)
     }
 }
 
-static double number_at(const struct drawing *d, size_t row, int column)
+// NaN without a number; a text is counted.
+static double number_at(struct drawing *d, size_t row, int column)
 {
+    const char *cell = csv_cell(&d->t, row, column);
     double value;
-    return csv_number(csv_cell(&d->t, row, column), &value) ? value : NAN;
+    if (csv_number(cell, &value)) return value;
+    if (!csv_is(cell, "|NA|N/A|null|None|-") && !d->odd++) {
+        d->odd_text = cell;
+        d->odd_column = d->t.columns[column];
+    }
+    return NAN;
 }
 
-static double x_value(const struct drawing *d, size_t row)
+static double x_value(struct drawing *d, size_t row)
 {
     const char *cell = csv_cell(&d->t, row, d->x);
     if (!d->names) return number_at(d, row, d->x);
@@ -147,7 +156,7 @@ static void insert(double **list, size_t count, size_t at, double value)
     (*list)[at] = value;
 }
 
-static void add_point(const struct drawing *d, struct plot_line *l, size_t row, int y)
+static void add_point(struct drawing *d, struct plot_line *l, size_t row, int y)
 {
     const double x = x_value(d, row);
     size_t at = l->count;
@@ -211,6 +220,9 @@ int plot_table(struct shell *shell, const struct plot_options *o, struct err *er
                                         .name_count = d.name_count,
                                         .log_x = o->log_x,
                                         .log_y = o->log_y };
+        if (d.odd)
+            sinks_notice(shell->sinks, "%zu cell%s left out: no number, such as '%.40s' in '%s'",
+                         d.odd, d.odd == 1 ? "" : "s", d.odd_text, d.odd_column);
         status = plot_show(shell, o, &axes, d.lines, d.line_count, "--where COLUMN=VALUE", err);
     }
     drawing_release(&d);

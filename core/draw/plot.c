@@ -15,7 +15,8 @@
 
 void plot_smooth(double *y, size_t count, size_t window)
 {
-    double *from = xreallocarray(NULL, count + 1, sizeof *from);
+    if (!count) return;
+    double *from = xreallocarray(NULL, count, sizeof *from);
     memcpy(from, y, count * sizeof *from);
     const size_t reach = window / 2;
     for (size_t i = 0; i < count; i++) {

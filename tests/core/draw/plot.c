@@ -196,6 +196,7 @@ static void means_pass_over_gaps(void **state)
     double y[] = { 1, 2, NAN, 4, 5 };
     plot_smooth(y, 5, 3);
     assert_true(y[0] == 1.5 && y[1] == 1.5 && isnan(y[2]) && y[3] == 4.5 && y[4] == 4.5);
+    plot_smooth(NULL, 0, 3); // a series without points (SAN=1)
 }
 
 static void points_without_a_place_are_counted(void **state)
