@@ -57,6 +57,16 @@ int job_check_ranks(const struct job_kind *k, const struct settings *s, bool que
     return err_set(err, "a job of kind '%s' runs in one process: /set job.ranks 1", k->name);
 }
 
+// "" names no file, and is most often a variable without a value.
+static int check_words(const char *kind, int argc, char **argv, struct err *err)
+{
+    for (int i = 0; i < argc; i++)
+        if (!*argv[i])
+            return err_set(err, "argument %d of /%s is empty: it must be a file, folder or value",
+                           i + 1, kind);
+    return 0;
+}
+
 static int add_job(struct shell *shell, const struct job_kind *k, int argc, char **argv,
                    const struct job_where *where, int64_t *id, struct err *err)
 {
@@ -65,7 +75,9 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
     struct job_order order = shell_job_order(shell, k->name, argc, argv);
     order.settings = settings;
     const bool queued = where->script || where->submit;
-    int status = where->ranks ? settings_set(settings, "job.ranks", where->ranks, err) : 0;
+    int status = check_words(k->name, argc, argv, err);
+    if (status == 0 && where->ranks)
+        status = settings_set(settings, "job.ranks", where->ranks, err);
     if (k->settle) k->settle(settings, m);
     // The machine with the shell may have none.
     if (queued && settings_integer(settings, "job.gpus")) order.device = "cuda";

@@ -66,6 +66,8 @@ check "plots" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\nfalse\nfalse
 same "csv" "$(wc -l <"$work/c.csv") $(sed -n '2p;7p' "$work/c.csv" | tr '\n' ' ')" \
     '41 1,"norm.0.mean",0,0 1,"norm.0.mean",5, '
 same "png" "$(head -c 4 "$work/p.png" | tail -c 3)" PNG
+lines '/train data.json ""' '/calibrate norm "" out'
+check "empty arguments" 'select(.event=="error").message | contains("is empty: it must be a file")' $'true\ntrue'
 lines "/plot 1 loss --smooth 3 --csv $work/s.csv"
 same "smoothed" "$(sed -n 3p "$work/s.csv")" '1,"loss",1,2.44444444'
 
