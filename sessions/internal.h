@@ -81,7 +81,8 @@ int store_step(struct store *s, sqlite3_stmt *q, struct err *err); // 1 row, 0 e
 // The first column of the first row, or `otherwise` when there is none.
 int store_number(struct store *s, struct err *err, int64_t otherwise, int64_t *value,
                  const char *sql, const char *types, ...);
-char *column_text(sqlite3_stmt *q, int column); // copy; "" for NULL
+char *column_text(sqlite3_stmt *q, int column);  // copy; "" for NULL
+double column_real(sqlite3_stmt *q, int column); // NaN for all but numbers
 
 int store_lock(struct store *s, struct err *err); // BEGIN IMMEDIATE: waits for other writers
 // Ends the transaction: commits when status is 0, else rolls back. Returns the status.

@@ -137,11 +137,6 @@ static enum job_stop request_read(const char *name)
     return !strcmp(name, "pause") ? JOB_PAUSE : !strcmp(name, "cancel") ? JOB_CANCEL : JOB_GO;
 }
 
-static double column_real(sqlite3_stmt *q, int column)
-{
-    return sqlite3_column_type(q, column) == SQLITE_NULL ? NAN : sqlite3_column_double(q, column);
-}
-
 #define COLUMNS                                                                                    \
     "id, kind, arguments, settings, folder, model, fingerprint, device, state, request, message, " \
     "runs, step, steps, loss, eta, created, started, ended, asked, script, queue, queued"

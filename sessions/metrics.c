@@ -30,6 +30,23 @@ void series_free(char **names, size_t count)
     free(names);
 }
 
+// SQLite keeps texts in columns of numbers if another program writes them, and reads them as 0.
+static int check_point(sqlite3_stmt *q, const char *series, struct err *err)
+{
+    for (int i = 0; i < 2; i++) {
+        const int type = sqlite3_column_type(q, i);
+        if (type != SQLITE_TEXT && type != SQLITE_BLOB) continue;
+        char *text = type == SQLITE_TEXT ? column_text(q, i) : xstrdup("bytes");
+        err_set(err,
+                "series '%s' of the session database: a %s is '%.40s', which is no number; another "
+                "program changed it",
+                series, i ? "value" : "step", text);
+        free(text);
+        return -1;
+    }
+    return 0;
+}
+
 int store_curve(struct store *s, int64_t job, const char *series, struct curve *curve,
                 struct err *err)
 {
@@ -43,17 +60,17 @@ int store_curve(struct store *s, int64_t job, const char *series, struct curve *
                                   "it", job, series);
     if (!q) return -1;
     while ((found = store_step(s, q, err)) > 0) {
+        if (check_point(q, series, err) < 0) break;
         if (c.count == capacity) {
             capacity = capacity ? capacity * 2 : 256;
             c.steps = xreallocarray(c.steps, capacity, sizeof *c.steps);
             c.values = xreallocarray(c.values, capacity, sizeof *c.values);
         }
         c.steps[c.count] = sqlite3_column_int64(q, 0);
-        c.values[c.count++] =
-            sqlite3_column_type(q, 1) == SQLITE_NULL ? NAN : sqlite3_column_double(q, 1);
+        c.values[c.count++] = column_real(q, 1);
     }
     sqlite3_finalize(q);
-    if (found < 0) {
+    if (found) {
         curve_release(&c);
         return -1;
     }

@@ -6,6 +6,7 @@
 // application_id.
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,17 @@ int store_version(void)
 
 // --- messages for people -------------------------------------------------------------------------
 
+// Can no file be made beside the database? SQLite's own reason is then that its log is missing.
+static int folder_closed(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    const int status = access(folder, W_OK), why = errno;
+    free(folder);
+    errno = why;
+    return status;
+}
+
 int store_explain(sqlite3 *db, const char *path, struct err *err)
 {
     switch (sqlite3_errcode(db) & 0xff) {
@@ -158,6 +170,11 @@ int store_explain(sqlite3 *db, const char *path, struct err *err)
         return err_set(err, "cancelled while reading or writing the session database '%s'", path);
     case SQLITE_CANTOPEN: {
         int reason = sqlite3_system_errno(db);
+        if (access(path, F_OK) == 0 && (access(path, W_OK) < 0 || folder_closed(path) < 0))
+            return err_set(err,
+                           "cannot open the session database '%s': %s, but SQLite writes to the "
+                           "file and to its folder: copy it elsewhere and name the copy with --db",
+                           path, strerror(errno));
         return err_set(err,
                        "cannot open the session database '%s': %s; name another file with --db",
                        path, reason ? strerror(reason) : sqlite3_errmsg(db));
@@ -287,6 +304,13 @@ char *column_text(sqlite3_stmt *q, int column)
 {
     const unsigned char *text = sqlite3_column_text(q, column);
     return xstrdup(text ? (const char *)text : "");
+}
+
+double column_real(sqlite3_stmt *q, int column)
+{
+    const int type = sqlite3_column_type(q, column);
+    const bool number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+    return number ? sqlite3_column_double(q, column) : NAN; // of a text SQLite makes 0
 }
 
 int store_lock(struct store *s, struct err *err)
@@ -498,6 +522,11 @@ struct store *store_open(const char *path, struct err *err)
     // A file that is there is not touched: closing it would give back the locks of another
     // connection of this process.
     int fd = open(s->path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 && errno != EEXIST) {
+        err_set(err, "cannot create the session database '%s': %s; name another file with --db",
+                s->path, strerror(errno));
+        goto out;
+    }
     if (fd >= 0) close(fd);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX;
     if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK) {
