@@ -53,6 +53,13 @@ static int words_take(struct words *w, struct buf *word, int status)
     return status;
 }
 
+bool parse_is_name(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)text[i]) && text[i] != '_') return false;
+    return length && !isdigit((unsigned char)*text);
+}
+
 static const char *variable_value(const struct shell *shell, const char *name)
 {
     for (size_t i = 0; i < shell->variable_count; i++)
@@ -67,7 +74,7 @@ static int add_variable(struct buf *to, const char **p, const struct shell *shel
     while (isalnum((unsigned char)*end) || *end == '_') end++;
     const char *other = !strncmp(end, ":-", 2) ? end + 2 : NULL;
     const char *close = other ? strchr(other, '}') : *end == '}' ? end : NULL;
-    if (!close || end == name || isdigit((unsigned char)*name))
+    if (!close || !parse_is_name(name, (size_t)(end - name)))
         return err_set(err, "'${' needs a name and a closing '}'; write $${ for a literal ${");
     char *copy = xstrndup(name, (size_t)(end - name));
     const char *value = variable_value(shell, copy);

@@ -31,6 +31,8 @@ int rest_parse(struct words *w, const char *text, const struct shell *shell, str
 // `text` as one literal argument.
 int text_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
 void words_release(struct words *w);
+// May ${NAME} have this name?
+bool parse_is_name(const char *text, size_t length);
 
 // Skips leading blanks.
 const char *skip_blanks(const char *text);

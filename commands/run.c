@@ -1,10 +1,10 @@
 // commands/run.c -- /run: a file of lines, up to the first error; once for each combination of the
 // values that its variables are given.
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/command.h"
+#include "commands/parse.h"
 
 enum { NAMES_MAX = 16 };
 
@@ -17,18 +17,11 @@ struct variables {
     int count;
 };
 
-static bool is_name(const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if (!isalnum((unsigned char)text[i]) && text[i] != '_') return false;
-    return length && !isdigit((unsigned char)text[0]);
-}
-
 // NAME=VALUE,VALUE; values are separated by "|" if there is one: some hold commas.
 static int read_variable(struct variables *v, const char *word, struct err *err)
 {
     const char *equals = strchr(word, '=');
-    if (!equals || !is_name(word, (size_t)(equals - word)))
+    if (!equals || !parse_is_name(word, (size_t)(equals - word)))
         return err_set(err, "'%s' is not NAME=VALUE[,VALUE...]", word);
     if (v->count == NAMES_MAX) return err_set(err, "/run takes at most %d variables", NAMES_MAX);
     const char between = strchr(equals, '|') ? '|' : ',';

@@ -42,7 +42,7 @@ void lines_watch(struct lines *l)
     sinks_add(l->shell->sinks, (struct sink){ .emit = watch, .self = l });
 }
 
-static int exit_status(const struct lines *l, int status)
+int lines_status(const struct lines *l, int status)
 {
     if (signals_terminated()) return 128 + signals_terminated();
     if (l->script && signals_interrupted()) return STATUS_INTERRUPTED;
@@ -125,12 +125,12 @@ int lines_steps(struct lines *l, const struct step *steps, size_t count)
             free(where);
         }
     }
-    return exit_status(l, status);
+    return lines_status(l, status);
 }
 
 int lines_script(struct lines *l)
 {
-    return exit_status(l, run_file(l, "-"));
+    return lines_status(l, run_file(l, "-"));
 }
 
 // --- a dialogue with a program -------------------------------------------------------------------
@@ -220,7 +220,7 @@ int lines_dialogue(struct lines *l)
         free(where);
         buf_release(&line);
         line_reader_release(&reader);
-        return exit_status(l, STATUS_FAILED);
+        return lines_status(l, STATUS_FAILED);
     }
     if (line_reader_open(&reader) && !l->shell->quit && !stopped(l)) {
         char *where = xasprintf("stdin:%d", first);
@@ -231,7 +231,7 @@ int lines_dialogue(struct lines *l)
     }
     buf_release(&line);
     line_reader_release(&reader);
-    return exit_status(l, STATUS_OK);
+    return lines_status(l, STATUS_OK);
 }
 
 // --- the prompt ----------------------------------------------------------------------------------
@@ -263,5 +263,5 @@ int lines_prompt(struct lines *l)
         free(line);
     }
     input_free(in);
-    return exit_status(l, result == INPUT_LEAVE ? STATUS_INTERRUPTED : STATUS_OK);
+    return lines_status(l, result == INPUT_LEAVE ? STATUS_INTERRUPTED : STATUS_OK);
 }

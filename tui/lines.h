@@ -28,6 +28,8 @@ void lines_watch(struct lines *l);
 // Reports an error as an event.
 void lines_print_error(const struct lines *l, const char *where, const struct err *err);
 
+// The program's exit status, given what it would be otherwise: output that was lost is an error.
+int lines_status(const struct lines *l, int status);
 int lines_steps(struct lines *l, const struct step *steps, size_t count); // -c and -f
 int lines_script(struct lines *l);                                        // standard input
 int lines_dialogue(struct lines *l);                                      // the same, with --json

@@ -261,7 +261,7 @@ static int begin_and_run(struct program *p)
     signals_busy(false);
     if (signals_terminated()) return 128 + signals_terminated();
     if (signals_interrupted()) return STATUS_INTERRUPTED;
-    return status < 0 ? STATUS_FAILED : run(p);
+    return status < 0 ? lines_status(&p->lines, STATUS_FAILED) : run(p);
 }
 
 // A large block goes back to the system when it is freed. By itself the allocator keeps those of up

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/parse.h"
 #include "core/base/mem.h"
 #include "core/files/checkpoint.h"
 #include "core/model/unread.h"
@@ -110,7 +111,11 @@ static struct variable *variable_named(struct options *o, char *name)
 static int take_variable(void *self, const char *value, struct err *err)
 {
     const char *equals = strchr(value, '=');
-    if (!equals || equals == value) return err_set(err, "-D needs NAME=VALUE, not '%s'", value);
+    if (!equals || !parse_is_name(value, (size_t)(equals - value)))
+        return err_set(err,
+                       "-D needs NAME=VALUE, not '%s': a name has letters, digits and _, and does "
+                       "not begin with a digit",
+                       value);
     struct variable *v = variable_named(self, xstrndup(value, (size_t)(equals - value)));
     v->value = xstrdup(equals + 1);
     return 0;

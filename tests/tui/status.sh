@@ -25,7 +25,7 @@ err() { grep -qE -- "$1" "$work/err" || fail "standard error lacks '$1'"; }
 silent() { [ ! -s "$work/$1" ] || fail "$1 is not empty"; }
 
 # Bad usage.
-for bad in --foo -x "-c" "--threads 0" "--threads x" "--threads" "-D NOEQUALS" "-D =x" "--plain --json" \
+for bad in --foo -x "-c" "--threads 0" "--threads x" "--threads" "-D NOEQUALS" "-D =x" "-D 1=x" "-D a-b=x" "--plain --json" \
     "a b" "--plain=1" "--device gpu" "--device cuda:x" "--device cpu:1" "--session" \
     "scenes" "job" "job run x" "job dance" "new" "new --like tiny" "new --like nosuch DIR" "new --like tiny a b"; do
     # shellcheck disable=SC2086
@@ -85,7 +85,7 @@ grep -q random "$work/err" && fail "a model was opened that nobody needed"
 [ ! -e "$work/cache" ] || fail "a model was written that nobody needed"
 # One that does opens the demo model, or without it a small one, and says what it is.
 run 0 -c '/set sample.max_tokens 2' -c 'Hello'
-[ -e "$work/cache" ] && fail "a small model was written beside the demo model"
+find "$work/cache" -name config.json | grep -q . && fail "a small model was written beside the demo model"
 VLMSH=$alone run 0 -c '/set sample.max_tokens 2' -c 'Hello'
 err 'random weights'
 VLMSH=$alone run 0 -c '/info'
@@ -101,6 +101,20 @@ err 'cannot write the output: No space left'
 timeout 100 "$VLMSH" help >/dev/full 2>"$work/err"
 [ $? = 1 ] || fail "a full device is a failure of help too"
 err 'cannot write the output: No space left'
+# Also while the model loads.
+timeout 100 "$VLMSH" $model --json </dev/null >/dev/full 2>"$work/err"
+[ $? = 1 ] || fail "a full device is a failure of a dialogue"
+err 'cannot write the output: No space left'
+
+# A database that cannot be written, though it is there.
+mkdir "$work/kept" "$work/fixed"
+run 0 $model --db "$work/kept/d.db" -c '/set sample.max_tokens 1' -c Hello
+if unshare -rm sh -c 'mount --bind "$1/kept" "$1/fixed" && mount -o remount,ro,bind "$1/fixed"' - "$work" 2>"$work/err"; then
+    unshare -rm sh -c 'mount --bind "$1/kept" "$1/fixed" && mount -o remount,ro,bind "$1/fixed" &&
+        exec "$2" --db "$1/fixed/d.db" -c "/session list"' - "$work" "$VLMSH" >"$work/out" 2>"$work/err" </dev/null
+    err "fixed/d.db': Read-only file system"
+    err 'copy it elsewhere'
+fi
 
 # A closed stream is no file that happens to be opened next.
 mkfifo "$work/lines"
