@@ -173,6 +173,31 @@ static void write_kept(const struct stat *st, const char *hex)
     free(path);
 }
 
+static char *made_path(const char *of, const char *kind)
+{
+    char *folder = places_file("XDG_CACHE_HOME", ".cache", "hashes");
+    char *path = folder ? xasprintf("%s/%s-%s", folder, of, kind) : NULL;
+    free(folder);
+    return path;
+}
+
+void content_put(const char *of, const char *kind, const char hex[HASH_HEX])
+{
+    char *path = made_path(of, kind);
+    if (path && places_make_parents(path, NULL) == 0) file_out_write(path, hex, strlen(hex), NULL);
+    free(path);
+}
+
+void content_get(const char *of, const char *kind, char hex[HASH_HEX])
+{
+    char *path = made_path(of, kind);
+    char *text = path && access(path, R_OK) == 0 ? file_read(path, 4096, NULL, NULL) : NULL;
+    *hex = 0;
+    if (text && strlen(text) == HASH_HEX - 1) memcpy(hex, text, HASH_HEX);
+    free(text);
+    free(path);
+}
+
 static bool settled(const struct stat *st)
 {
     struct timespec now;

@@ -30,6 +30,10 @@ void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX]);
 // Keeps the hash of a file whose times have just been changed on purpose.
 void content_keep(const char *path, const char hex[HASH_HEX]);
 
+// Keeps a hash by two names, for a file that is made of others; content_get: "" if there is none.
+void content_put(const char *of, const char *kind, const char hex[HASH_HEX]);
+void content_get(const char *of, const char *kind, char hex[HASH_HEX]);
+
 // Brings `size` bytes of a mapping of `path` into memory. -1 if its disk cannot read them.
 int content_fetch(const void *start, uint64_t size, const char *path, struct err *err);
 

@@ -10,6 +10,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
+#include "core/files/content.h"
 #include "core/files/gguf.h"
 #include "core/files/gguf_write.h"
 #include "core/files/weight_cache.h"
@@ -243,13 +244,47 @@ static int write_file(const struct model *m, const struct gguf_kind *kind, const
 
 // --- using ---------------------------------------------------------------------------------------
 
-static struct gguf *open_file(const struct model *m, const struct gguf_kind *kind, const char *path)
+// Is its content what was written? *damaged: it is not.
+static bool is_intact(const char *path, const char *written, bool *damaged)
+{
+    char is[HASH_HEX];
+    if (!*written || content_hash(path, NULL, is, NULL) < 0) return false;
+    *damaged = strcmp(is, written) != 0;
+    return !*damaged;
+}
+
+static struct gguf *open_file(const struct model *m, const struct gguf_kind *kind, const char *path,
+                              const char *written, bool *damaged)
 {
     struct err err;
     struct gguf *f = access(path, F_OK) == 0 ? gguf_open(path, &err) : NULL;
-    if (f && is_whole(f, m, kind)) return f;
+    if (f && is_whole(f, m, kind) && is_intact(path, written, damaged)) return f;
     gguf_close(f);
     return NULL;
+}
+
+// Writes the file and finds its hash.
+static int write_hashed(const struct model *m, const struct gguf_kind *kind, const char *path,
+                        char written[HASH_HEX], const struct load_progress *progress,
+                        struct err *err)
+{
+    if (write_file(m, kind, path, progress, err) < 0) return -1;
+    *written = 0;
+    // Another program may have removed it already: then it is not opened either.
+    if (content_hash_anew(path, written, NULL) == 0) {
+        content_put(m->checkpoint->weights, kind->name, written);
+        content_keep(path, written);
+    }
+    return 0;
+}
+
+static void note_damaged(struct checkpoint *c, const struct gguf_kind *kind, const char *path)
+{
+    char *before = c->notice;
+    c->notice =
+        xasprintf("%s%sthe %s weights kept in '%s' were damaged: they have been written anew",
+                  before ? before : "", before ? "; " : "", kind->name, path);
+    free(before);
 }
 
 // The file that is kept, or a new one. Where the folder cannot be locked, another program that has
@@ -259,16 +294,21 @@ static struct gguf *find_file(const struct model *m, const struct gguf_kind *kin
 {
     char *path = weight_cache_path(m->checkpoint->weights, kind->name, err);
     const int held = weight_cache_hold();
-    struct gguf *f = path ? open_file(m, kind, path) : NULL;
+    char written[HASH_HEX] = "";
+    bool damaged = false;
+    content_get(m->checkpoint->weights, kind->name, written);
+    struct gguf *f = path ? open_file(m, kind, path, written, &damaged) : NULL;
+    if (damaged) note_damaged(m->checkpoint, kind, path);
     if (!path) not_kept(kind, err);
     int left = WRITES;
-    while (path && !f && left-- && write_file(m, kind, path, progress, err) == 0)
-        if (!(f = open_file(m, kind, path)))
+    while (path && !f && left-- && write_hashed(m, kind, path, written, progress, err) == 0)
+        if (!(f = open_file(m, kind, path, written, &damaged)))
             err_set(err,
                     "'%s' was removed each time before it was opened: is weights.cache too "
                     "small elsewhere? try again",
                     path);
     if (f) weight_cache_use(path);
+    if (f) content_keep(path, written); // of its new time
     weight_cache_let(held);
     free(path);
     return f;

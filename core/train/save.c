@@ -11,10 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file_in.h"
+#include "core/base/file_out.h"
 #include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/base/unfinished.h"
 #include "core/files/checkpoint.h"
+#include "core/files/content.h"
 #include "core/files/safetensors.h"
 #include "core/train/result.h"
 
@@ -247,6 +250,33 @@ static void put_one(void *self, const char *name, const char **at)
     if (*at) safetensors_writer_metadata(self, name, *at);
 }
 
+// Their hash beside them, for the process that continues.
+static int keep_hash(const char *folder, struct err *err)
+{
+    char hex[HASH_HEX], *state = xasprintf("%s/state.safetensors", folder),
+                        *path = xasprintf("%s/state.hash", folder);
+    int status = content_hash_anew(state, hex, err);
+    if (status == 0) status = file_out_write(path, hex, strlen(hex), err);
+    free(state);
+    free(path);
+    return status;
+}
+
+// An earlier version kept none; one that was cut off says nothing.
+static int check_hash(const char *folder, const char *state, struct err *err)
+{
+    char is[HASH_HEX], *path = xasprintf("%s/state.hash", folder);
+    size_t size = 0;
+    char *was = access(path, F_OK) == 0 ? file_read(path, HASH_HEX, &size, NULL) : NULL;
+    int status = 0;
+    if (was && size == HASH_HEX - 1) status = content_hash_anew(state, is, err);
+    if (was && size == HASH_HEX - 1 && status == 0 && strcmp(was, is) != 0)
+        status = err_set(err, "'%s' is damaged: its content is not what was written", state);
+    free(was);
+    free(path);
+    return status;
+}
+
 static int write_state(const char *folder, const struct params *p, const struct save_place *at,
                        const struct identity *id, struct err *err)
 {
@@ -262,7 +292,7 @@ static int write_state(const char *folder, const struct params *p, const struct 
     struct identity copy = *id;
     identity_each(&copy, put_one, w);
     free(path);
-    return write_values(w, p, WHATS, err);
+    return write_values(w, p, WHATS, err) < 0 ? -1 : keep_hash(folder, err);
 }
 
 // Writes the files of the folder before it gets its name.
@@ -355,7 +385,8 @@ static int read_place(const struct safetensors *f, struct save_place *at, struct
     return at->step >= 0 ? 0 : err_set(err, "'%s' is damaged", f->path);
 }
 
-static struct safetensors *open_newest(const char *out, struct err *err)
+// `whole`: all of it is read, and checked against its hash.
+static struct safetensors *open_newest(const char *out, bool whole, struct err *err)
 {
     size_t count;
     int64_t *steps = list_steps(out, &count);
@@ -363,6 +394,10 @@ static struct safetensors *open_newest(const char *out, struct err *err)
     char *path = xasprintf("%s/state.safetensors", folder);
     struct safetensors *f = safetensors_open(path, err);
     struct stat st;
+    if (f && whole && check_hash(folder, path, err) < 0) {
+        safetensors_close(f);
+        f = NULL;
+    }
     if (!f && err) { // to download it again, as an empty file of a model, is no help here
         const bool empty = stat(path, &st) == 0 && !st.st_size;
         const struct err why = *err;
@@ -378,7 +413,7 @@ static struct safetensors *open_newest(const char *out, struct err *err)
 
 int save_check(const char *out, const struct identity *id, struct err *err)
 {
-    struct safetensors *f = open_newest(out, err);
+    struct safetensors *f = open_newest(out, false, err);
     int status = f ? check_identity(f, id, err) : -1;
     safetensors_close(f);
     return status < 0 ? err_in(err, "cannot continue from '%s'", out) : 0;
@@ -387,7 +422,7 @@ int save_check(const char *out, const struct identity *id, struct err *err)
 int save_read(const char *out, struct params *p, struct save_place *at, const struct identity *id,
               struct err *err)
 {
-    struct safetensors *f = open_newest(out, err);
+    struct safetensors *f = open_newest(out, true, err);
     int status = f ? check_identity(f, id, err) : -1;
     if (status == 0) status = read_place(f, at, err);
     if (status == 0) status = read_values(f, p, WHATS, err);

@@ -51,6 +51,15 @@ check_has "merge" 'select(.event == "error").message' "load it with weights.dtyp
 same "errors" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 1
 answer $llama "$work/a.safetensors" -c "/adapter load $work/lora" # trained beside q8_0, used beside bf16
 
+# A file that was damaged afterwards is written anew, which is said.
+cp "$file" "$work/good"
+dd if=/dev/zero of="$file" bs=1 seek=$(($(stat -c %s "$file") / 2)) count=4096 conv=notrunc status=none
+small q8_0
+check_has "said" 'select(.event == "notice").text' "were damaged: they have been written anew"
+cmp "$file" "$work/good" || fail "the damaged file is used"
+small q8_0
+check "once" 'select(.event == "notice").text | select(test("damaged"))' ""
+
 # Other weights, changed away from both ends of a tensor: their own file, not the former's.
 rm -r "$kept"
 cp -r $llama "$work/edited" && chmod -R u+w "$work/edited"

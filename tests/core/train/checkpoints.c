@@ -3,6 +3,7 @@
 #include "tests/core/train/sft.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "core/adapter/adapter.h"
@@ -173,7 +174,7 @@ static void test_not_kept(void **state)
     struct err err;
     write_samples("data.jsonl", 0, 6);
     train("out", false, 2, settings, JOB_STOPPED, NULL);
-    expect_names("out/checkpoint-2", "state.safetensors ");
+    expect_names("out/checkpoint-2", "state.hash state.safetensors ");
     struct model *m = model_load(GOLDEN, backend_cpu(), NULL, &err);
     char *folder = in("out/checkpoint-2"), *part = in("out/checkpoint-3.part");
     assert_null(adapter_read(folder, m, &err));
@@ -196,6 +197,20 @@ static void test_damaged(void **state)
     write_samples("data.jsonl", 0, 6);
     train("out", false, 2, settings, JOB_STOPPED, NULL);
     char *newest = in("out/checkpoint-2");
+    // One bit of its numbers.
+    char *file = in("out/checkpoint-2/state.safetensors");
+    const int fd = open(file, O_RDWR);
+    struct stat st;
+    char byte;
+    assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    const off_t at = st.st_size - 4096;
+    assert_true(at > 0 && pread(fd, &byte, 1, at) == 1);
+    byte ^= 1;
+    assert_true(pwrite(fd, &byte, 1, at) == 1);
+    close(fd);
+    train("out", true, 0, settings, -1, "is damaged: its content is not what was written");
+    train("out", true, 0, settings, -1, "the run continues from the checkpoint before it");
+    free(file);
     scratch_text(newest, "state.safetensors", "");
     train("out", true, 0, settings, -1, "out/checkpoint-2' the run continues from the checkpoint");
     scratch_remove(newest);
