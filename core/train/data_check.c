@@ -81,6 +81,7 @@ static void look_at_bytes(struct picture_file *f, const struct checking *k, cons
     struct image image;
     char *title = picture_source_title(path);
     f->problem = DATA_PICTURE_BROKEN;
+    k->c->animations += image_frames(bytes, size) > 1;
     if (image_size(bytes, size, title, &f->width, &f->height, &err) < 0 ||
         (k->o->decode && image_decoder_run(k->decoder, &image, bytes, size, title, &err) < 0))
         f->why = xstrdup(err.text);
@@ -326,6 +327,9 @@ char *data_check_remark(const struct data_check *c, int index)
                                 c->plain ? "stay text (data.special_tokens)"
                                          : "are read as tokens, as transformers does; /set "
                                            "data.special_tokens text keeps them text"),
+        !c->animations ? NULL
+                       : xasprintf("%zu picture file%s animated: only the first frame is read",
+                                   c->animations, c->animations == 1 ? " is" : "s are"),
     };
     char *found = NULL;
     for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++) {

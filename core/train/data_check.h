@@ -59,6 +59,7 @@ struct data_check {
     int64_t special_samples;  // which have some
     bool plain;               // they stay text (data.special_tokens)
     size_t picture_files;     // different ones
+    size_t animations;        // of these: only the first frame is read
     struct names contents;    // SHA-256 of each picture that could be read
     char pictures[HASH_HEX];  // SHA-256 over the bytes of all readable pictures, in order
 };

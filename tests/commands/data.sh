@@ -247,4 +247,9 @@ same "answers" "$(jq -c 'select(.error == null).pictures | length' "$work/uris.o
 same "the same picture" "$(jq -c 'select(.error == null).pictures[0]' "$work/uris.out" | sort -u | wc -l)" 1
 same "errors are short" "$(jq -c 'select(.error).error | length < 300' "$work/uris.out" | sort -u)" true
 [ "$(wc -c <"$work/uris.md")" -lt 4000 ] || fail "a transcript holds a whole data: URI"
+
+# Of an animation only the first frame is read.
+echo "[{\"image\": \"$PWD/tests/core/picture/pictures/animated.webp\", \"question\": \"What?\", \"answer\": \"A scene.\"}]" >"$work/moving.json"
+lines "/load $llava" "/data check $work/moving.json"
+check_has "an animation" 'select(.event == "notice").text' "1 picture file is animated: only the first frame is read"
 finish
