@@ -230,6 +230,17 @@ static void copy_siglip(const char *folder)
         scratch_copy(folder, SIGLIP, files[i]);
 }
 
+static void a_list_of_one_layer_is_that_layer(void **state)
+{
+    char *folder = scratch_new();
+    copy_siglip(folder);
+    scratch_config(folder, SIGLIP, "\"vision_feature_layer\": [-2]");
+    struct model *m = load(folder);
+    assert_int_equal(m->vision.config.feature_layer, -2);
+    model_free(m);
+    scratch_remove(folder);
+}
+
 // The named processor's defaults count, not those of the encoder's usual one.
 static void the_processor_named_gives_the_defaults(void **state)
 {
@@ -315,6 +326,7 @@ int main(void)
         cmocka_unit_test(the_processor_named_gives_the_defaults),
         cmocka_unit_test(a_picture_of_another_size_is_refused),
         cmocka_unit_test(naflex_is_refused_by_name),
+        cmocka_unit_test(a_list_of_one_layer_is_that_layer),
         cmocka_unit_test(activations_have_several_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
