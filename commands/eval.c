@@ -439,9 +439,8 @@ const struct command command_eval = {
         "               with \"question_id\" and \"text\", as --submit, LLaVA and VQAv2 write "
         "them;\n"
         "               \"prompt\" tells questions with the same id apart\n"
-        "--thinking keep|strip  keep scores answers with the thinking of thinking models "
-        "(<think>,\n"
-        "               <answer>, boxes), strip always without; default: as the rule's suite does\n"
+        "--thinking keep|strip  scores answers with their thinking (<think>, <answer>, boxes), or\n"
+        "               always without it (default: as the rule's suite does)\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
         "show           the latest evaluation (job or --here), or that of JOB; --wrong shows\n"
         "               only answers that score 0, --csv FILE writes all answers",
