@@ -132,10 +132,9 @@ static int add_piece(struct sums *sums, struct reader r[2], const struct sequenc
     for (int64_t from = 0; from < s->n - 1; from += ROWS) {
         const int64_t n = s->n - 1 - from < ROWS ? s->n - 1 - from : ROWS;
         for (int i = 0; i < 2; i++)
-            if (read_logits(&r[i], from, n) < 0)
-                return reader_failed(&r[i], err);
-            else if (check_logits(&r[i], n, from, err) < 0)
-                return -1;
+            if (read_logits(&r[i], from, n) < 0) return reader_failed(&r[i], err);
+        for (int i = 0; i < 2; i++)
+            if (check_logits(&r[i], n, from, err) < 0) return -1;
         for (int64_t k = 0; k < n; k++)
             add_token(sums, r[0].logits + k * vocab, r[1].logits + k * vocab, vocab,
                       s->ids[from + k + 1]);

@@ -88,7 +88,7 @@ static int read_lines(struct masks *m, const char *path, struct err *err)
 {
     if (dataset_open(&m->lines, path, NULL, err) < 0) return -1;
     for (int64_t i = 0; i < m->lines.count; i++) {
-        struct err ignored; // said when its picture is asked for, if it is
+        struct err ignored; // reported if its picture is asked for
         cJSON *json = dataset_json(&m->lines, i, &ignored);
         if (json) take_line(m, json, i);
         cJSON_Delete(json);
@@ -174,7 +174,7 @@ int masks_open(struct masks *m, const char *path, struct err *err)
 {
     struct err ignored;
     *m = (struct masks){ .lines.file = -1 };
-    // Lines are no object: their second one stands where the file should end.
+    // JSON lines are not one object: reading fails at the second line.
     m->coco = json_parts_open(&m->parts, path, &ignored) == 0 && is_coco(&m->parts);
     int status = m->coco ? read_coco(m, err) : read_lines(m, path, err);
     if (status == 0 && !m->item_count)

@@ -68,7 +68,7 @@ static const char CALLOUT[] = "(?C1)";
 struct rewrite {
     const char *at, *end;
     struct buf out;
-    bool repeated; // the last atom, so that a callout is due behind it
+    bool repeated; // the last atom repeats: a callout is due behind it
     const char *where;
     struct err *err;
 };
@@ -382,7 +382,7 @@ static void rewrite_options(struct rewrite *r)
     for (; n > 0; n--, r->at++) buf_putc(&r->out, *r->at == 'm' ? 's' : *r->at);
 }
 
-// Copies up to and with the first `end`, or what is before it where there is none.
+// Copies up to and including the first `end` after `least` bytes, or only those if there is none.
 static void rewrite_copy(struct rewrite *r, size_t least, char end)
 {
     const size_t left = (size_t)(r->end - r->at);
@@ -392,7 +392,8 @@ static void rewrite_copy(struct rewrite *r, size_t least, char end)
     r->at += n;
 }
 
-// What begins with a parenthesis, `at` behind it and its options: a callout where a group begins.
+// Adds a callout where a parenthesis begins a group; `at` is behind the parenthesis and its
+// options.
 static void rewrite_group(struct rewrite *r)
 {
     static const struct {

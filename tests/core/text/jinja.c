@@ -377,7 +377,7 @@ static void test_bounds(void **state)
     free(text);
 }
 
-// A list written out: what stands before the items, between them (%d: the number), and behind.
+// `item` so many times, with its number for each '#', between `before` and `behind`.
 static char *long_list(const char *before, const char *item, const char *behind, int count)
 {
     struct buf b = { 0 };
