@@ -101,7 +101,7 @@ static void test_adapter(void **state)
     expect_names("out", "adapter_config.json adapter_model.safetensors checkpoint-2 checkpoint-3 "
                         "checkpoint-4 training.json ");
     expect_names("out/checkpoint-3",
-                 "adapter_config.json adapter_model.safetensors state.safetensors ");
+                 "adapter_config.json adapter_model.safetensors state.hash state.safetensors ");
     struct model *m = model_load(GOLDEN, backend_cpu(), NULL, &err);
     for (int step = 2; step <= 4; step++) {
         char name[64];
