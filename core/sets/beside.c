@@ -74,7 +74,7 @@ static void read_labels(struct set_beside *b, const char *path, const char *spli
 static void read_textvqa(struct set_beside *b, const char *path)
 {
     struct err ignored;
-    cJSON *all = access(path, R_OK) == 0 ? json_read(path, file_max, &ignored) : NULL, *item;
+    cJSON *all = access(path, R_OK) == 0 ? json_read_data(path, file_max, &ignored) : NULL, *item;
     cJSON_ArrayForEach(item, json_get(all, "data"))
     {
         const char *image = cJSON_GetStringValue(json_get(item, "image_id"));
@@ -90,7 +90,7 @@ static void read_textvqa(struct set_beside *b, const char *path)
 static void read_problems(struct set_beside *b, const char *path)
 {
     struct err ignored;
-    cJSON *all = access(path, R_OK) == 0 ? json_read(path, file_max, &ignored) : NULL, *item;
+    cJSON *all = access(path, R_OK) == 0 ? json_read_data(path, file_max, &ignored) : NULL, *item;
     cJSON_ArrayForEach(item, all)
     {
         const cJSON *answer = json_get(item, "answer");

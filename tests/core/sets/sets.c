@@ -307,6 +307,26 @@ static void check_refused(const char *set, const char *name, const char *text, c
     free(path);
 }
 
+// Answers beside the questions that would be cut at \u0000 are not used.
+static void test_answers_cut(void **state)
+{
+    struct dataset d;
+    struct sample s;
+    char *path = xasprintf("%s/cut", folder);
+    assert_int_equal(mkdir(path, 0777), 0);
+    free(path);
+    write_text("cut/TextVQA_0.5.1_val.json",
+               "{\"data\": [{\"image_id\": \"a\", \"question\": \"q\", "
+               "\"answers\": [\"no\\u0000kia\"]}]}");
+    write_text("cut/q.jsonl", "{\"question_id\": \"a\", \"image\": \"a.jpg\", "
+                              "\"text\": \"q\\nReference OCR token: X\"}\n");
+    open_set(&d, "textvqa", "llava", "cut/q.jsonl");
+    assert_int_equal(dataset_read(&d, 0, &s, NULL), 0);
+    assert_int_equal(s.reference_count, 0);
+    sample_release(&s);
+    dataset_close(&d);
+}
+
 static void test_refused(void **state)
 {
     struct err err;
@@ -674,6 +694,7 @@ int main(void)
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_mmmu),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_answers_cut),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_python_list),
         cmocka_unit_test(test_totals),
