@@ -167,7 +167,7 @@ static void write_kept(const struct stat *st, const char *hex)
 {
     char *path = kept_path(st), *state = state_of(st), *line = xasprintf("%s%s\n", state, hex);
     if (path && places_make_parents(path, NULL) == 0)
-        file_out_write(path, line, strlen(line), NULL);
+        file_out_update(path, line, strlen(line), NULL);
     free(line);
     free(state);
     free(path);
