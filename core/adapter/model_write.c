@@ -18,6 +18,7 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "core/model/families/family.h"
+#include "core/model/unread.h"
 #include "core/ops/ops.h"
 #include "core/talk/answer.h"
 
@@ -225,11 +226,11 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
                        "writes it as a GGUF file with the adapter merged; or load the adapter on "
                        "the model's original folder and merge it there",
                        c->folder);
-    if (strcmp(c->name, c->folder) != 0)
+    if (c->form)
         return err_set(err,
-                       "the weights of '%s' were made smaller (%s), and are not written back: load "
-                       "it with weights.dtype auto, then the adapter, and merge it there",
-                       c->folder, c->name + strlen(c->folder) + 2);
+                       "the weights of '%s' were made smaller (%.*s), and are not written back: "
+                       "load it with weights.dtype auto, then the adapter, and merge it there",
+                       c->folder, (int)strcspn(c->form, " "), c->form);
     if (check_head(m, err) < 0 || check_parts(m, err) < 0 || copy_others(m, folder, err) < 0)
         return -1;
     for (int s = 0; s < c->shard_count; s++)
@@ -315,11 +316,20 @@ static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err
     return NULL;
 }
 
+// Tensors that the model ignores are in the new folder too.
+static struct model *load_written(const struct model *m, const char *folder, struct err *err)
+{
+    char *name = m->ignore ? unread_join(folder) : xstrdup(folder);
+    struct model *written = model_load(name, m->arena.backend, NULL, err);
+    free(name);
+    return written;
+}
+
 static int compare(const struct model *m, const char *folder, struct merge_report *r,
                    struct err *err)
 {
     int64_t rows = 0, vocab = m->decoder.config.vocab;
-    struct model *written = model_load(folder, m->arena.backend, NULL, err);
+    struct model *written = load_written(m, folder, err);
     float *a = written ? fixed_logits(m, &r->rows, err) : NULL;
     float *b = a ? fixed_logits(written, &rows, err) : NULL;
     r->difference = r->largest = 0;

@@ -62,6 +62,13 @@ check "which it names too" 'select(.event == "model").path' "$work/norms::q8_0::
 vlmsh "$work/norms" --ignore-weights --session ignored -c hi >/dev/null 2>&1 || fail "a session"
 lines '/session resume ignored' /info
 check_has "a session opens it again" 'select(.event == "model").path' "$work/norms::ignore-weights"
+# A merged model has the ignored tensors too.
+more $llava "$work/bias" 'language_model.model.layers.*.self_attn.o_proj.bias'
+lines "/load $work/bias --ignore-weights" "/adapter load $llava/adapters/lora" "/adapter merge $work/merged" "/load $work/merged" \
+    "/load $work/merged --ignore-weights" '/set weights.dtype q8_0' "/load $work/bias --ignore-weights" \
+    "/adapter load $llava/adapters/lora" "/adapter merge $work/again"
+check "merged" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue\ntrue\ntrue\nfalse'
+check_has "smaller ones are not" 'select(.event == "error").message' "were made smaller (q8_0), and are not written back"
 for name in model.layers.0.input_layernorm.bias model.norm.bias lm_head.bias model.embed_norm.weight visual.blocks.0.norm1.bias \
     visual.merger.mlp.4.weight model.layers.1.self_attn.q_proj.weight_scale visual.patch_embed.proj.bias; do
     rm -rf "$work/one" && more $qwen "$work/one" $name
