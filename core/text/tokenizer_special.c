@@ -162,7 +162,7 @@ static void put(struct merging *m, const struct extra *x)
 static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
                                      "pad_token", "cls_token", "mask_token" };
 
-enum { NAMES = sizeof names / sizeof *names };
+enum { NAMES = sizeof names / sizeof *names, OTHERS_MOST = 1024 };
 
 static bool is_standard(const char *key)
 {
@@ -198,14 +198,18 @@ static int visit(struct merging *m, const cJSON *value, bool add, struct err *er
 static int visit_all(struct merging *m, const cJSON *config, bool add, struct err *err)
 {
     static const char *const lists[] = { "extra_special_tokens", "additional_special_tokens" };
-    const cJSON *item;
+    const cJSON *item, *extra = json_get(config, lists[0]);
+    int most = OTHERS_MOST;
     for (int i = 0; i < NAMES; i++)
         if (visit(m, json_get(config, names[i]), add, err) < 0) return -1;
     cJSON_ArrayForEach(item, config)
     {
         if (!item->string || !text_ends(item->string, "_token") || is_standard(item->string))
             continue;
-        if (json_get(json_get(config, lists[0]), item->string)) continue; // that one counts
+        if (!most--)
+            return err_set(err, "tokenizer_config.json: more than %d special tokens with names",
+                           OTHERS_MOST);
+        if (json_get(extra, item->string)) continue; // that one counts
         if (visit(m, item, add, err) < 0) return -1;
     }
     for (int i = 0; i < 2; i++)
