@@ -15,7 +15,7 @@
 
 // --- a database in memory ------------------------------------------------------------------------
 
-// Copies rows as they are. Through our own connection: it reads a file that was removed, too.
+// Copies rows through the open connection, which still reads a file that was removed.
 static int copy_rows(sqlite3 *from, sqlite3 *to, const char *table, const char *which,
                      int64_t session)
 {

@@ -211,8 +211,8 @@ static int bind(sqlite3_stmt *q, const char *types, va_list args)
     return status;
 }
 
-// The log beside a file that was put in the place of ours would be taken for its own: what it holds
-// goes into our file, wherever that is now.
+// Writes the log into our file, wherever that is now: SQLite would replay it into a file that took
+// our file's place.
 static void empty_log(struct store *s)
 {
     sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);

@@ -59,7 +59,7 @@ int provenance_same(const struct provenance *there, const struct provenance *now
 void provenance_put(const struct provenance *p, cJSON *object);
 // false: the object has no provenance.
 bool provenance_get(struct provenance *p, const cJSON *object);
-// Does only the way differ in which an earlier version found the fingerprint?
+// Is it the same model, with the fingerprint of an earlier version?
 bool provenance_earlier(const struct provenance *there, const struct provenance *now);
 // Everything but the model in one line: "adapter=ln@3f2a..., prune.keep=0.5"; the caller frees it.
 char *provenance_state(const struct provenance *p);

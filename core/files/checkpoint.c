@@ -1,10 +1,12 @@
 // core/files/checkpoint.c -- a Hugging Face model folder: configs, chat template, mapped weights
 // (GGUF files: checkpoint_gguf.c).
 //
-//   config.json (must be there), generation_config.json, preprocessor_config.json,
-//   processor_config.json, tokenizer_config.json with special_tokens_map.json, chat_template.jinja
-//   | .json model.safetensors, or model.safetensors.index.json and its shards, or the one
-//   *.safetensors
+//   configs         config.json (must be there), generation_config.json,
+//                   preprocessor_config.json, processor_config.json, tokenizer_config.json with
+//                   special_tokens_map.json
+//   chat template   chat_template.jinja or chat_template.json
+//   weights         model.safetensors, model.safetensors.index.json and its shards, or the one
+//                   *.safetensors
 //
 // Weights stay in the pages of the files; opening makes them resident in steps, to show progress.
 #include "core/files/checkpoint.h"

@@ -82,7 +82,7 @@ void checkpoint_form(struct checkpoint *c, const char *form);
 // files, and the middle of tensors.
 bool checkpoint_was(struct checkpoint *c, const char *fingerprint);
 // Compares a recorded `identity`: 0, or -1 with a message that names the files that differ.
-// *earlier: only the way of finding the fingerprint differs.
+// *earlier: an earlier version recorded it, from fewer files.
 int checkpoint_is(struct checkpoint *c, const char *identity, bool *earlier, struct err *err);
 // "chat_template.jinja, tokenizer.json": the names that differ between two values of `files`; NULL:
 // unknown. The caller frees it.

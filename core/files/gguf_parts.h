@@ -132,7 +132,7 @@ int64_t gguf_square_side(int64_t rows);
 // The tokenizer, and what tokenizer_config.json and generation_config.json would say.
 struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err);
 cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err);
-// `named`: so many ends are metadata's; the others are known by their texts.
+// *named: how many of the ends the metadata name; the rest are recognised by their texts.
 cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *err);
 
 #endif

@@ -155,18 +155,15 @@ static int check_score_scale(const struct place *p, const struct decoder_config 
 // positions do not turn.
 static int check_layers(const struct place *p, struct err *err)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach(
-        item,
-        json_get(p->json, "layer_types")) if (cJSON_IsString(item) &&
-                                              strcmp(item->valuestring, "full_attention") != 0 &&
-                                              strcmp(item->valuestring, "sliding_attention") !=
-                                                  0) return refuse(p, "layer_types", item, err);
-    cJSON_ArrayForEach(
-        item, json_get(p->json, "no_rope_layers")) if (cJSON_IsNumber(item) &&
-                                                       item->valuedouble ==
-                                                           0) return refuse(p, "no_rope_layers",
-                                                                            item, err);
+    const cJSON *types = json_get(p->json, "layer_types");
+    const cJSON *turning = json_get(p->json, "no_rope_layers"); // 0: without rotation
+    for (const cJSON *item = types ? types->child : NULL; item; item = item->next)
+        if (cJSON_IsString(item) && strcmp(item->valuestring, "full_attention") != 0 &&
+            strcmp(item->valuestring, "sliding_attention") != 0)
+            return refuse(p, "layer_types", item, err);
+    for (const cJSON *item = turning ? turning->child : NULL; item; item = item->next)
+        if (cJSON_IsNumber(item) && item->valuedouble == 0)
+            return refuse(p, "no_rope_layers", item, err);
     return 0;
 }
 

@@ -181,7 +181,8 @@ int model_bind(struct model *m, struct err *err)
     return configure(m, err) < 0 ? -1 : bind_weights(m, err);
 }
 
-// Those of a smaller kind are made or found; a stage reads its own as it uses them.
+// `unread`: hashes the weights and leaves them on disk, because smaller ones take their place, or
+// because a stage reads only its own.
 static int read_weights(const struct model *m, bool unread, const struct load_progress *progress,
                         struct err *err)
 {

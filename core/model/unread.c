@@ -195,7 +195,7 @@ static bool is_harmless(const struct model *m, const struct safetensor *t, const
 
 enum fate { HARMLESS, APART, LAYER, INSIDE };
 
-// `shared`: characters of `plain` up to where it leaves what is read.
+// `shared`: length of the levels of `plain` that a tensor which is read has too.
 static enum fate fate_of(const struct model *m, const struct safetensor *t, const char *plain,
                          size_t shared)
 {
@@ -243,7 +243,8 @@ static void note(struct model *m, char *text)
     free(text);
 }
 
-// What was refused is to be ignored: the model's name says so, for whoever opens it again.
+// Notes what --ignore-weights lets pass, and adds the option to the name under which sessions and
+// jobs open the model again.
 static void note_ignored(struct model *m, char *text)
 {
     char *name = m->checkpoint->name;

@@ -105,7 +105,7 @@ void tokenizer_config_complete(cJSON **config, const cJSON *map)
     }
 }
 
-// Texts of the special tokens, which added_tokens.json does not tell.
+// Adds the texts of special tokens: added_tokens.json does not say which of its tokens are special.
 static void add_special(struct names *special, const cJSON *object)
 {
     for (int i = 0; special_keys[i]; i++) {

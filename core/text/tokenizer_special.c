@@ -245,7 +245,7 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
     while (more == 0 && (more = companions_next(&a, INT32_MAX / 8, &token, &text, err)) > 0) {
         struct extra x = { text, token, a.normalized, all.length };
         x.flags.special |= names_find(&m->special, text, &number);
-        // Of two files without flags tokenizer.json has the last word.
+        // added_tokens.json has no flags: where both name an id, tokenizer.json decides.
         if (a.decoder || !id_taken(m, token.id)) buf_add(&all, &x, sizeof x);
         more = 0;
     }

@@ -79,7 +79,7 @@ struct data_check_options {
 
 int data_check_run(struct data_check *c, const struct dataset *d, const struct model *m,
                    const struct settings *s, const struct data_check_options *o, struct err *err);
-// What of the data is not used or not trained though it looks so, as sentences for a person: NULL
+// A sentence about data that is not used, not trained or read in another way than it looks; NULL
 // past the last one. free() it.
 char *data_check_remark(const struct data_check *c, int index);
 void data_check_release(struct data_check *c);

@@ -78,7 +78,7 @@ const struct metric *evaluate_metric(const struct evaluating *v, const struct sa
     return m;
 }
 
-// The answers of a file are not asked about the loss, which is that of the references.
+// A loss is computed on the references: it says nothing about the answers of a file.
 static int check_metric(const struct evaluate_request *r, const struct sample *s,
                         const struct metric *m, struct err *err)
 {

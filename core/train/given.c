@@ -186,8 +186,8 @@ static bool same_answers(const struct given *g, const struct candidate *c, size_
     return count > 0;
 }
 
-// `lines` candidates, then as many questions of the same id and key. A line that is there twice, as
-// of a program that was run twice, is one.
+// The candidates are `lines` lines, then `questions` questions, all of one id and key. Equal
+// answers (of a program that was run twice) count as one.
 static void pair(struct given *g, const struct candidate *c, size_t lines, size_t questions,
                  enum pass pass)
 {
