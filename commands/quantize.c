@@ -159,6 +159,7 @@ static int write_file(struct shell *shell, const struct quantize_options *o,
     if (model_write_gguf(m, kind, o->path, &progress, &s, file, err) < 0) return -1;
     say_written(shell, o->path, "language model", &s);
     say_misfits(shell, kind, &s);
+    if (m->unread) sinks_notice(shell->sinks, "not written: %s", m->unread);
     if (m->eos.count > 3)
         sinks_notice(shell->sinks,
                      "%zu tokens end answers; llama.cpp reads three of them from the file, vlmsh "

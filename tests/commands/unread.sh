@@ -62,6 +62,10 @@ check "which it names too" 'select(.event == "model").path' "$work/norms::q8_0::
 vlmsh "$work/norms" --ignore-weights --session ignored -c hi >/dev/null 2>&1 || fail "a session"
 lines '/session resume ignored' /info
 check_has "a session opens it again" 'select(.event == "model").path' "$work/norms::ignore-weights"
+# A GGUF file has no place for them.
+more tests/goldens/llama-3.2 "$work/llama" 'model.layers.*.self_attn.o_proj.bias'
+lines "/load $work/llama --ignore-weights" "/quantize $work/llama.gguf --type f16"
+check_has "what is not written" 'select(.event == "notice").text' "not written: 4 tensors ('model.layers.*.self_attn.o_proj.bias' x 4)"
 # A merged model has the ignored tensors too.
 more $llava "$work/bias" 'language_model.model.layers.*.self_attn.o_proj.bias'
 lines "/load $work/bias --ignore-weights" "/adapter load $llava/adapters/lora" "/adapter merge $work/merged" "/load $work/merged" \
