@@ -184,7 +184,7 @@ static char *made_path(const char *of, const char *kind)
 void content_put(const char *of, const char *kind, const char hex[HASH_HEX])
 {
     char *path = made_path(of, kind);
-    if (path && places_make_parents(path, NULL) == 0) file_out_write(path, hex, strlen(hex), NULL);
+    if (path && places_make_parents(path, NULL) == 0) file_out_update(path, hex, strlen(hex), NULL);
     free(path);
 }
 

@@ -256,7 +256,7 @@ static int keep_hash(const char *folder, struct err *err)
     char hex[HASH_HEX], *state = xasprintf("%s/state.safetensors", folder),
                         *path = xasprintf("%s/state.hash", folder);
     int status = content_hash_anew(state, hex, err);
-    if (status == 0) status = file_out_write(path, hex, strlen(hex), err);
+    if (status == 0) status = file_out_update(path, hex, strlen(hex), err);
     free(state);
     free(path);
     return status;

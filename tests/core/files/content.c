@@ -98,6 +98,11 @@ static void keeps_hashes(void **state)
     content_keep(path, newer);       // takes the place of what was just read
     expect_hash(path, newer, true);
     content_keep(path, kept);
+    for (int i = 0; i < 2; i++) { // the same of hashes by name
+        content_put("weights", "q8_0", i ? newer : kept);
+        content_get("weights", "q8_0", hex);
+        assert_string_equal(hex, i ? newer : kept);
+    }
     assert_int_equal(content_hash_anew(path, hex, &err), 0);
     assert_string_not_equal(hex, kept);
     // Changed, and its time of change put back.
