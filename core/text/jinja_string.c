@@ -47,7 +47,10 @@ static bool make_room(struct builder *b, size_t length)
     if (b->length + length <= b->capacity) return true;
     size_t capacity = b->capacity ? 2 * b->capacity : 64;
     if (capacity < b->length + length) capacity = b->length + length;
-    if (!jinja_afford(b->r->room, capacity + 1)) return jinja_step(b->r, 0);
+    if (!jinja_afford(b->r->room, capacity + 1)) {
+        jinja_step(b->r, 0); // fails the rendering
+        return false;
+    }
     char *bytes = jinja_take(b->r->room, capacity + 1); // texts end with NUL
     if (b->length) memcpy(bytes, b->bytes, b->length);
     b->bytes = bytes;
