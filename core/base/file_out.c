@@ -79,7 +79,7 @@ static bool ends(const char *path, const char *end)
 
 static bool is_database(const char *path)
 {
-    unsigned char head[HEAD];
+    unsigned char head[HEAD] = { 0 };
     return begins(head, read_head(path, head), "SQLite format 3", 16);
 }
 

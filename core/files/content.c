@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,18 +51,6 @@ static void hash_piece(const unsigned char *bytes, size_t size, uint64_t lane[LA
     mix(lane, last);
 }
 
-int content_fetch(const void *start, uint64_t size, const char *path, struct err *err)
-{
-#ifdef MADV_POPULATE_READ // maps whole ranges in one call (Linux 5.14)
-    if (madvise((void *)(uintptr_t)start, size, MADV_POPULATE_READ) == 0) return 0;
-    if (errno == EFAULT || errno == EIO || errno == ENOMEM)
-        return err_set(err, "cannot read '%s': the file was truncated, or its disk is failing",
-                       path);
-#endif
-    for (uint64_t i = 0; i < size; i += 4096) (void)*((const volatile char *)start + i);
-    return 0;
-}
-
 // Where the next data begin at or after `at`; the file system may not know of holes.
 static uint64_t next_data(int fd, uint64_t at, uint64_t size)
 {
@@ -71,14 +58,27 @@ static uint64_t next_data(int fd, uint64_t at, uint64_t size)
     return found >= 0 ? (uint64_t)found : errno == ENXIO ? size : at;
 }
 
-static int hash_bytes(int fd, const unsigned char *map, uint64_t size, const char *path,
-                      const struct load_progress *progress, char hex[HASH_HEX], struct err *err)
+// `n` bytes at `at` of the file. Read, not mapped: a mapped file would count as the program's
+// memory.
+static int read_piece(int fd, unsigned char *to, uint64_t n, uint64_t at, const char *path,
+                      struct err *err)
 {
-    uint64_t zero[LANES], lane[LANES], fetched = 0, data = 0;
+    for (uint64_t done = 0; done < n;) {
+        const ssize_t got = pread(fd, to + done, n - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return err_set(err, "cannot read '%s': %s", path, strerror(errno));
+        if (!got) return err_set(err, "cannot read '%s': the file was truncated", path);
+        done += (uint64_t)got;
+    }
+    return 0;
+}
+
+static int hash_pieces(int fd, uint64_t size, unsigned char *piece, const char *path,
+                       const struct load_progress *progress, char hex[HASH_HEX], struct err *err)
+{
+    uint64_t zero[LANES], lane[LANES], data = 0;
     struct hash h;
-    unsigned char *none = xcalloc(1, PIECE);
-    hash_piece(none, PIECE, zero);
-    free(none);
+    hash_piece(piece, PIECE, zero); // it is empty still
     hash_start(&h);
     hash_add(&h, &size, sizeof size);
     for (uint64_t at = 0; at < size; at += PIECE) {
@@ -88,14 +88,10 @@ static int hash_bytes(int fd, const unsigned char *map, uint64_t size, const cha
             hash_add(&h, zero, sizeof zero);
             continue;
         }
-        if (at + n > fetched) {
-            const uint64_t step = size - at < STEP ? size - at : STEP;
-            if (content_fetch(map + at, step, path, err) < 0) return -1;
-            fetched = at + step;
-            if (progress && !progress->report(progress->self, fetched, size))
-                return err_set(err, "cancelled");
-        }
-        hash_piece(map + at, n, lane);
+        if (progress && at % STEP == 0 && !progress->report(progress->self, at, size))
+            return err_set(err, "cancelled");
+        if (read_piece(fd, piece, n, at, path, err) < 0) return -1;
+        hash_piece(piece, n, lane);
         hash_add(&h, lane, sizeof lane);
     }
     hash_end(&h, hex);
@@ -105,11 +101,10 @@ static int hash_bytes(int fd, const unsigned char *map, uint64_t size, const cha
 static int hash_open_file(int fd, const struct stat *st, const char *path,
                           const struct load_progress *progress, char hex[HASH_HEX], struct err *err)
 {
-    const uint64_t size = (uint64_t)st->st_size;
-    void *map = size ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
-    if (map == MAP_FAILED) return err_set(err, "cannot map '%s': %s", path, strerror(errno));
-    const int status = hash_bytes(fd, map, size, path, progress, hex, err);
-    if (map) munmap(map, size);
+    unsigned char *piece = xcalloc(1, PIECE);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    const int status = hash_pieces(fd, (uint64_t)st->st_size, piece, path, progress, hex, err);
+    free(piece);
     return status;
 }
 

@@ -34,7 +34,4 @@ void content_keep(const char *path, const char hex[HASH_HEX]);
 void content_put(const char *of, const char *kind, const char hex[HASH_HEX]);
 void content_get(const char *of, const char *kind, char hex[HASH_HEX]);
 
-// Brings `size` bytes of a mapping of `path` into memory. -1 if its disk cannot read them.
-int content_fetch(const void *start, uint64_t size, const char *path, struct err *err);
-
 #endif

@@ -265,13 +265,15 @@ static int keep_hash(const char *folder, struct err *err)
 // An earlier version kept none; one that was cut off says nothing.
 static int check_hash(const char *folder, const char *state, struct err *err)
 {
-    char is[HASH_HEX], *path = xasprintf("%s/state.hash", folder);
+    char is[HASH_HEX] = "", *path = xasprintf("%s/state.hash", folder);
     size_t size = 0;
     char *was = access(path, F_OK) == 0 ? file_read(path, HASH_HEX, &size, NULL) : NULL;
     int status = 0;
-    if (was && size == HASH_HEX - 1) status = content_hash_anew(state, is, err);
-    if (was && size == HASH_HEX - 1 && status == 0 && strcmp(was, is) != 0)
-        status = err_set(err, "'%s' is damaged: its content is not what was written", state);
+    if (was && size == HASH_HEX - 1) {
+        status = content_hash_anew(state, is, err);
+        if (status == 0 && strcmp(was, is) != 0)
+            status = err_set(err, "'%s' is damaged: its content is not what was written", state);
+    }
     free(was);
     free(path);
     return status;

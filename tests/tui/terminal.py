@@ -67,6 +67,8 @@ class Terminal:
         while time.time() < end:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
+                while self.read(0) and select.select([self.fd], [], [], 0.05)[0]:
+                    pass  # what it wrote last
                 return os.waitstatus_to_exitcode(status)
             if not self.read(0.05):
                 time.sleep(0.05)

@@ -355,6 +355,7 @@ static void expect_head_refused(const struct adapter *a, const char *folder)
 {
     struct err err;
     struct gguf_summary summary;
+    struct whole_file *file;
     struct settings *s = settings_new();
     char *out = xasprintf("%s/refused", folder);
     assert_int_equal(adapter_save(a, DTYPE_F32, out, &err), -1);
@@ -362,7 +363,7 @@ static void expect_head_refused(const struct adapter *a, const char *folder)
     assert_int_equal(model_write(a->model, NULL, 0, out, &err), -1);
     assert_non_null(strstr(err.text, "trained separately"));
     assert_int_equal(
-        model_write_gguf(a->model, gguf_kind_find("q8_0"), out, NULL, &summary, NULL, &err), -1);
+        model_write_gguf(a->model, gguf_kind_find("q8_0"), out, NULL, &summary, &file, &err), -1);
     assert_non_null(strstr(err.text, "an output head of its own"));
     assert_int_equal(params_check(a->model, s, &err), -1);
     assert_non_null(strstr(err.text, "tie to the embedding"));
