@@ -84,15 +84,14 @@ static int hash_pieces(int fd, uint64_t size, unsigned char *piece, const char *
     for (uint64_t at = 0; at < size; at += PIECE) {
         const uint64_t n = size - at < PIECE ? size - at : PIECE;
         if (data <= at) data = next_data(fd, at, size);
-        if (n == PIECE && data >= at + n) {
-            hash_add(&h, zero, sizeof zero);
-            continue;
-        }
-        if (progress && at % STEP == 0 && !progress->report(progress->self, at, size))
+        const bool hole = n == PIECE && data >= at + n;
+        if (!hole && read_piece(fd, piece, n, at, path, err) < 0) return -1;
+        if (!hole) hash_piece(piece, n, lane);
+        hash_add(&h, hole ? zero : lane, sizeof lane);
+        const uint64_t done = at + n;
+        if (progress && (done == size || done % STEP == 0) &&
+            !progress->report(progress->self, done, size))
             return err_set(err, "cancelled");
-        if (read_piece(fd, piece, n, at, path, err) < 0) return -1;
-        hash_piece(piece, n, lane);
-        hash_add(&h, lane, sizeof lane);
     }
     hash_end(&h, hex);
     return 0;

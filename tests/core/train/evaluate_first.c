@@ -287,6 +287,8 @@ static void beside_given_answers(void **state)
     scratch_write(folder, "answers.jsonl", line, strlen(line));
     struct given *given = given_read(path, &f.err);
     if (!given) fail_msg("%s", f.err.text);
+    given_add_question(given, "q", QUESTION, 0, 0);
+    given_match(given);
     evaluate_given(&f,
                    "[{'id':'q','image':'scene-0.png','question':'" QUESTION "','answer':'red'}]",
                    "exact", given, &t);
