@@ -4,7 +4,7 @@ set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config"
-export VLMSH MODEL=tests/goldens/llava-1.5 ASAN_OPTIONS=handle_segv=0:handle_sigbus=0
+export VLMSH MODEL=tests/goldens/llava-1.5 ASAN_OPTIONS=handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0
 export PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 unset COLORTERM LINES COLUMNS
 python3 - <<'END_OF_PYTHON'
