@@ -23,7 +23,7 @@
 int file_in_open(const char *path, struct err *err);
 // The same, but pipes and devices are allowed: reading gives EAGAIN instead of waiting.
 int file_in_open_any(const char *path, struct err *err);
-// -1 for a file of the kernel (/proc); *st: what is open there.
+// Refuses files under /proc, which may block. *st receives the open file's status.
 int file_in_check(int fd, const char *path, struct stat *st, struct err *err);
 // Waits for input or the end; -1 once *cancel is true (NULL: cannot be cancelled).
 int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);

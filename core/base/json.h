@@ -15,8 +15,8 @@
 // cJSON_Delete it.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
-// The same for data, whose texts must be whole: refuses what is not UTF-8, and a character
-// \u0000, which would end its text in this program. (A tokenizer may have a token with it.)
+// The same for data, whose texts must not be cut off: refuses invalid UTF-8 and \u0000, at which a
+// C string ends. (A tokenizer's files may contain \u0000 in a token.)
 cJSON *json_read_data(const char *path, size_t limit, struct err *err);
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
 // Ends the message about a text that cannot be parsed: ": it has NaN, ..." where Python wrote it,

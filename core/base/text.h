@@ -13,7 +13,7 @@
 
 // Does a text end so? "" ends every text.
 bool text_ends(const char *text, const char *end);
-// Offset of the first byte that is not UTF-8; `size`: there is none.
+// Returns the offset of the first invalid UTF-8 byte, or `size` if the text is valid.
 size_t text_bad_byte(const char *text, size_t size);
 // Does a file that begins so hold UTF-16: a byte order mark, or ASCII in two bytes each?
 bool text_utf16(const char *text, size_t size);

@@ -25,7 +25,7 @@ static char *describe(const char *path)
     return line;
 }
 
-// Opens and locks the list; -1: there is none.
+// Opens and locks the list; -1 if it cannot be opened.
 static int open_list(int flags)
 {
     char *path = places_file("XDG_STATE_HOME", ".local/state", "written");

@@ -1,7 +1,7 @@
 // core/data/keys.c -- which keys of a sample are read: tables, and a walk over the sample.
 //
-// Data sets of other programs have keys of their own. One that nothing here reads may be a remark,
-// or half of what was to be learned: every key is read, known to be harmless, or named.
+// Data sets written for other programs have keys of their own. An unread key may be a remark or
+// half of the training signal, so every key is either read, known to be harmless, or named.
 #include "core/data/keys.h"
 
 #include <stdlib.h>

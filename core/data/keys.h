@@ -13,9 +13,9 @@
 // fine-tuning format, "loss", "train" or "training": false, "masked": true, and their like.
 bool keys_untrained(const cJSON *turn);
 
-// Adds, quoted, the keys of a sample or list of messages that nothing reads though they may change
-// what is said or trained ("reasoning_content", "tools", a "weight" of 0.5). Empty values and what
-// only describes a sample ("source", "license") are left out.
+// Adds, quoted, the unread keys of a sample or list of messages that may affect the prompt or the
+// training ("reasoning_content", "tools", a "weight" of 0.5). Skips empty values and keys that only
+// describe a sample ("source", "license").
 void keys_unread(const cJSON *sample, struct names *unread);
 
 // Counts in how many samples each key is not read.

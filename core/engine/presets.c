@@ -287,7 +287,7 @@ static bool switches_on(const struct preset_values *v, const struct method_switc
     return at < v->count && strcmp(v->list[at].value, t->off) != 0;
 }
 
-// A recipe that trains begins with fresh parameters, not with those that the folder keeps.
+// Training recipes start from fresh parameters, never from the adapter in the model's folder.
 void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s,
                 bool recipe)
 {

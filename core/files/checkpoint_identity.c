@@ -88,7 +88,7 @@ static int add_small_files(struct adding *a, struct err *err)
     return strcmp(tokenizer, "vocab.json") ? 0 : add_file(a, "merges.txt", err);
 }
 
-// Of several shards `files` has one entry: their list would be long, and stands in every answer.
+// All shards share one entry of `files`: every saved answer repeats that list, so it stays short.
 static int add_weights(struct adding *a, struct err *err)
 {
     struct checkpoint *c = a->c;
@@ -151,7 +151,7 @@ static int hash_samples(const struct checkpoint *c, char hex[HASH_HEX])
     struct hash h;
     hash_start(&h);
     if (!c->gguf_count && checkpoint_hash_config(c, &h, NULL) < 0) return -1;
-    // Smaller weights stand in a file of their own behind the folder's.
+    // Quantised weights (weights.dtype) are the last shard, a file outside the folder.
     const int shards = c->shard_count - (c->form != NULL);
     for (int s = 0; s < shards; s++) {
         const struct safetensors *f = c->shards[s];

@@ -107,6 +107,13 @@ char *python_strip(const char *text)
     return strip(text, NULL);
 }
 
+char *python_strip_in(char *text)
+{
+    char *bare = python_strip(text);
+    free(text);
+    return bare;
+}
+
 char *python_strip_of(const char *text, const char *letters)
 {
     return strip(text, letters);

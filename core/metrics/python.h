@@ -25,6 +25,7 @@ bool python_is_alpha(int32_t c); // str.isalpha
 char *python_lower(const char *text);
 char *python_capitalize(const char *text); // the first character, the others in lower case
 char *python_strip(const char *text);      // white space
+char *python_strip_in(char *text);         // the same; frees `text`
 char *python_strip_of(const char *text, const char *letters);             // ASCII characters only
 char *python_replace(const char *text, const char *from, const char *to); // from: not empty
 // Is it one of the words that pandas, which reads the suites' tables, takes for a missing value

@@ -122,25 +122,18 @@ static char *take_boxed(char *text)
 
 // --- the suites ----------------------------------------------------------------------------------
 
-static char *strip(char *text)
-{
-    char *bare = python_strip(text);
-    free(text);
-    return bare;
-}
-
 static char *strip_own(char *text)
 {
     for (size_t i = 0; i < TAGS; i++) text = remove_thinking(text, &thinking_tags[i]);
     text = take_between(text, &answer_tags, true);
     text = take_between(text, &box_marks, true);
-    return strip(take_boxed(text));
+    return python_strip_in(take_boxed(text));
 }
 
 static char *strip_lmms_eval(char *text)
 {
     for (size_t i = 0; i < TAGS_OF_LMMS_EVAL; i++) text = remove_thinking(text, &thinking_tags[i]);
-    return strip(text);
+    return python_strip_in(text);
 }
 
 // Kimi-VL's wrapper: what follows the thinking, nothing if it does not end; of multiple choice what
@@ -169,7 +162,7 @@ static char *strip_glm(char *text, const struct metric *m)
         buf_add(&b, p, (size_t)(from - p));
     buf_puts(&b, p);
     free(text);
-    text = take_between(strip(buf_take(&b)), &answer_tags, false);
+    text = take_between(python_strip_in(buf_take(&b)), &answer_tags, false);
     return !strcmp(m->name, "ocrbench-vlmevalkit") ? text : take_between(text, &box_marks, false);
 }
 

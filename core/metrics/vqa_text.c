@@ -198,23 +198,16 @@ static char *replace_in(char *text, const char *from, const char *to)
     return result;
 }
 
-static char *strip_in(char *text)
-{
-    char *result = python_strip(text);
-    free(text);
-    return result;
-}
-
 char *vqa_text_line(const char *text)
 {
-    return strip_in(replace_in(python_replace(text, "\n", " "), "\t", " "));
+    return python_strip_in(replace_in(python_replace(text, "\n", " "), "\t", " "));
 }
 
 char *vqa_text_evalai(const char *text)
 {
     char *words = python_lower(text);
     words = replace_in(replace_in(words, ",", ""), "?", "");
-    words = strip_in(replace_in(words, "'s", " 's"));
+    words = python_strip_in(replace_in(words, "'s", " 's"));
     char *line = vqa_text_line(words);
     char *marks_out = vqa_text_punctuation(line, (struct vqa_text_rule){ .many_commas = true });
     char *result = vqa_text_digits_articles(marks_out);
