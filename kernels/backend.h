@@ -159,5 +159,7 @@ static inline const struct backend *backend_of(const struct backend *b, const st
 // The CPU device restricted to one instruction set ("base", "avx2", "avx512", "amx"), for tests and
 // benchmarks. NULL if the processor does not support it (or, of amx, the system does not).
 const struct backend *backend_cpu_isa(const char *isa);
+// The names of those that this program was built with, from i = 0; NULL ends them.
+const char *backend_isa_name(int i);
 
 #endif

@@ -274,7 +274,12 @@ const struct backend *backend_cpu_isa(const char *isa)
     return NULL;
 }
 
-// VLMSH_ISA names one, for measurements and tests.
+const char *backend_isa_name(int i)
+{
+    return i < SETS ? sets[i].name : NULL;
+}
+
+// VLMSH_ISA names one, for measurements and tests; device_check_isa refuses wrong names.
 const struct backend *backend_cpu(void)
 {
     const char *named = getenv("VLMSH_ISA");

@@ -13,7 +13,7 @@ static inline const struct backend *test_device(void)
 {
     struct err err;
     const char *name = getenv("TEST_DEVICE");
-    const struct backend *b = device_find(name, &err);
+    const struct backend *b = device_check_isa(&err) < 0 ? NULL : device_find(name, &err);
     if (b && !err.text[0]) return b;
     fprintf(stderr, "%s\n", err.text);
     exit(1);

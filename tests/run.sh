@@ -11,6 +11,8 @@ export CMOCKA_MESSAGE_OUTPUT=stdout LC_ALL=C.UTF-8
 export OMP_WAIT_POLICY=passive
 unset XDG_CONFIG_HOME XDG_DATA_HOME HF_HOME INPUTRC NO_COLOR
 cd "$(dirname "$0")/.." || exit 1
+# Tests under another instruction set than VLMSH_ISA names would say nothing about that one.
+[ -z "${VLMSH_ISA:-}" ] || [ -z "${VLMSH:-}" ] || "$VLMSH" help >/dev/null || exit 1
 # What libraries keep until the end; nothing is said of it, because tests compare what programs print.
 export LSAN_OPTIONS="suppressions=$PWD/tests/leaks:print_suppressions=0"
 scratch=$(mktemp -d) || exit 1

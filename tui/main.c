@@ -297,6 +297,9 @@ int main(int argc, char **argv)
     int status = options_read(&p.options, argc, argv, &err);
     if (status < 0) {
         status = bad_usage(&err);
+    } else if (device_check_isa(&err) < 0) {
+        text_printf(stderr, "vlmsh: %s\n", err.text);
+        status = STATUS_USAGE;
     } else if (p.options.word) {
         status = run_word(&p.options, argc, argv);
     } else if (!(backend = device_find(p.options.device, &err))) {

@@ -65,6 +65,33 @@ void *device_stream(void)
     return opened->stream();
 }
 
+// --- instruction sets ----------------------------------------------------------------------------
+
+const struct backend *device_find_isa(const char *isa, struct err *err)
+{
+    const struct backend *b = backend_cpu_isa(isa);
+    if (b) return b;
+    struct buf has = { 0 };
+    bool known = false;
+    for (int i = 0; backend_isa_name(i); i++) {
+        const char *name = backend_isa_name(i);
+        known |= !strcmp(name, isa);
+        if (backend_cpu_isa(name)) buf_printf(&has, "%s%s", has.length ? ", " : "", name);
+    }
+    err_set(err, "%s '%s': this CPU has %s",
+            known ? "this CPU lacks the instruction set" : "there is no instruction set", isa,
+            has.data);
+    buf_release(&has);
+    return NULL;
+}
+
+int device_check_isa(struct err *err)
+{
+    const char *isa = getenv("VLMSH_ISA");
+    if (!isa || !*isa || device_find_isa(isa, err)) return 0;
+    return err_in(err, "VLMSH_ISA");
+}
+
 // --- names ---------------------------------------------------------------------------------------
 
 static const struct backend *open_cpu(const char *index, struct err *err)

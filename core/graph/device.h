@@ -14,6 +14,12 @@
 // (else it is "").
 const struct backend *device_find(const char *name, struct err *err);
 
+// The CPU device with the instruction set of that name; NULL, and what this CPU has, if it lacks
+// it.
+const struct backend *device_find_isa(const char *isa, struct err *err);
+// -1 if the environment's VLMSH_ISA names a set that this CPU lacks. An empty one names none.
+int device_check_isa(struct err *err);
+
 // The stream of the current GPU (struct cuda_library), once one is open.
 void *device_stream(void);
 // The name of the GPU that a rank computes on, of those that `name` lists or, if it is one, from

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
+#include "tests/bench/must.h"
 
 enum { HIDDEN = 2048, HEADS = 32, KV_HEADS = 8, HEAD = 64, FFN = 8192, ROWS = 576, ROUNDS = 9 };
 
@@ -267,12 +268,10 @@ static void bench_others(const struct backend *b, int64_t rows, double linear_ti
 
 int main(int argc, char **argv)
 {
-    const struct backend *b = argc > 1 ? backend_cpu_isa(argv[1]) : backend_cpu();
+    struct err err;
+    const struct backend *b = argc > 1 ? device_find_isa(argv[1], &err) : backend_cpu();
     int threads = argc > 2 ? atoi(argv[2]) : 2;
-    if (!b) {
-        fprintf(stderr, "usage: kernels [base|avx2|avx512 [THREADS]]\n");
-        return 2;
-    }
+    must(b ? 0 : -1, &err);
     b->set_threads(threads);
     struct libraries l = { find_dnnl(), find_openblas(threads) };
     printf("## Kernels: %s, bf16 weights, shapes of Llama-3.2-1B\n\n", b->describe());

@@ -12,6 +12,15 @@ if [ $auto = f32 ]; then
     both=f32 mixed=f32
     echo "SKIPPED: f32 is the faster one on this CPU: that auto computes in bf16, and what mixes it with f32"
 fi
+# An instruction set that does not exist, or that this CPU lacks, is not replaced by another one.
+refused() { # SET MESSAGE
+    VLMSH_ISA=$1 vlmsh -c /version >"$work/out" 2>&1 && fail "VLMSH_ISA=$1 is taken"
+    grep -q "^vlmsh: VLMSH_ISA: $2 '$1': this CPU has base" "$work/out" || fail "VLMSH_ISA=$1: $(cat "$work/out")"
+}
+refused avx3 'there is no instruction set'
+grep -q amx_int8 /proc/cpuinfo || refused amx 'this CPU lacks the instruction set'
+VLMSH_ISA='' vlmsh -c /version >/dev/null 2>&1 || fail "an empty VLMSH_ISA is refused"
+
 cp $scene "$work/scene.png"
 for i in 0 1 2; do
     printf '{"id": "%d", "image": "scene.png", "metric": "exact", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $i
