@@ -133,39 +133,40 @@ static void say_misfits(const struct shell *shell, const struct gguf_kind *kind,
                      other, all, kind->name);
 }
 
-// The encoder's file beside the model's. Both get their names together, when both are complete.
+// The encoder's file beside the model's. Both get their names together, when both are complete, and
+// only then anything is said of them.
 static int write_encoder(struct shell *shell, const struct quantize_options *o, const char *path,
-                         struct whole_file **file, struct err *err)
+                         struct whole_file **file, struct gguf_summary *s, struct err *err)
 {
     struct engine_work work = { .engine = shell->engine, .what = "writing" };
     const struct load_progress progress = engine_progress(&work);
     const struct model *m = engine_model(shell->engine);
     const enum dtype dtype = o->encoder ? gguf_kind_find(o->encoder)->matrix
                                         : model_mmproj_dtype(m, gguf_kind_find(o->type)->matrix);
-    struct gguf_summary s;
-    if (model_write_mmproj(m, dtype, path, &progress, &s, file, err) < 0) return -1;
-    say_written(shell, path, "picture encoder and projector", &s);
-    return 0;
+    return model_write_mmproj(m, dtype, path, &progress, s, file, err);
 }
 
-static int write_file(struct shell *shell, const struct quantize_options *o,
-                      struct whole_file **file, struct err *err)
+static int write_model(struct shell *shell, const struct quantize_options *o,
+                       struct whole_file **file, struct gguf_summary *s, struct err *err)
 {
     struct engine_work work = { .engine = shell->engine, .what = "writing" };
     const struct load_progress progress = engine_progress(&work);
     const struct model *m = engine_model(shell->engine);
-    const struct gguf_kind *kind = gguf_kind_find(o->type);
-    struct gguf_summary s;
-    if (model_write_gguf(m, kind, o->path, &progress, &s, file, err) < 0) return -1;
-    say_written(shell, o->path, "language model", &s);
-    say_misfits(shell, kind, &s);
+    return model_write_gguf(m, gguf_kind_find(o->type), o->path, &progress, s, file, err);
+}
+
+static void say_model(const struct shell *shell, const struct quantize_options *o,
+                      const struct gguf_summary *s)
+{
+    const struct model *m = engine_model(shell->engine);
+    say_written(shell, o->path, "language model", s);
+    say_misfits(shell, gguf_kind_find(o->type), s);
     if (m->unread) sinks_notice(shell->sinks, "not written: %s", m->unread);
     if (m->eos.count > 3)
         sinks_notice(shell->sinks,
                      "%zu tokens end answers; llama.cpp reads three of them from the file, vlmsh "
                      "and ollama all (tokenizer.ggml.eos_token_ids)",
                      m->eos.count);
-    return 0;
 }
 
 static int check_free(const char *path, struct err *err)
@@ -195,16 +196,23 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
     const bool sees = model_sees(m) && model_mmproj_check(m, &why) == 0;
     char *path = model_mmproj_path(o->path);
     struct whole_file *encoder = NULL, *model = NULL;
+    struct gguf_summary of_encoder, of_model;
     int status = check_free(o->path, err);
     if (status == 0 && sees) status = check_free(path, err);
-    if (status == 0 && sees) status = write_encoder(shell, o, path, &encoder, err);
-    if (status == 0) status = write_file(shell, o, &model, err);
+    if (status == 0 && sees) status = write_encoder(shell, o, path, &encoder, &of_encoder, err);
+    if (status == 0) status = write_model(shell, o, &model, &of_model, err);
     if (status == 0)
         status = name_files(encoder, path, model, err);
     else
         whole_file_abandon(encoder);
-    if (status == 0 && sees) sinks_written(shell->sinks, "encoder", path, NULL);
-    if (status == 0) sinks_written(shell->sinks, "model", o->path, NULL);
+    if (status == 0 && sees) {
+        say_written(shell, path, "picture encoder and projector", &of_encoder);
+        sinks_written(shell->sinks, "encoder", path, NULL);
+    }
+    if (status == 0) {
+        say_model(shell, o, &of_model);
+        sinks_written(shell->sinks, "model", o->path, NULL);
+    }
     if (status == 0 && model_sees(m) && !sees)
         sinks_notice(shell->sinks, "the language model alone was written: %s", why.text);
     free(path);
