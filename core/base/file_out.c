@@ -196,9 +196,6 @@ static FILE *open_part(const char *path)
 {
     int fd = -1;
     char *target = target_of(path), *part = unfinished_begin(target, false, &fd);
-    const mode_t mask = umask(0); // the part has mode 0600; a new file gets what open() gives it
-    umask(mask);
-    if (part) fchmod(fd, 0666 & ~mask);
     free(part);
     free(target);
     return stream_of(fd);

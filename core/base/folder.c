@@ -47,13 +47,10 @@ static int check_free(const char *target, struct err *err)
 int folder_begin(struct folder_work *work, const char *target, struct err *err)
 {
     char *plain = without_slashes(target);
-    mode_t mask = umask(0);
-    umask(mask);
     *work = (struct folder_work){ .lock = -1 };
     int status = check_free(plain, err);
     if (status == 0) work->path = unfinished_begin(plain, true, &work->lock);
-    // mkdtemp gives 0700; the folder has the permissions any new one would have.
-    if (status == 0 && (!work->path || chmod(work->path, 0777 & ~mask) < 0))
+    if (status == 0 && !work->path)
         status = err_set(err, "cannot create a folder beside '%s': %s", plain, strerror(errno));
     free(plain);
     if (status < 0) folder_abandon(work);

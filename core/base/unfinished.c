@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/err.h"
 #include "core/base/folder.h"
 #include "core/base/mem.h"
 
@@ -71,10 +73,24 @@ static void sweep(const char *path, bool folder)
     free(above);
 }
 
-static int create(char *part, bool folder)
+static char *random_name(const char *path)
 {
-    if (!folder) return mkostemp(part, O_CLOEXEC);
-    if (!mkdtemp(part)) return -1;
+    static const char characters[] = "0123456789"
+                                     "abcdefghijklmnopqrstuvwxyz"
+                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    unsigned char bytes[RANDOM];
+    char text[RANDOM + 1] = { 0 };
+    if (getrandom(bytes, RANDOM, 0) != RANDOM) BUG("getrandom");
+    for (int i = 0; i < RANDOM; i++) text[i] = characters[bytes[i] % (sizeof characters - 1)];
+    return xasprintf("%s%s%s", path, infix, text);
+}
+
+// With the permissions of any new file or folder: mkostemp and mkdtemp would hide it from others,
+// and the umask, which their callers then need, can be read only by changing it for all threads.
+static int create(const char *part, bool folder)
+{
+    if (!folder) return open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (mkdir(part, 0777) < 0) return -1;
     const int fd = open(part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) rmdir(part);
     return fd;
@@ -84,15 +100,13 @@ char *unfinished_begin(const char *path, bool folder, int *lock)
 {
     sweep(path, folder);
     for (;;) {
-        char *part = xasprintf("%s%sXXXXXX", path, infix);
+        char *part = random_name(path);
         *lock = create(part, folder);
-        if (*lock < 0) {
-            free(part);
-            return NULL;
-        }
         // Another process may remove it before it is locked.
-        if (flock(*lock, LOCK_EX) < 0 || has_name(*lock, part)) return part;
-        close(*lock);
+        if (*lock >= 0 && (flock(*lock, LOCK_EX) < 0 || has_name(*lock, part))) return part;
+        const bool failed = *lock < 0 && errno != EEXIST;
+        if (*lock >= 0) close(*lock);
         free(part);
+        if (failed) return NULL;
     }
 }

@@ -10,8 +10,9 @@
 #include <stddef.h>
 
 // Removes the unfinished forms of `path` whose process was killed, then creates one: a file, open
-// for writing as *lock, or a folder. Keep *lock open until the rename: other processes leave locked
-// files alone. The caller frees the name. NULL on error, with errno set.
+// for writing as *lock, or a folder, with the permissions of any new one. Keep *lock open until the
+// rename: other processes leave locked files alone. The caller frees the name. NULL on error, with
+// errno set.
 char *unfinished_begin(const char *path, bool folder, int *lock);
 // Length of NAME if a file's name is NAME.part-XXXXXX, else 0.
 size_t unfinished_base(const char *name);

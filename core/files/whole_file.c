@@ -90,10 +90,6 @@ static int seal(struct whole_file *f)
 {
     if (begin(f) < 0) return -1;
     if (f->sealed) return 0;
-    // mkostemp gives 0600; a written file has the permissions any new file would have.
-    mode_t mask = umask(0);
-    umask(mask);
-    if (fchmod(f->fd, 0666 & ~mask) < 0) return fail(f, "set the permissions of");
     if (fsync(f->fd) < 0) return fail(f, "write");
     f->sealed = true;
     return 0;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
+#include "core/base/folder.h"
 #include "core/base/mem.h"
 #include "tests/core/scratch.h"
 
@@ -221,6 +223,35 @@ static void models_and_databases_stay(void **state)
     file_out_force(false);
 }
 
+// Instead of the C library's: counts what would change the permissions of other threads' files.
+static int masks;
+mode_t umask(mode_t mask)
+{
+    masks++;
+    return (mode_t)syscall(SYS_umask, mask);
+}
+
+static void permissions_are_those_of_new_files(void **state)
+{
+    struct err err = { 0 };
+    struct stat st;
+    struct folder_work work;
+    char *path = place("new.csv"), *made = place("new");
+    syscall(SYS_umask, 027);
+    masks = 0;
+    assert_int_equal(file_out_write(path, "x", 1, &err), 0);
+    assert_int_equal(folder_begin(&work, made, &err), 0);
+    assert_int_equal(folder_commit(&work, made, &err), 0);
+    assert_int_equal(masks, 0);
+    syscall(SYS_umask, 022);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    assert_int_equal(stat(made, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0750);
+    free(path);
+    free(made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +264,7 @@ int main(void)
         cmocka_unit_test(a_changed_output_stays),
         cmocka_unit_test(what_is_read_stays),
         cmocka_unit_test(models_and_databases_stay),
+        cmocka_unit_test(permissions_are_those_of_new_files),
     };
     folder = scratch_new();
     setenv("XDG_STATE_HOME", folder, 1);
