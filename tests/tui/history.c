@@ -14,6 +14,7 @@
 #include <readline/history.h>
 
 #include "core/base/mem.h"
+#include "tests/core/scratch.h"
 #include "tui/history.h"
 
 static void expect_entries(int count, const char *const *entries)
@@ -25,10 +26,7 @@ static void expect_entries(int count, const char *const *entries)
 
 static void test_kept(void **state)
 {
-    const char *base = getenv("TMPDIR");
-    char *folder = xasprintf("%s/vlmsh-history-XXXXXX", base ? base : "/tmp");
-    assert_non_null(mkdtemp(folder));
-    char *path = xasprintf("%s/a/b/history", folder);
+    char *folder = scratch_new(), *path = xasprintf("%s/a/b/history", folder);
     struct history *h = history_open(path);
     history_keep(h, "one");
     history_keep(h, "two\nlines \\n here");
@@ -46,18 +44,14 @@ static void test_kept(void **state)
     h = history_open(path); // as it was, read from the file
     expect_entries(3, expected);
     history_close(h);
-    char *clean = xasprintf("rm -r %s", folder);
-    assert_int_equal(system(clean), 0);
-    free(clean);
     free(path);
-    free(folder);
+    scratch_remove(folder);
 }
 
 // Searches would go through it each time.
 static void test_long(void **state)
 {
-    const char *base = getenv("TMPDIR");
-    char *path = xasprintf("%s/long-history", base ? base : "/tmp");
+    char *folder = scratch_new(), *path = xasprintf("%s/long-history", folder);
     char *text = xmalloc(5001);
     memset(text, 'x', 5000);
     text[5000] = '\0';
@@ -72,9 +66,9 @@ static void test_long(void **state)
     history_keep(h, text + 1000);
     expect_entries(2, expected);
     history_close(h);
-    unlink(path);
     free(text);
     free(path);
+    scratch_remove(folder);
 }
 
 static void test_without_a_file(void **state)

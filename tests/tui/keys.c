@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/core/scratch.h"
 #include "tui/keys.h"
 #include "tui/list.h"
 #include "tui/picker.h"
@@ -330,8 +331,7 @@ static void test_dropped(void **state)
 // A name with a quote, as it is, as shells quote it, and as an address.
 static void test_dropped_quote(void **state)
 {
-    const char *base = getenv("TMPDIR");
-    char *path = xasprintf("%s/it's.png", base ? base : "/tmp");
+    char *folder = scratch_new(), *path = xasprintf("%s/it's.png", folder);
     char *line = xasprintf("/image %s", path);
     const int n = (int)(strlen(path) - strlen("'s.png"));
     static const char *const forms[] = { "%.*s's.png",
@@ -351,6 +351,7 @@ static void test_dropped_quote(void **state)
     }
     free(path);
     free(line);
+    scratch_remove(folder);
 }
 
 static void expect_quoted(const char *path, const char *wanted)

@@ -17,6 +17,7 @@
 #include <readline/readline.h>
 
 #include "core/base/mem.h"
+#include "tests/core/scratch.h"
 #include "tui/prompt.h"
 #include "tui/typed.h"
 
@@ -143,14 +144,6 @@ static void expect_typed(const struct bench *b, const char *text)
     assert_string_equal(prompt_typed(b->prompt), text);
 }
 
-static char *make_folder(void)
-{
-    const char *base = getenv("TMPDIR");
-    char *folder = xasprintf("%s/prompt-XXXXXX", base ? base : "/tmp");
-    assert_non_null(mkdtemp(folder));
-    return folder;
-}
-
 static void make_file(const char *folder, const char *name)
 {
     char *path = xasprintf("%s/%s", folder, name);
@@ -173,7 +166,7 @@ static void test_menu(void **state)
     expect_typed(b, "/set sample.ignore_eos on ");
     FEED(b, "x", "\t"); // another word: no menu is open
     expect_typed(b, "/set sample.ignore_eos on x");
-    char *folder = make_folder(), *second = xasprintf("/image %s/1 ", folder);
+    char *folder = scratch_new(), *second = xasprintf("/image %s/1 ", folder);
     for (int i = 0; i < 150; i++) { // so many that readline would ask first
         char name[16];
         snprintf(name, sizeof name, "%d", i);
@@ -184,7 +177,7 @@ static void test_menu(void **state)
     FEED(b, "/", "\t", "\t", "\t");
     expect_typed(b, second);
     free(second);
-    free(folder);
+    scratch_remove(folder);
     end(b);
 }
 
@@ -261,7 +254,7 @@ static void expect_completed(struct bench *b, const char *typed, const char *fol
 // Names with signs of the command line's own are quoted as it reads them.
 static void test_names(void **state)
 {
-    char *folder = make_folder();
+    char *folder = scratch_new();
     make_file(folder, "quo\"te.png");
     make_file(folder, "two words.png");
     make_file(folder, "a back\\slash.png");
@@ -284,7 +277,7 @@ static void test_names(void **state)
     end(b);
     free(models);
     free(home);
-    free(folder);
+    scratch_remove(folder);
 }
 
 // --- random keys ---------------------------------------------------------------------------------
@@ -373,13 +366,18 @@ static void test_random_keys(void **state)
 
 static int prepare(void **state)
 {
-    const char *base = getenv("TMPDIR");
-    char *path = xasprintf("%s/inputrc", base ? base : "/tmp");
+    char *path = xasprintf("%s/inputrc", (char *)(*state = scratch_new()));
     setenv("TERM", "xterm", 1); // whose Home and End are others than those of tests here
     setlocale(LC_ALL, "C.UTF-8");
     write_inputrc(path);
     setenv("INPUTRC", path, 1);
     free(path);
+    return 0;
+}
+
+static int clean_up(void **state)
+{
+    scratch_remove(*state);
     return 0;
 }
 
@@ -399,5 +397,5 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_random_keys),
     };
-    return cmocka_run_group_tests(tests, prepare, NULL);
+    return cmocka_run_group_tests(tests, prepare, clean_up);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/base/csv.h"
+#include "tests/core/scratch.h"
 
 static int parse(struct csv *t, const char *text, struct err *err)
 {
@@ -77,9 +78,7 @@ static void a_table_is_read_as_it_was_written(void **state)
 {
     struct csv t = { 0 }, back;
     struct err err;
-    char folder[] = "/tmp/vlmsh-csv-XXXXXX";
-    assert_non_null(mkdtemp(folder));
-    char *path = xasprintf("%s/t.csv", folder);
+    char *folder = scratch_new(), *path = xasprintf("%s/t.csv", folder);
     const int first = csv_need_column(&t, "first");
     csv_set(&t, csv_add_row(&t), first, "a \"quoted\", word");
     const int later = csv_need_column(&t, "later");
@@ -97,9 +96,8 @@ static void a_table_is_read_as_it_was_written(void **state)
     assert_int_equal(csv_write(&t, "/no/such/folder/t.csv", &err), -1);
     csv_release(&t);
     csv_release(&back);
-    unlink(path);
-    rmdir(folder);
     free(path);
+    scratch_remove(folder);
 }
 
 // Only the first mark of a file is none of its text.
@@ -107,10 +105,7 @@ static void a_mark_in_the_first_name_is_kept(void **state)
 {
     struct csv t, back;
     struct err err;
-    char path[] = "/tmp/vlmsh-csv-XXXXXX";
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
+    char *folder = scratch_new(), *path = xasprintf("%s/t.csv", folder);
     assert_int_equal(parse(&t,
                            "\xef\xbb\xbf\xef\xbb\xbf"
                            "a\n1\n",
@@ -123,7 +118,8 @@ static void a_mark_in_the_first_name_is_kept(void **state)
     assert_string_equal(back.columns[0], t.columns[0]);
     csv_release(&t);
     csv_release(&back);
-    unlink(path);
+    free(path);
+    scratch_remove(folder);
 }
 
 static void values_are_compared_and_read(void **state)

@@ -15,11 +15,13 @@
 
 #include "core/base/mem.h"
 #include "core/files/gguf.h"
+#include "tests/core/scratch.h"
+
+static char *folder;
 
 static char *path_of(const char *name)
 {
-    const char *folder = getenv("TMPDIR");
-    return xasprintf("%s/%s", folder ? folder : "/tmp", name);
+    return xasprintf("%s/%s", folder, name);
 }
 
 static const float norm[3] = { 1, -2, 0.5f };
@@ -141,5 +143,8 @@ int main(void)
         cmocka_unit_test(reads_what_was_written),
         cmocka_unit_test(what_is_incomplete_leaves_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    folder = scratch_new();
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    scratch_remove(folder);
+    return failed;
 }

@@ -21,6 +21,7 @@
 #include "core/picture/image.h"
 #include "core/sets/form.h"
 #include "core/sets/set.h"
+#include "tests/core/scratch.h"
 #include "tests/core/sets/expected.h"
 
 static const char *folder = "tests/core/sets/parquet";
@@ -227,10 +228,11 @@ static void check_refused(const char *path, const char *why)
     if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
 }
 
+static char *scratch;
+
 static char *write_bytes(const char *name, const void *bytes, size_t size)
 {
-    const char *base = getenv("TMPDIR");
-    char *path = xasprintf("%s/%s", base ? base : "/tmp", name);
+    char *path = xasprintf("%s/%s", scratch, name);
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(bytes, 1, size, f), size);
@@ -464,6 +466,9 @@ int main(int argc, char **argv)
     };
     const struct CMUnitTest rows[] = { cmocka_unit_test(test_rows) };
     if (argc > 1) folder = argv[1];
-    return argc > 1 ? cmocka_run_group_tests(rows, NULL, NULL)
-                    : cmocka_run_group_tests(all, NULL, NULL);
+    scratch = scratch_new();
+    const int failed = argc > 1 ? cmocka_run_group_tests(rows, NULL, NULL)
+                                : cmocka_run_group_tests(all, NULL, NULL);
+    scratch_remove(scratch);
+    return failed;
 }
