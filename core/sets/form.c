@@ -42,7 +42,7 @@ const char *set_text(const struct set_record *r, const char *key)
 {
     const cJSON *item = json_get(r->json, key);
     const char *text = cJSON_GetStringValue(item);
-    // lmms-eval's MMBench writes an absent choice "nan".
+    // lmms-eval's MMBench writes absent texts "nan".
     return text && *text && strcmp(text, "nan") != 0 ? text : NULL;
 }
 

@@ -20,6 +20,7 @@ struct set_record {
     char **pictures; // [picture_count] paths of files, or names that the form's picture() knows
     size_t picture_count;
     bool number; // its id is a number in the file: "index" holds all ids as texts
+    bool nan;    // the last choices are absent where their text is "nan"
 };
 
 struct set_form {

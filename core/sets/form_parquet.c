@@ -445,6 +445,7 @@ static int shards_read(void *self, int64_t index, struct set_record *r, struct e
         r->json = row.json;
         row.json = NULL;
         r->number = id_is_number(r->json);
+        r->nan = true; // lmms-eval's MMBench
         rename_columns(r->json, index);
         add_shots(s, r);
         name_pictures(s, index, &row, r);

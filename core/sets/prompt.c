@@ -138,10 +138,11 @@ char **prompt_choices(const struct set_record *r, size_t *count)
     if (*count || parsed) return texts;
     const char *answer = cJSON_GetStringValue(json_get(r->json, "answer"));
     for (size_t i = 0; i < LETTERS; i++) {
-        const char key[] = { (char)('A' + i), 0 }, *text = set_text(r, key);
+        const char key[] = { (char)('A' + i), 0 };
+        const char *text = cJSON_GetStringValue(json_get(r->json, key));
         const bool named = answer && !strcmp(answer, key) && json_get(r->json, key) && *count;
         texts[i] = xstrdup(text ? text : "");
-        if (text || named) *count = i + 1;
+        if ((*texts[i] && !(r->nan && !strcmp(text, "nan"))) || named) *count = i + 1;
     }
     for (size_t i = *count; i < LETTERS; i++) {
         free(texts[i]);

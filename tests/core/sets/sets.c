@@ -220,6 +220,36 @@ static void test_lost(void **state)
     set_record_release(&r);
 }
 
+// In a table the text "nan" is a choice, which suites lose like None; in the parquet files of
+// lmms-eval it fills the columns of choices that are absent.
+static void test_nan(void **state)
+{
+    static const char json[] =
+        "{\"question\": \"q\", \"A\": \"nan\", \"B\": \"x\", \"C\": \"nan\"}";
+    static const struct {
+        bool nan;
+        const char *answer, *want;
+    } cases[] = {
+        { false, "B", "\nA. nan\nB. x\nC. nan" },
+        { true, "B", "\nA. nan\nB. x" },
+        { true, "C", "\nA. nan\nB. x\nC. nan" },
+    };
+    for (size_t i = 0; i < 3; i++) {
+        struct set_record r = { .json = cJSON_Parse(json), .nan = cases[i].nan };
+        struct buf prompt = { 0 };
+        cJSON_AddStringToObject(r.json, "answer", cases[i].answer);
+        prompt_letter(&r, &prompt);
+        char *want = xasprintf("q%s" LETTER, cases[i].want);
+        assert_string_equal(prompt.data, want);
+        buf_clear(&prompt);
+        prompt_mcq_vlmevalkit(&r, &prompt);
+        assert_non_null(strstr(prompt.data, "Options:\nB. x\nPlease"));
+        free(want);
+        buf_release(&prompt);
+        set_record_release(&r);
+    }
+}
+
 // Pictures stand where the text marks them.
 static void test_mmmu(void **state)
 {
@@ -692,6 +722,7 @@ int main(void)
         cmocka_unit_test(test_captions),
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_nan),
         cmocka_unit_test(test_mmmu),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_answers_cut),
