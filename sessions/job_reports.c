@@ -69,11 +69,6 @@ static bool read_kind(const cJSON *o, enum told_kind *kind)
     return false;
 }
 
-static int64_t whole(const cJSON *n)
-{
-    return cJSON_IsNumber(n) && fabs(n->valuedouble) < 0x1p53 ? (int64_t)n->valuedouble : 0;
-}
-
 // Lines that are none of ours are left out.
 static void take_line(struct told_list *l, const char *line, size_t size)
 {
@@ -87,8 +82,8 @@ static void take_line(struct told_list *l, const char *line, size_t size)
         cJSON_GetStringValue(item);
     for (int k = 0; good && k < texts_needed[kind]; k++) good = texts[k] != NULL;
     if (good) {
-        struct told *t = told_add(l, kind, whole(json_get(o, "n")), NAN, TOLD_TEXTS, texts);
-        t->time = whole(json_get(o, "t"));
+        struct told *t = told_add(l, kind, json_whole(json_get(o, "n"), 0), NAN, TOLD_TEXTS, texts);
+        t->time = json_whole(json_get(o, "t"), 0);
         for (int k = 0; k < TOLD_REALS; k++) t->real[k] = NAN;
         cJSON_ArrayForEach(item, json_get(o, "r")) if (i < TOLD_REALS) t->real[i++] =
             cJSON_IsNumber(item) ? item->valuedouble : NAN;

@@ -219,15 +219,18 @@ const cJSON *json_get(const cJSON *object, const char *key)
     return item && !cJSON_IsNull(item) ? item : NULL;
 }
 
-// The whole number that the kept text says, if it fits.
-static bool own_whole(const cJSON *item, int64_t *value)
+// The whole number that an item is known to say: that of its kept text, or of a double. From 2^53
+// on, several whole numbers are the same double.
+static bool exact_whole(const cJSON *item, int64_t *value)
 {
-    if (!cJSON_IsNumber(item) || !item->valuestring) return false;
-    char *end;
+    if (!cJSON_IsNumber(item)) return false;
+    char *end = NULL;
     errno = 0;
-    const long long x = strtoll(item->valuestring, &end, 10);
-    if (*end || errno) return false;
-    *value = x;
+    const long long kept = item->valuestring ? strtoll(item->valuestring, &end, 10) : 0;
+    const bool exact = end && !*end && !errno;
+    const double x = item->valuedouble;
+    if (!exact && !(fabs(x) < 0x1p53 && x == floor(x))) return false;
+    *value = exact ? kept : (int64_t)x;
     return true;
 }
 
@@ -239,22 +242,15 @@ int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int
         *value = otherwise;
         return 0;
     }
-    if (own_whole(item, value) && *value >= min && *value <= max) return 0;
-    double x = cJSON_IsNumber(item) ? item->valuedouble : NAN;
-    // INT64_MAX as a double is 2^63, which no int64_t holds.
-    if (!(x >= (double)min && x <= (double)max && x < 0x1p63) || x != floor(x))
-        return err_set(err, "\"%s\" must be a whole number from %lld to %lld", key, (long long)min,
-                       (long long)max);
-    *value = (int64_t)x;
-    return 0;
+    if (exact_whole(item, value) && *value >= min && *value <= max) return 0;
+    return err_set(err, "\"%s\" must be a whole number from %lld to %lld", key, (long long)min,
+                   (long long)max);
 }
 
 int64_t json_whole(const cJSON *item, int64_t otherwise)
 {
     int64_t value;
-    if (own_whole(item, &value)) return value;
-    const bool fits = cJSON_IsNumber(item) && fabs(item->valuedouble) < 0x1p63;
-    return fits ? (int64_t)item->valuedouble : otherwise;
+    return exact_whole(item, &value) ? value : otherwise;
 }
 
 int json_real(const cJSON *object, const char *key, double otherwise, double *value,

@@ -25,7 +25,8 @@ const char *json_python(const char *text, size_t size);
 bool json_has_nul(const char *text, size_t size); // the character \u0000, in any of the texts
 
 // Optional members: `otherwise` if the key is absent or null; -1 with a message if type or range is
-// wrong. `object` may be NULL (all keys absent).
+// wrong, or a whole number is so large that the double read does not say which one it is. `object`
+// may be NULL (all keys absent).
 int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err);
 int json_real(const cJSON *object, const char *key, double otherwise, double *value,
@@ -50,8 +51,8 @@ cJSON *json_whole_new(int64_t value);
 // other text as it is. free() it.
 char *json_number_key(const char *text);
 
-// The number of an item, cut to a whole one; `otherwise` if it is none that fits, or `item` is
-// NULL.
+// The whole number of an item; `otherwise` if it is none, none that is known exactly, or `item` is
+// NULL. Whole numbers of files are read by this function and json_int only.
 int64_t json_whole(const cJSON *item, int64_t otherwise);
 
 // The text as a quoted JSON string. Bytes that are not UTF-8 (possible in file names) become

@@ -160,12 +160,12 @@ bool compare_state_read(const char *line, size_t size, int64_t *done, char pictu
                         struct asked *list[2], size_t count[2])
 {
     cJSON *json = json_parse(line, size, "state", NULL);
-    const cJSON *number = json_get(json, "done"), *sides = json_get(json, "sides"), *o;
-    bool good = cJSON_IsNumber(number) && number->valuedouble >= 1 && number->valuedouble <= 1e15 &&
-                cJSON_GetArraySize(sides) == 2;
+    const cJSON *sides = json_get(json, "sides"), *o;
+    const int64_t number = json_whole(json_get(json, "done"), 0);
+    bool good = number >= 1 && cJSON_GetArraySize(sides) == 2;
     const char *shown = cJSON_GetStringValue(json_get(json, "pictures"));
     snprintf(pictures, HASH_HEX, "%s", shown ? shown : "");
-    *done = good ? (int64_t)number->valuedouble : 0;
+    *done = good ? number : 0;
     for (int k = 0; k < 2; k++) {
         const cJSON *side = good ? cJSON_GetArrayItem(sides, k) : NULL;
         list[k] = xcalloc((size_t)cJSON_GetArraySize(side) + 1, sizeof **list);

@@ -320,9 +320,8 @@ static void read_references(struct sample *s, const cJSON *json)
     s->references = xreallocarray(NULL, (size_t)count + 1, sizeof *s->references);
     if (!cJSON_IsArray(found)) add_reference(s, found);
     if (cJSON_IsArray(found)) cJSON_ArrayForEach(item, found) add_reference(s, item);
-    if (cJSON_IsNumber(found) && found->valuedouble >= 0 && found->valuedouble < INT32_MAX &&
-        found->valuedouble == (double)found->valueint)
-        s->right = found->valueint;
+    const int64_t number = json_whole(found, -1);
+    if (number >= 0 && number < INT32_MAX) s->right = (int)number;
 }
 
 int sample_read(struct sample *s, const cJSON *json, const char *folder, struct err *err)

@@ -13,8 +13,8 @@
 // One id or a list of them.
 static void add_ends(struct ids *eos, const cJSON *value)
 {
-    if (cJSON_IsNumber(value) && value->valuedouble >= 0 && value->valuedouble <= INT32_MAX)
-        ids_add(eos, (int32_t)value->valuedouble);
+    const int64_t id = json_whole(value, -1);
+    if (id >= 0 && id <= INT32_MAX) ids_add(eos, (int32_t)id);
     const cJSON *item;
     if (cJSON_IsArray(value)) cJSON_ArrayForEach(item, value) add_ends(eos, item);
 }

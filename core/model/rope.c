@@ -63,10 +63,9 @@ static int read_sections(struct rope_config *r, const cJSON *scaling, struct err
         return err_set(err, "\"mrope_section\" must be a list of three numbers");
     for (int axis = 0; axis < 3; axis++) {
         const cJSON *item = cJSON_GetArrayItem(list, axis);
-        const double pairs = cJSON_IsNumber(item) ? item->valuedouble : -1;
-        if (!(pairs >= 0 && pairs <= 10000) || pairs != floor(pairs))
+        r->section[axis] = json_whole(item, -1);
+        if (r->section[axis] < 0 || r->section[axis] > 10000)
             return err_set(err, "\"mrope_section\" must be a list of three whole numbers");
-        r->section[axis] = (int64_t)pairs;
     }
     return 0;
 }

@@ -7,7 +7,6 @@
 //
 // Two layouts of files: that of transformers (internvl_vision), and that of the authors' code
 // (intern_vit_6b, which all sizes are called).
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,11 +83,10 @@ static int read_side(const cJSON *json, const char *key, int64_t most, int64_t o
 {
     const cJSON *list = json_get(json, key), *one = cJSON_GetArrayItem(list, 0);
     if (!cJSON_IsArray(list)) return json_int(json, key, 1, most, otherwise, side, err);
-    const double value = cJSON_IsNumber(one) ? one->valuedouble : 0;
+    *side = json_whole(one, 0);
     if (cJSON_GetArraySize(list) != 2 || !cJSON_Compare(one, cJSON_GetArrayItem(list, 1), true) ||
-        !(value >= 1 && value <= (double)most) || value != floor(value))
+        *side < 1 || *side > most)
         return err_set(err, "\"%s\" must be a number, or two equal numbers", key);
-    *side = (int64_t)value;
     return 0;
 }
 

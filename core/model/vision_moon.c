@@ -25,11 +25,9 @@ static int read_merge(struct vision_config *v, const cJSON *json, struct err *er
     v->merge = 2;
     if (!list) return 0;
     const cJSON *a = cJSON_GetArrayItem(list, 0), *b = cJSON_GetArrayItem(list, 1);
-    if (!cJSON_IsArray(list) || !cJSON_IsNumber(a) || !cJSON_IsNumber(b) ||
-        a->valuedouble != b->valuedouble || !(a->valuedouble >= 1 && a->valuedouble <= 16) ||
-        a->valuedouble != floor(a->valuedouble))
+    v->merge = json_whole(a, 0);
+    if (!cJSON_IsArray(list) || json_whole(b, 0) != v->merge || v->merge < 1 || v->merge > 16)
         return err_set(err, "\"merge_kernel_size\" must be a pair of equal numbers from 1 to 16");
-    v->merge = (int64_t)a->valuedouble;
     return 0;
 }
 

@@ -55,10 +55,10 @@ static int read_windows(struct vision_config *v, const cJSON *json, struct err *
         v->whole[usual[i] / 64] |= UINT64_C(1) << usual[i] % 64;
     cJSON_ArrayForEach(item, list)
     {
-        const double block = cJSON_IsNumber(item) ? item->valuedouble : -1;
-        if (!(block >= 0 && block < BLOCKS_MOST))
+        const int64_t block = json_whole(item, -1);
+        if (block < 0 || block >= BLOCKS_MOST)
             return err_set(err, "\"fullatt_block_indexes\" must be a list of blocks");
-        v->whole[(int)block / 64] |= UINT64_C(1) << (int)block % 64;
+        v->whole[block / 64] |= UINT64_C(1) << block % 64;
     }
     return 0;
 }

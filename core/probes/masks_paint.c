@@ -45,12 +45,12 @@ bool mask_runs_size(const cJSON *object, double size[2])
 }
 
 // A run down the columns, from pixel *at on.
-static int paint_run(struct image *mask, double run, bool inside, int64_t *at, int64_t *work)
+static int paint_run(struct image *mask, int64_t run, bool inside, int64_t *at, int64_t *work)
 {
     const int64_t all = mask->width * mask->height;
-    if (!(run >= 0) || run > (double)(all - *at)) return -1;
-    if ((*work -= (int64_t)run) < 0) return -1;
-    for (const int64_t end = *at + (int64_t)run; *at < end; ++*at)
+    if (run < 0 || run > all - *at) return -1;
+    if ((*work -= run) < 0) return -1;
+    for (const int64_t end = *at + run; *at < end; ++*at)
         if (inside) paint(mask, *at / mask->height, *at % mask->height);
     return 0;
 }
@@ -70,7 +70,7 @@ static int paint_compressed(struct image *mask, const char *text, int64_t *work)
         }
         if (bits & 16) run -= INT64_C(1) << shift;
         if (i > 2) run += before[0];
-        if (paint_run(mask, (double)run, i % 2, &at, work) < 0) return -1;
+        if (paint_run(mask, run, i % 2, &at, work) < 0) return -1;
         before[0] = before[1];
         before[1] = run;
     }
@@ -85,8 +85,7 @@ static int paint_runs(struct image *mask, const cJSON *counts, int64_t *work)
     if (cJSON_IsString(counts)) return paint_compressed(mask, counts->valuestring, work);
     cJSON_ArrayForEach(run, counts)
     {
-        if (!cJSON_IsNumber(run) || paint_run(mask, run->valuedouble, inside, &at, work) < 0)
-            return -1;
+        if (paint_run(mask, json_whole(run, -1), inside, &at, work) < 0) return -1;
         inside = !inside;
     }
     return 0;

@@ -93,9 +93,9 @@ static void read_problems(struct set_beside *b, const char *path)
     cJSON *all = access(path, R_OK) == 0 ? json_read_data(path, file_max, &ignored) : NULL, *item;
     cJSON_ArrayForEach(item, all)
     {
-        const cJSON *answer = json_get(item, "answer");
-        if (!cJSON_IsNumber(answer) || answer->valueint < 0 || answer->valueint > 25) continue;
-        const char letter[] = { (char)('A' + answer->valueint), 0 };
+        const int64_t answer = json_whole(json_get(item, "answer"), -1);
+        if (answer < 0 || answer > 25) continue;
+        const char letter[] = { (char)('A' + answer), 0 };
         cJSON *known = cJSON_CreateObject();
         cJSON_AddStringToObject(known, "answer", letter);
         cJSON_AddItemToObject(known, "choices",

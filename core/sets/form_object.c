@@ -50,7 +50,7 @@ static int by_id(const void *a, const void *b)
     return x->item < y->item ? -1 : x->item > y->item;
 }
 
-// The id as a number; -1: there is none, or it is none of 64 bits.
+// The id as a number; -1: there is none, or it is no whole number of 64 bits.
 static int64_t number_of(const cJSON *json, const char *key)
 {
     const cJSON *item = json_get(json, key);
@@ -209,8 +209,9 @@ static int read_question(const struct object *o, struct set_record *r, struct er
         rename_key(r->json, "question_type_id", "category");
         set_add_picture(r, data, o->folder);
     } else if (o->subtype) {
-        char *file =
-            xasprintf("COCO_%s_%012" PRId64 ".jpg", o->subtype, number_of(r->json, "image_id"));
+        const int64_t id = number_of(r->json, "image_id");
+        if (id < 0) return err_set(err, "\"image_id\" is no whole number");
+        char *file = xasprintf("COCO_%s_%012" PRId64 ".jpg", o->subtype, id);
         set_add_picture(r, file, o->folder);
         free(file);
     } else {
@@ -351,10 +352,10 @@ static int read_problem(const struct object *o, struct set_record *r, struct err
     const cJSON *answer = json_get(r->json, "answer"), *choices = json_get(r->json, "choices");
     const char *image = text_of(r->json, "image", NULL);
     const char *index = text_of(r->json, "index", "");
-    if (!cJSON_IsArray(choices) || !cJSON_IsNumber(answer) || answer->valueint < 0 ||
-        answer->valueint >= cJSON_GetArraySize(choices) || answer->valueint > 25)
+    const int64_t right = json_whole(answer, -1);
+    if (!cJSON_IsArray(choices) || right < 0 || right >= cJSON_GetArraySize(choices) || right > 25)
         return err_set(err, "needs \"choices\" and the number of the right one as \"answer\"");
-    const char letter[] = { (char)('A' + answer->valueint), 0 };
+    const char letter[] = { (char)('A' + right), 0 };
     set_string(r->json, "answer", letter);
     rename_key(r->json, "subject", "category");
     if (image) {
