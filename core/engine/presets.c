@@ -65,7 +65,7 @@ static const struct preset presets[] = {
     { "layernorm-simple",
       "train.method=layernorm-simple train.ira=off train.lr=auto train.weight_decay=0" ONE_EPOCH,
       "LayerNorm tuning, stage 2 with norms only" },
-    { "ira", "ira.on=on ira.layers=60%-80% ira.sample=off ira.gate=on ira.prior=local",
+    { "ira", "ira.on=on ira.layers=60%-80% ira.sample=off ira.gate=on",
       "IRA (information-regularized attention) of the adapter" },
     { "ira-train",
       "ira.layers=60%-80% ira.gate=on ira.prior=local ira.beta=0.0001 ira.warmup=0.5 "
@@ -222,17 +222,30 @@ static void each_key(void (*call)(void *self, const char *key), void *self)
         }
 }
 
+static bool is_of_training(const char *key)
+{
+    const struct setting *row = settings_find(key);
+    return row && row->stale == STALE_TRAINING;
+}
+
 static void add_default(void *self, const char *key)
 {
     const struct setting *row = settings_find(key);
     if (row && !preset_says(self, key)) preset_add(self, key, row->def);
 }
 
+static void add_default_of_chat(void *self, const char *key)
+{
+    if (!is_of_training(key)) add_default(self, key);
+}
+
 int preset_read(struct preset_values *v, const struct preset *p, const struct model *m,
                 struct err *err)
 {
     const int status = preset_read_text(v, p->set, m, err);
-    if (status == 0) each_key(add_default, v);
+    bool training = false;
+    for (size_t i = 0; i < v->count; i++) training |= is_of_training(v->list[i].key);
+    if (status == 0) each_key(training ? add_default : add_default_of_chat, v);
     return status;
 }
 

@@ -16,7 +16,8 @@
 // are the layers at which the role of pictures changes (from the family's table for this checkpoint
 // shape, else 1/8, 3/8 and 5/8 of the depth), {ffn} the layers whose FFN the paper approximates
 // (else auto). All other settings that any of these recipes sets, and the switches of methods, get
-// their defaults: a recipe means the same whatever was loaded before it.
+// their defaults: a recipe means the same whatever was loaded before it. A recipe that sets nothing
+// of training (STALE_TRAINING) leaves those settings alone.
 struct preset {
     const char *name, *set, *help;
 };

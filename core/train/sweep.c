@@ -93,11 +93,32 @@ static char *make_label(const struct sweep *s, const char *text)
     return label;
 }
 
-// Paths are compared by the files that they name.
-static bool same_value(const char *key, const char *a, const char *b)
+// Lists by the layers of the model that they name.
+static bool same_layers(const struct model *m, const char *key, const struct settings *a,
+                        const struct settings *b)
 {
-    char *x = settings_stored(key, a), *y = settings_stored(key, b);
-    const bool same = !strcmp(x, y);
+    const struct setting *row = settings_find(key);
+    if (!m || row->type != SETTING_LIST) return false;
+    for (int i = 0; row->choices && row->choices[i]; i++)
+        if (settings_is(a, key, row->choices[i]) || settings_is(b, key, row->choices[i]))
+            return false;
+    const int64_t layers = m->decoder.config.layers;
+    bool *x = xcalloc(2 * (size_t)layers, sizeof *x), *y = x + layers;
+    struct err ignored;
+    const bool same = settings_layers(a, key, layers, x, &ignored) >= 0 &&
+                      settings_layers(b, key, layers, y, &ignored) >= 0 &&
+                      !memcmp(x, y, (size_t)layers * sizeof *x);
+    free(x);
+    return same;
+}
+
+// Paths are compared by the files that they name.
+static bool same_value(const struct model *m, const char *key, const struct settings *a,
+                       const struct settings *b)
+{
+    char *x = settings_stored(key, settings_text(a, key));
+    char *y = settings_stored(key, settings_text(b, key));
+    const bool same = !strcmp(x, y) || same_layers(m, key, a, b);
     free(x);
     free(y);
     return same;
@@ -111,7 +132,7 @@ static int add_value(struct sweep *s, const char *text, struct proposal *p, stru
     int status = 0;
     p->settings = NULL; // they are the value's
     for (size_t i = 0; i < s->count && status == 0; i++)
-        if (same_value(s->key, s->values[i].text, v.text))
+        if (same_value(p->model, s->key, s->values[i].settings, v.settings))
             status = err_set(err, "'%s' is the same value as '%s'", text, s->values[i].typed);
     s->values = xreallocarray(s->values, s->count + 1, sizeof *s->values);
     s->values[s->count++] = v;

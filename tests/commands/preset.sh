@@ -35,10 +35,12 @@ check "nothing is set" 'select(.event=="text").text' \
     $'every setting has its default; /settings lists them\nevery setting has its default; /settings lists them'
 
 # A recipe after any other one equals the recipe alone, the adapter and calibration that the folder
-# keeps included.
+# keeps included. (Settings of training, which recipes for the chat leave alone, are compared in
+# core/engine/presets.c's test.)
 shown() { # what every third command after the first one tells: /set, of all that is not at its default
     jq -rn 'foreach inputs as $e ({n: -1}; .was = .n | if $e.event == "done" then .n += 1 else . end;
-        if .was >= 0 and .was % 3 == 2 then $e | tostring else empty end)'
+        if .was >= 0 and .was % 3 == 2 then $e else empty end) |
+        select((.key // .text // "") | test("^(train\\.|ira\\.(beta|warmup)|every setting)") | not) | tostring'
 }
 names=$(vlmsh --json -c '/preset list' | jq -r 'select(.name=="presets").rows[] | select(.[1] != "own")[0]')
 each() { # COMMAND: before each recipe
@@ -51,6 +53,12 @@ vlmsh --json -f "$work/pairs" | shown >"$work/two"
 for first in $names; do cat "$work/one"; done >"$work/all"
 cmp -s "$work/two" "$work/all" || fail "recipes leak: $(diff "$work/two" "$work/all" | head -5)"
 grep -q '"adapter".*demo/model/methods/adapter' "$work/one" || fail "no recipe takes the folder's adapter"
+
+# One for the chat resets no settings of training; one for training resets those of the chat.
+lines "/load $llava" '/set train.lr 0.25' '/set ira.beta 0.5' '/preset load fastv' '/get train.lr' '/get ira.beta' \
+    '/preset load layernorm-2' '/get train.lr' '/get prune.score'
+same "settings of training" "$(setting train.lr)$(setting ira.beta)$(setting prune.score)" \
+    "0.25 0.25 auto auto 0.5 0.5 0.0001 attention off off "
 
 # Those that train take no trained parameters; an adapter of one's own stays.
 lines '/load demo/model' /align '/preset load norm-alignment-1' '/get adapter' '/preset load ira-train' '/get ira.on' \

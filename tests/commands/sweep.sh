@@ -52,10 +52,13 @@ done
 # Values are compared, not the names of their folders.
 mkdir "$work/v"
 lines "/load $llava" "/set train.validation 0.25" "/sweep train.weight_decay 0,-0 $work/data.jsonl $work/no" \
-    "/sweep chat.date a|b|a $work/data.jsonl $work/no" "/sweep job.folder $work/v,$work/./v $work/data.jsonl $work/no"
+    "/sweep chat.date a|b|a $work/data.jsonl $work/no" '/set train.ira on' "/sweep ira.layers 2-3|2,3 $work/data.jsonl $work/no" \
+    "/sweep ira.layers 0-3|0%-100% $work/data.jsonl $work/no" "/sweep job.folder $work/v,$work/./v $work/data.jsonl $work/no"
 check "the same values" 'select(.event=="error").message | split(": ") | last' \
     "'-0' is the same value as '0'
 'a' is the same value as 'a'
+'2,3' is the same value as '2-3'
+'0%-100%' is the same value as '0-3'
 '$work/./v' is the same value as '$work/v'"
 lines "/load $llava" '/set train.method layernorm-simple' '/set train.steps 1' '/set train.validation 0.25' \
     "/sweep chat.date \"a/b,a_b,что,кто,training.json\" $work/data.jsonl $work/names" /wait
