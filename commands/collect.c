@@ -48,8 +48,8 @@ static void check_state(struct collecting *c)
 {
     struct provenance now;
     if (c->changed) return;
-    engine_provenance(c->shell->engine, STALE_MEASURED, &now);
-    c->changed = provenance_same(&c->from, &now, &c->change) < 0;
+    c->changed = engine_provenance(c->shell->engine, STALE_MEASURED, &now, &c->change) < 0 ||
+                 provenance_same(&c->from, &now, &c->change) < 0;
     provenance_release(&now);
 }
 
@@ -353,7 +353,7 @@ static int run_and_keep(struct collecting *c, struct shell *shell, int argc, cha
     const struct command *command = command_find(argv[0] + 1);
     if (check_file(c, err) < 0) return -1;
     if (command && command_check_needs(shell, command->needs, err) < 0) return -1; // may load
-    engine_provenance(shell->engine, STALE_MEASURED, &c->from);
+    if (engine_provenance(shell->engine, STALE_MEASURED, &c->from, err) < 0) return -1;
     const char *model = provenance_value(&c->from, "model");
     c->shell = shell;
     c->model = xstrdup(model ? model : "");

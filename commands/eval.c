@@ -316,12 +316,14 @@ static void keep_here(struct here *h, const struct evaluate_options *o, const st
                       int argc, char **argv)
 {
     const struct shell *shell = h->shell;
-    const struct job_order order = shell_job_order(shell, "evaluate", argc, argv);
     struct err err;
     if (!shell->store) return;
+    const int identified = engine_identify(shell->engine, &err);
+    const struct job_order order = shell_job_order(shell, "evaluate", argc, argv);
     evaluate_options_report(o, engine_settings(shell->engine), keep_total, h);
     evaluation_report(e, keep_total, h);
-    if (store_job_keep(shell->store, &order, e->cancelled ? STATE_CANCELLED : STATE_DONE,
+    if (identified < 0 ||
+        store_job_keep(shell->store, &order, e->cancelled ? STATE_CANCELLED : STATE_DONE,
                        h->results, h->result_count, h->scores, h->score_count, &err) < 0)
         sinks_notice(shell->sinks, "this evaluation cannot be kept for /eval show: %s", err.text);
 }

@@ -195,6 +195,7 @@ static void show_memory(const struct shell *shell, const struct model *m)
 static int info_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct model *m = engine_model(shell->engine);
+    if (engine_identify(shell->engine, err) < 0) return -1;
     if (m) {
         show_model(shell, m);
         tell_model(shell, m);

@@ -71,6 +71,7 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
                    const struct job_where *where, int64_t *id, struct err *err)
 {
     const struct model *m = engine_model(shell->engine);
+    if (engine_identify(shell->engine, err) < 0) return -1;
     struct settings *settings = settings_copy(engine_settings(shell->engine));
     struct job_order order = shell_job_order(shell, k->name, argc, argv);
     order.settings = settings;

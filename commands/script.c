@@ -216,7 +216,10 @@ int shell_line(struct shell *shell, const char *line, struct err *err)
     if (shell->interactive && wants_out(p))
         return err_set(err, "'%s' was not sent to the model: /quit, Ctrl-D or twice Ctrl-C leaves",
                        p);
-    return p[0] == '/' && p[1] != '/' ? run_command(shell, p, err) : run_text(shell, line, err);
+    const bool command = p[0] == '/' && p[1] != '/';
+    const int status = command ? run_command(shell, p, err) : run_text(shell, line, err);
+    engine_look_identity(shell->engine);
+    return status;
 }
 
 bool shell_line_live(const char *line)

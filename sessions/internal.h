@@ -45,7 +45,7 @@ struct store {
     bool begun;      // a session is current, or its start is in `pending`
     char *next_name; // for the next session, or NULL
     // As of the last event, for the start of a session.
-    char *folder, *fingerprint, *system;
+    char *folder, *fingerprint, *system; // fingerprint: the model's identity
     char *arithmetic; // meaning of compute.matmul auto for this model here, as in EVENT_MODEL
     struct store_setting *settings;
     size_t setting_count;
@@ -141,7 +141,7 @@ struct saved_entry {
     int64_t began;          // of the answer
     struct event_answer answer;
     char *stop;
-    char *key, *value; // setting, or folder and fingerprint
+    char *key, *value; // setting, or folder and identity
     char *arithmetic;  // model: the meaning of compute.matmul auto
     int64_t tokens;    // setting: number of answer tokens if it changed during an answer; else 0
 };

@@ -124,13 +124,22 @@ static bool loading(void *self, uint64_t done, uint64_t total)
     return job_stopped(&r->job) == JOB_GO;
 }
 
+static bool hashing(void *self, uint64_t done, uint64_t total)
+{
+    struct runner *r = self;
+    sinks_progress(&r->sinks, &r->loading, "hashing", (double)done, (double)total);
+    return job_stopped(&r->job) == JOB_GO;
+}
+
 static int load(struct runner *r, struct err *err)
 {
-    const struct load_progress progress = { .report = loading, .self = r };
+    const struct load_progress progress = { .report = loading, .self = r },
+                               reading = { .report = hashing, .self = r };
     if (!*r->row.model) return err_set(err, "/%s needs a model: /load MODEL first", r->row.kind);
     struct ranks *stages = job_splits_layers(r->job.settings) ? r->job.ranks : NULL;
-    r->job.model = model_load_stage(r->row.model, r->job.backend, stages, &progress, err);
-    if (!r->job.model) return -1;
+    r->job.model = model_open(r->row.model, r->job.backend, stages, &progress, err);
+    if (!r->job.model || checkpoint_identify(r->job.model->checkpoint, &reading, err) < 0)
+        return -1;
     bool earlier = false;
     if (*r->row.fingerprint &&
         checkpoint_is(r->job.model->checkpoint, r->row.fingerprint, &earlier, err) < 0)

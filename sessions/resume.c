@@ -33,12 +33,12 @@ static const struct saved_entry *last_model(const struct saved *saved)
     return model;
 }
 
-// Has the loaded model this fingerprint, or had it with an earlier version?
-static bool is_loaded(const struct store *s, struct engine *e, const char *fingerprint)
+// Has the loaded model this identity, or had it with an earlier version? `why` names what differs.
+static bool is_loaded(struct engine *e, const char *identity, struct err *why)
 {
-    if (!s->fingerprint || !engine_model(e)) return false;
-    return !strcmp(s->fingerprint, fingerprint) ||
-           checkpoint_was(engine_model(e)->checkpoint, fingerprint);
+    bool earlier;
+    return engine_model(e) &&
+           checkpoint_is(engine_model(e)->checkpoint, identity, &earlier, why) == 0;
 }
 
 // The session's model, unless the weights that are loaded are the same (their folder may have
@@ -49,17 +49,24 @@ static int restore_model(struct store *s, struct engine *e, const struct saved *
     const struct saved_entry *model = last_model(saved);
     if (!model) return 0;
     const struct model *now = engine_model(e);
-    if (is_loaded(s, e, model->value)) return 0;
+    struct err why;
+    if (engine_identify(e, err) < 0) return -1;
+    if (is_loaded(e, model->value, NULL)) return 0;
     bool loaded = now && s->folder && !strcmp(s->folder, model->key);
     if (!loaded && engine_load(e, model->key, err) < 0)
         return err_in(
             err, "the model of session '%s' (if it has moved, /load it from its new path first)",
             saved->name);
-    if (s->fingerprint && !is_loaded(s, e, model->value))
-        sinks_notice(engine_sinks(e),
-                     "the files of '%s' have changed since session '%s': fingerprint %.16s then, "
-                     "%.16s now; answers will differ",
-                     model->key, saved->name, model->value, s->fingerprint);
+    if (engine_identify(e, err) < 0) return -1;
+    if (!strncmp(model->value, UNHASHED, strlen(UNHASHED)))
+        sinks_notice(
+            engine_sinks(e),
+            "session '%s' ended before the files of '%s' had been hashed: whether they have "
+            "changed since is unknown",
+            saved->name, model->key);
+    else if (!is_loaded(e, model->value, &why))
+        sinks_notice(engine_sinks(e), "session '%s': %s; answers will differ", saved->name,
+                     why.text);
     return 0;
 }
 
@@ -139,13 +146,13 @@ void store_restore_arithmetic(struct store *s, struct engine *e)
 
 // Ids of another model than the loaded one mean nothing to it and are dropped, as when the model
 // was changed. Returns where the loaded model's part begins.
-static size_t same_model_from(const struct store *s, struct engine *e, const struct saved *saved)
+static size_t same_model_from(struct engine *e, const struct saved *saved)
 {
     size_t from = 0;
     bool other = false;
     for (size_t i = 0; i < saved->count; i++) {
         if (saved->list[i].kind != SAVED_MODEL) continue;
-        bool same = is_loaded(s, e, saved->list[i].value);
+        bool same = is_loaded(e, saved->list[i].value, NULL);
         if (other && same) from = i;
         other = !same;
     }
@@ -183,7 +190,7 @@ static const struct saved_entry *system_message(const struct saved *saved)
 static void restore_messages(struct store *s, struct engine *e, const struct saved *saved,
                              struct conversation *pictures)
 {
-    const size_t same = same_model_from(s, e, saved);
+    const size_t same = same_model_from(e, saved);
     engine_adopt_pictures(e, pictures);
     const struct saved_entry *system = system_message(saved);
     free(s->system);
@@ -214,7 +221,7 @@ static void note_differences(struct store *s, struct engine *e, const struct sav
 {
     const struct saved_entry *model = last_model(saved);
     if (engine_model(e) && s->folder &&
-        (!model || strcmp(s->folder, model->key) || strcmp(s->fingerprint, model->value) ||
+        (!model || strcmp(s->folder, model->key) || !is_loaded(e, model->value, NULL) ||
          strcmp(s->arithmetic, model->arithmetic)))
         store_note_model(s);
     for (int i = 0; i < settings_count(); i++) {

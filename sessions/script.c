@@ -252,7 +252,9 @@ static int write_change(struct script *r, const struct saved_entry *e, struct er
 {
     if (write_given(r, err) < 0) return -1;
     if (e->kind == SAVED_MODEL) {
-        comment(r, "weights ", e->value);
+        char *fingerprint = xstrndup(e->value, strcspn(e->value, " "));
+        comment(r, "weights ", fingerprint);
+        free(fingerprint);
         command(r, "/load", e->key, NULL);
         r->arithmetic = e->arithmetic;
         pin_arithmetic(r);

@@ -16,7 +16,9 @@ static void line(struct buf *b, const char *before, const char *text, const char
 static void write_change(struct buf *b, const struct saved_entry *e)
 {
     char *key = first_words(e->key, 1000), *value = first_words(e->value, 1000);
-    if (e->kind == SAVED_MODEL)
+    if (e->kind == SAVED_MODEL && !strncmp(value, UNHASHED, strlen(UNHASHED)))
+        buf_printf(b, "- model `%s` (left before it was hashed)\n", key);
+    else if (e->kind == SAVED_MODEL)
         buf_printf(b, "- model `%s` (fingerprint `%.16s`)\n", key, value);
     else
         buf_printf(b, "- `%s` = `%s`\n", key, value);

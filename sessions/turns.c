@@ -493,6 +493,43 @@ static bool track_model(struct store *s, const struct event *e)
     return !same;
 }
 
+static int write_identity(struct store *s, const char *stand_in, const char *identity,
+                          struct err *err)
+{
+    if (store_lock(s, err) < 0) return -1;
+    int status = store_run(s, err,
+                           "INSERT OR IGNORE INTO models(folder, fingerprint) "
+                           "SELECT folder, ? FROM models WHERE fingerprint = ?",
+                           "tt", identity, stand_in);
+    if (status == 0)
+        status = store_run(s, err,
+                           "UPDATE model_changes SET model = ("
+                           "  SELECT b.id FROM models a JOIN models b ON b.folder = a.folder "
+                           "  WHERE a.fingerprint = ? AND b.fingerprint = ?) "
+                           "WHERE model IN (SELECT id FROM models WHERE fingerprint = ?)",
+                           "ttt", stand_in, identity, stand_in);
+    if (status == 0)
+        status = store_run(s, err, "DELETE FROM models WHERE fingerprint = ?", "t", stand_in);
+    return store_unlock(s, status, err);
+}
+
+// The model's identity has become known: it takes the place of what stood for it.
+static void take_identity(struct store *s, const struct event *e)
+{
+    struct err err;
+    for (size_t i = 0; i < s->pending_count; i++)
+        if (s->pending[i].kind == ENTRY_MODEL && !strcmp(s->pending[i].value, e->key)) {
+            free(s->pending[i].value);
+            s->pending[i].value = xstrdup(e->value);
+        }
+    if (s->fingerprint && !strcmp(s->fingerprint, e->key)) {
+        free(s->fingerprint);
+        s->fingerprint = xstrdup(e->value);
+    }
+    if (write_identity(s, e->key, e->value, &err) < 0)
+        sinks_notice(s->sinks, "the model's fingerprint was not saved: %s", err.text);
+}
+
 static void note_setting(struct store *s, const char *key, const char *value, int64_t tokens)
 {
     if (!s->begun) return;
@@ -541,6 +578,7 @@ static bool take_event(struct store *s, const struct event *e)
     case EVENT_MODEL:
         if (e->text && track_model(s, e) && !s->deaf) store_note_model(s);
         return true;
+    case EVENT_IDENTITY: take_identity(s, e); return false;
     case EVENT_MESSAGE:
         if (s->deaf || !e->message) return false;
         take_message(s, e);

@@ -43,8 +43,10 @@ enum event_kind {
     EVENT_INFO,    // info: the model
     EVENT_WRITTEN, // text: the path of a file or folder; key: a word for what it holds
     // For the session database only, not shown:
-    EVENT_MODEL,     // text = folder, value = fingerprint, key = what compute.matmul auto means
-                     // here: "f32", "bf16", or "f32 only" if the device supports nothing else
+    EVENT_MODEL,     // text = folder, value = identity (UNHASHED...: not known yet), key = what
+                     // compute.matmul auto means here: "f32", "bf16", or "f32 only" if the device
+                     // supports nothing else
+    EVENT_IDENTITY,  // text = folder, key = the value it had in EVENT_MODEL, value = its identity
     EVENT_MESSAGE,   // message, pictures: sent to the model, before the answer begins
     EVENT_UNDO,      // count: number of last messages removed
     EVENT_CLEAR,     // the conversation was cleared

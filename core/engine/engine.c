@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core/base/cancel.h"
 #include "core/model/companions.h"
@@ -27,6 +29,7 @@ void engine_free(struct engine *e)
     if (!e) return;
     cancel_unwatch(&e->cancel);
     engine_unstash(e);
+    engine_look_identity(e);
     conversation_release(&e->conversation);
     adapters_release(&e->adapters);
     model_free(e->model);
@@ -158,11 +161,55 @@ static void report_missing(struct engine *e, const struct model *m)
     }
 }
 
+int engine_identify(struct engine *e, struct err *err)
+{
+    struct engine_work work = { .engine = e, .what = "hashing" };
+    const struct load_progress progress = engine_progress(&work);
+    if (e->model && checkpoint_identify(e->model->checkpoint, &progress, err) < 0)
+        return err_in(err, "hashing the files of '%s'", e->model->name);
+    engine_look_identity(e);
+    return 0;
+}
+
+void engine_look_identity(struct engine *e)
+{
+    if (!*e->stand_in || !checkpoint_identified(e->model->checkpoint)) return;
+    engine_emit(e, &(struct event){ .kind = EVENT_IDENTITY,
+                                    .key = e->stand_in,
+                                    .text = e->model->checkpoint->name,
+                                    .value = e->model->checkpoint->identity });
+    *e->stand_in = 0;
+}
+
+// What names the model as long as its fingerprint is not known, and no other one.
+static void make_stand_in(struct engine *e)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(e->stand_in, sizeof e->stand_in, UNHASHED "%llx-%x",
+             (unsigned long long)now.tv_sec * 1000000000 + (unsigned long long)now.tv_nsec,
+             (unsigned)getpid());
+}
+
+// Token ids of a conversation are kept if the model is the same, which only its fingerprint says.
+static int identify(struct engine *e, struct model *m, struct err *err)
+{
+    struct engine_work work = { .engine = e, .what = "hashing" };
+    const struct load_progress progress = engine_progress(&work);
+    if (!conversation_has_ids(&e->conversation))
+        return checkpoint_identify_behind(m->checkpoint, err);
+    return engine_identify(e, err) < 0 ? -1 : checkpoint_identify(m->checkpoint, &progress, err);
+}
+
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
     struct engine_work work = { .engine = e, .what = "loading" };
     const struct load_progress progress = engine_progress(&work);
-    struct model *m = model_load(name, e->backend, &progress, err);
+    struct model *m = model_open(name, e->backend, NULL, &progress, err);
+    if (m && identify(e, m, err) < 0) {
+        model_free(m);
+        m = NULL;
+    }
     if (!m) return -1;
     if (tokenizer_size(m->tokenizer) > m->decoder.config.vocab)
         sinks_notice(e->sinks,
@@ -178,6 +225,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                      (long long)m->decoder.config.window);
     report_template(e, m);
     report_missing(e, m);
+    engine_look_identity(e);
     struct model *former = e->model;
     adapters_release(&e->adapters);
     e->model = m;
@@ -185,10 +233,13 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     model_free(former);
     tokenizer_free(e->tokenizer);
     e->tokenizer = NULL;
-    engine_emit(e, &(struct event){ .kind = EVENT_MODEL,
-                                    .key = auto_means(e->backend, m),
-                                    .text = m->checkpoint->name,
-                                    .value = m->checkpoint->fingerprint });
+    *e->stand_in = 0;
+    if (!checkpoint_identified(m->checkpoint)) make_stand_in(e);
+    engine_emit(e,
+                &(struct event){ .kind = EVENT_MODEL,
+                                 .key = auto_means(e->backend, m),
+                                 .text = m->checkpoint->name,
+                                 .value = *e->stand_in ? e->stand_in : m->checkpoint->identity });
     engine_recheck_settings(e);
     struct err untrimmed;
     if (small_trim(e->settings, &untrimmed) < 0) sinks_notice(e->sinks, "%s", untrimmed.text);
@@ -212,6 +263,8 @@ void engine_adopt(struct engine *e, struct model *model)
 
 void engine_unload(struct engine *e)
 {
+    engine_look_identity(e);
+    *e->stand_in = 0;
     conversation_set_model(&e->conversation, NULL);
     adapters_release(&e->adapters);
     model_free(e->model);

@@ -33,6 +33,11 @@ int engine_load_as_set(struct engine *e, const char *name, struct err *err); // 
 // Takes over a model that was loaded elsewhere, instead of the current one; reports nothing.
 void engine_adopt(struct engine *e, struct model *model);
 void engine_unload(struct engine *e);
+// A model that was not seen before is hashed behind the conversation. Waits for its fingerprint,
+// with progress: call it before reading it (checkpoint_identify). Without a model it does nothing.
+int engine_identify(struct engine *e, struct err *err);
+// Emits EVENT_IDENTITY if the fingerprint has become known since the load.
+void engine_look_identity(struct engine *e);
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
 const struct model *engine_model(const struct engine *e); // NULL when none is loaded
 // The model's tokenizer, or one loaded separately; NULL if there is none.
@@ -81,9 +86,10 @@ int engine_lend(struct engine *e, const struct settings *s, struct method_tensor
                 struct err *err);
 
 // Provenance of answers (STALE_NEXT) or measurements (STALE_MEASURED) in the engine's current state
-// (core/adapter/provenance.h); release it.
+// (core/adapter/provenance.h); release it. -1: the model's fingerprint cannot be found.
 struct provenance;
-void engine_provenance(struct engine *e, enum setting_stale from, struct provenance *p);
+int engine_provenance(struct engine *e, enum setting_stale from, struct provenance *p,
+                      struct err *err);
 
 // Adapters. The setting "adapter" (folder, or none) names the applied one; a failed load keeps the
 // previous one.

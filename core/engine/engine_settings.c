@@ -456,11 +456,15 @@ int engine_lend(struct engine *e, const struct settings *s, struct method_tensor
     return 0;
 }
 
-void engine_provenance(struct engine *e, enum setting_stale from, struct provenance *p)
+int engine_provenance(struct engine *e, enum setting_stale from, struct provenance *p,
+                      struct err *err)
 {
+    *p = (struct provenance){ 0 };
+    if (engine_identify(e, err) < 0) return -1;
     const struct provenance_env env = { .model = e->model,
                                         .adapter = e->adapters.active,
                                         .backend = engine_backend(e),
                                         .settings = e->settings };
     provenance_of(p, &env, from);
+    return 0;
 }

@@ -368,9 +368,7 @@ struct checkpoint *checkpoint_open(const char *folder, const struct load_progres
                                    struct err *err)
 {
     struct checkpoint *c = checkpoint_open_unread(folder, err);
-    if (!c ||
-        (checkpoint_identify(c, progress, err) == 0 && checkpoint_fetch(c, 0, progress, err) == 0))
-        return c;
+    if (!c || checkpoint_fetch(c, 0, progress, err) == 0) return c;
     checkpoint_close(c);
     return NULL;
 }
@@ -392,6 +390,7 @@ out:
 void checkpoint_close(struct checkpoint *c)
 {
     if (!c) return;
+    checkpoint_identify_end(c);
     cJSON_Delete(c->config);
     cJSON_Delete(c->generation);
     cJSON_Delete(c->preprocessor);

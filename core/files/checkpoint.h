@@ -22,6 +22,9 @@
 struct gguf;
 struct tokenizer;
 
+// Begins the text that records use while `identity` is not known.
+#define UNHASHED "unhashed-"
+
 struct checkpoint {
     char *folder;            // or the GGUF file, with "::" and that of its encoder if it was named
     char *name;              // opens the same weights again: the same, or "FOLDER::q8_0"
@@ -43,14 +46,14 @@ struct checkpoint {
     int gguf_count;
     void **made; // memory of tensors that are put together of several
     size_t made_count;
-    // Set by checkpoint_identify (core/files/checkpoint_identity.c).
+    // Set by checkpoint_identify (core/files/checkpoint_identity.c), empty until then.
     char fingerprint[HASH_HEX]; // of all that changes an answer
     char weights[HASH_HEX];     // of config.json and the weights alone
     char *files;                // "config.json@3f2a61d0c4e7 ...": names and hashes, for messages
     char *identity;             // "FINGERPRINT FILES", for records with one text
     char earlier[HASH_HEX];     // what checkpoint_was compares; "": not found yet
-    uint64_t hashed;            // bytes that it had to read
-    char *form;                 // "q8_0 packing 1": smaller weights are in use; NULL: those stored
+    struct identifying *identifying; // hashes that are not complete yet, or NULL
+    char *form; // "q8_0 packing 1": smaller weights are in use; NULL: those stored
     // Set: there are no tensors yet. Whatever is asked for is reported here, and taken to be there
     // in that shape (core/new/shape_list.c).
     void (*asked)(void *self, const char *name, int rank, const int64_t *shape);
@@ -70,14 +73,23 @@ void checkpoint_cached(struct names *found);
 // file gives NULL and a message that names the file.
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err);
-// The same from configs and headers alone; checkpoint_identify then finds the fingerprint, and
-// checkpoint_fetch brings the weights of shards first.. into memory.
+// The same from configs and headers alone; checkpoint_fetch brings the weights of shards first..
+// into memory.
 struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err);
-// Reads all of a file that was not seen before (core/files/content.h).
+// Finds the fingerprint, unless it is known: call it before reading one of those fields. Reads all
+// of a file that was not seen before (core/files/content.h). -1: failed, or cancelled (by
+// `progress`; NULL: by Ctrl-C); it may be called again. All calls must come from one thread.
 int checkpoint_identify(struct checkpoint *c, const struct load_progress *progress,
                         struct err *err);
+// The same, but leaves large files that were not seen before to a thread of low priority, which
+// checkpoint_identify and checkpoint_close stop: what it has read need not be read again.
+int checkpoint_identify_behind(struct checkpoint *c, struct err *err);
+// Is the fingerprint known (by now)?
+bool checkpoint_identified(struct checkpoint *c);
 // From here on the weights are those of that form, made from the stored ones.
 void checkpoint_form(struct checkpoint *c, const char *form);
+// Have two recorded values of `identity` the same fingerprint?
+bool checkpoint_identity_same(const char *a, const char *b);
 // Is it what earlier versions took for the fingerprint of these weights? It left out the other
 // files, and the middle of tensors.
 bool checkpoint_was(struct checkpoint *c, const char *fingerprint);

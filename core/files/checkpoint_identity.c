@@ -5,10 +5,18 @@
 //   files         "config.json@3f2a61d0c4e7 ... model.safetensors@...": which one differs
 //
 // Only files that are read count: a tokenizer.model beside a tokenizer.json does not.
+//
+// Small files are hashed when the folder is opened. Large ones that were not seen before are read
+// by a thread; whoever needs the hash stops it and reads the rest.
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/cancel.h"
 #include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/mem.h"
@@ -17,8 +25,9 @@
 #include "core/text/tokenizer.h"
 
 enum {
-    SAMPLE = 4096, // bytes at each end of a tensor that earlier versions hashed
-    DIGITS = 12,   // of a file's hash in `files`
+    SAMPLE = 4096,     // bytes at each end of a tensor that earlier versions hashed
+    DIGITS = 12,       // of a file's hash in `files`
+    BEHIND = 64 << 20, // fewer bytes are read at once
 };
 
 static const char *last_part(const char *path)
@@ -29,104 +38,218 @@ static const char *last_part(const char *path)
 
 // --- parts ---------------------------------------------------------------------------------------
 
-struct adding {
-    struct checkpoint *c;
-    const struct load_progress *progress;
-    uint64_t total, before, done; // bytes of all shards; hashed of those before; and of this one
-    struct hash all, weights;
+// Only the thread that owns the checkpoint uses it, but for the shards while `thread` runs.
+struct identifying {
+    const struct checkpoint *c;
+    struct hash all, weights; // of the small files
     struct buf files;
+    struct content **shards;
+    int shard_count;
+    pthread_t thread;
+    bool behind, running;
+    atomic_bool stop, read; // read: the thread has read all shards
 };
 
-// Bringing the weights into memory follows, which reports the second half.
-static bool report(void *self, uint64_t done, uint64_t total)
-{
-    struct adding *a = self;
-    a->done = done;
-    return !a->progress || a->progress->report(a->progress->self, a->before + done, 2 * a->total);
-}
-
 // `role`: the name, but for weights, which may be renamed.
-static void put_part(struct adding *a, const char *role, const char *name, const char *hex)
+static void put_part(struct identifying *i, const char *role, const char *name, const char *hex)
 {
-    hash_add(&a->all, role, strlen(role) + 1);
-    hash_add(&a->all, hex, HASH_HEX);
-    buf_printf(&a->files, "%s%s@%.*s", a->files.length ? " " : "", name, DIGITS, hex);
+    hash_add(&i->all, role, strlen(role) + 1);
+    hash_add(&i->all, hex, HASH_HEX);
+    buf_printf(&i->files, "%s%s@%.*s", i->files.length ? " " : "", name, DIGITS, hex);
 }
 
-static int add_file(struct adding *a, const char *name, struct err *err)
+static int add_file(struct identifying *i, const char *name, struct err *err)
 {
-    char hex[HASH_HEX], *path = xasprintf("%s/%s", a->c->folder, name);
+    char hex[HASH_HEX], *path = xasprintf("%s/%s", i->c->folder, name);
     int status = 0;
     if (access(path, F_OK) == 0) {
         status = content_hash(path, NULL, hex, err);
-        if (status == 0) put_part(a, name, name, hex);
-        if (status == 0 && !strcmp(name, "config.json")) hash_add(&a->weights, hex, sizeof hex);
+        if (status == 0) put_part(i, name, name, hex);
+        if (status == 0 && !strcmp(name, "config.json")) hash_add(&i->weights, hex, sizeof hex);
     }
     free(path);
     return status;
 }
 
-static int add_small_files(struct adding *a, struct err *err)
+static int add_small_files(struct identifying *i, struct err *err)
 {
     static const char *const names[] = {
         "config.json",           "generation_config.json",  "processor_config.json",
         "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
     };
-    const struct checkpoint *c = a->c;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (add_file(a, names[i], err) < 0) return -1;
+    const struct checkpoint *c = i->c;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (add_file(i, names[k], err) < 0) return -1;
     const char *preprocessor = checkpoint_preprocessor_file(c);
-    if (strcmp(preprocessor, "processor_config.json") != 0 && add_file(a, preprocessor, err) < 0)
+    if (strcmp(preprocessor, "processor_config.json") != 0 && add_file(i, preprocessor, err) < 0)
         return -1;
     char *template = xasprintf("%s/chat_template.jinja", c->folder);
     const bool jinja = access(template, F_OK) == 0;
     free(template);
-    if (add_file(a, jinja ? "chat_template.jinja" : "chat_template.json", err) < 0) return -1;
+    if (add_file(i, jinja ? "chat_template.jinja" : "chat_template.json", err) < 0) return -1;
     const char *tokenizer = tokenizer_folder_file(c->folder);
     if (!tokenizer) return 0; // loading says so
-    if (add_file(a, tokenizer, err) < 0) return -1;
-    return strcmp(tokenizer, "vocab.json") ? 0 : add_file(a, "merges.txt", err);
+    if (add_file(i, tokenizer, err) < 0) return -1;
+    return strcmp(tokenizer, "vocab.json") ? 0 : add_file(i, "merges.txt", err);
 }
 
 // All shards share one entry of `files`: every saved answer repeats that list, so it stays short.
-static int add_weights(struct adding *a, struct err *err)
+static void add_weights(struct identifying *i)
 {
-    struct checkpoint *c = a->c;
+    const struct checkpoint *c = i->c;
     struct hash several;
-    char hex[HASH_HEX];
-    const struct load_progress progress = { report, a };
+    char all[HASH_HEX];
     hash_start(&several);
-    for (int s = 0; s < c->shard_count; s++) a->total += c->shards[s]->size;
-    for (int s = 0; s < c->shard_count; s++) {
-        if (content_hash(c->shards[s]->path, &progress, hex, err) < 0) return -1;
-        a->before += a->done;
-        a->done = 0;
-        hash_add(&several, hex, sizeof hex);
-        hash_add(&a->weights, hex, sizeof hex);
-        if (c->shard_count == 1 || c->gguf_count)
-            put_part(a, "weights", last_part(c->shards[s]->path), hex);
+    for (int s = 0; s < i->shard_count; s++) {
+        const char *hex = content_hex(i->shards[s]);
+        hash_add(&several, hex, HASH_HEX);
+        hash_add(&i->weights, hex, HASH_HEX);
+        if (i->shard_count == 1 || c->gguf_count)
+            put_part(i, "weights", last_part(c->shards[s]->path), hex);
     }
-    hash_end(&several, hex);
-    if (c->shard_count > 1 && !c->gguf_count) put_part(a, "weights", "*.safetensors", hex);
+    hash_end(&several, all);
+    if (i->shard_count > 1 && !c->gguf_count) put_part(i, "weights", "*.safetensors", all);
+}
+
+// --- the shards, here or in a thread -------------------------------------------------------------
+
+struct reading {
+    const struct load_progress *progress;
+    uint64_t before, total; // bytes of earlier shards; of all
+};
+
+static bool report(void *self, uint64_t done, uint64_t total)
+{
+    const struct reading *r = self;
+    return r->progress ? r->progress->report(r->progress->self, r->before + done, r->total)
+                       : !cancel_asked();
+}
+
+static int read_shards(struct identifying *i, const struct load_progress *progress, struct err *err)
+{
+    struct reading r = { .progress = progress };
+    const struct load_progress each = { report, &r };
+    for (int s = 0; s < i->shard_count; s++) r.total += content_size(i->shards[s]);
+    for (int s = 0; s < i->shard_count; s++) {
+        if (content_continue(i->shards[s], &each, err) < 0) return -1;
+        r.before += content_size(i->shards[s]);
+    }
     return 0;
+}
+
+static bool may_continue(void *self, uint64_t done, uint64_t total)
+{
+    const struct identifying *i = self;
+    return !atomic_load(&i->stop);
+}
+
+// Takes only the time of a processor that would be idle. An error shows when the hash is needed.
+static void *read_behind(void *self)
+{
+    struct identifying *i = self;
+    const struct load_progress progress = { may_continue, i };
+    sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){ 0 });
+    if (read_shards(i, &progress, NULL) == 0) atomic_store(&i->read, true);
+    return NULL;
+}
+
+// Without a thread, whoever needs the hash reads the shards.
+static void start_behind(struct identifying *i)
+{
+    sigset_t all, before;
+    sigfillset(&all); // signals are the main thread's
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    i->running = pthread_create(&i->thread, NULL, read_behind, i) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void stop_behind(struct identifying *i)
+{
+    if (!i->running) return;
+    atomic_store(&i->stop, true);
+    pthread_join(i->thread, NULL);
+    atomic_store(&i->stop, false);
+    i->running = false;
+}
+
+// --- identifying ---------------------------------------------------------------------------------
+
+void checkpoint_identify_end(struct checkpoint *c)
+{
+    struct identifying *i = c->identifying;
+    if (!i) return;
+    stop_behind(i);
+    for (int s = 0; s < i->shard_count; s++) content_end(i->shards[s]);
+    free(i->shards);
+    buf_release(&i->files);
+    free(i);
+    c->identifying = NULL;
+}
+
+// Hashes the small files, and takes the hashes of shards that were kept.
+static int begin(struct checkpoint *c, struct err *err)
+{
+    struct identifying *i = c->identifying = xcalloc(1, sizeof *i);
+    i->c = c;
+    i->shards = xcalloc((size_t)c->shard_count, sizeof *i->shards);
+    hash_start(&i->all);
+    hash_start(&i->weights);
+    int status = c->gguf_count ? 0 : add_small_files(i, err);
+    for (int s = 0; s < c->shard_count && status == 0; s++) {
+        struct content *shard = content_begin(c->shards[s]->path, err);
+        if (shard) i->shards[i->shard_count++] = shard;
+        if (!shard) status = -1;
+    }
+    if (status < 0) checkpoint_identify_end(c);
+    return status;
+}
+
+static void finish(struct checkpoint *c)
+{
+    struct identifying *i = c->identifying;
+    add_weights(i);
+    hash_end(&i->all, c->fingerprint);
+    hash_end(&i->weights, c->weights);
+    c->files = i->files.length ? buf_take(&i->files) : xstrdup("");
+    c->identity = xasprintf("%s %s", c->fingerprint, c->files);
+    checkpoint_identify_end(c);
 }
 
 int checkpoint_identify(struct checkpoint *c, const struct load_progress *progress, struct err *err)
 {
-    struct adding a = { .c = c, .progress = progress };
-    hash_start(&a.all);
-    hash_start(&a.weights);
-    int status = c->gguf_count ? 0 : add_small_files(&a, err);
-    if (status == 0) status = add_weights(&a, err);
-    hash_end(&a.all, c->fingerprint);
-    hash_end(&a.weights, c->weights);
-    c->hashed = a.before;
-    free(c->files);
-    c->files = a.files.length ? buf_take(&a.files) : xstrdup("");
-    buf_release(&a.files);
-    free(c->identity);
-    c->identity = xasprintf("%s %s", c->fingerprint, c->files);
-    return status;
+    if (*c->fingerprint) return 0;
+    if (!c->identifying && begin(c, err) < 0) return -1;
+    struct identifying *i = c->identifying;
+    stop_behind(i);
+    if (read_shards(i, progress, err) == 0) {
+        finish(c);
+        return 0;
+    }
+    if (i->behind) start_behind(i);
+    return -1;
+}
+
+int checkpoint_identify_behind(struct checkpoint *c, struct err *err)
+{
+    uint64_t left = 0;
+    if (*c->fingerprint || c->identifying) return 0;
+    if (begin(c, err) < 0) return -1;
+    struct identifying *i = c->identifying;
+    for (int s = 0; s < i->shard_count; s++)
+        if (!content_hex(i->shards[s])) left += content_size(i->shards[s]);
+    if (left < BEHIND) return checkpoint_identify(c, NULL, err);
+    i->behind = true;
+    start_behind(i);
+    return 0;
+}
+
+bool checkpoint_identified(struct checkpoint *c)
+{
+    if (!*c->fingerprint && c->identifying && atomic_load(&c->identifying->read)) {
+        stop_behind(c->identifying);
+        finish(c);
+    }
+    return *c->fingerprint;
 }
 
 void checkpoint_form(struct checkpoint *c, const char *form)
@@ -197,12 +320,18 @@ char *checkpoint_files_differ(const char *were, const char *are)
     return b.length ? buf_take(&b) : NULL;
 }
 
+bool checkpoint_identity_same(const char *a, const char *b)
+{
+    const size_t n = strcspn(a, " ");
+    return n == strcspn(b, " ") && !strncmp(a, b, n);
+}
+
 int checkpoint_is(struct checkpoint *c, const char *identity, bool *earlier, struct err *err)
 {
     const char *were = strchr(identity, ' ');
     char *then = xstrndup(identity, were ? (size_t)(were - identity) : strlen(identity));
     const bool same = !strcmp(then, c->fingerprint);
-    *earlier = !same && checkpoint_was(c, then);
+    *earlier = !same && !were && checkpoint_was(c, then);
     free(then);
     if (same || *earlier) return 0;
     char *which = checkpoint_files_differ(were ? were + 1 : NULL, c->files);

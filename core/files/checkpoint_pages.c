@@ -47,10 +47,9 @@ static int fetch(const void *start, uint64_t size, const char *path, struct err 
 int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
                      struct err *err)
 {
-    uint64_t total = 0, done = c->hashed;
+    uint64_t total = 0, done = 0;
     for (int s = first; s < c->shard_count; s++) total += c->shards[s]->size;
     if (!fits_memory(total)) return 0;
-    total += done;
     for (int s = first; s < c->shard_count; s++) {
         const struct safetensors *f = c->shards[s];
         if (is_hollow(f)) {

@@ -12,6 +12,8 @@ void checkpoint_split_name(const char *name, char **model, char **encoder);
 // Refuses a file of a model that is a link out of its folder; a snapshot of the hub's cache may
 // link to its repository's blobs.
 int checkpoint_check_link(const char *path, struct err *err);
+// Stops the thread of checkpoint_identify_behind.
+void checkpoint_identify_end(struct checkpoint *c);
 // Adds the text of config.json.
 int checkpoint_hash_config(const struct checkpoint *c, struct hash *h, struct err *err);
 

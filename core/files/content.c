@@ -23,8 +23,7 @@
 
 enum {
     PIECE = 1 << 20,
-    STEP = 64 << 20, // bytes between two reports
-    KEPT = PIECE,    // smaller files are read each time
+    KEPT = PIECE, // smaller files are read each time
     LANES = 8,
     SETTLED_MS = 2000 // a file changed more recently may change again without another time
 };
@@ -71,40 +70,6 @@ static int read_piece(int fd, unsigned char *to, uint64_t n, uint64_t at, const 
         done += (uint64_t)got;
     }
     return 0;
-}
-
-static int hash_pieces(int fd, uint64_t size, unsigned char *piece, const char *path,
-                       const struct load_progress *progress, char hex[HASH_HEX], struct err *err)
-{
-    uint64_t zero[LANES], lane[LANES], data = 0;
-    struct hash h;
-    hash_piece(piece, PIECE, zero); // it is empty still
-    hash_start(&h);
-    hash_add(&h, &size, sizeof size);
-    for (uint64_t at = 0; at < size; at += PIECE) {
-        const uint64_t n = size - at < PIECE ? size - at : PIECE;
-        if (data <= at) data = next_data(fd, at, size);
-        const bool hole = n == PIECE && data >= at + n;
-        if (!hole && read_piece(fd, piece, n, at, path, err) < 0) return -1;
-        if (!hole) hash_piece(piece, n, lane);
-        hash_add(&h, hole ? zero : lane, sizeof lane);
-        const uint64_t done = at + n;
-        if (progress && (done == size || done % STEP == 0) &&
-            !progress->report(progress->self, done, size))
-            return err_set(err, "cancelled");
-    }
-    hash_end(&h, hex);
-    return 0;
-}
-
-static int hash_open_file(int fd, const struct stat *st, const char *path,
-                          const struct load_progress *progress, char hex[HASH_HEX], struct err *err)
-{
-    unsigned char *piece = xcalloc(1, PIECE);
-    posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-    const int status = hash_pieces(fd, (uint64_t)st->st_size, piece, path, progress, hex, err);
-    free(piece);
-    return status;
 }
 
 void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX])
@@ -207,23 +172,104 @@ void content_keep(const char *path, const char hex[HASH_HEX])
     if (stat(path, &st) == 0 && st.st_size >= KEPT) write_kept(&st, hex);
 }
 
+// --- a file in parts -----------------------------------------------------------------------------
+
+struct content {
+    char *path;
+    int fd;
+    struct stat st;
+    bool keep; // its hash
+    struct hash hash;
+    uint64_t done, data; // bytes that `hash` has; where the next data begin
+    char hex[HASH_HEX];  // "": not known yet
+};
+
+static struct content *begin(const char *path, bool kept, struct err *err)
+{
+    const int fd = file_in_open(path, err);
+    if (fd < 0) return NULL;
+    struct content *c = xcalloc(1, sizeof *c);
+    c->path = xstrdup(path);
+    c->fd = fd;
+    if (fstat(fd, &c->st) < 0) {
+        err_set(err, "cannot read '%s': %s", path, strerror(errno));
+        content_end(c);
+        return NULL;
+    }
+    kept = kept && c->st.st_size >= KEPT;
+    if (kept && read_kept(&c->st, c->hex)) return c;
+    const uint64_t size = (uint64_t)c->st.st_size;
+    c->keep = kept && settled(&c->st);
+    hash_start(&c->hash);
+    hash_add(&c->hash, &size, sizeof size);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    return c;
+}
+
+struct content *content_begin(const char *path, struct err *err)
+{
+    return begin(path, true, err);
+}
+
+static int hash_pieces(struct content *c, unsigned char *piece,
+                       const struct load_progress *progress, struct err *err)
+{
+    const uint64_t size = content_size(c);
+    uint64_t zero[LANES], lane[LANES];
+    hash_piece(piece, PIECE, zero); // it is empty still
+    while (c->done < size) {
+        const uint64_t n = size - c->done < PIECE ? size - c->done : PIECE;
+        if (c->data <= c->done) c->data = next_data(c->fd, c->done, size);
+        const bool hole = n == PIECE && c->data >= c->done + n;
+        if (!hole && read_piece(c->fd, piece, n, c->done, c->path, err) < 0) return -1;
+        if (!hole) hash_piece(piece, n, lane);
+        hash_add(&c->hash, hole ? zero : lane, sizeof lane);
+        c->done += n;
+        if (progress && !progress->report(progress->self, c->done, size))
+            return err_set(err, "cancelled");
+    }
+    return 0;
+}
+
+int content_continue(struct content *c, const struct load_progress *progress, struct err *err)
+{
+    if (*c->hex) return 0;
+    unsigned char *piece = xcalloc(1, PIECE);
+    const int status = hash_pieces(c, piece, progress, err);
+    free(piece);
+    if (status == 0) hash_end(&c->hash, c->hex);
+    return status;
+}
+
+const char *content_hex(const struct content *c)
+{
+    return *c->hex ? c->hex : NULL;
+}
+
+uint64_t content_size(const struct content *c)
+{
+    return (uint64_t)c->st.st_size;
+}
+
+void content_end(struct content *c)
+{
+    struct stat after;
+    if (!c) return;
+    if (c->keep && *c->hex && fstat(c->fd, &after) == 0 &&
+        !memcmp(&c->st.st_mtim, &after.st_mtim, sizeof after.st_mtim))
+        write_kept(&c->st, c->hex);
+    close(c->fd);
+    free(c->path);
+    free(c);
+}
+
 static int hash_path(const char *path, bool kept, const struct load_progress *progress,
                      char hex[HASH_HEX], struct err *err)
 {
-    struct stat st, after;
-    const int fd = file_in_open(path, err);
-    if (fd < 0) return -1;
-    int status =
-        fstat(fd, &st) < 0 ? err_set(err, "cannot read '%s': %s", path, strerror(errno)) : 0;
-    kept = kept && status == 0 && st.st_size >= KEPT;
-    if (status == 0 && !(kept && read_kept(&st, hex))) {
-        const bool still = settled(&st);
-        status = hash_open_file(fd, &st, path, progress, hex, err);
-        if (status == 0 && kept && still && fstat(fd, &after) == 0 &&
-            !memcmp(&st.st_mtim, &after.st_mtim, sizeof st.st_mtim))
-            write_kept(&st, hex);
-    }
-    close(fd);
+    struct content *c = begin(path, kept, err);
+    const int status = c ? content_continue(c, progress, err) : -1;
+    if (status == 0) memcpy(hex, c->hex, HASH_HEX);
+    content_end(c);
     return status;
 }
 

@@ -23,6 +23,20 @@ struct load_progress {
 
 int content_hash(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
                  struct err *err);
+
+// The same in parts: reading may stop and continue later, also in another thread.
+struct content;
+
+// NULL: the file cannot be opened.
+struct content *content_begin(const char *path, struct err *err);
+// Reads what is left, if the hash is not known yet. -1: failed, or cancelled by `progress`; it may
+// be called again.
+int content_continue(struct content *c, const struct load_progress *progress, struct err *err);
+// The hash; NULL: bytes are left to read.
+const char *content_hex(const struct content *c);
+uint64_t content_size(const struct content *c);
+void content_end(struct content *c);
+
 // The same from the file's bytes, whatever was kept, which stays as it is.
 int content_hash_anew(const char *path, char hex[HASH_HEX], struct err *err);
 // The same hash of bytes in memory.

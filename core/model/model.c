@@ -181,23 +181,26 @@ int model_bind(struct model *m, struct err *err)
     return configure(m, err) < 0 ? -1 : bind_weights(m, err);
 }
 
-// `unread`: hashes the weights and leaves them on disk, because smaller ones take their place, or
-// because a stage reads only its own.
-static int read_weights(const struct model *m, bool unread, const struct load_progress *progress,
-                        struct err *err)
+// Smaller weights are made or found by the hash of those they take the place of, which are not
+// read. A stage reads only its own.
+static int read_weights(const struct model *m, bool small, bool stage,
+                        const struct load_progress *progress, struct err *err)
 {
-    if (checkpoint_identify(m->checkpoint, progress, err) < 0) return -1;
-    return unread ? 0 : checkpoint_fetch(m->checkpoint, 0, progress, err);
+    if (small) return checkpoint_identify(m->checkpoint, progress, err);
+    return stage ? 0 : checkpoint_fetch(m->checkpoint, 0, progress, err);
 }
 
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err)
 {
-    return model_load_stage(name, backend, NULL, progress, err);
+    struct model *m = model_open(name, backend, NULL, progress, err);
+    if (!m || checkpoint_identify(m->checkpoint, progress, err) == 0) return m;
+    model_free(m);
+    return NULL;
 }
 
-struct model *model_load_stage(const char *name, const struct backend *backend, struct ranks *ranks,
-                               const struct load_progress *progress, struct err *err)
+struct model *model_open(const char *name, const struct backend *backend, struct ranks *ranks,
+                         const struct load_progress *progress, struct err *err)
 {
     struct model *m = xcalloc(1, sizeof *m);
     const struct gguf_kind *kind;
@@ -209,7 +212,7 @@ struct model *model_load_stage(const char *name, const struct backend *backend, 
     // Headers alone, until the family is known.
     if (!folder || !(m->checkpoint = checkpoint_open_unread(folder, err))) goto out;
     if (configure(m, err) < 0 || (ranks && deal_stages(m, ranks, err) < 0)) goto named;
-    if (read_weights(m, kind || ranks, progress, err) < 0) goto out;
+    if (read_weights(m, kind, ranks, progress, err) < 0) goto out;
     if ((kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
         unread_check(m, err) < 0 || load_tokenizer(m, err) < 0)
         goto named;

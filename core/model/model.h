@@ -58,10 +58,10 @@ struct model {
 // NULL and a message that names the folder.
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
-// The same for a rank that computes a stage of it: weights of others are not read. Fails also
-// if there are more ranks than layers.
-struct model *model_load_stage(const char *name, const struct backend *backend, struct ranks *ranks,
-                               const struct load_progress *progress, struct err *err);
+// The same without the checkpoint's fingerprint (checkpoint_identify). With `ranks`: a stage, which
+// does not read the weights of the others; fails also if there are more ranks than layers.
+struct model *model_open(const char *name, const struct backend *backend, struct ranks *ranks,
+                         const struct load_progress *progress, struct err *err);
 void model_free(struct model *m);
 // Completes a model whose m->checkpoint is open: family, configs, weights. The tokenizer is loaded
 // separately.

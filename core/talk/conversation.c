@@ -57,6 +57,13 @@ static void drop_ids(struct conversation *c)
     for (size_t i = 0; i < c->message_count; i++) message_drop_ids(&c->messages[i]);
 }
 
+bool conversation_has_ids(const struct conversation *c)
+{
+    for (size_t i = 0; i < c->message_count; i++)
+        if (c->messages[i].ids.count) return true;
+    return false;
+}
+
 static bool shows(const struct message *m, int picture)
 {
     for (size_t i = 0; i < m->content_count; i++)
@@ -111,12 +118,17 @@ void conversation_limit_pictures(struct conversation *c, const struct settings *
     place_waiting(c);
 }
 
+// "": not known yet.
+static const char *fingerprint(const struct model *m)
+{
+    return checkpoint_identified(m->checkpoint) ? m->checkpoint->fingerprint : "";
+}
+
 void conversation_set_model(struct conversation *c, const struct model *m)
 {
-    if (m && strcmp(m->checkpoint->fingerprint, c->ids_model) != 0) {
+    if (c->model) snprintf(c->ids_model, sizeof c->ids_model, "%s", fingerprint(c->model));
+    if (m && m != c->model && (!*fingerprint(m) || strcmp(fingerprint(m), c->ids_model) != 0))
         drop_ids(c);
-        snprintf(c->ids_model, sizeof c->ids_model, "%s", m->checkpoint->fingerprint);
-    }
     conversation_stale(c, STALE_VISUAL);
     conversation_reset_methods(c);
     kv_release(&c->kv);

@@ -20,7 +20,7 @@
 
 struct conversation {
     const struct model *model; // NULL: none is loaded; there may still be messages
-    char ids_model[HASH_HEX];  // fingerprint of the model whose token ids the messages hold
+    char ids_model[HASH_HEX];  // fingerprint of the former model, whose token ids messages hold
     const struct backend *backend;
     struct message *messages;
     size_t message_count;
@@ -44,6 +44,8 @@ void conversation_clear(struct conversation *c);
 // of another model are dropped (not by NULL: the same model may come back): answers keep their
 // text, raw messages stay without ids.
 void conversation_set_model(struct conversation *c, const struct model *m);
+// Do messages have token ids, so that it matters whether the next model is the same?
+bool conversation_has_ids(const struct conversation *c);
 void conversation_release(struct conversation *c);
 // Copies the first `messages` messages of another conversation, all its pictures and its list of
 // pending pictures into c, which is empty and may have another model.

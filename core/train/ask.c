@@ -36,18 +36,20 @@ struct capture {
     struct err change;
 };
 
-static void state_now(const struct asking *a, struct provenance *p)
+static int state_now(const struct asking *a, struct provenance *p, struct err *err)
 {
-    engine_provenance(a->r->engine, STALE_NEXT, p);
+    if (engine_provenance(a->r->engine, STALE_NEXT, p, err) < 0) return -1;
     if (a->r->system) provenance_add(p, "system message", a->r->system);
+    return 0;
 }
 
 // Settings may change in the middle of an answer (/later, a live /set), the date at midnight.
 static void note_change(struct capture *c)
 {
     struct provenance now;
-    state_now(c->a, &now);
-    c->changed |= provenance_same(&c->a->provenance, &now, c->changed ? NULL : &c->change) < 0;
+    struct err *why = c->changed ? NULL : &c->change;
+    c->changed |=
+        state_now(c->a, &now, why) < 0 || provenance_same(&c->a->provenance, &now, why) < 0;
     provenance_release(&now);
 }
 
@@ -351,7 +353,7 @@ int ask_run(const struct ask_request *r, struct ask_report *report, struct err *
     struct ask_output former = { .file = -1 };
     char *temporary = NULL;
     int64_t *todo = NULL;
-    state_now(&a, &a.provenance);
+    if (state_now(&a, &a.provenance, err) < 0) return -1;
     int status = open_files(&a, &former, &temporary, err);
     if (status == 0) {
         const int64_t steps = list_todo(&a, &todo);

@@ -27,4 +27,31 @@ P
     check "$folder: resident memory" \
         'select(.name == "memory").rows[] | select(.[0] == "resident")[1] > 1000000' true
 done
+# Large weights are hashed behind the first question; /info waits, and the session gets the fingerprint, too.
+cp -r $llava "$work/big" && chmod -R u+w "$work/big"
+python3 - "$work/big/model.safetensors" <<'P'
+import json, struct, sys
+with open(sys.argv[1], "r+b") as f:
+    length = struct.unpack("<Q", f.read(8))[0]
+    header, data = json.loads(f.read(length)), f.read()
+    size = 96 << 20
+    header["v_head.weight"] = {"dtype": "F32", "shape": [size // 4], "data_offsets": [len(data), len(data) + size]}
+    text = json.dumps(header).encode()
+    f.seek(0)
+    f.write(struct.pack("<Q", len(text)) + text + data)
+    f.truncate(8 + len(text) + len(data) + size)
+P
+fingerprint='select(.name == "model").rows[] | select(.[0] == "fingerprint")[1]'
+for round in first second; do
+    vlmsh --json "$work/big" --session $round -c hi -c /info >"$work/events"
+    jq -r "$fingerprint" "$work/events" >"$work/$round"
+    vlmsh -c "/session export $work/$round.md $round" >/dev/null
+    grep -q "fingerprint .$(head -c 16 "$work/$round")" "$work/$round.md" || fail "$round: $(cat "$work/$round.md")"
+done
+cmp "$work/first" "$work/second" || fail "the second opening finds another fingerprint"
+# Resuming waits for it, and says which files are others.
+echo >>"$work/big/chat_template.json"
+touch "$work/big/model.safetensors"
+vlmsh --json --session first -c /undo >"$work/events"
+check_has "another file" 'select(.event == "notice").text' "session 'first': the files of '$work/big' have changed: chat_template.json; answers will differ"
 finish

@@ -14,12 +14,12 @@ static int64_t one(const struct model *m, struct picture_shape shape)
 
 static const struct family seeing = { .picture_tokens = one }, blind;
 
-static struct checkpoint files = { .folder = "none" };
+static struct checkpoint files = { .folder = "none", .name = "none" };
 
 struct engine {
     struct model model;
     bool loaded, fails;
-    const char *fingerprint; // that the next load finds
+    const char *identity; // that the next load finds
     struct conversation c;
     struct settings *settings;
     struct buf calls;
@@ -30,7 +30,16 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     if (e->fails) return err_set(err, "load %s: no such folder", name);
     buf_printf(&e->calls, "load %s\n", name);
     e->loaded = true;
-    model(name, e->fingerprint);
+    const char *list = strchr(e->identity, ' ');
+    snprintf(files.fingerprint, sizeof files.fingerprint, "%.*s", (int)strcspn(e->identity, " "),
+             e->identity);
+    files.files = (char *)(uintptr_t)(list ? list + 1 : NULL);
+    model(name, e->identity);
+    return 0;
+}
+
+int engine_identify(struct engine *e, struct err *err)
+{
     return 0;
 }
 
@@ -110,7 +119,7 @@ void engine_clear(struct engine *e)
 
 static void engine_begin(struct engine *e)
 {
-    *e = (struct engine){ .settings = settings_new(), .fingerprint = "f00d" };
+    *e = (struct engine){ .settings = settings_new(), .identity = "f00d" };
     conversation_init(&e->c, backend_cpu());
     e->model.decoder.config.vocab = 100;
     e->model.family = &seeing;
@@ -223,13 +232,74 @@ static void test_models(void **state)
 
     s = open_store();
     engine_begin(&e);
-    e.fingerprint = "beef";
+    e.identity = "beef";
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
-    assert_contains(notices.data, "f00d");
-    assert_contains(notices.data, "beef");
+    assert_contains(notices.data, "have changed");
     assert_conversation(&e, "system:Be brief. user[0]:What is this? assistant:A cat.");
     engine_end(&e);
     store_close(s);
+}
+
+static void say_to(const char *identity)
+{
+    struct err err = { 0 };
+    struct store *s = open_store();
+    assert_int_equal(store_begin(s, "old", &err), 0);
+    model("/m", identity);
+    say(ROLE_USER, "hi");
+    reply("A cat.");
+    if (!strncmp(identity, UNHASHED, strlen(UNHASHED)))
+        assert_int_equal(
+            number(s, "SELECT count(*) FROM models WHERE fingerprint LIKE '" UNHASHED "%'"), 1);
+    store_close(s);
+}
+
+// The notice names the files that differ.
+static void test_names_files(void **state)
+{
+    struct engine e;
+    struct err err = { 0 };
+    say_to("f00d config.json@1 chat_template.jinja@2 model.safetensors@3");
+    struct store *s = open_store();
+    engine_begin(&e);
+    e.identity = "beef config.json@1 chat_template.jinja@4 model.safetensors@3";
+    assert_int_equal(store_resume(s, &e, "old", &err), 0);
+    assert_contains(notices.data, "have changed: chat_template.jinja; answers will differ");
+    assert_conversation(&e, "user:hi assistant:A cat.");
+    engine_end(&e);
+    store_close(s);
+}
+
+// A session may begin before its model is hashed, and end so.
+static void test_hashed_later(void **state)
+{
+    struct engine e;
+    struct err err = { 0 };
+    say_to(UNHASHED "1");
+    for (int known = 0; known < 2; known++) {
+        struct store *s = open_store();
+        buf_release(&notices);
+        engine_begin(&e);
+        e.identity = "f00d config.json@1";
+        assert_int_equal(store_resume(s, &e, "old", &err), 0);
+        if (known) {
+            assert_null(notices.data);
+            assert_conversation(&e, "user:hi assistant(3):A cat.");
+        } else {
+            assert_contains(notices.data, "ended before the files of '/m' had been hashed");
+            assert_conversation(&e, "user:hi assistant:A cat.");
+        }
+        tell(&(struct event){ .kind = EVENT_IDENTITY,
+                              .text = "/m",
+                              .key = UNHASHED "1",
+                              .value = "f00d config.json@1" });
+        engine_end(&e);
+        assert_int_equal(number(s, "SELECT count(*) FROM models"), 1);
+        assert_int_equal(number(s, "SELECT count(*) FROM model_changes c JOIN models m "
+                                   "ON m.id = c.model AND m.fingerprint LIKE 'f00d %'"),
+                         number(s, "SELECT count(*) FROM model_changes"));
+        store_close(s);
+    }
 }
 
 // Answers of a model before the last one are text; raw messages lose their ids.
@@ -265,8 +335,8 @@ static void test_failures(void **state)
     make_session("/gone/tiny.png");
     struct store *s = open_store();
     engine_begin(&e);
+    e.identity = "0000";
     assert_int_equal(engine_load(&e, "/other", &err), 0);
-    model("/other", "0000");
     struct message m = { .role = ROLE_USER };
     message_add_text(&m, "before");
     engine_add_message(&e, &m, &err);
@@ -378,6 +448,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_resumes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_use_begins, setup, teardown),
         cmocka_unit_test_setup_teardown(test_models, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_names_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_hashed_later, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failures, setup, teardown),
         cmocka_unit_test_setup_teardown(test_blind, setup, teardown),

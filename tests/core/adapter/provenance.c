@@ -10,7 +10,8 @@
 static struct provenance of(struct golden *g, enum setting_stale from)
 {
     struct provenance p;
-    engine_provenance(g->engine, from, &p);
+    struct err err = { 0 };
+    must(engine_provenance(g->engine, from, &p, &err), &err);
     return p;
 }
 

@@ -59,6 +59,37 @@ static void sees_every_byte(void **state)
     scratch_remove(folder);
 }
 
+static bool stop(void *self, uint64_t done, uint64_t total)
+{
+    int *left = self;
+    return --*left;
+}
+
+// In parts, of which each goes on where the one before stopped.
+static void reads_in_parts(void **state)
+{
+    char *folder = scratch_new(), *path = xasprintf("%s/file", folder), hex[HASH_HEX];
+    struct err err = { "" };
+    int left = 1, parts = 0;
+    const struct load_progress progress = { stop, &left };
+    for (off_t at = 0; at < SIZE; at += 4097) write_bytes(path, "piece", 5, at);
+    write_bytes(path, "x", 1, SIZE - 1);
+    assert_int_equal(content_hash(path, NULL, hex, &err), 0);
+    struct content *c = content_begin(path, &err);
+    assert_non_null(c);
+    assert_int_equal(content_size(c), SIZE);
+    for (; content_continue(c, &progress, &err) < 0 && parts < 10; parts++) {
+        assert_string_equal(err.text, "cancelled");
+        assert_null(content_hex(c));
+        left = 1 + parts % 2;
+    }
+    assert_int_equal(parts, 3);
+    assert_string_equal(content_hex(c), hex);
+    content_end(c);
+    free(path);
+    scratch_remove(folder);
+}
+
 static void holes_are_zeros(void **state)
 {
     char *folder = scratch_new(), *a = xasprintf("%s/hole", folder),
@@ -129,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sees_every_byte),
+        cmocka_unit_test(reads_in_parts),
         cmocka_unit_test(holes_are_zeros),
         cmocka_unit_test(keeps_hashes),
     };

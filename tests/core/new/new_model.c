@@ -187,6 +187,7 @@ static char *fingerprint_of(const char *base, uint64_t seed)
     char *folder = xasprintf("%s/m", base);
     write_tiny(folder, seed);
     struct checkpoint *c = checkpoint_open(folder, NULL, NULL);
+    assert_int_equal(checkpoint_identify(c, NULL, NULL), 0);
     char *text = xstrdup(c->fingerprint);
     checkpoint_close(c);
     char *moved = xasprintf("%s/old-%p", base, (void *)text);
