@@ -7,6 +7,7 @@
 #include "commands/option_table.h"
 #include "core/base/names.h"
 #include "core/new/new_model.h"
+#include "core/train/identity.h"
 #include "core/train/out.h"
 #include "core/train/roles.h"
 
@@ -71,10 +72,19 @@ static void notice_base(const struct shell *shell, const struct adapter *a)
     cJSON *record = out_read(a->folder, NULL);
     const char *base = cJSON_GetStringValue(cJSON_GetObjectItem(record, "fingerprint"));
     struct checkpoint *c = engine_model(shell->engine)->checkpoint;
-    if (base && strcmp(base, c->fingerprint) != 0 && !checkpoint_was(c, base))
+    struct err err;
+    if (base && engine_identify(shell->engine, &err) < 0)
+        sinks_notice(shell->sinks, "not checked whether the adapter was trained on this model: %s",
+                     err.text);
+    else if (base && strcmp(base, c->fingerprint) != 0 && !checkpoint_was(c, base)) {
+        char *which = checkpoint_files_differ(identity_of(record).files, c->files);
         sinks_notice(shell->sinks,
-                     "the adapter was trained on a different model ('%s'): answers may be wrong",
-                     *a->base ? a->base : "unknown");
+                     "the adapter was trained on a different model ('%s'%s%s): answers may be "
+                     "wrong",
+                     *a->base ? a->base : "unknown", which ? ", or its files have changed: " : "",
+                     which ? which : "");
+        free(which);
+    }
     cJSON_Delete(record);
 }
 

@@ -158,17 +158,16 @@ static bool is_files(const char *key)
     return text_ends(key, "model files");
 }
 
-// "model was 3f2a61d0c4e7, now 8c11...: chat_template.jinja differs".
+// "model is another one, or its files have changed: chat_template.jinja".
 static int model_differs(const struct provenance *there, const struct provenance *now,
-                         const char *key, const char *was, const char *is, struct err *err)
+                         const char *key, struct err *err)
 {
-    enum { DIGITS = 12 };
     char *files_key = xasprintf("%s files", key);
     const char *were = provenance_value(there, files_key), *are = provenance_value(now, files_key);
     char *which = checkpoint_files_differ(were, are);
     free(files_key);
-    err_set(err, "%s was %.*s, now %.*s%s%s", key, DIGITS, was, DIGITS, is,
-            which ? "; different files: " : "", which ? which : "");
+    err_set(err, "%s is another one, or its files have changed%s%s", key, which ? ": " : "",
+            which ? which : "");
     free(which);
     return -1;
 }
@@ -197,7 +196,7 @@ int provenance_same(const struct provenance *there, const struct provenance *now
         const char *other = provenance_value(there, f->key);
         if (is_files(f->key) || (is_model(f->key) && was_model(now, other))) continue;
         if (is_model(f->key) && other && strcmp(other, f->value) != 0)
-            return model_differs(there, now, f->key, other, f->value, err);
+            return model_differs(there, now, f->key, err);
         if (!other || strcmp(other, f->value) != 0) return differs(f->key, other, f->value, err);
     }
     for (size_t i = 0; i < there->count; i++)

@@ -58,6 +58,7 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
                        path);
     }
     c->model = safetensors_metadata(c->file, "model");
+    c->files = safetensors_metadata(c->file, "model files");
     c->data = safetensors_metadata(c->file, "data");
     c->arithmetic = safetensors_metadata(c->file, "arithmetic");
     const char *count = safetensors_metadata(c->file, "count");
@@ -77,13 +78,18 @@ void calibration_close(struct calibration *c)
 
 int calibration_fits(const struct calibration *c, const struct model *m, struct err *err)
 {
-    if (!c->model || !strcmp(c->model, m->checkpoint->weights) ||
-        checkpoint_was(m->checkpoint, c->model))
+    if (!c->model) return 0;
+    if (checkpoint_identify(m->checkpoint, NULL, err) < 0) return -1;
+    if (!strcmp(c->model, m->checkpoint->weights) || checkpoint_was(m->checkpoint, c->model))
         return 0;
-    return err_set(err,
-                   "'%s' was calibrated for other weights (fingerprint %.12s) than those of '%s' "
-                   "(%.12s): calibrate this model with /calibrate",
-                   c->file->path, c->model, m->name, m->checkpoint->weights);
+    char *which = checkpoint_files_differ(c->files, m->checkpoint->files);
+    err_set(err,
+            "'%s' was calibrated for other weights than those of '%s'%s%s%s: calibrate this model "
+            "with /calibrate",
+            c->file->path, m->name, which ? " (different files: " : "", which ? which : "",
+            which ? ")" : "");
+    free(which);
+    return -1;
 }
 
 static bool has_shape(const struct safetensor *t, int rank, const int64_t *shape)
@@ -185,6 +191,7 @@ struct safetensors_writer *calibration_writer(const char *path,
     snprintf(count, sizeof count, "%lld", (long long)source->count);
     safetensors_writer_metadata(w, "made_by", "vlmsh /calibrate");
     safetensors_writer_metadata(w, "model", source->model);
+    if (source->files) safetensors_writer_metadata(w, "model files", source->files);
     safetensors_writer_metadata(w, "data", source->data);
     safetensors_writer_metadata(w, "count", count);
     if (source->arithmetic) safetensors_writer_metadata(w, "arithmetic", source->arithmetic);
@@ -210,8 +217,9 @@ struct merging {
     const struct calibration_kind *kind;
     char *form;
     void *sums;
-    char *model, *data; // hashes of the data sets, joined by "+"
-    char *arithmetic;   // NULL: one does not say
+    char *model, *files; // of the first
+    char *data;          // hashes of the data sets, joined by "+"
+    char *arithmetic;    // NULL: one does not say
     int64_t count;
 };
 
@@ -255,6 +263,7 @@ static int merge_file(struct merging *m, const char *path, struct err *err)
     free(m->data);
     m->data = joined;
     if (!m->kind) m->model = xstrdup(model);
+    if (!m->kind && c.files) m->files = xstrdup(c.files);
     join_arithmetic(m, c.arithmetic);
     if (m->kind) {
         kind->add(m->sums, sums);
@@ -273,12 +282,13 @@ int calibration_merge(const char *const *paths, size_t count, const char *out, s
     struct merging m = { 0 };
     int status = 0;
     for (size_t i = 0; i < count && status == 0; i++) status = merge_file(&m, paths[i], err);
-    const struct calibration_source source = { m.model, m.data, m.count, m.arithmetic };
+    const struct calibration_source source = { m.model, m.data, m.count, m.arithmetic, m.files };
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the first file gave it
     if (status == 0) status = m.kind->write(m.sums, &source, out, err);
     if (m.sums) m.kind->release(m.sums);
     free(m.form);
     free(m.model);
+    free(m.files);
     free(m.arithmetic);
     free(m.data);
     return status;

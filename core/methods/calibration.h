@@ -20,9 +20,10 @@
 //   sinks  sinks.profile [L,D] mean |rmsnorm(h[l])_k| of the first token, sinks.dims [L,2] its two
 //          largest, sinks.share [L] share of tokens with phi > tau; sinks.sums [2,L,D],
 //          sinks.counts [2,2,L] (sinks, tokens)
-// and the metadata "model" (hash of the weights), "data" (hash of the data set), "count"
-// (samples), "arithmetic" ("f32", "bf16"; "mixed" if merged files differ). Files without metadata
-// are accepted on their maker's responsibility.
+// and the metadata "model" (hash of the weights), "model files" (names and hashes of all files of
+// the model, for messages), "data" (hash of the data set), "count" (samples), "arithmetic" ("f32",
+// "bf16"; "mixed" if merged files differ). Files without metadata are accepted on their maker's
+// responsibility.
 #ifndef CORE_METHODS_CALIBRATION_H
 #define CORE_METHODS_CALIBRATION_H
 
@@ -37,6 +38,7 @@
 struct calibration {
     struct safetensors *file;
     const char *model, *data; // hash of the weights, of the data; NULL: not in the file
+    const char *files;        // those of the model, as checkpoint.files; NULL: not in the file
     int64_t count;            // samples; -1: not in the file
     const char *arithmetic;   // precision of the passes: "f32", "bf16"; NULL: not in the file
 };
@@ -59,6 +61,7 @@ struct calibration_source {
     const char *model, *data; // hash of the weights, of the data
     int64_t count;            // samples
     const char *arithmetic;   // precision of the passes; NULL: unknown
+    const char *files;        // of the model; NULL: unknown
 };
 
 struct calibration_kind {

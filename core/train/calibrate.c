@@ -199,7 +199,8 @@ static int write_sums(struct running *r, bool whole, struct err *err)
     const struct calibration_source source = { .model = r->job->model->checkpoint->weights,
                                                .data = whole ? r->hash : place,
                                                .count = r->used,
-                                               .arithmetic = arithmetic_of(r) };
+                                               .arithmetic = arithmetic_of(r),
+                                               .files = r->job->model->checkpoint->files };
     int status = r->o.kind->write(r->sums, &source, whole ? r->o.out : r->state, err);
     free(place);
     free(from);

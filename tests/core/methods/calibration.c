@@ -50,7 +50,7 @@ static void write_file(struct golden *g, const char *path, const char *first, co
     measure(g, first, sums);
     if (second) measure(g, second, sums);
     const struct calibration_source source = { m->checkpoint->weights, first, second ? 2 : 1,
-                                               "bf16" };
+                                               "bf16", NULL };
     must(kind->write(sums, &source, path, &err), &err);
     kind->release(sums);
 }

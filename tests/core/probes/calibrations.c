@@ -30,7 +30,8 @@ static void write_file(struct golden *g, const char *name, const char *path, int
     struct err err = { 0 };
     const struct calibration_kind *kind = calibration_kind_find(name, &err);
     const struct model *m = engine_model(g->engine);
-    const struct calibration_source source = { m->checkpoint->weights, "data", prompts, "f32" };
+    const struct calibration_source source = { m->checkpoint->weights, "data", prompts, "f32",
+                                               NULL };
     void *sums = kind->start(m);
     for (int i = 0; i < prompts; i++) add_prompt(g, kind, sums);
     unlink(path);
@@ -99,7 +100,7 @@ static void norms_add_up_without_cancelling(void **state)
     const char *const both[] = { paths[0], paths[1] };
     const int64_t rows = 2, all[] = { 2, 4, 2 };
     for (int i = 0; i < 2; i++) {
-        const struct calibration_source source = { "model", "data", 1, "f32" };
+        const struct calibration_source source = { "model", "data", 1, "f32", NULL };
         // [modality][mean, squares, count, cosines][layer]: 1e8 and 1e8 + 2, each 50 times.
         const double x = 1e8 + 2 * i, sums[2][4][2] = { { { x, x }, { 0, 0 }, { 50, 50 } },
                                                         { { x, x }, { 0, 0 }, { 50, 50 } } };
@@ -185,9 +186,9 @@ static void files_of_other_shapes_are_refused(void **state)
     for (int i = 0; i < 2; i++) { // of other widths
         golden_open(&g, models[i]);
         const struct calibration_kind *kind = calibration_kind_find("sinks", &err);
-        const struct calibration_source source = { "same", "data", 1, "f32" },
+        const struct calibration_source source = { "same", "data", 1, "f32", NULL },
                                         own = { engine_model(g.engine)->checkpoint->weights, "data",
-                                                1, "f32" };
+                                                1, "f32", NULL };
         void *sums = kind->start(engine_model(g.engine));
         add_prompt(&g, kind, sums);
         unlink(paths[i]);
