@@ -147,11 +147,11 @@ static void refuse_request(struct lines *l, const char *where)
 // {"id": ..., "line": "..."}: a line with a name, which its events carry. False: not one.
 static bool run_request(struct lines *l, const char *line, const char *where)
 {
-    const bool utf8 = text_bad_byte(line, strlen(line)) == strlen(line);
-    cJSON *o = *line == '{' && utf8 ? cJSON_Parse(line) : NULL;
+    const size_t size = strlen(line);
+    const bool utf8 = text_bad_byte(line, size) == size;
+    cJSON *o = *line == '{' && utf8 ? json_parse_exact(line, size, "line", NULL) : NULL;
     const cJSON *id = cJSON_GetObjectItemCaseSensitive(o, "id");
     const cJSON *text = cJSON_GetObjectItemCaseSensitive(o, "line");
-    if (o) json_keep_numbers(o, line, strlen(line));
     char *name = id ? json_print(id) : NULL;
     if (name) {
         sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_REQUEST, .text = name });

@@ -35,7 +35,42 @@ const char *json_python(const char *text, size_t size)
     return "";
 }
 
-cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err)
+// --- keys that an object has twice ---------------------------------------------------------------
+
+static uint64_t hash_key(const char *key) // FNV-1a
+{
+    uint64_t h = 14695981039346656037u;
+    for (; *key; key++) h = (h ^ (unsigned char)*key) * 1099511628211u;
+    return h ^ h >> 32;
+}
+
+// The slot of the key, or the free one where it belongs.
+static cJSON **find_key(cJSON **slots, size_t count, const char *key)
+{
+    for (size_t i = hash_key(key);; i++) {
+        cJSON **slot = &slots[i & (count - 1)];
+        if (!*slot || !strcmp((*slot)->string, key)) return slot;
+    }
+}
+
+// Of members with one key the last one counts, as in Python; cJSON finds the first.
+static void keep_last(cJSON *item)
+{
+    size_t count = 2;
+    for (const cJSON *m = item->child; m; m = m->next) count++;
+    while (count & (count - 1)) count += count & -count; // the next power of two
+    cJSON **slots = cJSON_IsObject(item) ? xcalloc(2 * count, sizeof(cJSON *)) : NULL;
+    for (cJSON *m = item->child; m; m = m->next) {
+        if (m->child) keep_last(m);
+        if (!slots) continue;
+        cJSON **slot = find_key(slots, 2 * count, m->string);
+        if (*slot) cJSON_Delete(cJSON_DetachItemViaPointer(item, *slot));
+        *slot = m;
+    }
+    free(slots);
+}
+
+static cJSON *parse(const char *text, size_t size, const char *name, struct err *err)
 {
     const char *end = size ? memchr(text, '\0', size) : NULL;
     // JSON holds no NUL: it would hide the rest of a text.
@@ -54,6 +89,13 @@ cJSON *json_parse(const char *text, size_t size, const char *name, struct err *e
     return NULL;
 }
 
+cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err)
+{
+    cJSON *json = parse(text, size, name, err);
+    if (json) keep_last(json);
+    return json;
+}
+
 bool json_has_nul(const char *text, size_t size)
 {
     static const char nul[] = "\\u0000";
@@ -63,18 +105,6 @@ bool json_has_nul(const char *text, size_t size)
         i++; // what is escaped
     }
     return false;
-}
-
-cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err)
-{
-    if (text_check(text, size, name, err) < 0) return NULL;
-    if (!json_has_nul(text, size)) {
-        cJSON *json = json_parse(text, size, name, err);
-        if (json) json_keep_numbers(json, text, size);
-        return json;
-    }
-    err_set(err, "'%s' has a character \\u0000, which no text may hold", name);
-    return NULL;
 }
 
 // --- numbers as they are written -----------------------------------------------------------------
@@ -141,10 +171,22 @@ static void keep(cJSON *item, struct numbers *s)
     }
 }
 
-void json_keep_numbers(cJSON *json, const char *text, size_t size)
+cJSON *json_parse_exact(const char *text, size_t size, const char *name, struct err *err)
 {
-    struct numbers s = { text, text + size };
-    keep(json, &s);
+    cJSON *json = parse(text, size, name, err);
+    struct numbers numbers = { text, text + size };
+    if (!json) return NULL;
+    keep(json, &numbers); // before keep_last: it needs the numbers of all members
+    keep_last(json);
+    return json;
+}
+
+cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err)
+{
+    if (text_check(text, size, name, err) < 0) return NULL;
+    if (!json_has_nul(text, size)) return json_parse_exact(text, size, name, err);
+    err_set(err, "'%s' has a character \\u0000, which no text may hold", name);
+    return NULL;
 }
 
 char *json_number_text(const cJSON *item)

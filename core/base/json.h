@@ -12,7 +12,7 @@
 #include "core/base/mem.h"
 
 // Parses a file, which must be UTF-8, or a text; NULL on error ("config.json: line 3: ...").
-// cJSON_Delete it.
+// Of several members with one key the last one counts, as in Python. cJSON_Delete it.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
 // The same for data, whose texts must not be cut off: refuses invalid UTF-8 and \u0000, at which a
@@ -41,9 +41,9 @@ int json_object(const cJSON *object, const char *key, const cJSON **value, struc
 const cJSON *json_get(const cJSON *object, const char *key);
 
 // Numbers that are only carried (ids) are written as they were read: a double changes whole numbers
-// beyond 2^53. json_keep_numbers stores with each number of a parsed text how it was written, which
-// these functions then write; json_parse_data calls it.
-void json_keep_numbers(cJSON *json, const char *text, size_t size);
+// beyond 2^53. json_parse_exact and json_parse_data store with each number how it was written,
+// which these functions then write.
+cJSON *json_parse_exact(const char *text, size_t size, const char *name, struct err *err);
 char *json_number_text(const cJSON *item); // of a number, true or false; free() it
 char *json_print(const cJSON *json);       // on one line; free() it
 cJSON *json_whole_new(int64_t value);

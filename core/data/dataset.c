@@ -263,11 +263,8 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
         err_set(err, "the sample at line %lld has a character \\u0000, which no text may hold",
                 (long long)e->line);
     } else {
-        json = json_parse(text, (size_t)e->size, "data", NULL);
-        if (json)
-            json_keep_numbers(json, text, (size_t)e->size);
-        else
-            name_place(d, index, json_python(text, (size_t)e->size), err);
+        json = json_parse_exact(text, (size_t)e->size, "data", NULL);
+        if (!json) name_place(d, index, json_python(text, (size_t)e->size), err);
     }
     free(text);
     return json;

@@ -109,8 +109,7 @@ static bool is_result(const cJSON *json)
 
 static int add_line(struct ask_output *o, const char *line, size_t length, struct err *err)
 {
-    cJSON *json = json_parse(line, length, o->path, NULL);
-    if (json) json_keep_numbers(json, line, length);
+    cJSON *json = json_parse_exact(line, length, o->path, NULL);
     const char *question = cJSON_GetStringValue(json_get(json, "question"));
     int status = is_result(json) ? 0 : not_results(o, err);
     if (status == 0 && o->now) status = check_provenance(o, json, err);

@@ -120,6 +120,26 @@ static void reads_whole_numbers(void **state)
     assert_int_equal(json_whole(NULL, -3), -3);
 }
 
+// Python's rule; numbers keep the text of the member that counts.
+static void takes_the_last_of_a_key(void **state)
+{
+    static const char text[] = "{\"a\": 1, \"b\": {\"c\": [1.0], \"c\": [2.0, {\"d\": 3.0, \"d\": "
+                               "9007199254740993}]}, \"A\": 4, \"a\": \"five\", \"a\": 6.50}";
+    cJSON *json = json_parse_data(text, strlen(text), "data", NULL);
+    char *all = json_print(json);
+    assert_string_equal(all, "{\"b\":{\"c\":[2.0,{\"d\":9007199254740993}]},\"A\":4,\"a\":6.50}");
+    free(all);
+    cJSON_Delete(json);
+    struct buf many = { 0 };
+    for (int i = 0; i < 4000; i++) buf_printf(&many, "%s\"k%d\":%d", i ? "," : "{", i % 1000, i);
+    buf_putc(&many, '}');
+    json = json_parse(many.data, many.length, "many", NULL);
+    assert_int_equal(cJSON_GetArraySize(json), 1000);
+    assert_int_equal(json_whole(json_get(json, "k7"), -1), 3007);
+    cJSON_Delete(json);
+    buf_release(&many);
+}
+
 // Whole numbers beyond 2^53 and numbers written otherwise keep their text; a copy has it too.
 static void keeps_numbers_as_written(void **state)
 {
@@ -191,9 +211,13 @@ static void reads_other_members(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parses_and_refuses),  cmocka_unit_test(reads_files),
-        cmocka_unit_test(reads_numbers),       cmocka_unit_test(reads_whole_numbers),
-        cmocka_unit_test(reads_other_members), cmocka_unit_test(keeps_numbers_as_written),
+        cmocka_unit_test(parses_and_refuses),
+        cmocka_unit_test(reads_files),
+        cmocka_unit_test(reads_numbers),
+        cmocka_unit_test(reads_whole_numbers),
+        cmocka_unit_test(reads_other_members),
+        cmocka_unit_test(takes_the_last_of_a_key),
+        cmocka_unit_test(keeps_numbers_as_written),
         cmocka_unit_test(compares_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
