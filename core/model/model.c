@@ -10,32 +10,38 @@
 #include "core/model/small.h"
 #include "core/model/unread.h"
 
-// One id or a list of them.
-static void add_ends(struct ids *eos, const cJSON *value)
+// "eos_token_id": one id or a list of them. Of those that no token has, -1 say, none ends anything.
+static int add_ends(struct ids *eos, const char *file, const cJSON *config, struct err *err)
 {
-    const int64_t id = json_whole(value, -1);
-    if (id >= 0 && id <= INT32_MAX) ids_add(eos, (int32_t)id);
-    const cJSON *item;
-    if (cJSON_IsArray(value)) cJSON_ArrayForEach(item, value) add_ends(eos, item);
+    const cJSON *value = json_get(config, "eos_token_id");
+    for (const cJSON *x = cJSON_IsArray(value) ? value->child : value; x; x = x->next) {
+        const int64_t id = json_whole(x, INT64_MIN);
+        if (id == INT64_MIN)
+            return err_set(err, "%s: \"eos_token_id\" must be a token id or a list of them", file);
+        if (id >= 0 && id <= INT32_MAX) ids_add(eos, (int32_t)id);
+        if (x == value) break; // its neighbours are other keys
+    }
+    return 0;
 }
 
 // What ends an answer: generation_config.json, else config.json, else the tokenizer's word.
-static void find_ends(struct model *m)
+static int find_ends(struct model *m, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
     const cJSON *text = json_get(c->config, "text_config");
-    add_ends(&m->eos, json_get(c->generation, "eos_token_id"));
     m->ends_from = c->gguf_count ? "metadata" : "generation_config.json";
-    if (m->eos.count) return;
-    add_ends(&m->eos, json_get(c->config, "eos_token_id"));
-    if (!m->eos.count) add_ends(&m->eos, json_get(text, "eos_token_id"));
+    if (add_ends(&m->eos, m->ends_from, c->generation, err) < 0) return -1;
+    if (m->eos.count) return 0;
     m->ends_from = c->gguf_count ? "metadata" : "config.json";
-    if (m->eos.count) return;
+    if (add_ends(&m->eos, m->ends_from, c->config, err) < 0) return -1;
+    if (!m->eos.count && add_ends(&m->eos, m->ends_from, text, err) < 0) return -1;
+    if (m->eos.count) return 0;
     m->ends_from = "tokenizer_config.json";
     const cJSON *word = json_get(c->tokenizer_config, "eos_token");
     if (cJSON_IsObject(word)) word = json_get(word, "content");
     int32_t id = cJSON_IsString(word) ? tokenizer_id(m->tokenizer, word->valuestring) : -1;
     if (id >= 0) ids_add(&m->eos, id);
+    return 0;
 }
 
 // The folder's chat template. Where it cannot be rendered, the layout takes its place, and
@@ -214,9 +220,8 @@ struct model *model_open(const char *name, const struct backend *backend, struct
     if (configure(m, err) < 0 || (ranks && deal_stages(m, ranks, err) < 0)) goto named;
     if (read_weights(m, kind, ranks, progress, err) < 0) goto out;
     if ((kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
-        unread_check(m, err) < 0 || load_tokenizer(m, err) < 0)
+        unread_check(m, err) < 0 || load_tokenizer(m, err) < 0 || find_ends(m, err) < 0)
         goto named;
-    find_ends(m);
     if (open_template(m, err) < 0) goto out;
     free(folder);
     return m;

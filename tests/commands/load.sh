@@ -93,6 +93,8 @@ config.json del(.architectures) | .model_type = 3
 config.json del(.architectures, .model_type)
 config.json 3
 generation_config.json 3
+generation_config.json .eos_token_id = "2"
+generation_config.json .eos_token_id = [2, 0.5]
 tokenizer_config.json 3
 preprocessor_config.json .size = "x"
 preprocessor_config.json .size = 7 | .crop_size = 7

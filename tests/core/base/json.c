@@ -90,7 +90,8 @@ static void reads_numbers(void **state)
     assert_int_equal(json_int(json, "text", 0, 6, 1, &n, &err), -1);
     // Of numbers that were not kept, the double does not say which one it was.
     assert_int_equal(json_int(json, "odd", 0, INT64_MAX, 1, &n, &err), -1);
-    json_keep_numbers(json, members, strlen(members));
+    cJSON_Delete(json);
+    json = json_parse_exact(members, strlen(members), "members", &err);
     assert_int_equal(json_int(json, "odd", 0, INT64_MAX, 1, &n, &err), 0);
     assert_int_equal(n, 9007199254740993);
     assert_int_equal(json_int(json, "edge", INT64_MIN, INT64_MAX, 1, &n, &err), -1);
