@@ -55,7 +55,7 @@ json.dump([{"id": i, "image": sys.argv[2], "conversations": [{"from": "human", "
 EOF
 out=$(vlmsh $model -c "/set adapter $dir/lora" -c "/calibrate ffn $dir/many.json $dir/many.safetensors") || fail "beginning" "$out"
 for _ in $(seq 1000); do
-    job=$(vlmsh -c "/jobs" | awk '$3 == "running" && $4 ~ /^[1-9]/ { print $1 }' | tail -1) # it has summed something
+    job=$(vlmsh -c "/jobs" | awk '$3 == "running" && $4 ~ /^[1-9][0-9]*\// { print $1 }' | tail -1) # it has summed something
     [ -n "$job" ] && break
     sleep 0.02
 done
