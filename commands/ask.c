@@ -48,7 +48,10 @@ static int ask_here(struct shell *shell, int argc, char **argv, struct err *err)
     request.progress = report_progress;
     request.self = shell;
     const int status = ask_run(&request, &report, err);
-    if (status == 0) report_end(shell, &report, o.out);
+    if (status == 0) {
+        report_end(shell, &report, o.out);
+        ask_report_release(&report);
+    }
     free(system);
     return status;
 }

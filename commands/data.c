@@ -247,7 +247,7 @@ static void show(const struct shell *shell, const struct data_check *c,
     show_counts(shell, c);
     char *remark;
     show_problems(shell, c);
-    for (int i = 0; (remark = data_check_remark(c, i)); i++) {
+    for (int i = 0; (remark = data_notice(&c->notices, i)); i++) {
         sinks_notice(shell->sinks, "%s", remark);
         free(remark);
     }

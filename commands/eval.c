@@ -354,7 +354,6 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
     begin_answers(&h.answers);
     int status = evaluate_run(&request, &e, err);
     if (status == 0) {
-        e.unread = dataset_unread(&data);
         show_here(&h, o, &e);
         keep_here(&h, o, &e, argc, argv);
         if (!e.cancelled && o->submit)

@@ -392,6 +392,7 @@ static void open_side(struct comparing *c, int k)
         .first = c->done,
         .limit = c->r->limit,
         .metric = c->r->metric,
+        .notices = true,
         .report = report,
         .answered = answered,
         .self = s,

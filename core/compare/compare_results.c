@@ -216,6 +216,15 @@ static void put_steps(struct results *r, const struct compared_data *d)
     }
 }
 
+// Sides that read the data alike say it once.
+static void put_notices(struct results *r, const struct compared_data *d)
+{
+    const char *a = d->evaluation[0].notices, *b = d->evaluation[1].notices;
+    const bool same = a && b && !strcmp(a, b);
+    if (a) results_note(r, "%sdata: %s", same ? "" : "A: ", a);
+    if (b && !same) results_note(r, "B: data: %s", b);
+}
+
 void compare_data_results(struct results *r, const char *const title[2],
                           const struct compared_data *d)
 {
@@ -232,6 +241,7 @@ void compare_data_results(struct results *r, const char *const title[2],
     result_row(t, "better in A alone")[0] = (double)d->only[0];
     result_row(t, "better in B alone")[0] = (double)d->only[1];
     if (d->metric && d->metric->share) result_row(t, "McNemar's exact test, p")[0] = d->mcnemar;
+    put_notices(r, d);
     if (!d->generated) return;
     put_mean(t, "Hellinger distance, mean", &d->hellinger);
     result_row(t, "share of the same answers")[0] = (double)d->same / (double)d->generated;

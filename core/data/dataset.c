@@ -337,29 +337,6 @@ int sample_read(struct sample *s, const cJSON *json, const char *folder, struct 
     return dialogue_read_conversation(&s->dialogue, json, folder, err);
 }
 
-char *dataset_unread(const struct dataset *d)
-{
-    enum { SAMPLES = 1000, BYTES = 64 << 20 };
-    struct key_counts counts = { 0 };
-    uint64_t bytes = 0;
-    int64_t i = 0;
-    for (; !d->reader && i < d->count && i < SAMPLES && bytes < BYTES; i++) {
-        cJSON *json = dataset_json(d, i, NULL);
-        struct names unread = { 0 };
-        if (json) keys_unread(json, &unread);
-        key_counts_add(&counts, &unread);
-        bytes += d->entries[i].size;
-        names_release(&unread);
-        cJSON_Delete(json);
-    }
-    char *text = key_counts_text(&counts), *part = NULL;
-    if (text && i < d->count) part = xasprintf("%s, of the first %lld", text, (long long)i);
-    key_counts_release(&counts);
-    if (!part) return text;
-    free(text);
-    return part;
-}
-
 char *dataset_picture(const struct dataset *d, const char *name, size_t limit, size_t *size,
                       struct err *err)
 {

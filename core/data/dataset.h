@@ -13,8 +13,8 @@
 // Keeps only the file offsets of samples (24 bytes each); a sample is read from the file on
 // request, by any thread. The file is untrusted.
 //
-// Room core/data/: data sets: samples, their dialogues, and the order of samples. Uses base and
-// text.
+// Room core/data/: data sets: samples, their dialogues, the order of samples, and what a person is
+// told of them. Uses base, picture, text and model.
 #ifndef CORE_DATA_DATASET_H
 #define CORE_DATA_DATASET_H
 
@@ -81,9 +81,6 @@ void dataset_close(struct dataset *d);
 cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err);
 // Line and id are set (and must be released) even if -1 reports an error in the rest.
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err);
-// Keys of its first samples that nothing reads, for a person: "not used: "tools" (3 samples), of
-// the first 1000"; NULL: there are none, or a reader knows its own. free() it.
-char *dataset_unread(const struct dataset *d);
 // Bytes of a picture that a sample names, at most `limit`; free() them. NULL on error.
 char *dataset_picture(const struct dataset *d, const char *name, size_t limit, size_t *size,
                       struct err *err);

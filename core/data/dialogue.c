@@ -447,6 +447,13 @@ int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const ch
     return status;
 }
 
+size_t dialogue_question(const struct dialogue *d)
+{
+    size_t count = d->count;
+    while (count && d->messages[count - 1].role != ROLE_USER) count--;
+    return count;
+}
+
 const char *dialogue_unanswered(const struct message *messages, size_t count)
 {
     const char *why = "no answer is text";

@@ -38,6 +38,8 @@ int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const ch
 int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
                          struct err *err);
 void dialogue_release(struct dialogue *d);
+// Number of messages up to and including the last question; 0: there is no question.
+size_t dialogue_question(const struct dialogue *d);
 // Why messages have no answer to train on or to score, for people: none is text ("answer": 7 is
 // read as a reference only), or all are empty or marked as context (core/data/keys.h).
 const char *dialogue_unanswered(const struct message *messages, size_t count);

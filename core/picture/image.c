@@ -2,6 +2,7 @@
 #include "core/picture/image.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/picture/image_parts.h"
 
@@ -52,6 +53,13 @@ int image_size(const void *bytes, size_t size, const char *name, int64_t *width,
     *width = turned ? h.height : h.width;
     *height = turned ? h.width : h.height;
     return 0;
+}
+
+bool image_may_move(const void *head, size_t size)
+{
+    if (size >= 8 && !memcmp(head, "\x89PNG\r\n\x1a\n", 8))
+        return memmem(head, size, "acTL", 4) || !memmem(head, size, "IDAT", 4);
+    return size >= 12 && (!memcmp(head, "GIF8", 4) || !memcmp((const char *)head + 8, "WEBP", 4));
 }
 
 int64_t image_frames(const void *bytes, size_t size)

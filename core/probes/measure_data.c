@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/pace.h"
+#include "core/data/notices.h"
 #include "core/metrics/suite.h"
 #include "core/probes/masks.h"
 #include "core/probes/rows.h"
@@ -28,8 +29,8 @@ struct going {
     struct results_mean mean;
     struct results kept; // tables of all samples' rows
     struct series series;
-    int64_t broken;
-    struct err why; // of the first left out
+    int64_t looked_at, broken; // samples
+    struct err why;            // of the first left out
 };
 
 static int answer(struct going *w, struct err *err)
@@ -113,12 +114,18 @@ static int find_objects(struct going *w, const struct sample *s, struct image *m
     return status;
 }
 
+// Generated answers are scored.
+static bool generates(const struct measure_request *r)
+{
+    return !r->given && (r->probe->answer || r->probe->answered);
+}
+
 static int measure_sample(struct going *w, const struct sample *s, struct err *err)
 {
     const struct probe *probe = w->request->probe;
     const size_t question = dialogue_question(&s->dialogue);
     const size_t count = w->request->given ? s->dialogue.count : question;
-    const bool generate = !w->request->given && (probe->answer || probe->answered);
+    const bool generate = generates(w->request);
     struct image mask = { 0 };
     struct results one = { 0 };
     double score = NAN;
@@ -148,6 +155,7 @@ static int go_through(struct going *w, const struct sinks *sinks, struct err *er
             !w->broken++)
             w->why = why;
         sample_release(&s);
+        w->looked_at = i + 1;
         if (atomic_load(w->m.cancel)) return err_set(err, "stopped");
     }
     sinks_progress(sinks, &pace, "measuring", (double)all, (double)all);
@@ -175,6 +183,27 @@ static void put_series(struct going *w, struct results *r)
     free(name);
 }
 
+static int parts_of(void *self, struct sample *s)
+{
+    const struct measure_request *request = self;
+    if (!generates(request)) data_notices_leave_choices(s);
+    return request->given ? DATA_PROMPT | DATA_ANSWERS : DATA_PROMPT;
+}
+
+static void put_notices(const struct going *w, struct results *r)
+{
+    struct measure_request request = *w->request;
+    char *text = data_notices_read(&(struct data_use){ .data = &w->data,
+                                                       .model = w->m.model,
+                                                       .settings = w->m.settings,
+                                                       .count = w->looked_at,
+                                                       .parts = parts_of,
+                                                       .self = &request,
+                                                       .cancel = w->m.cancel });
+    if (text) results_note(r, "data: %s", text);
+    free(text);
+}
+
 int measure_data(const struct measuring *m, const struct measure_request *request,
                  const struct sinks *sinks, struct results *r, struct err *err)
 {
@@ -200,6 +229,7 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
         if (w.broken)
             results_note(r, "%lld samples are skipped, the first because: %s", (long long)w.broken,
                          w.why.text);
+        put_notices(&w, r);
         if (request->probe->scalar) put_series(&w, r);
     }
     for (size_t i = 0; i < w.series.count; i++) free(w.series.key[i]);

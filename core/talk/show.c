@@ -5,13 +5,6 @@
 
 #include "core/picture/source.h"
 
-size_t dialogue_question(const struct dialogue *d)
-{
-    size_t count = d->count;
-    while (count && d->messages[count - 1].role != ROLE_USER) count--;
-    return count;
-}
-
 int conversation_show(struct conversation *c, const struct dialogue *d, size_t count,
                       struct err *err)
 {

@@ -8,7 +8,5 @@
 // Replaces the conversation by the first `count` messages of d, with their pictures. 0 or -1.
 int conversation_show(struct conversation *c, const struct dialogue *d, size_t count,
                       struct err *err);
-// Number of messages up to and including the last question; 0: there is no question.
-size_t dialogue_question(const struct dialogue *d);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "core/adapter/provenance.h"
 #include "core/base/mem.h"
+#include "core/data/notices.h"
 #include "core/text/tokenizer_parts.h"
 #include "core/train/ask_file.h"
 
@@ -318,9 +319,6 @@ static int open_files(struct asking *a, struct ask_output *former, char **tempor
 {
     if (ask_data_read(&a->data, a->r->data, a->r->images, err) < 0) return -1;
     if (ranks_number(a->r->ranks) > 0) return 0;
-    char *unread = dataset_unread(&a->data.set);
-    snprintf(a->report.unread, sizeof a->report.unread, "%s", unread ? unread : "");
-    free(unread);
     if (open_outputs(a, former, temporary, err) < 0) return -1;
     if (a->output.earlier)
         sinks_notice(
@@ -347,16 +345,29 @@ static int none_answered(const struct asking *a, struct err *err)
                    (long long)r->failed, a->r->out, r->why.text);
 }
 
+// Of the samples up to the last that --limit let through.
+static char *find_notices(const struct asking *a, const int64_t *todo, int64_t steps)
+{
+    const struct ask_data *d = &a->data;
+    int64_t count = d->set.count;
+    while (count && !d->list[count - 1].done && (!steps || todo[steps - 1] < count - 1)) count--;
+    return data_notices_read(&(struct data_use){ .data = &d->set,
+                                                 .model = engine_model(a->r->engine),
+                                                 .settings = engine_settings(a->r->engine),
+                                                 .count = count,
+                                                 .cancel = engine_cancel_flag(a->r->engine) });
+}
+
 int ask_run(const struct ask_request *r, struct ask_report *report, struct err *err)
 {
     struct asking a = { .r = r, .output = { .file = -1 } };
     struct ask_output former = { .file = -1 };
     char *temporary = NULL;
-    int64_t *todo = NULL;
+    int64_t *todo = NULL, steps = 0;
     if (state_now(&a, &a.provenance, err) < 0) return -1;
     int status = open_files(&a, &former, &temporary, err);
     if (status == 0) {
-        const int64_t steps = list_todo(&a, &todo);
+        steps = list_todo(&a, &todo);
         a.said = *engine_sinks(r->engine);
         engine_stash(r->engine);
         status = run_samples(&a, todo, steps, err);
@@ -366,6 +377,8 @@ int ask_run(const struct ask_request *r, struct ask_report *report, struct err *
     if (status == 0 && lacks_answers(&a.report)) status = none_answered(&a, err);
     if (status == 0 && temporary) status = put_in_place(&a, temporary, err);
     *report = a.report;
+    if (status == 0 && !a.report.stopped && ranks_number(r->ranks) == 0)
+        report->notices = find_notices(&a, todo, steps);
     ask_data_release(&a.data);
     ask_output_release(&a.output);
     ask_output_release(&former);
@@ -376,6 +389,12 @@ int ask_run(const struct ask_request *r, struct ask_report *report, struct err *
     return status;
 }
 
+void ask_report_release(struct ask_report *report)
+{
+    free(report->notices);
+    report->notices = NULL;
+}
+
 char *ask_report_text(const struct ask_report *r, const char *out)
 {
     struct buf t = { 0 };
@@ -384,7 +403,7 @@ char *ask_report_text(const struct ask_report *r, const char *out)
                (long long)r->there);
     if (r->errors) buf_printf(&t, " (%zu with errors: delete these lines to ask again)", r->errors);
     buf_printf(&t, ": '%s'", out);
-    if (*r->unread) buf_printf(&t, "; %s", r->unread);
+    if (r->notices) buf_printf(&t, "; %s", r->notices);
     if (r->full) buf_printf(&t, "; %lld hit the context limit (ctx.max)", (long long)r->full);
     return buf_take(&t);
 }

@@ -40,7 +40,7 @@ struct ask_report {
     int64_t there;            // samples that were already there
     size_t errors;            // of their lines
     struct err why;           // of the first new line with an error
-    char unread[400];         // keys of the data that nothing reads; "": none
+    char *notices;            // of the data (core/data/notices.h), owned; NULL: none
     bool stopped;             // by `progress`, or because the engine was cancelled
     bool waits;               // with `again`: `out` is unchanged until all are answered
 };
@@ -48,6 +48,7 @@ struct ask_report {
 // -1 also when a setting changed during the run, or --out has errors alone: what was written
 // stays.
 int ask_run(const struct ask_request *r, struct ask_report *report, struct err *err);
+void ask_report_release(struct ask_report *report);
 // The name of the file that --again writes first; belongs to the caller.
 char *ask_temporary(const char *out);
 // "3 answered, 0 with errors, 2 already there: 'out'"; belongs to the caller.

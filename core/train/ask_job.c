@@ -149,6 +149,7 @@ static int answer_all(struct job *j, struct engine *e, const struct ask_options 
     if (ask_run(&request, &report_of, err) < 0) return -1;
     if (report_of.stopped) return JOB_STOPPED;
     char *text = ask_report_text(&report_of, o->out);
+    ask_report_release(&report_of);
     job_log(j, "%s", text);
     job_result(j, "answers", "%s", text);
     free(text);

@@ -16,7 +16,7 @@
 #include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/pace.h"
-#include "core/data/dataset.h"
+#include "core/data/notices.h"
 #include "core/methods/calibration.h"
 #include "core/probes/finite.h"
 #include "core/talk/answer.h"
@@ -309,6 +309,19 @@ static int go_through(struct running *r, struct err *err)
     return err_set(err, "no sample of '%s' could be used: %s", r->o.data, r->why.text);
 }
 
+static void report_notices(const struct running *r)
+{
+    struct job *j = r->job;
+    if (ranks_number(j->ranks) > 0) return;
+    char *text = data_notices_read(&(struct data_use){ .data = &r->data,
+                                                       .model = j->model,
+                                                       .settings = r->settings,
+                                                       .count = r->next,
+                                                       .cancel = &j->cancel });
+    if (text) job_result(j, "data", "%s", text);
+    free(text);
+}
+
 static int run(struct job *j, struct err *err)
 {
     struct running r = { .job = j, .data = { .file = -1 } };
@@ -321,6 +334,7 @@ static int run(struct job *j, struct err *err)
         job_result(j, "calibration", "%s", r.o.out);
         job_result(j, "samples", "%lld", (long long)r.used);
         if (r.broken) job_result(j, "left out", "%lld", (long long)r.broken);
+        report_notices(&r);
     }
     end(&r);
     return status;
@@ -330,7 +344,10 @@ static int run(struct job *j, struct err *err)
 static char *outcome(const struct job_end *end)
 {
     const char *out = job_end_value(end, "calibration"), *used = job_end_value(end, "samples");
-    return out && used ? xasprintf("'%s', over %s samples", out, used) : NULL;
+    const char *notices = job_end_value(end, "data");
+    if (!out || !used) return NULL;
+    return xasprintf("'%s', over %s samples%s%s", out, used, notices ? "; " : "",
+                     notices ? notices : "");
 }
 
 const struct job_kind job_kind_calibrate = {

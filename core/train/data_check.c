@@ -81,7 +81,7 @@ static void look_at_bytes(struct picture_file *f, const struct checking *k, cons
     struct image image;
     char *title = picture_source_title(path);
     f->problem = DATA_PICTURE_BROKEN;
-    k->c->animations += image_frames(bytes, size) > 1;
+    k->c->notices.animations += image_frames(bytes, size) > 1;
     if (image_size(bytes, size, title, &f->width, &f->height, &err) < 0 ||
         (k->o->decode && image_decoder_run(k->decoder, &image, bytes, size, title, &err) < 0))
         f->why = xstrdup(err.text);
@@ -189,19 +189,6 @@ static bool fits(struct checking *k, const struct sample *s, const struct sequen
     return false;
 }
 
-static void count_special(struct checking *k, const struct dialogue *d)
-{
-    int64_t count = 0;
-    for (size_t i = 0; i < d->count; i++)
-        for (size_t n = 0; n < d->messages[i].content_count; n++) {
-            const char *text = d->messages[i].content[n].text;
-            if (text)
-                count += (int64_t)tokenizer_count_special(k->m->tokenizer, text, strlen(text));
-        }
-    k->c->special += count;
-    k->c->special_samples += count > 0;
-}
-
 // Rows and targets as training would make them.
 static bool check_rows(struct checking *k, const struct sample *s, const struct picture *pictures,
                        struct data_sample *to)
@@ -223,7 +210,7 @@ static bool check_rows(struct checking *k, const struct sample *s, const struct 
         good = false;
     }
     labels_release(&l);
-    if (good) count_special(k, d);
+    if (good) data_notices_texts(&k->c->notices, k->m->tokenizer, s, DATA_PROMPT | DATA_ANSWERS);
     return good;
 }
 
@@ -240,7 +227,7 @@ static void check_sample(struct checking *k, const struct sample *s, struct data
     for (size_t i = 0; i < d->count; i++) {
         const bool answer = d->messages[i].role == ROLE_ASSISTANT;
         to->answers += answer;
-        k->c->untrained += answer && d->messages[i].untrained;
+        k->c->notices.untrained += answer && d->messages[i].untrained;
     }
     to->pictures = (int32_t)d->path_count;
     note_id(k, s);
@@ -274,8 +261,8 @@ static void check_index(struct checking *k, int64_t index)
         find(k->c, s.dialogue.marks_differ ? DATA_MARKS : DATA_UNREADABLE, &s, err.text);
     else if (to->chosen)
         check_sample(k, &s, to);
-    if (s.choice_count) names_add(&s.unread, "the choices, which only evaluations read", NULL);
-    if (to->chosen) key_counts_add(&k->c->unread, &s.unread);
+    data_notices_leave_choices(&s);
+    if (to->chosen) key_counts_add(&k->c->notices.unread, &s.unread);
     k->c->chosen += to->chosen;
     k->c->usable += to->usable;
     sample_release(&s);
@@ -289,7 +276,7 @@ int data_check_run(struct data_check *c, const struct dataset *d, const struct m
     int status = 0;
     *c = (struct data_check){ .count = d->count };
     if (model_prompt(m, s, false, &prompt, err) < 0) return -1;
-    c->plain = prompt.plain_data;
+    c->notices.plain = prompt.plain_data;
     c->samples = xcalloc((size_t)d->count + 1, sizeof *c->samples);
     for (int64_t i = 0; i < d->count; i++) c->samples[i].group = i;
     k.decoder = image_decoder_new();
@@ -313,37 +300,9 @@ int data_check_run(struct data_check *c, const struct dataset *d, const struct m
     return status;
 }
 
-char *data_check_remark(const struct data_check *c, int index)
-{
-    char *remarks[] = {
-        key_counts_text(&c->unread),
-        !c->untrained ? NULL
-                      : xasprintf("%lld answer%s marked as not to be trained: context only",
-                                  (long long)c->untrained, c->untrained == 1 ? " is" : "s are"),
-        !c->special ? NULL
-                    : xasprintf("%lld special token%s in the texts of %lld sample%s %s",
-                                (long long)c->special, c->special == 1 ? "" : "s",
-                                (long long)c->special_samples, c->special_samples == 1 ? "" : "s",
-                                c->plain ? "stay text (data.special_tokens)"
-                                         : "are read as tokens, as transformers does; /set "
-                                           "data.special_tokens text keeps them text"),
-        !c->animations ? NULL
-                       : xasprintf("%zu picture file%s animated: only the first frame is read",
-                                   c->animations, c->animations == 1 ? " is" : "s are"),
-    };
-    char *found = NULL;
-    for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++) {
-        if (remarks[i] && index-- == 0)
-            found = remarks[i];
-        else
-            free(remarks[i]);
-    }
-    return found;
-}
-
 void data_check_release(struct data_check *c)
 {
-    key_counts_release(&c->unread);
+    data_notices_release(&c->notices);
     for (size_t i = 0; i < c->finding_count; i++) {
         free(c->findings[i].id);
         free(c->findings[i].why);

@@ -13,7 +13,7 @@
 #include "core/base/hash.h"
 #include "core/base/names.h"
 #include "core/data/dataset.h"
-#include "core/data/keys.h"
+#include "core/data/notices.h"
 #include "core/model/model.h"
 
 enum data_problem {
@@ -53,15 +53,10 @@ struct data_check {
     struct names kinds;
     struct data_finding *findings;
     size_t finding_count, finding_capacity;
-    struct key_counts unread; // of chosen samples
-    int64_t untrained;        // answers of chosen samples that are marked as context
-    int64_t special;          // special tokens that texts of usable samples spell
-    int64_t special_samples;  // which have some
-    bool plain;               // they stay text (data.special_tokens)
-    size_t picture_files;     // different ones
-    size_t animations;        // of these: only the first frame is read
-    struct names contents;    // SHA-256 of each picture that could be read
-    char pictures[HASH_HEX];  // SHA-256 over the bytes of all readable pictures, in order
+    struct data_notices notices; // of chosen samples; special tokens of usable ones
+    size_t picture_files;        // different ones
+    struct names contents;       // SHA-256 of each picture that could be read
+    char pictures[HASH_HEX];     // SHA-256 over the bytes of all readable pictures, in order
 };
 
 struct data_check_options {
@@ -79,9 +74,6 @@ struct data_check_options {
 
 int data_check_run(struct data_check *c, const struct dataset *d, const struct model *m,
                    const struct settings *s, const struct data_check_options *o, struct err *err);
-// A sentence about data that is not used, not trained or read in another way than it looks; NULL
-// past the last one. free() it.
-char *data_check_remark(const struct data_check *c, int index);
 void data_check_release(struct data_check *c);
 
 #endif

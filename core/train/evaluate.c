@@ -536,6 +536,7 @@ int evaluate_close(struct evaluating *v, struct err *err)
         if (v->corpus[i]) metrics[i]->corpus_free(v->corpus[i]);
     e->samples = v->done;
     e->cancelled = v->stopped;
+    if (v->r->notices) e->notices = evaluate_notices(v);
     free(v);
     evaluate_totals(e);
     if (e->total_count || e->cancelled) return 0;

@@ -82,6 +82,7 @@ struct evaluate_request {
     // A thread reads the next samples and decodes their pictures while the model answers. Not where
     // times are measured: it needs a processor now and then.
     bool ahead;
+    bool notices; // says at its end what a person is told of the data
     // Answers that are scored instead of asking the model, but for rules by likelihood; NULL: none.
     const struct given *given;
     // Called after each question; false stops as cancel does. May be NULL.
@@ -130,7 +131,7 @@ struct evaluation {
     int number_count;
     double low, high;
     char *first;            // eval.first; NULL: none
-    char *unread;           // dataset_unread of the data, set by the caller; NULL: none
+    char *notices;          // of the data (core/data/notices.h); NULL: none
     const char *arithmetic; // precision of matrix products: "f32", "bf16"
     int batch;              // questions a pass, where more than one may change a score; else 0 or 1
 };

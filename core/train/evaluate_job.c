@@ -128,6 +128,7 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
                                       .limit = o->limit,
                                       .metric = o->metric,
                                       .ahead = true,
+                                      .notices = true,
                                       .given = o->given,
                                       .thinking = o->thinking,
                                       .total = o->way && !o->metric ? o->way->total : NULL };
@@ -393,7 +394,6 @@ static int report_results(struct running *r, const struct evaluate_options *o,
                           const struct dataset *data, struct err *err)
 {
     evaluate_options_report(o, r->job->settings, put_result, r->job);
-    r->e->unread = dataset_unread(data);
     evaluation_report(r->e, put_result, r->job);
     if (!o->submit) return 0;
     job_result(r->job, "submission", "%s", o->submit);
@@ -489,7 +489,7 @@ static char *outcome(const struct job_end *end)
 {
     static const char *const keys[] = { "metric", "score", "low", "high", "n" };
     const char *v[5], *skipped = job_end_value(end, "skipped");
-    const char *unread = job_end_value(end, "data");
+    const char *notices = job_end_value(end, "data");
     const char *set = job_end_value(end, "set"), *suite = job_end_value(end, "as");
     struct buf b = { 0 };
     for (size_t i = 0; i < 5; i++)
@@ -499,7 +499,7 @@ static char *outcome(const struct job_end *end)
     if (strcmp(v[2], "-") != 0) buf_printf(&b, " (95%%: %s to %s)", v[2], v[3]);
     buf_printf(&b, ", n %s", v[4]);
     if (skipped) buf_printf(&b, "; not scored: %s", skipped);
-    if (unread) buf_printf(&b, "; %s", unread);
+    if (notices) buf_printf(&b, "; %s", notices);
     return buf_take(&b);
 }
 

@@ -90,6 +90,8 @@ bool question_is_last(const struct dialogue *d, size_t message);
 // The question of s if it has only one, which metric m scores; *message of its dialogue.
 bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
                             size_t *message);
+// What a person is told of the samples processed; NULL: nothing, or another rank says it.
+char *evaluate_notices(const struct evaluating *v);
 // What a metric keeps of the references of all samples; gathered before the first score that needs
 // it. NULL: it keeps nothing.
 const void *evaluate_corpus(struct evaluating *v, const struct metric *m);

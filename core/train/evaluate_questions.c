@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/data/notices.h"
 #include "core/train/evaluate_parts.h"
 
 // --- samples -------------------------------------------------------------------------------------
@@ -136,6 +137,42 @@ bool evaluate_only_question(struct evaluating *v, const struct sample *s, const 
         question_release(&q);
     }
     return count == 1;
+}
+
+// --- what a person is told -----------------------------------------------------------------------
+
+// The samples that are looked at again, and how many of them are left.
+struct told {
+    const struct evaluating *v;
+    int64_t left;
+};
+
+static int parts_of(void *self, struct sample *s)
+{
+    struct told *t = self;
+    if (!t->left || (!s->broken && !evaluate_is_chosen(t->v->r, s))) return DATA_UNCHOSEN;
+    t->left--;
+    const struct metric *m = evaluate_metric(t->v, s, NULL);
+    if (!m) return 0;
+    if (m->way == METRIC_LOSS) return DATA_PROMPT | DATA_ANSWERS;
+    if (m->way == METRIC_RANKS) return DATA_PROMPT | DATA_CHOICES;
+    return t->v->r->given ? 0 : DATA_PROMPT;
+}
+
+char *evaluate_notices(const struct evaluating *v)
+{
+    enum { STOPPED = 1000 }; // samples of one that was stopped, which must end soon
+    const struct evaluate_request *r = v->r;
+    const int64_t done = v->stopped && v->done > STOPPED ? STOPPED : v->done;
+    struct told told = { v, done };
+    if (ranks_number(r->ranks) > 0 || !stages_first(r->model->decoder.stages)) return NULL;
+    return data_notices_read(&(struct data_use){ .data = r->data,
+                                                 .model = r->model,
+                                                 .settings = r->settings,
+                                                 .count = r->data->count,
+                                                 .parts = parts_of,
+                                                 .self = &told,
+                                                 .cancel = v->stopped ? NULL : r->cancel });
 }
 
 // --- the corpus of references --------------------------------------------------------------------

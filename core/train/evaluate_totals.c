@@ -101,7 +101,7 @@ void evaluation_release(struct evaluation *e)
     free(e->totals);
     free(e->why);
     free(e->first);
-    free(e->unread);
+    free(e->notices);
     free(e->scores);
     names_release(&e->kinds);
     names_release(&e->groups);
@@ -216,7 +216,7 @@ void evaluation_report(const struct evaluation *e,
     put_thoughts(&to, e);
     if (e->full)
         put(&to, "cut off", xasprintf("%lld hit the context limit (ctx.max)", (long long)e->full));
-    if (e->unread) put(&to, "data", xasprintf("%.400s", e->unread));
+    if (e->notices) put(&to, "data", xstrdup(e->notices));
     if (e->skipped)
         put(&to, "skipped",
             xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,

@@ -510,7 +510,7 @@ static int finish(struct sft *t, struct err *err)
         report_memory(t);
         report_skipped(t, "skipped", &t->train);
         report_skipped(t, "skipped in validation", &t->held);
-        if (t->train.unread) job_result(j, "data", "%.400s", t->train.unread);
+        if (t->train.unread) job_result(j, "data", "%s", t->train.unread);
         if (t->place.best_step >= 0) {
             job_result(j, "best step", "%lld", (long long)t->place.best_step);
             if (t->metric)

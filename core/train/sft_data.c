@@ -63,7 +63,7 @@ static void report_findings(struct job *j, const struct data_check *c, const cha
     }
     if (told > NAMED)
         job_log(j, "... and %zu more; /data check %s lists them all", told - NAMED, path);
-    for (int i = 0; (remark = data_check_remark(c, i)); i++) {
+    for (int i = 0; (remark = data_notice(&c->notices, i)); i++) {
         job_log(j, "'%s': %s", path, remark);
         free(remark);
     }
@@ -104,7 +104,7 @@ static void note_skipped(struct sft_set *set, const struct data_check *c)
 {
     set->chosen = c->chosen;
     set->skipped = c->chosen - c->usable;
-    set->unread = key_counts_text(&c->unread);
+    set->unread = key_counts_text(&c->notices.unread);
     for (size_t i = 0; i < c->finding_count && !set->why; i++) {
         const struct data_finding *f = &c->findings[i];
         if (f->problem != DATA_SAME_ID)
