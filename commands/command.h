@@ -53,6 +53,7 @@ struct shell {
     bool interactive;              // a person types: a failed line does not end the program
     int depth;                     // of /run
     const struct command *running; // the command whose run() is active
+    const char *typed;             // its arguments as typed; NULL: they were not
 };
 
 // Columns for a drawing; 0: those of the terminal.

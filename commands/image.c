@@ -8,6 +8,7 @@
 
 #include "commands/clipboard.h"
 #include "commands/command.h"
+#include "commands/parse.h"
 
 static const char clipboard_name[] = "clipboard";
 
@@ -119,12 +120,35 @@ static int attach(struct shell *shell, const char *name, int *attached, struct e
     return status;
 }
 
-// The most words that, joined by blanks, name a file; else the first word. *count: how many.
-static char *file_of_words(char **words, int most, int *count)
+// What was typed between the words: gaps[i] behind the word i. After quotes and such, in which a
+// word has blanks of its own, one blank each.
+static char **typed_gaps(const char *typed, int count)
+{
+    char **gaps = xcalloc((size_t)count, sizeof *gaps);
+    const char *p = typed && !strchr(typed, '"') ? typed : "";
+    int n = 0;
+    for (; *p && n < count; n++) {
+        const char *end = name_end(p);
+        while (*end && end[-1] == '\\') end = name_end(end + 1);
+        p = skip_blanks(end);
+        gaps[n] = xstrndup(end, (size_t)(p - end));
+    }
+    const bool known = n == count && !*p;
+    for (int i = 0; i < count && !known; i++) {
+        free(gaps[i]);
+        gaps[i] = xstrdup(" ");
+    }
+    return gaps;
+}
+
+// The most words that, with the blanks between them, name a file; else the first word. *count: how
+// many.
+static char *file_of_words(char **words, char **gaps, int most, int *count)
 {
     for (*count = most; *count > 1; --*count) {
         struct buf name = { 0 };
-        for (int i = 0; i < *count; i++) buf_printf(&name, "%s%s", i ? " " : "", words[i]);
+        for (int i = 0; i < *count; i++)
+            buf_printf(&name, "%s%s", words[i], i + 1 < *count ? gaps[i] : "");
         char *text = buf_take(&name);
         if (access(text, F_OK) == 0) return text;
         free(text);
@@ -174,11 +198,14 @@ static int image_run(struct shell *shell, int argc, char **argv, struct err *err
         return 0;
     }
     int attached = 0, status = 0;
+    char **gaps = typed_gaps(shell->typed, argc);
     for (int i = 0, count; i < argc && status == 0; i += count) {
-        char *name = file_of_words(argv + i, argc - i, &count);
+        char *name = file_of_words(argv + i, gaps + i, argc - i, &count);
         status = attach(shell, name, &attached, err);
         free(name);
     }
+    for (int i = 0; i < argc; i++) free(gaps[i]);
+    free(gaps);
     if (status < 0 && attached)
         return err_in(err, "(the %d before it %s attached)", attached, attached > 1 ? "are" : "is");
     return status;

@@ -106,7 +106,10 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
     else
         status = words_parse(&args, rest, shell, err);
     if (status == 0) status = check_words(&args, line, err);
+    const char *outer = shell->typed; // of /run
+    shell->typed = rest;
     if (status == 0) status = command_execute(command, shell, args.count, args.list, err);
+    shell->typed = outer;
     words_release(&args);
     free(name);
     return status;

@@ -127,6 +127,11 @@ check "standard input" 'select(.name == "images").rows[0] | .[1], .[5]' \
 
 # Names with blanks that are files need no quotes; a question that only names a picture file gets a hint.
 cp "$scene" "$work/photo (1).png"
+cp "$scene" "$work/two  blanks   here.png"
+lines "/load $llava" "/image $work/two  blanks   here.png" "/image $work/a1.png $work/two  blanks   here.png $work/photo (1).png" \
+    "/image $work/two\\ \\ blanks   here.png" '/images'
+check "several blanks" 'select(.name == "images").rows | map(.[5] | split("/") | last) | join(",")' \
+    "two  blanks   here.png,a1.png,two  blanks   here.png,photo (1).png,two  blanks   here.png"
 lines "/load $llava" '/set sample.max_tokens 1' "/image $work/photo (1).png" "/image $work/a1.png $work/photo (1).png" '/images' \
     "What is in $work/b[1].png ?" "And in '$work/photo (1).png'?" "(file://$work/a2.png)" "What of $work/none.png and scene.png?"
 check "without quotes" 'select(.name == "images").rows | map(.[5] | split("/") | last) | join(" ")' "photo (1).png a1.png photo (1).png"
