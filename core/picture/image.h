@@ -30,6 +30,8 @@ enum {
     IMAGE_MAX_FILE = 256 * 1024 * 1024, // bytes
 };
 
+// Do the first bytes tell a picture, if only one that is refused by name?
+bool image_begins(const void *bytes, size_t size);
 // `name` is used in messages: the path, or "standard input".
 int image_decode(struct image *image, const void *bytes, size_t size, const char *name,
                  struct err *err);

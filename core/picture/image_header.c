@@ -79,17 +79,23 @@ static bool is_text(const uint8_t *bytes, size_t size)
     return true;
 }
 
-static int not_a_picture(const uint8_t *bytes, size_t size, const char *name, struct err *err)
+static const struct foreign *foreign_of(const uint8_t *bytes, size_t size)
 {
-    const char *reads = "supported formats are PNG, JPEG, WebP, GIF, BMP and PPM";
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         const struct foreign *f = &foreign[i];
         // "P1" and the like begin many texts; only followed by a blank they are a picture's.
         if (f->magic[0] == 'P' && (size < 3 || !memchr(" \t\r\n#", bytes[2], 5))) continue;
-        if (starts(bytes, size, f->at, f->magic, f->length))
-            return err_set(err, "'%s' is %s; %s: convert it, e.g. `%s`", name, f->what, reads,
-                           f->how);
+        if (starts(bytes, size, f->at, f->magic, f->length)) return f;
     }
+    return NULL;
+}
+
+static int not_a_picture(const uint8_t *bytes, size_t size, const char *name, struct err *err)
+{
+    const char *reads = "supported formats are PNG, JPEG, WebP, GIF, BMP and PPM";
+    const struct foreign *f = foreign_of(bytes, size);
+    if (f)
+        return err_set(err, "'%s' is %s; %s: convert it, e.g. `%s`", name, f->what, reads, f->how);
     size_t head = size < 4096 ? size : 4096;
     if (is_text(bytes, size)) {
         if (memmem(bytes, head, "<svg", 4))
@@ -297,6 +303,40 @@ static int pnm_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     return 0;
 }
 
+static int webp_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
+                     struct err *err)
+{
+    return found(image_webp_header(h, bytes, size), name, err);
+}
+
+static int gif_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
+                    struct err *err)
+{
+    return found(image_gif_header(h, bytes, size), name, err);
+}
+
+typedef int header_reader(struct image_header *h, const uint8_t *bytes, size_t size,
+                          const char *name, struct err *err);
+
+// Of the format that the first bytes tell; NULL: of none that is read.
+static header_reader *reader_of(const uint8_t *bytes, size_t size)
+{
+    if (starts(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8)) return png_read;
+    if (starts(bytes, size, 0, "\xff\xd8\xff", 3)) return jpeg_read;
+    if (starts(bytes, size, 0, "BM", 2) && !is_text(bytes, size)) return bmp_read;
+    if (size > 2 && bytes[0] == 'P' && (bytes[1] == '5' || bytes[1] == '6') &&
+        memchr(" \t\r\n#", bytes[2], 5))
+        return pnm_read;
+    if (starts(bytes, size, 0, "RIFF", 4) && starts(bytes, size, 8, "WEBP", 4)) return webp_read;
+    if (starts(bytes, size, 0, "GIF87a", 6) || starts(bytes, size, 0, "GIF89a", 6)) return gif_read;
+    return NULL;
+}
+
+bool image_begins(const void *bytes, size_t size)
+{
+    return reader_of(bytes, size) || foreign_of(bytes, size);
+}
+
 static int size_check(const struct image_header *h, size_t size, const char *name, struct err *err)
 {
     if (h->width < 1 || h->height < 1)
@@ -331,21 +371,7 @@ int image_header_read(struct image_header *h, const uint8_t *bytes, size_t size,
     if (size > IMAGE_MAX_FILE)
         return err_set(err, "'%s' exceeds the size limit of pictures, %d MB", name,
                        IMAGE_MAX_FILE >> 20);
-    int rc;
-    if (starts(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8))
-        rc = png_read(h, bytes, size, name, err);
-    else if (starts(bytes, size, 0, "\xff\xd8\xff", 3))
-        rc = jpeg_read(h, bytes, size, name, err);
-    else if (starts(bytes, size, 0, "BM", 2) && !is_text(bytes, size))
-        rc = bmp_read(h, bytes, size, name, err);
-    else if (size > 2 && bytes[0] == 'P' && (bytes[1] == '5' || bytes[1] == '6') &&
-             memchr(" \t\r\n#", bytes[2], 5))
-        rc = pnm_read(h, bytes, size, name, err);
-    else if (starts(bytes, size, 0, "RIFF", 4) && starts(bytes, size, 8, "WEBP", 4))
-        rc = found(image_webp_header(h, bytes, size), name, err);
-    else if (starts(bytes, size, 0, "GIF87a", 6) || starts(bytes, size, 0, "GIF89a", 6))
-        rc = found(image_gif_header(h, bytes, size), name, err);
-    else
-        return not_a_picture(bytes, size, name, err);
-    return rc < 0 ? -1 : size_check(h, size, name, err);
+    header_reader *read = reader_of(bytes, size);
+    if (!read) return not_a_picture(bytes, size, name, err);
+    return read(h, bytes, size, name, err) < 0 ? -1 : size_check(h, size, name, err);
 }

@@ -11,6 +11,7 @@
 #include "core/base/base64.h"
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/picture/image.h"
 
 static bool is_data(const char *name)
 {
@@ -55,13 +56,35 @@ char *picture_source_path(const char *text)
     return buf_take(&b);
 }
 
-char *picture_source(const char *text, const char *folder)
+static char *in_folder(const char *text, const char *folder)
 {
     char *path = picture_source_path(text);
     if (*path == '/' || !strcmp(folder, ".") || !picture_source_is_file(path)) return path;
     char *whole = xasprintf("%s/%s", folder, path);
     free(path);
     return whole;
+}
+
+// A picture's bytes in base64 without "data:..." before them, as some data sets have them.
+static bool is_bare(const char *text)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                  "+/= \t\r\n";
+    enum { HEAD = 40 }; // letters; no picture has fewer
+    const size_t n = strspn(text, letters);
+    struct buf bytes = { 0 };
+    const bool bare = n >= HEAD && !text[n] && base64_decode(&bytes, text, HEAD) == 0 &&
+                      image_begins(bytes.data, bytes.length);
+    buf_release(&bytes);
+    return bare;
+}
+
+char *picture_source(const char *text, const char *folder)
+{
+    char *path = in_folder(text, folder);
+    if (!is_bare(text) || access(path, F_OK) == 0) return path; // "/9j/..." may be a path too
+    free(path);
+    return xasprintf("data:;base64,%s", text);
 }
 
 // At most `most` bytes of valid UTF-8, without a part of a character at the end.

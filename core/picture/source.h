@@ -1,5 +1,6 @@
-// core/picture/source.h -- where a picture comes from: a file's path, file://, or a data: URI that
-// holds the file's bytes. A URL of the web is refused by name: vlmsh downloads nothing.
+// core/picture/source.h -- where a picture comes from: a file's path, file://, or a data: URI or
+// bare base64 that holds the file's bytes. A URL of the web is refused by name: vlmsh downloads
+// nothing.
 //
 //   char *name = picture_source(text, folder);            // as data sets write it
 //   char *bytes = picture_source_read(name, limit, &size, &err);
@@ -13,7 +14,7 @@
 #include "core/base/err.h"
 
 // A path relative to `folder` (unless it is absolute, or `folder` is "."), the path of file://, or
-// the URI itself. The caller frees the result of each of these.
+// the URI itself; a picture in base64 as a data: URI. The caller frees the result of each of these.
 char *picture_source(const char *text, const char *folder);
 // "file:///a%20b" as a path; other text as it is.
 char *picture_source_path(const char *text);

@@ -220,14 +220,15 @@ uri, path = "data:image/png;base64," + text, "file://" + work + "/pic%20ture.png
 samples = [{"id": "uri", "image": uri}, {"id": "file", "image": path}, {"id": "bytes", "image": {"path": "none.png", "bytes": text}},
            {"id": "plain", "images": ["pic ture.png"]}, {"id": "url", "images": [{"url": "pic ture.png"}]},
            {"id": "item", "messages": [{"role": "user", "content": [{"type": "image", "url": "pic ture.png"},
-            {"type": "text", "text": "What is it?"}]}, {"role": "assistant", "content": "a scene"}]}, {"id": "bad", "image": uri[:-3] + "!!!"}, {"id": "bare", "image": text},
+            {"type": "text", "text": "What is it?"}]}, {"role": "assistant", "content": "a scene"}]}, {"id": "bad", "image": uri[:-3] + "!!!"}, {"id": "bare", "image": text}, {"id": "lines", "images": [base64.encodebytes(open(scene, "rb").read()).decode()]},
+           {"id": "noise", "image": "A" * 5000},
            {"id": "web", "image": "https://example.com/a.png"}, {"id": "xml", "image": "data:image/svg+xml,<svg/>"},
            {"id": "cut", "image": uri[:60]}, {"id": "part", "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": uri}},
             {"type": "text", "text": "What is it?"}]}, {"role": "assistant", "content": "a scene"}]}]
 for s in samples:
     if "messages" not in s: s.update(question="What is it?", answer="a scene")
 json.dump(samples, open(work + "/uris.json", "w"))
-json.dump([s for s in samples if s["id"] in ("uri", "file", "bytes", "plain", "url", "item", "part")], open(work + "/good.json", "w"))
+json.dump([s for s in samples if s["id"] in ("uri", "file", "bytes", "plain", "url", "item", "part", "bare", "lines")], open(work + "/good.json", "w"))
 open(work + "/nan.jsonl", "w").write('{"question": "q", "answer": "a"}\n{"question": "q", "answer": NaN}\n')
 P
 cp "$scene" "$work/pic ture.png" && mkdir "$work/elsewhere"
@@ -235,15 +236,15 @@ lines "/load $llava" '/set sample.max_tokens 1' "/data check $work/uris.json" "/
     "/eval $work/uris.json --metric loss --here" "/data mix $work/elsewhere/mixed.jsonl $work/good.json=1" "/data check $work/elsewhere/mixed.jsonl" \
     "/data check $work/nan.jsonl" "/image file://$work/pic%20ture.png" "$(jq -r '"/image " + .[0].image' "$work/uris.json")" 'Hi' \
     "/save $work/uris.md"
-check "usable" 'select(.name == "data").rows | map(select(.[0] == "all")[2])[]' $'7\n7\n1'
+check "usable" 'select(.name == "data").rows | map(select(.[0] == "all")[2])[]' $'9\n9\n1'
 check "refused" 'select(.name == "data problems").rows[] | .[0] + " " + .[1]' \
-    $'picture missing web\npicture broken bad\npicture broken bare\npicture broken xml\npicture broken cut\nnot readable #1'
+    $'picture missing web\npicture broken bad\npicture broken noise\npicture broken xml\npicture broken cut\nnot readable #1'
 check_has "a URL" 'select(.name == "data problems").rows[] | .[3]' "'https://example.com/a.png' is a URL: vlmsh downloads nothing"
 check_has "no base64" 'select(.name == "data problems").rows[] | .[3]' "it holds no base64"
 check_has "without its head" 'select(.name == "data problems").rows[] | .[3]' "is no path: a picture in base64 needs"
 check_has "NaN" 'select(.name == "data problems").rows[] | .[3]' "it has NaN, which Python writes"
 check "no line holds a picture" 'select(tostring | length > 4000).event' ""
-same "answers" "$(jq -c 'select(.error == null).pictures | length' "$work/uris.out" | sort | uniq -c | awk '{ print $1, $2 }')" "7 1"
+same "answers" "$(jq -c 'select(.error == null).pictures | length' "$work/uris.out" | sort | uniq -c | awk '{ print $1, $2 }')" "9 1"
 same "the same picture" "$(jq -c 'select(.error == null).pictures[0]' "$work/uris.out" | sort -u | wc -l)" 1
 same "errors are short" "$(jq -c 'select(.error).error | length < 300' "$work/uris.out" | sort -u)" true
 [ "$(wc -c <"$work/uris.md")" -lt 4000 ] || fail "a transcript holds a whole data: URI"
