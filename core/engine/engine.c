@@ -173,7 +173,7 @@ int engine_identify(struct engine *e, struct err *err)
 
 void engine_look_identity(struct engine *e)
 {
-    if (!*e->stand_in || !checkpoint_identified(e->model->checkpoint)) return;
+    if (!e->model || !*e->stand_in || !checkpoint_identified(e->model->checkpoint)) return;
     engine_emit(e, &(struct event){ .kind = EVENT_IDENTITY,
                                     .key = e->stand_in,
                                     .text = e->model->checkpoint->name,
