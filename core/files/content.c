@@ -178,7 +178,8 @@ struct content {
     char *path;
     int fd;
     struct stat st;
-    bool keep; // its hash
+    bool keep;      // its hash
+    uint64_t blank; // where that hash stands in the file itself; 0: nowhere
     struct hash hash;
     uint64_t done, data; // bytes that `hash` has; where the next data begin
     char hex[HASH_HEX];  // "": not known yet
@@ -222,6 +223,8 @@ static int hash_pieces(struct content *c, unsigned char *piece,
         if (c->data <= c->done) c->data = next_data(c->fd, c->done, size);
         const bool hole = n == PIECE && c->data >= c->done + n;
         if (!hole && read_piece(c->fd, piece, n, c->done, c->path, err) < 0) return -1;
+        if (!c->done && c->blank && c->blank + HASH_HEX < n)
+            memset(piece + c->blank, '0', HASH_HEX - 1);
         if (!hole) hash_piece(piece, n, lane);
         hash_add(&c->hash, hole ? zero : lane, sizeof lane);
         c->done += n;
@@ -263,10 +266,11 @@ void content_end(struct content *c)
     free(c);
 }
 
-static int hash_path(const char *path, bool kept, const struct load_progress *progress,
-                     char hex[HASH_HEX], struct err *err)
+static int hash_path(const char *path, bool kept, uint64_t blank,
+                     const struct load_progress *progress, char hex[HASH_HEX], struct err *err)
 {
     struct content *c = begin(path, kept, err);
+    if (c) c->blank = blank;
     const int status = c ? content_continue(c, progress, err) : -1;
     if (status == 0) memcpy(hex, c->hex, HASH_HEX);
     content_end(c);
@@ -276,10 +280,15 @@ static int hash_path(const char *path, bool kept, const struct load_progress *pr
 int content_hash(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
                  struct err *err)
 {
-    return hash_path(path, true, progress, hex, err);
+    return hash_path(path, true, 0, progress, hex, err);
 }
 
 int content_hash_anew(const char *path, char hex[HASH_HEX], struct err *err)
 {
-    return hash_path(path, false, NULL, hex, err);
+    return hash_path(path, false, 0, NULL, hex, err);
+}
+
+int content_hash_blank(const char *path, uint64_t at, char hex[HASH_HEX], struct err *err)
+{
+    return hash_path(path, false, at, NULL, hex, err);
 }

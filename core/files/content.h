@@ -39,6 +39,8 @@ void content_end(struct content *c);
 
 // The same from the file's bytes, whatever was kept, which stays as it is.
 int content_hash_anew(const char *path, char hex[HASH_HEX], struct err *err);
+// The same of a file that has its own hash at `at`, near its beginning: as if zeros stood there.
+int content_hash_blank(const char *path, uint64_t at, char hex[HASH_HEX], struct err *err);
 // The same hash of bytes in memory.
 void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX]);
 // Keeps the hash of a file whose times have just been changed on purpose.

@@ -53,6 +53,8 @@ const struct safetensor *safetensors_find(const struct safetensors *f, const cha
 // Resident bytes of the mapping.
 uint64_t safetensors_resident(const struct safetensors *f);
 const char *safetensors_metadata(const struct safetensors *f, const char *key); // NULL if absent
+// Is it as it was written, by its own hash (safetensors_writer_hash)? 0 also without one.
+int safetensors_check_hash(const struct safetensors *f, struct err *err);
 // Truncating a mapped file kills its reader with SIGBUS. Call once: such a fault then ends the
 // program through the fatal hook with a message.
 void safetensors_guard(void);
@@ -63,6 +65,8 @@ struct safetensors_writer;
 
 struct safetensors_writer *safetensors_writer_new(const char *path);
 void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, const char *value);
+// The file gets a hash of itself as metadata "hash"; call it before other metadata.
+void safetensors_writer_hash(struct safetensors_writer *w);
 void safetensors_writer_declare(struct safetensors_writer *w, const char *name, enum dtype dtype,
                                 int rank, const int64_t *shape);
 // The same for any type by its name in files ("I64"), `size` bytes per element.

@@ -1,9 +1,11 @@
 // core/files/safetensors_write.c -- the safetensors writer: header from the declarations, data in
 // pieces. The first failure is kept: later calls return it.
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/json.h"
 #include "core/base/mem.h"
+#include "core/files/content.h"
 #include "core/files/safetensors.h"
 #include "core/files/whole_file.h"
 
@@ -11,7 +13,7 @@ struct safetensors_writer {
     struct whole_file *file;
     struct buf metadata, tensors; // members of the JSON objects, each with a comma after it
     uint64_t declared, written;   // bytes of data
-    bool begun;
+    bool begun, hashed;
 };
 
 // Data begins at a multiple of this in the file, so that rows of weights are aligned for the CPU.
@@ -31,6 +33,44 @@ void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, 
     buf_putc(&w->metadata, ':');
     json_put_text(&w->metadata, value);
     buf_putc(&w->metadata, ',');
+}
+
+// "hash" is the first of all: its place in the file is known.
+static const char before_hash[] = "{\"__metadata__\":{\"hash\":\"";
+
+enum { HASH_AT = 8 + sizeof before_hash - 1 };
+
+void safetensors_writer_hash(struct safetensors_writer *w)
+{
+    char zeros[HASH_HEX];
+    if (w->metadata.length) BUG("safetensors writer: the hash must come first");
+    memset(zeros, '0', sizeof zeros - 1);
+    zeros[sizeof zeros - 1] = 0;
+    safetensors_writer_metadata(w, "hash", zeros);
+    w->hashed = true;
+}
+
+static int put_hash(struct safetensors_writer *w, struct err *err)
+{
+    char hex[HASH_HEX];
+    if (*whole_file_why(w->file)) return 0; // whole_file_finish says so
+    if (content_hash_blank(whole_file_temporary(w->file), HASH_AT, hex, err) < 0) return -1;
+    whole_file_replace(w->file, HASH_AT, hex, sizeof hex - 1);
+    return 0;
+}
+
+int safetensors_check_hash(const struct safetensors *f, struct err *err)
+{
+    const char *was = safetensors_metadata(f, "hash");
+    char is[HASH_HEX];
+    // Another program that rewrites the file puts it elsewhere.
+    if (!was || strlen(was) != HASH_HEX - 1 || f->size < HASH_AT + HASH_HEX ||
+        memcmp((const char *)f->map + HASH_AT, was, HASH_HEX - 1) != 0)
+        return 0;
+    if (content_hash_blank(f->path, HASH_AT, is, err) < 0) return -1;
+    return strcmp(was, is)
+               ? err_set(err, "'%s' is damaged: its content is not what was written", f->path)
+               : 0;
 }
 
 void safetensors_writer_declare(struct safetensors_writer *w, const char *name, enum dtype dtype,
@@ -127,6 +167,9 @@ int safetensors_writer_finish(struct safetensors_writer *w, struct err *err)
         status = err_set(err, "'%s' is incomplete: %llu of %llu bytes were written",
                          whole_file_path(w->file), (unsigned long long)w->written,
                          (unsigned long long)w->declared);
+        whole_file_abandon(w->file);
+    } else if (w->hashed && put_hash(w, err) < 0) {
+        status = -1;
         whole_file_abandon(w->file);
     } else {
         status = whole_file_finish(w->file, err);

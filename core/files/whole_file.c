@@ -72,6 +72,17 @@ int whole_file_skip(struct whole_file *f, uint64_t size)
     return end < 0 || ftruncate(f->fd, end) < 0 ? fail(f, "write") : 0;
 }
 
+int whole_file_replace(struct whole_file *f, uint64_t at, const void *bytes, size_t size)
+{
+    if (begin(f) < 0) return -1;
+    return pwrite(f->fd, bytes, size, (off_t)at) == (ssize_t)size ? 0 : fail(f, "write");
+}
+
+const char *whole_file_temporary(const struct whole_file *f)
+{
+    return f->temporary;
+}
+
 // The rename survives a power cut only when the folder is on disk too; a folder that cannot be
 // synced (some network file systems) is no reason to fail.
 static void sync_folder(const char *path)

@@ -57,6 +57,11 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
                        "sinks.* (see /calibrate)",
                        path);
     }
+    struct err why;
+    if (safetensors_check_hash(c->file, &why) < 0) {
+        calibration_close(c);
+        return err_set(err, "%s; make it again with /calibrate", why.text);
+    }
     c->model = safetensors_metadata(c->file, "model");
     c->files = safetensors_metadata(c->file, "model files");
     c->data = safetensors_metadata(c->file, "data");
@@ -188,6 +193,7 @@ struct safetensors_writer *calibration_writer(const char *path,
 {
     char count[32];
     struct safetensors_writer *w = safetensors_writer_new(path);
+    safetensors_writer_hash(w);
     snprintf(count, sizeof count, "%lld", (long long)source->count);
     safetensors_writer_metadata(w, "made_by", "vlmsh /calibrate");
     safetensors_writer_metadata(w, "model", source->model);

@@ -17,7 +17,6 @@
 #include "core/base/hash.h"
 #include "core/base/unfinished.h"
 #include "core/files/checkpoint.h"
-#include "core/files/content.h"
 #include "core/files/safetensors.h"
 #include "core/train/result.h"
 
@@ -113,27 +112,35 @@ static char *best_path(const char *out, int64_t step)
 int save_best(const char *out, const struct params *p, int64_t step, struct err *err)
 {
     char *path = best_path(out, step);
-    int status = write_values(safetensors_writer_new(path), p, 1, err);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    safetensors_writer_hash(w);
     free(path);
-    return status;
+    return write_values(w, p, 1, err);
 }
 
-bool save_best_there(const char *out, int64_t step)
+static struct safetensors *best_open(const char *out, int64_t step, struct err *err)
 {
     char *path = best_path(out, step);
-    const bool there = access(path, F_OK) == 0;
+    struct safetensors *f = safetensors_open(path, err);
     free(path);
-    return there;
+    if (!f || safetensors_check_hash(f, err) == 0) return f;
+    safetensors_close(f);
+    return NULL;
+}
+
+int save_best_check(const char *out, int64_t step, struct err *err)
+{
+    struct safetensors *f = best_open(out, step, err);
+    safetensors_close(f);
+    return f ? 0 : -1;
 }
 
 int save_best_read(const char *out, struct params *p, int64_t step, struct err *err)
 {
-    char *path = best_path(out, step);
-    struct safetensors *f = safetensors_open(path, err);
+    struct safetensors *f = best_open(out, step, err);
     int status = f ? read_values(f, p, 1, err) : -1;
     safetensors_close(f);
-    free(path);
-    return status;
+    return status < 0 ? err_in(err, "the weights of the best validation") : 0;
 }
 
 // The best of a step, finished or not.
@@ -250,40 +257,12 @@ static void put_one(void *self, const char *name, const char **at)
     if (*at) safetensors_writer_metadata(self, name, *at);
 }
 
-// Their hash beside them, for the process that continues.
-static int keep_hash(const char *folder, struct err *err)
-{
-    char hex[HASH_HEX], *state = xasprintf("%s/state.safetensors", folder),
-                        *path = xasprintf("%s/state.hash", folder);
-    int status = content_hash_anew(state, hex, err);
-    if (status == 0) status = file_out_update(path, hex, strlen(hex), err);
-    free(state);
-    free(path);
-    return status;
-}
-
-// An earlier version kept none; one that was cut off says nothing.
-static int check_hash(const char *folder, const char *state, struct err *err)
-{
-    char is[HASH_HEX] = "", *path = xasprintf("%s/state.hash", folder);
-    size_t size = 0;
-    char *was = access(path, F_OK) == 0 ? file_read(path, HASH_HEX, &size, NULL) : NULL;
-    int status = 0;
-    if (was && size == HASH_HEX - 1) {
-        status = content_hash_anew(state, is, err);
-        if (status == 0 && strcmp(was, is) != 0)
-            status = err_set(err, "'%s' is damaged: its content is not what was written", state);
-    }
-    free(was);
-    free(path);
-    return status;
-}
-
 static int write_state(const char *folder, const struct params *p, const struct save_place *at,
                        const struct identity *id, struct err *err)
 {
     char *path = xasprintf("%s/state.safetensors", folder);
     struct safetensors_writer *w = safetensors_writer_new(path);
+    safetensors_writer_hash(w);
     put_metadata(w, "step", "%lld", (long long)at->step);
     put_metadata(w, "loss", "%a", at->loss);
     put_metadata(w, "validation", "%a", at->validation);
@@ -294,7 +273,7 @@ static int write_state(const char *folder, const struct params *p, const struct 
     struct identity copy = *id;
     identity_each(&copy, put_one, w);
     free(path);
-    return write_values(w, p, WHATS, err) < 0 ? -1 : keep_hash(folder, err);
+    return write_values(w, p, WHATS, err);
 }
 
 // Writes the files of the folder before it gets its name.
@@ -396,7 +375,7 @@ static struct safetensors *open_newest(const char *out, bool whole, struct err *
     char *path = xasprintf("%s/state.safetensors", folder);
     struct safetensors *f = safetensors_open(path, err);
     struct stat st;
-    if (f && whole && check_hash(folder, path, err) < 0) {
+    if (f && whole && safetensors_check_hash(f, err) < 0) {
         safetensors_close(f);
         f = NULL;
     }

@@ -5,6 +5,8 @@
 //                                             checkpoints that are kept: a model or an adapter
 //   OUT/best-STEP.safetensors                 masters of the best validation so far
 //
+// State and best have a hash of themselves, which is checked when they are read.
+//
 //   struct save_place at = { .step = 40, .best_step = -1 };
 //   if (save_write(out, &params, base, &at, &identity, keep, &err) < 0) ...
 //   if (save_newest(out) >= 0 && save_read(out, &params, &at, &identity, &err) < 0) ...
@@ -49,7 +51,8 @@ int save_read(const char *out, struct params *p, struct save_place *at, const st
 
 // Writes the masters after a step, by parameter name.
 int save_best(const char *out, const struct params *p, int64_t step, struct err *err);
-bool save_best_there(const char *out, int64_t step);
+// Can they be read, and are they as they were written?
+int save_best_check(const char *out, int64_t step, struct err *err);
 int save_best_read(const char *out, struct params *p, int64_t step, struct err *err);
 // Removes those of other steps (-1: of all), and what interrupted writes left.
 void save_best_trim(const char *out, int64_t step);

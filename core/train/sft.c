@@ -208,11 +208,12 @@ static int go_on(struct sft *t, struct err *err)
     if (save_read(t->out.path, &t->params, &t->place, &id, err) < 0) return sft_break(t);
     job_log(j, "continuing after step %lld of %lld", (long long)t->place.step, (long long)t->steps);
     const int64_t best = t->place.best_step;
-    if (best >= 0 && !save_best_there(t->out.path, best)) {
+    struct err why;
+    if (best >= 0 && save_best_check(t->out.path, best, &why) < 0) {
         job_log(j,
-                "the weights of the best validation, after step %lld, are missing from '%s': "
-                "searching for the best from here on",
-                (long long)best, t->out.path);
+                "the weights of the best validation, after step %lld, are lost (%s): searching for "
+                "the best from here on",
+                (long long)best, why.text);
         reset_best(t);
     }
     job_rewind(j, t->place.step);
@@ -495,13 +496,19 @@ static void tidy(const struct sft *t, int64_t keep)
     if (keep >= 0) save_trim(t->out.path, keep);
 }
 
+static int read_best(struct sft *t, struct err *err)
+{
+    struct err why;
+    if (save_best_read(t->out.path, &t->params, t->place.best_step, &why) == 0) return 0;
+    return err_set(err, "%s; resume the run to continue without them", why.text);
+}
+
 static int finish(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
     const char *what;
     int status = 0;
-    if (t->place.best_step >= 0 && t->place.best_step != t->steps)
-        status = save_best_read(t->out.path, &t->params, t->place.best_step, err);
+    if (t->place.best_step >= 0 && t->place.best_step != t->steps) status = read_best(t, err);
     if (status == 0) status = result_write(t->out.path, &t->params, t->base, &what, err);
     if (status == 0) status = record(t, what, err);
     if (status == 0) {

@@ -72,5 +72,13 @@ echo >>"$dir/shown.png"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
 [[ $out == *"a picture of the data has changed since the job started"* ]] || fail "resumed with another picture" "$out"
 cp $picture "$dir/shown.png"
+# Nor damaged sums.
+sums=$dir/db.jobs/$job/sums.safetensors
+cp "$sums" "$dir/kept.sums"
+printf '\x55' | dd of="$sums" bs=1 seek=$(($(stat -c %s "$sums") - 40)) conv=notrunc status=none
+out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
+[[ $out == *"sums.safetensors' is damaged: its content is not what was written; make it again with /calibrate"* ]] ||
+    fail "resumed with damaged sums" "$out"
+cp "$dir/kept.sums" "$sums"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job")
 [[ $out == *"over 500 samples"* ]] || fail "it goes on with the old one" "$out"

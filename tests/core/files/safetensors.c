@@ -286,6 +286,41 @@ static void writes_nothing_on_failure(void **state)
     assert_non_null(strstr(err.text, "/nonexistent/x"));
 }
 
+// A change of any byte is seen by the hash, where it is not seen before.
+static void has_its_own_hash(void **state)
+{
+    const float values[64] = { 1, 2, 3 };
+    char *folder = scratch_new(), *path = xasprintf("%s/hashed", folder);
+    struct err err = { "" };
+    size_t size;
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    safetensors_writer_hash(w);
+    safetensors_writer_metadata(w, "step", "4");
+    safetensors_writer_declare(w, "x", DTYPE_F32, 1, (int64_t[]){ 64 });
+    assert_int_equal(safetensors_writer_data(w, values, sizeof values, &err), 0);
+    assert_int_equal(safetensors_writer_finish(w, &err), 0);
+    struct safetensors *f = safetensors_open(path, &err);
+    assert_int_equal(safetensors_check_hash(f, &err), 0);
+    assert_string_not_equal(safetensors_metadata(f, "hash"), "");
+    char *of_step = strstr((char *)f->map + 8, "\"4\"") + 1; // the header is a text
+    const size_t places[] = { 40, (size_t)(of_step - (char *)f->map), f->size - 1, f->header };
+    safetensors_close(f);
+    char *bytes = file_read(path, 1 << 20, &size, &err);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        bytes[places[i]] ^= 1;
+        FILE *out = fopen(path, "w");
+        assert_true(out && fwrite(bytes, size, 1, out) == 1 && fclose(out) == 0);
+        f = safetensors_open(path, &err);
+        assert_int_equal(safetensors_check_hash(f, &err), -1);
+        assert_non_null(strstr(err.text, "hashed' is damaged"));
+        safetensors_close(f);
+        bytes[places[i]] ^= 1;
+    }
+    free(bytes);
+    free(path);
+    scratch_remove(folder);
+}
+
 // The program's end when a mapped file is cut short: by its own message, not a bare SIGBUS.
 static void says_when_a_mapped_file_shrinks(void **state)
 {
@@ -333,6 +368,7 @@ int main(void)
         cmocka_unit_test(refuses_bad_length),
         cmocka_unit_test(refuses_what_is_no_file),
         cmocka_unit_test(writes_and_reads_back),
+        cmocka_unit_test(has_its_own_hash),
         cmocka_unit_test(writes_nothing_on_failure),
         cmocka_unit_test(says_when_a_mapped_file_shrinks),
     };

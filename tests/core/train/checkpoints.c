@@ -101,7 +101,7 @@ static void test_adapter(void **state)
     expect_names("out", "adapter_config.json adapter_model.safetensors checkpoint-2 checkpoint-3 "
                         "checkpoint-4 training.json ");
     expect_names("out/checkpoint-3",
-                 "adapter_config.json adapter_model.safetensors state.hash state.safetensors ");
+                 "adapter_config.json adapter_model.safetensors state.safetensors ");
     struct model *m = model_load(GOLDEN, backend_cpu(), NULL, &err);
     for (int step = 2; step <= 4; step++) {
         char name[64];
@@ -174,7 +174,7 @@ static void test_not_kept(void **state)
     struct err err;
     write_samples("data.jsonl", 0, 6);
     train("out", false, 2, settings, JOB_STOPPED, NULL);
-    expect_names("out/checkpoint-2", "state.hash state.safetensors ");
+    expect_names("out/checkpoint-2", "state.safetensors ");
     struct model *m = model_load(GOLDEN, backend_cpu(), NULL, &err);
     char *folder = in("out/checkpoint-2"), *part = in("out/checkpoint-3.part");
     assert_null(adapter_read(folder, m, &err));

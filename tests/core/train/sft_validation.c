@@ -303,6 +303,48 @@ static void test_best_of_lost_steps(void **state)
     free(data), free(out);
 }
 
+static void flip_best(const char *out)
+{
+    DIR *d = opendir(out);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char byte, *path = xasprintf("%s/%s", out, e->d_name);
+        FILE *f = strncmp(e->d_name, "best", 4) ? NULL : fopen(path, "r+b");
+        if (f) {
+            assert_int_equal(fseek(f, -100, SEEK_END), 0);
+            assert_int_equal(fread(&byte, 1, 1, f), 1);
+            byte ^= 4;
+            assert_int_equal(fseek(f, -100, SEEK_END), 0);
+            assert_int_equal(fwrite(&byte, 1, 1, f), 1);
+            fclose(f);
+        }
+        free(path);
+    }
+    if (d) closedir(d);
+}
+
+// Damaged weights of the best validation are not the result: the run says so and searches on.
+static void test_damaged_best(void **state)
+{
+    (void)state;
+    char *data = trial_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { .pause_after = 4 };
+    struct err err;
+    assert_int_equal(trial_run(&t, GOLDEN, data, out, false, trial_settings), JOB_STOPPED);
+    assert_int_equal(count_files(out, "best", NULL, 0), 1);
+    int64_t best = 0;
+    while (save_best_check(out, best, &err) < 0) assert_true(best++ < 4);
+    trial_release(&t);
+    flip_best(out);
+    assert_int_equal(save_best_check(out, best, &err), -1);
+    assert_non_null(strstr(err.text, "is damaged: its content is not what was written"));
+    t.pause_after = 0;
+    if (trial_run(&t, GOLDEN, data, out, true, trial_settings) != 0) fail_msg("%s", t.err.text);
+    assert_non_null(strstr(t.log.data, "are lost ("));
+    assert_non_null(strstr(t.log.data, "is damaged: its content"));
+    trial_release(&t);
+    free(data), free(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +354,7 @@ int main(void)
         IN_SCRATCH(test_validation_is_plain),
         IN_SCRATCH(test_best_step),
         IN_SCRATCH(test_best_of_lost_steps),
+        IN_SCRATCH(test_damaged_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
