@@ -371,6 +371,32 @@ static int draw(struct shell *shell, const struct plot *p, struct err *err)
     return status;
 }
 
+// Without series, a plot shows the loss; a table has them all.
+static int choose_series(const struct shell *shell, struct plot *p, struct err *err)
+{
+    if (p->o->csv && !p->o->figure) {
+        p->series[p->series_count++] = "*";
+        return 0;
+    }
+    for (size_t i = 0; i < p->job_count; i++) {
+        struct curve c;
+        if (store_curve(shell->store, p->jobs[i].id, "loss", &c, err) < 0) return -1;
+        const bool any = c.count > 0;
+        curve_release(&c);
+        if (!any) continue;
+        p->series[p->series_count++] = "loss";
+        return 0;
+    }
+    return err_set(err, "name the series to plot: /plot %s lists them", p->o->words[0]);
+}
+
+// An option says that something is to be drawn or written, not listed.
+static bool is_drawn(const struct plot_options *o)
+{
+    return o->figure || o->csv || o->smooth > 1 || o->title || o->y || o->log_x || o->log_y ||
+           o->points;
+}
+
 static int show_curves(struct shell *shell, struct plot *p, struct err *err)
 {
     for (size_t i = 0; i < p->job_count; i++)
@@ -399,6 +425,7 @@ static int plot_jobs(struct shell *shell, const struct plot_options *o, struct e
     if (status == 0 && !p.job_count)
         status =
             err_set(err, "/plot needs a job number (/jobs), a job's output folder, or a CSV file");
+    if (status == 0 && !p.series_count && is_drawn(o)) status = choose_series(shell, &p, err);
     if (status == 0)
         status = p.series_count ? show_curves(shell, &p, err) : list_series(shell, &p, err);
     plot_release(&p);
@@ -426,6 +453,7 @@ const struct command command_plot = {
     .help = "Plots job metrics, or columns of a CSV file.",
     .details =
         "/plot 3               lists the series of job 3\n"
+        "/plot 3 --figure loss.png   writes a figure; without a series, of the loss\n"
         "/plot 3 loss lr       plots two of them\n"
         "/plot 3 4 loss        compares two jobs\n"
         "/plot runs/ln loss    all runs that wrote to this folder, joined in order\n"

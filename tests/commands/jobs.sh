@@ -66,6 +66,11 @@ check "plots" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\nfalse\nfalse
 same "csv" "$(wc -l <"$work/c.csv") $(sed -n '2p;7p' "$work/c.csv" | tr '\n' ' ')" \
     '41 1,"norm.0.mean",0,0 1,"norm.0.mean",5, '
 same "png" "$(head -c 4 "$work/p.png" | tail -c 3)" PNG
+lines "/plot 1 --figure $work/loss.svg" "/plot 1 --csv $work/all.csv" "/plot 1 --smooth 3" '/job 1'
+check "without series" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
+grep -q '<svg' "$work/loss.svg" || fail "no figure without a series"
+check_has "the loss is drawn" 'select(.event=="text").text' "loss"
+same "all series" "$(cut -d, -f2 "$work/all.csv" | sort -u | wc -l)" "$(($(cut -d, -f2 "$work/c.csv" | sort -u | wc -l) + 1))"
 lines '/train data.json ""' '/calibrate norm "" out'
 check "empty arguments" 'select(.event=="error").message | contains("is empty: it must be a file")' $'true\ntrue'
 lines "/plot 1 loss --smooth 3 --csv $work/s.csv"
