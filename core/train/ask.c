@@ -334,13 +334,18 @@ static int open_files(struct asking *a, struct ask_output *former, char **tempor
 // Is there no answer at all, in this run or in those before?
 static bool lacks_answers(const struct ask_report *r)
 {
-    return !r->stopped && r->failed && !r->answered && r->there == (int64_t)r->errors;
+    return !r->stopped && !r->answered && r->failed + r->there && r->there == (int64_t)r->errors;
 }
 
 // Of all ranks; rank 0's first sample is among them.
 static int none_answered(const struct asking *a, struct err *err)
 {
     const struct ask_report *r = &a->report;
+    if (!r->failed)
+        return err_set(err,
+                       "no question is answered: all %zu lines of '%s' are errors of an earlier "
+                       "run; --again asks all questions again",
+                       r->errors, a->r->out);
     return err_set(err, "no question could be answered, %lld with errors (in '%s'), the first: %s",
                    (long long)r->failed, a->r->out, r->why.text);
 }

@@ -189,4 +189,9 @@ printf '[{"question_id": 9007199254740993, "answer": "second"}, {"question_id": 
 lines "${setup[@]}" "/eval $work/vqa/q.json --set vqav2 --answers $work/vqa/given.json --here"
 check "joined" 'select(.name == "answers").rows[] | "\(.[1]) \(.[4]) \(.[5])"' \
     $'9007199254740992 first first\n9007199254740993 second second'
+# A file in which every line is an error has no answers, in the run that wrote it and later.
+printf '[{"id": "a", "image": "none.png", "question": "hi"}]' >"$work/none.json"
+lines "${setup[@]}" "/ask --data $work/none.json --out $work/none.jsonl" "/ask --data $work/none.json --out $work/none.jsonl"
+check "nothing answered" 'select(.event == "error").message | .[:40]' "no question could be answered, 1 with er
+no question is answered: all 1 lines of "
 finish
