@@ -43,45 +43,56 @@ static bool is_alive(const struct draft_owner *o, int64_t id)
 
 // --- drafts --------------------------------------------------------------------------------------
 
-static int keep(struct store *s, int64_t owner, int64_t session, const char *text, int64_t taken,
+void draft_release(struct draft *d)
+{
+    free(d->text);
+    free(d->folder);
+    free(d->model);
+    *d = (struct draft){ 0 };
+}
+
+static int keep(struct store *s, int64_t owner, int64_t session, const struct draft *d,
                 struct err *err)
 {
-    if (store_run(s, err, "DELETE FROM drafts WHERE owner = ? OR id = ?", "ii", owner, taken) < 0)
+    if (store_run(s, err, "DELETE FROM drafts WHERE owner = ? OR id = ?", "ii", owner, d->id) < 0)
         return -1;
-    if (!*text) return 0;
-    return store_run(s, err, "INSERT INTO drafts(owner, session, text) VALUES(?, ?, ?)", "iit",
-                     owner, session, text);
+    if (!*d->text) return 0;
+    return store_run(s, err,
+                     "INSERT INTO drafts(owner, session, text, folder, model) "
+                     "VALUES(?, ?, ?, ?, ?)",
+                     "iittt", owner, session, d->text, d->folder ? d->folder : "",
+                     d->model ? d->model : "");
 }
 
 int store_draft_keep(struct store *s, const struct draft_owner *o, const char *session,
-                     const char *text, int64_t taken, struct err *err)
+                     const struct draft *d, struct err *err)
 {
     int64_t id = 0;
     if (session && session_find(s, session, &id, NULL) < 0) id = 0;
     if (store_lock(s, err) < 0) return -1;
-    return store_unlock(s, keep(s, o->id, id, text, taken, err), err);
+    return store_unlock(s, keep(s, o->id, id, d, err), err);
 }
 
-char *store_draft_find(struct store *s, const struct draft_owner *o, const char *session,
-                       int64_t *id, struct err *err)
+int store_draft_find(struct store *s, const struct draft_owner *o, const char *session,
+                     struct draft *d, struct err *err)
 {
     int64_t of = 0;
     int row = 0;
-    char *text = NULL;
+    *d = (struct draft){ 0 };
     if (session && session_find(s, session, &of, NULL) < 0) of = 0;
     sqlite3_stmt *q = store_query(s, err,
-                                  "SELECT id, owner, text FROM drafts WHERE owner != ?"
+                                  "SELECT id, owner, text, folder, model FROM drafts"
+                                  " WHERE owner != ?"
                                   " AND (session = ? OR ?) ORDER BY id DESC",
                                   "iii", o->id, of, (int64_t)!session);
-    if (!q) return NULL;
-    while (!text && (row = store_step(s, q, err)) > 0) {
+    if (!q) return -1;
+    while (!d->text && (row = store_step(s, q, err)) > 0) {
         if (is_alive(o, sqlite3_column_int64(q, 1))) continue;
-        *id = sqlite3_column_int64(q, 0);
-        text = column_text(q, 2);
+        *d = (struct draft){ column_text(q, 2), column_text(q, 3), column_text(q, 4),
+                             sqlite3_column_int64(q, 0) };
     }
     sqlite3_finalize(q);
-    if (row < 0) return NULL;
-    return text ? text : xstrdup("");
+    return row < 0 ? -1 : d->text != NULL;
 }
 
 // --- sessions of shells --------------------------------------------------------------------------

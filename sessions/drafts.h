@@ -1,9 +1,10 @@
 // sessions/drafts.h -- drafts: typed but unsent text, which survives its shell.
 //
 //   struct draft_owner me = draft_owner_begin(store);
-//   store_draft_keep(store, &me, "trip", "What is", 0, &err);   // "" forgets it
-//   int64_t id;
-//   char *text = store_draft_find(store, &me, NULL, &id, &err); // of a shell that has ended
+//   struct draft d = { .text = "What is", .folder = "/home/me", .model = "llava" };
+//   store_draft_keep(store, &me, "trip", &d, &err);           // text "": forgets it
+//   if (store_draft_find(store, &me, NULL, &d, &err) > 0) ... // of a shell that has ended
+//   draft_release(&d);
 //   draft_owner_end(&me);
 //
 // It also notes which session it has open, so that after a crash the next shell can offer it.
@@ -20,17 +21,23 @@ struct draft_owner {
     int64_t id; // 0: none
 };
 
+struct draft {
+    char *text, *folder, *model; // where it was typed, and with which model; may be ""
+    int64_t id;                  // to keep: the draft it came from, of another shell, which is
+                                 // deleted (0: none)
+};
+
+void draft_release(struct draft *d);
+
 struct draft_owner draft_owner_begin(const struct store *s);
 void draft_owner_end(struct draft_owner *o);
 
-// session NULL, or one without messages: belongs to none. `taken` (0: none) is the draft it came
-// from, of another shell, which is deleted.
+// session NULL, or one without messages: belongs to none.
 int store_draft_keep(struct store *s, const struct draft_owner *o, const char *session,
-                     const char *text, int64_t taken, struct err *err);
-// The newest draft without a live owner, of the session (NULL: of any); free() it. "": none; NULL
-// with a message when it cannot be read.
-char *store_draft_find(struct store *s, const struct draft_owner *o, const char *session,
-                       int64_t *id, struct err *err);
+                     const struct draft *d, struct err *err);
+// The newest draft without a live owner, of the session (NULL: of any): 1, 0 if there is none, -1.
+int store_draft_find(struct store *s, const struct draft_owner *o, const char *session,
+                     struct draft *d, struct err *err);
 
 // The session that this shell has open; NULL: it ends properly and has none.
 int store_shell_note(struct store *s, const struct draft_owner *o, const char *session,

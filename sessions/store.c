@@ -120,6 +120,9 @@ static const char *const schema_steps[] = {
     "INSERT INTO job_reads(job, part, place) SELECT id, 0, reports FROM jobs WHERE reports > 0;",
     // The session that each shell has open; it takes its row away when it ends.
     "CREATE TABLE shells(owner INTEGER PRIMARY KEY, session INTEGER NOT NULL);",
+    // Where a draft was typed.
+    "ALTER TABLE drafts ADD COLUMN folder TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE drafts ADD COLUMN model TEXT NOT NULL DEFAULT '';",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };

@@ -93,12 +93,13 @@ static void show_compared(struct screen *s)
 }
 
 // What is typed now is not touched.
-static void take_draft(struct screen *s, const char *text, int64_t id)
+static void take_draft(struct screen *s, const struct draft *d)
 {
     if (!s->prompt || *prompt_typed(s->prompt) || typed_open(&s->typed)) return;
-    prompt_set(s->prompt, text);
-    s->taken = id;
+    prompt_set(s->prompt, d->text);
+    s->taken = d->id;
     screen_draft_typed(s);
+    screen_draft_announce(s, d);
 }
 
 // A terminal type with 256 colours for where we are: a multiplexer has its own.
@@ -148,7 +149,7 @@ static void take_news(struct screen *s)
         else if (n->kind == NEWS_LEAVE)
             s->leave = s->ended = true;
         else if (n->kind == NEWS_DRAFT)
-            take_draft(s, n->text, *(const int64_t *)n->data);
+            take_draft(s, n->data);
         else
             view_take(s->view, n);
         if (n->kind == NEWS_IDLE) {

@@ -2,6 +2,7 @@
 // typed: whatever ends the program, it is there again.
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "tui/screen_parts.h"
@@ -29,6 +30,35 @@ static const char *session_of(const struct screen *s)
     return s->view->snapshot ? s->view->snapshot->session : NULL;
 }
 
+static const char *model_of(const struct screen *s)
+{
+    return s->view->snapshot && s->view->snapshot->model ? s->view->snapshot->model : "";
+}
+
+static struct draft draft_made(const struct screen *s, const char *text)
+{
+    char *folder = getcwd(NULL, 0);
+    return (struct draft){ xstrdup(text), folder ? folder : xstrdup(""), xstrdup(model_of(s)),
+                           s->taken };
+}
+
+// A line that was typed elsewhere may make no sense here.
+void screen_draft_announce(struct screen *s, const struct draft *d)
+{
+    char *here = getcwd(NULL, 0);
+    const bool moved = *d->folder && here && strcmp(here, d->folder) != 0;
+    const bool other = *d->model && strcmp(model_of(s), d->model) != 0;
+    char *text = xasprintf("the line in the input was typed%s%s%s%s and not sent; Ctrl-C drops it",
+                           moved ? " in " : "", moved ? d->folder : "", other ? " with model " : "",
+                           other ? d->model : "");
+    if (moved || other)
+        view_add(s->view, ENTRY_NOTICE, text);
+    else
+        view_hint(s->view, "the unsent line of last time is back; Ctrl-C drops it");
+    free(text);
+    free(here);
+}
+
 void screen_draft_keep(struct screen *s)
 {
     const char *session = session_of(s);
@@ -38,7 +68,7 @@ void screen_draft_keep(struct screen *s)
         free(text);
         return;
     }
-    watcher_draft(s->watcher, session, text, s->taken);
+    watcher_draft(s->watcher, session, draft_made(s, text));
     s->taken = 0;
     free(s->stored);
     free(s->stored_session);
@@ -49,7 +79,8 @@ void screen_draft_keep(struct screen *s)
 void screen_draft_last(struct screen *s)
 {
     char *text = draft_of(s);
-    if (s->look.store)
-        store_draft_keep(s->look.store, &s->owner, session_of(s), text, s->taken, NULL);
+    struct draft d = draft_made(s, text);
+    if (s->look.store) store_draft_keep(s->look.store, &s->owner, session_of(s), &d, NULL);
+    draft_release(&d);
     free(text);
 }

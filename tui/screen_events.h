@@ -26,7 +26,7 @@ enum news_kind {
     NEWS_JOBS,     // data: struct jobs_news
     NEWS_CAPTURE,  // data: struct capture, owned by the waiting thread
     NEWS_OPEN,     // text: which picker
-    NEWS_DRAFT,    // text: an earlier unsent draft; data: its id (int64_t)
+    NEWS_DRAFT,    // data: struct draft, an earlier unsent one
     NEWS_MAP,      // event: a map that a step asked for
     NEWS_NO_MAP,   // text: why it cannot be computed
     NEWS_PAINTED,  // a picture is ready for the terminal

@@ -65,9 +65,10 @@ int screen_layout(const struct screen *s, int columns);
 const char *screen_context(const struct screen *s);
 
 // screen_draft.c
-void screen_draft_typed(struct screen *s); // it may have changed
-void screen_draft_keep(struct screen *s);  // soon, by the watcher
-void screen_draft_last(struct screen *s);  // now; at exit
+void screen_draft_typed(struct screen *s);                           // it may have changed
+void screen_draft_keep(struct screen *s);                            // soon, by the watcher
+void screen_draft_last(struct screen *s);                            // now; at exit
+void screen_draft_announce(struct screen *s, const struct draft *d); // it is back
 
 // screen_tour.c: the steps of /tour, one after the other in the input line
 void screen_tour_offer(struct screen *s);                 // the step whose turn it is

@@ -21,10 +21,10 @@ struct watcher {
     pthread_mutex_t mutex;
     pthread_cond_t wake, wake_previewer;
     bool stop;
-    char *preview; // wanted
-    struct draft { // to be kept, the oldest first
-        char *session, *text;
-        int64_t taken;
+    char *preview;      // wanted
+    struct kept_draft { // to be kept, the oldest first
+        char *session;
+        struct draft draft;
     } * drafts;
     size_t draft_count;
     int64_t curve;
@@ -101,12 +101,12 @@ static void look_at_jobs(struct watcher *w, int64_t curve)
 static void keep_drafts(struct watcher *w)
 {
     while (w->draft_count) {
-        const struct draft d = w->drafts[0];
+        struct kept_draft d = w->drafts[0];
         memmove(w->drafts, w->drafts + 1, --w->draft_count * sizeof d);
         pthread_mutex_unlock(&w->mutex);
-        if (w->store) store_draft_keep(w->store, w->owner, d.session, d.text, d.taken, NULL);
+        if (w->store) store_draft_keep(w->store, w->owner, d.session, &d.draft, NULL);
         free(d.session);
-        free(d.text);
+        draft_release(&d.draft);
         pthread_mutex_lock(&w->mutex);
     }
 }
@@ -181,12 +181,11 @@ void watcher_preview(struct watcher *w, const char *path)
     pthread_mutex_unlock(&w->mutex);
 }
 
-void watcher_draft(struct watcher *w, const char *session, const char *text, int64_t taken)
+void watcher_draft(struct watcher *w, const char *session, struct draft d)
 {
     pthread_mutex_lock(&w->mutex);
     w->drafts = xreallocarray(w->drafts, w->draft_count + 1, sizeof *w->drafts);
-    w->drafts[w->draft_count++] =
-        (struct draft){ session ? xstrdup(session) : NULL, xstrdup(text), taken };
+    w->drafts[w->draft_count++] = (struct kept_draft){ session ? xstrdup(session) : NULL, d };
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->mutex);
 }

@@ -4,7 +4,7 @@
 //   struct watcher *w = watcher_start(db, &owner, queue);  // NEWS_JOBS when something changed
 //   watcher_preview(w, "cat.png");              // NEWS_PICTURE with index -1
 //   watcher_curve(w, 3);                        // requests this job's loss curve; 0: the latest's
-//   watcher_draft(w, "trip", "What is", 0);     // kept with session "trip" (NULL: with none)
+//   watcher_draft(w, "trip", draft);            // kept with session "trip" (NULL: with none)
 //   watcher_stop(w);
 #ifndef TUI_WATCHER_H
 #define TUI_WATCHER_H
@@ -21,7 +21,7 @@ struct watcher *watcher_start(const char *db, const struct draft_owner *owner,
                               struct news_queue *queue);
 void watcher_preview(struct watcher *w, const char *path);
 void watcher_curve(struct watcher *w, int64_t job);
-void watcher_draft(struct watcher *w, const char *session, const char *text, int64_t taken);
+void watcher_draft(struct watcher *w, const char *session, struct draft d); // takes d
 // False: one of them hangs, and memory must not be freed.
 bool watcher_stop(struct watcher *w);
 

@@ -49,6 +49,12 @@ static void offer_crashed(const struct worker *w, struct store *store, const cha
     free(name);
 }
 
+static void free_draft(void *draft)
+{
+    draft_release(draft);
+    free(draft);
+}
+
 // Another session is current: what was typed there and not sent comes back. At the start, without a
 // session, what was typed last in any.
 static void report_draft(struct worker *w)
@@ -62,20 +68,18 @@ static void report_draft(struct worker *w)
     if (first) offer_crashed(w, store, now);
     store_shell_note(store, w->owner, *now ? now : NULL, NULL);
     if (!first && !*now) return;
-    int64_t *id = xcalloc(1, sizeof *id);
-    char *text = store_draft_find(store, w->owner, *now ? now : NULL, id, NULL);
-    if (text && *text)
-        news_post(w->queue, NEWS_DRAFT, text, id, free);
+    struct draft *d = xcalloc(1, sizeof *d);
+    if (store_draft_find(store, w->owner, *now ? now : NULL, d, NULL) > 0)
+        news_post(w->queue, NEWS_DRAFT, NULL, d, free_draft);
     else
-        free(id);
-    free(text);
+        free(d);
 }
 
 static void report_state(struct worker *w)
 {
-    report_draft(w);
     post_pictures(&w->told, w->shell, w->queue);
     news_post(w->queue, NEWS_SNAPSHOT, NULL, snapshot_make(w->shell), snapshot_free);
+    report_draft(w);
 }
 
 // For its maps alone: nothing is told or stored but them.
