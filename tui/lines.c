@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -112,6 +114,27 @@ static int run_file(struct lines *l, const char *path)
 
 // --- scripts -------------------------------------------------------------------------------------
 
+// Bytes of a pipe or file that nobody has read yet; 0 of a terminal, and where it is unknown.
+static bool input_left(void)
+{
+    struct stat st;
+    int waiting = 0;
+    if (fstat(STDIN_FILENO, &st) < 0) return false;
+    if (S_ISREG(st.st_mode)) return lseek(STDIN_FILENO, 0, SEEK_CUR) < st.st_size;
+    return (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) &&
+           ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0;
+}
+
+// -c and -f run their lines alone: who also sends something must not believe that it was used.
+static void tell_unread(const struct lines *l, const struct step *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (steps[i].kind == STEP_FILE && !strcmp(steps[i].text, "-")) return;
+    if (!stopped(l) && input_left())
+        sinks_notice(l->shell->sinks, "standard input was not read: -f - runs its lines, "
+                                      "/image - attaches a picture from it");
+}
+
 int lines_steps(struct lines *l, const struct step *steps, size_t count)
 {
     int status = STATUS_OK, number = 0;
@@ -125,6 +148,7 @@ int lines_steps(struct lines *l, const struct step *steps, size_t count)
             free(where);
         }
     }
+    tell_unread(l, steps, count);
     return lines_status(l, status);
 }
 

@@ -195,10 +195,13 @@ char *file_read(const char *path, size_t limit, size_t *size, struct err *err)
 // Never opened anew: /dev/stdin cannot be where it is a socket, or a file one may no longer open.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err)
 {
-    if (!isatty(STDIN_FILENO))
-        return read_all(STDIN_FILENO, "standard input", limit, size, cancel, err);
-    err_set(err, "standard input is the terminal: give a file instead of -");
-    return NULL;
+    if (isatty(STDIN_FILENO)) {
+        err_set(err, "standard input is the terminal: give a file instead of -");
+        return NULL;
+    }
+    char *bytes = read_all(STDIN_FILENO, "standard input", limit, size, cancel, err);
+    if (bytes) lseek(STDIN_FILENO, (off_t)*size, SEEK_SET); // a file has been read, like a pipe
+    return bytes;
 }
 
 static void *map_descriptor(int fd, const char *path, uint64_t *size, struct err *err)

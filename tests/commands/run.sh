@@ -27,6 +27,16 @@ check "variables" 'select(.event == "setting").value' $'1 May "25"\n5'
 check "text of many lines" 'select(.event == "text").text' $'say ${x}, not\n/quit'
 expect "unknown variable" 1 "$work/v.vlmsh:1: unknown variable 'DAY'" vlmsh -f "$work/v.vlmsh"
 
+# Beside -c and -f, standard input is read by those that name it; otherwise a notice says that it was not.
+echo /version | vlmsh -c '/get sample.seed' 2>"$work/err" >"$work/out" || fail "beside -c"
+grep -q '^standard input was not read: -f -' "$work/err" || fail "beside -c: $(cat "$work/err")"
+vlmsh -c '/get sample.seed' 2>"$work/err" >"$work/out" <"$work/v.vlmsh"
+grep -q '^standard input was not read' "$work/err" || fail "a file beside -c: $(cat "$work/err")"
+vlmsh -c '/image -' <$scene 2>"$work/err" || fail "a picture beside -c"
+echo /version | vlmsh -c '/get sample.seed' -f - 2>>"$work/err" >"$work/out"
+vlmsh -c /version </dev/null 2>>"$work/err"
+grep 'standard input was not read' "$work/err" && fail "what was read is called unread"
+
 # Standard input is a script unless --json is given: then every line ends with done, whatever happens.
 printf '/version\n/nope\n/version\n' | vlmsh >"$work/out" 2>"$work/err"
 same "standard input: exit status" $? 1
