@@ -89,6 +89,8 @@ static void report_attached(const struct shell *shell)
     const struct picture *p = &c->pictures[c->picture_count - 1];
     struct engine_context x;
     char left[96];
+    command_check_needs(shell, NEEDS_MODEL,
+                        NULL); // it counts the tokens; without one, it is unknown
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_ATTACHED,
                                               .pictures = p,
                                               .id = (int32_t)c->picture_count - 1 });

@@ -33,7 +33,7 @@ static int take_layer(void *self, const char *value, struct err *err)
     struct wish *w = self;
     long long n = PROBE_LAYER_ALL;
     if (strcmp(value, "all") != 0 && option_integer(value, 0, 100000, &n, "--layer", err) < 0)
-        return -1;
+        return err_set(err, "--layer takes a layer, counted from 0, or all, not '%s'", value);
     w->request.options.layer = (int)n;
     return 0;
 }
@@ -43,7 +43,10 @@ static int take_head(void *self, const char *value, struct err *err)
     struct wish *w = self;
     long long n = -1;
     if (strcmp(value, "mean") != 0 && option_integer(value, 0, 100000, &n, "--head", err) < 0)
-        return -1;
+        return err_set(err,
+                       "--head takes one head, counted from 0, or mean (the average over all "
+                       "heads), not '%s'; /info shows how many heads the model has",
+                       value);
     w->request.options.head = (int)n;
     return 0;
 }

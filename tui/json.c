@@ -246,7 +246,10 @@ static void fill_attached(cJSON *o, const struct event *e)
     add_text(o, "file", p->path);
     add_integer(o, "width", p->image.width);
     add_integer(o, "height", p->image.height);
-    add_integer(o, "visual_tokens", p->tokens);
+    if (p->tokens) // unknown before a model is loaded
+        add_integer(o, "visual_tokens", p->tokens);
+    else
+        cJSON_AddNullToObject(o, "visual_tokens");
     add_text(o, "sha256", p->sha256);
 }
 
@@ -373,7 +376,7 @@ static const struct kind {
     [EVENT_DONE] = { "done", "ok:boolean", fill_done },
     [EVENT_ATTACHED] = { "attached",
                          "picture:integer file:string width:integer height:integer "
-                         "visual_tokens:integer sha256:string",
+                         "visual_tokens:integer? sha256:string",
                          fill_attached },
     [EVENT_JOB] = { "job",
                     "job:integer change:string kind:string state:string message:string "

@@ -52,18 +52,17 @@ static void draw_job(struct canvas *c, struct area area, int y, const struct job
     const bool runs = row->state == STATE_RUNNING;
     int x = canvas_printf(c, area, 0, y, runs ? STYLE_TEXT : STYLE_DIM, "%3" PRId64 "  %-*s  %-*s",
                           row->id, w.kind, row->kind, w.state, job_state_name(row->state));
-    if (row->steps > 0 && row->step >= 0) {
-        const int bar = area.width > 60 ? 16 : 8;
-        canvas_bar(c, area, x + 2, y, bar, row->step / row->steps);
+    const int bar = row->steps > 0 && row->step >= 0 ? area.width > 60 ? 16 : 8 : 0, bar_x = x + 2;
+    if (bar)
         x = canvas_printf(c, area, x + bar + 2, y, STYLE_TEXT, " %3.0f%%",
                           100 * row->step / row->steps);
-    }
     if (isfinite(row->loss)) buf_printf(&b, "loss %.4g", row->loss);
     x = add_whole(c, area, x, y, &b);
     buf_clear(&b);
     if (runs && isfinite(row->eta_s)) put_span(&b, row->eta_s);
     add_whole(c, area, x, y, &b);
     if (focused) canvas_style(c, area, 0, y, area.width, STYLE_SELECTED);
+    if (bar) canvas_bar(c, area, bar_x, y, bar, row->step / row->steps); // in its own colours
     buf_release(&b);
 }
 
