@@ -212,14 +212,45 @@ static bool wants_out(const char *line)
     return false;
 }
 
+// "help", "?", "help train": who types that means /help. Not "help me with this picture".
+static bool wants_help(const char *line)
+{
+    const size_t n = strcspn(line, " \t\n");
+    const bool help = (n == 4 && !strncasecmp(line, "help", n)) || (n == 1 && *line == '?');
+    const char *topic = skip_blanks(line + n), *end = name_end(topic);
+    if (!help || *skip_blanks(end)) return false;
+    char *name = xstrndup(topic, (size_t)(end - topic));
+    const bool known = !*name || *name == '/' || command_find(name) || settings_find(name);
+    free(name);
+    return known;
+}
+
+// The name of a command without its slash is sent to the model, which the person may not want.
+static void hint_command(const struct shell *shell, const char *line)
+{
+    const char *end = name_end(line);
+    char *name = xstrndup(line, (size_t)(end - line));
+    const struct command *command = *skip_blanks(end) ? NULL : command_find(name);
+    if (command && end - line > 1)
+        sinks_notice(shell->sinks, "'%s' was sent to the model; the command is /%s", name, name);
+    free(name);
+}
+
 int shell_line(struct shell *shell, const char *line, struct err *err)
 {
     const char *p = skip_blanks(line);
     if (!*p || *p == '#') return 0;
+    if (shell->interactive && wants_help(p)) {
+        char *command = xasprintf("/help %s", skip_blanks(p + strcspn(p, " \t\n")));
+        const int status = run_command(shell, command, err);
+        free(command);
+        return status;
+    }
     if (shell->interactive && wants_out(p))
         return err_set(err, "'%s' was not sent to the model: /quit, Ctrl-D or twice Ctrl-C leaves",
                        p);
     const bool command = p[0] == '/' && p[1] != '/';
+    if (shell->interactive && !command) hint_command(shell, p);
     const int status = command ? run_command(shell, p, err) : run_text(shell, line, err);
     engine_look_identity(shell->engine);
     return status;

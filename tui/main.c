@@ -19,6 +19,7 @@
 #include "core/base/places.h"
 #include "core/graph/device.h"
 #include "core/lists.h"
+#include "sessions/jobs.h"
 #include "tui/default_model.h"
 #include "tui/front.h"
 #include "tui/keys.h"
@@ -146,6 +147,48 @@ static void start(struct program *p, const struct backend *backend)
     fatal_set_hook(signals_restore_terminal);
 }
 
+// Appends a word so that a shell takes it as one.
+static void put_quoted(struct buf *b, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "._-+/:@%,=";
+    if (*word && !word[strspn(word, plain)]) {
+        buf_puts(b, word);
+        return;
+    }
+    buf_putc(b, '\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            buf_puts(b, "'\\''");
+        else
+            buf_putc(b, *word);
+    buf_putc(b, '\'');
+}
+
+// What remains after leaving: the session, and jobs that continue.
+static void say_what_remains(const struct program *p, struct buf *b)
+{
+    struct job_row *rows;
+    size_t count, running = 0;
+    const char *name = store_session(p->shell.store);
+    if (name) {
+        buf_printf(b, "session '%s' is saved; to continue: vlmsh ", name);
+        if (p->options.db) buf_puts(b, "--db ");
+        if (p->options.db) put_quoted(b, p->options.db);
+        buf_puts(b, p->options.db ? " --session " : "--session ");
+        put_quoted(b, name);
+        buf_putc(b, '\n');
+    }
+    if (store_jobs_read(p->shell.store, &rows, &count, NULL) < 0) return;
+    for (size_t i = count; i-- > 0;) {
+        if (rows[i].state != STATE_RUNNING) continue;
+        buf_printf(b, "%s %lld (%s)", running++ ? "," : "still running: job", (long long)rows[i].id,
+                   rows[i].kind);
+    }
+    if (running) buf_puts(b, "; /jobs shows them\n");
+    job_rows_free(rows, count);
+}
+
 // Unsaved work is reported through the front end, and again after the screen has closed.
 static int finish_store(struct program *p)
 {
@@ -166,8 +209,12 @@ static int finish(struct program *p, int status)
     engine_free(p->shell.engine);
     shell_jobs_release(&p->shell);
     changed_forget(&p->shell);
+    struct buf remains = { 0 };
+    if (p->interactive && p->shell.store) say_what_remains(p, &remains);
     if (finish_store(p) < 0 && status == STATUS_OK) status = STATUS_FAILED;
     p->front->close(p->front_state, p->lines.output);
+    if (remains.length) text_printf(stdout, "%s", remains.data);
+    buf_release(&remains);
     keys_free(p->keys);
     options_release(&p->options);
     return status;
