@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/text/message.h"
 #include "sessions/internal.h"
 
@@ -51,8 +52,8 @@ static void write_times(struct buf *b, const struct saved_entry *e)
     const struct event_answer *a = &e->answer;
     buf_printf(b, "*%lld prompt tokens", (long long)a->prompt_tokens);
     if (a->visual_tokens) buf_printf(b, " (%lld of pictures)", (long long)a->visual_tokens);
-    buf_printf(b, ", %lld computed in %.2f s; %zu tokens in %.2f s", (long long)a->computed_tokens,
-               a->vision_s + a->prefill_s, a->count, a->decode_s);
+    buf_printf(b, ", %lld computed in %.2f s; %zu token%s in %.2f s", (long long)a->computed_tokens,
+               a->vision_s + a->prefill_s, a->count, a->count == 1 ? "" : "s", a->decode_s);
     if (a->decode_s > 0) buf_printf(b, " (%.1f a second)", (double)a->count / a->decode_s);
     line(b, "; end: ", e->stop, "*\n");
 }
@@ -64,7 +65,7 @@ static void write_message(struct exporting *x, const struct saved_entry *e)
     buf_printf(&x->text, "## %s\n\n", titles[m->role]);
     for (size_t i = 0; i < m->content_count; i++) {
         if (m->content[i].text)
-            buf_printf(&x->text, "%s\n\n", m->content[i].text);
+            buf_printf(&x->text, "%s\n\n", text_trimmed(m->content[i].text));
         else
             write_picture(x, m->content[i].picture);
     }

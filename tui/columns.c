@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "tui/text.h"
 
 static const char between[] = " \xE2\x94\x82 "; // a vertical line
@@ -74,14 +75,17 @@ static void draw(struct buf *to, struct column both[2])
 
 void columns_draw(struct buf *to, const struct event_columns *c, int width)
 {
+    const char *texts[2] = { text_trimmed(c->text[0]), text_trimmed(c->text[1]) };
     const bool same = !strcmp(c->text[0], c->text[1]);
+    const size_t blanks = (size_t)(texts[0] - c->text[0]);
+    const size_t common = c->common > blanks ? c->common - blanks : 0;
     struct column title[2], text[2];
     if (width < 20) width = 20;
     for (int k = 0; k < 2; k++) {
         const int columns = (width - 3) / 2;
         title[k] = (struct column){ xstrdup(c->title[k]), NULL, columns };
-        text[k] = (struct column){ same ? xstrdup(c->text[k]) : marked(c->text[k], c->common), NULL,
-                                   columns };
+        text[k] =
+            (struct column){ same ? xstrdup(texts[k]) : marked(texts[k], common), NULL, columns };
         title[k].rest = title[k].text;
         text[k].rest = text[k].text;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "commands/changed.h"
+#include "core/base/text.h"
 #include "tui/panel.h"
 #include "tui/wrap.h"
 
@@ -49,7 +50,7 @@ static int find_parts(const struct changed_view *k, struct part parts[PARTS])
         char *head = xasprintf("%c, score %.4g%s: %s", 'A' + side, k->score[side],
                                k->better[side] ? " (better)" : "", k->title[side]);
         const enum style style = k->better[side] ? STYLE_TEXT : STYLE_CHANGED;
-        parts[count++] = (struct part){ head, k->answer[side], style };
+        parts[count++] = (struct part){ head, text_trimmed(k->answer[side]), style };
     }
     return count;
 }

@@ -192,22 +192,24 @@ static void draw_line(struct view *v, struct canvas *c, struct area line, size_t
                       const struct wrap *w, int number)
 {
     struct chat_view *chat = &v->chat;
-    const struct entry *e = &chat->entries[index];
+    struct entry *e = &chat->entries[index];
     const struct kind *k = &kinds[e->kind];
     const struct area inner = { line.x + GUTTER, line.y, line.width - GUTTER, 1 };
     enum style style = w->code && !k->whole && !is_rendered(e) ? STYLE_CODE : k->style;
-    if (e->undone) style = STYLE_DIM;
     if (!number)
-        canvas_text(c, line, 0, 0, e->undone ? STYLE_DIM : k->style, c->ascii ? k->ascii : k->mark);
+        canvas_text(c, line, 0, 0, e->unanswered ? STYLE_DIM : k->style,
+                    c->ascii ? k->ascii : k->mark);
+    if (e->unanswered) style = STYLE_DIM;
     if (number < e->headings) style = STYLE_TITLE;
-    const int pan = k->whole ? v->chat.pan : 0;
+    const int pan = e->pan;
     const int end = canvas_text_n(c, inner, w->indent - pan, 0, style, w->line, w->length);
-    if (is_rendered(e) && !e->undone) style_spans(c, inner, e, w);
+    if (is_rendered(e)) style_spans(c, inner, e, w);
     // There is more: Left and Right.
     if (k->whole && end > inner.width)
         canvas_put(c, inner, inner.width - 1, 0, STYLE_CHANGED, c->ascii ? '>' : 0x203a);
     if (pan && w->length) canvas_put(c, line, 0, 0, STYLE_CHANGED, c->ascii ? '<' : 0x2039);
-    if (k->whole && end + pan > chat->widest) chat->widest = end + pan;
+    if (k->whole && end + pan > inner.width) chat->wide = (int)index;
+    if (k->whole && end + pan > e->widest) e->widest = end + pan;
     if (index == last_answer(&v->chat)) {
         mark_looks(v, c, inner, e, w);
         if (!v->image.looking) mark_token(v, c, inner, e, w);
@@ -255,7 +257,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     // What is read stays where it is while an answer grows below.
     if (chat->scroll > 0 && total > chat->total && chat->total) chat->scroll += total - chat->total;
     chat->total = total;
-    chat->widest = 0;
+    chat->wide = -1;
     if (chat->scroll > most) chat->scroll = most;
     int at = total < area.height ? 0 : area.height - total + chat->scroll;
     for (size_t i = 0; i < chat->count && at < area.height; i++) {
@@ -269,9 +271,11 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 
 // --- search --------------------------------------------------------------------------------------
 
-// Where the text stands: a line from the beginning, and a column of one that is not wrapped.
+// Where the text stands: a line from the beginning, its entry, and a column of one that is not
+// wrapped.
 struct match {
     int line, column; // line -1: nowhere
+    size_t entry;
 };
 
 // The next one from the line `from` on.
@@ -287,7 +291,7 @@ static struct match find(struct chat_view *c, int from, int direction, int width
             char *text = xstrndup(w.line, w.length);
             char *place = strcasestr(text, c->search.data);
             const bool found = place != NULL;
-            struct match match = { .line = at };
+            struct match match = { .line = at, .entry = i };
             if (found) *place = '\0';
             if (found && kinds[c->entries[i].kind].whole)
                 match.column = w.indent + text_width(text);
@@ -311,8 +315,9 @@ static void search(struct view *v, int direction)
         return;
     }
     c->found = match.line;
-    if (match.column < c->pan || match.column + text_width(c->search.data) > c->pan + width)
-        c->pan = match.column > width / 2 ? match.column - width / 2 : 0;
+    struct entry *e = &c->entries[match.entry];
+    if (match.column < e->pan || match.column + text_width(c->search.data) > e->pan + width)
+        e->pan = match.column > width / 2 ? match.column - width / 2 : 0;
     const int scroll = c->total - match.line - c->height / 2;
     c->scroll = scroll > 0 ? scroll : 0;
 }
@@ -325,7 +330,7 @@ static void copy(struct view *v, bool all)
     const size_t last = last_answer(&v->chat);
     for (size_t i = 0; i < v->chat.count; i++) {
         const struct entry *e = &v->chat.entries[i];
-        if (all ? e->undone : i != last) continue;
+        if (!all && i != last) continue;
         if (all && e->kind == ENTRY_USER) buf_puts(&b, b.length ? "\n> " : "> ");
         buf_printf(&b, "%s\n", text_of(e));
     }
@@ -341,6 +346,19 @@ static void scroll(struct chat_view *c, int by)
 {
     c->scroll += by;
     if (c->scroll < 0) c->scroll = 0;
+}
+
+// Moves the table sideways; of several on the screen that are too wide, the last.
+static void pan(struct view *v, int by)
+{
+    struct chat_view *c = &v->chat;
+    if (c->wide < 0 || (size_t)c->wide >= c->count) {
+        view_hint(v, "no table here is wider than the panel");
+        return;
+    }
+    struct entry *e = &c->entries[c->wide];
+    if (by > 0 && e->pan + c->width >= e->widest) return;
+    e->pan = e->pan + by > 0 ? e->pan + by : 0;
 }
 
 static unsigned act(struct view *v, const char *action)
@@ -360,9 +378,9 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "bottom"))
         c->scroll = 0;
     else if (!strcmp(action, "left"))
-        c->pan = c->pan > 8 ? c->pan - 8 : 0;
+        pan(v, -8);
     else if (!strcmp(action, "right"))
-        c->pan += c->pan + c->width < c->widest ? 8 : 0;
+        pan(v, 8);
     else if (!strcmp(action, "copy"))
         copy(v, false);
     else if (!strcmp(action, "copy-all"))

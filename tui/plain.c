@@ -15,6 +15,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/pace.h"
+#include "core/base/text.h"
 #include "core/draw/heatmap.h"
 #include "core/draw/ramp.h"
 #include "core/text/message.h"
@@ -38,6 +39,7 @@ struct plain {
     bool interactive;
     bool mid_line;  // the answer's last line is not ended
     bool answering; // tokens of this answer came
+    bool begun;     // and something of it was printed
     bool progress;  // the progress line is on the screen
     struct throttle throttle;
     struct plain_picture picture;
@@ -112,10 +114,13 @@ static void put_line(struct plain *p, struct stream *s, enum style style, const 
 static void show_token(struct plain *p, const struct event *e)
 {
     p->answering = true;
-    if (!e->text || !*e->text) return;
+    const char *text = e->text ? e->text : "";
+    if (!p->begun) text = text_trimmed(text);
+    if (!*text) return;
+    p->begun = true;
     wipe_progress(p);
-    put(&p->out, STYLE_PLAIN, e->text);
-    p->mid_line = e->text[strlen(e->text) - 1] != '\n';
+    put(&p->out, STYLE_PLAIN, text);
+    p->mid_line = text[strlen(text) - 1] != '\n';
     fflush(p->out.file);
 }
 
@@ -147,13 +152,13 @@ static void show_answer(struct plain *p, const struct event *e)
     // A prefill alone has no text to show; a notice reports it.
     if (!p->answering && !a->in_conversation && !a->count && !strcmp(a->stop, "length")) return;
     if (!p->answering) {
-        put_line(p, &p->out, STYLE_PLAIN, a->text ? a->text : "");
+        put_line(p, &p->out, STYLE_PLAIN, a->text ? text_trimmed(a->text) : "");
     } else {
-        if (p->mid_line || !a->text || !*a->text) fputc('\n', p->out.file);
+        if (p->mid_line || !p->begun) fputc('\n', p->out.file);
         p->mid_line = false;
         fflush(p->out.file);
     }
-    p->answering = false;
+    p->answering = p->begun = false;
     if (p->interactive) show_measures(p, a);
 }
 
@@ -399,7 +404,7 @@ static void show_changed(struct plain *p, const struct event *e)
     for (int k = 0; k < 2; k++)
         buf_printf(&b, "\n%c, score %.4g%s: %s%s%s", 'A' + k, c->score[k],
                    c->better[k] ? " (better)" : "", c->title[k], *c->answer[k] ? "\n" : "",
-                   c->answer[k]);
+                   text_trimmed(c->answer[k]));
     put_line(p, &p->out, STYLE_PLAIN, b.data);
     buf_release(&b);
     for (size_t i = 0; i < c->picture_count; i++) show_picture(p, &e->pictures[i].image);
@@ -428,7 +433,7 @@ static void show_error(struct plain *p, const struct event *e)
 {
     const char *where = p->interactive ? "error" : e->where && *e->where ? e->where : "vlmsh";
     char *line = xasprintf("%s: %s", where, e->text);
-    p->answering = false;
+    p->answering = p->begun = false;
     put_line(p, p->note, STYLE_ERROR, line);
     free(line);
 }
@@ -460,11 +465,20 @@ static void show_progress(struct plain *p, const struct event *e)
     buf_release(&b);
 }
 
+// The screen shows what the conversation is: nothing.
+static void show_clear(struct plain *p, const struct event *e)
+{
+    if (!p->interactive) return;
+    wipe_progress(p);
+    if (p->out.escapes) fputs("\033[H\033[2J", p->out.file);
+    put_line(p, p->note, STYLE_DIM, "the conversation was cleared");
+}
+
 static void show_done(struct plain *p, const struct event *e)
 {
     p->throttle = (struct throttle){ 0 };
     begin_lines(p, p->note);
-    p->answering = false;
+    p->answering = p->begun = false;
 }
 
 static void (*const show[])(struct plain *p, const struct event *e) = {
@@ -476,6 +490,7 @@ static void (*const show[])(struct plain *p, const struct event *e) = {
     [EVENT_NOTICE] = show_notice,     [EVENT_ERROR] = show_error,
     [EVENT_DONE] = show_done,         [EVENT_RESULT] = show_result,
     [EVENT_ATTACHED] = show_attached, [EVENT_CHANGED] = show_changed,
+    [EVENT_CLEAR] = show_clear,
 };
 
 static void plain_emit(void *self, const struct event *event)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "core/text/message.h"
 #include "tui/columns.h"
 #include "tui/maps.h"
@@ -177,6 +178,7 @@ static void add_token(struct view *v, const char *text)
         c->answering = (int)c->count - 1;
     }
     struct entry *e = &c->entries[c->answering];
+    if (text && !e->text.length) text = text_trimmed(text);
     e->tokens = xreallocarray(e->tokens, e->token_count + 1, sizeof *e->tokens);
     e->tokens[e->token_count++] = e->text.length;
     buf_puts(&e->text, text ? text : "");
@@ -224,13 +226,50 @@ static void mark_cut(struct view *v, const struct event_answer *a)
     if (!strcmp(a->stop, "cancelled")) add_remark(e, "stopped");
 }
 
+static bool is_question(const char *line)
+{
+    const char *p = line + strspn(line, " \t");
+    return p[0] != '/' || p[1] == '/';
+}
+
+static void remove_entry(struct chat_view *c, size_t i)
+{
+    entry_release(&c->entries[i]);
+    memmove(c->entries + i, c->entries + i + 1, (--c->count - i) * sizeof *c->entries);
+    if (c->answering > (int)i) c->answering--;
+    c->found = -1;
+}
+
+// A question or an answer, with the line of measures below it.
+static void remove_said(struct chat_view *c, size_t i)
+{
+    if (i + 1 < c->count && c->entries[i + 1].kind == ENTRY_MEASURES) remove_entry(c, i + 1);
+    remove_entry(c, i);
+}
+
+// The last entry before `i` that is part of the conversation; -1: none.
+static int said_before(const struct chat_view *c, int i)
+{
+    while (--i >= 0 && c->entries[i].kind != ENTRY_RULE) {
+        const struct entry *e = &c->entries[i];
+        if (e->kind == ENTRY_ANSWER || (e->kind == ENTRY_USER && !e->unanswered)) return i;
+    }
+    return -1;
+}
+
 static void take_answer(struct view *v, const struct news *n)
 {
     const struct event *e = &n->event;
     const struct event_answer *a = e->answer;
     const bool prefill = v->chat.answering < 0 && !a->in_conversation && !a->count;
-    if (v->chat.answering < 0 && !prefill) view_add(v, ENTRY_ANSWER, a->text);
+    if (v->chat.answering < 0 && !prefill)
+        view_add(v, ENTRY_ANSWER, text_trimmed(a->text ? a->text : ""));
     if (!prefill) mark_cut(v, a);
+    if (a->again) { // instead of the answer before
+        struct chat_view *c = &v->chat;
+        const int former = said_before(c, c->answering < 0 ? (int)c->count - 1 : c->answering);
+        if (former >= 0 && c->entries[former].kind == ENTRY_ANSWER) remove_said(c, (size_t)former);
+    }
     v->chat.answering = -1;
     v->prompt_tokens = a->prompt_tokens + (int64_t)a->count;
     v->first_s = a->prefill_s + a->vision_s;
@@ -258,23 +297,35 @@ static void take_message(struct view *v, const struct news *n)
             last->width = 0;
         }
         v->expect_message = false;
+    } else if (e->id == ROLE_SYSTEM) {
+        char *text = e->text && *e->text ? xasprintf("system message: %s", e->text)
+                                         : xstrdup("no system message");
+        view_add(v, ENTRY_NOTICE, text);
+        free(text);
+    } else if (e->id == ROLE_ASSISTANT) {
+        view_add(v, ENTRY_ANSWER, text_trimmed(b.data));
     } else {
-        view_add(v, e->id == ROLE_ASSISTANT ? ENTRY_ANSWER : ENTRY_USER, b.data);
+        view_add(v, ENTRY_USER, b.data);
     }
     buf_release(&b);
 }
 
+// What is taken back goes. A question that got no answer stays to be read, but is no longer said;
+// one that joins the message before it takes its place.
 static void take_undo(struct view *v, const struct news *n)
 {
-    const struct event *e = &n->event;
-    int64_t left = e->count;
+    struct chat_view *c = &v->chat;
+    const bool asked = v->line && is_question(v->line), joins = v->expect_message;
+    int at = (int)c->count;
     maps_forget(v);
-    for (size_t i = v->chat.count; i-- > 0 && left > 0;) {
-        struct entry *entry = &v->chat.entries[i];
-        if (entry->kind == ENTRY_RULE) break;
-        if (entry->undone || (entry->kind != ENTRY_USER && entry->kind != ENTRY_ANSWER)) continue;
-        entry->undone = true;
-        left--;
+    image_drop_maps(&v->image); // they are of the last answer
+    if (joins && c->count && c->entries[c->count - 1].kind == ENTRY_USER) at--; // the typed line
+    for (int64_t left = n->event.count; left > 0; left--) {
+        if ((at = said_before(c, at)) < 0) break;
+        if (asked && !joins)
+            c->entries[at].unanswered = true;
+        else
+            remove_said(c, (size_t)at);
     }
 }
 
@@ -282,7 +333,10 @@ static void take_clear(struct view *v, const struct news *n)
 {
     maps_forget(v);
     image_clear(&v->image);
-    if (v->chat.count) view_add(v, ENTRY_RULE, "the conversation was cleared");
+    if (!v->chat.count) return;
+    while (v->chat.count) remove_entry(&v->chat, v->chat.count - 1);
+    v->chat.scroll = 0;
+    view_add(v, ENTRY_RULE, "the conversation was cleared");
 }
 
 static void take_text(struct view *v, const struct news *n)
@@ -455,10 +509,8 @@ static void take_busy(struct view *v, const struct news *n)
     v->told = false;
     if (v->by_key && v->keys_waiting) v->keys_waiting--;
     if (!*v->line || v->by_key) return;
-    const char *p = v->line + strspn(v->line, " \t");
-    const bool command = p[0] == '/' && p[1] != '/';
-    view_add(v, command ? ENTRY_COMMAND : ENTRY_USER, v->line);
-    v->expect_message = !command;
+    v->expect_message = is_question(v->line);
+    view_add(v, v->expect_message ? ENTRY_USER : ENTRY_COMMAND, v->line);
 }
 
 static void take_idle(struct view *v)

@@ -36,13 +36,14 @@ struct entry {
     struct remark *remarks; // ENTRY_ANSWER: what happened while it was written
     size_t remark_count;
     struct markdown shown; // ENTRY_ANSWER: as drawn at that width
-    bool undone;
-    int width, lines; // wrapped at this width: how many lines; width 0: not counted
+    bool unanswered;       // ENTRY_USER: not part of the conversation, since no answer came
+    int width, lines;      // wrapped at this width: how many lines; width 0: not counted
     // ENTRY_TABLE: source and state of the text; NULL: fixed text.
     void *source;
     char *(*render)(const void *source, int width);
     void (*forget)(void *source);
-    int headings; // number of lines of ENTRY_TABLE
+    int headings;    // number of lines of ENTRY_TABLE
+    int pan, widest; // columns scrolled over, and its own
 };
 
 struct chat_view {
@@ -51,10 +52,9 @@ struct chat_view {
     int answering;            // entry that tokens are added to; -1: none
     int scroll;               // lines from the end; 0: follows new output
     int width, height, total; // as drawn last
-    int widest;               // columns of the widest table that was drawn
+    int wide;                 // last table that was drawn and is wider than the panel; -1: none
     unsigned markdown;        // options of tui/markdown.h, as drawn last
-    int pan;
-    bool searching; // letters go to the search text
+    bool searching;           // letters go to the search text
     struct buf search;
     int found; // line from the beginning, -1
 };
@@ -244,6 +244,7 @@ void chat_release(struct chat_view *c);
 void image_view_release(struct image_view *i);
 void image_take_map(struct image_view *i, const struct event_heatmap *h);
 void image_take_picture(struct image_view *i, struct preview *p);
+void image_drop_maps(struct image_view *i);
 void image_clear(struct image_view *i);
 void image_forget(struct image_view *i, const char *name); // maps of that name
 void dynamics_take(struct dynamics_view *d, const struct event_table *t);

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "tui/view.h"
 
 // --- pictures and maps ---------------------------------------------------------------------------
 
-static void drop_maps(struct image_view *i)
+void image_drop_maps(struct image_view *i)
 {
     for (size_t k = 0; k < i->map_count; k++) map_release(&i->maps[k]);
     i->map_count = 0;
@@ -29,7 +30,7 @@ void image_forget(struct image_view *i, const char *name)
 
 void image_clear(struct image_view *i)
 {
-    drop_maps(i);
+    image_drop_maps(i);
     for (size_t k = 0; k < i->picture_count; k++) preview_free(i->pictures[k]);
     i->picture_count = i->picture = 0;
 }
@@ -86,7 +87,7 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
     const size_t count = (size_t)h->rows * (size_t)h->cols;
     size_t at = 0;
     if (h->rows < 1 || h->cols < 1) return;
-    if (i->map_count >= MAPS_MAX) drop_maps(i);
+    if (i->map_count >= MAPS_MAX) image_drop_maps(i);
     while (at < i->map_count && !same_map(&i->maps[at], h)) at++;
     if (at < i->map_count) { // to the end: the newest is the last
         const struct map old = i->maps[at];
@@ -160,13 +161,17 @@ void compare_take(struct compare_view *k, const struct event_columns *c)
     const struct image_view coming = k->coming;
     k->coming = (struct image_view){ 0 };
     compare_release(k);
-    *k = (struct compare_view){ .maps = coming, .common = c->common, .fresh = true };
+    *k = (struct compare_view){ .maps = coming, .fresh = true };
     for (int i = 0; i < 2; i++) {
         k->title[i] = xstrdup(c->title[i]);
-        k->text[i] = xstrdup(c->text[i]);
+        const char *text = text_trimmed(c->text[i]);
+        const size_t blanks = (size_t)(text - c->text[i]);
+        k->text[i] = xstrdup(text);
+        if (!i) k->common = c->common > blanks ? c->common - blanks : 0;
         k->tokens[i] = c->starts[i] ? c->tokens[i] : 0;
         k->starts[i] = xreallocarray(NULL, k->tokens[i] + 1, sizeof *k->starts[i]);
-        for (size_t t = 0; t < k->tokens[i]; t++) k->starts[i][t] = c->starts[i][t];
+        for (size_t t = 0; t < k->tokens[i]; t++)
+            k->starts[i][t] = c->starts[i][t] > blanks ? c->starts[i][t] - blanks : 0;
     }
     k->token = compare_parting(k);
 }

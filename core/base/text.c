@@ -12,6 +12,11 @@ bool text_ends(const char *text, const char *end)
     return n >= m && !strcmp(text + n - m, end);
 }
 
+const char *text_trimmed(const char *text)
+{
+    return text + strspn(text, " \t\r\n");
+}
+
 size_t text_bad_byte(const char *text, size_t size)
 {
     size_t i = 0;

@@ -13,6 +13,9 @@
 
 // Does a text end so? "" ends every text.
 bool text_ends(const char *text, const char *end);
+// The text behind the blanks and line ends it begins with: answers often begin with one, which is
+// not shown.
+const char *text_trimmed(const char *text);
 // Returns the offset of the first invalid UTF-8 byte, or `size` if the text is valid.
 size_t text_bad_byte(const char *text, size_t size);
 // Does a file that begins so hold UTF-16: a byte order mark, or ASCII in two bytes each?

@@ -285,6 +285,12 @@ static int set_seed(struct engine *e, int64_t seed, struct err *err)
     return engine_set(e, "sample.seed", text, err);
 }
 
+static bool same_ids(const struct message *a, const struct message *b)
+{
+    return a->ids.count == b->ids.count &&
+           (!a->ids.count || !memcmp(a->ids.data, b->ids.data, a->ids.count * sizeof *a->ids.data));
+}
+
 int engine_regenerate(struct engine *e, struct err *err)
 {
     struct conversation *c = &e->conversation;
@@ -300,12 +306,49 @@ int engine_regenerate(struct engine *e, struct err *err)
     bool answered;
     int status = answer(e, (struct answer_options){ .again = true }, &answered, err);
     if (status == 0 && answered) {
+        if (!draws && same_ids(&former, conversation_last(c)))
+            sinks_notice(e->sinks, "the same answer again: sample.temperature is 0, which always "
+                                   "takes the likeliest token; /set sample.temperature 0.7 draws");
         message_release(&former);
         return 0;
     }
     conversation_put(c, former);
     if (draws) set_seed(e, seed, NULL); // cannot fail: it was the value before
     return status;
+}
+
+// Bytes of the first line, at most `most`, without half a character.
+static size_t line_start(const char *text, size_t most)
+{
+    size_t length = strcspn(text, "\n");
+    if (length <= most) return length;
+    while (most && (text[most] & 0xc0) == 0x80) most--;
+    return most;
+}
+
+// Says what is taken back: from message `first` on, with its pictures.
+static char *undone_text(const struct conversation *c, size_t first)
+{
+    enum { SHOWN = 60 };
+    const struct message *m = &c->messages[first];
+    struct buf b = { 0 }, pictures = { 0 };
+    char *text = message_text(m);
+    const size_t length = line_start(text, SHOWN);
+    size_t count = 0;
+    for (size_t i = 0; i < m->content_count; i++) {
+        if (m->content[i].text) continue;
+        const char *path = c->pictures[m->content[i].picture].path, *slash = strrchr(path, '/');
+        buf_printf(&pictures, "%s%s", count++ ? ", " : "", slash ? slash + 1 : path);
+    }
+    if (m->role == ROLE_RAW)
+        buf_printf(&b, "taken back: %zu token ids", m->ids.count);
+    else
+        buf_printf(&b, "taken back: '%.*s%s'", (int)length, text, text[length] ? "..." : "");
+    if (count) buf_printf(&b, " with its picture%s %s", count == 1 ? "" : "s", pictures.data);
+    if (first + 1 < c->message_count) buf_puts(&b, " and its answer");
+    buf_release(&pictures);
+    free(text);
+    return buf_take(&b);
 }
 
 int engine_undo(struct engine *e, struct err *err)
@@ -320,8 +363,11 @@ int engine_undo(struct engine *e, struct err *err)
         if (role == ROLE_USER || role == ROLE_RAW) break;
     }
     if (!count) return err_set(err, "nothing to undo");
+    char *undone = undone_text(c, c->message_count - count);
     conversation_drop(c, count);
     emit_to_session(e, &(struct event){ .kind = EVENT_UNDO, .count = (int64_t)count });
+    sinks_notice(e->sinks, "%s", undone);
+    free(undone);
     return 0;
 }
 

@@ -20,6 +20,8 @@ check "nothing is overwritten" 'select(.event == "done").ok' $'true\ntrue\ntrue\
 vlmsh --json -f "$work/replay.vlmsh" >"$work/events" || fail "replay: exit status"
 same "replayed to the same answers" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$answers"
 grep -q 'What is this?' "$work/talk.md" || fail "transcript"
+lines "/load demo/model" '/session new' '/set sample.max_tokens 1' "/image demo/pictures/scene-1.png" 'What colour is the background?' "/save $work/one.md"
+grep -q '; 1 token in' "$work/one.md" && grep -q '^grey$' "$work/one.md" || fail "transcript: $(cat "$work/one.md")"
 
 lines '/session resume first' '/session new third' '/context' '/session delete second' '/session resume second' \
     '/session nothing' '/session rename' '/session resume nobody'

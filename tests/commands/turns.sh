@@ -12,6 +12,11 @@ check "only new tokens are computed" \
     'select(.event == "answer") | .computed_tokens < .prompt_tokens' \
     $'false\ntrue\ntrue\ntrue'
 check "all is undone" 'select(.name == "context").rows[0] | .[0] + .[1] == 0' $'false\ntrue'
+check "what is taken back" 'select(.event == "notice").text | select(startswith("taken"))' \
+    "taken back: 'And what else?' and its answer
+taken back: 'And what else?' and its answer
+taken back: 'What is this?' with its picture scene.png and its answer"
+check_has "why it repeats" 'select(.event == "notice").text' "the same answer again: sample.temperature is 0"
 check "nothing to undo, nothing to give again" 'select(.event == "error").message | length > 0' $'true\ntrue'
 
 lines "${setup[@]}" 'Something else.' '/clear' "/image $scene" 'What is this?'
@@ -20,6 +25,13 @@ lines "${setup[@]}" '/answer' '/set ctx.max 20' "/image $scene" 'What is this?' 
 check "errors" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue\nfalse\ntrue'
 check_has "too long" 'select(.event == "error").message' "ctx.max"
 check "nothing was added" 'select(.name == "context").rows[0][0]' 0
+
+# What is printed plainly begins with a word; the text of --json is that of its tokens.
+lines "/load demo/model" "/image demo/pictures/scene-1.png" "What colour is the background?"
+check "text of tokens" 'select(.event == "answer").text' " grey"
+same "plain text" "$(vlmsh demo/model -c '/image demo/pictures/scene-1.png' -c 'What colour is the background?' 2>/dev/null)" grey
+lines "/image demo/pictures/scene-1.png"
+check "tokens of the model that a question would open" 'select(.event == "attached").visual_tokens' 144
 
 # A line that begins with // is text that begins with /.
 lines "${setup[@]}" '//load x' '/undo' '/ask "/load x"'

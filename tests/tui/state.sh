@@ -1,0 +1,99 @@
+# tests/tui/state.sh -- the screen shows the conversation as it is: what /undo and /clear took away is
+# gone; words that mean the program do not go to the model; leaving and coming back say what remains.
+set -eu
+. tests/tui/tmux.bash
+start() { # FOLDER [ARGUMENT...]
+    line "cd '$1' && '$(realpath "$VLMSH")' --db '$work/db' ${*:2}"
+    wait_for 'Type a question'
+}
+shell_at 100 30
+here=$PWD demo=$PWD/demo/model picture=$PWD/demo/pictures/scene-1.png
+start "$here" "$demo"
+
+# An answer begins with a word, not with a blank.
+line "/image $picture"
+wait_for 'attached .*scene-1.png'
+line 'What colour is the background?'
+wait_for '^│*  grey'
+line '/system Be kind.'
+wait_for '· system message: Be kind' '/system looks like a question'
+line '/system ""'
+wait_for '· no system message'
+line 'Where is the red circle?'
+wait_for '^│*  middle'
+line /regen
+wait_for 'the same answer again: sample.temperature is 0'
+line /undo
+wait_for "taken back: 'Where is the red circle?' and its answer"
+shown '^│*  middle' && fail 'the answer that was taken back is still shown'
+shown '❯ Where is the red circle' && fail 'the question that was taken back is still shown'
+line /undo
+wait_for "taken back: 'What colour is the background?' with its"
+wait_for 'picture scene-1.png and its answer'
+wait_gone '^│*  grey'
+wait_for 'no picture yet'
+line /clear
+wait_for 'the conversation was cleared'
+wait_gone 'taken back'
+shown 'Type a question' && fail '/clear leaves the screen full'
+
+# A table's place belongs to it: the next one begins at its left end.
+line '/image demo/pictures/*.png'
+line /images
+wait_for '›'
+keys F2 Right Right Right
+wait_for '‹'
+keys Escape
+line '/get sample.seed'
+line /images
+keys C-l
+sleep 0.3
+[ "$(tmux capture-pane -p | grep -c '‹')" -lt "$(tmux capture-pane -p | grep -c '›')" ] || fail 'a later table is scrolled as the first'
+line '/image --clear'
+line /clear
+wait_gone '›'
+
+# Help without a slash; a command's name alone is sent, which is said.
+line 'help undo'
+wait_for 'Removes the last question'
+keys Escape; sleep 0.2
+line '/set sample.max_tokens 2'
+line undo
+wait_for "'undo' was sent to the model; the command is /undo"
+line 'help me with this'
+wait_for '❯ help me with this'
+
+# Leaving says how to continue; a line that was not sent says where it comes from.
+keys -l 'not sent'
+sleep 1
+keys F10
+wait_for "^session '.*' is saved; to continue: vlmsh --db "
+mkdir "$work/other"
+start "$work/other" "$here/$model"
+wait_for "· the line in the input was typed in $here"
+shown 'with model model' || fail 'the model of the unsent line is not named'
+wait_for 'vlmsh> not sent'
+keys C-c
+sleep 1
+line /quit
+wait_for 'shell> *$'
+start "$here" "$demo"
+shown 'not sent' && fail 'what was dropped comes back'
+line /quit
+wait_for 'shell> *$'
+
+# Plain lines do the same.
+line "clear; '$VLMSH' --plain --db '$work/db' demo/model"
+wait_for 'Type a question'
+line '/set sample.max_tokens 2'
+line 'hello'
+wait_for '2 tokens'
+line /clear
+wait_for 'the conversation was cleared'
+shown 'Type a question' && fail '/clear leaves plain lines'
+line help
+wait_for 'A line without'
+line 'hello again'
+wait_for '2 tokens'
+line /quit
+wait_for '^session .* is saved'
