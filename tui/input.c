@@ -111,7 +111,8 @@ static int edit_line(int count, int key)
 static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
 enum { PASTE_BYTES = sizeof paste_end - 1, PASTE_PAUSE = 1000 };
 
-// Within a paste, readline reads until its end.
+// Within a paste, readline reads until its end. A pause ends none: what comes after it would be
+// lines of its own, and run. Only Ctrl-C, or the end of the input, ends one without a mark.
 static struct paste {
     char last[PASTE_BYTES]; // bytes read, to find its begin and end
     bool open;
@@ -123,15 +124,27 @@ static bool interrupted(void)
     return signals_interrupted() || signals_terminated();
 }
 
-// Waits for the next byte of a paste. False: its end was lost.
+static void say_paused(void)
+{
+    fputs("\n(the end of the paste has not come yet; Ctrl-C drops it)\n", rl_outstream);
+    fflush(rl_outstream);
+    rl_on_new_line();
+}
+
+// Waits for the next byte of a paste. False: it was interrupted.
 static bool paste_goes_on(FILE *stream)
 {
     struct pollfd in = { .fd = fileno(stream), .events = POLLIN };
-    int ready;
-    do {
-        ready = interrupted() ? 0 : poll(&in, 1, PASTE_PAUSE);
-    } while (ready < 0 && errno == EINTR);
-    return ready > 0;
+    for (int wait = PASTE_PAUSE; !interrupted();) {
+        const int ready = poll(&in, 1, wait);
+        if (ready > 0) return true;
+        if (ready < 0 && errno != EINTR) return false;
+        if (ready == 0) {
+            say_paused();
+            wait = -1;
+        }
+    }
+    return false;
 }
 
 static int next_byte(FILE *stream)

@@ -96,7 +96,8 @@ static bool take_paste(struct key_reader *r, bool flush, struct key *key)
         if (c && r->paste.length < PASTE_MAX) buf_putc(&r->paste, c);
     }
     drop(r, take);
-    if (!end) return flush && end_paste(r, key); // the end was lost
+    r->paused = !end && flush; // the end was lost, or is late
+    if (!end) return flush && end_paste(r, key);
     drop(r, end_length);
     return end_paste(r, key);
 }
@@ -260,10 +261,24 @@ static bool take_text(struct key_reader *r, bool flush, struct key *key)
     return give(r, n, name, key);
 }
 
+// What comes after a pause belongs to the paste if its end does, or if it is more than anyone types
+// at once: as keys it would be run.
+static bool paste_goes_on(struct key_reader *r)
+{
+    enum { TYPED = 256 };
+    if (!r->paused) return false;
+    const char *bytes = r->bytes.data;
+    const char *next = memmem(bytes, r->bytes.length, paste_begin, sizeof paste_begin - 1);
+    const size_t length = next ? (size_t)(next - bytes) : r->bytes.length; // before another paste
+    r->paused = false;
+    return length > TYPED || memmem(bytes, length, paste_end, sizeof paste_end - 1);
+}
+
 bool key_reader_next(struct key_reader *r, bool flush, struct key *key)
 {
     char name[32];
     *key = (struct key){ 0 };
+    if (r->bytes.length && paste_goes_on(r)) r->pasting = true;
     if (r->pasting) return (flush || r->bytes.length) && take_paste(r, flush, key);
     if (!r->bytes.length) return false;
     const unsigned char c = (unsigned char)r->bytes.data[0];

@@ -34,6 +34,7 @@ struct key {
 struct key_reader {
     struct buf bytes, paste;
     bool pasting;
+    bool paused; // a paste was taken without its end
 };
 
 void key_reader_add(struct key_reader *r, const char *bytes, size_t length);

@@ -97,6 +97,26 @@ static void test_paste(void **state)
     assert_true(key_reader_next(&r, true, &key));
     assert_string_equal(key.paste, "lost");
     free(key.paste);
+    key_reader_add(&r, "x", 1);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_string_equal(key.name, "x");
+    key_reader_add(&r, "\033[200~lat", 9); // its end comes after a pause
+    assert_false(key_reader_next(&r, false, &key));
+    assert_true(key_reader_next(&r, true, &key));
+    free(key.paste);
+    key_reader_add(&r, "e\r/quit\r\033[201~y", 15);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_string_equal(key.paste, "e\n/quit\n");
+    free(key.paste);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_string_equal(key.name, "y");
+    key_reader_add(&r, "\033[200~", 6); // its end never comes, but another paste
+    assert_true(key_reader_next(&r, true, &key));
+    free(key.paste);
+    key_reader_add(&r, "\033[200~new\033[201~", 15);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_string_equal(key.paste, "new");
+    free(key.paste);
     key_reader_release(&r);
 }
 
