@@ -176,6 +176,7 @@ static bool report(void *self, const struct evaluated *e)
     a->index = e->index;
     a->turn = e->turn;
     a->class = e->class;
+    a->cut = e->cut;
     a->scored = !e->skipped;
     a->skipped = e->skipped ? xstrdup(e->skipped) : NULL;
     s->comparing->done = e->done;
@@ -261,6 +262,7 @@ static void note(struct evaluation *e, const struct asked *list, size_t count)
                                                     .group = "",
                                                     .score = q->score,
                                                     .class = q->class });
+        e->cut[q->cut]++;
         if (!q->skipped) continue;
         if (!e->why) e->why = xasprintf("sample %s: %s", q->id, q->skipped);
         skipped = true;

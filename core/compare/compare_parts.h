@@ -13,6 +13,7 @@ struct asked {
     int64_t index;  // of the sample in the data
     int turn, class;
     bool scored, answered;
+    enum cut cut;
     const struct metric *metric;
     double score;
     char *id, *kind, *prompt, *reference, *answer;

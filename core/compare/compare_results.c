@@ -169,6 +169,13 @@ void compare_results_steps(struct results *r, const struct comparison *c)
 
 // --- a data set ----------------------------------------------------------------------------------
 
+static void put_cut(struct result_table *t, const struct compared_data *d, const char *what,
+                    enum cut cut)
+{
+    const int64_t *a = d->evaluation[0].cut, *b = d->evaluation[1].cut;
+    if (a[cut] || b[cut]) put_both(t, what, (double)a[cut], (double)b[cut]);
+}
+
 static void put_totals(struct result_table *t, const struct compared_data *d)
 {
     const struct evaluation_total *x = evaluation_main(&d->evaluation[0]);
@@ -182,6 +189,8 @@ static void put_totals(struct result_table *t, const struct compared_data *d)
              y ? (double)y->tally.scores.count : 0);
     put_both(t, "samples skipped", (double)d->evaluation[0].skipped,
              (double)d->evaluation[1].skipped);
+    put_cut(t, d, "answers that hit ctx.max", CUT_CONTEXT);
+    put_cut(t, d, "answers that reached sample.max_tokens", CUT_LENGTH);
 }
 
 // Means over the questions that both sides answered.

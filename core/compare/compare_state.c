@@ -61,6 +61,7 @@ static cJSON *asked_json(const struct asked *q)
     cost_numbers(&cost, costs, false);
     add_list(o, "cost", costs, COSTS);
     if (q->steps) add_list(o, "distances", q->distances, (size_t)q->steps);
+    if (q->cut) cJSON_AddNumberToObject(o, "cut", q->cut);
     add_text(o, "metric", q->metric ? q->metric->name : NULL);
     add_text(o, "id", q->id);
     add_text(o, "kind", q->kind);
@@ -141,6 +142,8 @@ static bool read_asked(struct asked *q, const cJSON *o)
     cost_numbers(&q->cost, costs, true);
     if (!read_distances(q, json_get(o, "distances"))) return false;
     q->metric = metric ? metric_find(metric) : NULL;
+    const int64_t cut = json_whole(json_get(o, "cut"), CUT_NONE);
+    q->cut = cut > CUT_NONE && cut < CUTS ? (enum cut)cut : CUT_NONE;
     q->id = read_text(o, "id");
     q->kind = read_text(o, "kind");
     q->prompt = read_text(o, "prompt");

@@ -32,7 +32,8 @@ struct asking {
 struct capture {
     const struct asking *a;
     cJSON *line;
-    bool answered, cancelled, full;
+    bool answered, cancelled;
+    enum cut cut;
     bool changed; // what the answer comes from, while it was given
     struct err change;
 };
@@ -73,7 +74,7 @@ static void capture_emit(void *self, const struct event *event)
     const struct event_answer *a = event->answer;
     c->cancelled = a->stop && !strcmp(a->stop, "cancelled");
     c->answered = true;
-    c->full = a->full;
+    c->cut = cut_of(a);
     cJSON_AddStringToObject(c->line, "answer", a->text ? a->text : "");
     cJSON *ids = cJSON_AddArrayToObject(c->line, "ids");
     for (size_t i = 0; i < a->count; i++) cJSON_AddItemToArray(ids, cJSON_CreateNumber(a->ids[i]));
@@ -183,7 +184,7 @@ static int run_sample(struct asking *a, const struct ask_question *q, struct err
     if (!c.cancelled) status = c.changed ? changed(&c, err) : add_line(a, c.line, err);
     a->report.failed += answered < 0;
     a->report.answered += answered == 0 && !c.cancelled;
-    a->report.full += c.full;
+    a->report.cut[c.cut]++;
     ranks_did(a->r->ranks, 1);
     cJSON_Delete(c.line);
     return status;
@@ -247,11 +248,12 @@ static void add_up(struct asking *a)
 {
     struct ask_report *r = &a->report;
     if (stages_of(a)) return; // of all
-    double sums[3] = { (double)r->answered, (double)r->failed, (double)r->full };
-    ranks_sum_doubles(a->r->ranks, sums, 3);
+    double sums[2 + CUTS] = { (double)r->answered, (double)r->failed };
+    for (int i = 0; i < CUTS; i++) sums[2 + i] = (double)r->cut[i];
+    ranks_sum_doubles(a->r->ranks, sums, 2 + CUTS);
     r->answered = (int64_t)sums[0];
     r->failed = (int64_t)sums[1];
-    r->full = (int64_t)sums[2];
+    for (int i = 0; i < CUTS; i++) r->cut[i] = (int64_t)sums[2 + i];
 }
 
 // --- the run -------------------------------------------------------------------------------------
@@ -403,12 +405,14 @@ void ask_report_release(struct ask_report *report)
 char *ask_report_text(const struct ask_report *r, const char *out)
 {
     struct buf t = { 0 };
+    char *cut = cut_text(r->cut);
     buf_printf(&t, "%s%lld answered, %lld with errors, %lld already there",
                r->stopped ? "stopped: " : "", (long long)r->answered, (long long)r->failed,
                (long long)r->there);
     if (r->errors) buf_printf(&t, " (%zu with errors: delete these lines to ask again)", r->errors);
     buf_printf(&t, ": '%s'", out);
     if (r->notices) buf_printf(&t, "; %s", r->notices);
-    if (r->full) buf_printf(&t, "; %lld hit the context limit (ctx.max)", (long long)r->full);
+    if (cut) buf_printf(&t, "; %s", cut);
+    free(cut);
     return buf_take(&t);
 }

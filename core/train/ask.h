@@ -18,6 +18,7 @@
 
 #include "core/engine/engine.h"
 #include "core/ranks/ranks.h"
+#include "core/train/cut.h"
 
 struct ask_request {
     struct engine *engine; // with model and settings
@@ -36,7 +37,7 @@ struct ask_request {
 
 struct ask_report {
     int64_t answered, failed; // new lines
-    int64_t full;             // answers that the end of the context cut off
+    int64_t cut[CUTS];        // of them by what ended them too early
     int64_t there;            // samples that were already there
     size_t errors;            // of their lines
     struct err why;           // of the first new line with an error

@@ -60,7 +60,7 @@ static void skip(struct evaluating *v, const struct sample *s, const struct ques
 
 // Scores the case; 1 when it was skipped.
 static int note(struct evaluating *v, const struct sample *s, const struct question *q,
-                const struct metric *m, struct metric_case *mc, bool full)
+                const struct metric *m, struct metric_case *mc, enum cut cut)
 {
     struct metric_outcome o;
     struct err err;
@@ -92,7 +92,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     told.reference = q->reference_count ? q->references[0] : "";
     told.score = o.score;
     told.class = o.class;
-    told.full = full;
+    told.cut = cut;
     notify(v, &told);
     free(id);
     free(said);
@@ -234,7 +234,7 @@ static int take_given(struct evaluating *v, const struct sample *s, const struct
 {
     struct err err;
     mc->answer = given_answer(v->r->given, s->index, q->message, &err);
-    if (mc->answer) return note(v, s, q, m, mc, false);
+    if (mc->answer) return note(v, s, q, m, mc, CUT_NONE);
     skip(v, s, q, m, err.text);
     return 1;
 }
@@ -261,6 +261,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     struct err err;
     struct captured answer = { 0 };
     struct ready_answer ready;
+    enum cut cut = CUT_NONE;
     int status = 0;
     if (v->r->given) return take_given(v, s, q, m, mc);
     if (attach_methods(v, &hooks, &err) < 0) {
@@ -270,10 +271,12 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     if (evaluate_batch(v, s, m, &hooks, &ready)) {
         note_batch(v, &hooks);
         answer.text = ready.text;
-        answer.answer.full = ready.full;
+        cut = ready.cut;
     } else if (ask_alone(v, s, q, &hooks, &answer, &err) < 0) {
         skip(v, s, q, m, err.text);
         status = 1;
+    } else {
+        cut = cut_of(&answer.answer);
     }
     if (status == 0 && !answer.text) {
         v->stopped = true;
@@ -281,7 +284,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
         // The suites' programs do so when they decode; some of their rules do not when they score.
         char *bare = s->max_tokens ? python_strip(answer.text) : NULL;
         mc->answer = bare ? bare : answer.text;
-        status = note(v, s, q, m, mc, answer.answer.full);
+        status = note(v, s, q, m, mc, cut);
         free(bare);
     }
     free(answer.text);
@@ -350,7 +353,7 @@ static int rank(struct evaluating *v, const struct sample *s, const struct quest
     else if (v->passes.cancelled)
         v->stopped = true;
     else
-        status = note(v, s, q, m, mc, false);
+        status = note(v, s, q, m, mc, CUT_NONE);
     free(texts);
     free(lengths);
     free(loglik);
@@ -376,7 +379,7 @@ static int lose(struct evaluating *v, const struct sample *s, const struct metri
     else if (v->passes.cancelled)
         v->stopped = true;
     else
-        status = note(v, s, &q, m, &mc, false);
+        status = note(v, s, &q, m, &mc, CUT_NONE);
     question_release(&q);
     return status;
 }

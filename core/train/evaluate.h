@@ -30,6 +30,7 @@
 #include "core/ranks/ranks.h"
 #include "core/sets/total.h"
 #include "core/talk/conversation.h"
+#include "core/train/cut.h"
 #include "core/train/given.h"
 
 // One scored question, or a sample that could not be scored. Borrowed for the call.
@@ -47,10 +48,10 @@ struct evaluated {
     double score;                // NaN when skipped
     const char *skipped;         // why it could not be scored; NULL: scored
     int class;                   // the metric's own case, -1
-    bool full;                   // the answer hit the context limit
-    enum thought thought;        // what became of the answer's thinking
-    int lost;                    // choices that the suite leaves out for their text
-    int64_t done, count;         // samples processed including this one, and all
+    enum cut cut;
+    enum thought thought; // what became of the answer's thinking
+    int lost;             // choices that the suite leaves out for their text
+    int64_t done, count;  // samples processed including this one, and all
 };
 
 // Shared by the passes of a run.
@@ -117,7 +118,7 @@ struct evaluation {
     int64_t samples, skipped; // processed samples; and those with something that could not be
                               // scored
     char *why;                // the first reason, NULL
-    int64_t full;             // answers that hit the context limit
+    int64_t cut[CUTS];        // answers by what ended them too early
     int64_t thoughts[THOUGHTS], lost; // answers by what became of their thinking; choices lost
     bool cancelled;                   // the totals cover what was scored until then
     struct names kinds;               // owner of the names

@@ -144,7 +144,9 @@ static void keep(struct evaluating *v, const struct questions *q)
         tokenizer_decode(v->c.model->tokenizer, a->ids.data, a->ids.count, true, &text);
         v->ready[v->ready_count++] =
             (struct ready_answer){ q->index[i], text.data ? buf_take(&text) : xstrdup(""),
-                                   a->full };
+                                   a->full    ? CUT_CONTEXT
+                                   : a->ended ? CUT_NONE
+                                              : CUT_LENGTH };
     }
 }
 

@@ -239,7 +239,8 @@ static void note_line(struct running *r, const cJSON *line, int64_t done)
                                                    .group = group ? group : "",
                                                    .score = score->valuedouble,
                                                    .class = class->valueint });
-        r->e->full += cJSON_IsTrue(json_get(line, "full"));
+        const int64_t cut = json_whole(json_get(line, "cut"), CUT_NONE);
+        if (cut > CUT_NONE && cut < CUTS) r->e->cut[cut]++;
         r->e->lost += json_whole(json_get(line, "lost"), 0);
         const int64_t thought = json_whole(json_get(line, "thought"), THOUGHT_NONE);
         if (thought > THOUGHT_NONE && thought < THOUGHTS) r->e->thoughts[thought]++;
@@ -336,7 +337,7 @@ static int write_state(struct running *r, const struct evaluated *e)
         if (*e->group) cJSON_AddStringToObject(line, "group", e->group);
         cJSON_AddNumberToObject(line, "score", e->score);
         cJSON_AddNumberToObject(line, "class", e->class);
-        if (e->full) cJSON_AddTrueToObject(line, "full");
+        if (e->cut) cJSON_AddNumberToObject(line, "cut", e->cut);
         if (e->lost) cJSON_AddNumberToObject(line, "lost", e->lost);
         if (e->thought) cJSON_AddNumberToObject(line, "thought", e->thought);
         // Another machine may share passes otherwise when the job goes on there.

@@ -25,7 +25,7 @@ struct shown {
 struct ready_answer {
     int64_t index; // of the sample
     char *text;
-    bool full; // the context limit ended it
+    enum cut cut;
 };
 
 // The answer to eval.first, for all samples with the same pictures and the same context.

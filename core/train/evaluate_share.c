@@ -61,7 +61,7 @@ void evaluate_count(struct evaluating *v, const struct evaluated *told)
         if (!e->why) e->why = xasprintf("sample %s: %s", told->id, told->skipped);
     } else {
         evaluation_note(e, told);
-        e->full += told->full;
+        e->cut[told->cut]++;
         e->thoughts[told->thought]++;
         e->lost += told->lost;
     }
@@ -71,7 +71,7 @@ void evaluate_count(struct evaluating *v, const struct evaluated *told)
 static void take_told(struct evaluating *v, const struct evaluated *told)
 {
     if (told->turn == SAMPLE_ENDS)
-        v->e->skipped += told->full;
+        v->e->skipped += told->class;
     else if (!v->stopped)
         evaluate_count(v, told);
 }
@@ -107,7 +107,7 @@ bool evaluate_is_mine(const struct evaluating *v, int64_t number)
 void evaluate_end_sample(struct evaluating *v, bool bad)
 {
     if (v->packs)
-        evaluate_pack(&v->kept, &(struct evaluated){ .turn = SAMPLE_ENDS, .full = bad });
+        evaluate_pack(&v->kept, &(struct evaluated){ .turn = SAMPLE_ENDS, .class = bad });
     else
         v->e->skipped += bad;
     const struct stages *stages = v->r->model->decoder.stages;

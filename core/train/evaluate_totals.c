@@ -190,6 +190,7 @@ void evaluation_report(const struct evaluation *e,
                        void (*put_line)(void *self, const char *key, const char *value), void *self)
 {
     const struct telling to = { put_line, self };
+    char *cut;
     for (size_t i = 0; i < e->total_count; i++) {
         const struct evaluation_total *t = &e->totals[i];
         if (i == 0) {
@@ -214,8 +215,7 @@ void evaluation_report(const struct evaluation *e,
     if (e->total_count && e->first) put(&to, "eval.first", xstrdup(e->first));
     if (e->lost) put(&to, "choices lost", xasprintf("%lld", (long long)e->lost));
     put_thoughts(&to, e);
-    if (e->full)
-        put(&to, "cut off", xasprintf("%lld hit the context limit (ctx.max)", (long long)e->full));
+    if ((cut = cut_text(e->cut))) put(&to, "cut off", cut);
     if (e->notices) put(&to, "data", xstrdup(e->notices));
     if (e->skipped)
         put(&to, "skipped",

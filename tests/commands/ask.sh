@@ -123,6 +123,8 @@ check_has "another picture" 'select(.event == "error").message' "seen.jsonl' lin
 check_has "errors that are there" 'select(.event == "notice").text' "2 already there (1 with errors: delete"
 lines "${setup[@]}" '/set sample.max_tokens 60' '/set ctx.max 60' "/ask --data $work/seen.json --out $work/full.jsonl"
 check_has "a full context" 'select(.event == "notice").text' "; 1 hit the context limit (ctx.max)"
+lines "${setup[@]}" '/set sample.max_tokens 1' "/ask --data $work/seen.json --out $work/short.jsonl"
+check_has "an answer that is cut off" 'select(.event == "notice").text' "; 1 reached sample.max_tokens"
 
 # A long question is cut between characters.
 printf '[{"id":1,"question":"%s"}]' "$(printf 'a%.0s' {1..59})ää" >"$work/umlauts.json"

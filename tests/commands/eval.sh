@@ -130,6 +130,10 @@ same "the same as in one go" "$(jq -c 'select(.event=="table").rows | map(select
 # Answers that the end of the context cut off are counted.
 tiny "/set sample.max_tokens 30" "/set ctx.max 100" "/eval $work/world/yesno.json --limit 3" "/wait" "/eval show" "/eval $work/world/yesno.json --limit 3 --here"
 same "cut off" "$(value "cut off")" $'3 hit the context limit (ctx.max)\n3 hit the context limit (ctx.max)'
+tiny "/set sample.max_tokens 1" "/eval $work/world/yesno.json --limit 3 --here" "/set eval.batch 1" "/eval $work/world/yesno.json --limit 3 --here" \
+    "/compare off | prune.score=random --data $work/world/yesno.json --limit 3"
+same "ended by the setting" "$(value "cut off")" $'3 reached sample.max_tokens\n3 reached sample.max_tokens'
+check_has "and compared" 'select(.event=="table" and .name=="compare").rows[] | select(.[0]=="answers that reached sample.max_tokens") | tojson' ',3,3,'
 
 # Under bf16 a batch may round a score differently, so the result names it; f32 gives the same bits.
 batch=4
