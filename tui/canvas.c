@@ -20,10 +20,10 @@ void canvas_clear(struct canvas *c)
     c->drawn_count = 0;
 }
 
-void canvas_picture(struct canvas *c, struct area area, uint64_t key)
+void canvas_picture(struct canvas *c, struct area area, uint64_t key, int width, int height)
 {
     if (c->drawn_count == CANVAS_PICTURES) return;
-    c->drawn[c->drawn_count++] = (struct canvas_picture){ area, key };
+    c->drawn[c->drawn_count++] = (struct canvas_picture){ area, key, width, height };
     for (int y = area.y; y < area.y + area.height; y++)
         for (int x = area.x; x < area.x + area.width; x++) {
             struct cell *cell = canvas_at(c, x, y);

@@ -36,7 +36,8 @@ struct area {
 // A picture that the terminal draws over cells which nothing else has drawn on since.
 struct canvas_picture {
     struct area area;
-    uint64_t key; // of the painter
+    uint64_t key;      // of the painter
+    int width, height; // pixels that it covers: in the middle of its cells' upper ones
 };
 
 struct painter;
@@ -75,8 +76,8 @@ void canvas_fill(struct canvas *c, struct area area, enum style style, uint32_t 
 void canvas_style(struct canvas *c, struct area area, int x, int y, int width, enum style style);
 // Draws a frame with a title around the area; returns its interior.
 struct area canvas_box(struct canvas *c, struct area area, const char *title, bool focused);
-// A picture over cells that have been drawn.
-void canvas_picture(struct canvas *c, struct area area, uint64_t key);
+// A picture of width x height pixels over cells that have been drawn.
+void canvas_picture(struct canvas *c, struct area area, uint64_t key, int width, int height);
 // Words on the lower line of such a frame: as many of the parts, with two blanks between them, as
 // fit whole.
 void canvas_foot(struct canvas *c, struct area area, const char *text);

@@ -129,20 +129,11 @@ static uint32_t letter(double ink)
     return (uint32_t)shades[shade < 0 ? 0 : shade > 9 ? 9 : shade];
 }
 
-// Of the eight colours, the one a picture's pixel is most like; 0 (the terminal's own) for greys.
+// The terminal's own for greys.
 static uint32_t hue(uint32_t rgb)
 {
-    enum { GREYEST = 48 };
-    const uint32_t v[3] = { channel(rgb, 16), channel(rgb, 8), channel(rgb, 0) };
-    uint32_t low = 255, high = 0;
-    int index = 0;
-    for (int k = 0; k < 3; k++) {
-        low = v[k] < low ? v[k] : low;
-        high = v[k] > high ? v[k] : high;
-    }
-    if (high - low < GREYEST) return 0;
-    for (int k = 0; k < 3; k++) index |= (v[k] > (low + high) / 2) << k;
-    return CELL_RGB | colour_of(index);
+    const int index = colour_hue(rgb);
+    return index < 0 ? 0 : CELL_RGB | colour_of(index);
 }
 
 // The map as paper: what is high stands out, what is low leaves the picture's letters as they are.
@@ -184,32 +175,45 @@ static struct area cells_of(const struct drawing *d, struct area area, int acros
     return (struct area){ area.x + (area.width - width) / 2, area.y, width, height };
 }
 
-// A picture of the terminal's own, over the characters.
-static struct area ask_picture(const struct drawing *d, struct canvas *c, struct area area)
+// In pixels of the terminal: the sizes of its cells are not always 1 : 2.
+static struct drawing in_pixels(const struct drawing *d, const struct canvas *c, struct area area)
 {
     struct drawing sized = *d;
     sized.steps = false;
     drawing_fit(&sized, area.width * c->cell_width, area.height * c->cell_height, 1);
-    const struct area place = cells_of(&sized, area, c->cell_width, c->cell_height);
-    const uint64_t key = painter_key(drawing_key(&sized), c, place);
-    if (!painter_has(c->painter, key)) painter_ask(c->painter, key, drawing_copy(&sized), c, place);
-    canvas_picture(c, place, key);
-    return place;
+    return sized;
 }
 
+static void ask_picture(const struct drawing *sized, struct canvas *c, struct area place)
+{
+    const uint64_t key = painter_key(drawing_key(sized), c, place);
+    if (!painter_has(c->painter, key)) painter_ask(c->painter, key, drawing_copy(sized), c, place);
+    canvas_picture(c, place, key, sized->width, sized->height);
+}
+
+// Where the terminal draws pictures itself, characters in the same cells stand in for them: what
+// reached further would stay beside the picture.
 struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
 {
     if (area.height < 1 || area.width < 1) return area;
+    const bool own = c->painter && graphics_way(c->graphics)->encode;
     const struct dots *dots = find_dots(c);
-    d->steps = c->colours >= 256; // of characters; a terminal's own pictures have all colours
     const int across = in_letters(c) ? 1 : dots->across, down = in_letters(c) ? 1 : dots->down;
-    fit_cells(d, area, across, down);
-    const struct area place = cells_of(d, area, across, down);
-    if (in_letters(c)) {
-        draw_letters(d, c, place);
-        return place;
+    const struct drawing sized = in_pixels(d, c, area);
+    struct area place = area;
+    d->steps = c->colours >= 256; // of characters; a terminal's own pictures have all colours
+    if (own) {
+        place = cells_of(&sized, area, c->cell_width, c->cell_height);
+        d->width = place.width * across;
+        d->height = place.height * down;
+    } else {
+        fit_cells(d, area, across, down);
+        place = cells_of(d, area, across, down);
     }
-    draw_dots(d, dots, c, place);
-    if (!c->painter || !graphics_way(c->graphics)->encode) return place;
-    return ask_picture(d, c, area);
+    if (in_letters(c))
+        draw_letters(d, c, place);
+    else
+        draw_dots(d, dots, c, place);
+    if (own) ask_picture(&sized, c, place);
+    return place;
 }

@@ -149,6 +149,19 @@ bool painter_ready(struct painter *p, uint64_t key)
     return found != NULL;
 }
 
+// The next name that no kept picture has: one that stands on the terminal would go. Under the lock.
+static uint32_t free_name(const struct painter *p)
+{
+    uint32_t next = p->last_id;
+    bool taken = true;
+    while (taken) {
+        next = (next + 1) % NAMES;
+        taken = false;
+        for (int i = 0; i < KEPT; i++) taken |= p->kept[i].id == FIRST_NAME + next;
+    }
+    return next;
+}
+
 void painter_ask(struct painter *p, uint64_t key, struct drawing *d, const struct canvas *c,
                  struct area place)
 {
@@ -158,7 +171,7 @@ void painter_ask(struct painter *p, uint64_t key, struct drawing *d, const struc
         memmove(p->waiting, p->waiting + 1, (WAITING - 1) * sizeof *p->waiting);
         p->waiting_count--;
     }
-    p->last_id = (p->last_id + 1) % NAMES;
+    p->last_id = free_name(p);
     p->waiting[p->waiting_count++] = (struct order){
         .key = key,
         .drawing = d,

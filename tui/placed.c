@@ -104,10 +104,17 @@ bool placed_shows(const struct placed *p, const struct canvas *c, int number, in
     return painter_ready(c->painter, d->key) || (c->graphics == p->way && find(p, a));
 }
 
-static void add_blanks(struct buf *out, struct area a)
+// Text takes a picture's pixels away; kitty's lies above it, in a place of its own. tmux would keep
+// the sixels before it too.
+bool placed_blanks(const struct placed *p, const struct canvas *c, int number, bool touched)
 {
-    for (int y = a.y; y < a.y + a.height; y++)
-        buf_printf(out, "\033[%d;%dH%*s", y + 1, a.x + 1, a.width, "");
+    const struct canvas_picture *d = &c->drawn[number];
+    const struct placed_picture *was = find(p, d->area);
+    if (graphics_way(c->graphics)->forget) return false;
+    if (!was || c->graphics != p->way) return true;
+    const bool other = was->key != d->key && painter_ready(c->painter, d->key);
+    if (c->tmux && c->graphics == GRAPHICS_SIXEL) return other || touched;
+    return other && (was->width != d->width || was->height != d->height);
 }
 
 static bool is_late(const struct placed_picture *k, double now)
@@ -125,12 +132,21 @@ static struct placed_picture draw(struct placed *p, const struct canvas *c, int 
     const bool other = !was || was->key != d->key || c->graphics != p->way;
     struct buf bytes = { 0 };
     uint32_t id;
-    if ((touched || other || is_late(was, now)) && painter_take(c->painter, d->key, &bytes, &id)) {
-        const int tries = other ? 1 : next.tries + 1;
-        next = (struct placed_picture){ d->area, d->key, id, c->tmux, tries, now };
-        next.unsure = c->tmux && graphics_way(c->graphics)->forget;
-        // tmux would keep the sixels before them too.
-        if (touched || (c->tmux && c->graphics == GRAPHICS_SIXEL)) add_blanks(out, d->area);
+    if (!touched && !other && !is_late(was, now)) return next;
+    const bool ready = painter_take(c->painter, d->key, &bytes, &id);
+    // What was overwritten is gone until then.
+    if (!ready && touched) next = (struct placed_picture){ 0 };
+    if (ready) {
+        next = (struct placed_picture){
+            .area = d->area,
+            .key = d->key,
+            .width = d->width,
+            .height = d->height,
+            .id = id,
+            .unsure = c->tmux && graphics_way(c->graphics)->forget,
+            .tries = other ? 1 : next.tries + 1,
+            .sent_at = now,
+        };
         buf_printf(out, "\033[%d;%dH", d->area.y + 1, d->area.x + 1);
         buf_add(out, bytes.data, bytes.length);
     }

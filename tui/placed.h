@@ -4,6 +4,7 @@
 //   placed_ask(&p, &out);                               // what the terminal can draw
 //   placed_reply(&p, bytes, length);
 //   shown = placed_shows(&p, &canvas, i, columns, lines);
+//   if (placed_blanks(&p, &canvas, i, touched[i])) ...
 //   placed_draw(&p, &canvas, shown, touched, &out);
 //   seconds = placed_wait(&p, now);                     // until something has to be sent again
 //
@@ -19,6 +20,7 @@
 struct placed_picture {
     struct area area;
     uint64_t key;
+    int width, height; // pixels that it covers
     uint32_t id;
     bool unsure;    // it may not have come
     int tries;      // how often it was sent
@@ -40,6 +42,9 @@ void placed_reply(struct placed *p, const char *bytes, size_t length);
 // before it still stands there.
 bool placed_shows(const struct placed *p, const struct canvas *c, int number, int columns,
                   int lines);
+// It is about to be drawn, and what stands on its cells would be seen around it: they must be
+// blanked first.
+bool placed_blanks(const struct placed *p, const struct canvas *c, int number, bool touched);
 // Draws what is new, was overwritten (touched) or may not have come, then removes what was there
 // before.
 void placed_draw(struct placed *p, const struct canvas *c, const bool shown[], const bool touched[],

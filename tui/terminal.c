@@ -1,6 +1,11 @@
-// tui/terminal.c -- canvas to ncurses, and true colour beside it.
+// tui/terminal.c -- a canvas to the bytes of a terminal: what differs from what it shows is
+// written, cell by cell.
+//
+// Lines are never scrolled, which ncurses does where rows look alike: colours, and pictures above
+// all, would go with them. Only terminfo is taken from ncurses.
 #include "tui/terminal.h"
 
+#include <errno.h>
 #include <langinfo.h>
 #include <limits.h>
 #include <locale.h>
@@ -13,12 +18,10 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "tui/pen.h"
 #include "tui/placed.h"
 #include "tui/signals.h"
-#include <curses.h>
-#include <term.h>
-#undef lines // term.h takes these names
-#undef columns
+#include "tui/terminfo.h"
 
 enum {
     REPLY_MS = 100, // a terminal answers within
@@ -26,13 +29,18 @@ enum {
 };
 
 struct terminal {
-    SCREEN *screen;
     struct placed placed;
     struct canvas shown; // what is on the terminal now
     const struct theme *theme;
+    struct terminfo info;
+    struct termios before; // of the shell
     int colours;
-    bool true_colour, ascii, mouse, can_mouse;
+    bool no_colour; // NO_COLOR
+    bool true_colour, ascii, mouse;
     bool console; // Linux's: a font of at most 512 signs
+    bool entered; // its other screen is shown
+    bool fresh;   // it is cleared with the next show
+    int cursor_x, cursor_y;
     char *farewell;
 };
 
@@ -46,6 +54,9 @@ void terminal_write(const char *bytes, size_t length)
     fflush(stdout);
     while (length) {
         const ssize_t n = write(STDOUT_FILENO, bytes, length);
+        struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN && poll(&out, 1, -1) > 0) continue;
         if (n <= 0) return;
         bytes += n;
         length -= (size_t)n;
@@ -60,13 +71,11 @@ static void say(const char *text)
 bool terminal_possible(void)
 {
     const char *term = getenv("TERM");
-    int problem = 0;
+    struct terminfo info = { 0 };
     if (!term || !*term || !strcmp(term, "dumb")) return false;
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) return false;
-    if (setupterm(NULL, STDOUT_FILENO, &problem) != OK) return false;
-    const char *place = tigetstr("cup"), *erase_all = tigetstr("clear");
-    const bool possible = place && place != (char *)-1 && erase_all && erase_all != (char *)-1;
-    del_curterm(cur_term);
+    const bool possible = terminfo_read(&info) == 0;
+    terminfo_release(&info);
     return possible;
 }
 
@@ -82,41 +91,58 @@ bool terminal_locale(void)
     return true;
 }
 
-static void add_capability(struct buf *b, const char *name)
-{
-    const char *text = tigetstr(name);
-    if (text && text != (char *)-1) buf_puts(b, text);
-}
-
-static char *make_farewell(void)
+static char *make_farewell(const struct terminal *t)
 {
     struct buf b = { 0 };
     buf_puts(&b, "\033\\"); // the end of a picture that was being sent
     buf_puts(&b, update_end);
     buf_puts(&b, modes_off);
-    add_capability(&b, "sgr0");
-    add_capability(&b, "op");
-    add_capability(&b, "cnorm");
-    add_capability(&b, "rmcup");
-    add_capability(&b, "rmkx");
+    terminfo_add(&b, t->info.strings[TERMINFO_PLAIN]);
+    terminfo_add(&b, t->info.strings[TERMINFO_SHOW_CURSOR]);
+    terminfo_add(&b, t->info.strings[TERMINFO_END]);
+    terminfo_add(&b, t->info.strings[TERMINFO_END_KEYPAD]);
     buf_puts(&b, "\r\n");
     return buf_take(&b);
 }
 
-static void set_modes(void)
+// Keys come as they are typed, and nothing is made of what is written.
+static void set_modes(const struct terminal *t)
 {
-    raw();
-    noecho();
-    nonl();
-    typeahead(-1);
-    leaveok(stdscr, FALSE);
+    struct termios raw = t->before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ISIG | IEXTEN | ECHO | ECHONL);
+    raw.c_iflag &= ~(tcflag_t)(IXON | BRKINT | PARMRK | ICRNL | INLCR | IGNCR);
+    raw.c_oflag &= ~(tcflag_t)(ONLCR);
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
 }
 
-// All cells are drawn anew, blanks too: a theme's paper is not that of the terminal.
-static void forget_cells(struct terminal *t)
+void terminal_redraw(struct terminal *t)
 {
-    canvas_clear(&t->shown);
-    for (int i = 0; i < t->shown.lines * t->shown.columns; i++) t->shown.cells[i].code = UINT32_MAX;
+    t->fresh = true;
+}
+
+static void begin(struct terminal *t)
+{
+    struct buf b = { 0 };
+    signals_set_farewell(t->farewell, STDOUT_FILENO);
+    set_modes(t);
+    if (!t->entered) terminfo_add(&b, t->info.strings[TERMINFO_BEGIN]);
+    t->entered = true;
+    terminfo_add(&b, t->info.strings[TERMINFO_KEYPAD]);
+    buf_puts(&b, modes_on);
+    if (t->mouse) buf_puts(&b, mouse_on);
+    terminal_write(b.data, b.length);
+    buf_release(&b);
+    terminal_redraw(t);
+}
+
+static void terminal_free(struct terminal *t)
+{
+    terminfo_release(&t->info);
+    canvas_release(&t->shown);
+    free(t->farewell);
+    free(t);
 }
 
 struct terminal *terminal_open(struct err *err)
@@ -125,34 +151,26 @@ struct terminal *terminal_open(struct err *err)
     const char *truecolor = getenv("COLORTERM"), *plain = getenv("NO_COLOR"),
                *term = getenv("TERM");
     t->ascii = !terminal_locale();
-    t->screen = newterm(NULL, stdout, stdin);
-    if (!t->screen) {
-        free(t);
+    if (terminfo_read(&t->info) < 0 || tcgetattr(STDIN_FILENO, &t->before) < 0) {
+        terminal_free(t);
         err_set(err, "the terminal type '%s' cannot show a full screen: use --plain",
                 term ? term : "");
         return NULL;
     }
-    set_term(t->screen);
-    set_modes();
-    if (has_colors() && !(plain && *plain) && start_color() == OK) {
-        use_default_colors();
-        t->colours = COLORS;
-    }
+    t->no_colour = plain && *plain;
+    const bool inks = t->info.strings[TERMINFO_INK] && t->info.strings[TERMINFO_PAPER];
+    t->colours = inks && !t->no_colour && t->info.colours > 0 ? t->info.colours : 0;
     t->console = term && !strncmp(term, "linux", 5);
     // GNU screen before 5.0 takes the parts of such a colour for blinking and the like.
     const char *inside = getenv("STY");
     const bool trusted = !inside || !*inside;
     const bool told = truecolor && (!strcmp(truecolor, "truecolor") || !strcmp(truecolor, "24bit"));
     t->true_colour = trusted && (t->colours > PALETTE || (t->colours == PALETTE && told));
-    const char *mouse = tigetstr("kmous");
-    t->can_mouse = mouse && mouse != (char *)-1;
-    t->farewell = make_farewell();
-    signals_set_farewell(t->farewell, STDOUT_FILENO);
-    canvas_resize(&t->shown, LINES, COLS);
-    forget_cells(t);
-    erase();
-    refresh();
-    say(modes_on);
+    t->farewell = make_farewell(t);
+    canvas_resize(&t->shown, t->info.lines > 0 ? t->info.lines : 24,
+                  t->info.columns > 0 ? t->info.columns : 80);
+    begin(t);
+    terminal_resize(t);
     struct buf question = { 0 };
     placed_ask(&t->placed, &question);
     if (question.length) terminal_write(question.data, question.length);
@@ -201,38 +219,35 @@ static void drop_replies(void)
 
 void terminal_leave(struct terminal *t)
 {
-    const char *back = tigetstr("rmcup");
+    struct buf b = { 0 };
     const bool expects = placed_expects(&t->placed);
     forget_pictures(t);
     if (expects) drop_replies();
-    if (!back || back == (char *)-1) { // no other screen to go back to: leave an empty one
-        erase();
-        refresh();
-    }
-    say(modes_off);
-    endwin();
-    fflush(stdout);
+    buf_puts(&b, modes_off);
+    terminfo_add(&b, t->info.strings[TERMINFO_PLAIN]);
+    if (!t->info.strings[TERMINFO_END])
+        terminfo_add(&b, t->info.strings[TERMINFO_CLEAR]); // no other screen to go back to
+    terminfo_add(&b, t->info.strings[TERMINFO_SHOW_CURSOR]);
+    terminfo_add(&b, t->info.strings[TERMINFO_END]);
+    terminfo_add(&b, t->info.strings[TERMINFO_END_KEYPAD]);
+    buf_putc(&b, '\r');
+    terminal_write(b.data, b.length);
+    buf_release(&b);
+    t->entered = false;
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &t->before);
     signals_set_farewell(NULL, STDOUT_FILENO);
 }
 
 void terminal_enter(struct terminal *t)
 {
-    signals_set_farewell(t->farewell, STDOUT_FILENO);
-    set_modes();
-    terminal_redraw(t);
-    refresh();
-    say(modes_on);
-    if (t->mouse) say(mouse_on);
+    begin(t);
 }
 
 void terminal_close(struct terminal *t)
 {
     if (!t) return;
     terminal_leave(t);
-    delscreen(t->screen);
-    canvas_release(&t->shown);
-    free(t->farewell);
-    free(t);
+    terminal_free(t);
 }
 
 bool terminal_ascii(const struct terminal *t)
@@ -252,7 +267,7 @@ int terminal_colours(const struct terminal *t)
 
 void terminal_mouse(struct terminal *t, bool on)
 {
-    if (!t->can_mouse || on == t->mouse) return;
+    if (!t->info.mouse || on == t->mouse) return;
     t->mouse = on;
     say(on ? mouse_on : mouse_off);
 }
@@ -274,7 +289,7 @@ static int fixed(const char *variable)
 void terminal_resize(struct terminal *t)
 {
     struct winsize w;
-    int lines = LINES, columns = COLS;
+    int lines = t->shown.lines, columns = t->shown.columns;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_row && w.ws_col) {
         lines = w.ws_row;
         columns = w.ws_col;
@@ -283,111 +298,35 @@ void terminal_resize(struct terminal *t)
     if (fixed("COLUMNS") > 0) columns = fixed("COLUMNS");
     if (lines > 1000) lines = 1000;
     if (columns > 1000) columns = 1000;
-    resizeterm(lines, columns);
-    canvas_resize(&t->shown, LINES, COLS);
+    canvas_resize(&t->shown, lines, columns);
     terminal_redraw(t);
-}
-
-void terminal_redraw(struct terminal *t)
-{
-    forget_pictures(t);
-    forget_cells(t);
-    erase();
-    clearok(curscr, TRUE);
 }
 
 // --- cells ---------------------------------------------------------------------------------------
 
-static int rgb_number(const struct terminal *t, uint32_t rgb)
-{
-    return t->colours > PALETTE ? (int)rgb : colour_nearest(rgb, t->colours);
-}
+// Bytes on their way out: where the next character would stand, and in which pen.
+struct written {
+    struct buf bytes;
+    int x, y; // -1: unknown
+    bool has_pen;
+    struct pen pen;
+};
 
-static int colour_number(const struct terminal *t, int index)
+static void add_attributes(struct buf *out, const struct terminal *t, unsigned attributes)
 {
-    const bool own = index < (t->colours > PALETTE ? 8 : t->colours);
-    return own ? index : rgb_number(t, colour_of(index));
-}
-
-static attr_t attributes_of(int attributes)
-{
-    attr_t a = A_NORMAL;
-    if (attributes & LOOK_BOLD) a |= A_BOLD;
-    if (attributes & LOOK_DIM) a |= A_DIM;
-    if (attributes & LOOK_REVERSE) a |= A_REVERSE;
-    if (attributes & LOOK_UNDERLINE) a |= A_UNDERLINE;
-    if (attributes & LOOK_ITALIC) a |= termattrs() & A_ITALIC ? A_ITALIC : A_UNDERLINE;
-    return a;
-}
-
-static bool is_grey(int index)
-{
-    return index == 0 || index == 7 || index == 8 || index == 15 || index >= 232;
-}
-
-// The nearest of eight colours to a grey is one nobody can read, or none: the terminal's own is
-// taken instead, and reverse video for grey paper.
-static void find_eight(const struct look *look, int *ink, int *paper, attr_t *attributes)
-{
-    if (look->paper == 0) return; // black is one of the eight: no boxes around the text
-    if (look->paper > 0 && is_grey(look->paper)) {
-        *ink = *paper = COLOUR_DEFAULT;
-        *attributes |= A_REVERSE;
-    } else if (look->paper < 0 && is_grey(look->ink)) {
-        *ink = COLOUR_DEFAULT;
-    }
-}
-
-// Without colours a coloured paper is reverse video.
-static void find_look(const struct terminal *t, const struct cell *cell, attr_t *attributes,
-                      int *pair)
-{
-    const struct look *look = theme_look(t->theme, cell->style);
-    *attributes = attributes_of(look->attributes);
-    *pair = 0;
-    if (t->colours < 8) {
-        if (look->paper > 0) *attributes |= A_REVERSE;
-        if (cell->style == STYLE_NOTICE || cell->style == STYLE_DIM) *attributes |= A_DIM;
-        return;
-    }
-    int ink = colour_number(t, look->ink), paper = colour_number(t, look->paper);
-    if (t->colours < 16) find_eight(look, &ink, &paper, attributes);
-    if (cell->ink) ink = rgb_number(t, cell->ink & 0xffffff);
-    if (cell->paper) paper = rgb_number(t, cell->paper & 0xffffff);
-    if (ink >= 0 || paper >= 0) *pair = alloc_pair(ink, paper);
-    if (*pair < 0) *pair = 0;
-}
-
-// The console's fonts have lines and blocks, but neither braille nor fancy arrows.
-static wchar_t console_sign(const struct cell *cell)
-{
-    const uint32_t code = cell->code;
-    if (code > 0x2800 && code < 0x2900) return cell->style == STYLE_GHOST ? L'.' : L'*';
-    if (code == 0x276f || code == 0x203a) return L'>';
-    return (wchar_t)code;
-}
-
-static void put_cell(const struct terminal *t, const struct cell *cell, int x, int y)
-{
-    wchar_t text[2 + CELL_MARKS] = { t->console ? console_sign(cell) : (wchar_t)cell->code };
-    cchar_t character;
-    attr_t attributes;
-    int pair;
-    const bool agrees = wcwidth(text[0]) == cell->width && (!t->ascii || cell->code < 0x7f);
-    find_look(t, cell, &attributes, &pair);
-    if (!agrees) text[0] = L'?';
-    for (int i = 0; agrees && i < CELL_MARKS && cell->marks[i]; i++)
-        if (wcwidth((wchar_t)cell->marks[i]) == 0) text[i + 1] = (wchar_t)cell->marks[i];
-    if (setcchar(&character, text, attributes, 0, &pair) != OK) return;
-    mvadd_wch(y, x, &character);
-    if (!agrees && cell->width == 2) mvadd_wch(y, x + 1, &character);
-}
-
-static bool same_cell(const struct cell *a, const struct cell *b)
-{
-    return a->code == b->code && a->style == b->style && a->ink == b->ink && a->paper == b->paper &&
-           a->width == b->width && a->picture == b->picture &&
-           !memcmp(a->marks, b->marks, sizeof a->marks);
+    static const struct {
+        unsigned look;
+        enum terminfo_string string, instead;
+    } all[] = { { LOOK_BOLD, TERMINFO_BOLD, TERMINFO_BOLD },
+                { LOOK_DIM, TERMINFO_DIM, TERMINFO_DIM },
+                { LOOK_REVERSE, TERMINFO_REVERSE, TERMINFO_REVERSE },
+                { LOOK_UNDERLINE, TERMINFO_UNDERLINE, TERMINFO_UNDERLINE },
+                { LOOK_ITALIC, TERMINFO_ITALIC, TERMINFO_UNDERLINE } };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (attributes & all[i].look)
+            terminfo_add(
+                out,
+                t->info.strings[t->info.strings[all[i].string] ? all[i].string : all[i].instead]);
 }
 
 static void add_number(struct buf *out, uint32_t n)
@@ -400,53 +339,110 @@ static void add_number(struct buf *out, uint32_t n)
     buf_add(out, digits + at, sizeof digits - at);
 }
 
-// kind 38: ink, 48: paper; rgb 0: the terminal's own.
-static void add_colour(struct buf *out, uint32_t kind, uint32_t rgb)
+static void add_colour(struct buf *out, const struct terminal *t, enum terminfo_string kind,
+                       int colour)
 {
-    buf_puts(out, "\033[");
-    add_number(out, rgb ? kind : kind + 1);
-    if (rgb) buf_puts(out, ";2");
-    for (int shift = 16; rgb && shift >= 0; shift -= 8) {
+    if (colour == COLOUR_DEFAULT) return; // as after TERMINFO_PLAIN
+    if (!(colour & (int)CELL_RGB)) {
+        terminfo_add_numbers(out, t->info.strings[kind], colour, 0);
+        return;
+    }
+    buf_puts(out, kind == TERMINFO_INK ? "\033[38;2" : "\033[48;2");
+    for (int shift = 16; shift >= 0; shift -= 8) {
         buf_putc(out, ';');
-        add_number(out, rgb >> shift & 255);
+        add_number(out, (uint32_t)colour >> shift & 255);
     }
     buf_putc(out, 'm');
 }
 
-// Cells in true colour on their way out: where the next one would stand, in which colours.
-struct true_cells {
-    struct buf bytes;
-    int x, y;
-    uint32_t ink, paper;
-};
-
-static void add_true_cell(struct true_cells *out, const struct cell *cell, int x, int y)
+static void set_pen(struct written *w, const struct terminal *t, struct pen pen)
 {
-    char bytes[MB_LEN_MAX + 1] = "";
-    const bool first = !out->bytes.length;
-    if (first || out->x != x || out->y != y) buf_printf(&out->bytes, "\033[%d;%dH", y + 1, x + 1);
-    if (first || out->ink != cell->ink) add_colour(&out->bytes, 38, cell->ink);
-    if (first || out->paper != cell->paper) add_colour(&out->bytes, 48, cell->paper);
-    if (wctomb(bytes, (wchar_t)cell->code) > 0) buf_puts(&out->bytes, bytes);
-    out->ink = cell->ink;
-    out->paper = cell->paper;
-    out->x = x + 1;
-    out->y = y;
+    const struct pen *now = &w->pen;
+    const bool again = !w->has_pen || pen.attributes != now->attributes ||
+                       (pen.ink != now->ink && pen.ink == COLOUR_DEFAULT) ||
+                       (pen.paper != now->paper && pen.paper == COLOUR_DEFAULT);
+    if (again) terminfo_add(&w->bytes, t->info.strings[TERMINFO_PLAIN]);
+    if (again) add_attributes(&w->bytes, t, pen.attributes);
+    if (again || pen.ink != now->ink) add_colour(&w->bytes, t, TERMINFO_INK, pen.ink);
+    if (again || pen.paper != now->paper) add_colour(&w->bytes, t, TERMINFO_PAPER, pen.paper);
+    w->pen = pen;
+    w->has_pen = true;
 }
 
-// ncurses believes that blocks without colours stand there and the cursor where it was.
-static void show_true(const struct canvas *c, const struct buf *out)
+// The console's fonts have lines and blocks, but neither braille nor fancy arrows.
+static wchar_t console_sign(const struct cell *cell)
 {
-    if (!out->length) return;
-    struct buf all = { 0 };
-    buf_puts(&all, "\0337\033[0m");
-    buf_add(&all, out->data, out->length);
-    buf_puts(&all, "\033[0m\0338");
-    terminal_write(all.data, all.length);
-    buf_release(&all);
+    const uint32_t code = cell->code;
+    if (code > 0x2800 && code < 0x2900) return cell->style == STYLE_GHOST ? L'.' : L'*';
+    if (code == 0x276f || code == 0x203a) return L'>';
+    return (wchar_t)code;
+}
+
+static void add_character(struct buf *out, wchar_t character)
+{
+    char bytes[MB_LEN_MAX];
+    const int n = wctomb(bytes, character);
+    if (n > 0) buf_add(out, bytes, (size_t)n);
+}
+
+// A few plain characters of the same style that stand before x already: to write them again takes
+// fewer bytes than to place the cursor.
+static bool write_gap(struct written *w, const struct terminal *t, const struct cell *cell, int x,
+                      int y)
+{
+    enum { SHORT = 6 };
+    if (w->y != y || w->x < 0 || x < w->x || x > w->x + SHORT) return false;
+    for (int i = w->x; i < x; i++) {
+        const struct cell *c = canvas_at(&t->shown, i, y);
+        if (c->code < ' ' || c->code > '~' || c->marks[0] || c->ink || c->paper || c->picture ||
+            c->style != cell->style)
+            return false;
+    }
+    if (w->x < x && (cell->ink || cell->paper)) return false;
+    if (w->x < x) set_pen(w, t, pen_of(t->theme, cell, t->colours, t->true_colour));
+    for (; w->x < x; w->x++) buf_putc(&w->bytes, (char)canvas_at(&t->shown, w->x, y)->code);
+    return true;
+}
+
+// What the terminal counts otherwise than we do is a question mark.
+static void put_cell(struct written *w, const struct terminal *t, const struct cell *cell, int x,
+                     int y)
+{
+    const wchar_t sign = t->console ? console_sign(cell) : (wchar_t)cell->code;
+    const bool agrees = wcwidth(sign) == cell->width && (!t->ascii || cell->code < 0x7f);
+    if (t->info.no_corner && x + cell->width == t->shown.columns && y == t->shown.lines - 1) return;
+    if (!write_gap(w, t, cell, x, y))
+        terminfo_add_numbers(&w->bytes, t->info.strings[TERMINFO_PLACE], y, x);
+    set_pen(w, t, pen_of(t->theme, cell, t->colours, t->true_colour));
+    for (int i = 0; !agrees && i < cell->width; i++) buf_putc(&w->bytes, '?');
+    if (agrees) add_character(&w->bytes, sign);
+    for (int i = 0; agrees && i < CELL_MARKS && cell->marks[i]; i++)
+        if (wcwidth((wchar_t)cell->marks[i]) == 0)
+            add_character(&w->bytes, (wchar_t)cell->marks[i]);
+    w->x = x + cell->width < t->shown.columns ? x + cell->width : -1; // at the edge it may wrap
+    w->y = y;
+}
+
+static bool same_cell(const struct cell *a, const struct cell *b)
+{
+    return a->code == b->code && a->style == b->style && a->ink == b->ink && a->paper == b->paper &&
+           a->width == b->width && a->picture == b->picture &&
+           !memcmp(a->marks, b->marks, sizeof a->marks);
 }
 
 // --- all of it -----------------------------------------------------------------------------------
+
+// All cells are drawn, blanks too: a theme's paper is not that of the terminal.
+static void begin_anew(struct terminal *t, struct written *w)
+{
+    t->fresh = false;
+    forget_pictures(t);
+    canvas_clear(&t->shown);
+    for (int i = 0; i < t->shown.lines * t->shown.columns; i++) t->shown.cells[i].code = UINT32_MAX;
+    t->cursor_x = t->cursor_y = INT_MAX;
+    terminfo_add(&w->bytes, t->info.strings[TERMINFO_PLAIN]);
+    terminfo_add(&w->bytes, t->info.strings[TERMINFO_CLEAR]);
+}
 
 // What the terminal should hold there: under a picture nothing.
 static struct cell wanted_cell(const struct cell *now, const bool shown[])
@@ -458,65 +454,67 @@ static struct cell wanted_cell(const struct cell *now, const bool shown[])
     return cell;
 }
 
-// tmux (3.5, 3.8) moves its sixels with lines that scroll elsewhere, which ncurses does where some
-// rows have changed, and drops them when a part of one of their lines is cleared.
-static void touch_fragile(const struct canvas *c, const bool changed[], int lines, bool touched[])
+// Something else was drawn on its cells.
+static bool is_touched(const struct terminal *t, const struct canvas *c, int number)
 {
-    enum { FEW = 3 }; // rows that do not scroll: a line's end, the status, the input
-    int count = 0;
-    for (int y = 0; y < lines; y++) count += changed[y];
-    for (int i = 0; i < c->drawn_count; i++) {
-        const struct area a = c->drawn[i].area;
-        touched[i] |= count > FEW;
-        for (int y = a.y; y < a.y + a.height && y < lines; y++) touched[i] |= changed[y];
-    }
+    const struct area a = c->drawn[number].area;
+    for (int y = a.y; y < a.y + a.height; y++)
+        for (int x = a.x; x < a.x + a.width; x++) {
+            const struct cell *cell = canvas_at(&t->shown, x, y);
+            if (cell && !cell->picture) return true;
+        }
+    return false;
+}
+
+static void put_cursor(struct terminal *t, struct written *w, const struct canvas *c)
+{
+    const bool moved = c->cursor_x != t->cursor_x || c->cursor_y != t->cursor_y;
+    const bool seen = c->cursor_x >= 0;
+    if (!w->bytes.length && !moved) return;
+    if (seen)
+        terminfo_add_numbers(&w->bytes, t->info.strings[TERMINFO_PLACE], c->cursor_y, c->cursor_x);
+    if (seen != (t->cursor_x >= 0) || t->cursor_x == INT_MAX)
+        terminfo_add(&w->bytes,
+                     t->info.strings[seen ? TERMINFO_SHOW_CURSOR : TERMINFO_HIDE_CURSOR]);
+    t->cursor_x = c->cursor_x;
+    t->cursor_y = c->cursor_y;
 }
 
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme)
 {
-    // What nothing else draws: whatever follows differs from it. Another one for each row, or
-    // ncurses would take rows for equal and scroll them, and with them the colours and pictures it
-    // knows nothing of.
-    struct cell block = { .width = 1 };
-    struct true_cells out = { 0 };
-    struct buf pictures = { 0 };
-    bool shown[CANVAS_PICTURES] = { false }, touched[CANVAS_PICTURES] = { false };
-    if (t->theme && t->theme != theme) terminal_redraw(t);
+    struct written w = { .x = -1, .y = -1 };
+    struct buf pictures = { 0 }, all = { 0 };
+    bool shown[CANVAS_PICTURES] = { false }, touched[CANVAS_PICTURES] = { false },
+         blank[CANVAS_PICTURES] = { false };
+    if (t->theme != theme) terminal_redraw(t);
     t->theme = theme;
-    const int lines = c->lines < t->shown.lines ? c->lines : t->shown.lines;
-    const int columns = c->columns < t->shown.columns ? c->columns : t->shown.columns;
-    const bool fragile = c->tmux && c->graphics == GRAPHICS_SIXEL;
-    bool *changed = xcalloc((size_t)lines + 1, sizeof *changed);
-    for (int i = 0; c->painter && i < c->drawn_count; i++)
+    if (t->fresh) begin_anew(t, &w);
+    for (int i = 0; c->painter && i < c->drawn_count; i++) {
         shown[i] = placed_shows(&t->placed, c, i, t->shown.columns, t->shown.lines);
-    for (int y = 0; y < lines; y++) {
-        block.code = 0x2580 + (uint32_t)y % 32;
-        for (int x = 0; x < columns; x++) {
+        touched[i] = shown[i] && is_touched(t, c, i);
+        blank[i] = shown[i] && placed_blanks(&t->placed, c, i, touched[i]);
+    }
+    for (int y = 0; y < c->lines && y < t->shown.lines; y++)
+        for (int x = 0; x < c->columns && x < t->shown.columns; x++) {
             struct cell *old = canvas_at(&t->shown, x, y);
             const struct cell *drawn = canvas_at(c, x, y), now = wanted_cell(drawn, shown);
-            if (same_cell(old, &now)) continue;
+            const bool blanked = now.picture && blank[drawn->picture - 1];
+            if (same_cell(old, &now) && !blanked) continue;
             *old = now;
-            changed[y] = true;
-            if (!now.code) continue;
-            if (now.picture) touched[drawn->picture - 1] = true;
-            const bool exact = t->true_colour && (now.ink || now.paper);
-            put_cell(t, exact || now.picture ? &block : &now, x, y);
-            if (exact) add_true_cell(&out, &now, x, y);
+            if (now.code) put_cell(&w, t, &now, x, y);
         }
-    }
-    if (fragile) touch_fragile(c, changed, lines, touched);
-    free(changed);
+    if (w.has_pen) terminfo_add(&w.bytes, t->info.strings[TERMINFO_PLAIN]);
     placed_draw(&t->placed, c, shown, touched, &pictures);
-    curs_set(c->cursor_x >= 0);
-    if (c->cursor_x >= 0) move(c->cursor_y, c->cursor_x);
+    buf_add(&w.bytes, pictures.data, pictures.length);
+    put_cursor(t, &w, c);
     // All of it at once, where the terminal can. tmux draws its window anew then, and forgets the
     // sixels that came meanwhile.
-    const bool at_once = pictures.length && !fragile;
-    if (at_once) say(update_begin);
-    refresh();
-    show_true(c, &out.bytes);
-    show_true(c, &pictures);
-    if (at_once) say(update_end);
-    buf_release(&out.bytes);
+    const bool at_once = pictures.length && !(c->tmux && c->graphics == GRAPHICS_SIXEL);
+    if (at_once) buf_puts(&all, update_begin);
+    buf_add(&all, w.bytes.data, w.bytes.length);
+    if (at_once) buf_puts(&all, update_end);
+    terminal_write(all.data, all.length);
+    buf_release(&all);
+    buf_release(&w.bytes);
     buf_release(&pictures);
 }

@@ -1,5 +1,4 @@
-// tui/terminal.h -- the terminal: ncurses puts a canvas on it; keys come as bytes from standard
-// input.
+// tui/terminal.h -- the terminal: a canvas is put on it; keys come as bytes from standard input.
 //
 //   if (terminal_possible()) { struct terminal *t = terminal_open(&err); ... }
 //   terminal_size(t, &lines, &columns);
@@ -8,9 +7,6 @@
 //   terminal_close(t);
 //
 // From open to leave or close, a signal that ends the program restores the terminal.
-//
-// True colour (COLORTERM=truecolor) is written beside ncurses, over the cells with the nearest of
-// the 256 colours, which ncurses knows.
 #ifndef TUI_TERMINAL_H
 #define TUI_TERMINAL_H
 

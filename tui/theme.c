@@ -151,6 +151,23 @@ uint32_t colour_cube(uint32_t rgb)
     return palette(cube_index(rgb));
 }
 
+// The channels above the middle of the widest range: the nearest of eight by distance is white or
+// black for most colours.
+int colour_hue(uint32_t rgb)
+{
+    enum { GREYEST = 48 };
+    int low = 255, high = 0, index = 0;
+    for (int shift = 0; shift < 24; shift += 8) {
+        const int v = (int)(rgb >> shift & 255);
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    if (high - low < GREYEST) return -1;
+    for (int k = 0; k < 3; k++)
+        index |= ((int)(rgb >> (16 - 8 * k) & 255) >= (low + high) / 2) << k;
+    return index;
+}
+
 int colour_nearest(uint32_t rgb, int colours)
 {
     const int r = (int)(rgb >> 16), g = (int)(rgb >> 8 & 255), b = (int)(rgb & 255);

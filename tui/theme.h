@@ -3,7 +3,8 @@
 //   const struct look *look = theme_look(theme_find("light"), STYLE_NOTICE);
 //
 // A theme is a table of looks, one per style. Colours are indices of the 256-colour palette;
-// terminals with 16 or 8 colours get the nearest, monochrome ones only the attributes.
+// terminals with 16 colours get the nearest, those with 8 the hue, monochrome ones only the
+// attributes (tui/pen.h).
 #ifndef TUI_THEME_H
 #define TUI_THEME_H
 
@@ -60,5 +61,6 @@ uint32_t colour_of(int index); // 0xRRGGBB of one of the 256 colours
 // The nearest of the 256 colours (of the cube and the greys), of the first 16, of the first 8.
 int colour_nearest(uint32_t rgb, int colours);
 uint32_t colour_cube(uint32_t rgb); // the nearest of the cube's, never a grey: 0xRRGGBB
+int colour_hue(uint32_t rgb);       // of the first eight, 1..6 by its hue; -1: a grey
 
 #endif

@@ -1,0 +1,79 @@
+// tui/pen.c -- a style's look, and a cell's own colours, in the colours that the terminal has.
+#include "tui/pen.h"
+
+enum { BLACK = 0, WHITE = 7, PALETTE = 256 };
+
+static bool is_grey(int index)
+{
+    return colour_hue(colour_of(index)) < 0;
+}
+
+// --- eight colours -------------------------------------------------------------------------------
+
+// What can be read on a paper of the eight: white is read on red, blue and magenta.
+static int ink_on(int paper)
+{
+    return paper == 1 || paper == 4 || paper == 5 || paper == BLACK ? WHITE : BLACK;
+}
+
+// Greys are the terminal's own colour, or reverse video as paper; other colours are told by their
+// hue. Black paper stays: no boxes around the text of a black theme.
+static void look_in_eight(const struct look *look, struct pen *pen)
+{
+    const int hue = look->ink < 0 ? -1 : colour_hue(colour_of(look->ink));
+    pen->ink = hue;
+    if (look->paper == BLACK) {
+        pen->paper = BLACK;
+        if (hue < 0) pen->ink = WHITE;
+    } else if (look->paper > 0 && is_grey(look->paper)) {
+        pen->ink = COLOUR_DEFAULT;
+        pen->attributes |= LOOK_REVERSE;
+    } else if (look->paper > 0) {
+        pen->paper = colour_hue(colour_of(look->paper));
+        pen->ink = ink_on(pen->paper);
+    }
+}
+
+// --- any number ----------------------------------------------------------------------------------
+
+static void look_in_few(const struct theme *theme, const struct cell *cell, struct pen *pen)
+{
+    const struct look *look = theme_look(theme, cell->style);
+    const bool fainter = look->ink != theme_look(theme, STYLE_TEXT)->ink;
+    if (look->paper > 0) pen->attributes |= LOOK_REVERSE;
+    if (fainter && (cell->style == STYLE_NOTICE || cell->style == STYLE_DIM))
+        pen->attributes |= LOOK_DIM;
+}
+
+static int number_of(int index, int colours, bool exact)
+{
+    if (index < 8 || index < (colours > PALETTE ? 8 : colours)) return index;
+    return exact && colours > PALETTE ? (int)(CELL_RGB | colour_of(index))
+                                      : colour_nearest(colour_of(index), colours);
+}
+
+static int own_colour(uint32_t rgb, int colours, bool exact)
+{
+    return exact ? (int)rgb : colour_nearest(rgb & 0xffffff, colours);
+}
+
+struct pen pen_of(const struct theme *theme, const struct cell *cell, int colours, bool exact)
+{
+    const struct look *look = theme_look(theme, cell->style);
+    struct pen pen = { COLOUR_DEFAULT, COLOUR_DEFAULT, look->attributes };
+    if (colours < 8) {
+        look_in_few(theme, cell, &pen);
+        return pen;
+    }
+    if (colours < 16) {
+        look_in_eight(look, &pen);
+    } else {
+        pen.ink = number_of(look->ink, colours, exact);
+        pen.paper = number_of(look->paper, colours, exact);
+    }
+    if (cell->ink) pen.ink = own_colour(cell->ink, colours, exact);
+    if (cell->paper) pen.paper = own_colour(cell->paper, colours, exact);
+    // Many terminals show bold black as grey.
+    if (pen.ink == BLACK && pen.paper >= 0) pen.attributes &= ~(unsigned)LOOK_BOLD;
+    return pen;
+}

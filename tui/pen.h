@@ -1,0 +1,21 @@
+// tui/pen.h -- how a cell is written on a terminal of so many colours.
+//
+//   const struct pen pen = pen_of(theme, &cell, 256, false);
+#ifndef TUI_PEN_H
+#define TUI_PEN_H
+
+#include <stdbool.h>
+
+#include "tui/canvas.h"
+#include "tui/theme.h"
+
+// Colours: COLOUR_DEFAULT, a number of the terminal's palette, or CELL_RGB | 0xRRGGBB.
+struct pen {
+    int ink, paper;
+    unsigned attributes; // LOOK_...
+};
+
+// colours: of the palette; below 8: attributes alone. exact: any colour can be written.
+struct pen pen_of(const struct theme *theme, const struct cell *cell, int colours, bool exact);
+
+#endif

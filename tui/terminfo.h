@@ -1,0 +1,46 @@
+// tui/terminfo.h -- what the terminal's description says, as strings to write.
+//
+//   struct terminfo info = { 0 };
+//   if (terminfo_read(&info) == 0) terminfo_add(&out, info.strings[TERMINFO_CLEAR]);
+//   terminfo_release(&info);
+#ifndef TUI_TERMINFO_H
+#define TUI_TERMINFO_H
+
+#include <stdbool.h>
+
+#include "core/base/mem.h"
+
+enum terminfo_string {
+    TERMINFO_CLEAR,
+    TERMINFO_PLACE, // line, column
+    TERMINFO_PLAIN,
+    TERMINFO_INK,   // number of a colour
+    TERMINFO_PAPER, // the same
+    TERMINFO_BOLD,
+    TERMINFO_DIM,
+    TERMINFO_REVERSE,
+    TERMINFO_UNDERLINE,
+    TERMINFO_ITALIC,
+    TERMINFO_HIDE_CURSOR,
+    TERMINFO_SHOW_CURSOR,
+    TERMINFO_BEGIN, // of full-screen programs
+    TERMINFO_END,
+    TERMINFO_KEYPAD,
+    TERMINFO_END_KEYPAD,
+    TERMINFO_STRINGS
+};
+
+struct terminfo {
+    char *strings[TERMINFO_STRINGS]; // NULL: it has none
+    int lines, columns, colours;     // -1: not said
+    bool mouse;
+    bool no_corner; // a character in the last cell scrolls the screen
+};
+
+// Of TERM, for standard output. -1: unknown, or nothing that can place a cursor.
+int terminfo_read(struct terminfo *info);
+void terminfo_release(struct terminfo *info);
+void terminfo_add(struct buf *out, const char *text); // NULL is nothing
+void terminfo_add_numbers(struct buf *out, const char *text, int first, int second);
+
+#endif
