@@ -104,7 +104,7 @@ BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: test-cluster all run test check test-isas check-isas check-gpu measure-gpu goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
+.PHONY: test-cluster test-screen-walk all run test check test-isas check-isas check-gpu measure-gpu goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -193,6 +193,10 @@ test-isas: deps-test
 check-isas: $(B)/vlmsh goldens $(filter $(B)/%,$(ISA_RUN)) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY)
 	@sets=$$(tools/isas.sh $(B)/vlmsh $(filter all,$(ISA_TESTS))) && for isa in $$sets; do echo "VLMSH_ISA=$$isa" && VLMSH_ISA=$$isa \
 	  VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" tests/run.sh $(ISA_RUN) || exit 1; done
+
+# Ten thousand random steps on each kind of terminal; about an hour. A seed that failed: WALK_SEED=N.
+test-screen-walk: vlmsh
+	@VLMSH="$(CURDIR)/vlmsh" WALK_STEPS=$${WALK_STEPS:-10000} WALK_SEED=$${WALK_SEED:-random} bash tests/tui/walk.sh
 
 # Jobs on two hosts (network namespaces) and through a real Slurm: root, slurm-wlm, munge; a quarter of an hour.
 test-cluster: vlmsh

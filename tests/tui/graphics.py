@@ -108,12 +108,13 @@ REPLIES = {  # to kitty's query, to the one for its name, to DA1
 SEQUENCE = re.compile(
     r"\x1b_(?P<apc>[^\x1b]*)\x1b\\|\x1bP(?P<dcs>(?:[^\x1b]|\x1b\x1b|\x1b(?!\\))*?)\x1b\\|"
     r"\x1b\](?P<osc>[^\x07\x1b]*)(?:\x07|\x1b\\)|\x1b\[(?P<csi>[0-9;:?>=!$]*)(?P<final>[@-~])|"
-    r"\x1b[()*+].|\x1b(?P<esc>[78=>MDEHc])|(?P<control>[\x00-\x1a\x1c-\x1f])|(?P<text>[^\x00-\x1f])", re.S)
+    r"\x1b[()*+].|\x1b(?P<esc>[78=>MDEHc])|(?P<control>[\x00-\x1a\x1c-\x1f])|(?P<text>[^\x00-\x1f]+)", re.S)
 
 
 class GraphicsTerminal(Terminal):
-    def __init__(self, argv, kind, env=None, size=(36, 120), cell=(10, 20), answers=True, driver=False):
+    def __init__(self, argv, kind, env=None, size=(36, 120), cell=(10, 20), answers=True, driver=False, colours=8):
         self.kind, self.cell, self.answers = kind, cell, answers
+        self.has = colours # what it says when it is asked: 8: nothing, 256, or 1 << 24
         self.driver = driver # it tells the pixels with the size
         self.lines, self.columns = size
         self.rest, self.received = "", {}
@@ -182,17 +183,19 @@ class GraphicsTerminal(Terminal):
             self.wiped = False
 
     def one(self, found):
-        g = found.groupdict()
-        if g["text"]: self.put(g["text"])
-        elif g["control"]: self.control(g["control"])
-        elif g["apc"] is not None: self.kitty(g["apc"])
-        elif g["dcs"] is not None: self.dcs(g["dcs"])
-        elif g["osc"] is not None: self.osc(g["osc"])
-        elif g["esc"] == "7": self.saved = self.x, self.y
-        elif g["esc"] == "8": self.x, self.y = self.saved
-        elif g["esc"] == "M" and self.y == self.top: self.scroll(self.top, -1)
-        elif g["esc"] == "M": self.y -= 1
-        elif g["final"]: self.csi(g["csi"], g["final"])
+        kind = found.lastgroup
+        text = found[kind] if kind else ""
+        if kind == "text":
+            for character in text: self.put(character)
+        elif kind == "final": self.csi(found["csi"], text)
+        elif kind == "control": self.control(text)
+        elif kind == "apc": self.kitty(text)
+        elif kind == "dcs": self.dcs(text)
+        elif kind == "osc": self.osc(text)
+        elif text == "7": self.saved = self.x, self.y
+        elif text == "8": self.x, self.y = self.saved
+        elif text == "M" and self.y == self.top: self.scroll(self.top, -1)
+        elif text == "M": self.y -= 1
 
     def put(self, character):
         if unicodedata.combining(character):
@@ -376,7 +379,15 @@ class GraphicsTerminal(Terminal):
             shown.append((left, top, columns, lines, seen, name))
         return shown
 
+    def told_colours(self, dcs=None, osc=None):
+        """Answers what asks for colours."""
+        if osc == "4;255;?" and self.has >= 256: self.reply("\x1b]4;255;rgb:eeee/eeee/eeee\x1b\\")
+        if dcs == "$qm" and self.has > 256 and self.paper == (1, 2, 3): self.reply("\x1bP1$r0;48:2::1:2:3m\x1b\\")
+        elif dcs == "$qm" and self.has >= 256: self.reply("\x1bP1$r0;48:5:16m\x1b\\")
+        elif dcs == "$qm": self.reply("\x1bP0$r\x1b\\")
+
     def dcs(self, text):
+        self.told_colours(dcs=text)
         found = re.match(r"[0-9;]*q", text)
         if not found and text.startswith("tmux;"): sys.exit("wrapped for tmux, which is not here")
         if not found: return
@@ -384,6 +395,7 @@ class GraphicsTerminal(Terminal):
         self.place(*sixel_read(text[found.end():]))
 
     def osc(self, text):
+        self.told_colours(osc=text)
         if not text.startswith("1337;File="): return
         if self.kind != "iterm": sys.exit("a picture for iTerm2")
         head, _, body = text[10:].partition(":")
