@@ -200,7 +200,7 @@ struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
     const struct dots *dots = find_dots(c);
     const int across = in_letters(c) ? 1 : dots->across, down = in_letters(c) ? 1 : dots->down;
     const struct drawing sized = in_pixels(d, c, area);
-    struct area place = area;
+    struct area place;
     d->steps = c->colours >= 256; // of characters; a terminal's own pictures have all colours
     if (own) {
         place = cells_of(&sized, area, c->cell_width, c->cell_height);

@@ -1,4 +1,4 @@
-// tui/graphics.h -- pictures on a terminal: which ways it has, and the bytes of each.
+// tui/graphics.h -- pictures on a terminal: which ways and colours it has, and the bytes of each.
 //
 //   struct graphics g = { 0 };
 //   graphics_ask(&g, &question);                        // written to the terminal once
@@ -48,6 +48,8 @@ struct graphics {
     bool tmux;                   // inside tmux: what is for the outer terminal is wrapped
     bool complete;               // it has answered everything
     int cell_width, cell_height; // pixels; 0: unknown
+    int colours;                 // of its palette: 256; 0: not said
+    bool true_colour;
 };
 // What to write to the terminal; nothing if it would show the question. Reads TERM, TMUX, KITTY_...
 void graphics_ask(struct graphics *g, struct buf *out);

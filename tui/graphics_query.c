@@ -1,10 +1,14 @@
-// tui/graphics_query.c -- what the terminal can draw: one question, and its replies.
+// tui/graphics_query.c -- what the terminal can draw, and in which colours: one question, and its
+// replies.
 //
 // Sent in one piece: kitty's query (a picture of one pixel that is only checked), the terminal's
 // name (XTVERSION), the size of a cell (CSI 16 t), and last the primary device attributes (DA1),
 // which every terminal answers: with that reply all others that will come have come. Sixel is field
 // 4 of DA1. tmux answers all but kitty's query itself, which is passed through to the outer
 // terminal.
+//
+// TERM often names less than there is (xterm: eight colours): a terminal that knows the last colour
+// of the palette (OSC 4) has 256, one that gives an RGB colour back (DECRQSS) has all.
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +21,8 @@
 #include "tui/graphics.h"
 
 static const char kitty_query[] = "\033_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\033\\";
+static const char palette_query[] = "\033]4;255;?\033\\";
+static const char rgb_query[] = "\033[48;2;1;2;3m\033P$qm\033\\\033[m";
 static const char name_query[] = "\033[>q", size_query[] = "\033[16t", last_query[] = "\033[c";
 enum { COMMON_WIDTH = 10, COMMON_HEIGHT = 20 };
 
@@ -53,6 +59,8 @@ void graphics_ask(struct graphics *g, struct buf *out)
     graphics_ask_kitty(g, out);
     buf_puts(out, name_query);
     buf_puts(out, size_query);
+    buf_puts(out, palette_query);
+    buf_puts(out, rgb_query);
     buf_puts(out, last_query);
 }
 
@@ -103,6 +111,14 @@ static void take_name(struct graphics *g, const char *text)
         if (strstr(text, names[i]) && !g->tmux) find(g, GRAPHICS_ITERM);
 }
 
+// ESC P 1 $ r 0;48:2:1:2:3 m ESC backslash, or with semicolons, or with a colour space:
+// 48:2::1:2:3.
+static void take_attributes_set(struct graphics *g, const char *text)
+{
+    const bool rgb = strstr(text, "48:2:") || strstr(text, "48;2;");
+    g->true_colour |= rgb && (strstr(text, ":1:2:3") || strstr(text, ";1;2;3"));
+}
+
 bool graphics_answer(struct graphics *g, const char *reply, size_t length)
 {
     char text[128];
@@ -118,6 +134,14 @@ bool graphics_answer(struct graphics *g, const char *reply, size_t length)
     }
     if (begins(reply, length, "\033[?") && reply[length - 1] == 'c') {
         take_attributes(g, text + 2);
+        return true;
+    }
+    if (begins(reply, length, "\033]4;")) {
+        if (begins(reply, length, "\033]4;255;rgb:")) g->colours = 256;
+        return true;
+    }
+    if (begins(reply, length, "\033P1$r") || begins(reply, length, "\033P0$r")) {
+        take_attributes_set(g, text + 2);
         return true;
     }
     // NOLINTNEXTLINE(cert-err34-c): four digits cannot overflow
@@ -153,8 +177,10 @@ static size_t sequence_length(const char *text, size_t length)
             if (text[i] >= 0x40 && text[i] <= 0x7e) return i + 1;
         return 0;
     }
-    if (text[1] != '_' && text[1] != 'P') return 0;
+    if (!strchr("_P]", text[1])) return 0;
+    const char *bell = text[1] == ']' ? memchr(text, '\a', length) : NULL;
     const char *end = memmem(text + 2, length - 2, "\033\\", 2);
+    if (bell && (!end || bell < end)) return (size_t)(bell - text) + 1;
     return end ? (size_t)(end - text) + 2 : 0;
 }
 

@@ -199,17 +199,28 @@ static bool take_csi(struct key_reader *r, bool flush, struct key *key)
     return give(r, n, name, key);
 }
 
-// ESC _ G ... ESC backslash (kitty's), ESC P > | ... ESC backslash (the terminal's name). 0: no
-// such beginning; -1: its end has not come.
+// ESC _ G ... (kitty's), ESC P > | ... (the terminal's name), ESC P 1 $ r ... (its attributes), all
+// up to ESC backslash, ESC ] 4 ; ... (a colour), which may end with BEL. 0: no such beginning; -1:
+// its end has not come.
 static int reply_length(const char *p, size_t n)
 {
     enum { REPLY_MAX = 512 };
-    const char head = p[1] == '_' ? 'G' : p[1] == 'P' ? '>' : 0;
-    if (!head) return 0;
+    const char *heads = p[1] == '_' ? "G" : p[1] == 'P' ? ">01" : p[1] == ']' ? "4" : NULL;
+    if (!heads) return 0;
     if (n == 2) return -1;
-    if (p[2] != head) return 0;
+    if (!strchr(heads, p[2])) return 0;
+    const char *bell = p[1] == ']' ? memchr(p, '\a', n) : NULL;
     const char *end = memmem(p + 3, n - 3, "\033\\", 2);
+    if (bell && (!end || bell < end)) return (int)(bell - p) + 1;
     return end ? (int)(end - p) + 2 : n < REPLY_MAX ? -1 : 0;
+}
+
+// A slow line may tear a reply: what is left of it would be typed.
+bool key_reader_replying(const struct key_reader *r)
+{
+    const char *p = r->bytes.data;
+    if (r->bytes.length < 3 || p[0] != '\033') return false;
+    return p[1] == '[' ? !csi_length(p, r->bytes.length) : reply_length(p, r->bytes.length) < 0;
 }
 
 static void spell_byte(unsigned char c, unsigned modifiers, char name[32])

@@ -41,7 +41,8 @@ void key_reader_add(struct key_reader *r, const char *bytes, size_t length);
 // flush: no more bytes came for a while, so an ESC is the key itself. False: no key, or an
 // incomplete one.
 bool key_reader_next(struct key_reader *r, bool flush, struct key *key);
-bool key_reader_open(const struct key_reader *r); // in the middle of a sequence
+bool key_reader_open(const struct key_reader *r);     // in the middle of a sequence
+bool key_reader_replying(const struct key_reader *r); // within an answer of the terminal
 void key_reader_release(struct key_reader *r);
 
 // --- keys to what they do ------------------------------------------------------------------------

@@ -8,13 +8,13 @@ static bool is_grey(int index)
     return colour_hue(colour_of(index)) < 0;
 }
 
-// --- eight colours -------------------------------------------------------------------------------
-
-// What can be read on a paper of the eight: white is read on red, blue and magenta.
+// What can be read on one of the first sixteen: white on red and blue, black on the others.
 static int ink_on(int paper)
 {
-    return paper == 1 || paper == 4 || paper == 5 || paper == BLACK ? WHITE : BLACK;
+    return paper == BLACK || paper == 1 || paper == 4 ? WHITE : BLACK;
 }
+
+// --- eight colours -------------------------------------------------------------------------------
 
 // Greys are the terminal's own colour, or reverse video as paper; other colours are told by their
 // hue. Black paper stays: no boxes around the text of a black theme.
@@ -70,6 +70,7 @@ struct pen pen_of(const struct theme *theme, const struct cell *cell, int colour
     } else {
         pen.ink = number_of(look->ink, colours, exact);
         pen.paper = number_of(look->paper, colours, exact);
+        if (pen.paper > 0 && colours < PALETTE) pen.ink = ink_on(pen.paper);
     }
     if (cell->ink) pen.ink = own_colour(cell->ink, colours, exact);
     if (cell->paper) pen.paper = own_colour(cell->paper, colours, exact);

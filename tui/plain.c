@@ -263,9 +263,9 @@ static void put_colour(struct buf *b, bool ground, const uint8_t rgb[3], bool ex
 }
 
 // Two pixels a character, the picture under the map.
-static void put_blocks(struct buf *b, const struct event_heatmap *h, const char *ramp, int room)
+static void put_blocks(struct buf *b, const struct event_heatmap *h, const char *ramp, int room,
+                       bool exact)
 {
-    const bool exact = true_colour();
     const int most = room > 1 && room < 64 ? room - 1 : 64;
     const int width = h->cols < most ? h->cols * (most / h->cols) : most;
     const int height = (heatmap_height(h, width) + 1) / 2 * 2;
@@ -321,15 +321,19 @@ static void show_heatmap(struct plain *p, const struct event *e)
     const struct event_heatmap *h = e->heatmap;
     struct buf b = { 0 };
     char title[256];
-    const bool coloured = p->out.palette && strcmp(p->picture.setting, "ascii") != 0;
+    const struct graphics *said = &p->picture.graphics;
     heatmap_title(h, title, sizeof title);
     put_line(p, &p->out, STYLE_BOLD, title);
-    if (p->out.escapes && plain_picture_possible(&p->picture, p->out.file)) {
+    const bool possible = p->out.escapes && plain_picture_possible(&p->picture, p->out.file);
+    if (p->out.palette && (said->colours || said->true_colour)) p->out.palette = 256;
+    const bool coloured = p->out.palette && strcmp(p->picture.setting, "ascii") != 0;
+    if (possible) {
         begin_lines(p, &p->out);
         plain_picture_map(&p->picture, p->out.file, h);
         put_scale(p, h, &b);
     } else if (coloured && p->out.palette == 256) {
-        put_blocks(&b, h, p->picture.ramp, stream_width(&p->out));
+        put_blocks(&b, h, p->picture.ramp, stream_width(&p->out),
+                   true_colour() || said->true_colour);
         begin_lines(p, &p->out);
         fputs(b.data ? b.data : "", p->out.file); // escapes of ours: no text of others is in there
         buf_clear(&b);

@@ -18,8 +18,8 @@
 #include "tui/signals.h"
 #include "tui/text.h"
 
-// Between two frames, seconds; how long an ESC waits for more of a sequence, and a paste for its
-// end.
+// Between two frames, seconds; how long an ESC waits for more of a sequence, and a paste or a reply
+// of the terminal for its end.
 static const double frame_pause = 1.0 / 30, key_pause = 0.005;
 static const double escape_pause = 0.04, paste_pause = 1.0;
 
@@ -240,6 +240,11 @@ static double frame_time(const struct screen *s)
     return s->drawn + (s->key_at > s->drawn ? key_pause : frame_pause);
 }
 
+static double rest_pause(const struct screen *s)
+{
+    return s->reader.pasting || key_reader_replying(&s->reader) ? paste_pause : escape_pause;
+}
+
 // How long to wait: for the next frame, for the rest of a key, for the turning sign of work.
 static int patience(const struct screen *s)
 {
@@ -257,8 +262,7 @@ static int patience(const struct screen *s)
     const double again = terminal_wait(s->terminal, now);
     if (again >= 0 && (wait < 0 || milliseconds(again) < wait)) wait = milliseconds(again);
     if (key_reader_open(&s->reader)) {
-        const double pause = s->reader.pasting ? paste_pause : escape_pause;
-        const int key = milliseconds(s->key_at + pause - now);
+        const int key = milliseconds(s->key_at + rest_pause(s) - now);
         if (wait < 0 || key < wait) wait = key;
     }
     return wait;
@@ -292,8 +296,7 @@ static void loop(struct screen *s)
         if (ready > 0 && wait[0].revents) take_input(s);
         if ((ready > 0 && wait[1].revents) || frame_due(s)) take_news(s);
         const double now = clock_seconds();
-        const double pause = s->reader.pasting ? paste_pause : escape_pause;
-        if (key_reader_open(&s->reader) && now - s->key_at >= pause) screen_bytes(s, true);
+        if (key_reader_open(&s->reader) && now - s->key_at >= rest_pause(s)) screen_bytes(s, true);
         if (s->draft_at > 0 && now >= s->draft_at) screen_draft_keep(s);
         if (ready == 0 && s->view->busy) s->dirty = true;
         if (terminal_wait(s->terminal, now) == 0) s->dirty = true;
@@ -374,9 +377,6 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*b
         text_printf(stderr, "vlmsh: %s\n", err.text);
         return STATUS_FAILED;
     }
-    s->canvas.ascii = terminal_ascii(s->terminal);
-    s->canvas.mono = terminal_mono(s->terminal);
-    s->canvas.colours = terminal_colours(s->terminal);
     shell->screen = &hooks;
     s->painter = painter_start(s->queue);
     engine_watch(shell->engine, true, frame_pause);

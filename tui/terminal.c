@@ -35,7 +35,6 @@ struct terminal {
     struct terminfo info;
     struct termios before; // of the shell
     int colours;
-    bool no_colour; // NO_COLOR
     bool true_colour, ascii, mouse;
     bool console; // Linux's: a font of at most 512 signs
     bool entered; // its other screen is shown
@@ -145,11 +144,71 @@ static void terminal_free(struct terminal *t)
     free(t);
 }
 
+// --- colours -------------------------------------------------------------------------------------
+
+static bool says(const char *variable, const char *value)
+{
+    const char *text = getenv(variable);
+    return text && !strcmp(text, value);
+}
+
+static bool is_set(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text && *text;
+}
+
+static void set_string(struct terminal *t, enum terminfo_string which, const char *text)
+{
+    free(t->info.strings[which]);
+    t->info.strings[which] = xstrdup(text);
+}
+
+// By terminfo, COLORTERM and what the terminal said. One without colours by terminfo stays so:
+// somebody chose that.
+static void find_colours(struct terminal *t)
+{
+    const struct graphics *g = &t->placed.graphics;
+    const bool inks = t->info.strings[TERMINFO_INK] && t->info.strings[TERMINFO_PAPER];
+    // GNU screen before 5.0 takes the parts of such a colour for blinking and the like.
+    const bool trusted = !is_set("STY");
+    const bool told = says("COLORTERM", "truecolor") || says("COLORTERM", "24bit");
+    t->colours = inks && !is_set("NO_COLOR") && t->info.colours > 0 ? t->info.colours : 0;
+    if (t->colours >= 8 && t->colours < PALETTE && (g->colours == PALETTE || g->true_colour)) {
+        set_string(t, TERMINFO_INK, "\033[38;5;%p1%dm");
+        set_string(t, TERMINFO_PAPER, "\033[48;5;%p1%dm");
+        t->colours = t->info.colours = PALETTE;
+    }
+    t->true_colour =
+        trusted && (t->colours > PALETTE || (t->colours == PALETTE && (told || g->true_colour)));
+}
+
+void terminal_reply(struct terminal *t, const char *bytes, size_t length)
+{
+    const int colours = t->colours;
+    const bool true_colour = t->true_colour;
+    placed_reply(&t->placed, bytes, length);
+    find_colours(t);
+    if (t->colours != colours || t->true_colour != true_colour) terminal_redraw(t);
+}
+
+void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics)
+{
+    c->ascii = t->ascii;
+    c->mono = t->colours < 16;
+    c->colours = t->true_colour ? 0 : t->colours > 1 ? t->colours : 1;
+    c->graphics = graphics_choose(&t->placed.graphics, graphics);
+    if (is_set("NO_COLOR") && !strcmp(graphics, "auto")) c->graphics = GRAPHICS_ASCII;
+    c->tmux = t->placed.graphics.tmux;
+    graphics_cell(&t->placed.graphics, STDOUT_FILENO, &c->cell_width, &c->cell_height);
+}
+
+// --- start and end -------------------------------------------------------------------------------
+
 struct terminal *terminal_open(struct err *err)
 {
     struct terminal *t = xcalloc(1, sizeof *t);
-    const char *truecolor = getenv("COLORTERM"), *plain = getenv("NO_COLOR"),
-               *term = getenv("TERM");
+    const char *term = getenv("TERM");
     t->ascii = !terminal_locale();
     if (terminfo_read(&t->info) < 0 || tcgetattr(STDIN_FILENO, &t->before) < 0) {
         terminal_free(t);
@@ -157,15 +216,8 @@ struct terminal *terminal_open(struct err *err)
                 term ? term : "");
         return NULL;
     }
-    t->no_colour = plain && *plain;
-    const bool inks = t->info.strings[TERMINFO_INK] && t->info.strings[TERMINFO_PAPER];
-    t->colours = inks && !t->no_colour && t->info.colours > 0 ? t->info.colours : 0;
+    find_colours(t);
     t->console = term && !strncmp(term, "linux", 5);
-    // GNU screen before 5.0 takes the parts of such a colour for blinking and the like.
-    const char *inside = getenv("STY");
-    const bool trusted = !inside || !*inside;
-    const bool told = truecolor && (!strcmp(truecolor, "truecolor") || !strcmp(truecolor, "24bit"));
-    t->true_colour = trusted && (t->colours > PALETTE || (t->colours == PALETTE && told));
     t->farewell = make_farewell(t);
     canvas_resize(&t->shown, t->info.lines > 0 ? t->info.lines : 24,
                   t->info.columns > 0 ? t->info.columns : 80);
@@ -176,23 +228,6 @@ struct terminal *terminal_open(struct err *err)
     if (question.length) terminal_write(question.data, question.length);
     buf_release(&question);
     return t;
-}
-
-void terminal_reply(struct terminal *t, const char *bytes, size_t length)
-{
-    placed_reply(&t->placed, bytes, length);
-}
-
-void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics)
-{
-    c->graphics = graphics_choose(&t->placed.graphics, graphics);
-    c->tmux = t->placed.graphics.tmux;
-    graphics_cell(&t->placed.graphics, STDOUT_FILENO, &c->cell_width, &c->cell_height);
-}
-
-bool terminal_true_colour(const struct terminal *t)
-{
-    return t->true_colour;
 }
 
 static void forget_pictures(struct terminal *t)
@@ -248,21 +283,6 @@ void terminal_close(struct terminal *t)
     if (!t) return;
     terminal_leave(t);
     terminal_free(t);
-}
-
-bool terminal_ascii(const struct terminal *t)
-{
-    return t->ascii;
-}
-
-bool terminal_mono(const struct terminal *t)
-{
-    return t->colours < 16;
-}
-
-int terminal_colours(const struct terminal *t)
-{
-    return t->true_colour ? 0 : t->colours > 1 ? t->colours : 1;
 }
 
 void terminal_mouse(struct terminal *t, bool on)

@@ -30,17 +30,13 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
 void terminal_reply(struct terminal *t, const char *bytes, size_t length);
 // Seconds until it should be shown again though nothing has changed; below 0: never.
 double terminal_wait(const struct terminal *t, double now);
-// The way to draw pictures, by screen.graphics, and the size of a cell, for a canvas.
+// What a canvas for it must know: its limits, the way to draw pictures, by screen.graphics, and the
+// size of a cell.
 void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics);
-bool terminal_true_colour(const struct terminal *t);
 void terminal_redraw(struct terminal *t); // redraws everything with the next show
 void terminal_leave(struct terminal *t);
 void terminal_enter(struct terminal *t);
 void terminal_mouse(struct terminal *t, bool on);
 void terminal_write(const char *bytes, size_t length); // sent unchanged: the clipboard (OSC 52)
-// Limits of a canvas for it.
-bool terminal_ascii(const struct terminal *t);
-bool terminal_mono(const struct terminal *t);
-int terminal_colours(const struct terminal *t); // 0: true colour
 
 #endif

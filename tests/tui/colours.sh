@@ -8,7 +8,7 @@ export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME
 export VLMSH WORK="$work" PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 unset COLORTERM LINES COLUMNS TMUX STY KITTY_WINDOW_ID TERM_PROGRAM NO_COLOR
 python3 - <<'END'
-import json, os, re, subprocess
+import json, os, re, subprocess, time
 from graphics import GraphicsTerminal, palette
 from terminal import check
 
@@ -88,6 +88,52 @@ for r in range(12):
 check(t.text().count("the map has four colours here") == 1, "what TERM would bring is said once")
 check(any(ink == palette(2) for row in t.cells[1:13] for ch, ink, paper in row[82:106] if not paper),
       "8: the green diamond is green where the map is low")
+t.type("\x1b[21~")
+check(t.wait() == 0, "it ends")
+
+# TERM says eight, the terminal 256 when it is asked, or all: also in pieces, on a slow line, while
+# something is typed.
+def asked(has, **env):
+    t = GraphicsTerminal([program], "none", size=(36, 120), colours=has, env=dict({"COLORTERM": "", "TERM": "xterm"}, **env))
+    t.wait_text("F1 keys")
+    for line in lines: t.type(line + "\r")
+    t.wait_text("12 tokens")
+    t.settle()
+    return t
+for has, code in (256, r"38;5;117m"), (1 << 24, r"38;2;\d+;\d+;\d+m"):
+    t = asked(has)
+    save(t, "colours-asked-%d" % has)
+    check("\u2580" in t.text() and re.search(code, t.all), "%d colours, asked: half blocks in its colours" % has)
+    check("four colours here" not in t.text(), "%d colours, asked: nothing is missing" % has)
+    check(re.search("^vlmsh> *$", t.text(), re.M), "%d colours, asked: nothing was typed" % has)
+    t.type("\x1b[21~")
+    check(t.wait() == 0, "it ends")
+t = GraphicsTerminal([program], "none", size=(36, 120), answers=False, env={"COLORTERM": "", "TERM": "xterm"})
+t.wait_text("F1 keys")
+t.type("ab")
+for piece in "\x1b]4;25", "5;rgb:ee", "ee/eeee/eeee\x07", "\x1bP1$r48", ":2:1:2:3m\x1b", "\\\x1b[?6", "2;c":
+    t.type(piece)
+    time.sleep(0.1)
+t.type("cd")
+t.wait_text("vlmsh> abcd *$")
+check(re.search(r"38;5;117m", t.all), "the colours of a late answer")
+t.type("\x05\x15\x1b[21~")
+check(t.wait() == 0, "it ends")
+
+# Eight colours and sixels: the picture is the terminal's own; without colours (NO_COLOR) it is not.
+t = GraphicsTerminal([program], "sixel", size=(36, 120), env={"COLORTERM": "", "TERM": "xterm"})
+t.wait_text("F1 keys")
+t.type(lines[0] + "\r")
+t.wait_for(lambda: t.pictures, "a picture")
+check(any(ink == palette(6) for ch, ink, _ in t.cells[0] if ch == "p"), "eight colours: titles have one")
+t.type("\x1b[21~")
+check(t.wait() == 0, "it ends")
+t = GraphicsTerminal([program], "sixel", size=(36, 120), env={"NO_COLOR": "1", "TERM": "xterm"})
+t.wait_text("F1 keys")
+t.type(lines[0] + "\r")
+t.wait_text("1 picture")
+t.settle()
+check(not t.pictures and not re.search(r"\x1b\[[34]\d[;\d]*m", t.all.replace("\x1b[48;2;1;2;3m", "")), "NO_COLOR: no colours")
 t.type("\x1b[21~")
 check(t.wait() == 0, "it ends")
 
