@@ -155,11 +155,19 @@ static void put_part(const struct space_rules *rules, const char *part, size_t l
     buf_add(out, part + done, length - done);
 }
 
-static bool has_dummy(const struct encoder *e, const struct space_rules *rules)
+// PREPEND_FIRST, which is not SentencePiece's own, leaves a text with a space before it as it is.
+static bool has_dummy(const struct encoder *e, const struct normal *n, const char *text,
+                      size_t length)
 {
+    const struct space_rules *rules = &n->spaces;
+    const char *part;
+    size_t part_length;
     if (rules->suffix) return rules->dummy != PREPEND_NEVER;
     if (e->continues) return false;
-    return rules->dummy == PREPEND_ALWAYS || (rules->dummy == PREPEND_FIRST && e->begins);
+    if (rules->dummy != PREPEND_FIRST) return rules->dummy == PREPEND_ALWAYS;
+    next_part(e, n, text, length, &part, &part_length);
+    return e->begins && !(part_length && *part == ' ') &&
+           !(part_length >= strlen(MARK) && !memcmp(part, MARK, strlen(MARK)));
 }
 
 static void cut_end(struct buf *out, const char *space)
@@ -180,7 +188,7 @@ int pieces_run(struct encoder *e, const struct normal *n, const char *text, size
         i += k;
     }
     if (i == length) return 0;
-    const bool dummy = has_dummy(e, rules);
+    const bool dummy = has_dummy(e, n, text + i, length - i);
     if (dummy && !rules->suffix) buf_puts(out, space);
     bool after_space = rules->squeeze;
     for (; i < length; i += k) {

@@ -1,8 +1,8 @@
 // core/text/tokenizer_folder.c -- which file of a folder holds the tokenizer, and what the small
 // files beside it say.
 //
-//   tokenizer.json    complete but for tokens that the small files add (tokenizer_special.c); wins
-//                     over the others
+//   tokenizer.json    complete but for tokens that the small files add (tokenizer_special.c) and
+//                     what the tokenizer's class does (tokenizer_class.c); wins over the others
 //
 //   tiktoken.model    tokens and their ranks (any name in .model or .tiktoken may hold these)
 //
@@ -30,29 +30,6 @@ static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token
                                             "pad_token", "cls_token", "mask_token", NULL };
 
 // --- companions --------------------------------------------------------------------------------
-
-// Names that say nothing about what the tokenizer does.
-static bool is_general(const char *name)
-{
-    static const char *const names[] = { "PreTrainedTokenizer", "PythonBackend",
-                                         "TokenizersBackend" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i])) return true;
-    return false;
-}
-
-int companions_class(const struct companions *c, char name[64], struct err *err)
-{
-    const char *text;
-    if (json_text(c->config, "tokenizer_class", "", &text, err) < 0) return -1;
-    size_t length = strlen(text);
-    if (length > 4 && !strcmp(text + length - 4, "Fast")) length -= 4;
-    if (length >= 64) return err_set(err, "tokenizer_class \"%.40s...\" is not supported", text);
-    memcpy(name, text, length);
-    name[length] = 0;
-    if (is_general(name)) name[0] = 0;
-    return 0;
-}
 
 // A token is a text or {"content": text}.
 static const char *token_text(const cJSON *token)
@@ -85,24 +62,31 @@ static cJSON *join_lists(const cJSON *first, const cJSON *second)
 }
 
 // As transformers: a config that lists added tokens says all, else the map has the last word.
-void tokenizer_config_complete(cJSON **config, const cJSON *map)
+static void join_map(cJSON *config, const cJSON *map)
 {
     const cJSON *item;
-    if (!map || json_get(*config, "added_tokens_decoder")) return;
-    if (!*config) *config = cJSON_CreateObject();
+    if (json_get(config, "added_tokens_decoder")) return;
     int most = 64; // each is looked up
     cJSON_ArrayForEach(item, map)
     {
         if (!text_ends(item->string, "_token") && !text_ends(item->string, "_special_tokens"))
             continue;
         if (!most--) break;
-        const cJSON *former = json_get(*config, item->string);
+        const cJSON *former = cJSON_GetObjectItemCaseSensitive(config, item->string);
         cJSON *value = cJSON_IsArray(item) ? join_lists(former, item) : cJSON_Duplicate(item, true);
         if (former)
-            cJSON_ReplaceItemInObjectCaseSensitive(*config, item->string, value);
+            cJSON_ReplaceItemInObjectCaseSensitive(config, item->string, value);
         else
-            cJSON_AddItemToObject(*config, item->string, value);
+            cJSON_AddItemToObject(config, item->string, value);
     }
+}
+
+void tokenizer_config_complete(cJSON **config, const cJSON *map)
+{
+    if (map && !*config) *config = cJSON_CreateObject();
+    if (!*config) return;
+    join_map(*config, map);
+    companions_defaults(*config);
 }
 
 // Adds the texts of special tokens: added_tokens.json does not say which of its tokens are special.
@@ -170,62 +154,6 @@ int companions_next(struct added_items *a, size_t entries, struct added *token, 
     return 1;
 }
 
-int companions_size(struct tokenizer *t, const struct companions *c, size_t entries,
-                    struct err *err)
-{
-    struct added_items a;
-    struct added token = { 0 };
-    const char *text;
-    int more = companions_start(&a, c, err);
-    if (more == 0) {
-        for (const cJSON *item = a.next; item; item = item->next) entries++;
-        while ((more = companions_next(&a, entries, &token, &text, err)) > 0)
-            if (token.id >= t->size) t->size = token.id + 1;
-    }
-    names_release(&a.special);
-    return more;
-}
-
-int companions_added(struct tokenizer *t, const struct companions *c, struct err *err)
-{
-    struct added_items a;
-    struct added token = { 0 };
-    const char *text = "";
-    int more = companions_start(&a, c, err);
-    while (more == 0 && (more = companions_next(&a, (size_t)t->size, &token, &text, err)) > 0)
-        more = *text ? added_put(t, token, text, false, err) : 0;
-    names_release(&a.special);
-    return more;
-}
-
-static cJSON *token_object(const struct added *token, bool normalized, const char *text)
-{
-    cJSON *object = cJSON_CreateObject();
-    cJSON_AddNumberToObject(object, "id", token->id);
-    cJSON_AddStringToObject(object, "content", text);
-    cJSON_AddBoolToObject(object, "special", token->special);
-    cJSON_AddBoolToObject(object, "normalized", normalized);
-    cJSON_AddBoolToObject(object, "lstrip", token->lstrip);
-    cJSON_AddBoolToObject(object, "rstrip", token->rstrip);
-    cJSON_AddBoolToObject(object, "single_word", token->single_word);
-    return object;
-}
-
-cJSON *companions_list(const struct companions *c, struct err *err)
-{
-    struct added_items a;
-    struct added token = { 0 };
-    const char *text = "";
-    cJSON *list = cJSON_CreateArray();
-    int more = companions_start(&a, c, err);
-    while (more == 0 && (more = companions_next(&a, INT32_MAX / 8, &token, &text, err)) > 0)
-        more = cJSON_AddItemToArray(list, token_object(&token, a.normalized, text)) ? 0 : -1;
-    names_release(&a.special);
-    if (more == 0) return list;
-    cJSON_Delete(list);
-    return NULL;
-}
-
 static int read_companion(const char *folder, const char *name, cJSON **json, struct err *err)
 {
     char *path = xasprintf("%s%s", folder, name);
@@ -255,6 +183,9 @@ static int companions_open(struct companions *c, const char *path, struct err *e
         read_companion(folder, "special_tokens_map.json", &c->special, err) == 0)
         status = read_companion(folder, "added_tokens.json", &c->added, err);
     if (status == 0) tokenizer_config_complete(&c->config, c->special);
+    char *pieces = xasprintf("%stokenizer.model", folder);
+    c->pieces = access(pieces, F_OK) == 0;
+    free(pieces);
     free(folder);
     return status;
 }
@@ -289,24 +220,6 @@ static struct tokenizer *open_vocab(const char *path, struct err *err)
     return t;
 }
 
-// Transformers would give these the next ids.
-static void tell_missing(struct tokenizer *t, const struct companions *c)
-{
-    struct names special = { 0 };
-    struct buf missing = { 0 };
-    add_special(&special, c->config);
-    for (size_t i = 0; i < special.count && missing.length < 200; i++)
-        if (*special.list[i] && tokenizer_id(t, special.list[i]) < 0)
-            buf_printf(&missing, "%s%.40s", missing.length ? ", " : "", special.list[i]);
-    if (missing.length)
-        tokenizer_add_notice(t,
-                             "special tokens that the tokenizer's files name but do not have, and "
-                             "that stay text here (transformers adds them): %s",
-                             missing.data);
-    buf_release(&missing);
-    names_release(&special);
-}
-
 static struct tokenizer *open_model(const char *path, const char *file, size_t size,
                                     struct err *err)
 {
@@ -318,7 +231,6 @@ static struct tokenizer *open_model(const char *path, const char *file, size_t s
     if (companions_open(&c, path, err) == 0)
         t = ranks ? tokenizer_parse_ranks(file, size, &c, path, err)
                   : tokenizer_parse_pieces(file, size, &c, path, err);
-    if (t) tell_missing(t, &c);
     companions_release(&c);
     return t;
 }
@@ -330,10 +242,22 @@ static struct tokenizer *open_json(const char *path, const char *file, size_t si
     struct tokenizer *t = NULL;
     struct buf notice = { 0 };
     cJSON *json = json_parse(file, size, path, err);
+    bool prefix = false;
     if (json && companions_open(&c, path, err) == 0 &&
-        companions_merge(json, &c, &notice, err) == 0)
+        companions_merge(json, true, &c, &notice, err) == 0) {
+        prefix = companions_prefix(json, &c);
         t = tokenizer_from_json(json, path, err);
+    }
     if (t && notice.length) tokenizer_add_notice(t, "%s", notice.data);
+    if (t && prefix)
+        tokenizer_add_notice(t, "add_prefix_space is that of tokenizer_config.json (false if it "
+                                "says nothing), as in transformers 4, not tokenizer.json's");
+    if (t && companions_apply(t, &c, err) < 0) {
+        err_in(err, "tokenizer '%s'", path);
+        tokenizer_free(t);
+        t = NULL;
+    }
+    if (t && c.pieces) companions_tell_pieces(t, &c);
     buf_release(&notice);
     companions_release(&c);
     cJSON_Delete(json);

@@ -19,8 +19,8 @@ static const struct merge_kind {
 
 static const struct merge_kind *find_kind(const struct companions *c, struct err *err)
 {
-    char name[64];
-    if (companions_class(c, name, err) < 0) return NULL;
+    char name[CLASS_ROOM];
+    if (companions_class(c->config, name, err) < 0) return NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(name, kinds[i].name)) return &kinds[i];
     err_set(err,
@@ -53,10 +53,11 @@ static cJSON *stage(const char *type)
     return s;
 }
 
-static cJSON *pre_tokenizer(const struct merge_kind *kind)
+static cJSON *pre_tokenizer(const struct merge_kind *kind, const struct companions *c)
 {
     cJSON *bytes = stage("ByteLevel");
-    cJSON_AddBoolToObject(bytes, "add_prefix_space", false);
+    cJSON_AddBoolToObject(bytes, "add_prefix_space",
+                          cJSON_IsTrue(json_get(c->config, "add_prefix_space")));
     cJSON_AddBoolToObject(bytes, "use_regex", kind->regex == NULL);
     if (!kind->regex) return bytes;
     cJSON *split = stage("Split"), *both = stage("Sequence");
@@ -72,8 +73,7 @@ struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_
                                          struct err *err)
 {
     const struct merge_kind *kind = find_kind(c, err);
-    cJSON *added = kind ? companions_list(c, err) : NULL;
-    if (!added) {
+    if (!kind) {
         err_in(err, "tokenizer '%s'", name);
         return NULL;
     }
@@ -81,13 +81,21 @@ struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_
     cJSON_AddStringToObject(model, "type", "BPE");
     cJSON_AddItemReferenceToObject(model, "vocab", vocab);
     cJSON_AddItemToObject(model, "merges", list_merges(merges, size));
-    cJSON_AddItemToObject(json, "added_tokens", added);
+    cJSON_AddArrayToObject(json, "added_tokens");
     if (kind->normalizer) cJSON_AddItemToObject(json, "normalizer", stage(kind->normalizer));
-    cJSON_AddItemToObject(json, "pre_tokenizer", pre_tokenizer(kind));
+    cJSON_AddItemToObject(json, "pre_tokenizer", pre_tokenizer(kind, c));
     cJSON_AddItemToObject(json, "decoder", stage("ByteLevel"));
     struct buf notice = { 0 };
-    struct tokenizer *t =
-        companions_merge(json, c, &notice, err) == 0 ? tokenizer_from_json(json, name, err) : NULL;
+    struct tokenizer *t = NULL;
+    if (companions_merge(json, false, c, &notice, err) == 0)
+        t = tokenizer_from_json(json, name, err);
+    else
+        err_in(err, "tokenizer '%s'", name);
+    if (t && companions_apply(t, c, err) < 0) {
+        err_in(err, "tokenizer '%s'", name);
+        tokenizer_free(t);
+        t = NULL;
+    }
     if (t && notice.length) tokenizer_add_notice(t, "%s", notice.data);
     buf_release(&notice);
     cJSON_Delete(json);

@@ -1,6 +1,8 @@
 // core/text/tokenizer_parts.h -- shared by the files of the tokenizer only.
 //
 //   tokenizer_folder.c   which file of a folder holds the tokenizer; the small files beside it
+//   tokenizer_special.c    tokens that these add
+//   tokenizer_class.c      what the tokenizer's class adds
 //   tokenizer_json.c       tokenizer.json -> struct tokenizer
 //   tokenizer_merges.c     vocab.json and merges.txt, as if they were a tokenizer.json
 //   tokenizer_ranks.c      tiktoken.model -> struct tokenizer
@@ -324,6 +326,7 @@ struct companions {
     cJSON *config;  // tokenizer_config.json
     cJSON *special; // special_tokens_map.json
     cJSON *added;   // added_tokens.json
+    bool pieces;    // there is a tokenizer.model
 };
 
 // The added tokens of either file, one after another.
@@ -341,21 +344,46 @@ int companions_next(struct added_items *a, size_t entries, struct added *token, 
                     struct err *err);
 
 // Adds to a tokenizer.json the tokens of the files beside it, as transformers does, and to `notice`
-// what they change.
-int companions_merge(cJSON *json, const struct companions *c, struct buf *notice, struct err *err);
+// what they change. `whole`: it is a file that should have all of them.
+int companions_merge(cJSON *json, bool whole, const struct companions *c, struct buf *notice,
+                     struct err *err);
 
-// The tokenizer's class without "Fast", "" if none of its own is named.
-int companions_class(const struct companions *c, char name[64], struct err *err);
+// Beside another file of `words` tokens.
+// Raises t->size for the ids that the added tokens may get.
+int companions_size(struct tokenizer *t, const struct companions *c, size_t words, struct err *err);
+// Enters them, once the vocabulary is there. `own`: their ids are those of the files, as in a class
+// that transformers does not have; else a new token gets the next free one.
+int companions_added(struct tokenizer *t, const struct companions *c, size_t words, bool own,
+                     struct err *err);
+
 // Text of "bos_token" and the like, NULL if it is not said.
 const char *companions_token(const struct companions *c, const char *key);
-// Raises t->size for the added tokens' ids, `entries` being the number of other tokens.
-int companions_size(struct tokenizer *t, const struct companions *c, size_t entries,
-                    struct err *err);
-// Enters the added tokens.
-int companions_added(struct tokenizer *t, const struct companions *c, struct err *err);
 
-// The added tokens as tokenizer.json lists them; NULL on error.
-cJSON *companions_list(const struct companions *c, struct err *err);
+// --- the tokenizer's class ---------------------------------------------------------------------
+
+enum { CLASS_ROOM = 64, CLASS_TOKENS = 4 };
+
+// A class of transformers.
+struct class_kind {
+    const char *name;                 // without "Fast"
+    bool pieces;                      // may have a SentencePiece model
+    bool around;                      // puts BOS and EOS around texts, whatever tokenizer.json says
+    bool bos, eos;                    // does so where add_bos_token and add_eos_token are not said
+    const char *tokens[CLASS_TOKENS]; // bos, eos, unk, pad where none is said; NULL: none
+};
+
+// The class's name without "Fast", "" if none of its own is named.
+int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err);
+// NULL: it is not of transformers, or none is named.
+const struct class_kind *companions_kind(const cJSON *config);
+// Adds the special tokens of the class that the config does not name.
+void companions_defaults(cJSON *config);
+// What a tokenizer's file does otherwise than those beside it say: that is done, or named in a
+// notice. `companions_prefix`: in a tokenizer.json before it is read; true if it was changed.
+bool companions_prefix(cJSON *json, const struct companions *c);
+int companions_apply(struct tokenizer *t, const struct companions *c, struct err *err);
+// Beside a tokenizer.model: what transformers would read there.
+void companions_tell_pieces(struct tokenizer *t, const struct companions *c);
 
 struct tokenizer *tokenizer_from_json(const cJSON *json, const char *name, struct err *err);
 // `vocab`: vocab.json; `merges`: merges.txt.

@@ -230,31 +230,13 @@ static int check_proto(const struct proto *p, struct err *err)
     return unknown == 1 ? 0 : err_set(err, "it must have one unknown piece, not %zu", unknown);
 }
 
-// Classes unlike Llama's, which puts BOS before a text. Those not supported number the pieces anew
-// or change the text beforehand.
-static const struct class_kind {
-    const char *name;
-    bool supported, bos, eos;
-} classes[] = {
-    { "T5Tokenizer", true, false, true },           { "AlbertTokenizer", false, false, false },
-    { "BarthezTokenizer", false, false, false },    { "BigBirdTokenizer", false, false, false },
-    { "CamembertTokenizer", false, false, false },  { "DebertaV2Tokenizer", false, false, false },
-    { "FNetTokenizer", false, false, false },       { "M2M100Tokenizer", false, false, false },
-    { "MBart50Tokenizer", false, false, false },    { "MBartTokenizer", false, false, false },
-    { "NllbTokenizer", false, false, false },       { "PegasusTokenizer", false, false, false },
-    { "PLBartTokenizer", false, false, false },     { "RemBertTokenizer", false, false, false },
-    { "SiglipTokenizer", false, false, false },     { "XGLMTokenizer", false, false, false },
-    { "XLMRobertaTokenizer", false, false, false }, { "XLNetTokenizer", false, false, false },
-};
-
-static int find_class(const struct companions *c, struct class_kind *kind, struct err *err)
+// NULL in `kind`: the class is not of transformers.
+static int find_class(const struct companions *c, const struct class_kind **kind, struct err *err)
 {
-    char name[64];
-    if (companions_class(c, name, err) < 0) return -1;
-    *kind = (struct class_kind){ "", true, true, false };
-    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (!strcmp(name, classes[i].name)) *kind = classes[i];
-    if (kind->supported) return 0;
+    char name[CLASS_ROOM];
+    if (companions_class(c->config, name, err) < 0) return -1;
+    *kind = companions_kind(c->config);
+    if (!*kind || (*kind)->pieces) return 0;
     return err_set(err,
                    "tokenizer_class \"%s\" changes what the SentencePiece model gives; only a "
                    "tokenizer.json is supported for it",
@@ -282,9 +264,10 @@ static bool overwritten(const struct tokenizer *t, const struct piece *p, size_t
            memcmp(tokenizer_token(t, (int32_t)id), p->text, p->length) != 0;
 }
 
-// Control pieces and the unknown one are special; user-defined symbols are found in every text,
-// unless the configuration makes them special.
-static int put_symbols(struct tokenizer *t, const struct proto *p, struct err *err)
+// Control pieces are special, and the unknown one but in a class that names its own; user-defined
+// symbols are found in every text, unless the configuration makes them special.
+static int put_symbols(struct tokenizer *t, const struct proto *p, const struct class_kind *kind,
+                       struct err *err)
 {
     for (size_t i = 0; i < p->count; i++) {
         const struct piece *piece = &p->pieces[i];
@@ -297,7 +280,7 @@ static int put_symbols(struct tokenizer *t, const struct proto *p, struct err *e
         }
         if (piece->type == BYTE || (piece->type == UNUSED && p->model == UNIGRAM))
             t->flags[i] |= TOKEN_APART;
-        a.special = piece->type == CONTROL || piece->type == UNKNOWN;
+        a.special = piece->type == CONTROL || (piece->type == UNKNOWN && !kind);
         if (!a.special || t->flags[i] & TOKEN_ADDED) continue;
         char *text = xstrndup(piece->text, piece->length);
         const int status = added_put(t, a, text, false, err);
@@ -421,23 +404,26 @@ static int fill_model(struct tokenizer *t, const struct proto *p, struct err *er
 // Llama's tokenizer puts the dummy prefix before every text between special tokens, unless
 // "legacy" is false: then only before the first.
 static int fill_stages(struct tokenizer *t, const struct proto *p, const struct companions *c,
-                       struct err *err)
+                       const struct class_kind *kind, struct err *err)
 {
-    bool legacy;
-    if (json_bool(c->config, "legacy", true, &legacy, err) < 0) return -1;
+    bool legacy, prefix;
+    if (json_bool(c->config, "legacy", true, &legacy, err) < 0 ||
+        json_bool(c->config, "add_prefix_space", true, &prefix, err) < 0)
+        return -1;
+    if (!kind || !kind->around) prefix = true; // only Llama's relatives know it
     struct normal *n = &t->normals[t->normal_count++];
     n->kind = NORMAL_PIECES;
     n->spaces = (struct space_rules){
-        .dummy = !p->dummy ? PREPEND_NEVER
-                 : legacy  ? PREPEND_ALWAYS
-                           : PREPEND_FIRST,
+        .dummy = !p->dummy || !prefix ? PREPEND_NEVER
+                 : legacy             ? PREPEND_ALWAYS
+                                      : PREPEND_FIRST,
         .suffix = p->suffix,
         .squeeze = p->squeeze,
         .escape = p->escape,
     };
     struct decode *d = &t->decodes[t->decode_count++];
     d->kind = DECODE_PIECES;
-    d->prepend = p->dummy || p->squeeze;
+    d->prepend = (p->dummy && prefix) || p->squeeze;
     d->squeeze = p->squeeze;
     d->text = xstrdup(p->unknown_surface ? p->unknown_surface : " \xE2\x81\x87 ");
     if (!utf8_valid(d->text, strlen(d->text))) return err_set(err, "unk_surface: invalid UTF-8");
@@ -459,28 +445,99 @@ static int fill_around(struct tokenizer *t, const struct proto *p, const struct 
                        const struct class_kind *kind, struct err *err)
 {
     bool bos, eos;
-    if (json_bool(c->config, "add_bos_token", kind->bos, &bos, err) < 0 ||
-        json_bool(c->config, "add_eos_token", kind->eos, &eos, err) < 0)
+    if (json_bool(c->config, "add_bos_token", !kind || kind->bos, &bos, err) < 0 ||
+        json_bool(c->config, "add_eos_token", kind && kind->eos, &eos, err) < 0)
         return err_in(err, "tokenizer_config.json");
     if (bos && add_around(t, c, "bos_token", p->bos, &t->before, err) < 0) return -1;
     return eos ? add_around(t, c, "eos_token", p->eos, &t->after, err) : 0;
 }
 
+// --- where transformers differs ----------------------------------------------------------------
+
+static void say(struct buf *b, const char *what)
+{
+    buf_printf(b, "%s%s", b->length ? ", " : "", what);
+}
+
+// Its LlamaTokenizer makes a tokenizer.json of the model, which leaves out some of what it says.
+static void tell_rules(struct tokenizer *t, const struct proto *p)
+{
+    struct buf rules = { 0 };
+    size_t symbols = 0;
+    for (size_t i = 0; i < p->count; i++) symbols += p->pieces[i].type == USER_DEFINED;
+    if (p->charsmap_size) say(&rules, "its normaliser");
+    if (p->squeeze) say(&rules, "one space for several");
+    if (!p->dummy) say(&rules, "no space before a text");
+    if (p->model == UNIGRAM) say(&rules, "unigram scores");
+    if (symbols) say(&rules, "user-defined pieces inside words");
+    if (rules.length)
+        tokenizer_add_notice(t,
+                             "the SentencePiece model's own rules are kept, which transformers' "
+                             "fast LlamaTokenizer does not know: %s",
+                             rules.data);
+    buf_release(&rules);
+}
+
+// What the files leave open.
+static void tell_open(struct tokenizer *t, const struct companions *c,
+                      const struct class_kind *kind)
+{
+    struct buf open = { 0 };
+    if (!json_get(c->config, "add_bos_token"))
+        say(&open, t->before.count ? "add_bos_token (true here)" : "add_bos_token (false here)");
+    if (kind && kind->around && !json_get(c->config, "legacy")) say(&open, "legacy (true here)");
+    if (kind && kind->around && cJSON_IsFalse(json_get(c->config, "add_prefix_space")))
+        tokenizer_add_notice(t, "no space is put before a text, as add_prefix_space says; "
+                                "transformers 5 does not look at that for some models (LLaVA)");
+    if (open.length)
+        tokenizer_add_notice(t,
+                             "tokenizer_config.json does not say, and transformers 4, as here, "
+                             "and 5 suppose differently: %s",
+                             open.data);
+    buf_release(&open);
+}
+
+static void tell_holes(struct tokenizer *t, size_t count)
+{
+    int32_t holes = 0;
+    for (int32_t id = (int32_t)count; id < t->size; id++) holes += t->text_at[id] == NO_TEXT;
+    if (holes)
+        tokenizer_add_notice(t,
+                             "the added tokens' ids leave out %d, as the files say; transformers "
+                             "without the model's own code gives the next free ids",
+                             holes);
+}
+
+static void tell_differences(struct tokenizer *t, const struct proto *p, const struct companions *c,
+                             const struct class_kind *kind)
+{
+    const cJSON *name = json_get(c->config, "tokenizer_class");
+    if (kind && kind->around) tell_rules(t, p);
+    if (kind ? !kind->eos : !name) tell_open(t, c, kind);
+    if (kind && kind->eos && !json_get(c->config, "extra_ids"))
+        tokenizer_add_notice(t,
+                             "the 100 tokens <extra_id_0> ... that transformers adds to a "
+                             "%s without \"extra_ids\" are not added",
+                             kind->name);
+    if (!kind) tell_holes(t, p->count);
+}
+
 static int fill(struct tokenizer *t, const struct proto *p, const struct companions *c,
                 struct err *err)
 {
-    struct class_kind kind;
+    const struct class_kind *kind;
     t->unknown = -1;
     t->size = (int32_t)p->count;
     if (check_proto(p, err) < 0 || find_class(c, &kind, err) < 0 ||
         companions_size(t, c, p->count, err) < 0)
         return -1;
     tables_make(t, p->count);
-    if (put_pieces(t, p, err) < 0 || companions_added(t, c, err) < 0 ||
-        put_symbols(t, p, err) < 0 || fill_model(t, p, err) < 0 || fill_stages(t, p, c, err) < 0 ||
-        fill_around(t, p, c, &kind, err) < 0)
+    if (put_pieces(t, p, err) < 0 || companions_added(t, c, p->count, !kind, err) < 0 ||
+        put_symbols(t, p, kind, err) < 0 || fill_model(t, p, err) < 0 ||
+        fill_stages(t, p, c, kind, err) < 0 || fill_around(t, p, c, kind, err) < 0)
         return -1;
     mark_fused(t);
+    tell_differences(t, p, c, kind);
     return 0;
 }
 

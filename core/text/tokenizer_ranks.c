@@ -21,8 +21,8 @@ static const struct rank_kind {
 // Folders that name no class of their own are Kimi's.
 static const struct rank_kind *find_kind(const struct companions *c, struct err *err)
 {
-    char name[64];
-    if (companions_class(c, name, err) < 0) return NULL;
+    char name[CLASS_ROOM];
+    if (companions_class(c->config, name, err) < 0) return NULL;
     if (!*name) return &kinds[0];
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(name, kinds[i].name)) return &kinds[i];
@@ -134,7 +134,7 @@ static int fill(struct tokenizer *t, const struct lines *l, const struct compani
     }
     if (companions_size(t, c, l->count, err) < 0) return -1;
     tables_make(t, l->count);
-    if (put_tokens(t, l, err) < 0 || companions_added(t, c, err) < 0) return -1;
+    if (put_tokens(t, l, err) < 0 || companions_added(t, c, l->count, true, err) < 0) return -1;
     added_sort(&t->added);
     t->unknown = -1;
     bytes_find(t, false);
@@ -143,7 +143,7 @@ static int fill(struct tokenizer *t, const struct lines *l, const struct compani
     put_merges(t, l);
     if (bytes_split(t, kind->regex, err) < 0) return -1;
     mark_fused(t);
-    return 0;
+    return companions_apply(t, c, err);
 }
 
 struct tokenizer *tokenizer_parse_ranks(const char *text, size_t size, const struct companions *c,

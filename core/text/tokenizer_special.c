@@ -4,7 +4,8 @@
 // else of added_tokens.json, in the order of their ids; then special tokens with a name
 // ("eos_token") or of a list ("additional_special_tokens", "extra_special_tokens"). A token whose
 // text is known keeps its id, and gets the file's flags; a new one gets the next free id, whatever
-// the file says.
+// the file says. Only classes that transformers does not have (of the code beside a model) keep the
+// file's ids.
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +22,20 @@ struct told {
 };
 
 struct merging {
-    cJSON *list;          // "added_tokens"
-    cJSON **items;        // its members, by their number in `known`
-    size_t room;          // of `items`
-    struct names known;   // their texts
-    const cJSON *vocab;   // of the model
-    struct names words;   // texts of the vocabulary, read when one is first looked up
-    double *word_ids;     // of these
-    double word_count;    // of the vocabulary
-    double last;          // largest id in the list, -1: none
-    struct buf own;       // ids in the list at first, sorted: doubles
-    struct names special; // texts that the files call special
+    cJSON *list;               // "added_tokens"
+    cJSON **items;             // its members, by their number in `known`
+    size_t room;               // of `items`
+    struct names known;        // their texts
+    bool whole;                // of a tokenizer.json, which should have all added tokens
+    bool own;                  // new tokens get the files' ids, where these give one
+    const struct tokenizer *t; // its vocabulary, or NULL:
+    const cJSON *vocab;        // of the model
+    struct names words;        // texts of the vocabulary, read when one is first looked up
+    double *word_ids;          // of these
+    double word_count;         // of the vocabulary
+    double last;               // largest id in the list, -1: none
+    struct buf ids;            // in the list at first, sorted: doubles
+    struct names special;      // texts that the files call special
     struct told added, changed, moved;
 };
 
@@ -39,6 +43,7 @@ struct extra {
     const char *text;
     struct added flags; // with the id that the file gives; -1: none
     bool normalized;
+    bool five;    // only transformers 5 adds it
     size_t order; // in the file
 };
 
@@ -81,11 +86,10 @@ static void know_all(struct merging *m)
     {
         const cJSON *text = json_get(item, "content"), *id = json_get(item, "id");
         if (cJSON_IsString(text)) know(m, item, text->valuestring);
-        if (cJSON_IsNumber(id)) buf_add(&m->own, &id->valuedouble, sizeof id->valuedouble);
+        if (cJSON_IsNumber(id)) buf_add(&m->ids, &id->valuedouble, sizeof id->valuedouble);
     }
-    const size_t count = m->own.length / sizeof(double);
-    if (count) qsort(m->own.data, count, sizeof(double), compare_ids);
-    for (item = m->vocab ? m->vocab->child : NULL; item; item = item->next) m->word_count++;
+    const size_t count = m->ids.length / sizeof(double);
+    if (count) qsort(m->ids.data, count, sizeof(double), compare_ids);
 }
 
 // BPE: {"text": id}. Unigram: ["text", score] in the order of the ids.
@@ -102,12 +106,21 @@ static void read_words(struct merging *m)
     }
 }
 
-// The id that a text gets which is not in the list.
-static double new_id(struct merging *m, const char *text)
+// The id of a text of the vocabulary, -1: none.
+static double word_id(struct merging *m, const char *text)
 {
     size_t number;
+    if (m->t) return vocabulary_find(m->t, text, strlen(text));
     if (!m->word_ids) read_words(m);
-    if (names_find(&m->words, text, &number)) return m->word_ids[number];
+    return names_find(&m->words, text, &number) ? m->word_ids[number] : -1;
+}
+
+// The id that a text gets which is not in the list.
+static double new_id(struct merging *m, const struct extra *x)
+{
+    const double known = word_id(m, x->text);
+    if (known >= 0) return known;
+    if (m->own && x->flags.id >= 0) return x->flags.id;
     return m->last >= m->word_count ? m->last + 1 : m->word_count;
 }
 
@@ -134,6 +147,12 @@ static bool set_flags(cJSON *item, const struct extra *x)
     return changed | set_flag(item, "single_word", x->flags.single_word, false);
 }
 
+static void tell_added(struct merging *m, const struct extra *x, double id)
+{
+    if (m->whole || id >= m->word_count)
+        tell(&m->added, "%.40s (%.0f%s)", x->text, id, x->five ? ", in 5 only" : "");
+}
+
 static void put(struct merging *m, const struct extra *x)
 {
     size_t number;
@@ -142,22 +161,25 @@ static void put(struct merging *m, const struct extra *x)
     if (names_find(&m->known, x->text, &number)) {
         const cJSON *own = json_get(m->items[number], "id");
         id = cJSON_IsNumber(own) ? own->valuedouble : -1;
-        if (set_flags(m->items[number], x)) tell(&m->changed, "%.40s", x->text);
+        if (set_flags(m->items[number], x) && m->whole) tell(&m->changed, "%.40s", x->text);
     } else {
-        id = new_id(m, x->text);
+        id = new_id(m, x);
         cJSON *item = cJSON_CreateObject();
         cJSON_AddNumberToObject(item, "id", id);
         cJSON_AddStringToObject(item, "content", x->text);
+        cJSON_AddBoolToObject(item, "normalized", x->normalized);
         set_flags(item, x);
         cJSON_AddItemToArray(m->list, item);
         know(m, item, x->text);
-        tell(&m->added, "%.40s (%.0f)", x->text, id);
+        if (m->whole || x->flags.id < 0) tell_added(m, x, id);
     }
     if (x->flags.id >= 0 && x->flags.id != id)
         tell(&m->moved, "%.40s (%.0f, not %d)", x->text, id, x->flags.id);
 }
 
 // --- the files -----------------------------------------------------------------------------------
+
+static const char *const lists[] = { "extra_special_tokens", "additional_special_tokens" };
 
 static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
                                      "pad_token", "cls_token", "mask_token" };
@@ -172,9 +194,9 @@ static bool is_standard(const char *key)
 }
 
 // A special token: a text or an object with its "content" and flags. 0, or -1.
-static int visit(struct merging *m, const cJSON *value, bool add, struct err *err)
+static int visit(struct merging *m, const cJSON *value, bool five, bool add, struct err *err)
 {
-    struct extra x = { .flags = { .special = true } };
+    struct extra x = { .flags = { .special = true }, .five = five };
     bool normalized;
     size_t number;
     if (cJSON_IsString(value))
@@ -197,11 +219,10 @@ static int visit(struct merging *m, const cJSON *value, bool add, struct err *er
 // All special tokens of the config, those with standard names first. `add`: to the list.
 static int visit_all(struct merging *m, const cJSON *config, bool add, struct err *err)
 {
-    static const char *const lists[] = { "extra_special_tokens", "additional_special_tokens" };
     const cJSON *item, *extra = json_get(config, lists[0]);
     int most = OTHERS_MOST;
     for (int i = 0; i < NAMES; i++)
-        if (visit(m, json_get(config, names[i]), add, err) < 0) return -1;
+        if (visit(m, json_get(config, names[i]), false, add, err) < 0) return -1;
     cJSON_ArrayForEach(item, config)
     {
         if (!item->string || !text_ends(item->string, "_token") || is_standard(item->string))
@@ -210,12 +231,12 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
             return err_set(err, "tokenizer_config.json: more than %d special tokens with names",
                            OTHERS_MOST);
         if (json_get(extra, item->string)) continue; // that one counts
-        if (visit(m, item, add, err) < 0) return -1;
+        if (visit(m, item, true, add, err) < 0) return -1;
     }
     for (int i = 0; i < 2; i++)
         cJSON_ArrayForEach(item, json_get(config, lists[i])) // texts, or {"name": text}
         {
-            if (visit(m, item, add, err) < 0) return -1;
+            if (visit(m, item, false, add, err) < 0) return -1;
         }
     return 0;
 }
@@ -230,8 +251,8 @@ static int compare_extras(const void *a, const void *b)
 // Does tokenizer.json itself add a token with this id?
 static bool id_taken(const struct merging *m, double id)
 {
-    const size_t count = m->own.length / sizeof id;
-    return count && bsearch(&id, m->own.data, count, sizeof id, compare_ids);
+    const size_t count = m->ids.length / sizeof id;
+    return count && bsearch(&id, m->ids.data, count, sizeof id, compare_ids);
 }
 
 static int put_extras(struct merging *m, const struct companions *c, struct err *err)
@@ -243,7 +264,7 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
     size_t number;
     int more = companions_start(&a, c, err);
     while (more == 0 && (more = companions_next(&a, INT32_MAX / 8, &token, &text, err)) > 0) {
-        struct extra x = { text, token, a.normalized, all.length };
+        struct extra x = { text, token, a.normalized, false, all.length };
         x.flags.special |= names_find(&m->special, text, &number);
         // added_tokens.json has no flags: where both name an id, tokenizer.json decides.
         if (a.decoder || !id_taken(m, token.id)) buf_add(&all, &x, sizeof x);
@@ -291,34 +312,108 @@ static void report(struct buf *notice, struct told *t, const char *what)
     buf_release(&t->text);
 }
 
-int companions_merge(cJSON *json, const struct companions *c, struct buf *notice, struct err *err)
+static int merge(struct merging *m, const struct companions *c, struct buf *notice, struct err *err)
 {
-    struct merging m = { .last = -1 };
     struct told unread = { 0 };
+    m->last = -1;
+    know_all(m);
+    const int status = visit_all(m, c->config, false, err) == 0 && put_extras(m, c, err) == 0
+                           ? visit_all(m, c->config, true, err)
+                           : -1;
+    tell_unread(m, c, &unread);
+    report(notice, &m->added,
+           "the tokenizer's file lacks tokens that those beside it name; added as transformers "
+           "adds them");
+    report(notice, &m->changed,
+           "tokenizer_config.json overrides flags of the tokenizer's file, as in transformers 4 "
+           "(5 may keep those)");
+    report(notice, &m->moved,
+           "the files give tokens different ids; those of transformers are used");
+    report(
+        notice, &unread,
+        "other files differ from tokenizer_config.json, which alone is used, as in transformers");
+    names_release(&m->known);
+    names_release(&m->words);
+    names_release(&m->special);
+    buf_release(&m->ids);
+    free(m->word_ids);
+    free(m->items);
+    return status;
+}
+
+int companions_merge(cJSON *json, bool whole, const struct companions *c, struct buf *notice,
+                     struct err *err)
+{
+    struct merging m = { .whole = whole };
     m.list = cJSON_GetObjectItemCaseSensitive(json, "added_tokens");
     if (!cJSON_IsObject(json) || (m.list && !cJSON_IsArray(m.list))) return 0; // refused later
     if (!m.list) m.list = cJSON_AddArrayToObject(json, "added_tokens");
     m.vocab = json_get(json_get(json, "model"), "vocab");
-    know_all(&m);
-    const int status = visit_all(&m, c->config, false, err) == 0 && put_extras(&m, c, err) == 0
-                           ? visit_all(&m, c->config, true, err)
-                           : -1;
-    tell_unread(&m, c, &unread);
-    report(notice, &m.added,
-           "the tokenizer's file lacks tokens that those beside it name; added as transformers "
-           "adds them");
-    report(notice, &m.changed,
-           "tokenizer_config.json overrides flags of the tokenizer's file, as in transformers 4 "
-           "(5 may keep those)");
-    report(notice, &m.moved, "the files give tokens different ids; those of transformers are used");
-    report(
-        notice, &unread,
-        "other files differ from tokenizer_config.json, which alone is used, as in transformers");
-    names_release(&m.known);
-    names_release(&m.words);
-    names_release(&m.special);
-    buf_release(&m.own);
-    free(m.word_ids);
-    free(m.items);
-    return status;
+    for (const cJSON *item = m.vocab ? m.vocab->child : NULL; item; item = item->next)
+        m.word_count++;
+    return merge(&m, c, notice, err);
+}
+
+// --- beside other files --------------------------------------------------------------------------
+
+int companions_size(struct tokenizer *t, const struct companions *c, size_t words, struct err *err)
+{
+    struct added_items a;
+    struct added token = { 0 };
+    const char *text;
+    const cJSON *item;
+    const int32_t first = t->size;
+    size_t most = NAMES + OTHERS_MOST;
+    int more = companions_start(&a, c, err);
+    for (item = a.next; item; item = item->next) most++;
+    for (int i = 0; i < 2; i++) cJSON_ArrayForEach(item, json_get(c->config, lists[i])) most++;
+    while (more == 0 && (more = companions_next(&a, words + most, &token, &text, err)) > 0) {
+        if (token.id >= t->size) t->size = token.id + 1;
+        more = 0;
+    }
+    names_release(&a.special);
+    if (more == 0 && most > (size_t)(INT32_MAX - first - (t->size - first)))
+        return err_set(err, "too many added tokens");
+    t->size += (int32_t)most;
+    return more;
+}
+
+// A new one is looked for in the text as it is. 1: transformers 4 would look in the normalised one.
+static int enter(struct tokenizer *t, const cJSON *item, struct err *err)
+{
+    struct added token;
+    const char *text;
+    bool normalized;
+    if (added_read(item, &token, &text, &normalized, err) < 0) return -1;
+    token.id = (int32_t)json_get(item, "id")->valuedouble;
+    if (token.id >= t->size) return err_set(err, "\"%.40s\": too many added tokens", text);
+    if (added_put(t, token, text, false, err) < 0) return -1;
+    return normalized && vocabulary_find(t, text, strlen(text)) < 0;
+}
+
+int companions_added(struct tokenizer *t, const struct companions *c, size_t words, bool own,
+                     struct err *err)
+{
+    struct buf notice = { 0 };
+    struct told after_space = { 0 };
+    struct merging m = {
+        .list = cJSON_CreateArray(), .t = t, .own = own, .word_count = (double)words
+    };
+    const cJSON *item;
+    int status = merge(&m, c, &notice, err);
+    cJSON_ArrayForEach(item, m.list)
+    {
+        if (status < 0) break;
+        status = enter(t, item, err);
+        if (status > 0) tell(&after_space, "%.40s", json_get(item, "content")->valuestring);
+    }
+    if (own || cJSON_IsFalse(json_get(c->config, "legacy"))) after_space.count = 0;
+    report(&notice, &after_space,
+           "added tokens with \"normalized\" are found in every text; transformers 4 finds them "
+           "after a space only");
+    while (t->size && t->text_at[t->size - 1] == NO_TEXT) t->size--;
+    if (status >= 0 && notice.length) tokenizer_add_notice(t, "%s", notice.data);
+    buf_release(&notice);
+    cJSON_Delete(m.list);
+    return status < 0 ? -1 : 0;
 }

@@ -120,7 +120,11 @@ static void test_configs(void **state)
                 MARK "a / </s>");
     check_small("{\"bos_token\":{\"content\":\"</s>\"}}", "a", TOKENIZE_SPECIAL,
                 "</s> / " MARK "a");
-    // Legacy: a mark before every text; else only before the first.
+    check_small("{\"bos_token\":\"<new>\"}", "a<new>", TOKENIZE_SPECIAL,
+                "<new> / " MARK "a / <new>");
+    // Legacy: a mark before every text; else only before the first, if it has none.
+    check_small("{\"legacy\":false}", " a", 0, MARK "a");
+    check_small("{}", " a", 0, MARK " / " MARK "a");
     check_small("{}", "a</s>a", 0, MARK "a / </s> / " MARK "a");
     check_small("{\"legacy\":false}", "a</s>a", 0, MARK "a / </s> / a");
     check_small("{}", "b#x#b??b", 0, MARK " / b / #x# / b / <unk> / b");
@@ -193,7 +197,6 @@ static void test_refused_models(void **state)
     check_refused(&bpe, usual, USUAL, "{\"tokenizer_class\":\"XLMRobertaTokenizerFast\"}",
                   "XLMRobertaTokenizer");
     check_refused(&bpe, usual, USUAL, "{\"tokenizer_class\":3}", "tokenizer_class");
-    check_refused(&bpe, usual, USUAL, "{\"bos_token\":\"<none>\"}", "<none>");
     check_refused(&bpe, usual, USUAL, "{\"added_tokens_decoder\":{\"x\":{\"content\":\"y\"}}}",
                   "added_tokens_decoder");
     check_refused(&bpe, usual, USUAL,

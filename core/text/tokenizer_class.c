@@ -1,0 +1,254 @@
+// core/text/tokenizer_class.c -- what the class named in tokenizer_config.json ("tokenizer_class")
+// does that no file says: code of transformers.
+//
+// Where its versions 4 and 5 differ, version 4 counts, with which most published models were made,
+// and a notice says so.
+#include <string.h>
+
+#include "core/base/json.h"
+#include "core/text/tokenizer_parts.h"
+
+// Those that take no SentencePiece model number its pieces anew or change the text beforehand.
+static const struct class_kind classes[] = {
+    { .name = "LlamaTokenizer",
+      .pieces = true,
+      .around = true,
+      .bos = true,
+      .tokens = { "<s>", "</s>", "<unk>" } },
+    { .name = "CodeLlamaTokenizer",
+      .pieces = true,
+      .around = true,
+      .bos = true,
+      .tokens = { "<s>", "</s>", "<unk>" } },
+    { .name = "GemmaTokenizer",
+      .pieces = true,
+      .around = true,
+      .bos = true,
+      .tokens = { "<bos>", "<eos>", "<unk>", "<pad>" } },
+    { .name = "CohereTokenizer",
+      .around = true,
+      .bos = true,
+      .tokens = { "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>" } },
+    { .name = "GPTNeoXTokenizer",
+      .around = true,
+      .tokens = { "<|endoftext|>", "<|endoftext|>", "<|endoftext|>" } },
+    { .name = "GPT2Tokenizer", .tokens = { "<|endoftext|>", "<|endoftext|>", "<|endoftext|>" } },
+    { .name = "Qwen2Tokenizer",
+      .tokens = { NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>" } },
+    { .name = "T5Tokenizer",
+      .pieces = true,
+      .eos = true,
+      .tokens = { NULL, "</s>", "<unk>", "<pad>" } },
+    { .name = "AlbertTokenizer" },
+    { .name = "BarthezTokenizer" },
+    { .name = "BigBirdTokenizer" },
+    { .name = "CamembertTokenizer" },
+    { .name = "DebertaV2Tokenizer" },
+    { .name = "FNetTokenizer" },
+    { .name = "M2M100Tokenizer" },
+    { .name = "MBart50Tokenizer" },
+    { .name = "MBartTokenizer" },
+    { .name = "NllbTokenizer" },
+    { .name = "PegasusTokenizer" },
+    { .name = "PLBartTokenizer" },
+    { .name = "RemBertTokenizer" },
+    { .name = "SiglipTokenizer" },
+    { .name = "XGLMTokenizer" },
+    { .name = "XLMRobertaTokenizer" },
+    { .name = "XLNetTokenizer" },
+};
+
+static const char *const token_keys[CLASS_TOKENS] = { "bos_token", "eos_token", "unk_token",
+                                                      "pad_token" };
+
+// Names that say nothing about what the tokenizer does.
+static bool is_general(const char *name)
+{
+    static const char *const names[] = { "PreTrainedTokenizer", "PythonBackend",
+                                         "TokenizersBackend" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return true;
+    return false;
+}
+
+int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err)
+{
+    const char *text;
+    if (json_text(config, "tokenizer_class", "", &text, err) < 0) return -1;
+    size_t length = strlen(text);
+    if (length > 4 && !strcmp(text + length - 4, "Fast")) length -= 4;
+    if (length >= CLASS_ROOM)
+        return err_set(err, "tokenizer_class \"%.40s...\" is not supported", text);
+    memcpy(name, text, length);
+    name[length] = 0;
+    if (is_general(name)) name[0] = 0;
+    return 0;
+}
+
+const struct class_kind *companions_kind(const cJSON *config)
+{
+    struct err err;
+    char name[CLASS_ROOM];
+    if (companions_class(config, name, &err) < 0) return NULL;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (!strcmp(name, classes[i].name)) return &classes[i];
+    return NULL;
+}
+
+void companions_defaults(cJSON *config)
+{
+    const struct class_kind *kind = companions_kind(config);
+    for (int i = 0; kind && i < CLASS_TOKENS; i++)
+        if (kind->tokens[i] &&
+            !cJSON_GetObjectItemCaseSensitive(config, token_keys[i])) // null: none
+            cJSON_AddStringToObject(config, token_keys[i], kind->tokens[i]);
+}
+
+// --- beside a tokenizer's own file -------------------------------------------------------------
+
+// Is the flag said, and differently?
+static bool differs(const cJSON *config, const char *key, bool is)
+{
+    const cJSON *flag = json_get(config, key);
+    return cJSON_IsBool(flag) && cJSON_IsTrue(flag) != is;
+}
+
+static void put_words(struct buf *b, const struct tokenizer *t, const struct ids *ids,
+                      const char *where)
+{
+    buf_puts(b, ids->count ? "" : "nothing");
+    for (size_t i = 0; i < ids->count; i++)
+        buf_printf(b, "%s%.40s", i ? " " : "", tokenizer_token(t, ids->data[i]));
+    buf_printf(b, " %s", where);
+}
+
+static bool same_ids(const struct ids *a, const struct ids *b)
+{
+    return a->count == b->count &&
+           (!a->count || !memcmp(a->data, b->data, a->count * sizeof *a->data));
+}
+
+// The token of `key`, if `flag` asks for one. 1, 0 if no token is named, -1 on error.
+static int ids_around(struct tokenizer *t, const struct companions *c, const char *flag,
+                      bool otherwise, const char *key, struct ids *ids, struct err *err)
+{
+    bool asked;
+    if (json_bool(c->config, flag, otherwise, &asked, err) < 0)
+        return err_in(err, "tokenizer_config.json");
+    if (!asked) return 1;
+    const char *text = companions_token(c, key);
+    const int32_t id = text ? tokenizer_id(t, text) : -1;
+    if (id < 0) {
+        tokenizer_add_notice(t,
+                             "%s is true, but no %s is named, which transformers 4 refuses; "
+                             "tokenizer.json says what is put around a text, as in 5",
+                             flag, key);
+        return 0;
+    }
+    ids_add(ids, id);
+    return 1;
+}
+
+// A class that puts BOS and EOS around texts itself takes the place of the post-processor.
+static int put_around(struct tokenizer *t, const struct companions *c,
+                      const struct class_kind *kind, struct err *err)
+{
+    struct ids before = { 0 }, after = { 0 };
+    struct buf here = { 0 }, there = { 0 };
+    int status = ids_around(t, c, "add_bos_token", kind->bos, "bos_token", &before, err);
+    if (status > 0) status = ids_around(t, c, "add_eos_token", kind->eos, "eos_token", &after, err);
+    if (status > 0 && !(same_ids(&before, &t->before) && same_ids(&after, &t->after))) {
+        put_words(&here, t, &before, "before, ");
+        put_words(&here, t, &after, "behind");
+        put_words(&there, t, &t->before, "before, ");
+        put_words(&there, t, &t->after, "behind");
+        tokenizer_add_notice(t,
+                             "tokenizer_config.json and tokenizer.json differ in what is put "
+                             "around a text: %s as in transformers 4, by add_bos_token and "
+                             "add_eos_token of %s; 5 puts %s",
+                             here.data, kind->name, there.data);
+        const struct ids former[2] = { t->before, t->after };
+        t->before = before;
+        t->after = after;
+        before = former[0];
+        after = former[1];
+    }
+    ids_release(&before);
+    ids_release(&after);
+    buf_release(&here);
+    buf_release(&there);
+    return status < 0 ? -1 : 0;
+}
+
+// Before every text between special tokens?
+static bool has_prefix_always(const struct tokenizer *t)
+{
+    for (int i = 0; i < t->normal_count; i++)
+        if (t->normals[i].kind == NORMAL_PREPEND) return true;
+    for (int i = 0; i < t->split_count; i++)
+        if (t->splits[i].kind == SPLIT_METASPACE && t->splits[i].prepend == PREPEND_ALWAYS)
+            return true;
+    return false;
+}
+
+// Does it put a space before a text?
+static bool has_prefix(const struct tokenizer *t)
+{
+    for (int i = 0; i < t->normal_count; i++)
+        if (t->normals[i].kind == NORMAL_PREPEND) return true;
+    for (int i = 0; i < t->split_count; i++) {
+        const struct split *s = &t->splits[i];
+        if (s->kind == SPLIT_PREFIX) return true;
+        if (s->kind == SPLIT_METASPACE && s->prepend != PREPEND_NEVER) return true;
+    }
+    return false;
+}
+
+int companions_apply(struct tokenizer *t, const struct companions *c, struct err *err)
+{
+    const struct class_kind *kind = companions_kind(c->config);
+    struct buf unused = { 0 };
+    if (kind && kind->around && put_around(t, c, kind, err) < 0) return -1;
+    if (!(kind && kind->around) && differs(c->config, "add_bos_token", t->before.count > 0))
+        buf_puts(&unused, "add_bos_token");
+    if (!(kind && kind->around) && differs(c->config, "add_eos_token", t->after.count > 0))
+        buf_printf(&unused, "%sadd_eos_token", unused.length ? ", " : "");
+    if (kind && differs(c->config, "add_prefix_space", has_prefix(t))) // 5 may
+        buf_printf(&unused, "%sadd_prefix_space", unused.length ? ", " : "");
+    if (differs(c->config, "split_special_tokens", false))
+        buf_printf(&unused, "%ssplit_special_tokens", unused.length ? ", " : "");
+    if (unused.length)
+        tokenizer_add_notice(t,
+                             "not used of tokenizer_config.json, as the tokenizer's own file or "
+                             "class does otherwise: %s",
+                             unused.data);
+    buf_release(&unused);
+    return 0;
+}
+
+void companions_tell_pieces(struct tokenizer *t, const struct companions *c)
+{
+    const struct class_kind *kind = companions_kind(c->config);
+    const cJSON *prefix = json_get(c->config, "add_prefix_space");
+    const bool once = cJSON_IsFalse(json_get(c->config, "legacy"));
+    if (!kind || !kind->around || !kind->pieces || !cJSON_IsBool(prefix)) return;
+    // What would be other ids: a space before none, or before the first of several texts only.
+    if (cJSON_IsTrue(prefix) == has_prefix(t) && !(once && has_prefix_always(t))) return;
+    tokenizer_add_notice(
+        t, "add_prefix_space makes transformers 4 read tokenizer.model, with "
+           "\"legacy\" of tokenizer_config.json; here tokenizer.json counts, as in 5");
+}
+
+// As transformers 4, which knows only a ByteLevel that stands alone.
+bool companions_prefix(cJSON *json, const struct companions *c)
+{
+    cJSON *split = cJSON_GetObjectItemCaseSensitive(json, "pre_tokenizer");
+    const cJSON *type = json_get(split, "type"), *own = json_get(split, "add_prefix_space");
+    const cJSON *said = cJSON_GetObjectItemCaseSensitive(c->config, "add_prefix_space");
+    const bool wanted = cJSON_IsTrue(said);
+    if (!cJSON_IsString(type) || strcmp(type->valuestring, "ByteLevel") != 0) return false;
+    if (!cJSON_IsBool(own) || cJSON_IsTrue(own) == wanted) return false;
+    if (said && !cJSON_IsBool(said)) return false;
+    cJSON_ReplaceItemInObjectCaseSensitive(split, "add_prefix_space", cJSON_CreateBool(wanted));
+    return true;
+}
