@@ -10,8 +10,11 @@
 
 #include "core/settings/settings.h"
 
-// Why a model computes NaN or Inf.
-#define DAMAGED "its weights are damaged, or its config.json belongs to another model"
+// Why a model computes NaN or Inf. Files that vlmsh keeps (smaller weights, checkpoints,
+// calibrations) are no reason: their hashes are checked when they are read.
+#define DAMAGED                                                                                \
+    "its weights, or those of an applied adapter, are damaged, or its config.json belongs to " \
+    "another model"
 
 // "NaN" or "Inf" if that is among the logits; NULL if a token can be picked from them. -Inf is the
 // logit of a token that is never picked, but one of them must be finite.
