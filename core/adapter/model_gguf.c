@@ -14,6 +14,7 @@
 #include "core/model/families/family.h"
 #include "core/model/layer.h"
 #include "core/model/small.h"
+#include "core/model/unread.h"
 
 struct export
 {
@@ -127,6 +128,7 @@ static int put_sizes(struct export *e, struct err *err)
     const char *slash = strrchr(e->model->name, '/');
     gguf_writer_text(e->out, "general.architecture", e->architecture);
     gguf_writer_text(e->out, "general.name", slash && slash[1] ? slash + 1 : e->model->name);
+    if (e->model->ignored) gguf_writer_text(e->out, UNREAD_IGNORED, e->model->unread);
     gguf_writer_u32(e->out, "general.file_type", e->kind->file_type);
     gguf_writer_u32(e->out, "general.quantization_version", 2);
     put_u32(e, "block_count", d->layers);

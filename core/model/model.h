@@ -49,7 +49,8 @@ struct model {
     struct ids eos;               // ids that end an answer
     const char *ends_from;        // file that names them; NULL: none does
     bool ignore;                  // weights and keys that the family does not know
-    char *unread;                 // those and others that nothing reads, in words; NULL: none
+    bool ignored; // some were, here or when the GGUF file was made: answers may be wrong
+    char *unread; // those and others that nothing reads, in words; NULL: none
     struct model_listener listener;
 };
 

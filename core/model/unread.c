@@ -12,6 +12,7 @@
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/files/gguf.h"
 #include "core/model/families/family.h"
 
 enum { GROUPS = 6, ZEROS_MOST = 1 << 22 };
@@ -252,6 +253,17 @@ static void note_ignored(struct model *m, char *text)
     free(name);
     note(m, xasprintf("%s (--ignore-weights)", text));
     free(text);
+    m->ignored = true;
+}
+
+// A file that /quantize made of such a model does not have them any more.
+static void note_ignored_before(struct model *m)
+{
+    const struct checkpoint *c = m->checkpoint;
+    const char *text = c->gguf_count ? gguf_text(c->gguf[0], UNREAD_IGNORED) : NULL;
+    if (!text) return;
+    note(m, xasprintf("when the file was made: %s", text));
+    m->ignored = true;
 }
 
 int unread_keys(struct model *m, struct err *err)
@@ -280,6 +292,7 @@ int unread_check(struct model *m, struct err *err)
                          m->checkpoint->gguf_count ? "its metadata say" : "config.json says");
     if (status == 0 && apart.tensors)
         note(m, xasprintf("%s outside of the model that config.json describes", out));
+    if (status == 0) note_ignored_before(m);
     free(in);
     free(out);
     report_release(&inside);

@@ -21,6 +21,9 @@ char *unread_join(const char *name); // the inverse
 // Both add to m->unread. -1: a tensor inside a computed part is not read, or a key changes the
 // result, and m->ignore does not say that this is wanted.
 int unread_check(struct model *m, struct err *err);
+
+// Metadata of a GGUF file of a model whose weights or keys were ignored: which.
+#define UNREAD_IGNORED "vlmsh.ignored"
 int unread_keys(struct model *m, struct err *err);
 
 // Does the config have a key that changes the result and no family reads?
