@@ -202,6 +202,34 @@ bool job_alive(const struct store *s, int64_t id, pid_t *pid)
     return is_held(s, id, "lock", pid) || is_held(s, id, "group", pid);
 }
 
+int job_folder_clear(const struct store *s, int64_t id, struct err *err)
+{
+    struct stat st;
+    pid_t pid;
+    char *path = job_path(s, id, NULL), *former = xasprintf("%s.former", path);
+    int status = 0;
+    for (int i = 2; lstat(former, &st) == 0; i++) {
+        free(former);
+        former = xasprintf("%s.former-%d", path, i);
+    }
+    if (lstat(path, &st) < 0)
+        status = 0; // as usual
+    else if (job_alive(s, id, &pid))
+        status = err_set(err,
+                         "a job of a former database still runs in '%s' (process %lld; 0: of "
+                         "another machine): end it first",
+                         path, (long long)pid);
+    else if (rename(path, former) < 0)
+        status = err_set(err, "cannot move '%s', of a former database, to '%s': %s", path, former,
+                         strerror(errno));
+    else
+        sinks_notice(s->sinks, "'%s' is a job's of a former database: it is '%s' now", path,
+                     former);
+    free(former);
+    free(path);
+    return status;
+}
+
 // --- last words ----------------------------------------------------------------------------------
 
 static char *words_path(const char *folder, int rank)
@@ -286,7 +314,7 @@ _Noreturn static void become(const struct launch *l, int tell)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     const int in = open("/dev/null", O_RDONLY),
-              out = open(l->output, O_WRONLY | O_CREAT | O_APPEND, 0600);
+              out = open(l->output, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0600); // no pipe
     if (in >= 0 && out >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) {
         close_others(tell);
         stand_back(l);

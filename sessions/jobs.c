@@ -90,9 +90,11 @@ static int insert(struct store *s, const struct job_order *order, const char *id
 
 int store_job_add(struct store *s, const struct job_order *order, int64_t *id, struct err *err)
 {
-    if (insert(s, order, NULL, err) < 0) return -1;
+    if (store_lock(s, err) < 0) return -1;
+    int status = insert(s, order, NULL, err);
     *id = sqlite3_last_insert_rowid(s->db);
-    return 0;
+    if (status == 0) status = job_folder_clear(s, *id, err);
+    return store_unlock(s, status, err);
 }
 
 void job_arguments_read(struct job_row *row, const char *text)

@@ -369,6 +369,45 @@ static void a_job_whose_folder_is_removed_is_reached(void **state)
     store_close(s);
 }
 
+// A database was removed, its jobs' folders were not: a new job of that number has nothing of
+// theirs, and moves nothing away that a process still uses.
+static void a_folder_of_a_former_database_is_left_alone(void **state)
+{
+    struct err err = { 0 };
+    struct stat st;
+    int ready[2];
+    char c, *argv[] = { "1", "1" };
+    const struct job_order order = { .kind = "count", .argc = 2, .argv = argv, .device = "cpu" };
+    struct store *s = open_store();
+    assert_int_equal(job_folder_make(s, 1, "none", &err), 0);
+    char *path = job_path(s, 1, NULL), *scores = job_path(s, 1, "scores.jsonl");
+    char *former = xasprintf("%s.former/scores.jsonl", path);
+    assert_int_equal(mkfifo(scores, 0600), 0);
+    assert_int_equal(pipe(ready), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        if (job_lock(path, 1, "lock", &err) < 0 || write(ready[1], "x", 1) != 1) _exit(1);
+        pause();
+    }
+    int64_t id = 0;
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    assert_int_equal(store_job_add(s, &order, &id, &err), -1);
+    assert_contains(err.text, "still runs in");
+    assert_int_equal(number(s, "SELECT count(*) FROM jobs"), 0);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    assert_int_equal(store_job_add(s, &order, &id, &err), 0);
+    assert_int_equal(id, 1);
+    assert_int_equal(lstat(path, &st), -1);
+    assert_int_equal(lstat(former, &st), 0);
+    close(ready[0]);
+    close(ready[1]);
+    free(former);
+    free(scores);
+    free(path);
+    store_close(s);
+}
+
 // Cancelled or deleted by a shell that sees no lock: the process ends, and leaves nothing.
 static void a_job_without_a_lock_is_reached(void **state)
 {
@@ -669,6 +708,8 @@ int main(int argc, char **argv)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancelled_job_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_whose_folder_is_removed_is_reached, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_folder_of_a_former_database_is_left_alone, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_job_without_a_lock_is_reached, setup, teardown),
         cmocka_unit_test_setup_teardown(a_foreign_folder_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unknown_state_is_told, setup, teardown),
