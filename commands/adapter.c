@@ -104,17 +104,33 @@ static void notice_bare(const struct shell *shell, const struct adapter *a)
     buf_release(&b);
 }
 
-static void notice_loaded(const struct shell *shell, const struct adapter *a)
+// What of its folder is not used, and what it lacks.
+static void notice_doubts(const struct shell *shell, struct adapter *a)
 {
-    char *kinds = kinds_text(a);
-    sinks_notice(shell->sinks, "adapter '%s' applied: %s, %" PRId64 " parameters", a->name, kinds,
-                 adapter_parameters(a));
-    free(kinds);
     if (a->unused)
         sinks_notice(shell->sinks,
                      "%" PRId64 " of its tensors belong to parts that inference does not use",
                      a->unused);
     notice_bare(shell, a);
+    for (size_t i = 0; i < a->notices.count; i++)
+        sinks_notice(shell->sinks, "%s", a->notices.list[i]);
+    notice_base(shell, a);
+    a->told = true;
+}
+
+void adapter_tell(const struct shell *shell)
+{
+    struct adapter *a = shell->engine ? engine_adapters(shell->engine)->active : NULL;
+    if (a && !a->told) notice_doubts(shell, a);
+}
+
+static void notice_loaded(const struct shell *shell, struct adapter *a)
+{
+    char *kinds = kinds_text(a);
+    sinks_notice(shell->sinks, "adapter '%s' applied: %s, %" PRId64 " parameters", a->name, kinds,
+                 adapter_parameters(a));
+    free(kinds);
+    notice_doubts(shell, a);
     const char *scale = settings_text(engine_settings(shell->engine), "adapter.scale");
     if (adapter_has(a, ADAPTER_LORA) && strtod(scale, NULL) != 1)
         sinks_notice(
@@ -125,7 +141,6 @@ static void notice_loaded(const struct shell *shell, const struct adapter *a)
         sinks_notice(shell->sinks, "it is used only in conversations with a picture: /set "
                                    "adapter.when always uses it in all");
     notice_methods(shell, a);
-    notice_base(shell, a);
 }
 
 static int load_run(struct shell *shell, const struct adapter_words *w, struct err *err)

@@ -117,6 +117,9 @@ int command_check_needs(const struct shell *shell, unsigned needs, struct err *e
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
                     struct err *err);
 
+// Notices about the adapter in use, once, however it came to be loaded (commands/adapter.c).
+void adapter_tell(const struct shell *shell);
+
 // The value after `now`: in the `count` given ones, else in those of a flag or choice. NULL: none.
 const char *setting_next(const struct setting *row, const char *now, int count, char **values);
 // Runs one logical line (commands/script.h joins physical lines): empty or #comment, /command args,

@@ -251,7 +251,9 @@ int shell_line(struct shell *shell, const char *line, struct err *err)
                        p);
     const bool command = p[0] == '/' && p[1] != '/';
     if (shell->interactive && !command) hint_command(shell, p);
+    if (!command) adapter_tell(shell);
     const int status = command ? run_command(shell, p, err) : run_text(shell, line, err);
+    if (command) adapter_tell(shell);
     engine_look_identity(shell->engine);
     return status;
 }

@@ -92,6 +92,7 @@ void adapter_free(struct adapter *a)
     free(a->base);
     free(a->hash);
     names_release(&a->bare);
+    names_release(&a->notices);
     free(a);
 }
 

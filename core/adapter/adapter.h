@@ -44,12 +44,14 @@ struct adapter {
     struct model *model;
     struct adapter_entry *list;
     size_t count, capacity;
-    int64_t unused;    // number of skipped tensors, of model parts that nothing computes
-    int64_t targets;   // weights that adapter_config.json names for LoRA
-    struct names bare; // those of them for which the file has no tensors
+    int64_t unused;       // number of skipped tensors, of model parts that nothing computes
+    int64_t targets;      // weights that adapter_config.json names for LoRA
+    struct names bare;    // those of them for which the file has no tensors
+    struct names notices; // what else of the folder is not used, or lacking: sentences
     struct safetensors *file, *extra; // matrices stay mapped
     struct arena arena;
     bool applied;
+    bool told;  // the notices were shown
     char *hash; // adapter_hash; NULL: not computed yet
 };
 

@@ -177,6 +177,14 @@ static int read_numbers(struct adapter_config *c, struct err *err)
     return 0;
 }
 
+static int read_bias(struct adapter_config *c, struct err *err)
+{
+    const char *bias;
+    if (json_text(c->json, "bias", "none", &bias, err) < 0) return -1;
+    c->bias = !strcmp(bias, "all") ? BIAS_ALL : !strcmp(bias, "lora_only") ? BIAS_LORA : BIAS_NONE;
+    return 0;
+}
+
 static int read_targets(struct adapter_config *c, struct err *err)
 {
     const cJSON *target = json_get(c->json, "target_modules"), *item;
@@ -209,7 +217,7 @@ int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err 
         return err_set(err, "\"peft_type\" \"%.40s\" is not supported (known: LORA, LN_TUNING)",
                        type);
     if (c->lora && (refuse_foreign(json, err) < 0 || check_patterns(json, err) < 0 ||
-                    read_numbers(c, err) < 0))
+                    read_numbers(c, err) < 0 || read_bias(c, err) < 0))
         return -1;
     return read_targets(c, err);
 }
@@ -217,19 +225,22 @@ int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err 
 void adapter_config_release(struct adapter_config *c)
 {
     pattern_free(c->target);
+    for (int i = 0; i < 2; i++) names_release(&c->used[i]);
     *c = (struct adapter_config){ 0 };
 }
 
 // --- questions -----------------------------------------------------------------------------------
 
-int adapter_config_scale(const struct adapter_config *c, const char *module, int64_t rank,
-                         float *scale, struct err *err)
+int adapter_config_scale(struct adapter_config *c, const char *module, int64_t rank, float *scale,
+                         struct err *err)
 {
     const cJSON *r, *a;
     if (pattern_find(json_get(c->json, "rank_pattern"), module, &r, err) < 0)
         return err_in(err, "adapter_config.json: \"rank_pattern\"");
     if (pattern_find(json_get(c->json, "alpha_pattern"), module, &a, err) < 0)
         return err_in(err, "adapter_config.json: \"alpha_pattern\"");
+    if (r) names_add(&c->used[0], r->string, NULL);
+    if (a) names_add(&c->used[1], a->string, NULL);
     double wanted = r ? r->valuedouble : (double)c->rank, alpha = a ? a->valuedouble : c->alpha;
     if ((r && !cJSON_IsNumber(r)) || (a && !cJSON_IsNumber(a)))
         return err_set(err, "adapter_config.json: \"rank_pattern\" and \"alpha_pattern\" must hold "
@@ -246,26 +257,40 @@ int adapter_config_scale(const struct adapter_config *c, const char *module, int
     return 0;
 }
 
+// Does the list of layers end before that dot? "layers_pattern": its name, or several; none: any.
+static bool layers_end(const cJSON *pattern, const char *module, const char *dot)
+{
+    char *before = xstrndup(module, (size_t)(dot - module));
+    const bool any =
+        !pattern || (cJSON_IsString(pattern) ? !*pattern->valuestring : !pattern->child);
+    const bool ends = any || (cJSON_IsString(pattern) ? names_end(before, pattern->valuestring)
+                                                      : list_names(pattern, before));
+    free(before);
+    return ends;
+}
+
 // The layer in "model.layers.3.mlp.up_proj": the last number within the name; -1: there is none.
-static int64_t layer_of(const char *module)
+static int64_t layer_of(const cJSON *pattern, const char *module)
 {
     int64_t layer = -1;
     for (const char *p = strchr(module, '.'); p; p = strchr(p + 1, '.')) {
         char *end;
-        if (p[1] < '0' || p[1] > '9') continue;
+        if (p[1] < '0' || p[1] > '9' || !layers_end(pattern, module, p)) continue;
         const long long number = strtoll(p + 1, &end, 10);
         if (*end == '.') layer = number;
     }
     return layer;
 }
 
-// "layers_to_transform": a number or a list of them, beside a list of targets.
-static bool layer_chosen(const cJSON *layers, const char *module)
+// "layers_to_transform": a number or a list of them, beside a list of targets; modules outside of
+// layers are left out then.
+static bool layer_chosen(const struct adapter_config *c, const char *module)
 {
-    const int64_t layer = layer_of(module);
-    if (!layers || cJSON_IsNull(layers) || layer < 0) return true;
+    const cJSON *layers = json_get(c->json, "layers_to_transform");
+    const int64_t layer = layer_of(json_get(c->json, "layers_pattern"), module);
+    if (!layers || cJSON_IsNull(layers) || (!cJSON_IsNumber(layers) && !layers->child)) return true;
     if (cJSON_IsNumber(layers)) return layers->valuedouble == (double)layer;
-    bool chosen = !layers->child;
+    bool chosen = false;
     const cJSON *one;
     cJSON_ArrayForEach(one, layers) chosen |=
         cJSON_IsNumber(one) && one->valuedouble == (double)layer;
@@ -288,7 +313,7 @@ int adapter_config_targets(const struct adapter_config *c, const char *module, s
     const int excluded = is_excluded(json_get(c->json, "exclude_modules"), module, err);
     if (excluded) return excluded < 0 ? -1 : 0;
     if (c->target) return pattern_matches(c->target, module, err);
-    if (!layer_chosen(json_get(c->json, "layers_to_transform"), module)) return 0;
+    if (!layer_chosen(c, module)) return 0;
     return !cJSON_IsArray(target) || list_names(target, module);
 }
 

@@ -14,18 +14,21 @@
 #include <stdbool.h>
 
 #include "core/base/json.h"
+#include "core/base/names.h"
 
 struct module_pattern;
 
 struct adapter_config {
     const cJSON *json;
-    bool lora;        // peft_type LORA; else LN_TUNING
-    const char *base; // base_model_name_or_path; "" when unknown
+    bool lora;                                    // peft_type LORA; else LN_TUNING
+    enum { BIAS_NONE, BIAS_ALL, BIAS_LORA } bias; // which biases were trained with LoRA
+    const char *base;                             // base_model_name_or_path; "" when unknown
     int64_t rank;
     double alpha;
     bool rank_stabilised; // scale alpha / sqrt(rank), Kalajdzievski 2023 (arXiv 2312.03732)
     bool tied;            // ensure_weight_tying: a copy of the embedding also replaces the head
     struct module_pattern *target; // target_modules if it is a regular expression; else NULL
+    struct names used[2];          // keys of rank_pattern and alpha_pattern that decided something
 };
 
 // -1 with a message for unsupported (DoRA and the like) or inconsistent configs.
@@ -33,8 +36,8 @@ int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err 
 void adapter_config_release(struct adapter_config *c);
 
 // Scale of LoRA's product in that module, whose A has `rank` rows.
-int adapter_config_scale(const struct adapter_config *c, const char *module, int64_t rank,
-                         float *scale, struct err *err);
+int adapter_config_scale(struct adapter_config *c, const char *module, int64_t rank, float *scale,
+                         struct err *err);
 // Does the config select the module (target_modules, exclude_modules, layers_to_transform)? 1: yes,
 // 0: no, -1: the expression cannot be evaluated.
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err);

@@ -15,9 +15,11 @@
 #include <unistd.h>
 
 #include "core/adapter/adapter.h"
+#include "core/adapter/adapter_beside.h"
 #include "core/adapter/adapter_config.h"
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/methods/method.h"
 #include "core/model/families/family.h"
 
@@ -26,7 +28,7 @@ enum { CONFIG_LIMIT = 16 << 20, NAME_LIMIT = 1024 };
 struct reading {
     struct adapter *adapter;
     const struct model *model;
-    const struct adapter_config *config;
+    struct adapter_config *config;
     const struct safetensors *file;
     struct err *err;
 };
@@ -500,16 +502,39 @@ static int find_bare(struct reading *r)
             : cJSON_IsString(target) && strcmp(target->valuestring, "dummy-target-modules") != 0;
     for (size_t i = 0; named && r->config->lora && i < all->count; i++) {
         const struct weight *w = &all->list[i];
-        if (!w->linear) continue;
+        const bool bias = text_ends(w->name, ".bias") && r->config->bias != BIAS_NONE;
+        if (!w->linear && !bias) continue;
         char *module = family_module_name(r->model->family, w);
-        const int found = adapter_config_targets(r->config, module, r->err);
+        const int found = bias && r->config->bias == BIAS_ALL
+                              ? 1
+                              : adapter_config_targets(r->config, module, r->err);
         free(module);
         if (found < 0) return -1;
         r->adapter->targets += found;
-        if (found && !find_entry(r->adapter, ADAPTER_LORA, w))
+        if (found && !find_entry(r->adapter, bias ? ADAPTER_WEIGHT : ADAPTER_LORA, w))
             names_add(&r->adapter->bare, w->name, NULL);
     }
     return 0;
+}
+
+// Modules that were trained in full, and are not in the file: they stay the model's.
+static void find_unsaved(struct reading *r)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, json_get(r->config->json, "modules_to_save"))
+    {
+        bool found = false;
+        char *after;
+        if (!cJSON_IsString(item) || !*item->valuestring) continue;
+        for (int64_t i = 0; i < r->file->count && !found; i++)
+            found = find_level(r->file->tensors[i].name, item->valuestring, &after) != NULL;
+        if (found) continue;
+        char *text = xasprintf("the adapter has no tensors for \"%.80s\" of modules_to_save, which "
+                               "stays the model's: if it was trained, answers are wrong",
+                               item->valuestring);
+        names_add(&r->adapter->notices, text, NULL);
+        free(text);
+    }
 }
 
 static int read_file(struct reading *r)
@@ -519,6 +544,8 @@ static int read_file(struct reading *r)
         if (read_tensor(r, t) < 0) return err_in(r->err, "tensor '%.200s'", t->name);
     }
     tie_or_keep_head(r);
+    find_unsaved(r);
+    adapter_config_notices(r->adapter, r->config);
     return check_lora(r->adapter, r->err) < 0 ? -1 : find_bare(r);
 }
 
@@ -682,6 +709,7 @@ struct adapter *adapter_read(const char *folder, struct model *m, struct err *er
     if (open_peft(folder, &config, &file, err) == 0 &&
         open_file(folder, "extra.safetensors", &extra, err) == 0) {
         a = adapter_parse(folder, m, config, file, extra, err);
+        if (a) adapter_beside(a);
     } else {
         safetensors_close(file);
         safetensors_close(extra);

@@ -140,6 +140,36 @@ P
 lines "/load tests/goldens/kimi-text" "/adapter load $work/routed" "/adapter merge $work/routed.merged"
 check_has "a router" 'select(.event == "notice").text' "a router chooses this model's experts"
 
+# What belonged to the training and is not used here is named, whichever way the adapter is loaded.
+cp -r "$lora" "$work/beside"
+jq '. + {modules_to_save: ["lm_head"], alpha_pattern: {"^q_proj": 9, "k_proj": 16}, use_new_trick: true, scaling: null,
+    base_model_name_or_path: "org/other-7b", revision: "v2"}' "$lora/adapter_config.json" >"$work/beside/adapter_config.json"
+touch "$work/beside/non_lora_trainables.bin" "$work/beside/optimizer.pt"
+echo '{{ "x" }}' >"$work/beside/chat_template.jinja"
+echo '{"<loc>": 600, "<image>": 540}' >"$work/beside/added_tokens.json"
+jq '.image_mean = [0.5, 0.5, 0.5]' "$llava/preprocessor_config.json" >"$work/beside/preprocessor_config.json"
+lines "/load $llava" "/set adapter $work/beside" '/get adapter' '/adapter unload'
+check "each once" 'select(.event == "notice") | .text | select(test("adapter|trained"))' "$(sed 's/^    //' <<'E'
+    the adapter has no tensors for "lm_head" of modules_to_save, which stays the model's: if it was trained, answers are wrong
+    its adapter_config.json says that it was trained on 'org/other-7b', revision v2: make sure that this is the same model
+    adapter_config.json: not known, so not used: use_new_trick
+    adapter_config.json: "alpha_pattern" has keys that match none of the adapter's modules, so nothing uses them: ^q_proj
+    not read beside the adapter: non_lora_trainables.bin: if these weights were trained with it, answers are wrong without them
+    the adapter's folder has a chat template other than the model's, which is not used: if it was trained with it, copy it to the model's folder
+    the adapter's folder has tokens that the model's tokenizer lacks or numbers otherwise: <loc>; the model's tokenizer is used
+    the adapter's folder reads pictures otherwise than the model (image_mean): the model's preprocessor is used
+E
+)"
+jq '.bias = "all"' "$lora/adapter_config.json" >"$work/beside/adapter_config.json"
+lines "/load $llava" "/set adapter $work/beside"
+check_has "biases" 'select(.event == "notice").text' "that its adapter_config.json targets, which stay the model's: vision_tower.vision_model.pre_layrnorm.bias"
+jq '.target_modules = ["q_proj"] | .layers_to_transform = [0, 1, 2, 3] | .layers_pattern = "blocks"' "$lora/adapter_config.json" \
+    >"$work/beside/adapter_config.json"
+lines "/load $llava" "/set adapter $work/beside" || true
+check_has "another name of layers" 'select(.event == "error").message' "excludes its module: PEFT would ignore it"
+lines "/load $llava" "/adapter load $lora"
+check "nothing of it" 'select(.event == "notice").text | select(test("trained on|not used|not read"))' ""
+
 # A session goes on with its adapter.
 lines "/load $llava" '/session new kept' "${short[@]}" "/adapter load $lora" "${ask[@]}" || true
 lines '/session resume kept' '/regen'

@@ -1,0 +1,318 @@
+// core/adapter/adapter_beside.c -- see adapter_beside.h.
+//
+// Trainers save more than LoRA: weights in files of their own (LLaVA's projector), a tokenizer with
+// more tokens, another chat template, other limits of pictures. PEFT reads none of it either, but
+// the adapter was trained with it.
+#include "core/adapter/adapter_beside.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/mem.h"
+#include "core/base/text.h"
+
+enum { JSON_LIMIT = 256 << 20, TEMPLATE_LIMIT = 4 << 20, NAMED = 5 };
+
+// "a, b and 3 more"
+static void put_list(struct buf *b, const struct names *list)
+{
+    for (size_t i = 0; i < list->count && i < NAMED; i++)
+        buf_printf(b, "%s%.80s", i ? ", " : "", list->list[i]);
+    if (list->count > NAMED) buf_printf(b, " and %zu more", list->count - NAMED);
+}
+
+// Adds `before` LIST `after`, unless the list is empty; releases the list.
+static void say(struct adapter *a, const char *before, struct names *list, const char *after)
+{
+    struct buf b = { 0 };
+    buf_puts(&b, before);
+    put_list(&b, list);
+    buf_puts(&b, after);
+    if (list->count) names_add(&a->notices, b.data, NULL);
+    buf_release(&b);
+    names_release(list);
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+static bool is_weights(const char *name)
+{
+    static const char *const ends[] = { ".safetensors", ".bin", ".pt", ".pth", ".npz", ".gguf" };
+    // What a training needs to go on, and the adapter itself.
+    static const char *const others[] = {
+        "adapter_model.", "extra.safetensors", "state.safetensors", "optimizer", "scheduler",
+        "scaler",         "training_args.bin", "rng_state",         "best-",     "best.safetensors",
+    };
+    bool is = false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) is |= text_ends(name, ends[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        is &= strncmp(name, others[i], strlen(others[i])) != 0;
+    return is;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void look_at_weights(struct adapter *a)
+{
+    DIR *d = opendir(a->folder);
+    struct dirent *e;
+    struct names found = { 0 };
+    while (d && (e = readdir(d)))
+        if (is_weights(e->d_name)) names_add(&found, e->d_name, NULL);
+    if (d) closedir(d);
+    if (found.count) qsort(found.list, found.count, sizeof *found.list, compare);
+    say(a, "not read beside the adapter: ", &found,
+        ": if these weights were trained with it, answers are wrong without them");
+}
+
+// --- JSON files ----------------------------------------------------------------------------------
+
+// NULL: there is none, or it cannot be read.
+static cJSON *read_json(const struct adapter *a, const char *name)
+{
+    struct err err;
+    char *path = xasprintf("%s/%s", a->folder, name);
+    cJSON *json = access(path, F_OK) == 0 ? json_read(path, JSON_LIMIT, &err) : NULL;
+    free(path);
+    return json;
+}
+
+// The chat template of the folder, from any of its three places.
+static char *read_template(const struct adapter *a, const cJSON *tokenizer)
+{
+    struct err err;
+    char *path = xasprintf("%s/chat_template.jinja", a->folder);
+    char *text = access(path, F_OK) == 0 ? file_read(path, TEMPLATE_LIMIT, NULL, &err) : NULL;
+    cJSON *json = text ? NULL : read_json(a, "chat_template.json");
+    const char *inside = cJSON_GetStringValue(json_get(json ? json : tokenizer, "chat_template"));
+    if (!text && inside) text = xstrdup(inside);
+    cJSON_Delete(json);
+    free(path);
+    return text;
+}
+
+// Do they differ in more than the blanks at their ends?
+static bool texts_differ(const char *a, const char *b)
+{
+    static const char blanks[] = " \t\r\n";
+    size_t n = strlen(a), m = strlen(b);
+    while (n && strchr(blanks, a[n - 1])) n--;
+    while (m && strchr(blanks, b[m - 1])) m--;
+    return n != m || memcmp(a, b, n) != 0;
+}
+
+static void look_at_template(struct adapter *a, const cJSON *tokenizer)
+{
+    const char *ours = a->model->checkpoint->chat_template;
+    char *text = read_template(a, tokenizer);
+    if (text && texts_differ(text, ours ? ours : ""))
+        names_add(&a->notices,
+                  "the adapter's folder has a chat template other than the model's, which is not "
+                  "used: if it was trained with it, copy it to the model's folder",
+                  NULL);
+    free(text);
+}
+
+static void add_token(struct adapter *a, struct names *missing, const char *token, double id)
+{
+    const int32_t ours = token ? tokenizer_id(a->model->tokenizer, token) : 0;
+    if (token && *token && (double)ours != id) names_add(missing, token, NULL);
+}
+
+// Tokens that were added for the training: the model's tokenizer lacks them, or has other ids.
+static void look_at_tokens(struct adapter *a, const cJSON *config)
+{
+    struct names missing = { 0 };
+    const cJSON *decoder = json_get(config, "added_tokens_decoder"), *item;
+    cJSON *added = read_json(a, "added_tokens.json");
+    cJSON *tokenizer = decoder ? NULL : read_json(a, "tokenizer.json");
+    cJSON_ArrayForEach(item, decoder)
+        add_token(a, &missing, cJSON_GetStringValue(json_get(item, "content")), atof(item->string));
+    cJSON_ArrayForEach(item, added) if (cJSON_IsNumber(item))
+        add_token(a, &missing, item->string, item->valuedouble);
+    cJSON_ArrayForEach(item, json_get(tokenizer, "added_tokens"))
+    {
+        const cJSON *id = json_get(item, "id");
+        if (cJSON_IsNumber(id))
+            add_token(a, &missing, cJSON_GetStringValue(json_get(item, "content")),
+                      id->valuedouble);
+    }
+    cJSON_Delete(added);
+    cJSON_Delete(tokenizer);
+    say(a,
+        "the adapter's folder has tokens that the model's tokenizer lacks or numbers otherwise: ",
+        &missing, "; the model's tokenizer is used");
+}
+
+static void look_at_pictures(struct adapter *a)
+{
+    static const char *const keys[] = {
+        "size",        "crop_size",    "min_pixels",     "max_pixels",      "image_mean",
+        "image_std",   "resample",     "rescale_factor", "do_resize",       "do_center_crop",
+        "do_rescale",  "do_normalize", "do_pad",         "patch_size",      "merge_size",
+        "max_patches", "min_patches",  "in_token_limit", "crop_to_patches", "image_grid_pinpoints",
+    };
+    struct names differ = { 0 };
+    cJSON *file = read_json(a, "preprocessor_config.json");
+    cJSON *processor = file ? NULL : read_json(a, "processor_config.json");
+    const cJSON *theirs = file ? file : json_get(processor, "image_processor");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const cJSON *x = json_get(theirs, keys[i]),
+                    *y = json_get(a->model->checkpoint->preprocessor, keys[i]);
+        if (x && y && !cJSON_Compare(x, y, true)) names_add(&differ, keys[i], NULL);
+    }
+    cJSON_Delete(file);
+    cJSON_Delete(processor);
+    say(a, "the adapter's folder reads pictures otherwise than the model (", &differ,
+        "): the model's preprocessor is used");
+}
+
+void adapter_beside(struct adapter *a)
+{
+    cJSON *tokenizer = read_json(a, "tokenizer_config.json");
+    look_at_weights(a);
+    look_at_template(a, tokenizer);
+    if (a->model->tokenizer) look_at_tokens(a, tokenizer);
+    look_at_pictures(a);
+    cJSON_Delete(tokenizer);
+}
+
+// --- adapter_config.json -------------------------------------------------------------------------
+
+// Keys of PEFT's LoraConfig and LNTuningConfig, and those that ms-swift adds.
+static bool is_known(const char *key)
+{
+    static const char *const known[] = {
+        "alora_invocation_tokens",
+        "alpha_pattern",
+        "arrow_config",
+        "auto_mapping",
+        "base_model_name_or_path",
+        "bias",
+        "corda_config",
+        "ensure_weight_tying",
+        "eva_config",
+        "exclude_modules",
+        "fan_in_fan_out",
+        "inference_mode",
+        "init_lora_weights",
+        "kasa_config",
+        "layer_replication",
+        "layers_pattern",
+        "layers_to_transform",
+        "loftq_config",
+        "lora_alpha",
+        "lora_bias",
+        "lora_dropout",
+        "lora_dtype",
+        "lora_ga_config",
+        "lorap_emb_lr",
+        "lorap_lr_ratio",
+        "megatron_config",
+        "megatron_core",
+        "modules_to_save",
+        "monteclora_config",
+        "peft_type",
+        "peft_version",
+        "qalora_group_size",
+        "r",
+        "rank_pattern",
+        "revision",
+        "runtime_config",
+        "target_modules",
+        "target_parameters",
+        "task_type",
+        "trainable_token_indices",
+        "use_bdlora",
+        "use_dora",
+        "use_qalora",
+        "use_rslora",
+        "velora_config",
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(key, known[i])) return true;
+    return false;
+}
+
+static bool is_set(const cJSON *value)
+{
+    if (cJSON_IsNull(value) || cJSON_IsFalse(value)) return false;
+    return !(cJSON_IsArray(value) || cJSON_IsObject(value)) || value->child;
+}
+
+static void look_at_keys(struct adapter *a, const struct adapter_config *c)
+{
+    struct names unknown = { 0 };
+    const cJSON *item;
+    cJSON_ArrayForEach(item, c->json) if (is_set(item) && !is_known(item->string))
+        names_add(&unknown, item->string, NULL);
+    say(a, "adapter_config.json: not known, so not used: ", &unknown, "");
+}
+
+// Keys of rank_pattern and alpha_pattern that gave no LoRA of the file its number.
+static void look_at_patterns(struct adapter *a, const struct adapter_config *c)
+{
+    static const char *const objects[] = { "rank_pattern", "alpha_pattern" };
+    for (int i = 0; i < 2; i++) {
+        struct names idle = { 0 };
+        const cJSON *item;
+        cJSON_ArrayForEach(item, json_get(c->json, objects[i]))
+        {
+            size_t number;
+            if (!names_find(&c->used[i], item->string, &number))
+                names_add(&idle, item->string, NULL);
+        }
+        char *before = xasprintf("adapter_config.json: \"%s\" has keys that match none of the "
+                                 "adapter's modules, so nothing uses them: ",
+                                 objects[i]);
+        say(a, before, &idle, "");
+        free(before);
+    }
+}
+
+// The last level of a path or of "org/name"; the caller frees it.
+static char *last_level(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin && path[begin - 1] != '/') begin--;
+    return xstrndup(path + begin, end - begin);
+}
+
+// Base model and revision by name, where the training has no record of the model's fingerprint: the
+// folder may have any name, so this is only a hint.
+static void look_at_base(struct adapter *a, const struct adapter_config *c)
+{
+    const struct checkpoint *model = a->model->checkpoint;
+    const char *revision = cJSON_GetStringValue(json_get(c->json, "revision")),
+               *from = cJSON_GetStringValue(json_get(model->config, "_name_or_path"));
+    char *record = xasprintf("%s/training.json", a->folder), *name = last_level(c->base);
+    const bool recorded = access(record, F_OK) == 0;
+    const bool same = strcasestr(model->folder, name) || (from && strcasestr(from, name));
+    const bool other =
+        revision && *revision && strcmp(revision, "main") != 0 && !strstr(model->folder, revision);
+    if (!recorded && *name && (!same || other)) {
+        char *text =
+            xasprintf("its adapter_config.json says that it was trained on '%.200s'%s%.80s: "
+                      "make sure that this is the same model",
+                      c->base, other ? ", revision " : "", other ? revision : "");
+        names_add(&a->notices, text, NULL);
+        free(text);
+    }
+    free(name);
+    free(record);
+}
+
+void adapter_config_notices(struct adapter *a, const struct adapter_config *c)
+{
+    look_at_base(a, c);
+    look_at_keys(a, c);
+    look_at_patterns(a, c);
+}

@@ -1,0 +1,13 @@
+// core/adapter/adapter_beside.h -- other files in an adapter's folder, and what of
+// adapter_config.json has no effect: things that were part of the training and are not used here.
+#ifndef CORE_ADAPTER_ADAPTER_BESIDE_H
+#define CORE_ADAPTER_ADAPTER_BESIDE_H
+
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapter_config.h"
+
+// Each adds sentences to a->notices.
+void adapter_beside(struct adapter *a);
+void adapter_config_notices(struct adapter *a, const struct adapter_config *c);
+
+#endif
