@@ -1,27 +1,26 @@
 // kernels/blocks_dot_avx2.h -- dot products with a run of weights in integers (AVX2;
 // kernels/blocks_dot.h).
 //
-// x becomes integers below 2^21 times a power of two, one for each group: it moves by 2^-21 of the
-// group's largest number at most. The sums are exact; what follows rounds as sums in f32 do
-// (kernels/blocks_dot_vnni.h says what these lose).
+// x becomes integers of 16 bits times a scale, one for each group: it moves by 2^-16 of the group's
+// largest number at most, which is 256 times less than bf16 loses of that number. The sums are
+// exact; what follows rounds as sums in f32 do.
 //
-// Bytes q up to 63: an integer is three times seven bits, all with its sign, which VPMADDUBSW
-// multiplies with q, two products to a sum of 16 bits. It would saturate at 32767, but of q up to
-// 31 eight products fit (31 * 127 each), of q up to 63 four. VPMADDWD then multiplies these sums by
-// 1, 128 or 2^14 and makes them 32 bits wide. Only numbers of a group may be added: 128 of them,
-// four in a lane, are transposed into a quad of vectors in which each lane belongs to one group.
-// Where a byte c stands for 0, c times the sum of x is taken from the integers: modulo 2^32, so
-// that only the result has to fit.
+// Bytes q up to 63: an integer is two signed bytes, which VPMADDUBSW multiplies with q, two
+// products to a sum of 16 bits. It would saturate at 32767, but of q up to 31 eight products fit
+// (31 * 128 each), of q up to 63 four. VPMADDWD then multiplies these sums by 256 or 1 and makes
+// them 32 bits wide. Only numbers of a group may be added: 128 of them, four in a lane, are
+// transposed into a quad of vectors in which each lane belongs to one group. Where a byte c stands
+// for 0, c times the sum of x is taken from the integers.
 //
-// Signed bytes (Q8_0, levels) are made 16 bits wide, and so are the upper 15 and the lower 7 bits
-// of the integers: VPMADDWD alone.
+// Signed bytes (Q8_0, levels) are made 16 bits wide: VPMADDWD alone.
 #ifndef KERNELS_BLOCKS_DOT_AVX2_H
 #define KERNELS_BLOCKS_DOT_AVX2_H
 
 #include "kernels/blocks_integers.h"
 #include "kernels/blocks_vec.h"
 
-enum { QUADS = RUN / 128, PARTS = 3, PART_BITS = 7, INTEGER_BITS = PARTS * PART_BITS };
+// MOST: the largest integer of two signed bytes.
+enum { QUADS = RUN / 128, PARTS = 2, MOST = 127 * 256 + 127 };
 
 VEC_INLINE __m256i load_bytes(const void *p)
 {
@@ -125,57 +124,17 @@ VEC_INLINE struct wide run_wide(const char *run, int part, const enum dtype dtyp
 
 // --- x -------------------------------------------------------------------------------------------
 
-// A run of a row of x: a number is scale * (2^14 part[0] + 128 part[1] + part[2]), the bytes in the
-// order of quads; for signed bytes scale * (128 upper + lower), in order.
+// A run of a row of x: a number is scale * (256 part[0] + part[1]), the bytes in the order of
+// quads; for signed bytes scale * number, in order.
 struct x_run {
     union {
         _Alignas(64) int8_t part[PARTS][RUN];
-        struct {
-            int16_t upper[RUN], lower[RUN];
-        };
+        int16_t number[RUN];
     };
     int32_t centre[QUADS][8]; // what to add for the byte that stands for 0
     float scale[16],
         sum[16]; // of the groups; the last eight are unused where these have 32 numbers
 };
-
-// The factor of a part.
-VEC_INLINE __m256i part_times(int part)
-{
-    return _mm256_set1_epi16((short)(1 << PART_BITS * (PARTS - 1 - part)));
-}
-
-// 32 integers as bytes, saturated.
-static __m256i bytes_of(const __m256i n[4])
-{
-    const __m256i bytes =
-        _mm256_packs_epi16(_mm256_packs_epi32(n[0], n[1]), _mm256_packs_epi32(n[2], n[3]));
-    return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-}
-
-// 32 integers as parts; `to` has the first parts of the whole run, then the second ones.
-static void x_put(int8_t *to, const int32_t *n)
-{
-    const __m256i mask = _mm256_set1_epi32((1 << PART_BITS) - 1);
-    __m256i v[4], size[4];
-    for (int i = 0; i < 4; i++) v[i] = load_bytes(n + 8 * i), size[i] = _mm256_abs_epi32(v[i]);
-    const __m256i sign = bytes_of(v);
-    for (int part = PARTS - 1; part >= 0; part--) {
-        for (int i = 0; i < 4; i++) {
-            v[i] = _mm256_and_si256(size[i], mask);
-            size[i] = _mm256_srli_epi32(size[i], PART_BITS);
-        }
-        _mm256_storeu_si256((void *)(to + part * RUN), _mm256_sign_epi8(bytes_of(v), sign));
-    }
-}
-
-static void x_put_wide(struct x_run *to, const int32_t *n)
-{
-    for (int i = 0; i < RUN; i++) {
-        to->upper[i] = (int16_t)(n[i] >> PART_BITS);
-        to->lower[i] = (int16_t)(n[i] & ((1 << PART_BITS) - 1));
-    }
-}
 
 // --- sums ----------------------------------------------------------------------------------------
 
@@ -190,10 +149,10 @@ VEC_INLINE __m256i products_twice(const __m256i *q, const int8_t *x)
 VEC_INLINE __m256i quad_sums(const struct quad *q, const struct x_run *x, int h, const bool to_63)
 {
     __m256i n = _mm256_setzero_si256();
-#pragma GCC unroll 3
+#pragma GCC unroll 2
     for (int part = 0; part < PARTS; part++) {
         const int8_t *at = x->part[part] + 128 * h;
-        const __m256i times = part_times(part);
+        const __m256i times = _mm256_set1_epi16(part ? 1 : 256);
         const __m256i a = products_twice(q->v, at), b = products_twice(q->v + 2, at + 64);
         const __m256i sum =
             to_63 ? _mm256_add_epi32(_mm256_madd_epi16(a, times), _mm256_madd_epi16(b, times))
@@ -203,25 +162,22 @@ VEC_INLINE __m256i quad_sums(const struct quad *q, const struct x_run *x, int h,
     return n;
 }
 
-VEC_INLINE __m256i wide_half(const struct wide *q, const int16_t *x)
-{
-    return _mm256_add_epi32(_mm256_madd_epi16(q->v[0], load_bytes(x)),
-                            _mm256_madd_epi16(q->v[1], load_bytes(x + 16)));
-}
-
 // The sums of the 4 products of each lane.
 VEC_INLINE __m256i wide_sums(const struct wide *q, const struct x_run *x, int part)
 {
-    const __m256i upper = wide_half(q, x->upper + 32 * part);
-    return _mm256_add_epi32(_mm256_slli_epi32(upper, PART_BITS),
-                            wide_half(q, x->lower + 32 * part));
+    const int16_t *at = x->number + 32 * part;
+    return _mm256_add_epi32(_mm256_madd_epi16(q->v[0], load_bytes(at)),
+                            _mm256_madd_epi16(q->v[1], load_bytes(at + 16)));
 }
 
 static void x_prepare_quads(struct x_run *to, const int32_t *n, enum dtype dtype)
 {
     const bool crossed = quad_crossed(dtype);
     _Alignas(64) int8_t part[PARTS][RUN];
-    for (int i = 0; i < RUN; i += 32) x_put(part[0] + i, n + i);
+    for (int i = 0; i < RUN; i++) {
+        part[0][i] = (int8_t)((n[i] + 128) >> 8);
+        part[1][i] = (int8_t)n[i];
+    }
     for (int p = 0; p < PARTS; p++)
         for (int h = 0; h < QUADS; h++) {
             const struct quad x = quad_at(part[p] + h * (crossed ? 32 : 128), crossed ? 64 : 32);
@@ -243,9 +199,9 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
     _Alignas(64) int32_t integers[RUN];
     memcpy(in, x, (size_t)n * sizeof *x);
     for (int g = 0, i = 0; i < RUN; g++, i += size)
-        to->scale[g] = x_integers(integers + i, in + i, size, INTEGER_BITS, &to->sum[g]);
+        to->scale[g] = x_integers(integers + i, in + i, size, MOST, &to->sum[g]);
     if (in_signed_bytes(dtype))
-        x_put_wide(to, integers);
+        for (int i = 0; i < RUN; i++) to->number[i] = (int16_t)integers[i];
     else
         x_prepare_quads(to, integers, dtype);
 }

@@ -1,7 +1,7 @@
 // kernels/blocks_dot_vnni.h -- dot products with a run of weights in integers (AVX-512 VNNI;
 // kernels/blocks_dot.h).
 //
-// x becomes integers times a power of two, one for each group, in three signed bytes, which
+// x becomes integers times a scale, one for each group, in three signed bytes, which
 // VPDPBUSD multiplies with the bytes q. These sums are exact, and x moves by 2^-22 of the group's
 // largest number at most (2^-21 where q needs all 8 bits). That is what sums in f32 lose as well:
 // one that has met the largest number rounds whatever is added to it to some 2^-24 of it.
@@ -46,13 +46,13 @@ static void x_put(struct x_run *to, __m512i n, int i, int size, bool crossed)
     }
 }
 
-// A group. Eight products of the integers with bytes add up to less than 2^31: `bits` says so.
+// A group. Eight products of the integers with bytes add up to less than 2^31: `most` says so.
 static void x_prepare_group(struct x_run *to, const float *in, int g, enum dtype dtype)
 {
-    const int size = block_group(dtype), bits = block_centre(dtype) == 128 ? 21 : 22;
+    const int size = block_group(dtype), most = (1 << (block_centre(dtype) == 128 ? 21 : 22)) - 1;
     _Alignas(64) int32_t n[32];
     float sum;
-    to->scale[scale_lane(g, dtype)] = x_integers(n, in + g * size, size, bits, &sum);
+    to->scale[scale_lane(g, dtype)] = x_integers(n, in + g * size, size, most, &sum);
     to->sum[offset_lane(g, dtype)] = offset_sign(dtype) * sum;
     for (int i = 0; i < size; i += VEC)
         x_put(to, _mm512_load_si512(n + i), g * size + i, size, pair_crossed(dtype));

@@ -1,20 +1,9 @@
-// kernels/blocks_integers.h -- numbers as integers times a power of two, for products with weights
+// kernels/blocks_integers.h -- numbers as integers times a scale, for products with weights
 // in blocks (AVX2, AVX-512).
 #ifndef KERNELS_BLOCKS_INTEGERS_H
 #define KERNELS_BLOCKS_INTEGERS_H
 
 #include "kernels/vec.h"
-
-// The power of two that makes numbers up to `largest` integers up to 2^bits.
-static float x_scale(float largest, int bits)
-{
-    uint32_t u;
-    memcpy(&u, &largest, sizeof u);
-    int exponent = (int)(u >> 23 & 255) + 1 - bits;
-    u = (uint32_t)(exponent < 1 ? 1 : exponent) << 23;
-    memcpy(&largest, &u, sizeof u);
-    return largest;
-}
 
 // Rounds to integers, clamped to -most..most.
 VEC_INLINE vi x_nearest(vf x, int32_t most)
@@ -30,9 +19,9 @@ VEC_INLINE vi x_nearest(vf x, int32_t most)
 #endif
 }
 
-// Rounds a group of `size` numbers to integers below 2^bits times a scale, which it returns. *sum
+// Rounds a group of `size` numbers to integers up to `most` times a scale, which it returns. *sum
 // is the sum of the numbers.
-static float x_integers(int32_t *to, const float *x, int size, int bits, float *sum)
+static float x_integers(int32_t *to, const float *x, int size, int32_t most, float *sum)
 {
     vf total = { 0 }, largest = { 0 };
     for (int i = 0; i < size; i += VEC) {
@@ -40,9 +29,11 @@ static float x_integers(int32_t *to, const float *x, int size, int bits, float *
         total += v;
         largest = vf_max(largest, (vf)((vu)v & 0x7fffffff));
     }
-    const float scale = x_scale(vf_highest(largest), bits);
+    // (Not less than 2^-100: 1 / scale shall be finite.)
+    const float high = vf_highest(largest),
+                scale = (high > 0x1p-100f ? high : 0x1p-100f) / (float)most;
     for (int i = 0; i < size; i += VEC) {
-        const vi n = x_nearest(vf_load(x + i) * vf_set(1 / scale), (1 << bits) - 1);
+        const vi n = x_nearest(vf_load(x + i) * vf_set(1 / scale), most);
         memcpy(to + i, &n, sizeof n);
     }
     *sum = vf_sum(total);
