@@ -319,8 +319,7 @@ static void what_does_not_fit_is_refused(void **state)
         { ONEVISION, "config.json", "\"vision_config\"", "\"former\"", "vision_config" },
         { ONEVISION, "config.json", "\"full\"", "\"default\"", "8 features" },
         { ONEVISION, "config.json", "18,\n      54", "18,\n      90", "differ" },
-        { NEXT, "config.json", "\"llava_next\"",
-          "\"llava_next\", \"vision_feature_select_strategy\": \"full\"", "17 features" },
+        { NEXT, "config.json", "strategy\": \"default\"", "strategy\": \"full\"", "17 features" },
         { NEXT, "preprocessor_config.json", "\"height\": 22,", "\"height\": 20,",
           "the encoder needs" },
     };
