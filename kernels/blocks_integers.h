@@ -20,7 +20,7 @@ VEC_INLINE vi x_nearest(vf x, int32_t most)
 }
 
 // Rounds a group of `size` numbers to integers up to `most` times a scale, which it returns. *sum
-// is the sum of the numbers.
+// is the sum of what they are then, so that the error is that of each weight times what x loses.
 static float x_integers(int32_t *to, const float *x, int size, int32_t most, float *sum)
 {
     vf total = { 0 }, largest = { 0 };
@@ -30,15 +30,19 @@ static float x_integers(int32_t *to, const float *x, int size, int32_t most, flo
         largest = vf_max(largest, (vf)((vu)v & 0x7fffffff));
     }
     // (Not less than 2^-100: 1 / scale shall be finite.)
-    const float high = vf_highest(largest),
-                scale = (high > 0x1p-100f ? high : 0x1p-100f) / (float)most;
+    const float high = vf_highest(largest);
+    const float scale = (high > 0x1p-100f ? high : 0x1p-100f) / (float)most;
+    vi all = { 0 };
     for (int i = 0; i < size; i += VEC) {
         const vi n = x_nearest(vf_load(x + i) * vf_set(1 / scale), most);
         memcpy(to + i, &n, sizeof n);
+        all += n;
     }
-    *sum = vf_sum(total);
+    for (int i = 1; i < VEC; i++) all[0] += all[i];
     // What is not finite stays so: integers have no such numbers.
-    return *sum - *sum == 0 ? scale : *sum - *sum;
+    const float zero = vf_sum(total) * 0; // or NaN
+    *sum = scale * (float)all[0] + zero;
+    return scale + zero;
 }
 
 #endif

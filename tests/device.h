@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/graph/device.h"
 
@@ -29,6 +30,13 @@ static inline const struct backend *test_isa(int i)
     if (!b && !said[i]) printf("SKIPPED: this CPU has no %s: its kernels\n", names[i]);
     said[i] = !b;
     return b;
+}
+
+// Does it multiply a few rows with blocks as integers of 16 bits (kernels/blocks_dot_avx2.h)? They
+// keep less than sums in f32 do.
+static inline bool test_in_16_bits(const struct backend *b)
+{
+    return strstr(b->describe(), "avx2");
 }
 
 // Is there another arithmetic than f32, which a test of `what` needs?

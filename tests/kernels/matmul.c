@@ -86,12 +86,6 @@ static double *product(const struct tensor *x, const struct weights *w, const fl
     return y;
 }
 
-// AVX2 multiplies few rows with blocks as integers of 16 bits (kernels/blocks_dot_avx2.h).
-static bool in_16_bits(const struct backend *b, enum dtype dtype)
-{
-    return dtype_in_blocks(dtype) && strstr(b->describe(), "avx2");
-}
-
 static void check(const struct backend *b, enum dtype dtype, int64_t n, int64_t k, int64_t m,
                   bool with_bias, enum matmul_mode mode)
 {
@@ -103,7 +97,9 @@ static void check(const struct backend *b, enum dtype dtype, int64_t n, int64_t 
     snprintf(what, sizeof what, "%s, %s: [%d,%d] x [%d,%d]", b->describe(), dtype_form(dtype).name,
              (int)n, (int)k, (int)m, (int)k);
     assert_int_equal(b->matmul(&y, &x, &w.t, with_bias ? &bias : NULL, mode), 0);
-    const double each = mode == MATMUL_BF16 ? 8e-3 : in_16_bits(b, dtype) ? 0x1p-15 : 1e-6;
+    const double each = mode == MATMUL_BF16                            ? 8e-3
+                        : dtype_in_blocks(dtype) && test_in_16_bits(b) ? 0x1p-15
+                                                                       : 1e-6;
     const double size = sqrt((double)k) * each;
     close_check(what, y.data, want, n * m, size, 2e-6);
     free(x.data);
@@ -183,7 +179,7 @@ static void check_extreme(const struct backend *b, enum dtype dtype, uint8_t byt
         double most = 0;
         for (int64_t e = 0; e < K; e++) most += fabs(w.value[i % M * K + e]);
         const double error = fabs(((float *)y.data)[i] - want[i]);
-        if (!(error <= most * (kind == 3 ? 1000 : 1) * (in_16_bits(b, dtype) ? 0x1p-15 : 0x1p-20)))
+        if (!(error <= most * (kind == 3 ? 1000 : 1) * (test_in_16_bits(b) ? 0x1p-15 : 0x1p-20)))
             fail_msg("%s, %s, bytes 0x%02x, numbers %d, %d rows: %.9g, should be %.9g",
                      b->describe(), dtype_form(dtype).name, byte, kind, (int)n,
                      (double)((float *)y.data)[i], want[i]);
