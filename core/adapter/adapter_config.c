@@ -13,6 +13,7 @@
 enum {
     RANK_LIMIT = 1 << 20,
     PATTERN_LIMIT = 1 << 16, // bytes of an expression
+    PATTERNS_LIMIT = 4096,   // expressions in rank_pattern, in alpha_pattern
     MATCH_LIMIT = 100000,    // steps of a match: module names are short
     HEAP_LIMIT = 1024,       // kB
 };
@@ -22,6 +23,12 @@ struct module_pattern {
     pcre2_code *code;
     pcre2_match_data *data;
     pcre2_match_context *context;
+};
+
+// A member of rank_pattern or alpha_pattern; its key is an expression for the end of the name.
+struct named_pattern {
+    const cJSON *item;                 // NULL: the end of the list
+    struct module_pattern *expression; // NULL: a plain name, as most are
 };
 
 static void pattern_free(struct module_pattern *p)
@@ -89,24 +96,16 @@ static bool list_names(const cJSON *list, const char *module)
     return false;
 }
 
-// The first member of a pattern object that is meant for the module; its key is an expression for
-// the end of the name.
-static int pattern_find(const cJSON *object, const char *module, const cJSON **found,
+// The first member of a pattern object that is meant for the module.
+static int pattern_find(const struct named_pattern *list, const char *module, const cJSON **found,
                         struct err *err)
 {
-    const cJSON *item;
     *found = NULL;
-    cJSON_ArrayForEach(item, object)
-    {
-        int match = names_end(module, item->string);
-        // Most keys are plain names.
-        if (!match && strpbrk(item->string, "*+?[](){}|^$\\")) {
-            struct module_pattern *p = pattern_new("(?:.*\\.)?", item->string, err);
-            match = p ? pattern_matches(p, module, err) : -1;
-            pattern_free(p);
-        }
+    for (const struct named_pattern *n = list; n && n->item && !*found; n++) {
+        const int match = names_end(module, n->item->string) ||
+                          (n->expression ? pattern_matches(n->expression, module, err) : 0);
         if (match < 0) return -1;
-        if (match) return *found = item, 0;
+        if (match) *found = n->item;
     }
     return 0;
 }
@@ -156,14 +155,33 @@ static int refuse_foreign(const cJSON *json, struct err *err)
     return 0;
 }
 
-// Ranks and alphas of single modules: objects, their keys are patterns.
-static int check_patterns(const cJSON *json, struct err *err)
+// Ranks or alphas of single modules: an object, its keys are patterns. Each is compiled once, for
+// all modules.
+static int read_patterns(struct named_pattern **list, const cJSON *json, const char *key,
+                         struct err *err)
 {
-    static const char *const keys[] = { "rank_pattern", "alpha_pattern" };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (json_get(json, keys[i]) && !cJSON_IsObject(json_get(json, keys[i])))
-            return err_set(err, "\"%s\" must be an object that maps patterns to numbers", keys[i]);
+    const cJSON *object = json_get(json, key), *item;
+    size_t count = 0, expressions = 0;
+    if (object && !cJSON_IsObject(object))
+        return err_set(err, "\"%s\" must be an object that maps patterns to numbers", key);
+    *list = xcalloc((size_t)cJSON_GetArraySize(object) + 1, sizeof **list);
+    cJSON_ArrayForEach(item, object)
+    {
+        struct named_pattern *n = &(*list)[count++];
+        n->item = item;
+        if (!strpbrk(item->string, "*+?[](){}|^$\\")) continue;
+        if (++expressions > PATTERNS_LIMIT)
+            return err_set(err, "\"%s\" has more than %d regular expressions", key, PATTERNS_LIMIT);
+        n->expression = pattern_new("(?:.*\\.)?", item->string, err);
+        if (!n->expression) return err_in(err, "\"%s\"", key);
+    }
     return 0;
+}
+
+static void patterns_free(struct named_pattern *list)
+{
+    for (struct named_pattern *n = list; n && n->item; n++) pattern_free(n->expression);
+    free(list);
 }
 
 static int read_numbers(struct adapter_config *c, struct err *err)
@@ -216,8 +234,10 @@ int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err 
     if (!c->lora && strcmp(type, "LN_TUNING") != 0)
         return err_set(err, "\"peft_type\" \"%.40s\" is not supported (known: LORA, LN_TUNING)",
                        type);
-    if (c->lora && (refuse_foreign(json, err) < 0 || check_patterns(json, err) < 0 ||
-                    read_numbers(c, err) < 0 || read_bias(c, err) < 0))
+    if (c->lora &&
+        (refuse_foreign(json, err) < 0 || read_patterns(&c->ranks, json, "rank_pattern", err) < 0 ||
+         read_patterns(&c->alphas, json, "alpha_pattern", err) < 0 || read_numbers(c, err) < 0 ||
+         read_bias(c, err) < 0))
         return -1;
     return read_targets(c, err);
 }
@@ -226,6 +246,8 @@ void adapter_config_release(struct adapter_config *c)
 {
     pattern_free(c->target);
     for (int i = 0; i < 2; i++) names_release(&c->used[i]);
+    patterns_free(c->ranks);
+    patterns_free(c->alphas);
     *c = (struct adapter_config){ 0 };
 }
 
@@ -235,9 +257,9 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
                          struct err *err)
 {
     const cJSON *r, *a;
-    if (pattern_find(json_get(c->json, "rank_pattern"), module, &r, err) < 0)
+    if (pattern_find(c->ranks, module, &r, err) < 0)
         return err_in(err, "adapter_config.json: \"rank_pattern\"");
-    if (pattern_find(json_get(c->json, "alpha_pattern"), module, &a, err) < 0)
+    if (pattern_find(c->alphas, module, &a, err) < 0)
         return err_in(err, "adapter_config.json: \"alpha_pattern\"");
     if (r) names_add(&c->used[0], r->string, NULL);
     if (a) names_add(&c->used[1], a->string, NULL);

@@ -17,6 +17,7 @@
 #include "core/base/names.h"
 
 struct module_pattern;
+struct named_pattern;
 
 struct adapter_config {
     const cJSON *json;
@@ -29,6 +30,7 @@ struct adapter_config {
     bool tied;            // ensure_weight_tying: a copy of the embedding also replaces the head
     struct module_pattern *target; // target_modules if it is a regular expression; else NULL
     struct names used[2];          // keys of rank_pattern and alpha_pattern that decided something
+    struct named_pattern *ranks, *alphas; // rank_pattern, alpha_pattern
 };
 
 // -1 with a message for unsupported (DoRA and the like) or inconsistent configs.

@@ -53,6 +53,13 @@ static void broken_configs_are_refused(void **state)
         scratch_text(folder, "adapter_config.json", cases[i][0]);
         refuse(folder, m, cases[i][1]);
     }
+    // Each expression would be tried on each module.
+    struct buf many = { 0 };
+    buf_puts(&many, "{\"peft_type\": \"LORA\", \"r\": 4, \"rank_pattern\": {");
+    for (int i = 0; i < 5000; i++) buf_printf(&many, "\"x%d+\": 4%s", i, i < 4999 ? ", " : "}}");
+    scratch_text(folder, "adapter_config.json", many.data);
+    refuse(folder, m, "regular expressions");
+    buf_release(&many);
     refuse(LLAVA, m, "but a model");
     refuse("no/such/folder", m, "no folder");
     scratch_remove(folder);
