@@ -88,6 +88,7 @@ struct command {
     int min, max;        // number of arguments; max -1 = any
     bool rest;           // one argument: the rest of the line as typed (or one quoted string)
     bool options;        // with `rest`: a line that begins with "--word" is split as usual
+    bool page;           // what it tells is long and read as a page
     bool writes;         // replaces files by name: takes --force (core/base/file_out.h)
     unsigned needs;      // enum command_needs
     const char *live;    // changes settings only, so it may run between two tokens of an answer.

@@ -337,7 +337,7 @@ const struct command command_data = {
         "--images DIR   base folder of relative picture paths (default: the folder of FILE)\n"
         "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
         "--no-decode    reads picture headers only: faster\n"
-        "--out FILE.csv writes all reported samples; the screen shows 20 per problem\n"
+        "--out FILE.csv  writes all reported samples; the screen shows 20 per problem\n"
         "\n"
         "/data mix writes one data set of several, in random order, with the given share of\n"
         "samples of each: text.jsonl=0.2 lessons.json=0.8. Pictures' paths become absolute.\n"

@@ -435,7 +435,7 @@ const struct command command_eval = {
         "--force        lets --submit FILE and --csv FILE replace a file that vlmsh did not write\n"
         "--limit N      only the first N samples\n"
         "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
-        "--answers FILE scores answers of a file instead of asking the model: JSON lines or a "
+        "--answers FILE  scores answers of a file instead of asking the model: JSON lines or a "
         "list\n"
         "               with \"question_id\" and \"text\", as --submit, LLaVA and VQAv2 write "
         "them;\n"

@@ -59,14 +59,12 @@ static void help_groups(const struct shell *shell)
 static void help_command(const struct shell *shell, const struct command *c)
 {
     struct buf b = { 0 };
-    buf_printf(&b, "%s\n%s", c->usage, c->help);
-    if (c->details) buf_printf(&b, "\n%s", c->details);
-    if (c->writes) buf_puts(&b, "\n--force replaces an existing file that vlmsh did not write");
-    if (c->alias)
-        buf_printf(&b,
-                   "\n"
-                   "aliases: %s",
-                   c->alias);
+    buf_printf(&b, "%s\n\n%s\n", c->usage, c->help);
+    if (c->details) buf_printf(&b, "\n%s\n", c->details);
+    if (c->writes && !(c->details && strstr(c->details, "\n--force ")))
+        buf_puts(&b, "\n--force  replaces an existing file that vlmsh did not write\n");
+    if (c->alias) buf_printf(&b, "\nAliases: %s\n", c->alias);
+    b.data[--b.length] = '\0'; // the last line end
     sinks_text(shell->sinks, "%s", b.data);
     buf_release(&b);
 }
@@ -92,7 +90,7 @@ static int help_form(const struct shell *shell, const struct command *c, const c
     }
     int status = 0;
     if (b.length)
-        sinks_text(shell->sinks, "%s%s", c->usage, b.data);
+        sinks_text(shell->sinks, "%s\n%s", c->usage, b.data);
     else if (strstr(c->usage, word))
         help_command(shell, c);
     else
@@ -123,7 +121,7 @@ static const char *stale_text(enum setting_stale stale)
 static void help_setting(const struct shell *shell, const struct setting *row)
 {
     char *allowed = setting_allowed(row);
-    sinks_text(shell->sinks, "%s = %s\n%s\nallowed: %s; default: %s; %s", row->key,
+    sinks_text(shell->sinks, "%s = %s\n\n%s\n\nallowed: %s; default: %s; %s", row->key,
                settings_text(engine_settings(shell->engine), row->key), row->help, allowed,
                row->def[0] ? row->def : "(empty)", stale_text(row->stale));
     free(allowed);
@@ -137,10 +135,13 @@ static void topic_lines(const struct shell *shell)
         shell->sinks, "%s",
         "A line that begins with '/' is a command, with '#' a comment; any other line is sent\n"
         "to the model. A line that begins with '//' is sent with one '/' removed.\n"
+        "\n"
         "Blanks separate arguments. Double quotes take JSON escapes: \"a\\nb\". Outside quotes,\n"
         "'\\ ' is a blank and '~/' the home folder.\n"
+        "\n"
         "${NAME} is replaced by its value from -D NAME=VALUE, /run or the environment,\n"
         "${NAME:-VALUE} by VALUE if there is none; $${ writes '${'.\n"
+        "\n"
         "A line that ends in '\\' continues on the next line. Text between \"\"\" and \"\"\"\n"
         "may span lines: the opening mark starts a line or the arguments of a command, the\n"
         "closing mark ends a line.");
@@ -164,8 +165,11 @@ static void topic_sets(const struct shell *shell)
     static const char *const columns[] = { "set",  "as",    "prompt", "tokens",
                                            "rule", "total", "source" };
     struct table_builder t;
+    struct buf b = { 0 };
     for (const struct eval_set *s = eval_sets; s->name; s++)
-        sinks_text(shell->sinks, "%-10s %s\n           files: %s", s->name, s->title, s->files);
+        buf_printf(&b, "%s  %s; files: %s\n", s->name, s->title, s->files);
+    sinks_text(shell->sinks, "%s", b.data ? b.data : "");
+    buf_release(&b);
     sinks_text(shell->sinks, "All but chair are also read from the parquet files of Hugging Face.");
     table_begin(&t, "sets", sizeof columns / sizeof *columns, columns, NULL);
     for (const struct eval_set *s = eval_sets; s->name; s++)
@@ -258,6 +262,7 @@ const struct command command_help = {
     .help = "Lists commands by group, or explains a command, setting, group or topic.",
     .details = "With WORD only what concerns that form of the command: /help train plan.",
     .max = 2,
+    .page = true,
     .complete = COMPLETE_COMMAND,
     .run = help_run,
 };

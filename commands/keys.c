@@ -69,5 +69,6 @@ const struct command command_keys = {
     .details =
         "'all' bindings work everywhere, 'list' in pickers, the others while that panel has the\n"
         "focus. All other keys are readline's (~/.inputrc).",
+    .page = true,
     .run = keys_run,
 };

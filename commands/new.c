@@ -237,8 +237,8 @@ const struct command command_new = {
     .details =
         "SHAPE is that of a published model (/new --like lists them) or `demo`, a small model\n"
         "for training. DIR must be new or empty. `vlmsh new` does the same.\n"
-        "--encoder MODEL --decoder MODEL\n"
-        "              joins the picture encoder of one (CLIP, SigLIP, MoonViT) and the language\n"
+        "--encoder MODEL --decoder MODEL  joins the picture encoder of one (CLIP, SigLIP, MoonViT) "
+        "and the language\n"
         "              model of the other by a new projector, in the layout of LLaVA; folders,\n"
         "              GGUF files or names in the hub cache. <image> becomes one more token\n"
         "--scale S     the projector's second layer starts S times as large (default 1)\n"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands/command.h"
+#include "commands/help_text.h"
 
 static void add_choices(struct buf *b, const char *const *choices, const char *between)
 {
@@ -86,8 +87,22 @@ static void man_entry(struct buf *out, const char *head, const char *values, con
     buf_putc(out, '\n');
 }
 
+// A paragraph, an item, or an example, which stays a line of its own.
+static void man_part(struct buf *out, const struct help_part *part)
+{
+    static const char *const before[] = { ".PP\n", ".TP\n", ".PP\n.nf\n" };
+    buf_puts(out, before[part->kind]);
+    if (part->term) {
+        add_roff(out, part->term);
+        buf_putc(out, '\n');
+    }
+    add_roff(out, part->text);
+    buf_puts(out, part->kind == HELP_EXAMPLE ? "\n.fi\n" : "\n");
+}
+
 static void man_command(struct buf *out, const struct command *c)
 {
+    struct help_part part;
     man_entry(out, c->usage, NULL, c->help);
     if (c->alias) {
         buf_puts(out, "Also: ");
@@ -95,9 +110,10 @@ static void man_command(struct buf *out, const struct command *c)
         buf_puts(out, ".\n");
     }
     if (!c->details) return;
-    buf_puts(out, ".sp 0.5\n.nf\n");
-    add_roff(out, c->details);
-    buf_puts(out, "\n.fi\n");
+    buf_puts(out, ".RS\n");
+    for (const char *at = c->details; help_part_next(&at, &part); help_part_release(&part))
+        man_part(out, &part);
+    buf_puts(out, ".RE\n");
 }
 
 static void man_setting(struct buf *out, const struct setting *row, const char *allowed)

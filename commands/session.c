@@ -210,9 +210,9 @@ const struct command command_session = {
         "/session new [NAME]         starts a new session with an empty conversation\n"
         "/session resume NAME        restores model, settings, pictures and conversation\n"
         "/session fork [NAME]        continues in a copy; the original is unchanged\n"
-        "/session rename [OLD] NEW\n"
+        "/session rename [OLD] NEW   renames a session (default: the current one)\n"
         "/session delete NAME        deletes it permanently\n"
-        "/session export FILE [NAME] FILE.md: a transcript; otherwise a script that replays it\n"
+        "/session export FILE [NAME]  FILE.md: a transcript; otherwise a script that replays it\n"
         "Each turn is saved when its answer ends.",
     .max = 3,
     .needs = NEEDS_STORE,

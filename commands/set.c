@@ -202,8 +202,8 @@ const struct command command_toggle = {
     .also = "switch",
     .usage = "/toggle KEY [VALUE...]",
     .help = "Toggles a setting on and off, or through the given values.",
-    .details = "/toggle ira.on\n"
-               "/toggle prune.score off contribution\n"
+    .details = "    /toggle ira.on\n"
+               "    /toggle prune.score off contribution\n"
                "Switching a method on takes the adapter or calibration that the model's folder\n"
                "keeps for it (methods/adapter, methods/ffn.safetensors), unless one is in use.\n"
                "Useful for keys: /bind F5 /toggle ira.on",

@@ -25,7 +25,7 @@ const struct command command_sweep = {
         "KEY is any setting but train.validation, train.score and train.filter, by which values\n"
         "are compared, and those of methods that never act in training (/help train). Separate\n"
         "values with commas, or with | if they contain commas:\n"
-        "/sweep train.params \"*q_proj*|lora:q_proj,v_proj:8\" train.json runs/params\n"
+        "    /sweep train.params \"*q_proj*|lora:q_proj,v_proj:8\" train.json runs/params\n"
         "lr-grid is train.lr with 2e-3, 1e-3, 6e-4, 3e-4, 1e-4, 5e-5, 2e-5, 1e-5, 6e-6, 1e-6\n"
         "and 1e-7. Otherwise as /train, with a folder OUT/VALUE for each run.\n"
         "Runs are compared by validation (train.validation, train.score), each at its best\n"

@@ -144,6 +144,16 @@ static bool take_force(int *argc, char **argv)
     return false;
 }
 
+static void page_begin(const struct command *command, const struct shell *shell, int argc,
+                       char **argv)
+{
+    struct buf title = { 0 };
+    buf_printf(&title, "/%s", command->name);
+    for (int i = 0; i < argc; i++) buf_printf(&title, " %s", argv[i]);
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PAGE, .text = title.data });
+    buf_release(&title);
+}
+
 static int execute(const struct command *command, struct shell *shell, int argc, char **argv,
                    struct err *err)
 {
@@ -154,7 +164,9 @@ static int execute(const struct command *command, struct shell *shell, int argc,
     if (command_check_needs(shell, command->needs, err) < 0) return -1;
     const struct command *outer = shell->running; // of /run
     shell->running = command;
+    if (command->page) page_begin(command, shell, argc, argv);
     const int status = command->run(shell, argc, argv, err);
+    if (command->page) sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PAGE });
     shell->running = outer;
     return status;
 }

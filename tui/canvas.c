@@ -18,6 +18,7 @@ void canvas_clear(struct canvas *c)
         c->cells[i] = (struct cell){ .code = ' ', .style = STYLE_TEXT, .width = 1 };
     c->cursor_x = c->cursor_y = -1;
     c->drawn_count = 0;
+    c->hint_count = 0;
 }
 
 void canvas_picture(struct canvas *c, struct area area, uint64_t key, int width, int height)
@@ -230,7 +231,14 @@ void canvas_foot(struct canvas *c, struct area area, const char *text)
 {
     const struct area foot = { area.x + 2, area.y + area.height - 1, area.width - 4, 1 };
     const size_t length = foot.width > 4 ? foot_length(text, foot.width - 2) : 0;
-    if (length) canvas_printf(c, foot, 0, 0, STYLE_DIM, " %.*s ", (int)length, text);
+    if (!length) return;
+    canvas_printf(c, foot, 0, 0, STYLE_DIM, " %.*s ", (int)length, text);
+    canvas_hints(c, foot);
+}
+
+void canvas_hints(struct canvas *c, struct area line)
+{
+    if (c->hint_count < CANVAS_HINTS) c->hints[c->hint_count++] = line;
 }
 
 void canvas_bar(struct canvas *c, struct area area, int x, int y, int width, double share)

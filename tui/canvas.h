@@ -18,7 +18,7 @@
 #include "tui/graphics.h"
 #include "tui/theme.h"
 
-enum { CELL_MARKS = 2, CANVAS_PICTURES = 8 };
+enum { CELL_MARKS = 2, CANVAS_PICTURES = 8, CANVAS_HINTS = 8 };
 #define CELL_RGB 0x1000000u // in ink and paper: this colour instead of the style's
 
 struct cell {
@@ -55,6 +55,8 @@ struct canvas {
     struct painter *painter;     // encodes pictures; NULL: characters alone
     struct canvas_picture drawn[CANVAS_PICTURES];
     int drawn_count;
+    struct area hints[CANVAS_HINTS]; // lines whose words name keys (tui/hints.h), the upper last
+    int hint_count;
 };
 
 void canvas_resize(struct canvas *c, int lines, int columns);
@@ -81,6 +83,8 @@ void canvas_picture(struct canvas *c, struct area area, uint64_t key, int width,
 // Words on the lower line of such a frame: as many of the parts, with two blanks between them, as
 // fit whole.
 void canvas_foot(struct canvas *c, struct area area, const char *text);
+// The words in this line name keys: a click presses them.
+void canvas_hints(struct canvas *c, struct area line);
 // A horizontal bar, filled to share 0..1.
 void canvas_bar(struct canvas *c, struct area area, int x, int y, int width, double share);
 // Lines of text without trailing blanks.

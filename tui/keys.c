@@ -11,21 +11,21 @@
 #include "core/methods/method.h"
 
 static const struct key_row rows[] = {
-    { "all", "F1", "help", "keys of the focused panel", NULL },
+    { "all", "F1", "help", "keys of the focused panel", "F1 keys" },
+    { "all", "Ctrl-P", "palette", "find a command or setting", "Ctrl-P find" },
     { "all", "F2", "focus chat", "chat: scroll, search and copy", NULL },
     { "all", "F3", "focus image", "picture and its maps", NULL },
-    { "all", "F4", "focus settings", "settings", NULL },
+    { "all", "F4", "focus settings", "settings", "F4 settings" },
     { "all", "F5", "focus dynamics", "curves over layers", NULL },
     { "all", "F6", "focus jobs", "training and other jobs", NULL },
-    { "all", "F7", "layout", "next layout: chat, workbench, maps, compare, changed", NULL },
+    { "all", "F7", "layout", "next layout: chat, workbench, maps, compare, changed", "F7 layout" },
     { "all", "F8", "/open", "open a model, picture, data set, adapter or session", NULL },
     { "all", "F9", "theme", "next theme", NULL },
     { "all", "F10", "/quit", "leave", NULL },
     { "all", "F12", "focus compare", "the two answers of the last /compare", NULL },
     { "all", "Alt-s", "focus changed", "the questions that changed sides in the last /compare",
       NULL },
-    { "all", "Ctrl-P", "palette", "find a command or setting", NULL },
-    { "all", "Ctrl-O", "/open image", "attach a picture", NULL },
+    { "all", "Ctrl-O", "/open image", "attach a picture", "Ctrl-O picture" },
     { "all", "Alt-V", "/image --clipboard", "attach the picture in the clipboard", NULL },
     { "all", "Ctrl-G", "edit", "write the prompt in $EDITOR", NULL },
     { "all", "Ctrl-C", "stop", "stop the answer; twice when idle: quit", NULL },
@@ -135,6 +135,31 @@ static const struct key_row rows[] = {
     { "list", "Ctrl-U", "clear", "clear the search", NULL },
     { "list", "Esc", "close", "close the list", NULL },
     { "list", "Ctrl-C", "close", "close the list", NULL },
+    { "pager", "Esc", "close", "close the page", "Esc: close" },
+    { "pager", "q", "close", "close the page", NULL },
+    { "pager", "Ctrl-C", "close", "close the page", NULL },
+    { "pager", "/", "search", "search", "/: search" },
+    { "pager", "?", "search-back", "search backwards", NULL },
+    { "pager", "n", "next", "next match", "n N: next, previous" },
+    { "pager", "N", "previous", "previous match", NULL },
+    { "pager", "Space", "page-down", "one page down", "Space b: page" },
+    { "pager", "PageDown", "page-down", "one page down", NULL },
+    { "pager", "f", "page-down", "one page down", NULL },
+    { "pager", "b", "page-up", "one page up", NULL },
+    { "pager", "PageUp", "page-up", "one page up", NULL },
+    { "pager", "Backspace", "page-up", "one page up", NULL },
+    { "pager", "d", "half-down", "half a page down", NULL },
+    { "pager", "u", "half-up", "half a page up", NULL },
+    { "pager", "Down", "down", "one line down", "Up Down: scroll" },
+    { "pager", "Up", "up", "one line up", NULL },
+    { "pager", "Enter", "down", "one line down", NULL },
+    { "pager", "j", "down", "one line down", NULL },
+    { "pager", "k", "up", "one line up", NULL },
+    { "pager", "Home", "top", "to the start", NULL },
+    { "pager", "End", "bottom", "to the end", NULL },
+    { "pager", "g", "top", "to the start", NULL },
+    { "pager", "G", "bottom", "to the end", NULL },
+    { "pager", "Ctrl-L", "redraw", "redraw the screen", NULL },
     { 0 },
 };
 
@@ -309,9 +334,10 @@ char *keys_find(struct keys *k, const char *context, const char *key)
     pthread_mutex_lock(&k->mutex);
     const struct bound *bound = find_bound(k, key);
     const char *command = bound ? bound->command : find_row(rows, context, key);
-    // A list that is open takes every key.
-    if (!command && strcmp(context, "list") != 0) command = find_row(rows, "all", key);
-    if (!command && strcmp(context, "list") != 0) command = find_row(k->methods, "all", key);
+    // A list or page that is open takes every key.
+    const bool alone = !strcmp(context, "list") || !strcmp(context, "pager");
+    if (!command && !alone) command = find_row(rows, "all", key);
+    if (!command && !alone) command = find_row(k->methods, "all", key);
     char *copy = command ? xstrdup(command) : NULL;
     pthread_mutex_unlock(&k->mutex);
     return copy;

@@ -233,6 +233,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     struct list_view *l = &v->list;
     const struct area outer = list_area(l, screen);
     canvas_fill(c, outer, STYLE_TEXT, ' ');
+    c->hint_count = 0; // it takes all keys
     struct area inner = canvas_box(c, outer, l->title, true);
     canvas_foot(c, outer, foot_of(l));
     const int room = inner.width - 12; // beside the counter

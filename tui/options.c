@@ -9,6 +9,8 @@
 #include "core/files/checkpoint.h"
 #include "core/model/unread.h"
 #include "sessions/store.h"
+#include "tui/flow.h"
+#include "tui/text.h"
 #include "tui/words.h"
 
 static void add_step(struct options *o, enum step_kind kind, const char *text)
@@ -172,22 +174,6 @@ static int take_positional(void *self, const char *value, struct err *err)
 
 static const struct option_table table = { rows, take_positional };
 
-void options_print_beside(FILE *out, int begun, const char *help)
-{
-    enum { COLUMN = 24 };
-    if (begun >= COLUMN) fputc('\n', out);
-    fprintf(out, "%*s%s\n", begun < COLUMN ? COLUMN - begun : COLUMN, "", help);
-}
-
-static void print_rows(FILE *out)
-{
-    for (const struct option_row *row = rows; row->name; row++) {
-        const int begun = fprintf(out, "  %s%s%s", row->name, row->argument ? " " : "",
-                                  row->argument ? row->argument : "");
-        options_print_beside(out, begun, row->help);
-    }
-}
-
 int options_read(struct options *o, int argc, char **argv, struct err *err)
 {
     o->rest = 1;
@@ -217,23 +203,29 @@ void options_release(struct options *o)
 
 void options_print_help(FILE *out)
 {
-    fputs("usage: vlmsh [MODEL] [--mmproj FILE] [--ignore-weights] [-c LINE]... [-f FILE]\n"
-          "             [--plain|--json] [--device cpu|cuda[:N[,N...]]] [--threads N] [--db FILE]\n"
-          "             [--session NAME] [-D NAME=VALUE]\n"
-          "\n"
-          "Talk to a vision-language model. MODEL is a folder in Hugging Face format, a GGUF file, "
-          "or\n"
-          "org/name from the local hub cache. Without -c and -f, lines are read from standard "
-          "input; a line\n"
-          "that begins with / is a command (/help lists them).\n"
-          "\n",
-          out);
-    print_rows(out);
-    fputs("\nSubcommands:\n", out);
-    words_print(out);
-    fputs("\n"
-          "For a model folder with the name of a subcommand, write ./new. Exit status: 0; 1 if a\n"
-          "line of a script failed or part of a conversation could not be saved (a database that\n"
-          "cannot be opened at all only gives a notice); 2 for wrong usage; 130 if interrupted.\n",
-          out);
+    struct buf b = { 0 };
+    struct flow f = { 0 };
+    buf_puts(&b,
+             "usage: vlmsh [MODEL] [--mmproj FILE] [--ignore-weights] [-c LINE]... [-f FILE] "
+             "[--plain|--json] [--device cpu|cuda[:N[,N...]]] [--threads N] [--db FILE] "
+             "[--session NAME] [-D NAME=VALUE]\n"
+             "\n"
+             "Talk to a vision-language model. MODEL is a folder in Hugging Face format, a GGUF "
+             "file, or org/name from the local hub cache. Without -c and -f, lines are read "
+             "from standard input; a line that begins with / is a command (/help lists them).\n"
+             "\n");
+    for (const struct option_row *row = rows; row->name; row++)
+        buf_printf(&b, "%s%s%s  %s\n", row->name, row->argument ? " " : "",
+                   row->argument ? row->argument : "", row->help);
+    buf_puts(&b, "\nSubcommands:\n");
+    words_help(&b);
+    buf_puts(&b, "\n"
+                 "For a model folder with the name of a subcommand, write ./new. Exit status: 0; 1 "
+                 "if a line of a script failed or part of a conversation could not be saved (a "
+                 "database that cannot be opened at all only gives a notice); 2 for wrong usage; "
+                 "130 if interrupted.");
+    flow_add_text(&f, b.data, text_stream_columns(out));
+    for (size_t i = 0; i < f.count; i++) text_printf(out, "%s\n", f.lines[i].text);
+    flow_release(&f);
+    buf_release(&b);
 }

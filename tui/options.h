@@ -38,8 +38,5 @@ struct options {
 int options_read(struct options *o, int argc, char **argv, struct err *err);
 void options_release(struct options *o);
 void options_print_help(FILE *out);
-// Help behind `begun` characters of a line, in a column; on the next line where these reach into
-// it.
-void options_print_beside(FILE *out, int begun, const char *help);
 
 #endif

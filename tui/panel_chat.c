@@ -197,9 +197,8 @@ static void draw_line(struct view *v, struct canvas *c, struct area line, size_t
     const struct area inner = { line.x + GUTTER, line.y, line.width - GUTTER, 1 };
     enum style style = w->code && !k->whole && !is_rendered(e) ? STYLE_CODE : k->style;
     if (!number)
-        canvas_text(c, line, 0, 0, e->unanswered ? STYLE_DIM : k->style,
-                    c->ascii ? k->ascii : k->mark);
-    if (e->unanswered) style = STYLE_DIM;
+        canvas_text(c, line, 0, 0, e->undone ? STYLE_DIM : k->style, c->ascii ? k->ascii : k->mark);
+    if (e->undone) style = STYLE_DIM;
     if (number < e->headings) style = STYLE_TITLE;
     const int pan = e->pan;
     const int end = canvas_text_n(c, inner, w->indent - pan, 0, style, w->line, w->length);

@@ -21,7 +21,9 @@
 #include "core/text/message.h"
 #include "tui/colours.h"
 #include "tui/columns.h"
+#include "tui/flow.h"
 #include "tui/plain_picture.h"
+#include "tui/table_text.h"
 #include "tui/text.h"
 #include "tui/throttle.h"
 
@@ -40,6 +42,7 @@ struct plain {
     bool mid_line;  // the answer's last line is not ended
     bool answering; // tokens of this answer came
     bool begun;     // and something of it was printed
+    bool page;      // texts are those of a page
     bool progress;  // the progress line is on the screen
     struct throttle throttle;
     struct plain_picture picture;
@@ -205,9 +208,29 @@ static void put_row(struct plain *p, char *const *cells, const int *widths, cons
     buf_release(&b);
 }
 
+static void put_flow(struct plain *p, struct flow *f)
+{
+    for (size_t i = 0; i < f->count; i++) put_line(p, &p->out, STYLE_PLAIN, f->lines[i].text);
+    flow_release(f);
+}
+
+// A page's table is read: no cell is cut. In a pipe it keeps a line for each row.
+static void show_page_table(struct plain *p, const struct event_table *t)
+{
+    struct table_copy *copy = table_copy_new(t);
+    struct flow f = { 0 };
+    flow_add_table(&f, copy, stream_width(&p->out));
+    put_flow(p, &f);
+    table_copy_free(copy);
+}
+
 static void show_table(struct plain *p, const struct event *e)
 {
     const struct event_table *t = e->table;
+    if (p->page && stream_width(&p->out)) {
+        show_page_table(p, t);
+        return;
+    }
     size_t columns = (size_t)t->column_count, rows = (size_t)t->row_count + 1;
     char **cells = xreallocarray(NULL, rows * columns, sizeof *cells);
     int *widths = xcalloc(columns, sizeof *widths);
@@ -353,10 +376,8 @@ static void show_heatmap(struct plain *p, const struct event *e)
 
 static void show_columns(struct plain *p, const struct event *e)
 {
-    enum { PIPE_WIDTH = 100 };
     struct buf b = { 0 };
-    const int width = stream_width(&p->out);
-    columns_draw(&b, e->columns, width ? width : PIPE_WIDTH);
+    columns_draw(&b, e->columns, text_stream_columns(p->out.file));
     put_line(p, &p->out, STYLE_PLAIN, b.data ? b.data : "");
     buf_release(&b);
 }
@@ -371,8 +392,19 @@ static void show_ids(struct plain *p, const struct event *e)
     buf_release(&b);
 }
 
+static void show_page(struct plain *p, const struct event *e)
+{
+    p->page = e->text != NULL;
+}
+
 static void show_text(struct plain *p, const struct event *e)
 {
+    if (p->page) {
+        struct flow f = { 0 };
+        flow_add_text(&f, e->text, text_stream_columns(p->out.file));
+        put_flow(p, &f);
+        return;
+    }
     put_line(p, &p->out, STYLE_PLAIN, e->text ? e->text : "");
 }
 
@@ -494,7 +526,7 @@ static void (*const show[])(struct plain *p, const struct event *e) = {
     [EVENT_NOTICE] = show_notice,     [EVENT_ERROR] = show_error,
     [EVENT_DONE] = show_done,         [EVENT_RESULT] = show_result,
     [EVENT_ATTACHED] = show_attached, [EVENT_CHANGED] = show_changed,
-    [EVENT_CLEAR] = show_clear,
+    [EVENT_CLEAR] = show_clear,       [EVENT_PAGE] = show_page,
 };
 
 static void plain_emit(void *self, const struct event *event)

@@ -4,6 +4,7 @@
 
 #include "core/base/clock.h"
 #include "tui/list.h"
+#include "tui/pager.h"
 #include "tui/screen_parts.h"
 #include "tui/status.h"
 
@@ -16,7 +17,13 @@ int screen_layout(const struct screen *s, int columns)
 const char *screen_context(const struct screen *s)
 {
     if (s->view->list.kind != LIST_NONE) return "list";
+    if (s->view->pager.open) return "pager";
     return s->focus == PANEL_NONE ? "input" : panel_at(s->focus)->name;
+}
+
+bool screen_covered(const struct screen *s)
+{
+    return s->view->list.kind != LIST_NONE || s->view->pager.open;
 }
 
 static int input_height(const struct screen *s, const struct canvas *c)
@@ -39,7 +46,7 @@ struct area screen_panels_area(const struct screen *s, const struct canvas *c)
 static void draw_panel(struct screen *s, struct canvas *c, const struct panel_place *p, bool alone)
 {
     const struct panel *panel = panel_at(p->panel);
-    const bool focused = p->panel == s->focus && s->view->list.kind == LIST_NONE;
+    const bool focused = p->panel == s->focus && !screen_covered(s);
     struct area inner = p->area;
     if (p->over) canvas_fill(c, p->area, STYLE_TEXT, ' ');
     // The conversation alone, or too little room, needs no frame.
@@ -74,8 +81,7 @@ static void draw_thumbnail(const struct screen *s, struct canvas *c)
     const struct image_view *i = &s->view->image;
     const struct snapshot *now = s->view->snapshot;
     const struct preview *p = i->picture_count ? i->pictures[i->picture_count - 1] : NULL;
-    if (!now || !now->waiting || !s->view->attached || !p || !p->image.pixels ||
-        s->view->list.kind != LIST_NONE)
+    if (!now || !now->waiting || !s->view->attached || !p || !p->image.pixels || screen_covered(s))
         return;
     if (panels.width < 2 * WIDTH || panels.height < HEIGHT + 4) return;
     const int count = layout_place(screen_layout(s, c->columns), s->focus, panels, placed);
@@ -119,18 +125,29 @@ static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
         canvas_printf(c, area, c->columns - 14, lines - 1, STYLE_STATUS, " %d more ", left);
 }
 
+static void draw_page(const struct screen *s, struct canvas *c)
+{
+    const struct area area = screen_panels_area(s, c);
+    if (!s->view->pager.open || area.height < 3) return;
+    char *hints = keys_hints(s->keys, "pager");
+    pager_draw(s->view, c, area);
+    if (!pager_typing(s->view)) canvas_foot(c, area, hints);
+    free(hints);
+}
+
 static void draw_hint(const struct screen *s, struct canvas *c, int y)
 {
     if (!s->view->hint || y < 0) return;
     const struct area line = { 0, y, c->columns, 1 };
     canvas_fill(c, line, STYLE_MATCH, ' ');
     canvas_text(c, line, 1, 0, STYLE_MATCH, s->view->hint);
+    canvas_hints(c, line);
 }
 
 static void draw_input(const struct screen *s, struct canvas *c, int y, int height)
 {
     char *label = status_prompt(s->view, typed_open(&s->typed));
-    const bool focused = s->focus == PANEL_NONE && s->view->list.kind == LIST_NONE;
+    const bool focused = s->focus == PANEL_NONE && !screen_covered(s);
     if (s->prompt)
         prompt_draw(s->prompt, c, (struct area){ 0, y, c->columns, height }, label, focused);
     free(label);
@@ -142,9 +159,12 @@ void screen_draw(struct screen *s, struct canvas *c)
     s->view->waiting = s->worker ? worker_waiting(s->worker) : 0;
     const int height = input_height(s, c), bottom = c->lines - height - 1;
     draw_panels(s, c);
-    if (bottom >= 0) status_draw(s->view, c, (struct area){ 0, bottom, c->columns, 1 });
+    char *ways = keys_hints(s->keys, "all");
+    if (bottom >= 0) status_draw(s->view, c, (struct area){ 0, bottom, c->columns, 1 }, ways);
+    free(ways);
     draw_input(s, c, c->lines - height, height);
     draw_thumbnail(s, c);
+    draw_page(s, c);
     draw_menu(s, c, bottom);
     draw_hint(s, c, bottom - 1);
     if (s->view->list.kind != LIST_NONE)

@@ -16,7 +16,9 @@
 #include "core/base/file_out.h"
 #include "core/base/json.h"
 #include "core/base/places.h"
+#include "tui/hints.h"
 #include "tui/list.h"
+#include "tui/pager.h"
 #include "tui/picker.h"
 #include "tui/screen_parts.h"
 #include "tui/signals.h"
@@ -345,6 +347,10 @@ static bool run_command(struct screen *s, const char *command)
         list_act(s->view, command, &s->look);
         return true;
     }
+    if (s->view->pager.open) {
+        if (!pager_act(s->view, command) && !strcmp(command, "redraw")) act_redraw(s);
+        return true;
+    }
     const struct panel *panel = panel_at(s->focus);
     const unsigned result = panel ? panel->act(s->view, command) : PANEL_IGNORED;
     if (result & PANEL_BACK) s->focus = PANEL_NONE;
@@ -416,13 +422,35 @@ void screen_apply(struct screen *s)
 
 // --- one key -------------------------------------------------------------------------------------
 
+static void take_named(struct screen *s, const struct key *key);
+
+// A click on words that name a key presses it.
+static bool click_hint(struct screen *s, const struct key *click)
+{
+    struct key key = { .kind = KEY_NAMED };
+    if (click->button != 1 || !hint_key(&s->canvas, click->x, click->y, key.name)) return false;
+    key.length = 1;
+    key.bytes[0] = key.name[0];
+    if (!strcmp(key.name, "Enter")) key.bytes[0] = '\r';
+    if (!strcmp(key.name, "Esc")) key.bytes[0] = '\033';
+    if (!strcmp(key.name, "Tab")) key.bytes[0] = '\t';
+    if (key.name[1] && key.bytes[0] == key.name[0]) key.length = 0; // nothing to type
+    take_named(s, &key);
+    return true;
+}
+
 static void take_mouse(struct screen *s, const struct key *key)
 {
     struct panel_place placed[PANEL_COUNT];
     const struct area area = screen_panels_area(s, &s->canvas);
+    if (click_hint(s, key)) return;
     if (s->view->list.kind != LIST_NONE) {
         list_click(s->view, (struct area){ 0, 0, s->canvas.columns, s->canvas.lines }, key->x,
                    key->y, key->button, &s->look);
+        return;
+    }
+    if (s->view->pager.open) {
+        pager_wheel(s->view, key->button);
         return;
     }
     if (!key->button && s->view->image.press_x < 0) return; // no box is drawn
@@ -445,7 +473,7 @@ static void take_mouse(struct screen *s, const struct key *key)
 static const struct panel *typing_panel(const struct screen *s)
 {
     const struct panel *panel = panel_at(s->focus);
-    const bool types = s->view->list.kind == LIST_NONE && panel && panel->typing;
+    const bool types = !screen_covered(s) && panel && panel->typing;
     return types && panel->typing(s->view) ? panel : NULL;
 }
 
@@ -462,13 +490,15 @@ static void close_fields(struct screen *s)
 static void take_paste(struct screen *s, const char *text)
 {
     const struct panel *panel = typing_panel(s);
-    if (panel || s->view->list.kind != LIST_NONE) {
+    if (panel || screen_covered(s)) {
         struct key key = { .kind = KEY_TEXT, .length = 1 };
         for (const char *p = text; *p && *p != '\n'; p++) {
             key.bytes[0] = *p;
             if (panel)
                 panel->type(s->view, &key);
-            else
+            else if (pager_typing(s->view))
+                pager_type(s->view, &key);
+            else if (s->view->list.kind != LIST_NONE)
                 list_type(s->view, &key);
         }
         return;
@@ -486,21 +516,25 @@ static void take_paste(struct screen *s, const char *text)
 static void take_named(struct screen *s, const struct key *key)
 {
     const struct panel *panel = panel_at(s->focus), *field = typing_panel(s);
-    const bool list = s->view->list.kind != LIST_NONE;
+    const bool list = s->view->list.kind != LIST_NONE, page = !list && s->view->pager.open;
     const bool stop = !strcmp(key->name, "Ctrl-C");
     if (field && !stop) {
         field->type(s->view, key);
         return;
     }
+    if (page && pager_typing(s->view)) {
+        pager_type(s->view, key);
+        return;
+    }
     // A search of readline's, a quoted key: all keys are its own.
-    const bool own = !panel && !list && !prompt_plain(s->prompt) && !stop;
+    const bool own = !panel && !list && !page && !prompt_plain(s->prompt) && !stop;
     char *command = *key->name && !own ? keys_find(s->keys, screen_context(s), key->name) : NULL;
     const bool letter = key->kind == KEY_TEXT || !strcmp(key->name, "Space");
     if (command) {
         run_command(s, command);
     } else if (list) {
         list_type(s->view, key);
-    } else if (!panel || letter) {
+    } else if (!page && (!panel || letter)) {
         s->focus = PANEL_NONE;
         prompt_feed(s->prompt, key->bytes, key->length);
     }

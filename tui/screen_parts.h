@@ -63,6 +63,7 @@ void screen_show(struct screen *s);
 struct area screen_panels_area(const struct screen *s, const struct canvas *c);
 int screen_layout(const struct screen *s, int columns);
 const char *screen_context(const struct screen *s);
+bool screen_covered(const struct screen *s); // by a list or a page, which takes the keys
 
 // screen_draft.c
 void screen_draft_typed(struct screen *s);                           // it may have changed

@@ -131,18 +131,18 @@ static bool draw_scroll(const struct view *v, struct canvas *c, struct area area
     return lines && x + 1 < at;
 }
 
-// How to get on, as much as fits.
-static void draw_ways(struct canvas *c, struct area area, int x)
+// How to get on: as many of the ways as fit, the first at the right edge.
+static void draw_ways(struct canvas *c, struct area area, int x, const char *ways)
 {
-    static const char *const ways[] = {
-        "Ctrl-P find  Ctrl-O picture  F4 settings  F7 layout  F1 keys",
-        "Ctrl-P find  F4 settings  F7 layout  F1 keys", "Ctrl-P find  F1 keys", "F1 keys", NULL
-    };
-    for (int i = 0; ways[i]; i++) {
-        const int at = area.width - (int)strlen(ways[i]) - 1;
-        if (x + 1 >= at) continue;
-        canvas_text(c, area, at, 0, STYLE_STATUS, ways[i]);
-        return;
+    int end = area.width - 1;
+    while (*ways) {
+        const char *next = strstr(ways, "  ");
+        const size_t length = next ? (size_t)(next - ways) : strlen(ways);
+        const int begin = end - (int)length;
+        if (x + 1 >= begin) return;
+        canvas_text_n(c, area, begin, 0, STYLE_STATUS, ways, length);
+        end = begin - 2;
+        ways += length + strspn(ways + length, " ");
     }
 }
 
@@ -160,7 +160,7 @@ static int draw_model(const struct snapshot *s, struct canvas *c, struct area ar
                          s ? s->device : "");
 }
 
-void status_draw(const struct view *v, struct canvas *c, struct area area)
+void status_draw(const struct view *v, struct canvas *c, struct area area, const char *ways)
 {
     const struct snapshot *s = v->snapshot;
     struct buf b = { 0 };
@@ -179,7 +179,8 @@ void status_draw(const struct view *v, struct canvas *c, struct area area)
     draw_jobs(v, c, area, &x);
     x = draw_badges(v, c, area, x + 2);
     if (v->stale && x + 7 < area.width) x = canvas_text(c, area, x, 0, STYLE_STATUS, "stale ");
-    if (!draw_scroll(v, c, area, x)) draw_ways(c, area, x);
+    if (!draw_scroll(v, c, area, x)) draw_ways(c, area, x, ways);
+    canvas_hints(c, area);
     buf_release(&b);
 }
 

@@ -104,17 +104,61 @@ static bool find_widest(const struct table_copy *t, const int *widths, size_t *w
     return found;
 }
 
+static int *own_widths(const struct table_copy *t)
+{
+    int *widths = xcalloc(t->columns + 1, sizeof *widths);
+    for (size_t i = 0; i < t->rows * t->columns; i++) {
+        const int cell = text_width(t->cells[i]);
+        if (cell > widths[i % t->columns]) widths[i % t->columns] = cell;
+    }
+    return widths;
+}
+
+static int narrowest(const struct table_copy *t, const int *widths)
+{
+    int sum = -GAP;
+    for (size_t c = 0; c < t->columns; c++)
+        sum += GAP + (t->numeric[c] || widths[c] < least(t, c) ? widths[c] : least(t, c));
+    return sum;
+}
+
+int table_copy_least(const struct table_copy *t)
+{
+    int *widths = own_widths(t);
+    const int sum = narrowest(t, widths);
+    free(widths);
+    return sum;
+}
+
+size_t table_copy_headings(const struct table_copy *t)
+{
+    return t->title ? 2 : 1;
+}
+
+char *table_copy_items(const struct table_copy *t)
+{
+    struct buf b = { 0 };
+    for (size_t r = 1; r < t->rows; r++) {
+        char *const *cells = t->cells + r * t->columns;
+        buf_printf(&b, "%s  ", *cells[0] ? cells[0] : "-");
+        for (size_t c = 1; c < t->columns; c++)
+            if (*cells[c] && c == 1)
+                buf_puts(&b, cells[c]);
+            else if (*cells[c])
+                buf_printf(&b, "; %s: %s", t->cells[c], cells[c]);
+        buf_putc(&b, '\n');
+    }
+    return b.data ? buf_take(&b) : xstrdup("");
+}
+
 // Wraps columns of words until the table fits. One that cannot fit keeps its rows whole: it is
 // scrolled sideways.
 static void fit(const struct table_copy *t, int *widths, int room)
 {
     size_t widest = 0;
-    int next, sum = -GAP, narrowest = -GAP;
-    for (size_t c = 0; c < t->columns; c++) {
-        sum += widths[c] + GAP;
-        narrowest += GAP + (t->numeric[c] || widths[c] < least(t, c) ? widths[c] : least(t, c));
-    }
-    if (narrowest > room) return;
+    int next, sum = -GAP;
+    for (size_t c = 0; c < t->columns; c++) sum += widths[c] + GAP;
+    if (narrowest(t, widths) > room) return;
     while (sum > room && find_widest(t, widths, &widest, &next)) {
         int to = widths[widest] - (sum - room);
         if (to < next) to = next < widths[widest] ? next : widths[widest] - 1;
@@ -159,13 +203,9 @@ static void add_row(const struct table_copy *t, struct buf *b, char *const *cell
 char *table_copy_text(const void *table, int width)
 {
     const struct table_copy *t = table;
-    int *widths = xcalloc(t->columns + 1, sizeof *widths);
+    int *widths = own_widths(t);
     struct wrap *wraps = xcalloc(t->columns + 1, sizeof *wraps);
     struct buf b = { 0 };
-    for (size_t i = 0; i < t->rows * t->columns; i++) {
-        const int cell = text_width(t->cells[i]);
-        if (cell > widths[i % t->columns]) widths[i % t->columns] = cell;
-    }
     fit(t, widths, width);
     if (t->title) buf_printf(&b, "-- %s", t->title);
     for (size_t r = 0; r < t->rows; r++) add_row(t, &b, t->cells + r * t->columns, widths, wraps);

@@ -17,5 +17,10 @@ struct table_copy *table_copy_new(const struct event_table *t);
 void table_copy_free(void *table);
 // The name if it is shown (event_table.titled), the headings, the rows.
 char *table_copy_text(const void *table, int width);
+// The width that it needs at least; how many lines of its text are not rows.
+int table_copy_least(const struct table_copy *t);
+size_t table_copy_headings(const struct table_copy *t);
+// Each row as an item of help (commands/help_text.h): the first cell explained by the others.
+char *table_copy_items(const struct table_copy *t);
 
 #endif

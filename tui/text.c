@@ -2,7 +2,9 @@
 #include "tui/text.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <utf8proc.h>
 
@@ -123,4 +125,14 @@ const char *text_tail(const char *text, int columns)
         left -= n;
     }
     return text;
+}
+
+int text_stream_columns(FILE *out)
+{
+    enum { OTHERWISE = 100, LEAST = 20 };
+    struct winsize w;
+    if (ioctl(fileno(out), TIOCGWINSZ, &w) == 0 && w.ws_col) return w.ws_col;
+    const char *said = getenv("COLUMNS");
+    const long columns = said ? strtol(said, NULL, 10) : 0;
+    return columns >= LEAST && columns < 10000 ? (int)columns : OTHERWISE;
 }

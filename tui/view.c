@@ -10,6 +10,7 @@
 #include "core/text/message.h"
 #include "tui/columns.h"
 #include "tui/maps.h"
+#include "tui/pager.h"
 #include "tui/table_text.h"
 
 enum { ENTRIES_MAX = 20000 };
@@ -65,6 +66,7 @@ void view_free(struct view *v)
     dynamics_release(&v->dynamics);
     jobs_news_free(v->jobs.news);
     list_release(&v->list);
+    pager_close(v);
     for (int i = 0; i < PICKER_KINDS; i++) free(v->folders[i]);
     free(v->line);
     free(v->progress_what);
@@ -252,7 +254,7 @@ static int said_before(const struct chat_view *c, int i)
 {
     while (--i >= 0 && c->entries[i].kind != ENTRY_RULE) {
         const struct entry *e = &c->entries[i];
-        if (e->kind == ENTRY_ANSWER || (e->kind == ENTRY_USER && !e->unanswered)) return i;
+        if ((e->kind == ENTRY_ANSWER || e->kind == ENTRY_USER) && !e->undone) return i;
     }
     return -1;
 }
@@ -323,7 +325,7 @@ static void take_undo(struct view *v, const struct news *n)
     for (int64_t left = n->event.count; left > 0; left--) {
         if ((at = said_before(c, at)) < 0) break;
         if (asked && !joins)
-            c->entries[at].unanswered = true;
+            c->entries[at].undone = true;
         else
             remove_said(c, (size_t)at);
     }
@@ -339,10 +341,20 @@ static void take_clear(struct view *v, const struct news *n)
     view_add(v, ENTRY_RULE, "the conversation was cleared");
 }
 
+static void take_page(struct view *v, const struct news *n)
+{
+    if (n->event.text)
+        pager_begin(v, n->event.text);
+    else
+        pager_end(v);
+}
+
 static void take_text(struct view *v, const struct news *n)
 {
     const struct event *e = &n->event;
-    if (e->ok)
+    if (v->pager.collecting)
+        pager_add_text(v, e->text);
+    else if (e->ok)
         view_add(v, ENTRY_TABLE, e->text);
     else
         tell(v, ENTRY_TEXT, e->text);
@@ -392,6 +404,10 @@ static void add_rendered(struct view *v, void *source, char *(*render)(const voi
 static void take_table(struct view *v, const struct news *n)
 {
     const struct event *e = &n->event;
+    if (v->pager.collecting) {
+        pager_add_table(v, e->table);
+        return;
+    }
     add_rendered(v, table_copy_new(e->table), table_copy_text, table_copy_free,
                  e->table->titled ? 2 : 1);
     dynamics_take(&v->dynamics, e->table);
@@ -492,7 +508,7 @@ static void (*const takes[])(struct view *v, const struct news *n) = {
     [EVENT_RESULT] = take_result,   [EVENT_COLUMNS] = take_columns,
     [EVENT_MESSAGE] = take_message, [EVENT_UNDO] = take_undo,
     [EVENT_CLEAR] = take_clear,     [EVENT_ANSWERING] = take_answering,
-    [EVENT_CHANGED] = take_changed,
+    [EVENT_CHANGED] = take_changed, [EVENT_PAGE] = take_page,
 };
 
 // --- other news ----------------------------------------------------------------------------------

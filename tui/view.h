@@ -9,6 +9,7 @@
 
 #include "sessions/jobs.h"
 #include "tui/drawing.h"
+#include "tui/flow.h"
 #include "tui/keys.h"
 #include "tui/markdown.h"
 #include "tui/screen_events.h"
@@ -36,7 +37,7 @@ struct entry {
     struct remark *remarks; // ENTRY_ANSWER: what happened while it was written
     size_t remark_count;
     struct markdown shown; // ENTRY_ANSWER: as drawn at that width
-    bool unanswered;       // ENTRY_USER: not part of the conversation, since no answer came
+    bool undone;           // not part of the conversation: no answer came
     int width, lines;      // wrapped at this width: how many lines; width 0: not counted
     // ENTRY_TABLE: source and state of the text; NULL: fixed text.
     void *source;
@@ -182,6 +183,25 @@ struct list_view {
     struct preview *preview; // of the selected picture
 };
 
+// --- a page to read ------------------------------------------------------------------------------
+
+struct pager_part {
+    char *text;
+    struct table_copy *table; // one of both
+};
+
+struct pager {
+    bool open, collecting; // collecting: its command runs
+    char *title;
+    struct pager_part *parts;
+    size_t count;
+    struct flow shown; // the parts at this width; width 0: not yet
+    int width, height, top;
+    bool typing, backwards; // a pattern is typed; it was searched upwards
+    struct buf typed, pattern;
+    int found; // line of the last match; -1: none
+};
+
 // --- all of it -----------------------------------------------------------------------------------
 
 struct view {
@@ -195,6 +215,7 @@ struct view {
     struct dynamics_view dynamics;
     struct jobs_view jobs;
     struct list_view list;
+    struct pager pager;
     char *folders[PICKER_KINDS]; // last folder of each picker; NULL: not opened yet
     // Of the status line.
     bool busy, answering;

@@ -100,10 +100,9 @@ const struct word *word_find(const char *name)
     return NULL;
 }
 
-void words_print(FILE *out)
+void words_help(struct buf *b)
 {
-    for (int i = 0; i < WORDS; i++) {
-        const int begun = fprintf(out, "  %s %s", words[i].name, words[i].usage);
-        options_print_beside(out, begun, words[i].help);
-    }
+    for (int i = 0; i < WORDS; i++)
+        buf_printf(b, "%s%s%s  %s\n", words[i].name, *words[i].usage ? " " : "", words[i].usage,
+                   words[i].help);
 }

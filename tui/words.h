@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/base/err.h"
+#include "core/base/mem.h"
 
 struct word {
     const char *name;
@@ -17,6 +18,7 @@ struct word {
 };
 
 const struct word *word_find(const char *name); // NULL
-void words_print(FILE *out);
+// Appends each with its usage as an item of help (commands/help_text.h).
+void words_help(struct buf *b);
 
 #endif

@@ -81,7 +81,7 @@ static double frame(struct view *v, struct canvas *c, struct terminal *t, int la
     const int count = layout_place(layout, PANEL_settings, all, placed);
     for (int i = 0; i < count; i++)
         panel_at(placed[i].panel)->draw(v, c, canvas_box(c, placed[i].area, "panel", false), true);
-    status_draw(v, c, (struct area){ 0, c->lines - 2, c->columns, 1 });
+    status_draw(v, c, (struct area){ 0, c->lines - 2, c->columns, 1 }, "F1 keys");
     const double drawn = own_seconds();
     terminal_show(t, c, theme_find("default"));
     *shown = own_seconds() - drawn;

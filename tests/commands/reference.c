@@ -42,7 +42,8 @@ static void test_man(void **state)
 // Each line that begins with a dot is a request we wrote; quotes never begin one.
 static void test_man_requests(void **state)
 {
-    static const char *const requests[] = { ".SH ", ".TP\n", ".B ", ".sp ", ".nf\n", ".fi\n" };
+    static const char *const requests[] = { ".SH ",  ".TP\n", ".B ",   ".nf\n",
+                                            ".fi\n", ".RS\n", ".RE\n", ".PP\n" };
     struct buf b = { 0 };
     reference_write(&b);
     for (const char *p = b.data; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL) {

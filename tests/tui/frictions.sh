@@ -55,9 +55,13 @@ find 'batch zzzqq' 'no match for .batch zzzqq.'
 
 # /help in groups, /help GROUP.
 line /help
-wait_for '│  conversation  */image'
+wait_for '│ conversation  */image'
+keys q
+wait_gone '/help ─'
 line '/help sessions'
-wait_for '│  /session  *Lists'
+wait_for '│ /session  *Lists'
+keys Escape
+wait_gone '/help sessions ─'
 
 # Markdown in an answer; raw when it is off.
 printf '[{"role": "user", "content": "q"}, {"role": "assistant", "content": "## A title\\n- one **bold** word\\n- `code`\\n\\n|a|bb|\\n|-|-|\\n|1|2|\\n\\u001b[31mred"}]' \

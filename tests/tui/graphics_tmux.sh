@@ -163,7 +163,7 @@ place, map_shown = (96, 1, 28, 14), False
 t.type("/image %s\r" % scene)
 t.wait_for(lambda: stands(t), "the picture in sixels")
 save(t, "sixel")
-for line in "/help", "/help prune": # longer than the panel: its lines scroll
+for line in "/settings", "/settings prune": # longer than the panel: its lines scroll
     t.type(line + "\r")
     t.settle(1)
     check(stands(t), "it stays beside the output of %s: %r" % (line, [p[:4] for p in t.pictures]))

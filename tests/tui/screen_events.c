@@ -157,7 +157,18 @@ static void test_conversation(void **state)
     assert_false(v->busy);
     emit(q, (struct event){ .kind = EVENT_UNDO, .count = 2 });
     take_all(v, q);
-    assert_true(v->chat.entries[0].undone && v->chat.entries[1].undone);
+    assert_true(v->chat.entries[0].undone && v->chat.entries[1].undone); // it got no answer
+    say(q, "And?", (const char *const[]){ "\n It", " is", NULL });
+    take_all(v, q);
+    assert_int_equal(v->chat.count, 6);
+    assert_string_equal(v->chat.entries[4].text.data, "It is"); // without what is blank before it
+    assert_int_equal(v->chat.entries[4].tokens[1], 2);
+    news_post(q, NEWS_BUSY, "/undo", NULL, NULL);
+    emit(q, (struct event){ .kind = EVENT_UNDO, .count = 2 });
+    news_post(q, NEWS_IDLE, NULL, NULL, NULL);
+    take_all(v, q);
+    assert_int_equal(v->chat.count, 4); // both are gone, with the line of measures
+    assert_int_equal(v->chat.entries[3].kind, ENTRY_COMMAND);
     emit(q,
          (struct event){ .kind = EVENT_SETTING, .key = "norm.align", .value = "on", .ok = true });
     take_all(v, q);
@@ -382,7 +393,7 @@ static void test_all_sizes(void **state)
                                     a.y + a.height <= lines);
                         panel_at(placed[i].panel)->draw(v, &c, a, placed[i].panel == focus);
                     }
-                    status_draw(v, &c, (struct area){ 0, lines - 1, wide, 1 });
+                    status_draw(v, &c, (struct area){ 0, lines - 1, wide, 1 }, "F1 keys");
                     for (int y = 0; y < lines; y++)
                         for (int x = 0; x < wide; x++)
                             if (canvas_at(&c, x, y)->code == '\033') fail_msg("an escape is drawn");
