@@ -149,6 +149,15 @@ static inline int64_t backend_few_rows(const struct backend *b)
     return b->few_rows ? b->few_rows() : 1;
 }
 
+// So many rows that the CPU's kernels are those of many rows (attention's are from 9 on): each then
+// has the same bits in any pass of at least as many.
+static inline int64_t backend_many_rows(const struct backend *b)
+{
+    enum { ATTENTION = 9 };
+    const int64_t few = backend_few_rows(b);
+    return few < ATTENTION ? ATTENTION : few + 1;
+}
+
 // The CPU device. The first call selects the best instruction set that the processor supports.
 const struct backend *backend_cpu(void);
 // The device that can access the data of t in place: b, or the CPU if t is in host memory.

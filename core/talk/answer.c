@@ -116,11 +116,20 @@ static int forward(struct answering *a, bool prefill, int64_t drafts)
     return 0;
 }
 
-// Prefills the rows of the sequence that are not cached. Always recomputes the prompt's last row,
-// which is the query row of pruning. *from: the first computed row.
+// How many cached rows may be used. The prompt's last row is always computed: it is the query row
+// of pruning. Kernels of few rows round otherwise than those of many, and in bf16 much so: a few
+// rows behind cached ones would have other bits than the same rows of a whole prompt.
+static int64_t reusable(const struct answering *a)
+{
+    if (a->options->whole) return 0;
+    const int64_t computed = a->options->steady ? backend_many_rows(a->c->backend) : 1;
+    return a->prompt > computed ? a->prompt - computed : 0;
+}
+
+// Prefills the rows of the sequence that are not cached. *from: the first computed row.
 static int compute(struct answering *a, int64_t *from)
 {
-    *from = conversation_reuse(a->c, &a->sequence, a->options->whole ? 0 : a->prompt - 1);
+    *from = conversation_reuse(a->c, &a->sequence, reusable(a));
     if (encode_pictures(a, *from) < 0) return -1;
     double start = clock_seconds();
     int status = forward(a, true, 0);

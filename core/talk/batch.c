@@ -102,7 +102,10 @@ int batch_open(struct batch *b, struct conversation *c, const struct settings *s
     b->segments.prefix = common_rows(s, count, most);
     b->segments.room = longest - b->segments.prefix + room;
     conversation_set_dtype(c, kv_dtype(c->backend, settings));
-    conversation_reuse(c, &s[0], b->segments.prefix);
+    // All of it, or so little that the rest has many rows: their bits are those of a whole prompt.
+    const int64_t prefix = b->segments.prefix, many = backend_many_rows(c->backend);
+    if (conversation_reuse(c, &s[0], prefix) < prefix)
+        conversation_reuse(c, &s[0], prefix > many ? prefix - many : 0);
     if (encode_pictures(b, s, count) < 0 || compute_prefix(b, s) < 0) return -1;
     if (kv_reserve(&c->kv, segment_row(&b->segments, count), &err) < 0) {
         graph_fail(&b->graph, "%s", err.text);
@@ -242,10 +245,13 @@ int batch_answers(struct conversation *c, const struct settings *settings,
     struct answering a = {
         .settings = settings, .s = s, .answers = answers, .count = count, .left = count
     };
-    int64_t room = 0;
-    for (int i = 0; i < count; i++)
+    int64_t room = 0, most = INT64_MAX; // of the prefix: many rows of each question come behind it
+    for (int i = 0; i < count; i++) {
         if (answers[i].max_tokens > room) room = answers[i].max_tokens;
-    int status = batch_open(&a.batch, c, settings, cancel, s, count, INT64_MAX, room);
+        if (s[i].n - backend_many_rows(c->backend) < most)
+            most = s[i].n - backend_many_rows(c->backend);
+    }
+    int status = batch_open(&a.batch, c, settings, cancel, s, count, most > 0 ? most : 0, room);
     if (status == 0) {
         status = generate(&a);
         batch_close(&a.batch);

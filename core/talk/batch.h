@@ -8,9 +8,9 @@
 //   batch_close(&b);
 //
 // Attention is computed conversation by conversation, with the shapes that each has alone; all
-// other products have the rows of all. The CPU's f32 products, and those of few rows, give each row
-// the bits of the row alone. With compute.matmul bf16 the products of more than backend->few_rows
-// rows round activations to bf16, so a question of fewer rows is rounded otherwise alone.
+// other products have the rows of all. Kernels of few rows round otherwise than those of many, in
+// bf16 much so. Questions have many rows (backend_many_rows), alone too, and so the bits of the
+// question alone. Choices have few alone, but may have many together.
 #ifndef CORE_TALK_BATCH_H
 #define CORE_TALK_BATCH_H
 

@@ -243,7 +243,7 @@ static int take_given(struct evaluating *v, const struct sample *s, const struct
 static int ask_alone(struct evaluating *v, const struct sample *s, const struct question *q,
                      struct hooks *hooks, struct captured *answer, struct err *err)
 {
-    static const struct answer_options options = { 0 };
+    static const struct answer_options options = { .steady = true };
     struct sinks sinks = { 0 };
     bool answered;
     sinks_add(&sinks, (struct sink){ capture, answer });

@@ -83,7 +83,7 @@ static void note_cancelled(void *self, const struct event *event)
 // own.
 static int answer_first(struct evaluating *v, bool *cancelled, struct err *err)
 {
-    static const struct answer_options options = { 0 };
+    static const struct answer_options options = { .steady = true };
     struct sinks sinks = { 0 };
     struct hooks hooks;
     bool answered;

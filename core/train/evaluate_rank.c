@@ -245,7 +245,7 @@ static int rank_choices(const struct ranking *k, const char *const *choices, int
 int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t count,
                   double *loglik, struct err *err)
 {
-    static const struct answer_options prefill = { .forward_only = true };
+    static const struct answer_options prefill = { .forward_only = true, .steady = true };
     struct ranking k = { .passes = p, .c = p->c };
     bool done;
     p->cancelled = false;

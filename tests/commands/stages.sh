@@ -124,9 +124,9 @@ with open(out + "/model.safetensors", "wb") as f:
     for name, shape in tensors.items():
         f.write(matrix(shape[0] * shape[1]) if len(shape) > 1 else b"\x80\x3f" * shape[0])
 PY
-# In f32: the fifth question is the first one of the ranks' second conversation, computed from nothing, where one rank
-# goes on from cached rows. Products of bf16 round few rows otherwise than many, so a near tie could be decided otherwise.
-alike "$work/wide" 2 "$work/noimage.jsonl" '/set compute.matmul f32' '/set sample.max_tokens 3' '--metric cider'
+# The fifth question is the first one of the ranks' second conversation, computed from nothing, where one rank goes on
+# from cached rows: products of bf16, which round few rows otherwise than many, decide near ties in the same way.
+alike "$work/wide" 2 "$work/noimage.jsonl" '/set compute.matmul bf16' '/set sample.max_tokens 3' '--metric cider'
 size=$(stat -c %s "$work/wide/model.safetensors")
 lines /job "/job $(vlmsh --json -c /jobs | jq -r 'select(.name=="jobs").rows[0][0]')"
 for k in 0 1; do

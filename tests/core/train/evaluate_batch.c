@@ -259,6 +259,51 @@ static void resumed(void **state)
     close_fixture(&f);
 }
 
+static uint64_t logits; // a hash of what was downloaded
+
+static void download(void *host, const void *device, size_t bytes)
+{
+    test_device()->download(host, device, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        logits = (logits ^ ((const unsigned char *)host)[i]) * UINT64_C(0x100000001b3);
+}
+
+static uint64_t logits_of(struct fixture *f, const char *batch, int64_t first, int stop_after)
+{
+    struct run r;
+    evaluate(f, batch, first, stop_after, &r);
+    release(&r);
+    return logits;
+}
+
+// Questions about a picture share its rows, but no bit of their logits depends on which question
+// computed them: ranks begin anywhere, and so do runs that are resumed.
+static void begun_anywhere(void **state)
+{
+    static const char *const models[] = { "llava-1.5", "qwen2.5-vl", "llama-3.2" };
+    static const char *const modes[] = { "f32", "bf16" };
+    if (test_device()->own_memory) return; // a GPU's products may depend on the number of rows
+    for (int i = 0; i < 6; i++) {
+        struct fixture f;
+        const bool sees = i % 3 < 2;
+        open_fixture(&f, models[i % 3], sees ? pictures_json : texts_json);
+        counting.download = download;
+        f.request.metric = metric_find("exact");
+        set(&f, "compute.matmul", modes[i / 3]);
+        set(&f, "sample.max_tokens", "1");
+        logits = 0;
+        const uint64_t in_a_row = logits_of(&f, "1", 0, 0);
+        logits = 0;
+        if (logits_of(&f, "8", 0, 0) != in_a_row)
+            fail_msg("%s, %s: others together", models[i % 3], modes[i / 3]);
+        logits = 0;
+        for (int n = 0; n < f.data.count; n++)
+            logits_of(&f, "1", n, sees && n == 6 ? 2 : 1); // the dialogue has two
+        if (logits != in_a_row) fail_msg("%s, %s: others alone", models[i % 3], modes[i / 3]);
+        close_fixture(&f);
+    }
+}
+
 // A limit and kinds leave the same samples.
 static void chosen(void **state)
 {
@@ -283,6 +328,7 @@ int main(void)
         cmocka_unit_test(alone),
         cmocka_unit_test(resumed),
         cmocka_unit_test(chosen),
+        cmocka_unit_test(begun_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
