@@ -42,6 +42,17 @@ static bool read_canvas(struct image_header *h, const uint8_t *type, const uint8
     return true;
 }
 
+// A canvas costs memory, and nothing in the file: a large one must have a first frame of its order
+// of size. (Of a still picture libwebp checks that it fills the canvas.)
+static bool is_empty_canvas(const struct image_header *h, const uint8_t *frame, size_t length)
+{
+    enum { LARGE = 1 << 22, SHARE = 64 }; // pixels
+    if (length < 16) return false;        // damaged
+    const int64_t width = (int64_t)little(frame + 6, 3) + 1,
+                  height = (int64_t)little(frame + 9, 3) + 1;
+    return h->width * h->height > LARGE && width * height < h->width * h->height / SHARE;
+}
+
 // EXIF holds where the canvas' chunk says that there is some.
 static int read_exif(const uint8_t *p, size_t length)
 {
@@ -62,7 +73,10 @@ const char *image_webp_header(struct image_header *h, const uint8_t *bytes, size
         if (length > end - at - 8) return "the WebP is truncated or damaged";
         if (first && !read_canvas(h, type, p, length))
             return "the WebP does not start with its header";
-        h->frames += !memcmp(type, "ANMF", 4);
+        const bool frame = !memcmp(type, "ANMF", 4);
+        if (frame && !h->frames && is_empty_canvas(h, p, length))
+            return "the WebP's canvas is far larger than its first frame";
+        h->frames += frame;
         if (first) exif = !memcmp(type, "VP8X", 4) && p[0] & EXIF_FLAG;
         if (exif && !memcmp(type, "EXIF", 4)) {
             h->orientation = read_exif(p, length);

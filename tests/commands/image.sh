@@ -117,6 +117,78 @@ for name in cut.png WebP x.txt none.png text-only; do
     check_has "message on $name" 'select(.event == "error").message' "$name"
 done
 
+# Hostile animations: counts, sizes and places of frames, canvases, files that were cut off. Each is read or refused
+# by name, soon and in little memory, by /image and by the decoder of many pictures.
+mkdir "$work/webp"
+python3 - "$work/webp" <<'P'
+import struct, sys
+out = sys.argv[1]
+raw = open("tests/core/picture/pictures/animated.webp", "rb").read()
+def chunk(kind, data, size=None):
+    return kind + struct.pack("<I", len(data) if size is None else size) + data + b"\0" * (len(data) % 2)
+def le(n, bytes): return n.to_bytes(bytes, "little")
+def file(name, body, size=None):
+    body = b"WEBP" + body
+    open(f"{out}/{name}.webp", "wb").write(b"RIFF" + struct.pack("<I", len(body) if size is None else size) + body)
+# The first frame's pixels: 9 x 7.
+still = raw[raw.index(b"VP8 "):]
+still = still[:8 + struct.unpack_from("<I", still, 4)[0]]
+still += b"\0" * (len(still) % 2)
+def canvas(w, h, flags=2): return chunk(b"VP8X", le(flags, 4) + le(w - 1, 3) + le(h - 1, 3))
+anim = chunk(b"ANIM", le(0xffffffff, 4) + le(0, 2))
+def frame(x=0, y=0, w=9, h=7, data=still, size=None, time=100):
+    return chunk(b"ANMF", le(x // 2, 3) + le(y // 2, 3) + le(w - 1, 3) + le(h - 1, 3) + le(time, 3) + b"\0" + data, size)
+good = canvas(9, 7) + anim + frame() + frame()
+file("good", good)
+file("many", canvas(9, 7) + anim + frame() * 100000)
+file("none", canvas(9, 7) + anim)
+file("no-anim-chunk", canvas(9, 7) + frame() + frame())
+file("unflagged", canvas(9, 7, 0) + anim + frame() + frame())
+file("flagged-still", canvas(9, 7) + still)
+file("anim-last", canvas(9, 7) + frame() + anim)
+file("two-canvases", canvas(9, 7) + canvas(16384, 6000) + anim + frame())
+file("wide-frame", canvas(9, 7) + anim + frame(w=20) + frame())
+file("wide-second", canvas(9, 7) + anim + frame() + frame(w=1 << 24, h=1 << 24))
+file("outside", canvas(9, 7) + anim + frame(x=8))
+file("far-outside", canvas(9, 7) + anim + frame(x=(1 << 25) - 2, y=(1 << 25) - 2))
+file("wrong-size", canvas(40, 40) + anim + frame(w=18, h=14))
+file("tiny-frame", canvas(40, 40) + anim + frame(x=10, y=10))
+file("empty-frame", canvas(9, 7) + anim + frame(data=b""))
+file("no-pixels", canvas(9, 7) + anim + frame(data=chunk(b"ALPH", b"\0\0\0\0")))
+file("junk-pixels", canvas(9, 7) + anim + frame(data=chunk(b"VP8 ", b"\xff" * 200)))
+file("long-frame", canvas(9, 7) + anim + frame(size=0xffffffff))
+file("long-frame-2", canvas(9, 7) + anim + frame(size=0xfffffffe))
+file("short-frame", canvas(9, 7) + anim + frame(size=8))
+file("zero-frames", canvas(9, 7) + anim + chunk(b"ANMF", b"") * 200000)
+file("long-file", good, 0xfffffffe)
+file("odd-size", good, len(good) + 3)
+file("small-size", good, 40)
+file("zero-size", good, 0)
+file("huge", canvas(10000, 10000) + anim + frame())
+file("largest", canvas(16384, 6100) + anim + frame())
+file("too-large", canvas(1 << 24, 1 << 24) + anim + frame())
+file("padded-huge", canvas(10000, 10000) + anim + frame() + chunk(b"XMP ", bytes(2000000)))
+file("many-huge", canvas(8000, 8000) + anim + frame() + frame(x=100, y=100) * 20000)
+for n in range(20, len(raw), 26):
+    open(f"{out}/cut-{n}.webp", "wb").write(raw[:n])
+    open(f"{out}/resized-{n}.webp", "wb").write(raw[:4] + struct.pack("<I", n - 8) + raw[8:n])
+P
+(cd "$work/webp" && ls -- *.webp) | sed 's/.*/{"id": "&", "image": "&", "question": "q", "answer": "a"}/' >"$work/webp/data.jsonl"
+python3 - "$VLMSH" "$work" $llava >"$work/events" <<'P' || fail "$(tail -1 "$work/events")"
+import glob, resource, subprocess, sys
+vlmsh, work, model = sys.argv[1:]
+lines = ["/load " + model] + ["/image " + f for f in sorted(glob.glob(work + "/webp/*.webp"))] + [f"/data check {work}/webp/data.jsonl"]
+print(subprocess.run([vlmsh, "--json", "--db", work + "/vlmsh.db"], input="\n".join(lines), text=True, stdout=subprocess.PIPE, timeout=100).stdout)
+most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+if most > 600: sys.exit(print(f"{most} MB for pictures of few bytes"))
+P
+same "animations that are read" "$(jq -r 'select(.event == "notice").text | capture("^attached .*/(?<f>[^/]*).webp:").f' "$work/events" | tr '\n' ' ')" \
+    "good many tiny-frame wide-frame wrong-size "
+same "the others are named" "$(jq -r 'select(.event == "error").message' "$work/events" | grep -c '/webp/[a-z0-9-]*.webp.*\(damaged\|truncated\|first frame\|limit\)')" \
+    $(($(ls "$work/webp/"*.webp | wc -l) - 5))
+check_has "as many in a data set" 'select(.event == "notice").text' "5 of $(ls "$work/webp/"*.webp | wc -l) samples are usable"
+rm -r "$work/webp"
+
 # More than the context has room for is told as that.
 lines "/load $llava" '/set ctx.max 1' "/image $scene"
 check_has "no room" 'select(.event == "notice").text' "25 visual tokens; 24 tokens too many for a context of 1"
