@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/cancel.h"
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 
@@ -34,18 +35,23 @@ void hash_hex(const void *bytes, size_t size, char hex[HASH_HEX])
 
 int hash_file(const char *path, char hex[HASH_HEX], struct err *err)
 {
-    enum { BLOCK = 1 << 20 };
+    enum { BLOCK = 1 << 20, LOOK = 64 }; // blocks between two looks at Ctrl-C
     struct hash h;
     const int fd = file_in_open(path, err);
     if (fd < 0) return -1;
     char *block = xmalloc(BLOCK);
     ssize_t n;
+    bool cancelled = false;
+    int64_t blocks = 0;
     hash_start(&h);
-    while ((n = read(fd, block, BLOCK)) > 0 || (n < 0 && errno == EINTR))
+    while (!cancelled && ((n = read(fd, block, BLOCK)) > 0 || (n < 0 && errno == EINTR))) {
         if (n > 0) hash_add(&h, block, (size_t)n);
+        cancelled = ++blocks % LOOK == 0 && cancel_asked();
+    }
     const int why = errno;
     hash_end(&h, hex);
     free(block);
     close(fd);
+    if (cancelled) return err_set(err, "cancelled");
     return n < 0 ? err_set(err, "cannot read '%s': %s", path, strerror(why)) : 0;
 }

@@ -238,7 +238,7 @@ static int read_footer(struct parquet *p, struct err *err)
     memcpy(&length, tail, sizeof length);
     if (length > p->size - MAGIC - TAIL)
         return broken(p, "its footer is larger than the file", err);
-    struct thrift t = { tail - length, tail, false };
+    struct thrift t = { .at = tail - length, .end = tail };
     struct thrift_field f = { 0 };
     int status = 0;
     while (status == 0 && thrift_next(&t, &f))
@@ -248,6 +248,7 @@ static int read_footer(struct parquet *p, struct err *err)
             status = read_groups(p, &t, &f);
         else
             thrift_skip(&t, &f);
+    if (t.cancelled) return err_set(err, "cancelled");
     if (status < 0 || t.broken || !p->nodes || !p->groups)
         return broken(p, "its footer cannot be read", err);
     if (p->leaf_count > PARQUET_MAX_LEAVES)

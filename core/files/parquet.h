@@ -83,7 +83,8 @@ struct parquet {
     int64_t rows;
     struct parquet_block **blocks; // decoded pages
     size_t block_count;
-    uint64_t clock; // counts rows read
+    uint64_t clock;     // counts rows read
+    uint64_t row_bytes; // of memory, decoded for the row at hand
 };
 
 int parquet_open(struct parquet *p, const char *path, struct err *err);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/cancel.h"
 #include "core/files/parquet_parts.h"
 
 // Decoded pages are kept up to so many bytes; beyond that, those of the last rows read (threads
@@ -90,12 +91,13 @@ static int scan_pages(const struct parquet *p, struct parquet_chunk *c, struct e
 {
     size_t room = 0;
     int64_t values = 0, kind;
-    struct thrift t = { p->map + c->at, p->map + c->at + c->size, false };
+    struct thrift t = { .at = p->map + c->at, .end = p->map + c->at + c->size };
     c->page_count = 0;
     while (t.at < t.end && values < c->values) {
         const uint64_t start = (uint64_t)(t.at - p->map);
         struct parquet_page g;
-        if (read_header(&t, &kind, &g) < 0) return err_set(err, "a page's header is broken");
+        if (read_header(&t, &kind, &g) < 0)
+            return err_set(err, t.cancelled ? "cancelled" : "a page's header is broken");
         g.at = (uint64_t)(t.at - p->map);
         g.first = values;
         t.at += g.size;
@@ -126,7 +128,7 @@ int parquet_find_pages(struct parquet *p, size_t group, size_t leaf, struct err 
     if (status == 0 && !node_of(p, leaf)->rep && c->values != g->rows)
         status = err_set(err, "its pages do not hold all rows");
     if (status == 0) return 0;
-    c->fault = xstrdup(err ? err->text : "its pages cannot be found");
+    if (!cancel_asked()) c->fault = xstrdup(err ? err->text : "its pages cannot be found");
     free(c->pages);
     c->pages = NULL;
     c->page_count = 0;
@@ -209,7 +211,7 @@ static int read_dictionary(const struct parquet *p, struct parquet_block *b, str
                            struct err *err)
 {
     const struct parquet_chunk *c = &p->groups[b->group].chunks[b->leaf];
-    struct thrift t = { p->map + c->dictionary, p->map + c->at + c->size, false };
+    struct thrift t = { .at = p->map + c->dictionary, .end = p->map + c->at + c->size };
     struct parquet_page g;
     int64_t kind;
     if (!c->dictionary) return err_set(err, "its dictionary is missing");
@@ -458,7 +460,13 @@ static int make_room(struct parquet *p, struct parquet_block *b, int64_t count,
     return 0;
 }
 
-static int decode_pages(const struct parquet *p, struct parquet_block *b,
+// Only where a row takes long: one of an honest file is still read after Ctrl-C.
+static int heed_cancel(const struct parquet *p, struct err *err)
+{
+    return p->row_bytes > KEPT_BYTES && cancel_asked() ? err_set(err, "cancelled") : 0;
+}
+
+static int decode_pages(struct parquet *p, struct parquet_block *b,
                         const struct parquet_page *pages, size_t count, struct err *err)
 {
     struct dictionary d = { 0 };
@@ -469,8 +477,11 @@ static int decode_pages(const struct parquet *p, struct parquet_block *b,
         coded |= pages[i].encoding == PLAIN_DICTIONARY || pages[i].encoding == RLE_DICTIONARY;
     if (coded) status = read_dictionary(p, b, &d, err);
     for (size_t i = 0; i < count && status == 0; i++) {
+        status = heed_cancel(p, err);
+        if (status < 0) break;
         status = pages[i].v2 ? decode_v2(p, b, &pages[i], at, &d, err)
                              : decode_v1(p, b, &pages[i], at, &d, err);
+        p->row_bytes += pages[i].unpacked + (uint64_t)pages[i].values * sizeof(union parquet_value);
         leave(p, pages[i].at, pages[i].size);
         at += (size_t)pages[i].values;
     }

@@ -233,6 +233,7 @@ int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, str
     if (row < 0 || row >= p->rows)
         return err_set(err, "'%s' has no row %lld", p->path, (long long)row);
     p->clock++;
+    p->row_bytes = 0;
     parquet_trim(p);
     w.cursors = xcalloc(p->leaf_count, sizeof *w.cursors);
     for (size_t i = 1; i < p->node_count && status == 0; i = p->nodes[i].end) {

@@ -1,10 +1,13 @@
 // core/files/parquet_thrift.c -- Thrift's compact protocol.
 #include "core/files/parquet_thrift.h"
 
-enum { DEPTH = 32 };
+#include "core/base/cancel.h"
+
+enum { DEPTH = 32, LOOK = 1 << 16 }; // bytes between two looks at Ctrl-C
 
 static int byte(struct thrift *t)
 {
+    if (++t->taken % LOOK == 0 && cancel_asked()) t->cancelled = t->broken = true;
     if (!t->broken && t->at < t->end) return *t->at++;
     t->broken = true;
     return 0;

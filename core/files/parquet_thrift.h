@@ -20,7 +20,9 @@
 
 struct thrift {
     const uint8_t *at, *end;
-    bool broken; // cut off, or not what was asked for
+    bool broken;    // cut off, or not what was asked for
+    bool cancelled; // broken because Ctrl-C was pressed
+    uint32_t taken; // bytes, but for those that were jumped over
 };
 
 enum thrift_type {

@@ -12,14 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/cancel.h"
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
 #include "core/base/places.h"
 
 enum {
     BLOCK = 4 << 20,
-    KEY_MAX = 4096,      // bytes of an "index"
-    KEEP_FROM = 64 << 20 // bytes of a file whose index is kept
+    KEY_MAX = 4096,       // bytes of an "index"
+    KEEP_FROM = 64 << 20, // bytes of a file whose index is kept
+    LONG = 64 << 20       // of one whose reading can be cancelled
 };
 
 static const uint64_t row_max = 1ULL << 30;
@@ -183,7 +185,9 @@ static int pass_file(struct pass *p, struct err *err)
         const size_t mark = !from && n >= 3 && !memcmp(block, "\xEF\xBB\xBF", 3) ? 3 : 0;
         if (mark) p->at = p->row.at = 3;
         from += (uint64_t)n;
-        if ((size_t)n > mark) status = pass_block(p, block + mark, (size_t)n - mark, err);
+        if (from > LONG && cancel_asked()) status = err_set(err, "cancelled");
+        if (status == 0 && (size_t)n > mark)
+            status = pass_block(p, block + mark, (size_t)n - mark, err);
     }
     if (n < 0) status = err_set(err, "cannot read '%s': %s", x->path, strerror(errno));
     if (status == 0 && p->quoted && !p->quote_seen)

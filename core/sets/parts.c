@@ -8,9 +8,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/base/cancel.h"
 #include "core/base/file_in.h"
 
 static const uint64_t part_max = 64 << 20;
+// A file of more bytes can be cancelled; it is asked for after so many items.
+static const uint64_t long_file = 64 << 20;
+enum { LOOK = 1024 };
 
 struct scan {
     struct json_parts *p;
@@ -79,6 +83,8 @@ static int scan_items(struct scan *s, struct json_list *l, struct err *err)
     for (skip_blanks(s); here(s) != ']'; skip_blanks(s)) {
         struct json_part item;
         if (skip_value(s, &item, err) < 0) return -1;
+        if (s->at > long_file && l->count % LOOK == 0 && cancel_asked())
+            return err_set(err, "cancelled");
         add_item(l, &room, item);
         if (here(s) == ',')
             s->at++;

@@ -14,6 +14,7 @@
 // after those it needs
 #include <cmocka.h>
 
+#include "core/base/cancel.h"
 #include "core/base/file_in.h"
 #include "core/base/hash.h"
 #include "core/files/parquet.h"
@@ -421,6 +422,41 @@ static void test_large_row(void **state)
     free(text);
 }
 
+// Ctrl-C ends the reading of a long footer, of many pages' headers and of a row that takes long; it
+// leaves other files alone.
+static void test_cancelled(void **state)
+{
+    enum { ITEMS = 1 << 20 };
+    static const atomic_bool pressed = true;
+    struct err err;
+    struct parquet p;
+    struct parquet_row r;
+    unsigned char *all = xcalloc(ITEMS + 64, 1);
+    size_t n = 7;
+    memcpy(all, "PAR1\x99\xFB", 6); // field 9: a list of maps, each of a byte
+    n = 6 + put_varint(all + 6, ITEMS);
+    n += ITEMS + 1;
+    const uint32_t length = (uint32_t)n - 4;
+    memcpy(all + n, &length, sizeof length);
+    memcpy(all + n + sizeof length, "PAR1", 4);
+    char *path = write_bytes("long.parquet", all, n + 8);
+    check_refused(path, "its footer cannot be read");
+    cancel_watch(&pressed);
+    check_refused(path, "cancelled");
+    assert_int_equal(parquet_open(&p, "tests/core/sets/parquet/mme.parquet", &err), 0);
+    assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), 0);
+    parquet_row_release(&r);
+    parquet_forget(&p);
+    p.row_bytes = PARQUET_MAX_BYTES;
+    assert_null(parquet_block(&p, 0, 0, 0, &err));
+    assert_non_null(strstr(err.text, "cancelled"));
+    cancel_unwatch(&pressed);
+    assert_non_null(parquet_block(&p, 0, 0, 0, &err));
+    parquet_close(&p);
+    free(path);
+    free(all);
+}
+
 // Every byte of a file changed in turn: it is read or refused, and nothing else happens.
 static void test_damaged(void **state)
 {
@@ -463,6 +499,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_columns_left_out),
         cmocka_unit_test(test_together),
         cmocka_unit_test(test_large_row),
+        cmocka_unit_test(test_cancelled),
     };
     const struct CMUnitTest rows[] = { cmocka_unit_test(test_rows) };
     if (argc > 1) folder = argv[1];
