@@ -250,8 +250,8 @@ static void pair(struct comparing *c)
 
 // --- the state of a job --------------------------------------------------------------------------
 
-// What the evaluation of a side would have noted of a sample.
-static void note(struct evaluation *e, const struct asked *list, size_t count)
+// Counts a sample as the evaluation of a side would have.
+static void count_sample(struct evaluation *e, const struct asked *list, size_t count)
 {
     bool skipped = false;
     for (size_t i = 0; i < count; i++) {
@@ -293,7 +293,7 @@ static int take_samples(void *self, const char *text, size_t size, size_t *kept,
         if (!compare_state_read(p, (size_t)(stop - p), &done, pictures, list, count)) break;
         status = check_pictures(c, done - 1, pictures, err);
         for (int k = 0; k < 2; k++) {
-            note(&c->d->evaluation[k], list[k], count[k]);
+            count_sample(&c->d->evaluation[k], list[k], count[k]);
             free(c->side[k].list);
             c->side[k].list = list[k];
             c->side[k].count = count[k];

@@ -272,14 +272,14 @@ static int find(const struct masks *m, const struct masks_picture *p, struct fou
 
 // As large as a run list, as the file says, or as the picture.
 static int make_mask(struct image *mask, const struct found *f, const struct masks_picture *p,
-                     const struct masks_wish *wish, struct err *err)
+                     const struct masks_query *query, struct err *err)
 {
     double size[2] = { 0 };
     bool runs = false;
-    for (size_t i = 0; i < f->object_count && !runs && !wish->boxes; i++)
+    for (size_t i = 0; i < f->object_count && !runs && !query->boxes; i++)
         runs = mask_runs_size(f->objects[i], size);
     if (!runs && p->width && p->height) size[0] = p->width, size[1] = p->height;
-    if (!runs && !(p->width && p->height)) size[0] = wish->width, size[1] = wish->height;
+    if (!runs && !(p->width && p->height)) size[0] = query->width, size[1] = query->height;
     if (!(size[0] >= 1) || !(size[1] >= 1) || size[0] > IMAGE_MAX_SIDE ||
         size[1] > IMAGE_MAX_SIDE || size[0] * size[1] > IMAGE_MAX_AREA)
         return err_set(err, "%s of %g x %g pixels", runs ? "a mask" : "a picture", size[0],
@@ -289,10 +289,10 @@ static int make_mask(struct image *mask, const struct found *f, const struct mas
     return 0;
 }
 
-int masks_read(const struct masks *m, const struct masks_wish *wish, struct image *mask,
+int masks_read(const struct masks *m, const struct masks_query *query, struct image *mask,
                struct err *err)
 {
-    const char *path = m->coco ? m->parts.path : m->lines.path, *name = base_name(wish->picture);
+    const char *path = m->coco ? m->parts.path : m->lines.path, *name = base_name(query->picture);
     struct found f = { 0 };
     size_t number;
     bool any = false;
@@ -303,13 +303,13 @@ int masks_read(const struct masks *m, const struct masks_wish *wish, struct imag
     int status = find(m, p, &f, err);
     if (status == 0 && !f.object_count)
         status = err_set(err, "'%s' lists no objects of '%s'", path, name);
-    else if (status == 0 && (status = make_mask(mask, &f, p, wish, err)) < 0)
+    else if (status == 0 && (status = make_mask(mask, &f, p, query, err)) < 0)
         err_in(err, "'%s', '%s'", path, name);
-    for (size_t i = 0; i < f.object_count; i++) any |= named(m, f.objects[i], wish->text);
+    for (size_t i = 0; i < f.object_count; i++) any |= named(m, f.objects[i], query->text);
     int64_t work = mask_work(mask);
     for (size_t i = 0; i < f.object_count && status == 0; i++) {
-        if (any && !named(m, f.objects[i], wish->text)) continue;
-        status = mask_paint(mask, f.objects[i], wish->boxes, &work, err);
+        if (any && !named(m, f.objects[i], query->text)) continue;
+        status = mask_paint(mask, f.objects[i], query->boxes, &work, err);
         if (status < 0) err_in(err, "'%s', '%s'", path, name);
     }
     if (status == 0 && !memchr(mask->pixels, 255, (size_t)(3 * mask->width * mask->height)))

@@ -8,9 +8,9 @@
 //
 //   struct masks m;
 //   masks_open(&m, "world/objects.jsonl", &err);
-//   struct masks_wish wish = { "world/pictures/000001.png", "Is there a red circle?", 96, 96 };
+//   struct masks_query query = { "world/pictures/000001.png", "Is there a red circle?", 96, 96 };
 //   struct image mask;
-//   masks_read(&m, &wish, &mask, &err);
+//   masks_read(&m, &query, &mask, &err);
 //   masks_close(&m);
 #ifndef CORE_PROBES_MASKS_H
 #define CORE_PROBES_MASKS_H
@@ -42,7 +42,7 @@ struct masks {
     char **category;         // their names
 };
 
-struct masks_wish {
+struct masks_query {
     const char *picture;  // its path
     const char *text;     // chooses the objects that it names; all if it names none
     double width, height; // of the picture: where the file does not give the size
@@ -51,7 +51,7 @@ struct masks_wish {
 
 int masks_open(struct masks *m, const char *path, struct err *err);
 // White where the objects are; as large as the file says, or as the picture. image_release it.
-int masks_read(const struct masks *m, const struct masks_wish *wish, struct image *mask,
+int masks_read(const struct masks *m, const struct masks_query *query, struct image *mask,
                struct err *err);
 void masks_close(struct masks *m); // also accepts a zeroed one
 

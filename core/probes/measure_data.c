@@ -103,12 +103,12 @@ static int find_objects(struct going *w, const struct sample *s, struct image *m
         buf_printf(&text, "%s\n", said);
         free(said);
     }
-    const struct masks_wish wish = { .picture = s->dialogue.paths[0],
-                                     .text = text.data ? text.data : "",
-                                     .width = (double)w->c.pictures[0].image.width,
-                                     .height = (double)w->c.pictures[0].image.height,
-                                     .boxes = w->request->boxes };
-    const int status = masks_read(&w->masks, &wish, mask, err);
+    const struct masks_query query = { .picture = s->dialogue.paths[0],
+                                       .text = text.data ? text.data : "",
+                                       .width = (double)w->c.pictures[0].image.width,
+                                       .height = (double)w->c.pictures[0].image.height,
+                                       .boxes = w->request->boxes };
+    const int status = masks_read(&w->masks, &query, mask, err);
     w->options.mask = mask;
     buf_release(&text);
     return status;
