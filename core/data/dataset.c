@@ -12,12 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/cancel.h"
 #include "core/base/file_in.h"
 #include "core/base/text.h"
 #include "core/data/keys.h"
 #include "core/picture/source.h"
 
-enum { BLOCK = 1 << 20, SAMPLE_MAX = 64 << 20, PROBE = 16 };
+// LONG: bytes of a file from which on reading it can be cancelled.
+enum { BLOCK = 1 << 20, LONG = 64 << 20, SAMPLE_MAX = 64 << 20, PROBE = 16 };
 
 // --- the index -----------------------------------------------------------------------------------
 
@@ -158,6 +160,7 @@ static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struc
     look_at_start(s, block, (size_t)n);
     size_t skip = (size_t)s->at;
     while (n > 0) {
+        if (s->at > LONG && cancel_asked()) return err_set(err, "cancelled");
         if (scan_block(s, block + skip, (size_t)n - skip, err) < 0) return -1;
         skip = 0;
         *whole = !begin || n < BLOCK;
@@ -171,22 +174,28 @@ static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struc
     return 0;
 }
 
+static char *read_entry(const struct dataset *d, int64_t index, struct err *err);
+
 // Arbitrary lines are not data: one of the first must be an object.
 static int check_kind(const struct dataset *d, struct err *err)
 {
     bool object = false;
-    struct err first = { "" };
+    struct err why;
     if (!d->count) return err_set(err, "'%s' contains no samples", d->path);
     for (int64_t i = 0; d->lines && !object && i < d->count && i < PROBE; i++) {
-        cJSON *json = dataset_json(d, i, i ? NULL : &first);
+        cJSON *json = dataset_json(d, i, NULL);
         object = cJSON_IsObject(json);
         cJSON_Delete(json);
     }
-    if (d->lines && !object && strstr(first.text, "not UTF-8"))
-        return err_set(err, "'%s': %s", d->path, first.text);
-    if (d->lines && !object)
-        return err_set(err, "'%s' is neither a JSON list of samples nor JSON lines", d->path);
-    return 0;
+    if (!d->lines || object) return 0;
+    // A file in another encoding may well be JSON lines.
+    char *first = read_entry(d, 0, &why);
+    if (first)
+        err_set(err, "'%s' is neither a JSON list of samples nor JSON lines", d->path);
+    else
+        err_set(err, "'%s': %s", d->path, why.text);
+    free(first);
+    return -1;
 }
 
 // Of a file that goes on, a few samples must have been seen before it can be judged.
@@ -242,7 +251,8 @@ static void name_place(const struct dataset *d, int64_t index, const char *why, 
                 line, why);
 }
 
-cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
+// The text of a sample, UTF-8 without a byte 0. NULL: it has none, or it cannot be read. free() it.
+static char *read_entry(const struct dataset *d, int64_t index, struct err *err)
 {
     const struct dataset_entry *e = &d->entries[index];
     if (e->size > SAMPLE_MAX) {
@@ -252,20 +262,29 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
     }
     char *text = xmalloc((size_t)e->size + 1);
     const ssize_t n = read_at(d, text, (size_t)e->size, e->at);
+    int status = 0;
+    if (n < 0)
+        status = read_error(d, err);
+    else if ((uint64_t)n < e->size)
+        status = err_set(err, "'%s' was truncated while it was read", d->path);
+    else
+        status = text_check_part(text, (size_t)e->size, e->line, err);
+    if (status == 0) return text;
+    free(text);
+    return NULL;
+}
+
+cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
+{
+    const struct dataset_entry *e = &d->entries[index];
+    char *text = read_entry(d, index, err);
     cJSON *json = NULL;
-    if (n < 0) {
-        read_error(d, err);
-    } else if ((uint64_t)n < e->size) {
-        err_set(err, "'%s' was truncated while it was read", d->path);
-    } else if (text_check_part(text, (size_t)e->size, e->line, err) < 0) {
-        // err says where
-    } else if (json_has_nul(text, (size_t)e->size)) {
+    if (!text) return NULL;
+    if (json_has_nul(text, (size_t)e->size))
         err_set(err, "the sample at line %lld has a character \\u0000, which no text may hold",
                 (long long)e->line);
-    } else {
-        json = json_parse_exact(text, (size_t)e->size, "data", NULL);
-        if (!json) name_place(d, index, json_python(text, (size_t)e->size), err);
-    }
+    else if (!(json = json_parse_exact(text, (size_t)e->size, "data", NULL)))
+        name_place(d, index, json_python(text, (size_t)e->size), err);
     free(text);
     return json;
 }
@@ -369,6 +388,7 @@ void sample_release(struct sample *s)
     free(s->choices);
     for (size_t i = 0; i < s->reference_count; i++) free(s->references[i]);
     free(s->references);
+    free(s->unanswered);
     dialogue_release(&s->dialogue);
     names_release(&s->unread);
     *s = (struct sample){ 0 };

@@ -64,6 +64,7 @@ struct sample {
     // "references", "captions", "caption" or "label" (a string, a number, a list of them).
     char **references;
     size_t reference_count;
+    char *unanswered;         // why its set has no reference for it; NULL: unknown
     int right;                // the right choice by number, from 0; -1
     struct dialogue dialogue; // all turns, answers included
     struct names unread;      // keys that nothing reads (core/data/keys.h)

@@ -1,8 +1,8 @@
 // core/sets/beside.c -- answers that lie beside a question file.
 //
 // All are kept under a key of their question: picture and question for POPE and TextVQA, the
-// problem's number for ScienceQA. A file that cannot be read has no answers: the questions then say
-// that they have no reference.
+// problem's number for ScienceQA. A file that cannot be read has no answers, and questions without
+// an answer say why: the set is not refused, as the file may belong to another one.
 #include "core/sets/beside.h"
 
 #include <ctype.h>
@@ -18,6 +18,7 @@ struct set_beside {
     struct names keys;
     cJSON *answers; // [keys.count] items: a text, a list, or {"answer", "choices"}
     cJSON **list;   // the same, for direct access
+    struct buf faults;
 };
 
 static const size_t file_max = (size_t)256 << 20;
@@ -47,14 +48,41 @@ static void add(struct set_beside *b, const char *key, cJSON *answer)
         cJSON_AddItemToArray(b->answers, answer ? answer : cJSON_CreateNull());
 }
 
+static void add_fault(struct set_beside *b, const char *why)
+{
+    buf_printf(&b->faults, "%s%s", b->faults.length ? "; " : "", why);
+}
+
+// Of what an entry lacks, one is named.
+static void add_fault_of(struct set_beside *b, const char *path, int64_t entry, const char *needs)
+{
+    char *why = xasprintf("'%s', entry %lld, needs %s", path, (long long)entry, needs);
+    add_fault(b, why);
+    free(why);
+}
+
+// The file of that name; NULL: there is none, or it cannot be read.
+static cJSON *read_file(struct set_beside *b, const char *path)
+{
+    struct err err;
+    cJSON *all = access(path, F_OK) == 0 ? json_read_data(path, file_max, &err) : NULL;
+    if (!all && access(path, F_OK) == 0) add_fault(b, err.text);
+    return all;
+}
+
 // Under their split too: two splits may ask the same of a picture.
 static void read_labels(struct set_beside *b, const char *path, const char *split)
 {
     struct dataset d;
-    struct err ignored;
-    if (access(path, R_OK) < 0 || dataset_open(&d, path, NULL, &ignored) < 0) return;
+    struct err err;
+    bool faulty = false;
+    if (access(path, F_OK) < 0) return;
+    if (dataset_open(&d, path, NULL, &err) < 0) {
+        add_fault(b, err.text);
+        return;
+    }
     for (int64_t i = 0; i < d.count; i++) {
-        cJSON *line = dataset_json(&d, i, &ignored);
+        cJSON *line = dataset_json(&d, i, &err);
         const char *image = cJSON_GetStringValue(json_get(line, "image"));
         const char *text = cJSON_GetStringValue(json_get(line, "text"));
         const char *label = cJSON_GetStringValue(json_get(line, "label"));
@@ -65,7 +93,13 @@ static void read_labels(struct set_beside *b, const char *path, const char *spli
                 add(b, key, cJSON_CreateString(label));
                 free(key);
             }
+        } else if (!faulty && !line) {
+            err_in(&err, "'%s'", path);
+            add_fault(b, err.text);
+        } else if (!faulty) {
+            add_fault_of(b, path, i, "\"image\", \"text\" and \"label\"");
         }
+        faulty |= !image || !text || !label;
         cJSON_Delete(line);
     }
     dataset_close(&d);
@@ -73,13 +107,25 @@ static void read_labels(struct set_beside *b, const char *path, const char *spli
 
 static void read_textvqa(struct set_beside *b, const char *path)
 {
-    struct err ignored;
-    cJSON *all = access(path, R_OK) == 0 ? json_read_data(path, file_max, &ignored) : NULL, *item;
-    cJSON_ArrayForEach(item, json_get(all, "data"))
+    cJSON *all = read_file(b, path), *item;
+    const cJSON *data = json_get(all, "data");
+    int64_t entry = 0;
+    bool faulty = false;
+    if (all && !cJSON_IsArray(data)) {
+        char *why = xasprintf("'%s' has no list \"data\"", path);
+        add_fault(b, why);
+        free(why);
+    }
+    cJSON_ArrayForEach(item, data)
     {
         const char *image = cJSON_GetStringValue(json_get(item, "image_id"));
         const char *question = cJSON_GetStringValue(json_get(item, "question"));
-        if (!image || !question) continue;
+        const bool good = image && question && json_get(item, "answers");
+        if (!good && !faulty)
+            add_fault_of(b, path, entry, "\"image_id\", \"question\" and \"answers\"");
+        faulty |= !good;
+        entry++;
+        if (!good) continue;
         char *key = key_of("", image, question);
         add(b, key, cJSON_DetachItemFromObjectCaseSensitive(item, "answers"));
         free(key);
@@ -89,12 +135,19 @@ static void read_textvqa(struct set_beside *b, const char *path)
 
 static void read_problems(struct set_beside *b, const char *path)
 {
-    struct err ignored;
-    cJSON *all = access(path, R_OK) == 0 ? json_read_data(path, file_max, &ignored) : NULL, *item;
+    cJSON *all = read_file(b, path), *item;
+    int64_t entry = 0;
+    bool faulty = false;
     cJSON_ArrayForEach(item, all)
     {
         const int64_t answer = json_whole(json_get(item, "answer"), -1);
-        if (answer < 0 || answer > 25) continue;
+        const bool good = item->string && answer >= 0 && answer <= 25;
+        if (!good && !faulty)
+            add_fault_of(b, path, entry,
+                         "a number and the number of the right choice as \"answer\"");
+        faulty |= !good;
+        entry++;
+        if (!good) continue;
         const char letter[] = { (char)('A' + answer), 0 };
         cJSON *known = cJSON_CreateObject();
         cJSON_AddStringToObject(known, "answer", letter);
@@ -149,6 +202,11 @@ static const cJSON *find(const struct set_beside *b, const cJSON *question)
     return NULL;
 }
 
+const char *set_beside_faults(const struct set_beside *b)
+{
+    return b->faults.data;
+}
+
 void set_beside_add(const struct set_beside *b, cJSON *question)
 {
     const cJSON *known = find(b, question), *item;
@@ -168,5 +226,6 @@ void set_beside_free(struct set_beside *b)
     names_release(&b->keys);
     cJSON_Delete(b->answers);
     free(b->list);
+    buf_release(&b->faults);
     free(b);
 }

@@ -9,6 +9,8 @@
 struct set_beside *set_beside_new(const char *path);
 // Adds "answer" (and "choices") to a question that has none, if its answer is known.
 void set_beside_add(const struct set_beside *b, cJSON *question);
+// Which of the files could not be read, and why; NULL: none.
+const char *set_beside_faults(const struct set_beside *b);
 void set_beside_free(struct set_beside *b); // NULL is fine
 
 #endif

@@ -19,8 +19,9 @@ struct set_record {
     cJSON *json;
     char **pictures; // [picture_count] paths of files, or names that the form's picture() knows
     size_t picture_count;
-    bool number; // its id is a number in the file: "index" holds all ids as texts
-    bool nan;    // the last choices are absent where their text is "nan"
+    bool number;        // its id is a number in the file: "index" holds all ids as texts
+    const char *faults; // why no answer was found for it, borrowed from the form; NULL
+    bool nan;           // the last choices are absent where their text is "nan"
 };
 
 struct set_form {

@@ -147,6 +147,7 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     r->number = cJSON_IsNumber(json_get(r->json, "index"));
     number_texts(r->json);
     set_beside_add(l->beside, r->json);
+    r->faults = set_beside_faults(l->beside);
     const cJSON *image = json_get(r->json, "image"), *item;
     if (!cJSON_IsArray(image)) add_picture(r, image, l->folder);
     if (cJSON_IsArray(image)) cJSON_ArrayForEach(item, image) add_picture(r, item, l->folder);

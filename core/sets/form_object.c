@@ -159,7 +159,9 @@ static int open_annotations(struct object *o, const char *path, struct err *err)
     if (access(file, F_OK) == 0) {
         status = json_parts_open(&o->other, file, err);
         const struct json_list *l = status == 0 ? json_parts_list(&o->other, "annotations") : NULL;
-        if (l) status = join_by(o, &o->other, l, "question_id", err);
+        if (status == 0 && (!l || !l->list))
+            status = err_set(err, "'%s' has no list \"annotations\"", file);
+        if (status == 0) status = join_by(o, &o->other, l, "question_id", err);
     }
     free(file);
     free(folder);
@@ -178,11 +180,12 @@ static int open_questions(struct object *o, const char *path, struct err *err)
 }
 
 // ["answers"]: [{"answer": ...}, ...]
-static void take_answers(const struct object *o, struct set_record *r, struct err *err)
+static int take_answers(const struct object *o, struct set_record *r, struct err *err)
 {
     size_t count;
     const struct join *j = find_joined(o, number_of(r->json, "question_id"), &count);
     cJSON *note = count ? json_parts_item(o->joined_in, &o->joined->items[j->item], err) : NULL;
+    if (count && !note) return -1;
     cJSON *answers = cJSON_CreateArray(), *item;
     cJSON_ArrayForEach(item, json_get(note, "answers"))
     {
@@ -196,13 +199,14 @@ static void take_answers(const struct object *o, struct set_record *r, struct er
         cJSON_Delete(answers);
     }
     cJSON_Delete(note);
+    return 0;
 }
 
 static int read_question(const struct object *o, struct set_record *r, struct err *err)
 {
     static const char *const letters[] = { "A", "B", "C", "D" };
     static const char *const choices[] = { "choice_a", "choice_b", "choice_c", "choice_d" };
-    if (o->join_count) take_answers(o, r, err);
+    if (o->join_count && take_answers(o, r, err) < 0) return -1;
     for (int i = 0; i < 4; i++) rename_key(r->json, choices[i], letters[i]);
     const char *data = text_of(r->json, "data_id", NULL);
     if (data) {
@@ -238,6 +242,7 @@ static int read_captions(const struct object *o, struct set_record *r, struct er
     cJSON *captions = cJSON_AddArrayToObject(r->json, "answer");
     for (size_t i = 0; i < count; i++) {
         cJSON *note = json_parts_item(o->joined_in, &o->joined->items[j[i].item], err);
+        if (!note) return -1;
         const char *text = text_of(note, "caption", NULL);
         if (text) cJSON_AddItemToArray(captions, cJSON_CreateString(text));
         cJSON_Delete(note);

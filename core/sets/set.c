@@ -136,6 +136,7 @@ static void take_references(struct sample *s, const struct set_record *r)
     const cJSON *list = parsed ? parsed : cJSON_IsArray(answer) ? answer : NULL;
     cJSON_ArrayForEach(item, list) if (cJSON_IsString(item)) add_reference(s, item->valuestring);
     if (!list && text && *text) add_reference(s, text);
+    if (!s->reference_count && r->faults) s->unanswered = xstrdup(r->faults);
     cJSON_Delete(parsed);
 }
 

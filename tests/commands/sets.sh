@@ -52,6 +52,24 @@ jq -r 'select(.event=="notice") | .text' "$work/events" | grep -q "mean score so
     [ "$(value n)" = 4 ] || fail "no score so far"
 tiny "/job $job cancel" "/wait"
 
+# A file of answers beside the questions that cannot be read is named where they are missing, with the reason.
+for broken in '{"data": [{"question": "what' '{"data": {}}' '[1]' '{"data": [{"question": "a", "image_id": "b"}]}'; do
+    mkdir -p "$work/broken"
+    cp "$work/sets/textvqa/llava_textvqa_val_v051_ocr.jsonl" "$work/broken"
+    echo "$broken" >"$work/broken/TextVQA_0.5.1_val.json"
+    tiny "/eval $work/broken/llava_textvqa_val_v051_ocr.jsonl --set textvqa --images $work/sets/img --here"
+    check_has "$broken" 'select(.event=="error").message' "no question has a reference answer: '$work/broken/TextVQA_0.5.1_val.json'"
+done
+check_has "an entry" 'select(.event=="error").message' ', entry 0, needs "image_id", "question" and "answers"'
+cp "$work/sets/sqa/llava_test_CQM-A.json" "$work/broken"
+mkdir "$work/broken/problems.json"
+tiny "/eval $work/broken/llava_test_CQM-A.json --set scienceqa --here"
+check "not where all have answers" 'select(.event=="done").ok' $'true\ntrue'
+cp "$work"/sets/vqa/v2_OpenEnded_mscoco_val2014_questions.json "$work/broken"
+echo '{"annotation": []}' >"$work/broken/v2_mscoco_val2014_annotations.json"
+tiny "/eval $work/broken/v2_OpenEnded_mscoco_val2014_questions.json --set vqav2 --here"
+check_has "annotations" 'select(.event=="error").message' "v2_mscoco_val2014_annotations.json' has no list \"annotations\""
+
 # Every form is read.
 i="--images $work/sets/img --here --limit 2"
 tiny "/eval $work/sets/pope/coco_pope_random.json --set pope $i" \
