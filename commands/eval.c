@@ -300,6 +300,13 @@ static bool report(void *self, const struct evaluated *e)
     return !engine_cancelled(h->shell->engine);
 }
 
+static bool reading(void *self, int64_t done, int64_t count)
+{
+    struct here *h = self;
+    sinks_progress(h->shell->sinks, &h->pace, "matching answers", (double)done, (double)count);
+    return !engine_cancelled(h->shell->engine);
+}
+
 static void show_here(struct here *h, const struct evaluate_options *o, const struct evaluation *e)
 {
     struct table_builder t;
@@ -336,7 +343,7 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
     struct dataset data;
     struct here h = { .shell = shell, .pace = pace_from(0), .told = clock_seconds() };
     if (command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
-    if (evaluate_options_open(o, &data, err) < 0) return -1;
+    if (evaluate_options_open(o, &data, reading, &h, err) < 0) return -1;
     if (evaluate_options_check_submission(o, err) < 0) {
         dataset_close(&data);
         return -1;

@@ -155,7 +155,7 @@ static int compare(struct comparing_job *c, const struct provenance *provenance,
     struct hooks hooks = { 0 };
     struct dataset data;
     struct compared_data d;
-    if (evaluate_options_open(&c->options, &data, err) < 0) return -1;
+    if (evaluate_options_open(&c->options, &data, NULL, NULL, err) < 0) return -1;
     char *state = xasprintf("%s/compare.jsonl", j->state);
     job_hooks(j, &hooks);
     const struct compare_data_request r = {

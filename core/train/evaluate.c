@@ -35,7 +35,7 @@ static struct evaluated outcome_of(const struct evaluating *v, const struct samp
                                .group = s->group ? s->group : "",
                                .prompt = "",
                                .answer = "",
-                               .said = "",
+                               .scored_text = "",
                                .reference = "",
                                .score = NAN,
                                .class = -1,
@@ -59,22 +59,26 @@ static void skip(struct evaluating *v, const struct sample *s, const struct ques
 }
 
 // Scores the case; 1 when it was skipped.
-static int note(struct evaluating *v, const struct sample *s, const struct question *q,
-                const struct metric *m, struct metric_case *mc, enum cut cut)
+static int score_case(struct evaluating *v, const struct sample *s, const struct question *q,
+                      const struct metric *m, struct metric_case *mc, enum cut cut)
 {
     struct metric_outcome o;
     struct err err;
     enum thought thought = THOUGHT_NONE;
     const char *raw = mc->answer ? mc->answer : "";
     const bool own = v->r->metric || !s->suite; // not the rule of the sample's set
-    char *said = m->way == METRIC_ANSWERS ? suite_answer(own ? m->suite : suite_find(s->suite), m,
-                                                         raw, v->r->thinking, &thought)
-                                          : NULL;
-    mc->answer = said;
+    char *scored = m->way == METRIC_ANSWERS ? suite_answer(own ? m->suite : suite_find(s->suite), m,
+                                                           raw, v->r->thinking, &thought)
+                                            : NULL;
+    mc->answer = scored;
     mc->corpus = evaluate_corpus(v, m);
+    if (v->stopped) {
+        free(scored);
+        return 0;
+    }
     if (m->score(mc, &o, &err) < 0) {
         skip(v, s, q, m, err.text);
-        free(said);
+        free(scored);
         return 1;
     }
     char *id = evaluate_name(s);
@@ -83,7 +87,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     told.turn = q->turn;
     told.prompt = q->text;
     told.answer = raw;
-    told.said = said ? said : "";
+    told.scored_text = scored ? scored : "";
     told.thought = thought;
     told.lost = s->lost           ? s->lost
                 : own && m->loses ? prompt_count_lost(mc->choices, mc->choice_count, LOST_MISSING)
@@ -95,7 +99,7 @@ static int note(struct evaluating *v, const struct sample *s, const struct quest
     told.cut = cut;
     notify(v, &told);
     free(id);
-    free(said);
+    free(scored);
     free(o.found);
     return 0;
 }
@@ -234,7 +238,7 @@ static int take_given(struct evaluating *v, const struct sample *s, const struct
 {
     struct err err;
     mc->answer = given_answer(v->r->given, s->index, q->message, &err);
-    if (mc->answer) return note(v, s, q, m, mc, CUT_NONE);
+    if (mc->answer) return score_case(v, s, q, m, mc, CUT_NONE);
     skip(v, s, q, m, err.text);
     return 1;
 }
@@ -284,7 +288,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
         // The suites' programs do so when they decode; some of their rules do not when they score.
         char *bare = s->max_tokens ? python_strip(answer.text) : NULL;
         mc->answer = bare ? bare : answer.text;
-        status = note(v, s, q, m, mc, cut);
+        status = score_case(v, s, q, m, mc, cut);
         free(bare);
     }
     free(answer.text);
@@ -353,7 +357,7 @@ static int rank(struct evaluating *v, const struct sample *s, const struct quest
     else if (v->passes.cancelled)
         v->stopped = true;
     else
-        status = note(v, s, q, m, mc, CUT_NONE);
+        status = score_case(v, s, q, m, mc, CUT_NONE);
     free(texts);
     free(lengths);
     free(loglik);
@@ -379,7 +383,7 @@ static int lose(struct evaluating *v, const struct sample *s, const struct metri
     else if (v->passes.cancelled)
         v->stopped = true;
     else
-        status = note(v, s, &q, m, &mc, CUT_NONE);
+        status = score_case(v, s, &q, m, &mc, CUT_NONE);
     question_release(&q);
     return status;
 }
@@ -406,7 +410,12 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
         }
         question_release(&q);
     }
-    if (!asked && !v->stopped) skip(v, s, NULL, m, "no question has a reference answer");
+    if (!asked && !v->stopped) {
+        char *why = xasprintf("no question has a reference answer%s%s", s->unanswered ? ": " : "",
+                              s->unanswered ? s->unanswered : "");
+        skip(v, s, NULL, m, why);
+        free(why);
+    }
     return skipped + !asked;
 }
 
@@ -457,7 +466,9 @@ static void run_sample(struct evaluating *v, int64_t i)
     if (!evaluate_take_next(v, &a)) evaluate_read(v, i, &a);
     // An unreadable sample has no kind that could exclude it.
     const bool chosen = a.sample.broken || evaluate_is_chosen(r, &a.sample);
-    if (chosen && v->passed < r->first) {
+    if (a.status < 0 && r->cancel && atomic_load(r->cancel)) {
+        v->stopped = true; // perhaps it could not be read for that reason
+    } else if (chosen && v->passed < r->first) {
         v->passed++;
         v->done++;
         v->shared = v->done;

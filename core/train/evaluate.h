@@ -42,7 +42,7 @@ struct evaluated {
     const struct metric *metric; // NULL when skipped before it was known
     const char *prompt;          // the question's text
     const char *answer;          // generated; "" with metrics that generate nothing
-    const char *said;            // what of it the rule read, without thinking
+    const char *scored_text;     // the part of the answer that the rule reads: without thinking
     const char *found;           // the extracted answer, NULL: none
     const char *reference;       // first of them
     double score;                // NaN when skipped
@@ -145,9 +145,12 @@ struct evaluating;
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
 bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finished or cancelled
 int evaluate_close(struct evaluating *v, struct err *err);
+// Called now and then with the samples read so far; false stops.
+typedef bool evaluate_reading(void *self, int64_t done, int64_t count);
 // Finds each question's answer in *g (core/train/given.h), before a run with r->given = g. -1 if a
-// sample's metric scores no answers.
-int evaluate_match_given(const struct evaluate_request *r, struct given *g, struct err *err);
+// sample's metric scores no answers, or when stopped. `reading` may be NULL.
+int evaluate_match_given(const struct evaluate_request *r, struct given *g,
+                         evaluate_reading *reading, void *self, struct err *err);
 // Reads and decodes a picture that a sample of d shows; decoder as of picture_decode.
 int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
                      struct picture *p, struct err *err);

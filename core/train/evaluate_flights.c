@@ -35,11 +35,10 @@ static void *fly(void *self)
 {
     struct flight *f = self;
     struct evaluating *v = f->v;
-    const int64_t round = (int64_t)EVALUATE_IN_A_ROW * v->team;
     ranks_turn_take(ranks_of(v));
     do {
         f->more = evaluate_next(v);
-    } while (f->more && v->done - v->shared < round);
+    } while (f->more && !evaluate_ends_round(v));
     ranks_turn_pass(ranks_of(v));
     return NULL;
 }

@@ -152,7 +152,8 @@ int evaluate_options_check(const struct evaluate_options *o, struct err *err)
     return evaluate_options_check_submission(o, err); // knows what has been read
 }
 
-int evaluate_options_open(struct evaluate_options *o, struct dataset *data, struct err *err)
+int evaluate_options_open(struct evaluate_options *o, struct dataset *data,
+                          evaluate_reading *reading, void *self, struct err *err)
 {
     if (o->answers && !(o->given = given_read(o->answers, err))) return err_in(err, "--answers");
     const int opened = o->set ? eval_set_open(data, o->set, o->way, o->data, o->images, err)
@@ -160,7 +161,7 @@ int evaluate_options_open(struct evaluate_options *o, struct dataset *data, stru
     if (opened < 0 || !o->given) return opened;
     struct evaluate_request request = evaluate_options_request(o);
     request.data = data;
-    if (evaluate_match_given(&request, o->given, err) == 0) return 0;
+    if (evaluate_match_given(&request, o->given, reading, self, err) == 0) return 0;
     dataset_close(data);
     return -1;
 }
@@ -386,6 +387,16 @@ static bool report(void *self, const struct evaluated *e)
     return !r->stop;
 }
 
+// Every rank matches all answers, and cannot know yet that the others read the same data: they do
+// not stop together here.
+static bool reading(void *self, int64_t done, int64_t count)
+{
+    struct running *r = self;
+    job_progress(r->job, &r->pace, (double)done, (double)count, NAN);
+    r->stop = !r->job->ranks && job_stopped(r->job) != JOB_GO;
+    return !r->stop;
+}
+
 static void put_result(void *self, const char *key, const char *value)
 {
     job_result(self, key, "%s", value);
@@ -465,7 +476,8 @@ static int run(struct job *j, struct err *err)
     e.total = evaluate_options_request(&o).total;
     if (o.submit) r.submission = submission_new();
     int status = adapter_apply_settings(&adapter, j->model, j->settings, err);
-    if (status == 0) status = evaluate_options_open(&o, &data, err);
+    if (status == 0 && (status = evaluate_options_open(&o, &data, reading, &r, err)) < 0 && r.stop)
+        status = JOB_STOPPED;
     if (status == 0) status = job_data_same(j->ranks, o.data, eval_set_hash(&data), err);
     if (status == 0 && ranks_number(j->ranks) == 0)
         status = evaluate_options_check_submission(&o, err);

@@ -41,8 +41,10 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
 int evaluate_options_check(const struct evaluate_options *o, struct err *err);
 // Can the file of --submit be written? After hours of answers it would be late to ask.
 int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err);
-// Opens DATA, as an evaluation set if --set says which.
-int evaluate_options_open(struct evaluate_options *o, struct dataset *data, struct err *err);
+// Opens DATA, as an evaluation set if --set says which. With --answers reads all samples once, and
+// calls `reading`, which may be NULL.
+int evaluate_options_open(struct evaluate_options *o, struct dataset *data,
+                          evaluate_reading *reading, void *self, struct err *err);
 // What an evaluation set adds to a report: its name, the suite, prompt, answer length, source.
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
                              void (*put)(void *self, const char *key, const char *value),

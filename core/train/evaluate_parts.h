@@ -93,7 +93,7 @@ bool evaluate_only_question(struct evaluating *v, const struct sample *s, const 
 // What a person is told of the samples processed; NULL: nothing, or another rank says it.
 char *evaluate_notices(const struct evaluating *v);
 // What a metric keeps of the references of all samples; gathered before the first score that needs
-// it. NULL: it keeps nothing.
+// it. NULL: it keeps nothing, or v->stopped.
 const void *evaluate_corpus(struct evaluating *v, const struct metric *m);
 
 // evaluate.c. What is shown: whether it is what a dialogue shows, all of it and in its order.
@@ -159,6 +159,9 @@ void evaluate_totals(struct evaluation *e);
 enum { EVALUATE_IN_A_ROW = 4 };
 // Sample `number` of those that are chosen, from 0.
 bool evaluate_is_mine(const struct evaluating *v, int64_t number);
+// Has each of the team done its share? A run that goes on in the middle of a round ends that first:
+// only in whole rounds the shares of the team, one after the other, are in the order of samples.
+bool evaluate_ends_round(const struct evaluating *v);
 // After a sample; `bad`: something of it could not be scored.
 void evaluate_end_sample(struct evaluating *v, bool bad);
 // Counts and reports what was scored.

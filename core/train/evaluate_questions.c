@@ -99,8 +99,10 @@ static int check_metric(const struct evaluate_request *r, const struct sample *s
     return -1;
 }
 
-int evaluate_match_given(const struct evaluate_request *r, struct given *g, struct err *err)
+int evaluate_match_given(const struct evaluate_request *r, struct given *g,
+                         evaluate_reading *reading, void *self, struct err *err)
 {
+    enum { LOOK = 64 }; // samples between two calls
     const struct evaluating v = { .r = r };
     int status = 0;
     for (int64_t i = 0; i < r->data->count && status == 0; i++) {
@@ -119,6 +121,8 @@ int evaluate_match_given(const struct evaluate_request *r, struct given *g, stru
         }
         free(id);
         sample_release(&s);
+        if (status == 0 && reading && i % LOOK == 0 && !reading(self, i, r->data->count))
+            status = err_set(err, "stopped while samples and answers were matched");
     }
     if (status == 0) given_match(g);
     return status;
@@ -198,6 +202,8 @@ const void *evaluate_corpus(struct evaluating *v, const struct metric *m)
     int64_t taken = 0;
     for (int64_t i = 0; i < evaluate_sample_count(v->r) && (!v->r->limit || taken < v->r->limit);
          i++) {
+        if (v->r->cancel && atomic_load(v->r->cancel)) v->stopped = true;
+        if (v->stopped) return NULL;
         struct sample s;
         const int status = dataset_read(v->r->data, evaluate_sample_at(v->r, i), &s, NULL);
         const bool chosen = evaluate_is_chosen(v->r, &s);

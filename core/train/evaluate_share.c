@@ -11,8 +11,8 @@ enum { TEXTS = 9 };
 
 static void list_texts(const struct evaluated *e, const char **texts)
 {
-    const char *const list[TEXTS] = { e->id,        e->kind,    e->prompt, e->answer, e->found,
-                                      e->reference, e->skipped, e->group,  e->said };
+    const char *const list[TEXTS] = { e->id,        e->kind,    e->prompt, e->answer,     e->found,
+                                      e->reference, e->skipped, e->group,  e->scored_text };
     memcpy(texts, list, sizeof list);
 }
 
@@ -26,7 +26,7 @@ static void put_texts(struct evaluated *e, const char *const *texts)
     e->reference = texts[5];
     e->skipped = texts[6];
     e->group = texts[7];
-    e->said = texts[8];
+    e->scored_text = texts[8];
 }
 
 // A pointer means nothing to another process: the metric's is its number, those of texts are there
@@ -104,6 +104,11 @@ bool evaluate_is_mine(const struct evaluating *v, int64_t number)
     return number / EVALUATE_IN_A_ROW % v->team == v->number;
 }
 
+bool evaluate_ends_round(const struct evaluating *v)
+{
+    return v->done > v->shared && v->done % ((int64_t)EVALUATE_IN_A_ROW * v->team) == 0;
+}
+
 void evaluate_end_sample(struct evaluating *v, bool bad)
 {
     if (v->packs)
@@ -135,8 +140,7 @@ static void share_all(struct evaluating *v)
 void evaluate_share(struct evaluating *v, bool rest)
 {
     struct ranks *ranks = v->r->ranks;
-    const int64_t count = v->done - v->shared, round = (int64_t)EVALUATE_IN_A_ROW * v->team;
-    if (!ranks || v->stopped || !(rest ? count : count == round)) return;
+    if (!ranks || v->stopped || !(rest ? v->done > v->shared : evaluate_ends_round(v))) return;
     share_all(v);
     ranks_share(ranks, &v->stopped, sizeof v->stopped, 0);
     v->shared = v->done;

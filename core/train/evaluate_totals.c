@@ -45,7 +45,7 @@ static void keep_score(struct evaluation *e, const struct evaluated *told)
 const char *evaluated_answer(const struct evaluated *told)
 {
     if (told->skipped) return NULL;
-    if (told->metric->way != METRIC_RANKS) return told->said;
+    if (told->metric->way != METRIC_RANKS) return told->scored_text;
     return told->found ? told->found : "";
 }
 

@@ -7,12 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cancel.h"
 #include "core/base/names.h"
 #include "core/data/dataset.h"
 #include "core/metrics/python.h"
 #include "core/text/tokenizer_parts.h"
 
-enum { SHOWN = 60 }; // bytes of a question in a message
+enum {
+    SHOWN = 60,  // bytes of a question in a message
+    LOOK = 4096, // lines between two looks at Ctrl-C
+};
 static const size_t none = (size_t)-1;
 
 struct given_line {
@@ -120,7 +124,9 @@ struct given *given_read(const char *path, struct err *err)
     if (dataset_open(&d, path, NULL, err) < 0) return NULL;
     struct given *g = xcalloc(1, sizeof *g);
     int status = 0;
-    for (int64_t i = 0; i < d.count && status == 0; i++) status = read_line(g, &d, i, err);
+    for (int64_t i = 0; i < d.count && status == 0; i++)
+        status = i % LOOK == LOOK - 1 && cancel_asked() ? err_set(err, "cancelled")
+                                                        : read_line(g, &d, i, err);
     dataset_close(&d);
     if (status == 0) return g;
     given_free(g);

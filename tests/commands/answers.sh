@@ -24,6 +24,23 @@ check "which file" 'select(.event=="table" and .name=="evaluation").rows[] | sel
 check_has "one has no answer" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
     "1 of 5 samples, the first: sample none: the file of --answers has no answer for it"
 
+# Ctrl-C ends the matching of many answers with their questions, whose progress is shown.
+python3 - "$work" <<'P'
+import json, sys
+with open(sys.argv[1] + "/long.jsonl", "w") as q, open(sys.argv[1] + "/long.answers", "w") as a:
+    for i in range(200000):
+        print(json.dumps({"id": i, "question": f"{i}?" + "x" * 40, "answer": "a", "metric": "exact"}), file=q)
+    print(json.dumps({"question_id": 0, "text": "a"}), file=a)
+P
+rm "$work/events" # the one before shows such a progress too
+"$VLMSH" --db "$work/vlmsh.db" --json -c "/load $llama" -c "/eval $work/long.jsonl --answers $work/long.answers --here" >"$work/events" 2>&1 </dev/null &
+for _ in $(seq 200); do grep -qs '"matching answers"' "$work/events" && break; sleep 0.05; done
+kill -INT $!
+wait $!
+same "interrupted" $? 130
+check "before an answer is scored" 'select(.event == "done" or .event == "table") | .ok' $'true\nfalse'
+rm "$work"/long.*
+
 # Thinking is removed before our own rules, and before a suite's where the suite does so; LLaVA's sees it.
 jq -nc '[["yesno","yes"],["pope-lmms-eval","yes"],["pope-llava","yes"],["exact","yes"],["yesno-vlmevalkit","yes"]] |
     to_entries[] | {id: "t\(.key)", question: "Is it?", metric: .value[0], answer: .value[1]}' >"$work/think.jsonl"

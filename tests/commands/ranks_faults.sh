@@ -59,6 +59,35 @@ for _ in $(seq 300); do [ -n "$(rank 2)" ] && break; sleep 0.1; done
 vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
 grep -q "is cancelled" "$work/out" || fail "no end: $(cat "$work/out")"
 
+# An evaluation whose ranks are killed on the way ends, resumed in other numbers of ranks, with the scores, answers
+# and order of one that was left alone.
+texts 800 >"$work/questions.jsonl"
+evaluate() { # RANKS
+    run "$1" '/set sample.ignore_eos on' '/set sample.max_tokens 100' '/set eval.batch 1' "/eval $work/questions.jsonl --metric exact"
+}
+evaluate 1 || fail "$(tail -1 "$work/out")"
+id=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")
+vlmsh -c "/eval show $id --csv $work/alone.csv" >/dev/null 2>&1
+sed -i '/^\/wait$/d' "$work/script"
+sed -i 's/ --ranks 1$/ --ranks 2/' "$work/script"
+vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+id=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")
+scores() { cat "$work/vlmsh.db.jobs/$id/scores.jsonl" 2>/dev/null | wc -l; }
+for killed in 1 0; do
+    there=$(scores) pid=
+    for _ in $(seq 600); do pid=$(rank $killed); [ -n "$pid" ] && break; sleep 0.05; done
+    for _ in $(seq 3000); do [ "$(scores)" -gt $((there + 9)) ] && break; sleep 0.02; done
+    kill -9 "$pid" || fail "no rank $killed"
+    ends "rank $killed on .* was killed"
+    # The state of a kill in the middle of a round of all ranks.
+    sed -i '$d' "$work/vlmsh.db.jobs/$id/scores.jsonl"
+    vlmsh -c "/job $id resume --ranks $((3 - killed))" >"$work/out" || fail "$(cat "$work/out")"
+done
+vlmsh -c "/wait $id" >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+vlmsh -c "/eval show $id --csv $work/killed.csv" >"$work/out" 2>&1
+grep -q "800 answers of job $id" "$work/out" || fail "$(cat "$work/out")"
+cmp "$work/alone.csv" "$work/killed.csv" || fail "other answers, or in another order"
+
 # The bits of a run that was paused in two ranks and went on in three, and with one.
 long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
 printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $work/straight" /wait >"$work/script"
