@@ -114,11 +114,13 @@ void painter_stop(struct painter *p)
     free(p);
 }
 
+// Its place too: the same picture twice on a screen needs two of kitty's names.
 uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place)
 {
     const uint64_t parts[] = { (uint64_t)c->graphics,   c->tmux,
                                (uint64_t)c->cell_width, (uint64_t)c->cell_height,
-                               (uint64_t)place.width,   (uint64_t)place.height };
+                               (uint64_t)place.width,   (uint64_t)place.height,
+                               (uint64_t)place.x,       (uint64_t)place.y };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         drawing = (drawing ^ parts[i]) * 0x100000001b3u;
     return drawing ? drawing : 1;

@@ -93,6 +93,27 @@ for kind in "kitty", "iterm", "sixel":
     leave(t)
     check(not t.pictures, kind + ": nothing is left behind")
 
+# Cells of other proportions: the characters that stand in for a picture leave nothing beside it.
+for kind, cell in ("sixel", (11, 20)), ("kitty", (12, 20)), ("iterm", (8, 17)):
+    t = start(kind, cell=cell)
+    t.wait_for(lambda: t.pictures, "a picture")
+    t.settle()
+    for layout in "workbench", "maps", "workbench", "chat":
+        t.type("/set screen.layout %s\r" % layout)
+        t.wait_text("layout = " + layout)
+        t.settle()
+        check("\u2580" not in t.text(), "%s, %s: half blocks stay beside the picture" % (kind, layout))
+    check(not t.pictures, kind + ": the picture is gone with its panel")
+    leave(t)
+
+# The same picture twice on a screen: both are seen.
+for kind in "kitty", "iterm", "sixel":
+    t = start(kind)
+    t.type("/compare off | off What is in the picture?\r")
+    t.wait_text("B: off")
+    t.wait_for(lambda: len(t.pictures) == 2, kind + ": a map at either side")
+    leave(t)
+
 # A terminal that answers late, in pieces, while something is typed: what was typed stays.
 t = start("kitty", answers=False)
 t.settle()
