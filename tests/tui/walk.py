@@ -206,7 +206,7 @@ COMMANDS = """/image {p}|/image {p}|/image {p}|/image {p} What is on it, in one 
 /set screen.layout chat|/set screen.layout workbench|/set screen.layout maps|/set screen.layout maps|/set screen.layout auto
 /set screen.layout compare|/set screen.layout changed|/set screen.theme light|/set screen.theme contrast|/set screen.theme default
 /set screen.map cividis|/set screen.map viridis|/set screen.graphics quadrants|/set screen.graphics blocks|/set screen.graphics ascii
-/set screen.graphics auto|/set screen.graphics auto|/set screen.graphics auto|/set screen.graphics auto|/toggle norm.align|/set
+/set screen.graphics auto|/set screen.graphics auto|/set screen.graphics auto|/set screen.graphics auto|/set screen.graphics auto|/set screen.graphics auto|/toggle norm.align|/set
 /set prune.score contribution|/set prune.score off|/set sample.max_tokens 6|/nothing of the kind|/session list|/model"""
 COMMANDS = COMMANDS.replace("\n", "|").split("|")
 KEYS = ["\x1bOP", "\x1bOQ", "\x1bOR", "\x1bOR", "\x1bOR", "\x1bOS", "\x1b[15~", "\x1b[17~", "\x1b[18~", "\x1b[18~", "\x1b[20~", "\x1b[24~", "\x1bs",
@@ -214,7 +214,12 @@ KEYS = ["\x1bOP", "\x1bOQ", "\x1bOR", "\x1bOR", "\x1bOR", "\x1bOS", "\x1b[15~", 
         "\x1b", "\x1b", "\x1b", "o", "o", "o", "h", "k", "m", "s", "r", "[", "]", "w", "u", "n", "N", "g", "G", "/", "\x1b1"]
 PASTES = ["\x1b[200~two lines\nof a pasted text\x1b[201~", "\x1b[200~" + "a long line that is wrapped " * 12 + "\x1b[201~",
           "\u732b\u304c\u5ea7\u3063\u3066\u3044\u308b", "cafe\u0301 \U0001f600", "# head\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"]
-SIZES = [(24, 80), (40, 120), (15, 40), (36, 120), (50, 150), (30, 100), (60, 200), (10, 60)]
+SIZES = [(24, 80), (40, 120), (36, 120), (50, 150), (30, 100), (60, 200), (40, 120), (15, 40)]
+
+
+# What broke pictures once: rows that scroll beside one, and other layouts.
+FIRST = [["\x1bOR"], ["o"], ["\x1b", None], ["/attention --layer all --figure %s/q.png\r"], ["\x1b[18~"], ["\x1b[18~"], ["\x1b[18~"],
+         ["\x1b[18~"], ["\x1b[18~"], ["/compare off | prune.score=contribution prune.layer=1 What is it?\r"], ["\x1b[18~"], ["/clear\r"]]
 
 
 def steps(pick):
@@ -239,7 +244,7 @@ def start(kind, pick, work):
     colours = pick.choice([("xterm-256color", "truecolor", 8)] * 3 + [("xterm-256color", "", 8), ("xterm", "", 8), ("xterm", "", 256), ("xterm", "", 1 << 24)])
     env.update(TERM=colours[0], COLORTERM=colours[1])
     shutil.rmtree(work + "/state", ignore_errors=True)
-    t = WalkTerminal([os.environ["VLMSH"], MODEL], "none" if kind == "blocks" else kind, env=env, size=pick.choice(SIZES[:6]), cell=(5, 9), colours=colours[2])
+    t = WalkTerminal([os.environ["VLMSH"], MODEL], "none" if kind == "blocks" else kind, env=env, size=pick.choice(SIZES[:5]), cell=(5, 9), colours=colours[2])
     t.environment = "TERM=%s COLORTERM=%s, %d colours" % colours
     t.settle(0.2)
     for line in "/set sample.max_tokens 3", "/image " + PICTURES + "scene.png", "What is this?":
@@ -278,10 +283,11 @@ def tell(t, done, wrong, pictures):
 
 def walk(kind, count, seed, work):
     pick, t, done, faults, shown = random.Random(seed), None, [], 0, 0
+    first = [[piece and piece.replace("%s", work) for piece in step] for step in FIRST]
     for number in range(count):
         if t and number % SESSION == 0: t = finish(t)
         if not t: t, done = start(kind, pick, work), []
-        step = steps(pick)
+        step = first.pop(0) if first else steps(pick)
         done.append(step)
         for piece in step:
             if piece is None: t.read(0.03), time.sleep(0.03)
