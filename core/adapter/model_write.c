@@ -190,6 +190,9 @@ static int copy_others(const struct model *m, const char *folder, struct err *er
         free(path);
     }
     closedir(dir);
+    const char *template = m->checkpoint->chat_template, *file = m->checkpoint->template_file;
+    if (status == 0 && file && strchr(file, '/')) // of a folder, which does not go along
+        status = folder_write(folder, "chat_template.jinja", template, strlen(template), err);
     return status;
 }
 

@@ -4,7 +4,7 @@
 //   configs         config.json (must be there), generation_config.json,
 //                   preprocessor_config.json, processor_config.json, tokenizer_config.json with
 //                   special_tokens_map.json
-//   chat template   chat_template.jinja or chat_template.json
+//   chat template   checkpoint_template.c
 //   weights         model.safetensors, model.safetensors.index.json and its shards, or the one
 //                   *.safetensors
 //
@@ -28,10 +28,6 @@
 #include "core/files/gguf.h"
 #include "core/text/tokenizer.h"
 
-enum {
-    CONFIG_LIMIT = 32 << 20 // bytes of a JSON file of the folder (the largest indexes have 16 MB)
-};
-
 static char *path_in(const struct checkpoint *c, const char *name)
 {
     return xasprintf("%s/%s", c->folder, name);
@@ -47,14 +43,14 @@ static bool file_exists(const struct checkpoint *c, const char *name)
 
 // --- JSON files ----------------------------------------------------------------------------------
 
-// *json stays NULL when the file is absent.
-static int read_optional(const struct checkpoint *c, const char *name, cJSON **json,
+int checkpoint_read_json(const struct checkpoint *c, const char *name, cJSON **json,
                          struct err *err)
 {
     if (!file_exists(c, name)) return 0;
     char *path = path_in(c, name);
     const bool tokens = strstr(name, "token") != NULL;
-    *json = tokens ? json_read(path, CONFIG_LIMIT, err) : json_read_data(path, CONFIG_LIMIT, err);
+    *json = tokens ? json_read(path, CHECKPOINT_CONFIG_LIMIT, err)
+                   : json_read_data(path, CHECKPOINT_CONFIG_LIMIT, err);
     int status = *json ? 0 : -1;
     if (*json && !cJSON_IsObject(*json)) status = err_set(err, "'%s' is not a JSON object", path);
     free(path);
@@ -65,9 +61,9 @@ static int read_optional(const struct checkpoint *c, const char *name, cJSON **j
 static int read_tokenizer_config(struct checkpoint *c, struct err *err)
 {
     cJSON *map = NULL;
-    if (read_optional(c, "tokenizer_config.json", &c->tokenizer_config, err) < 0) return -1;
+    if (checkpoint_read_json(c, "tokenizer_config.json", &c->tokenizer_config, err) < 0) return -1;
     c->tokenizer_config_missing = !c->tokenizer_config;
-    const int status = read_optional(c, "special_tokens_map.json", &map, err);
+    const int status = checkpoint_read_json(c, "special_tokens_map.json", &map, err);
     if (status == 0) tokenizer_config_complete(&c->tokenizer_config, map);
     cJSON_Delete(map);
     return status;
@@ -88,10 +84,10 @@ static int read_configs(struct checkpoint *c, struct err *err)
                        file_exists(c, "adapter_config.json")
                            ? " but an adapter; load its model first, then /adapter load it"
                            : "");
-    if (read_optional(c, "config.json", &c->config, err) < 0) return -1;
-    if (read_optional(c, "generation_config.json", &c->generation, err) < 0) return -1;
-    if (read_optional(c, "preprocessor_config.json", &c->preprocessor, err) < 0) return -1;
-    if (read_optional(c, "processor_config.json", &c->processor, err) < 0) return -1;
+    if (checkpoint_read_json(c, "config.json", &c->config, err) < 0) return -1;
+    if (checkpoint_read_json(c, "generation_config.json", &c->generation, err) < 0) return -1;
+    if (checkpoint_read_json(c, "preprocessor_config.json", &c->preprocessor, err) < 0) return -1;
+    if (checkpoint_read_json(c, "processor_config.json", &c->processor, err) < 0) return -1;
     if (read_tokenizer_config(c, err) < 0) return -1;
     // Newer folders keep the picture settings inside processor_config.json; an older file beside it
     // no longer counts.
@@ -106,46 +102,6 @@ static int read_configs(struct checkpoint *c, struct err *err)
 const char *checkpoint_preprocessor_file(const struct checkpoint *c)
 {
     return nested_preprocessor(c) ? "processor_config.json" : "preprocessor_config.json";
-}
-
-// "chat_template" is a text, or a list of {name, template} of which "default" counts, else the
-// first ("tool_use" is for tools). NULL when there is none.
-static const char *template_of(const cJSON *json)
-{
-    const cJSON *value = json_get(json, "chat_template"), *item, *best = NULL;
-    if (cJSON_IsString(value)) return value->valuestring;
-    if (!cJSON_IsArray(value)) return NULL;
-    cJSON_ArrayForEach(item, value)
-    {
-        const cJSON *name = json_get(item, "name"), *text = json_get(item, "template");
-        if (!cJSON_IsString(text)) continue;
-        bool chosen = cJSON_IsString(name) && !strcmp(name->valuestring, "default");
-        if (!best || chosen) best = text;
-        if (chosen) break;
-    }
-    return best ? best->valuestring : NULL;
-}
-
-static int read_chat_template(struct checkpoint *c, struct err *err)
-{
-    if (file_exists(c, "chat_template.jinja")) {
-        char *path = path_in(c, "chat_template.jinja");
-        size_t size;
-        c->chat_template = file_read(path, CONFIG_LIMIT, &size, err);
-        const int status = c->chat_template ? text_check(c->chat_template, size, path, err) : -1;
-        free(path);
-        return status;
-    }
-    cJSON *json = NULL, *processor = NULL;
-    int status = read_optional(c, "chat_template.json", &json, err);
-    const char *text = template_of(json);
-    if (status == 0 && !text) status = read_optional(c, "processor_config.json", &processor, err);
-    if (!text) text = template_of(processor);
-    if (!text) text = template_of(c->tokenizer_config);
-    if (status == 0 && text) c->chat_template = xstrdup(text);
-    cJSON_Delete(json);
-    cJSON_Delete(processor);
-    return status;
 }
 
 // --- shards --------------------------------------------------------------------------------------
@@ -231,7 +187,7 @@ static int open_mapped_shards(struct checkpoint *c, const cJSON *index, struct e
 static int open_index(struct checkpoint *c, struct err *err)
 {
     cJSON *index = NULL;
-    int status = read_optional(c, "model.safetensors.index.json", &index, err);
+    int status = checkpoint_read_json(c, "model.safetensors.index.json", &index, err);
     if (status == 0 && open_mapped_shards(c, index, err) < 0)
         status = err_in(err, "'%s/model.safetensors.index.json'", c->folder);
     cJSON_Delete(index);
@@ -347,7 +303,7 @@ int checkpoint_hash_config(const struct checkpoint *c, struct hash *h, struct er
 {
     size_t size;
     char *path = path_in(c, "config.json");
-    char *config = file_read(path, CONFIG_LIMIT, &size, err);
+    char *config = file_read(path, CHECKPOINT_CONFIG_LIMIT, &size, err);
     free(path);
     if (!config) return -1;
     hash_add(h, config, size);
@@ -361,7 +317,7 @@ static int read_folder(struct checkpoint *c, struct err *err)
 {
     for (size_t n = strlen(c->folder); n > 1 && c->folder[n - 1] == '/';) c->folder[--n] = 0;
     if (read_configs(c, err) < 0) return -1;
-    return read_chat_template(c, err);
+    return checkpoint_read_template(c, err);
 }
 
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,

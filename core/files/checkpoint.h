@@ -36,7 +36,8 @@ struct checkpoint {
     cJSON *tokenizer_config; // tokenizer_config.json with special_tokens_map.json, or NULL
     bool tokenizer_config_missing; // there is no tokenizer_config.json
     char *notice;                  // what the user should know about the files; NULL: nothing
-    char *chat_template;           // the folder's chat template (from any of three files) or NULL
+    char *chat_template;           // the folder's chat template or NULL
+    const char *template_file;     // that has it
     struct safetensors **shards;
     int shard_count;
     const struct safetensor **tensors; // of all shards, sorted by name

@@ -20,6 +20,7 @@
 #include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/files/checkpoint.h"
 #include "core/files/checkpoint_parts.h"
 #include "core/text/tokenizer.h"
@@ -83,10 +84,9 @@ static int add_small_files(struct identifying *i, struct err *err)
     const char *preprocessor = checkpoint_preprocessor_file(c);
     if (strcmp(preprocessor, "processor_config.json") != 0 && add_file(i, preprocessor, err) < 0)
         return -1;
-    char *template = xasprintf("%s/chat_template.jinja", c->folder);
-    const bool jinja = access(template, F_OK) == 0;
-    free(template);
-    if (add_file(i, jinja ? "chat_template.jinja" : "chat_template.json", err) < 0) return -1;
+    const char *template = c->template_file; // the configs are there already
+    if (template && !text_ends(template, "_config.json") && add_file(i, template, err) < 0)
+        return -1;
     const char *tokenizer = tokenizer_folder_file(c->folder);
     if (!tokenizer) return 0; // loading says so
     if (add_file(i, tokenizer, err) < 0) return -1;

@@ -5,6 +5,15 @@
 #include "core/base/hash.h"
 #include "core/files/checkpoint.h"
 
+enum {
+    CHECKPOINT_CONFIG_LIMIT = 32 << 20 // bytes of a small file (the largest indexes have 16 MB)
+};
+
+// A JSON file of the folder. *json stays NULL when it is absent.
+int checkpoint_read_json(const struct checkpoint *c, const char *name, cJSON **json,
+                         struct err *err);
+// The folder's chat template, once its other configs are read.
+int checkpoint_read_template(struct checkpoint *c, struct err *err);
 // Opens the GGUF files of that name: configs and shards; c->folder becomes their whole path.
 int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err);
 // Splits such a name; *encoder NULL: it names none. The caller frees both.

@@ -110,17 +110,35 @@ char *companions_preprocessor(const struct model *m)
     return text;
 }
 
+// The text of the tokenizer's own end, where it ends no answer; NULL.
+static const char *other_end(const struct model *m)
+{
+    const cJSON *word = json_get(m->checkpoint->tokenizer_config, "eos_token");
+    if (cJSON_IsObject(word)) word = json_get(word, "content");
+    if (!cJSON_IsString(word) || m->checkpoint->gguf_count) return NULL;
+    const int32_t id = tokenizer_id(m->tokenizer, word->valuestring);
+    for (size_t i = 0; i < m->eos.count; i++)
+        if (m->eos.data[i] == id) return NULL;
+    return word->valuestring;
+}
+
 char *companions_ends(const struct model *m)
 {
     struct buf b = { 0 };
+    const char *other = other_end(m);
     if (!m->eos.count) return xstrdup("none; sample.max_tokens");
     for (size_t i = 0; i < m->eos.count; i++) {
         const char *text = tokenizer_token(m->tokenizer, m->eos.data[i]);
         if (m->checkpoint->gguf_count && i && i == m->checkpoint->ends_named)
             buf_printf(&b, " (%s)", m->ends_from);
-        buf_printf(&b, i ? ", %s" : "%s", text ? text : "?");
+        buf_puts(&b, i ? ", " : "");
+        if (text)
+            buf_puts(&b, text);
+        else
+            buf_printf(&b, "%d, which is no token", m->eos.data[i]);
     }
     const bool by_text = m->checkpoint->gguf_count && m->checkpoint->ends_named < m->eos.count;
     buf_printf(&b, " (%s)", by_text ? "by text" : m->ends_from);
+    if (other) buf_printf(&b, ", not tokenizer_config.json's %.40s", other);
     return buf_take(&b);
 }

@@ -54,4 +54,10 @@ echo >>"$work/big/chat_template.json"
 touch "$work/big/model.safetensors"
 vlmsh --json --session first -c /undo >"$work/events"
 check_has "another file" 'select(.event == "notice").text' "session 'first': the files of '$work/big' have changed: chat_template.json; answers will differ"
+# Ends of answers: what generation_config.json does not name ends nothing, which is said.
+cp -rL tests/goldens/qwen2 "$work/ends" && chmod -R u+w "$work/ends"
+jq '.eos_token_id = [9999, 520]' tests/goldens/qwen2/generation_config.json >"$work/ends/generation_config.json"
+lines "/load $work/ends" /info
+check "ends" 'select(.name == "model").rows[] | select(.[0] == "end of answers")[1]' \
+    "9999, which is no token, <|endoftext|> (generation_config.json), not tokenizer_config.json's <|im_end|>"
 finish

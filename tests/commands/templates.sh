@@ -66,7 +66,7 @@ same "as the folder's own" "$taken" "$(prompt_of original "/load $model")"
 
 # Like none that is built in: an error until one is chosen.
 llava_model=$work/llava
-cp -r $llava "$llava_model"
+cp -r $llava "$llava_model" && rm -f "$llava_model/chat_template.json" # which would win
 echo '{{ messages | nonsense }}' >"$llava_model/chat_template.jinja"
 lines "/load $llava_model" Hello '/set chat.template vicuna' '/set sample.max_tokens 1' Hello
 check "neither fits" 'select(.event == "done").ok' $'true\nfalse\ntrue\ntrue\ntrue'

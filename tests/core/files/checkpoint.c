@@ -415,8 +415,18 @@ static void finds_templates(void **state)
           "D" },
         { "tokenizer_config.json", "{\"chat_template\": [{\"name\": \"x\", \"template\": \"X\"}]}",
           "X" },
-        { "chat_template.json", "{\"chat_template\": \"J\"}", "J" },
+        { "tokenizer_config.json", "{\"chat_template\": {\"x\": \"X\", \"default\": \"D\"}}", "D" },
+        { "chat_template.json", "{\"chat_template\": \"J\"}", "D" },
+        { "tokenizer_config.json", "{}", "J" },
+        { "tokenizer_config.json", "{\"chat_template\": \"T\"}", "T" },
         { "chat_template.jinja", "{{ jinja }}", "{{ jinja }}" },
+        { "additional_chat_templates/default.jinja", "A", "A" },
+        // A processor's.
+        { "preprocessor_config.json", "{}", "J" },
+        { "processor_config.json", "{}", "J" },
+        { "processor_config.json", "{\"chat_template\": \"P\"}", "P" },
+        { "processor_config.json", "{\"chat_template\": null}", "J" },
+        { "chat_template.json", "{}", "{{ jinja }}" },
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         scratch_text(folder, steps[i].file, steps[i].text);
@@ -426,6 +436,37 @@ static void finds_templates(void **state)
             assert_string_equal(c->chat_template, steps[i].found);
         else
             assert_null(c->chat_template);
+        checkpoint_close(c);
+    }
+    scratch_remove(folder);
+}
+
+static void differing_templates_are_named(void **state)
+{
+    char *folder = scratch_new();
+    const char *names[] = { "a" };
+    static const struct {
+        const char *file, *text, *notice;
+    } steps[] = {
+        { "tokenizer_config.json", "{\"chat_template\": \"T\"}", NULL },
+        { "chat_template.jinja", "T\n", NULL },
+        { "chat_template.jinja", "N", NULL },
+        { "preprocessor_config.json", "{}", NULL },
+        { "chat_template.json", "{\"chat_template\": \"J\"}",
+          "chat_template.json and chat_template.jinja differ" },
+        { "chat_template.json", "{\"chat_template\": [{\"name\": \"x\", \"template\": \"N\"}]}",
+          "chat_template.json has several chat templates, none with the name \"default\": \"x\"" },
+    };
+    scratch_text(folder, "config.json", "{}");
+    write_weights(folder, "model.safetensors", names, 1);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        scratch_text(folder, steps[i].file, steps[i].text);
+        struct checkpoint *c = checkpoint_open(folder, NULL, NULL);
+        assert_non_null(c);
+        if (steps[i].notice)
+            assert_true(c->notice && !!strstr(c->notice, steps[i].notice));
+        else
+            assert_null(c->notice);
         checkpoint_close(c);
     }
     scratch_remove(folder);
@@ -627,6 +668,7 @@ int main(void)
         cmocka_unit_test(refuses_links_out),
         cmocka_unit_test(takes_a_lone_file),
         cmocka_unit_test(finds_templates),
+        cmocka_unit_test(differing_templates_are_named),
         cmocka_unit_test(nested_picture_settings),
         cmocka_unit_test(binds_tensors),
         cmocka_unit_test(widens_vectors),

@@ -1,0 +1,123 @@
+// core/files/checkpoint_template.c -- which of a folder's files holds its chat template.
+//
+// As in transformers: the processor of a model that sees and the tokenizer of another one look into
+// different files, in another order. (Version 4 looks into processor_config.json last.)
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "core/files/checkpoint_parts.h"
+
+#define MORE "additional_chat_templates/default.jinja"
+
+static const char *const orders[2][6] = {
+    { MORE, "chat_template.jinja", "tokenizer_config.json", "chat_template.json",
+      "processor_config.json" },
+    { "processor_config.json", "chat_template.json", "chat_template.jinja", MORE,
+      "tokenizer_config.json" },
+};
+
+// "chat_template" is a text, a list of {name, template} or {"name": text}: of several "default"
+// counts, else the first ("tool_use" is for tools), whose name is `other` then. NULL: there is
+// none.
+static const char *template_of(const cJSON *json, const char **other)
+{
+    const cJSON *value = json_get(json, "chat_template"), *item, *best = NULL;
+    const bool named = cJSON_IsObject(value);
+    *other = NULL;
+    if (cJSON_IsString(value)) return value->valuestring;
+    if (!named && !cJSON_IsArray(value)) return NULL;
+    cJSON_ArrayForEach(item, value)
+    {
+        const cJSON *label = json_get(item, "name");
+        const cJSON *text = named ? item : json_get(item, "template");
+        const char *name = named ? item->string : cJSON_IsString(label) ? label->valuestring : "";
+        if (!cJSON_IsString(text)) continue;
+        const bool chosen = !strcmp(name, "default");
+        if (!best || chosen) {
+            best = text;
+            *other = chosen ? NULL : name;
+        }
+        if (chosen) break;
+    }
+    return best ? best->valuestring : NULL;
+}
+
+// *text stays NULL where the file is absent or has no template; the caller frees it.
+static int read_one(struct checkpoint *c, const char *name, char **text, char **other,
+                    struct err *err)
+{
+    const char *found = NULL, *label = NULL;
+    cJSON *json = NULL;
+    int status = 0;
+    if (text_ends(name, ".jinja")) {
+        char *path = xasprintf("%s/%s", c->folder, name);
+        size_t size;
+        if (access(path, F_OK) == 0) {
+            *text = file_read(path, CHECKPOINT_CONFIG_LIMIT, &size, err);
+            status = *text ? text_check(*text, size, path, err) : -1;
+        }
+        free(path);
+        return status;
+    }
+    if (!strcmp(name, "tokenizer_config.json"))
+        found = template_of(c->tokenizer_config, &label);
+    else if (!strcmp(name, "processor_config.json"))
+        found = template_of(c->processor, &label);
+    else if ((status = checkpoint_read_json(c, name, &json, err)) == 0)
+        found = template_of(json, &label);
+    if (found) *text = xstrdup(found);
+    if (found && label) *other = xstrdup(label);
+    cJSON_Delete(json);
+    return status;
+}
+
+// Jinja drops the line break at the end.
+static bool same_template(const char *a, const char *b)
+{
+    const size_t n = strlen(a), m = strlen(b);
+    const size_t x = n - (n && a[n - 1] == '\n'), y = m - (m && b[m - 1] == '\n');
+    return x == y && !memcmp(a, b, x);
+}
+
+static void tell(struct checkpoint *c, char *text)
+{
+    char *both = c->notice ? xasprintf("%s; %s", c->notice, text) : xstrdup(text);
+    free(c->notice);
+    free(text);
+    c->notice = both;
+}
+
+int checkpoint_read_template(struct checkpoint *c, struct err *err)
+{
+    const bool sees = c->preprocessor || c->processor || json_get(c->config, "vision_config");
+    for (const char *const *order = orders[sees]; *order; order++) {
+        char *text = NULL, *other = NULL;
+        if (!sees && c->chat_template && !strcmp(*order, "chat_template.json"))
+            break; // only a processor's; here they stand in for a missing one
+        if (read_one(c, *order, &text, &other, err) < 0) {
+            free(text);
+            return -1;
+        }
+        if (text && !c->chat_template) {
+            c->chat_template = text;
+            c->template_file = *order;
+            if (other)
+                tell(c, xasprintf("%s has several chat templates, none with the name \"default\": "
+                                  "\"%.40s\" is used",
+                                  *order, other));
+            text = NULL;
+        } else if (text && !same_template(text, c->chat_template) &&
+                   strcmp(*order, "tokenizer_config.json") != 0) { // there a file overrides it
+            tell(c, xasprintf("the chat templates of %s and %s differ: the first is used, as in "
+                              "transformers 5",
+                              c->template_file, *order));
+        }
+        free(text);
+        free(other);
+    }
+    return 0;
+}
