@@ -240,6 +240,16 @@ static void join_arithmetic(struct merging *m, const char *one)
     m->arithmetic = copy;
 }
 
+static int other_model(const struct merging *m, const char *path, const char *files,
+                       struct err *err)
+{
+    char *which = checkpoint_files_differ(m->files, files);
+    err_set(err, "'%s' was made with a different model than the others%s%s%s", path,
+            which ? " (different files: " : "", which ? which : "", which ? ")" : "");
+    free(which);
+    return -1;
+}
+
 static int merge_file(struct merging *m, const char *path, struct err *err)
 {
     struct calibration c;
@@ -251,7 +261,7 @@ static int merge_file(struct merging *m, const char *path, struct err *err)
         status = err_set(err, "'%s' is a calibration of kind %s; the others are of kind %s", path,
                          kind->name, m->kind->name);
     else if (m->kind && strcmp(model, m->model) != 0)
-        status = err_set(err, "'%s' was made with a different model than the others", path);
+        status = other_model(m, path, c.files, err);
     char *form = form_of(&c, kind);
     if (status == 0 && m->form && strcmp(form, m->form) != 0)
         status = err_set(
