@@ -125,6 +125,9 @@ static void report(const struct comparing_job *c, const struct compared_data *d)
             else if (isfinite(row->value[0]))
                 job_result(j, row->key, "%.6g", row->value[0]);
         }
+    char *notices = compare_data_notices(d);
+    if (notices) job_result(j, "data", "%s", notices);
+    free(notices);
     compare_data_results_questions(&r, d);
     results_json(&r, &json);
     sinks_emit(j->sinks,
@@ -217,13 +220,14 @@ static int run(struct job *j, struct err *err)
 static char *outcome(const struct job_end *end)
 {
     static const char distance[] = "Hellinger distance, mean";
-    const char *far = job_end_value(end, distance);
+    const char *far = job_end_value(end, distance), *notices = job_end_value(end, "data");
     struct buf b = { 0 };
     for (size_t i = 1; i + 1 < end->count && !b.length; i++)
         if (!strcmp(end->results[i].key, "B"))
             buf_printf(&b, "%s: %s", end->results[i + 1].key, end->results[i + 1].value);
     if (far) buf_printf(&b, "; %s %s", distance, far);
     if (b.length) buf_puts(&b, " (/results compare)");
+    if (b.length && notices) buf_printf(&b, "; %s", notices);
     return b.length ? buf_take(&b) : NULL;
 }
 

@@ -225,13 +225,18 @@ static void put_steps(struct results *r, const struct compared_data *d)
     }
 }
 
-// Sides that read the data alike say it once.
-static void put_notices(struct results *r, const struct compared_data *d)
+char *compare_data_notices(const struct compared_data *d)
 {
     const char *a = d->evaluation[0].notices, *b = d->evaluation[1].notices;
-    const bool same = a && b && !strcmp(a, b);
-    if (a) results_note(r, "%sdata: %s", same ? "" : "A: ", a);
-    if (b && !same) results_note(r, "B: data: %s", b);
+    if (!a || !b || !strcmp(a, b)) return a || b ? xstrdup(a ? a : b) : NULL;
+    return xasprintf("A: %s; B: %s", a, b);
+}
+
+static void put_notices(struct results *r, const struct compared_data *d)
+{
+    char *notices = compare_data_notices(d);
+    if (notices) results_note(r, "data: %s", notices);
+    free(notices);
 }
 
 void compare_data_results(struct results *r, const char *const title[2],

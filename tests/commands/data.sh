@@ -266,13 +266,14 @@ choices='not used: "tools" (1 sample), the choices, which only evaluations read 
 rest='special tokens in the texts of 1 sample are read as tokens, as transformers does; /set data.special_tokens text keeps them text; 2 picture files are animated: only the first frame is read'
 lines "/load tests/goldens/qwen2.5-vl" '/set sample.max_tokens 2' '/set job.nice 0' "/eval $work/odd.jsonl --metric exact --here" "/eval $work/odd.jsonl --metric loss" /wait \
     "/ask --data $work/odd.jsonl --out $work/odd.answers" "/compare off | off --data $work/odd.jsonl" "/compare data.special_tokens=text | now --data $work/odd.jsonl --limit 1" \
-    "/sinks --data $work/odd.jsonl" "/calibrate ffn $work/odd.jsonl $work/odd.safetensors" /wait "/eval $work/odd.jsonl --limit 1 --metric exact --here" "/eval $work/odd.jsonl --metric exact --answers $work/odd.answers --here"
+    "/compare off | off --data $work/odd.jsonl --job" /wait "/sinks --data $work/odd.jsonl" "/calibrate ffn $work/odd.jsonl $work/odd.safetensors" /wait "/eval $work/odd.jsonl --limit 1 --metric exact --here" "/eval $work/odd.jsonl --metric exact --answers $work/odd.answers --here"
 check_has "by an evaluation" 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "data")[1]' "$keys; 2 $rest"
 check_has "by a job" 'select(.event == "notice").text' "; $keys; 4 $rest"
 check_has "by /ask" 'select(.event == "notice").text' "3 answered, 0 with errors, 0 already there: '$work/odd.answers'; $choices; 2 $rest"
 check_has "by a comparison" 'select(.event == "notice").text' "data: $keys; 4 $rest"
-check_has "by its first side" 'select(.event == "notice").text' 'A: data: not used: "tools" (1 sample); 4 special tokens in the texts of 1 sample stay text (data.special_tokens); 1 picture file is animated'
-check_has "by its second side" 'select(.event == "notice").text' 'B: data: not used: "tools" (1 sample); 4 special tokens in the texts of 1 sample are read as tokens'
+check_has "by its job" 'select(.event == "notice").text' "(/results compare); $keys; 4 $rest"
+check_has "by its first side" 'select(.event == "notice").text' 'data: A: not used: "tools" (1 sample); 4 special tokens in the texts of 1 sample stay text (data.special_tokens); 1 picture file is animated'
+check_has "by its second side" 'select(.event == "notice").text' '; B: not used: "tools" (1 sample); 4 special tokens in the texts of 1 sample are read as tokens'
 check_has "by a probe" 'select(.event == "notice").text' "data: $choices; 2 $rest"
 check_has "by a calibration" 'select(.event == "notice").text' "over 3 samples; $choices; 2 $rest"
 check_has "each once" '[inputs | select(.event == "notice").text | select(contains("animated"))] | length' 7
