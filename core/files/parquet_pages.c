@@ -10,7 +10,8 @@
 
 // Decoded pages are kept up to so many bytes; beyond that, those of the last rows read (threads
 // read questions and pictures in turns).
-enum { KEPT_BYTES = 64 << 20, LAST_ROWS = 8 };
+// Blocks are looked for one by one.
+enum { KEPT_BYTES = 64 << 20, KEPT_BLOCKS = 256, LAST_ROWS = 8 };
 
 enum encoding { PLAIN, PLAIN_DICTIONARY = 2, RLE = 3, BIT_PACKED = 4, RLE_DICTIONARY = 8 };
 
@@ -551,7 +552,9 @@ struct parquet_block *parquet_block(struct parquet *p, size_t group, size_t leaf
 void parquet_trim(struct parquet *p)
 {
     uint64_t used;
-    while (kept_bytes(p, &used) > KEPT_BYTES && used + LAST_ROWS < p->clock) release_oldest(p);
+    while ((kept_bytes(p, &used) > KEPT_BYTES || p->block_count > KEPT_BLOCKS) &&
+           used + LAST_ROWS < p->clock)
+        release_oldest(p);
 }
 
 void parquet_forget(struct parquet *p)

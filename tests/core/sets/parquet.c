@@ -76,6 +76,7 @@ static int64_t check_file(const char *path, const char *rows)
     assert_int_equal(count, p.rows);
     for (int64_t i = 0; i < count; i++) check_row(&p, i, PARQUET_ALL, expected[i]);
     for (int64_t i = 0; i < count; i++) check_row(&p, i, PARQUET_PICTURES, expected[i]);
+    assert_true(p.block_count <= 256 + 9 * p.leaf_count); // they are looked through for each value
     parquet_forget(&p);
     for (int64_t i = count; i-- > 0;) check_row(&p, i, PARQUET_ALL, expected[i]);
     for (int64_t i = 0; i < count; i++) cJSON_Delete(expected[i]);

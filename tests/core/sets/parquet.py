@@ -181,6 +181,12 @@ def sets():
 
 # --- all types, encodings and sizes ----------------------------------------------------------------------
 
+def pages():
+    # A page for each row: more pages than are kept decoded.
+    save("pages", table([("q", S)], [{"q": str(i)} for i in range(300)]), compression="none", use_dictionary=False,
+         data_page_size=1, write_batch_size=1, write_statistics=False, store_schema=False)
+
+
 def text(r):
     return "".join(r.choice("abc é→\n\"\\") for _ in range(r.choice([0, 1, 5, 30])))
 
@@ -223,4 +229,8 @@ def variety():
         n += 1
 
 
-variety() if sys.argv[2:] == ["variety"] else sets()
+if sys.argv[2:] == ["variety"]:
+    variety()
+else:
+    sets()
+    pages()
