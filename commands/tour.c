@@ -1,4 +1,4 @@
-// commands/tour.c -- /tour: what the program does, in thirteen lines that can be run one by one.
+// commands/tour.c -- /tour: what the program does, in lines that can be run one by one.
 #include "commands/tour.h"
 
 #include <stdio.h>
@@ -40,14 +40,30 @@ static const struct tour_step steps[] = {
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
-const struct tour_step *tour_step(int index)
+// With a model that sees no pictures.
+static const struct tour_step text_steps[] = {
+    { "Name three colours.", "Ask something. Ctrl-C stops an answer; /regen answers again." },
+    { "/context", "How much of the context the conversation takes. Only new tokens are computed." },
+    { "/compare off | sample.repeat_penalty=1.3 Name three colours.",
+      "Two settings beside each other: answers, speed, and where their distributions part." },
+    { "/redundancy", "Measure: how little the FFN of each layer changes the tokens. Esc goes back "
+                     "to the layout that shows the curves." },
+    { "/tokenize --table \"Name three colours.\"", "The tokens of a text." },
+    { "/help training", "Data sets, training, evaluation: /train and /eval run as jobs beside the "
+                        "chat. This model sees no pictures; start vlmsh without a model to tour "
+                        "what works on them." },
+};
+enum { TEXT_STEPS = sizeof text_steps / sizeof text_steps[0] };
+
+const struct tour_step *tour_step(bool sees, int index)
 {
-    return index >= 0 && index < STEPS ? &steps[index] : NULL;
+    if (index < 0 || index >= tour_count(sees)) return NULL;
+    return sees ? &steps[index] : &text_steps[index];
 }
 
-int tour_count(void)
+int tour_count(bool sees)
 {
-    return STEPS;
+    return sees ? STEPS : TEXT_STEPS;
 }
 
 // The demo picture beside the program, or where it is installed.
@@ -76,15 +92,16 @@ static void replace(struct buf *b, const char *text, const char *word, const cha
     replace(b, at + strlen(word), word, with);
 }
 
-char *tour_line(int index)
+char *tour_line(bool sees, int index)
 {
     struct buf b = { 0 };
-    const bool picture = strstr(steps[index].line, "PICTURE") != NULL;
+    const char *line = tour_step(sees, index)->line;
+    const bool picture = strstr(line, "PICTURE") != NULL;
     const char *temporary = getenv("TMPDIR");
     char *path = picture ? find_picture()
                          : xasprintf("%s/vlmsh-tour-%d",
                                      temporary && *temporary ? temporary : "/tmp", (int)getpid());
-    replace(&b, steps[index].line, picture ? "PICTURE" : "FOLDER", path);
+    replace(&b, line, picture ? "PICTURE" : "FOLDER", path);
     free(path);
     return buf_take(&b);
 }
@@ -92,10 +109,12 @@ char *tour_line(int index)
 static int run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (shell->screen) return shell->screen->open(shell->screen->self, "tour", err);
+    const struct model *m = engine_model(shell->engine);
+    const bool sees = !m || model_sees(m);
     struct buf b = { 0 };
-    for (int i = 0; i < STEPS; i++) {
-        char *line = tour_line(i);
-        buf_printf(&b, "%2d. %s\n      %s\n", i + 1, steps[i].says, line);
+    for (int i = 0; i < tour_count(sees); i++) {
+        char *line = tour_line(sees, i);
+        buf_printf(&b, "%2d. %s\n      %s\n", i + 1, tour_step(sees, i)->says, line);
         free(line);
     }
     sinks_text(shell->sinks, "%s", b.data);
@@ -107,9 +126,10 @@ const struct command command_tour = {
     .name = "tour",
     .also = "tutorial intro guide",
     .usage = "/tour",
-    .help = "Guided tour: twelve steps from a question to an adapter.",
+    .help = "Guided tour, step by step: from a question to an adapter.",
     .details =
         "The full screen writes each step into the input line: Enter runs it, Esc ends the tour.\n"
-        "Without the full screen, lists the steps. Training writes to a folder in /tmp.",
+        "Without the full screen, lists the steps. Training writes to a folder in /tmp. A model\n"
+        "that sees no pictures has a shorter tour.",
     .run = run,
 };

@@ -279,7 +279,7 @@ static void welcome(struct program *p)
         default_model_is_demo(m->name))
         sinks_text(&p->sinks,
                    "This is the demo model: it knows scenes of coloured shapes and letters. "
-                   "/tour shows in twelve steps what can be done with it.");
+                   "/tour shows step by step what can be done with it.");
 }
 
 static int run(struct program *p)

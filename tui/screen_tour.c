@@ -6,18 +6,23 @@
 #include "commands/tour.h"
 #include "tui/screen_parts.h"
 
+static bool sees(const struct view *v)
+{
+    return !v->snapshot || !v->snapshot->model || v->snapshot->sees;
+}
+
 void screen_tour_offer(struct screen *s)
 {
     struct view *v = s->view;
-    const struct tour_step *step = tour_step(v->tour - 1);
+    const struct tour_step *step = tour_step(sees(v), v->tour - 1);
     if (!v->tour || !s->prompt || *prompt_typed(s->prompt) || typed_open(&s->typed)) return;
     if (!step) {
         view_add(v, ENTRY_NOTICE, "the tour is over; /help lists the commands, docs/ has guides");
         v->tour = 0;
         return;
     }
-    char *line = tour_line(v->tour - 1);
-    char *says = xasprintf("tour, step %d of %d: %s", v->tour, tour_count(), step->says);
+    char *line = tour_line(sees(v), v->tour - 1);
+    char *says = xasprintf("tour, step %d of %d: %s", v->tour, tour_count(sees(v)), step->says);
     view_add(v, ENTRY_NOTICE, says);
     prompt_set(s->prompt, line);
     view_hint(v, "Enter runs this step of the tour, Esc ends it");
@@ -29,8 +34,8 @@ void screen_tour_offer(struct screen *s)
 void screen_tour_ran(struct screen *s, const char *line)
 {
     struct view *v = s->view;
-    if (!tour_step(v->tour - 1)) return;
-    char *now = tour_line(v->tour - 1);
+    if (!tour_step(sees(v), v->tour - 1)) return;
+    char *now = tour_line(sees(v), v->tour - 1);
     const bool question = *now != '/' && *line != '/';
     const size_t word = strcspn(now, " "); // its arguments may be changed
     v->tour += question || (word == strcspn(line, " ") && !strncmp(now, line, word));

@@ -59,6 +59,25 @@ wait_for 'the tour has ended'
 keys F10
 wait_for 'shell>'
 
+# A model that sees no pictures has a tour without them.
+line "'$VLMSH' --db '$work/db3' tests/goldens/llama-3.2"
+wait_for 'F1 keys'
+line '/set sample.max_tokens 4'
+line /tour
+wait_for 'step 1 of 6'
+wait_for 'vlmsh> Name three colours'
+for step in 2 3 4 5 6; do
+    keys Enter
+    wait_for "step $step of 6"
+done
+keys Enter
+wait_for ' /help training '
+keys q
+wait_for 'the tour is over'
+shown 'picture.*error\|^! ' && fail 'a step of the tour fails'
+keys F10
+wait_for 'shell>'
+
 # A program alone: a small random model, which is not called the demo model.
 mkdir "$work/alone"
 cp "$VLMSH" "$work/alone/vlmsh"
