@@ -404,9 +404,7 @@ static int adapter_run(struct shell *shell, int argc, char **argv, struct err *e
         if (!w.type) w.type = "f32";
         return one->run(shell, &w, err);
     }
-    return err_set(
-        err, "/adapter has no action '%s': use load, unload, list, show, scale, save or merge",
-        w.action);
+    BUG("/adapter has no action '%s'", w.action);
 }
 
 const struct command command_adapter = {
@@ -436,5 +434,7 @@ const struct command command_adapter = {
     .live = "load unload scale",
     .complete = COMPLETE_WORDS,
     .words = words,
+    .action_at = 1,
+    .usual = "load",
     .run = adapter_run,
 };

@@ -192,7 +192,7 @@ static int calibration_run(struct shell *shell, int argc, char **argv, struct er
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         if (!strcmp(argc ? argv[0] : "list", actions[i].name))
             return actions[i].run(shell, argc > 1 ? argv[1] : NULL, err);
-    return err_set(err, "/calibration has no action '%s': use load, list or show", argv[0]);
+    BUG("/calibration has no action '%s'", argv[0]);
 }
 
 const struct command command_calibration = {
@@ -206,5 +206,7 @@ const struct command command_calibration = {
     .max = 2,
     .complete = COMPLETE_WORDS,
     .words = words,
+    .action_at = 1,
+    .usual = "load",
     .run = calibration_run,
 };

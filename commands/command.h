@@ -95,6 +95,10 @@ struct command {
                          // "": always; "load scale": with these first arguments; NULL: never
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS, COMPLETE_JOB: subcommands
+    // One of `words` says what to do. It may stand anywhere: run() gets it as argument `action_at`,
+    // counted from 1 (0: `words` are no actions). `usual`: what is meant where none is given.
+    int action_at;
+    const char *usual;
     // Checks the form of the arguments, before anything else; may be NULL.
     int (*check)(int argc, char **argv, struct err *err);
     int (*run)(struct shell *shell, int argc, char **argv,
@@ -108,6 +112,10 @@ const struct command *command_at(int index);          // NULL past the end
 const char *command_group(int index);                 // its group in /help
 const struct command *command_find(const char *name); // by name or alias; NULL if unknown
 const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near
+// The command that a line means which begins with an action: "/pause 3", "/delete session X". NULL:
+// none, or several (err names them). `first`: its first argument, or NULL; *noun: that names it.
+const struct command *command_of_action(const char *action, const char *first, bool *noun,
+                                        struct err *err);
 // Is `name` an alias of this command?
 bool command_has_alias(const struct command *command, const char *name);
 // Is `word` one of the blank-separated `words`? `words` may be NULL.

@@ -306,9 +306,6 @@ static int data_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct data_options o = { .decode = true };
     if (!strcmp(argv[0], "mix")) return data_mix(shell, argc - 1, argv + 1, err);
-    if (strcmp(argv[0], "check"))
-        return err_set(err, "/data has no action '%s': use /data check FILE or /data mix OUT ...",
-                       argv[0]);
     int status = read_options(&o, argc - 1, argv + 1, err);
     if (status == 0) status = check(shell, &o, err);
     free(o.kind_list);
@@ -353,5 +350,7 @@ const struct command command_data = {
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_WORDS,
     .words = words,
+    .action_at = 1,
+    .usual = "check",
     .run = data_run,
 };

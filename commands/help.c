@@ -248,6 +248,10 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
         }
     if (list_commands(shell, what)) return 0;
     if (settings_group(what)) return command_find("settings")->run(shell, argc, argv, err);
+    bool noun;
+    struct err several = { 0 };
+    if ((c = command_of_action(what, NULL, &noun, &several))) return help_form(shell, c, what, err);
+    if (several.text[0]) return err_set(err, "%s", several.text);
     const char *near = command_nearest(what);
     if (!near) near = settings_nearest(what);
     if (near) return err_set(err, "no help on '%s': did you mean '%s'?", what, near);

@@ -226,12 +226,8 @@ static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
     int64_t id = 0;
     struct job_row row;
     const char *name = argc > 1 ? argv[1] : "show";
-    const struct action *a = find_action(name);
+    const struct action *a = find_action(name); // one of `words`
     if (job_named(shell, argv[0], &id, err) < 0) return -1;
-    if (!a)
-        return err_set(
-            err, "/job has no action '%s': use show, log, pause, resume, cancel, delete or submit",
-            name);
     if (argc - 2 > a->max)
         return err_set(err, "too many arguments for '/job N %s': /help job", name);
     if (store_job_read(shell->store, id, &row, err) < 0) return -1;
@@ -263,5 +259,6 @@ const struct command command_job = {
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,
     .words = words,
+    .action_at = 2,
     .run = job_run,
 };

@@ -229,8 +229,7 @@ static int preset_run(struct shell *shell, int argc, char **argv, struct err *er
         if (command_check_needs(shell, a->needs, err) < 0) return -1;
         return a->run(shell, argc - 1, argv + 1, err);
     }
-    return err_set(err, "/preset has no action '%s': use list, show, load, save or delete",
-                   argv[0]);
+    BUG("/preset has no action '%s'", argv[0]);
 }
 
 const struct command command_preset = {
@@ -258,5 +257,7 @@ const struct command command_preset = {
     .live = "load",
     .complete = COMPLETE_PRESET,
     .words = words,
+    .action_at = 1,
+    .usual = "load",
     .run = preset_run,
 };

@@ -67,8 +67,22 @@ void line_reader_release(struct line_reader *r)
 
 // --- one line ------------------------------------------------------------------------------------
 
-static int unknown_command(const char *name, struct err *err)
+// "/pause 3", "/delete session trip": the action first. `rest`: what follows its name.
+static const struct command *find_by_action(const char *name, const char *rest, bool *noun,
+                                            struct err *err)
 {
+    const char *end = name_end(rest);
+    char *first = *rest ? xstrndup(rest, (size_t)(end - rest)) : NULL;
+    const struct command *command = command_find(name);
+    const struct command *meant = command_of_action(name, first, noun, err);
+    free(first);
+    return !command || *noun ? meant : NULL; // "/save FILE" is a command of its own
+}
+
+// several: that it is an action of several commands, if it is.
+static int unknown_command(const char *name, const struct err *several, struct err *err)
+{
+    if (several->text[0]) return err_set(err, "%s", several->text);
     const char *near = command_nearest(name);
     if (near) return err_set(err, "unknown command '/%s': did you mean '/%s'?", name, near);
     if (!*name || strchr(name, '/'))
@@ -96,11 +110,18 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
     const char *end = name_end(line), *rest = skip_blanks(end);
     struct words args = { 0 };
     char *name = xstrndup(line + 1, (size_t)(end - line - 1));
-    const struct command *command = command_find(name);
+    bool noun = false;
+    struct err several = { 0 };
+    const struct command *action = find_by_action(name, rest, &noun, &several);
+    const struct command *command = action ? action : command_find(name);
     int status;
     file_in_clear();
-    if (!command)
-        status = unknown_command(name, err);
+    if (action) {
+        if (noun) rest = skip_blanks(name_end(rest));
+        status =
+            text_parse(&args, name, shell, err) < 0 ? -1 : words_parse(&args, rest, shell, err);
+    } else if (!command)
+        status = unknown_command(name, &several, err);
     else if (command->rest && !(command->options && !strncmp(rest, "--", 2)))
         status = rest_parse(&args, rest, shell, err);
     else

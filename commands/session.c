@@ -154,14 +154,26 @@ static int check_free(const char *path, struct err *err)
     return 0;
 }
 
-// FILE [NAME]
+static bool is_session(const struct shell *shell, const char *name)
+{
+    struct session_row *rows;
+    size_t count;
+    bool found = false;
+    if (store_list(shell->store, &rows, &count, NULL) < 0) return false;
+    for (size_t i = 0; i < count; i++) found |= rows[i].name && !strcmp(rows[i].name, name);
+    store_list_free(rows, count);
+    return found;
+}
+
+// FILE [NAME], in either order.
 static int export(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const char *name = argc > 1 ? argv[1] : current(shell, err);
-    if (!name || check_free(argv[0], err) < 0) return -1;
-    if (store_export(shell->store, name, argv[0], err) < 0) return -1;
-    tell(shell, "exported", name, argv[0]);
-    sinks_notice(shell->sinks, "session '%s' written to '%s'", name, argv[0]);
+    const bool turned = argc > 1 && is_session(shell, argv[0]) && !is_session(shell, argv[1]);
+    const char *file = argv[turned], *name = argc > 1 ? argv[!turned] : current(shell, err);
+    if (!name || check_free(file, err) < 0) return -1;
+    if (store_export(shell->store, name, file, err) < 0) return -1;
+    tell(shell, "exported", name, file);
+    sinks_notice(shell->sinks, "session '%s' written to '%s'", name, file);
     return 0;
 }
 
@@ -193,9 +205,7 @@ static int session_run(struct shell *shell, int argc, char **argv, struct err *e
                            a->name);
         return a->run(shell, argc - 1, argv + 1, err);
     }
-    return err_set(
-        err, "/session has no action '%s': use list, new, resume, fork, rename, delete or export",
-        argv[0]);
+    BUG("/session has no action '%s'", argv[0]);
 }
 
 const struct command command_session = {
@@ -218,6 +228,7 @@ const struct command command_session = {
     .needs = NEEDS_STORE,
     .complete = COMPLETE_WORDS,
     .words = words,
+    .action_at = 1,
     .run = session_run,
 };
 

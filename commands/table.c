@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands/command.h"
 #include "commands/probe.h"
@@ -144,6 +145,97 @@ static bool take_force(int *argc, char **argv)
     return false;
 }
 
+// --- actions -------------------------------------------------------------------------------------
+
+static bool has_action(const struct command *command, const char *word)
+{
+    for (int i = 0; command->action_at && command->words[i]; i++)
+        if (!strcmp(command->words[i], word)) return true;
+    return false;
+}
+
+static int unknown_action(const struct command *command, const char *word, struct err *err)
+{
+    struct buf b = { 0 };
+    const char *near = NULL;
+    for (int i = 0; command->words[i]; i++) {
+        const char *between = !i ? "" : command->words[i + 1] ? ", " : " or ";
+        buf_printf(&b, "%s%s", between, command->words[i]);
+        if (text_distance(word, command->words[i]) < 2) near = command->words[i];
+    }
+    if (near)
+        err_set(err, "/%s has no action '%s': did you mean '%s'?", command->name, word, near);
+    else
+        err_set(err, "/%s has no action '%s': use %s", command->name, word, b.data);
+    buf_release(&b);
+    return -1;
+}
+
+// Is it a slip of one letter?
+static bool is_near_action(const struct command *command, const char *word)
+{
+    for (int i = 0; command->words[i]; i++)
+        if (text_distance(word, command->words[i]) < 2) return true;
+    return false;
+}
+
+// The arguments with the action in its place; free() the list, which has one more than argc.
+static char **place_action(const struct command *command, int *argc, char **argv)
+{
+    const int place = command->action_at - 1;
+    char **list = xcalloc((size_t)*argc + 2, sizeof *list);
+    int from = *argc;
+    memcpy(list, argv, (size_t)*argc * sizeof *list);
+    if (place >= *argc || has_action(command, list[place])) return list;
+    for (int i = *argc; i-- > 0;)
+        if (has_action(command, list[i])) from = i; // the first
+    if (from == *argc) {
+        // A preset is a name; all others are files.
+        const bool there = command->complete == COMPLETE_PRESET || access(list[place], F_OK) == 0;
+        if (!command->usual || !there || is_near_action(command, list[place])) return list;
+        list[(*argc)++] = (char *)(uintptr_t)command->usual; // it is only read
+    }
+    char *word = list[from];
+    if (from < place) { // "pause 3" of "3 pause"
+        memmove(list + from, list + from + 1, (size_t)(place - from) * sizeof *list);
+    } else {
+        memmove(list + place + 1, list + place, (size_t)(from - place) * sizeof *list);
+    }
+    list[place] = word;
+    return list;
+}
+
+static int check_action(const struct command *command, int argc, char **argv, struct err *err)
+{
+    const int place = command->action_at - 1;
+    if (place > 0 && argc == place && has_action(command, argv[0]) && access(argv[0], F_OK) != 0)
+        return err_set(err, "say which one to %s: %s", argv[0], command->usage);
+    if (place < 0 || place >= argc || has_action(command, argv[place])) return 0;
+    return unknown_action(command, argv[place], err);
+}
+
+const struct command *command_of_action(const char *action, const char *first, bool *noun,
+                                        struct err *err)
+{
+    const struct command *c, *found = NULL;
+    const char *name = first && *first == '/' ? first + 1 : first;
+    struct buf all = { 0 };
+    int many = 0;
+    const struct command *named = name ? command_find(name) : NULL;
+    // "/load adapter FOLDER", but not "/load adapter" with a model folder of this name.
+    *noun =
+        named && has_action(named, action) && (!command_find(action) || access(first, F_OK) != 0);
+    if (*noun) return named;
+    for (int i = 0; (c = command_at(i)); i++) {
+        if (!has_action(c, action)) continue;
+        found = c;
+        buf_printf(&all, "%s/%s %s", many++ ? ", " : "", c->name, action);
+    }
+    if (many > 1) err_set(err, "/%s is an action of several commands: %s", action, all.data);
+    buf_release(&all);
+    return many == 1 ? found : NULL;
+}
+
 static void page_begin(const struct command *command, const struct shell *shell, int argc,
                        char **argv)
 {
@@ -160,6 +252,7 @@ static int execute(const struct command *command, struct shell *shell, int argc,
     const bool split = command->options && argc > 1; // the command checks its options itself
     if (argc < command->min || (command->max >= 0 && argc > command->max && !split))
         return err_set(err, "usage: %s", command->usage);
+    if (check_action(command, argc, argv, err) < 0) return -1;
     if (command->check && command->check(argc, argv, err) < 0) return -1;
     if (command_check_needs(shell, command->needs, err) < 0) return -1;
     const struct command *outer = shell->running; // of /run
@@ -175,7 +268,9 @@ int command_execute(const struct command *command, struct shell *shell, int argc
                     struct err *err)
 {
     const bool before = file_out_force(command->writes && take_force(&argc, argv));
-    const int status = execute(command, shell, argc, argv, err);
+    char **placed = command->action_at ? place_action(command, &argc, argv) : NULL;
+    const int status = execute(command, shell, argc, placed ? placed : argv, err);
+    free(placed);
     file_out_force(before);
     return status;
 }

@@ -77,12 +77,12 @@ static void add_jobs(const struct shell *shell, struct candidates *c)
     job_rows_free(rows, count);
 }
 
-// A job's number, then subcommands.
+// A job's number and what to do with it, in either order.
 static void add_job_words(const struct shell *shell, const struct command *command, int index,
                           struct candidates *c)
 {
-    if (index == 0) add_jobs(shell, c);
-    for (int i = 0; index == 1 && command->words && command->words[i]; i++)
+    if (index <= 1) add_jobs(shell, c);
+    for (int i = 0; index <= 1 && command->words && command->words[i]; i++)
         add(c, "", command->words[i]);
 }
 
@@ -106,6 +106,7 @@ static void add_words(const struct shell *shell, const struct command *command, 
 {
     if (index == 0) {
         for (int i = 0; command->words && command->words[i]; i++) add(c, "", command->words[i]);
+        if (command->usual) c->paths = PATHS_ALL;
     } else if (index == 1 && (command->needs & NEEDS_STORE)) {
         add_sessions(shell, c);
         c->paths = PATHS_ALL;
