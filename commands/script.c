@@ -104,6 +104,14 @@ static int check_words(const struct words *args, const char *line, struct err *e
     return 0;
 }
 
+// The files that a command must not replace: so far, those of the conversation's pictures.
+static void note_read(struct shell *shell)
+{
+    const struct conversation *c = engine_conversation(shell->engine);
+    file_in_clear();
+    for (size_t i = 0; i < c->picture_count; i++) file_in_note(c->pictures[i].path);
+}
+
 // `line` begins with the slash.
 static int run_command(struct shell *shell, const char *line, struct err *err)
 {
@@ -115,7 +123,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
     const struct command *action = find_by_action(name, rest, &noun, &several);
     const struct command *command = action ? action : command_find(name);
     int status;
-    file_in_clear();
+    note_read(shell);
     if (action) {
         if (noun) rest = skip_blanks(name_end(rest));
         status =

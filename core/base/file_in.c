@@ -65,6 +65,12 @@ bool file_in_opened(const struct stat *st)
     return found;
 }
 
+void file_in_note(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) == 0) opened_add(&st);
+}
+
 void file_in_clear(void)
 {
     pthread_mutex_lock(&opened_lock);

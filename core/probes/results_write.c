@@ -171,6 +171,7 @@ int results_write_csv(const struct results *r, const char *path, const struct si
                       struct err *err)
 {
     const size_t count = r->table_count + (r->map_count > 0);
+    if (!*path) return err_set(err, "the name of the CSV file is empty");
     if (!count) sinks_notice(sinks, "no table: '%s' was not written", path);
     if (count > 1 && file_out_special(path))
         return err_set(err,

@@ -42,4 +42,13 @@ same "all kept" "$(cat "$work/mine.csv" "$work/mine.png" | paste -sd' ')" "mine 
 lines "/eval show --csv $work/mine.csv --force" "/plot $work/t.csv number score --figure $work/mine.png --force"
 check "by force" 'select(.event=="done").ok' "$(yes true | head -2)"
 cmp -s "$work/mine.csv" "$work/t.csv" || fail "--force"
+
+# The pictures of the conversation were read before; an empty name is none.
+cp demo/pictures/scene-1.png "$work/scene.png"
+lines "/load $llava" "/set sample.max_tokens 1" "/image $work/scene.png" "Which?" \
+    "/redundancy --csv $work/scene.png --force" '/norms --csv ""'
+check "a picture, no name" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\nfalse\nfalse'
+check_has "a picture" 'select(.event=="error").message' "is read by this command"
+check_has "no name" 'select(.event=="error").message' "name of the CSV file is empty"
+cmp -s demo/pictures/scene-1.png "$work/scene.png" || fail "the picture was replaced"
 finish
