@@ -104,6 +104,14 @@ void companions_defaults(cJSON *config)
             cJSON_AddStringToObject(config, token_keys[i], kind->tokens[i]);
 }
 
+int companions_flag(const cJSON *config, const char *key, bool otherwise, bool *flag,
+                    struct err *err)
+{
+    if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(config, key))) otherwise = false;
+    return json_bool(config, key, otherwise, flag, err) < 0 ? err_in(err, "tokenizer_config.json")
+                                                            : 0;
+}
+
 // --- beside a tokenizer's own file -------------------------------------------------------------
 
 // Is the flag said, and differently?
@@ -133,8 +141,7 @@ static int ids_around(struct tokenizer *t, const struct companions *c, const cha
                       bool otherwise, const char *key, struct ids *ids, struct err *err)
 {
     bool asked;
-    if (json_bool(c->config, flag, otherwise, &asked, err) < 0)
-        return err_in(err, "tokenizer_config.json");
+    if (companions_flag(c->config, flag, otherwise, &asked, err) < 0) return -1;
     if (!asked) return 1;
     const char *text = companions_token(c, key);
     const int32_t id = text ? tokenizer_id(t, text) : -1;

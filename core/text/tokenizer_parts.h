@@ -376,6 +376,9 @@ struct class_kind {
 int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err);
 // NULL: it is not of transformers, or none is named.
 const struct class_kind *companions_kind(const cJSON *config);
+// "add_bos_token" or "add_eos_token": null is false.
+int companions_flag(const cJSON *config, const char *key, bool otherwise, bool *flag,
+                    struct err *err);
 // Adds the special tokens of the class that the config does not name.
 void companions_defaults(cJSON *config);
 // What a tokenizer's file does otherwise than those beside it say: that is done, or named in a

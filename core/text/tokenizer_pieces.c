@@ -445,9 +445,9 @@ static int fill_around(struct tokenizer *t, const struct proto *p, const struct 
                        const struct class_kind *kind, struct err *err)
 {
     bool bos, eos;
-    if (json_bool(c->config, "add_bos_token", !kind || kind->bos, &bos, err) < 0 ||
-        json_bool(c->config, "add_eos_token", kind && kind->eos, &eos, err) < 0)
-        return err_in(err, "tokenizer_config.json");
+    if (companions_flag(c->config, "add_bos_token", !kind || kind->bos, &bos, err) < 0 ||
+        companions_flag(c->config, "add_eos_token", kind && kind->eos, &eos, err) < 0)
+        return -1;
     if (bos && add_around(t, c, "bos_token", p->bos, &t->before, err) < 0) return -1;
     return eos ? add_around(t, c, "eos_token", p->eos, &t->after, err) : 0;
 }
@@ -483,9 +483,12 @@ static void tell_open(struct tokenizer *t, const struct companions *c,
                       const struct class_kind *kind)
 {
     struct buf open = { 0 };
-    if (!json_get(c->config, "add_bos_token"))
+    if (!cJSON_GetObjectItemCaseSensitive(c->config, "add_bos_token"))
         say(&open, t->before.count ? "add_bos_token (true here)" : "add_bos_token (false here)");
     if (kind && kind->around && !json_get(c->config, "legacy")) say(&open, "legacy (true here)");
+    if (kind && kind->around &&
+        cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(c->config, "add_prefix_space")))
+        say(&open, "add_prefix_space (null is true here, as in 5)");
     if (kind && kind->around && cJSON_IsFalse(json_get(c->config, "add_prefix_space")))
         tokenizer_add_notice(t, "no space is put before a text, as add_prefix_space says; "
                                 "transformers 5 does not look at that for some models (LLaVA)");

@@ -179,7 +179,7 @@ static void put(struct merging *m, const struct extra *x)
 
 // --- the files -----------------------------------------------------------------------------------
 
-static const char *const lists[] = { "extra_special_tokens", "additional_special_tokens" };
+static const char *const lists[] = { "additional_special_tokens", "extra_special_tokens" };
 
 static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
                                      "pad_token", "cls_token", "mask_token" };
@@ -219,7 +219,7 @@ static int visit(struct merging *m, const cJSON *value, bool five, bool add, str
 // All special tokens of the config, those with standard names first. `add`: to the list.
 static int visit_all(struct merging *m, const cJSON *config, bool add, struct err *err)
 {
-    const cJSON *item, *extra = json_get(config, lists[0]);
+    const cJSON *item, *extra = json_get(config, lists[1]);
     int most = OTHERS_MOST;
     for (int i = 0; i < NAMES; i++)
         if (visit(m, json_get(config, names[i]), false, add, err) < 0) return -1;
@@ -274,7 +274,8 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
     const size_t count = all.length / sizeof(struct extra);
     struct extra *list = (struct extra *)(void *)all.data;
     if (more == 0 && count) qsort(list, count, sizeof *list, compare_extras);
-    for (size_t i = 0; more == 0 && i < count; i++) put(m, &list[i]);
+    for (size_t i = 0; more == 0 && i < count; i++)
+        if (i + 1 == count || list[i].flags.id != list[i + 1].flags.id) put(m, &list[i]);
     buf_release(&all);
     return more;
 }

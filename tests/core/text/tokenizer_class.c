@@ -94,6 +94,17 @@ static const struct {
       "{\"<NEW>\":905,\"<image>\":903}",
       "1 271 800 900 266 835 901 2 266 810 800 892 814 441 864 0",
       "<image> (900, not 903), <NEW> (901, not 905)" },
+    // both lists
+    { LLAMA ",\"extra_special_tokens\":{\"x_token\":\"<NEW>\"},\"additional_special_tokens\":[\"<"
+            "image>\"]}",
+      NULL, NULL, "1 271 800 900 266 835 901 2 266 810 800 892 814 441 864 0",
+      "<image> (900), <NEW> (901)" },
+    // one id for two
+    { LLAMA ",\"additional_special_tokens\":[\"<NEW>\"]}", NULL, "{\"<image>\":903,\"<NEW>\":903}",
+      "1 271 800 892 623 864 324 900 2 266 810 800 892 814 441 864 0", "<NEW> (900, not 903)" },
+    // no bos: null
+    { "{\"tokenizer_class\":\"LlamaTokenizer\",\"add_bos_token\":null,\"legacy\":true}", NULL, NULL,
+      "271 800 892 623 864 324 892 852 862 888 864 2 266 810 800 892 814 441 864 0", "" },
     // plain
     { LLAMA ",\"added_tokens_decoder\":{\"900\":{\"content\":\"<image>\",\"special\":false,"
             "\"rstrip\":true}}}",
@@ -151,6 +162,9 @@ static const struct {
     // llama, another bos
     { "llava-1.5", "{\"bos_token\":\"</s>\"}",
       "2 349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0", "</s> before" },
+    // llama, no bos: null
+    { "llava-1.5", "{\"add_bos_token\":null}",
+      "349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0", "nothing before" },
     // gemma
     { "llava-1.5", "{\"tokenizer_class\":\"GemmaTokenizerFast\",\"add_bos_token\":false}",
       "349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0", "of GemmaTokenizer" },
