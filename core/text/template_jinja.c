@@ -17,6 +17,9 @@
 #include "core/text/layouts.h"
 #include "core/text/template_parts.h"
 
+// Of all renderings that find the answers of one sample: some seconds.
+static const uint64_t ANSWERS_STEPS = (uint64_t)20 * JINJA_STEPS;
+
 struct chat_template {
     struct jinja *jinja;
     struct jinja_room room;     // of the special tokens
@@ -134,8 +137,10 @@ static time_t date_time(const char *date)
 
 // --- one rendering -----------------------------------------------------------------------------
 
+// *steps grows by those that it took; NULL: nobody counts them.
 static int run(const struct chat_template *t, const struct message *messages, size_t count,
-               const char *date, bool generation, struct jinja_output *out, struct err *err)
+               const char *date, bool generation, struct jinja_output *out, uint64_t *steps,
+               struct err *err)
 {
     struct jinja_room room = { .steps = t->trials ? *t->trials : 0 };
     const struct jinja_value vars = jinja_dict(&room), list = jinja_list(&room);
@@ -154,6 +159,7 @@ static int run(const struct chat_template *t, const struct message *messages, si
     const int status =
         jinja_render(t->jinja, &room, vars, date && dated ? date_time(date) : 0, out, err);
     if (t->trials) *t->trials = room.steps;
+    if (steps) *steps += room.steps;
     jinja_room_release(&room);
     return status;
 }
@@ -358,12 +364,12 @@ static size_t typed_end(const struct jinja_output *out, size_t i, size_t otherwi
 // and ends with its turn: where the text leaves that of the messages up to it.
 static int find_answer(const struct rendering *r, const struct message *messages, size_t i,
                        const struct jinja_output *out, struct text_range *range, bool *open,
-                       struct err *err)
+                       uint64_t *steps, struct err *err)
 {
     const struct prompt_options *o = r->options;
     struct jinja_output before = { 0 }, turn = { 0 };
-    int status = run(o->template, messages, i, o->date, true, &before, err);
-    if (status == 0) status = run(o->template, messages, i + 1, o->date, false, &turn, err);
+    int status = run(o->template, messages, i, o->date, true, &before, steps, err);
+    if (status == 0) status = run(o->template, messages, i + 1, o->date, false, &turn, steps, err);
     if (status == 0) {
         const size_t start = common_length(&before.text, &out->text);
         const size_t end = common_length(&turn.text, &out->text);
@@ -382,11 +388,17 @@ static int find_answer(const struct rendering *r, const struct message *messages
 static int find_answers(struct rendering *r, const struct message *messages, size_t count,
                         const struct jinja_output *out, const struct cuts *c, struct err *err)
 {
+    uint64_t steps = 0; // each answer renders all turns before it again
     for (size_t i = 0; i < count; i++) {
         struct text_range range = { 0 };
         bool open = false;
         if (messages[i].role != ROLE_ASSISTANT || messages[i].generated) continue;
-        if (find_answer(r, messages, i, out, &range, &open, err) < 0) return -1;
+        if (find_answer(r, messages, i, out, &range, &open, &steps, err) < 0) return -1;
+        if (steps > ANSWERS_STEPS)
+            return err_set(err,
+                           "its %zu turns take too long to render with the chat template: split "
+                           "them into several samples",
+                           count);
         size_t start = place_after_cuts(c, range.start), end = place_after_cuts(c, range.end);
         const size_t former = r->answer_count ? r->answers[r->answer_count - 1].text.end : 0;
         if (start < former) start = former;
@@ -405,7 +417,8 @@ static char *generation_text(const struct rendering *r, const struct message *me
     struct jinja_output other = { 0 };
     struct err err;
     char *text = NULL;
-    if (run(o->template, messages, count, o->date, !o->generation_prompt, &other, &err) == 0) {
+    if (run(o->template, messages, count, o->date, !o->generation_prompt, &other, NULL, &err) ==
+        0) {
         const struct buf *with = o->generation_prompt ? &out->text : &other.text;
         const struct buf *without = o->generation_prompt ? &other.text : &out->text;
         if (common_length(with, without) == without->length)
@@ -429,8 +442,8 @@ static bool refuses_system(const struct rendering *r, const struct message *mess
     struct jinja_output out = { 0 };
     struct err ignored;
     if (count < 2 || messages[0].role != ROLE_SYSTEM) return false;
-    const int status =
-        run(o->template, messages + 1, count - 1, o->date, o->generation_prompt, &out, &ignored);
+    const int status = run(o->template, messages + 1, count - 1, o->date, o->generation_prompt,
+                           &out, NULL, &ignored);
     jinja_output_release(&out);
     return status == 0;
 }
@@ -443,7 +456,7 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
     struct cuts cuts = { 0 };
     struct err own;
     if (!err) err = &own;
-    int status = run(o->template, messages, count, o->date, o->generation_prompt, &out, err);
+    int status = run(o->template, messages, count, o->date, o->generation_prompt, &out, NULL, err);
     if (status == 0 && any_generated(messages, count)) {
         char *generation = generation_text(r, messages, count, &out);
         cut_answers(&cuts, &out, generation, messages);
@@ -487,7 +500,7 @@ static int try_message(const struct chat_template *t, bool picture, struct err *
     struct jinja_output out = { 0 };
     if (picture) message_add_picture(&m, 0);
     message_add_text(&m, text);
-    int status = run(t, &m, 1, NULL, true, &out, err);
+    int status = run(t, &m, 1, NULL, true, &out, NULL, err);
     if (status == 0 && !shows(t, &out, strlen(text)))
         status = err_set(err, "it does not show what the user says");
     const size_t place = status == 0 && picture ? next_placeholder(&out, t->placeholder, 0) : 0;
@@ -510,7 +523,7 @@ static int try_roles(const struct chat_template *t, struct err *err)
             m[i].role = roles[i];
             message_add_text(&m[i], "x");
         }
-        if (run(t, m + first, 4 - (size_t)first, NULL, true, &out, err) < 0 && out.unknown)
+        if (run(t, m + first, 4 - (size_t)first, NULL, true, &out, NULL, err) < 0 && out.unknown)
             status = -1;
         for (int i = 0; i < 4; i++) message_release(&m[i]);
         jinja_output_release(&out);
