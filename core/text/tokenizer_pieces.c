@@ -511,10 +511,27 @@ static void tell_holes(struct tokenizer *t, size_t count)
                              holes);
 }
 
+// Text does not become a special token by merging.
+static void tell_words(struct tokenizer *t, const struct proto *p)
+{
+    struct buf words = { 0 };
+    for (size_t i = 0; i < p->count && words.length < 200; i++)
+        if (p->pieces[i].type == NORMAL && t->flags[i] & TOKEN_SPECIAL &&
+            !overwritten(t, &p->pieces[i], i))
+            buf_printf(&words, "%s%.40s", words.length ? ", " : "", tokenizer_token(t, (int32_t)i));
+    if (words.length)
+        tokenizer_add_notice(t,
+                             "words of the vocabulary that the files make special, so that other "
+                             "text is not put together to them as in transformers: %s",
+                             words.data);
+    buf_release(&words);
+}
+
 static void tell_differences(struct tokenizer *t, const struct proto *p, const struct companions *c,
                              const struct class_kind *kind)
 {
     const cJSON *name = json_get(c->config, "tokenizer_class");
+    tell_words(t, p);
     if (kind && kind->around) tell_rules(t, p);
     if (kind ? !kind->eos : !name) tell_open(t, c, kind);
     if (kind && kind->eos && !json_get(c->config, "extra_ids"))

@@ -105,6 +105,10 @@ static const struct {
     // no bos: null
     { "{\"tokenizer_class\":\"LlamaTokenizer\",\"add_bos_token\":null,\"legacy\":true}", NULL, NULL,
       "271 800 892 623 864 324 892 852 862 888 864 2 266 810 800 892 814 441 864 0", "" },
+    // a word
+    { LLAMA ",\"additional_special_tokens\":[\"\u2581the\"]}", NULL, NULL,
+      "1 271 800 892 623 864 324 892 852 862 888 864 2 266 810 800 892 814 441 864 0",
+      "as in transformers: \u2581the" },
     // plain
     { LLAMA ",\"added_tokens_decoder\":{\"900\":{\"content\":\"<image>\",\"special\":false,"
             "\"rstrip\":true}}}",
