@@ -36,10 +36,16 @@ size_t text_bad_byte(const char *text, size_t size)
     return size;
 }
 
-bool text_utf16(const char *text, size_t size)
+const char *text_wide(const char *text, size_t size)
 {
-    if (size < 2) return false;
-    return !memcmp(text, "\xFF\xFE", 2) || !memcmp(text, "\xFE\xFF", 2) || !text[0] != !text[1];
+    int zeros = 0;
+    for (size_t i = 0; i < 4 && i < size; i++) zeros += !text[i];
+    if (size < 2) return NULL;
+    const bool marked = !memcmp(text, "\xFF\xFE", 2) || !memcmp(text, "\xFE\xFF", 2);
+    if (size >= 4 &&
+        (zeros == 3 || !memcmp(text, "\xFF\xFE\0\0", 4) || !memcmp(text, "\0\0\xFE\xFF", 4)))
+        return "UTF-32";
+    return marked || !text[0] != !text[1] ? "UTF-16" : NULL;
 }
 
 int text_check_part(const char *text, size_t size, int64_t line, struct err *err)
@@ -62,8 +68,9 @@ int text_check_part(const char *text, size_t size, int64_t line, struct err *err
 
 int text_check(const char *text, size_t size, const char *name, struct err *err)
 {
-    if (text_utf16(text, size))
-        return err_set(err, "'%s' is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8", name);
+    const char *wide = text_wide(text, size);
+    if (wide)
+        return err_set(err, "'%s' is %s: convert it, with iconv -f %s -t UTF-8", name, wide, wide);
     if (size && memchr(text, 0, size))
         return err_set(err, "'%s' contains a zero byte: it is not a text file", name);
     return text_check_part(text, size, 1, err) < 0 ? err_in(err, "'%s'", name) : 0;

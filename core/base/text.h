@@ -18,8 +18,9 @@ bool text_ends(const char *text, const char *end);
 const char *text_trimmed(const char *text);
 // Returns the offset of the first invalid UTF-8 byte, or `size` if the text is valid.
 size_t text_bad_byte(const char *text, size_t size);
-// Does a file that begins so hold UTF-16: a byte order mark, or ASCII in two bytes each?
-bool text_utf16(const char *text, size_t size);
+// "UTF-16" or "UTF-32" if a file that begins so holds it: a byte order mark, or ASCII in two or
+// four bytes each. NULL: neither.
+const char *text_wide(const char *text, size_t size);
 // Refuses the text of a file that is not UTF-8 or has a byte 0, which would hide the rest: names
 // the file; line, byte (from 1) and its value.
 int text_check(const char *text, size_t size, const char *name, struct err *err);

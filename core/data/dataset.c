@@ -156,7 +156,7 @@ static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struc
 {
     ssize_t n = read_at(s->d, block, BLOCK, 0);
     if (n < 0) return read_error(s->d, err);
-    if (text_utf16(block, (size_t)n)) return text_check(block, (size_t)n, s->d->path, err);
+    if (text_wide(block, (size_t)n)) return text_check(block, (size_t)n, s->d->path, err);
     look_at_start(s, block, (size_t)n);
     size_t skip = (size_t)s->at;
     while (n > 0) {

@@ -177,6 +177,8 @@ printf '[{"id": "good", "question": "q", "answer": "a"},\n {"id": "caf\351", "qu
 printf '{"id": "first", "question": "caf\351"}\n' >"$work/latin.jsonl"
 printf '{"question": "q", "answer": "a"}\n' | iconv -t UTF-16 >"$work/wide.jsonl"
 printf '{"question": "q", "answer": "a"}\n' | iconv -t UTF-16LE >"$work/wide2.jsonl"
+printf '{"question": "q", "answer": "a"}\n' | iconv -t UTF-32 >"$work/wide4.jsonl"
+printf '{"question": "q", "answer": "a"}\n' | iconv -t UTF-32BE >"$work/wide5.jsonl"
 printf 'index\tquestion\tanswer\timage\n1\tcaf\351\ta\t\n' >"$work/table.tsv"
 printf 'step,loss\n1,2\n2,\3773\n' >"$work/run.csv"
 printf 'question,A,B,C,D,answer\nq,a,b,c,\351,A\n' >"$work/mmlu_test.csv"
@@ -187,7 +189,7 @@ printf '# caf\351\n/version\n/system caf\351\n' >"$work/latin.vlmsh"
 printf 'x \351' >"$work/text.md"
 cp $scene "$work/$(printf 'caf\351').png"
 lines "/load $llava" "/data check $work/latin.json" "/data check $work/latin.jsonl" "/data check $work/wide.jsonl" \
-    "/data check $work/wide2.jsonl" "/eval $work/table.tsv --set mme --here" "/plot $work/run.csv step loss" \
+    "/data check $work/wide2.jsonl" "/data check $work/wide4.jsonl" "/data check $work/wide5.jsonl" "/eval $work/table.tsv --set mme --here" "/plot $work/run.csv step loss" \
     "/eval $work/mmlu_test.csv --set mmlu --here" "/render $work/latin.jinja $work/messages.json" \
     "/render $work/plain.jinja $work/messages.json" "/messages $work/messages.json" "/run $work/latin.vlmsh" \
     "/report $work/text.md" "/quantize $work/q.gguf --type f16 --text $work/text.md"
@@ -195,6 +197,8 @@ check "places" 'select(.event == "error").message | sub(".*/"; "") | sub(", whic
     "latin.jsonl': line 1, byte 33 is 0xE9
 wide.jsonl' is UTF-16
 wide2.jsonl' is UTF-16
+wide4.jsonl' is UTF-32
+wide5.jsonl' is UTF-32
 no sample could be scored: sample 1: \"question\": byte 4 is 0xE9
 run.csv': line 3, byte 3 is 0xFF
 mmlu_test.csv': line 2, byte 9 is 0xE9
