@@ -24,7 +24,7 @@
 # libutf8proc-dev   Unicode NFC   libstb-dev        picture decoders (stb_image)
 # libwebp-dev       WebP pictures libgif-dev        films (animated GIF)
 # libsqlite3-dev    sessions      libreadline-dev   line editing
-# libncurses-dev    the screen    libmd-dev         SHA-256 of pictures and weights
+# libncurses-dev    terminfo      libmd-dev         SHA-256 of pictures and weights
 # libcairo2-dev     figures       fonts-dejavu-core their letters: no other package brings them everywhere
 # libsnappy-dev     pages of parquet files, as     libzstd-dev  the same, if they were written so
 #                   they are usually compressed

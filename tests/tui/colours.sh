@@ -165,8 +165,8 @@ t.type("\x1b[21~")
 check(t.wait() == 0, "it ends")
 
 # Plain lines: with eight colours letters and the same papers, with 256 half blocks.
-def plain(**env):
-    t = GraphicsTerminal([program, "--plain"], "none", size=(60, 100), env=dict({"COLORTERM": ""}, **env))
+def plain(has=8, **env):
+    t = GraphicsTerminal([program, "--plain"], "none", size=(60, 100), colours=has, env=dict({"COLORTERM": ""}, **env))
     t.wait_text("model>")
     for line in lines: t.type(line + "\r")  # the second before the first is done: it is not lost
     t.wait_text("12 tokens")
@@ -192,6 +192,10 @@ for r in range(12):
             check(ch == letters[int(share[r][c] * 9 + 0.5)], "8, plain: patch %d, %d: '%s'" % (r, c, ch))
 t, title = plain()
 check("\u2580" in t.text() and re.search(r"48;5;", t.all), "256, plain: half blocks")
+t, title = plain(256, TERM="xterm")
+check("\u2580" in t.text() and re.search(r"48;5;", t.all), "256 when it is asked, plain: half blocks")
+t, title = plain(1 << 24, TERM="xterm")
+check("\u2580" in t.text() and t.all.count("\x1b[48;2;") > 100, "all colours when it is asked, plain")
 t, title = plain(TERM="vt100")
 check("\u2580" not in t.text() and not re.search(r"\x1b\[[34]", t.all), "no colours, plain: letters alone")
 END

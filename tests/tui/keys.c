@@ -57,6 +57,38 @@ static void test_names(void **state)
     expect_key("\033[1;99A", "Up");
 }
 
+// What the terminal says of itself is no key, whole or byte by byte; while a rest is missing it is
+// known what is missing.
+static void test_replies(void **state)
+{
+    static const char *const replies[] = {
+        "\033[?62;4;22c",
+        "\033[6;20;10t",
+        "\033_Gi=31;OK\033\\",
+        "\033P>|XTerm(379)\033\\",
+        "\033P1$r0;48:2::1:2:3m\033\\",
+        "\033P0$r\033\\",
+        "\033]4;255;rgb:eeee/eeee/eeee\033\\",
+        "\033]4;255;rgb:eeee/eeee/eeee\a",
+    };
+    struct key key;
+    for (size_t i = 0; i < sizeof replies / sizeof replies[0]; i++) {
+        struct key_reader r = { 0 };
+        const size_t length = strlen(replies[i]);
+        for (size_t k = 0; k < length; k++) {
+            assert_false(key_reader_next(&r, false, &key));
+            assert_int_equal(key_reader_replying(&r), k > 2);
+            key_reader_add(&r, replies[i] + k, 1);
+        }
+        assert_true(key_reader_next(&r, false, &key));
+        assert_int_equal(key.kind, KEY_REPLY);
+        assert_false(key_reader_open(&r));
+        key_reader_release(&r);
+    }
+    expect_key("\033]", "Alt-]"); // typed
+    expect_key("\033P", "Alt-P");
+}
+
 // A sequence that comes in pieces is one key; nothing is taken before it is whole.
 static void test_pieces(void **state)
 {
@@ -400,7 +432,7 @@ int main(void)
         cmocka_unit_test(test_actions_known), cmocka_unit_test(test_score),
         cmocka_unit_test(test_long_search),   cmocka_unit_test(test_help_rows),
         cmocka_unit_test(test_dropped),       cmocka_unit_test(test_dropped_quote),
-        cmocka_unit_test(test_quote),
+        cmocka_unit_test(test_quote),         cmocka_unit_test(test_replies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
