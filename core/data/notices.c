@@ -82,13 +82,14 @@ static void count_untrained(struct data_notices *n, const struct dialogue *d)
         n->untrained += d->messages[i].role == ROLE_ASSISTANT && d->messages[i].untrained;
 }
 
-static void look_at(const struct data_use *u, int64_t index, struct data_notices *n,
+// False: no further sample is used.
+static bool look_at(const struct data_use *u, int64_t index, struct data_notices *n,
                     struct names *pictures)
 {
     struct sample s;
     const bool read = dataset_read(u->data, index, &s, NULL) == 0;
     const int parts = parts_of(u, &s);
-    if (parts != DATA_UNCHOSEN) key_counts_add(&n->unread, &s.unread);
+    if (parts >= 0) key_counts_add(&n->unread, &s.unread);
     if (read && parts > 0) {
         data_notices_texts(n, u->model->tokenizer, &s, parts);
         if (parts & DATA_ANSWERS) count_untrained(n, &s.dialogue);
@@ -97,6 +98,7 @@ static void look_at(const struct data_use *u, int64_t index, struct data_notices
                 n->animations += is_animated(u->data, s.dialogue.paths[i]);
     }
     sample_release(&s);
+    return parts != DATA_END;
 }
 
 // --- in words ------------------------------------------------------------------------------------
@@ -142,13 +144,17 @@ char *data_notices_read(const struct data_use *u)
     struct buf text = { 0 };
     const int64_t count = u->count < u->data->count ? u->count : u->data->count;
     int64_t i = 0;
-    for (; i < count && !(u->cancel && atomic_load(u->cancel)); i++) look_at(u, i, &n, &pictures);
+    bool cancelled = false, more = true;
+    for (; i < count && more && !cancelled; i++) {
+        more = look_at(u, i, &n, &pictures);
+        cancelled = u->cancel && atomic_load(u->cancel);
+    }
     char *sentence;
     for (int k = 0; (sentence = data_notice(&n, k)); k++) {
         buf_printf(&text, "%s%s", k ? "; " : "", sentence);
         free(sentence);
     }
-    if (text.length && i < count) buf_printf(&text, ", of the first %lld samples", (long long)i);
+    if (text.length && cancelled) buf_printf(&text, ", of the first %lld samples", (long long)i);
     names_release(&pictures);
     data_notices_release(&n);
     return text.length ? buf_take(&text) : NULL;

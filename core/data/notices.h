@@ -25,6 +25,7 @@ struct data_notices {
 
 // What the model reads of a sample, as bits. A sample of which it reads nothing still has keys.
 enum data_parts {
+    DATA_END = -2,      // the command uses neither it nor those that follow
     DATA_UNCHOSEN = -1, // the command does not use it
     DATA_PROMPT = 1,    // the messages up to the last question, and all pictures
     DATA_ANSWERS = 2,   // all messages

@@ -154,7 +154,8 @@ struct told {
 static int parts_of(void *self, struct sample *s)
 {
     struct told *t = self;
-    if (!t->left || (!s->broken && !evaluate_is_chosen(t->v->r, s))) return DATA_UNCHOSEN;
+    if (!t->left) return DATA_END;
+    if (!s->broken && !evaluate_is_chosen(t->v->r, s)) return DATA_UNCHOSEN;
     t->left--;
     const struct metric *m = evaluate_metric(t->v, s, NULL);
     if (!m) return 0;
@@ -170,13 +171,17 @@ char *evaluate_notices(const struct evaluating *v)
     const int64_t done = v->stopped && v->done > STOPPED ? STOPPED : v->done;
     struct told told = { v, done };
     if (ranks_number(r->ranks) > 0 || !stages_first(r->model->decoder.stages)) return NULL;
-    return data_notices_read(&(struct data_use){ .data = r->data,
-                                                 .model = r->model,
-                                                 .settings = r->settings,
-                                                 .count = r->data->count,
-                                                 .parts = parts_of,
-                                                 .self = &told,
-                                                 .cancel = v->stopped ? NULL : r->cancel });
+    char *text = data_notices_read(&(struct data_use){ .data = r->data,
+                                                       .model = r->model,
+                                                       .settings = r->settings,
+                                                       .count = r->data->count,
+                                                       .parts = parts_of,
+                                                       .self = &told,
+                                                       .cancel = v->stopped ? NULL : r->cancel });
+    if (!text || done == v->done) return text;
+    char *part = xasprintf("%s, of the first %d samples", text, STOPPED);
+    free(text);
+    return part;
 }
 
 // --- the corpus of references --------------------------------------------------------------------
