@@ -167,15 +167,6 @@ static void show_answer(struct plain *p, const struct event *e)
 
 // --- tables and maps -----------------------------------------------------------------------------
 
-// A cell on one line.
-static char *flat_cell(const char *cell)
-{
-    char *flat = xstrdup(cell ? cell : "");
-    for (char *c = flat; *c; c++)
-        if (*c == '\n' || *c == '\t' || *c == '\r') *c = ' ';
-    return flat;
-}
-
 static void put_spaces(struct buf *b, int count)
 {
     for (; count > 0; count--) buf_putc(b, ' ');
@@ -235,7 +226,8 @@ static void show_table(struct plain *p, const struct event *e)
     char **cells = xreallocarray(NULL, rows * columns, sizeof *cells);
     int *widths = xcalloc(columns, sizeof *widths);
     for (size_t i = 0; i < rows * columns; i++) {
-        cells[i] = flat_cell(i < columns ? t->columns[i] : t->cells[i - columns]);
+        cells[i] = i < columns ? table_cell(NULL, t->columns[i])
+                               : table_cell(t->columns[i % columns], t->cells[i - columns]);
         int width = text_width(cells[i]);
         if (width > widths[i % columns]) widths[i % columns] = width;
     }

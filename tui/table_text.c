@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "tui/text.h"
 #include "tui/wrap.h"
 
@@ -19,11 +20,12 @@ struct table_copy {
     char *title;          // NULL: none
 };
 
-static char *flat(const char *cell)
+char *table_cell(const char *column, const char *cell)
 {
-    char *text = xstrdup(cell ? cell : "");
+    const bool answer = column && !strncmp(column, "answer", 6);
+    char *text = xstrdup(!cell ? "" : answer ? text_trimmed(cell) : cell);
     for (char *p = text; *p; p++)
-        if (*p == '\n' || *p == '\t') *p = ' ';
+        if (*p == '\n' || *p == '\t' || *p == '\r') *p = ' ';
     return text;
 }
 
@@ -79,7 +81,9 @@ struct table_copy *table_copy_new(const struct event_table *from)
     t->cells = xcalloc(t->rows * t->columns + 1, sizeof *t->cells);
     t->numeric = xcalloc(t->columns + 1, sizeof *t->numeric);
     for (size_t i = 0; i < t->rows * t->columns; i++)
-        t->cells[i] = flat(i < t->columns ? from->columns[i] : from->cells[i - t->columns]);
+        t->cells[i] = i < t->columns
+                          ? table_cell(NULL, from->columns[i])
+                          : table_cell(from->columns[i % t->columns], from->cells[i - t->columns]);
     for (size_t i = 0; i < t->columns && from->numeric; i++) t->numeric[i] = from->numeric[i];
     t->least = xcalloc(t->columns + 1, sizeof *t->least);
     find_least(t);

@@ -13,6 +13,9 @@
 
 struct table_copy;
 
+// A cell on one line; an answer without its leading blank. free() it. column NULL: a heading.
+char *table_cell(const char *column, const char *cell);
+
 struct table_copy *table_copy_new(const struct event_table *t);
 void table_copy_free(void *table);
 // The name if it is shown (event_table.titled), the headings, the rows.
