@@ -91,7 +91,7 @@ struct command {
     bool page;           // what it tells is long and read as a page
     bool writes;         // replaces files by name: takes --force (core/base/file_out.h)
     unsigned needs;      // enum command_needs
-    const char *live;    // changes settings only, so it may run between two tokens of an answer.
+    const char *live;    // only tells or changes settings: may run between two tokens of an answer.
                          // "": always; "load scale": with these first arguments; NULL: never
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS, COMPLETE_JOB: subcommands

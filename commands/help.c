@@ -267,6 +267,7 @@ const struct command command_help = {
     .details = "With WORD only what concerns that form of the command: /help train plan.",
     .max = 2,
     .page = true,
+    .live = "", // it only tells
     .complete = COMPLETE_COMMAND,
     .run = help_run,
 };

@@ -226,11 +226,15 @@ const struct command *command_of_action(const char *action, const char *first, b
     *noun =
         named && has_action(named, action) && (!command_find(action) || access(first, F_OK) != 0);
     if (*noun) return named;
+    // A number is that of a job.
+    const bool number = first && *first && !first[strspn(first, "0123456789")];
     for (int i = 0; (c = command_at(i)); i++) {
         if (!has_action(c, action)) continue;
+        if (number && c->complete == COMPLETE_JOB) break;
         found = c;
         buf_printf(&all, "%s/%s %s", many++ ? ", " : "", c->name, action);
     }
+    if (c) found = c, many = 1;
     if (many > 1) err_set(err, "/%s is an action of several commands: %s", action, all.data);
     buf_release(&all);
     return many == 1 ? found : NULL;

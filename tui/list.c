@@ -10,6 +10,7 @@
 #include "commands/reference.h"
 #include "tui/picker.h"
 #include "tui/text.h"
+#include "tui/wrap.h"
 
 // --- finding -------------------------------------------------------------------------------------
 
@@ -228,6 +229,13 @@ static int note_column(const struct list_view *l, int width)
     return longest + 3 < width / 2 ? longest + 3 : width / 2;
 }
 
+static void draw_note(struct canvas *c, struct area area, const char *note)
+{
+    struct wrap w = wrap_begin_marked(note, area.width - 2);
+    for (int y = 0; y < area.height && *note && wrap_next(&w); y++)
+        canvas_text_n(c, area, 1, y, STYLE_NOTICE, w.line, w.length);
+}
+
 void list_draw(struct view *v, struct canvas *c, struct area screen)
 {
     struct list_view *l = &v->list;
@@ -245,6 +253,9 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     struct area rows = { inner.x, inner.y + 1, inner.width, inner.height - 1 };
     const bool preview = l->kind == LIST_PICKER && !strcmp(l->what, "image") && rows.width >= 50;
     if (preview) rows.width = rows.width * 3 / 5;
+    // Where notes are cut, the selected one is below the list.
+    const bool narrow = rows.width < 60 && !preview && rows.height > 6;
+    if (narrow) rows.height -= 2;
     l->height = rows.height;
     if (l->selected < l->top) l->top = l->selected;
     if (l->height > 0 && l->selected >= l->top + (size_t)l->height)
@@ -263,6 +274,9 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
         if (l->top + (size_t)y == l->selected)
             canvas_style(c, rows, 0, y, rows.width, STYLE_SELECTED);
     }
+    if (narrow && l->selected < l->shown_count)
+        draw_note(c, (struct area){ rows.x, rows.y + rows.height, rows.width, 2 },
+                  l->items[l->shown[l->selected]].note);
     if (preview)
         picker_draw(v, c,
                     (struct area){ rows.x + rows.width + 1, rows.y, inner.width - rows.width - 1,

@@ -7,6 +7,7 @@
 #include "tui/pager.h"
 #include "tui/screen_parts.h"
 #include "tui/status.h"
+#include "tui/wrap.h"
 
 int screen_layout(const struct screen *s, int columns)
 {
@@ -135,13 +136,21 @@ static void draw_page(const struct screen *s, struct canvas *c)
     free(hints);
 }
 
-static void draw_hint(const struct screen *s, struct canvas *c, int y)
+// Above the status line, on as many lines as it needs.
+static void draw_hint(const struct screen *s, struct canvas *c, int bottom)
 {
-    if (!s->view->hint || y < 0) return;
-    const struct area line = { 0, y, c->columns, 1 };
-    canvas_fill(c, line, STYLE_MATCH, ' ');
-    canvas_text(c, line, 1, 0, STYLE_MATCH, s->view->hint);
-    canvas_hints(c, line);
+    enum { MOST = 3 };
+    if (!s->view->hint || bottom < 1) return;
+    struct wrap w = wrap_begin_marked(s->view->hint, c->columns - 2);
+    int lines = wrap_count(s->view->hint, c->columns - 2);
+    if (lines > MOST) lines = MOST;
+    if (lines > bottom) lines = bottom;
+    for (int y = bottom - lines; y < bottom && wrap_next(&w); y++) {
+        const struct area line = { 0, y, c->columns, 1 };
+        canvas_fill(c, line, STYLE_MATCH, ' ');
+        canvas_text_n(c, line, 1, 0, STYLE_MATCH, w.line, w.length);
+        canvas_hints(c, line);
+    }
 }
 
 static void draw_input(const struct screen *s, struct canvas *c, int y, int height)
@@ -166,7 +175,7 @@ void screen_draw(struct screen *s, struct canvas *c)
     draw_thumbnail(s, c);
     draw_page(s, c);
     draw_menu(s, c, bottom);
-    draw_hint(s, c, bottom - 1);
+    draw_hint(s, c, bottom);
     if (s->view->list.kind != LIST_NONE)
         list_draw(s->view, c, (struct area){ 0, 0, c->columns, c->lines });
 }

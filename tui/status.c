@@ -60,7 +60,7 @@ static void add_memory(const struct view *v, struct buf *b)
 // How many of the last answer's drafts were accepted, where there is room.
 static void draw_drafts(const struct view *v, struct canvas *c, struct area area, int *x)
 {
-    if (v->answering || v->rate <= 0 || v->drafts < 0 || *x + 14 > area.width) return;
+    if (v->answering || v->rate <= 0 || v->drafts < 0 || *x + 24 > area.width) return;
     *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, "  drafts %.0f%%", 100 * v->drafts);
 }
 

@@ -495,6 +495,12 @@ static void take_done(struct view *v, const struct news *n)
 {
     v->chat.answering = -1;
     v->loading = false;
+    // The line was no message after all: a word that means the program, or an error.
+    for (size_t i = v->chat.count; v->expect_message && i-- > 0;) {
+        if (v->chat.entries[i].kind != ENTRY_USER) continue;
+        v->chat.entries[i].kind = ENTRY_COMMAND;
+        break;
+    }
     v->expect_message = false;
 }
 

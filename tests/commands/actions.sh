@@ -6,8 +6,9 @@ cat >"$work/data.json" <<'END'
 [{"id": "a", "conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "ho"}]}]
 END
 job="no job 3 (/jobs lists them)"
-lines '/job 3 pause' '/job pause 3' '/pause 3' '/pause job 3' '/pause /job 3' '/job log 3 5' '/job resume 3 --ranks 2'
+lines '/job 3 pause' '/job pause 3' '/pause 3' '/pause job 3' '/pause /job 3' '/job log 3 5' '/job resume 3 --ranks 2' '/resume 3'
 check "jobs" 'select(.event == "error").message' "$job
+$job
 $job
 $job
 $job

@@ -63,6 +63,17 @@ wait_for "'undo' was sent to the model; the command is /undo"
 line 'help me with this'
 wait_for '❯ help me with this'
 
+# Words that were no message are none to /undo.
+line help
+wait_for ' /help ─'
+keys q
+wait_gone ' /help ─'
+line /undo
+wait_for "taken back: 'help me with this' and its answer"
+shown '❯ help *│' || fail '/undo takes a word that was never sent'
+line 'help me with this'
+wait_for '❯ help me with this'
+
 # Leaving says how to continue; a line that was not sent says where it comes from.
 keys -l 'not sent'
 sleep 1
