@@ -219,7 +219,7 @@ SIZES = [(24, 80), (40, 120), (36, 120), (50, 150), (30, 100), (60, 200), (40, 1
 
 # What broke pictures once: rows that scroll beside one, and other layouts.
 FIRST = [["\x1bOR"], ["o"], ["\x1b", None], ["/attention --layer all --figure %s/q.png\r"], ["\x1b[18~"], ["\x1b[18~"], ["\x1b[18~"],
-         ["\x1b[18~"], ["\x1b[18~"], ["/compare off | prune.score=contribution prune.layer=1 What is it?\r"], ["\x1b[18~"], ["/clear\r"]]
+         ["\x1b[18~"], ["\x1b[18~"], ["/compare off | prune.score=contribution prune.layer=1 What is it?\r"], ["\x1b[18~"], ["/clear\r"], ["/image " + PICTURES + "wide.png What is this?\r"], ["/set screen.layout auto\r"]]
 
 
 def steps(pick):
@@ -230,7 +230,7 @@ def steps(pick):
         return [piece for key in keys for piece in ([key, None] if key == "\x1b" else [key])]
     if kind < 0.50: return [pick.choice(KEYS[:8]), "".join(pick.choice(["o", "s", "\x1b[C", "\x1b[D", "\x1b[A", "m"]) for _ in range(6))]
     if kind < 0.80:
-        line = pick.choice(COMMANDS).replace("~", "|").format(p=PICTURES + pick.choice(["scene.png", "wide.png", "tall.jpg", "square.png", "tiny.png"]))
+        line = pick.choice(COMMANDS[:7] if pick.random() < 0.3 else COMMANDS).replace("~", "|").format(p=PICTURES + pick.choice(["scene.png", "wide.png", "tall.jpg", "square.png", "tiny.png"]))
         return ["\x1b", None, "\x1b", None, "\x05\x15" + line + "\r"]
     if kind < 0.86: return ["\x1b", None, "\x1b", None, pick.choice(PASTES), pick.choice(["\r", "\x05\x15", ""])]
     if kind < 0.92: return [pick.choice(SIZES)]
