@@ -7,6 +7,7 @@
 #include "commands/command.h"
 #include "core/model/companions.h"
 #include "core/model/families/family.h"
+#include "core/model/unused.h"
 
 static void add_row(struct table_builder *t, const char *name, const char *value)
 {
@@ -83,6 +84,9 @@ static void show_model(const struct shell *shell, const struct model *m)
     if (d->window) add_number(&t, "sliding window", d->window);
     add_taken(&t, "chat template", companions_template(m));
     add_taken(&t, "end of answers", companions_ends(m));
+    char *sampling = unused_generation(m);
+    if (sampling) add_row(&t, "sampling, not used", sampling);
+    free(sampling);
     if (model_sees(m)) add_taken(&t, "preprocessor", companions_preprocessor(m));
     add_row(&t, "device", engine_backend(shell->engine)->describe());
     table_add(&t, "arithmetic");

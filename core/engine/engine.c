@@ -11,6 +11,7 @@
 #include "core/base/cancel.h"
 #include "core/model/companions.h"
 #include "core/model/small.h"
+#include "core/model/unused.h"
 
 struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
 {
@@ -153,8 +154,9 @@ static void report_template(struct engine *e, const struct model *m)
 
 static void report_missing(struct engine *e, const struct model *m)
 {
-    char *list[COMPANIONS_MOST];
-    const int n = companions_missing(m, list);
+    char *list[COMPANIONS_MOST + UNUSED_MOST];
+    int n = companions_missing(m, list);
+    n += unused_notices(m, list + n);
     for (int i = 0; i < n; i++) {
         sinks_notice(e->sinks, "%s", list[i]);
         free(list[i]);

@@ -300,6 +300,35 @@ static int named_ends(const struct gguf *f, uint64_t tokens, struct ids *ends, s
     return 0;
 }
 
+// What the file recommends (llama.cpp), by the names of generation_config.json.
+static int put_sampling(const struct gguf *f, cJSON *config, struct err *err)
+{
+    static const struct {
+        const char *key, *name;
+        bool whole;
+    } keys[] = { { "temp", "temperature", false },
+                 { "top_k", "top_k", true },
+                 { "top_p", "top_p", false },
+                 { "min_p", "min_p", false },
+                 { "penalty_repeat", "repetition_penalty", false } };
+    bool any = false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char *key = xasprintf("general.sampling.%s", keys[i].key);
+        int64_t whole = 0;
+        double real = NAN;
+        const int status = keys[i].whole ? gguf_int(f, key, 0, INT32_MAX, 0, &whole, err)
+                                         : gguf_real(f, key, NAN, &real, err);
+        free(key);
+        if (status < 0) return -1;
+        if (keys[i].whole ? whole != 0 : !isnan(real)) {
+            cJSON_AddNumberToObject(config, keys[i].name, keys[i].whole ? (double)whole : real);
+            any = true;
+        }
+    }
+    if (any) cJSON_AddTrueToObject(config, "do_sample");
+    return 0;
+}
+
 cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *err)
 {
     const struct gguf_entry *tokens, *types;
@@ -317,5 +346,7 @@ cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *e
     for (size_t i = 0; i < ends.count; i++)
         cJSON_AddItemToArray(list, cJSON_CreateNumber(ends.data[i]));
     ids_release(&ends);
-    return config;
+    if (put_sampling(f, config, err) == 0) return config;
+    cJSON_Delete(config);
+    return NULL;
 }

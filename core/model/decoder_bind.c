@@ -88,10 +88,10 @@ static void untie_other_head(struct decoder_config *config, const struct checkpo
     snprintf(name, sizeof name, "%s%s.weight", prefix, decoder_name(config->kind, "embed_tokens"));
     const struct safetensor *a = checkpoint_find(c, name), *b = checkpoint_find(c, head);
     if (!config->tied || !a || !b) return;
-    if (a->dtype != b->dtype || a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0)
-        config->tied = false;
-    else
-        checkpoint_mark_read(c, head);
+    config->untied =
+        a->dtype != b->dtype || a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0;
+    config->tied = !config->untied;
+    if (config->tied) checkpoint_mark_read(c, head);
 }
 
 int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus)

@@ -95,6 +95,19 @@ static int read_limits(struct picture_config *p, const cJSON *json, struct err *
     return pad ? 0 : err_set(err, "\"pad_input\" false is not supported");
 }
 
+// What the encoder's config says too.
+static int check_merge(const struct vision_config *v, const cJSON *json, struct err *err)
+{
+    const cJSON *side;
+    cJSON_ArrayForEach(side, json_get(json, "merge_kernel_size"))
+    {
+        if (!cJSON_IsNumber(side) || side->valuedouble != (double)v->merge)
+            return err_set(err, "\"merge_kernel_size\" differs from the encoder's %lld x %lld",
+                           (long long)v->merge, (long long)v->merge);
+    }
+    return 0;
+}
+
 static int moon_read_pictures(struct picture_config *p, const struct vision_config *v,
                               const cJSON *json, struct err *err)
 {
@@ -110,7 +123,10 @@ static int moon_read_pictures(struct picture_config *p, const struct vision_conf
                                   .mean = { 0.5F, 0.5F, 0.5F },
                                   .std = { 0.5F, 0.5F, 0.5F },
                                   .background = { 255, 255, 255 } };
-    if (picture_config_read_shared(p, json, err) < 0 || read_limits(p, json, err) < 0) return -1;
+    if (picture_config_read_shared(p, json, err) < 0 || read_limits(p, json, err) < 0 ||
+        check_merge(v, json, err) < 0)
+        return -1;
+    p->crop = false;
     return p->resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
 }
 

@@ -144,6 +144,48 @@ keys tests/goldens/kimi-vl "$odd" '.vision_config.model_type = "siglip_vision_mo
 keys tests/goldens/llava-onevision "$odd" '.vision_config.model_type = "siglip2_vision_model"' '.text_config.model_type = "phi3"'
 keys $qwen opens '.vision_config.model_type = "qwen2_5_vl"' '.vision_config.model_type = ""'
 
+# --- what other files ask for, and nothing does (core/model/unused.c) --------------------------------------------
+# unused NAME NOTICE: the copy of a model in $work/u gives this one notice; "": none.
+unused() {
+    vlmsh "$work/u" -c /info >"$work/out" 2>"$work/said" || fail "$1: $(cat "$work/said")"
+    same "$1" "$(grep -v '^loaded' "$work/said")" "$2"
+}
+copy() { rm -rf "$work/u" && cp -rL "tests/goldens/$1" "$work/u" && chmod -R u+w "$work/u"; }
+change() { jq "$2" "$work/u/$1" >"$work/u.json" && cp "$work/u.json" "$work/u/$1"; }
+more tests/goldens/llama-3.2 "$work/head" lm_head.weight=copy:model.embed_tokens.weight
+rm -rf "$work/u" && cp -r "$work/head" "$work/u"
+unused "a second copy of the tied head" ""
+python3 - "$work/u/model.safetensors" <<'P'
+import json, struct, sys
+raw = bytearray(open(sys.argv[1], "rb").read())
+n, = struct.unpack_from("<Q", raw)
+raw[8 + n + json.loads(raw[8:8 + n])["lm_head.weight"]["data_offsets"][0] + 1000] ^= 1
+open(sys.argv[1], "wb").write(raw)
+P
+unused "another head" "config.json ties the output head to the embedding, but the file has another one, which is used, as in transformers 5 (4 took the embedding)"
+copy llama-3.2
+unused "sampling is a row only" ""
+grep -q '^sampling, not used *temperature 0.6, top_p 0.9$' "$work/out" || fail "no row of sampling"
+change generation_config.json '.min_new_tokens = 0 | .stop_strings = null | .num_beams = 1 | .repetition_penalty = 1'
+unused "neutral" ""
+change generation_config.json '.repetition_penalty = 1.05 | .suppress_tokens = [1] | .min_new_tokens = 5'
+unused "greedy answers too" "generation_config.json asks for repetition_penalty 1.05, suppress_tokens, min_new_tokens 5, which is not used (transformers follows it in greedy answers too): /set sample.repeat_penalty 1.05"
+copy llava-1.5
+change preprocessor_config.json '.do_flip_channel_order = true | .do_grayscale = false | .image_processor_type = "ViTImageProcessor"'
+unused "steps" 'not used of preprocessor_config.json: image_processor_type "ViTImageProcessor", do_flip_channel_order true; pictures may be read otherwise than in the training'
+copy kimi-vl
+change preprocessor_config.json '.merge_kernel_size = [4, 4]'
+says "another kernel" "$work/u" "\"merge_kernel_size\" differs from the encoder's 2 x 2"
+copy qwen2.5-vl
+change preprocessor_config.json '.size = {"min_pixels": 784, "max_pixels": 1568}'
+says "another size" "$work/u" '"size" must have shortest_edge and longest_edge'
+copy qwen2.5-vl
+change preprocessor_config.json '.do_center_crop = true'
+change generation_config.json 'del(.repetition_penalty)'
+unused "a crop that the processor does not have" ""
+lines "/load $work/u" '/image tests/goldens/pictures/big.png'
+check "read as ever" 'select(.event == "attached").visual_tokens' 12
+
 # --- GGUF -------------------------------------------------------------------------------------------------------
 gguf() { # TEXT ARGUMENT...: refused with that text; "": opens
     rm -f "$work/m.gguf"
@@ -156,5 +198,8 @@ for name in blk.0.attn_q_norm.weight blk.0.attn_output.bias blk.0.attn_v.bias bl
 done
 gguf "opens it without them" --add blk.0.attn_k_norm.weight
 opens "ignored" "$work/m.gguf" "1 tensor ('blk.*.attn_k_norm.weight')" --mmproj none --ignore-weights
+gguf "" --set 'general.sampling.penalty_repeat=1.5' --set 'general.sampling.temp=0.3' --set 'general.sampling.top_k=20'
+grep -q "the file's metadata ask for repetition_penalty 1.5, which is not used (llama.cpp" "$work/out" || fail "no notice of sampling"
+grep -q '^sampling, not used *temperature 0.3, top_k 20, repetition_penalty 1.5$' "$work/out" || fail "no row of sampling"
 gguf "" --set 'llama.attention.head_count_kv=[2, 2, 2, 2]' --set 'llama.feed_forward_length=[128, 128, 128, 128]'
 finish

@@ -14,8 +14,11 @@
 static int read_limits(struct picture_config *c, const cJSON *json, struct err *err)
 {
     const cJSON *size;
-    if (json_object(json, "size", &size, err) < 0 ||
-        json_int(size, "shortest_edge", 1, INT32_MAX, c->min_pixels, &c->min_pixels, err) < 0 ||
+    if (json_object(json, "size", &size, err) < 0) return -1;
+    if (size && size->child && !(json_get(size, "shortest_edge") && json_get(size, "longest_edge")))
+        return err_set(err, "\"size\" must have shortest_edge and longest_edge, the least and the "
+                            "largest area in pixels");
+    if (json_int(size, "shortest_edge", 1, INT32_MAX, c->min_pixels, &c->min_pixels, err) < 0 ||
         json_int(size, "longest_edge", 1, INT32_MAX, c->max_pixels, &c->max_pixels, err) < 0 ||
         json_int(json, "min_pixels", 1, INT32_MAX, c->min_pixels, &c->min_pixels, err) < 0 ||
         json_int(json, "max_pixels", 1, INT32_MAX, c->max_pixels, &c->max_pixels, err) < 0)
@@ -45,6 +48,7 @@ static int read_file(struct model *m, const cJSON *json, struct err *err)
         check_same(json, "merge_size", v->merge, err) < 0 ||
         check_same(json, "temporal_patch_size", v->times, err) < 0)
         return -1;
+    c->crop = false; // no processor of this kind crops
     return c->resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
 }
 

@@ -1,0 +1,170 @@
+// core/model/unused.c -- see unused.h.
+#include "core/model/unused.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+static bool is_in(const char *const *list, const char *key)
+{
+    for (; *list; list++)
+        if (!strcmp(*list, key)) return true;
+    return false;
+}
+
+// null, false, and what is empty, switch nothing on.
+static bool is_off(const cJSON *value)
+{
+    if (cJSON_IsString(value)) return !*value->valuestring;
+    return !value || cJSON_IsNull(value) || cJSON_IsFalse(value) ||
+           ((cJSON_IsArray(value) || cJSON_IsObject(value)) && !value->child);
+}
+
+// ", KEY VALUE"; no value where it is long.
+static void put(struct buf *b, const cJSON *value)
+{
+    buf_printf(b, "%s%.60s", b->length ? ", " : "", value->string);
+    if (cJSON_IsNumber(value)) buf_printf(b, " %.6g", value->valuedouble);
+    if (cJSON_IsBool(value)) buf_puts(b, cJSON_IsTrue(value) ? " true" : " false");
+    if (cJSON_IsString(value)) buf_printf(b, " \"%.60s\"", value->valuestring);
+}
+
+// --- generation ----------------------------------------------------------------------------------
+
+struct generation_key {
+    const char *name;
+    double neutral;
+    bool greedy; // transformers applies it to greedy answers too
+};
+
+static const struct generation_key generation_keys[] = {
+    { "temperature", 1, false },
+    { "top_k", 0, false },
+    { "top_p", 1, false },
+    { "min_p", 0, false },
+    { "typical_p", 1, false },
+    { "epsilon_cutoff", 0, false },
+    { "eta_cutoff", 0, false },
+    { "repetition_penalty", 1, true },
+    { "presence_penalty", 0, true },
+    { "frequency_penalty", 0, true },
+    { "no_repeat_ngram_size", 0, true },
+    { "encoder_no_repeat_ngram_size", 0, true },
+    { "suppress_tokens", 0, true },
+    { "begin_suppress_tokens", 0, true },
+    { "bad_words_ids", 0, true },
+    { "sequence_bias", 0, true },
+    { "forced_bos_token_id", -1, true },
+    { "forced_eos_token_id", -1, true },
+    { "min_length", 0, true },
+    { "min_new_tokens", 0, true },
+    { "stop_strings", 0, true },
+    { "guidance_scale", 1, true },
+    { "num_beams", 1, true },
+};
+
+// NULL: it is neutral, or not there.
+static const cJSON *asked(const struct model *m, const struct generation_key *key)
+{
+    const cJSON *value = json_get(m->checkpoint->generation, key->name);
+    if (is_off(value) || (cJSON_IsNumber(value) && value->valuedouble == key->neutral)) return NULL;
+    return value;
+}
+
+static char *generation(const struct model *m, bool greedy_only)
+{
+    const bool samples = cJSON_IsTrue(json_get(m->checkpoint->generation, "do_sample"));
+    struct buf b = { 0 };
+    for (size_t i = 0; i < sizeof generation_keys / sizeof *generation_keys; i++) {
+        const struct generation_key *key = &generation_keys[i];
+        const cJSON *value = asked(m, key);
+        if (value && (key->greedy || (samples && !greedy_only))) put(&b, value);
+    }
+    return b.length ? buf_take(&b) : NULL;
+}
+
+char *unused_generation(const struct model *m)
+{
+    return generation(m, false);
+}
+
+static char *greedy_notice(const struct model *m)
+{
+    const cJSON *penalty = json_get(m->checkpoint->generation, "repetition_penalty");
+    char *keys = generation(m, true), *how = NULL;
+    if (!keys) return NULL;
+    if (strstr(keys, "repetition_penalty"))
+        how = xasprintf(": /set sample.repeat_penalty %.6g", penalty->valuedouble);
+    char *text = xasprintf(
+        "%s for %s, which is not used (%s follows it in greedy answers too)%s",
+        m->checkpoint->gguf_count ? "the file's metadata ask" : "generation_config.json asks", keys,
+        m->checkpoint->gguf_count ? "llama.cpp" : "transformers", how ? how : "");
+    free(keys);
+    free(how);
+    return text;
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+// Keys that are read, by this family or another, and those that change no pixel.
+static const char *const picture_keys[] = {
+    "size", "crop_size", "do_resize", "do_center_crop", "do_rescale", "do_normalize",
+    "do_convert_rgb", "do_pad", "image_mean", "image_std", "resample", "rescale_factor",
+    "image_processor_type", "feature_extractor_type", "min_pixels", "max_pixels", "patch_size",
+    "merge_size", "temporal_patch_size", "min_patches", "max_patches", "crop_to_patches",
+    "image_grid_pinpoints", "in_token_limit", "num_pooled_tokens", "pad_input", "merge_kernel_size",
+    // Without effect on a picture.
+    "processor_class", "auto_map", "default_to_square", "data_format", "input_data_format",
+    "device", "return_tensors", "disable_grouping", "image_seq_length", "_valid_processor_keys",
+    "_processor_class", "model_input_names", "aspect_ratio_setting", "use_fast", "name_or_path",
+    "do_sample_frames", "fps", "min_frames", "max_frames", "num_frames", "video_processor_type",
+    "image_token", "video_token", "config", "transformers_version", NULL
+};
+
+// Processors whose steps are computed here; others have steps and defaults of their own.
+static bool is_processor(const char *name)
+{
+    static const char *const known[] = { "CLIP",     "Siglip",  "LlavaImage", "LlavaNext",
+                                         "LlavaOne", "Qwen2VL", "Qwen2_5_VL", "Glm4v",
+                                         "GotOcr2",  "Kimi",    "MoonViT",    "InternVL" };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strncmp(name, known[i], strlen(known[i]))) return true;
+    return false;
+}
+
+static char *picture_notice(const struct model *m)
+{
+    const cJSON *json = m->checkpoint->preprocessor, *item,
+                *type = json_get(json, "image_processor_type");
+    struct buf b = { 0 };
+    if (!model_sees(m) || m->checkpoint->gguf_count) return NULL;
+    if (!type) type = json_get(json, "feature_extractor_type");
+    if (cJSON_IsString(type) && !is_processor(type->valuestring)) put(&b, type);
+    cJSON_ArrayForEach(item, json) if (!is_off(item) && !is_in(picture_keys, item->string))
+        put(&b, item);
+    if (!b.length) return NULL;
+    char *text =
+        xasprintf("not used of %s: %s; pictures may be read otherwise than in the training",
+                  checkpoint_preprocessor_file(m->checkpoint), b.data);
+    buf_release(&b);
+    return text;
+}
+
+// --- the head ------------------------------------------------------------------------------------
+
+static char *head_notice(const struct model *m)
+{
+    if (!m->decoder.config.untied) return NULL;
+    return xstrdup("config.json ties the output head to the embedding, but the file has another "
+                   "one, which is used, as in transformers 5 (4 took the embedding)");
+}
+
+int unused_notices(const struct model *m, char *list[UNUSED_MOST])
+{
+    char *const all[UNUSED_MOST] = { head_notice(m), greedy_notice(m), picture_notice(m) };
+    int n = 0;
+    for (int i = 0; i < UNUSED_MOST; i++)
+        if (all[i]) list[n++] = all[i];
+    return n;
+}

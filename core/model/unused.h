@@ -1,0 +1,18 @@
+// core/model/unused.h -- what the files beside a model's weights ask for and nothing here does:
+// penalties of generation_config.json, steps of preprocessor_config.json, a tied head.
+//
+//   char *list[UNUSED_MOST];
+//   const int n = unused_notices(m, list);      // notices at load; free() each
+#ifndef CORE_MODEL_UNUSED_H
+#define CORE_MODEL_UNUSED_H
+
+#include "core/model/model.h"
+
+enum { UNUSED_MOST = 3 };
+
+int unused_notices(const struct model *m, char *list[UNUSED_MOST]);
+// "temperature 0.6, top_p 0.9": sampling that the files recommend, a row of /info; NULL: none. The
+// caller frees it.
+char *unused_generation(const struct model *m);
+
+#endif
