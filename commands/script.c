@@ -33,7 +33,7 @@ bool line_reader_add(struct line_reader *r, const char *line)
 {
     if (!r->open) {
         buf_clear(&r->text);
-        r->triple = 0;
+        r->triple = r->first = 0;
         buf_puts(&r->text, line);
         const char *start = triple_start(line);
         if (start) r->triple = (size_t)(start - line);
@@ -41,10 +41,11 @@ bool line_reader_add(struct line_reader *r, const char *line)
         buf_putc(&r->text, '\n');
         buf_puts(&r->text, line);
     }
+    r->first = (size_t)(skip_blanks(r->text.data + r->first) - r->text.data);
     if (r->triple)
         r->open = !triple_closed(r->text.data + r->triple, r->text.length - r->triple);
     else
-        r->open = *skip_blanks(r->text.data) != '#' && take_backslash(&r->text);
+        r->open = r->text.data[r->first] != '#' && take_backslash(&r->text);
     return !r->open;
 }
 

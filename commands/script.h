@@ -18,6 +18,7 @@ struct line_reader {
     struct buf text; // the logical line so far
     bool open;       // it is incomplete
     size_t triple;   // offset after an opening """; 0 = none
+    size_t first;    // offset of the first character that is not blank
 };
 
 // True when text.data is a complete logical line, valid until the next call.

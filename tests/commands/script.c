@@ -39,6 +39,7 @@ static void test_reader(void **state)
     check_lines(LINES("\"\"\"one\"\"\"", "z"), "[\"\"\"one\"\"\"][z]");
     check_lines(LINES("/system \"\"\"a", "b\"\"\" "), "[/system \"\"\"a\nb\"\"\" ]");
     check_lines(LINES("x \"\"\" y", "z"), "[x \"\"\" y][z]");
+    check_lines(LINES("\\", " \\", "# c\\", "\\", "x\\", "# d"), "[\n \n# c\\][\nx\n# d]");
     check_lines(LINES("\"\"\"", "a"), "...");
     check_lines(LINES("a\\"), "...");
 }
