@@ -43,11 +43,12 @@ static const char *shown_of(const struct entry *e)
     return e->shown.text.data ? e->shown.text.data : "";
 }
 
+// Only what a person wrote may have code in it: what the program says has words, which stay whole.
 static struct wrap wrap_of(const struct entry *e, int width)
 {
     const char *text = shown_of(e);
-    return is_rendered(e) ? wrap_begin_marked(text, width)
-                          : wrap_begin(text, kinds[e->kind].whole ? 1 << 20 : width);
+    if (kinds[e->kind].whole) return wrap_begin(text, 1 << 20);
+    return e->kind == ENTRY_USER ? wrap_begin(text, width) : wrap_begin_marked(text, width);
 }
 
 // An empty line precedes each question.
@@ -195,7 +196,7 @@ static void draw_line(struct view *v, struct canvas *c, struct area line, size_t
     struct entry *e = &chat->entries[index];
     const struct kind *k = &kinds[e->kind];
     const struct area inner = { line.x + GUTTER, line.y, line.width - GUTTER, 1 };
-    enum style style = w->code && !k->whole && !is_rendered(e) ? STYLE_CODE : k->style;
+    enum style style = w->code && e->kind == ENTRY_USER ? STYLE_CODE : k->style;
     if (!number)
         canvas_text(c, line, 0, 0, e->undone ? STYLE_DIM : k->style, c->ascii ? k->ascii : k->mark);
     if (e->undone) style = STYLE_DIM;

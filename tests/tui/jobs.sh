@@ -24,6 +24,18 @@ wait_for 'job 1: loss' 'there is no curve'
 wait_for 'p: pause' 'the keys of the panel are not shown'
 keys p
 wait_for '1  train  *paused'
+# The selected row is reversed, but not its bar, which would be black on black.
+tmux capture-pane -pe | grep '1  train' >"$work/row"
+python3 - "$work/row" <<'END' || fail 'the bar of the selected job is reversed, or its row is not'
+import re, sys
+reverse, row, how = False, "", []
+for sgr, character in re.findall(r"\x1b\[([0-9;]*)m|(.)", open(sys.argv[1]).read()):
+    for code in re.sub(r"[34]8;5;\d+", "", sgr).split(";") if not character else []:
+        reverse = code == "7" or (reverse and code not in ("", "0", "27"))
+    row, how = row + character, how + [reverse] * len(character)
+at = row.index("1  train")
+sys.exit(not how[at] or how[row.index("\u2591", at)])
+END
 keys r
 wait_for '1  train  *running'
 keys c
