@@ -196,6 +196,9 @@ static void put_whole_blocks(struct encoder_config *e)
                               "'clip.vision.block_count' is %lld, but the file has only "
                               "%llu tensors",
                               (long long)blocks, (unsigned long long)e->c.file->tensor_count) < 0;
+    if (!e->c.failed && !every && !list)
+        e->c.failed = err_set(e->c.err, "'clip.vision.n_wa_pattern' is missing: the file does not "
+                                        "say which blocks see whole pictures") < 0;
     if (e->c.failed) return;
     cJSON *whole = cJSON_AddArrayToObject(e->vision, "fullatt_block_indexes");
     for (int64_t i = 0; i < blocks && every; i++)
@@ -214,10 +217,12 @@ static void put_sections(struct encoder_config *e, cJSON *to)
         e->c.failed = err_set(e->c.err, "'%s' is missing", key) < 0;
     free(key);
     if (e->c.failed) return;
-    cJSON *scaling = cJSON_CreateObject();
-    cJSON_DeleteItemFromObjectCaseSensitive(to, "rope_scaling");
-    cJSON_AddItemToObject(to, "rope_scaling", scaling);
-    cJSON_AddStringToObject(scaling, "type", "mrope");
+    // Positions may be scaled besides, as for long texts (YaRN).
+    cJSON *scaling = cJSON_GetObjectItemCaseSensitive(to, "rope_scaling");
+    if (!scaling) {
+        scaling = cJSON_AddObjectToObject(to, "rope_scaling");
+        cJSON_AddStringToObject(scaling, "type", "mrope");
+    }
     cJSON *sections = cJSON_AddArrayToObject(scaling, "mrope_section");
     for (uint64_t i = 0; i < 3; i++)
         cJSON_AddItemToArray(sections, cJSON_CreateNumber(gguf_number(list, i)));

@@ -38,6 +38,26 @@ linear untyped --set qwen2.rope.scaling.factor=4.0
 linear older --set qwen2.rope.scale_linear=4.0
 same_dump "a factor without a type" "$work/typed.safetensors" "$work/untyped.safetensors"
 same_dump "the older spelling" "$work/typed.safetensors" "$work/older.safetensors"
+
+# Positions of three axes that are scaled besides, as Qwen2.5-VL's for long texts.
+qwen=tests/goldens/qwen2.5-vl
+mkdir "$work/scaled"
+cp $qwen/*.json $qwen/model.safetensors "$work/scaled"
+jq '.rope_scaling += {type: "yarn", factor: 4, original_max_position_embeddings: 16}' $qwen/config.json >"$work/scaled/config.json"
+mkdir "$work/file"
+$convert $qwen "$work/file/m.gguf" --mmproj "$work/file/mmproj-m.gguf" --set 'qwen2vl.rope.scaling.type="yarn"' --set qwen2vl.rope.scaling.factor=4.0 \
+    --set qwen2vl.rope.scaling.original_context_length=16 || fail "scaled: convert"
+see() { # MODEL DUMP
+    lines "/load $1" '/set compute.matmul f32' '/set sample.max_tokens 1' "/dump logits $2" '/image tests/goldens/pictures/big.png' 'What is it?'
+}
+see $qwen "$work/plain.safetensors"
+see "$work/scaled" "$work/a.safetensors"
+see "$work/file/m.gguf" "$work/b.safetensors"
+cmp "$work/a.safetensors" "$work/b.safetensors" || fail "scaled, of three axes"
+cmp -s "$work/plain.safetensors" "$work/a.safetensors" && fail "the scaling changes nothing"
+sed -i 's/clip.vision.n_wa_pattern/clip.vision.n_wa_unknown/' "$work/file/mmproj-m.gguf"
+lines "/load $work/file/m.gguf" || true
+check_has "which blocks see whole pictures" 'select(.event == "error").message' "'clip.vision.n_wa_pattern' is missing"
 cmp -s "$work/none.safetensors" "$work/typed.safetensors" && fail "the factor changes nothing"
 
 for type in f32 f16 bf16; do
