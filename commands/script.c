@@ -110,7 +110,8 @@ static void note_read(struct shell *shell)
 {
     const struct conversation *c = engine_conversation(shell->engine);
     file_in_clear();
-    for (size_t i = 0; i < c->picture_count; i++) file_in_note(c->pictures[i].path);
+    for (size_t i = 0; i < c->picture_count; i++)
+        if (c->pictures[i].path) file_in_note(c->pictures[i].path); // not taken back
 }
 
 // `line` begins with the slash.

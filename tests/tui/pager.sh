@@ -71,7 +71,7 @@ for size in '80 24' '40 15' '120 40'; do
     line '/version'
     wait_for '^│* *vlmsh [0-9]' 'the input line has the keys again'
     line /quit
-    wait_for 'shell> *$'
+    wait_gone 'vlmsh>'
 done
 
 start 100 30

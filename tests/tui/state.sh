@@ -44,6 +44,7 @@ wait_for '›'
 keys F2 Right Right Right
 wait_for '‹'
 keys Escape
+wait_gone 'Esc: back'
 line '/get sample.seed'
 line /images
 keys C-l
