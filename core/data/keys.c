@@ -211,7 +211,67 @@ static bool is_question(const cJSON *turn)
     return cJSON_IsString(role) && is_in(roles, role->valuestring);
 }
 
-static void add_turns(struct names *unread, const cJSON *turns)
+// --- marks of pictures ---------------------------------------------------------------------------
+
+// Where other programs show a picture, video or sound: here they are plain text.
+static const char *const foreign_marks[] = { "<ImageHere>",
+                                             "<video>",
+                                             "<audio>",
+                                             "<IMG_CONTEXT>",
+                                             "[IMG]",
+                                             "<image_placeholder>",
+                                             "<|image|>",
+                                             "<|image_pad|>",
+                                             "<|video_pad|>",
+                                             "<start_of_image>",
+                                             "<image_soft_token>",
+                                             "<VideoHere>",
+                                             "<|vision_start|>",
+                                             NULL };
+
+// "<image 1>", "<image_01>", "<|image_1|>": the length of such a mark at `text`; 0: none is there.
+static size_t numbered_mark(const char *text)
+{
+    const bool bars = !strncmp(text, "<|", 2);
+    const char *p = text + (bars ? 2 : 1);
+    if (strncasecmp(p, "image", 5) != 0) return 0;
+    p += 5;
+    if (*p == ' ' || *p == '_' || *p == '-') p++;
+    const size_t digits = strspn(p, "0123456789");
+    const char *end = bars ? "|>" : ">";
+    // "<image>" itself is read; with other capitals it is not.
+    if (!digits && (bars || !strncmp(text, "<image>", 7))) return 0;
+    p += digits;
+    return strncmp(p, end, strlen(end)) != 0 ? 0 : (size_t)(p - text) + strlen(end);
+}
+
+// `named`: an object whose keys are marks (MiniCPM-V's "image"), or NULL.
+static void add_marks(struct names *unread, const char *text, const cJSON *named)
+{
+    static const char of[] = " as text, not as a picture";
+    for (size_t i = 0; text && foreign_marks[i]; i++)
+        if (strstr(text, foreign_marks[i])) add(unread, foreign_marks[i], of);
+    const char *open = text ? strstr(text, "<img>") : NULL;
+    if (open && strstr(open, "</img>")) add(unread, "<img>", of); // Qwen-VL's, around a path
+    for (const char *p = text ? strchr(text, '<') : NULL; p; p = strchr(p + 1, '<')) {
+        const size_t n = numbered_mark(p);
+        char *mark = xstrndup(p, n);
+        if (n && !json_get(named, mark)) add(unread, mark, of);
+        free(mark);
+    }
+}
+
+// The text of a turn or message, whole or in parts.
+static void add_turn_marks(struct names *unread, const cJSON *turn, const cJSON *named)
+{
+    const cJSON *text = json_get(turn, json_get(turn, "from") ? "value" : "content"), *item;
+    add_marks(unread, cJSON_GetStringValue(text), named);
+    if (!cJSON_IsArray(text)) return;
+    cJSON_ArrayForEach(item, text)
+        add_marks(unread, cJSON_GetStringValue(json_get(item, "text")), named);
+}
+
+static void add_turns(struct names *unread, const cJSON *turns, const cJSON *named)
 {
     const cJSON *turn;
     int64_t pictures = 0;
@@ -220,6 +280,7 @@ static void add_turns(struct names *unread, const cJSON *turns)
         const bool from = json_get(turn, "from") != NULL;
         add_object(unread, turn, from ? turn_keys : message_keys, NULL, !is_question(turn));
         if (!from) add_items(unread, json_get(turn, "content"), &pictures);
+        add_turn_marks(unread, turn, named);
     }
 }
 
@@ -235,7 +296,7 @@ static bool begins_with_system(const cJSON *turns)
 void keys_unread(const cJSON *sample, struct names *unread)
 {
     if (cJSON_IsArray(sample)) {
-        add_turns(unread, sample);
+        add_turns(unread, sample, NULL);
         return;
     }
     size_t form = 0;
@@ -247,7 +308,8 @@ void keys_unread(const cJSON *sample, struct names *unread)
         add(unread, "images", " beside \"image\"");
     if (json_get(sample, "system") && begins_with_system(turns))
         add(unread, "system", " beside a system message");
-    if (cJSON_IsArray(turns)) add_turns(unread, turns);
+    if (cJSON_IsArray(turns)) add_turns(unread, turns, json_get(sample, "image"));
+    add_marks(unread, cJSON_GetStringValue(json_get(sample, "question")), NULL);
 }
 
 // --- counts --------------------------------------------------------------------------------------

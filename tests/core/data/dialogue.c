@@ -277,6 +277,44 @@ static void test_picture_order(void **state)
                  "\"index\" of a picture out of order");
 }
 
+// Where other programs show a picture: here it would be a text, and the picture stand elsewhere.
+static void test_foreign_marks(void **state)
+{
+    static const char of[] = " as text, not as a picture";
+    static const struct {
+        const char *text, *mark;
+    } cases[] = {
+        { "<img>a.png</img> What?", "<img>" },
+        { "<img src=a.png> <imagery> <|image| <image> 1 < 2", NULL },
+        { "look: <ImageHere>", "<ImageHere>" },
+        { "<Image> What?", "<Image>" },
+        { "<|image_1|> What?", "<|image_1|>" },
+        { "in <image 2>", "<image 2>" },
+        { "<image_02>", "<image_02>" },
+        { "<video> What?", "<video>" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char *const forms[] = {
+            "{\"question\":\"%s\"}",
+            "{\"conversations\":[{\"from\":\"human\",\"value\":\"%s\"}]}",
+            "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"%s\"}]}]"
+            "}",
+        };
+        char *said = cases[i].mark ? xasprintf("\"%s\"%s", cases[i].mark, of) : xstrdup("");
+        for (int k = 0; k < 3; k++) {
+            const char *at = strstr(forms[k], "%s");
+            char *text =
+                xasprintf("%.*s%s%s", (int)(at - forms[k]), forms[k], cases[i].text, at + 2);
+            check_unread(text, said);
+            free(text);
+        }
+        free(said);
+    }
+    check_unread("{\"image\":{\"<image_00>\":\"a\"},\"conversations\":[{\"role\":\"user\","
+                 "\"content\":\"<image_00> <image_01>\"}]}",
+                 "\"<image_01>\" as text, not as a picture");
+}
+
 static void test_key_counts(void **state)
 {
     struct key_counts c = { 0 };
@@ -304,7 +342,8 @@ int main(void)
         cmocka_unit_test(test_samples),       cmocka_unit_test(test_samples_errors),
         cmocka_unit_test(test_folder),        cmocka_unit_test(test_other_forms),
         cmocka_unit_test(test_marks),         cmocka_unit_test(test_unread),
-        cmocka_unit_test(test_picture_order), cmocka_unit_test(test_key_counts),
+        cmocka_unit_test(test_picture_order), cmocka_unit_test(test_foreign_marks),
+        cmocka_unit_test(test_key_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
