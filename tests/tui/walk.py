@@ -70,11 +70,12 @@ class WalkTerminal(GraphicsTerminal):
     def clear(self):
         super().clear()
         self.over = [[()] * self.columns for _ in range(self.lines)]
-        self.placed, self.looks, self.cursor = {}, frozenset(), True
+        self.placed, self.looks, self.cursor, self.resized = {}, frozenset(), True, False
 
     def resize(self, size):
         if size == (self.lines, self.columns): return # nobody is told
         super().resize(size)
+        self.resized = True
         self.over = [[()] * self.columns for _ in range(self.lines)]
 
     def put(self, c):
@@ -131,6 +132,7 @@ class WalkTerminal(GraphicsTerminal):
 
     def lay(self, name, columns, lines, seen):
         if self.x + columns > self.columns or self.y + lines > self.lines:
+            if self.resized: return # on its way when the size changed: all is drawn anew
             sys.exit("a picture beyond the edge: %d x %d cells at %d, %d" % (columns, lines, self.x, self.y))
         for y in range(lines):
             for x in range(columns):
@@ -188,6 +190,7 @@ class WalkTerminal(GraphicsTerminal):
             pass_through()
             if not self.runs() and not select.select([self.fd], [], [], 0)[0]: break
         self.all = self.seen = ""  # it would grow
+        self.resized = False
         return True
 
     def runs(self):
