@@ -40,8 +40,8 @@ static int messages_run(struct shell *shell, int argc, char **argv, struct err *
         err_in(err, "%s", argv[0]);
         goto out;
     }
-    sinks_notice(shell->sinks, "appended %zu messages and %zu pictures from '%s'", d.count,
-                 d.path_count, argv[0]);
+    sinks_notice(shell->sinks, "appended %zu message%s and %zu picture%s from '%s'", d.count,
+                 d.count == 1 ? "" : "s", d.path_count, d.path_count == 1 ? "" : "s", argv[0]);
     tell_unread(shell, json);
     status = 0;
 out:

@@ -172,9 +172,10 @@ static int compute_again(struct answering *a)
     a->sequence = s;
     if (compute(a, &from) < 0) return -1;
     sinks_notice(a->sinks,
-                 "after %zu tokens of the answer: recomputed %lld of %lld tokens; the answer "
+                 "after %zu token%s of the answer: recomputed %lld of %lld tokens; the answer "
                  "continues with the changed settings",
-                 a->ids.count, (long long)(s.n - from), (long long)s.n);
+                 a->ids.count, a->ids.count == 1 ? "" : "s", (long long)(s.n - from),
+                 (long long)s.n);
     return 0;
 failed:
     sequence_release(&s);
@@ -357,8 +358,9 @@ static void conclude(struct answering *a, bool keep)
     sinks_emit(a->sinks, &(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
     if (answer.in_conversation && answer.full) tell_full(a);
     if (a->options->forward_only && strcmp(a->stop, "cancelled"))
-        sinks_notice(a->sinks, "computed %lld tokens (%lld visual) in %.2f s, generated none",
-                     (long long)a->prompt, (long long)visual, a->vision_s + a->prefill_s);
+        sinks_notice(a->sinks, "computed %lld token%s (%lld visual) in %.2f s, generated none",
+                     (long long)a->prompt, a->prompt == 1 ? "" : "s", (long long)visual,
+                     a->vision_s + a->prefill_s);
     buf_release(&text);
 }
 
