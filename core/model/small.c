@@ -253,12 +253,20 @@ static bool is_intact(const char *path, const char *written, bool *damaged)
     return !*damaged;
 }
 
-static struct gguf *open_file(const struct model *m, const struct gguf_kind *kind, const char *path,
-                              const char *written, bool *damaged)
+struct gguf *small_open(const struct model *m, const struct gguf_kind *kind, const char *path)
 {
     struct err err;
     struct gguf *f = access(path, F_OK) == 0 ? gguf_open(path, &err) : NULL;
-    if (f && is_whole(f, m, kind) && is_intact(path, written, damaged)) return f;
+    if (f && is_whole(f, m, kind)) return f;
+    gguf_close(f);
+    return NULL;
+}
+
+static struct gguf *open_file(const struct model *m, const struct gguf_kind *kind, const char *path,
+                              const char *written, bool *damaged)
+{
+    struct gguf *f = small_open(m, kind, path);
+    if (f && is_intact(path, written, damaged)) return f;
     gguf_close(f);
     return NULL;
 }

@@ -26,6 +26,9 @@ char *small_split(const char *name, const struct gguf_kind **kind);
 // Exchanges weights of m->checkpoint, which is open and not read; m is configured.
 int small_use(struct model *m, const struct gguf_kind *kind, const struct load_progress *progress,
               struct err *err);
+// Opens a file that is kept; NULL: it is none, of other weights, or lacks some. Its content may be
+// damaged: small_use compares its hash.
+struct gguf *small_open(const struct model *m, const struct gguf_kind *kind, const char *path);
 // Bytes of the checkpoint's weights with weights.dtype, also where there are none yet.
 uint64_t small_bytes(const struct model *m, const struct settings *s);
 // Removes kept files beyond weights.cache; -1: why it cannot.

@@ -67,8 +67,9 @@ make_seeds() { # NAME FOLDER
         rm -r "$2/made"
         cp tests/core/sets/parquet/*.parquet "$2"
         ;;
-    parquet)
+    parquet) # tests/core/sets/parquet.py writes the larger ones
         cp tests/core/sets/parquet/*.parquet "$2"
+        tar -C "$2" -xJf tests/fuzz/corpus/parquet_large.tar.xz
         ;;
     sessions | calibration | weight_cache) ;; # their corpora begin with files that vlmsh wrote
     csv)

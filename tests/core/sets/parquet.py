@@ -1,6 +1,7 @@
 """parquet.py FOLDER [variety] -- writes small parquet files as sets on Hugging Face have them (columns as
 there, contents made up), with rows.jsonl beside: what pyarrow reads back. With `variety`, several hundred
-files of all types, encodings, compressions, page and group sizes instead.
+files of all types, encodings, compressions, page and group sizes instead; with `large`, a few larger ones,
+from which the fuzzer begins (tests/fuzz/corpus/parquet_large.tar.xz).
 
 Needs pyarrow; tests/core/sets/parquet/ holds what it wrote. tests/core/sets/parquet.c compares.
 """
@@ -229,8 +230,38 @@ def variety():
         n += 1
 
 
+def large():
+    """Several row groups, dictionaries that end within a column, many pages, nested lists, maps."""
+    r = random.Random(11)
+    words = [text(r) for _ in range(12)]
+
+    def some(nulls):
+        return None if r.random() < nulls else r.choice(words)
+
+    def some_list(depth):
+        return None if r.random() < 0.1 else [some_list(depth - 1) if depth else some(0.1)
+                                              for _ in range(r.choice([0, 1, 2, 5]))]
+    types = [("question", S), ("answer", I), ("options", pa.list_(S)), ("nested", pa.list_(pa.list_(pa.list_(S)))),
+             ("map", pa.map_(S, I)), ("maps", pa.list_(pa.map_(S, pa.list_(S)))), ("deep", pa.map_(S, pa.map_(S, PICTURE))),
+             ("image", PICTURE), ("flags", pa.list_(pa.bool_()))]
+    for compression, dictionary, version, page, group in [
+            ("snappy", True, "1.0", 2**20, 30), ("zstd", True, "2.0", 512, 40), ("snappy", False, "2.0", 256, 100),
+            ("zstd", False, "1.0", 4096, 25), ("none", True, "2.0", 64, 50), ("snappy", True, "1.0", 128, 1000)]:
+        rows = [{"question": some(0.05), "answer": r.choice([None, 1, r.randrange(-2**63, 2**63)]), "options": some_list(0),
+                 "nested": some_list(2), "map": [(w, k) for k, w in enumerate(r.sample(words, r.choice([0, 1, 4])))],
+                 "maps": [[(w, some_list(0)) for w in r.sample(words, r.choice([0, 2]))] for _ in range(r.choice([0, 1, 3]))],
+                 "deep": [(some(0), [(some(0), picture(r.randrange(3)))]) for _ in range(r.choice([0, 0, 1]))],
+                 "image": picture(i % 5) if i % 3 else None, "flags": [r.random() < 0.5 for _ in range(r.choice([0, 1, 9]))]}
+                for i in range(100)]
+        pq.write_table(table(types, rows), f"{out}/{compression}-{'words' if dictionary else 'plain'}-{version[0]}-{page}-{group}.parquet",
+                       compression=compression, use_dictionary=dictionary, data_page_version=version, data_page_size=page,
+                       row_group_size=group, write_batch_size=16, dictionary_pagesize_limit=300 if group == 30 else 2**20)
+
+
 if sys.argv[2:] == ["variety"]:
     variety()
+elif sys.argv[2:] == ["large"]:
+    large()
 else:
     sets()
     pages()
