@@ -142,7 +142,7 @@ char **prompt_choices(const struct set_record *r, size_t *count)
         const char *text = cJSON_GetStringValue(json_get(r->json, key));
         const bool named = answer && !strcmp(answer, key) && json_get(r->json, key) && *count;
         texts[i] = xstrdup(text ? text : "");
-        if ((*texts[i] && !(r->nan && !strcmp(text, "nan"))) || named) *count = i + 1;
+        if ((*texts[i] && !(r->nan && !strcmp(texts[i], "nan"))) || named) *count = i + 1;
     }
     for (size_t i = *count; i < LETTERS; i++) {
         free(texts[i]);
