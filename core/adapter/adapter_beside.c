@@ -132,8 +132,8 @@ static void look_at_tokens(struct adapter *a, const cJSON *config)
     const cJSON *decoder = json_get(config, "added_tokens_decoder"), *item;
     cJSON *added = read_json(a, "added_tokens.json");
     cJSON *tokenizer = decoder ? NULL : read_json(a, "tokenizer.json");
-    cJSON_ArrayForEach(item, decoder)
-        add_token(a, &missing, cJSON_GetStringValue(json_get(item, "content")), atof(item->string));
+    cJSON_ArrayForEach(item, decoder) add_token(
+        a, &missing, cJSON_GetStringValue(json_get(item, "content")), strtod(item->string, NULL));
     cJSON_ArrayForEach(item, added) if (cJSON_IsNumber(item))
         add_token(a, &missing, item->string, item->valuedouble);
     cJSON_ArrayForEach(item, json_get(tokenizer, "added_tokens"))

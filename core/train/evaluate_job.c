@@ -172,9 +172,12 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
 {
     char tokens[32];
     char *unused = o->given ? given_unused(o->given) : NULL;
+    char *differ = o->given ? given_differ(o->given) : NULL;
     if (o->answers) put(self, "answers", o->answers);
     if (unused) put(self, "answers unused", unused);
+    if (differ) put(self, "other questions", differ);
     free(unused);
+    free(differ);
     if (!o->set) return;
     int64_t most = o->way->max_tokens;
     const int64_t own = settings_integer(settings, "sample.max_tokens");

@@ -282,3 +282,35 @@ char *given_unused(const struct given *g)
     return xasprintf("%zu of %zu lines, the first: line %lld (%s)", unused, g->line_count,
                      (long long)first->number, first->written);
 }
+
+// Does one contain the other's first line? Programs add words before and behind a question.
+static bool alike(const char *a, const char *b)
+{
+    char *first[2] = { key_of(a, BY_FIRST_LINE), key_of(b, BY_FIRST_LINE) };
+    char *whole[2] = { python_lower(a), python_lower(b) };
+    bool is = false;
+    for (int i = 0; i < 2; i++) is |= strstr(whole[!i], first[i]) != NULL;
+    for (int i = 0; i < 2; i++) {
+        free(first[i]);
+        free(whole[i]);
+    }
+    return is;
+}
+
+char *given_differ(const struct given *g)
+{
+    const struct given_line *first = NULL;
+    size_t differ = 0;
+    for (size_t i = 0; i < g->question_count; i++) {
+        const struct given_question *q = &g->questions[i];
+        const struct given_line *l = q->line != none ? &g->lines[q->line] : NULL;
+        if (!l || !l->prompt || !*l->prompt || alike(l->prompt, q->prompt)) continue;
+        differ++;
+        if (!first) first = l;
+    }
+    if (!first) return NULL;
+    const int shown = (int)strcspn(first->prompt, "\n");
+    return xasprintf("%zu of %zu answers by their id alone, the first: line %lld (%s), to \"%.*s\"",
+                     differ, g->question_count, (long long)first->number, first->written,
+                     utf8_head(first->prompt, shown < SHOWN ? shown : SHOWN), first->prompt);
+}

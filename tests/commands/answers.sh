@@ -108,6 +108,11 @@ shared "one twice" "1 of 5" < <(cat "$work/all" <(sed -n 2p "$work/all"))
 shared "another answer to one" "1 of 4" < <(sed -n '2s/red/green/p' "$work/all" | cat "$work/all" -)
 same "both unused" "$(row 'answers unused')" "2 of 6 lines, the first: line 2 (a)"
 shared "of another suite" "1 of 5" < <(tac "$work/all" | sed 's/Answer in a word/Short answer/')
+same "their questions are the same" "$(row 'other questions')" ""
+jq -nc '{id: 1, question: "Which colour?", answer: "grey"}, {id: 2, question: "Which letter?", answer: "H"}' >"$work/apart.jsonl"
+jq -nc '{id: 1, prompt: "How many?", text: "grey"}, {id: 2, prompt: "Question: Which letter?\nA word.", text: "H"}' >"$work/apart.answers"
+lines "/load $llama" "/eval $work/apart.jsonl --answers $work/apart.answers --metric exact --here"
+same "by their id alone" "$(row 'other questions')" '1 of 2 answers by their id alone, the first: line 1 (1), to "How many?"'
 shared "one of another picture" "1 of 5" < <(echo '{"question_id": "z", "text": "x"}' | cat - "$work/all")
 same "named" "$(row 'answers unused')" "1 of 6 lines, the first: line 1 (z)"
 shared "without prompts" "1 of 5" < <(jq -c 'del(.prompt)' "$work/all")
