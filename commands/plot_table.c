@@ -5,6 +5,10 @@
 
 #include "commands/plot.h"
 #include "core/base/csv.h"
+#include "core/base/names.h"
+
+// More can be neither drawn nor read.
+enum { LINES_MOST = 1000, NAMES_MOST = 10000 };
 
 struct drawing {
     const struct plot_options *o;
@@ -13,11 +17,10 @@ struct drawing {
     int x, y[PLOT_WORDS], by[PLOT_WORDS];
     int low, high; // columns of the interval's ends; without --interval -1
     size_t y_count, by_count;
-    bool *chosen; // [row_count]
-    char **names; // values of x in their order where they are no numbers; NULL: numbers
-    size_t name_count;
+    bool *chosen;            // [row_count]
+    struct names names;      // values of x in their order where they are no numbers; else empty
+    struct names line_names; // those of lines[]
     struct plot_line *lines;
-    size_t line_count;
     size_t odd; // texts in columns of numbers, and the first of them
     const char *odd_text, *odd_column;
 };
@@ -80,28 +83,27 @@ static int choose_interval(struct drawing *d, struct err *err)
 // --- lines ---------------------------------------------------------------------------------------
 
 // Are the values of x names?
-static void find_names(struct drawing *d)
+static int find_names(struct drawing *d, struct err *err)
 {
     double value;
     bool numbers = true;
     for (size_t r = 0; r < d->t.row_count; r++)
         if (d->chosen[r]) numbers &= csv_number(csv_cell(&d->t, r, d->x), &value);
-    for (size_t r = 0; r < d->t.row_count && !numbers; r++) {
-        const char *cell = csv_cell(&d->t, r, d->x);
-        bool known = !d->chosen[r];
-        for (size_t i = 0; i < d->name_count && !known; i++) known = !strcmp(d->names[i], cell);
-        if (known) continue;
-        d->names = xreallocarray(d->names, d->name_count + 1, sizeof *d->names);
-        d->names[d->name_count++] = xstrdup(cell);
-    }
+    for (size_t r = 0; r < d->t.row_count && !numbers && d->names.count <= NAMES_MOST; r++)
+        if (d->chosen[r]) names_add(&d->names, csv_cell(&d->t, r, d->x), NULL);
+    if (d->names.count <= NAMES_MOST) return 0;
+    return err_set(err,
+                   "'%s' has more than %d texts, which cannot all be drawn: choose rows with "
+                   "--where COLUMN=VALUE",
+                   d->t.columns[d->x], NAMES_MOST);
 }
 
-// NaN without a number; a text is counted.
+// NaN without a number; a text and infinity are counted.
 static double number_at(struct drawing *d, size_t row, int column)
 {
     const char *cell = csv_cell(&d->t, row, column);
     double value;
-    if (csv_number(cell, &value)) return value;
+    if (csv_number(cell, &value) && !isinf(value)) return value;
     if (!csv_is(cell, "|NA|N/A|null|None|-") && !d->odd++) {
         d->odd_text = cell;
         d->odd_column = d->t.columns[column];
@@ -111,11 +113,9 @@ static double number_at(struct drawing *d, size_t row, int column)
 
 static double x_value(struct drawing *d, size_t row)
 {
-    const char *cell = csv_cell(&d->t, row, d->x);
-    if (!d->names) return number_at(d, row, d->x);
-    for (size_t i = 0; i < d->name_count; i++)
-        if (!strcmp(d->names[i], cell)) return (double)i;
-    return NAN;
+    size_t number = 0;
+    if (!d->names.count) return number_at(d, row, d->x);
+    return names_find(&d->names, csv_cell(&d->t, row, d->x), &number) ? (double)number : NAN;
 }
 
 // "contribution", "layer 3", "score (prune off)": the values that the line is of, with their column
@@ -137,64 +137,105 @@ static char *line_name(const struct drawing *d, size_t row, size_t y)
     return buf_take(&b);
 }
 
-static struct plot_line *find_line(struct drawing *d, char *name)
+static struct plot_line *find_line(struct drawing *d, size_t row, size_t y, struct err *err)
 {
-    for (size_t i = 0; i < d->line_count; i++)
-        if (!strcmp(d->lines[i].name, name)) {
-            free(name);
-            return &d->lines[i];
-        }
-    d->lines = xreallocarray(d->lines, d->line_count + 1, sizeof *d->lines);
-    d->lines[d->line_count] = (struct plot_line){ .name = name, .points = d->o->points };
-    return &d->lines[d->line_count++];
+    bool known;
+    char *name = line_name(d, row, y);
+    const size_t i = names_add(&d->line_names, name, &known);
+    free(name);
+    if (known) return &d->lines[i];
+    d->lines = xreallocarray(d->lines, i + 1, sizeof *d->lines);
+    d->lines[i] = (struct plot_line){ .name = d->line_names.list[i], .points = d->o->points };
+    if (i < LINES_MOST) return &d->lines[i];
+    err_set(err,
+            "'%s' has more than %d lines, which cannot all be drawn: choose rows with --where "
+            "COLUMN=VALUE, or other columns for --by",
+            d->path, LINES_MOST);
+    return NULL;
 }
 
-static void insert(double **list, size_t count, size_t at, double value)
+static void append(double **list, size_t count, double value)
 {
     *list = xreallocarray(*list, count + 1, sizeof **list);
-    memmove(*list + at + 1, *list + at, (count - at) * sizeof **list);
-    (*list)[at] = value;
+    (*list)[count] = value;
 }
 
 static void add_point(struct drawing *d, struct plot_line *l, size_t row, int y)
 {
-    const double x = x_value(d, row);
-    size_t at = l->count;
-    // In the order of x, so that rows that were measured again are no zigzag.
-    while (!l->points && at && l->x[at - 1] > x) at--;
-    insert(&l->x, l->count, at, x);
-    insert(&l->y, l->count, at, number_at(d, row, y));
+    append(&l->x, l->count, x_value(d, row));
+    append(&l->y, l->count, number_at(d, row, y));
     if (d->low >= 0) {
         double one = number_at(d, row, d->low), other = number_at(d, row, d->high);
         if (isnan(one) || isnan(other)) one = other = NAN;
-        insert(&l->low, l->count, at, fmin(one, other));
-        insert(&l->high, l->count, at, fmax(one, other));
+        append(&l->low, l->count, fmin(one, other));
+        append(&l->high, l->count, fmax(one, other));
     }
     l->count++;
 }
 
-static void make_lines(struct drawing *d)
+struct place {
+    double x;
+    size_t at; // in the file
+};
+
+// What has no x goes last.
+static int by_x(const void *a, const void *b)
+{
+    const struct place *p = a, *q = b;
+    if (isnan(p->x) != isnan(q->x)) return isnan(p->x) ? 1 : -1;
+    if (p->x < q->x || p->x > q->x) return p->x < q->x ? -1 : 1;
+    return p->at < q->at ? -1 : p->at > q->at;
+}
+
+static void arrange(double **list, const struct place *places, size_t count)
+{
+    double *sorted = *list ? xreallocarray(NULL, count, sizeof *sorted) : NULL;
+    for (size_t i = 0; i < count && sorted; i++) sorted[i] = (*list)[places[i].at];
+    free(*list);
+    *list = sorted;
+}
+
+// In the order of x, so that rows that were measured again are no zigzag.
+static void sort_points(struct plot_line *l)
+{
+    struct place *places = xreallocarray(NULL, l->count, sizeof *places);
+    for (size_t i = 0; i < l->count; i++) places[i] = (struct place){ l->x[i], i };
+    qsort(places, l->count, sizeof *places, by_x);
+    arrange(&l->x, places, l->count);
+    arrange(&l->y, places, l->count);
+    arrange(&l->low, places, l->count);
+    arrange(&l->high, places, l->count);
+    free(places);
+}
+
+static int make_lines(struct drawing *d, struct err *err)
 {
     for (size_t r = 0; r < d->t.row_count; r++)
-        for (size_t y = 0; y < d->y_count && d->chosen[r]; y++)
-            add_point(d, find_line(d, line_name(d, r, y)), r, d->y[y]);
-    for (size_t i = 0; i < d->line_count && d->o->smooth > 1; i++)
-        plot_smooth(d->lines[i].y, d->lines[i].count, d->o->smooth);
+        for (size_t y = 0; y < d->y_count && d->chosen[r]; y++) {
+            struct plot_line *l = find_line(d, r, y, err);
+            if (!l) return -1;
+            add_point(d, l, r, d->y[y]);
+        }
+    for (size_t i = 0; i < d->line_names.count; i++) {
+        struct plot_line *l = &d->lines[i];
+        if (!l->points) sort_points(l);
+        if (d->o->smooth > 1) plot_smooth(l->y, l->count, d->o->smooth);
+    }
+    return 0;
 }
 
 // --- the drawing ---------------------------------------------------------------------------------
 
 static void drawing_release(struct drawing *d)
 {
-    for (size_t i = 0; i < d->line_count; i++) {
-        free((char *)d->lines[i].name);
+    for (size_t i = 0; i < d->line_names.count; i++) {
         free(d->lines[i].x);
         free(d->lines[i].y);
         free(d->lines[i].low);
         free(d->lines[i].high);
     }
-    for (size_t i = 0; i < d->name_count; i++) free(d->names[i]);
-    free(d->names);
+    names_release(&d->names);
+    names_release(&d->line_names);
     free(d->lines);
     free(d->chosen);
     csv_release(&d->t);
@@ -208,22 +249,23 @@ int plot_table(struct shell *shell, const struct plot_options *o, struct err *er
     if (status == 0) status = choose_columns(&d, err);
     if (status == 0) status = choose_interval(&d, err);
     if (status == 0) status = choose_rows(&d, err);
+    if (status == 0) status = find_names(&d, err);
+    if (status == 0) status = make_lines(&d, err);
     if (status == 0) {
-        find_names(&d);
-        make_lines(&d);
         const struct plot_axes axes = { .title = o->title,
                                         .x = o->words[1],
                                         .y = o->y             ? o->y
                                              : d.y_count == 1 ? o->words[2]
                                                               : NULL,
-                                        .names = (const char *const *)d.names,
-                                        .name_count = d.name_count,
+                                        .names = (const char *const *)d.names.list,
+                                        .name_count = d.names.count,
                                         .log_x = o->log_x,
                                         .log_y = o->log_y };
         if (d.odd)
             sinks_notice(shell->sinks, "%zu cell%s left out: no number, such as '%.40s' in '%s'",
                          d.odd, d.odd == 1 ? "" : "s", d.odd_text, d.odd_column);
-        status = plot_show(shell, o, &axes, d.lines, d.line_count, "--where COLUMN=VALUE", err);
+        status =
+            plot_show(shell, o, &axes, d.lines, d.line_names.count, "--where COLUMN=VALUE", err);
     }
     drawing_release(&d);
     return status;

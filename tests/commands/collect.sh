@@ -108,6 +108,17 @@ check "drawn or refused" 'select(.event=="done").ok | tostring' \
 check_has "both columns in one option" 'select(.event=="error").message' "--by layer,keep"
 check_has "a line for each value" 'select(.event=="text").text' "* layer 0   o layer 1   + layer 2"
 check_has "bars where x is no number" 'select(.event=="text").text' $'\na '
+# Rows in any order make one curve; what cannot be drawn is said.
+printf 'x,y,g\n3,1,a\n1,inf,a\n2,3,a\n1,2,a\n' >"$work/odd.csv"
+printf 'x,y\n1,2\n2,3\n3,1\n' >"$work/even.csv"
+{ echo x,y,g && seq -f 1,2,%g 1001; } >"$work/lines.csv"
+{ echo x,y && seq -f t%g,2 10001; } >"$work/texts.csv"
+lines "/plot $work/odd.csv x y" "/plot $work/even.csv x y" "/plot $work/lines.csv x y --by g" "/plot $work/texts.csv x y"
+check "drawn or refused" 'select(.event=="done").ok | tostring' $'true\ntrue\nfalse\nfalse'
+check "one curve" '[inputs, .] | map(select(.event=="text").text) | unique | length' 1
+check_has "infinity" 'select(.event=="notice").text' "1 cell left out: no number, such as 'inf' in 'y'"
+check_has "lines" 'select(.event=="error").message' "more than 1000 lines"
+check_has "texts" 'select(.event=="error").message' "more than 10000 texts"
 lines "/plot $layers layer visual text --by run"
 check_has "columns and values" 'select(.event=="text").text' "visual (run b)   o text (run b)"
 lines "/plot $layers run visual --where layer=0 --interval text,visual" \
