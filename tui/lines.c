@@ -168,6 +168,13 @@ static void refuse_request(struct lines *l, const char *where)
     failed(l, where, &err);
 }
 
+static void zero_byte(struct lines *l, const char *where)
+{
+    struct err err;
+    err_set(&err, "the line contains a zero byte");
+    failed(l, where, &err);
+}
+
 // {"id": ..., "line": "..."}: a line with a name, which its events carry. False: not one.
 static bool run_request(struct lines *l, const char *line, const char *where)
 {
@@ -179,7 +186,9 @@ static bool run_request(struct lines *l, const char *line, const char *where)
     char *name = id ? json_print(id) : NULL;
     if (name) {
         sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_REQUEST, .text = name });
-        if (cJSON_IsString(text) && cJSON_GetArraySize(o) == 2)
+        if (json_has_nul(line, size)) // where a C string ends
+            zero_byte(l, where);
+        else if (cJSON_IsString(text) && cJSON_GetArraySize(o) == 2)
             run_line(l, text->valuestring, where);
         else
             refuse_request(l, where);
@@ -198,11 +207,9 @@ static void add_physical(struct lines *l, struct line_reader *reader, char *line
     if (length && line[length - 1] == '\r') line[--length] = '\0';
     if (!line_reader_open(reader)) *first = number;
     char *where = xasprintf("stdin:%d", *first);
-    struct err err;
     if (strlen(line) != length) {
-        err_set(&err, "the line contains a zero byte");
         line_reader_reset(reader);
-        failed(l, where, &err);
+        zero_byte(l, where);
     } else if (!line_reader_open(reader) && run_request(l, line, where)) {
         line_reader_reset(reader);
     } else if (line_reader_add(reader, line)) {

@@ -190,10 +190,15 @@ static int check_kind(const struct dataset *d, struct err *err)
     if (!d->lines || object) return 0;
     // A file in another encoding may well be JSON lines.
     char *first = read_entry(d, 0, &why);
-    if (first)
+    if (first && *first == '{') {
+        cJSON_Delete(dataset_json(d, 0, &why));
+        err_set(err, "'%s' is neither a JSON list of samples nor JSON lines: %s", d->path,
+                why.text);
+    } else if (first) {
         err_set(err, "'%s' is neither a JSON list of samples nor JSON lines", d->path);
-    else
+    } else {
         err_set(err, "'%s': %s", d->path, why.text);
+    }
     free(first);
     return -1;
 }

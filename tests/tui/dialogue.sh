@@ -68,6 +68,7 @@ events = d.ask('/tokenize """a\nb"""')
 check([e["event"] for e in events] == ["ids", "done"], events)
 check(events[0]["ids"] == d.ask('/tokenize "a\\nb"')[0]["ids"], "two spellings of one text")
 check(d.ask(b"a\0b\n")[0]["event"] == "error", "a zero byte")
+check("zero byte" in d.ask(b'{"id": 1, "line": "a\\u0000b"}\n')[0].get("message", ""), "a zero byte in a request")
 check(d.ask(b"/nosuch\xff\xfe\n")[0]["event"] == "error", "invalid UTF-8")
 table = [e for e in d.ask("/context") if e["event"] == "table"]
 for t in table:

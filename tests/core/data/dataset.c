@@ -95,6 +95,9 @@ static void test_lines(void **state)
     check(" \n ", "error:  contains no samples");
     check("my notes\nand more", "error:  is neither a JSON list of samples nor JSON lines");
     check("7\n8", "error:  is neither a JSON list of samples nor JSON lines");
+    check("{\"question\":\"a\\u0000b\"}", "error:  is neither a JSON list of samples nor JSON "
+                                          "lines: the sample at line 1 has a character \\u0000, "
+                                          "which no text may hold");
 }
 
 static void test_no_file(void **state)
