@@ -42,7 +42,7 @@ static bool keep(void *self, const struct evaluated *e)
 {
     struct run *r = self;
     if (e->skipped) fail_msg("%s: %s", e->id, e->skipped);
-    buf_printf(&r->told, "%s %d %a %d '%s'\n", e->id, e->turn, e->score, e->full, e->answer);
+    buf_printf(&r->told, "%s %d %a %d '%s'\n", e->id, e->turn, e->score, (int)e->cut, e->answer);
     r->count++;
     return !r->stop_after || r->count < r->stop_after;
 }
