@@ -231,7 +231,25 @@ static const struct {
     { "attention.max_alibi_bias", 0 },
     { "attn_logit_softcapping", 0 },
     { "final_logit_softcapping", 0 },
+    { "router_logit_softcapping", 0 },
+    { "attention.temperature_scale", 0 },
+    { "attention.output_scale", 0 },
+    { "attention.chunk_size", 0 },
+    { "attention.shared_kv_layers", 0 },
+    { "embedding_length_per_layer_input", 0 },
+    { "n_deepstack_layers", 0 },
 };
+static const char *const switches[] = { "use_parallel_residual", "swin_norm" };
+
+static void check_off(struct gguf_config *c, const char *name)
+{
+    char *key = whole_key(c, name);
+    bool on = false;
+    if (!c->failed) c->failed = gguf_bool(c->file, key, false, &on, c->err) < 0;
+    if (!c->failed && on)
+        c->failed = err_set(c->err, "'%s' is true, which is not supported", key) < 0;
+    free(key);
+}
 
 static void check_neutral(struct gguf_config *c, const char *key, double neutral)
 {
@@ -263,6 +281,7 @@ static void check_rest(struct gguf_config *c, const struct gguf_architecture *a)
     char *key = whole_key(c, "attention.causal");
     for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
         check_neutral(c, unsupported[i].key, unsupported[i].neutral);
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) check_off(c, switches[i]);
     if (!c->failed) c->failed = gguf_bool(c->file, key, true, &causal, c->err) < 0;
     if (!c->failed && !causal)
         c->failed = err_set(c->err, "'%s' is false: it is no model that writes text", key) < 0;

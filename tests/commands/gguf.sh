@@ -290,6 +290,8 @@ wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has 
     'llama.rope.dimension_count=8|heads of 16 numbers of which only a part turns' 'llama.rope.scaling.attn_factor=2.0|is 2, which is not supported'
     'llama.rope.scaling.factor=2.0|both' 'llama.rope.scale_linear=-2.0|must not be negative'
     'llama.final_logit_softcapping=30.0|is 30, which is not supported' 'llama.attention.causal=false|no model that writes text'
+    'llama.attention.temperature_scale=0.1|is 0.1, which is not supported' 'llama.n_deepstack_layers=3|is 3, which is not supported'
+    'llama.use_parallel_residual=true|is true, which is not supported'
     'general.alignment=3|not a power of two' 'general.architecture=null|is missing')
 for i in "${!wrong[@]}"; do $convert $llama "$work/wrong-$i.gguf" --set "${wrong[i]%|*}"; done
 for i in "${!wrong[@]}"; do echo "/load $work/wrong-$i.gguf"; done | vlmsh --json >"$work/events"
