@@ -211,9 +211,10 @@ static int finish(struct program *p, int status)
     changed_forget(&p->shell);
     struct buf remains = { 0 };
     if (p->interactive && p->shell.store) say_what_remains(p, &remains);
-    if (finish_store(p) < 0 && status == STATUS_OK) status = STATUS_FAILED;
+    const bool saved = finish_store(p) == 0;
+    if (!saved && status == STATUS_OK) status = STATUS_FAILED;
     p->front->close(p->front_state, p->lines.output);
-    if (remains.length) text_printf(stdout, "%s", remains.data);
+    if (saved && remains.length) text_printf(stdout, "%s", remains.data);
     buf_release(&remains);
     keys_free(p->keys);
     options_release(&p->options);
