@@ -24,8 +24,7 @@ static void put_list(struct buf *b, const struct names *list)
     if (list->count > NAMED) buf_printf(b, " and %zu more", list->count - NAMED);
 }
 
-// Adds `before` LIST `after`, unless the list is empty; releases the list.
-static void say(struct adapter *a, const char *before, struct names *list, const char *after)
+void adapter_notice(struct adapter *a, const char *before, struct names *list, const char *after)
 {
     struct buf b = { 0 };
     buf_puts(&b, before);
@@ -67,8 +66,8 @@ static void look_at_weights(struct adapter *a)
         if (is_weights(e->d_name)) names_add(&found, e->d_name, NULL);
     if (d) closedir(d);
     if (found.count) qsort(found.list, found.count, sizeof *found.list, compare);
-    say(a, "not read beside the adapter: ", &found,
-        ": if these weights were trained with it, answers are wrong without them");
+    adapter_notice(a, "not read beside the adapter: ", &found,
+                   ": if these weights were trained with it, answers are wrong without them");
 }
 
 // --- JSON files ----------------------------------------------------------------------------------
@@ -145,8 +144,8 @@ static void look_at_tokens(struct adapter *a, const cJSON *config)
     }
     cJSON_Delete(added);
     cJSON_Delete(tokenizer);
-    say(a,
-        "the adapter's folder has tokens that the model's tokenizer lacks or numbers otherwise: ",
+    adapter_notice(
+        a, "the adapter's folder has tokens that the model's tokenizer lacks or gives other ids: ",
         &missing, "; the model's tokenizer is used");
 }
 
@@ -169,8 +168,8 @@ static void look_at_pictures(struct adapter *a)
     }
     cJSON_Delete(file);
     cJSON_Delete(processor);
-    say(a, "the adapter's folder reads pictures otherwise than the model (", &differ,
-        "): the model's preprocessor is used");
+    adapter_notice(a, "the adapter's folder has picture settings that differ from the model's (",
+                   &differ, "): the model's preprocessor is used");
 }
 
 void adapter_beside(struct adapter *a)
@@ -252,7 +251,7 @@ static void look_at_keys(struct adapter *a, const struct adapter_config *c)
     const cJSON *item;
     cJSON_ArrayForEach(item, c->json) if (is_set(item) && !is_known(item->string))
         names_add(&unknown, item->string, NULL);
-    say(a, "adapter_config.json: not known, so not used: ", &unknown, "");
+    adapter_notice(a, "adapter_config.json has unknown keys, which are not used: ", &unknown, "");
 }
 
 // Keys of rank_pattern and alpha_pattern that gave no LoRA of the file its number.
@@ -271,7 +270,7 @@ static void look_at_patterns(struct adapter *a, const struct adapter_config *c)
         char *before = xasprintf("adapter_config.json: \"%s\" has keys that match none of the "
                                  "adapter's modules, so nothing uses them: ",
                                  objects[i]);
-        say(a, before, &idle, "");
+        adapter_notice(a, before, &idle, "");
         free(before);
     }
 }

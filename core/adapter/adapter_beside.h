@@ -6,6 +6,9 @@
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapter_config.h"
 
+// Adds the sentence `before` LIST `after` to a->notices, unless the list is empty; names a few of a
+// long list. Releases the list.
+void adapter_notice(struct adapter *a, const char *before, struct names *list, const char *after);
 // Each adds sentences to a->notices.
 void adapter_beside(struct adapter *a);
 void adapter_config_notices(struct adapter *a, const struct adapter_config *c);

@@ -14,6 +14,7 @@ enum {
     RANK_LIMIT = 1 << 20,
     PATTERN_LIMIT = 1 << 16, // bytes of an expression
     PATTERNS_LIMIT = 4096,   // expressions in rank_pattern, in alpha_pattern
+    SAVED_LIMIT = 1024,      // modules_to_save: each is compared with the name of each tensor
     MATCH_LIMIT = 100000,    // steps of a match: module names are short
     HEAP_LIMIT = 1024,       // kB
 };
@@ -213,6 +214,8 @@ static int read_targets(struct adapter_config *c, struct err *err)
         if (!cJSON_IsString(item))
             return err_set(err, "\"target_modules\" must be a string or a list of strings");
     }
+    if (cJSON_GetArraySize(json_get(c->json, "modules_to_save")) > SAVED_LIMIT)
+        return err_set(err, "\"modules_to_save\" has more than %d modules", SAVED_LIMIT);
     // PEFT's own words for every linear layer, and for none.
     if (!target || !cJSON_IsString(target) || !strcmp(target->valuestring, "all-linear") ||
         !strcmp(target->valuestring, "dummy-target-modules"))

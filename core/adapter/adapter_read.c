@@ -520,6 +520,7 @@ static int find_bare(struct reading *r)
 // Modules that were trained in full, and are not in the file: they stay the model's.
 static void find_unsaved(struct reading *r)
 {
+    struct names unsaved = { 0 };
     const cJSON *item;
     cJSON_ArrayForEach(item, json_get(r->config->json, "modules_to_save"))
     {
@@ -528,13 +529,11 @@ static void find_unsaved(struct reading *r)
         if (!cJSON_IsString(item) || !*item->valuestring) continue;
         for (int64_t i = 0; i < r->file->count && !found; i++)
             found = find_level(r->file->tensors[i].name, item->valuestring, &after) != NULL;
-        if (found) continue;
-        char *text = xasprintf("the adapter has no tensors for \"%.80s\" of modules_to_save, which "
-                               "stays the model's: if it was trained, answers are wrong",
-                               item->valuestring);
-        names_add(&r->adapter->notices, text, NULL);
-        free(text);
+        if (!found) names_add(&unsaved, item->valuestring, NULL);
     }
+    adapter_notice(r->adapter,
+                   "the adapter has no tensors for these modules of modules_to_save: ", &unsaved,
+                   ". The model's own are used: if they were trained, answers are wrong");
 }
 
 static int read_file(struct reading *r)

@@ -150,14 +150,14 @@ echo '{"<loc>": 600, "<image>": 540}' >"$work/beside/added_tokens.json"
 jq '.image_mean = [0.5, 0.5, 0.5]' "$llava/preprocessor_config.json" >"$work/beside/preprocessor_config.json"
 lines "/load $llava" "/set adapter $work/beside" '/get adapter' '/adapter unload'
 check "each once" 'select(.event == "notice") | .text | select(test("adapter|trained"))' "$(sed 's/^    //' <<'E'
-    the adapter has no tensors for "lm_head" of modules_to_save, which stays the model's: if it was trained, answers are wrong
+    the adapter has no tensors for these modules of modules_to_save: lm_head. The model's own are used: if they were trained, answers are wrong
     its adapter_config.json says that it was trained on 'org/other-7b', revision v2: make sure that this is the same model
-    adapter_config.json: not known, so not used: use_new_trick
+    adapter_config.json has unknown keys, which are not used: use_new_trick
     adapter_config.json: "alpha_pattern" has keys that match none of the adapter's modules, so nothing uses them: ^q_proj
     not read beside the adapter: non_lora_trainables.bin: if these weights were trained with it, answers are wrong without them
     the adapter's folder has a chat template other than the model's, which is not used: if it was trained with it, copy it to the model's folder
-    the adapter's folder has tokens that the model's tokenizer lacks or numbers otherwise: <loc>; the model's tokenizer is used
-    the adapter's folder reads pictures otherwise than the model (image_mean): the model's preprocessor is used
+    the adapter's folder has tokens that the model's tokenizer lacks or gives other ids: <loc>; the model's tokenizer is used
+    the adapter's folder has picture settings that differ from the model's (image_mean): the model's preprocessor is used
 E
 )"
 jq '.bias = "all"' "$lora/adapter_config.json" >"$work/beside/adapter_config.json"

@@ -59,6 +59,11 @@ static void broken_configs_are_refused(void **state)
     for (int i = 0; i < 5000; i++) buf_printf(&many, "\"x%d+\": 4%s", i, i < 4999 ? ", " : "}}");
     scratch_text(folder, "adapter_config.json", many.data);
     refuse(folder, m, "regular expressions");
+    buf_clear(&many);
+    buf_puts(&many, "{\"peft_type\": \"LORA\", \"r\": 4, \"modules_to_save\": [");
+    for (int i = 0; i < 1025; i++) buf_printf(&many, "\"x%d\"%s", i, i < 1024 ? ", " : "]}");
+    scratch_text(folder, "adapter_config.json", many.data);
+    refuse(folder, m, "more than 1024 modules");
     buf_release(&many);
     refuse(LLAVA, m, "but a model");
     refuse("no/such/folder", m, "no folder");
