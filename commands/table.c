@@ -154,29 +154,30 @@ static bool has_action(const struct command *command, const char *word)
     return false;
 }
 
+// The action that differs from the word by one letter; NULL: none.
+static const char *near_action(const struct command *command, const char *word)
+{
+    for (int i = 0; command->words[i]; i++)
+        if (text_distance(word, command->words[i]) < 2) return command->words[i];
+    return NULL;
+}
+
 static int unknown_action(const struct command *command, const char *word, struct err *err)
 {
+    const char *near = near_action(command, word);
     struct buf b = { 0 };
-    const char *near = NULL;
-    for (int i = 0; command->words[i]; i++) {
-        const char *between = !i ? "" : command->words[i + 1] ? ", " : " or ";
-        buf_printf(&b, "%s%s", between, command->words[i]);
-        if (text_distance(word, command->words[i]) < 2) near = command->words[i];
-    }
     if (near)
-        err_set(err, "/%s has no action '%s': did you mean '%s'?", command->name, word, near);
+        return err_set(err, "/%s has no action '%s': did you mean '%s'?", command->name, word,
+                       near);
+    for (int i = 0; command->words[i]; i++)
+        buf_printf(&b, "%s%s", !i ? "" : command->words[i + 1] ? ", " : " or ", command->words[i]);
+    if (command->usual) // a file would have been enough
+        err_set(err, "there is no file '%s', and /%s has no such action: use %s", word,
+                command->name, b.data);
     else
         err_set(err, "/%s has no action '%s': use %s", command->name, word, b.data);
     buf_release(&b);
     return -1;
-}
-
-// Is it a slip of one letter?
-static bool is_near_action(const struct command *command, const char *word)
-{
-    for (int i = 0; command->words[i]; i++)
-        if (text_distance(word, command->words[i]) < 2) return true;
-    return false;
 }
 
 // The arguments with the action in its place; free() the list, which has one more than argc.
@@ -192,7 +193,7 @@ static char **place_action(const struct command *command, int *argc, char **argv
     if (from == *argc) {
         // A preset is a name; all others are files.
         const bool there = command->complete == COMPLETE_PRESET || access(list[place], F_OK) == 0;
-        if (!command->usual || !there || is_near_action(command, list[place])) return list;
+        if (!command->usual || !there || near_action(command, list[place])) return list;
         list[(*argc)++] = (char *)(uintptr_t)command->usual; // it is only read
     }
     char *word = list[from];

@@ -30,10 +30,10 @@ mkdir "$work/folder"
 lines "/adapter $work/folder" "/adapter load $work/folder" "/load adapter $work/folder"
 same "adapters" "$(jq -r 'select(.event == "error").message' "$work/events" | sort | uniq -c | sed 's/ *\([0-9]*\).*/\1/')" 3
 lines '/load nomodel' '/adapter lod nofolder' '/adapter nofolder' '/calibration eat'
-check "slips" 'select(.event == "error").message | .[:18]' "no folder 'nomodel
-/adapter has no ac
-/adapter has no ac
-/calibration has n"
+check "slips" 'select(.event == "error").message | .[:26]' "no folder 'nomodel': give 
+/adapter has no action 'lo
+there is no file 'nofolder
+there is no file 'eat', an"
 
 # FILE and NAME of /session export, in either order.
 lines "/load $llama" '/set sample.max_tokens 2' hello '/session rename trip' "/session export $work/a.md trip" \
