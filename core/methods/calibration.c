@@ -45,6 +45,22 @@ const struct calibration_kind *calibration_kind_of(const struct calibration *c)
     return NULL;
 }
 
+// Also of tensors that are only shown, or that only a merge reads.
+static int check_finite(const struct safetensors *file, struct err *err)
+{
+    float value;
+    for (int64_t k = 0; k < file->count; k++) {
+        const struct safetensor *t = &file->tensors[k];
+        for (uint64_t i = 0; t->dtype == DTYPE_F32 && i < t->bytes / sizeof value; i++) {
+            memcpy(&value, (const char *)t->data + i * sizeof value, sizeof value);
+            if (!isfinite(value))
+                return err_set(err, "%s of '%s' has a NaN or infinity (element %llu)", t->name,
+                               file->path, (unsigned long long)i);
+        }
+    }
+    return 0;
+}
+
 int calibration_open(struct calibration *c, const char *path, struct err *err)
 {
     *c = (struct calibration){ .count = -1 };
@@ -61,6 +77,10 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
     if (safetensors_check_hash(c->file, &why) < 0) {
         calibration_close(c);
         return err_set(err, "%s; make it again with /calibrate", why.text);
+    }
+    if (check_finite(c->file, &why) < 0) {
+        calibration_close(c);
+        return err_set(err, "%s: make it again with /calibrate", why.text);
     }
     c->model = safetensors_metadata(c->file, "model");
     c->files = safetensors_metadata(c->file, "model files");
@@ -132,13 +152,6 @@ float *calibration_numbers(const struct calibration *c, const char *name, int ra
     }
     float *numbers = xmalloc(t->bytes);
     memcpy(numbers, t->data, t->bytes);
-    for (uint64_t i = 0; i < t->bytes / sizeof *numbers; i++)
-        if (!isfinite(numbers[i])) {
-            err_set(err, "%s of '%s' has a NaN or infinity (element %llu)", name, c->file->path,
-                    (unsigned long long)i);
-            free(numbers);
-            return NULL;
-        }
     return numbers;
 }
 

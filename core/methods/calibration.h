@@ -49,7 +49,7 @@ void calibration_close(struct calibration *c); // also accepts a zeroed one
 // Was it made with these weights? True if the file does not say.
 int calibration_fits(const struct calibration *c, const struct model *m, struct err *err);
 // A tensor of that name and shape as f32 on the host; the caller frees it. NULL if it is missing,
-// has another shape, or contains NaN or infinity.
+// or has another shape. (calibration_open refuses NaN and infinity.)
 float *calibration_numbers(const struct calibration *c, const char *name, int rank,
                            const int64_t *shape, struct err *err);
 // The same for doubles stored as [2, shape]; `rank` and `shape` are those of the doubles.

@@ -146,6 +146,7 @@ static void bad_settings_are_refused(void **state)
     assert_non_null(strstr(refused(&g, "ffn.approx", "hadamard"), "ffn.alpha"));
     write_file(&(struct file){ .path = path, .alpha = NAN, .width = width });
     assert_non_null(strstr(refused(&g, "ffn.approx", "hadamard"), "NaN or infinity"));
+    assert_non_null(strstr(refused(&g, "ffn.calibration", path), "NaN or infinity"));
     // Of this model: fine.
     write_file(&(struct file){ .path = path,
                                .alpha = 1,
