@@ -130,7 +130,7 @@ static void tell_unread(const struct lines *l, const struct step *steps, size_t 
 {
     for (size_t i = 0; i < count; i++)
         if (steps[i].kind == STEP_FILE && !strcmp(steps[i].text, "-")) return;
-    if (!stopped(l) && input_left())
+    if (!stopped(l) && !file_standard_was_read() && input_left())
         sinks_notice(l->shell->sinks, "standard input was not read: -f - runs its lines, "
                                       "/image - attaches a picture from it");
 }

@@ -199,15 +199,21 @@ char *file_read(const char *path, size_t limit, size_t *size, struct err *err)
 }
 
 // Never opened anew: /dev/stdin cannot be where it is a socket, or a file one may no longer open.
+static atomic_bool standard_read;
+
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err)
 {
     if (isatty(STDIN_FILENO)) {
         err_set(err, "standard input is the terminal: give a file instead of -");
         return NULL;
     }
-    char *bytes = read_all(STDIN_FILENO, "standard input", limit, size, cancel, err);
-    if (bytes) lseek(STDIN_FILENO, (off_t)*size, SEEK_SET); // a file has been read, like a pipe
-    return bytes;
+    atomic_store(&standard_read, true);
+    return read_all(STDIN_FILENO, "standard input", limit, size, cancel, err);
+}
+
+bool file_standard_was_read(void)
+{
+    return atomic_load(&standard_read);
 }
 
 static void *map_descriptor(int fd, const char *path, uint64_t *size, struct err *err)

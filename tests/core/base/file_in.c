@@ -122,6 +122,7 @@ static void reads_standard_input(void **state)
     size_t size;
     int ends[2];
     const int former = dup(STDIN_FILENO);
+    assert_false(file_standard_was_read());
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "abc", 3), 3);
     dup2(ends[0], STDIN_FILENO);
@@ -147,6 +148,7 @@ static void reads_standard_input(void **state)
     }
     assert_null(file_read_standard(3, &size, &cancel, &err));
     assert_non_null(strstr(err.text, "too large"));
+    assert_true(file_standard_was_read());
     // The place of those who read the same file line by line stays.
     assert_int_equal(lseek(STDIN_FILENO, 0, SEEK_CUR), 0);
     dup2(former, STDIN_FILENO);
