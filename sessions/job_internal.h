@@ -14,8 +14,8 @@ char *job_path(const struct store *s, int64_t id, const char *name);
 // too, and a link to it stands beside the database.
 int job_folder_make(const struct store *s, int64_t id, const char *shared, struct err *err);
 void job_folder_remove(const struct store *s, int64_t id);
-// For a new job: moves away the folder that a job of a removed database left under that number;
-// what it told, scored and summed is not this job's. -1: it still runs.
+// For a new job: moves away the folder that a job of a removed database left under that number, so
+// that its reports, scores and sums do not count for this one. -1: that job still runs.
 int job_folder_clear(const struct store *s, int64_t id, struct err *err);
 // The job's folder where it really lies, as other machines know it; NULL: there is none.
 char *job_folder_real(const struct store *s, int64_t id, struct err *err);

@@ -202,6 +202,14 @@ bool job_alive(const struct store *s, int64_t id, pid_t *pid)
     return is_held(s, id, "lock", pid) || is_held(s, id, "group", pid);
 }
 
+// pid 0: it runs on another machine.
+static int still_runs(const char *folder, pid_t pid, struct err *err)
+{
+    static const char what[] = "a job of a removed database still runs in";
+    if (!pid) return err_set(err, "%s '%s', on another machine: end it first", what, folder);
+    return err_set(err, "%s '%s', as process %lld: end it first", what, folder, (long long)pid);
+}
+
 int job_folder_clear(const struct store *s, int64_t id, struct err *err)
 {
     struct stat st;
@@ -215,15 +223,12 @@ int job_folder_clear(const struct store *s, int64_t id, struct err *err)
     if (lstat(path, &st) < 0)
         status = 0; // as usual
     else if (job_alive(s, id, &pid))
-        status = err_set(err,
-                         "a job of a former database still runs in '%s' (process %lld; 0: of "
-                         "another machine): end it first",
-                         path, (long long)pid);
+        status = still_runs(path, pid, err);
     else if (rename(path, former) < 0)
-        status = err_set(err, "cannot move '%s', of a former database, to '%s': %s", path, former,
+        status = err_set(err, "cannot move '%s', of a removed database, to '%s': %s", path, former,
                          strerror(errno));
     else
-        sinks_notice(s->sinks, "'%s' is a job's of a former database: it is '%s' now", path,
+        sinks_notice(s->sinks, "'%s' belonged to a job of a removed database: moved to '%s'", path,
                      former);
     free(former);
     free(path);
