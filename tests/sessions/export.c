@@ -63,6 +63,19 @@ static void test_quoting(void **state)
     assert_true(script_plain("a \"b\" /c #d \\e 猫"));
 }
 
+// The name that stands in for a fingerprint means nothing to a person.
+static void test_script_before_hash(void **state)
+{
+    struct store *s = open_store();
+    model("/m", UNHASHED "1");
+    say(ROLE_USER, "hi");
+    reply("Ho.");
+    char *text = export_commands(s, "early.vlmsh");
+    assert_contains(text, "# weights unknown: they had not been hashed yet\n/load /m\n");
+    free(text);
+    store_close(s);
+}
+
 static void test_script(void **state)
 {
     struct store *s = open_store();
@@ -227,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_quoting, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_script_before_hash, setup, teardown),
         cmocka_unit_test_setup_teardown(test_script, setup, teardown),
         cmocka_unit_test_setup_teardown(test_given, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut_and_again, setup, teardown),
