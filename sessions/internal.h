@@ -45,7 +45,7 @@ struct store {
     bool begun;      // a session is current, or its start is in `pending`
     char *next_name; // for the next session, or NULL
     // As of the last event, for the start of a session.
-    char *folder, *fingerprint, *system; // fingerprint: the model's identity
+    char *folder, *identity, *system; // folder and identity: of the model
     char *arithmetic; // meaning of compute.matmul auto for this model here, as in EVENT_MODEL
     struct store_setting *settings;
     size_t setting_count;

@@ -556,7 +556,7 @@ void store_close(struct store *s)
     free(s->current.name);
     free(s->next_name);
     free(s->folder);
-    free(s->fingerprint);
+    free(s->identity);
     free(s->arithmetic);
     free(s->resumed_matmul);
     free(s->former_matmul);

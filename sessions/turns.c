@@ -243,7 +243,7 @@ static int begin_again(struct store *s, struct position *at, struct err *err)
     int64_t now = time(NULL);
     int status = write_begin(s, at, now, name, "", err);
     if (status == 0 && s->folder)
-        status = write_model(s, at, now, s->folder, s->fingerprint, s->arithmetic, err);
+        status = write_model(s, at, now, s->folder, s->identity, s->arithmetic, err);
     for (size_t i = 0; i < s->setting_count && status == 0; i++)
         status = write_setting(s, at, now, s->settings[i].key, s->settings[i].value, 0, err);
     if (status == 0 && s->system && *s->system) {
@@ -391,7 +391,7 @@ static const char *first_text(const struct message *m)
 static void add_model(struct store *s)
 {
     if (!s->folder) return;
-    add_pair(s, ENTRY_MODEL, s->folder, s->fingerprint);
+    add_pair(s, ENTRY_MODEL, s->folder, s->identity);
     s->pending[s->pending_count - 1].arithmetic = xstrdup(s->arithmetic);
 }
 
@@ -481,14 +481,14 @@ static bool track_setting(struct store *s, const char *key, char *value)
 static bool track_model(struct store *s, const struct event *e)
 {
     char *path = absolute(e->text);
-    const char *fingerprint = e->value ? e->value : "", *arithmetic = e->key ? e->key : "f32";
-    bool same = s->folder && !strcmp(s->folder, path) && !strcmp(s->fingerprint, fingerprint) &&
+    const char *identity = e->value ? e->value : "", *arithmetic = e->key ? e->key : "f32";
+    bool same = s->folder && !strcmp(s->folder, path) && !strcmp(s->identity, identity) &&
                 !strcmp(s->arithmetic, arithmetic);
     free(s->folder);
-    free(s->fingerprint);
+    free(s->identity);
     free(s->arithmetic);
     s->folder = path;
-    s->fingerprint = xstrdup(fingerprint);
+    s->identity = xstrdup(identity);
     s->arithmetic = xstrdup(arithmetic);
     return !same;
 }
@@ -522,9 +522,9 @@ static void take_identity(struct store *s, const struct event *e)
             free(s->pending[i].value);
             s->pending[i].value = xstrdup(e->value);
         }
-    if (s->fingerprint && !strcmp(s->fingerprint, e->key)) {
-        free(s->fingerprint);
-        s->fingerprint = xstrdup(e->value);
+    if (s->identity && !strcmp(s->identity, e->key)) {
+        free(s->identity);
+        s->identity = xstrdup(e->value);
     }
     if (write_identity(s, e->key, e->value, &err) < 0)
         sinks_notice(s->sinks, "the model's fingerprint was not saved: %s", err.text);
