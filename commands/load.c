@@ -79,6 +79,10 @@ const struct command command_load = {
 
 static int unload_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
+    // Messages keep their token ids for the same model, which only its fingerprint tells.
+    if (conversation_has_ids(engine_conversation(shell->engine)) &&
+        engine_identify(shell->engine, err) < 0)
+        return -1;
     engine_unload(shell->engine);
     return 0;
 }

@@ -54,6 +54,15 @@ echo >>"$work/big/chat_template.json"
 touch "$work/big/model.safetensors"
 vlmsh --json --session first -c /undo >"$work/events"
 check_has "another file" 'select(.event == "notice").text' "session 'first': the files of '$work/big' have changed: chat_template.json; answers will differ"
+# Unloading waits for it, too: the same model then finds its token ids again.
+python3 - "$work/big/model.safetensors" <<'P'
+import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(-(95 << 20), 2)
+    for i in range(94): f.write(b"abcdefgh" * (1 << 17))
+P
+lines "/load $work/big" '/set sample.max_tokens 2' '/raw 5 6 7' /unload "/load $work/big" /undo
+check_has "ids" 'select(.event == "notice").text' "taken back: 3 token ids and its answer"
 # Ends of answers: what generation_config.json does not name ends nothing, which is said.
 cp -rL tests/goldens/qwen2 "$work/ends" && chmod -R u+w "$work/ends"
 jq '.eos_token_id = [9999, 520]' tests/goldens/qwen2/generation_config.json >"$work/ends/generation_config.json"
