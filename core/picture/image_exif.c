@@ -18,10 +18,10 @@ static uint32_t number(const uint8_t *p, int bytes, bool big)
 int image_exif_orientation(const uint8_t *tiff, size_t size)
 {
     enum { TAG_ORIENTATION = 0x0112, TYPE_SHORT = 3, TYPE_LONG = 4 };
-    if (size < 8 || (memcmp(tiff, "II", 2) != 0 && memcmp(tiff, "MM", 2) != 0)) return 1;
+    if (size < 8 || (memcmp(tiff, "II", 2) != 0 && memcmp(tiff, "MM", 2) != 0)) return 0;
     bool big = tiff[0] == 'M';
     size_t directory = number(tiff + 4, 4, big);
-    if (number(tiff + 2, 2, big) != 42 || directory > size - 2) return 1;
+    if (number(tiff + 2, 2, big) != 42 || directory > size - 2) return 0;
     size_t entries = number(tiff + directory, 2, big);
     size_t room = (size - directory - 2) / 12;
     if (entries > room) entries = room;
@@ -33,7 +33,21 @@ int image_exif_orientation(const uint8_t *tiff, size_t size)
         uint32_t value = number(entry + 8, type == TYPE_SHORT ? 2 : 4, big);
         return value >= 1 && value <= 8 ? (int)value : 1;
     }
-    return 1;
+    return 0;
+}
+
+int image_xmp_orientation(const uint8_t *xml, size_t size)
+{
+    static const char tag[] = "tiff:Orientation";
+    const size_t n = sizeof tag - 1;
+    const uint8_t *end = xml + size;
+    for (const uint8_t *p = xml; (p = memmem(p, (size_t)(end - p), tag, n));) {
+        p += n;
+        const size_t left = (size_t)(end - p);
+        const size_t skip = left > 2 && !memcmp(p, "=\"", 2) ? 2 : left > 1 && *p == '>' ? 1 : 0;
+        if (skip && p[skip] >= '1' && p[skip] <= '8') return p[skip] - '0';
+    }
+    return 0;
 }
 
 // Pixel (x, y) of the upright picture lies at the returned pixel of the stored one [height, width].

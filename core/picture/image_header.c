@@ -137,6 +137,8 @@ static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         if (memcmp(type, "IDAT", 4) == 0) pixels = true;
         if (memcmp(type, "acTL", 4) == 0 && !pixels && length == 8) h->frames = big32(type + 4);
         if (memcmp(type, "eXIf", 4) == 0) h->orientation = image_exif_orientation(type + 4, length);
+        if (memcmp(type, "iTXt", 4) == 0 && starts(type + 4, length, 0, "XML:com.adobe.xmp\0", 18))
+            h->xmp = image_xmp_orientation(type + 4, length);
         at += length + 12;
     }
     return damaged(name, "the PNG is truncated", err);
@@ -190,8 +192,10 @@ static int jpeg_segment(struct image_header *h, int marker, const uint8_t *p, si
         return jpeg_frame(h, marker, p, length, name, err);
     } else if (marker == SOS && !h->width) {
         return damaged(name, "the JPEG's pixels come before their size", err);
-    } else if (marker == APP1 && h->orientation == 1 && starts(p, length, 0, "Exif\0\0", 6)) {
+    } else if (marker == APP1 && h->orientation <= 1 && starts(p, length, 0, "Exif\0\0", 6)) {
         h->orientation = image_exif_orientation(p + 6, length - 6);
+    } else if (marker == APP1 && starts(p, length, 0, "http://ns.adobe.com/xap/1.0/\0", 29)) {
+        h->xmp = image_xmp_orientation(p, length);
     }
     return 0;
 }
@@ -366,12 +370,14 @@ static int size_check(const struct image_header *h, size_t size, const char *nam
 int image_header_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
                       struct err *err)
 {
-    *h = (struct image_header){ .orientation = 1 };
+    *h = (struct image_header){ 0 };
     if (size == 0) return err_set(err, "'%s' is empty", name);
     if (size > IMAGE_MAX_FILE)
         return err_set(err, "'%s' exceeds the size limit of pictures, %d MB", name,
                        IMAGE_MAX_FILE >> 20);
     header_reader *read = reader_of(bytes, size);
     if (!read) return not_a_picture(bytes, size, name, err);
-    return read(h, bytes, size, name, err) < 0 ? -1 : size_check(h, size, name, err);
+    if (read(h, bytes, size, name, err) < 0) return -1;
+    if (!h->orientation) h->orientation = h->xmp ? h->xmp : 1;
+    return size_check(h, size, name, err);
 }

@@ -13,7 +13,8 @@ enum image_format { IMAGE_PNG, IMAGE_JPEG, IMAGE_BMP, IMAGE_PNM, IMAGE_WEBP, IMA
 struct image_header {
     enum image_format format;
     int64_t width, height; // as stored, before the orientation is applied
-    int orientation;       // EXIF, 1..8
+    int orientation;       // 1..8: EXIF's, else that of XMP
+    int xmp;               // orientation in XMP; 0: none
     bool alpha;            // PNG, BMP: a fourth channel of the decoder means transparency; GIF: one
                            // colour does
     int maximum;           // PNM: the maximum value
@@ -31,8 +32,10 @@ int image_header_read(struct image_header *h, const uint8_t *bytes, size_t size,
 const char *image_webp_header(struct image_header *h, const uint8_t *bytes, size_t size);
 const char *image_gif_header(struct image_header *h, const uint8_t *bytes, size_t size);
 
-// image_exif.c. The orientation (1..8) in a TIFF block as EXIF stores it; 1 when there is none.
+// image_exif.c. The orientation (1..8) in a TIFF block as EXIF stores it; 0 when there is none.
 int image_exif_orientation(const uint8_t *tiff, size_t size);
+// The same in the XML of XMP, where photo programs and macOS note it; as Pillow finds it.
+int image_xmp_orientation(const uint8_t *xml, size_t size);
 // Rotates and flips the picture upright.
 int image_orient(struct image *image, int orientation, struct err *err);
 

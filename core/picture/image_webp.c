@@ -82,6 +82,7 @@ const char *image_webp_header(struct image_header *h, const uint8_t *bytes, size
             h->orientation = read_exif(p, length);
             exif = false;
         }
+        if (!memcmp(type, "XMP ", 4)) h->xmp = image_xmp_orientation(p, length);
         first = false;
         at += 8 + length;
         if (length % 2 && at < end) at++; // chunks begin at even places

@@ -376,6 +376,48 @@ static void hostile_tables(void **state)
     free(bytes);
 }
 
+// A PNG with orientation 1 in EXIF (or none) gets that text in XMP behind its header.
+static void check_xmp(bool exif, const char *xml, const char *same_as)
+{
+    enum { HEADER = 33 };
+    static const char key[] = "XML:com.adobe.xmp\0\0\0\0";
+    const size_t key_size = sizeof key, length = key_size + strlen(xml);
+    size_t size, wanted_size;
+    uint8_t *png = small_read("exif-orientation-1.png", &size);
+    uint8_t *wanted_png = small_read(same_as, &wanted_size);
+    uint8_t *tag = memmem(png, size, "eXIf", 4), *bytes = xcalloc(1, size + length + 12);
+    struct image got, wanted;
+    struct err err;
+    assert_non_null(tag);
+    if (!exif) memcpy(tag, "eXIx", 4);
+    memcpy(bytes, png, HEADER);
+    bytes[HEADER + 3] = (uint8_t)length;
+    memcpy(bytes + HEADER + 4, "iTXt", 4);
+    memcpy(bytes + HEADER + 8, key, key_size);
+    memcpy(bytes + HEADER + 8 + key_size, xml, strlen(xml));
+    memcpy(bytes + HEADER + 12 + length, png + HEADER, size - HEADER);
+    assert_int_equal(image_decode_here(&got, bytes, size + length + 12, "it", &err), 0);
+    assert_int_equal(image_decode_here(&wanted, wanted_png, wanted_size, "it", &err), 0);
+    assert_int_equal(got.width, wanted.width);
+    assert_int_equal(got.height, wanted.height);
+    assert_memory_equal(got.pixels, wanted.pixels, (size_t)(got.width * got.height * 3));
+    image_release(&got);
+    image_release(&wanted);
+    free(bytes);
+    free(png);
+    free(wanted_png);
+}
+
+// As Pillow: where EXIF has no orientation, that of XMP counts.
+static void orientation_of_xmp(void **state)
+{
+    check_xmp(false, "<x tiff:Orientation=\"6\"/>", "exif-orientation-6.png");
+    check_xmp(false, "<tiff:Orientation>8</tiff:Orientation>", "exif-orientation-8.png");
+    check_xmp(true, "<x tiff:Orientation=\"6\"/>", "exif-orientation-1.png");
+    check_xmp(false, "<x tiff:Orientation=\"9\"/>", "exif-orientation-1.png");
+    check_xmp(false, "<x tiff:Orientation=", "exif-orientation-1.png");
+}
+
 // Offsets and counts that point anywhere.
 static void hostile_exif(void **state)
 {
@@ -518,6 +560,7 @@ int main(void)
         cmocka_unit_test(hostile_codes),
         cmocka_unit_test(cut_off),
         cmocka_unit_test(changed_bytes),
+        cmocka_unit_test(orientation_of_xmp),
         cmocka_unit_test(hostile_exif),
         cmocka_unit_test(hostile_tables),
         cmocka_unit_test(child_leaves_nothing),
