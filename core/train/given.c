@@ -310,7 +310,8 @@ char *given_differ(const struct given *g)
     }
     if (!first) return NULL;
     const int shown = (int)strcspn(first->prompt, "\n");
-    return xasprintf("%zu of %zu answers by their id alone, the first: line %lld (%s), to \"%.*s\"",
+    return xasprintf("%zu of %zu answers have a prompt that is not the question with their id, the "
+                     "first: line %lld (%s), \"%.*s\"",
                      differ, g->question_count, (long long)first->number, first->written,
                      utf8_head(first->prompt, shown < SHOWN ? shown : SHOWN), first->prompt);
 }

@@ -32,8 +32,8 @@ void given_match(struct given *g);
 const char *given_answer(const struct given *g, int64_t sample, size_t message, struct err *err);
 // Says which lines answer no question; NULL: all do. The caller frees it.
 char *given_unused(const struct given *g);
-// Counts lines that went by their id alone to a question of another text; NULL: none did. The
-// caller frees it.
+// Counts the answers whose line has a prompt that is not their question's text: only the id fits.
+// NULL: there are none. The caller frees it.
 char *given_differ(const struct given *g);
 void given_free(struct given *g); // NULL is fine
 

@@ -112,7 +112,7 @@ same "their questions are the same" "$(row 'other questions')" ""
 jq -nc '{id: 1, question: "Which colour?", answer: "grey"}, {id: 2, question: "Which letter?", answer: "H"}' >"$work/apart.jsonl"
 jq -nc '{id: 1, prompt: "How many?", text: "grey"}, {id: 2, prompt: "Question: Which letter?\nA word.", text: "H"}' >"$work/apart.answers"
 lines "/load $llama" "/eval $work/apart.jsonl --answers $work/apart.answers --metric exact --here"
-same "by their id alone" "$(row 'other questions')" '1 of 2 answers by their id alone, the first: line 1 (1), to "How many?"'
+same "by their id alone" "$(row 'other questions')" '1 of 2 answers have a prompt that is not the question with their id, the first: line 1 (1), "How many?"'
 shared "one of another picture" "1 of 5" < <(echo '{"question_id": "z", "text": "x"}' | cat - "$work/all")
 same "named" "$(row 'answers unused')" "1 of 6 lines, the first: line 1 (z)"
 shared "without prompts" "1 of 5" < <(jq -c 'del(.prompt)' "$work/all")

@@ -172,7 +172,7 @@ change generation_config.json '.repetition_penalty = 1.05 | .suppress_tokens = [
 unused "greedy answers too" "generation_config.json asks for repetition_penalty 1.05, suppress_tokens, min_new_tokens 5, which is not used (transformers follows it in greedy answers too): /set sample.repeat_penalty 1.05"
 copy llava-1.5
 change preprocessor_config.json '.do_flip_channel_order = true | .do_grayscale = false | .image_processor_type = "ViTImageProcessor"'
-unused "steps" 'not used of preprocessor_config.json: image_processor_type "ViTImageProcessor", do_flip_channel_order true; pictures may be read otherwise than in the training'
+unused "steps" 'not used of preprocessor_config.json: image_processor_type "ViTImageProcessor", do_flip_channel_order true; pictures may be preprocessed differently than in training'
 copy kimi-vl
 change preprocessor_config.json '.merge_kernel_size = [4, 4]'
 says "another kernel" "$work/u" "\"merge_kernel_size\" differs from the encoder's 2 x 2"
