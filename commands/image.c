@@ -89,8 +89,8 @@ static void report_attached(const struct shell *shell)
     const struct picture *p = &c->pictures[c->picture_count - 1];
     struct engine_context x;
     char left[96];
-    command_check_needs(shell, NEEDS_MODEL,
-                        NULL); // it counts the tokens; without one, it is unknown
+    // A model counts the tokens; if none can be loaded, their number stays unknown.
+    command_check_needs(shell, NEEDS_MODEL, NULL);
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_ATTACHED,
                                               .pictures = p,
                                               .id = (int32_t)c->picture_count - 1 });
@@ -122,8 +122,8 @@ static int attach(struct shell *shell, const char *name, int *attached, struct e
     return status;
 }
 
-// What was typed between the words: gaps[i] behind the word i. After quotes and such, in which a
-// word has blanks of its own, one blank each.
+// The blanks as typed: gaps[i] follows word i. One blank each where quotes or variables make the
+// words differ from what was typed.
 static char **typed_gaps(const char *typed, int count)
 {
     char **gaps = xcalloc((size_t)count, sizeof *gaps);

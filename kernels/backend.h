@@ -149,8 +149,8 @@ static inline int64_t backend_few_rows(const struct backend *b)
     return b->few_rows ? b->few_rows() : 1;
 }
 
-// So many rows that the CPU's kernels are those of many rows (attention's are from 9 on): each then
-// has the same bits in any pass of at least as many.
+// From so many rows on, the CPU uses its kernels for many rows (attention from 9): a row's bits are
+// the same in any pass of at least as many.
 static inline int64_t backend_many_rows(const struct backend *b)
 {
     enum { ATTENTION = 9 };

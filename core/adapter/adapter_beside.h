@@ -1,5 +1,5 @@
-// core/adapter/adapter_beside.h -- other files in an adapter's folder, and what of
-// adapter_config.json has no effect: things that were part of the training and are not used here.
+// core/adapter/adapter_beside.h -- other files in an adapter's folder, and keys of
+// adapter_config.json without effect: parts of the training that are not used here.
 #ifndef CORE_ADAPTER_ADAPTER_BESIDE_H
 #define CORE_ADAPTER_ADAPTER_BESIDE_H
 

@@ -18,13 +18,13 @@ struct pace;
 struct picture;
 
 enum event_kind {
-    EVENT_TOKEN,  // text, id: one generated token (text may be empty)
-    EVENT_ANSWER, // answer: the complete answer
-    EVENT_TEXT,   // text: lines for the user (help, info); ok: a drawing, whose lines must not be
-                  // wrapped
-    EVENT_PAGE,   // text: title of a page to read; the texts that follow are help texts, which are
-                  // wrapped anew (commands/help_text.h). NULL: it ends. Not told to programs
-    EVENT_IDS,    // ids: token ids
+    EVENT_TOKEN,    // text, id: one generated token (text may be empty)
+    EVENT_ANSWER,   // answer: the complete answer
+    EVENT_TEXT,     // text: lines for the user (help, info); ok: a drawing, whose lines must not be
+                    // wrapped
+    EVENT_PAGE,     // text: title of a page to read; until the next one, whose text is NULL, texts
+                    // are help texts (commands/help_text.h) and wrapped anew. Not in JSON
+    EVENT_IDS,      // ids: token ids
     EVENT_RENDERED, // text: a chat template rendered, as it is
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap

@@ -31,7 +31,7 @@ int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);
 // Has file_in_open opened this file since the last file_in_clear? Outputs must not replace what the
 // running command or job reads (core/base/file_out.h).
 bool file_in_opened(const struct stat *st);
-void file_in_note(const char *path); // counts as opened: its contents were read earlier
+void file_in_note(const char *path); // counts a file that was read earlier as opened
 void file_in_clear(void);            // a new command begins
 
 // Kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".

@@ -13,13 +13,13 @@
 
 // Does a text end so? "" ends every text.
 bool text_ends(const char *text, const char *end);
-// The text behind the blanks and line ends it begins with: answers often begin with one, which is
+// The text without leading blanks and line ends. Answers of many models begin with one, which is
 // not shown.
 const char *text_trimmed(const char *text);
 // Returns the offset of the first invalid UTF-8 byte, or `size` if the text is valid.
 size_t text_bad_byte(const char *text, size_t size);
-// "UTF-16" or "UTF-32" if a file that begins so holds it: a byte order mark, or ASCII in two or
-// four bytes each. NULL: neither.
+// "UTF-16" or "UTF-32", recognised by a byte order mark or by the zeros of ASCII in two or four
+// bytes; NULL: neither. `text`: the beginning of a file.
 const char *text_wide(const char *text, size_t size);
 // Refuses the text of a file that is not UTF-8 or has a byte 0, which would hide the rest: names
 // the file; line, byte (from 1) and its value.

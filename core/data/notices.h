@@ -1,5 +1,5 @@
-// core/data/notices.h -- what a person is told of a data set that a command used: keys that are not
-// used, special tokens in its texts, animations. The one place where all commands take it from.
+// core/data/notices.h -- notices about a data set that a command used: keys that are not used,
+// special tokens in its texts, animations. All commands take them from here.
 //
 //   char *text = data_notices_read(&(struct data_use){ .data = &data, .model = model,
 //                                                      .settings = settings, .count = used });
@@ -23,7 +23,7 @@ struct data_notices {
     size_t animations;       // different picture files of which only the first frame is read
 };
 
-// What the model reads of a sample, as bits. A sample of which it reads nothing still has keys.
+// The parts of a sample that the model reads, as bits. Keys are counted even if it reads none.
 enum data_parts {
     DATA_END = -2,      // the command uses neither it nor those that follow
     DATA_UNCHOSEN = -1, // the command does not use it

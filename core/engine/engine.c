@@ -183,7 +183,7 @@ void engine_look_identity(struct engine *e)
     *e->stand_in = 0;
 }
 
-// What names the model as long as its fingerprint is not known, and no other one.
+// A unique name for the model until its fingerprint is known.
 static void make_stand_in(struct engine *e)
 {
     struct timespec now;

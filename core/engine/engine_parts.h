@@ -11,7 +11,7 @@ struct engine {
     struct sinks *sinks;
     struct settings *settings;
     struct model *model;
-    char stand_in[64];           // told in place of its identity, which is not known; "": it is
+    char stand_in[64];           // reported until its identity is known; "": it is known
     struct adapters adapters;    // of this model
     struct tokenizer *tokenizer; // loaded alone
     struct conversation conversation;

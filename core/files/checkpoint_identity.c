@@ -39,7 +39,7 @@ static const char *last_part(const char *path)
 
 // --- parts ---------------------------------------------------------------------------------------
 
-// Only the thread that owns the checkpoint uses it, but for the shards while `thread` runs.
+// Used by the thread that owns the checkpoint; while `thread` runs, it alone uses the shards.
 struct identifying {
     const struct checkpoint *c;
     struct hash all, weights; // of the small files

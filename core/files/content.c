@@ -178,11 +178,11 @@ struct content {
     char *path;
     int fd;
     struct stat st;
-    bool keep;      // its hash
-    uint64_t blank; // where that hash stands in the file itself; 0: nowhere
+    bool keep;      // keep the hash for later runs
+    uint64_t blank; // offset of a hash of the file in the file itself; 0: it has none
     struct hash hash;
-    uint64_t done, data; // bytes that `hash` has; where the next data begin
-    char hex[HASH_HEX];  // "": not known yet
+    uint64_t done, data; // bytes hashed; offset of the next data behind a hole
+    char hex[HASH_HEX];  // "" until all is hashed
 };
 
 static struct content *begin(const char *path, bool kept, struct err *err)

@@ -8,9 +8,8 @@
 #include "core/base/cancel.h"
 #include "core/files/parquet_parts.h"
 
-// Decoded pages are kept up to so many bytes; beyond that, those of the last rows read (threads
-// read questions and pictures in turns).
-// Blocks are looked for one by one.
+// Decoded pages are kept up to so many bytes and blocks (a linear search finds a block); beyond
+// that, those of the last rows read: threads read questions and pictures in turns.
 enum { KEPT_BYTES = 64 << 20, KEPT_BLOCKS = 256, LAST_ROWS = 8 };
 
 enum encoding { PLAIN, PLAIN_DICTIONARY = 2, RLE = 3, BIT_PACKED = 4, RLE_DICTIONARY = 8 };
@@ -461,7 +460,7 @@ static int make_room(struct parquet *p, struct parquet_block *b, int64_t count,
     return 0;
 }
 
-// Only where a row takes long: one of an honest file is still read after Ctrl-C.
+// Only in a row that takes long: other rows are read to their end, also after Ctrl-C.
 static int heed_cancel(const struct parquet *p, struct err *err)
 {
     return p->row_bytes > KEPT_BYTES && cancel_asked() ? err_set(err, "cancelled") : 0;

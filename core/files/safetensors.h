@@ -53,7 +53,7 @@ const struct safetensor *safetensors_find(const struct safetensors *f, const cha
 // Resident bytes of the mapping.
 uint64_t safetensors_resident(const struct safetensors *f);
 const char *safetensors_metadata(const struct safetensors *f, const char *key); // NULL if absent
-// Is it as it was written, by its own hash (safetensors_writer_hash)? 0 also without one.
+// -1 if the file differs from its own hash (safetensors_writer_hash); 0 if it has none.
 int safetensors_check_hash(const struct safetensors *f, struct err *err);
 // Truncating a mapped file kills its reader with SIGBUS. Call once: such a fault then ends the
 // program through the fatal hook with a message.

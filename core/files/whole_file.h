@@ -26,9 +26,10 @@ int whole_file_put(struct whole_file *f, const void *bytes, uint64_t size);
 // That many zero bytes: a hole in the file.
 int whole_file_skip(struct whole_file *f, uint64_t size);
 const char *whole_file_why(const struct whole_file *f);
-// Replaces bytes that were put before; of a file as it will be: the name it has until then.
+// Replaces bytes that were put before.
 int whole_file_replace(struct whole_file *f, uint64_t at, const void *bytes, size_t size);
-const char *whole_file_temporary(const struct whole_file *f); // NULL: nothing was put yet
+// The name of the file until it is complete; NULL: nothing was put yet.
+const char *whole_file_temporary(const struct whole_file *f);
 // Writes all of it to disk, also an empty file, but leaves it without its name.
 int whole_file_seal(struct whole_file *f, struct err *err);
 // Completes the file, even an empty one, or discards it; both free f. -1 on any failure.

@@ -110,7 +110,7 @@ char *companions_preprocessor(const struct model *m)
     return text;
 }
 
-// The text of the tokenizer's own end, where it ends no answer; NULL.
+// The tokenizer's eos_token, if it does not end answers; else NULL.
 static const char *other_end(const struct model *m)
 {
     const cJSON *word = json_get(m->checkpoint->tokenizer_config, "eos_token");

@@ -76,7 +76,7 @@ struct decoder_config {
     double eps;
     struct rope_config rope;
     bool qkv_bias, out_bias, mlp_bias, tied;
-    bool untied; // the config ties a head that the file has another one for
+    bool untied; // the config ties the head, but the file has a different one
     // What only the kind of attention, or of FFN, reads.
     union {
         struct latent_config latent;

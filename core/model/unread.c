@@ -256,7 +256,7 @@ static void note_ignored(struct model *m, char *text)
     m->ignored = true;
 }
 
-// A file that /quantize made of such a model does not have them any more.
+// /quantize leaves such weights out, but its file records that they were ignored.
 static void note_ignored_before(struct model *m)
 {
     const struct checkpoint *c = m->checkpoint;

@@ -1,4 +1,4 @@
-// core/model/unused.h -- what the files beside a model's weights ask for and nothing here does:
+// core/model/unused.h -- requests of the files beside a model's weights that vlmsh does not follow:
 // penalties of generation_config.json, steps of preprocessor_config.json, a tied head.
 //
 //   char *list[UNUSED_MOST];

@@ -117,8 +117,8 @@ static int forward(struct answering *a, bool prefill, int64_t drafts)
 }
 
 // How many cached rows may be used. The prompt's last row is always computed: it is the query row
-// of pruning. Kernels of few rows round otherwise than those of many, and in bf16 much so: a few
-// rows behind cached ones would have other bits than the same rows of a whole prompt.
+// of pruning. Kernels for few rows round differently from those for many, above all in bf16: a few
+// rows behind cached ones would differ from the same rows of a whole prompt.
 static int64_t reusable(const struct answering *a)
 {
     if (a->options->whole) return 0;

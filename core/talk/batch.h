@@ -8,9 +8,9 @@
 //   batch_close(&b);
 //
 // Attention is computed conversation by conversation, with the shapes that each has alone; all
-// other products have the rows of all. Kernels of few rows round otherwise than those of many, in
-// bf16 much so. Questions have many rows (backend_many_rows), alone too, and so the bits of the
-// question alone. Choices have few alone, but may have many together.
+// other products have the rows of all. Kernels for few rows round differently from those for many,
+// above all in bf16. A question has many rows (backend_many_rows), also alone, so its bits are the
+// same in a batch. A choice has few alone, but choices may have many together.
 #ifndef CORE_TALK_BATCH_H
 #define CORE_TALK_BATCH_H
 
