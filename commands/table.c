@@ -186,7 +186,7 @@ static char **place_action(const struct command *command, int *argc, char **argv
     const int place = command->action_at - 1;
     char **list = xcalloc((size_t)*argc + 2, sizeof *list);
     int from = *argc;
-    memcpy(list, argv, (size_t)*argc * sizeof *list);
+    if (*argc) memcpy(list, argv, (size_t)*argc * sizeof *list); // argv may be NULL
     if (place >= *argc || has_action(command, list[place])) return list;
     for (int i = *argc; i-- > 0;)
         if (has_action(command, list[i])) from = i; // the first
