@@ -307,8 +307,8 @@ int engine_regenerate(struct engine *e, struct err *err)
     int status = answer(e, (struct answer_options){ .again = true }, &answered, err);
     if (status == 0 && answered) {
         if (!draws && same_ids(&former, conversation_last(c)))
-            sinks_notice(e->sinks, "the same answer again: sample.temperature is 0, which always "
-                                   "takes the likeliest token; /set sample.temperature 0.7 draws");
+            sinks_notice(e->sinks, "the same answer again: sample.temperature 0 always takes the "
+                                   "likeliest token; /set sample.temperature 0.7 samples");
         message_release(&former);
         return 0;
     }
