@@ -52,8 +52,8 @@ struct key_row {
     const char *key;
     const char *command; // "/line", or an action
     const char *note;
-    const char
-        *hint; // hint on the frame of the focused panel, "all": in the status line; NULL: none
+    // On the frame of the focused panel; of "all" in the status line. NULL: none.
+    const char *hint;
 };
 
 // The table without the keys of methods, which struct keys has; NULL past its end.

@@ -198,9 +198,9 @@ char *file_read(const char *path, size_t limit, size_t *size, struct err *err)
     return text;
 }
 
-// Never opened anew: /dev/stdin cannot be where it is a socket, or a file one may no longer open.
 static atomic_bool standard_read;
 
+// Never opened anew: /dev/stdin cannot be where it is a socket, or a file one may no longer open.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err)
 {
     if (isatty(STDIN_FILENO)) {

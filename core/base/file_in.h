@@ -44,7 +44,7 @@ char *file_read(const char *path, size_t limit, size_t *size, struct err *err);
 void *file_map(const char *path, uint64_t *size, struct err *err);
 // The same for standard input, from its start if it is a regular file; never from a terminal.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err);
-// Has somebody called it?
+// Was file_read_standard called?
 bool file_standard_was_read(void);
 
 #endif
