@@ -16,7 +16,7 @@ check "what is taken back" 'select(.event == "notice").text | select(startswith(
     "taken back: 'And what else?' and its answer
 taken back: 'And what else?' and its answer
 taken back: 'What is this?' with its picture scene.png and its answer"
-check_has "why it repeats" 'select(.event == "notice").text' "the same answer again: sample.temperature is 0"
+check_has "why it repeats" 'select(.event == "notice").text' "the same answer again: sample.temperature 0"
 check "nothing to undo, nothing to give again" 'select(.event == "error").message | length > 0' $'true\ntrue'
 
 lines "${setup[@]}" 'Something else.' '/clear' "/image $scene" 'What is this?'

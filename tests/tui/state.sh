@@ -22,7 +22,7 @@ wait_for '· no system message'
 line 'Where is the red circle?'
 wait_for '^│*  middle'
 line /regen
-wait_for 'the same answer again: sample.temperature is 0'
+wait_for 'the same answer again: sample.temperature 0'
 line /undo
 wait_for "taken back: 'Where is the red circle?' and its answer"
 shown '^│*  middle' && fail 'the answer that was taken back is still shown'
