@@ -424,7 +424,7 @@ static bool write_gap(struct written *w, const struct terminal *t, const struct 
     return true;
 }
 
-// What the terminal counts otherwise than we do is a question mark.
+// A character whose width the terminal counts differently becomes a question mark.
 static void put_cell(struct written *w, const struct terminal *t, const struct cell *cell, int x,
                      int y)
 {

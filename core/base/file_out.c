@@ -136,7 +136,10 @@ static int check_existing(const char *path, const char *target, const struct sta
                           struct err *err)
 {
     if (file_in_opened(st))
-        return err_set(err, "'%s' is read by this command: choose another name", path);
+        return err_set(err,
+                       "'%s' is read by this command, or is a picture of the conversation: choose "
+                       "another name",
+                       path);
     if (is_database(target) || is_beside_database(target))
         return err_set(err, "'%s' belongs to an SQLite database: choose another name", path);
     if (st->st_size && (is_model_file(path, st) || is_model_file(target, st)))

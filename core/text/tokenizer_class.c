@@ -148,7 +148,7 @@ static int ids_around(struct tokenizer *t, const struct companions *c, const cha
     if (id < 0) {
         tokenizer_add_notice(t,
                              "%s is true, but no %s is named, which transformers 4 refuses; "
-                             "tokenizer.json says what is put around a text, as in 5",
+                             "the tokens around a text are those of tokenizer.json, as in 5",
                              flag, key);
         return 0;
     }
@@ -170,9 +170,9 @@ static int put_around(struct tokenizer *t, const struct companions *c,
         put_words(&there, t, &t->before, "before, ");
         put_words(&there, t, &t->after, "behind");
         tokenizer_add_notice(t,
-                             "tokenizer_config.json and tokenizer.json differ in what is put "
-                             "around a text: %s as in transformers 4, by add_bos_token and "
-                             "add_eos_token of %s; 5 puts %s",
+                             "tokenizer_config.json and tokenizer.json differ in the tokens "
+                             "around a text: %s is used, as transformers 4 does for %s "
+                             "(add_bos_token, add_eos_token); 5 uses %s",
                              here.data, kind->name, there.data);
         const struct ids former[2] = { t->before, t->after };
         t->before = before;
@@ -226,8 +226,8 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
         buf_printf(&unused, "%ssplit_special_tokens", unused.length ? ", " : "");
     if (unused.length)
         tokenizer_add_notice(t,
-                             "not used of tokenizer_config.json, as the tokenizer's own file or "
-                             "class does otherwise: %s",
+                             "not used of tokenizer_config.json, because the tokenizer's own "
+                             "file or class decides: %s",
                              unused.data);
     buf_release(&unused);
     return 0;

@@ -381,7 +381,7 @@ int companions_flag(const cJSON *config, const char *key, bool otherwise, bool *
                     struct err *err);
 // Adds the special tokens of the class that the config does not name.
 void companions_defaults(cJSON *config);
-// What a tokenizer's file does otherwise than those beside it say: that is done, or named in a
+// Where a tokenizer's file differs from those beside it, these are followed, or named in a
 // notice. `companions_prefix`: in a tokenizer.json before it is read; true if it was changed.
 bool companions_prefix(cJSON *json, const struct companions *c);
 int companions_apply(struct tokenizer *t, const struct companions *c, struct err *err);

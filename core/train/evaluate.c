@@ -187,7 +187,7 @@ static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err 
     return 0;
 }
 
-// Questions or choices that share passes, where that rounds otherwise than one alone.
+// Questions or choices that share passes, where that rounds differently from one alone.
 static void note_batch(struct evaluating *v, const struct hooks *hooks)
 {
     const bool rounds = strcmp(v->e->arithmetic, "f32") != 0;

@@ -158,7 +158,7 @@ static const struct {
     // llama, no bos
     { "llava-1.5", "{\"add_bos_token\":false}",
       "349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0",
-      "nothing before, nothing behind as in transformers 4" },
+      "nothing before, nothing behind is used, as transformers 4 does" },
     // llama, eos
     { "llava-1.5", "{\"add_eos_token\":true}",
       "1 349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0 2",
@@ -171,7 +171,7 @@ static const struct {
       "349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0", "nothing before" },
     // gemma
     { "llava-1.5", "{\"tokenizer_class\":\"GemmaTokenizerFast\",\"add_bos_token\":false}",
-      "349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0", "of GemmaTokenizer" },
+      "349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0", "for GemmaTokenizer" },
     // gpt-neox
     { "llava-1.5", "{\"tokenizer_class\":\"GPTNeoXTokenizer\",\"add_bos_token\":null}",
       "349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0", "nothing before" },
