@@ -184,7 +184,7 @@ static const struct {
     // qwen2
     { "llava-1.5", "{\"tokenizer_class\":\"Qwen2Tokenizer\",\"add_bos_token\":false}",
       "1 349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0",
-      "does otherwise: add_bos_token" },
+      "class decides: add_bos_token" },
     // class default
     { "llama-3.2", "{\"tokenizer_class\":\"LlamaTokenizer\"}",
       "560 64 488 72 285 284 29 288 27 45 36 54 29 27 14 82 29 274 488 79 444 29 569",
