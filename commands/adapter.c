@@ -104,7 +104,7 @@ static void notice_bare(const struct shell *shell, const struct adapter *a)
     buf_release(&b);
 }
 
-// What of its folder is not used, and what it lacks.
+// Unused parts of its folder, and missing ones.
 static void notice_doubts(const struct shell *shell, struct adapter *a)
 {
     if (a->unused)

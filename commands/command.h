@@ -95,8 +95,8 @@ struct command {
                          // "": always; "load scale": with these first arguments; NULL: never
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS, COMPLETE_JOB: subcommands
-    // One of `words` says what to do. It may stand anywhere: run() gets it as argument `action_at`,
-    // counted from 1 (0: `words` are no actions). `usual`: what is meant where none is given.
+    // Not 0: `words` are actions. A person may type one anywhere; run() gets it as argument number
+    // `action_at`, counted from 1. `usual`: the action if none is typed.
     int action_at;
     const char *usual;
     // Checks the form of the arguments, before anything else; may be NULL.

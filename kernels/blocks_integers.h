@@ -20,7 +20,7 @@ VEC_INLINE vi x_nearest(vf x, int32_t most)
 }
 
 // Rounds a group of `size` numbers to integers up to `most` times a scale, which it returns. *sum
-// is the sum of what they are then, so that the error is that of each weight times what x loses.
+// is the sum of the rounded numbers: then only the rounding of x, times each weight, is lost.
 static float x_integers(int32_t *to, const float *x, int size, int32_t most, float *sum)
 {
     vf total = { 0 }, largest = { 0 };

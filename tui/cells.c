@@ -191,8 +191,8 @@ static void ask_picture(const struct drawing *sized, struct canvas *c, struct ar
     canvas_picture(c, place, key, sized->width, sized->height);
 }
 
-// Where the terminal draws pictures itself, characters in the same cells stand in for them: what
-// reached further would stay beside the picture.
+// Until the terminal's own picture is ready, characters take its place, in the same cells: others
+// would stay beside the picture.
 struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
 {
     if (area.height < 1 || area.width < 1) return area;

@@ -24,7 +24,7 @@ void pager_close(struct view *v)
     *p = (struct pager){ 0 };
 }
 
-// The pages of several lines that were entered at once follow one another.
+// Pages that several lines opened at once are joined.
 void pager_begin(struct view *v, const char *title)
 {
     struct pager *p = &v->pager;
@@ -91,7 +91,7 @@ static const char *pattern_of(const struct pager *p)
     return p->pattern.data ? p->pattern.data : "";
 }
 
-// Does the pattern begin in this line? It may go on in the next one.
+// Does a match begin in this line? It may continue in the next one.
 static bool begins_in(const struct pager *p, size_t line)
 {
     const char *own = p->shown.lines[line].text;
@@ -123,7 +123,7 @@ static void search(struct view *v, int from, bool backwards)
 static void search_on(struct view *v, bool backwards)
 {
     struct pager *p = &v->pager;
-    // Where the last match is out of sight, from what is read.
+    // From the visible lines if the last match is out of sight.
     const bool seen = p->found >= p->top && p->found < p->top + p->height;
     const int from = seen ? p->found : backwards ? p->top + p->height : p->top - 1;
     search(v, from + (backwards ? -1 : 1), backwards);

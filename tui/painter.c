@@ -151,7 +151,7 @@ bool painter_ready(struct painter *p, uint64_t key)
     return found != NULL;
 }
 
-// The next name that no kept picture has: one that stands on the terminal would go. Under the lock.
+// The next name without a kept picture: reusing one would remove it from the terminal. Call locked.
 static uint32_t free_name(const struct painter *p)
 {
     uint32_t next = p->last_id;

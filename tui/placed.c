@@ -134,7 +134,7 @@ static struct placed_picture draw(struct placed *p, const struct canvas *c, int 
     uint32_t id;
     if (!touched && !other && !is_late(was, now)) return next;
     const bool ready = painter_take(c->painter, d->key, &bytes, &id);
-    // What was overwritten is gone until then.
+    // An overwritten picture is gone until its successor is ready.
     if (!ready && touched) next = (struct placed_picture){ 0 };
     if (ready) {
         next = (struct placed_picture){

@@ -42,8 +42,8 @@ void placed_reply(struct placed *p, const char *bytes, size_t length);
 // before it still stands there.
 bool placed_shows(const struct placed *p, const struct canvas *c, int number, int columns,
                   int lines);
-// It is about to be drawn, and what stands on its cells would be seen around it: they must be
-// blanked first.
+// Must its cells be blanked before it is drawn? Otherwise their old contents would show around the
+// picture.
 bool placed_blanks(const struct placed *p, const struct canvas *c, int number, bool touched);
 // Draws what is new, was overwritten (touched) or may not have come, then removes what was there
 // before.

@@ -493,7 +493,7 @@ static void show_progress(struct plain *p, const struct event *e)
     buf_release(&b);
 }
 
-// The screen shows what the conversation is: nothing.
+// An empty screen for an empty conversation.
 static void show_clear(struct plain *p, const struct event *e)
 {
     if (!p->interactive) return;

@@ -104,7 +104,7 @@ static char *make_farewell(const struct terminal *t)
     return buf_take(&b);
 }
 
-// Keys come as they are typed, and nothing is made of what is written.
+// Raw mode: keys arrive as they are typed, and output is not translated.
 static void set_modes(const struct terminal *t)
 {
     struct termios raw = t->before;
@@ -324,7 +324,7 @@ void terminal_resize(struct terminal *t)
 
 // --- cells ---------------------------------------------------------------------------------------
 
-// Bytes on their way out: where the next character would stand, and in which pen.
+// Output that is not written yet, the cursor after it, and the pen.
 struct written {
     struct buf bytes;
     int x, y; // -1: unknown
@@ -405,8 +405,8 @@ static void add_character(struct buf *out, wchar_t character)
     if (n > 0) buf_add(out, bytes, (size_t)n);
 }
 
-// A few plain characters of the same style that stand before x already: to write them again takes
-// fewer bytes than to place the cursor.
+// Reaches column x by writing again the few plain characters of the same style before it, which
+// takes fewer bytes than placing the cursor.
 static bool write_gap(struct written *w, const struct terminal *t, const struct cell *cell, int x,
                       int y)
 {

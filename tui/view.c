@@ -312,8 +312,8 @@ static void take_message(struct view *v, const struct news *n)
     buf_release(&b);
 }
 
-// What is taken back goes. A question that got no answer stays to be read, but is no longer said;
-// one that joins the message before it takes its place.
+// Removes what was taken back. A question that got no answer stays visible, marked as undone; one
+// that joins the message before it takes its place.
 static void take_undo(struct view *v, const struct news *n)
 {
     struct chat_view *c = &v->chat;

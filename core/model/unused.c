@@ -13,7 +13,7 @@ static bool is_in(const char *const *list, const char *key)
     return false;
 }
 
-// null, false, and what is empty, switch nothing on.
+// null, false and empty values switch nothing on.
 static bool is_off(const cJSON *value)
 {
     if (cJSON_IsString(value)) return !*value->valuestring;

@@ -95,7 +95,7 @@ static int read_limits(struct picture_config *p, const cJSON *json, struct err *
     return pad ? 0 : err_set(err, "\"pad_input\" false is not supported");
 }
 
-// What the encoder's config says too.
+// The encoder's config has this value, too.
 static int check_merge(const struct vision_config *v, const cJSON *json, struct err *err)
 {
     const cJSON *side;

@@ -102,7 +102,7 @@ int batch_open(struct batch *b, struct conversation *c, const struct settings *s
     b->segments.prefix = common_rows(s, count, most);
     b->segments.room = longest - b->segments.prefix + room;
     conversation_set_dtype(c, kv_dtype(c->backend, settings));
-    // All of it, or so little that the rest has many rows: their bits are those of a whole prompt.
+    // Reuse all of it, or leave many rows to compute: their bits are those of a whole prompt.
     const int64_t prefix = b->segments.prefix, many = backend_many_rows(c->backend);
     if (conversation_reuse(c, &s[0], prefix) < prefix)
         conversation_reuse(c, &s[0], prefix > many ? prefix - many : 0);

@@ -478,7 +478,7 @@ static void tell_rules(struct tokenizer *t, const struct proto *p)
     buf_release(&rules);
 }
 
-// What the files leave open.
+// Names the flags that the files do not set, with the values used.
 static void tell_open(struct tokenizer *t, const struct companions *c,
                       const struct class_kind *kind)
 {

@@ -159,8 +159,8 @@ void evaluate_totals(struct evaluation *e);
 enum { EVALUATE_IN_A_ROW = 4 };
 // Sample `number` of those that are chosen, from 0.
 bool evaluate_is_mine(const struct evaluating *v, int64_t number);
-// Has each of the team done its share? A run that goes on in the middle of a round ends that first:
-// only in whole rounds the shares of the team, one after the other, are in the order of samples.
+// Has each of the team done its share of the round? A run resumed in the middle of a round finishes
+// that round first: only the shares of whole rounds, joined, are in the order of the samples.
 bool evaluate_ends_round(const struct evaluating *v);
 // After a sample; `bad`: something of it could not be scored.
 void evaluate_end_sample(struct evaluating *v, bool bad);
