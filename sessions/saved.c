@@ -208,6 +208,8 @@ static int read_head(struct store *s, struct saved *saved, struct err *err)
         saved->touched = sqlite3_column_int64(q, 2);
     }
     sqlite3_finalize(q);
+    if (row > 0 && (saved->entries < 0 || saved->entries >= INT64_MAX / 2)) // it grows
+        return damaged(s, saved, "a number of entries out of range", err);
     return row < 0 ? -1 : 0;
 }
 
