@@ -357,8 +357,9 @@ static void test_failures(void **state)
         { "UPDATE messages SET ids = x'ffffffff' WHERE ids IS NOT NULL", "negative" },
         { "UPDATE messages SET role = 'king' WHERE generated", "unknown role" },
         { "UPDATE pictures SET size = -1", "impossible" },
-        { "UPDATE sessions SET entries = 9223372036854775807", "entries out of range" },
-        { "UPDATE sessions SET entries = -1", "entries out of range" },
+        { "UPDATE sessions SET entries = 9223372036854775807 WHERE name = 'old'",
+          "entries out of range" },
+        { "UPDATE sessions SET entries = -1 WHERE name = 'old'", "entries out of range" },
     };
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         assert_int_equal(store_lock(s, &err), 0);
