@@ -168,6 +168,9 @@ static int read_line(struct asking *a, int argc, char **argv, struct err *err)
             "write two sets of settings separated by |: /compare off | prune.score=contribution");
     first = bar;
     if (read_side(a, 0, &first, argv, err) < 0) return -1;
+    if (first < bar && !strncmp(argv[first], "--", 2))
+        return err_set(err, "write %s after the settings: /compare SETTINGS | SETTINGS %s ...",
+                       argv[first], argv[first]);
     if (first < bar)
         return err_set(err, "'%s' is not a setting: use KEY=VALUE, @PRESET, off or now",
                        argv[first]);

@@ -57,6 +57,8 @@ check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | 
     "true $(printf 'false %.0s' {1..12})true true"
 check_has "settings that do not fit" 'select(.event=="error").message' 'one value per layer'
 check "nothing is set" 'select(.event=="text").text' 'every setting has its default; /settings lists them'
+lines '/compare --data x.json off | now'
+check_has "options first" 'select(.event=="error").message' 'write --data after the settings'
 
 # In columns, as wide as the place; CSV.
 printf '%s\n' "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune --csv $work/steps.csv What is it?" \
