@@ -334,7 +334,7 @@ int main(int argc, char **argv)
 {
     struct program p = { 0 };
     struct err err = { 0 };
-    const struct backend *backend;
+    const struct backend *backend = NULL;
     lists_hand_over();
     occupy_standard_streams();
     signal(SIGCHLD, SIG_DFL); // where it was inherited as ignored, no child could be waited for
@@ -345,14 +345,12 @@ int main(int argc, char **argv)
     int status = options_read(&p.options, argc, argv, &err);
     if (status < 0) {
         status = bad_usage(&err);
-    } else if (device_check_isa(&err) < 0) {
+    } else if (device_check_isa(&err) < 0 ||
+               (!p.options.word && !(backend = device_find(p.options.device, &err)))) {
         text_printf(stderr, "vlmsh: %s\n", err.text);
         status = STATUS_USAGE;
     } else if (p.options.word) {
         status = run_word(&p.options, argc, argv);
-    } else if (!(backend = device_find(p.options.device, &err))) {
-        text_printf(stderr, "vlmsh: %s\n", err.text);
-        status = STATUS_USAGE;
     } else {
         if (err.text[0]) text_printf(stderr, "vlmsh: %s; computing on the CPU\n", err.text);
         err.text[0] = '\0';
