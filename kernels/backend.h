@@ -153,9 +153,8 @@ static inline int64_t backend_few_rows(const struct backend *b)
 // the same in any pass of at least as many.
 static inline int64_t backend_many_rows(const struct backend *b)
 {
-    enum { ATTENTION = 9 };
-    const int64_t few = backend_few_rows(b);
-    return few < ATTENTION ? ATTENTION : few + 1;
+    const int64_t attention = 9, products = backend_few_rows(b) + 1;
+    return products < attention ? attention : products;
 }
 
 // The CPU device. The first call selects the best instruction set that the processor supports.
