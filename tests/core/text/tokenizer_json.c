@@ -71,7 +71,6 @@ static void test_wrong_files(void **state)
                    "unk_id");
     check_bad_file("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]]}}", "unk_id");
     check_bad_file("{\"model\":{\"vocab\":[[\"a\"]],\"unk_id\":0}}", "entry 0");
-    check_bad_file("{\"model\":{\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]}}", "twice");
     check_bad_file("{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "WordPiece");
     check_refused(NORM("\"Precompiled\",\"precompiled_charsmap\":\"AB!=\""), "", "base64");
     check_refused(NORM("\"Precompiled\",\"precompiled_charsmap\":\"AAAA\""), "", "broken");
