@@ -176,6 +176,12 @@ void ids_clear(struct ids *list)
     list->count = 0;
 }
 
+bool ids_same(const struct ids *a, const struct ids *b)
+{
+    return a->count == b->count &&
+           (!a->count || !memcmp(a->data, b->data, a->count * sizeof *a->data));
+}
+
 void ids_release(struct ids *list)
 {
     free(list->data);

@@ -51,6 +51,7 @@ struct ids {
 void ids_add(struct ids *list, int32_t id);
 void ids_append(struct ids *list, const int32_t *more, size_t count);
 void ids_clear(struct ids *list);
+bool ids_same(const struct ids *a, const struct ids *b);
 void ids_release(struct ids *list);
 
 #endif

@@ -285,12 +285,6 @@ static int set_seed(struct engine *e, int64_t seed, struct err *err)
     return engine_set(e, "sample.seed", text, err);
 }
 
-static bool same_ids(const struct message *a, const struct message *b)
-{
-    return a->ids.count == b->ids.count &&
-           (!a->ids.count || !memcmp(a->ids.data, b->ids.data, a->ids.count * sizeof *a->ids.data));
-}
-
 int engine_regenerate(struct engine *e, struct err *err)
 {
     struct conversation *c = &e->conversation;
@@ -306,7 +300,7 @@ int engine_regenerate(struct engine *e, struct err *err)
     bool answered;
     int status = answer(e, (struct answer_options){ .again = true }, &answered, err);
     if (status == 0 && answered) {
-        if (!draws && same_ids(&former, conversation_last(c)))
+        if (!draws && ids_same(&former.ids, &conversation_last(c)->ids))
             sinks_notice(e->sinks, "the same answer again: sample.temperature 0 always takes the "
                                    "likeliest token; /set sample.temperature 0.7 samples");
         message_release(&former);
@@ -326,7 +320,8 @@ static size_t line_start(const char *text, size_t most)
     return most;
 }
 
-// Says what is taken back: from message `first` on, with its pictures.
+// "taken back: 'What is this?' with its picture cat.jpg and its answer": the messages from `first`
+// on.
 static char *undone_text(const struct conversation *c, size_t first)
 {
     enum { SHOWN = 60 };

@@ -130,12 +130,6 @@ static void put_words(struct buf *b, const struct tokenizer *t, const struct ids
     buf_printf(b, " %s", where);
 }
 
-static bool same_ids(const struct ids *a, const struct ids *b)
-{
-    return a->count == b->count &&
-           (!a->count || !memcmp(a->data, b->data, a->count * sizeof *a->data));
-}
-
 // The token of `key`, if `flag` asks for one. 1, 0 if no token is named, -1 on error.
 static int ids_around(struct tokenizer *t, const struct companions *c, const char *flag,
                       bool otherwise, const char *key, struct ids *ids, struct err *err)
@@ -164,7 +158,7 @@ static int put_around(struct tokenizer *t, const struct companions *c,
     struct buf here = { 0 }, there = { 0 };
     int status = ids_around(t, c, "add_bos_token", kind->bos, "bos_token", &before, err);
     if (status > 0) status = ids_around(t, c, "add_eos_token", kind->eos, "eos_token", &after, err);
-    if (status > 0 && !(same_ids(&before, &t->before) && same_ids(&after, &t->after))) {
+    if (status > 0 && !(ids_same(&before, &t->before) && ids_same(&after, &t->after))) {
         put_words(&here, t, &before, "before, ");
         put_words(&here, t, &after, "behind");
         put_words(&there, t, &t->before, "before, ");
