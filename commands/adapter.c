@@ -94,9 +94,7 @@ static void notice_bare(const struct shell *shell, const struct adapter *a)
     enum { NAMED = 5 };
     struct buf b = { 0 };
     if (!a->bare.count) return;
-    for (size_t i = 0; i < a->bare.count && i < NAMED; i++)
-        buf_printf(&b, "%s%s", i ? ", " : "", a->bare.list[i]);
-    if (a->bare.count > NAMED) buf_printf(&b, " and %zu more", a->bare.count - NAMED);
+    names_put(&b, &a->bare, NAMED);
     sinks_notice(shell->sinks,
                  "the adapter has no tensors for %zu of the %" PRId64
                  " weights that its adapter_config.json targets, which stay the model's: %s",

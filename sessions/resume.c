@@ -58,7 +58,7 @@ static int restore_model(struct store *s, struct engine *e, const struct saved *
             err, "the model of session '%s' (if it has moved, /load it from its new path first)",
             saved->name);
     if (engine_identify(e, err) < 0) return -1;
-    if (!strncmp(model->value, UNHASHED, strlen(UNHASHED)))
+    if (checkpoint_identity_unknown(model->value))
         sinks_notice(
             engine_sinks(e),
             "session '%s' ended before the files of '%s' had been hashed: whether they have "

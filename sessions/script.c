@@ -253,7 +253,7 @@ static int write_change(struct script *r, const struct saved_entry *e, struct er
     if (write_given(r, err) < 0) return -1;
     if (e->kind == SAVED_MODEL) {
         char *fingerprint = xstrndup(e->value, strcspn(e->value, " "));
-        if (!strncmp(fingerprint, UNHASHED, strlen(UNHASHED)))
+        if (checkpoint_identity_unknown(e->value))
             comment(r, "weights unknown: they had not been hashed yet", "");
         else
             comment(r, "weights ", fingerprint);

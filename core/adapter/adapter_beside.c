@@ -10,25 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 
-enum { JSON_LIMIT = 256 << 20, TEMPLATE_LIMIT = 4 << 20, NAMED = 5 };
-
-// "a, b and 3 more"
-static void put_list(struct buf *b, const struct names *list)
-{
-    for (size_t i = 0; i < list->count && i < NAMED; i++)
-        buf_printf(b, "%s%.80s", i ? ", " : "", list->list[i]);
-    if (list->count > NAMED) buf_printf(b, " and %zu more", list->count - NAMED);
-}
+enum { JSON_LIMIT = 256 << 20, NAMED = 5 };
 
 void adapter_notice(struct adapter *a, const char *before, struct names *list, const char *after)
 {
     struct buf b = { 0 };
     buf_puts(&b, before);
-    put_list(&b, list);
+    names_put(&b, list, NAMED);
     buf_puts(&b, after);
     if (list->count) names_add(&a->notices, b.data, NULL);
     buf_release(&b);
@@ -72,7 +63,7 @@ static void look_at_weights(struct adapter *a)
 
 // --- JSON files ----------------------------------------------------------------------------------
 
-// NULL: there is none, or it cannot be read.
+// NULL if the file is absent or cannot be read.
 static cJSON *read_json(const struct adapter *a, const char *name)
 {
     struct err err;
@@ -82,35 +73,11 @@ static cJSON *read_json(const struct adapter *a, const char *name)
     return json;
 }
 
-// The chat template of the folder, from any of its three places.
-static char *read_template(const struct adapter *a, const cJSON *tokenizer)
-{
-    struct err err;
-    char *path = xasprintf("%s/chat_template.jinja", a->folder);
-    char *text = access(path, F_OK) == 0 ? file_read(path, TEMPLATE_LIMIT, NULL, &err) : NULL;
-    cJSON *json = text ? NULL : read_json(a, "chat_template.json");
-    const char *inside = cJSON_GetStringValue(json_get(json ? json : tokenizer, "chat_template"));
-    if (!text && inside) text = xstrdup(inside);
-    cJSON_Delete(json);
-    free(path);
-    return text;
-}
-
-// Do they differ in more than the blanks at their ends?
-static bool texts_differ(const char *a, const char *b)
-{
-    static const char blanks[] = " \t\r\n";
-    size_t n = strlen(a), m = strlen(b);
-    while (n && strchr(blanks, a[n - 1])) n--;
-    while (m && strchr(blanks, b[m - 1])) m--;
-    return n != m || memcmp(a, b, n) != 0;
-}
-
-static void look_at_template(struct adapter *a, const cJSON *tokenizer)
+static void look_at_template(struct adapter *a, cJSON *tokenizer)
 {
     const char *ours = a->model->checkpoint->chat_template;
-    char *text = read_template(a, tokenizer);
-    if (text && texts_differ(text, ours ? ours : ""))
+    char *text = checkpoint_template_in(a->model->checkpoint, a->folder, tokenizer);
+    if (text && !checkpoint_same_template(text, ours ? ours : ""))
         names_add(&a->notices,
                   "the adapter's folder has a chat template other than the model's, which is not "
                   "used: if it was trained with it, copy it to the model's folder",
@@ -184,72 +151,61 @@ void adapter_beside(struct adapter *a)
 
 // --- adapter_config.json -------------------------------------------------------------------------
 
-// Keys of PEFT's LoraConfig and LNTuningConfig, and those that ms-swift adds.
-static bool is_known(const char *key)
-{
-    static const char *const known[] = {
-        "alora_invocation_tokens",
-        "alpha_pattern",
-        "arrow_config",
-        "auto_mapping",
-        "base_model_name_or_path",
-        "bias",
-        "corda_config",
-        "ensure_weight_tying",
-        "eva_config",
-        "exclude_modules",
-        "fan_in_fan_out",
-        "inference_mode",
-        "init_lora_weights",
-        "kasa_config",
-        "layer_replication",
-        "layers_pattern",
-        "layers_to_transform",
-        "loftq_config",
-        "lora_alpha",
-        "lora_bias",
-        "lora_dropout",
-        "lora_dtype",
-        "lora_ga_config",
-        "lorap_emb_lr",
-        "lorap_lr_ratio",
-        "megatron_config",
-        "megatron_core",
-        "modules_to_save",
-        "monteclora_config",
-        "peft_type",
-        "peft_version",
-        "qalora_group_size",
-        "r",
-        "rank_pattern",
-        "revision",
-        "runtime_config",
-        "target_modules",
-        "target_parameters",
-        "task_type",
-        "trainable_token_indices",
-        "use_bdlora",
-        "use_dora",
-        "use_qalora",
-        "use_rslora",
-        "velora_config",
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(key, known[i])) return true;
-    return false;
-}
-
-static bool is_set(const cJSON *value)
-{
-    if (cJSON_IsNull(value) || cJSON_IsFalse(value)) return false;
-    return !(cJSON_IsArray(value) || cJSON_IsObject(value)) || value->child;
-}
+// The keys of PEFT's LoraConfig and LNTuningConfig, and the keys that ms-swift adds.
+static const char *const known[] = {
+    "alora_invocation_tokens",
+    "alpha_pattern",
+    "arrow_config",
+    "auto_mapping",
+    "base_model_name_or_path",
+    "bias",
+    "corda_config",
+    "ensure_weight_tying",
+    "eva_config",
+    "exclude_modules",
+    "fan_in_fan_out",
+    "inference_mode",
+    "init_lora_weights",
+    "kasa_config",
+    "layer_replication",
+    "layers_pattern",
+    "layers_to_transform",
+    "loftq_config",
+    "lora_alpha",
+    "lora_bias",
+    "lora_dropout",
+    "lora_dtype",
+    "lora_ga_config",
+    "lorap_emb_lr",
+    "lorap_lr_ratio",
+    "megatron_config",
+    "megatron_core",
+    "modules_to_save",
+    "monteclora_config",
+    "peft_type",
+    "peft_version",
+    "qalora_group_size",
+    "r",
+    "rank_pattern",
+    "revision",
+    "runtime_config",
+    "target_modules",
+    "target_parameters",
+    "task_type",
+    "trainable_token_indices",
+    "use_bdlora",
+    "use_dora",
+    "use_qalora",
+    "use_rslora",
+    "velora_config",
+    NULL,
+};
 
 static void look_at_keys(struct adapter *a, const struct adapter_config *c)
 {
     struct names unknown = { 0 };
     const cJSON *item;
-    cJSON_ArrayForEach(item, c->json) if (is_set(item) && !is_known(item->string))
+    cJSON_ArrayForEach(item, c->json) if (json_is_on(item) && !text_listed(known, item->string))
         names_add(&unknown, item->string, NULL);
     adapter_notice(a, "adapter_config.json has unknown keys, which are not used: ", &unknown, "");
 }

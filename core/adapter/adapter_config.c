@@ -132,16 +132,10 @@ static const struct {
     { "trainable_token_indices", "training of single tokens" },
 };
 
-static bool is_on(const cJSON *item)
-{
-    bool empty = (cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child;
-    return item && !cJSON_IsFalse(item) && !empty;
-}
-
 static int refuse_foreign(const cJSON *json, struct err *err)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        if (is_on(json_get(json, foreign[i].key)))
+        if (json_is_on(json_get(json, foreign[i].key)))
             return err_set(err, "\"%s\": %s is not supported; use plain LoRA", foreign[i].key,
                            foreign[i].what);
     // These change the base weights when PEFT opens the adapter.

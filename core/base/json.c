@@ -11,6 +11,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/base/names.h"
 #include "core/base/text.h"
 
 const char *json_python(const char *text, size_t size)
@@ -37,17 +38,10 @@ const char *json_python(const char *text, size_t size)
 
 // --- keys that an object has twice ---------------------------------------------------------------
 
-static uint64_t hash_key(const char *key) // FNV-1a
-{
-    uint64_t h = 14695981039346656037u;
-    for (; *key; key++) h = (h ^ (unsigned char)*key) * 1099511628211u;
-    return h ^ h >> 32;
-}
-
 // The slot of the key, or the free one where it belongs.
 static cJSON **find_key(cJSON **slots, size_t count, const char *key)
 {
-    for (size_t i = hash_key(key);; i++) {
+    for (size_t i = names_hash(key);; i++) {
         cJSON **slot = &slots[i & (count - 1)];
         if (!*slot || !strcmp((*slot)->string, key)) return slot;
     }
@@ -259,6 +253,12 @@ const cJSON *json_get(const cJSON *object, const char *key)
 {
     const cJSON *item = object ? cJSON_GetObjectItemCaseSensitive(object, key) : NULL;
     return item && !cJSON_IsNull(item) ? item : NULL;
+}
+
+bool json_is_on(const cJSON *item)
+{
+    if (!item || cJSON_IsNull(item) || cJSON_IsFalse(item)) return false;
+    return !(cJSON_IsArray(item) || cJSON_IsObject(item)) || item->child;
 }
 
 // The whole number that an item is known to say: that of its kept text, or of a double. From 2^53

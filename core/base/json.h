@@ -39,6 +39,8 @@ int json_text(const cJSON *object, const char *key, const char *otherwise, const
 int json_object(const cJSON *object, const char *key, const cJSON **value, struct err *err);
 // NULL when absent, null, or object is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);
+// Does a value switch something on: not absent, null, false, or an empty list or object?
+bool json_is_on(const cJSON *item);
 
 // Numbers that are only carried (ids) are written as they were read: a double changes whole numbers
 // beyond 2^53. json_parse_exact and json_parse_data store with each number how it was written,

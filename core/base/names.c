@@ -1,14 +1,11 @@
 // core/base/names.c -- a hash table from names to small numbers.
 #include "core/base/names.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/mem.h"
-
 // FNV-1a.
-static uint64_t hash(const char *name)
+uint64_t names_hash(const char *name)
 {
     uint64_t h = 14695981039346656037u;
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
@@ -18,7 +15,7 @@ static uint64_t hash(const char *name)
 // The slot of the name, or the free one where it belongs.
 static size_t *find(const struct names *n, const char *name)
 {
-    for (size_t i = hash(name);; i++) {
+    for (size_t i = names_hash(name);; i++) {
         size_t *slot = &n->slots[i & (n->slot_count - 1)];
         if (!*slot || !strcmp(n->list[*slot - 1], name)) return slot;
     }
@@ -51,6 +48,13 @@ bool names_find(const struct names *n, const char *name, size_t *number)
     const size_t slot = n->slot_count ? *find(n, name) : 0;
     if (slot) *number = slot - 1;
     return slot != 0;
+}
+
+void names_put(struct buf *to, const struct names *n, size_t most)
+{
+    for (size_t i = 0; i < n->count && i < most; i++)
+        buf_printf(to, "%s%.80s", i ? ", " : "", n->list[i]);
+    if (n->count > most) buf_printf(to, " and %zu more", n->count - most);
 }
 
 void names_release(struct names *n)

@@ -8,6 +8,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/mem.h"
 
 struct names {
     char **list;
@@ -20,6 +23,10 @@ struct names {
 size_t names_add(struct names *n, const char *name, bool *known);
 // Finds the name without adding it; *number is its number.
 bool names_find(const struct names *n, const char *name, size_t *number);
+// The first names, at most `most` of them: "a, b and 3 more".
+void names_put(struct buf *to, const struct names *n, size_t most);
 void names_release(struct names *n);
+// The hash that the table uses, for other tables of texts.
+uint64_t names_hash(const char *name);
 
 #endif

@@ -12,6 +12,13 @@ bool text_ends(const char *text, const char *end)
     return n >= m && !strcmp(text + n - m, end);
 }
 
+bool text_listed(const char *const *list, const char *text)
+{
+    for (; list && text && *list; list++)
+        if (!strcmp(*list, text)) return true;
+    return false;
+}
+
 const char *text_trimmed(const char *text)
 {
     return text + strspn(text, " \t\r\n");

@@ -13,6 +13,8 @@
 
 // Does a text end so? "" ends every text.
 bool text_ends(const char *text, const char *end);
+// Is the text one of a list that ends with NULL? Neither needs to be there: NULL is in none.
+bool text_listed(const char *const *list, const char *text);
 // The text without leading blanks and line ends. Answers of many models begin with one, which is
 // not shown.
 const char *text_trimmed(const char *text);

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "core/base/json.h"
+#include "core/base/text.h"
 
 enum { KEYS_COUNTED = 32, KEYS_OF_SAMPLE = 64, KEY_SHOWN = 40 };
 
@@ -22,13 +23,6 @@ static const char *const marks[] = {
 
 // 1 or true: the same (torchtune).
 static const char *const masks[] = { "masked", NULL };
-
-static bool is_in(const char *const *list, const char *key)
-{
-    for (; *list; list++)
-        if (!strcmp(*list, key)) return true;
-    return false;
-}
 
 // 0, 1, or -1: neither, such as a weight of 0.5.
 static int mark_value(const cJSON *mark)
@@ -170,8 +164,8 @@ static void add_object(struct names *unread, const cJSON *object, const char *co
     cJSON_ArrayForEach(value, object)
     {
         const char *key = value->string;
-        const bool mark = is_in(marks, key), mask = is_in(masks, key);
-        if (is_empty(value) || is_in(read, key) || is_in(harmless, key)) continue;
+        const bool mark = text_listed(marks, key), mask = text_listed(masks, key);
+        if (is_empty(value) || text_listed(read, key) || text_listed(harmless, key)) continue;
         if (form && !strcmp(key, form)) continue;
         if (!mark && !mask)
             add(unread, key, "");
@@ -208,7 +202,7 @@ static bool is_question(const cJSON *turn)
     };
     const cJSON *role = json_get(turn, "from");
     if (!role) role = json_get(turn, "role");
-    return cJSON_IsString(role) && is_in(roles, role->valuestring);
+    return cJSON_IsString(role) && text_listed(roles, role->valuestring);
 }
 
 // --- marks of pictures ---------------------------------------------------------------------------

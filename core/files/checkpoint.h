@@ -89,6 +89,14 @@ int checkpoint_identify_behind(struct checkpoint *c, struct err *err);
 bool checkpoint_identified(struct checkpoint *c);
 // From here on the weights are those of that form, made from the stored ones.
 void checkpoint_form(struct checkpoint *c, const char *form);
+// The chat template of another folder for this model, such as an adapter's, found as the model's
+// own; NULL: none. The caller frees it.
+char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
+                             cJSON *tokenizer_config);
+// Are they the same but for the line break at the end, which Jinja drops?
+bool checkpoint_same_template(const char *a, const char *b);
+// Is a recorded value of `identity` only what stood for it (UNHASHED)?
+bool checkpoint_identity_unknown(const char *identity);
 // Have two recorded values of `identity` the same fingerprint?
 bool checkpoint_identity_same(const char *a, const char *b);
 // Is it what earlier versions took for the fingerprint of these weights? It left out the other

@@ -320,6 +320,11 @@ char *checkpoint_files_differ(const char *were, const char *are)
     return b.length ? buf_take(&b) : NULL;
 }
 
+bool checkpoint_identity_unknown(const char *identity)
+{
+    return !strncmp(identity, UNHASHED, strlen(UNHASHED));
+}
+
 bool checkpoint_identity_same(const char *a, const char *b)
 {
     const size_t n = strcspn(a, " ");

@@ -75,8 +75,7 @@ static int read_one(struct checkpoint *c, const char *name, char **text, char **
     return status;
 }
 
-// Jinja drops the line break at the end.
-static bool same_template(const char *a, const char *b)
+bool checkpoint_same_template(const char *a, const char *b)
 {
     const size_t n = strlen(a), m = strlen(b);
     const size_t x = n - (n && a[n - 1] == '\n'), y = m - (m && b[m - 1] == '\n');
@@ -110,7 +109,7 @@ int checkpoint_read_template(struct checkpoint *c, struct err *err)
                                   "\"%.40s\" is used",
                                   *order, other));
             text = NULL;
-        } else if (text && !same_template(text, c->chat_template) &&
+        } else if (text && !checkpoint_same_template(text, c->chat_template) &&
                    strcmp(*order, "tokenizer_config.json") != 0) { // there a file overrides it
             tell(c, xasprintf("the chat templates of %s and %s differ: the first is used, as in "
                               "transformers 5",
@@ -120,4 +119,19 @@ int checkpoint_read_template(struct checkpoint *c, struct err *err)
         free(other);
     }
     return 0;
+}
+
+char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
+                             cJSON *tokenizer_config)
+{
+    struct err err;
+    char *copy = xstrdup(folder);
+    struct checkpoint other = { .folder = copy,
+                                .config = c->config,
+                                .preprocessor = c->preprocessor,
+                                .tokenizer_config = tokenizer_config };
+    checkpoint_read_template(&other, &err); // what cannot be read is none
+    free(other.notice);
+    free(copy);
+    return other.chat_template;
 }

@@ -5,20 +5,11 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 
-static bool is_in(const char *const *list, const char *key)
-{
-    for (; *list; list++)
-        if (!strcmp(*list, key)) return true;
-    return false;
-}
-
-// null, false and empty values switch nothing on.
 static bool is_off(const cJSON *value)
 {
-    if (cJSON_IsString(value)) return !*value->valuestring;
-    return !value || cJSON_IsNull(value) || cJSON_IsFalse(value) ||
-           ((cJSON_IsArray(value) || cJSON_IsObject(value)) && !value->child);
+    return !json_is_on(value) || (cJSON_IsString(value) && !*value->valuestring);
 }
 
 // ", KEY VALUE"; no value where it is long.
@@ -107,7 +98,7 @@ static char *greedy_notice(const struct model *m)
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// Keys that are read, by this family or another, and those that change no pixel.
+// Keys that some family reads, and keys that change no pixel.
 static const char *const picture_keys[] = {
     "size", "crop_size", "do_resize", "do_center_crop", "do_rescale", "do_normalize",
     "do_convert_rgb", "do_pad", "image_mean", "image_std", "resample", "rescale_factor",
@@ -141,7 +132,7 @@ static char *picture_notice(const struct model *m)
     if (!model_sees(m) || m->checkpoint->gguf_count) return NULL;
     if (!type) type = json_get(json, "feature_extractor_type");
     if (cJSON_IsString(type) && !is_processor(type->valuestring)) put(&b, type);
-    cJSON_ArrayForEach(item, json) if (!is_off(item) && !is_in(picture_keys, item->string))
+    cJSON_ArrayForEach(item, json) if (!is_off(item) && !text_listed(picture_keys, item->string))
         put(&b, item);
     if (!b.length) return NULL;
     char *text =

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/model/bind.h"
 
 static const struct family *const *families; // NULL-terminated
@@ -20,13 +21,6 @@ const struct family *family_named(const char *name)
     for (int i = 0; families[i]; i++)
         if (!strcmp(families[i]->name, name)) return families[i];
     return NULL;
-}
-
-static bool listed(const char *const *names, const char *name)
-{
-    for (; names && name && *names; names++)
-        if (strcmp(*names, name) == 0) return true;
-    return false;
 }
 
 static const char *first_architecture(const cJSON *config)
@@ -44,7 +38,8 @@ const struct decoder_kind *family_decoder(const cJSON *config, struct err *err)
     for (int i = 0; families[i]; i++) {
         const struct family *f = families[i];
         if (!f->decoder) continue;
-        if (type ? listed(f->model_types, type) : listed(f->architectures, architecture)) {
+        if (type ? text_listed(f->model_types, type)
+                 : text_listed(f->architectures, architecture)) {
             buf_release(&known);
             return f->decoder;
         }
@@ -64,11 +59,11 @@ const struct family *family_find(const cJSON *config, struct err *err)
         return NULL;
     }
     for (int i = 0; families[i]; i++)
-        if (architecture ? listed(families[i]->architectures, architecture)
-                         : listed(families[i]->model_types, type))
+        if (architecture ? text_listed(families[i]->architectures, architecture)
+                         : text_listed(families[i]->model_types, type))
             return families[i];
     for (int i = 0; families[i]; i++)
-        if (listed(families[i]->relatives, architecture)) {
+        if (text_listed(families[i]->relatives, architecture)) {
             err_set(err, "config.json: architecture %s is not supported; of its relatives, %s is",
                     architecture, families[i]->architectures[0]);
             return NULL;
