@@ -17,7 +17,7 @@ static void line(struct buf *b, const char *before, const char *text, const char
 static void write_change(struct buf *b, const struct saved_entry *e)
 {
     char *key = first_words(e->key, 1000), *value = first_words(e->value, 1000);
-    if (e->kind == SAVED_MODEL && !strncmp(value, UNHASHED, strlen(UNHASHED)))
+    if (e->kind == SAVED_MODEL && checkpoint_identity_unknown(e->value))
         buf_printf(b, "- model `%s` (left before it was hashed)\n", key);
     else if (e->kind == SAVED_MODEL)
         buf_printf(b, "- model `%s` (fingerprint `%.16s`)\n", key, value);
@@ -65,7 +65,9 @@ static void write_message(struct exporting *x, const struct saved_entry *e)
     buf_printf(&x->text, "## %s\n\n", titles[m->role]);
     for (size_t i = 0; i < m->content_count; i++) {
         if (m->content[i].text)
-            buf_printf(&x->text, "%s\n\n", text_trimmed(m->content[i].text));
+            buf_printf(&x->text, "%s\n\n",
+                       m->role == ROLE_ASSISTANT ? text_trimmed(m->content[i].text)
+                                                 : m->content[i].text);
         else
             write_picture(x, m->content[i].picture);
     }
