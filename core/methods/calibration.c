@@ -101,18 +101,26 @@ void calibration_close(struct calibration *c)
     *c = (struct calibration){ .count = -1 };
 }
 
+// " (different files: a, b)", or "" where records do not say; the caller frees it.
+static char *files_in_brackets(const char *were, const char *are)
+{
+    char *which = checkpoint_files_differ(were, are);
+    char *text = which ? xasprintf(" (different files: %s)", which) : xstrdup("");
+    free(which);
+    return text;
+}
+
 int calibration_fits(const struct calibration *c, const struct model *m, struct err *err)
 {
     if (!c->model) return 0;
     if (checkpoint_identify(m->checkpoint, NULL, err) < 0) return -1;
     if (!strcmp(c->model, m->checkpoint->weights) || checkpoint_was(m->checkpoint, c->model))
         return 0;
-    char *which = checkpoint_files_differ(c->files, m->checkpoint->files);
+    char *which = files_in_brackets(c->files, m->checkpoint->files);
     err_set(err,
-            "'%s' was calibrated for other weights than those of '%s'%s%s%s: calibrate this model "
-            "with /calibrate",
-            c->file->path, m->name, which ? " (different files: " : "", which ? which : "",
-            which ? ")" : "");
+            "'%s' was calibrated for other weights than those of '%s'%s: calibrate this model with "
+            "/calibrate",
+            c->file->path, m->name, which);
     free(which);
     return -1;
 }
@@ -256,9 +264,8 @@ static void join_arithmetic(struct merging *m, const char *one)
 static int other_model(const struct merging *m, const char *path, const char *files,
                        struct err *err)
 {
-    char *which = checkpoint_files_differ(m->files, files);
-    err_set(err, "'%s' was made with a different model than the others%s%s%s", path,
-            which ? " (different files: " : "", which ? which : "", which ? ")" : "");
+    char *which = files_in_brackets(m->files, files);
+    err_set(err, "'%s' was made with a different model than the others%s", path, which);
     free(which);
     return -1;
 }
