@@ -58,11 +58,12 @@ static inline void scratch_copy(const char *folder, const char *from, const char
     free(path);
 }
 
-// FROM/config.json with other fields ("key": value, ...), as FOLDER/config.json.
-static inline void scratch_config(const char *folder, const char *from, const char *fields)
+// FROM/NAME with the members of `more`, a JSON object, as FOLDER/NAME.
+static inline void scratch_json(const char *folder, const char *name, const char *from,
+                                const char *more)
 {
     struct err err;
-    char *path = xasprintf("%s/config.json", from), *more = xasprintf("{%s}", fields);
+    char *path = xasprintf("%s/%s", from, name);
     cJSON *config = json_read(path, 1 << 20, &err), *add = cJSON_Parse(more), *field;
     if (!config || !add) fatal("%s and %s", path, more);
     while ((field = cJSON_DetachItemFromArray(add, 0))) {
@@ -70,11 +71,18 @@ static inline void scratch_config(const char *folder, const char *from, const ch
         cJSON_AddItemToObject(config, field->string, field);
     }
     char *text = cJSON_Print(config);
-    scratch_text(folder, "config.json", text);
+    scratch_text(folder, name, text);
     free(text);
     cJSON_Delete(config);
     cJSON_Delete(add);
     free(path);
+}
+
+// FROM/config.json with other fields ("key": value, ...), as FOLDER/config.json.
+static inline void scratch_config(const char *folder, const char *from, const char *fields)
+{
+    char *more = xasprintf("{%s}", fields);
+    scratch_json(folder, "config.json", from, more);
     free(more);
 }
 

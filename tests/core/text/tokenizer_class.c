@@ -191,32 +191,12 @@ static const struct {
       "<unk> (569)" },
 };
 
-// FOLDER/tokenizer_config.json of a golden with other fields.
-static void write_config(const char *folder, const char *golden, const char *fields)
-{
-    struct err err;
-    char *path = xasprintf("tests/goldens/%s/tokenizer_config.json", golden);
-    cJSON *config = json_read(path, 1 << 20, &err), *more = cJSON_Parse(fields), *field;
-    assert_non_null(config);
-    assert_non_null(more);
-    while ((field = cJSON_DetachItemFromArray(more, 0))) {
-        cJSON_DeleteItemFromObjectCaseSensitive(config, field->string);
-        cJSON_AddItemToObject(config, field->string, field);
-    }
-    char *text = cJSON_Print(config);
-    scratch_text(folder, "tokenizer_config.json", text);
-    free(text);
-    cJSON_Delete(config);
-    cJSON_Delete(more);
-    free(path);
-}
-
 static void beside_a_tokenizer_json(void **state)
 {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char *folder = scratch_new(), *golden = xasprintf("tests/goldens/%s", files[i].golden);
         scratch_copy(folder, golden, "tokenizer.json");
-        write_config(folder, files[i].golden, files[i].fields);
+        scratch_json(folder, "tokenizer_config.json", golden, files[i].fields);
         check_folder(folder, files[i].ids, files[i].notice);
         scratch_remove(folder);
         free(golden);
@@ -265,7 +245,8 @@ static void wrong_types_are_refused(void **state)
     struct err err = { "" };
     char *folder = scratch_new();
     scratch_copy(folder, "tests/goldens/llava-1.5", "tokenizer.json");
-    write_config(folder, "llava-1.5", "{\"add_bos_token\":\"yes\"}");
+    scratch_json(folder, "tokenizer_config.json", "tests/goldens/llava-1.5",
+                 "{\"add_bos_token\":\"yes\"}");
     assert_null(tokenizer_open_folder(folder, &err));
     assert_non_null(strstr(err.text, "tokenizer_config.json: \"add_bos_token\""));
     scratch_remove(folder);
