@@ -122,8 +122,8 @@ static int attach(struct shell *shell, const char *name, int *attached, struct e
     return status;
 }
 
-// The blanks as typed: gaps[i] follows word i. One blank each where quotes or variables make the
-// words differ from what was typed.
+// The blanks between words, as typed: gaps[i] follows word i. Quotes and variables change the
+// words, so lines with any get single blanks.
 static char **typed_gaps(const char *typed, int count)
 {
     char **gaps = xcalloc((size_t)count, sizeof *gaps);

@@ -25,7 +25,8 @@ void compare_results_steps(struct results *r, const struct comparison *c);
 // mean distance by step.
 void compare_data_results(struct results *r, const char *const title[2],
                           const struct compared_data *d);
-// What a person is told of the data: once where both sides read it alike. NULL: nothing. free() it.
+// Notices about the data (core/data/notices.h), given once if both sides have the same. NULL if
+// there are none; the caller frees it.
 char *compare_data_notices(const struct compared_data *d);
 // Table "compare.questions": scores and distances.
 void compare_data_results_questions(struct results *r, const struct compared_data *d);

@@ -1,4 +1,4 @@
-// core/data/notices.c -- counts what a person is told of a data set, and the sentences.
+// core/data/notices.c -- counts what is worth a notice in a data set, and words the notices.
 #include "core/data/notices.h"
 
 #include <stdlib.h>

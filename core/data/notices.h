@@ -32,7 +32,7 @@ enum data_parts {
     DATA_CHOICES = 4
 };
 
-// Names the choices of a sample among what is not used of it.
+// Adds the sample's choices to the parts of it that are not used.
 void data_notices_leave_choices(struct sample *s);
 // Counts the special tokens in those parts.
 void data_notices_texts(struct data_notices *n, const struct tokenizer *t, const struct sample *s,

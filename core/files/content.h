@@ -29,8 +29,8 @@ struct content;
 
 // NULL: the file cannot be opened.
 struct content *content_begin(const char *path, struct err *err);
-// Reads what is left, if the hash is not known yet. -1: failed, or cancelled by `progress`; it may
-// be called again.
+// Reads the rest of the file, unless its hash is known. -1 on error, or if `progress` cancels it;
+// it may be called again.
 int content_continue(struct content *c, const struct load_progress *progress, struct err *err);
 // The hash; NULL: bytes are left to read.
 const char *content_hex(const struct content *c);

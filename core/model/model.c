@@ -10,7 +10,7 @@
 #include "core/model/small.h"
 #include "core/model/unread.h"
 
-// "eos_token_id": one id or a list of them. Of those that no token has, -1 say, none ends anything.
+// Reads "eos_token_id", one id or a list. An id without a token, such as -1, never ends an answer.
 static int add_ends(struct ids *eos, const char *file, const cJSON *config, struct err *err)
 {
     const cJSON *value = json_get(config, "eos_token_id");

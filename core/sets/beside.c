@@ -61,7 +61,7 @@ static void add_fault_of(struct set_beside *b, const char *path, int64_t entry, 
     free(why);
 }
 
-// The file of that name; NULL: there is none, or it cannot be read.
+// Parses the file; NULL if it is absent or cannot be read, which is noted as a fault.
 static cJSON *read_file(struct set_beside *b, const char *path)
 {
     struct err err;

@@ -90,7 +90,7 @@ bool question_is_last(const struct dialogue *d, size_t message);
 // The question of s if it has only one, which metric m scores; *message of its dialogue.
 bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
                             size_t *message);
-// What a person is told of the samples processed; NULL: nothing, or another rank says it.
+// Notices about the samples processed. NULL if there are none, or if another rank gives them.
 char *evaluate_notices(const struct evaluating *v);
 // What a metric keeps of the references of all samples; gathered before the first score that needs
 // it. NULL: it keeps nothing, or v->stopped.
