@@ -179,8 +179,11 @@ static void test_transcript(void **state)
     say_picture("/gone/cat.png", "bytes", 5, "What is this?");
     reply("A **cat**.");
     set("sample.temperature", "0");
+    say(ROLE_USER, "    code?");
+    reply(" Code.");
     char *text = export_text(s, "one.md");
     assert_contains(text, "-what-is-this\n");
+    assert_contains(text, "## You\n\n    code?\n\n## Model\n\nCode.\n\n");
     assert_contains(text,
                     "- model `/models/a` (fingerprint `f00d`)\n- `sample.temperature` = `0.5`\n");
     assert_contains(text, "## You\n\n![cat.png](<one.md.files/277089d91c0b-cat.png>)\n\n"
