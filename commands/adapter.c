@@ -6,8 +6,8 @@
 #include "commands/command.h"
 #include "commands/option_table.h"
 #include "core/base/names.h"
+#include "core/jobs/identity.h"
 #include "core/new/new_model.h"
-#include "core/train/identity.h"
 #include "core/train/out.h"
 #include "core/train/roles.h"
 

@@ -1,5 +1,5 @@
 // commands/ask.c -- /ask: one question, or a file of them, here or as a job.
-#include "core/train/ask_job.h"
+#include "core/eval/ask_job.h"
 
 #include <stdlib.h>
 #include <string.h>

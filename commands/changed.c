@@ -11,7 +11,7 @@
 
 #include "commands/jobs.h"
 #include "core/data/dataset.h"
-#include "core/train/evaluate_job.h"
+#include "core/eval/evaluate_job.h"
 #include "sessions/jobs.h"
 
 struct changed {

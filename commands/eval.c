@@ -12,8 +12,8 @@
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
 #include "core/base/tally.h"
+#include "core/eval/evaluate_job.h"
 #include "core/sets/submit.h"
-#include "core/train/evaluate_job.h"
 #include "sessions/jobs.h"
 
 enum { SHOWN = 20 };

@@ -8,11 +8,11 @@
 #ifndef CORE_LISTS_H
 #define CORE_LISTS_H
 
+#include "core/jobs/job.h"
 #include "core/methods/method.h"
 #include "core/model/families/family.h"
 #include "core/probes/probe.h"
 #include "core/settings/settings.h"
-#include "core/train/job.h"
 
 // clang-format off
 
@@ -33,9 +33,9 @@
 #define SETTINGS_LAST(X)                                                                           \
     X(sinks)  /* core/probes/sinks.c */                                                            \
     X(norms)  /* core/probes/norms.c */                                                            \
-    X(eval)   /* core/train/evaluate_batch.c */                                                    \
-    X(first)  /* core/train/evaluate_first.c */                                                    \
-    X(job)    /* core/train/job.c */                                                               \
+    X(eval)   /* core/eval/evaluate_batch.c */                                                    \
+    X(first)  /* core/eval/evaluate_first.c */                                                    \
+    X(job)    /* core/jobs/job.c */                                                               \
     X(plot)   /* core/draw/figure.c */                                                             \
     X(screen) /* core/settings/screen_settings.c */
 
@@ -64,9 +64,9 @@
 #define JOB_KINDS(X)                                                                               \
     X(train)     /* core/train/sft.c */                                                            \
     X(sweep)     /* core/train/sweep.c */                                                          \
-    X(evaluate)  /* core/train/evaluate_job.c */                                                   \
-    X(calibrate) /* core/train/calibrate.c */                                                      \
-    X(ask)       /* core/train/ask_job.c */                                                        \
+    X(evaluate)  /* core/eval/evaluate_job.c */                                                   \
+    X(calibrate) /* core/eval/calibrate.c */                                                      \
+    X(ask)       /* core/eval/ask_job.c */                                                        \
     X(compare)   /* core/compare/compare_job.c */
 
 // clang-format on

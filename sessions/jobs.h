@@ -16,7 +16,7 @@
 
 #include <sys/types.h>
 
-#include "core/train/job.h"
+#include "core/jobs/job.h"
 #include "sessions/store.h"
 
 enum job_state {

@@ -54,7 +54,7 @@ enum event_kind {
     EVENT_CLEAR,     // the conversation was cleared
     EVENT_MEASURED,  // key = name, text = its tables and maps as JSON
     EVENT_ANSWERING, // ok: an answer starts / has ended
-    // Emitted by jobs (core/train/job.h):
+    // Emitted by jobs (core/jobs/job.h):
     EVENT_METRIC, // key = series, count = step, real
     EVENT_STEP,   // count: this step has been reported completely and is now stored
     EVENT_REWIND, // count: the job continues at this step; discards metrics of this and later

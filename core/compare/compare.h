@@ -13,7 +13,7 @@
 // side's tokens (teacher forcing): step t compares the distributions for token t after the same t
 // tokens. The original conversation is not changed.
 //
-// Room core/compare/: compares two sets of settings on one question or a data set. Uses train,
+// Room core/compare/: compares two sets of settings on one question or a data set. Uses eval,
 // engine, probes and what they use.
 #ifndef CORE_COMPARE_COMPARE_H
 #define CORE_COMPARE_COMPARE_H

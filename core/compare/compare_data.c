@@ -10,9 +10,9 @@
 
 #include "core/base/file_in.h"
 #include "core/base/random.h"
+#include "core/jobs/identity.h"
+#include "core/jobs/job_data.h"
 #include "core/sets/set.h"
-#include "core/train/identity.h"
-#include "core/train/job_data.h"
 
 struct side {
     struct comparing *comparing;

@@ -7,7 +7,7 @@
 //   if (compare_data_run(&r, &d, &err) < 0) ...
 //   compared_data_release(&d);
 //
-// The two evaluations (core/train/evaluate.h) run side by side, sample by sample; each generated
+// The two evaluations (core/eval/evaluate.h) run side by side, sample by sample; each generated
 // answer of the first is then fed to the second as in core/compare/compare.h. Differences are
 // paired: means over questions that both sides scored, with a 95% bootstrap interval over the pairs
 // (2000 resamples of a seeded generator, 2.5th and 97.5th percentile) for every metric; for shares
@@ -16,7 +16,7 @@
 #define CORE_COMPARE_COMPARE_DATA_H
 
 #include "core/compare/compare.h"
-#include "core/train/evaluate.h"
+#include "core/eval/evaluate.h"
 
 struct compare_data_request {
     struct compare_request request; // `from` and `question` are not used

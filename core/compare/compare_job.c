@@ -12,8 +12,8 @@
 #include "core/base/pace.h"
 #include "core/compare/compare_results.h"
 #include "core/engine/proposal.h"
-#include "core/train/evaluate_job.h"
-#include "core/train/job.h"
+#include "core/eval/evaluate_job.h"
+#include "core/jobs/job.h"
 
 struct comparing_job {
     struct job *job;

@@ -285,7 +285,7 @@ cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err)
     return config;
 }
 
-// The file's own come first: what is learned ends with the first one (core/train/labels.h).
+// The file's own come first: what is learned ends with the first one (core/data/labels.h).
 static int named_ends(const struct gguf *f, uint64_t tokens, struct ids *ends, struct err *err)
 {
     static const char *const names[] = { "eos", "eot", "eom" };

@@ -39,7 +39,7 @@ struct graph_kl {
     double plain, weighted; // without and with the gate's weights; beta multiplies the latter
 };
 
-// Training data of each sample of a pass (core/train/loss.h).
+// Training data of each sample of a pass (core/eval/loss.h).
 struct graph_sample {
     uint64_t number; // number of this draw in the training: seeds noise
     double penalty;  // loss terms added by methods

@@ -7,7 +7,7 @@
 //   float *alpha = calibration_numbers(&c, "ffn.alpha", 2, (int64_t[]){ L, D }, &err);
 //   calibration_close(&c);
 //
-// Jobs make them (core/train/calibrate.c). Each kind is one constant struct with what it
+// Jobs make them (core/eval/calibrate.c). Each kind is one constant struct with what it
 // accumulates at the sites of a pass, in its own file, and a line in core/lists.h.
 //
 // A safetensors file; kind by kind the tensors are (methods page, section 3)

@@ -146,7 +146,7 @@ static inline const struct linear *attention_output(const struct decoder_layer *
     return &w->attention.weight[w->attention.count - 1];
 }
 
-// LOGITS_HIDDEN: h[L] [n,D] before the final norm instead of logits (training: core/train/loss.h).
+// LOGITS_HIDDEN: h[L] [n,D] before the final norm instead of logits (training: core/eval/loss.h).
 enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 
 // Runs rows past.. of `s` through all layers. h [n,D] are their embeddings (n = s->n - past, past =

@@ -10,7 +10,7 @@
 // one of them travels with the activations and is the same failure in all.
 //
 // Several conversations are under way at a time (graph.flight), so that a stage computes for one
-// while another is elsewhere (core/train/evaluate_flights.c).
+// while another is elsewhere (core/eval/evaluate_flights.c).
 #ifndef CORE_MODEL_STAGES_H
 #define CORE_MODEL_STAGES_H
 

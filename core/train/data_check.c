@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "core/base/hash.h"
+#include "core/data/labels.h"
 #include "core/picture/source.h"
-#include "core/train/labels.h"
 
 const char *data_problem_name(enum data_problem problem)
 {

@@ -15,7 +15,7 @@
 
 #include "core/base/names.h"
 #include "core/data/dataset.h"
-#include "core/train/labels.h"
+#include "core/data/labels.h"
 
 struct feed {
     const struct dataset *data;

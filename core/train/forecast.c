@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/eval/loss.h"
 #include "core/graph/dry.h"
 #include "core/model/families/family.h"
 #include "core/model/small.h"
 #include "core/new/outline.h"
-#include "core/train/loss.h"
 #include "core/train/sft_parts.h"
 
 // One dry run.

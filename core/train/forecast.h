@@ -11,9 +11,9 @@
 #ifndef CORE_TRAIN_FORECAST_H
 #define CORE_TRAIN_FORECAST_H
 
+#include "core/jobs/memory.h"
 #include "core/model/model.h"
 #include "core/settings/settings.h"
-#include "core/train/memory.h"
 #include "core/train/params.h"
 #include "core/train/roles.h"
 

@@ -12,8 +12,8 @@
 #ifndef CORE_TRAIN_LANES_H
 #define CORE_TRAIN_LANES_H
 
+#include "core/eval/loss.h"
 #include "core/graph/tape.h"
-#include "core/train/loss.h"
 #include "core/train/params.h"
 
 enum { LANES = 8 };

@@ -19,7 +19,7 @@
 #define CORE_TRAIN_SAVE_H
 
 #include "core/adapter/adapter.h"
-#include "core/train/identity.h"
+#include "core/jobs/identity.h"
 #include "core/train/params.h"
 
 struct save_place {

@@ -243,7 +243,7 @@ static int open_held(struct sft *t, struct err *err)
 // --- identity ------------------------------------------------------------------------------------
 
 // Settings that change what is computed; the others (how often it saves, what it computes again)
-// may change between two parts of a run. A validation answers greedily, as core/train/evaluate.c.
+// may change between two parts of a run. A validation answers greedily, as core/eval/evaluate.c.
 static bool matters(const struct setting *row)
 {
     static const char *const others[] = { "train.keep", "train.save_every", "train.checkpointing",

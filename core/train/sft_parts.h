@@ -1,5 +1,5 @@
 // core/train/sft_parts.h -- shared by the files of the training job; others use the job
-// (core/train/job.h); a sweep calls sft_held_check.
+// (core/jobs/job.h); a sweep calls sft_held_check.
 //
 //   sft.c       the job: from its arguments to the result, step by step
 //   sft_model.c what is trained and the room for it: adapter, methods, parameters, tape
@@ -7,6 +7,9 @@
 //   sft_score.c validation by a metric
 //   sft_deal.c  which samples of a step or a validation this rank computes, and the sums over ranks
 //   sft_pass.c  losses and gradients of batches, what is measured of a step, validation
+//
+// Room core/train/: training: steps, the order of samples, checkpoints, optimizers; and sweeps.
+// Uses eval, jobs, new and what they use.
 #ifndef CORE_TRAIN_SFT_PARTS_H
 #define CORE_TRAIN_SFT_PARTS_H
 
@@ -14,11 +17,11 @@
 #include "core/base/hash.h"
 #include "core/base/pace.h"
 #include "core/graph/tape.h"
+#include "core/jobs/job.h"
 #include "core/methods/method.h"
 #include "core/metrics/metric.h"
 #include "core/train/feed.h"
 #include "core/train/forecast.h"
-#include "core/train/job.h"
 #include "core/train/lanes.h"
 #include "core/train/optimizer.h"
 #include "core/train/out.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/data/order.h"
-#include "core/train/loss.h"
+#include "core/eval/loss.h"
 #include "core/train/sft_parts.h"
 
 // Samples per pass: enough to use the processor efficiently but not more, because memory grows with

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/adapter/adapters.h"
-#include "core/train/evaluate.h"
+#include "core/eval/evaluate.h"
 #include "core/train/sft_parts.h"
 
 // The samples' data.

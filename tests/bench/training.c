@@ -16,11 +16,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "core/eval/loss.h"
 #include "core/graph/tape.h"
 #include "core/model/families/family.h"
 #include "core/model/layer.h"
 #include "core/new/new_model.h"
-#include "core/train/loss.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"
 

@@ -3,10 +3,10 @@
 // settings.
 #include <unistd.h>
 
+#include "core/eval/loss.h"
 #include "core/graph/tape.h"
 #include "core/probes/dump.h"
 #include "core/talk/answer.h"
-#include "core/train/loss.h"
 #include "tests/core/model/families/reference.h"
 #include "tests/device.h"
 

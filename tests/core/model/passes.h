@@ -17,9 +17,9 @@
 #include <cmocka.h>
 
 #include "core/base/mem.h"
+#include "core/eval/loss.h"
 #include "core/graph/tape.h"
 #include "core/model/splice.h"
-#include "core/train/loss.h"
 #include "tests/device.h"
 
 // Logits [to - cached, V] of the ids up to `to` behind those in the cache (NULL: none); the caller

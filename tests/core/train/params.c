@@ -4,9 +4,9 @@
 #include "tests/core/train/sft.h"
 
 #include "core/adapter/adapters.h"
+#include "core/eval/loss.h"
 #include "core/graph/tape.h"
 #include "core/new/shapes.h"
-#include "core/train/loss.h"
 #include "core/train/optimizer.h"
 #include "tests/device.h"
 

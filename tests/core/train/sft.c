@@ -9,9 +9,9 @@
 
 #include "core/base/file_in.h"
 #include "core/data/order.h"
+#include "core/eval/loss.h"
 #include "core/graph/tape.h"
 #include "core/train/feed.h"
-#include "core/train/loss.h"
 #include "core/train/optimizer.h"
 #include "core/train/out.h"
 #include "tests/device.h"

@@ -15,7 +15,7 @@
 
 #include "core/base/file_in.h"
 #include "core/files/safetensors.h"
-#include "core/train/job.h"
+#include "core/jobs/job.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 

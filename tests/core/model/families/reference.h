@@ -24,9 +24,9 @@
 
 #include "core/base/file_in.h"
 #include "core/base/json.h"
+#include "core/data/labels.h"
 #include "core/files/safetensors.h"
 #include "core/talk/conversation.h"
-#include "core/train/labels.h"
 #include "tests/core/model/families/models.h"
 #include "tests/device.h"
 

@@ -1,7 +1,7 @@
-// tests/core/model/families/training.c -- core/train/loss.c over the whole model: losses and
+// tests/core/model/families/training.c -- core/eval/loss.c over the whole model: losses and
 // gradients of the two training samples against those that PyTorch computed.
+#include "core/eval/loss.h"
 #include "core/graph/tape.h"
-#include "core/train/loss.h"
 #include "tests/core/model/families/reference.h"
 #include "tests/device.h"
 

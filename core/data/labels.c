@@ -1,0 +1,98 @@
+// core/data/labels.c -- converts conversations to rows and targets.
+#include "core/data/labels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model/families/family.h"
+
+// Each row of an answer is the target of the row before it.
+static void mark_answer(struct labels *l, const struct prompt_answer *a, int32_t end_token)
+{
+    const struct sequence *s = &l->sequence;
+    for (int64_t i = a->first > 0 ? a->first : 1; i < a->end; i++)
+        if (s->picture[i] < 0) l->target[i - 1] = s->ids[i];
+    if (a->open && end_token >= 0 && a->end > a->first) l->target[a->end - 1] = end_token;
+}
+
+// Answers follow each other as their messages do; those that the data marks stay context.
+static void mark_answers(struct labels *l, const struct message *messages, size_t count,
+                         const struct prompt_answer *answers, size_t answer_count,
+                         int32_t end_token)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (messages[i].role != ROLE_ASSISTANT || messages[i].generated) continue;
+        if (k == answer_count) BUG("more answers than the prompt has");
+        if (!messages[i].untrained) mark_answer(l, &answers[k], end_token);
+        k++;
+    }
+}
+
+static int make_rows(struct labels *l, const struct message *messages, size_t count,
+                     const struct picture *pictures, size_t picture_count, const struct model *m,
+                     const struct settings *settings, struct prompt_answer **answers,
+                     size_t *answer_count, struct err *err)
+{
+    struct prompt_options options;
+    const int64_t vocab = m->decoder.config.vocab;
+    if (m->eos.count && m->eos.data[0] >= vocab)
+        return err_set(
+            err,
+            "the token that ends answers (%d, \"eos_token_id\") is not among the model's "
+            "%lld",
+            m->eos.data[0], (long long)vocab);
+    if (model_prompt(m, settings, false, &options, err) < 0) return -1;
+    if (prompt_answers(messages, count, pictures, picture_count, m->tokenizer, &options,
+                       &l->sequence, answers, answer_count, err) < 0)
+        return -1;
+    struct sequence *s = &l->sequence;
+    const struct prompt_answer *last = *answer_count ? &(*answers)[*answer_count - 1] : NULL;
+    if (last && last->open && last->end == s->n && m->eos.count) sequence_append(s, m->eos.data[0]);
+    if (m->family->positions) m->family->positions(m, pictures, s);
+    return 0;
+}
+
+int labels_make(struct labels *l, const struct message *messages, size_t count,
+                const struct picture *pictures, size_t picture_count, const struct model *m,
+                const struct settings *s, struct err *err)
+{
+    struct prompt_answer *answers = NULL;
+    size_t answer_count = 0;
+    *l = (struct labels){ 0 };
+    if (picture_count && !model_sees(m))
+        return err_set(err, "it has a picture, but the model '%s' is text-only", m->name);
+    for (size_t i = 0; i < picture_count; i++)
+        if (model_check_picture(m, &pictures[i], err) < 0) return -1;
+    int status =
+        make_rows(l, messages, count, pictures, picture_count, m, s, &answers, &answer_count, err);
+    if (status == 0) {
+        l->target = xreallocarray(NULL, (size_t)l->sequence.n + 1, sizeof *l->target);
+        for (int64_t i = 0; i < l->sequence.n; i++) l->target[i] = -1;
+        mark_answers(l, messages, count, answers, answer_count, m->eos.count ? m->eos.data[0] : -1);
+        for (int64_t i = 0; i < l->sequence.n; i++) l->trained += l->target[i] >= 0;
+    } else {
+        labels_release(l);
+    }
+    free(answers);
+    return status;
+}
+
+void labels_release(struct labels *l)
+{
+    sequence_release(&l->sequence);
+    free(l->target);
+    *l = (struct labels){ 0 };
+}
+
+bool labels_answered(const struct message *messages, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; messages[i].role == ROLE_ASSISTANT && !messages[i].untrained &&
+                           k < messages[i].content_count;
+             k++) {
+            const char *text = messages[i].content[k].text;
+            if (text && text[strspn(text, " \t\r\n")]) return true;
+        }
+    return false;
+}

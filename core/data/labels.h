@@ -1,0 +1,38 @@
+// core/data/labels.h -- a conversation for training: its rows and their targets.
+//
+//   struct labels l;
+//   if (labels_make(&l, s.dialogue.messages, s.dialogue.count, tokens, s.dialogue.path_count,
+//                   model, settings, &err) < 0) ...
+//   loss of the sample = mean over rows i with l.target[i] >= 0 of -log p(l.target[i] | rows 0..i)
+//
+// Answers that the data marks as context (message.untrained) have no targets.
+//
+// Trained tokens: everything the layout writes after the generation prompt of each answer,
+// including the end of the turn. If a layout writes nothing to end an answer (LLaVA-1.5), the
+// model's end token does: after the last answer as an extra row; an earlier answer also predicts
+// it, although the conversation continues without it, as it does when the model answers.
+//
+// LLaVA-1.5's layout puts a blank after every answer. Between turns it is the beginning of the next
+// token (" USER"), so an earlier answer's last row predicts the end directly; after the last answer
+// it is a token of its own, and the reference's labels contain it: answer, " ", end. A model
+// trained on both ends an answer either way; the blank is not visible.
+#ifndef CORE_DATA_LABELS_H
+#define CORE_DATA_LABELS_H
+
+#include "core/model/model.h"
+
+struct labels {
+    struct sequence sequence; // [n] rows, with the family's positions
+    int32_t *target;          // [n] target id of row i (the label of row i + 1), -1: none
+    int64_t trained;          // number of targets other than -1
+};
+
+// Pictures are indexed by content_item.picture; only their counts are read (model_place_picture).
+int labels_make(struct labels *l, const struct message *messages, size_t count,
+                const struct picture *pictures, size_t picture_count, const struct model *m,
+                const struct settings *s, struct err *err);
+void labels_release(struct labels *l);
+// Is there a non-empty answer that is to be trained?
+bool labels_answered(const struct message *messages, size_t count);
+
+#endif

@@ -1,0 +1,418 @@
+// core/eval/ask.c -- many questions: data file in, JSON lines out, resumable.
+#include "core/eval/ask.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/adapter/provenance.h"
+#include "core/base/mem.h"
+#include "core/data/notices.h"
+#include "core/eval/ask_file.h"
+#include "core/text/tokenizer_parts.h"
+
+// Of so many samples in a row a rank has its share in a row.
+enum { IN_A_ROW = 4 };
+
+struct asking {
+    const struct ask_request *r;
+    struct provenance provenance;
+    struct ask_data data;
+    struct ask_output output;
+    struct sinks said; // where events went before
+    struct buf round;  // lines of this rank that are not written yet
+    struct ask_report report;
+};
+
+// --- one sample ----------------------------------------------------------------------------------
+
+// Keeps the answer's event as the fields of the result line.
+struct capture {
+    const struct asking *a;
+    cJSON *line;
+    bool answered, cancelled;
+    enum cut cut;
+    bool changed; // what the answer comes from, while it was given
+    struct err change;
+};
+
+static int state_now(const struct asking *a, struct provenance *p, struct err *err)
+{
+    if (engine_provenance(a->r->engine, STALE_NEXT, p, err) < 0) return -1;
+    if (a->r->system) provenance_add(p, "system message", a->r->system);
+    return 0;
+}
+
+// Settings may change in the middle of an answer (/later, a live /set), the date at midnight.
+static void note_change(struct capture *c)
+{
+    struct provenance now;
+    struct err *why = c->changed ? NULL : &c->change;
+    c->changed |=
+        state_now(c->a, &now, why) < 0 || provenance_same(&c->a->provenance, &now, why) < 0;
+    provenance_release(&now);
+}
+
+// The user's settings change permanently, so this is reported, but not as part of the answer.
+static void report_setting(const struct asking *a, const struct event *event)
+{
+    struct event told = *event;
+    told.count = 0;
+    sinks_emit(&a->said, &told);
+}
+
+static void capture_emit(void *self, const struct event *event)
+{
+    struct capture *c = self;
+    if (event->kind == EVENT_SETTING) {
+        report_setting(c->a, event);
+        note_change(c);
+    }
+    if (event->kind != EVENT_ANSWER) return;
+    const struct event_answer *a = event->answer;
+    c->cancelled = a->stop && !strcmp(a->stop, "cancelled");
+    c->answered = true;
+    c->cut = cut_of(a);
+    cJSON_AddStringToObject(c->line, "answer", a->text ? a->text : "");
+    cJSON *ids = cJSON_AddArrayToObject(c->line, "ids");
+    for (size_t i = 0; i < a->count; i++) cJSON_AddItemToArray(ids, cJSON_CreateNumber(a->ids[i]));
+    cJSON_AddNumberToObject(c->line, "prompt_tokens", (double)a->prompt_tokens);
+    cJSON_AddNumberToObject(c->line, "visual_tokens", (double)a->visual_tokens);
+    cJSON_AddNumberToObject(c->line, "vision_s", a->vision_s);
+    cJSON_AddNumberToObject(c->line, "prefill_s", a->prefill_s);
+    cJSON_AddNumberToObject(c->line, "decode_s", a->decode_s);
+    cJSON_AddStringToObject(c->line, "stop", a->stop ? a->stop : "");
+}
+
+static void put_pictures(const struct conversation *c, cJSON *line)
+{
+    cJSON *list = c->picture_count ? cJSON_AddArrayToObject(line, "pictures") : NULL;
+    for (size_t i = 0; i < (size_t)c->picture_count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(c->pictures[i].sha256));
+}
+
+// Ranks that have a part of the model each all answer all samples; the lines are rank 0's.
+static const struct stages *stages_of(const struct asking *a)
+{
+    return engine_model(a->r->engine)->decoder.stages;
+}
+
+static int answer_dialogue(const struct asking *a, const struct dialogue *d, cJSON *line,
+                           struct err *err)
+{
+    struct engine *e = a->r->engine;
+    const char *system = a->r->system;
+    engine_clear(e);
+    if (system && d->messages[0].role != ROLE_SYSTEM && engine_system(e, system, err) < 0)
+        return -1;
+    int status = engine_add_messages(e, d->messages, d->count, (const char *const *)d->paths,
+                                     d->path_count, err);
+    // A picture that another stage cannot read is none for all.
+    status = stages_agree_status(stages_of(a), 0, d->path_count, status, err);
+    if (status < 0) return -1;
+    put_pictures(engine_conversation(e), line);
+    return engine_answer(e, err);
+}
+
+// Answers into c->line. -1 with why not.
+static int answer_sample(const struct asking *a, const struct ask_question *q, struct capture *c,
+                         struct err *err)
+{
+    struct dialogue d = { 0 };
+    cJSON *json = dataset_json(&a->data.set, q->index, err);
+    if (!json) return -1;
+    int status = dialogue_read_sample(&d, json, a->data.set.folder, err);
+    if (status == 0) {
+        char *question = message_text(&d.messages[d.count - 1]);
+        cJSON_AddStringToObject(c->line, "question", question);
+        free(question);
+        if (d.reference) cJSON_AddStringToObject(c->line, "reference", d.reference);
+        status = answer_dialogue(a, &d, c->line, err);
+    }
+    if (status == 0 && !c->answered) status = err_set(err, "the model gave no answer");
+    dialogue_release(&d);
+    cJSON_Delete(json);
+    return status;
+}
+
+static int add_line(struct asking *a, const cJSON *line, struct err *err)
+{
+    if (!stages_first(stages_of(a))) return 0;
+    char *text = cJSON_PrintUnformatted(line);
+    if (!text) return err_set(err, "out of memory for an answer");
+    buf_printf(&a->round, "%s\n", text);
+    cJSON_free(text);
+    return 0;
+}
+
+// An answer computed under two states belongs to neither.
+static int changed(const struct capture *c, struct err *err)
+{
+    return err_set(err,
+                   "stopped because a setting changed during the run: %s; '%s' keeps the answers "
+                   "so far: restore the setting to continue, or choose another --out",
+                   c->change.text, c->a->r->out);
+}
+
+// The message may name a file whose name is not UTF-8.
+static void put_error(cJSON *line, const char *why)
+{
+    struct buf text = { 0 };
+    utf8_repair(&text, why, strlen(why));
+    cJSON_AddStringToObject(line, "error", text.data ? text.data : "");
+    buf_release(&text);
+}
+
+static int run_sample(struct asking *a, const struct ask_question *q, struct err *err)
+{
+    struct err why = { 0 };
+    struct capture c = { .a = a, .line = cJSON_CreateObject() };
+    struct sinks *sinks = engine_sinks(a->r->engine);
+    cJSON_AddRawToObject(c.line, "id", q->key);
+    *sinks = (struct sinks){ 0 };
+    sinks_add(sinks, (struct sink){ capture_emit, &c });
+    const int answered = answer_sample(a, q, &c, &why);
+    *sinks = a->said;
+    note_change(&c);
+    if (answered < 0) put_error(c.line, why.text);
+    if (answered < 0 && !a->report.failed) a->report.why = why;
+    provenance_put(&a->provenance, c.line);
+    a->report.stopped |= c.cancelled;
+    int status = 0;
+    if (!c.cancelled) status = c.changed ? changed(&c, err) : add_line(a, c.line, err);
+    a->report.failed += answered < 0;
+    a->report.answered += answered == 0 && !c.cancelled;
+    a->report.cut[c.cut]++;
+    ranks_did(a->r->ranks, 1);
+    cJSON_Delete(c.line);
+    return status;
+}
+
+// --- rounds --------------------------------------------------------------------------------------
+
+// Writes the lines of all ranks: those of rank 0 are of the first samples of the round.
+static int write_round(struct asking *a, struct err *err)
+{
+    struct ranks *ranks = a->r->ranks;
+    struct buf all = { 0 };
+    for (int k = 0; k < ranks_count(ranks); k++) {
+        const bool own = k == ranks_number(ranks);
+        size_t size = own ? a->round.length : 0;
+        ranks_share(ranks, &size, sizeof size, k);
+        char *text = own ? a->round.data : xmalloc(size + 1);
+        ranks_share(ranks, text, size, k);
+        if (size) buf_add(&all, text, size);
+        if (!own) free(text);
+    }
+    int status = 0;
+    if (all.length && ranks_number(ranks) == 0)
+        status = ask_output_write(&a->output, all.data, all.length, err);
+    buf_release(&all);
+    buf_clear(&a->round);
+    return status;
+}
+
+// Samples `todo[from..to)`, of which this rank has its share.
+static int run_round(struct asking *a, const int64_t *todo, int64_t from, int64_t to,
+                     struct err *err)
+{
+    const int64_t ranks = ranks_count(a->r->ranks), number = ranks_number(a->r->ranks);
+    int status = 0;
+    for (int64_t i = from; i < to && status == 0 && !a->report.stopped; i++)
+        if (stages_of(a) || (i - from) / IN_A_ROW % ranks == number)
+            status = run_sample(a, &a->data.list[todo[i]], err);
+    // A cancelled job of several ranks ends them all: nobody waits for its lines.
+    if (status < 0 || (a->report.stopped && a->r->ranks)) return status;
+    return write_round(a, err);
+}
+
+static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, struct err *err)
+{
+    const int64_t most = a->r->ranks ? (int64_t)IN_A_ROW * ranks_count(a->r->ranks) : 1;
+    struct pace pace = pace_from(0);
+    int status = 0;
+    for (int64_t i = 0; i < steps && status == 0 && !a->report.stopped;) {
+        const int64_t to = steps - i < most ? steps : i + most;
+        status = run_round(a, todo, i, to, err);
+        i = to;
+        if (status == 0 && !a->report.stopped)
+            a->report.stopped = !a->r->progress(a->r->self, &pace, i, steps) && i < steps;
+    }
+    return status;
+}
+
+// Every rank has counted its own.
+static void add_up(struct asking *a)
+{
+    struct ask_report *r = &a->report;
+    if (stages_of(a)) return; // of all
+    double sums[2 + CUTS] = { (double)r->answered, (double)r->failed };
+    for (int i = 0; i < CUTS; i++) sums[2 + i] = (double)r->cut[i];
+    ranks_sum_doubles(a->r->ranks, sums, 2 + CUTS);
+    r->answered = (int64_t)sums[0];
+    r->failed = (int64_t)sums[1];
+    for (int i = 0; i < CUTS; i++) r->cut[i] = (int64_t)sums[2 + i];
+}
+
+// --- the run -------------------------------------------------------------------------------------
+
+// Beside --out, links followed.
+char *ask_temporary(const char *out)
+{
+    char *real = realpath(out, NULL), *path = xasprintf("%s.again", real ? real : out);
+    free(real);
+    return path;
+}
+
+// With --again, existing answers stay until all new ones are written: these go to a temporary file
+// beside them, which an interrupted run continues. `former` keeps --out locked. (A job that found
+// no answers began in --out itself.)
+static int open_outputs(struct asking *a, struct ask_output *former, char **temporary,
+                        struct err *err)
+{
+    const struct ask_request *r = a->r;
+    if (!r->again) return ask_output_open(&a->output, r->out, &a->provenance, err);
+    if (ask_output_open(former, r->out, NULL, err) < 0) return -1;
+    char *beside = ask_temporary(r->out);
+    if (!former->count || (r->resumed && access(beside, F_OK) < 0)) {
+        free(beside);
+        ask_output_release(former);
+        former->file = -1;
+        return ask_output_open(&a->output, r->out, &a->provenance, err);
+    }
+    *temporary = beside;
+    a->output.temporary = true;
+    return ask_output_open(&a->output, *temporary, &a->provenance, err);
+}
+
+// Replaces --out once all samples are answered again.
+static int put_in_place(struct asking *a, const char *temporary, struct err *err)
+{
+    const struct ask_report *r = &a->report;
+    char *real = realpath(a->r->out, NULL);
+    const char *out = real ? real : a->r->out;
+    int status = 0;
+    a->report.waits = r->there + r->answered + r->failed != a->data.set.count;
+    if (!r->waits && rename(temporary, out) < 0)
+        status = err_set(err, "cannot replace '%s' with '%s': %s", temporary, out, strerror(errno));
+    free(real);
+    return status;
+}
+
+// The samples that are not there yet, of which rank 0 knows.
+static int64_t list_todo(struct asking *a, int64_t **todo)
+{
+    int64_t n = 0;
+    *todo = xcalloc((size_t)a->data.set.count + 1, sizeof **todo);
+    for (int64_t i = 0; i < a->data.set.count; i++)
+        if (!a->data.list[i].done) (*todo)[n++] = i;
+    if (a->r->limit && a->r->limit < n) n = a->r->limit;
+    ranks_share(a->r->ranks, &n, sizeof n, 0);
+    ranks_share(a->r->ranks, *todo, (size_t)n * sizeof **todo, 0);
+    ranks_share(a->r->ranks, &a->report.there, sizeof a->report.there, 0);
+    ranks_share(a->r->ranks, &a->report.errors, sizeof a->report.errors, 0);
+    return n;
+}
+
+static int open_files(struct asking *a, struct ask_output *former, char **temporary,
+                      struct err *err)
+{
+    if (ask_data_read(&a->data, a->r->data, a->r->images, err) < 0) return -1;
+    if (ranks_number(a->r->ranks) > 0) return 0;
+    if (open_outputs(a, former, temporary, err) < 0) return -1;
+    if (a->output.earlier)
+        sinks_notice(
+            engine_sinks(a->r->engine),
+            "answers in '%s' are an earlier version's, which did not record tokenizer, chat "
+            "template and preprocessor: make sure that they are as they were",
+            a->r->out);
+    if ((a->report.there = ask_mark_done(&a->data, &a->output, err)) < 0) return -1;
+    for (size_t i = 0; i < a->output.count; i++) a->report.errors += !a->output.lines[i].pictures;
+    return 0;
+}
+
+// Is there no answer at all, in this run or in those before?
+static bool lacks_answers(const struct ask_report *r)
+{
+    return !r->stopped && !r->answered && r->failed + r->there && r->there == (int64_t)r->errors;
+}
+
+// Of all ranks; rank 0's first sample is among them.
+static int none_answered(const struct asking *a, struct err *err)
+{
+    const struct ask_report *r = &a->report;
+    if (!r->failed)
+        return err_set(err,
+                       "no question is answered: all %zu lines of '%s' are errors of an earlier "
+                       "run; --again asks all questions again",
+                       r->errors, a->r->out);
+    return err_set(err, "no question could be answered, %lld with errors (in '%s'), the first: %s",
+                   (long long)r->failed, a->r->out, r->why.text);
+}
+
+// Of the samples up to the last that --limit let through.
+static char *find_notices(const struct asking *a, const int64_t *todo, int64_t steps)
+{
+    const struct ask_data *d = &a->data;
+    int64_t count = d->set.count;
+    while (count && !d->list[count - 1].done && (!steps || todo[steps - 1] < count - 1)) count--;
+    return data_notices_read(&(struct data_use){ .data = &d->set,
+                                                 .model = engine_model(a->r->engine),
+                                                 .settings = engine_settings(a->r->engine),
+                                                 .count = count,
+                                                 .cancel = engine_cancel_flag(a->r->engine) });
+}
+
+int ask_run(const struct ask_request *r, struct ask_report *report, struct err *err)
+{
+    struct asking a = { .r = r, .output = { .file = -1 } };
+    struct ask_output former = { .file = -1 };
+    char *temporary = NULL;
+    int64_t *todo = NULL, steps = 0;
+    if (state_now(&a, &a.provenance, err) < 0) return -1;
+    int status = open_files(&a, &former, &temporary, err);
+    if (status == 0) {
+        steps = list_todo(&a, &todo);
+        a.said = *engine_sinks(r->engine);
+        engine_stash(r->engine);
+        status = run_samples(&a, todo, steps, err);
+        engine_unstash(r->engine);
+    }
+    if (status == 0 && !(a.report.stopped && engine_cancelled(r->engine))) add_up(&a);
+    if (status == 0 && lacks_answers(&a.report)) status = none_answered(&a, err);
+    if (status == 0 && temporary) status = put_in_place(&a, temporary, err);
+    *report = a.report;
+    if (status == 0 && !a.report.stopped && ranks_number(r->ranks) == 0)
+        report->notices = find_notices(&a, todo, steps);
+    ask_data_release(&a.data);
+    ask_output_release(&a.output);
+    ask_output_release(&former);
+    provenance_release(&a.provenance);
+    buf_release(&a.round);
+    free(temporary);
+    free(todo);
+    return status;
+}
+
+void ask_report_release(struct ask_report *report)
+{
+    free(report->notices);
+    report->notices = NULL;
+}
+
+char *ask_report_text(const struct ask_report *r, const char *out)
+{
+    struct buf t = { 0 };
+    char *cut = cut_text(r->cut);
+    buf_printf(&t, "%s%lld answered, %lld with errors, %lld already there",
+               r->stopped ? "stopped: " : "", (long long)r->answered, (long long)r->failed,
+               (long long)r->there);
+    if (r->errors) buf_printf(&t, " (%zu with errors: delete these lines to ask again)", r->errors);
+    buf_printf(&t, ": '%s'", out);
+    if (r->notices) buf_printf(&t, "; %s", r->notices);
+    if (cut) buf_printf(&t, "; %s", cut);
+    free(cut);
+    return buf_take(&t);
+}

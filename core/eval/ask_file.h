@@ -1,0 +1,63 @@
+// core/eval/ask_file.h -- the files of /ask --data: questions in, one JSON line per answer out.
+//
+//   struct ask_data data;
+//   struct ask_output out = { .file = -1 };
+//   if (ask_data_read(&data, "questions.json", NULL, &err) < 0) ...
+//   if (ask_output_open(&out, "answers.jsonl", &provenance, &err) < 0) ...
+//   const int64_t there = ask_mark_done(&data, &out, &err);     // data.list[i].done
+//   ask_output_write(&out, text, length, &err);                 // whole lines, durable
+//   ask_output_release(&out);
+//   ask_data_release(&data);
+//
+// A sample is identified by its id and the number of earlier samples with that id, so that repeated
+// ids lose nothing. A file whose lines have another or no provenance, other questions or other
+// pictures is refused. A line that a crash cut off is removed.
+#ifndef CORE_EVAL_ASK_FILE_H
+#define CORE_EVAL_ASK_FILE_H
+
+#include "core/adapter/provenance.h"
+#include "core/data/dataset.h"
+
+struct ask_question {
+    char *key;     // id as JSON
+    int64_t index; // in the data
+    bool done;     // stands in the output
+};
+
+struct ask_data {
+    struct dataset set;
+    struct ask_question *list; // [set.count]
+};
+
+// A line that the output already has.
+struct ask_line {
+    char *key;      // id
+    char *question; // NULL: a sample that could not be read
+    char *pictures; // SHA-256 of each, with a blank behind; NULL: nothing was answered
+    size_t number;  // of the line, from 1
+};
+
+struct ask_output {
+    int file; // locked while open; -1: none
+    const char *path;
+    const struct provenance *now; // what new lines come from; NULL: those that are there go anyway
+    bool earlier;                 // some lines are an earlier version's (provenance_earlier)
+    bool temporary;               // written by --again until it replaces --out
+    struct ask_line *lines;       // sorted by id
+    size_t count;
+};
+
+int ask_data_read(struct ask_data *d, const char *path, const char *images, struct err *err);
+void ask_data_release(struct ask_data *d);
+
+// `now` NULL: only what is no file of answers is refused. Both texts must outlive *o.
+int ask_output_open(struct ask_output *o, const char *path, const struct provenance *now,
+                    struct err *err);
+void ask_output_release(struct ask_output *o);
+// Appends whole lines: all of them reach the disk, or they are cut off again.
+int ask_output_write(const struct ask_output *o, const char *text, size_t length, struct err *err);
+
+// Marks, of every id, as many samples as the output has lines of it. Returns how many, or -1.
+int64_t ask_mark_done(struct ask_data *d, const struct ask_output *o, struct err *err);
+
+#endif

@@ -1,0 +1,196 @@
+// core/eval/ask_job.c -- the job `ask`: answers every question of a data file.
+//
+// The lines of --out are its state: a resumed job skips the samples that are there.
+#include "core/eval/ask_job.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/adapter/provenance.h"
+#include "core/data/dataset.h"
+#include "core/jobs/job.h"
+#include "core/jobs/job_data.h"
+#include "core/model/model.h"
+
+// --- words ---------------------------------------------------------------------------------------
+
+static int read_limit(struct ask_options *o, const char *text, struct err *err)
+{
+    char *end;
+    errno = 0;
+    o->limit = strtoll(text, &end, 10);
+    if (errno || *end || end == text || o->limit < 1)
+        return err_set(err, "--limit must be a whole number of at least 1, not '%s'", text);
+    return 0;
+}
+
+static const char *const names[] = { "--data",  "--out",   "--images", "--system",
+                                     "--limit", "--again", NULL };
+
+bool ask_is_option(const char *word)
+{
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(word, names[i])) return true;
+    return false;
+}
+
+// Options whose value is a text.
+static const char **place_of(struct ask_options *o, const char *word)
+{
+    const char **const places[] = { &o->data, &o->out, &o->images, &o->system };
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(word, names[i])) return places[i];
+    return NULL;
+}
+
+int ask_options_read(struct ask_options *o, int argc, char **argv, struct err *err)
+{
+    *o = (struct ask_options){ 0 };
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i], **place = place_of(o, word);
+        if (!strcmp(word, "--again")) {
+            o->again = true;
+            continue;
+        }
+        if (!place && strcmp(word, "--limit") != 0)
+            return err_set(
+                err, "/ask has no option '%s'; put a text that begins with '--' in double quotes",
+                word);
+        if (++i == argc) return err_set(err, "'%s' needs a value: usage: /ask " ASK_USAGE, word);
+        if (place)
+            *place = argv[i];
+        else if (read_limit(o, argv[i], err) < 0)
+            return -1;
+    }
+    if (o->data && o->out) return 0;
+    return err_set(err, "usage: /ask " ASK_USAGE);
+}
+
+struct ask_request ask_options_request(const struct ask_options *o)
+{
+    return (struct ask_request){ .data = o->data,
+                                 .out = o->out,
+                                 .images = o->images,
+                                 .system = o->system,
+                                 .limit = o->limit,
+                                 .again = o->again };
+}
+
+// In the shell, before the job exists: reports an unreadable data set at once.
+static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
+                 struct err *err)
+{
+    struct ask_options o;
+    if (ask_options_read(&o, argc, argv, err) < 0) return -1;
+    return dataset_check(o.data, err);
+}
+
+// A job that goes on tomorrow, or in ranks on both sides of midnight, says one date.
+static void settle(struct settings *s, const struct model *model)
+{
+    struct prompt_options o;
+    if (!model || model_prompt(model, s, true, &o, NULL) < 0 || !prompt_dated(&o)) return;
+    char *date = prompt_date(&o);
+    settings_set(s, "chat.date", date, NULL);
+    free(date);
+}
+
+// --- the job -------------------------------------------------------------------------------------
+
+static bool report(void *self, struct pace *pace, int64_t step, int64_t steps)
+{
+    struct job *j = self;
+    job_progress(j, pace, (double)step, (double)steps, NAN);
+    return job_agree(j) == JOB_GO;
+}
+
+struct watch {
+    struct job *job;
+    struct engine *engine;
+};
+
+// Before each token.
+static void between(void *self)
+{
+    const struct watch *w = self;
+    job_yield(w->job);
+    if (atomic_load(&w->job->cancel)) engine_cancel(w->engine);
+}
+
+// The job's settings, with their adapter.
+static int set_all(struct engine *e, const struct settings *s, struct err *err)
+{
+    struct change *list = NULL;
+    const struct setting *row;
+    size_t count = 0;
+    for (int i = 0; (row = settings_row(i)); i++) {
+        if (!settings_changed(s, row->key)) continue;
+        list = xreallocarray(list, count + 1, sizeof *list);
+        list[count++] = (struct change){ row->key, settings_text(s, row->key) };
+    }
+    const int status = engine_set_all(e, list, count, err);
+    free(list);
+    return status;
+}
+
+static int answer_all(struct job *j, struct engine *e, const struct ask_options *o, struct err *err)
+{
+    struct watch watch = { j, e };
+    struct ask_request request = ask_options_request(o);
+    struct ask_report report_of;
+    request.engine = e;
+    request.resumed = j->resumed;
+    request.ranks = j->ranks;
+    request.progress = report;
+    request.self = j;
+    engine_between(e, between, &watch);
+    if (ask_run(&request, &report_of, err) < 0) return -1;
+    if (report_of.stopped) return JOB_STOPPED;
+    char *text = ask_report_text(&report_of, o->out);
+    ask_report_release(&report_of);
+    job_log(j, "%s", text);
+    job_result(j, "answers", "%s", text);
+    free(text);
+    if (report_of.waits) {
+        char *beside = ask_temporary(o->out);
+        job_result(j, "incomplete", "the new answers are in '%s'", beside);
+        free(beside);
+    }
+    return 0;
+}
+
+static int run(struct job *j, struct err *err)
+{
+    struct ask_options o;
+    struct sinks sinks = { 0 }; // an answer's events are lines of the file
+    if (ask_options_read(&o, j->argc, j->argv, err) < 0) return -1;
+    if (job_data_same(j->ranks, o.data, NULL, err) < 0) return -1;
+    struct engine *e = engine_new(j->backend, &sinks);
+    engine_adopt(e, j->model);
+    j->model = NULL; // the engine's
+    int status = set_all(e, j->settings, err);
+    if (status == 0) status = answer_all(j, e, &o, err);
+    engine_free(e);
+    return status;
+}
+
+static char *outcome(const struct job_end *end)
+{
+    const char *text = job_end_value(end, "answers");
+    return text ? xstrdup(text) : NULL;
+}
+
+const struct job_kind job_kind_ask = {
+    .name = "ask",
+    .usage = ASK_USAGE,
+    .help = "Answers every question of a data file.",
+    .needs_model = true,
+    .in_ranks = true,
+    .in_layers = true,
+    .settle = settle,
+    .check = check,
+    .run = run,
+    .outcome = outcome,
+};

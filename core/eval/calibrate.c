@@ -1,0 +1,362 @@
+// core/eval/calibrate.c -- the job `calibrate`: runs passes over the prompts of a data set, in
+// which a kind of calibration (core/methods/calibration.h) accumulates its sums.
+//
+// Of a sample, uses everything up to its last question and a generation prompt; no answer. Methods
+// work as in a chat, except those that remove or approximate tokens, which are off. The sums of a
+// sample are separate until its pass has succeeded; ranks run one sample each at a time. A pause
+// writes the sums to STATE/sums.safetensors.
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/adapter/adapters.h"
+#include "core/adapter/provenance.h"
+#include "core/base/hash.h"
+#include "core/base/items.h"
+#include "core/base/pace.h"
+#include "core/data/notices.h"
+#include "core/jobs/identity.h"
+#include "core/jobs/job.h"
+#include "core/jobs/job_data.h"
+#include "core/methods/calibration.h"
+#include "core/probes/finite.h"
+#include "core/talk/answer.h"
+#include "core/talk/show.h"
+
+enum { SAMPLES = 500, LOGGED = 20 };
+
+struct options {
+    const struct calibration_kind *kind;
+    const char *data, *out, *images;
+    int64_t limit;
+};
+
+static int read_options(struct options *o, int argc, char **argv, struct err *err)
+{
+    static const char usage[] = "KIND DATA.json OUT.safetensors [--images DIR] [--limit N]";
+    const char *words[3];
+    int count = 0;
+    *o = (struct options){ .limit = SAMPLES };
+    for (int i = 0; i < argc; i++) {
+        const bool images = !strcmp(argv[i], "--images"), limit = !strcmp(argv[i], "--limit");
+        char *end = NULL;
+        if (!images && !limit && strncmp(argv[i], "--", 2) != 0 && count < 3) {
+            words[count++] = argv[i];
+            continue;
+        }
+        if ((!images && !limit) || i + 1 == argc)
+            return err_set(err, "unexpected '%s', or its value is missing: /calibrate %s", argv[i],
+                           usage);
+        i++;
+        if (images) o->images = argv[i];
+        if (limit) o->limit = strtoll(argv[i], &end, 10);
+        if (limit && (*end || !*argv[i] || o->limit < 1))
+            return err_set(err, "--limit must be a number of samples of at least 1, not '%s'",
+                           argv[i]);
+    }
+    if (count < 3) return err_set(err, "arguments are missing: /calibrate %s", usage);
+    o->data = words[1];
+    o->out = words[2];
+    return (o->kind = calibration_kind_find(words[0], err)) ? 0 : -1;
+}
+
+static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
+                 struct err *err)
+{
+    struct options o;
+    if (read_options(&o, argc, argv, err) < 0) return -1;
+    if (model && !model_sees(model))
+        return err_set(err, "the model '%s' is text-only: it has no visual tokens to measure",
+                       model->name);
+    if (dataset_check(o.data, err) < 0) return -1;
+    if (access(o.out, F_OK) == 0)
+        return err_set(err, "'%s' already exists: choose another name", o.out);
+    return 0;
+}
+
+struct running {
+    struct job *job;
+    struct options o;
+    struct dataset data;
+    struct settings *settings;
+    struct adapter *adapter;
+    struct conversation c;
+    void *sums;
+    char hash[65], *state;
+    char pictures[HASH_HEX];    // of the samples gone through
+    struct provenance from;     // of the sums
+    int64_t next, used, broken; // samples gone through, used, left out
+    struct err why;             // of the first left out
+};
+
+// The shell's settings without methods that would change the measured tokens.
+static int apply_settings(struct running *r, struct err *err)
+{
+    const struct method *m;
+    r->settings = settings_copy(r->job->settings);
+    for (int i = 0; (m = method_at(i)); i++)
+        if (m->replaces && settings_set(r->settings, m->toggle.key, m->toggle.off, err) < 0)
+            return -1;
+    return adapter_apply_settings(&r->adapter, r->job->model, r->settings, err);
+}
+
+// A file of an older version does not say.
+static int check_source(const struct running *r, const char *there, struct err *err)
+{
+    char *now = provenance_state(&r->from);
+    const bool same = !there || items_same(there + 1, now, ", ");
+    if (!same)
+        err_set(err,
+                "model, adapter or settings have changed since the job started (were %.200s, now "
+                "%.200s): restore them, or start another job",
+                there[1] ? there + 1 : "defaults", *now ? now : "defaults");
+    free(now);
+    return same ? 0 : -1;
+}
+
+static const char *arithmetic_of(const struct running *r)
+{
+    return model_arithmetic(r->job->model, r->job->backend, r->settings);
+}
+
+// The data, and the pictures of the samples that the sums have; an earlier version did not record
+// the latter.
+static int check_inputs(struct running *r, const char *data, const char *place, struct err *err)
+{
+    if (!place) return err_set(err, "'%s' is not the state of this job", r->state);
+    char *end, *was_data = xstrndup(data, (size_t)(place - data));
+    r->next = strtoll(place + 1, &end, 10);
+    for (int64_t i = 0; *end == ':' && i < r->next && i < r->data.count; i++)
+        identity_add_pictures(&r->data, i, r->pictures);
+    char *was_pictures = *end == ':' ? xstrndup(end + 1, strcspn(end + 1, " ")) : NULL;
+    const struct identity was = { .data = was_data, .pictures = was_pictures },
+                          is = { .data = r->hash, .pictures = r->pictures, .data_path = r->o.data };
+    const int status = identity_same(&was, &is, err);
+    free(was_data);
+    free(was_pictures);
+    return status;
+}
+
+// Continues with the sums of an earlier process; without such a file, starts from the beginning.
+static int resume(struct running *r, struct err *err)
+{
+    struct calibration c;
+    if (!r->job->resumed || access(r->state, F_OK) < 0) return 0;
+    if (calibration_open(&c, r->state, err) < 0) return -1;
+    int status = calibration_fits(&c, r->job->model, err);
+    // "data" is the hash, then the place of the next sample, the hash of the pictures before it,
+    // and what the sums come from: "HASH@12:HASH adapter=..."
+    const char *place = c.data ? strchr(c.data, '@') : NULL;
+    if (status == 0) status = check_inputs(r, c.data, place, err);
+    if (status == 0 && c.arithmetic && strcmp(c.arithmetic, arithmetic_of(r)) != 0)
+        status = err_set(
+            err,
+            "the job started with matrix products in %s, but this device uses %s: start a new one",
+            c.arithmetic, arithmetic_of(r));
+    if (status == 0 && place) status = check_source(r, strchr(place, ' '), err);
+    void *sums = status == 0 ? r->o.kind->read(&c, err) : NULL;
+    if (sums && place) {
+        r->o.kind->add(r->sums, sums);
+        r->o.kind->release(sums);
+        r->used = c.count > 0 ? c.count : 0;
+    }
+    calibration_close(&c);
+    return sums ? 0 : -1;
+}
+
+static int begin(struct running *r, struct err *err)
+{
+    struct job *j = r->job;
+    if (read_options(&r->o, j->argc, j->argv, err) < 0 || hash_file(r->o.data, r->hash, err) < 0 ||
+        dataset_open(&r->data, r->o.data, r->o.images, err) < 0 || apply_settings(r, err) < 0)
+        return -1;
+    const struct provenance_env env = { j->model, r->adapter, j->backend, r->settings };
+    provenance_of_job(&r->from, &env);
+    r->state = xasprintf("%s/sums.safetensors", j->state);
+    r->sums = r->o.kind->start(j->model);
+    conversation_set_model(&r->c, j->model);
+    return resume(r, err);
+}
+
+static void end(struct running *r)
+{
+    conversation_release(&r->c);
+    adapter_free(r->adapter);
+    if (r->sums) r->o.kind->release(r->sums);
+    dataset_close(&r->data);
+    settings_free(r->settings);
+    provenance_release(&r->from);
+    free(r->state);
+}
+
+static int write_sums(struct running *r, bool whole, struct err *err)
+{
+    if (ranks_number(r->job->ranks) > 0) return 0;
+    char *from = provenance_state(&r->from);
+    char *place = xasprintf("%s@%lld:%s %s", r->hash, (long long)r->next, r->pictures, from);
+    const struct calibration_source source = { .model = r->job->model->checkpoint->weights,
+                                               .data = whole ? r->hash : place,
+                                               .count = r->used,
+                                               .arithmetic = arithmetic_of(r),
+                                               .files = r->job->model->checkpoint->files };
+    int status = r->o.kind->write(r->sums, &source, whole ? r->o.out : r->state, err);
+    free(place);
+    free(from);
+    return status;
+}
+
+static int run_sample(struct running *r, int64_t index, void *sums, struct err *err)
+{
+    struct sample s;
+    struct hooks hooks;
+    const struct sinks nobody = { 0 };
+    const struct answer_options options = { .forward_only = true, .whole = true };
+    bool answered;
+    int status = dataset_read(&r->data, index, &s, err);
+    if (status == 0)
+        status = conversation_show(&r->c, &s.dialogue, dialogue_question(&s.dialogue), err);
+    if (status == 0)
+        status = conversation_hooks(&r->c, r->settings, adapter_tensors(r->adapter), &hooks, err);
+    if (status == 0) {
+        const struct hook hook = r->o.kind->hook(sums), finite = finite_hook();
+        hooks_add(&hooks, &finite);
+        hooks_add(&hooks, &hook);
+        job_hooks(r->job, &hooks);
+        status = answer_run(&r->c, r->settings, &hooks, &r->job->cancel, &options, &nobody,
+                            &answered, err);
+    }
+    sample_release(&s);
+    return status;
+}
+
+// An unusable sample is skipped.
+static void leave_out(struct running *r, const struct err *why)
+{
+    if (!r->broken) r->why = *why;
+    if (++r->broken <= LOGGED)
+        job_log(r->job, "sample #%lld is skipped: %s", (long long)r->next, why->text);
+}
+
+// A sample's sums, and whether they may be used: those of a failed pass are discarded.
+struct measured {
+    struct running *r;
+    void *sums;
+    int from; // rank that measured it
+    struct {
+        int status;
+        struct err why;
+    } end;
+};
+
+static void share_numbers(void *self, void *data, size_t bytes)
+{
+    const struct measured *m = self;
+    ranks_share(m->r->job->ranks, data, bytes, m->from);
+}
+
+// Each rank runs one sample. All have the sums of all samples, and add them in their order: the
+// bits are those of one rank.
+static void add_round(struct running *r, struct measured *mine)
+{
+    struct ranks *ranks = r->job->ranks;
+    const int count = ranks_count(ranks);
+    for (int k = 0; k < count && r->next < r->data.count && r->used < r->o.limit; k++, r->next++) {
+        struct measured one = *mine;
+        one.from = k;
+        if (k != mine->from) one.sums = r->o.kind->start(r->job->model);
+        ranks_share(ranks, &one.end, sizeof one.end, k);
+        if (ranks_number(ranks) == 0) identity_add_pictures(&r->data, r->next, r->pictures);
+        if (one.end.status == 0) {
+            if (ranks) r->o.kind->each(one.sums, share_numbers, &one);
+            r->o.kind->add(r->sums, one.sums);
+            r->used++;
+        } else {
+            leave_out(r, &one.end.why);
+        }
+        if (k != mine->from) r->o.kind->release(one.sums);
+    }
+}
+
+// 0, or JOB_STOPPED.
+static int run_round(struct running *r)
+{
+    struct measured mine = { .r = r, .from = ranks_number(r->job->ranks) };
+    const int64_t index = r->next + mine.from;
+    mine.sums = r->o.kind->start(r->job->model);
+    if (index < r->data.count) {
+        mine.end.status = run_sample(r, index, mine.sums, &mine.end.why);
+        ranks_did(r->job->ranks, 1);
+    }
+    const bool cancelled = atomic_load(&r->job->cancel);
+    if (!cancelled) add_round(r, &mine);
+    r->o.kind->release(mine.sums);
+    return cancelled ? JOB_STOPPED : 0;
+}
+
+static int go_through(struct running *r, struct err *err)
+{
+    const int64_t count = r->data.count < r->o.limit ? r->data.count : r->o.limit;
+    struct pace pace = pace_from((double)r->used);
+    while (r->next < r->data.count && r->used < r->o.limit) {
+        const enum job_stop stop = job_agree(r->job);
+        if (stop == JOB_PAUSE && write_sums(r, false, err) < 0) return -1;
+        if (stop || run_round(r) == JOB_STOPPED) return JOB_STOPPED;
+        job_progress(r->job, &pace, (double)r->used, (double)count, NAN);
+    }
+    if (r->used) return 0;
+    return err_set(err, "no sample of '%s' could be used: %s", r->o.data, r->why.text);
+}
+
+static void report_notices(const struct running *r)
+{
+    struct job *j = r->job;
+    if (ranks_number(j->ranks) > 0) return;
+    char *text = data_notices_read(&(struct data_use){ .data = &r->data,
+                                                       .model = j->model,
+                                                       .settings = r->settings,
+                                                       .count = r->next,
+                                                       .cancel = &j->cancel });
+    if (text) job_result(j, "data", "%s", text);
+    free(text);
+}
+
+static int run(struct job *j, struct err *err)
+{
+    struct running r = { .job = j, .data = { .file = -1 } };
+    conversation_init(&r.c, j->backend);
+    int status = begin(&r, err);
+    if (status == 0) status = job_data_same(j->ranks, r.o.data, NULL, err);
+    if (status == 0) status = go_through(&r, err);
+    if (status == 0) status = write_sums(&r, true, err);
+    if (status == 0) {
+        job_result(j, "calibration", "%s", r.o.out);
+        job_result(j, "samples", "%lld", (long long)r.used);
+        if (r.broken) job_result(j, "left out", "%lld", (long long)r.broken);
+        report_notices(&r);
+    }
+    end(&r);
+    return status;
+}
+
+// "'ffn.safetensors', over 40 samples"
+static char *outcome(const struct job_end *end)
+{
+    const char *out = job_end_value(end, "calibration"), *used = job_end_value(end, "samples");
+    const char *notices = job_end_value(end, "data");
+    if (!out || !used) return NULL;
+    return xasprintf("'%s', over %s samples%s%s", out, used, notices ? "; " : "",
+                     notices ? notices : "");
+}
+
+const struct job_kind job_kind_calibrate = {
+    .name = "calibrate",
+    .usage = "KIND DATA.json OUT.safetensors [--images DIR] [--limit N]",
+    .help = "Measures a model on the pictures of a data set, for methods that need it.",
+    .needs_model = true,
+    .in_ranks = true,
+    .check = check,
+    .run = run,
+    .outcome = outcome,
+};

@@ -1,0 +1,569 @@
+// core/eval/evaluate.c -- asks, answers and scores a data set's questions in their order.
+//
+// The conversation lives as long as the run: a sample with the same pictures as the previous one
+// reuses their visual tokens and the common prefix of the prompt in the cache.
+#include "core/eval/evaluate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/eval/evaluate_parts.h"
+#include "core/metrics/choices.h"
+#include "core/metrics/python.h"
+#include "core/sets/prompt.h"
+#include "core/talk/answer.h"
+
+// --- reports ------------------------------------------------------------------------------------
+
+static void notify(struct evaluating *v, const struct evaluated *told)
+{
+    if (v->packs)
+        evaluate_pack(&v->kept, told);
+    else
+        evaluate_count(v, told);
+}
+
+static struct evaluated outcome_of(const struct evaluating *v, const struct sample *s,
+                                   const char *id)
+{
+    return (struct evaluated){ .index = s->index,
+                               .line = s->line,
+                               .id = id,
+                               .kind = s->kind,
+                               .group = s->group ? s->group : "",
+                               .prompt = "",
+                               .answer = "",
+                               .scored_text = "",
+                               .reference = "",
+                               .score = NAN,
+                               .class = -1,
+                               .done = v->done + 1,
+                               .count = v->count };
+}
+
+// A faulty sample is skipped.
+static void skip(struct evaluating *v, const struct sample *s, const struct question *q,
+                 const struct metric *m, const char *why)
+{
+    char *id = evaluate_name(s);
+    struct evaluated told = outcome_of(v, s, id);
+    told.metric = m;
+    told.skipped = why;
+    told.prompt = q ? q->text : "";
+    told.turn = q ? q->turn : 0;
+    told.reference = q && q->reference_count ? q->references[0] : "";
+    notify(v, &told);
+    free(id);
+}
+
+// Scores the case; 1 when it was skipped.
+static int score_case(struct evaluating *v, const struct sample *s, const struct question *q,
+                      const struct metric *m, struct metric_case *mc, enum cut cut)
+{
+    struct metric_outcome o;
+    struct err err;
+    enum thought thought = THOUGHT_NONE;
+    const char *raw = mc->answer ? mc->answer : "";
+    const bool own = v->r->metric || !s->suite; // not the rule of the sample's set
+    char *scored = m->way == METRIC_ANSWERS ? suite_answer(own ? m->suite : suite_find(s->suite), m,
+                                                           raw, v->r->thinking, &thought)
+                                            : NULL;
+    mc->answer = scored;
+    mc->corpus = evaluate_corpus(v, m);
+    if (v->stopped) {
+        free(scored);
+        return 0;
+    }
+    if (m->score(mc, &o, &err) < 0) {
+        skip(v, s, q, m, err.text);
+        free(scored);
+        return 1;
+    }
+    char *id = evaluate_name(s);
+    struct evaluated told = outcome_of(v, s, id);
+    told.metric = m;
+    told.turn = q->turn;
+    told.prompt = q->text;
+    told.answer = raw;
+    told.scored_text = scored ? scored : "";
+    told.thought = thought;
+    told.lost = s->lost           ? s->lost
+                : own && m->loses ? prompt_count_lost(mc->choices, mc->choice_count, LOST_MISSING)
+                                  : 0;
+    told.found = o.found;
+    told.reference = q->reference_count ? q->references[0] : "";
+    told.score = o.score;
+    told.class = o.class;
+    told.cut = cut;
+    notify(v, &told);
+    free(id);
+    free(scored);
+    free(o.found);
+    return 0;
+}
+
+// --- the model -----------------------------------------------------------------------------------
+
+bool shown_are(const struct shown *k, const struct dialogue *d)
+{
+    if (k->count != d->path_count) return false;
+    for (size_t i = 0; i < k->count; i++)
+        if (strcmp(k->paths[i], d->paths[i]) != 0) return false;
+    return true;
+}
+
+void shown_add(struct shown *k, const char *path)
+{
+    k->paths = xreallocarray(k->paths, k->count + 1, sizeof *k->paths);
+    k->paths[k->count++] = xstrdup(path);
+}
+
+void shown_clear(struct shown *k)
+{
+    for (size_t i = 0; i < k->count; i++) free(k->paths[i]);
+    free(k->paths);
+    *k = (struct shown){ 0 };
+}
+
+static void clear_pictures(struct evaluating *v)
+{
+    conversation_clear(&v->c);
+    shown_clear(&v->shown);
+}
+
+int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
+                     struct picture *p, struct err *err)
+{
+    size_t size;
+    char *bytes = dataset_picture(d, path, IMAGE_MAX_FILE, &size, err);
+    const int status = bytes ? picture_decode(p, decoder, path, bytes, size, err) : -1;
+    free(bytes);
+    return status;
+}
+
+static int show_picture(struct evaluating *v, const char *path, struct err *err)
+{
+    size_t size;
+    char *bytes = dataset_picture(v->r->data, path, IMAGE_MAX_FILE, &size, err);
+    const int index = bytes ? conversation_attach(&v->c, path, bytes, size, err) : -1;
+    free(bytes);
+    return index;
+}
+
+// The sample's pictures in the conversation, where they wait, so that dropping messages leaves
+// them. Those that were not prepared are decoded now.
+static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct err *err)
+{
+    const struct dialogue *d = &a->sample.dialogue;
+    if (a->sample.blind) return err_set(err, "no picture is given with the question");
+    if (shown_are(&v->shown, d)) return 0;
+    clear_pictures(v);
+    for (size_t i = 0; i < d->path_count; i++) {
+        const int index = i < a->picture_count
+                              ? conversation_attach_decoded(&v->c, &a->pictures[i], err)
+                              : show_picture(v, d->paths[i], err);
+        if (index < 0) {
+            clear_pictures(v);
+            return -1;
+        }
+        shown_add(&v->shown, d->paths[i]);
+    }
+    return 0;
+}
+
+// The active methods, then other listeners.
+static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err *err)
+{
+    if (conversation_hooks(&v->c, v->settings, v->r->tensors, hooks, err) < 0) return -1;
+    // What a method keeps of a picture may depend on the question: reuse nothing.
+    if (hooks->count) conversation_stale(&v->c, STALE_KV);
+    for (int i = 0; v->r->hooks && i < v->r->hooks->count; i++)
+        hooks_add(hooks, &v->r->hooks->list[i]);
+    v->passes = (struct evaluate_passes){
+        .settings = v->settings, .hooks = hooks, .cancel = v->r->cancel, .c = &v->c
+    };
+    return 0;
+}
+
+// Questions or choices that share passes, where that rounds differently from one alone.
+static void note_batch(struct evaluating *v, const struct hooks *hooks)
+{
+    const bool rounds = strcmp(v->e->arithmetic, "f32") != 0;
+    const int most = rounds ? evaluate_batch_most(&v->c, v->settings, hooks) : 0;
+    if (most > v->e->batch) v->e->batch = most;
+}
+
+struct message *evaluate_set_messages(struct evaluating *v, const struct dialogue *d,
+                                      size_t question)
+{
+    conversation_drop(&v->c, v->c.message_count);
+    const size_t opened = evaluate_opened_at(v, d);
+    for (size_t i = 0; i <= question; i++)
+        if (i == opened)
+            evaluate_put_opened(v, &d->messages[i]);
+        else
+            conversation_append(&v->c, &d->messages[i], 1);
+    return &v->c.messages[v->c.message_count - 1];
+}
+
+struct captured {
+    char *text; // NULL: a half answer is none
+    struct event_answer answer;
+    struct ids ids;
+};
+
+static void capture(void *self, const struct event *event)
+{
+    struct captured *c = self;
+    if (event->kind != EVENT_ANSWER) return;
+    c->answer = *event->answer;
+    if (!strcmp(c->answer.stop, "cancelled")) return;
+    c->text = xstrdup(c->answer.text);
+    ids_append(&c->ids, c->answer.ids, c->answer.count);
+    c->answer.text = c->text;
+    c->answer.ids = c->ids.data;
+}
+
+static int report_answer(struct evaluating *v, const struct captured *answer, struct err *err)
+{
+    if (!v->r->answered || !answer->text) return 0;
+    return v->r->answered(v->r->self, &v->passes, &answer->answer, err);
+}
+
+// The answer of a file.
+static int take_given(struct evaluating *v, const struct sample *s, const struct question *q,
+                      const struct metric *m, struct metric_case *mc)
+{
+    struct err err;
+    mc->answer = given_answer(v->r->given, s->index, q->message, &err);
+    if (mc->answer) return score_case(v, s, q, m, mc, CUT_NONE);
+    skip(v, s, q, m, err.text);
+    return 1;
+}
+
+// The model's answer to the question alone. -1: err says why there is none.
+static int ask_alone(struct evaluating *v, const struct sample *s, const struct question *q,
+                     struct hooks *hooks, struct captured *answer, struct err *err)
+{
+    static const struct answer_options options = { .steady = true };
+    struct sinks sinks = { 0 };
+    bool answered;
+    sinks_add(&sinks, (struct sink){ capture, answer });
+    evaluate_set_messages(v, &s->dialogue, q->message);
+    v->passes.opening = v->c.message_count - (q->message + 1);
+    if (answer_run(&v->c, v->settings, hooks, v->r->cancel, &options, &sinks, &answered, err) < 0)
+        return -1;
+    return report_answer(v, answer, err);
+}
+
+static int ask(struct evaluating *v, const struct sample *s, const struct question *q,
+               const struct metric *m, struct metric_case *mc)
+{
+    struct hooks hooks;
+    struct err err;
+    struct captured answer = { 0 };
+    struct ready_answer ready;
+    enum cut cut = CUT_NONE;
+    int status = 0;
+    if (v->r->given) return take_given(v, s, q, m, mc);
+    if (attach_methods(v, &hooks, &err) < 0) {
+        skip(v, s, q, m, err.text);
+        return 1;
+    }
+    if (evaluate_batch(v, s, m, &hooks, &ready)) {
+        note_batch(v, &hooks);
+        answer.text = ready.text;
+        cut = ready.cut;
+    } else if (ask_alone(v, s, q, &hooks, &answer, &err) < 0) {
+        skip(v, s, q, m, err.text);
+        status = 1;
+    } else {
+        cut = cut_of(&answer.answer);
+    }
+    if (status == 0 && !answer.text) {
+        v->stopped = true;
+    } else if (status == 0) {
+        // The suites' programs do so when they decode; some of their rules do not when they score.
+        char *bare = s->max_tokens ? python_strip(answer.text) : NULL;
+        mc->answer = bare ? bare : answer.text;
+        status = score_case(v, s, q, m, mc, cut);
+        free(bare);
+    }
+    free(answer.text);
+    ids_release(&answer.ids);
+    return status;
+}
+
+// --- choices -------------------------------------------------------------------------------------
+
+// MMLU's form, where the data name the right choice by number or letter and the question does not
+// list them: "QUESTION\nA. ...\nB. ...\nAnswer:", and the letters are ranked.
+static void list_choices(struct message *m, const struct metric_case *mc)
+{
+    struct content_item *last = NULL;
+    for (size_t i = 0; i < m->content_count; i++)
+        if (m->content[i].text) last = &m->content[i];
+    struct buf b = { 0 };
+    if (last) buf_puts(&b, last->text);
+    for (size_t i = 0; i < mc->choice_count; i++)
+        buf_printf(&b, "%s%c. %s", b.length ? "\n" : "", (char)('A' + i), mc->choices[i]);
+    buf_puts(&b, "\nAnswer:");
+    if (last) {
+        free(last->text);
+        last->text = buf_take(&b);
+        return;
+    }
+    message_add_text(m, b.data);
+    buf_release(&b);
+}
+
+static int64_t characters(const char *text)
+{
+    int64_t n = 0;
+    for (; *text; text++) n += ((unsigned char)*text & 0xC0) != 0x80;
+    return n;
+}
+
+static int rank(struct evaluating *v, const struct sample *s, const struct question *q,
+                const struct metric *m, struct metric_case *mc)
+{
+    static const char *const letters[LETTERS] = { "A", "B", "C", "D", "E", "F", "G", "H", "I",
+                                                  "J", "K", "L", "M", "N", "O", "P", "Q", "R",
+                                                  "S", "T", "U", "V", "W", "X", "Y", "Z" };
+    const size_t n = mc->choice_count;
+    const char **texts = xcalloc(n + 1, sizeof *texts);
+    int64_t *lengths = xcalloc(n + 1, sizeof *lengths);
+    double *loglik = xcalloc(n + 1, sizeof *loglik);
+    const bool as_letters =
+        !s->endings && n <= LETTERS && !choices_are_letters(mc) && choices_by_label(mc);
+    struct hooks hooks;
+    struct err err;
+    int status = n < 2 ? err_set(&err, "fewer than two \"choices\"") : 0;
+    struct message *asked = evaluate_set_messages(v, &s->dialogue, q->message);
+    if (as_letters && !choices_listed(q->text)) list_choices(asked, mc);
+    for (size_t i = 0; i < n; i++) {
+        texts[i] = as_letters ? letters[i] : mc->choices[i];
+        lengths[i] = characters(texts[i]);
+    }
+    if (status == 0) status = attach_methods(v, &hooks, &err);
+    if (status == 0) note_batch(v, &hooks);
+    if (status == 0) status = evaluate_rank(&v->passes, texts, n, loglik, &err);
+    mc->loglik = loglik;
+    mc->lengths = lengths;
+    if (status < 0)
+        skip(v, s, q, m, err.text);
+    else if (v->passes.cancelled)
+        v->stopped = true;
+    else
+        status = score_case(v, s, q, m, mc, CUT_NONE);
+    free(texts);
+    free(lengths);
+    free(loglik);
+    return status != 0;
+}
+
+// --- samples -------------------------------------------------------------------------------------
+
+static int lose(struct evaluating *v, const struct sample *s, const struct metric *m)
+{
+    const struct dialogue *d = &s->dialogue;
+    struct metric_case mc = { .right = -1 };
+    struct question q = { 0 };
+    struct hooks hooks;
+    struct err err;
+    int status = 1;
+    // Reports the last question; the loss is that of all answers.
+    for (size_t i = d->count; i-- > 0 && !q.text;) question_at(s, m, i, &q);
+    if (!q.text) q.text = xstrdup("");
+    if (attach_methods(v, &hooks, &err) < 0 ||
+        evaluate_loss(&v->passes, d->messages, d->count, &mc.loss, &err) < 0)
+        skip(v, s, &q, m, err.text);
+    else if (v->passes.cancelled)
+        v->stopped = true;
+    else
+        status = score_case(v, s, &q, m, &mc, CUT_NONE);
+    question_release(&q);
+    return status;
+}
+
+// Every question of the sample; how many could not be scored.
+static int ask_all(struct evaluating *v, const struct sample *s, const struct metric *m)
+{
+    int skipped = 0, asked = 0;
+    for (size_t i = 0; i < s->dialogue.count && !v->stopped; i++) {
+        struct question q;
+        if (!question_at(s, m, i, &q)) continue;
+        const bool last = question_is_last(&s->dialogue, i);
+        struct metric_case mc = { .question = q.text,
+                                  .kind = s->kind,
+                                  .references = q.references,
+                                  .reference_count = q.reference_count,
+                                  .choices = (const char *const *)s->choices,
+                                  .choice_count = last ? s->choice_count : 0,
+                                  .right = last ? s->right : -1 };
+        // Choices belong to the last question.
+        if (m->way == METRIC_ANSWERS || last) {
+            asked++;
+            skipped += m->way == METRIC_RANKS ? rank(v, s, &q, m, &mc) : ask(v, s, &q, m, &mc);
+        }
+        question_release(&q);
+    }
+    if (!asked && !v->stopped) {
+        char *why = xasprintf("no question has a reference answer%s%s", s->unanswered ? ": " : "",
+                              s->unanswered ? s->unanswered : "");
+        skip(v, s, NULL, m, why);
+        free(why);
+    }
+    return skipped + !asked;
+}
+
+// Answers of an evaluation set are as long as the set says, or as sample.max_tokens if that was set
+// to less.
+void evaluate_limit_answers(struct evaluating *v, const struct sample *s)
+{
+    char text[16];
+    const struct settings *own = v->r->settings;
+    if (s->max_tokens <= 0) return;
+    if (settings_changed(own, "sample.max_tokens") &&
+        settings_integer(own, "sample.max_tokens") <= s->max_tokens)
+        return;
+    snprintf(text, sizeof text, "%d", s->max_tokens);
+    if (settings_set(v->settings, "sample.max_tokens", text, NULL) < 0)
+        BUG("a set asks for %d tokens", s->max_tokens);
+}
+
+static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
+{
+    const struct sample *s = &a->sample;
+    struct err err;
+    evaluate_limit_answers(v, s);
+    const struct metric *m = evaluate_metric(v, s, &err);
+    const bool needless = m && v->r->given && m->way == METRIC_ANSWERS;
+    int status = !m ? -1 : needless ? 0 : show_pictures(v, a, &err);
+    // A picture that another stage cannot read is none for all.
+    status = stages_agree_status(v->r->model->decoder.stages, v->c.flight, (uint64_t)s->index,
+                                 status, &err);
+    if (!m || status < 0) {
+        clear_pictures(v);
+        skip(v, s, NULL, m, err.text);
+        return false;
+    }
+    if (m->way == METRIC_LOSS) return lose(v, s, m) == 0;
+    if (!needless && evaluate_first(v, &s->dialogue, &err) < 0) {
+        skip(v, s, NULL, m, err.text);
+        return false;
+    }
+    return ask_all(v, s, m) == 0;
+}
+
+// Sample i of those looked at: left out, done before or by another rank, or evaluated.
+static void run_sample(struct evaluating *v, int64_t i)
+{
+    const struct evaluate_request *r = v->r;
+    struct ahead_sample a;
+    if (!evaluate_take_next(v, &a)) evaluate_read(v, i, &a);
+    // An unreadable sample has no kind that could exclude it.
+    const bool chosen = a.sample.broken || evaluate_is_chosen(r, &a.sample);
+    if (a.status < 0 && r->cancel && atomic_load(r->cancel)) {
+        v->stopped = true; // perhaps it could not be read for that reason
+    } else if (chosen && v->passed < r->first) {
+        v->passed++;
+        v->done++;
+        v->shared = v->done;
+    } else if (chosen && !v->stopped && !evaluate_is_mine(v, v->done)) {
+        v->done++;
+    } else if (chosen && !v->stopped) {
+        bool good = false;
+        if (a.status < 0)
+            skip(v, &a.sample, NULL, NULL, a.err.text);
+        else
+            good = evaluate_sample(v, &a);
+        if (!v->stopped) evaluate_end_sample(v, !good);
+        v->done += !v->stopped;
+    }
+    evaluate_ahead_release(&a);
+}
+
+bool evaluate_next(struct evaluating *v)
+{
+    const struct evaluate_request *r = v->r;
+    if (r->cancel && atomic_load(r->cancel)) v->stopped = true;
+    const bool more = v->at < evaluate_sample_count(r) && (!r->limit || v->done < r->limit);
+    if (more && !v->stopped && r->ahead && !v->at) v->ahead = evaluate_ahead_new(v);
+    if (more && !v->stopped) run_sample(v, v->at++);
+    evaluate_share(v, !more);
+    return more && !v->stopped;
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+static struct settings *greedy(const struct settings *s)
+{
+    static const char *const keys[] = { "sample.temperature", "sample.repeat_penalty",
+                                        "sample.ignore_eos" };
+    struct settings *copy = settings_copy(s);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) settings_reset(copy, keys[i]);
+    return copy;
+}
+
+// Losses ask nothing, and given answers are not the model's.
+static bool asks_first(const struct evaluate_request *r)
+{
+    const enum metric_way way = r->metric ? r->metric->way : METRIC_ANSWERS;
+    if (!evaluate_has_first(r->settings) || way == METRIC_LOSS) return false;
+    return !r->given || way == METRIC_RANKS;
+}
+
+struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e)
+{
+    struct evaluating *v = xcalloc(1, sizeof *v);
+    v->r = r;
+    v->e = e;
+    if (!r->first) *e = (struct evaluation){ 0 };
+    e->total = r->total;
+    if (!e->first && asks_first(r)) e->first = xstrdup(settings_text(r->settings, "eval.first"));
+    e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
+    v->settings = greedy(r->settings);
+    v->count = evaluate_sample_count(v->r);
+    if (r->limit && r->limit < v->count) v->count = r->limit;
+    v->team = ranks_count(r->ranks);
+    v->number = ranks_number(r->ranks);
+    v->packs = r->ranks != NULL;
+    conversation_init(&v->c, r->backend);
+    conversation_set_model(&v->c, r->model);
+    return v;
+}
+
+int evaluate_close(struct evaluating *v, struct err *err)
+{
+    struct evaluation *e = v->e;
+    evaluate_ahead_free(v->ahead);
+    evaluate_batch_release(v);
+    evaluate_first_release(v);
+    buf_release(&v->kept);
+    clear_pictures(v);
+    conversation_release(&v->c);
+    settings_free(v->settings);
+    for (int i = 0; metrics[i]; i++)
+        if (v->corpus[i]) metrics[i]->corpus_free(v->corpus[i]);
+    e->samples = v->done;
+    e->cancelled = v->stopped;
+    if (v->r->notices) e->notices = evaluate_notices(v);
+    free(v);
+    evaluate_totals(e);
+    if (e->total_count || e->cancelled) return 0;
+    err_set(err, e->why ? "no sample could be scored: %s" : "no sample of this kind%s",
+            e->why ? e->why : "");
+    evaluation_release(e);
+    return -1;
+}
+
+int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err)
+{
+    if (r->model->decoder.stages) return evaluate_in_flights(r, e, err);
+    struct evaluating *v = evaluate_open(r, e);
+    while (evaluate_next(v)) continue;
+    return evaluate_close(v, err);
+}

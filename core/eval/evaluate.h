@@ -1,0 +1,175 @@
+// core/eval/evaluate.h -- scores a model on samples of a data set: validation while training,
+// /eval, comparisons.
+//
+//   struct evaluate_request request = { .model = model, .backend = backend, .settings = settings,
+//                                       .data = &dataset, .indices = held_out, .index_count = n,
+//                                       .report = store_one, .self = job };
+//   struct evaluation e;
+//   if (evaluate_run(&request, &e, &err) < 0) ...          // nothing could be scored, or a failure
+//   const struct evaluation_total *t = evaluation_main(&e);
+//   ... t->metric->name, t->tally.scores.mean, t->low, t->high ...
+//   evaluation_release(&e);
+//
+// Asks every question that has an answer in the data, after the reference answers of its earlier
+// turns, and decodes greedily: the settings' chat template, context and sample.max_tokens apply,
+// the other sampling settings do not. Consecutive questions about the same pictures, and the
+// choices of a question, share passes (eval.batch), which changes no bit where products are f32.
+// With eval.first another question comes before those of a sample.
+// Active methods work as in a chat, one question at a time. A picture is encoded once for
+// consecutive samples that show it, and their common prompt prefix is computed once, unless a
+// method is on (what it keeps of a picture may depend on the question).
+//
+// Room core/eval/: questions about a data set, their answers and scores, the loss of samples, and
+// calibration. Uses jobs, engine, sets, metrics and what they use.
+#ifndef CORE_EVAL_EVALUATE_H
+#define CORE_EVAL_EVALUATE_H
+
+#include "core/base/names.h"
+#include "core/data/dataset.h"
+#include "core/eval/cut.h"
+#include "core/eval/given.h"
+#include "core/graph/hooks.h"
+#include "core/methods/method.h"
+#include "core/metrics/suite.h"
+#include "core/model/model.h"
+#include "core/ranks/ranks.h"
+#include "core/sets/total.h"
+#include "core/talk/conversation.h"
+
+// One scored question, or a sample that could not be scored. Borrowed for the call.
+struct evaluated {
+    int64_t index, line;         // index of the sample in the data
+    int turn;                    // index of the question in its sample, from 0
+    const char *id, *kind;       // id: as text, or "#INDEX"
+    const char *group;           // what the question belongs to; "": nothing
+    const struct metric *metric; // NULL when skipped before it was known
+    const char *prompt;          // the question's text
+    const char *answer;          // generated; "" with metrics that generate nothing
+    const char *scored_text;     // the part of the answer that the rule reads: without thinking
+    const char *found;           // the extracted answer, NULL: none
+    const char *reference;       // first of them
+    double score;                // NaN when skipped
+    const char *skipped;         // why it could not be scored; NULL: scored
+    int class;                   // the metric's own case, -1
+    enum cut cut;
+    enum thought thought; // what became of the answer's thinking
+    int lost;             // choices that the suite leaves out for their text
+    int64_t done, count;  // samples processed including this one, and all
+};
+
+// Shared by the passes of a run.
+struct evaluate_passes {
+    const struct settings *settings;
+    const struct hooks *hooks; // methods, then those of the request
+    const atomic_bool *cancel;
+    struct conversation *c; // messages, pictures, cache
+    size_t opening;         // messages of c that are eval.first and its answer
+    bool cancelled;         // the last one failed for that reason
+};
+
+struct evaluate_request {
+    const struct model *model;
+    const struct backend *backend;
+    const struct settings *settings; // a snapshot that nobody changes
+    const struct hooks *hooks;       // another listener, after the methods; NULL: none
+    struct method_tensors tensors;   // the adapter's, for methods that learn
+    const struct dataset *data;
+    const int64_t *indices; // [index_count] samples in this order; NULL: all
+    int64_t index_count;
+    const char *const *kinds; // [kind_count] only samples of these kinds; 0: all
+    size_t kind_count;
+    int64_t first;                 // number of samples processed earlier (a resumed run)
+    int64_t limit;                 // at most this many samples; 0: all
+    const struct metric *metric;   // NULL: each sample's own metric, else loss
+    const struct set_total *total; // of an evaluation set; NULL: none
+    enum thinking thinking;        // of answers: removed before the rule, or not
+    // A thread reads the next samples and decodes their pictures while the model answers. Not where
+    // times are measured: it needs a processor now and then.
+    bool ahead;
+    bool notices; // says at its end what a person is told of the data
+    // Answers that are scored instead of asking the model, but for rules by likelihood; NULL: none.
+    const struct given *given;
+    // Called after each question; false stops as cancel does. May be NULL.
+    bool (*report)(void *self, const struct evaluated *e);
+    // Called with each generated answer before it is scored, while its conversation exists (its
+    // last message); may replace the answer. -1: the question cannot be scored, err says why. May
+    // be NULL.
+    int (*answered)(void *self, struct evaluate_passes *p, const struct event_answer *answer,
+                    struct err *err);
+    void *self;
+    const atomic_bool *cancel; // may be NULL
+    // The processes that share the samples (not those of a model in stages); each then has all
+    // scores, in the order of the samples. Not with `answered`. Rank 0 decides when to stop. NULL:
+    // this process has all samples.
+    struct ranks *ranks;
+};
+
+// Scores of one metric: all, or those of one kind of sample.
+struct evaluation_total {
+    const struct metric *metric;
+    const char *kind; // NULL: all kinds
+    struct metric_tally tally;
+    double low, high; // 95% interval, see metric_interval
+    struct metric_number numbers[METRIC_NUMBERS];
+    int number_count;
+};
+
+struct evaluation {
+    // For each metric the total, most questions first; then, if there are several kinds, each kind.
+    struct evaluation_total *totals;
+    size_t total_count;
+    int64_t samples, skipped; // processed samples; and those with something that could not be
+                              // scored
+    char *why;                // the first reason, NULL
+    int64_t cut[CUTS];        // answers by what ended them too early
+    int64_t thoughts[THOUGHTS], lost; // answers by what became of their thinking; choices lost
+    bool cancelled;                   // the totals cover what was scored until then
+    struct names kinds;               // owner of the names
+    // With the total of a set: all scores, and the numbers of the total with an interval of the
+    // first (NaN: too few).
+    const struct set_total *total;
+    struct set_score *scores; // [score_count]
+    size_t score_count, score_room;
+    struct names groups; // owner of their names
+    struct set_number numbers[SET_NUMBERS];
+    int number_count;
+    double low, high;
+    char *first;            // eval.first; NULL: none
+    char *notices;          // of the data (core/data/notices.h); NULL: none
+    const char *arithmetic; // precision of matrix products: "f32", "bf16"
+    int batch;              // questions a pass, where more than one may change a score; else 0 or 1
+};
+
+// -1 when nothing could be scored and it was not cancelled. With r->first > 0, *e holds what
+// evaluation_note recorded for the earlier samples; otherwise it is initialised.
+int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err);
+// The same sample by sample, so that several runs can go side by side. The request must outlive it.
+struct evaluating;
+struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
+bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finished or cancelled
+int evaluate_close(struct evaluating *v, struct err *err);
+// Called now and then with the samples read so far; false stops.
+typedef bool evaluate_reading(void *self, int64_t done, int64_t count);
+// Finds each question's answer in *g (core/eval/given.h), before a run with r->given = g. -1 if a
+// sample's metric scores no answers, or when stopped. `reading` may be NULL.
+int evaluate_match_given(const struct evaluate_request *r, struct given *g,
+                         evaluate_reading *reading, void *self, struct err *err);
+// Reads and decodes a picture that a sample of d shows; decoder as of picture_decode.
+int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
+                     struct picture *p, struct err *err);
+// What is submitted of it: the answer, or the choice that was ranked first; NULL when skipped.
+const char *evaluated_answer(const struct evaluated *told);
+// A scored question: metric, kind, group, score and class of *told.
+void evaluation_note(struct evaluation *e, const struct evaluated *told);
+void evaluation_release(struct evaluation *e);
+// The main total: that of the metric with most questions; NULL: cancelled before the first.
+const struct evaluation_total *evaluation_main(const struct evaluation *e);
+// The total of a metric over all kinds; NULL: nothing scored with it.
+const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m);
+// The totals as lines of text and as job results: "metric", "rule", "score", "low", "high", "n",
+// further numbers of the metric; then those of the set's total, "score METRIC" of others and "score
+// KIND".
+void evaluation_report(const struct evaluation *e,
+                       void (*put)(void *self, const char *key, const char *value), void *self);
+
+#endif

@@ -1,0 +1,170 @@
+// core/eval/evaluate_ahead.c -- reads the samples of an evaluation and decodes their pictures in a
+// thread, while the model answers.
+//
+// The thread walks through the samples as evaluate_next does and queues them in that order. What
+// waits is bounded: a number of samples, and bytes of their pictures beyond the first sample's.
+// Nothing is decided here: a picture that cannot be decoded, or is not prepared for another reason,
+// is decoded where it is asked about, which reports the error.
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "core/eval/evaluate_parts.h"
+
+enum { SAMPLES = 32, ROOM = 32 << 20 }; // that wait; bytes of pixels and files
+
+struct ahead {
+    const struct evaluating *v;
+    pthread_t thread;
+    pthread_mutex_t lock;      // of the rest
+    pthread_cond_t put, taken; // signals
+    struct ahead_sample list[SAMPLES];
+    size_t from, count; // a ring
+    size_t bytes;
+    bool stop;
+};
+
+// Of the thread alone.
+struct walk {
+    struct image_decoder *decoder;
+    int64_t chosen;     // samples of the kinds asked for
+    struct shown shown; // by the last sample that shows something here
+};
+
+static size_t bytes_of(const struct ahead_sample *s)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < s->picture_count; i++) {
+        const struct picture *p = &s->pictures[i];
+        bytes += p->size + (size_t)(p->image.width * p->image.height * p->image.channels);
+    }
+    return bytes;
+}
+
+// --- the thread ----------------------------------------------------------------------------------
+
+// As many as can be, from the first on.
+static void decode(const struct ahead *a, struct walk *w, struct ahead_sample *s)
+{
+    const struct dialogue *d = &s->sample.dialogue;
+    struct err nothing;
+    if (shown_are(&w->shown, d)) return;
+    shown_clear(&w->shown);
+    for (size_t i = 0; i < d->path_count; i++) shown_add(&w->shown, d->paths[i]);
+    s->pictures = xcalloc(d->path_count + 1, sizeof *s->pictures);
+    while (s->picture_count < d->path_count &&
+           evaluate_picture(a->v->r->data, w->decoder, d->paths[s->picture_count],
+                            &s->pictures[s->picture_count], &nothing) == 0)
+        s->picture_count++;
+}
+
+// Sample i of those looked at. Its pictures are needed if this process evaluates it.
+static void prepare(const struct ahead *a, struct walk *w, int64_t i, struct ahead_sample *s)
+{
+    const struct evaluate_request *r = a->v->r;
+    *s = (struct ahead_sample){ 0 };
+    s->status = dataset_read(r->data, evaluate_sample_at(r, i), &s->sample, &s->err);
+    if (!s->sample.broken && !evaluate_is_chosen(r, &s->sample)) return;
+    const int64_t number = w->chosen++;
+    if (s->status == 0 && number >= r->first && evaluate_is_mine(a->v, number) && !r->given &&
+        model_sees(r->model))
+        decode(a, w, s);
+}
+
+static bool is_full(const struct ahead *a, const struct ahead_sample *s)
+{
+    return a->count == SAMPLES || (a->count && a->bytes + bytes_of(s) > ROOM);
+}
+
+// False: nobody wants more.
+static bool put(struct ahead *a, struct ahead_sample *s)
+{
+    pthread_mutex_lock(&a->lock);
+    while (!a->stop && is_full(a, s)) pthread_cond_wait(&a->taken, &a->lock);
+    const bool stop = a->stop;
+    if (!stop) {
+        a->list[(a->from + a->count++) % SAMPLES] = *s;
+        a->bytes += bytes_of(s);
+        pthread_cond_signal(&a->put);
+    }
+    pthread_mutex_unlock(&a->lock);
+    if (stop) evaluate_ahead_release(s);
+    return !stop;
+}
+
+static void *run(void *self)
+{
+    struct ahead *a = self;
+    const struct evaluate_request *r = a->v->r;
+    struct walk w = { .decoder = image_decoder_new() };
+    const int64_t count = evaluate_sample_count(r);
+    bool wanted = true;
+    for (int64_t i = 0; i < count && wanted && (!r->limit || w.chosen < r->limit); i++) {
+        struct ahead_sample s;
+        prepare(a, &w, i, &s);
+        wanted = put(a, &s);
+    }
+    shown_clear(&w.shown);
+    image_decoder_free(w.decoder); // its child ends with the thread that started it
+    return NULL;
+}
+
+// --- the other side ------------------------------------------------------------------------------
+
+static void release(struct ahead *a)
+{
+    pthread_mutex_destroy(&a->lock);
+    pthread_cond_destroy(&a->put);
+    pthread_cond_destroy(&a->taken);
+    free(a);
+}
+
+struct ahead *evaluate_ahead_new(const struct evaluating *v)
+{
+    struct ahead *a = xcalloc(1, sizeof *a);
+    a->v = v;
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->put, NULL);
+    pthread_cond_init(&a->taken, NULL);
+    sigset_t all, before;
+    sigfillset(&all); // signals are the main thread's
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&a->thread, NULL, run, a);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!failed) return a;
+    release(a);
+    return NULL;
+}
+
+void evaluate_ahead_take(struct ahead *a, struct ahead_sample *s)
+{
+    pthread_mutex_lock(&a->lock);
+    while (!a->count) pthread_cond_wait(&a->put, &a->lock);
+    *s = a->list[a->from];
+    a->from = (a->from + 1) % SAMPLES;
+    a->count--;
+    a->bytes -= bytes_of(s);
+    pthread_cond_signal(&a->taken);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void evaluate_ahead_release(struct ahead_sample *s)
+{
+    for (size_t i = 0; i < s->picture_count; i++) picture_release(&s->pictures[i]);
+    free(s->pictures);
+    sample_release(&s->sample);
+    *s = (struct ahead_sample){ 0 };
+}
+
+void evaluate_ahead_free(struct ahead *a)
+{
+    if (!a) return;
+    pthread_mutex_lock(&a->lock);
+    a->stop = true;
+    pthread_cond_signal(&a->taken);
+    pthread_mutex_unlock(&a->lock);
+    pthread_join(a->thread, NULL);
+    for (; a->count; a->count--, a->from = (a->from + 1) % SAMPLES)
+        evaluate_ahead_release(&a->list[a->from]);
+    release(a);
+}

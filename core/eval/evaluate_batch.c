@@ -1,0 +1,203 @@
+// core/eval/evaluate_batch.c -- eval.batch: the answers to several questions about the same
+// pictures, computed together (core/talk/batch.h). They wait until their samples' turn; scores,
+// reports and resumption know nothing of it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/eval/evaluate_parts.h"
+#include "core/talk/batch.h"
+
+static const char *const words[] = { "auto", NULL };
+
+const struct setting eval_settings[] = {
+    { "eval.batch", SETTING_INTEGER, 1, BATCH_MOST, "auto", NULL, words, STALE_NOTHING,
+      .help = "Batch size of evaluations: consecutive questions about the same picture, or the "
+              "choices of one question, in one pass. auto is 8 where products are f32, which "
+              "changes no score, and 1 where they are bf16, which would round differently. "
+              "Methods, GPUs and latent attention: 1; with eval.first, questions: 1." },
+    { 0 },
+};
+
+// Rows of the cache that a batch may need behind its prefix.
+enum { ROWS_MOST = 4096 };
+
+int evaluate_batch_most(const struct conversation *c, const struct settings *s,
+                        const struct hooks *hooks)
+{
+    const int most = batch_most(c, hooks);
+    const int64_t wanted = settings_integer(s, "eval.batch");
+    if (settings_is(s, "eval.batch", "auto"))
+        return strcmp(model_arithmetic(c->model, c->backend, s), "f32") ? 1 : most;
+    return wanted < most ? (int)wanted : most;
+}
+
+// --- the samples to come -------------------------------------------------------------------------
+
+void evaluate_read(struct evaluating *v, int64_t i, struct ahead_sample *a)
+{
+    if (v->ahead) {
+        evaluate_ahead_take(v->ahead, a);
+        return;
+    }
+    *a = (struct ahead_sample){ 0 };
+    a->status = dataset_read(v->r->data, evaluate_sample_at(v->r, i), &a->sample, &a->err);
+}
+
+bool evaluate_take_next(struct evaluating *v, struct ahead_sample *a)
+{
+    if (!v->next_count) return false;
+    *a = v->next[0];
+    v->next_count--;
+    memmove(v->next, v->next + 1, (size_t)v->next_count * sizeof *v->next);
+    return true;
+}
+
+// The k-th sample behind this one; NULL: it is not looked at, or not to be known yet.
+static struct ahead_sample *peek(struct evaluating *v, int k)
+{
+    const struct evaluate_request *r = v->r;
+    int64_t chosen = v->done + 1;
+    for (int i = 0; i < v->next_count; i++)
+        chosen += v->next[i].sample.broken || evaluate_is_chosen(r, &v->next[i].sample);
+    if (k < v->next_count) return &v->next[k];
+    if (v->next_count == EVALUATE_NEXT || v->at + k >= evaluate_sample_count(r) ||
+        (r->limit && chosen >= r->limit))
+        return NULL;
+    evaluate_read(v, v->at + k, &v->next[v->next_count]);
+    return &v->next[v->next_count++];
+}
+
+// --- answers -------------------------------------------------------------------------------------
+
+struct questions {
+    int count;
+    int64_t rows, index[BATCH_MOST]; // rows of the longest; samples
+    struct sequence prompt[BATCH_MOST];
+    struct batch_answer answer[BATCH_MOST];
+};
+
+// The question as the model reads it, and how long its answer may be. False: it has no room, or
+// waits for an answer of its own to eval.first.
+static bool prepare(struct evaluating *v, const struct sample *s, size_t message,
+                    struct sequence *p, struct batch_answer *a)
+{
+    struct conversation *c = &v->c;
+    struct err err;
+    if (evaluate_opened_at(v, &s->dialogue) < s->dialogue.count) return false;
+    evaluate_limit_answers(v, s);
+    evaluate_set_messages(v, &s->dialogue, message);
+    *a = (struct batch_answer){ .max_tokens = settings_integer(v->settings, "sample.max_tokens") };
+    return conversation_sequence(c, c->message_count, v->settings, true, p, &err) == 0 &&
+           conversation_closing(c, v->settings, p->n, &a->closing, &err) == 0 &&
+           conversation_limit(c->model, v->settings) - p->n - a->closing >= 1;
+}
+
+// Does it go into a pass with the others, of which the longest would have `rows` rows? Of long
+// prompts most is common, or else few fit.
+static bool belongs(const struct questions *q, const struct sequence *p, int64_t rows)
+{
+    const struct sequence *first = &q->prompt[0];
+    if (!q->count) return true;
+    return sequence_visual_count(p, 0) == sequence_visual_count(first, 0) &&
+           (rows - first->n / 2) * (q->count + 2) <= ROWS_MOST;
+}
+
+// One question more. False: not one for this batch.
+static bool add(struct evaluating *v, struct questions *q, const struct sample *s, size_t message)
+{
+    struct sequence *p = &q->prompt[q->count];
+    struct batch_answer *a = &q->answer[q->count];
+    const bool good = prepare(v, s, message, p, a);
+    const int64_t rows = p->n + a->max_tokens > q->rows ? p->n + a->max_tokens : q->rows;
+    if (!good || !belongs(q, p, rows)) {
+        sequence_release(p);
+        *p = (struct sequence){ 0 };
+        return false;
+    }
+    p->prompt = p->n;
+    q->rows = rows;
+    q->index[q->count++] = s->index;
+    return true;
+}
+
+static void gather(struct evaluating *v, const struct sample *s, const struct metric *m, int most,
+                   struct questions *q)
+{
+    size_t message;
+    int64_t number = v->done;
+    if (!evaluate_only_question(v, s, m, &message) || !add(v, q, s, message)) return;
+    for (int k = 0; q->count < most; k++) {
+        struct ahead_sample *a = peek(v, k);
+        if (!a || a->sample.broken || a->status < 0) return;
+        if (!evaluate_is_chosen(v->r, &a->sample)) continue;
+        if (!evaluate_is_mine(v, ++number) || !shown_are(&v->shown, &a->sample.dialogue) ||
+            !evaluate_only_question(v, &a->sample, m, &message) || !add(v, q, &a->sample, message))
+            return;
+    }
+}
+
+static void keep(struct evaluating *v, const struct questions *q)
+{
+    for (int i = 0; i < q->count; i++) {
+        const struct batch_answer *a = &q->answer[i];
+        struct buf text = { 0 };
+        tokenizer_decode(v->c.model->tokenizer, a->ids.data, a->ids.count, true, &text);
+        v->ready[v->ready_count++] =
+            (struct ready_answer){ q->index[i], text.data ? buf_take(&text) : xstrdup(""),
+                                   a->full    ? CUT_CONTEXT
+                                   : a->ended ? CUT_NONE
+                                              : CUT_LENGTH };
+    }
+}
+
+static bool find(struct evaluating *v, int64_t index, struct ready_answer *to)
+{
+    for (int i = 0; i < v->ready_count; i++)
+        if (v->ready[i].index == index) {
+            *to = v->ready[i];
+            v->ready[i] = v->ready[--v->ready_count];
+            return true;
+        }
+    return false;
+}
+
+static void forget_ready(struct evaluating *v)
+{
+    for (int i = 0; i < v->ready_count; i++) free(v->ready[i].text);
+    v->ready_count = 0;
+}
+
+bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct metric *m,
+                    const struct hooks *hooks, struct ready_answer *to)
+{
+    if (find(v, s->index, to)) return true;
+    const int most =
+        v->alone || v->r->answered ? 1 : evaluate_batch_most(&v->c, v->settings, hooks);
+    struct questions q = { 0 };
+    struct err err;
+    bool cancelled = false;
+    if (most < 2) return false;
+    forget_ready(v);
+    gather(v, s, m, most, &q);
+    // A batch that fails is asked again one by one, which says what of it is wrong.
+    if (q.count > 1) {
+        if (batch_answers(&v->c, v->settings, v->r->cancel, q.prompt, q.count, q.answer, &cancelled,
+                          &err) == 0)
+            keep(v, &q);
+        else
+            v->alone = true;
+    }
+    for (int i = 0; i < q.count; i++) {
+        sequence_release(&q.prompt[i]);
+        ids_release(&q.answer[i].ids);
+    }
+    evaluate_limit_answers(v, s);
+    return find(v, s->index, to);
+}
+
+void evaluate_batch_release(struct evaluating *v)
+{
+    forget_ready(v);
+    for (int i = 0; i < v->next_count; i++) evaluate_ahead_release(&v->next[i]);
+    v->next_count = 0;
+}

@@ -1,0 +1,147 @@
+// core/eval/evaluate_first.c -- eval.first: a question about a sample's pictures that is asked
+// before its own, as one asks for a description first. Its answer stays in the conversation, so
+// that what follows can be read off it. Samples in a row with the same pictures share it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/eval/evaluate_parts.h"
+#include "core/talk/answer.h"
+
+static const char *const words[] = { "none", NULL };
+
+const struct setting first_settings[] = {
+    { "eval.first", SETTING_TEXT, 0, 0, "none", NULL, words, STALE_SCORED,
+      .help = "A question that evaluations ask about a sample's pictures before its own, such as "
+              "\"Describe the picture.\"; its answer stays in the conversation. Not for losses." },
+    { 0 },
+};
+
+bool evaluate_has_first(const struct settings *s)
+{
+    const char *text = settings_text(s, "eval.first");
+    return *text && strcmp(text, "none") != 0;
+}
+
+static bool shows(const struct message *m)
+{
+    for (size_t i = 0; i < m->content_count; i++)
+        if (m->content[i].picture >= 0) return true;
+    return false;
+}
+
+size_t evaluate_opened_at(const struct evaluating *v, const struct dialogue *d)
+{
+    size_t i = 0;
+    if (!evaluate_has_first(v->settings)) return d->count;
+    while (i < d->count && d->messages[i].role != ROLE_USER) i++;
+    return i < d->count && shows(&d->messages[i]) ? i : d->count;
+}
+
+static void add_pictures(struct message *to, const struct message *from)
+{
+    for (size_t i = 0; i < from->content_count; i++)
+        if (from->content[i].picture >= 0) message_add_picture(to, from->content[i].picture);
+}
+
+static void add_texts(struct message *to, const struct message *from)
+{
+    to->from_data = from->from_data;
+    for (size_t i = 0; i < from->content_count; i++)
+        if (from->content[i].text) message_add_text(to, from->content[i].text);
+}
+
+static void put_question(struct evaluating *v, const struct message *about)
+{
+    struct message *m = conversation_add(&v->c, ROLE_USER);
+    add_pictures(m, about);
+    message_add_text(m, settings_text(v->settings, "eval.first"));
+}
+
+// Everything that the answer depends on besides the files of the pictures: the messages before the
+// first question, and which pictures it shows.
+static char *context_of(const struct dialogue *d, size_t at)
+{
+    struct buf b = { 0 };
+    for (size_t i = 0; i < at; i++) {
+        char *text = message_text(&d->messages[i]);
+        buf_printf(&b, "%d %s\n", (int)d->messages[i].role, text);
+        free(text);
+    }
+    const struct message *asked = &d->messages[at];
+    for (size_t i = 0; i < asked->content_count; i++)
+        if (asked->content[i].picture >= 0) buf_printf(&b, "%d ", asked->content[i].picture);
+    return buf_take(&b);
+}
+
+static void note_cancelled(void *self, const struct event *event)
+{
+    bool *cancelled = self;
+    if (event->kind == EVENT_ANSWER) *cancelled = !strcmp(event->answer->stop, "cancelled");
+}
+
+// The answer may be as long as sample.max_tokens says, whatever limit an evaluation set has for its
+// own.
+static int answer_first(struct evaluating *v, bool *cancelled, struct err *err)
+{
+    static const struct answer_options options = { .steady = true };
+    struct sinks sinks = { 0 };
+    struct hooks hooks;
+    bool answered;
+    char *own = xstrdup(settings_text(v->settings, "sample.max_tokens"));
+    sinks_add(&sinks, (struct sink){ note_cancelled, cancelled });
+    int status = settings_set(v->settings, "sample.max_tokens",
+                              settings_text(v->r->settings, "sample.max_tokens"), err);
+    if (status == 0) status = conversation_hooks(&v->c, v->settings, v->r->tensors, &hooks, err);
+    if (status == 0 && hooks.count) conversation_stale(&v->c, STALE_KV);
+    if (status == 0)
+        status =
+            answer_run(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered, err);
+    if (settings_set(v->settings, "sample.max_tokens", own, NULL) < 0) BUG("its own value");
+    free(own);
+    return status;
+}
+
+int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err)
+{
+    struct evaluate_opening *o = &v->opening;
+    const size_t at = evaluate_opened_at(v, d);
+    bool cancelled = false;
+    if (at == d->count) return 0;
+    char *context = context_of(d, at);
+    if (o->context && shown_are(&o->shown, d) && !strcmp(o->context, context)) {
+        free(context);
+        return 0;
+    }
+    evaluate_first_release(v);
+    conversation_drop(&v->c, v->c.message_count);
+    conversation_append(&v->c, d->messages, at);
+    put_question(v, &d->messages[at]);
+    const int status = answer_first(v, &cancelled, err);
+    if (status < 0 || cancelled) {
+        free(context);
+        v->stopped |= cancelled;
+        return status < 0 ? err_in(err, "eval.first") : 0;
+    }
+    message_copy(&o->answer, &v->c.messages[v->c.message_count - 1]);
+    for (size_t i = 0; i < d->path_count; i++) shown_add(&o->shown, d->paths[i]);
+    o->context = context;
+    // Who looks at answers looks at each from nothing, as without this.
+    if (v->r->answered) conversation_stale(&v->c, STALE_VISUAL);
+    return 0;
+}
+
+void evaluate_put_opened(struct evaluating *v, const struct message *asked)
+{
+    put_question(v, asked);
+    message_copy(conversation_add(&v->c, ROLE_ASSISTANT), &v->opening.answer);
+    add_texts(conversation_add(&v->c, ROLE_USER), asked);
+}
+
+void evaluate_first_release(struct evaluating *v)
+{
+    struct evaluate_opening *o = &v->opening;
+    if (o->context) message_release(&o->answer);
+    shown_clear(&o->shown);
+    free(o->context);
+    *o = (struct evaluate_opening){ 0 };
+}

@@ -1,0 +1,220 @@
+// core/eval/evaluate_questions.c -- which samples are asked, what is asked of each, and what all
+// their references say.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/data/notices.h"
+#include "core/eval/evaluate_parts.h"
+
+// --- samples -------------------------------------------------------------------------------------
+
+int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i)
+{
+    return r->indices ? r->indices[i] : i;
+}
+
+int64_t evaluate_sample_count(const struct evaluate_request *r)
+{
+    return r->indices ? r->index_count : r->data->count;
+}
+
+bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s)
+{
+    for (size_t i = 0; i < r->kind_count; i++)
+        if (!strcmp(r->kinds[i], s->kind)) return true;
+    return r->kind_count == 0;
+}
+
+char *evaluate_name(const struct sample *s)
+{
+    return s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index);
+}
+
+// --- questions -----------------------------------------------------------------------------------
+
+void question_release(struct question *q)
+{
+    free(q->text);
+    free(q->reference);
+    *q = (struct question){ 0 };
+}
+
+bool question_is_last(const struct dialogue *d, size_t message)
+{
+    for (size_t i = message + 1; i < d->count; i++)
+        if (d->messages[i].role == ROLE_USER) return false;
+    return true;
+}
+
+bool question_at(const struct sample *s, const struct metric *m, size_t i, struct question *q)
+{
+    const struct dialogue *d = &s->dialogue;
+    *q = (struct question){ .message = i };
+    if (d->messages[i].role != ROLE_USER) return false;
+    const bool last = question_is_last(d, i);
+    for (size_t k = 0; k < i; k++) q->turn += d->messages[k].role == ROLE_USER;
+    q->text = message_text(&d->messages[i]);
+    if (last && s->reference_count) {
+        q->references = (const char *const *)s->references;
+        q->reference_count = s->reference_count;
+        return true;
+    }
+    if (i + 1 < d->count && d->messages[i + 1].role == ROLE_ASSISTANT) {
+        q->reference = message_text(&d->messages[i + 1]);
+        q->references = (const char *const *)&q->reference;
+        q->reference_count = 1;
+        return true;
+    }
+    if (last && s->choice_count && (s->right >= 0 || m->none)) return true;
+    question_release(q);
+    return false;
+}
+
+const struct metric *evaluate_metric(const struct evaluating *v, const struct sample *s,
+                                     struct err *err)
+{
+    if (v->r->metric) return v->r->metric;
+    const struct metric *m = metric_need(s->metric ? s->metric : "loss", err);
+    if (!m) err_in(err, "\"metric\"");
+    return m;
+}
+
+// A loss is computed on the references: it says nothing about the answers of a file.
+static int check_metric(const struct evaluate_request *r, const struct sample *s,
+                        const struct metric *m, struct err *err)
+{
+    if (m->way != METRIC_LOSS || !evaluate_is_chosen(r, s)) return 0;
+    if (r->metric)
+        return err_set(err,
+                       "--answers needs a metric of answers, and --metric %s is none: --metric "
+                       "exact, or another of /help metrics",
+                       m->name);
+    char *id = evaluate_name(s);
+    err_set(
+        err,
+        "--answers needs a metric of answers, and sample %s has none (\"metric\"): add --metric "
+        "exact, or another of /help metrics",
+        id);
+    free(id);
+    return -1;
+}
+
+int evaluate_match_given(const struct evaluate_request *r, struct given *g,
+                         evaluate_reading *reading, void *self, struct err *err)
+{
+    enum { LOOK = 64 }; // samples between two calls
+    const struct evaluating v = { .r = r };
+    int status = 0;
+    for (int64_t i = 0; i < r->data->count && status == 0; i++) {
+        struct sample s;
+        struct question q;
+        // A sample that cannot be read is reported when its turn comes.
+        const bool read = dataset_read(r->data, i, &s, NULL) == 0;
+        const struct metric *m = read ? evaluate_metric(&v, &s, NULL) : NULL;
+        if (m) status = check_metric(r, &s, m, err);
+        char *id = evaluate_name(&s);
+        if (!m && s.id) given_add_question(g, id, "", i, 0);
+        for (size_t k = 0; m && k < s.dialogue.count; k++) {
+            if (!question_at(&s, m, k, &q)) continue;
+            given_add_question(g, id, q.text, i, k);
+            question_release(&q);
+        }
+        free(id);
+        sample_release(&s);
+        if (status == 0 && reading && i % LOOK == 0 && !reading(self, i, r->data->count))
+            status = err_set(err, "stopped while samples and answers were matched");
+    }
+    if (status == 0) given_match(g);
+    return status;
+}
+
+bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
+                            size_t *message)
+{
+    int count = 0;
+    if (evaluate_metric(v, s, NULL) != m) return false;
+    for (size_t i = 0; i < s->dialogue.count; i++) {
+        struct question q;
+        if (!question_at(s, m, i, &q)) continue;
+        count++;
+        *message = i;
+        question_release(&q);
+    }
+    return count == 1;
+}
+
+// --- what a person is told -----------------------------------------------------------------------
+
+// The samples that are looked at again, and how many of them are left.
+struct told {
+    const struct evaluating *v;
+    int64_t left;
+};
+
+static int parts_of(void *self, struct sample *s)
+{
+    struct told *t = self;
+    if (!t->left) return DATA_END;
+    if (!s->broken && !evaluate_is_chosen(t->v->r, s)) return DATA_UNCHOSEN;
+    t->left--;
+    const struct metric *m = evaluate_metric(t->v, s, NULL);
+    if (!m) return 0;
+    if (m->way == METRIC_LOSS) return DATA_PROMPT | DATA_ANSWERS;
+    if (m->way == METRIC_RANKS) return DATA_PROMPT | DATA_CHOICES;
+    return t->v->r->given ? 0 : DATA_PROMPT;
+}
+
+char *evaluate_notices(const struct evaluating *v)
+{
+    enum { STOPPED = 1000 }; // samples of one that was stopped, which must end soon
+    const struct evaluate_request *r = v->r;
+    const int64_t done = v->stopped && v->done > STOPPED ? STOPPED : v->done;
+    struct told told = { v, done };
+    if (ranks_number(r->ranks) > 0 || !stages_first(r->model->decoder.stages)) return NULL;
+    char *text = data_notices_read(&(struct data_use){ .data = r->data,
+                                                       .model = r->model,
+                                                       .settings = r->settings,
+                                                       .count = r->data->count,
+                                                       .parts = parts_of,
+                                                       .self = &told,
+                                                       .cancel = v->stopped ? NULL : r->cancel });
+    if (!text || done == v->done) return text;
+    char *part = xasprintf("%s, of the first %d samples", text, STOPPED);
+    free(text);
+    return part;
+}
+
+// --- the corpus of references --------------------------------------------------------------------
+
+static void add_to_corpus(struct evaluating *v, const struct metric *m, void *corpus,
+                          const struct sample *s)
+{
+    struct question q;
+    for (size_t i = 0; i < s->dialogue.count; i++) {
+        if (!question_at(s, m, i, &q)) continue;
+        if (evaluate_metric(v, s, NULL) == m)
+            m->corpus_add(corpus, q.references, q.reference_count);
+        question_release(&q);
+    }
+}
+
+const void *evaluate_corpus(struct evaluating *v, const struct metric *m)
+{
+    if (!m->corpus_new) return NULL;
+    const int number = evaluate_metric_number(m);
+    if (v->corpus[number]) return v->corpus[number];
+    void *corpus = v->corpus[number] = m->corpus_new();
+    int64_t taken = 0;
+    for (int64_t i = 0; i < evaluate_sample_count(v->r) && (!v->r->limit || taken < v->r->limit);
+         i++) {
+        if (v->r->cancel && atomic_load(v->r->cancel)) v->stopped = true;
+        if (v->stopped) return NULL;
+        struct sample s;
+        const int status = dataset_read(v->r->data, evaluate_sample_at(v->r, i), &s, NULL);
+        const bool chosen = evaluate_is_chosen(v->r, &s);
+        if (status == 0 && chosen) add_to_corpus(v, m, corpus, &s);
+        taken += chosen;
+        sample_release(&s);
+    }
+    return corpus;
+}

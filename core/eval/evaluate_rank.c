@@ -1,0 +1,305 @@
+// core/eval/evaluate_rank.c -- log-likelihood of given answers: the choices of a question, or the
+// reference answers.
+//
+// The prompt's rows are computed once and stay in the cache. For each choice, its last row and the
+// choice's rows are computed, of several choices in one pass (core/talk/batch.h):
+//
+//   rows     0 .. p-2          p-1   p  ..  end-2
+//            in the cache      computed for each choice -> h[L] -> final norm -> head
+//   predict                    p    p+1 ..  end-1       the choice's tokens
+//
+// where p is the first row at which prompt and answered conversation differ.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/data/dialogue.h"
+#include "core/eval/evaluate_parts.h"
+#include "core/eval/loss.h"
+#include "core/model/families/family.h"
+#include "core/model/sampler.h"
+#include "core/ops/ops.h"
+#include "core/talk/answer.h"
+#include "core/talk/batch.h"
+
+static int failed(const struct graph *g, struct evaluate_passes *p, struct err *err)
+{
+    p->cancelled = g->cancelled;
+    return g->cancelled ? 0 : err_set(err, "%s", g->err.text);
+}
+
+// --- choices -------------------------------------------------------------------------------------
+
+struct ranking {
+    struct evaluate_passes *passes;
+    struct conversation *c;
+    struct prompt_options options;
+    struct sequence prompt; // with what opens the answer
+    struct ids closing;     // what the chat template writes behind an answer
+};
+
+// The answered conversation, and where the choice's tokens end: what the chat template writes
+// behind an answer does not count.
+struct answered {
+    struct sequence sequence;
+    int64_t first, end;
+};
+
+// The tokens of the conversation with an answer of one token, given as its id.
+static int render_id(const struct ranking *k, int32_t id, struct sequence *s, struct err *err)
+{
+    struct conversation *c = k->c;
+    struct prompt_options options = k->options;
+    options.generation_prompt = false;
+    struct message *answer = conversation_add(c, ROLE_ASSISTANT);
+    answer->generated = true;
+    ids_add(&answer->ids, id);
+    const int status = prompt_sequence(c->messages, c->message_count, c->pictures, c->picture_count,
+                                       c->model->tokenizer, &options, s, err);
+    conversation_drop(c, 1);
+    return status;
+}
+
+// What stands behind an answer: the rows behind the last one in which two answers differ.
+static int find_closing(struct ranking *k, struct err *err)
+{
+    struct sequence a = { 0 }, b = { 0 };
+    int status = render_id(k, 0, &a, err);
+    if (status == 0) status = render_id(k, 1, &b, err);
+    int64_t n = 0;
+    while (n < a.n && n < b.n && a.ids[a.n - 1 - n] == b.ids[b.n - 1 - n]) n++;
+    if (status == 0 && n < a.n) ids_append(&k->closing, a.ids + a.n - n, (size_t)n);
+    sequence_release(&a);
+    sequence_release(&b);
+    return status;
+}
+
+// Takes what the template writes behind an answer off the choice's rows, unless a token of it has
+// merged with the choice.
+static void take_closing_off(const struct ranking *k, struct answered *a)
+{
+    const int64_t n = (int64_t)k->closing.count, end = a->sequence.n - n;
+    if (n && end > a->first && end < a->end &&
+        !memcmp(k->closing.data, a->sequence.ids + end, (size_t)n * sizeof(int32_t)))
+        a->end = end;
+}
+
+static int add_choice(const struct ranking *k, const char *choice, struct answered *a,
+                      struct err *err)
+{
+    struct conversation *c = k->c;
+    struct prompt_answer *answers = NULL;
+    struct prompt_options options = k->options;
+    size_t count = 0;
+    *a = (struct answered){ 0 };
+    options.generation_prompt = false;
+    struct message *answer = conversation_add(c, ROLE_ASSISTANT);
+    answer->from_data = true;
+    message_add_text(answer, choice);
+    int status = prompt_answers(c->messages, c->message_count, c->pictures, c->picture_count,
+                                c->model->tokenizer, &options, &a->sequence, &answers, &count, err);
+    conversation_drop(c, 1);
+    if (status == 0 && !count) status = err_set(err, "the chat template drops the answer");
+    if (status == 0) {
+        if (c->model->family->positions)
+            c->model->family->positions(c->model, c->pictures, &a->sequence);
+        a->first = answers[count - 1].first;
+        a->end = answers[count - 1].end;
+        take_closing_off(k, a);
+    }
+    free(answers);
+    return status;
+}
+
+// First row at which they differ, at most that of the answer.
+static int64_t parting_row(const struct sequence *prompt, const struct answered *a)
+{
+    int64_t p = 0;
+    while (p < a->first && p < prompt->n && prompt->ids[p] == a->sequence.ids[p] &&
+           prompt->picture[p] == a->sequence.picture[p])
+        p++;
+    return p;
+}
+
+// The loss of each of the tokens of rows p .. from h[L] of the last n rows, x: loss [n - 1].
+static int rows_loss(struct graph *g, const struct decoder *d, const struct sequence *s, int64_t p,
+                     struct tensor *x, float *loss)
+{
+    // The last row predicts what is not there; methods may have dropped others in front.
+    const int64_t n = s->n - (p - 1);
+    int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
+    float *weight = xcalloc((size_t)n, sizeof *weight); // no gradient is wanted
+    for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(x->shape[0] - n + i);
+    x = op_gather_rows(g, x, row, n - 1); // [n-1, D]
+    x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
+    const int status = op_cross_entropy(g, x, graph_weight(&d->head), s->ids + p, weight, loss);
+    free(weight);
+    free(row);
+    return status;
+}
+
+// *loglik = the sum of log p over the tokens of rows p .. end-1, from h[L] of the last rows of s.
+static int sum_losses(struct graph *g, const struct decoder *d, const struct sequence *s, int64_t p,
+                      struct tensor *x, double *loglik)
+{
+    const int64_t n = s->n - p;
+    float *loss = xcalloc((size_t)n + 1, sizeof *loss);
+    int status = 0;
+    double sum = 0;
+    if (stages_last(d->stages)) status = x ? rows_loss(g, d, s, p, x, loss) : -1;
+    stages_tell(g, d->stages, loss, (size_t)n * sizeof *loss);
+    if (!graph_ok(g)) status = -1;
+    for (int64_t i = 0; i < n; i++) sum += loss[i];
+    free(loss);
+    *loglik = -sum;
+    return status;
+}
+
+// The same; rows 0 .. p-2 are in the cache.
+static int rank_rows(struct graph *g, struct conversation *c, const struct sequence *s, int64_t p,
+                     double *loglik)
+{
+    struct arena_mark mark = arena_mark(g->arena);
+    struct tensor *x = NULL; // [n, D]
+    int status = conversation_forward(c, g, s, LOGITS_HIDDEN, false, &x);
+    if (status == 0) status = sum_losses(g, &c->model->decoder, s, p, x, loglik);
+    arena_reset(g->arena, mark);
+    return status;
+}
+
+// The conversation with a choice, up to its last token; *p: its first row that the prompt lacks.
+static int read_choice(const struct ranking *k, const char *choice, struct sequence *s, int64_t *p,
+                       struct err *err)
+{
+    const int64_t limit = conversation_limit(k->c->model, k->passes->settings);
+    struct answered a;
+    int status = add_choice(k, choice, &a, err);
+    *p = status == 0 ? parting_row(&k->prompt, &a) : 0;
+    if (status == 0 && (*p < 1 || a.end <= *p))
+        status = err_set(err, "the choice '%.100s' has no token of its own", choice);
+    if (status == 0 && a.end > limit)
+        status = err_set(err, "%lld tokens with a choice, but the context holds %lld",
+                         (long long)a.end, (long long)limit);
+    if (status == 0) sequence_trim(&a.sequence, a.end);
+    *s = a.sequence;
+    return status;
+}
+
+static int rank_alone(const struct ranking *k, const struct sequence *s, int64_t p, double *loglik,
+                      struct err *err)
+{
+    struct conversation *c = k->c;
+    struct graph g =
+        conversation_graph(c, k->passes->settings, k->passes->hooks, k->passes->cancel);
+    conversation_trim(c, p - 1);
+    const int status = rank_rows(&g, c, s, p, loglik) < 0 ? failed(&g, k->passes, err) : 0;
+    conversation_trim(c, p - 1);
+    return status;
+}
+
+// All rows that the choices do not share, in one pass.
+static int rank_together(const struct ranking *k, const struct sequence *s, const int64_t *p,
+                         int count, double *loglik, struct err *err)
+{
+    struct conversation *c = k->c;
+    struct batch b;
+    struct tensor *x;
+    int64_t first = p[0];
+    for (int i = 1; i < count; i++)
+        if (p[i] < first) first = p[i];
+    // The row in front of a choice predicts its first token.
+    int status = batch_open(&b, c, k->passes->settings, k->passes->cancel, s, count, first - 1, 0);
+    if (status < 0) return failed(&b.graph, k->passes, err);
+    int64_t rows[BATCH_MOST];
+    for (int i = 0; i < count; i++) rows[i] = batch_rows(&b, s, i);
+    struct arena_mark mark = arena_mark(b.graph.arena);
+    status = batch_pass(&b, s, &x);
+    for (int64_t i = 0, at = 0; i < count && status == 0; at += rows[i++])
+        status = sum_losses(&b.graph, &c->model->decoder, &s[i], p[i],
+                            graph_rows(&b.graph, x, at, rows[i]), &loglik[i]);
+    arena_reset(b.graph.arena, mark);
+    batch_close(&b);
+    return status < 0 ? failed(&b.graph, k->passes, err) : 0;
+}
+
+// Some of the choices, as many as a batch may have.
+static int rank_choices(const struct ranking *k, const char *const *choices, int count,
+                        double *loglik, struct err *err)
+{
+    struct sequence s[BATCH_MOST] = { { 0 } };
+    int64_t p[BATCH_MOST] = { 0 };
+    int status = 0;
+    for (int i = 0; i < count && status == 0; i++)
+        status = read_choice(k, choices[i], &s[i], &p[i], err);
+    if (status == 0)
+        status = count > 1 ? rank_together(k, s, p, count, loglik, err)
+                           : rank_alone(k, &s[0], p[0], loglik, err);
+    for (int i = 0; i < count && status == 0 && !k->passes->cancelled; i++)
+        if (!isfinite(loglik[i]))
+            status = err_set(err, "the model computed %s for the choice '%.100s': %s",
+                             isnan(loglik[i]) ? "NaN" : "Inf", choices[i], DAMAGED);
+    for (int i = 0; i < count; i++) sequence_release(&s[i]);
+    return status;
+}
+
+int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t count,
+                  double *loglik, struct err *err)
+{
+    static const struct answer_options prefill = { .forward_only = true, .steady = true };
+    struct ranking k = { .passes = p, .c = p->c };
+    bool done;
+    p->cancelled = false;
+    if (model_prompt(p->c->model, p->settings, true, &k.options, err) < 0) return -1;
+    if (conversation_sequence(p->c, p->c->message_count, p->settings, true, &k.prompt, err) < 0)
+        return -1;
+    int status = answer_run(p->c, p->settings, p->hooks, p->cancel, &prefill, NULL, &done, err);
+    p->cancelled = status == 0 && !done;
+    if (status == 0) status = find_closing(&k, err);
+    const size_t most = (size_t)evaluate_batch_most(k.c, p->settings, p->hooks);
+    for (size_t i = 0, n; i < count && status == 0 && !p->cancelled; i += n) {
+        n = count - i < most ? count - i : most;
+        status = rank_choices(&k, choices + i, (int)n, loglik + i, err);
+    }
+    sequence_release(&k.prompt);
+    ids_release(&k.closing);
+    return status;
+}
+
+// --- the loss ------------------------------------------------------------------------------------
+
+static int check_labels(const struct labels *l, const struct conversation *c,
+                        const struct settings *s, struct err *err)
+{
+    const int64_t limit = conversation_limit(c->model, s);
+    if (l->sequence.n <= limit) return 0;
+    return err_set(err, "%lld tokens, but the context holds %lld", (long long)l->sequence.n,
+                   (long long)limit);
+}
+
+int evaluate_loss(struct evaluate_passes *p, const struct message *messages, size_t count,
+                  double *loss, struct err *err)
+{
+    struct conversation *c = p->c;
+    struct graph g = conversation_graph(c, p->settings, p->hooks, p->cancel);
+    struct labels l = { 0 };
+    p->cancelled = false;
+    conversation_limit_pictures(c, p->settings);
+    conversation_place(c, messages, count);
+    int status =
+        labels_make(&l, messages, count, c->pictures, c->picture_count, c->model, p->settings, err);
+    if (status == 0 && (!l.trained || !labels_answered(messages, count)))
+        status = err_set(err, "%s", dialogue_unanswered(messages, count));
+    if (status == 0) status = check_labels(&l, c, p->settings, err);
+    if (status == 0) {
+        bool good = true;
+        for (size_t i = 0; i < c->picture_count && good; i++)
+            good = conversation_encode(c, &g, (int)i) == 0;
+        if (!good || loss_sample(&g, c->model, c->pictures, c->picture_count, &l, 1, loss) < 0)
+            status = failed(&g, p, err);
+    }
+    if (status == 0 && !p->cancelled && !isfinite(*loss))
+        status = err_set(err, "the model computed %s as the loss of the answers: %s",
+                         isnan(*loss) ? "NaN" : "Inf", DAMAGED);
+    labels_release(&l);
+    return status;
+}

@@ -1,0 +1,224 @@
+// core/eval/evaluate_totals.c -- totals of an evaluation: sums of scores by metric and kind, and
+// the lines that report them.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/eval/evaluate_parts.h"
+
+// --- sums ----------------------------------------------------------------------------------------
+
+int evaluate_metric_number(const struct metric *m)
+{
+    int i = 0;
+    while (metrics[i] != m) i++;
+    return i;
+}
+
+struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m, const char *kind)
+{
+    for (size_t i = 0; i < e->total_count; i++)
+        if (e->totals[i].metric == m && !strcmp(e->totals[i].kind, kind))
+            return &e->totals[i].tally;
+    e->totals = xreallocarray(e->totals, e->total_count + 1, sizeof *e->totals);
+    const size_t number = names_add(&e->kinds, kind, NULL);
+    e->totals[e->total_count] =
+        (struct evaluation_total){ .metric = m, .kind = e->kinds.list[number] };
+    return &e->totals[e->total_count++].tally;
+}
+
+// For the set's total.
+static void keep_score(struct evaluation *e, const struct evaluated *told)
+{
+    const size_t kind = names_add(&e->kinds, told->kind, NULL);
+    const size_t group = names_add(&e->groups, told->group, NULL);
+    if (e->score_count == e->score_room) {
+        e->score_room = e->score_room ? 2 * e->score_room : 256;
+        e->scores = xreallocarray(e->scores, e->score_room, sizeof *e->scores);
+    }
+    e->scores[e->score_count++] = (struct set_score){ .kind = e->kinds.list[kind],
+                                                      .group = e->groups.list[group],
+                                                      .score = told->score,
+                                                      .class = told->class };
+}
+
+const char *evaluated_answer(const struct evaluated *told)
+{
+    if (told->skipped) return NULL;
+    if (told->metric->way != METRIC_RANKS) return told->scored_text;
+    return told->found ? told->found : "";
+}
+
+void evaluation_note(struct evaluation *e, const struct evaluated *told)
+{
+    metric_tally_add(evaluate_total(e, told->metric, told->kind),
+                     &(struct metric_outcome){ .score = told->score, .class = told->class });
+    if (e->total) keep_score(e, told);
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+static void finish_total(struct evaluation_total *t)
+{
+    metric_interval(t->metric, &t->tally, &t->low, &t->high);
+    if (t->metric->summary) t->number_count = t->metric->summary(&t->tally, t->numbers);
+}
+
+static int compare_totals(const void *a, const void *b)
+{
+    const struct evaluation_total *x = a, *y = b;
+    if (x->tally.scores.count != y->tally.scores.count)
+        return x->tally.scores.count > y->tally.scores.count ? -1 : 1;
+    return evaluate_metric_number(x->metric) - evaluate_metric_number(y->metric);
+}
+
+// For each metric the sum over its kinds, then the kinds where there are several.
+void evaluate_totals(struct evaluation *e)
+{
+    const size_t parts = e->total_count;
+    struct evaluation_total *all = xcalloc(2 * parts + 1, sizeof *all);
+    size_t n = 0;
+    for (size_t i = 0; i < parts; i++) {
+        size_t at = 0;
+        while (at < n && all[at].metric != e->totals[i].metric) at++;
+        if (at == n) all[n++] = (struct evaluation_total){ .metric = e->totals[i].metric };
+        metric_tally_merge(&all[at].tally, &e->totals[i].tally);
+    }
+    if (n) qsort(all, n, sizeof *all, compare_totals);
+    const size_t metric_count = n;
+    for (size_t i = 0; i < parts && parts > metric_count; i++) all[n++] = e->totals[i];
+    for (size_t i = 0; i < n; i++) finish_total(&all[i]);
+    free(e->totals);
+    e->totals = all;
+    e->total_count = n;
+    if (!e->total || !n) return;
+    e->number_count = e->total->count(e->scores, e->score_count, all[0].metric, e->numbers);
+    set_total_interval(e->total, e->scores, e->score_count, all[0].metric, &e->low, &e->high);
+}
+
+void evaluation_release(struct evaluation *e)
+{
+    free(e->totals);
+    free(e->why);
+    free(e->first);
+    free(e->notices);
+    free(e->scores);
+    names_release(&e->kinds);
+    names_release(&e->groups);
+    *e = (struct evaluation){ 0 };
+}
+
+const struct evaluation_total *evaluation_main(const struct evaluation *e)
+{
+    return e->total_count ? &e->totals[0] : NULL;
+}
+
+const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m)
+{
+    for (size_t i = 0; i < e->total_count; i++)
+        if (e->totals[i].metric == m && !e->totals[i].kind) return &e->totals[i];
+    return NULL;
+}
+
+// --- in words ------------------------------------------------------------------------------------
+
+static char *number_text(double x)
+{
+    if (isnan(x)) return xstrdup("-");
+    return x == floor(x) && fabs(x) < 1e15 ? xasprintf("%.0f", x) : xasprintf("%.6f", x);
+}
+
+static char *total_text(const struct evaluation_total *t)
+{
+    const long long n = (long long)t->tally.scores.count;
+    if (isnan(t->low)) return xasprintf("%.6f, n %lld", t->tally.scores.mean, n);
+    return xasprintf("%.6f (95%%: %.4f to %.4f), n %lld", t->tally.scores.mean, t->low, t->high, n);
+}
+
+struct telling {
+    void (*put)(void *self, const char *key, const char *value);
+    void *self;
+};
+
+// Takes the text.
+static void put(const struct telling *to, const char *key, char *value)
+{
+    to->put(to->self, key, value);
+    free(value);
+}
+
+static void put_main(const struct telling *to, const struct evaluation_total *t)
+{
+    put(to, "metric", xstrdup(t->metric->name));
+    put(to, "rule", xstrdup(t->metric->rule));
+    put(to, "score", xasprintf("%.9g", t->tally.scores.mean));
+    put(to, "low", isnan(t->low) ? xstrdup("-") : xasprintf("%.6g", t->low));
+    put(to, "high", isnan(t->high) ? xstrdup("-") : xasprintf("%.6g", t->high));
+    put(to, "n", xasprintf("%lld", (long long)t->tally.scores.count));
+    for (int i = 0; i < t->number_count; i++)
+        put(to, t->numbers[i].name, number_text(t->numbers[i].value));
+}
+
+// The number that the suite reports for the whole set.
+static void put_set(const struct telling *to, const struct evaluation *e)
+{
+    for (int i = 0; i < e->number_count; i++)
+        put(to, e->numbers[i].name,
+            i || isnan(e->low)
+                ? number_text(e->numbers[i].value)
+                : xasprintf("%.6f (95%%: %.4f to %.4f)", e->numbers[i].value, e->low, e->high));
+    if (e->number_count) put(to, "total", xstrdup(e->total->rule));
+}
+
+// What the rules did not see of the answers, or saw.
+static void put_thoughts(const struct telling *to, const struct evaluation *e)
+{
+    static const char *const words[THOUGHTS] = {
+        [THOUGHT_REMOVED] = "removed from",
+        [THOUGHT_KEPT] = "seen by the rule in",
+        [THOUGHT_OPEN] = "not ended, so seen by the rule, in",
+    };
+    struct buf b = { 0 };
+    for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)
+        if (e->thoughts[i])
+            buf_printf(&b, "%s%s %lld %s", b.length ? "; " : "", words[i],
+                       (long long)e->thoughts[i], e->thoughts[i] == 1 ? "answer" : "answers");
+    if (b.length) put(to, "thinking", buf_take(&b));
+}
+
+void evaluation_report(const struct evaluation *e,
+                       void (*put_line)(void *self, const char *key, const char *value), void *self)
+{
+    const struct telling to = { put_line, self };
+    char *cut;
+    for (size_t i = 0; i < e->total_count; i++) {
+        const struct evaluation_total *t = &e->totals[i];
+        if (i == 0) {
+            put_main(&to, t);
+            put_set(&to, e);
+            continue;
+        }
+        const bool other = t->metric != e->totals[0].metric;
+        char *key = !t->kind ? xasprintf("score %s", t->metric->name)
+                    : other  ? xasprintf("score %s %s", t->metric->name, t->kind)
+                             : xasprintf("score %s", *t->kind ? t->kind : "(no kind)");
+        put(&to, key, total_text(t));
+        free(key);
+        for (int k = 0; k < t->number_count; k++) {
+            key = xasprintf("%s %s", t->numbers[k].name, t->kind ? t->kind : t->metric->name);
+            put(&to, key, number_text(t->numbers[k].value));
+            free(key);
+        }
+    }
+    if (e->total_count && e->arithmetic) put(&to, "arithmetic", xstrdup(e->arithmetic));
+    if (e->total_count && e->batch > 1) put(&to, "eval.batch", xasprintf("%d", e->batch));
+    if (e->total_count && e->first) put(&to, "eval.first", xstrdup(e->first));
+    if (e->lost) put(&to, "choices lost", xasprintf("%lld", (long long)e->lost));
+    put_thoughts(&to, e);
+    if ((cut = cut_text(e->cut))) put(&to, "cut off", cut);
+    if (e->notices) put(&to, "data", xstrdup(e->notices));
+    if (e->skipped)
+        put(&to, "skipped",
+            xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,
+                      (long long)e->samples, e->why ? e->why : ""));
+}

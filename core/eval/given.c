@@ -1,0 +1,317 @@
+// core/eval/given.c -- answers of a file, and the questions to which they belong.
+//
+// Matching goes through the lines and questions that have no partner yet, three times, sorted by id
+// and a key: the prompt, its first line, nothing. Equal keys are paired in their order.
+#include "core/eval/given.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/cancel.h"
+#include "core/base/names.h"
+#include "core/data/dataset.h"
+#include "core/metrics/python.h"
+#include "core/text/tokenizer_parts.h"
+
+enum {
+    SHOWN = 60,  // bytes of a question in a message
+    LOOK = 4096, // lines between two looks at Ctrl-C
+};
+static const size_t none = (size_t)-1;
+
+struct given_line {
+    size_t id;            // of names
+    char *prompt;         // NULL: it has none
+    char *written, *text; // the id as it is written; the answer
+    int64_t number;       // in the file, from 1
+    bool used;
+};
+
+struct given_question {
+    size_t id;
+    char *prompt;
+    int64_t sample;
+    size_t message;
+    size_t line; // its answer; none
+};
+
+struct given {
+    struct names ids;
+    struct given_line *lines;
+    size_t line_count, line_room;
+    struct given_question *questions; // in the order of samples
+    size_t question_count, question_room;
+    struct tally_of_id {
+        size_t lines, questions;
+        bool matched; // by a prompt
+    } * of_id;        // [ids.count] after given_match
+};
+
+void given_free(struct given *g)
+{
+    if (!g) return;
+    for (size_t i = 0; i < g->line_count; i++) {
+        free(g->lines[i].prompt);
+        free(g->lines[i].written);
+        free(g->lines[i].text);
+    }
+    for (size_t i = 0; i < g->question_count; i++) free(g->questions[i].prompt);
+    free(g->lines);
+    free(g->questions);
+    free(g->of_id);
+    names_release(&g->ids);
+    free(g);
+}
+
+static size_t number_of_id(struct given *g, const char *written)
+{
+    char *id = json_number_key(written);
+    const size_t number = names_add(&g->ids, id, NULL);
+    free(id);
+    return number;
+}
+
+// Without LLaVA's mark of a picture, and without white space around it.
+static char *plain_prompt(const char *prompt)
+{
+    static const char mark[] = "<image>\n";
+    const size_t n = sizeof mark - 1;
+    while (!strncmp(prompt, mark, n)) prompt += n;
+    return python_strip(prompt);
+}
+
+// --- the file ------------------------------------------------------------------------------------
+
+// A text, or a whole number as it is written.
+static char *read_text(const cJSON *line, const char *const *keys)
+{
+    for (; *keys; keys++) {
+        const cJSON *item = json_get(line, *keys);
+        if (cJSON_IsString(item)) return xstrdup(item->valuestring);
+        if (cJSON_IsNumber(item)) return json_number_text(item);
+    }
+    return NULL;
+}
+
+static int read_line(struct given *g, const struct dataset *d, int64_t i, struct err *err)
+{
+    static const char *const ids[] = { "question_id", "id", "index", NULL },
+                             *const texts[] = { "text", "answer", "prediction", "response", NULL },
+                             *const prompts[] = { "prompt", "question", NULL };
+    cJSON *json = dataset_json(d, i, err);
+    if (!json) return -1;
+    char *prompt = read_text(json, prompts);
+    struct given_line line = { .written = read_text(json, ids),
+                               .text = read_text(json, texts),
+                               .prompt = prompt ? plain_prompt(prompt) : NULL,
+                               .number = d->entries[i].line };
+    free(prompt);
+    cJSON_Delete(json);
+    if (g->line_count == g->line_room) {
+        g->line_room = g->line_room ? 2 * g->line_room : 256;
+        g->lines = xreallocarray(g->lines, g->line_room, sizeof *g->lines);
+    }
+    if (line.written) line.id = number_of_id(g, line.written);
+    g->lines[g->line_count++] = line;
+    if (line.written && line.text) return 0;
+    return err_set(err, "line %lld of '%s' needs \"question_id\" and \"text\"",
+                   (long long)line.number, d->path);
+}
+
+struct given *given_read(const char *path, struct err *err)
+{
+    struct dataset d;
+    if (dataset_open(&d, path, NULL, err) < 0) return NULL;
+    struct given *g = xcalloc(1, sizeof *g);
+    int status = 0;
+    for (int64_t i = 0; i < d.count && status == 0; i++)
+        status = i % LOOK == LOOK - 1 && cancel_asked() ? err_set(err, "cancelled")
+                                                        : read_line(g, &d, i, err);
+    dataset_close(&d);
+    if (status == 0) return g;
+    given_free(g);
+    return NULL;
+}
+
+// --- matching ------------------------------------------------------------------------------------
+
+void given_add_question(struct given *g, const char *id, const char *prompt, int64_t sample,
+                        size_t message)
+{
+    if (g->question_count == g->question_room) {
+        g->question_room = g->question_room ? 2 * g->question_room : 256;
+        g->questions = xreallocarray(g->questions, g->question_room, sizeof *g->questions);
+    }
+    g->questions[g->question_count++] = (struct given_question){ .id = number_of_id(g, id),
+                                                                 .prompt = plain_prompt(prompt),
+                                                                 .sample = sample,
+                                                                 .message = message,
+                                                                 .line = none };
+}
+
+enum pass { BY_PROMPT, BY_FIRST_LINE, BY_ORDER };
+
+// A line or a question without a partner, in one pass.
+struct candidate {
+    size_t id;
+    char *key;
+    bool question;
+    size_t at; // of lines or questions
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->id != y->id) return x->id < y->id ? -1 : 1;
+    const int c = strcmp(x->key, y->key);
+    if (c) return c;
+    if (x->question != y->question) return x->question ? 1 : -1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static char *key_of(const char *prompt, enum pass pass)
+{
+    if (pass == BY_ORDER) return xstrdup("");
+    if (pass == BY_PROMPT) return xstrdup(prompt);
+    char *first = xstrndup(prompt, strcspn(prompt, "\n")), *lower = python_lower(first);
+    char *bare = python_strip(lower);
+    free(first);
+    free(lower);
+    return bare;
+}
+
+static bool takes_part(const struct given *g, size_t id, const char *prompt, enum pass pass)
+{
+    return pass == BY_ORDER ? !g->of_id[id].matched : prompt != NULL;
+}
+
+static bool same_answers(const struct given *g, const struct candidate *c, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(g->lines[c[i].at].text, g->lines[c[0].at].text) != 0) return false;
+    return count > 0;
+}
+
+// The candidates are `lines` lines, then `questions` questions, all of one id and key. Equal
+// answers (of a program that was run twice) count as one.
+static void pair(struct given *g, const struct candidate *c, size_t lines, size_t questions,
+                 enum pass pass)
+{
+    const bool same = (pass != BY_ORDER || questions == 1) && same_answers(g, c, lines);
+    if (!lines || !questions || (lines != questions && !same)) return;
+    for (size_t i = 0; i < questions; i++)
+        g->questions[c[lines + i].at].line = c[lines == questions ? i : 0].at;
+    for (size_t i = 0; i < lines; i++) g->lines[c[i].at].used = true;
+    g->of_id[c->id].matched = true;
+}
+
+static void match_by(struct given *g, enum pass pass)
+{
+    struct candidate *all = xcalloc(g->line_count + g->question_count + 1, sizeof *all);
+    size_t count = 0;
+    for (size_t i = 0; i < g->line_count; i++) {
+        const struct given_line *l = &g->lines[i];
+        if (!l->used && takes_part(g, l->id, l->prompt, pass))
+            all[count++] = (struct candidate){ l->id, key_of(l->prompt, pass), false, i };
+    }
+    for (size_t i = 0; i < g->question_count; i++) {
+        const struct given_question *q = &g->questions[i];
+        if (q->line == none && takes_part(g, q->id, q->prompt, pass))
+            all[count++] = (struct candidate){ q->id, key_of(q->prompt, pass), true, i };
+    }
+    if (count) qsort(all, count, sizeof *all, compare);
+    for (size_t i = 0, end; i < count; i = end) {
+        size_t lines = 0;
+        for (end = i; end < count && all[end].id == all[i].id && !strcmp(all[end].key, all[i].key);
+             end++)
+            lines += !all[end].question;
+        pair(g, &all[i], lines, end - i - lines, pass);
+    }
+    for (size_t i = 0; i < count; i++) free(all[i].key);
+    free(all);
+}
+
+void given_match(struct given *g)
+{
+    g->of_id = xcalloc(g->ids.count + 1, sizeof *g->of_id);
+    for (size_t i = 0; i < g->line_count; i++) g->of_id[g->lines[i].id].lines++;
+    for (size_t i = 0; i < g->question_count; i++) g->of_id[g->questions[i].id].questions++;
+    for (enum pass pass = BY_PROMPT; pass <= BY_ORDER; pass++) match_by(g, pass);
+}
+
+// --- answers -------------------------------------------------------------------------------------
+
+static int compare_place(const void *a, const void *b)
+{
+    const struct given_question *x = a, *y = b;
+    if (x->sample != y->sample) return x->sample < y->sample ? -1 : 1;
+    return (x->message > y->message) - (x->message < y->message);
+}
+
+const char *given_answer(const struct given *g, int64_t sample, size_t message, struct err *err)
+{
+    const struct given_question wanted = { .sample = sample, .message = message };
+    const struct given_question *q =
+        g->question_count
+            ? bsearch(&wanted, g->questions, g->question_count, sizeof wanted, compare_place)
+            : NULL;
+    const size_t first = q ? strcspn(q->prompt, "\n") : 0;
+    const struct tally_of_id *of = q ? &g->of_id[q->id] : NULL;
+    if (q && q->line != none) return g->lines[q->line].text;
+    if (of && of->lines && (of->questions > 1 || of->lines > 1))
+        err_set(err,
+                "the file of --answers has %zu line%s for the %zu question%s with its id, and not "
+                "one for the question \"%.*s\" alone",
+                of->lines, of->lines == 1 ? "" : "s", of->questions, of->questions == 1 ? "" : "s",
+                utf8_head(q->prompt, SHOWN < first ? SHOWN : (int)first), q->prompt);
+    else
+        err_set(err, "the file of --answers has no answer for it");
+    return NULL;
+}
+
+char *given_unused(const struct given *g)
+{
+    const struct given_line *first = NULL;
+    size_t unused = 0;
+    for (size_t i = g->line_count; i-- > 0;)
+        if (!g->lines[i].used) {
+            unused++;
+            first = &g->lines[i];
+        }
+    if (!first) return NULL;
+    return xasprintf("%zu of %zu lines, the first: line %lld (%s)", unused, g->line_count,
+                     (long long)first->number, first->written);
+}
+
+// Does one contain the other's first line? Programs add words before and behind a question.
+static bool alike(const char *a, const char *b)
+{
+    char *first[2] = { key_of(a, BY_FIRST_LINE), key_of(b, BY_FIRST_LINE) };
+    char *whole[2] = { python_lower(a), python_lower(b) };
+    bool is = false;
+    for (int i = 0; i < 2; i++) is |= strstr(whole[!i], first[i]) != NULL;
+    for (int i = 0; i < 2; i++) {
+        free(first[i]);
+        free(whole[i]);
+    }
+    return is;
+}
+
+char *given_differ(const struct given *g)
+{
+    const struct given_line *first = NULL;
+    size_t differ = 0;
+    for (size_t i = 0; i < g->question_count; i++) {
+        const struct given_question *q = &g->questions[i];
+        const struct given_line *l = q->line != none ? &g->lines[q->line] : NULL;
+        if (!l || !l->prompt || !*l->prompt || alike(l->prompt, q->prompt)) continue;
+        differ++;
+        if (!first) first = l;
+    }
+    if (!first) return NULL;
+    const int shown = (int)strcspn(first->prompt, "\n");
+    return xasprintf("%zu of %zu answers have a prompt that is not the question with their id, the "
+                     "first: line %lld (%s), \"%.*s\"",
+                     differ, g->question_count, (long long)first->number, first->written,
+                     utf8_head(first->prompt, shown < SHOWN ? shown : SHOWN), first->prompt);
+}

@@ -1,0 +1,195 @@
+// core/jobs/identity.c -- compares the inputs of a run when it started with the current ones.
+#include "core/jobs/identity.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/items.h"
+#include "core/base/mem.h"
+#include "core/picture/image.h"
+#include "core/settings/settings.h"
+
+void identity_each(struct identity *id, void (*each)(void *self, const char *name, const char **at),
+                   void *self)
+{
+    each(self, "settings", &id->settings);
+    each(self, "model", &id->model);
+    each(self, "files", &id->files);
+    each(self, "data", &id->data);
+    each(self, "held", &id->held);
+    each(self, "answers", &id->answers);
+    each(self, "adapter", &id->adapter);
+    each(self, "pictures", &id->pictures);
+    each(self, "samples", &id->samples);
+}
+
+// --- records -------------------------------------------------------------------------------------
+
+static void put_one(void *self, const char *name, const char **at)
+{
+    if (*at) cJSON_AddStringToObject(self, name, *at);
+}
+
+void identity_put(const struct identity *id, cJSON *record)
+{
+    struct identity copy = *id;
+    identity_each(&copy, put_one, cJSON_AddObjectToObject(record, "identity"));
+}
+
+static void take_one(void *self, const char *name, const char **at)
+{
+    *at = cJSON_GetStringValue(json_get(self, name));
+}
+
+struct identity identity_of(const cJSON *record)
+{
+    struct identity id = { 0 };
+    identity_each(&id, take_one, (void *)json_get(record, "identity"));
+    return id;
+}
+
+// --- differences ---------------------------------------------------------------------------------
+
+// Is it a setting that an older version did not have, at its default?
+static bool new_default(const char *item)
+{
+    const char *equals = strchr(item, '=');
+    if (!equals) return false;
+    char *key = xstrndup(item, (size_t)(equals - item));
+    const struct setting *row = settings_find(key);
+    free(key);
+    return row && !strcmp(equals + 1, row->def);
+}
+
+// The first line of `list` that differs from the other list's line with its key (*other, NULL if it
+// has none); NULL if none differs. The caller frees both.
+static char *first_difference(const char *list, const char *others, char **other)
+{
+    char *one;
+    for (*other = NULL; (one = items_take(&list, "\n")); free(one)) {
+        if (items_has(others, one, "\n")) continue;
+        *other = items_with_key(others, one, "\n");
+        if (*other || !new_default(one)) return one;
+    }
+    return NULL;
+}
+
+static int settings_differ(const char *then, const char *now, struct err *err)
+{
+    char *was, *is = first_difference(now, then, &was);
+    if (!is) was = first_difference(then, now, &is);
+    if (!was && !is) return 0;
+    err_set(err,
+            "the run started with %s, but now it is %s: restore it, or train into another folder",
+            was ? was : "fewer settings", is ? is : "without");
+    free(was);
+    free(is);
+    return -1;
+}
+
+static bool differ(const char *was, const char *is)
+{
+    return was && is && strcmp(was, is) != 0;
+}
+
+static const char *work_of(const struct identity *is)
+{
+    return is->data_path ? "job" : "run";
+}
+
+static const char *otherwise(const struct identity *is)
+{
+    return is->data_path ? "start another job" : "train into another folder";
+}
+
+static int file_differs(const struct identity *is, const char *what, struct err *err)
+{
+    return err_set(err,
+                   "%s has changed since the %s started (its SHA-256 differs); restore it, or %s",
+                   what, work_of(is), otherwise(is));
+}
+
+static int data_differs(const struct identity *is, struct err *err)
+{
+    char *what =
+        is->data_path ? xasprintf("the data '%s'", is->data_path) : xstrdup("the data file");
+    file_differs(is, what, err);
+    free(what);
+    return -1;
+}
+
+// An earlier version's fingerprint of the same weights is no difference.
+static int model_differs(const struct identity *was, const struct identity *is, struct err *err)
+{
+    if (!differ(was->model, is->model)) return 0;
+    if (is->checkpoint && checkpoint_was(is->checkpoint, was->model)) return 0;
+    char *which = checkpoint_files_differ(was->files, is->files);
+    err_set(
+        err,
+        "the %s started with another model (or its files have changed%s%s); load that one, or %s",
+        work_of(is), which ? ": " : "", which ? which : "", otherwise(is));
+    free(which);
+    return -1;
+}
+
+// The settings say that it is another file, before the hashes do.
+int identity_same(const struct identity *was, const struct identity *is, struct err *err)
+{
+    if (model_differs(was, is, err) < 0) return -1;
+    if (differ(was->data, is->data)) return data_differs(is, err);
+    if (was->settings && is->settings && settings_differ(was->settings, is->settings, err) < 0)
+        return -1;
+    if (differ(was->held, is->held))
+        return file_differs(is, "the data file of train.validation", err);
+    if (differ(was->answers, is->answers)) return file_differs(is, "the file of --answers", err);
+    if (differ(was->adapter, is->adapter))
+        return file_differs(is, "the adapter (setting adapter)", err);
+    if (differ(was->samples, is->samples))
+        return err_set(
+            err,
+            "the set of usable samples has changed since the run started: pictures are missing or "
+            "changed (the log lists what is skipped); restore them, or train into another folder");
+    if (differ(was->pictures, is->pictures))
+        return err_set(err,
+                       "a picture of the data has changed since the %s started; restore it, or %s",
+                       work_of(is), otherwise(is));
+    return 0;
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+void identity_add_pictures(const struct dataset *data, int64_t index, char hex[HASH_HEX])
+{
+    struct sample s;
+    struct hash h;
+    hash_start(&h);
+    hash_add(&h, hex, strlen(hex));
+    const bool good = dataset_read(data, index, &s, NULL) == 0;
+    for (size_t i = 0; good && i < s.dialogue.path_count; i++) {
+        char one[HASH_HEX] = "unreadable";
+        size_t size;
+        char *bytes = dataset_picture(data, s.dialogue.paths[i], IMAGE_MAX_FILE, &size, NULL);
+        if (bytes) content_hash_bytes(bytes, size, one);
+        hash_add(&h, one, strlen(one));
+        free(bytes);
+    }
+    sample_release(&s);
+    hash_end(&h, hex);
+}
+
+int identity_same_pictures(const struct dataset *data, int64_t index, const char *was,
+                           struct err *err)
+{
+    char is[HASH_HEX] = "";
+    identity_add_pictures(data, index, is);
+    if (!strcmp(was, is)) return 0;
+    struct sample s;
+    dataset_read(data, index, &s, NULL);
+    err_set(err,
+            "the pictures of sample %s (line %lld of '%s') have changed since the job started; "
+            "restore them, or start another job",
+            s.id ? s.id : "without an id", (long long)s.line, data->path);
+    sample_release(&s);
+    return -1;
+}

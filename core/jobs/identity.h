@@ -1,0 +1,47 @@
+// core/jobs/identity.h -- what must be unchanged for work to be resumed (training, evaluation,
+// comparison, calibration), and what differs.
+//
+//   struct identity is = { .settings = lines, .model = fingerprint, .data = hex, ... };
+//   identity_put(&is, record);                              // into a record of JSON
+//   struct identity was = identity_of(record);              // borrows its texts
+//   if (identity_same(&was, &is, &err) < 0) ...             // names the first thing that differs
+//
+// Hashes are SHA-256 as text; "" means that there is nothing to hash.
+#ifndef CORE_JOBS_IDENTITY_H
+#define CORE_JOBS_IDENTITY_H
+
+#include "core/base/json.h"
+#include "core/data/dataset.h"
+#include "core/files/checkpoint.h"
+
+// A NULL field is unknown (yet, or in an older version) and not compared.
+struct identity {
+    const char *settings;          // "key=value" lines
+    const char *model;             // fingerprint
+    const char *files;             // checkpoint.files: which one differs
+    const char *data;              // of the data file
+    const char *held;              // of the validation's own data file
+    const char *answers;           // of the file of --answers
+    const char *adapter;           // of the adapter's files that training continues from
+    const char *pictures;          // of the bytes of the pictures named in the data
+    const char *samples;           // over the indices and lengths of the used samples
+    struct checkpoint *checkpoint; // the loaded model's; NULL for what was recorded
+    const char *data_path;         // for messages about a job's data; NULL: a training's
+};
+
+int identity_same(const struct identity *was, const struct identity *is, struct err *err);
+// Stored as the object "identity"; without one all fields are NULL.
+void identity_put(const struct identity *id, cJSON *record);
+struct identity identity_of(const cJSON *record);
+
+// Adds to *hex ("" at first) the pictures of a sample, as they can be read now.
+void identity_add_pictures(const struct dataset *data, int64_t index, char hex[HASH_HEX]);
+// Compares those of one sample; the message names it.
+int identity_same_pictures(const struct dataset *data, int64_t index, const char *was,
+                           struct err *err);
+
+// Calls each() with the name of every field and its address in *id.
+void identity_each(struct identity *id, void (*each)(void *self, const char *name, const char **at),
+                   void *self);
+
+#endif

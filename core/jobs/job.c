@@ -1,0 +1,203 @@
+// core/jobs/job.c -- the kinds of jobs, and a job's reports.
+#include "core/jobs/job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include "core/base/mem.h"
+#include "core/base/pace.h"
+#include "core/methods/method.h"
+#include "core/settings/settings.h"
+
+static const char *const word_auto[] = { "auto", NULL };
+static const char *const splits[] = { "data", "layers", NULL };
+static const char *const word_none[] = { "none", NULL };
+
+const struct setting job_settings[] = {
+    { "job.threads", SETTING_INTEGER, 1, 1024, "auto", "threads", word_auto, STALE_JOBS,
+      .help = "Number of threads of new jobs, in each rank; auto is one per core." },
+    { "job.ranks", SETTING_INTEGER, 1, 4096, "1", "processes", NULL, STALE_JOBS,
+      .help = "Number of processes (ranks) that share a new job, on this machine or on those of a "
+              "queue; more than one need Open MPI." },
+    { "job.split", SETTING_CHOICE, 0, 0, "data", NULL, splits, STALE_JOBS,
+      .help = "What the ranks of a new job share: its samples (data), or the model's layers, for "
+              "models larger than the memory of a rank (/eval, /ask --job)." },
+    { "sweep.ranks", SETTING_INTEGER, 1, 4096, "auto", "processes", word_auto, STALE_JOBS,
+      .help = "Number of ranks that train one value of a sweep together; auto deals job.ranks to "
+              "the values as evenly as possible." },
+    { "job.folder", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_JOBS,
+      .help = "Folder that all machines of a cluster share, for the files of new jobs; none is "
+              "beside the database." },
+    { "job.nodes", SETTING_INTEGER, 1, 4096, "1", "machines", NULL, STALE_JOBS,
+      .help = "Number of machines of a queued job (--sbatch), which share its ranks." },
+    { "job.gpus", SETTING_INTEGER, 0, 64, "0", "GPUs", NULL, STALE_JOBS,
+      .help = "Number of GPUs that a queued job has, and computes on, on each machine; 0 leaves it "
+              "the shell's device." },
+    { "job.time", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_JOBS,
+      .help = "Time limit of a queued job as sbatch takes it (90, 12:00:00, 2-00:00:00); none is "
+              "the partition's." },
+    { "job.partition", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_JOBS,
+      .help = "Partition of a queued job; none is the default one." },
+    { "job.sbatch", SETTING_TEXT, 0, 0, "none", NULL, word_none, STALE_JOBS,
+      .help = "Further options of sbatch for a queued job, separated by blanks (--account=x "
+              "--qos=y)." },
+    { "job.nice", SETTING_INTEGER, 0, 19, "15", NULL, NULL, STALE_JOBS,
+      .help = "Niceness of new jobs; 0 is normal priority." },
+    { "job.pause_while_answering", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_NOTHING,
+      .help = "Pauses jobs while an answer is generated." },
+    { 0 },
+};
+
+static const struct job_kind *const *kinds; // NULL-terminated
+
+void job_kinds_hand_over(const struct job_kind *const *all)
+{
+    kinds = all;
+}
+
+const struct job_kind *job_kind_at(int index)
+{
+    for (int i = 0; i < index; i++)
+        if (!kinds[i]) return NULL;
+    return index >= 0 ? kinds[index] : NULL;
+}
+
+const struct job_kind *job_kind_find(const char *name)
+{
+    const struct job_kind *kind;
+    for (int i = 0; (kind = job_kind_at(i)); i++)
+        if (!strcmp(kind->name, name)) return kind;
+    return NULL;
+}
+
+const char *job_end_value(const struct job_end *end, const char *key)
+{
+    for (size_t i = 0; i < end->count; i++)
+        if (!strcmp(end->results[i].key, key)) return end->results[i].value;
+    return NULL;
+}
+
+bool job_splits_layers(const struct settings *s)
+{
+    return settings_is(s, "job.split", "layers") && settings_integer(s, "job.ranks") > 1;
+}
+
+enum job_stop job_stopped(struct job *j)
+{
+    return j->ask ? j->ask(j) : JOB_GO;
+}
+
+enum job_stop job_agree(struct job *j)
+{
+    enum job_stop stop = job_stopped(j);
+    ranks_share(j->ranks, &stop, sizeof stop, 0);
+    return stop;
+}
+
+// --- pausing -------------------------------------------------------------------------------------
+
+static void look(struct job *j)
+{
+    if (j->look) j->look(j);
+}
+
+static bool is_locked(const struct job *j)
+{
+    const int status = flock(j->answering, LOCK_EX | LOCK_NB), why = errno;
+    if (status == 0) flock(j->answering, LOCK_UN);
+    return status < 0 && why == EWOULDBLOCK;
+}
+
+// A shell that is answering holds the lock, shared with other shells; the kernel releases it when
+// the shell dies. Another job holds it only for an instant while it checks: so check twice.
+static bool answers(const struct job *j)
+{
+    for (int i = 0; i < 2; i++)
+        if (!is_locked(j)) return false;
+    return true;
+}
+
+void job_yield(struct job *j)
+{
+    const struct timespec moment = { .tv_nsec = 10000000 };
+    look(j);
+    while (j->answering >= 0 && !atomic_load(&j->hurry) && answers(j)) {
+        nanosleep(&moment, NULL); // a signal ends it early
+        look(j);
+    }
+}
+
+static bool yield_wants(void *self, enum site site, int layer)
+{
+    return site == SITE_LAYER_IN || site == SITE_VISION_LAYER;
+}
+
+static int yield_run(void *self, struct graph *g, enum site site, struct site_args *args)
+{
+    job_yield(self);
+    return 0;
+}
+
+void job_hooks(struct job *j, struct hooks *hooks)
+{
+    hooks_add(hooks, &(struct hook){ .wants = yield_wants, .run = yield_run, .self = j });
+}
+
+// --- telling -------------------------------------------------------------------------------------
+
+void job_metric(struct job *j, const char *series, int64_t step, double value)
+{
+    sinks_emit(j->sinks, &(struct event){
+                             .kind = EVENT_METRIC, .key = series, .count = step, .real = value });
+}
+
+void job_step(struct job *j, int64_t step)
+{
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_STEP, .count = step });
+}
+
+void job_rewind(struct job *j, int64_t step)
+{
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_REWIND, .count = step });
+}
+
+void job_progress(struct job *j, struct pace *pace, double step, double steps, double loss)
+{
+    const struct event_progress progress = { .job = j->id,
+                                             .what = j->kind ? j->kind->name : "job",
+                                             .step = step,
+                                             .steps = steps,
+                                             .loss = loss,
+                                             .eta_s = pace_left(pace, step, steps) };
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+}
+
+void job_log(struct job *j, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_NOTICE, .text = b.data });
+    buf_release(&b);
+}
+
+void job_result(struct job *j, const char *key, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_RESULT, .key = key, .value = b.data });
+    buf_release(&b);
+}
+
+void job_score(struct job *j, const struct event_score *score)
+{
+    sinks_emit(j->sinks, &(struct event){ .kind = EVENT_SCORE, .score = score });
+}

@@ -1,0 +1,157 @@
+// core/jobs/job.h -- a job: long work (training, evaluation, calibration) in a separate process.
+//
+// A kind of job is one constant struct in the file of its subject and a line X(NAME) in
+// core/lists.h. The runner (sessions/job_run.h, `vlmsh job run ID`) reads the request from the
+// database, loads the model and calls run(), which reports through events and regularly checks
+// whether to stop:
+//
+//   static int run(struct job *j, struct err *err)
+//   {
+//       int64_t step = 0;
+//       if (j->resumed && load_checkpoint(..., &step, err) < 0) return -1;
+//       job_rewind(j, step);                       // discards reports of later steps
+//       for (; step < steps; step++) {
+//           ... forward pass with job_hooks(j, &hooks) among its hooks ...
+//           job_metric(j, "loss", step, loss);
+//           job_progress(j, &pace, step + 1, steps, loss);
+//           job_step(j, step);                     // stored in the database
+//           const enum job_stop stop = job_stopped(j);
+//           if (stop == JOB_PAUSE && save_checkpoint(..., err) < 0) return -1;
+//           if (stop) return JOB_STOPPED;
+//       }
+//       job_result(j, "adapter", out);
+//       return 0;
+//   }
+//   const struct job_kind job_kind_train = { .name = "train", .needs_model = true, .run = run };
+//
+// Relative paths in argv start at the process's folder, which the runner sets. EVENT_NOTICE adds a
+// line to the job's log; no other log file is needed.
+//
+// Room core/jobs/: what a job is, its state file, what must be unchanged for it to be resumed, and
+// the memory of its process. Uses data, adapter, ranks and what they use.
+#ifndef CORE_JOBS_JOB_H
+#define CORE_JOBS_JOB_H
+
+#include <stdatomic.h>
+
+#include "core/base/event.h"
+#include "core/graph/hooks.h"
+#include "core/model/model.h"
+#include "core/ranks/ranks.h"
+#include "core/settings/settings.h"
+
+// Reasons to stop. In each case run() returns JOB_STOPPED.
+enum job_stop {
+    JOB_GO,     // not at all
+    JOB_PAUSE,  // write a checkpoint: another process will resume from it
+    JOB_CANCEL, // cancel: files on disk stay, nothing needs to be written
+};
+
+enum { JOB_STOPPED = 1 };
+
+struct job {
+    int64_t id;
+    const struct job_kind *kind;
+    int argc; // the arguments as typed, split: DATA OUT options
+    char **argv;
+    struct model *model;       // loaded and freed by the runner; NULL if !needs_model. The job may
+                               // change it: it is not shared
+    struct settings *settings; // a copy of the starting shell's settings
+    const struct backend *backend;
+    struct sinks *sinks;
+    // The processes that share the work, NULL: this one alone. All of them run the job; rank 0
+    // alone reports and writes, the sinks of the others are nobody's. A rank that fails, or is told
+    // to stop, ends all: only what job_agree says is known to all.
+    struct ranks *ranks;
+    bool resumed;      // it ran before: continue from the last checkpoint, if there is one
+    const char *state; // the job's folder beside the database, for internal files
+    // Set to end the job at once (cancel): for graph.cancel, which stops the pass at the next
+    // layer. job_stopped gives the reason.
+    atomic_bool cancel;
+    atomic_bool hurry; // a stop was requested: job_yield no longer blocks
+    // Set by the runner: is there a reason to stop? NULL: never.
+    enum job_stop (*ask)(struct job *j);
+    // Set by the runner: ranks that work in parts (ranks_part) report in parallel. The first rank
+    // of part 1, 2, ... calls it once; from then on its sinks are kept, and it learns by itself of
+    // a reason to stop. NULL: there are no ranks.
+    void (*report_too)(struct job *j, int part);
+    // Set by the runner, with a text: why it cannot keep reports any more. NULL: it need not.
+    const struct err *lost;
+    // Set by the runner; called within a step, from any thread: sets `cancel` and `hurry` on
+    // request. NULL: nothing to check.
+    void (*look)(struct job *j);
+    void *runner;
+    int answering; // file that shells lock while they answer (job_yield); -1 = none
+};
+
+// A result of a job: "best step", "12".
+struct job_result {
+    char *key, *value;
+};
+
+// A finished job, for its outcome.
+struct job_end {
+    const struct job_result *results; // in the order of reporting
+    size_t count;
+    double steps, loss; // of its last progress event; NaN: unknown
+};
+
+struct job_kind {
+    const char *name;  // "train"
+    const char *usage; // "DATA.json OUT [--option ...]", for messages
+    const char *help;  // one sentence
+    bool needs_model;
+    bool in_ranks;  // can share its work with others (job.ranks)
+    bool in_layers; // can do so by layers (job.split): its passes are those of conversations
+    bool submits;   // "--submit FILE" is its own argument; "--submit" alone hands it to a queue
+    // Writes out settings that would mean something else on another day. May be NULL.
+    void (*settle)(struct settings *settings, const struct model *model);
+    // Checks the arguments in the shell, before the job is created: -1 with a message rejects them.
+    // Must be fast. model is the shell's (NULL if none is loaded). May be NULL.
+    int (*check)(int argc, char **argv, const struct settings *settings, const struct model *model,
+                 struct err *err);
+    // 0: done. JOB_STOPPED: job_stopped was true. -1: failed with a message.
+    int (*run)(struct job *j, struct err *err);
+    // The outcome in one line: "loss 0.25 after 40 steps; adapter in 'norms'". The caller frees it;
+    // NULL: nothing to add. May be NULL.
+    char *(*outcome)(const struct job_end *end);
+    // Tables that add to the outcome. May be NULL.
+    void (*show)(const struct job_end *end, struct sinks *sinks);
+};
+
+// Are the model's layers dealt to the ranks of a job with these settings, not its samples?
+bool job_splits_layers(const struct settings *s);
+
+const char *job_end_value(const struct job_end *end, const char *key); // NULL: not reported
+
+// All kinds, ended by NULL; they must last as long as the program.
+void job_kinds_hand_over(const struct job_kind *const *all);
+const struct job_kind *job_kind_at(int index); // NULL past the end
+const struct job_kind *job_kind_find(const char *name);
+
+// Call it often, at least once a step: it checks the request at most a few times a second.
+enum job_stop job_stopped(struct job *j);
+
+// The same, as rank 0 says it to all: at the same places in each rank.
+enum job_stop job_agree(struct job *j);
+
+// Checks whether to end at once, a few times a second. Blocks while a shell with
+// job.pause_while_answering answers; otherwise returns at once (two system calls), also when asked
+// to stop. job_hooks calls it before every layer, training also in the backward pass.
+void job_yield(struct job *j);
+void job_hooks(struct job *j, struct hooks *hooks);
+
+// Reports of a job.
+void job_metric(struct job *j, const char *series, int64_t step, double value); // of this step
+void job_step(struct job *j, int64_t step); // this step is reported completely: kept from here on
+// Continues at this step: discards reports of this and later ones.
+void job_rewind(struct job *j, int64_t step);
+// progress: step of steps; loss NaN when unknown. The time left is that of `pace`.
+void job_progress(struct job *j, struct pace *pace, double step, double steps, double loss);
+void job_log(struct job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Results shown at the end of `/job show`: "best checkpoint", "score", "adapter"; each key once.
+void job_result(struct job *j, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void job_score(struct job *j, const struct event_score *score);
+
+#endif

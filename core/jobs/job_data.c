@@ -1,0 +1,128 @@
+// core/jobs/job_data.c -- {"identity": {"data": SHA-256, ...}, "provenance": {...}} as the first
+// line of a job's state file; earlier versions wrote "data" without "identity".
+#include "core/jobs/job_data.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file_in.h"
+#include "core/base/hash.h"
+#include "core/base/json.h"
+#include "core/jobs/identity.h"
+
+// A line of an older version has no provenance.
+static int check_provenance(const cJSON *line, const struct provenance *now, struct err *err)
+{
+    struct provenance there;
+    struct err why;
+    const bool other = provenance_get(&there, line) && provenance_same(&there, now, &why) < 0;
+    provenance_release(&there);
+    if (!other) return 0;
+    return err_set(err,
+                   "model, adapter or settings have changed since the job started: %s; restore "
+                   "them, or start another job",
+                   why.text);
+}
+
+static int hash_data(const char *data, const char *known, char hex[HASH_HEX], struct err *err)
+{
+    if (!known) return hash_file(data, hex, err);
+    memcpy(hex, known, HASH_HEX);
+    return 0;
+}
+
+// The hashes of what the job reads, in memory of their own.
+struct read_files {
+    char data[HASH_HEX], answers[HASH_HEX];
+};
+
+static int identify(const struct job_data *of, struct read_files *files, struct identity *is,
+                    struct err *err)
+{
+    if (hash_data(of->data, of->hash, files->data, err) < 0) return -1;
+    if (of->answers && hash_file(of->answers, files->answers, err) < 0) return -1;
+    *is = (struct identity){ .data = files->data,
+                             .answers = of->answers ? files->answers : NULL,
+                             .data_path = of->data };
+    return 0;
+}
+
+// *from: bytes of the first line; 0: there is none (it was cut off, or is of an older version).
+static int check_first(const char *text, size_t size, const struct job_data *of, size_t *from,
+                       struct err *err)
+{
+    const char *stop = memchr(text, '\n', size);
+    *from = 0;
+    if (!stop) return 0;
+    cJSON *line = json_parse(text, (size_t)(stop - text), "state", NULL);
+    struct identity was = identity_of(line), is;
+    struct read_files files;
+    if (!was.data) was.data = cJSON_GetStringValue(json_get(line, "data"));
+    int status = 0;
+    if (was.data) {
+        *from = (size_t)(stop + 1 - text);
+        status = identify(of, &files, &is, err);
+        if (status == 0) status = identity_same(&was, &is, err);
+        if (status == 0) status = check_provenance(line, of->provenance, err);
+    }
+    cJSON_Delete(line);
+    return status;
+}
+
+static int take_over(const struct job_data *of, job_data_take *take, void *self, size_t *stored,
+                     struct err *err)
+{
+    size_t size;
+    if (access(of->path, F_OK) < 0) return 0;
+    char *text = file_read(of->path, (size_t)1 << 32, &size, err);
+    if (!text) return -1;
+    int status = check_first(text, size, of, stored, err);
+    if (status == 0) status = take(self, text, size, stored, err);
+    free(text);
+    if (status < 0 || truncate(of->path, (off_t)*stored) == 0) return status;
+    return err_set(err, "cannot truncate '%s': %s", of->path, strerror(errno));
+}
+
+static int write_first(FILE *f, const struct job_data *of, struct err *err)
+{
+    struct read_files files;
+    struct identity is;
+    if (identify(of, &files, &is, err) < 0) return -1;
+    cJSON *line = cJSON_CreateObject();
+    identity_put(&is, line);
+    provenance_put(of->provenance, line);
+    char *text = cJSON_PrintUnformatted(line);
+    cJSON_Delete(line);
+    const bool good = text && fprintf(f, "%s\n", text) > 0 && fflush(f) == 0;
+    cJSON_free(text);
+    return good ? 0 : err_set(err, "cannot write the job's state: %s", strerror(errno));
+}
+
+FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
+                    struct err *err)
+{
+    size_t stored = 0;
+    if (resumed && take_over(of, take, self, &stored, err) < 0) return NULL;
+    FILE *f = fopen(of->path, resumed ? "ae" : "we");
+    if (!f) {
+        err_set(err, "cannot write '%s': %s", of->path, strerror(errno));
+        return NULL;
+    }
+    if (stored || write_first(f, of, err) == 0) return f;
+    fclose(f);
+    return NULL;
+}
+
+int job_data_same(struct ranks *r, const char *data, const char *known, struct err *err)
+{
+    char hash[HASH_HEX] = "";
+    if (!r) return 0;
+    const int status =
+        hash_data(data, known, hash, err); // rank 0 shares even what it could not read
+    const bool same = ranks_same(r, hash, sizeof hash);
+    if (status < 0 || same) return status;
+    return err_set(err, "'%s' is not the same here as for rank 0: every rank needs the same files",
+                   data);
+}

@@ -1,0 +1,90 @@
+// core/jobs/memory.c -- names of the parts, and /proc.
+#include "core/jobs/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *memory_part_name(int part)
+{
+    static const char *const names[MEMORY_PARTS] = {
+        [MEMORY_MAPPED] = "mapped weights",   [MEMORY_HOST] = "on the host",
+        [MEMORY_WEIGHTS] = "copied weights",  [MEMORY_MASTERS] = "f32 masters",
+        [MEMORY_GRADIENTS] = "gradients",     [MEMORY_OPTIMIZER] = "optimizer",
+        [MEMORY_ACTIVATIONS] = "activations", [MEMORY_WORKSPACE] = "workspace",
+        [MEMORY_PICTURES] = "pictures",       [MEMORY_PROGRAM] = "program",
+    };
+    return names[part];
+}
+
+uint64_t memory_own(const struct memory_parts *p)
+{
+    uint64_t sum = 0;
+    for (int i = MEMORY_WEIGHTS; i < MEMORY_PARTS; i++) sum += p->of[i];
+    return sum;
+}
+
+// The number after `key` in a file of "Key:   123 kB" lines, or the file's only number (key "").
+static bool read_number(const char *path, const char *key, uint64_t *value)
+{
+    char line[256];
+    bool found = false;
+    FILE *f = fopen(path, "re");
+    while (f && !found && fgets(line, sizeof line, f)) {
+        char *end;
+        if (strncmp(line, key, strlen(key)) != 0) continue;
+        *value = strtoull(line + strlen(key), &end, 10);
+        found = end != line + strlen(key);
+    }
+    if (f) fclose(f);
+    return found;
+}
+
+uint64_t memory_now(void)
+{
+    uint64_t kb = 0;
+    return read_number("/proc/self/status", "RssAnon:", &kb) ? kb * 1024 : 0;
+}
+
+uint64_t memory_most(void)
+{
+    uint64_t kb = 0;
+    return read_number("/proc/self/status", "VmHWM:", &kb) ? kb * 1024 : 0;
+}
+
+void memory_note(const struct backend *b, uint64_t *peak)
+{
+    size_t most = 0;
+    if (b->memory) b->memory->held(&most);
+    const uint64_t now = b->memory ? most : memory_now();
+    if (now > *peak) *peak = now;
+}
+
+static uint64_t free_on_gpus(const struct backend *b)
+{
+    const int before = backend_enter(b, -1);
+    uint64_t sum = 0;
+    for (int gpu = 0; gpu < backend_gpus(b); gpu++) {
+        size_t unused, total;
+        backend_enter(b, gpu);
+        b->memory->sizes(&unused, &total);
+        sum += unused;
+    }
+    backend_enter(b, before);
+    return sum;
+}
+
+uint64_t memory_free(const struct backend *b)
+{
+    uint64_t kb, most, used;
+    if (b && b->own_memory && b->memory) return free_on_gpus(b);
+    if (!read_number("/proc/meminfo", "MemAvailable:", &kb)) return 0;
+    uint64_t available = kb * 1024;
+    // "max" where there is no limit.
+    if (read_number("/sys/fs/cgroup/memory.max", "", &most) &&
+        read_number("/sys/fs/cgroup/memory.current", "", &used)) {
+        const uint64_t left = most > used ? most - used : 0;
+        if (left < available) available = left;
+    }
+    return available;
+}

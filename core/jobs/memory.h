@@ -1,0 +1,45 @@
+// core/jobs/memory.h -- a training run's memory by part, and the machine's free memory.
+#ifndef CORE_JOBS_MEMORY_H
+#define CORE_JOBS_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/backend.h"
+
+enum memory_part {
+    MEMORY_MAPPED,  // memory-mapped weights: shared and reclaimable, so not counted as the run's
+                    // own
+    MEMORY_HOST,    // host memory of a run on a device with separate memory: masters, gradients and
+                    // moments of a table that stays there, inputs of layers; not counted as the
+                    // run's own either
+    MEMORY_WEIGHTS, // copied weights: gains and biases in f32, an adapter; on a device with
+                    // separate memory all but such a table
+    MEMORY_MASTERS, // f32 masters of trained weights
+    MEMORY_GRADIENTS,   // of it
+    MEMORY_OPTIMIZER,   // both moments
+    MEMORY_ACTIVATIONS, // saved by the forward pass for the backward pass
+    MEMORY_WORKSPACE,   // results and gradients within a layer, kernels' scratch
+    MEMORY_PICTURES,    // decoded pictures, or their visual tokens
+    MEMORY_PROGRAM,     // everything else: tokenizer, data set, libraries
+    MEMORY_PARTS
+};
+
+struct memory_parts {
+    uint64_t of[MEMORY_PARTS]; // bytes
+};
+
+const char *memory_part_name(int part);            // "activations"
+uint64_t memory_own(const struct memory_parts *p); // all but the first two
+
+// Bytes of this process that are not file pages; 0: unknown to the system.
+uint64_t memory_now(void);
+// The most that it has had in memory so far, mapped files included.
+uint64_t memory_most(void);
+// Raises *peak to the current value; for a device with separate memory to the process's peak on it.
+void memory_note(const struct backend *b, uint64_t *peak);
+// Bytes available on this device (NULL: the host) without evicting anything, within the limits of a
+// container; 0: unknown.
+uint64_t memory_free(const struct backend *b);
+
+#endif
