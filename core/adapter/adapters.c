@@ -11,12 +11,25 @@ static const char *const word_none[] = { "none", NULL };
 static const char *const whens[] = { "always", "pictures", NULL };
 
 const struct setting adapter_settings[] = {
-    { "adapter", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_KV,
+    { .key = "adapter",
+      .type = SETTING_PATH,
+      .def = "none",
+      .choices = word_none,
+      .stale = STALE_KV,
       .help = "Adapter in use: a folder, the name of a loaded adapter (/adapter list), or none." },
-    { "adapter.scale", SETTING_REAL, -100, 100, "1", NULL, NULL, STALE_KV,
+    { .key = "adapter.scale",
+      .type = SETTING_REAL,
+      .min = -100,
+      .max = 100,
+      .def = "1",
+      .stale = STALE_KV,
       .help = "Multiplies the LoRA scale (alpha / rank); weights that the adapter replaces are not "
               "scaled." },
-    { "adapter.when", SETTING_CHOICE, 0, 0, "always", NULL, whens, STALE_KV,
+    { .key = "adapter.when",
+      .type = SETTING_CHOICE,
+      .def = "always",
+      .choices = whens,
+      .stale = STALE_KV,
       .help = "When the adapter is used: always, or only in conversations with a picture. Without "
               "a picture the base model answers; the first picture applies the adapter and "
               "recomputes the conversation.",

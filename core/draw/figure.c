@@ -34,11 +34,23 @@ static const struct figure_theme themes[] = {
 static const char *const theme_words[] = { "light", "dark", NULL };
 
 const struct setting plot_settings[] = {
-    { "plot.theme", SETTING_CHOICE, 0, 0, "light", NULL, theme_words, STALE_NOTHING,
+    { .key = "plot.theme",
+      .type = SETTING_CHOICE,
+      .def = "light",
+      .choices = theme_words,
+      .stale = STALE_NOTHING,
       .help = "Colours of figures written to files: on white, or on near black." },
-    { "plot.font", SETTING_TEXT, 0, 0, "DejaVu Sans", NULL, NULL, STALE_NOTHING,
+    { .key = "plot.font",
+      .type = SETTING_TEXT,
+      .def = "DejaVu Sans",
+      .stale = STALE_NOTHING,
       .help = "Font of figures written to files; an unknown one is replaced by a similar one." },
-    { "plot.scale", SETTING_REAL, 0.5, 8, "2", NULL, NULL, STALE_NOTHING,
+    { .key = "plot.scale",
+      .type = SETTING_REAL,
+      .min = 0.5,
+      .max = 8,
+      .def = "2",
+      .stale = STALE_NOTHING,
       .help = "Pixels of a PNG figure for each point (1/72 inch); a plot is 480 points wide." },
     { 0 },
 };

@@ -10,7 +10,13 @@
 static const char *const words[] = { "auto", NULL };
 
 const struct setting eval_settings[] = {
-    { "eval.batch", SETTING_INTEGER, 1, BATCH_MOST, "auto", NULL, words, STALE_NOTHING,
+    { .key = "eval.batch",
+      .type = SETTING_INTEGER,
+      .min = 1,
+      .max = BATCH_MOST,
+      .def = "auto",
+      .choices = words,
+      .stale = STALE_NOTHING,
       .help = "Batch size of evaluations: consecutive questions about the same picture, or the "
               "choices of one question, in one pass. auto is 8 where products are f32, which "
               "changes no score, and 1 where they are bf16, which would round differently. "

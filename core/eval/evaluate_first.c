@@ -10,7 +10,11 @@
 static const char *const words[] = { "none", NULL };
 
 const struct setting first_settings[] = {
-    { "eval.first", SETTING_TEXT, 0, 0, "none", NULL, words, STALE_SCORED,
+    { .key = "eval.first",
+      .type = SETTING_TEXT,
+      .def = "none",
+      .choices = words,
+      .stale = STALE_SCORED,
       .help = "A question that evaluations ask about a sample's pictures before its own, such as "
               "\"Describe the picture.\"; its answer stays in the conversation. Not for losses." },
     { 0 },

@@ -14,7 +14,11 @@
 static const char *const matmul_modes[] = { "auto", "f32", "bf16", NULL };
 
 const struct setting compute_settings[] = {
-    { "compute.matmul", SETTING_CHOICE, 0, 0, "auto", NULL, matmul_modes, STALE_VISUAL,
+    { .key = "compute.matmul",
+      .type = SETTING_CHOICE,
+      .def = "auto",
+      .choices = matmul_modes,
+      .stale = STALE_VISUAL,
       .help =
           "Precision of matrix products and attention: f32, or bf16 (faster, rounded) where the "
           "device supports it; a GPU then multiplies f16 weights as f16. auto: bf16 on a GPU, and "

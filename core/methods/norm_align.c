@@ -17,10 +17,17 @@
 static const char *const inits[] = { "text", "default", NULL };
 
 static const struct setting norm_settings[] = {
-    { "norm.align", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
+    { .key = "norm.align",
+      .type = SETTING_FLAG,
+      .def = "off",
+      .stale = STALE_SEEN,
       .help = "Norm alignment: a LayerNorm scales visual tokens to the norm of text embeddings.",
       .also = "alignment norms" },
-    { "norm.init", SETTING_CHOICE, 0, 0, "text", NULL, inits, STALE_SEEN,
+    { .key = "norm.init",
+      .type = SETTING_CHOICE,
+      .def = "text",
+      .choices = inits,
+      .stale = STALE_SEEN,
       .help = "Initial gain of norm alignment without training: text (norm of the text embeddings) "
               "or default (1)." },
     { 0 },

@@ -15,21 +15,41 @@ static const char *const modes[] = { "prefill", "dynamic", NULL };
 static const char *const places[] = { "auto", "input", NULL };
 
 const struct setting prune_settings[] = {
-    { "prune.score", SETTING_CHOICE, 0, 0, "off", NULL, scores, STALE_SEEN,
+    { .key = "prune.score",
+      .type = SETTING_CHOICE,
+      .def = "off",
+      .choices = scores,
+      .stale = STALE_SEEN,
       .help = "Visual token pruning: how tokens are ranked (contribution is CAPA, attention is "
               "FastV, diversity is DivPrune, cls the encoder's attention, from the class token "
               "where there is one, divergence IRA's), or off.",
       .also = "fastv capa pruning" },
-    { "prune.layer", SETTING_LIST, 0, 0, "auto", NULL, places, STALE_SEEN,
+    { .key = "prune.layer",
+      .type = SETTING_LIST,
+      .def = "auto",
+      .choices = places,
+      .stale = STALE_SEEN,
       .help = "Layers after which visual tokens are pruned; auto is the model's transition layer, "
               "input is before the first layer." },
-    { "prune.keep", SETTING_REALS, 0, 1, "0.25", NULL, NULL, STALE_SEEN,
+    { .key = "prune.keep",
+      .type = SETTING_REALS,
+      .max = 1,
+      .def = "0.25",
+      .stale = STALE_SEEN,
       .help = "Fraction of all visual tokens to keep, one value for each layer of prune.layer.",
       .also = "ratio share" },
-    { "prune.mode", SETTING_CHOICE, 0, 0, "prefill", NULL, modes, STALE_SEEN,
+    { .key = "prune.mode",
+      .type = SETTING_CHOICE,
+      .def = "prefill",
+      .choices = modes,
+      .stale = STALE_SEEN,
       .help = "prefill prunes once for the whole answer; dynamic selects tokens again for each "
               "generated token." },
-    { "prune.seed", SETTING_INTEGER, 0, 9007199254740991, "0", NULL, NULL, STALE_SEEN,
+    { .key = "prune.seed",
+      .type = SETTING_INTEGER,
+      .max = 9007199254740991,
+      .def = "0",
+      .stale = STALE_SEEN,
       .help = "Random seed of prune.score random." },
     { 0 },
 };

@@ -12,7 +12,11 @@ enum { KV_STEP = 256 }; // rows
 static const char *const dtypes[] = { "auto", "f32", "bf16", NULL };
 
 const struct setting kv_settings[] = {
-    { "kv.dtype", SETTING_CHOICE, 0, 0, "auto", NULL, dtypes, STALE_KV,
+    { .key = "kv.dtype",
+      .type = SETTING_CHOICE,
+      .def = "auto",
+      .choices = dtypes,
+      .stale = STALE_KV,
       .help = "Precision of the KV cache: f32, or bf16 for half the memory; auto is f32 on the CPU "
               "and bf16 on a GPU." },
     { 0 },

@@ -21,11 +21,20 @@
 static const char *const dtypes[] = { "auto", "q8_0", "q4_k", "f16", "bf16", NULL };
 
 const struct setting weights_settings[] = {
-    { "weights.dtype", SETTING_CHOICE, 0, 0, "auto", NULL, dtypes, STALE_MODELS,
+    { .key = "weights.dtype",
+      .type = SETTING_CHOICE,
+      .def = "auto",
+      .choices = dtypes,
+      .stale = STALE_MODELS,
       .help = "Weights of the language model of a folder, from the next /load on: quantised to "
               "q8_0 or q4_k, or f16 or bf16; auto: as stored. They are written once and kept in "
               "the cache folder (XDG_CACHE_HOME)." },
-    { "weights.cache", SETTING_REAL, 0, 1e6, "20", "GB", NULL, STALE_MODELS,
+    { .key = "weights.cache",
+      .type = SETTING_REAL,
+      .max = 1e6,
+      .def = "20",
+      .unit = "GB",
+      .stale = STALE_MODELS,
       .help = "Disk space for these weights; the least recently used ones are removed first." },
     { 0 },
 };

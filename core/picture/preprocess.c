@@ -15,12 +15,26 @@
 static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
 
 const struct setting image_settings[] = {
-    { "image.resize_order", SETTING_CHOICE, 0, 0, "pillow13", NULL, resize_orders, STALE_VISUAL,
+    { .key = "image.resize_order",
+      .type = SETTING_CHOICE,
+      .def = "pillow13",
+      .choices = resize_orders,
+      .stale = STALE_VISUAL,
       .help = "Axis resized first: as Pillow 13 does, or as Pillow 12 and older." },
-    { "image.max_tokens", SETTING_INTEGER, 0, 1e6, "0", "tokens", NULL, STALE_VISUAL,
+    { .key = "image.max_tokens",
+      .type = SETTING_INTEGER,
+      .max = 1e6,
+      .def = "0",
+      .unit = "tokens",
+      .stale = STALE_VISUAL,
       .help = "Visual tokens a picture may cost: it is made smaller, or cut into fewer tiles; 0: "
               "as the model's folder says." },
-    { "image.downsample", SETTING_REAL, 0.001, 1, "1", NULL, NULL, STALE_VISUAL,
+    { .key = "image.downsample",
+      .type = SETTING_REAL,
+      .min = 0.001,
+      .max = 1,
+      .def = "1",
+      .stale = STALE_VISUAL,
       .help = "Fraction of a picture's visual tokens to keep by downsampling: encoders of native "
               "resolution read a smaller picture; for other encoders, tokens are averaged over "
               "grid cells." },

@@ -20,7 +20,11 @@
 static const char *const word_none[] = { "none", NULL };
 
 const struct setting norms_settings[] = {
-    { "norms.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_MEASURED,
+    { .key = "norms.calibration",
+      .type = SETTING_PATH,
+      .def = "none",
+      .choices = word_none,
+      .stale = STALE_MEASURED,
       .help = "Calibration file written by /calibrate norms; /norms shows its means beside the "
               "conversation's." },
     { 0 },

@@ -18,10 +18,19 @@
 static const char *const word_auto[] = { "auto", NULL }, *const word_none[] = { "none", NULL };
 
 const struct setting sinks_settings[] = {
-    { "sinks.tau", SETTING_REAL, 0, 1e9, "auto", NULL, word_auto, STALE_MEASURED,
+    { .key = "sinks.tau",
+      .type = SETTING_REAL,
+      .max = 1e9,
+      .def = "auto",
+      .choices = word_auto,
+      .stale = STALE_MEASURED,
       .help = "Attention sink threshold on a token's largest normalised sink dimension; auto is "
               "20, less in narrow models." },
-    { "sinks.calibration", SETTING_PATH, 0, 0, "none", NULL, word_none, STALE_MEASURED,
+    { .key = "sinks.calibration",
+      .type = SETTING_PATH,
+      .def = "none",
+      .choices = word_none,
+      .stale = STALE_MEASURED,
       .help = "Calibration file written by /calibrate sinks, with the sink dimensions; none uses "
               "the first token's." },
     { 0 },

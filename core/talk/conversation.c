@@ -13,7 +13,14 @@
 static const char *const word_auto[] = { "auto", NULL };
 
 const struct setting ctx_settings[] = {
-    { "ctx.max", SETTING_INTEGER, 1, 1e8, "auto", "tokens", word_auto, STALE_NEXT,
+    { .key = "ctx.max",
+      .type = SETTING_INTEGER,
+      .min = 1,
+      .max = 1e8,
+      .def = "auto",
+      .unit = "tokens",
+      .choices = word_auto,
+      .stale = STALE_NEXT,
       .help = "Context size of a conversation; auto is the model's limit, at most 8192.",
       .also = "context window memory" },
     { 0 },

@@ -18,7 +18,13 @@
 static const char *const words[] = { "auto", "off", NULL };
 
 const struct setting lookahead_settings[] = {
-    { "sample.lookahead", SETTING_INTEGER, 1, LOOKAHEAD_MOST, "auto", NULL, words, STALE_NOTHING,
+    { .key = "sample.lookahead",
+      .type = SETTING_INTEGER,
+      .min = 1,
+      .max = LOOKAHEAD_MOST,
+      .def = "auto",
+      .choices = words,
+      .stale = STALE_NOTHING,
       .help = "Speculative decoding by n-gram lookup: tokens drafted from repetitions in the "
               "conversation and verified in one pass. Faster, the same answer. auto adapts to how "
               "many are accepted.",

@@ -12,10 +12,18 @@ static const char *const word_auto[] = { "auto", NULL };
 static const char *const word_today[] = { "today", NULL };
 
 const struct setting chat_settings[] = {
-    { "chat.template", SETTING_TEXT, 0, 0, "auto", NULL, word_auto, STALE_PROMPT,
+    { .key = "chat.template",
+      .type = SETTING_TEXT,
+      .def = "auto",
+      .choices = word_auto,
+      .stale = STALE_PROMPT,
       .help = "Chat template: auto (the model folder's own) or a built-in one.",
       .also = "prompt format" },
-    { "chat.date", SETTING_TEXT, 0, 0, "today", NULL, word_today, STALE_PROMPT,
+    { .key = "chat.date",
+      .type = SETTING_TEXT,
+      .def = "today",
+      .choices = word_today,
+      .stale = STALE_PROMPT,
       .help = "Date given to chat templates that have one (Llama-3.2): today, or a text such as "
               "\"26 Jul 2024\"." },
     { 0 },
@@ -24,7 +32,11 @@ const struct setting chat_settings[] = {
 static const char *const special_tokens[] = { "tokens", "text", NULL };
 
 const struct setting data_settings[] = {
-    { "data.special_tokens", SETTING_CHOICE, 0, 0, "tokens", NULL, special_tokens, STALE_PROMPT,
+    { .key = "data.special_tokens",
+      .type = SETTING_CHOICE,
+      .def = "tokens",
+      .choices = special_tokens,
+      .stale = STALE_PROMPT,
       .help =
           "Special tokens spelled in the texts of a data set (<|box_start|>, <ref>): tokens, as "
           "in transformers, or text, for data you do not trust. In a chat they are always "

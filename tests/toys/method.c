@@ -7,9 +7,16 @@
 #include "tests/toys/toys.h"
 
 static const struct setting toy_settings[] = {
-    { "toy.on", SETTING_FLAG, 0, 0, "off", NULL, NULL, STALE_SEEN,
+    { .key = "toy.on",
+      .type = SETTING_FLAG,
+      .def = "off",
+      .stale = STALE_SEEN,
       .help = "Switches the toy method." },
-    { "toy.factor", SETTING_REAL, 0, 100, "1", NULL, NULL, STALE_SEEN,
+    { .key = "toy.factor",
+      .type = SETTING_REAL,
+      .max = 100,
+      .def = "1",
+      .stale = STALE_SEEN,
       .help = "Gain of the untrained toy." },
     { 0 },
 };

@@ -60,7 +60,13 @@ const struct command command_toy = {
 // --- a setting -----------------------------------------------------------------------------------
 
 const struct setting plaything_settings[] = {
-    { "plaything.size", SETTING_INTEGER, 1, 9, "3", "bricks", NULL, STALE_NOTHING,
+    { .key = "plaything.size",
+      .type = SETTING_INTEGER,
+      .min = 1,
+      .max = 9,
+      .def = "3",
+      .unit = "bricks",
+      .stale = STALE_NOTHING,
       .help = "Size of the toy." },
     { 0 },
 };
