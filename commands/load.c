@@ -68,7 +68,8 @@ const struct command command_load = {
         "nearest to the model's, or the one named; \"none\" loads the text model alone.\n"
         "A model with weights that its family does not know is refused where they lie inside a\n"
         "layer that is computed; --ignore-weights opens it without them, and answers are wrong.\n"
-        "Other weights that nothing reads are counted in a notice and in /info.\n"
+        "Other weights, and keys of a GGUF file, that nothing reads are named in a notice and in\n"
+        "/info.\n"
         "The conversation continues with the new model. If loading fails, the previous model\n"
         "stays loaded.",
     .min = 1,

@@ -268,6 +268,34 @@ int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err
     return status;
 }
 
+// The files that describe the model: the first, and the encoder's.
+static const struct gguf *described_by(const struct checkpoint *c, int i)
+{
+    const char *architecture = gguf_text(c->gguf[i], "general.architecture");
+    return i == 0 || (architecture && !strcmp(architecture, "clip")) ? c->gguf[i] : NULL;
+}
+
+int checkpoint_keys_check(const struct checkpoint *c, struct err *err)
+{
+    for (int i = 0; i < c->gguf_count; i++) {
+        const struct gguf *f = described_by(c, i);
+        if (f && gguf_keys_check(f, err) < 0) return -1;
+    }
+    return 0;
+}
+
+char *checkpoint_keys_unread(const struct checkpoint *c)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < c->gguf_count; i++) {
+        const struct gguf *f = described_by(c, i);
+        char *keys = f ? gguf_keys_unread(f) : NULL;
+        if (keys) buf_printf(&b, "%s%s", b.length ? ", " : "", keys);
+        free(keys);
+    }
+    return b.length ? buf_take(&b) : NULL;
+}
+
 struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *err)
 {
     return c->gguf_count ? gguf_tokenizer(c->gguf[0], err) : tokenizer_open_folder(c->folder, err);

@@ -445,11 +445,18 @@ const struct safetensor *gguf_find(const struct gguf *f, const char *name)
     return bsearch(&key, f->tensors, f->tensor_count, sizeof key, by_name);
 }
 
-const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key)
+static struct gguf_entry *find_entry(const struct gguf *f, const char *key)
 {
     struct gguf_entry wanted = { .key = (char *)(uintptr_t)key };
     if (!f->entry_count) return NULL;
     return bsearch(&wanted, f->entries, f->entry_count, sizeof wanted, by_name);
+}
+
+const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key)
+{
+    struct gguf_entry *e = find_entry(f, key);
+    if (e) e->read = true;
+    return e;
 }
 
 const char *gguf_text(const struct gguf *f, const char *key)
@@ -497,6 +504,14 @@ static double number_at(const unsigned char *data, enum gguf_type type)
 double gguf_number(const struct gguf_entry *list, uint64_t i)
 {
     return number_at(list->data + i * number_size(list->item), list->item);
+}
+
+void gguf_expect(const struct gguf *f, const char *key, double value)
+{
+    struct gguf_entry *e = find_entry(f, key);
+    if (!e || !number_size(e->type)) return;
+    const double x = number_at(e->data, e->type);
+    if (x >= value - 1e-3 * value && x <= value + 1e-3 * value) e->read = true;
 }
 
 static bool is_whole(enum gguf_type type)

@@ -42,6 +42,7 @@ struct gguf_entry {
     enum gguf_type item;       // of a list: the type of its members
     uint64_t count;            // of a list
     const unsigned char *data; // in the mapping: the number, or a list's first member
+    bool read;                 // something looked it up
 };
 
 struct gguf {
@@ -65,7 +66,10 @@ void gguf_close(struct gguf *f);
 int gguf_join(struct gguf *f, struct gguf *part, struct err *err);
 
 const struct safetensor *gguf_find(const struct gguf *f, const char *name);
-const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key); // NULL: absent
+// Marks the pair as read. NULL: absent.
+const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key);
+// Marks a pair that nothing reads as read where its number is what is computed anyway.
+void gguf_expect(const struct gguf *f, const char *key, double value);
 // A text; NULL if it is absent or no text.
 const char *gguf_text(const struct gguf *f, const char *key);
 // The same; -1 if it is there and no text.

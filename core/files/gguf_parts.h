@@ -6,6 +6,7 @@
 //   gguf_vision.c       picture encoders
 //   gguf_encoders.c       their kinds: one row a projector type
 //   gguf_beside.c         which of several files is the model's
+//   gguf_keys.c           metadata that nothing reads
 //   gguf_tokenizer.c    tokenizer and its config
 #ifndef CORE_FILES_GGUF_PARTS_H
 #define CORE_FILES_GGUF_PARTS_H
@@ -128,6 +129,15 @@ int gguf_beside(const char *model, const struct gguf *text, struct gguf_beside *
                 struct err *err);
 // n of a table of n*n rows; 0: they are no square.
 int64_t gguf_square_side(int64_t rows);
+
+enum { GGUF_KEYS_NAMED = 8 };
+
+// Of the pairs that nothing has read: -1 for one that changes what is computed, which then counts
+// as read.
+int gguf_keys_check(const struct gguf *f, struct err *err);
+// "'llama.a' 3, 'llama.b' 0.5": those that are not known to be harmless, the first
+// GGUF_KEYS_NAMED; NULL: there are none. The caller frees it.
+char *gguf_keys_unread(const struct gguf *f);
 
 // The tokenizer, and what tokenizer_config.json and generation_config.json would say.
 struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err);

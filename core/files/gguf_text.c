@@ -4,7 +4,6 @@
 // Facts: llama.cpp's converters (conversion/*.py) and gguf-py's tensor_mapping.py, constants.py.
 // The step easy to get wrong: for llama's architectures the converter reorders the rows of q and k,
 // head by head, so that the numbers that turn together are neighbours; such tensors are marked.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,53 +213,6 @@ static void read_scaling(struct gguf_config *c)
     }
 }
 
-// Keys that would change what is computed, and the value with which they do not (so does 0, where
-// files mean "none" by it): others are refused, because without them answers would be wrong.
-static const struct {
-    const char *key;
-    double neutral;
-} unsupported[] = {
-    { "rope.scaling.attn_factor", 1 },
-    { "rope.scaling.yarn_attn_factor", 1 },
-    { "rope.scaling.yarn_ext_factor", 1 },
-    { "logit_scale", 1 },
-    { "residual_scale", 1 },
-    { "embedding_scale", 1 },
-    { "attention.scale", 0 },
-    { "attention.clamp_kqv", 0 },
-    { "attention.max_alibi_bias", 0 },
-    { "attn_logit_softcapping", 0 },
-    { "final_logit_softcapping", 0 },
-    { "router_logit_softcapping", 0 },
-    { "attention.temperature_scale", 0 },
-    { "attention.output_scale", 0 },
-    { "attention.chunk_size", 0 },
-    { "attention.shared_kv_layers", 0 },
-    { "embedding_length_per_layer_input", 0 },
-    { "n_deepstack_layers", 0 },
-};
-static const char *const switches[] = { "use_parallel_residual", "swin_norm" };
-
-static void check_off(struct gguf_config *c, const char *name)
-{
-    char *key = whole_key(c, name);
-    bool on = false;
-    if (!c->failed) c->failed = gguf_bool(c->file, key, false, &on, c->err) < 0;
-    if (!c->failed && on)
-        c->failed = err_set(c->err, "'%s' is true, which is not supported", key) < 0;
-    free(key);
-}
-
-static void check_neutral(struct gguf_config *c, const char *key, double neutral)
-{
-    char *whole = whole_key(c, key);
-    double value;
-    if (!c->failed) c->failed = gguf_real(c->file, whole, neutral, &value, c->err) < 0;
-    if (!c->failed && fabs(value) > 1e-6 && fabs(value - neutral) > 1e-6)
-        c->failed = err_set(c->err, "'%s' is %g, which is not supported", whole, value) < 0;
-    free(whole);
-}
-
 // The reader of an architecture whose heads turn in part sets what turns.
 static void check_turning(struct gguf_config *c, const struct gguf_architecture *a)
 {
@@ -275,18 +227,18 @@ static void check_turning(struct gguf_config *c, const struct gguf_architecture 
                             a->name, (long long)turned, (long long)head, a->name) < 0;
 }
 
-static void check_rest(struct gguf_config *c, const struct gguf_architecture *a)
+// Heads of values are as wide as those of keys, but for latent attention.
+static void check_values(struct gguf_config *c)
 {
-    bool causal = true;
-    char *key = whole_key(c, "attention.causal");
-    for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
-        check_neutral(c, unsupported[i].key, unsupported[i].neutral);
-    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) check_off(c, switches[i]);
-    if (!c->failed) c->failed = gguf_bool(c->file, key, true, &causal, c->err) < 0;
-    if (!c->failed && !causal)
-        c->failed = err_set(c->err, "'%s' is false: it is no model that writes text", key) < 0;
-    free(key);
-    check_turning(c, a);
+    const cJSON *width = json_get(c->to, "head_dim");
+    if (c->failed || !width) return;
+    const int64_t head = (int64_t)width->valuedouble;
+    const int64_t value = config_value(c, "attention.value_length", 0, head);
+    if (!c->failed && value != head)
+        c->failed = err_set(c->err,
+                            "'%s.attention.value_length' is %lld, the heads of keys are %lld "
+                            "numbers wide: other widths are not supported",
+                            c->arch, (long long)value, (long long)head) < 0;
 }
 
 // As /quantize writes it: of all layers.
@@ -335,7 +287,8 @@ int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err)
     read_sizes(&c);
     if (!c.failed) read_scaling(&c);
     if (!c.failed && a->read) a->read(&c);
-    check_rest(&c, a);
+    check_turning(&c, a);
+    if (!a->put) check_values(&c);
     return c.failed ? -1 : 0;
 }
 

@@ -23,7 +23,9 @@ const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct e
 {
     const struct gguf_encoder *e = gguf_encoders;
     const char *named;
-    if (gguf_text_read(mmproj, "clip.projector_type", &named, err) < 0) {
+    // Files that may hold an encoder of sound too have it one level further down.
+    if (gguf_text_read(mmproj, "clip.projector_type", &named, err) < 0 ||
+        (!named && gguf_text_read(mmproj, "clip.vision.projector_type", &named, err) < 0)) {
         err_in(err, "'%s'", mmproj->path);
         return NULL;
     }
@@ -82,6 +84,22 @@ int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
 
 // --- config --------------------------------------------------------------------------------------
 
+// As many heads of keys as of queries, which share the width.
+static void check_heads(struct gguf_config *c)
+{
+    const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);
+    const int64_t width = config_value(c, "embedding_length", 1, GGUF_NEEDED);
+    const int64_t keys = config_value(c, "attention.head_count_kv", 0, heads);
+    const int64_t one = c->failed ? 0 : config_value(c, "attention.head_dim", 0, width / heads);
+    if (!c->failed && (keys != heads || one != width / heads))
+        c->failed = err_set(c->err,
+                            "'clip.vision.attention.%s' is %lld, with %lld heads in a width of "
+                            "%lld: other heads are not supported",
+                            keys != heads ? "head_count_kv" : "head_dim",
+                            (long long)(keys != heads ? keys : one), (long long)heads,
+                            (long long)width) < 0;
+}
+
 int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
                         const struct gguf *text, cJSON **config, cJSON **preprocessor,
                         struct err *err)
@@ -102,6 +120,7 @@ int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
                                  .c = { .file = mmproj, .arch = "clip.vision", .err = err } };
     to.c.to = to.vision;
     e->read(&to);
+    check_heads(&to.c);
     return to.c.failed ? err_in(err, "'%s'", mmproj->path) : 0;
 }
 

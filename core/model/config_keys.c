@@ -1,5 +1,5 @@
-// core/model/config_keys.c -- keys of config.json that change what is computed, and that no family
-// here computes.
+// core/model/config_keys.c -- keys of config.json, or of a GGUF file's metadata, that change what
+// is computed, and that no family here computes.
 //
 // Tensors show most differences between architectures (core/model/unread.h); these keys leave no
 // trace in them. Keys that are neither here nor read anywhere are taken to be harmless.
@@ -207,6 +207,7 @@ int config_keys_check(const struct model *m, struct err *err)
     static const char *const texts[] = { NULL, "text_config", "llm_config" };
     const cJSON *config = m->checkpoint->config;
     const struct decoder_config *d = &m->decoder.config;
+    if (checkpoint_keys_check(m->checkpoint, err) < 0) return -1;
     for (int i = 0; i < 3; i++) {
         const cJSON *json = texts[i] ? json_get(config, texts[i]) : config;
         if (check_text(&(struct place){ texts[i], json, d->kind->keys }, d, err) < 0) return -1;

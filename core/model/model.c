@@ -222,6 +222,7 @@ struct model *model_open(const char *name, const struct backend *backend, struct
     if ((kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
         unread_check(m, err) < 0 || load_tokenizer(m, err) < 0 || find_ends(m, err) < 0)
         goto named;
+    unread_metadata(m);
     if (open_template(m, err) < 0) goto out;
     free(folder);
     return m;

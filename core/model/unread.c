@@ -275,6 +275,13 @@ int unread_keys(struct model *m, struct err *err)
     return 0;
 }
 
+void unread_metadata(struct model *m)
+{
+    char *keys = checkpoint_keys_unread(m->checkpoint);
+    if (keys) note(m, xasprintf("the file's metadata %s", keys));
+    free(keys);
+}
+
 int unread_check(struct model *m, struct err *err)
 {
     struct report inside = { 0 }, apart = { 0 };

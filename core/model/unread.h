@@ -2,6 +2,7 @@
 //
 //   if (unread_keys(m, &err) < 0) ...              // after the config is read
 //   if (unread_check(m, &err) < 0) ...             // after the weights are bound
+//   unread_metadata(m);                            // after all files are read
 //   if (m->unread) ...                             // a notice, and a row of /info
 //
 // A tensor that no part of the model binds is known to be harmless (rotary tables, pooling heads,
@@ -25,6 +26,8 @@ int unread_check(struct model *m, struct err *err);
 // Metadata of a GGUF file of a model whose weights or keys were ignored: which.
 #define UNREAD_IGNORED "vlmsh.ignored"
 int unread_keys(struct model *m, struct err *err);
+// Names keys of a GGUF file that nobody knows in m->unread.
+void unread_metadata(struct model *m);
 
 // Does the config have a key that changes the result and no family reads?
 // (core/model/config_keys.c)

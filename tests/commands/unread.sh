@@ -202,4 +202,49 @@ gguf "" --set 'general.sampling.penalty_repeat=1.5' --set 'general.sampling.temp
 grep -q "the file's metadata ask for repetition_penalty 1.5, which is not used (llama.cpp" "$work/out" || fail "no notice of sampling"
 grep -q '^sampling, not used *temperature 0.3, top_k 20, repetition_penalty 1.5$' "$work/out" || fail "no row of sampling"
 gguf "" --set 'llama.attention.head_count_kv=[2, 2, 2, 2]' --set 'llama.feed_forward_length=[128, 128, 128, 128]'
+# Metadata that nothing reads: known as harmless, unknown, or of what is computed.
+gguf "" --set 'llama.vocab_size=569' --set 'llama.attention.value_length=16' --set 'llama.rope.scaling.finetuned=true' \
+    --set 'llama.rope.scaling.original_context_length=32' --set 'llama.expert_count=0' --set 'llama.expert_used_count=0' \
+    --set 'llama.tensor_data_layout="Meta AI original pth"' --set 'llama.logit_scale=1.0' --set 'qwen2.block_count=9' --set 'llama.attention.scale=0.0' \
+    --set 'general.url="x"' --set 'general.file_type=7' --set 'general.quantization_version=2' --set 'quantize.imatrix.file="x"' \
+    --set 'tokenizer.ggml.fim_pre_token_id=7' --set 'tokenizer.ggml.padding_token_id=7' --set 'general.sampling.mirostat=0' \
+    --set 'llama.hidden_activation="silu"' --set 'llama.activation_sparsity_scale=[0.0, 0.0]'
+for set in llama.xyz=3 'llama.attention.xyz="a"' 'llama.xyz=[1, 2]' tokenizer.ggml.xyz=true general.sampling.xtc_probability=0.5; do
+    rm -f "$work/m.gguf" && python3 tests/goldens/to_gguf.py $llama "$work/m.gguf" --set "$set"
+    opens "$set" "$work/m.gguf" "the file's metadata '${set%=*}' " --mmproj none
+done
+python3 tests/goldens/to_gguf.py $llama "$work/m.gguf" $(for i in {1..10}; do echo --set "llama.key-$i=$i.5"; done)
+opens "many" "$work/m.gguf" "'llama.key-1' 1.5, 'llama.key-10' 10.5, 'llama.key-2' 2.5, 'llama.key-3' 3.5, 'llama.key-4' 4.5, 'llama.key-5' 5.5, 'llama.key-6' 6.5, 'llama.key-7' 7.5, 2 more" --mmproj none
+for set in llama.expert_count=8 'llama.activation_sparsity_scale=[0.5, 0.0]' 'llama.hidden_activation="gelu"' llama.attention.sliding_window_pattern=2 \
+    llama.final_logit_softcapping=30.0 llama.attention.causal=false; do
+    gguf "which is not supported" --set "$set"
+    says "$set" "$work/m.gguf" "--ignore-weights opens it all the same"
+    opens "$set, ignored" "$work/m.gguf" "'${set%=*}' is" --mmproj none --ignore-weights
+done
+gguf "'llama.attention.value_length' is 8, the heads of keys are 16 numbers wide" --set llama.attention.value_length=8
+# Of encoders.
+eyes() { # FOLDER TEXT SET...: refused with that text, or with "TEXT" of a notice, or ""
+    local folder=tests/goldens/$1 text=$2 sets=()
+    shift 2
+    for set; do sets+=(--set "$set"); done
+    rm -f "$work"/e.gguf "$work"/mmproj-e.gguf
+    python3 tests/goldens/to_gguf.py $folder "$work/e.gguf" --mmproj "$work/mmproj-e.gguf" "${sets[@]}" || fail "convert $*"
+    case $text in
+    !*) says "$*" "$work/e.gguf" "${text#!}" ;;
+    *) opens "$folder $*" "$work/e.gguf" "$text" ;;
+    esac
+}
+eyes llava-1.5 "" 'clip.has_text_encoder=false' 'clip.has_llava_projector=true' 'clip.vision.projection_dim=768' 'clip.vision.image_crop_resolution=224' \
+    'clip.vision.image_split_resolution=224' 'clip.vision.image_aspect_ratio="anyres"' 'clip.vision.mm_projector_type="mlp2x_gelu"' \
+    'clip.vision.mm_patch_merge_type="flat"' 'clip.has_audio_encoder=false'
+eyes llava-1.5 "metadata 'clip.vision.image_aspect_ratio' \"pad\", 'clip.vision.xyz' 5" 'clip.vision.image_aspect_ratio="pad"' clip.vision.xyz=5
+eyes llava-1.5 "!'clip.vision.is_deepstack_layers' is a list of 2, which is not supported" 'clip.vision.is_deepstack_layers=[false, true]'
+eyes llava-1.5 "!'clip.vision.attention.head_count_kv' is 1" clip.vision.attention.head_count_kv=1
+eyes llava-1.5 "!'clip.vision.attention.head_dim' is 3" clip.vision.attention.head_dim=3
+eyes qwen2.5-vl "" clip.vision.image_size=560 'clip.projector_type=null' 'clip.vision.projector_type="qwen2.5vl_merger"'
+eyes qwen2.5-vl "!'clip.use_gelu' is true, which is not supported" clip.use_gelu=true
+eyes qwen2.5-vl "metadata 'clip.vision.attention.layer_norm_epsilon' 0.01" clip.vision.attention.layer_norm_epsilon=0.01
+eyes kimi-vl "" clip.vision.image_size=896
+eyes internvl3 "" clip.vision.projection_dim=64
+eyes glm-4.1v "" clip.vision.projection_dim=64
 finish

@@ -435,6 +435,12 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
     return {"general.architecture": "clip", **more, **{f"clip.vision.{k}": x for k, x in pairs.items()}}
 
 
+def edits(o, encoder):
+    """The pairs of --set: keys of "clip." are the encoder's."""
+    pairs = (item.partition("=") for item in o.set)
+    return {key: json.loads(value) for key, _, value in pairs if key.startswith("clip.") == encoder}
+
+
 def write_encoder(path, source, whole, tensors, o):
     kind = whole["model_type"]
     preprocessor = json.load(open(f"{source}/preprocessor_config.json"))
@@ -444,7 +450,8 @@ def write_encoder(path, source, whole, tensors, o):
     out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in encoder_tensors(kind, tensors, blocks, o.swap)}
     out.update({name: Tensor([4], "F32", bytes(16)) for name in o.add})
     out = {name: t for name, t in out.items() if name not in o.drop}
-    write_gguf(path, encoder_pairs(kind, whole, blocks, preprocessor), out)
+    pairs = {**encoder_pairs(kind, whole, blocks, preprocessor), **edits(o, encoder=True)}
+    write_gguf(path, {key: value for key, value in pairs.items() if value is not None}, out)
 
 
 def main():
@@ -468,9 +475,7 @@ def main():
     if scaling.get("rope_type", scaling.get("type")) == "llama3":
         out["rope_freqs.weight"] = rope_divisors(config, scaling)
     pairs = {**text_pairs(config, arch, o.split_heads), **tokenizer_pairs(o.source, vocab)}
-    for item in o.set:
-        key, _, value = item.partition("=")
-        pairs[key] = json.loads(value)
+    pairs.update(edits(o, encoder=False))
     pairs = {key: value for key, value in pairs.items() if value is not None}
     if o.mmproj:
         write_encoder(o.mmproj, o.source, whole, wanted, o)

@@ -1,0 +1,188 @@
+// core/files/gguf_keys.c -- keys of GGUF metadata that nothing reads.
+//
+// Every look-up marks its pair as read (gguf_entry). Of the others, those of the model's own
+// architecture, of the tokenizer and of sampling are about answers: they change nothing, change
+// what is computed, or are unknown and named.
+//
+// Facts: gguf-py's constants.py, llama.cpp's converters.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/base/text.h"
+#include "core/files/gguf_parts.h"
+
+// Behind the architecture's name: keys that change what is computed, and the value with which they
+// do not (nor does 0, where files mean "none" by it).
+static const struct {
+    const char *name;
+    double neutral;
+} computed[] = {
+    { "rope.scaling.attn_factor", 1 },
+    { "rope.scaling.yarn_attn_factor", 1 },
+    { "rope.scaling.yarn_ext_factor", 1 },
+    { "logit_scale", 1 },
+    { "residual_scale", 1 },
+    { "embedding_scale", 1 },
+    { "attention.scale", 0 },
+    { "attention.clamp_kqv", 0 },
+    { "attention.max_alibi_bias", 0 },
+    { "attn_logit_softcapping", 0 },
+    { "final_logit_softcapping", 0 },
+    { "router_logit_softcapping", 0 },
+    { "attention.temperature_scale", 0 },
+    { "attention.output_scale", 0 },
+    { "attention.chunk_size", 0 },
+    { "attention.shared_kv_layers", 0 },
+    { "attention.indexer.top_k", 0 },
+    { "attention.sliding_window_pattern", 0 },
+    { "attention.recurrent_layers", 0 },
+    { "embedding_length_per_layer_input", 0 },
+    { "activation_sparsity_scale", 0 },
+    { "altup.num_inputs", 0 },
+    { "swiglu_clamp_exp", 0 },
+    { "swiglu_clamp_shexp", 0 },
+    { "full_attention_interval", 1 },
+    { "interleave_moe_layer_step", 0 },
+    { "expert_count", 0 },
+    { "n_deepstack_layers", 0 },
+    { "vision.is_deepstack_layers", 0 }, // of an encoder
+    { "use_parallel_residual", 0 },
+    { "swin_norm", 0 },
+    { "rescale_every_n_layers", 0 },
+};
+
+// Names, numbers that the tensors tell too, settings of other programs; "*" stands for any end.
+static const char *const harmless[] = {
+    "vocab_size", "tensor_data_layout", "pooling_type", "nextn_predict_layers", "expert_used_count",
+    "rope.scaling.finetuned", "rope.scaling.original_context_length", "rope.scaling.yarn_beta_*",
+    // Of encoders.
+    "has_*", "audio.*", "text.*", "vision.projection_dim", "vision.image_size",
+    "vision.feed_forward_length", "vision.image_crop_resolution", "vision.image_split_resolution",
+    "vision.mm_projector_type", "vision.mm_patch_merge_type", NULL
+};
+
+static const char *const harmless_of_tokenizer[] = {
+    "seperator_token_id", "separator_token_id", "cls_token_id", "mask_token_id", "token_type_count",
+    "prefix_token_id", "suffix_token_id", "middle_token_id", "fim_*", "added_tokens",
+    // Of other kinds of tokenizers.
+    "precompiled_charsmap", "hf_json", "rwkv.*", NULL
+};
+
+// --- the key -------------------------------------------------------------------------------------
+
+static bool matches(const char *pattern, const char *name)
+{
+    const size_t n = strcspn(pattern, "*");
+    return pattern[n] ? !strncmp(name, pattern, n) : !strcmp(name, pattern);
+}
+
+static bool listed(const char *const *patterns, const char *name)
+{
+    while (*patterns && !matches(*patterns, name)) patterns++;
+    return *patterns != NULL;
+}
+
+// What follows "PREFIX." in the key; NULL: it has another beginning.
+static const char *behind(const char *key, const char *prefix)
+{
+    const size_t n = strlen(prefix);
+    return !strncmp(key, prefix, n) && key[n] == '.' ? key + n + 1 : NULL;
+}
+
+// --- the value -----------------------------------------------------------------------------------
+
+static bool is_number(const struct gguf_entry *e)
+{
+    const enum gguf_type type = e->type == GGUF_LIST ? e->item : e->type;
+    return type != GGUF_TEXT && type != GGUF_LIST;
+}
+
+static double value_at(const struct gguf_entry *e, uint64_t i)
+{
+    struct gguf_entry one = *e;
+    if (e->type != GGUF_LIST) one.item = e->type;
+    return gguf_number(&one, i);
+}
+
+static bool is_neutral(const struct gguf_entry *e, double neutral)
+{
+    const uint64_t count = e->type == GGUF_LIST ? e->count : 1;
+    if (!is_number(e)) return !count || (e->text && !*e->text);
+    for (uint64_t i = 0; i < count; i++) {
+        const double x = value_at(e, i);
+        if (!(fabs(x) <= 1e-6 || fabs(x - neutral) <= 1e-6)) return false;
+    }
+    return true;
+}
+
+static char *value_text(const struct gguf_entry *e)
+{
+    if (e->text) return xasprintf("\"%.60s\"", e->text);
+    if (e->type == GGUF_LIST) return xasprintf("a list of %llu", (unsigned long long)e->count);
+    if (e->type == GGUF_BOOL) return xstrdup(*e->data ? "true" : "false");
+    return xasprintf("%g", value_at(e, 0));
+}
+
+// --- what a pair does ----------------------------------------------------------------------------
+
+enum effect { NONE, COMPUTED, UNKNOWN };
+
+static enum effect effect_of(const struct gguf_entry *e, const char *name)
+{
+    for (size_t i = 0; i < sizeof computed / sizeof *computed; i++)
+        if (!strcmp(name, computed[i].name))
+            return is_neutral(e, computed[i].neutral) ? NONE : COMPUTED;
+    if (!strcmp(name, "attention.causal"))
+        return is_number(e) && value_at(e, 0) != 0 ? NONE : COMPUTED;
+    if (!strcmp(name, "hidden_activation"))
+        return e->text && !strcmp(e->text, "silu") ? NONE : COMPUTED;
+    if (!strcmp(name, "vision.image_aspect_ratio")) // others pad the picture
+        return e->text && !strncmp(e->text, "anyres", 6) ? NONE : UNKNOWN;
+    return listed(harmless, name) ? NONE : UNKNOWN;
+}
+
+static enum effect effect(const struct gguf *f, const struct gguf_entry *e)
+{
+    const char *name, *architecture = gguf_text(f, "general.architecture");
+    if (e->read) return NONE;
+    if (architecture && (name = behind(e->key, architecture))) return effect_of(e, name);
+    if ((name = behind(e->key, "tokenizer.ggml")))
+        return listed(harmless_of_tokenizer, name) ? NONE : UNKNOWN;
+    if (!(name = behind(e->key, "general.sampling"))) return NONE;
+    return !strcmp(name, "sequence") || is_neutral(e, 0) ? NONE : UNKNOWN;
+}
+
+int gguf_keys_check(const struct gguf *f, struct err *err)
+{
+    for (uint64_t i = 0; i < f->entry_count; i++) {
+        struct gguf_entry *e = &f->entries[i];
+        if (effect(f, e) != COMPUTED) continue;
+        char *value = value_text(e);
+        err_set(err, "'%.120s' is %s, which is not supported: %s", e->key, value,
+                text_ends(e->key, ".causal") ? "it is no model that writes text"
+                                             : "answers would be wrong");
+        free(value);
+        e->read = true; // is named once
+        return -1;
+    }
+    return 0;
+}
+
+char *gguf_keys_unread(const struct gguf *f)
+{
+    struct buf b = { 0 };
+    int64_t count = 0;
+    for (uint64_t i = 0; i < f->entry_count; i++) {
+        const struct gguf_entry *e = &f->entries[i];
+        if (effect(f, e) == NONE) continue;
+        char *value = value_text(e);
+        if (++count <= GGUF_KEYS_NAMED)
+            buf_printf(&b, "%s'%.120s' %s", count > 1 ? ", " : "", e->key, value);
+        free(value);
+    }
+    if (count > GGUF_KEYS_NAMED)
+        buf_printf(&b, ", %lld more", (long long)(count - GGUF_KEYS_NAMED));
+    return count ? buf_take(&b) : NULL;
+}
