@@ -260,12 +260,12 @@ struct capture {
     int64_t rows;
 };
 
-static bool capture_wants(void *self, enum site site, int layer)
+static bool capture_wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_LOGITS;
 }
 
-static int capture_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int capture_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct capture *c = self;
     c->rows = args->x->shape[0];

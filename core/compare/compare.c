@@ -8,13 +8,14 @@
 #include <string.h>
 
 #include "core/graph/look.h"
+#include "core/methods/prune.h"
 #include "core/model/flops.h"
 #include "core/probes/live.h"
 #include "core/talk/answer.h"
 
 // --- what an answer costs ------------------------------------------------------------------------
 
-static bool meter_wants(void *self, enum site site, int layer)
+static bool meter_wants(void *self, const struct site *site, int layer)
 {
     const struct compare_meter *m = self;
     return site == SITE_VALUES || site == SITE_FFN || site == SITE_STEP_LOGITS ||
@@ -23,7 +24,8 @@ static bool meter_wants(void *self, enum site site, int layer)
 }
 
 // Mean norms of the rows of x [n,D] by modality.
-static int take_norms(void *self, enum site site, const struct site_args *args, struct err *err)
+static int take_norms(void *self, const struct site *site, const struct site_args *args,
+                      struct err *err)
 {
     struct compare_meter *m = self;
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
@@ -57,7 +59,7 @@ static double ffn_flops(const struct compare_meter *m, const struct site_args *a
     return flops_ffn(&d->layer[args->layer], rows);
 }
 
-static int meter_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int meter_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct compare_meter *m = self;
     const struct decoder_config *c = &m->model->decoder.config;
@@ -190,12 +192,12 @@ struct forced {
     int64_t *best, step;
 };
 
-static bool forced_wants(void *self, enum site site, int layer)
+static bool forced_wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_STEP_LOGITS;
 }
 
-static int forced_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int forced_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct forced *f = self;
     const struct hook hook = step_logits_hook(&f->one);

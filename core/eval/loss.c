@@ -108,12 +108,12 @@ struct alive {
     int32_t *number; // [n] which row of h[L] a row of the sequence is; NULL: itself
 };
 
-static bool alive_wants(void *self, enum site site, int layer)
+static bool alive_wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_FINAL;
 }
 
-static int alive_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int alive_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct alive *a = self;
     if (!args->rows) return 0;

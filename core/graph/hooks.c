@@ -1,6 +1,13 @@
 // core/graph/hooks.c -- runs the listeners of a site, methods first (they were added first).
 #include "core/graph/hooks.h"
 
+#define X(name, has, may, what) const struct site SITE_##name[1] = { { #name, has, may, what } };
+SITES(X)
+#undef X
+#define X(name, has, may, what) SITE_##name,
+const struct site *const pass_sites[] = { SITES(X) NULL };
+#undef X
+
 void hooks_add(struct hooks *hooks, const struct hook *hook)
 {
     if (hooks->count == HOOKS_MAX) BUG("more than %d hooks", HOOKS_MAX);
@@ -9,7 +16,7 @@ void hooks_add(struct hooks *hooks, const struct hook *hook)
 
 enum listener { ANYONE, METHOD, VALUE_METHOD };
 
-static bool listened(const struct graph *g, enum site site, int layer, enum listener who)
+static bool listened(const struct graph *g, const struct site *site, int layer, enum listener who)
 {
     if (!g->hooks) return false;
     for (int i = 0; i < g->hooks->count; i++) {
@@ -20,12 +27,12 @@ static bool listened(const struct graph *g, enum site site, int layer, enum list
     return false;
 }
 
-bool hooks_wanted(const struct graph *g, enum site site, int layer)
+bool hooks_wanted(const struct graph *g, const struct site *site, int layer)
 {
     return listened(g, site, layer, ANYONE);
 }
 
-bool hooks_changing(const struct graph *g, enum site site, int layer)
+bool hooks_changing(const struct graph *g, const struct site *site, int layer)
 {
     return listened(g, site, layer, METHOD);
 }
@@ -42,26 +49,12 @@ bool hooks_allow_drafts(const struct graph *g)
     return true;
 }
 
-static const struct {
-    const char *name;
-    unsigned has, may;
-} sites[SITE_COUNT] = {
-#define X(name, has, may, what) { #name, has, may },
-    SITES(X)
-#undef X
-};
-
-unsigned site_has(enum site site)
+// The pass, or a method, hands over what the site has, nothing less.
+static void check_given(const struct site *site, const struct site_args *args)
 {
-    return sites[site].has;
-}
-
-// The pass hands over what the table says, nothing less.
-static void check_given(enum site site, const struct site_args *args)
-{
-    const unsigned has = sites[site].has;
-    if (!(has & HAS_ROWS) != !args->sequence || ((has & HAS_KEYS) && (!args->q || !args->k)))
-        BUG("site %s is not given what it has (core/graph/hooks.h)", sites[site].name);
+    if (!(site->has & HAS_ROWS) != !args->sequence ||
+        ((site->has & HAS_KEYS) && (!args->q || !args->k)))
+        BUG("site %s is not given what it has (core/graph/hooks.h)", site->name);
 }
 
 static bool same_seen(const struct seen_keys *a, const struct seen_keys *b)
@@ -69,10 +62,10 @@ static bool same_seen(const struct seen_keys *a, const struct seen_keys *b)
     return a->from == b->from && a->keys == b->keys && a->count == b->count;
 }
 
-static void check_changes(const struct hook *h, enum site site, const struct site_args *before,
-                          const struct site_args *now)
+static void check_changes(const struct hook *h, const struct site *site,
+                          const struct site_args *before, const struct site_args *now)
 {
-    const unsigned may = h->changes ? sites[site].may : MAY_NOT;
+    const unsigned may = h->changes ? site->may : MAY_NOT;
     const bool fixed = before->q == now->q && before->k == now->k && before->v == now->v &&
                        before->keys == now->keys && before->sequence == now->sequence &&
                        before->past == now->past && before->kv == now->kv &&
@@ -85,10 +78,10 @@ static void check_changes(const struct hook *h, enum site site, const struct sit
         what = "the rows of the FFN";
     if (before->rows != now->rows && !(may & MAY_ROWS)) what = "the rows";
     if (!fixed) what = "a read-only field";
-    if (what) BUG("a listener at site %s changed %s (core/graph/hooks.h)", sites[site].name, what);
+    if (what) BUG("a listener at site %s changed %s (core/graph/hooks.h)", site->name, what);
 }
 
-int hooks_run(struct graph *g, enum site site, struct site_args *args)
+int hooks_run(struct graph *g, const struct site *site, struct site_args *args)
 {
     if (!g->hooks || !graph_ok(g)) return graph_ok(g) ? 0 : -1;
     check_given(site, args);

@@ -50,10 +50,6 @@ enum {
     X(VALUES, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_SEEN,                                             \
       "[P,Hkv,d] value states of all keys (v too), before attention; a method writes new "         \
       "rows in place (op_scatter_rows)")                                                           \
-    X(NOISE, HAS_ROWS | HAS_KEYS, MAY_X,                                                           \
-      "[S,Hkv,d] noise that IRA draws for the pass's visual tokens")                               \
-    X(KL, HAS_ROWS | HAS_KEYS, MAY_NOT,                                                            \
-      "[S,Hkv] divergence of the pass's visual tokens under IRA; v: their gate")                   \
     X(ATTN, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_NOT,                                                \
       "[H,N,P] attention probabilities; with q, k, v")                                             \
     X(FFN_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")       \
@@ -65,19 +61,23 @@ enum {
     X(FINAL, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[L], before the final norm")                     \
     X(LOGITS, HAS_ROWS, MAY_NOT, "[n,V] logits of the requested rows")                             \
     X(STEP_LOGITS, HAS_ROWS, MAY_NOT, "[1,V] logits that choose a generated token")                \
-    X(SCORE, HAS_ROWS, MAY_NOT, "[S] score of the visual tokens alive in `layer`, set by pruning") \
-    X(KEPT, HAS_ROWS, MAY_NOT,                                                                     \
-      "[k] i32 visual tokens kept after `layer`, counted among all visual tokens")                 \
     X(HAND_ON, HAS_ROWS, MAY_NOT,                                                                  \
       "NULL: the layers go on in another process; a method puts into `note` what it needs there")  \
     X(TAKE_ON, HAS_ROWS, MAY_NOT, "NULL: there, before its first layer; the method reads `note`")
 
-enum site {
-#define X(name, has, may, what) SITE_##name,
-    SITES(X)
-#undef X
-        SITE_COUNT
+// A site. Its name in the code is an array of one, which stands for its address: SITE_VALUES. A
+// method defines sites of its own in its file, for probes and other methods (core/methods/ira.h).
+struct site {
+    const char *name;
+    unsigned has, may;
+    const char *what; // content of site_args.x
 };
+
+#define X(name, has, may, what) extern const struct site SITE_##name[1];
+SITES(X)
+#undef X
+// Those of the pass, ended by NULL.
+extern const struct site *const pass_sites[];
 
 // Rows from..N-1 of a pass attend to selected keys only, all others to every earlier key.
 struct seen_keys {
@@ -139,11 +139,11 @@ static inline bool site_visual(const struct site_args *args, int64_t i)
 
 struct hook {
     // Does it listen at this site (layer -1: any)? Called often: must be fast.
-    bool (*wants)(void *self, enum site site, int layer);
+    bool (*wants)(void *self, const struct site *site, int layer);
     // 0, or -1 after graph_fail.
-    int (*run)(void *self, struct graph *g, enum site site, struct site_args *args);
+    int (*run)(void *self, struct graph *g, const struct site *site, struct site_args *args);
     void *self;
-    bool changes; // a method: may make the changes that the table allows
+    bool changes; // a method: may make the changes that the site allows
     bool values;  // ... and changes values: layers where it listens cache them as changed
     bool drafts;  // a probe that knows that a pass may compute rows which are taken back
 };
@@ -157,17 +157,15 @@ struct hooks {
 };
 
 void hooks_add(struct hooks *hooks, const struct hook *hook);
-// What the table says a site has: HAS_ROWS ...
-unsigned site_has(enum site site);
-bool hooks_wanted(const struct graph *g, enum site site, int layer);
+bool hooks_wanted(const struct graph *g, const struct site *site, int layer);
 // Does a method listen, which may change what passes there? Does one change the layer's values?
-bool hooks_changing(const struct graph *g, enum site site, int layer);
+bool hooks_changing(const struct graph *g, const struct site *site, int layer);
 bool hooks_change_values(const struct graph *g, int layer);
 // May passes have rows that are taken back (drafted tokens)? Not if a probe takes each row for one
 // of the answer.
 bool hooks_allow_drafts(const struct graph *g);
-// Runs the listeners of this site in order; does nothing without listeners. A change that the table
+// Runs the listeners of this site in order; does nothing without listeners. A change that the site
 // does not allow is a BUG.
-int hooks_run(struct graph *g, enum site site, struct site_args *args);
+int hooks_run(struct graph *g, const struct site *site, struct site_args *args);
 
 #endif

@@ -9,7 +9,7 @@
 struct asked {
     look_fn take;
     void *self;
-    enum site site;
+    const struct site *site;
     struct site_args args;
     struct tensor x;
 };
@@ -61,8 +61,8 @@ static bool ask(struct graph *g, const struct asked *a)
     return true;
 }
 
-int look(struct graph *g, const struct tensor *x, enum site site, const struct site_args *args,
-         look_fn take, void *self)
+int look(struct graph *g, const struct tensor *x, const struct site *site,
+         const struct site_args *args, look_fn take, void *self)
 {
     if (!x || !graph_ok(g)) return -1;
     struct asked a = { .take = take, .self = self, .site = site, .args = *args, .x = *x };

@@ -1,7 +1,8 @@
 // core/graph/look.h -- asynchronous reads: the host looks at numbers without making the pass wait.
 //
 //   look(g, args->x, site, args, take, self);      // at a site: asks for the numbers of x
-//   static int take(void *self, enum site site, const struct site_args *args, struct err *err)
+//   static int take(void *self, const struct site *site, const struct site_args *args, struct err
+//   *err)
 //   {
 //       const float *h = args->x->data;            // later: they are in the host's memory
 //
@@ -18,11 +19,12 @@
 
 // `args` are those of the site, except that x holds the requested numbers (floats in f32, on the
 // host until take returns) and q, k and v are NULL. 0 or -1 with a message.
-typedef int (*look_fn)(void *self, enum site site, const struct site_args *args, struct err *err);
+typedef int (*look_fn)(void *self, const struct site *site, const struct site_args *args,
+                       struct err *err);
 
 // 0, or -1 after graph_fail. Pointers in `args` must last until the pass ends, or looks_take.
-int look(struct graph *g, const struct tensor *x, enum site site, const struct site_args *args,
-         look_fn take, void *self);
+int look(struct graph *g, const struct tensor *x, const struct site *site,
+         const struct site_args *args, look_fn take, void *self);
 
 // Requested and not yet taken.
 struct looks {

@@ -188,12 +188,12 @@ void job_yield(struct job *j)
     }
 }
 
-static bool yield_wants(void *self, enum site site, int layer)
+static bool yield_wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_LAYER_IN || site == SITE_VISION_LAYER;
 }
 
-static int yield_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int yield_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     job_yield(self);
     return 0;

@@ -168,7 +168,7 @@ static int ffn_start(void **state, const struct method_env *env, struct err *err
     return f->alpha.data ? 0 : err_set(err, "out of memory for alpha of the FFN approximation");
 }
 
-static bool ffn_wants(void *state, enum site site, int layer)
+static bool ffn_wants(void *state, const struct site *site, int layer)
 {
     const struct ffn_approx *f = state;
     return layer < 0 || (layer < f->layers && f->chosen[layer]);
@@ -207,8 +207,8 @@ static int ffn_run(void *state, struct graph *g, struct site_args *args)
 }
 
 // FLOPs: D per row, the product with alpha.
-static double ffn_flops(const struct settings *s, const struct decoder_config *c, enum site site,
-                        const struct site_args *args, bool visual)
+static double ffn_flops(const struct settings *s, const struct decoder_config *c,
+                        const struct site *site, const struct site_args *args, bool visual)
 {
     return site == SITE_FFN && settings_is(s, "ffn.approx", "hadamard") ? (double)c->hidden : 0;
 }
@@ -233,5 +233,5 @@ const struct method method_ffn_approx = {
     .release = ffn_release,
     .flops = ffn_flops,
     .wants = ffn_wants,
-    .at = { [SITE_FFN] = ffn_run },
+    .at = { { SITE_FFN, ffn_run } },
 };

@@ -19,10 +19,18 @@
 
 #include "core/base/random.h"
 #include "core/graph/tape.h"
+#include "core/methods/ira.h"
 #include "core/methods/method.h"
 #include "core/model/attend.h"
 #include "core/ops/ops.h"
 #include "core/settings/settings.h"
+
+const struct site SITE_NOISE[1] = { { "NOISE", HAS_ROWS | HAS_KEYS, MAY_X,
+                                      "[S,Hkv,d] noise for the pass's visual tokens" } };
+const struct site SITE_KL[1] = {
+    { "KL", HAS_ROWS | HAS_KEYS, MAY_NOT,
+      "[S,Hkv] divergence of the pass's visual tokens; v: their gate" }
+};
 
 static const char *const priors[] = { "local", "local-printed", "global", NULL };
 
@@ -273,7 +281,7 @@ static void ira_params(void *state, method_param_fn add, void *self)
 
 // --- the pass ------------------------------------------------------------------------------------
 
-static bool ira_wants(void *state, enum site site, int layer)
+static bool ira_wants(void *state, const struct site *site, int layer)
 {
     const struct ira *x = state;
     return layer < 0 || (layer < x->layers && x->chosen[layer]);
@@ -511,8 +519,8 @@ static void ira_badge(struct buf *b, const struct settings *s, int layer)
 }
 
 // FLOPs: of the product that gives the delta and the noise of each value head.
-static double ira_flops(const struct settings *s, const struct decoder_config *c, enum site site,
-                        const struct site_args *args, bool visual)
+static double ira_flops(const struct settings *s, const struct decoder_config *c,
+                        const struct site *site, const struct site_args *args, bool visual)
 {
     if (site != SITE_VALUES || !visual) return 0;
     bool *chosen = xcalloc((size_t)c->layers, sizeof *chosen);
@@ -538,7 +546,7 @@ const struct method method_ira = {
     .release = ira_release,
     .flops = ira_flops,
     .wants = ira_wants,
-    .at = { [SITE_VALUES] = ira_run },
+    .at = { { SITE_VALUES, ira_run } },
     .learned = ira_learned,
     .training = { PART_DECODER, "train.ira", "train.lr.ira", "train.weight_decay.ira", 10 },
     .params = ira_params,

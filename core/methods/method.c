@@ -123,17 +123,24 @@ bool methods_keep_cache(const struct methods *m, const char *key, const struct s
     return false;
 }
 
-static bool slot_wants(void *self, enum site site, int layer)
+static const struct method_action *action_at(const struct method *m, const struct site *site)
+{
+    for (int i = 0; i < METHOD_SITES && m->at[i].site; i++)
+        if (m->at[i].site == site) return &m->at[i];
+    return NULL;
+}
+
+static bool slot_wants(void *self, const struct site *site, int layer)
 {
     const struct method_slot *slot = self;
     const struct method *m = slot->method;
-    return m->at[site] && (!m->wants || m->wants(slot->state, site, layer));
+    return action_at(m, site) && (!m->wants || m->wants(slot->state, site, layer));
 }
 
-static int slot_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int slot_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     const struct method_slot *slot = self;
-    return slot->method->at[site](slot->state, g, args);
+    return action_at(slot->method, site)->run(slot->state, g, args);
 }
 
 static void slot_off(struct method_slot *slot)
@@ -241,15 +248,15 @@ uint64_t methods_bytes(const struct methods *m)
 
 // --- costs ---------------------------------------------------------------------------------------
 
-bool methods_cost(const struct settings *s, enum site site)
+bool methods_cost(const struct settings *s, const struct site *site)
 {
     for (int i = 0; i < count; i++)
-        if (list[i]->flops && list[i]->at[site] && method_on(list[i], s)) return true;
+        if (list[i]->flops && action_at(list[i], site) && method_on(list[i], s)) return true;
     return false;
 }
 
-double methods_row_flops(const struct settings *s, const struct decoder_config *c, enum site site,
-                         const struct site_args *args, bool visual)
+double methods_row_flops(const struct settings *s, const struct decoder_config *c,
+                         const struct site *site, const struct site_args *args, bool visual)
 {
     double sum = 0;
     for (int i = 0; i < count; i++)
@@ -260,12 +267,13 @@ double methods_row_flops(const struct settings *s, const struct decoder_config *
 
 // Rows of a site among the first `end` of the sequence: text and visual tokens. Before the layers
 // all are visual tokens of the prompt; of an FFN those count that are not computed.
-static void count_rows(enum site site, const struct site_args *args, int64_t end, int64_t rows[2])
+static void count_rows(const struct site *site, const struct site_args *args, int64_t end,
+                       int64_t rows[2])
 {
     const int64_t n = flops_rows(site, args);
     int64_t computed = 0; // of the rows in `only` so far
     rows[0] = 0, rows[1] = n;
-    if (!(site_has(site) & HAS_ROWS)) return;
+    if (!(site->has & HAS_ROWS)) return;
     rows[1] = 0;
     if (site == SITE_FFN && !args->only) return;
     for (int64_t i = 0; i < n; i++) {
@@ -276,8 +284,8 @@ static void count_rows(enum site site, const struct site_args *args, int64_t end
     }
 }
 
-double methods_flops(const struct settings *s, const struct decoder_config *c, enum site site,
-                     const struct site_args *args, int64_t end)
+double methods_flops(const struct settings *s, const struct decoder_config *c,
+                     const struct site *site, const struct site_args *args, int64_t end)
 {
     int64_t rows[2];
     double sum = 0;

@@ -50,6 +50,8 @@ struct method_tensor {
     int64_t shape[2];
 };
 
+enum { METHOD_SITES = 8 };
+
 struct method {
     const char *name;               // "prune"
     const char *title;              // "pruning"
@@ -104,13 +106,16 @@ struct method {
     // them.
     int64_t (*reusable)(void *state, const struct sequence *cached, int64_t rows);
     // Does it listen at this site and layer (-1: any)? NULL: wherever `at` has a function.
-    bool (*wants)(void *state, enum site site, int layer);
-    // Its action at each site: 0, or -1 after graph_fail.
-    int (*at[SITE_COUNT])(void *state, struct graph *g, struct site_args *args);
+    bool (*wants)(void *state, const struct site *site, int layer);
+    // Its action at each site, one row a site: 0, or -1 after graph_fail.
+    struct method_action {
+        const struct site *site;
+        int (*run)(void *state, struct graph *g, struct site_args *args);
+    } at[METHOD_SITES];
     // FLOPs of its action on one row of a site, a visual token or text, while it is on: at SITE_FFN
     // of a row whose FFN is not computed. 0 where it does nothing; NULL: none that count.
-    double (*flops)(const struct settings *s, const struct decoder_config *c, enum site site,
-                    const struct site_args *args, bool visual);
+    double (*flops)(const struct settings *s, const struct decoder_config *c,
+                    const struct site *site, const struct site_args *args, bool visual);
     // The tensors it learns, by index; false past the last one or if this model does not use it.
     // NULL: it learns nothing.
     bool (*learned)(const struct model *m, int index, struct method_tensor *t);
@@ -175,13 +180,13 @@ const struct method *method_learning(const struct model *m, const char *name,
 // Names of all tensors that methods learn in this model: "norm_align.weight, ira.K.head.bias".
 void methods_learned(const struct model *m, struct buf *b);
 // FLOPs of the active methods on one row of a site, as `flops` above.
-double methods_row_flops(const struct settings *s, const struct decoder_config *c, enum site site,
-                         const struct site_args *args, bool visual);
+double methods_row_flops(const struct settings *s, const struct decoder_config *c,
+                         const struct site *site, const struct site_args *args, bool visual);
 // The sum over the rows of a site that are among the first `end` of the sequence.
-double methods_flops(const struct settings *s, const struct decoder_config *c, enum site site,
-                     const struct site_args *args, int64_t end);
+double methods_flops(const struct settings *s, const struct decoder_config *c,
+                     const struct site *site, const struct site_args *args, int64_t end);
 // Does an active method count FLOPs at this site?
-bool methods_cost(const struct settings *s, enum site site);
+bool methods_cost(const struct settings *s, const struct site *site);
 // The method that owns this setting; NULL: none.
 const struct method *method_of(const char *key);
 // Checks the settings of one method (NULL: of all), with or without a model.

@@ -197,7 +197,7 @@ const struct method method_norm_align = {
     .without_effect = norm_without_effect,
     .start = norm_start,
     .release = norm_release,
-    .at = { [SITE_VISUAL] = norm_run },
+    .at = { { SITE_VISUAL, norm_run } },
     .training = { .part = PART_PROJECTOR },
     .learned = norm_learned,
     .params = norm_params,

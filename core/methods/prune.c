@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/methods/ira.h"
 #include "core/methods/method.h"
 #include "core/methods/prune_parts.h"
 #include "core/methods/prune_score.h"
@@ -122,7 +123,7 @@ static int64_t prune_reusable(void *state, const struct sequence *cached, int64_
     return rows < limit ? rows : limit;
 }
 
-static bool prune_wants(void *state, enum site site, int layer)
+static bool prune_wants(void *state, const struct site *site, int layer)
 {
     const struct prune *p = state;
     if (site == SITE_FOCUS) return p->kind == PRUNE_CLS;
@@ -381,11 +382,11 @@ const struct method method_prune = {
     .bytes = prune_bytes,
     .reusable = prune_reusable,
     .wants = prune_wants,
-    .at = { [SITE_FOCUS] = prune_focus,
-            [SITE_INPUT] = prune_input,
-            [SITE_VALUES] = prune_values,
-            [SITE_KL] = prune_kl,
-            [SITE_LAYER_OUT] = prune_layer_out,
-            [SITE_HAND_ON] = prune_hand_on,
-            [SITE_TAKE_ON] = prune_take_on },
+    .at = { { SITE_FOCUS, prune_focus },
+            { SITE_INPUT, prune_input },
+            { SITE_VALUES, prune_values },
+            { SITE_KL, prune_kl },
+            { SITE_LAYER_OUT, prune_layer_out },
+            { SITE_HAND_ON, prune_hand_on },
+            { SITE_TAKE_ON, prune_take_on } },
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/random.h"
+#include "core/methods/prune.h"
 #include "core/methods/prune_parts.h"
 #include "core/methods/prune_score.h"
 #include "core/model/attend.h"
@@ -23,6 +24,13 @@ int64_t prune_stage_count(const struct prune *p, int stage)
 {
     return prune_count(p->keep[stage], p->visual);
 }
+
+const struct site SITE_SCORE[1] = { { "SCORE", HAS_ROWS, MAY_NOT,
+                                      "[S] score of the visual tokens alive in `layer`" } };
+const struct site SITE_KEPT[1] = {
+    { "KEPT", HAS_ROWS, MAY_NOT,
+      "[k] i32 visual tokens kept after `layer`, counted among all visual tokens" }
+};
 
 // Passes the scores and the kept tokens to probes.
 static int emit_choice(struct graph *g, const struct prune *p, int layer,

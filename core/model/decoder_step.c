@@ -22,9 +22,9 @@ enum { KEYS_STEP = 256 }; // a multiple of the STRETCH of kernels/attention_few.
 static bool quiet(const struct graph *g, int layers)
 {
     if (!g->hooks || !g->hooks->count) return true;
-    for (int site = 0; site < SITE_COUNT; site++)
-        for (int l = -1; l < layers && (site_has((enum site)site) & IN_STEP); l++)
-            if (hooks_wanted(g, (enum site)site, l)) return false;
+    for (const struct site *const *site = pass_sites; *site; site++)
+        for (int l = -1; l < layers && ((*site)->has & IN_STEP); l++)
+            if (hooks_wanted(g, *site, l)) return false;
     return true;
 }
 

@@ -3,7 +3,7 @@
 
 #include "core/model/layer.h"
 
-int64_t flops_rows(enum site site, const struct site_args *args)
+int64_t flops_rows(const struct site *site, const struct site_args *args)
 {
     return site == SITE_VALUES ? args->q->shape[0] : args->x->shape[0];
 }

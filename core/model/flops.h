@@ -14,7 +14,7 @@
 #include "core/model/decoder.h"
 
 // Rows of the pass at a site, on which a method works.
-int64_t flops_rows(enum site site, const struct site_args *args);
+int64_t flops_rows(const struct site *site, const struct site_args *args);
 // Keys seen by row i of a pass at SITE_VALUES.
 int64_t flops_keys(const struct site_args *args, int64_t i);
 // Projections of `rows` rows: 4 D H d + 4 D Hkv d each where queries share keys, and LoRA.

@@ -70,7 +70,7 @@ struct site_args layer_site(const struct layer *layer, struct tensor *x)
     return args;
 }
 
-struct tensor *site_run(struct graph *g, enum site site, struct site_args args)
+struct tensor *site_run(struct graph *g, const struct site *site, struct site_args args)
 {
     return hooks_run(g, site, &args) < 0 ? NULL : args.x;
 }

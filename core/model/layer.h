@@ -132,6 +132,6 @@ struct tensor *layer_output(struct graph *g, const struct layer *layer, struct t
 struct site_args pass_site(const struct pass *p, int layer, struct tensor *x);
 struct site_args layer_site(const struct layer *layer, struct tensor *x);
 // Runs the listeners of a site with x; returns x, which a method may have replaced.
-struct tensor *site_run(struct graph *g, enum site site, struct site_args args);
+struct tensor *site_run(struct graph *g, const struct site *site, struct site_args args);
 
 #endif

@@ -409,8 +409,8 @@ static int blocks_wanted(const struct graph *g, const struct vision_config *c)
 
 // Runs the listeners of a site for each picture on its rows of x: those of the stream, or with
 // `features` those that the projector reads.
-static void each_picture(struct graph *g, const struct vision_batch *b, enum site site, int layer,
-                         bool features, struct tensor *x)
+static void each_picture(struct graph *g, const struct vision_batch *b, const struct site *site,
+                         int layer, bool features, struct tensor *x)
 {
     if (!x || !hooks_wanted(g, site, layer)) return;
     int64_t at = 0;

@@ -63,14 +63,6 @@ struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tens
 // The same with indices on the device: i32 [rows of x], distinct and inside `into`.
 struct tensor *op_put_rows(struct graph *g, struct tensor *into, struct tensor *x,
                            struct tensor *index);
-// Values of visual tokens under IRA, and their divergence from the prior (methods page, section 4).
-// v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2), noise as v with gate[S,Hkv], or both NULL: z
-// = v + delta + gate * sigma_q * noise. gate and noise are constants.
-struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *head,
-                             struct tensor *gate, struct tensor *noise);
-// prior[Hkv,d] (log sigma_p^2) -> [S,Hkv]; v and mean[Hkv,d] of a global prior, or both NULL.
-struct tensor *op_ira_kl(struct graph *g, struct tensor *head, struct tensor *prior,
-                         struct tensor *v, struct tensor *mean);
 // Columns of x[n,K]; with fewer rows than the result, each row serves as many of it.
 struct column_part {
     struct tensor *x;

@@ -35,13 +35,14 @@ static void *attention_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool attention_wants(void *state, enum site site, int layer)
+static bool attention_wants(void *state, const struct site *site, int layer)
 {
     const struct attention *s = state;
     return site == SITE_VALUES && (layer < 0 || s->layer < 0 || layer == s->layer);
 }
 
-static int attention_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int attention_run(void *state, struct graph *g, const struct site *site,
+                         struct site_args *args)
 {
     const struct attention *s = state;
     return attention_sum_add(s->sum, g, args);

@@ -58,7 +58,8 @@ static void choose_heads(const struct attention_sum *a, int head, int64_t *from,
     *to = head < 0 ? a->heads : head + 1;
 }
 
-static int add_row(void *self, enum site site, const struct site_args *args, struct err *err)
+static int add_row(void *self, const struct site *site, const struct site_args *args,
+                   struct err *err)
 {
     const struct attention_sum *a = self;
     const float *probs = args->x->data; // [H,1,P]

@@ -64,12 +64,13 @@ static void put_tally(const struct norms_sums *s, bool text, int64_t layer, cons
     *place(s, text, SQUARES, layer) = t->squares;
 }
 
-static bool norms_wants(void *self, enum site site, int layer)
+static bool norms_wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_LAYER_IN || site == SITE_FINAL;
 }
 
-static int norms_take(void *self, enum site site, const struct site_args *args, struct err *err)
+static int norms_take(void *self, const struct site *site, const struct site_args *args,
+                      struct err *err)
 {
     struct norms_sums *s = self;
     const int64_t l = site == SITE_FINAL ? s->layers : args->layer, n = args->x->shape[0];
@@ -95,7 +96,7 @@ static int norms_take(void *self, enum site site, const struct site_args *args, 
     return 0;
 }
 
-static int norms_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int norms_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     return look(g, args->x, site, args, norms_take, self);
 }

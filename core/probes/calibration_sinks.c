@@ -43,12 +43,13 @@ static void sinks_release(void *sums)
     free(s);
 }
 
-static bool sinks_wants(void *self, enum site site, int layer)
+static bool sinks_wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_LAYER_IN;
 }
 
-static int sinks_take(void *self, enum site site, const struct site_args *args, struct err *err)
+static int sinks_take(void *self, const struct site *site, const struct site_args *args,
+                      struct err *err)
 {
     struct sink_sums *s = self;
     const float *h = args->x->data; // [N,D]
@@ -68,7 +69,7 @@ static int sinks_take(void *self, enum site site, const struct site_args *args, 
     return 0;
 }
 
-static int sinks_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int sinks_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     return look(g, args->x, site, args, sinks_take, self);
 }

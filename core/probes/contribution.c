@@ -73,7 +73,7 @@ static void *contribution_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool contribution_wants(void *state, enum site site, int layer)
+static bool contribution_wants(void *state, const struct site *site, int layer)
 {
     const struct contribution *s = state;
     return site == SITE_VALUES && (layer < 0 || s->means || layer == s->layer);
@@ -126,7 +126,8 @@ static int add_pairs(void *self, struct graph *g, const struct site_args *a, int
     return 0;
 }
 
-static int contribution_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int contribution_run(void *state, struct graph *g, const struct site *site,
+                            struct site_args *args)
 {
     struct contribution *s = state;
     if (args->layer == s->layer && probe_each_query(g, args, s->query, s->queries, add_map, s) < 0)

@@ -77,7 +77,8 @@ static double bend(const float *a, const float *b, const float *c, int64_t n)
     return acos(fmin(fmax(uv / sqrt(uu * vv), -1), 1)) * 180 / M_PI;
 }
 
-static int add_layer(void *self, enum site site, const struct site_args *args, struct err *err)
+static int add_layer(void *self, const struct site *site, const struct site_args *args,
+                     struct err *err)
 {
     struct curvature *c = self;
     const struct sequence *s = site_sequence(args);
@@ -101,7 +102,7 @@ static int add_layer(void *self, enum site site, const struct site_args *args, s
     return 0;
 }
 
-int curvature_add(struct curvature *c, struct graph *g, enum site site,
+int curvature_add(struct curvature *c, struct graph *g, const struct site *site,
                   const struct site_args *args)
 {
     return look(g, args->x, site, args, add_layer, c);
@@ -132,12 +133,13 @@ static void curvature_release(void *state)
     curvature_free(state);
 }
 
-static bool curvature_wants(void *state, enum site site, int layer)
+static bool curvature_wants(void *state, const struct site *site, int layer)
 {
     return site == SITE_LAYER_IN || site == SITE_FINAL;
 }
 
-static int curvature_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int curvature_run(void *state, struct graph *g, const struct site *site,
+                         struct site_args *args)
 {
     return curvature_add(state, g, site, args);
 }

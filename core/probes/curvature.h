@@ -13,7 +13,7 @@ struct curvature;
 struct curvature *curvature_new(const struct probe_env *env);
 void curvature_free(struct curvature *c);
 // At SITE_LAYER_IN and SITE_FINAL.
-int curvature_add(struct curvature *c, struct graph *g, enum site site,
+int curvature_add(struct curvature *c, struct graph *g, const struct site *site,
                   const struct site_args *args);
 // Degrees, averaged over the pictures' lines; `split`: lines are cut at the ends of tiles and grid
 // rows. NaN when no three neighbours are alive.

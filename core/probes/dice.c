@@ -197,13 +197,13 @@ static void *dice_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool dice_wants(void *state, enum site site, int layer)
+static bool dice_wants(void *state, const struct site *site, int layer)
 {
     const struct dice *s = state;
     return site == SITE_VALUES && (layer < 0 || layer == s->layer);
 }
 
-static int dice_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int dice_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     const struct dice *s = state;
     return attention_sum_add(s->sum, g, args);

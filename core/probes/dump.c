@@ -166,7 +166,7 @@ void dump_sequence(void *self, const struct sequence *s)
 
 // --- at the sites --------------------------------------------------------------------------------
 
-static bool dump_wants(void *self, enum site site, int layer)
+static bool dump_wants(void *self, const struct site *site, int layer)
 {
     const struct dump *d = self;
     if (site == SITE_STEP_LOGITS) return true; // it ends the prompt's pass
@@ -233,7 +233,8 @@ static bool keep_one(struct dump *d, const struct tap *tap, const char *name,
 
 static const char no_room[] = "out of memory: cannot keep %s for the dump";
 
-static int dump_take(void *self, enum site site, const struct site_args *args, struct err *err)
+static int dump_take(void *self, const struct site *site, const struct site_args *args,
+                     struct err *err)
 {
     struct dump *d = self;
     char name[TAP_NAME_SIZE];
@@ -246,7 +247,7 @@ static int dump_take(void *self, enum site site, const struct site_args *args, s
     return 0;
 }
 
-static int dump_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int dump_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct dump *d = self;
     const struct tensor *x = NULL; // what the site's taps look at

@@ -31,7 +31,7 @@ void ffn_sums_free(struct ffn_sums *s)
     free(s);
 }
 
-static bool sums_wants(void *self, enum site site, int layer)
+static bool sums_wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_FFN_IN || site == SITE_FFN_OUT;
 }
@@ -62,7 +62,8 @@ static void add_row(struct ffn_sums *s, int64_t layer, bool visual, const float 
 }
 
 // x is kept until y comes, which is of the same rows.
-static int sums_take(void *self, enum site site, const struct site_args *args, struct err *err)
+static int sums_take(void *self, const struct site *site, const struct site_args *args,
+                     struct err *err)
 {
     struct ffn_sums *s = self;
     const int64_t n = args->x->shape[0], count = n * s->width;
@@ -77,7 +78,7 @@ static int sums_take(void *self, enum site site, const struct site_args *args, s
     return 0;
 }
 
-static int sums_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int sums_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     return look(g, args->x, site, args, sums_take, self);
 }

@@ -5,12 +5,12 @@
 #include "core/graph/look.h"
 #include "core/model/sampler.h"
 
-static bool wants(void *self, enum site site, int layer)
+static bool wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_LAYER_OUT;
 }
 
-static int take(void *self, enum site site, const struct site_args *args, struct err *err)
+static int take(void *self, const struct site *site, const struct site_args *args, struct err *err)
 {
     const float *x = args->x->data;
     const int64_t n = tensor_count(args->x);
@@ -18,7 +18,7 @@ static int take(void *self, enum site site, const struct site_args *args, struct
     return err_set(err, "the model computed NaN or Inf in layer %d: %s", args->layer, DAMAGED);
 }
 
-static int run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     return look(g, args->x, site, args, take, self);
 }

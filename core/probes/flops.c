@@ -13,14 +13,13 @@
 
 enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, METHODS, HEAD, PARTS };
 
-struct counted {           // of a layer
-    int64_t rows, ffn;     // of the prompt: all, those whose FFN is computed
-    double pairs;          // query-key pairs
-    double step;           // keys that the next row would see
-    double approximated;   // FLOPs of methods in place of FFNs
-    double methods;        // and at other sites: of the prompt,
-    double method_row;     // and of the next row,
-    uint32_t method_sites; // which these are
+struct counted {         // of a layer
+    int64_t rows, ffn;   // of the prompt: all, those whose FFN is computed
+    double pairs;        // query-key pairs
+    double step;         // keys that the next row would see
+    double approximated; // FLOPs of methods in place of FFNs
+    double methods;      // and at other sites: of the prompt,
+    double method_row;   // and of the next row
 };
 
 struct flops {
@@ -43,7 +42,7 @@ static void *flops_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool flops_wants(void *state, enum site site, int layer)
+static bool flops_wants(void *state, const struct site *site, int layer)
 {
     const struct flops *s = state;
     return site == SITE_VALUES || site == SITE_FFN || methods_cost(s->env->settings, site);
@@ -54,7 +53,7 @@ static bool in_prompt(const struct site_args *a, int64_t i)
     return site_row(a, i) < site_sequence(a)->prompt;
 }
 
-static void count_methods(const struct flops *s, struct counted *c, enum site site,
+static void count_methods(const struct flops *s, struct counted *c, const struct site *site,
                           const struct site_args *args)
 {
     const struct settings *set = s->env->settings;
@@ -65,15 +64,14 @@ static void count_methods(const struct flops *s, struct counted *c, enum site si
         return;
     }
     c->methods += prompt;
-    if ((site_has(site) & HAS_ROWS) && !(c->method_sites >> site & 1))
-        c->method_row += methods_row_flops(set, config, site, args, false);
-    c->method_sites |= 1u << site;
+    if (site->has & IN_STEP) c->method_row += methods_row_flops(set, config, site, args, false);
 }
 
-static int flops_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int flops_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     const struct flops *s = state;
-    const bool encoder = site < SITE_EMBED; // has layers of its own: counted with the first one
+    const bool encoder =
+        !(site->has & HAS_ROWS); // has layers of its own: counted with the first one
     struct counted *c = &s->layer[args->layer > 0 && !encoder ? args->layer : 0];
     const int64_t n = flops_rows(site, args);
     if (methods_cost(s->env->settings, site)) count_methods(s, c, site, args);

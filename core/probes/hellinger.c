@@ -35,12 +35,12 @@ double hellinger(const float *p, const float *q, int64_t n)
     return sqrt(fmin(1, sum / 2));
 }
 
-static bool wants(void *self, enum site site, int layer)
+static bool wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_STEP_LOGITS;
 }
 
-static int take(void *self, struct graph *g, enum site site, struct site_args *args)
+static int take(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct step_logits *s = self;
     const int64_t vocab = args->x->shape[1];

@@ -98,7 +98,7 @@ static void add_aligned(struct tally *stat, const struct site_args *args, const 
             add_rows(stat, x + s->cell[i] * width, 1, width);
 }
 
-void interface_add(struct interface *s, const struct model *m, enum site site,
+void interface_add(struct interface *s, const struct model *m, const struct site *site,
                    const struct site_args *args, const float *rows)
 {
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
@@ -171,13 +171,13 @@ struct encoder {
     struct interface *interface;
 };
 
-static bool encoder_wants(void *self, enum site site, int layer)
+static bool encoder_wants(void *self, const struct site *site, int layer)
 {
     const struct encoder *e = self;
     return site == SITE_VISION_LAYER && (layer < 0 || layer == e->model.vision.config.layers);
 }
 
-static int encoder_add(void *self, struct graph *g, enum site site, struct site_args *args)
+static int encoder_add(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct encoder *e = self;
     const float *rows = rows_read(&e->interface->rows, g, args->x);

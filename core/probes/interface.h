@@ -28,7 +28,7 @@ void interface_table(struct interface *s, const struct backend *b, const struct 
 void interface_norm(struct interface *s, const struct backend *b, const struct model *m);
 // Adds rows of SITE_VISION_LAYER (the last block's output, without the class token), SITE_VISION,
 // SITE_PROJECTED or SITE_VISUAL, on the host.
-void interface_add(struct interface *s, const struct model *m, enum site site,
+void interface_add(struct interface *s, const struct model *m, const struct site *site,
                    const struct site_args *args, const float *rows);
 void interface_put(const struct interface *s, struct results *r);
 void interface_release(struct interface *s);

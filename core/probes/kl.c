@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/methods/ira.h"
 #include "core/probes/probe.h"
 #include "core/probes/rows.h"
 
@@ -45,14 +46,15 @@ static void *kl_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool kl_wants(void *state, enum site site, int layer)
+static bool kl_wants(void *state, const struct site *site, int layer)
 {
     const struct kl *s = state;
     return site == SITE_KL && (layer < 0 || s->only < 0 || layer == s->only);
 }
 
 // The gate [S',Hkv] of the tokens whose divergence comes next.
-static int kl_take_gate(void *state, enum site site, const struct site_args *args, struct err *err)
+static int kl_take_gate(void *state, const struct site *site, const struct site_args *args,
+                        struct err *err)
 {
     struct kl *s = state;
     const float *gate = args->x->data;
@@ -62,7 +64,8 @@ static int kl_take_gate(void *state, enum site site, const struct site_args *arg
     return 0;
 }
 
-static int kl_take(void *state, enum site site, const struct site_args *args, struct err *err)
+static int kl_take(void *state, const struct site *site, const struct site_args *args,
+                   struct err *err)
 {
     struct kl *s = state;
     const int64_t heads = args->x->shape[1], n = args->x->shape[0];
@@ -80,7 +83,7 @@ static int kl_take(void *state, enum site site, const struct site_args *args, st
     return 0;
 }
 
-static int kl_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int kl_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct kl *s = state;
     s->gate[args->layer] = NAN;

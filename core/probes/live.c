@@ -78,7 +78,8 @@ void live_show(struct live *l, int64_t tokens)
 }
 
 // Probabilities [H,1,P] to values [S] of the visual tokens, those of the head or their mean.
-static int take_row(void *self, enum site site, const struct site_args *args, struct err *err)
+static int take_row(void *self, const struct site *site, const struct site_args *args,
+                    struct err *err)
 {
     struct live *l = self;
     const float *probs = args->x->data;
@@ -102,13 +103,13 @@ static int take_row(void *self, enum site site, const struct site_args *args, st
     return 0;
 }
 
-static bool wants(void *self, enum site site, int layer)
+static bool wants(void *self, const struct site *site, int layer)
 {
     const struct live *l = self;
     return l->due && site == SITE_VALUES && (layer < 0 || layer == l->layer);
 }
 
-static int run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct live *l = self;
     const int64_t n = args->q->shape[0];

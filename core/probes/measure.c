@@ -10,6 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/graph/look.h"
+#include "core/methods/prune.h"
 #include "core/model/families/family.h"
 #include "core/model/splice.h"
 #include "core/probes/finite.h"
@@ -74,13 +75,14 @@ struct passing {
     int64_t visual_count;
 };
 
-static bool kept_wants(void *self, enum site site, int layer)
+static bool kept_wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_KEPT;
 }
 
 // What pruning keeps, the last stage's word last.
-static int kept_take(void *self, enum site site, const struct site_args *args, struct err *err)
+static int kept_take(void *self, const struct site *site, const struct site_args *args,
+                     struct err *err)
 {
     struct passing *p = self;
     const int64_t count = tensor_count(args->x);
@@ -92,7 +94,7 @@ static int kept_take(void *self, enum site site, const struct site_args *args, s
     return 0;
 }
 
-static int kept_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int kept_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     return look(g, args->x, site, args, kept_take, self);
 }
@@ -228,13 +230,14 @@ struct listener {
     void *state;
 };
 
-static bool listener_wants(void *self, enum site site, int layer)
+static bool listener_wants(void *self, const struct site *site, int layer)
 {
     const struct listener *l = self;
     return l->probe->wants(l->state, site, layer);
 }
 
-static int listener_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int listener_run(void *self, struct graph *g, const struct site *site,
+                        struct site_args *args)
 {
     const struct listener *l = self;
     return l->probe->run(l->state, g, site, args);

@@ -104,7 +104,7 @@ static void *norms_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool norms_wants(void *state, enum site site, int layer)
+static bool norms_wants(void *state, const struct site *site, int layer)
 {
     const struct norms *s = state;
     if (site == SITE_VISION_LAYER) return layer < 0 || layer == s->env->model->vision.config.layers;
@@ -191,7 +191,8 @@ static void add_inputs(struct norms *s, int l, const struct site_args *a, const 
 }
 
 // Keys are kept until the queries of their layer come.
-static int take_keys(void *state, enum site site, const struct site_args *args, struct err *err)
+static int take_keys(void *state, const struct site *site, const struct site_args *args,
+                     struct err *err)
 {
     struct norms *s = state;
     const int64_t count = tensor_count(args->x);
@@ -205,7 +206,8 @@ static int take_keys(void *state, enum site site, const struct site_args *args, 
 }
 
 // q.k/sqrt(d) over text queries and earlier visual keys, mean over heads.
-static int take_queries(void *state, enum site site, const struct site_args *a, struct err *err)
+static int take_queries(void *state, const struct site *site, const struct site_args *a,
+                        struct err *err)
 {
     struct norms *s = state;
     const int64_t heads = a->x->shape[1], kv_heads = s->env->model->decoder.config.kv_heads;
@@ -231,7 +233,8 @@ static int take_queries(void *state, enum site site, const struct site_args *a, 
     return 0;
 }
 
-static int take_rows(void *state, enum site site, const struct site_args *args, struct err *err)
+static int take_rows(void *state, const struct site *site, const struct site_args *args,
+                     struct err *err)
 {
     struct norms *s = state;
     const float *h = args->x->data;
@@ -257,7 +260,7 @@ static int take_rows(void *state, enum site site, const struct site_args *args, 
     return 0;
 }
 
-static int norms_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int norms_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct norms *s = state;
     if (site == SITE_VISUAL) s->interface.changed |= args->x != args->v;

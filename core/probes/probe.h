@@ -97,8 +97,8 @@ struct probe {
     bool times;         // the pass is also timed, with and without the methods
     void *(*start)(const struct probe_env *env, struct err *err); // NULL on failure
     void (*release)(void *state);
-    bool (*wants)(void *state, enum site site, int layer);
-    int (*run)(void *state, struct graph *g, enum site site, struct site_args *args);
+    bool (*wants)(void *state, const struct site *site, int layer);
+    int (*run)(void *state, struct graph *g, const struct site *site, struct site_args *args);
     int (*finish)(void *state, struct results *r, struct err *err);
 };
 

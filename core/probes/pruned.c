@@ -37,12 +37,13 @@ static void *pruned_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool pruned_wants(void *state, enum site site, int layer)
+static bool pruned_wants(void *state, const struct site *site, int layer)
 {
     return site == SITE_LAYER_IN;
 }
 
-static int pruned_take(void *state, enum site site, const struct site_args *args, struct err *err)
+static int pruned_take(void *state, const struct site *site, const struct site_args *args,
+                       struct err *err)
 {
     struct pruned *s = state;
     for (int64_t i = 0; i < args->x->shape[0]; i++) {
@@ -54,7 +55,7 @@ static int pruned_take(void *state, enum site site, const struct site_args *args
     return 0;
 }
 
-static int pruned_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int pruned_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     return look(g, args->x, site, args, pruned_take, state);
 }

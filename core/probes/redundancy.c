@@ -32,12 +32,13 @@ static void *redundancy_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool redundancy_wants(void *state, enum site site, int layer)
+static bool redundancy_wants(void *state, const struct site *site, int layer)
 {
     return site == SITE_FFN_IN || site == SITE_FFN_OUT;
 }
 
-static int redundancy_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int redundancy_run(void *state, struct graph *g, const struct site *site,
+                          struct site_args *args)
 {
     struct redundancy *s = state;
     for (int64_t i = 0; site == SITE_FFN_OUT && i < args->x->shape[0]; i++)

@@ -46,12 +46,12 @@ static void *similarity_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool similarity_wants(void *state, enum site site, int layer)
+static bool similarity_wants(void *state, const struct site *site, int layer)
 {
     return site == SITE_LAYER_IN || site == SITE_FINAL;
 }
 
-static int similarity_take(void *state, enum site site, const struct site_args *args,
+static int similarity_take(void *state, const struct site *site, const struct site_args *args,
                            struct err *err)
 {
     struct similarity *s = state;
@@ -68,7 +68,8 @@ static int similarity_take(void *state, enum site site, const struct site_args *
     return 0;
 }
 
-static int similarity_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int similarity_run(void *state, struct graph *g, const struct site *site,
+                          struct site_args *args)
 {
     return look(g, args->x, site, args, similarity_take, state);
 }

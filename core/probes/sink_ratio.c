@@ -33,12 +33,13 @@ static void *sink_ratio_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool sink_ratio_wants(void *state, enum site site, int layer)
+static bool sink_ratio_wants(void *state, const struct site *site, int layer)
 {
     return site == SITE_VALUES || site == SITE_LAYER_IN || site == SITE_FINAL;
 }
 
-static int sink_ratio_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int sink_ratio_run(void *state, struct graph *g, const struct site *site,
+                          struct site_args *args)
 {
     const struct sink_ratio *s = state;
     if (site == SITE_VALUES) return attention_sum_add(s->sum, g, args);

@@ -149,13 +149,14 @@ static void *sinks_start(const struct probe_env *env, struct err *err)
     return NULL;
 }
 
-static bool sinks_wants(void *state, enum site site, int layer)
+static bool sinks_wants(void *state, const struct site *site, int layer)
 {
     const struct sinks_state *s = state;
     return (site == SITE_LAYER_IN || site == SITE_VALUES) && (layer < 0 || layer == s->layer);
 }
 
-static int add_phi(void *self, enum site site, const struct site_args *args, struct err *err)
+static int add_phi(void *self, const struct site *site, const struct site_args *args,
+                   struct err *err)
 {
     struct sinks_state *s = self;
     const int64_t width = args->x->shape[1];
@@ -195,7 +196,7 @@ static int add_contribution(void *self, struct graph *g, const struct site_args 
     return graph_ok(g) ? 0 : -1;
 }
 
-static int sinks_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int sinks_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct sinks_state *s = state;
     if (site == SITE_VALUES) return probe_each_query(g, args, &s->query, 1, add_contribution, s);

@@ -60,14 +60,15 @@ static void *stream_start(const struct probe_env *env, struct err *err)
     return NULL;
 }
 
-static bool stream_wants(void *state, enum site site, int layer)
+static bool stream_wants(void *state, const struct site *site, int layer)
 {
     const struct stream *s = state;
     if (site == SITE_FINAL) return s->to + 1 == s->env->model->decoder.config.layers;
     return site == SITE_LAYER_IN && (layer < 0 || (layer >= s->from && layer <= s->to + 1));
 }
 
-static int stream_take(void *state, enum site site, const struct site_args *args, struct err *err)
+static int stream_take(void *state, const struct site *site, const struct site_args *args,
+                       struct err *err)
 {
     struct stream *s = state;
     const struct decoder_config *c = &s->env->model->decoder.config;
@@ -84,7 +85,7 @@ static int stream_take(void *state, enum site site, const struct site_args *args
     return 0;
 }
 
-static int stream_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int stream_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     return look(g, args->x, site, args, stream_take, state);
 }

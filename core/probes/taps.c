@@ -3,9 +3,11 @@
 
 #include <stdio.h>
 
+#include "core/methods/prune.h"
+
 static const struct tap taps[] = {
-    { "ids", SITE_COUNT, TAP_IDS, "[N] token ids, the placeholder at visual positions (int32)" },
-    { "positions", SITE_COUNT, TAP_POSITIONS, "[N] or [3,N] rotary positions (int32)" },
+    { "ids", NULL, TAP_IDS, "[N] token ids, the placeholder at visual positions (int32)" },
+    { "positions", NULL, TAP_POSITIONS, "[N] or [3,N] rotary positions (int32)" },
     { "pixels.%I", SITE_PIXELS, TAP_X, "[3,H,W] pixels of a picture as the encoder reads them" },
     { "vision.layer.%L.%I", SITE_VISION_LAYER, TAP_X,
       "[S',Dv] input of an encoder block; one past the last: its output" },

@@ -19,8 +19,8 @@ enum tap_source {
 };
 
 struct tap {
-    const char *name; // "%L" stands for the layer, "%I" for the picture
-    enum site site;   // SITE_COUNT if it is not a tensor of the pass
+    const char *name;        // "%L" stands for the layer, "%I" for the picture
+    const struct site *site; // NULL if it is not a tensor of the pass
     enum tap_source source;
     const char *help; // shape and meaning, one line
 };

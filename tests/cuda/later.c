@@ -71,7 +71,8 @@ struct seen {
     int count, fail_at; // fails at the look of this number; 0: at none
 };
 
-static int take_first(void *self, enum site site, const struct site_args *args, struct err *err)
+static int take_first(void *self, const struct site *site, const struct site_args *args,
+                      struct err *err)
 {
     struct seen *s = self;
     assert_null(args->q);
@@ -144,14 +145,14 @@ struct watcher {
     size_t count, size[LOOKS];
 };
 
-static bool everywhere(void *self, enum site site, int layer)
+static bool everywhere(void *self, const struct site *site, int layer)
 {
     return site == SITE_LAYER_IN || site == SITE_VALUES || site == SITE_ATTN ||
            site == SITE_FFN_IN || site == SITE_FFN_OUT || site == SITE_FINAL ||
            site == SITE_STEP_LOGITS;
 }
 
-static int keep(void *self, enum site site, const struct site_args *args, struct err *err)
+static int keep(void *self, const struct site *site, const struct site_args *args, struct err *err)
 {
     struct watcher *w = self;
     assert_true(w->count < LOOKS);
@@ -162,7 +163,7 @@ static int keep(void *self, enum site site, const struct site_args *args, struct
     return 0;
 }
 
-static int watch(void *self, struct graph *g, enum site site, struct site_args *args)
+static int watch(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct watcher *w = self;
     struct looks *looks = g->looks;

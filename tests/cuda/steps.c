@@ -20,12 +20,12 @@ struct bench {
     enum matmul_mode mode;
 };
 
-static bool wants_layers(void *self, enum site site, int layer)
+static bool wants_layers(void *self, const struct site *site, int layer)
 {
     return site == SITE_LAYER_IN && layer == 0;
 }
 
-static int listens(void *self, struct graph *g, enum site site, struct site_args *args)
+static int listens(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     return 0;
 }

@@ -74,8 +74,8 @@ static void toy_params(void *state, method_param_fn add, void *self)
     add(self, "toy.gain", &t->gain);
 }
 
-static double toy_flops(const struct settings *s, const struct decoder_config *c, enum site site,
-                        const struct site_args *args, bool visual)
+static double toy_flops(const struct settings *s, const struct decoder_config *c,
+                        const struct site *site, const struct site_args *args, bool visual)
 {
     return site == SITE_VISUAL ? 3 * (double)c->hidden : 0;
 }
@@ -95,7 +95,7 @@ const struct method method_toy = {
     .badge = toy_badge,
     .start = toy_start,
     .release = toy_release,
-    .at = { [SITE_VISUAL] = toy_run },
+    .at = { { SITE_VISUAL, toy_run } },
     .flops = toy_flops,
     .training = { .part = PART_PROJECTOR },
     .learned = toy_learned,

@@ -11,12 +11,12 @@ static void *count_start(const struct probe_env *env, struct err *err)
     return xcalloc(1, sizeof(double));
 }
 
-static bool count_wants(void *state, enum site site, int layer)
+static bool count_wants(void *state, const struct site *site, int layer)
 {
     return site == SITE_LAYER_IN;
 }
 
-static int count_run(void *state, struct graph *g, enum site site, struct site_args *args)
+static int count_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     *(double *)state += (double)args->x->shape[0];
     return 0;

@@ -8,7 +8,7 @@
 #include "core/model/families/family.h"
 #include "core/model/families/pooling.h"
 
-static struct tensor *site(struct graph *g, enum site where, int number, struct tensor *x)
+static struct tensor *site(struct graph *g, const struct site *where, int number, struct tensor *x)
 {
     struct site_args args = { .layer = -1, .picture = number, .x = x, .v = x, .prefill = true };
     if (!x || hooks_run(g, where, &args) < 0) return NULL;

@@ -55,12 +55,13 @@ struct logits {
     int64_t rows, vocab;
 };
 
-static inline bool wants_logits(void *self, enum site site, int layer)
+static inline bool wants_logits(void *self, const struct site *site, int layer)
 {
     return site == SITE_LOGITS;
 }
 
-static inline int take_logits(void *self, struct graph *g, enum site site, struct site_args *args)
+static inline int take_logits(void *self, struct graph *g, const struct site *site,
+                              struct site_args *args)
 {
     struct logits *l = self;
     l->rows = args->x->shape[0];

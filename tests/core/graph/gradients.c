@@ -1,8 +1,10 @@
 // tests/core/graph/gradients.c -- core/graph/tape.c and the backward function of every op, against
 // finite differences computed in double on odd shapes, for each instruction set and number of
 // threads.
-#include "tests/core/graph/gradients.h"
+#include <glob.h>
+
 #include "kernels/blocks.h"
+#include "tests/core/graph/gradients.h"
 #include "tests/core/graph/gradients_layers.h"
 #include "tests/core/graph/gradients_methods.h"
 #include "tests/core/graph/gradients_rows.h"
@@ -176,13 +178,12 @@ static bool is_checked(const char *op, size_t length)
     return length == strlen("cross_entropy") && !strncmp(op, "cross_entropy", length); // tape.c
 }
 
-// Every function of core/ops/ops.h has a check here.
-static void test_ops_listed(void **state)
+// The ops that a header declares; all must have a check here.
+static int count_ops(const char *path)
 {
-    (void)state;
     char line[256];
     int found = 0;
-    FILE *f = fopen("core/ops/ops.h", "r");
+    FILE *f = fopen(path, "r");
     assert_non_null(f);
     while (fgets(line, sizeof line, f)) {
         const char *name = strstr(line, "op_");
@@ -190,10 +191,22 @@ static void test_ops_listed(void **state)
         found++;
         size_t length = strcspn(name + 3, "(");
         if (!is_checked(name + 3, length))
-            fail_msg("no check of the gradient of op_%.*s", (int)length, name + 3);
+            fail_msg("%s: no check of the gradient of op_%.*s", path, (int)length, name + 3);
     }
     fclose(f);
-    assert_in_range(found, 16, 1000);
+    return found;
+}
+
+// Every function of core/ops/ops.h, and of methods, has a check here.
+static void test_ops_listed(void **state)
+{
+    glob_t headers;
+    int found = 0;
+    assert_in_range(count_ops("core/ops/ops.h"), 16, 1000);
+    assert_int_equal(glob("core/methods/*.h", 0, NULL, &headers), 0);
+    for (size_t i = 0; i < headers.gl_pathc; i++) found += count_ops(headers.gl_pathv[i]);
+    globfree(&headers);
+    assert_int_equal(found, 2); // of IRA
 }
 
 // Every backward kernel is used by one of the checks.

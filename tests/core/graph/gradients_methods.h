@@ -2,6 +2,7 @@
 #ifndef TESTS_CORE_GRAPH_GRADIENTS_METHODS_H
 #define TESTS_CORE_GRAPH_GRADIENTS_METHODS_H
 
+#include "core/methods/ira.h"
 #include "tests/core/graph/gradients.h"
 
 static void plain_scale(const struct check *c, double *const *in, double *out)

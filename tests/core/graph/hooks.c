@@ -12,6 +12,7 @@
 
 #include "core/graph/hooks.h"
 
+static const struct site own[1] = { { "OWN", HAS_ROWS, MAY_X, "one tensor" } };
 static struct tensor one, other;
 static const int32_t some[1];
 
@@ -29,12 +30,12 @@ enum deed {
     ASK_KEY
 };
 
-static bool everywhere(void *self, enum site site, int layer)
+static bool everywhere(void *self, const struct site *site, int layer)
 {
     return true;
 }
 
-static int act(void *self, struct graph *g, enum site site, struct site_args *args)
+static int act(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     switch (*(const enum deed *)self) {
     case NEW_X: args->x = &other; break;
@@ -52,18 +53,18 @@ static int act(void *self, struct graph *g, enum site site, struct site_args *ar
 }
 
 // What the pass hands over at a site.
-static struct site_args given(enum site site)
+static struct site_args given(const struct site *site)
 {
     static int32_t text[] = { -1 };
     static const struct sequence sequence = { .n = 1, .picture = text };
     struct site_args args = { .x = &one, .v = &one };
-    if (site_has(site) & HAS_ROWS) args.sequence = &sequence;
-    if (site_has(site) & HAS_KEYS) args.q = args.k = &one;
+    if (site->has & HAS_ROWS) args.sequence = &sequence;
+    if (site->has & HAS_KEYS) args.q = args.k = &one;
     return args;
 }
 
 // Does the program go on?
-static bool goes_on(enum site site, enum deed deed, bool changes)
+static bool goes_on(const struct site *site, enum deed deed, bool changes)
 {
     const pid_t child = fork();
     if (!child) {
@@ -91,30 +92,32 @@ static void methods_change_what_the_table_allows(void **state)
     assert_false(goes_on(SITE_FFN, NEW_ROWS, true));
     assert_false(goes_on(SITE_LAYER_OUT, NEW_ONLY, true));
     assert_false(goes_on(SITE_LAYER_OUT, NEW_SEEN, true));
-    for (int site = 0; site < SITE_COUNT; site++)
-        assert_false(goes_on((enum site)site, NEW_KEYS, true));
+    for (const struct site *const *site = pass_sites; *site; site++)
+        assert_false(goes_on(*site, NEW_KEYS, true));
+    assert_true(goes_on(own, NEW_X, true)); // of a method
+    assert_false(goes_on(own, NEW_ROWS, true));
 }
 
 static void probes_change_nothing(void **state)
 {
-    for (int site = 0; site < SITE_COUNT; site++) {
-        assert_true(goes_on((enum site)site, NOTHING, false));
+    for (const struct site *const *site = pass_sites; *site; site++) {
+        assert_true(goes_on(*site, NOTHING, false));
         for (enum deed deed = NEW_X; deed <= NEW_KEYS; deed++)
-            assert_false(goes_on((enum site)site, deed, false));
+            assert_false(goes_on(*site, deed, false));
     }
 }
 
 // In a vision encoder there are no rows of a sequence.
 static void only_what_a_site_has_can_be_asked_for(void **state)
 {
-    for (int site = 0; site < SITE_COUNT; site++) {
-        const unsigned has = site_has((enum site)site);
-        assert_int_equal(goes_on((enum site)site, ASK_ROW, false), (has & HAS_ROWS) != 0);
-        assert_int_equal(goes_on((enum site)site, ASK_VISUAL, true), (has & HAS_ROWS) != 0);
-        assert_int_equal(goes_on((enum site)site, ASK_KEY, true), (has & HAS_ROWS) != 0);
+    for (const struct site *const *site = pass_sites; *site; site++) {
+        const bool rows = (*site)->has & HAS_ROWS;
+        assert_int_equal(goes_on(*site, ASK_ROW, false), rows);
+        assert_int_equal(goes_on(*site, ASK_VISUAL, true), rows);
+        assert_int_equal(goes_on(*site, ASK_KEY, true), rows);
     }
-    assert_false(site_has(SITE_VISION_LAYER) & HAS_ROWS);
-    assert_false(site_has(SITE_FFN) & HAS_KEYS);
+    assert_false(SITE_VISION_LAYER->has & HAS_ROWS);
+    assert_false(SITE_FFN->has & HAS_KEYS);
 }
 
 // A pass that hands over less than the table says.

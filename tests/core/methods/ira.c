@@ -5,6 +5,7 @@
 
 #include "core/eval/loss.h"
 #include "core/graph/tape.h"
+#include "core/methods/ira.h"
 #include "core/probes/dump.h"
 #include "core/talk/answer.h"
 #include "tests/core/model/families/reference.h"
@@ -109,7 +110,7 @@ static void compare_heads(const struct fixture *f, const char *name, const struc
 }
 
 // Hears the method: gives the reference's noise, compares what it makes of it.
-static bool listen_wants(void *self, enum site site, int layer)
+static bool listen_wants(void *self, const struct site *site, int layer)
 {
     const struct fixture *f = self;
     return site == SITE_KL || (site == SITE_NOISE && f->run && strcmp(f->run, "ira.inference"));
@@ -132,7 +133,7 @@ static void give_noise(struct fixture *f, const struct site_args *args)
     free(noise);
 }
 
-static int listen_run(void *self, struct graph *g, enum site site, struct site_args *args)
+static int listen_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct fixture *f = self;
     char name[64];

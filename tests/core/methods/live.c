@@ -369,12 +369,12 @@ static void the_seed_of_noise_computes_the_picture_again(void **state)
 }
 
 // Stops a pass after layer 2.
-static bool stopper_wants(void *self, enum site site, int layer)
+static bool stopper_wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_LAYER_OUT && layer == 2;
 }
 
-static int stop(void *self, struct graph *g, enum site site, struct site_args *args)
+static int stop(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     atomic_store((atomic_bool *)self, true);
     return 0;

@@ -3,6 +3,7 @@
 // probe's numbers, pruning before the first layer; all of them switched in conversations.
 #include <sys/stat.h>
 
+#include "core/methods/ira.h"
 #include "core/methods/prune_score.h"
 #include "core/model/families/family.h"
 #include "kernels/blocks.h"
@@ -215,7 +216,7 @@ static void focus_equals_loops(void **state)
     }
 }
 
-static bool wants_focus(void *self, enum site site, int layer)
+static bool wants_focus(void *self, const struct site *site, int layer)
 {
     (void)self, (void)layer;
     return site == SITE_FOCUS;

@@ -64,12 +64,12 @@ static void patterns_that_match_nothing_are_refused(void **state)
 }
 
 // As the pass hands it over: with rows of a sequence, and keys, where the site has them.
-static void tell(struct dump *d, struct graph *g, enum site site, struct site_args args)
+static void tell(struct dump *d, struct graph *g, const struct site *site, struct site_args args)
 {
     static int32_t text[] = { -1, -1, -1 };
     static const struct sequence sequence = { .n = 3, .picture = text };
-    if (site_has(site) & HAS_ROWS) args.sequence = &sequence;
-    if (site_has(site) & HAS_KEYS) args.q = args.k = args.x;
+    if (site->has & HAS_ROWS) args.sequence = &sequence;
+    if (site->has & HAS_KEYS) args.q = args.k = args.x;
     struct hooks hooks = { 0 };
     struct hook hook = dump_hook(d);
     hooks_add(&hooks, &hook);

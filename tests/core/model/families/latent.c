@@ -15,12 +15,12 @@ struct listener {
     int64_t count, heard;
 };
 
-static bool wants(void *self, enum site site, int layer)
+static bool wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_VALUES || site == SITE_ATTN;
 }
 
-static int take(void *self, struct graph *g, enum site site, struct site_args *args)
+static int take(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct listener *l = self;
     l->heard++;

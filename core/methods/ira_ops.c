@@ -1,6 +1,7 @@
-// core/ops/ira.c -- values of visual tokens under information-regularized attention, and their
-// divergence from the prior.
+// core/methods/ira_ops.c -- values of visual tokens under information-regularized attention, and
+// their divergence from the prior.
 #include "core/graph/tape.h"
+#include "core/methods/ira.h"
 #include "core/ops/check.h"
 
 // head [S*Hkv, d+1] fits v [S,Hkv,d].

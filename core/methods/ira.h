@@ -1,0 +1,22 @@
+// core/methods/ira.h -- what information-regularized attention offers others: its sites and its
+// ops.
+#ifndef CORE_METHODS_IRA_H
+#define CORE_METHODS_IRA_H
+
+#include "core/graph/hooks.h"
+
+// [S,Hkv,d] the noise drawn for the pass's visual tokens; a method may replace it.
+extern const struct site SITE_NOISE[1];
+// [S,Hkv] divergence of the pass's visual tokens; v: their gate [S,Hkv].
+extern const struct site SITE_KL[1];
+
+// Values of visual tokens under IRA, and their divergence from the prior (methods page, section 4).
+// v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2), noise as v with gate[S,Hkv], or both NULL: z
+// = v + delta + gate * sigma_q * noise. gate and noise are constants.
+struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *head,
+                             struct tensor *gate, struct tensor *noise);
+// prior[Hkv,d] (log sigma_p^2) -> [S,Hkv]; v and mean[Hkv,d] of a global prior, or both NULL.
+struct tensor *op_ira_kl(struct graph *g, struct tensor *head, struct tensor *prior,
+                         struct tensor *v, struct tensor *mean);
+
+#endif

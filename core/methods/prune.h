@@ -1,0 +1,12 @@
+// core/methods/prune.h -- what CAPA pruning tells probes: sites of its own.
+#ifndef CORE_METHODS_PRUNE_H
+#define CORE_METHODS_PRUNE_H
+
+#include "core/graph/hooks.h"
+
+// [S] f32 score of the visual tokens alive in `layer`; -1: before the first.
+extern const struct site SITE_SCORE[1];
+// [k] i32 visual tokens kept after `layer`, counted among all visual tokens.
+extern const struct site SITE_KEPT[1];
+
+#endif
