@@ -355,6 +355,8 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
     request.settings = engine_settings(engine);
     request.tensors = adapter_tensors(engine_adapters(engine)->active);
     request.data = &data;
+    struct data_notices notices = data_notices_new(request.settings);
+    request.notices = &notices;
     request.report = report;
     request.self = &h;
     request.cancel = engine_cancel_flag(engine);
@@ -370,6 +372,7 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
         evaluation_release(&e);
     }
     submission_free(h.submission);
+    data_notices_release(&notices);
     here_release(&h);
     dataset_close(&data);
     return status;

@@ -22,6 +22,7 @@ struct side {
     struct step_logits logits;
     struct hooks hooks;
     struct method_tensors tensors;
+    struct data_notices notices;
     struct asked *list; // of the sample at hand
     size_t count;
     bool open; // the last of the list was answered and is not scored yet
@@ -271,11 +272,11 @@ static void count_sample(struct evaluation *e, const struct asked *list, size_t 
 }
 
 // An earlier version did not record them.
-static int check_pictures(const struct comparing *c, int64_t index, const char *were,
-                          struct err *err)
+static int check_pictures(struct comparing *c, int64_t index, const char *were, struct err *err)
 {
     if (!c->r || !*were || index >= c->r->data->count) return 0;
-    return identity_same_pictures(c->r->data, index, were, err);
+    struct data_notices *seen = model_sees(c->r->request.model) ? &c->side[0].notices : NULL;
+    return identity_same_pictures(c->r->data, index, were, seen, err);
 }
 
 // Takes over the samples in the file, up to what a killed process left behind the last.
@@ -338,7 +339,7 @@ static int write_state(struct comparing *c, struct err *err)
     const size_t count[] = { c->side[0].count, c->side[1].count };
     if (!c->state || !count[0] || !count[1]) return 0;
     char pictures[HASH_HEX] = "";
-    identity_add_pictures(c->r->data, c->done - 1, pictures);
+    identity_add_pictures_at(c->r->data, c->done - 1, pictures, NULL);
     if (compare_state_write(c->state, c->done, pictures, list, count) == 0) return 0;
     return err_set(err, "cannot write '%s': %s", c->r->state, strerror(errno));
 }
@@ -394,7 +395,7 @@ static void open_side(struct comparing *c, int k)
         .first = c->done,
         .limit = c->r->limit,
         .metric = c->r->metric,
-        .notices = true,
+        .notices = &s->notices,
         .report = report,
         .answered = answered,
         .self = s,
@@ -433,7 +434,9 @@ int compare_data_run(const struct compare_data_request *r, struct compared_data 
     struct err later;
     bool more = true;
     *d = (struct compared_data){ 0 };
+    for (int k = 0; k < 2; k++) c.side[k].notices = data_notices_new(r->request.settings[k]);
     int status = open_state(&c, err);
+    data_notices_same_pictures(&c.side[1].notices, &c.side[0].notices);
     for (int k = 0; k < 2; k++) {
         open_side(&c, k);
         v[k] = evaluate_open(&c.side[k].request, &d->evaluation[k]);
@@ -442,6 +445,7 @@ int compare_data_run(const struct compare_data_request *r, struct compared_data 
     for (int k = 0; k < 2; k++) {
         if (evaluate_close(v[k], status == 0 ? err : &later) < 0) status = -1;
         step_logits_release(&c.side[k].logits);
+        data_notices_release(&c.side[k].notices);
         free(c.side[k].list);
     }
     if (c.state && fclose(c.state) && status == 0)

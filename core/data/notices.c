@@ -3,11 +3,14 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "core/base/file_in.h"
 #include "core/base/hash.h"
-#include "core/picture/source.h"
+#include "core/picture/image.h"
+
+struct data_notices data_notices_new(const struct settings *settings)
+{
+    return (struct data_notices){ .plain = settings_is(settings, "data.special_tokens", "text") };
+}
 
 // --- counts --------------------------------------------------------------------------------------
 
@@ -33,47 +36,37 @@ void data_notices_texts(struct data_notices *n, const struct tokenizer *t, const
     n->special_samples += count > 0;
 }
 
-// Reads no more of a file than its kind needs: most pictures cannot be animations.
-static bool is_animated(const struct dataset *d, const char *name)
-{
-    enum { HEAD = 1 << 16 };
-    bool may = true;
-    size_t size;
-    if (!d->reader && picture_source_is_file(name)) {
-        char *head = xmalloc(HEAD);
-        const int file = file_in_open(name, NULL);
-        const ssize_t got = file < 0 ? -1 : read(file, head, HEAD);
-        may = got > 0 && image_may_move(head, (size_t)got);
-        if (file >= 0) close(file);
-        free(head);
-    }
-    char *bytes = may ? dataset_picture(d, name, IMAGE_MAX_FILE, &size, NULL) : NULL;
-    const bool animated = bytes && image_frames(bytes, size) > 1;
-    free(bytes);
-    return animated;
-}
-
-// A data: URI is known by its hash: it may have megabytes.
-static bool add_picture(struct names *pictures, const char *name)
+void data_notices_picture(struct data_notices *n, const char *name, const void *bytes, size_t size)
 {
     char hex[HASH_HEX];
     bool known;
     const size_t length = strlen(name);
-    if (length >= sizeof hex) hash_hex(name, length, hex);
-    names_add(pictures, length < sizeof hex ? name : hex, &known);
-    return !known;
+    if (length >= sizeof hex) { // a data: URI may have megabytes
+        hash_hex(name, length, hex);
+        name = hex;
+    }
+    names_add(&n->pictures, name, &known);
+    if (!known && image_frames(bytes, size) > 1) names_add(&n->animations, name, NULL);
+}
+
+void data_notices_shown(struct data_notices *n, const struct dialogue *d, const struct picture *p,
+                        size_t count)
+{
+    for (size_t i = 0; i < count && i < d->path_count; i++)
+        if (p[i].bytes) data_notices_picture(n, d->paths[i], p[i].bytes, p[i].size);
+}
+
+void data_notices_same_pictures(struct data_notices *n, const struct data_notices *from)
+{
+    for (size_t i = 0; i < from->pictures.count; i++)
+        names_add(&n->pictures, from->pictures.list[i], NULL);
+    for (size_t i = 0; i < from->animations.count; i++)
+        names_add(&n->animations, from->animations.list[i], NULL);
 }
 
 void data_notices_leave_choices(struct sample *s)
 {
     if (s->choice_count) names_add(&s->unread, "the choices, which only evaluations read", NULL);
-}
-
-static int parts_of(const struct data_use *u, struct sample *s)
-{
-    if (u->parts) return u->parts(u->self, s);
-    data_notices_leave_choices(s);
-    return DATA_PROMPT;
 }
 
 static void count_untrained(struct data_notices *n, const struct dialogue *d)
@@ -82,23 +75,12 @@ static void count_untrained(struct data_notices *n, const struct dialogue *d)
         n->untrained += d->messages[i].role == ROLE_ASSISTANT && d->messages[i].untrained;
 }
 
-// False: no further sample is used.
-static bool look_at(const struct data_use *u, int64_t index, struct data_notices *n,
-                    struct names *pictures)
+void data_notices_sample(struct data_notices *n, const struct tokenizer *t, const struct sample *s,
+                         int parts)
 {
-    struct sample s;
-    const bool read = dataset_read(u->data, index, &s, NULL) == 0;
-    const int parts = parts_of(u, &s);
-    if (parts >= 0) key_counts_add(&n->unread, &s.unread);
-    if (read && parts > 0) {
-        data_notices_texts(n, u->model->tokenizer, &s, parts);
-        if (parts & DATA_ANSWERS) count_untrained(n, &s.dialogue);
-        for (size_t i = 0; model_sees(u->model) && i < s.dialogue.path_count; i++)
-            if (add_picture(pictures, s.dialogue.paths[i]))
-                n->animations += is_animated(u->data, s.dialogue.paths[i]);
-    }
-    sample_release(&s);
-    return parts != DATA_END;
+    key_counts_add(&n->unread, &s->unread);
+    data_notices_texts(n, t, s, parts);
+    if (parts & DATA_ANSWERS) count_untrained(n, &s->dialogue);
 }
 
 // --- in words ------------------------------------------------------------------------------------
@@ -117,9 +99,10 @@ char *data_notice(const struct data_notices *n, int index)
                                 n->plain ? "stay text (data.special_tokens)"
                                          : "are read as tokens, as transformers does; /set "
                                            "data.special_tokens text keeps them text"),
-        !n->animations ? NULL
-                       : xasprintf("%zu picture file%s animated: only the first frame is read",
-                                   n->animations, n->animations == 1 ? " is" : "s are"),
+        !n->animations.count
+            ? NULL
+            : xasprintf("%zu picture file%s animated: only the first frame is read",
+                        n->animations.count, n->animations.count == 1 ? " is" : "s are"),
     };
     char *found = NULL;
     for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++) {
@@ -131,31 +114,21 @@ char *data_notice(const struct data_notices *n, int index)
     return found;
 }
 
+char *data_notices_text(const struct data_notices *n)
+{
+    struct buf text = { 0 };
+    char *sentence;
+    for (int i = 0; (sentence = data_notice(n, i)); i++) {
+        buf_printf(&text, "%s%s", i ? "; " : "", sentence);
+        free(sentence);
+    }
+    return text.length ? buf_take(&text) : NULL;
+}
+
 void data_notices_release(struct data_notices *n)
 {
     key_counts_release(&n->unread);
+    names_release(&n->pictures);
+    names_release(&n->animations);
     *n = (struct data_notices){ 0 };
-}
-
-char *data_notices_read(const struct data_use *u)
-{
-    struct data_notices n = { .plain = settings_is(u->settings, "data.special_tokens", "text") };
-    struct names pictures = { 0 };
-    struct buf text = { 0 };
-    const int64_t count = u->count < u->data->count ? u->count : u->data->count;
-    int64_t i = 0;
-    bool cancelled = false, more = true;
-    for (; i < count && more && !cancelled; i++) {
-        more = look_at(u, i, &n, &pictures);
-        cancelled = u->cancel && atomic_load(u->cancel);
-    }
-    char *sentence;
-    for (int k = 0; (sentence = data_notice(&n, k)); k++) {
-        buf_printf(&text, "%s%s", k ? "; " : "", sentence);
-        free(sentence);
-    }
-    if (text.length && cancelled) buf_printf(&text, ", of the first %lld samples", (long long)i);
-    names_release(&pictures);
-    data_notices_release(&n);
-    return text.length ? buf_take(&text) : NULL;
 }

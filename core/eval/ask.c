@@ -23,6 +23,7 @@ struct asking {
     struct ask_output output;
     struct sinks said; // where events went before
     struct buf round;  // lines of this rank that are not written yet
+    struct data_notices notices;
     struct ask_report report;
 };
 
@@ -116,13 +117,31 @@ static int answer_dialogue(const struct asking *a, const struct dialogue *d, cJS
     return engine_answer(e, err);
 }
 
+static void note_sample(struct asking *a, const cJSON *json)
+{
+    struct sample s;
+    const bool read = json && sample_read(&s, json, a->data.set.folder, NULL) == 0;
+    if (!json) return;
+    data_notices_leave_choices(&s);
+    data_notices_sample(&a->notices, engine_model(a->r->engine)->tokenizer, &s,
+                        read ? DATA_PROMPT : 0);
+    sample_release(&s);
+}
+
+static void note_pictures(struct asking *a, const struct dialogue *d)
+{
+    const struct conversation *c = engine_conversation(a->r->engine);
+    data_notices_shown(&a->notices, d, c->pictures, (size_t)c->picture_count);
+}
+
 // Answers into c->line. -1 with why not.
-static int answer_sample(const struct asking *a, const struct ask_question *q, struct capture *c,
+static int answer_sample(struct asking *a, const struct ask_question *q, struct capture *c,
                          struct err *err)
 {
     struct dialogue d = { 0 };
     cJSON *json = dataset_json(&a->data.set, q->index, err);
     if (!json) return -1;
+    note_sample(a, json);
     int status = dialogue_read_sample(&d, json, a->data.set.folder, err);
     if (status == 0) {
         char *question = message_text(&d.messages[d.count - 1]);
@@ -130,6 +149,7 @@ static int answer_sample(const struct asking *a, const struct ask_question *q, s
         free(question);
         if (d.reference) cJSON_AddStringToObject(c->line, "reference", d.reference);
         status = answer_dialogue(a, &d, c->line, err);
+        note_pictures(a, &d);
     }
     if (status == 0 && !c->answered) status = err_set(err, "the model gave no answer");
     dialogue_release(&d);
@@ -214,6 +234,15 @@ static int write_round(struct asking *a, struct err *err)
     return status;
 }
 
+// Another rank answers it.
+static void note_other(struct asking *a, const struct ask_question *q)
+{
+    cJSON *json =
+        ranks_number(a->r->ranks) == 0 ? dataset_json(&a->data.set, q->index, NULL) : NULL;
+    note_sample(a, json);
+    cJSON_Delete(json);
+}
+
 // Samples `todo[from..to)`, of which this rank has its share.
 static int run_round(struct asking *a, const int64_t *todo, int64_t from, int64_t to,
                      struct err *err)
@@ -223,6 +252,8 @@ static int run_round(struct asking *a, const int64_t *todo, int64_t from, int64_
     for (int64_t i = from; i < to && status == 0 && !a->report.stopped; i++)
         if (stages_of(a) || (i - from) / IN_A_ROW % ranks == number)
             status = run_sample(a, &a->data.list[todo[i]], err);
+        else
+            note_other(a, &a->data.list[todo[i]]);
     // A cancelled job of several ranks ends them all: nobody waits for its lines.
     if (status < 0 || (a->report.stopped && a->r->ranks)) return status;
     return write_round(a, err);
@@ -243,6 +274,24 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
     return status;
 }
 
+// Every rank has read the pictures of its own samples.
+static void share_animations(struct asking *a)
+{
+    struct ranks *ranks = a->r->ranks;
+    struct names *own = &a->notices.animations;
+    for (int k = 1; k < ranks_count(ranks); k++) {
+        struct buf all = { 0 };
+        for (size_t i = 0; k == ranks_number(ranks) && i < own->count; i++)
+            buf_add(&all, own->list[i], strlen(own->list[i]) + 1);
+        size_t size = all.length;
+        ranks_share(ranks, &size, sizeof size, k);
+        char *text = k == ranks_number(ranks) ? buf_take(&all) : xmalloc(size + 1);
+        ranks_share(ranks, text, size, k);
+        for (size_t at = 0; at < size; at += strlen(text + at) + 1) names_add(own, text + at, NULL);
+        free(text);
+    }
+}
+
 // Every rank has counted its own.
 static void add_up(struct asking *a)
 {
@@ -254,6 +303,7 @@ static void add_up(struct asking *a)
     r->answered = (int64_t)sums[0];
     r->failed = (int64_t)sums[1];
     for (int i = 0; i < CUTS; i++) r->cut[i] = (int64_t)sums[2 + i];
+    share_animations(a);
 }
 
 // --- the run -------------------------------------------------------------------------------------
@@ -352,22 +402,11 @@ static int none_answered(const struct asking *a, struct err *err)
                    (long long)r->failed, a->r->out, r->why.text);
 }
 
-// Of the samples up to the last that --limit let through.
-static char *find_notices(const struct asking *a, const int64_t *todo, int64_t steps)
-{
-    const struct ask_data *d = &a->data;
-    int64_t count = d->set.count;
-    while (count && !d->list[count - 1].done && (!steps || todo[steps - 1] < count - 1)) count--;
-    return data_notices_read(&(struct data_use){ .data = &d->set,
-                                                 .model = engine_model(a->r->engine),
-                                                 .settings = engine_settings(a->r->engine),
-                                                 .count = count,
-                                                 .cancel = engine_cancel_flag(a->r->engine) });
-}
-
 int ask_run(const struct ask_request *r, struct ask_report *report, struct err *err)
 {
-    struct asking a = { .r = r, .output = { .file = -1 } };
+    struct asking a = { .r = r,
+                        .output = { .file = -1 },
+                        .notices = data_notices_new(engine_settings(r->engine)) };
     struct ask_output former = { .file = -1 };
     char *temporary = NULL;
     int64_t *todo = NULL, steps = 0;
@@ -385,7 +424,8 @@ int ask_run(const struct ask_request *r, struct ask_report *report, struct err *
     if (status == 0 && temporary) status = put_in_place(&a, temporary, err);
     *report = a.report;
     if (status == 0 && !a.report.stopped && ranks_number(r->ranks) == 0)
-        report->notices = find_notices(&a, todo, steps);
+        report->notices = data_notices_text(&a.notices);
+    data_notices_release(&a.notices);
     ask_data_release(&a.data);
     ask_output_release(&a.output);
     ask_output_release(&former);

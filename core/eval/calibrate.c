@@ -16,7 +16,6 @@
 #include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/pace.h"
-#include "core/data/notices.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job.h"
 #include "core/jobs/job_data.h"
@@ -85,7 +84,8 @@ struct running {
     struct conversation c;
     void *sums;
     char hash[65], *state;
-    char pictures[HASH_HEX];    // of the samples gone through
+    char pictures[HASH_HEX]; // of the samples gone through
+    struct data_notices notices;
     struct provenance from;     // of the sums
     int64_t next, used, broken; // samples gone through, used, left out
     struct err why;             // of the first left out
@@ -121,6 +121,19 @@ static const char *arithmetic_of(const struct running *r)
     return model_arithmetic(r->job->model, r->job->backend, r->settings);
 }
 
+// A sample is gone through: its pictures are hashed, and what a person is told of it is counted.
+static void note_sample(struct running *r, int64_t index)
+{
+    const struct model *m = r->job->model;
+    struct sample s;
+    const bool read = dataset_read(&r->data, index, &s, NULL) == 0;
+    identity_add_pictures(&r->data, read ? &s : NULL, r->pictures,
+                          model_sees(m) ? &r->notices : NULL);
+    data_notices_leave_choices(&s);
+    data_notices_sample(&r->notices, m->tokenizer, &s, read ? DATA_PROMPT : 0);
+    sample_release(&s);
+}
+
 // The data, and the pictures of the samples that the sums have; an earlier version did not record
 // the latter.
 static int check_inputs(struct running *r, const char *data, const char *place, struct err *err)
@@ -128,8 +141,7 @@ static int check_inputs(struct running *r, const char *data, const char *place, 
     if (!place) return err_set(err, "'%s' is not the state of this job", r->state);
     char *end, *was_data = xstrndup(data, (size_t)(place - data));
     r->next = strtoll(place + 1, &end, 10);
-    for (int64_t i = 0; *end == ':' && i < r->next && i < r->data.count; i++)
-        identity_add_pictures(&r->data, i, r->pictures);
+    for (int64_t i = 0; *end == ':' && i < r->next && i < r->data.count; i++) note_sample(r, i);
     char *was_pictures = *end == ':' ? xstrndup(end + 1, strcspn(end + 1, " ")) : NULL;
     const struct identity was = { .data = was_data, .pictures = was_pictures },
                           is = { .data = r->hash, .pictures = r->pictures, .data_path = r->o.data };
@@ -188,6 +200,7 @@ static void end(struct running *r)
     dataset_close(&r->data);
     settings_free(r->settings);
     provenance_release(&r->from);
+    data_notices_release(&r->notices);
     free(r->state);
 }
 
@@ -267,7 +280,7 @@ static void add_round(struct running *r, struct measured *mine)
         one.from = k;
         if (k != mine->from) one.sums = r->o.kind->start(r->job->model);
         ranks_share(ranks, &one.end, sizeof one.end, k);
-        if (ranks_number(ranks) == 0) identity_add_pictures(&r->data, r->next, r->pictures);
+        if (ranks_number(ranks) == 0) note_sample(r, r->next);
         if (one.end.status == 0) {
             if (ranks) r->o.kind->each(one.sums, share_numbers, &one);
             r->o.kind->add(r->sums, one.sums);
@@ -313,18 +326,16 @@ static void report_notices(const struct running *r)
 {
     struct job *j = r->job;
     if (ranks_number(j->ranks) > 0) return;
-    char *text = data_notices_read(&(struct data_use){ .data = &r->data,
-                                                       .model = j->model,
-                                                       .settings = r->settings,
-                                                       .count = r->next,
-                                                       .cancel = &j->cancel });
+    char *text = data_notices_text(&r->notices);
     if (text) job_result(j, "data", "%s", text);
     free(text);
 }
 
 static int run(struct job *j, struct err *err)
 {
-    struct running r = { .job = j, .data = { .file = -1 } };
+    struct running r = { .job = j,
+                         .data = { .file = -1 },
+                         .notices = data_notices_new(j->settings) };
     conversation_init(&r.c, j->backend);
     int status = begin(&r, err);
     if (status == 0) status = job_data_same(j->ranks, r.o.data, NULL, err);

@@ -170,6 +170,7 @@ static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct er
         }
         shown_add(&v->shown, d->paths[i]);
     }
+    if (v->r->notices) data_notices_shown(v->r->notices, d, v->c.pictures, v->c.picture_count);
     return 0;
 }
 
@@ -466,6 +467,7 @@ static void run_sample(struct evaluating *v, int64_t i)
     if (!evaluate_take_next(v, &a)) evaluate_read(v, i, &a);
     // An unreadable sample has no kind that could exclude it.
     const bool chosen = a.sample.broken || evaluate_is_chosen(r, &a.sample);
+    const int64_t done = v->done;
     if (a.status < 0 && r->cancel && atomic_load(r->cancel)) {
         v->stopped = true; // perhaps it could not be read for that reason
     } else if (chosen && v->passed < r->first) {
@@ -483,6 +485,7 @@ static void run_sample(struct evaluating *v, int64_t i)
         if (!v->stopped) evaluate_end_sample(v, !good);
         v->done += !v->stopped;
     }
+    if (v->done > done) evaluate_note_sample(v, &a.sample, a.status == 0);
     evaluate_ahead_release(&a);
 }
 
@@ -550,7 +553,7 @@ int evaluate_close(struct evaluating *v, struct err *err)
         if (v->corpus[i]) metrics[i]->corpus_free(v->corpus[i]);
     e->samples = v->done;
     e->cancelled = v->stopped;
-    if (v->r->notices) e->notices = evaluate_notices(v);
+    if (v->r->notices) e->notices = data_notices_text(v->r->notices);
     free(v);
     evaluate_totals(e);
     if (e->total_count || e->cancelled) return 0;

@@ -25,7 +25,7 @@
 #define CORE_EVAL_EVALUATE_H
 
 #include "core/base/names.h"
-#include "core/data/dataset.h"
+#include "core/data/notices.h"
 #include "core/eval/cut.h"
 #include "core/eval/given.h"
 #include "core/graph/hooks.h"
@@ -86,7 +86,7 @@ struct evaluate_request {
     // A thread reads the next samples and decodes their pictures while the model answers. Not where
     // times are measured: it needs a processor now and then.
     bool ahead;
-    bool notices; // says at its end what a person is told of the data
+    struct data_notices *notices; // counts what a person is told of the data; NULL: nothing
     // Answers that are scored instead of asking the model, but for rules by likelihood; NULL: none.
     const struct given *given;
     // Called after each question; false stops as cancel does. May be NULL.

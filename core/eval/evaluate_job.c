@@ -128,7 +128,6 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
                                       .limit = o->limit,
                                       .metric = o->metric,
                                       .ahead = true,
-                                      .notices = true,
                                       .given = o->given,
                                       .thinking = o->thinking,
                                       .total = o->way && !o->metric ? o->way->total : NULL };
@@ -207,11 +206,12 @@ struct running {
     struct job *job;
     struct evaluation *e;
     FILE *state;
-    int64_t number;                // questions told so far: the index of the next score
-    int64_t first;                 // samples of earlier processes
-    int64_t told;                  // the last sample whose pictures were written
-    int64_t marred;                // the last of them that is counted as skipped
-    const struct dataset *data;    // whose pictures are compared; NULL: the answers are given
+    int64_t number;             // questions told so far: the index of the next score
+    int64_t first;              // samples of earlier processes
+    int64_t told;               // the last sample whose pictures were written
+    int64_t marred;             // the last of them that is counted as skipped
+    const struct dataset *data; // whose pictures are compared; NULL: the answers are given
+    struct data_notices notices;
     struct submission *submission; // answers for --submit; NULL: not asked for
     struct pace pace;
     bool stop;
@@ -262,13 +262,19 @@ static int64_t done_of(const cJSON *line)
     return done >= 1 ? done : 0;
 }
 
+// Where pictures are counted, if the model sees them.
+static struct data_notices *seen(struct running *r)
+{
+    return model_sees(r->job->model) ? &r->notices : NULL;
+}
+
 // The first line of a sample has its index and its pictures.
-static int check_pictures(const struct running *r, const cJSON *line, struct err *err)
+static int check_pictures(struct running *r, const cJSON *line, struct err *err)
 {
     const char *was = cJSON_GetStringValue(json_get(line, "pictures"));
     const int64_t at = json_whole(json_get(line, "at"), -1);
     if (!was || !r->data || at < 0 || at >= r->data->count) return 0;
-    return identity_same_pictures(r->data, at, was, err);
+    return identity_same_pictures(r->data, at, was, seen(r), err);
 }
 
 // Takes over the samples before the last of the lines.
@@ -321,7 +327,7 @@ static void put_pictures(struct running *r, const struct evaluated *e, cJSON *li
 {
     char hex[HASH_HEX] = "";
     if (!r->data || e->done == r->told) return;
-    identity_add_pictures(r->data, e->index, hex);
+    identity_add_pictures_at(r->data, e->index, hex, seen(r));
     cJSON_AddNumberToObject(line, "at", (double)e->index);
     cJSON_AddStringToObject(line, "pictures", hex);
     r->told = e->done;
@@ -448,6 +454,7 @@ static int evaluate(struct running *r, const struct evaluate_options *o, const s
     request.hooks = &hooks;
     request.tensors = adapter_tensors(adapter);
     request.data = data;
+    request.notices = ranks_number(j->ranks) == 0 ? &r->notices : NULL;
     request.first = r->first;
     request.report = report;
     request.self = r;
@@ -472,7 +479,7 @@ static int run(struct job *j, struct err *err)
 {
     struct evaluate_options o;
     struct evaluation e = { 0 };
-    struct running r = { .job = j, .e = &e };
+    struct running r = { .job = j, .e = &e, .notices = data_notices_new(j->settings) };
     struct dataset data = { .file = -1 };
     struct adapter *adapter = NULL;
     if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
@@ -495,6 +502,7 @@ static int run(struct job *j, struct err *err)
     adapter_free(adapter);
     if (r.state) fclose(r.state);
     submission_free(r.submission);
+    data_notices_release(&r.notices);
     evaluation_release(&e);
     evaluate_options_release(&o);
     return status;

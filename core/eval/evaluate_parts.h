@@ -90,8 +90,8 @@ bool question_is_last(const struct dialogue *d, size_t message);
 // The question of s if it has only one, which metric m scores; *message of its dialogue.
 bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
                             size_t *message);
-// Notices about the samples processed. NULL if there are none, or if another rank gives them.
-char *evaluate_notices(const struct evaluating *v);
+// Counts for v->r->notices, if any, what the model reads of s; `read`: s could be read.
+void evaluate_note_sample(const struct evaluating *v, const struct sample *s, bool read);
 // What a metric keeps of the references of all samples; gathered before the first score that needs
 // it. NULL: it keeps nothing, or v->stopped.
 const void *evaluate_corpus(struct evaluating *v, const struct metric *m);

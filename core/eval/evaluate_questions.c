@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/notices.h"
 #include "core/eval/evaluate_parts.h"
 
 // --- samples -------------------------------------------------------------------------------------
@@ -145,43 +144,19 @@ bool evaluate_only_question(struct evaluating *v, const struct sample *s, const 
 
 // --- what a person is told -----------------------------------------------------------------------
 
-// The samples that are looked at again, and how many of them are left.
-struct told {
-    const struct evaluating *v;
-    int64_t left;
-};
-
-static int parts_of(void *self, struct sample *s)
+static int parts_of(const struct evaluating *v, const struct sample *s)
 {
-    struct told *t = self;
-    if (!t->left) return DATA_END;
-    if (!s->broken && !evaluate_is_chosen(t->v->r, s)) return DATA_UNCHOSEN;
-    t->left--;
-    const struct metric *m = evaluate_metric(t->v, s, NULL);
+    const struct metric *m = evaluate_metric(v, s, NULL);
     if (!m) return 0;
     if (m->way == METRIC_LOSS) return DATA_PROMPT | DATA_ANSWERS;
     if (m->way == METRIC_RANKS) return DATA_PROMPT | DATA_CHOICES;
-    return t->v->r->given ? 0 : DATA_PROMPT;
+    return v->r->given ? 0 : DATA_PROMPT;
 }
 
-char *evaluate_notices(const struct evaluating *v)
+void evaluate_note_sample(const struct evaluating *v, const struct sample *s, bool read)
 {
-    enum { STOPPED = 1000 }; // samples of one that was stopped, which must end soon
-    const struct evaluate_request *r = v->r;
-    const int64_t done = v->stopped && v->done > STOPPED ? STOPPED : v->done;
-    struct told told = { v, done };
-    if (ranks_number(r->ranks) > 0 || !stages_first(r->model->decoder.stages)) return NULL;
-    char *text = data_notices_read(&(struct data_use){ .data = r->data,
-                                                       .model = r->model,
-                                                       .settings = r->settings,
-                                                       .count = r->data->count,
-                                                       .parts = parts_of,
-                                                       .self = &told,
-                                                       .cancel = v->stopped ? NULL : r->cancel });
-    if (!text || done == v->done) return text;
-    char *part = xasprintf("%s, of the first %d samples", text, STOPPED);
-    free(text);
-    return part;
+    if (v->r->notices)
+        data_notices_sample(v->r->notices, v->r->model->tokenizer, s, read ? parts_of(v, s) : 0);
 }
 
 // --- the corpus of references --------------------------------------------------------------------

@@ -159,30 +159,39 @@ int identity_same(const struct identity *was, const struct identity *is, struct 
 
 // --- pictures ------------------------------------------------------------------------------------
 
-void identity_add_pictures(const struct dataset *data, int64_t index, char hex[HASH_HEX])
+void identity_add_pictures(const struct dataset *data, const struct sample *s, char hex[HASH_HEX],
+                           struct data_notices *n)
 {
-    struct sample s;
     struct hash h;
     hash_start(&h);
     hash_add(&h, hex, strlen(hex));
-    const bool good = dataset_read(data, index, &s, NULL) == 0;
-    for (size_t i = 0; good && i < s.dialogue.path_count; i++) {
+    for (size_t i = 0; s && i < s->dialogue.path_count; i++) {
+        const char *name = s->dialogue.paths[i];
         char one[HASH_HEX] = "unreadable";
         size_t size;
-        char *bytes = dataset_picture(data, s.dialogue.paths[i], IMAGE_MAX_FILE, &size, NULL);
+        char *bytes = dataset_picture(data, name, IMAGE_MAX_FILE, &size, NULL);
         if (bytes) content_hash_bytes(bytes, size, one);
+        if (bytes && n) data_notices_picture(n, name, bytes, size);
         hash_add(&h, one, strlen(one));
         free(bytes);
     }
-    sample_release(&s);
     hash_end(&h, hex);
 }
 
+void identity_add_pictures_at(const struct dataset *data, int64_t index, char hex[HASH_HEX],
+                              struct data_notices *n)
+{
+    struct sample s;
+    const bool good = dataset_read(data, index, &s, NULL) == 0;
+    identity_add_pictures(data, good ? &s : NULL, hex, n);
+    sample_release(&s);
+}
+
 int identity_same_pictures(const struct dataset *data, int64_t index, const char *was,
-                           struct err *err)
+                           struct data_notices *n, struct err *err)
 {
     char is[HASH_HEX] = "";
-    identity_add_pictures(data, index, is);
+    identity_add_pictures_at(data, index, is, n);
     if (!strcmp(was, is)) return 0;
     struct sample s;
     dataset_read(data, index, &s, NULL);

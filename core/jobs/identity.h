@@ -11,7 +11,7 @@
 #define CORE_JOBS_IDENTITY_H
 
 #include "core/base/json.h"
-#include "core/data/dataset.h"
+#include "core/data/notices.h"
 #include "core/files/checkpoint.h"
 
 // A NULL field is unknown (yet, or in an older version) and not compared.
@@ -34,11 +34,15 @@ int identity_same(const struct identity *was, const struct identity *is, struct 
 void identity_put(const struct identity *id, cJSON *record);
 struct identity identity_of(const cJSON *record);
 
-// Adds to *hex ("" at first) the pictures of a sample, as they can be read now.
-void identity_add_pictures(const struct dataset *data, int64_t index, char hex[HASH_HEX]);
+// Adds to *hex ("" at first) the pictures of a sample, as they can be read now, and counts them in
+// *n. NULL s: it cannot be read; NULL n: they are not counted.
+void identity_add_pictures(const struct dataset *data, const struct sample *s, char hex[HASH_HEX],
+                           struct data_notices *n);
+void identity_add_pictures_at(const struct dataset *data, int64_t index, char hex[HASH_HEX],
+                              struct data_notices *n);
 // Compares those of one sample; the message names it.
 int identity_same_pictures(const struct dataset *data, int64_t index, const char *was,
-                           struct err *err);
+                           struct data_notices *n, struct err *err);
 
 // Calls each() with the name of every field and its address in *id.
 void identity_each(struct identity *id, void (*each)(void *self, const char *name, const char **at),

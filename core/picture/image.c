@@ -55,13 +55,6 @@ int image_size(const void *bytes, size_t size, const char *name, int64_t *width,
     return 0;
 }
 
-bool image_may_move(const void *head, size_t size)
-{
-    if (size >= 8 && !memcmp(head, "\x89PNG\r\n\x1a\n", 8))
-        return memmem(head, size, "acTL", 4) || !memmem(head, size, "IDAT", 4);
-    return size >= 12 && (!memcmp(head, "GIF8", 4) || !memcmp((const char *)head + 8, "WEBP", 4));
-}
-
 int64_t image_frames(const void *bytes, size_t size)
 {
     struct image_header h;

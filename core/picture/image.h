@@ -48,8 +48,6 @@ int image_decode_here(struct image *image, const void *bytes, size_t size, const
 // Width and height after decoding, from the header only.
 int image_size(const void *bytes, size_t size, const char *name, int64_t *width, int64_t *height,
                struct err *err);
-// May a file that begins so be an animation? Looks at its format, and at the first chunks of a PNG.
-bool image_may_move(const void *head, size_t size);
 // Frames of an animation; 1: a still picture, or none.
 int64_t image_frames(const void *bytes, size_t size);
 // Of file names of its format: ".png"; "" when it has none of those above.

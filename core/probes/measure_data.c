@@ -29,8 +29,9 @@ struct going {
     struct results_mean mean;
     struct results kept; // tables of all samples' rows
     struct series series;
-    int64_t looked_at, broken; // samples
-    struct err why;            // of the first left out
+    struct data_notices notices;
+    int64_t broken; // samples
+    struct err why; // of the first left out
 };
 
 static int answer(struct going *w, struct err *err)
@@ -143,6 +144,14 @@ static int measure_sample(struct going *w, const struct sample *s, struct err *e
     return status;
 }
 
+static void note_sample(struct going *w, struct sample *s, bool read)
+{
+    const int parts = w->request->given ? DATA_PROMPT | DATA_ANSWERS : DATA_PROMPT;
+    if (!generates(w->request)) data_notices_leave_choices(s);
+    data_notices_sample(&w->notices, w->m.model->tokenizer, s, read ? parts : 0);
+    if (read) data_notices_shown(&w->notices, &s->dialogue, w->c.pictures, w->c.picture_count);
+}
+
 static int go_through(struct going *w, const struct sinks *sinks, struct err *err)
 {
     const int64_t limit = w->request->limit, all = w->data.count < limit ? w->data.count : limit;
@@ -151,11 +160,10 @@ static int go_through(struct going *w, const struct sinks *sinks, struct err *er
         struct sample s;
         struct err why;
         sinks_progress(sinks, &pace, "measuring", (double)w->mean.samples, (double)all);
-        if ((dataset_read(&w->data, i, &s, &why) < 0 || measure_sample(w, &s, &why) < 0) &&
-            !w->broken++)
-            w->why = why;
+        const bool read = dataset_read(&w->data, i, &s, &why) == 0;
+        if ((!read || measure_sample(w, &s, &why) < 0) && !w->broken++) w->why = why;
+        note_sample(w, &s, read);
         sample_release(&s);
-        w->looked_at = i + 1;
         if (atomic_load(w->m.cancel)) return err_set(err, "stopped");
     }
     sinks_progress(sinks, &pace, "measuring", (double)all, (double)all);
@@ -183,23 +191,9 @@ static void put_series(struct going *w, struct results *r)
     free(name);
 }
 
-static int parts_of(void *self, struct sample *s)
-{
-    const struct measure_request *request = self;
-    if (!generates(request)) data_notices_leave_choices(s);
-    return request->given ? DATA_PROMPT | DATA_ANSWERS : DATA_PROMPT;
-}
-
 static void put_notices(const struct going *w, struct results *r)
 {
-    struct measure_request request = *w->request;
-    char *text = data_notices_read(&(struct data_use){ .data = &w->data,
-                                                       .model = w->m.model,
-                                                       .settings = w->m.settings,
-                                                       .count = w->looked_at,
-                                                       .parts = parts_of,
-                                                       .self = &request,
-                                                       .cancel = w->m.cancel });
+    char *text = data_notices_text(&w->notices);
     if (text) results_note(r, "data: %s", text);
     free(text);
 }
@@ -211,6 +205,7 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
                        .m = *m,
                        .options = request->options,
                        .data = { .file = -1 },
+                       .notices = data_notices_new(m->settings),
                        .masks = { .lines.file = -1 } };
     w.m.options = &w.options;
     conversation_init(&w.c, m->backend);
@@ -236,6 +231,7 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
     free(w.series.key);
     free(w.series.scalar);
     free(w.series.score);
+    data_notices_release(&w.notices);
     conversation_release(&w.c);
     masks_close(&w.masks);
     dataset_close(&w.data);

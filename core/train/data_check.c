@@ -81,7 +81,7 @@ static void look_at_bytes(struct picture_file *f, const struct checking *k, cons
     struct image image;
     char *title = picture_source_title(path);
     f->problem = DATA_PICTURE_BROKEN;
-    k->c->notices.animations += image_frames(bytes, size) > 1;
+    data_notices_picture(&k->c->notices, path, bytes, size);
     if (image_size(bytes, size, title, &f->width, &f->height, &err) < 0 ||
         (k->o->decode && image_decoder_run(k->decoder, &image, bytes, size, title, &err) < 0))
         f->why = xstrdup(err.text);

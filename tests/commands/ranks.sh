@@ -48,6 +48,14 @@ check "left out" '[select(.event=="table") | .rows[] | select(.[0]=="left out")[
 check "samples of all ranks" 'select(.name=="ranks") | .rows | map(.[3] | tonumber) | add >= 13' $'true\ntrue'
 check_has "waiting is told" 'select(.event=="table") | .rows[] | select(.[0]=="waited for other ranks")[1]' "rank 1"
 
+# Notices of the data, whichever rank read them: each picture once.
+cp tests/core/picture/pictures/animated.webp "$work/moving.webp"
+sed 's/"image": "scene.png"/"image": "moving.webp", "tools": [{}]/' "$work/data.jsonl" >"$work/moving.jsonl"
+for order in "/ask --data $work/moving.jsonl --out $work/moving.out --job" "/eval $work/moving.jsonl --metric exact"; do
+    good 2 '/set sample.max_tokens 1' "$order"
+    grep -qF 'not used: "tools" (7 samples); 1 picture file is animated' "$work/out" || fail "notices: $(tail -1 "$work/out")"
+done
+
 # Sums in another order: within 1e-6 of each tensor's maximum. (In a full training, parameters whose
 # gradient is zero but for rounding differ by more: Adam makes steps of any gradient.)
 for n in 1 2 4; do

@@ -624,6 +624,62 @@ static void test_rank_scores(void **state)
     close_model(&f);
 }
 
+// Samples of another data set, which counts what is read.
+struct counted {
+    struct dataset inner;
+    int samples_read, pictures_read;
+};
+
+static int count_sample(void *self, int64_t index, struct sample *s, struct err *err)
+{
+    struct counted *c = self;
+    c->samples_read++;
+    return dataset_read(&c->inner, index, s, err);
+}
+
+static char *count_picture(void *self, const char *name, size_t limit, size_t *size,
+                           struct err *err)
+{
+    struct counted *c = self;
+    c->pictures_read++;
+    return dataset_picture(&c->inner, name, limit, size, err);
+}
+
+// Notices are counted from what the evaluation reads anyway: it reads nothing twice.
+static void test_notices(void **state)
+{
+    static const char text[] =
+        "[{\"image\":\"../../core/picture/pictures/animated.webp\",\"question\":\"What?\","
+        "\"answer\":\"x\",\"tools\":[{}]},"
+        "{\"image\":\"scene.png\",\"question\":\"Is it <image> or </s>?\",\"answer\":\"x\"}]";
+    static const struct dataset_reader reader = { .read = count_sample, .picture = count_picture };
+    struct fixture f;
+    open_model(&f, "tests/goldens/llava-1.5");
+    struct counted c = { 0 };
+    char *path = xasprintf("%s/data.json", f.folder);
+    scratch_write(f.folder, "data.json", text, strlen(text));
+    if (dataset_open(&c.inner, path, PICTURES, &f.err) < 0) fail_msg("%s", f.err.text);
+    const struct dataset data = { .path = path, .count = 2, .reader = &reader, .self = &c };
+    struct data_notices notices = data_notices_new(f.settings);
+    f.request.model = f.model;
+    f.request.backend = test_device();
+    f.request.settings = f.settings;
+    f.request.data = &data;
+    f.request.metric = metric_find("exact");
+    f.request.notices = &notices;
+    if (evaluate_run(&f.request, &f.e, &f.err) < 0) fail_msg("%s", f.err.text);
+    assert_string_equal(
+        f.e.notices, "not used: \"tools\" (1 sample); 1 special token in the texts of 1 sample "
+                     "are read as tokens, as transformers does; /set data.special_tokens text "
+                     "keeps them text; 1 picture file is animated: only the first frame is read");
+    assert_int_equal(c.samples_read, 2);
+    assert_int_equal(c.pictures_read, 2);
+    data_notices_release(&notices);
+    dataset_close(&c.inner);
+    free(path);
+    close_model(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -631,6 +687,7 @@ int main(void)
         cmocka_unit_test(test_scores),
         cmocka_unit_test(test_skipped),
         cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_notices),
         cmocka_unit_test(test_ahead),
         cmocka_unit_test(test_ahead_without_eyes),
         cmocka_unit_test(test_loss),
