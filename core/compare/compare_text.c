@@ -8,7 +8,7 @@
 #include "core/base/tally.h"
 #include "core/model/families/family.h"
 #include "core/model/sampler.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "core/ops/ops.h"
 
 enum { PIECE = 512, ROWS = 32 }; // tokens of a pass; rows whose logits are there at a time

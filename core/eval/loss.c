@@ -10,8 +10,7 @@
 #include <stdlib.h>
 
 #include "core/graph/tape.h"
-#include "core/model/families/family.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "core/ops/ops.h"
 
 // The samples of a pass, joined.
@@ -63,7 +62,7 @@ static void encode(struct graph *g, const struct model *m, const struct batch *b
     struct tensor **tokens = xcalloc(count, sizeof(struct tensor *)); // [S, D] each
     float **seen = xcalloc(count + 1, sizeof *seen);
     for (size_t i = 0; i < count; i++) pictures[i] = b->pictures[number[i]];
-    if (family_encode_all(g, m, pictures, number, count, tokens, seen) == 0)
+    if (visual_encode_all(g, m, pictures, number, count, tokens, seen) == 0)
         for (size_t i = 0; i < count; i++) {
             visual[number[i]] = tokens[i];
             focus[number[i]] = seen[i];

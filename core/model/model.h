@@ -8,7 +8,6 @@
 
 #include "core/files/checkpoint.h"
 #include "core/model/decoder.h"
-#include "core/model/projector.h"
 #include "core/model/vision.h"
 #include "core/model/weights.h"
 #include "core/picture/tile_grid.h"

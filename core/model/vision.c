@@ -512,3 +512,14 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     free(at);
     return graph_ok(g) ? features : NULL;
 }
+
+struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x)
+{
+    if (p->kind->forward) return p->kind->forward(g, p, x);
+    x = norm_forward(g, x, &p->norm, p->kind->eps); // [S, Dv]
+    if (x && p->merge > 1)
+        x = graph_view(g, x, 2, (int64_t[]){ x->shape[0] / p->merge, p->merge * x->shape[1] });
+    if (!p->linear_2.weight.data) return linear_forward(g, x, &p->linear_1); // [S', D]
+    x = linear_gelu(g, x, &p->linear_1, p->act);                             // [S', inner]
+    return linear_forward(g, x, &p->linear_2);                               // [S', D]
+}

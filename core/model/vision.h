@@ -1,7 +1,8 @@
-// core/model/vision.h -- vision transformers: pictures to features.
+// core/model/vision.h -- vision transformers: pictures to features, and the projector behind them.
 //
 //   struct vision_picture p = { .pixels = pixels, .tiles = 1, .rows = 24, .cols = 24 };
 //   features = vision_forward(g, &m->vision, &p, 1);   // [S, Dv]
+//   x = projector_forward(g, &m->projector, features);  // [S', D]
 //
 // A kind of encoder is one file with one constant struct vision_kind (vision_clip.c): its config,
 // its weights by the file's names, how pixels become the stream that enters the first block, and
@@ -184,6 +185,47 @@ int64_t vision_feature_width(const struct vision_config *c);
 // first[i]..last[i]-1 (NULL: all).
 void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tensor *q,
                       struct tensor *k, struct tensor *first, struct tensor *last);
+
+// --- the projector -------------------------------------------------------------------------------
+
+// Features [S,Dv] to visual tokens [S',D]:
+//
+//   x -> norm of each feature -> `merge` features joined to one row -> linear -> GELU -> linear
+//
+// A kind names the parts as its files do. Where `merge` is more than 1, the features of a token
+// stand one after the other.
+struct projector;
+
+struct projector_kind {
+    const char *norm; // its name in the file; NULL: none
+    bool norm_bias;   // LayerNorm; else RMSNorm
+    double eps;       // of the norm
+    // The norm is the encoder's last one: its name in a file that holds the encoder alone; else
+    // NULL.
+    const char *encoder_norm;
+    const char *linear_1, *linear_2;
+    bool wide; // between the two: as wide as what enters; else as the visual tokens
+    // For kinds with other parts; NULL: those above.
+    void (*bind)(struct projector *p, struct binder *b, int64_t in, int64_t out);
+    struct tensor *(*forward)(struct graph *g, const struct projector *p, struct tensor *x);
+};
+
+extern const struct projector_kind projector_linear; // LLaVA's: one linear layer, or two
+
+struct projector {
+    const struct projector_kind *kind;
+    int64_t merge; // features a token
+    enum gelu_form act;
+    bool bias;                        // of the linear layers
+    struct norm norm;                 // [Dv]
+    int64_t inner;                    // of the gated layers
+    struct linear gate, up, down;     // GLM-4V's
+    struct linear linear_1, linear_2; // [inner,merge*Dv] [D,inner]; the second may be absent
+};
+
+// The family sets kind, act, bias and merge (0: 1) first. `in` is Dv, `out` D.
+int projector_bind(struct projector *p, struct binder *b, int64_t in, int64_t out);
+struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
 
 // --- for kinds -----------------------------------------------------------------------------------
 

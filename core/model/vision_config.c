@@ -1,4 +1,5 @@
-// core/model/vision_config.c -- an encoder's config and weights: which kind it is.
+// core/model/vision_config.c -- an encoder's config and weights: which kind it is; the projector's
+// weights.
 #include "core/model/vision.h"
 
 #include <stdio.h>
@@ -164,4 +165,33 @@ int vision_feature_layer_read(struct vision_config *v, const cJSON *json, const 
         return err_set(err, "\"%s\" %lld: the encoder has only %d layers", key, (long long)layer,
                        v->layers);
     return 0;
+}
+
+// --- the projector -------------------------------------------------------------------------------
+
+// One layer is called "linear" in some files and "linear_1" in others.
+static void linear_bind(struct projector *p, struct binder *b, int64_t in, int64_t out)
+{
+    const struct checkpoint *c = b->checkpoint;
+    const char *first = bind_has(c, b->prefix, "linear_1.weight") ? "linear_1" : "linear";
+    bind_linear(b, &p->linear_1, out, in, p->bias, "%s", first);
+    if (bind_has(c, b->prefix, "linear_2.weight"))
+        bind_linear(b, &p->linear_2, out, out, p->bias, "linear_2");
+}
+
+const struct projector_kind projector_linear = { .bind = linear_bind };
+
+int projector_bind(struct projector *p, struct binder *b, int64_t in, int64_t out)
+{
+    const struct projector_kind *kind = p->kind;
+    if (p->merge < 1) p->merge = 1;
+    if (kind->bind) {
+        kind->bind(p, b, in, out);
+        return b->failed ? -1 : 0;
+    }
+    const int64_t joined = in * p->merge, inner = kind->wide ? joined : out;
+    if (kind->norm) bind_norm(b, &p->norm, in, kind->norm_bias, "%s", kind->norm);
+    bind_linear(b, &p->linear_1, inner, joined, p->bias, "%s", kind->linear_1);
+    bind_linear(b, &p->linear_2, out, inner, p->bias, "%s", kind->linear_2);
+    return b->failed ? -1 : 0;
 }

@@ -11,8 +11,7 @@
 #include "core/base/clock.h"
 #include "core/graph/look.h"
 #include "core/methods/prune.h"
-#include "core/model/families/family.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "core/probes/finite.h"
 
 // --- the sequence --------------------------------------------------------------------------------
@@ -161,7 +160,7 @@ static int encode(struct passing *p, int i)
     const struct picture *picture = &p->c->pictures[i];
     struct arena_mark mark = arena_mark(&p->arena);
     float *focus;
-    struct tensor *v = family_encode(g, p->m->model, picture, i, &focus);
+    struct tensor *v = visual_encode(g, p->m->model, picture, i, &focus);
     if (v && graph_ok(g) && v->shape[0] == picture->tokens) {
         struct tensor *own = xmalloc(sizeof *own);
         *own = *v;

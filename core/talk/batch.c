@@ -14,7 +14,7 @@
 #include "core/model/decoder_step.h"
 #include "core/model/layer.h"
 #include "core/model/sampler.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "core/ops/ops.h"
 
 int batch_most(const struct conversation *c, const struct hooks *hooks)

@@ -134,7 +134,7 @@ int64_t conversation_limit(const struct model *m, const struct settings *s);
 const char *conversation_raise(const struct model *m, const struct settings *s, char *text,
                                size_t size);
 
-// --- computed results (conversation_pass.c) ------------------------------------------------------
+// --- computed results (conversation_cache.c) -----------------------------------------------------
 
 // Keeps only the first `tokens` tokens in the cache and in the states of methods.
 void conversation_trim(struct conversation *c, int64_t tokens);
@@ -159,6 +159,9 @@ void conversation_reset_methods(struct conversation *c);
 // The graph for passes of this conversation. hooks and cancel may be NULL.
 struct graph conversation_graph(struct conversation *c, const struct settings *s,
                                 const struct hooks *hooks, const atomic_bool *cancel);
+
+// --- passes (answer.c) ---------------------------------------------------------------------------
+
 // Computes the visual tokens of picture i and keeps them for later turns; does nothing if they are
 // already computed. g is a conversation_graph. 0 or -1 (g->err, or cancelled).
 int conversation_encode(struct conversation *c, struct graph *g, int i);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/model/families/family.h"
+#include "core/model/visual.h"
 #include "core/picture/source.h"
 
 // --- pictures ------------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct
     plain.tape = NULL;
     struct arena_mark mark = arena_mark(g->arena);
     float *focus;
-    struct tensor *v = family_encode(&plain, f->model, p, 0, &focus);
+    struct tensor *v = visual_encode(&plain, f->model, p, 0, &focus);
     int status = 0;
     if (v && graph_ok(&plain)) {
         struct tensor own = *v;

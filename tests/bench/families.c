@@ -24,7 +24,7 @@
 #include "core/model/families/family.h"
 #include "core/model/flops.h"
 #include "core/model/kv.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "core/new/new_model.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"

@@ -12,7 +12,7 @@
 #include "core/base/random.h"
 #include "core/methods/method.h"
 #include "core/methods/prune_score.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "core/new/new_model.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"

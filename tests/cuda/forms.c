@@ -6,7 +6,7 @@
 #include "core/base/random.h"
 #include "core/graph/tape.h"
 #include "core/model/model.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "core/ops/ops.h"
 #include "tests/cuda/both.h"
 

@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "core/graph/look.h"
 #include "core/model/model.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "core/ops/ops.h"
 #include "tests/cuda/pair.h"
 

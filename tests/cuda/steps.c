@@ -5,7 +5,7 @@
 
 #include "core/base/random.h"
 #include "core/model/model.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "tests/cuda/pair.h"
 
 enum { VOCAB = 1024, FEW = 8 };

@@ -69,15 +69,6 @@ struct family {
     void (*positions)(const struct model *m, const struct picture *pictures, struct sequence *s);
 };
 
-// Pixels to visual tokens [S,D] in sequence order, of one picture or of several in one pass
-// (families/encode.c): tokens[i] of pictures[i], whose index is number[i]. SITE_PIXELS ..
-// SITE_PROJECTED run inside. NULL or -1: g->err. Where something listens at SITE_FOCUS, focus[i]
-// becomes that of pictures[i], [S] in the arena's host memory, else NULL; `focus` NULL: not wanted.
-struct tensor *family_encode(struct graph *g, const struct model *m, const struct picture *picture,
-                             int number, float **focus);
-int family_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
-                      const int *number, size_t count, struct tensor **tokens, float **focus);
-
 // Where a file has the parts of a model that sees: before the decoder's names, the head's, the
 // encoder's and the projector's.
 struct family_prefixes {

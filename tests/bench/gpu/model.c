@@ -12,7 +12,7 @@
 
 #include "core/base/random.h"
 #include "core/model/model.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "tests/bench/gpu/gpu.h"
 #include "tests/bench/limits.h"
 

@@ -11,7 +11,7 @@
 #include "core/methods/method.h"
 #include "core/methods/prune_score.h"
 #include "core/model/flops.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "tests/bench/gpu/gpu.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"

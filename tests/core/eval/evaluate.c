@@ -14,7 +14,7 @@
 #include "core/base/file_in.h"
 #include "core/eval/evaluate.h"
 #include "core/eval/loss.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "core/ops/ops.h"
 #include "core/talk/answer.h"
 #include "tests/core/scratch.h"

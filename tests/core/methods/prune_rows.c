@@ -6,6 +6,7 @@
 #include "core/methods/ira.h"
 #include "core/methods/prune_score.h"
 #include "core/model/families/family.h"
+#include "core/model/visual.h"
 #include "kernels/blocks.h"
 #include "tests/core/methods/fresh.h"
 #include "tests/core/scratch.h"
@@ -240,9 +241,9 @@ static void focus_changes_no_token(void **state)
         const struct hooks hooks = { .list = { { .wants = wants_focus } }, .count = 1 };
         float *focus = NULL;
         const struct model *m = engine_model(g.engine);
-        const struct tensor *plain = family_encode(&graph, m, picture, 0, NULL);
+        const struct tensor *plain = visual_encode(&graph, m, picture, 0, NULL);
         graph.hooks = &hooks;
-        const struct tensor *seen = family_encode(&graph, m, picture, 0, &focus);
+        const struct tensor *seen = visual_encode(&graph, m, picture, 0, &focus);
         if (!plain || !seen) fail_msg("%s: %s", models[i], graph.err.text);
         assert_non_null(focus);
         assert_int_equal(tensor_bytes(plain), tensor_bytes(seen));

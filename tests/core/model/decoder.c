@@ -13,7 +13,7 @@
 
 #include "core/base/random.h"
 #include "core/model/model.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "core/ops/ops.h"
 #include "tests/device.h"
 

@@ -19,7 +19,7 @@
 #include "core/base/mem.h"
 #include "core/eval/loss.h"
 #include "core/graph/tape.h"
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "tests/device.h"
 
 // Logits [to - cached, V] of the ids up to `to` behind those in the cache (NULL: none); the caller

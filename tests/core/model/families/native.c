@@ -5,6 +5,7 @@
 
 #include "core/model/families/family.h"
 #include "core/model/model.h"
+#include "core/model/visual.h"
 #include "core/ops/ops.h"
 #include "tests/core/model/families/golden.h"
 #include "tests/core/scratch.h"
@@ -134,9 +135,9 @@ static void pictures_together_are_those_alone(void **state)
         const struct picture *list[] = { &pictures[0], &pictures[1], &pictures[2] };
         const int number[] = { 0, 1, 2 };
         struct tensor *together[3];
-        assert_int_equal(family_encode_all(&g, m, list, number, 3, together, NULL), 0);
+        assert_int_equal(visual_encode_all(&g, m, list, number, 3, together, NULL), 0);
         for (int i = 0; i < 3; i++) {
-            struct tensor *alone = family_encode(&g, m, list[i], i, NULL);
+            struct tensor *alone = visual_encode(&g, m, list[i], i, NULL);
             assert_non_null(alone);
             const int64_t n = tensor_count(alone);
             assert_int_equal(n, tensor_count(together[i]));

@@ -1,4 +1,4 @@
-// tests/core/model/splice.c -- core/model/splice.c: text and visual tokens come to their rows.
+// tests/core/model/visual.c -- core/model/visual.c: text and visual tokens come to their rows.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/model/splice.h"
+#include "core/model/visual.h"
 #include "tests/device.h"
 
 enum { D = 3, VOCAB = 6, PLACEHOLDER = 5 };

@@ -1,4 +1,4 @@
-// core/talk/conversation_pass.c -- the computed results of a conversation: visual tokens, the KV
+// core/talk/conversation_cache.c -- the computed results of a conversation: visual tokens, the KV
 // cache, states of methods.
 //
 // Easy to get wrong: the cache must always match c->cached, also after a failure or Ctrl-C in the
@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model/families/family.h"
-#include "core/model/splice.h"
 #include "core/talk/conversation.h"
 
 void conversation_drop_visual(struct conversation *c, int i)
@@ -119,95 +117,4 @@ struct graph conversation_graph(struct conversation *c, const struct settings *s
                            .matmul = graph_matmul(c->backend, s, c->model->dtype),
                            .flight = c->flight,
                            .cancel = cancel };
-}
-
-static float *focus_copy(const float *focus, int64_t tokens)
-{
-    if (!focus) return NULL;
-    float *copy = xreallocarray(NULL, (size_t)tokens + 1, sizeof *copy);
-    memcpy(copy, focus, (size_t)tokens * sizeof *copy);
-    return copy;
-}
-
-static void encode(struct conversation *c, struct graph *g, int i)
-{
-    struct picture *p = &c->pictures[i];
-    struct arena_mark mark = arena_mark(&c->step);
-    float *focus;
-    struct tensor *v = family_encode(g, c->model, p, i, &focus);
-    if (v && graph_ok(g)) {
-        struct tensor own = *v;
-        own.data = c->backend->alloc(tensor_bytes(v));
-        if (!own.data || v->shape[0] != p->tokens) {
-            c->backend->release(own.data);
-            graph_fail(g,
-                       own.data ? "picture %d gave %lld visual tokens, not %lld"
-                                : "out of memory for picture %d (%lld of %lld visual tokens)",
-                       i, (long long)v->shape[0], (long long)p->tokens);
-        } else {
-            p->visual = own;
-            p->focus = focus_copy(focus, p->tokens);
-            if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
-                graph_fail(g, "widen: %s", c->backend->failure());
-        }
-    }
-    arena_reset(&c->step, mark);
-}
-
-// The visual tokens and the encoder's attention are the first stage's: another one has a number
-// each as a sign that they are there.
-static void mark_encoded(struct conversation *c, struct graph *g, int i)
-{
-    struct tensor *sign = &c->pictures[i].visual;
-    *sign = (struct tensor){ .dtype = DTYPE_F32, .rank = 1, .shape = { 1 } };
-    sign->data = c->backend->alloc(tensor_bytes(sign));
-    if (!sign->data) graph_fail(g, "out of memory for picture %d", i);
-    c->pictures[i].focus = xcalloc(1, sizeof *c->pictures[i].focus);
-}
-
-int conversation_encode(struct conversation *c, struct graph *g, int i)
-{
-    const struct stages *stages = c->model->decoder.stages;
-    const bool focus = hooks_wanted(g, SITE_FOCUS, -1);
-    if (c->pictures[i].visual.data && (!focus || c->pictures[i].focus)) return 0;
-    conversation_drop_visual(c, i);
-    if (stages_first(stages))
-        encode(c, g, i);
-    else
-        mark_encoded(c, g, i);
-    if (!stages) return graph_ok(g) ? 0 : -1;
-    stages_agree(g, stages, (uint64_t)i);
-    if (!graph_ok(g)) conversation_drop_visual(c, i);
-    return graph_ok(g) ? 0 : -1;
-}
-
-// h[0] of the rows that are not cached: [n, D]. For another stage than the first, memory for h.
-static struct tensor *embed(struct conversation *c, struct graph *g, const struct sequence *s)
-{
-    const struct decoder *d = &c->model->decoder;
-    model_pass(c->model, s->pictures);
-    if (!stages_first(d->stages))
-        return graph_new2(g, DTYPE_F32, s->n - c->cached.n, d->config.hidden);
-    struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual);
-    const float **focus = xcalloc(c->picture_count + 1, sizeof *focus);
-    for (size_t i = 0; i < c->picture_count; i++) {
-        visual[i] = &c->pictures[i].visual;
-        focus[i] = c->pictures[i].focus;
-    }
-    struct tensor *h = splice(g, &d->embed, s, c->cached.n, visual, focus, (int)c->picture_count);
-    free(visual);
-    free(focus);
-    return h;
-}
-
-int conversation_forward(struct conversation *c, struct graph *g, const struct sequence *s,
-                         enum logits_rows want, bool prefill, struct tensor **x)
-{
-    const struct decoder *d = &c->model->decoder;
-    struct tensor *h = embed(c, g, s);
-    if (!h && !d->stages) return -1;
-    if (decoder_forward(g, d, &c->kv, s, h, want, prefill, x) < 0 || !graph_ok(g)) return -1;
-    sequence_release(&c->cached);
-    sequence_copy(&c->cached, s);
-    return 0;
 }

@@ -1,0 +1,218 @@
+// core/model/visual.c -- pictures to visual tokens, and these between the text embeddings.
+//
+//   picture -> what the encoder reads (family->picture_read) -> features [S',Dv'] -> projector
+//           -> sequence order -> visual tokens [S,D] (family->picture_pack)
+//   ids -> embeddings, visual tokens scattered into their rows -> h[0] [n,D]
+#include "core/model/visual.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/model/families/family.h"
+#include "core/model/families/pooling.h"
+#include "core/ops/ops.h"
+
+// --- pictures to visual tokens -------------------------------------------------------------------
+
+static struct tensor *site(struct graph *g, const struct site *where, int number, struct tensor *x)
+{
+    struct site_args args = { .layer = -1, .picture = number, .x = x, .v = x, .prefill = true };
+    if (!x || hooks_run(g, where, &args) < 0) return NULL;
+    return args.x;
+}
+
+// Rows that the projector gives of a picture.
+static int64_t projected_rows(const struct model *m, const struct vision_picture *p)
+{
+    return vision_features(&m->vision.config, p) / m->projector.merge;
+}
+
+// What the projector gives of a picture to its visual tokens [S, D].
+static struct tensor *packed(struct graph *g, const struct model *m, const struct picture *picture,
+                             struct tensor *x)
+{
+    if (m->family->picture_pack) x = m->family->picture_pack(g, m, picture, x);
+    return picture->shape.share > 0 ? pooling_forward(g, m, picture, x) : x;
+}
+
+// Room for what the encoder attends to, where a method listens. The caller frees it.
+static void want_focus(struct graph *g, const struct model *m, struct vision_picture *p)
+{
+    const int64_t rows = p->tiles * vision_tile_rows(&m->vision.config, p);
+    if (hooks_wanted(g, SITE_FOCUS, -1)) p->received = xcalloc((size_t)rows + 1, sizeof(float));
+}
+
+// One number for each visual token: they go the way of the features, as their first column.
+static float *focus_of(struct graph *g, const struct model *m, const struct picture *picture,
+                       const struct vision_picture *read)
+{
+    const int64_t rows = projected_rows(m, read), width = m->decoder.config.hidden;
+    float *one = xcalloc((size_t)rows + 1, sizeof *one), *host = NULL;
+    float *focus = arena_alloc_host(g->arena, (size_t)(picture->tokens + 1) * sizeof *focus);
+    vision_focus(&m->vision.config, read, one);
+    struct arena_mark scratch = graph_scratch_begin(g);
+    float *wide = xcalloc((size_t)(rows * width) + 1, sizeof *wide);
+    for (int64_t i = 0; i < rows; i++) wide[i * width] = one[i];
+    struct tensor *x =
+        packed(g, m, picture,
+               graph_upload(g, DTYPE_F32, 2, (int64_t[]){ rows, width }, wide)); // [tokens, D]
+    if (x && x->shape[0] == picture->tokens) {
+        host = xmalloc(tensor_bytes(x) + 1);
+        g->backend->download(host, x->data, tensor_bytes(x));
+    }
+    for (int64_t i = 0; host && focus && i < picture->tokens; i++) {
+        const int64_t behind = i - picture->newline;
+        const bool newline =
+            picture->newline_step && behind >= 0 && behind % picture->newline_step == 0;
+        focus[i] = newline ? -1 : host[i * width];
+    }
+    graph_scratch_end(g, scratch);
+    const bool whole = host && focus;
+    free(one);
+    free(wide);
+    free(host);
+    return whole ? focus : graph_fail(g, "the encoder's attention to a picture does not fit it");
+}
+
+int visual_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
+                      const int *number, size_t count, struct tensor **tokens, float **focus)
+{
+    const struct family *f = m->family;
+    if (!count) return 0;
+    model_pass(m, true);
+    struct vision_picture *read = xcalloc(count + 1, sizeof *read);
+    for (size_t i = 0; i < count && graph_ok(g); i++) {
+        read[i] = f->picture_read(g, m, pictures[i]);
+        read[i].number = number[i];
+        read[i].pixels = site(g, SITE_PIXELS, number[i], read[i].pixels);
+        if (focus) want_focus(g, m, &read[i]);
+    }
+    struct tensor *x = vision_forward(g, &m->vision, read, count); // [S',Dv'] of all pictures
+    x = projector_forward(g, &m->projector, x);
+    x = vision_in_sequence(g, &m->vision, read, count, x);
+    for (int64_t i = 0, at = 0, rows; i < (int64_t)count && graph_ok(g); i++, at += rows) {
+        rows = projected_rows(m, &read[i]);
+        tokens[i] = graph_rows(g, x, at, rows);
+        tokens[i] = packed(g, m, pictures[i], tokens[i]);
+        tokens[i] = site(g, SITE_PROJECTED, number[i], tokens[i]); // [S,D]
+        if (focus) focus[i] = read[i].received ? focus_of(g, m, pictures[i], &read[i]) : NULL;
+    }
+    for (size_t i = 0; i < count; i++) free(read[i].received);
+    free(read);
+    return graph_ok(g) ? 0 : -1;
+}
+
+struct tensor *visual_encode(struct graph *g, const struct model *m, const struct picture *picture,
+                             int number, float **focus)
+{
+    struct tensor *tokens = NULL;
+    if (focus) *focus = NULL;
+    return visual_encode_all(g, m, &picture, &number, 1, &tokens, focus) < 0 ? NULL : tokens;
+}
+
+// --- visual tokens among the text ----------------------------------------------------------------
+
+// The rows of picture `p` among rows from.. of s: their places in h[0] and in the picture's tokens.
+static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *place, int32_t *cell)
+{
+    int64_t n = 0;
+    for (int64_t i = from; i < s->n; i++)
+        if (s->picture[i] == p) {
+            place[n] = (int32_t)(i - from);
+            cell[n++] = s->cell[i];
+        }
+    return n;
+}
+
+// The tokens of picture `p` after the methods at SITE_VISUAL (norm alignment).
+static struct tensor *visual_site(struct graph *g, const struct sequence *s, struct tensor *tokens,
+                                  int p)
+{
+    if (!hooks_wanted(g, SITE_VISUAL, -1)) return tokens;
+    int32_t *rows = arena_alloc_host(g->arena, (size_t)tokens->shape[0] * sizeof *rows);
+    if (!rows) return graph_fail(g, "out of memory on %s", g->backend->name);
+    memset(rows, 0, (size_t)tokens->shape[0] * sizeof *rows);
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->picture[i] == p) rows[s->cell[i]] = (int32_t)i;
+    struct site_args args = { .layer = -1,
+                              .picture = p,
+                              .x = tokens,
+                              .v = tokens,
+                              .sequence = s,
+                              .rows = rows,
+                              .prefill = true };
+    return hooks_run(g, SITE_VISUAL, &args) < 0 ? NULL : args.x;
+}
+
+// Rows from.. of s with the text embeddings in place; visual rows are uninitialised.
+static struct tensor *text_rows(struct graph *g, const struct tensor *embed,
+                                const struct sequence *s, int64_t from)
+{
+    struct tensor *const table = graph_weight(embed);
+    const int64_t n = s->n - from, visual = sequence_visual_count(s, from);
+    if (!visual || !table) return op_embedding(g, table, s->ids + from, n);
+    int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
+    int32_t *id = xreallocarray(NULL, (size_t)n, sizeof *id);
+    int64_t count = 0;
+    for (int64_t i = from; i < s->n; i++)
+        if (s->picture[i] < 0) {
+            place[count] = (int32_t)(i - from);
+            id[count++] = s->ids[i];
+        }
+    struct tensor *h = graph_new2(g, DTYPE_F32, n, table->shape[1]); // [n,D]
+    if (count) h = op_scatter_rows(g, h, op_embedding(g, table, id, count), place);
+    free(place);
+    free(id);
+    return h;
+}
+
+// Tells methods what the encoder attends to in each picture of the sequence.
+static void focus_site(struct graph *g, const struct sequence *s, const float *const *focus,
+                       int picture_count)
+{
+    if (!hooks_wanted(g, SITE_FOCUS, -1)) return;
+    int64_t *tokens = xcalloc((size_t)picture_count + 1, sizeof *tokens);
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->picture[i] >= 0) tokens[s->picture[i]]++;
+    for (int p = 0; p < picture_count && graph_ok(g); p++) {
+        if (!tokens[p]) continue;
+        if (!focus || !focus[p]) {
+            graph_fail(g, "picture %d was encoded without its attention", p);
+            break;
+        }
+        struct site_args args = { .layer = -1, .picture = p, .sequence = s, .prefill = true };
+        args.x = graph_upload(g, DTYPE_F32, 1, &tokens[p], focus[p]);
+        if (args.x) hooks_run(g, SITE_FOCUS, &args);
+    }
+    free(tokens);
+}
+
+struct tensor *splice(struct graph *g, const struct tensor *embed, const struct sequence *s,
+                      int64_t from, struct tensor *const *visual, const float *const *focus,
+                      int picture_count)
+{
+    int64_t n = s->n - from;
+    focus_site(g, s, focus, picture_count);
+    struct tensor *h = text_rows(g, embed, s, from); // [n,D]
+    int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
+    int32_t *cell = xreallocarray(NULL, (size_t)n, sizeof *cell);
+    for (int p = 0; h && p < picture_count; p++) {
+        int64_t count = rows_of(s, from, p, place, cell);
+        if (!count) continue;
+        if (!visual[p]->data) {
+            h = graph_fail(g, "picture %d has no visual tokens", p);
+            break;
+        }
+        // [count,D]: all tokens of the picture, or the remaining ones if the first are cached.
+        struct tensor *rows = op_gather_rows(g, visual_site(g, s, visual[p], p), cell, count);
+        h = op_scatter_rows(g, h, rows, place);
+    }
+    free(place);
+    free(cell);
+    struct site_args args = {
+        .layer = -1, .picture = -1, .x = h, .past = from, .sequence = s, .prefill = n > 1
+    };
+    if (h && hooks_wanted(g, SITE_EMBED, -1) && hooks_run(g, SITE_EMBED, &args) < 0) return NULL;
+    return args.x;
+}
