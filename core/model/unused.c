@@ -6,6 +6,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/model/families/family.h"
 
 static bool is_off(const cJSON *value)
 {
@@ -98,20 +99,39 @@ static char *greedy_notice(const struct model *m)
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// Keys that some family reads, and keys that change no pixel.
-static const char *const picture_keys[] = {
-    "size", "crop_size", "do_resize", "do_center_crop", "do_rescale", "do_normalize",
-    "do_convert_rgb", "do_pad", "image_mean", "image_std", "resample", "rescale_factor",
-    "image_processor_type", "feature_extractor_type", "min_pixels", "max_pixels", "patch_size",
-    "merge_size", "temporal_patch_size", "min_patches", "max_patches", "crop_to_patches",
-    "image_grid_pinpoints", "in_token_limit", "num_pooled_tokens", "pad_input", "merge_kernel_size",
-    // Without effect on a picture.
-    "processor_class", "auto_map", "default_to_square", "data_format", "input_data_format",
-    "device", "return_tensors", "disable_grouping", "image_seq_length", "_valid_processor_keys",
-    "_processor_class", "model_input_names", "aspect_ratio_setting", "use_fast", "name_or_path",
-    "do_sample_frames", "fps", "min_frames", "max_frames", "num_frames", "video_processor_type",
-    "image_token", "video_token", "config", "transformers_version", NULL
-};
+// Keys that change no pixel. "do_pad" makes the pictures of a batch equally large, where
+// picture_config_read does not read it; "crop_to_patches" is overridden by the processor's call.
+static const char *const harmless_keys[] = { "image_processor_type",
+                                             "feature_extractor_type",
+                                             "do_pad",
+                                             "crop_to_patches",
+                                             "num_pooled_tokens",
+                                             "processor_class",
+                                             "auto_map",
+                                             "default_to_square",
+                                             "data_format",
+                                             "input_data_format",
+                                             "device",
+                                             "return_tensors",
+                                             "disable_grouping",
+                                             "image_seq_length",
+                                             "_valid_processor_keys",
+                                             "_processor_class",
+                                             "model_input_names",
+                                             "aspect_ratio_setting",
+                                             "use_fast",
+                                             "name_or_path",
+                                             "do_sample_frames",
+                                             "fps",
+                                             "min_frames",
+                                             "max_frames",
+                                             "num_frames",
+                                             "video_processor_type",
+                                             "image_token",
+                                             "video_token",
+                                             "config",
+                                             "transformers_version",
+                                             NULL };
 
 // Processors whose steps are computed here; others have steps and defaults of their own.
 static bool is_processor(const char *name)
@@ -124,6 +144,64 @@ static bool is_processor(const char *name)
     return false;
 }
 
+static bool same_pixels(const struct picture_config *a, const struct picture_config *b)
+{
+    return a->resize == b->resize && a->rescale == b->rescale && a->normalize == b->normalize &&
+           a->flatten == b->flatten && a->resample == b->resample &&
+           a->rescale_factor == b->rescale_factor && !memcmp(a->mean, b->mean, sizeof a->mean) &&
+           !memcmp(a->std, b->std, sizeof a->std);
+}
+
+// Does a key of picture_config_read_shared say what is done anyway?
+static bool shared_agrees(const struct picture_config *p, const cJSON *item)
+{
+    struct picture_config asked = *p;
+    struct err err;
+    cJSON *one = cJSON_CreateObject();
+    cJSON_AddItemToObject(one, item->string, cJSON_Duplicate(item, true));
+    const bool agrees =
+        picture_config_read_shared(&asked, one, &err) == 0 && same_pixels(&asked, p);
+    cJSON_Delete(one);
+    return agrees;
+}
+
+// A side, or an object of sides, of the squares that the encoder reads?
+static bool is_square_of(const cJSON *value, int64_t side)
+{
+    const cJSON *one;
+    if (!cJSON_IsObject(value)) return json_whole(value, 0) == side;
+    cJSON_ArrayForEach(one, value)
+    {
+        if (!cJSON_IsNull(one) && json_whole(one, 0) != side) return false;
+    }
+    return true;
+}
+
+// Would pictures be the same if the key were read?
+static bool is_done_anyway(const struct model *m, const cJSON *item)
+{
+    static const char *const shared[] = { PICTURE_SHARED_KEYS, NULL };
+    const struct picture_config *p = &m->picture;
+    const char *key = item->string;
+    const bool squares = p->fit == FIT_EXACT || p->fit == FIT_SHORTEST_CROP;
+    if (cJSON_IsNull(item)) return true;
+    if (text_listed(shared, key)) return shared_agrees(p, item);
+    if (!strcmp(key, "patch_size")) return json_whole(item, 0) == m->vision.config.patch;
+    if (!strcmp(key, "size") && squares) return is_square_of(item, p->width);
+    // A crop of the whole square, or one that "do_center_crop" does not ask for.
+    if (!strcmp(key, "do_center_crop") && squares) return true;
+    if (!strcmp(key, "crop_size")) return !squares || is_square_of(item, p->width);
+    return is_off(item);
+}
+
+static bool is_followed(const struct model *m, const cJSON *item)
+{
+    const struct vision_kind *kind = m->vision.config.kind;
+    const char *const *keys = kind->picture_keys ? kind->picture_keys : m->family->picture_keys;
+    return text_listed(keys, item->string) || text_listed(harmless_keys, item->string) ||
+           is_done_anyway(m, item);
+}
+
 static char *picture_notice(const struct model *m)
 {
     const cJSON *json = m->checkpoint->preprocessor, *item,
@@ -132,8 +210,7 @@ static char *picture_notice(const struct model *m)
     if (!model_sees(m) || m->checkpoint->gguf_count) return NULL;
     if (!type) type = json_get(json, "feature_extractor_type");
     if (cJSON_IsString(type) && !is_processor(type->valuestring)) put(&b, type);
-    cJSON_ArrayForEach(item, json) if (!is_off(item) && !text_listed(picture_keys, item->string))
-        put(&b, item);
+    cJSON_ArrayForEach(item, json) if (!is_followed(m, item)) put(&b, item);
     if (!b.length) return NULL;
     char *text =
         xasprintf("not used of %s: %s; pictures may be preprocessed differently than in training",

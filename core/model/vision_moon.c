@@ -71,6 +71,8 @@ static int read_side(struct picture_config *p, const cJSON *json, struct err *er
     p->limit_side = 512;
     if (json_object(json, "size", &size, err) < 0) return -1;
     if (!size) return 0;
+    if (size->child && !(json_get(size, "max_height") && json_get(size, "max_width")))
+        return err_set(err, "\"size\" must have max_height and max_width, in patches");
     if (json_int(size, "max_height", 1, 512, 512, &height, err) < 0 ||
         json_int(size, "max_width", 1, 512, 512, &width, err) < 0)
         return -1;
@@ -99,6 +101,11 @@ static int read_limits(struct picture_config *p, const cJSON *json, struct err *
 static int check_merge(const struct vision_config *v, const cJSON *json, struct err *err)
 {
     const cJSON *side;
+    int64_t merge; // Kimi-K2.5's
+    if (json_int(json, "merge_size", 1, 1000, v->merge, &merge, err) < 0) return -1;
+    if (merge != v->merge)
+        return err_set(err, "\"merge_size\" is %lld, but the encoder's is %lld", (long long)merge,
+                       (long long)v->merge);
     cJSON_ArrayForEach(side, json_get(json, "merge_kernel_size"))
     {
         if (!cJSON_IsNumber(side) || side->valuedouble != (double)v->merge)
@@ -213,6 +220,9 @@ const struct vision_kind vision_moon = {
     .model_types = (const char *const[]){ "moonvit", "kimi_k25_vision", NULL },
     .read = moon_read,
     .read_pictures = moon_read_pictures,
+    .picture_keys =
+        (const char *const[]){ PICTURE_SHARED_KEYS, "size", "in_token_limit", "max_patches",
+                               "patch_size", "pad_input", "merge_kernel_size", "merge_size", NULL },
     .patch_weight = "patch_embed.proj.weight",
     .bind = moon_bind,
     .embed = moon_embed,

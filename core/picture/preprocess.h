@@ -69,6 +69,12 @@ struct picture_limit preprocess_limit(const struct settings *s);
 int picture_config_read(struct picture_config *c, const cJSON *json,
                         const struct picture_config *otherwise, struct err *err);
 
+// The keys that these two read, for lists.
+#define PICTURE_SHARED_KEYS                                                                 \
+    "do_resize", "do_rescale", "do_normalize", "do_convert_rgb", "image_mean", "image_std", \
+        "resample", "rescale_factor"
+#define PICTURE_KEYS PICTURE_SHARED_KEYS, "size", "crop_size", "do_center_crop"
+
 // The border has the colour of the mean.
 void picture_border_of_mean(struct picture_config *c);
 // Reads the keys that all processors share: switches, mean and std, resample, rescale_factor.

@@ -182,9 +182,42 @@ says "another size" "$work/u" '"size" must have shortest_edge and longest_edge'
 copy qwen2.5-vl
 change preprocessor_config.json '.do_center_crop = true'
 change generation_config.json 'del(.repetition_penalty)'
-unused "a crop that the processor does not have" ""
+unused "a crop that the processor does not have" "not used of preprocessor_config.json: do_center_crop true; pictures may be preprocessed differently than in training"
 lines "/load $work/u" '/image tests/goldens/pictures/big.png'
 check "read as ever" 'select(.event == "attached").visual_tokens' 12
+
+# Keys that only another family reads, or none, by name; but not where they say what is done anyway.
+steps() { # FOLDER EDIT KEYS: the notice names these keys
+    copy "$1"
+    change generation_config.json 'del(.repetition_penalty)'
+    change preprocessor_config.json "$2"
+    unused "$1 $2" "${3:+not used of preprocessor_config.json: $3; pictures may be preprocessed differently than in training}"
+}
+chat=internvl2.5-qwen2
+steps $chat '.image_mean = [0.5, 0.5, 0.5]' image_mean
+steps $chat '.image_std = [0.5, 0.5, 0.5]' image_std
+steps $chat '.resample = 2 | .do_normalize = false' 'do_normalize false, resample 2'
+steps $chat '.size = 56 | .rescale_factor = 0.5' 'size 56, rescale_factor 0.5'
+steps $chat '.crop_size = {"height": 28, "width": 14}' crop_size
+steps $chat '.min_patches = 2' 'min_patches 2'
+steps $chat '.size = {"shortest_edge": 28} | .crop_size = {"height": 28, "width": 28} | .do_rescale = true | .rescale_factor = 0.00392156862745098 |
+    .do_convert_rgb = true | .image_processor_type = "CLIPImageProcessor" | .patch_size = 7' ''
+steps internvl2-internlm2 . ''
+steps internvl3 '.in_token_limit = 5' 'in_token_limit 5'
+steps qwen2.5-vl '.max_patches = 3 | .crop_size = 28' 'max_patches 3'
+steps kimi-vl '.max_pixels = 784' 'max_pixels 784'
+steps llava-1.5 '.image_grid_pinpoints = [[35, 70]] | .patch_size = 7' image_grid_pinpoints
+for folder in llava-next llava-onevision glm-4.1v kimi-vl llava-siglip-llama3; do
+    steps $folder '.do_center_crop = null | .crop_size = .crop_size | .pad_size = null' ''
+done
+copy kimi-vl
+change preprocessor_config.json '.size = {"shortest_edge": 28}'
+says "another size" "$work/u" '"size" must have max_height and max_width'
+change preprocessor_config.json '.size = null | .merge_size = 3'
+says "another merge" "$work/u" '"merge_size" is 3, but the encoder'"'s is 2"
+copy llava-next
+change preprocessor_config.json '.size.shortest_edge = 20'
+says "other tiles" "$work/u" 'tiles of 20 pixels a side ("size") are not'
 
 # --- GGUF -------------------------------------------------------------------------------------------------------
 gguf() { # TEXT ARGUMENT...: refused with that text; "": opens

@@ -43,6 +43,10 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
 {
     if (seeing_pictures(m, c, err) < 0) return err_in(err, "%s", checkpoint_preprocessor_file(c));
     struct picture_config *p = &m->picture;
+    if (p->fit == FIT_SHORTEST_CROP && p->shortest != m->vision.config.image_size)
+        return err_set(err, "%s: tiles of %lld pixels a side (\"size\") are not the encoder's %lld",
+                       checkpoint_preprocessor_file(c), (long long)p->shortest,
+                       (long long)m->vision.config.image_size);
     p->fit = FIT_EXACT; // tiles are squares already: nothing is left to crop
     p->resize = true;
     p->crop = p->square = false;

@@ -52,6 +52,9 @@ struct family {
     int64_t (*picture_tokens)(const struct model *m, struct picture_shape shape);
     // Sets the places of its newlines among them (p->newline, p->newline_step). NULL: it has none.
     void (*picture_newlines)(const struct model *m, struct picture *p);
+    // Keys of preprocessor_config.json that it reads, NULL-terminated; its encoder's, if that has a
+    // list (vision.h). NULL: text only.
+    const char *const *picture_keys;
     // A usual picture, for forecasts: pixels of its sides. NULL: text only.
     void (*picture_usual)(const struct model *m, int64_t *width, int64_t *height);
     // Positions of its visual tokens; writes at most `most` tiles and returns their number. NULL:

@@ -150,6 +150,7 @@ const struct family family_internvl_chat = {
     .picture_before = "<img>",
     .picture_after = "</img>",
     .picture_tokens = internvl_picture_tokens,
+    .picture_keys = (const char *const[]){ NULL }, // config.json has all that its code reads
     .picture_usual = internvl_picture_usual,
     .picture_tiles = internvl_picture_tiles,
     .picture_read = internvl_picture_read,

@@ -39,6 +39,10 @@ static int check_same(const cJSON *json, const char *key, int64_t want, struct e
                    (long long)want);
 }
 
+const char *const native_picture_keys[] = { PICTURE_SHARED_KEYS,   "size",       "min_pixels",
+                                            "max_pixels",          "patch_size", "merge_size",
+                                            "temporal_patch_size", NULL };
+
 static int read_file(struct model *m, const cJSON *json, struct err *err)
 {
     const struct vision_config *v = &m->vision.config;

@@ -7,6 +7,7 @@
 
 // Reads preprocessor_config.json: limits of the area, mean and std. m->vision.config is read.
 // `defaults` gives the limits that the class has, and how it counts.
+extern const char *const native_picture_keys[];
 int native_read_pictures(struct model *m, const struct checkpoint *c,
                          const struct picture_config *defaults, struct err *err);
 // Functions of struct family.
