@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/file_in.h"
 #include "core/base/random.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job_data.h"
@@ -271,65 +270,48 @@ static void count_sample(struct evaluation *e, const struct asked *list, size_t 
     e->skipped += skipped;
 }
 
-// An earlier version did not record them.
-static int check_pictures(struct comparing *c, int64_t index, const char *were, struct err *err)
-{
-    if (!c->r || !*were || index >= c->r->data->count) return 0;
-    struct data_notices *seen = model_sees(c->r->request.model) ? &c->side[0].notices : NULL;
-    return identity_same_pictures(c->r->data, index, were, seen, err);
-}
-
-// Takes over the samples in the file, up to what a killed process left behind the last.
-static int take_samples(void *self, const char *text, size_t size, size_t *kept, struct err *err)
+// Takes over a sample of an earlier process.
+static bool take_sample(void *self, const cJSON *line)
 {
     struct comparing *c = self;
-    const char *stop;
-    int status = 0;
-    for (const char *p = text + *kept;
-         status == 0 && (stop = memchr(p, '\n', size - (size_t)(p - text))); p = stop + 1) {
-        struct asked *list[2];
-        size_t count[2];
-        int64_t done;
-        char pictures[HASH_HEX];
-        if (!compare_state_read(p, (size_t)(stop - p), &done, pictures, list, count)) break;
-        status = check_pictures(c, done - 1, pictures, err);
-        for (int k = 0; k < 2; k++) {
-            count_sample(&c->d->evaluation[k], list[k], count[k]);
-            free(c->side[k].list);
-            c->side[k].list = list[k];
-            c->side[k].count = count[k];
-            for (size_t i = 0; i < count[k]; i++) list[k][i].index = done - 1; // all are asked
-        }
-        pair(c);
-        c->done = done;
-        *kept = (size_t)(stop + 1 - text);
+    struct asked *list[2];
+    size_t count[2];
+    if (!compare_state_read(line, list, count)) return false;
+    c->done = json_whole(json_get(line, "done"), 0);
+    for (int k = 0; k < 2; k++) {
+        count_sample(&c->d->evaluation[k], list[k], count[k]);
+        free(c->side[k].list);
+        c->side[k].list = list[k];
+        c->side[k].count = count[k];
+        for (size_t i = 0; i < count[k]; i++) list[k][i].index = c->done - 1; // all are asked
     }
-    return status;
+    pair(c);
+    return true;
 }
 
 int compare_data_read(const char *state, struct compared_data *d, struct err *err)
 {
     struct comparing c = { .d = d };
-    size_t size;
     *d = (struct compared_data){ 0 };
-    char *text = file_read(state, SIZE_MAX, &size, err);
-    if (!text) return -1;
-    // The first line says what it is about.
-    const char *first = memchr(text, '\n', size);
-    size_t kept = first ? (size_t)(first + 1 - text) : 0;
-    if (first) take_samples(&c, text, size, &kept, NULL);
+    const int status = job_data_read(state, take_sample, &c, err);
     for (int k = 0; k < 2; k++) free(c.side[k].list);
-    free(text);
-    return 0;
+    return status;
 }
 
 static int open_state(struct comparing *c, struct err *err)
 {
     const struct compare_data_request *r = c->r;
     if (!r->state) return 0;
-    const struct job_data of = { r->state, r->data->path, r->provenance, eval_set_hash(r->data),
-                                 NULL };
-    c->state = job_data_open(&of, r->resumed, take_samples, c, err);
+    const struct job_data of = {
+        .path = r->state,
+        .data = r->data->path,
+        .provenance = r->provenance,
+        .hash = eval_set_hash(r->data),
+        .pictures = r->data,
+        .seen = model_sees(r->request.model) ? &c->side[0].notices : NULL,
+        .whole = true,
+    };
+    c->state = job_data_open(&of, r->resumed, take_sample, c, err);
     return c->state ? 0 : -1;
 }
 
@@ -340,7 +322,7 @@ static int write_state(struct comparing *c, struct err *err)
     if (!c->state || !count[0] || !count[1]) return 0;
     char pictures[HASH_HEX] = "";
     identity_add_pictures_at(c->r->data, c->done - 1, pictures, NULL);
-    if (compare_state_write(c->state, c->done, pictures, list, count) == 0) return 0;
+    if (job_data_add(c->state, compare_state_line(c->done, pictures, list, count))) return 0;
     return err_set(err, "cannot write '%s': %s", c->r->state, strerror(errno));
 }
 

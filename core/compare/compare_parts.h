@@ -2,8 +2,6 @@
 #ifndef CORE_COMPARE_COMPARE_PARTS_H
 #define CORE_COMPARE_COMPARE_PARTS_H
 
-#include <stdio.h>
-
 #include "core/base/json.h"
 #include "core/compare/compare_data.h"
 
@@ -28,13 +26,11 @@ struct asked {
 
 void asked_release(struct asked *a);
 
-// compare_state.c. Writes a sample that both sides have processed as a line of the state, and reads
-// it:
+// compare_state.c. A sample that both sides have processed as a line of the state:
 //   {"done": N, "pictures": hash, "sides": [[question, ...], [question, ...]]}
-int compare_state_write(FILE *f, int64_t done, const char *pictures,
-                        const struct asked *const list[2], const size_t count[2]);
+cJSON *compare_state_line(int64_t done, const char *pictures, const struct asked *const list[2],
+                          const size_t count[2]);
 // false: not a valid line. Otherwise the caller frees list[k] (free; asked_release each).
-bool compare_state_read(const char *line, size_t size, int64_t *done, char pictures[HASH_HEX],
-                        struct asked *list[2], size_t count[2]);
+bool compare_state_read(const cJSON *line, struct asked *list[2], size_t count[2]);
 
 #endif

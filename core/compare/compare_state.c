@@ -1,7 +1,6 @@
 // core/compare/compare_state.c -- samples that were compared, as lines of a file that a resumed job
 // reads.
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,8 +74,8 @@ static cJSON *asked_json(const struct asked *q)
     return o;
 }
 
-int compare_state_write(FILE *f, int64_t done, const char *pictures,
-                        const struct asked *const list[2], const size_t count[2])
+cJSON *compare_state_line(int64_t done, const char *pictures, const struct asked *const list[2],
+                          const size_t count[2])
 {
     cJSON *line = cJSON_CreateObject();
     cJSON_AddNumberToObject(line, "done", (double)done);
@@ -87,11 +86,7 @@ int compare_state_write(FILE *f, int64_t done, const char *pictures,
         for (size_t i = 0; i < count[k]; i++) cJSON_AddItemToArray(side, asked_json(&list[k][i]));
         cJSON_AddItemToArray(sides, side);
     }
-    char *text = cJSON_PrintUnformatted(line);
-    cJSON_Delete(line);
-    const bool good = text && fprintf(f, "%s\n", text) > 0 && fflush(f) == 0;
-    cJSON_free(text);
-    return good ? 0 : -1;
+    return line;
 }
 
 // --- reading -------------------------------------------------------------------------------------
@@ -159,23 +154,16 @@ static bool read_asked(struct asked *q, const cJSON *o)
            (!q->scored || (q->metric && q->prompt && q->reference && q->answer));
 }
 
-bool compare_state_read(const char *line, size_t size, int64_t *done, char pictures[HASH_HEX],
-                        struct asked *list[2], size_t count[2])
+bool compare_state_read(const cJSON *line, struct asked *list[2], size_t count[2])
 {
-    cJSON *json = json_parse(line, size, "state", NULL);
-    const cJSON *sides = json_get(json, "sides"), *o;
-    const int64_t number = json_whole(json_get(json, "done"), 0);
-    bool good = number >= 1 && cJSON_GetArraySize(sides) == 2;
-    const char *shown = cJSON_GetStringValue(json_get(json, "pictures"));
-    snprintf(pictures, HASH_HEX, "%s", shown ? shown : "");
-    *done = good ? number : 0;
+    const cJSON *sides = json_get(line, "sides"), *o;
+    bool good = cJSON_GetArraySize(sides) == 2;
     for (int k = 0; k < 2; k++) {
         const cJSON *side = good ? cJSON_GetArrayItem(sides, k) : NULL;
         list[k] = xcalloc((size_t)cJSON_GetArraySize(side) + 1, sizeof **list);
         count[k] = 0;
         cJSON_ArrayForEach(o, side) good = read_asked(&list[k][count[k]++], o) && good;
     }
-    cJSON_Delete(json);
     for (int k = 0; k < 2 && !good; k++) {
         for (size_t i = 0; i < count[k]; i++) asked_release(&list[k][i]);
         free(list[k]);

@@ -256,55 +256,19 @@ static void note_line(struct running *r, const cJSON *line, int64_t done)
     }
 }
 
-static int64_t done_of(const cJSON *line)
-{
-    const int64_t done = json_whole(json_get(line, "done"), 0);
-    return done >= 1 ? done : 0;
-}
-
 // Where pictures are counted, if the model sees them.
 static struct data_notices *seen(struct running *r)
 {
     return model_sees(r->job->model) ? &r->notices : NULL;
 }
 
-// The first line of a sample has its index and its pictures.
-static int check_pictures(struct running *r, const cJSON *line, struct err *err)
-{
-    const char *was = cJSON_GetStringValue(json_get(line, "pictures"));
-    const int64_t at = json_whole(json_get(line, "at"), -1);
-    if (!was || !r->data || at < 0 || at >= r->data->count) return 0;
-    return identity_same_pictures(r->data, at, was, seen(r), err);
-}
-
-// Takes over the samples before the last of the lines.
-static int take_samples(void *self, const char *text, size_t size, size_t *whole, struct err *err)
+static bool take_line(void *self, const cJSON *line)
 {
     struct running *r = self;
-    const char *stop;
-    int64_t last = 0, done;
-    const size_t from = *whole;
-    size_t kept = from;
-    int status = 0;
-    for (const char *p = text + from; (stop = memchr(p, '\n', size - (size_t)(p - text)));
-         p = stop + 1) {
-        cJSON *line = json_parse(p, (size_t)(stop - p), "state", NULL);
-        if ((done = done_of(line)) != last) kept = (size_t)(p - text);
-        if (done) last = done;
-        cJSON_Delete(line);
-        if (!done) break;
-    }
-    for (const char *p = text + from; (size_t)(p - text) < kept && status == 0;
-         p = stop + 1, r->number++) {
-        stop = memchr(p, '\n', size - (size_t)(p - text));
-        cJSON *line = json_parse(p, (size_t)(stop - p), "state", NULL);
-        r->first = done_of(line);
-        note_line(r, line, r->first);
-        status = check_pictures(r, line, err);
-        cJSON_Delete(line);
-    }
-    *whole = kept;
-    return status;
+    r->first = json_whole(json_get(line, "done"), 0);
+    note_line(r, line, r->first);
+    r->number++;
+    return true;
 }
 
 static int open_state(struct running *r, const struct dataset *data, const char *answers,
@@ -314,9 +278,15 @@ static int open_state(struct running *r, const struct dataset *data, const char 
     const struct provenance_env env = { j->model, adapter, j->backend, j->settings };
     struct provenance now;
     char *path = xasprintf("%s/scores.jsonl", j->state);
-    const struct job_data of = { path, data->path, &now, eval_set_hash(data), answers };
+    const struct job_data of = { .path = path,
+                                 .data = data->path,
+                                 .provenance = &now,
+                                 .hash = eval_set_hash(data),
+                                 .answers = answers,
+                                 .pictures = r->data,
+                                 .seen = seen(r) };
     provenance_of_scores(&now, &env);
-    r->state = job_data_open(&of, j->resumed, take_samples, r, err);
+    r->state = job_data_open(&of, j->resumed, take_line, r, err);
     provenance_release(&now);
     free(path);
     return r->state ? 0 : -1;
@@ -357,11 +327,8 @@ static int write_state(struct running *r, const struct evaluated *e)
     const char *answer = evaluated_answer(e);
     if (r->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);
     if (r->submission && answer) cJSON_AddStringToObject(line, "answer", answer);
-    char *text = cJSON_PrintUnformatted(line);
-    cJSON_Delete(line);
-    const bool good = text && fprintf(r->state, "%s\n", text) > 0 && fflush(r->state) == 0;
-    cJSON_free(text);
-    return good ? 0 : err_set(&r->lost, "cannot write the job's state: %s", strerror(errno));
+    if (job_data_add(r->state, line)) return 0;
+    return err_set(&r->lost, "cannot write the job's state: %s", strerror(errno));
 }
 
 // --- telling -------------------------------------------------------------------------------------

@@ -71,6 +71,68 @@ static int check_first(const char *text, size_t size, const struct job_data *of,
     return status;
 }
 
+// Takes the lines of a sample, and clears them. 1: one is not valid.
+static int take_sample(const struct job_data *of, cJSON **lines, job_data_take *take, void *self,
+                       struct err *err)
+{
+    const cJSON *line;
+    int status = 0;
+    cJSON_ArrayForEach(line, *lines)
+    {
+        const char *pictures = cJSON_GetStringValue(json_get(line, "pictures"));
+        const int64_t at =
+            json_whole(json_get(line, "at"), json_whole(json_get(line, "done"), 0) - 1);
+        const bool shows = pictures && *pictures && of->pictures && at < of->pictures->count;
+        if (shows) status = identity_same_pictures(of->pictures, at, pictures, of->seen, err);
+        if (status == 0 && !take(self, line)) status = 1;
+        if (status) break;
+    }
+    cJSON_Delete(*lines);
+    *lines = cJSON_CreateArray();
+    return status;
+}
+
+// Takes the samples from *kept on, and moves *kept to where they end.
+static int take_samples(const struct job_data *of, const char *text, size_t size, size_t *kept,
+                        job_data_take *take, void *self, struct err *err)
+{
+    cJSON *lines = cJSON_CreateArray(); // of sample `number`, which end at `end`
+    const char *stop;
+    size_t end = *kept;
+    int64_t number = 0;
+    int status = 0;
+    for (const char *p = text + *kept;
+         status == 0 && (stop = memchr(p, '\n', size - (size_t)(p - text))); p = stop + 1) {
+        cJSON *line = json_parse(p, (size_t)(stop - p), "state", NULL);
+        const int64_t done = json_whole(json_get(line, "done"), 0);
+        if (done < 1) {
+            cJSON_Delete(line);
+            break;
+        }
+        if (done != number && (status = take_sample(of, &lines, take, self, err)) == 0) *kept = end;
+        cJSON_AddItemToArray(lines, line);
+        number = done;
+        end = (size_t)(stop + 1 - text);
+    }
+    if (status == 0 && of->whole && (status = take_sample(of, &lines, take, self, err)) == 0)
+        *kept = end;
+    cJSON_Delete(lines);
+    return status < 0 ? -1 : 0;
+}
+
+int job_data_read(const char *path, job_data_take *take, void *self, struct err *err)
+{
+    size_t size;
+    char *text = file_read(path, SIZE_MAX, &size, err);
+    if (!text) return -1;
+    const char *first = memchr(text, '\n', size);
+    size_t kept = first ? (size_t)(first + 1 - text) : size;
+    const int status =
+        take_samples(&(struct job_data){ .whole = true }, text, size, &kept, take, self, err);
+    free(text);
+    return status;
+}
+
 static int take_over(const struct job_data *of, job_data_take *take, void *self, size_t *stored,
                      struct err *err)
 {
@@ -79,10 +141,19 @@ static int take_over(const struct job_data *of, job_data_take *take, void *self,
     char *text = file_read(of->path, (size_t)1 << 32, &size, err);
     if (!text) return -1;
     int status = check_first(text, size, of, stored, err);
-    if (status == 0) status = take(self, text, size, stored, err);
+    if (status == 0) status = take_samples(of, text, size, stored, take, self, err);
     free(text);
     if (status < 0 || truncate(of->path, (off_t)*stored) == 0) return status;
     return err_set(err, "cannot truncate '%s': %s", of->path, strerror(errno));
+}
+
+bool job_data_add(FILE *f, cJSON *line)
+{
+    char *text = cJSON_PrintUnformatted(line);
+    cJSON_Delete(line);
+    const bool good = text && fprintf(f, "%s\n", text) > 0 && fflush(f) == 0;
+    cJSON_free(text);
+    return good;
 }
 
 static int write_first(FILE *f, const struct job_data *of, struct err *err)
@@ -93,11 +164,8 @@ static int write_first(FILE *f, const struct job_data *of, struct err *err)
     cJSON *line = cJSON_CreateObject();
     identity_put(&is, line);
     provenance_put(of->provenance, line);
-    char *text = cJSON_PrintUnformatted(line);
-    cJSON_Delete(line);
-    const bool good = text && fprintf(f, "%s\n", text) > 0 && fflush(f) == 0;
-    cJSON_free(text);
-    return good ? 0 : err_set(err, "cannot write the job's state: %s", strerror(errno));
+    if (job_data_add(f, line)) return 0;
+    return err_set(err, "cannot write the job's state: %s", strerror(errno));
 }
 
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,

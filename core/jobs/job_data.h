@@ -1,9 +1,10 @@
-// core/jobs/job_data.h -- a job's line-by-line state file. Its first line records what the job
-// reads (core/jobs/identity.h) and the provenance (core/adapter/provenance.h), so that a resumed
-// job does not continue with others.
+// core/jobs/job_data.h -- a job's state file: a JSON object a line, each of a sample ("done" is its
+// number, from 1). The first line records what the job reads (core/jobs/identity.h) and the
+// provenance (core/adapter/provenance.h), so that a resumed job does not continue with others.
 //
 //   const struct job_data of = { path, data, &provenance, .answers = file };
-//   FILE *f = job_data_open(&of, job->resumed, take_lines, self, &err);
+//   FILE *f = job_data_open(&of, job->resumed, take_line, self, &err);
+//   if (!job_data_add(f, line)) ...
 #ifndef CORE_JOBS_JOB_DATA_H
 #define CORE_JOBS_JOB_DATA_H
 
@@ -12,12 +13,12 @@
 
 #include "core/adapter/provenance.h"
 #include "core/base/err.h"
+#include "core/data/dataset.h"
 #include "core/ranks/ranks.h"
 
-// Reads the lines that an earlier process wrote, from *kept on, and moves *kept to where the valid
-// ones end: the rest was cut off by a kill. -1: what a line was computed from has changed; the file
-// then stays as it is.
-typedef int job_data_take(void *self, const char *text, size_t size, size_t *kept, struct err *err);
+// Takes over a line that an earlier process wrote. False: it is not valid, and is cut off with all
+// that follow.
+typedef bool job_data_take(void *self, const cJSON *line);
 
 struct job_data {
     const char *path; // of the file
@@ -25,12 +26,22 @@ struct job_data {
     const struct provenance *provenance;
     const char *hash;    // SHA-256 of the data, if it is known; NULL: read from the file
     const char *answers; // the file of --answers; NULL: none
+    // Whose pictures must be those of the lines ("pictures": hash of those of sample "at", or
+    // "done" - 1). NULL: they are not compared.
+    const struct dataset *pictures;
+    struct data_notices *seen; // counts them; NULL: nothing does
+    bool whole; // each line is all of its sample; otherwise the lines of the last one are cut off
 };
 
-// Opens the file for appending after the valid part. NULL also if the data (its SHA-256) or the
-// provenance has changed: the content of an adapter or another file of a setting.
+// Opens the file for appending after the valid part: a kill may have cut off the rest. NULL also if
+// the data (its SHA-256), a sample's pictures or the provenance have changed (the content of an
+// adapter or another file of a setting); the file then stays as it is.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
+// Takes the lines of a file whose lines are whole samples, without comparing anything.
+int job_data_read(const char *path, job_data_take *take, void *self, struct err *err);
+// Appends a line, and frees it. False: errno says why not.
+bool job_data_add(FILE *f, cJSON *line);
 
 // Do all ranks read the same data? -1 in those whose file differs from rank 0's. `hash` as above.
 int job_data_same(struct ranks *r, const char *data, const char *hash, struct err *err);

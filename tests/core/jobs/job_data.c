@@ -14,11 +14,20 @@
 
 static char taken[256];
 
-static int take(void *self, const char *text, size_t size, size_t *kept, struct err *err)
+static bool take(void *self, const cJSON *line)
 {
-    snprintf(taken, sizeof taken, "%.*s", (int)(size - *kept), text + *kept);
-    *kept = size;
-    return 0;
+    const size_t n = strlen(taken);
+    const char *text = cJSON_GetStringValue(json_get(line, "text"));
+    if (text) snprintf(taken + n, sizeof taken - n, "%s\n", text);
+    return text != NULL;
+}
+
+static void add(FILE *f, int done, const char *text)
+{
+    cJSON *line = cJSON_CreateObject();
+    cJSON_AddNumberToObject(line, "done", done);
+    cJSON_AddStringToObject(line, "text", text);
+    assert_true(job_data_add(f, line));
 }
 
 static void goes_on_with_the_same_alone(void **state)
@@ -34,12 +43,12 @@ static void goes_on_with_the_same_alone(void **state)
     scratch_text(folder, "data", "one");
     char *answers = xasprintf("%s/answers", folder);
     scratch_text(folder, "answers", "grey");
-    const struct job_data of = { path, data, &now, NULL, answers },
-                          changed = { path, data, &other, NULL, answers };
+    const struct job_data of = { path, data, &now, NULL, answers, .whole = true },
+                          changed = { path, data, &other, NULL, answers, .whole = true };
 
     FILE *f = job_data_open(&of, false, take, NULL, &err);
     assert_non_null(f);
-    fputs("line\n", f);
+    add(f, 1, "line");
     fclose(f);
     // An adapter of the same name and other content.
     assert_null(job_data_open(&changed, true, take, NULL, &err));
@@ -48,15 +57,34 @@ static void goes_on_with_the_same_alone(void **state)
     f = job_data_open(&of, true, take, NULL, &err);
     assert_non_null(f);
     assert_string_equal(taken, "line\n");
-    fputs("more\n", f);
+    add(f, 2, "more");
+    fputs("{\"done\":3,\"te", f); // killed
     fclose(f);
     scratch_text(folder, "data", "two");
     assert_null(job_data_open(&of, true, take, NULL, &err));
     assert_non_null(strstr(err.text, "has changed since the job started"));
     scratch_text(folder, "data", "one");
+    *taken = 0;
     f = job_data_open(&of, true, take, NULL, &err);
     assert_non_null(f);
     assert_string_equal(taken, "line\nmore\n");
+    // The last sample is written again where it may have more lines, with all that is not valid.
+    struct job_data parts = of;
+    parts.whole = false;
+    add(f, 3, "first");
+    add(f, 3, "second");
+    fclose(f);
+    *taken = 0;
+    f = job_data_open(&parts, true, take, NULL, &err);
+    assert_non_null(f);
+    assert_string_equal(taken, "line\nmore\n");
+    add(f, 3, "first");
+    fputs("{\"done\":4}\n{\"done\":5,\"text\":\"lost\"}\n", f);
+    fclose(f);
+    *taken = 0;
+    f = job_data_open(&of, true, take, NULL, &err);
+    assert_non_null(f);
+    assert_string_equal(taken, "line\nmore\nfirst\n");
     fclose(f);
     scratch_text(folder, "answers", "red");
     assert_null(job_data_open(&of, true, take, NULL, &err));
