@@ -43,8 +43,11 @@ struct terminal {
     char *farewell;
 };
 
-static const char modes_on[] = "\033[?2004h"; // bracketed paste
-static const char modes_off[] = "\033[?2004l\033[?1006l\033[?1000l";
+// Bracketed paste, and Alt as an Esc in front of the key: xterm types other letters otherwise (±
+// for Alt-1). The shell gets back what it had.
+static const char modes_save[] = "\033[?1036s";
+static const char modes_on[] = "\033[?2004h\033[?1036h";
+static const char modes_off[] = "\033[?2004l\033[?1006l\033[?1000l\033[?1036r";
 static const char update_begin[] = "\033[?2026h", update_end[] = "\033[?2026l"; // synchronized
 static const char mouse_on[] = "\033[?1000h\033[?1006h", mouse_off[] = "\033[?1006l\033[?1000l";
 
@@ -126,7 +129,10 @@ static void begin(struct terminal *t)
     struct buf b = { 0 };
     signals_set_farewell(t->farewell, STDOUT_FILENO);
     set_modes(t);
-    if (!t->entered) terminfo_add(&b, t->info.strings[TERMINFO_BEGIN]);
+    if (!t->entered) {
+        buf_puts(&b, modes_save);
+        terminfo_add(&b, t->info.strings[TERMINFO_BEGIN]);
+    }
     t->entered = true;
     terminfo_add(&b, t->info.strings[TERMINFO_KEYPAD]);
     buf_puts(&b, modes_on);
