@@ -224,13 +224,16 @@ static void step_live(struct view *v, const struct map *now, enum axis axis, int
         view_run_key(v, "/set %s %d", key, (int)next);
 }
 
+static void say_no_map(struct view *v)
+{
+    const bool hidden = v->image.mode == MAP_NONE && v->image.map_count;
+    view_hint(v, hidden ? "the picture is shown alone: o shows its maps" : "no map yet");
+}
+
 static void step(struct view *v, enum axis axis, int direction, bool around)
 {
     const struct map *now = view_map(v);
-    if (!now) {
-        view_hint(v, "no map yet");
-        return;
-    }
+    if (!now) return say_no_map(v);
     if (!v->answering && maps_steps(now) && v->snapshot) {
         maps_step(v, axis, direction);
         return;
@@ -248,7 +251,7 @@ static void next_kind(struct view *v)
 {
     struct image_view *i = &v->image;
     const struct map *now = view_map(v);
-    if (!now) return;
+    if (!now) return say_no_map(v);
     if (!v->answering && maps_steps(now)) {
         maps_kind(v);
         return;
@@ -275,6 +278,7 @@ static void next_ramp(struct view *v)
 static void play(struct view *v)
 {
     struct image_view *i = &v->image;
+    if (!view_map(v)) return say_no_map(v);
     i->playing = !i->playing;
     i->play_at = clock_seconds();
     if (!i->playing || maps_play(v)) return;

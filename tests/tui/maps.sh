@@ -52,6 +52,15 @@ wait_for 'o: view'
 keys Right
 wait_for 'attention layer 2 token 1'
 
+# The picture alone hides the maps; that is no lack of them.
+keys o o o
+wait_for 'picture alone'
+keys Right
+wait_for 'the picture is shown alone: o shows its maps'
+keys o Right
+wait_for 'attention layer 2 token 2'
+keys Left
+
 # A click on a word, a click on the picture. (Mouse sequences, as the terminal sends them.)
 click() { tmux send-keys -l "$(printf '\033[<0;%d;%dM\033[<0;%d;%dm' "$1" "$2" "${3:-$1}" "${4:-$2}")"; }
 row=$(tmux capture-pane -p | grep -n 'a green diamond, a green letter' | head -1 | cut -d: -f1)
