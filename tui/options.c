@@ -224,7 +224,7 @@ void options_print_help(FILE *out)
                  "if a line of a script failed or part of a conversation could not be saved (a "
                  "database that cannot be opened at all only gives a notice); 2 for wrong usage; "
                  "130 if interrupted.");
-    flow_add_text(&f, b.data, text_stream_columns(out));
+    flow_add_text(&f, b.data, text_wrap_columns(out));
     for (size_t i = 0; i < f.count; i++) text_printf(out, "%s\n", f.lines[i].text);
     flow_release(&f);
     buf_release(&b);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -75,13 +74,6 @@ static void put(const struct stream *s, enum style style, const char *text)
     if (styled) fputs(escape_of[style], s->file);
     text_put(s->file, text);
     if (styled) fputs("\033[0m", s->file);
-}
-
-static int stream_width(const struct stream *s)
-{
-    struct winsize w;
-    if (!s->terminal || ioctl(fileno(s->file), TIOCGWINSZ, &w) < 0 || !w.ws_col) return 0;
-    return w.ws_col;
 }
 
 static void wipe_progress(struct plain *p)
@@ -185,7 +177,7 @@ static void put_row(struct plain *p, char *const *cells, const int *widths, cons
         buf_puts(&b, cells[c]);
         if (!right && c + 1 < columns) put_spaces(&b, space);
     }
-    int width = stream_width(&p->out);
+    int width = text_terminal_columns(p->out.file);
     const char *line = b.data ? b.data : "";
     if (width && text_width(line) > width) {
         struct buf cut = { 0 };
@@ -210,7 +202,7 @@ static void show_page_table(struct plain *p, const struct event_table *t)
 {
     struct table_copy *copy = table_copy_new(t);
     struct flow f = { 0 };
-    flow_add_table(&f, copy, stream_width(&p->out));
+    flow_add_table(&f, copy, text_terminal_columns(p->out.file));
     put_flow(p, &f);
     table_copy_free(copy);
 }
@@ -218,7 +210,7 @@ static void show_page_table(struct plain *p, const struct event_table *t)
 static void show_table(struct plain *p, const struct event *e)
 {
     const struct event_table *t = e->table;
-    if (p->page && stream_width(&p->out)) {
+    if (p->page && text_terminal_columns(p->out.file)) {
         show_page_table(p, t);
         return;
     }
@@ -347,7 +339,7 @@ static void show_heatmap(struct plain *p, const struct event *e)
         plain_picture_map(&p->picture, p->out.file, h);
         put_scale(p, h, &b);
     } else if (coloured && p->out.palette == 256) {
-        put_blocks(&b, h, p->picture.ramp, stream_width(&p->out),
+        put_blocks(&b, h, p->picture.ramp, text_terminal_columns(p->out.file),
                    true_colour() || said->true_colour);
         begin_lines(p, &p->out);
         fputs(b.data ? b.data : "", p->out.file); // escapes of ours: no text of others is in there
@@ -369,7 +361,7 @@ static void show_heatmap(struct plain *p, const struct event *e)
 static void show_columns(struct plain *p, const struct event *e)
 {
     struct buf b = { 0 };
-    columns_draw(&b, e->columns, text_stream_columns(p->out.file));
+    columns_draw(&b, e->columns, text_wrap_columns(p->out.file));
     put_line(p, &p->out, STYLE_PLAIN, b.data ? b.data : "");
     buf_release(&b);
 }
@@ -393,7 +385,7 @@ static void show_text(struct plain *p, const struct event *e)
 {
     if (p->page) {
         struct flow f = { 0 };
-        flow_add_text(&f, e->text, text_stream_columns(p->out.file));
+        flow_add_text(&f, e->text, text_wrap_columns(p->out.file));
         put_flow(p, &f);
         return;
     }
@@ -483,7 +475,7 @@ static void show_progress(struct plain *p, const struct event *e)
     if (g->steps > 0) buf_printf(&b, " %.0f%%", 100 * g->step / g->steps);
     if (isfinite(g->loss)) buf_printf(&b, ", loss %.4f", g->loss);
     if (g->eta_s > 0) buf_printf(&b, ", %s left", pace_text(left, g->eta_s));
-    int width = stream_width(p->note);
+    int width = text_terminal_columns(p->note->file);
     if (width) b.data[text_fit(b.data, width - 1)] = '\0';
     begin_lines(p, p->note);
     fputs("\r\033[K", p->note->file);

@@ -127,12 +127,17 @@ const char *text_tail(const char *text, int columns)
     return text;
 }
 
-int text_stream_columns(FILE *out)
+int text_terminal_columns(FILE *out)
 {
-    enum { OTHERWISE = 100, LEAST = 20 };
     struct winsize w;
-    if (ioctl(fileno(out), TIOCGWINSZ, &w) == 0 && w.ws_col) return w.ws_col;
+    return ioctl(fileno(out), TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
+}
+
+int text_wrap_columns(FILE *out)
+{
+    enum { OTHERWISE = 100, LEAST = 20, MOST = 10000 };
+    const int terminal = text_terminal_columns(out);
     const char *said = getenv("COLUMNS");
     const long columns = said ? strtol(said, NULL, 10) : 0;
-    return columns >= LEAST && columns < 10000 ? (int)columns : OTHERWISE;
+    return terminal ? terminal : columns >= LEAST && columns < MOST ? (int)columns : OTHERWISE;
 }
