@@ -180,29 +180,38 @@ static int unknown_action(const struct command *command, const char *word, struc
     return -1;
 }
 
-// The arguments with the action in its place; free() the list, which has one more than argc.
+// The argument that is an action: the one in its place, else the first; -1: none.
+static int find_action(const struct command *command, int argc, char **argv)
+{
+    if (has_action(command, argv[command->action_at - 1])) return command->action_at - 1;
+    for (int i = 0; i < argc; i++)
+        if (has_action(command, argv[i])) return i;
+    return -1;
+}
+
+// The action of a line that names none: `usual`, if the word in its place exists as a file or
+// preset and is no misspelt action.
+static const char *usual_action(const struct command *command, const char *word)
+{
+    const bool exists = command->complete == COMPLETE_PRESET || access(word, F_OK) == 0;
+    return exists && !near_action(command, word) ? command->usual : NULL;
+}
+
+// Returns the arguments with the action in its place ("3 pause" for "pause 3"); free() the list. At
+// least `action_at` arguments.
 static char **place_action(const struct command *command, int *argc, char **argv)
 {
     const int place = command->action_at - 1;
-    char **list = xcalloc((size_t)*argc + 2, sizeof *list);
-    int from = *argc;
-    if (*argc) memcpy(list, argv, (size_t)*argc * sizeof *list); // argv may be NULL
-    if (place >= *argc || has_action(command, list[place])) return list;
-    for (int i = *argc; i-- > 0;)
-        if (has_action(command, list[i])) from = i; // the first
-    if (from == *argc) {
-        // A preset is a name; all others are files.
-        const bool there = command->complete == COMPLETE_PRESET || access(list[place], F_OK) == 0;
-        if (!command->usual || !there || near_action(command, list[place])) return list;
-        list[(*argc)++] = (char *)(uintptr_t)command->usual; // it is only read
+    const int from = find_action(command, *argc, argv);
+    const char *action = from >= 0 ? argv[from] : usual_action(command, argv[place]);
+    const int wanted = *argc + (action && from < 0);
+    char **list = xcalloc((size_t)wanted + 1, sizeof *list);
+    for (int i = 0, k = 0; k < wanted; k++) {
+        if (i == from) i++;
+        const bool here = action && k == place;
+        list[k] = here ? (char *)(uintptr_t)action : argv[i++]; // it is only read
     }
-    char *word = list[from];
-    if (from < place) { // "pause 3" of "3 pause"
-        memmove(list + from, list + from + 1, (size_t)(place - from) * sizeof *list);
-    } else {
-        memmove(list + place + 1, list + place, (size_t)(from - place) * sizeof *list);
-    }
-    list[place] = word;
+    *argc = wanted;
     return list;
 }
 
@@ -273,7 +282,8 @@ int command_execute(const struct command *command, struct shell *shell, int argc
                     struct err *err)
 {
     const bool before = file_out_force(command->writes && take_force(&argc, argv));
-    char **placed = command->action_at ? place_action(command, &argc, argv) : NULL;
+    const bool acts = command->action_at && argc >= command->action_at;
+    char **placed = acts ? place_action(command, &argc, argv) : NULL;
     const int status = execute(command, shell, argc, placed ? placed : argv, err);
     free(placed);
     file_out_force(before);
