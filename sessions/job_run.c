@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/cancel.h"
 #include "core/base/clock.h"
 #include "core/base/pace.h"
 #include "core/graph/device.h"
@@ -271,6 +272,7 @@ static int begin_beside(struct runner *r, struct err *err)
         .runner = r,
         .answering = -1,
     };
+    job_watch(&r->job);
     return 0;
 }
 
@@ -307,6 +309,7 @@ static int begin(struct runner *r, struct err *err)
         .answering = answering_of(d),
     };
     atomic_store(&r->setup->control->job, &r->job);
+    job_watch(&r->job);
     note_last_words(r);
     return 0;
 }
@@ -415,6 +418,7 @@ int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state
         if (r.words < 0) r.words = job_last_words_open(desk->folder, ranks_number(r.job.ranks));
         leave_words(&r, err);
     }
+    cancel_unwatch(&r.job.cancel);
     leave_ranks(&r, *state == STATE_DONE);
     fatal_set_file(-1);
     if (r.words >= 0) close(r.words);

@@ -265,7 +265,7 @@ sqlite3_stmt *store_query(struct store *s, struct err *err, const char *sql, con
 static int interrupts(void *store)
 {
     const struct store *s = store;
-    return cancel_asked() && clock_seconds() - s->began > 0.5;
+    return cancel_set() && clock_seconds() - s->began > 0.5;
 }
 
 int store_step(struct store *s, sqlite3_stmt *q, struct err *err)

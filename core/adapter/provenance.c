@@ -57,7 +57,7 @@ static char *file_value(const struct setting *row, const char *path)
 {
     char hex[HASH_HEX] = "unreadable";
     if (!strcmp(path, row->def)) return xstrdup(path);
-    hash_file(path, hex, NULL);
+    hash_file_always(path, hex, NULL);
     return named_hash(path, hex);
 }
 

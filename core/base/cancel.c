@@ -1,24 +1,42 @@
-// core/base/cancel.c -- the one flag that Ctrl-C sets.
+// core/base/cancel.c -- the one flag that says that work should stop.
 #include "core/base/cancel.h"
 
+#include <pthread.h>
 #include <stddef.h>
 
-// A process has one Ctrl-C.
+// A process has one Ctrl-C, or runs one job. The rest is set before other threads begin.
 static const atomic_bool *_Atomic watched;
+static struct cancel_watcher watcher;
+static pthread_t watching;
 
-void cancel_watch(const atomic_bool *flag)
+void cancel_watch(const atomic_bool *flag, const struct cancel_watcher *by)
 {
+    watcher = by ? *by : (struct cancel_watcher){ 0 };
+    watching = pthread_self();
     atomic_store(&watched, flag);
 }
 
 void cancel_unwatch(const atomic_bool *flag)
 {
     const atomic_bool *expected = flag;
-    atomic_compare_exchange_strong(&watched, &expected, NULL);
+    if (atomic_compare_exchange_strong(&watched, &expected, NULL))
+        watcher = (struct cancel_watcher){ 0 };
+}
+
+bool cancel_set(void)
+{
+    const atomic_bool *flag = atomic_load(&watched);
+    return flag && atomic_load(flag);
 }
 
 bool cancel_asked(void)
 {
-    const atomic_bool *flag = atomic_load(&watched);
-    return flag && atomic_load(flag);
+    if (watcher.look && pthread_equal(watching, pthread_self())) watcher.look(watcher.self);
+    return cancel_set();
+}
+
+bool cancel_report(const char *what, uint64_t done, uint64_t total)
+{
+    if (watcher.progress) watcher.progress(watcher.self, what, done, total);
+    return cancel_asked();
 }

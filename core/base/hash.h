@@ -27,5 +27,7 @@ void hash_add(struct hash *h, const void *bytes, size_t size);
 void hash_end(struct hash *h, char hex[HASH_HEX]);
 void hash_hex(const void *bytes, size_t size, char hex[HASH_HEX]);
 int hash_file(const char *path, char hex[HASH_HEX], struct err *err);
+// The same, though a cancel was asked for: for what records a cancelled answer.
+int hash_file_always(const char *path, char hex[HASH_HEX], struct err *err);
 
 #endif

@@ -13,6 +13,13 @@
 #include "core/model/small.h"
 #include "core/model/unused.h"
 
+// Reading that does not know of the engine.
+static void report_reading(void *self, const char *what, uint64_t done, uint64_t total)
+{
+    struct engine *e = self;
+    sinks_progress(e->sinks, &e->reading, what, (double)done, (double)total);
+}
+
 struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
 {
     struct engine *e = xcalloc(1, sizeof *e);
@@ -21,7 +28,7 @@ struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
     e->settings = settings_new();
     conversation_init(&e->conversation, backend);
     changes_init(&e->posted);
-    cancel_watch(&e->cancel);
+    cancel_watch(&e->cancel, &(struct cancel_watcher){ .progress = report_reading, .self = e });
     return e;
 }
 

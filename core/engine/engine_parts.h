@@ -28,6 +28,7 @@ struct engine {
     struct adapter *former;       // the adapter that engine_lend replaced, while lending
     bool lending;
     atomic_bool cancel;
+    struct pace reading; // of files, by what does not know of the engine
 };
 
 // A running answer.

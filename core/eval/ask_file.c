@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/cancel.h"
 #include "core/base/file_in.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
@@ -39,11 +40,14 @@ static char *sample_key(const cJSON *json, int64_t index)
     return json_print(id);
 }
 
+enum { LOOK = 1024 }; // samples between two looks for a cancel
+
 int ask_data_read(struct ask_data *d, const char *path, const char *images, struct err *err)
 {
     if (dataset_open(&d->set, path, images, err) < 0) return -1;
     d->list = xcalloc((size_t)d->set.count, sizeof *d->list);
     for (int64_t i = 0; i < d->set.count; i++) {
+        if (i % LOOK == LOOK - 1 && cancel_asked()) return err_set(err, "cancelled");
         cJSON *json = dataset_json(&d->set, i, NULL);
         d->list[i] = (struct ask_question){ .key = sample_key(json, i), .index = i };
         cJSON_Delete(json);

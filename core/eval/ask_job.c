@@ -168,6 +168,7 @@ static int run(struct job *j, struct err *err)
     if (ask_options_read(&o, j->argc, j->argv, err) < 0) return -1;
     if (job_data_same(j->ranks, o.data, NULL, err) < 0) return -1;
     struct engine *e = engine_new(j->backend, &sinks);
+    job_watch(j); // the engine's flag is set between tokens only
     engine_adopt(e, j->model);
     j->model = NULL; // the engine's
     int status = set_all(e, j->settings, err);

@@ -16,7 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/cancel.h"
 #include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/mem.h"
@@ -121,13 +120,12 @@ struct reading {
 static bool report(void *self, uint64_t done, uint64_t total)
 {
     const struct reading *r = self;
-    return r->progress ? r->progress->report(r->progress->self, r->before + done, r->total)
-                       : !cancel_asked();
+    return r->progress->report(r->progress->self, r->before + done, r->total);
 }
 
 static int read_shards(struct identifying *i, const struct load_progress *progress, struct err *err)
 {
-    struct reading r = { .progress = progress };
+    struct reading r = { .progress = progress ? progress : &content_watched };
     const struct load_progress each = { report, &r };
     for (int s = 0; s < i->shard_count; s++) r.total += content_size(i->shards[s]);
     for (int s = 0; s < i->shard_count; s++) {

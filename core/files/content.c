@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/cancel.h"
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
 #include "core/base/mem.h"
@@ -266,6 +267,13 @@ void content_end(struct content *c)
     free(c);
 }
 
+static bool report_watched(void *self, uint64_t done, uint64_t total)
+{
+    return !cancel_report("hashing", done, total);
+}
+
+const struct load_progress content_watched = { report_watched, NULL };
+
 static int hash_path(const char *path, bool kept, uint64_t blank,
                      const struct load_progress *progress, char hex[HASH_HEX], struct err *err)
 {
@@ -283,12 +291,14 @@ int content_hash(const char *path, const struct load_progress *progress, char he
     return hash_path(path, true, 0, progress, hex, err);
 }
 
-int content_hash_anew(const char *path, char hex[HASH_HEX], struct err *err)
+int content_hash_anew(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
+                      struct err *err)
 {
-    return hash_path(path, false, 0, NULL, hex, err);
+    return hash_path(path, false, 0, progress, hex, err);
 }
 
-int content_hash_blank(const char *path, uint64_t at, char hex[HASH_HEX], struct err *err)
+int content_hash_blank(const char *path, uint64_t at, const struct load_progress *progress,
+                       char hex[HASH_HEX], struct err *err)
 {
-    return hash_path(path, false, at, NULL, hex, err);
+    return hash_path(path, false, at, progress, hex, err);
 }

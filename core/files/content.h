@@ -21,6 +21,9 @@ struct load_progress {
     void *self;
 };
 
+// Whoever watches (core/base/cancel.h) shows the progress and may cancel.
+extern const struct load_progress content_watched;
+
 int content_hash(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
                  struct err *err);
 
@@ -38,9 +41,11 @@ uint64_t content_size(const struct content *c);
 void content_end(struct content *c);
 
 // The same from the file's bytes, whatever was kept, which stays as it is.
-int content_hash_anew(const char *path, char hex[HASH_HEX], struct err *err);
+int content_hash_anew(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
+                      struct err *err);
 // The same of a file that has its own hash at `at`, near its beginning: as if zeros stood there.
-int content_hash_blank(const char *path, uint64_t at, char hex[HASH_HEX], struct err *err);
+int content_hash_blank(const char *path, uint64_t at, const struct load_progress *progress,
+                       char hex[HASH_HEX], struct err *err);
 // The same hash of bytes in memory.
 void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX]);
 // Keeps the hash of a file whose times have just been changed on purpose.

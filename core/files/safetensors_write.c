@@ -54,7 +54,7 @@ static int put_hash(struct safetensors_writer *w, struct err *err)
 {
     char hex[HASH_HEX];
     if (*whole_file_why(w->file)) return 0; // whole_file_finish says so
-    if (content_hash_blank(whole_file_temporary(w->file), HASH_AT, hex, err) < 0) return -1;
+    if (content_hash_blank(whole_file_temporary(w->file), HASH_AT, NULL, hex, err) < 0) return -1;
     whole_file_replace(w->file, HASH_AT, hex, sizeof hex - 1);
     return 0;
 }
@@ -67,7 +67,7 @@ int safetensors_check_hash(const struct safetensors *f, struct err *err)
     if (!was || strlen(was) != HASH_HEX - 1 || f->size < HASH_AT + HASH_HEX ||
         memcmp((const char *)f->map + HASH_AT, was, HASH_HEX - 1) != 0)
         return 0;
-    if (content_hash_blank(f->path, HASH_AT, is, err) < 0) return -1;
+    if (content_hash_blank(f->path, HASH_AT, &content_watched, is, err) < 0) return -1;
     return strcmp(was, is)
                ? err_set(err, "'%s' is damaged: its content is not what was written", f->path)
                : 0;

@@ -7,8 +7,8 @@
 #include <sys/file.h>
 #include <time.h>
 
+#include "core/base/cancel.h"
 #include "core/base/mem.h"
-#include "core/base/pace.h"
 #include "core/methods/method.h"
 #include "core/settings/settings.h"
 
@@ -160,6 +160,23 @@ enum job_stop job_agree(struct job *j)
 static void look(struct job *j)
 {
     if (j->look) j->look(j);
+}
+
+static void look_within(void *self)
+{
+    look(self);
+}
+
+static void report_reading(void *self, const char *what, uint64_t done, uint64_t total)
+{
+    struct job *j = self;
+    sinks_progress(j->sinks, &j->reading, what, (double)done, (double)total);
+}
+
+void job_watch(struct job *j)
+{
+    const struct cancel_watcher by = { look_within, report_reading, j };
+    cancel_watch(&j->cancel, &by);
 }
 
 static bool is_locked(const struct job *j)

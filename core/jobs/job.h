@@ -35,6 +35,7 @@
 #include <stdatomic.h>
 
 #include "core/base/event.h"
+#include "core/base/pace.h"
 #include "core/graph/hooks.h"
 #include "core/model/model.h"
 #include "core/ranks/ranks.h"
@@ -81,7 +82,8 @@ struct job {
     // request. NULL: nothing to check.
     void (*look)(struct job *j);
     void *runner;
-    int answering; // file that shells lock while they answer (job_yield); -1 = none
+    struct pace reading; // of long files, by what does not know of the job
+    int answering;       // file that shells lock while they answer (job_yield); -1 = none
 };
 
 // A result of a job: "best step", "12".
@@ -128,6 +130,10 @@ const char *job_end_value(const struct job_end *end, const char *key); // NULL: 
 void job_kinds_hand_over(const struct job_kind *const *all);
 const struct job_kind *job_kind_at(int index); // NULL past the end
 const struct job_kind *job_kind_find(const char *name);
+
+// Long reading of files hears of the job's cancel and shows its progress (core/base/cancel.h), in
+// this thread: until cancel_unwatch(&j->cancel), or an engine is made.
+void job_watch(struct job *j);
 
 // Call it often, at least once a step: it checks the request at most a few times a second.
 enum job_stop job_stopped(struct job *j);

@@ -76,7 +76,9 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
     struct err why;
     if (safetensors_check_hash(c->file, &why) < 0) {
         calibration_close(c);
-        return err_set(err, "%s; make it again with /calibrate", why.text);
+        return err_set(err,
+                       strcmp(why.text, "cancelled") ? "%s; make it again with /calibrate" : "%s",
+                       why.text);
     }
     if (check_finite(c->file, &why) < 0) {
         calibration_close(c);
@@ -113,7 +115,8 @@ static char *files_in_brackets(const char *were, const char *are)
 int calibration_fits(const struct calibration *c, const struct model *m, struct err *err)
 {
     if (!c->model) return 0;
-    if (checkpoint_identify(m->checkpoint, NULL, err) < 0) return -1;
+    if (checkpoint_identify(m->checkpoint, NULL, err) < 0)
+        return err_in(err, "hashing the files of '%s'", m->name);
     if (!strcmp(c->model, m->checkpoint->weights) || checkpoint_was(m->checkpoint, c->model))
         return 0;
     char *which = files_in_brackets(c->files, m->checkpoint->files);

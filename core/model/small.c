@@ -254,10 +254,11 @@ static int write_file(const struct model *m, const struct gguf_kind *kind, const
 // --- using ---------------------------------------------------------------------------------------
 
 // Is its content what was written? *damaged: it is not.
-static bool is_intact(const char *path, const char *written, bool *damaged)
+static bool is_intact(const char *path, const char *written, const struct load_progress *progress,
+                      bool *damaged)
 {
     char is[HASH_HEX];
-    if (!*written || content_hash(path, NULL, is, NULL) < 0) return false;
+    if (!*written || content_hash(path, progress, is, NULL) < 0) return false;
     *damaged = strcmp(is, written) != 0;
     return !*damaged;
 }
@@ -272,10 +273,11 @@ struct gguf *small_open(const struct model *m, const struct gguf_kind *kind, con
 }
 
 static struct gguf *open_file(const struct model *m, const struct gguf_kind *kind, const char *path,
-                              const char *written, bool *damaged)
+                              const char *written, const struct load_progress *progress,
+                              bool *damaged)
 {
     struct gguf *f = small_open(m, kind, path);
-    if (f && is_intact(path, written, damaged)) return f;
+    if (f && is_intact(path, written, progress, damaged)) return f;
     gguf_close(f);
     return NULL;
 }
@@ -288,7 +290,7 @@ static int write_hashed(const struct model *m, const struct gguf_kind *kind, con
     if (write_file(m, kind, path, progress, err) < 0) return -1;
     *written = 0;
     // Another program may have removed it already: then it is not opened either.
-    if (content_hash_anew(path, written, NULL) == 0) {
+    if (content_hash_anew(path, progress, written, NULL) == 0) {
         content_put(m->checkpoint->weights, kind->name, written);
         content_keep(path, written);
     }
@@ -314,12 +316,12 @@ static struct gguf *find_file(const struct model *m, const struct gguf_kind *kin
     char written[HASH_HEX] = "";
     bool damaged = false;
     content_get(m->checkpoint->weights, kind->name, written);
-    struct gguf *f = path ? open_file(m, kind, path, written, &damaged) : NULL;
+    struct gguf *f = path ? open_file(m, kind, path, written, progress, &damaged) : NULL;
     if (damaged) note_damaged(m->checkpoint, kind, path);
     if (!path) not_kept(kind, err);
     int left = WRITES;
     while (path && !f && left-- && write_hashed(m, kind, path, written, progress, err) == 0)
-        if (!(f = open_file(m, kind, path, written, &damaged)))
+        if (!(f = open_file(m, kind, path, written, progress, &damaged)))
             err_set(err,
                     "'%s' was removed each time before it was opened: is weights.cache too "
                     "small elsewhere? try again",

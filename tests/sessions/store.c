@@ -179,7 +179,7 @@ static void test_cancel(void **state)
 {
     struct store *s = open_store();
     const atomic_bool flag = true;
-    cancel_watch(&flag);
+    cancel_watch(&flag, NULL);
     assert_true(interrupted(s));
     assert_int_equal(number(s, "SELECT 3"), 3); // what is short is still done
     cancel_unwatch(&flag);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/cancel.h"
 #include "core/files/checkpoint.h"
 #include "tests/core/scratch.h"
 
@@ -259,6 +260,34 @@ static void hashes_behind(void **state)
         checkpoint_close(c); // with the thread, in the last round
     }
     free(files);
+    scratch_remove(folder);
+}
+
+static void count_report(void *self, const char *what, uint64_t done, uint64_t total)
+{
+    assert_string_equal(what, "hashing");
+    assert_true(done <= total);
+    ++*(int *)self;
+}
+
+// Where nobody hands over a progress, whoever watches sees it and may cancel.
+static void waiting_is_watched(void **state)
+{
+    char *folder = large_folder();
+    struct err err = { "" };
+    int reports = 0;
+    atomic_bool pressed = true;
+    struct checkpoint *c = checkpoint_open_unread(folder, &err);
+    assert_non_null(c);
+    cancel_watch(&pressed, &(struct cancel_watcher){ .progress = count_report, .self = &reports });
+    assert_int_equal(checkpoint_identify(c, NULL, &err), -1);
+    assert_string_equal(err.text, "cancelled");
+    assert_int_equal(reports, 1);
+    pressed = false;
+    assert_int_equal(checkpoint_identify(c, NULL, &err), 0);
+    assert_int_equal(reports, 81); // of a MB each, and the header
+    cancel_unwatch(&pressed);
+    checkpoint_close(c);
     scratch_remove(folder);
 }
 
@@ -663,6 +692,7 @@ int main(void)
         cmocka_unit_test(identity_covers_files),
         cmocka_unit_test(knows_earlier_fingerprint),
         cmocka_unit_test(hashes_behind),
+        cmocka_unit_test(waiting_is_watched),
         cmocka_unit_test(refuses_broken_folders),
         cmocka_unit_test(refuses_broken_index),
         cmocka_unit_test(refuses_links_out),

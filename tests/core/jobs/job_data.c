@@ -9,6 +9,10 @@
 // after those it needs
 #include <cmocka.h>
 
+#include "core/base/cancel.h"
+#include "core/base/hash.h"
+#include "core/data/dataset.h"
+#include "core/jobs/job.h"
 #include "core/jobs/job_data.h"
 #include "tests/core/scratch.h"
 
@@ -101,8 +105,63 @@ static void goes_on_with_the_same_alone(void **state)
     scratch_remove(folder);
 }
 
+// A request to cancel that comes at the third look, and the progress that is shown until then.
+struct watched {
+    struct job job;
+    int looks, reports;
+};
+
+static void look(struct job *j)
+{
+    struct watched *w = j->runner;
+    if (++w->looks == 3) atomic_store(&j->cancel, true);
+}
+
+static void see(void *self, const struct event *e)
+{
+    struct watched *w = self;
+    if (e->kind != EVENT_PROGRESS) return;
+    assert_string_equal(e->progress->what, "hashing");
+    assert_true(e->progress->steps == 100 << 20);
+    w->reports++;
+}
+
+// Within one large file, too: its hash, and its samples.
+static void hears_of_a_cancel(void **state)
+{
+    enum { SIZE = 100 << 20 };
+    struct err err;
+    struct sinks sinks = { 0 };
+    struct watched w = { .job = { .sinks = &sinks, .look = look, .runner = &w } };
+    sinks_add(&sinks, (struct sink){ see, &w });
+    char *folder = scratch_new(), *path = xasprintf("%s/data.json", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "[{}%*s]", SIZE - 4, "");
+    fclose(f);
+    job_watch(&w.job);
+    char hex[HASH_HEX] = "as it was";
+    assert_int_equal(hash_file(path, hex, &err), -1);
+    assert_string_equal(err.text, "cancelled");
+    assert_string_equal(hex, "as it was");
+    assert_true(w.looks == 3 && w.reports == 3);
+    atomic_store(&w.job.cancel, false);
+    w.looks = 0;
+    struct dataset d;
+    assert_int_equal(dataset_open(&d, path, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "cancelled"));
+    assert_int_equal(w.looks, 3);
+    // What is recorded with a cancelled answer is whole.
+    assert_int_equal(hash_file_always(path, hex, &err), 0);
+    assert_int_equal(strlen(hex), HASH_HEX - 1);
+    cancel_unwatch(&w.job.cancel);
+    free(path);
+    scratch_remove(folder);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(goes_on_with_the_same_alone) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(goes_on_with_the_same_alone),
+                                        cmocka_unit_test(hears_of_a_cancel) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -442,7 +442,7 @@ static void test_cancelled(void **state)
     memcpy(all + n + sizeof length, "PAR1", 4);
     char *path = write_bytes("long.parquet", all, n + 8);
     check_refused(path, "its footer cannot be read");
-    cancel_watch(&pressed);
+    cancel_watch(&pressed, NULL);
     check_refused(path, "cancelled");
     assert_int_equal(parquet_open(&p, "tests/core/sets/parquet/mme.parquet", &err), 0);
     assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), 0);

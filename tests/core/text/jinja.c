@@ -442,7 +442,7 @@ static void test_long(void **state)
 static void test_cancel(void **state)
 {
     const atomic_bool flag = true;
-    cancel_watch(&flag);
+    cancel_watch(&flag, NULL);
     check("{% for i in range(9) %}{{ i }}{% endfor %}", "{}", "012345678");
     refused("{% for i in range(9999) %}{% for j in range(999) %}{% endfor %}{% endfor %}",
             "t: line 1: cancelled");

@@ -162,7 +162,7 @@ static void test_hostile_pattern(void **state)
     // Ctrl-C ends it.
     const atomic_bool flag = true;
     struct err err = { "" };
-    cancel_watch(&flag);
+    cancel_watch(&flag, NULL);
     assert_int_equal(encode_with(regexes[2], 'a', 60000, &err), -1);
     assert_string_equal(err.text, "cancelled");
     assert_int_equal(encode_with("a+", 'a', 60000, &err), 0);
