@@ -54,7 +54,7 @@
 
 // core/probes/NAME.c: `const struct probe probe_NAME`; its command follows (commands/probe.c).
 #define PROBES(X)                                                                                  \
-    X(norms) X(redundancy) X(similarity) X(stream) X(attention) X(contribution) X(sinks)           \
+    X(norms) X(redundancy) X(similarity) X(attention) X(contribution) X(stream) X(sinks)           \
     X(curvature) X(sink_ratio) X(kl) X(pruned) X(dice) X(flops)
 
 // core/probes/calibration_NAME.c: `const struct calibration_kind calibration_kind_NAME`.

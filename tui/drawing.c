@@ -18,6 +18,8 @@ void map_release(struct map *m)
 {
     free(m->name);
     free(m->tile);
+    for (int i = 0; m->words && i < m->rows * m->cols; i++) free(m->words[i]);
+    free(m->words);
     free(m->dropped);
     free(m->values);
 }
@@ -220,6 +222,7 @@ static struct map *copy_map(const struct map *m)
     const size_t cells = (size_t)m->rows * (size_t)m->cols;
     struct map *copy = copy_bytes(m, sizeof *m);
     copy->name = copy->tile = NULL;
+    copy->words = NULL;
     copy->values = copy_bytes(m->values, cells * sizeof *m->values);
     copy->dropped = m->dropped ? copy_bytes(m->dropped, cells) : NULL;
     return copy;

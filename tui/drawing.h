@@ -19,6 +19,7 @@ struct map {
     float min, max;
     float *values;    // NaN: no value
     uint8_t *dropped; // NULL: pruning dropped nothing
+    char **words;     // [rows * cols] written over the cells; NULL: none
     char *tile;       // NULL: all of the picture
     double area[4];   // left, top, right, bottom of its area, in fractions of the picture
     bool quick;       // of the last answer, asked for by a step (tui/maps.h)

@@ -168,6 +168,9 @@ static void fill_heatmap(cJSON *o, const struct event *e)
     add_real(o, "min", h->min);
     add_real(o, "max", h->max);
     if (h->tile) add_text(o, "tile", h->tile);
+    cJSON *words = h->words ? cJSON_AddArrayToObject(o, "words") : NULL;
+    for (size_t i = 0; words && i < count; i++)
+        cJSON_AddItemToArray(words, text_value(h->words[i] ? h->words[i] : ""));
     if (!h->dropped) return;
     cJSON *dropped = cJSON_AddArrayToObject(o, "dropped"); // cells, counted row by row
     for (size_t i = 0; i < count; i++)
@@ -357,7 +360,7 @@ static const struct kind {
     [EVENT_HEATMAP] = { "heatmap",
                         "name:string picture:integer layer:integer head:integer token:integer "
                         "rows:integer cols:integer values:array min:number? max:number? "
-                        "tile?:string dropped?:array",
+                        "tile?:string words?:array dropped?:array",
                         fill_heatmap },
     [EVENT_COLUMNS] = { "columns", "titles:array texts:array common:integer starts?:array",
                         fill_columns },

@@ -1,74 +1,64 @@
 // tui/maps.c -- the maps of the last answer by kind, layer, head and token.
 //
 // The live maps of an answer are attention maps of one layer; others are asked of the thread that
-// computes, by the commands that measure them. A wish is where the steps have led; the map shown
-// stays until the wished one has come.
+// computes, by the commands of the probes that describe them (core/probes/results.h). A wish is
+// where the steps have led; the map shown stays until the wished one has come.
 #include "tui/maps.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// IRA changes some layers only.
-static bool has_kl(const struct view *v, int layer)
-{
-    const struct snapshot *s = v->snapshot;
-    if (!s || !settings_flag(s->settings, "ira.on")) return false;
-    bool *set = xcalloc((size_t)s->layers + 1, sizeof *set);
-    const bool has = settings_layers(s->settings, "ira.layers", s->layers, set, NULL) > 0 &&
-                     layer >= 0 && layer < s->layers && set[layer];
-    free(set);
-    return has;
-}
+#include "core/probes/results.h"
 
-static bool has_pruned(const struct view *v, int layer)
-{
-    return strcmp(view_setting(v, "prune.score"), "off") != 0;
-}
-
-static const struct kind {
-    const char *name, *map, *command;             // as the wish calls it; the maps of its command
-    bool layers, heads, tokens;                   // it has maps by layer, by head, by token
-    bool (*has)(const struct view *v, int layer); // NULL: of every layer
-} kinds[] = {
-    { "attention", "attention", "/attention", true, true, true, NULL },
-    { "contribution", "contribution", "/contribution", true, false, true, NULL },
-    { "norms", "stream.norms", "/stream", true, false, false, NULL },
-    { "similarity", "stream.similarity", "/stream", true, false, false, NULL },
-    { "sinks", "sinks.phi", "/sinks", true, false, false, NULL },
-    { "KL", "kl", "/kl", true, false, false, has_kl },
-    { "what was pruned", "pruned.layers", "/pruned", false, false, false, has_pruned },
-};
-enum { KINDS = sizeof kinds / sizeof kinds[0] };
-
+// A live map is one of attention.
 static int kind_of(const struct map *m)
 {
-    if (!strcmp(m->name, "live")) return 0;
-    for (int i = 0; i < KINDS; i++)
-        if (!strcmp(m->name, kinds[i].map)) return i;
+    const char *name = strcmp(m->name, "live") ? m->name : "attention", *command;
+    const struct result_kind *k;
+    for (int i = 0; (k = result_map_kind(i, &command)); i++)
+        if (!strcmp(name, k->name)) return i;
     return -1;
+}
+
+static const struct result_kind *kind_at(int kind)
+{
+    const char *command;
+    return result_map_kind(kind, &command);
+}
+
+static int attention_kind(void)
+{
+    return kind_of(&(struct map){ .name = (char *)"attention" });
+}
+
+static bool over_picture(const struct result_kind *k)
+{
+    return k->rows == MAP_PATCHES;
 }
 
 // --- what there is -------------------------------------------------------------------------------
 
-// A map without a layer leaves that of the steps as it was.
+// A map without a layer, or a picture, leaves that of the steps as it was.
 static struct map_wish wish_of(const struct view *v, const struct map *m)
 {
     const int kind = kind_of(m);
+    const struct result_kind *k = kind_at(kind);
     return (struct map_wish){ .kind = kind,
-                              .picture = m->picture,
-                              .layer = kinds[kind].layers ? m->layer : v->image.wish.layer,
+                              .picture = over_picture(k) ? m->picture : v->image.wish.picture,
+                              .layer = k->each & EACH_LAYER ? m->layer : v->image.wish.layer,
                               .head = m->head < 0 ? -1 : m->head,
                               .token = m->token < 0 ? -1 : m->token };
 }
 
 static bool fulfils(const struct map *m, const struct map_wish *w)
 {
-    const struct kind *k = &kinds[w->kind];
+    const struct result_kind *k = kind_at(w->kind);
     return (m->quick || !strcmp(m->name, "live")) && kind_of(m) == w->kind &&
-           m->picture == w->picture && (!k->layers || m->layer == w->layer) &&
-           (!k->heads || (m->head < 0 ? -1 : m->head) == w->head) &&
-           (!k->tokens || m->token == w->token);
+           (!over_picture(k) || m->picture == w->picture) &&
+           (!(k->each & EACH_LAYER) || m->layer == w->layer) &&
+           (!(k->each & EACH_HEAD) || (m->head < 0 ? -1 : m->head) == w->head) &&
+           (!(k->each & EACH_TOKEN) || m->token == w->token);
 }
 
 static int find(const struct image_view *i, const struct map_wish *w)
@@ -92,14 +82,16 @@ static int token_count(const struct view *v)
 // The map of the wish's token, or of each token.
 static void ask(struct view *v, const struct map_wish *w, bool each)
 {
-    const struct kind *k = &kinds[w->kind];
+    const char *command;
+    const struct result_kind *k = result_map_kind(w->kind, &command);
     struct buf b = { 0 };
-    buf_printf(&b, "%s --picture %d", k->command, w->picture);
-    if (k->layers) buf_printf(&b, " --layer %d", w->layer);
-    if (k->tokens && each) buf_puts(&b, " --token each");
-    if (k->tokens && !each) buf_printf(&b, " --token %d", w->token);
-    if (k->heads && w->head >= 0) buf_printf(&b, " --head %d", w->head);
-    if (k->heads && w->head < 0) buf_puts(&b, " --head mean");
+    buf_printf(&b, "/%s", command);
+    if (over_picture(k)) buf_printf(&b, " --picture %d", w->picture);
+    if (k->each & EACH_LAYER) buf_printf(&b, " --layer %d", w->layer);
+    if ((k->each & EACH_TOKEN) && each) buf_puts(&b, " --token each");
+    if ((k->each & EACH_TOKEN) && !each) buf_printf(&b, " --token %d", w->token);
+    if ((k->each & EACH_HEAD) && w->head >= 0) buf_printf(&b, " --head %d", w->head);
+    if ((k->each & EACH_HEAD) && w->head < 0) buf_puts(&b, " --head mean");
     free(v->quiet);
     v->quiet = buf_take(&b);
 }
@@ -123,34 +115,36 @@ static int clamp(int value, int count)
 }
 
 // The nearest layer of which the kind has a map, in the direction (0: in both); -1: none.
-static int near_layer(const struct view *v, const struct kind *k, int layer, int direction)
+static int near_layer(const struct view *v, const struct result_kind *k, int layer, int direction)
 {
     const int layers = v->snapshot ? (int)v->snapshot->layers : 0;
     for (int away = 0; away < layers; away++)
         for (int side = -1; side <= 1; side += 2) {
             const int at = layer + side * away;
             if (direction && side != direction) continue;
-            if (at >= 0 && at < layers && (!k->has || k->has(v, at))) return at;
+            if (at >= 0 && at < layers && (!k->has || k->has(v->snapshot->settings, layers, at)))
+                return at;
         }
     return -1;
 }
 
 static void move_layer(const struct view *v, struct map_wish *w, int direction)
 {
-    const struct kind *k = &kinds[w->kind];
+    const struct result_kind *k = kind_at(w->kind);
     const int next = near_layer(v, k, w->layer + direction, direction);
-    if (k->layers && next >= 0) w->layer = next;
+    if ((k->each & EACH_LAYER) && next >= 0) w->layer = next;
 }
 
 static void move(const struct view *v, struct map_wish *w, enum axis axis, int direction)
 {
     const int heads = v->snapshot ? (int)v->snapshot->heads : 0;
+    const unsigned each = kind_at(w->kind)->each;
     const bool far = direction == 2 || direction == -2;
-    if (axis == AXIS_TOKEN && kinds[w->kind].tokens)
+    if (axis == AXIS_TOKEN && (each & EACH_TOKEN))
         w->token =
             clamp(far ? (direction > 0 ? 1 << 20 : 0) : w->token + direction, token_count(v));
     if (axis == AXIS_LAYER) move_layer(v, w, direction);
-    if (axis == AXIS_HEAD && kinds[w->kind].heads && heads)
+    if (axis == AXIS_HEAD && (each & EACH_HEAD) && heads)
         w->head = w->head + 1 >= heads ? -1 : w->head + 1;
 }
 
@@ -174,7 +168,7 @@ void maps_go(struct view *v, int token)
     const struct map *now = view_map(v);
     if (!now || kind_of(now) < 0) return;
     struct map_wish w = v->image.wishing ? v->image.wish : wish_of(v, now);
-    if (!kinds[w.kind].tokens) w.kind = 0;
+    if (!(kind_at(w.kind)->each & EACH_TOKEN)) w.kind = attention_kind();
     w.token = clamp(token, token_count(v));
     show_wish(v, w);
 }
@@ -184,14 +178,17 @@ void maps_kind(struct view *v)
     const struct map *now = view_map(v);
     if (!now || kind_of(now) < 0) return;
     struct map_wish w = v->image.wishing ? v->image.wish : wish_of(v, now);
-    int layer;
-    do { // attention has them all
-        w.kind = (w.kind + 1) % KINDS;
-        layer = near_layer(v, &kinds[w.kind], w.layer, 0);
-    } while (layer < 0 && w.kind);
+    const struct result_kind *k = NULL;
+    int layer = -1;
+    for (int n = 0; layer < 0 && kind_at(n); n++) {
+        if (!kind_at(++w.kind)) w.kind = 0;
+        k = kind_at(w.kind);
+        if (!over_picture(k) || now->picture >= 0 || v->image.picture_count)
+            layer = near_layer(v, k, w.layer, 0);
+    }
     w.layer = layer < 0 ? w.layer : layer;
-    if (kinds[w.kind].tokens && w.token < 0) w.token = clamp(1 << 20, token_count(v));
-    if (!kinds[w.kind].heads) w.head = -1;
+    if ((k->each & EACH_TOKEN) && w.token < 0) w.token = clamp(1 << 20, token_count(v));
+    if (!(k->each & EACH_HEAD)) w.head = -1;
     show_wish(v, w);
 }
 
@@ -307,7 +304,7 @@ void maps_look(struct view *v, const double box[4])
 {
     const struct map *now = view_map(v);
     struct image_view *i = &v->image;
-    if (!now || kind_of(now) < 0 || !kinds[kind_of(now)].tokens) {
+    if (!now || kind_of(now) < 0 || !(kind_at(kind_of(now))->each & EACH_TOKEN)) {
         view_hint(v, "choose a map of tokens first (k): then a click shows which words look here");
         return;
     }
@@ -317,7 +314,7 @@ void maps_look(struct view *v, const double box[4])
     count_looks(v);
     ask_looks(v);
     view_hint(v, "coloured: the words that look here, in %s of layer %d; Esc ends it",
-              kinds[i->look.kind].name, i->look.layer);
+              kind_at(i->look.kind)->name, i->look.layer);
 }
 
 double maps_looks(const struct view *v, size_t token)

@@ -41,7 +41,7 @@ static bool is_curve(const struct series *s, int index)
     return index > 0 && max >= min;
 }
 
-// As core/probes/units.c knows it.
+// As results know its columns' units.
 static struct result_table as_table(const struct series *s)
 {
     return (struct result_table){ .name = s->name,

@@ -5,6 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/draw/ramp.h"
+#include "core/probes/results.h"
 #include "tui/colours.h"
 #include "tui/maps.h"
 #include "tui/panel.h"
@@ -53,6 +54,9 @@ static void draw_bar(const struct view *v, struct canvas *c, struct area line, i
 static void name_map(struct buf *b, const struct map *m, bool brief)
 {
     buf_puts(b, m->name);
+    const struct result_kind *k = m->picture < 0 ? result_kind(m->name) : NULL;
+    if (k && k->map && k->rows && !brief)
+        buf_printf(b, " %s x %s", map_axis_name(k->rows), map_axis_name(k->cols));
     if (m->layer >= 0) buf_printf(b, brief ? " L%d" : " layer %d", m->layer);
     if (m->head >= 0) buf_printf(b, brief ? " H%d" : " head %d", m->head);
     if (m->token >= 0) buf_printf(b, brief ? " t%d" : " token %d", m->token);
@@ -123,6 +127,20 @@ static const struct preview *picture_at(const struct view *v, int index)
     return NULL;
 }
 
+// The words of a map's cells, as far as the cells are wide.
+static void draw_words(struct canvas *c, struct area place, const struct map *m)
+{
+    const double wide = (m->area[2] - m->area[0]) * place.width / m->cols;
+    const double high = (m->area[3] - m->area[1]) * place.height / m->rows;
+    for (int i = 0; m->words && i < m->rows * m->cols; i++) {
+        const double x = m->area[0] * place.width + i % m->cols * wide;
+        const double y = m->area[1] * place.height + (i / m->cols + 0.5) * high;
+        const int left = (int)x, right = (int)(x + wide);
+        const struct area cell = { place.x + left, place.y + (int)y, right - left, 1 };
+        if (m->words[i] && cell.width > 0) canvas_text(c, cell, 0, 0, STYLE_TEXT, m->words[i]);
+    }
+}
+
 static struct area show(const struct view *v, const struct image_view *maps, const struct map *m,
                         const struct preview *p, struct canvas *c, struct area area)
 {
@@ -142,7 +160,13 @@ static struct area show(const struct view *v, const struct image_view *maps, con
         d.bare = true;
     }
     add_tiles(v, maps, m, &d);
-    return drawing_show(&d, c, area);
+    if (!m || !m->words) return drawing_show(&d, c, area);
+    struct painter *painter = c->painter; // words are cells: no picture may replace them
+    c->painter = NULL;
+    const struct area place = drawing_show(&d, c, area);
+    c->painter = painter;
+    for (int k = 0; k < d.map_count; k++) draw_words(c, place, d.maps[k]);
+    return place;
 }
 
 void map_draw(const struct view *v, const struct image_view *maps, const struct map *m,
@@ -169,7 +193,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         canvas_text(c, area, 0, 2, STYLE_DIM, "or drop one here");
         return;
     }
-    v->image.place = show(v, &v->image, m, p, c, inner);
+    v->image.place = show(v, &v->image, m, m && m->picture < 0 ? NULL : p, c, inner);
     draw_legend(v, c, area, p, m);
 }
 

@@ -147,6 +147,9 @@ static void copy_heatmap(struct news *n, const struct event_heatmap *from)
         h->area[i] =
             !image ? whole[i] : from->area[i] / (double)(i % 2 ? image->height : image->width);
     if (from->dropped) h->dropped = keep_bytes(n, from->dropped, cells * sizeof *h->dropped);
+    const char **words = from->words ? keep(n, xcalloc(cells + 1, sizeof *words)) : NULL;
+    for (size_t i = 0; words && i < cells; i++) words[i] = keep_text(n, from->words[i]);
+    h->words = words;
     h->values = keep_bytes(n, from->values, cells * sizeof *h->values);
     n->event.heatmap = h;
 }

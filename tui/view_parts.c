@@ -93,8 +93,7 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
         const struct map old = i->maps[at];
         memmove(i->maps + at, i->maps + at + 1, (i->map_count - at - 1) * sizeof old);
         i->map_count--;
-        map_release(&(struct map){
-            .name = old.name, .tile = old.tile, .dropped = old.dropped, .values = old.values });
+        map_release((struct map[]){ old });
         if (i->map == (int)at) i->map = -1;
         if (i->map > (int)at) i->map--;
     }
@@ -116,6 +115,9 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
     // Who asks for maps of a picture wants to see them; live ones come unasked.
     for (size_t k = 0; strcmp(h->name, "live") != 0 && k < i->picture_count; k++)
         if (i->pictures[k]->index == h->picture) i->picture = k;
+    m->words = h->words ? xcalloc(count + 1, sizeof *m->words) : NULL;
+    for (size_t k = 0; h->words && k < count; k++)
+        m->words[k] = h->words[k] ? xstrdup(h->words[k]) : NULL;
     if (!h->dropped) return;
     m->dropped = xmalloc(count);
     memcpy(m->dropped, h->dropped, count);

@@ -97,6 +97,7 @@ struct event_heatmap {
     float min, max;
     // For drawing; all may be NULL.
     const char *tile;          // tile of the picture
+    const char *const *words;  // [rows * cols] written over the cells; NULL in it: none
     const uint8_t *dropped;    // [rows * cols] 1: pruning dropped the token
     const struct image *image; // the picture it covers, and where:
     double area[4];            // left, top, right, bottom in its pixels

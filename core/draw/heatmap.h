@@ -21,10 +21,10 @@ void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, 
 // "attention, layer 3, mean of heads, answer, picture 0, tile 1 of 2".
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
 // All maps side by side, each with title and legend (core/draw/heatmap_figure.c). unit: what the
-// values are, rows: what rows and columns of a matrix count; NULL: unknown. cut: there are values
-// above the end of the scale, which the colour bar says.
+// values are, rows, cols: what those of a matrix count; NULL: unknown. cut: there are values above
+// the end of the scale, which the colour bar says.
 struct heatmap_words {
-    const char *unit, *rows;
+    const char *unit, *rows, *cols;
     bool cut;
 };
 // On a figure that is open: its size in points, and the maps in its upper left corner.

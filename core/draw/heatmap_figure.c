@@ -66,8 +66,9 @@ static void draw_numbers(const struct sheet *s, const struct event_heatmap *map,
         snprintf(text, sizeof text, "%d", i);
         write_at(s, x + (i + 0.5) * side / map->cols, y + height + size + 2, 0.5, text);
     }
+    if (s->words->cols)
+        write_at(s, x + side / 2, y + height + size + 2 + line, 0.5, s->words->cols);
     if (!s->words->rows) return;
-    write_at(s, x + side / 2, y + height + size + 2 + line, 0.5, s->words->rows);
     figure_text(s->f, &(struct figure_text){ .x = x - numbers - 1,
                                              .y = y + height / 2,
                                              .at = 0.5,
@@ -119,6 +120,26 @@ static void draw_map(const struct sheet *s, const struct event_heatmap *map, dou
     free(pixels);
 }
 
+// The words of the cells, as much of each as fits.
+static void draw_words(const struct sheet *s, const struct event_heatmap *map, double x, double y,
+                       double height)
+{
+    const double wide = side / map->cols, high = height / map->rows, at = fmin(high, 5);
+    for (int i = 0; map->words && i < map->rows * map->cols; i++) {
+        char *text = xstrdup(map->words[i] ? map->words[i] : "");
+        for (size_t n = strlen(text); n && figure_text_width(s->f, at, text) > wide; text[n] = 0)
+            while (n && ((unsigned char)text[--n] & 0xC0) == 0x80) {
+            }
+        figure_text(s->f, &(struct figure_text){ .x = x + (i % map->cols + 0.5) * wide,
+                                                 .y = y + (i / map->cols + 0.5) * high + at * 0.36,
+                                                 .at = 0.5,
+                                                 .size = at,
+                                                 .rgb = 0xFFFFFF,
+                                                 .text = text });
+        free(text);
+    }
+}
+
 static void measure(struct sheet *s, const struct event_heatmap *maps, size_t count, double *most)
 {
     bool matrix = false, dropped = false;
@@ -135,7 +156,7 @@ static void measure(struct sheet *s, const struct event_heatmap *maps, size_t co
     // Letters of common text take 0.56 of their size, and lines are not quite full.
     s->head = fmin(ceil((double)longest * size * 0.56 / (side * 0.9)), LINES) * line + 4;
     s->left = matrix ? numbers + (s->words->rows ? line : 0) : 0;
-    s->below = matrix ? line + 4 + (s->words->rows ? line : 0) : 4;
+    s->below = matrix ? line + 4 + (s->words->cols ? line : 0) : 4;
     s->foot = bar + line + (s->words->unit ? line : 0) + (dropped ? line : 0) + 4;
 }
 
@@ -175,6 +196,7 @@ void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t co
         const double height = heatmap_height(&maps[i], (int)side);
         draw_title(&s, &maps[i], x, y);
         draw_map(&s, &maps[i], x, y, height);
+        draw_words(&s, &maps[i], x, y, height);
         if (numbered(&maps[i])) draw_numbers(&s, &maps[i], x, y, height);
         draw_bar(&s, &maps[i], x, y + height + s.below);
     }

@@ -64,6 +64,8 @@ struct calibration_source {
     const char *files;        // of the model; NULL: unknown
 };
 
+struct result_kind;
+
 struct calibration_kind {
     const char *name;   // "ffn"
     const char *prefix; // prefix of its tensors: "ffn."
@@ -82,6 +84,7 @@ struct calibration_kind {
     void *(*read)(const struct calibration *c, struct err *err);
     // Its numbers by layer as a table.
     void (*show)(const struct calibration *c, const struct sinks *sinks);
+    const struct result_kind *results; // what the table holds (core/probes/results.h)
 };
 
 // All kinds, ended by NULL; they must last as long as the program.

@@ -107,6 +107,14 @@ static int attention_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static const struct result_kind attention_results[] = {
+    { "attention", "share of attention", "to the pictures|max", .map = true,
+      .each = EACH_LAYER | EACH_HEAD | EACH_TOKEN },
+    { "attention.rows", .unit = "attention of the row" },
+    { "attention.tokens", "share of attention", .columns = "to the pictures|max" },
+    { 0 },
+};
+
 const struct probe probe_attention = {
     .name = "attention",
     .also = "heatmap map looks measure probe",
@@ -121,6 +129,7 @@ const struct probe probe_attention = {
         "the other." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
+    .results = attention_results,
     .start = attention_start,
     .release = attention_release,
     .wants = attention_wants,

@@ -7,6 +7,7 @@
 #include "core/base/mem.h"
 #include "core/methods/calibration.h"
 #include "core/probes/ffn_sums.h"
+#include "core/probes/results.h"
 
 static void *ffn_start(const struct model *m)
 {
@@ -169,6 +170,12 @@ static void ffn_show(const struct calibration *c, const struct sinks *sinks)
     free(text);
 }
 
+static const struct result_kind ffn_results[] = {
+    { "calibration", "cosine", .columns = "redundancy, visual|redundancy, text" },
+    { "calibration", "alpha", .columns = "alpha, mean" },
+    { 0 },
+};
+
 const struct calibration_kind calibration_kind_ffn = {
     .name = "ffn",
     .prefix = "ffn.",
@@ -181,4 +188,5 @@ const struct calibration_kind calibration_kind_ffn = {
     .write = ffn_write,
     .read = ffn_read,
     .show = ffn_show,
+    .results = ffn_results,
 };

@@ -233,6 +233,12 @@ static void norms_show(const struct calibration *c, const struct sinks *sinks)
     norms_release(s);
 }
 
+static const struct result_kind norms_results[] = {
+    { "calibration", "L2 norm", .columns = "visual|visual std|text|text std" },
+    { "calibration", "cosine", .columns = "visual cosine|text cosine" },
+    { 0 },
+};
+
 const struct calibration_kind calibration_kind_norms = {
     .name = "norms",
     .prefix = "norms.",
@@ -245,4 +251,5 @@ const struct calibration_kind calibration_kind_norms = {
     .write = norms_write,
     .read = norms_read,
     .show = norms_show,
+    .results = norms_results,
 };

@@ -197,6 +197,12 @@ static void sinks_show(const struct calibration *c, const struct sinks *sinks)
     sinks_release(s);
 }
 
+static const struct result_kind sinks_results[] = {
+    { "calibration", "dimension", .columns = "dimension|second" },
+    { "calibration", "value of the dimension", .columns = "value|value " },
+    { 0 },
+};
+
 const struct calibration_kind calibration_kind_sinks = {
     .name = "sinks",
     .prefix = "sinks.",
@@ -209,4 +215,5 @@ const struct calibration_kind calibration_kind_sinks = {
     .write = sinks_write,
     .read = sinks_read,
     .show = sinks_show,
+    .results = sinks_results,
 };

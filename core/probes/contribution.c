@@ -160,6 +160,11 @@ static int contribution_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static const struct result_kind contribution_results[] = {
+    { "contribution", "attention contribution", .map = true, .each = EACH_LAYER | EACH_TOKEN },
+    { 0 },
+};
+
 const struct probe probe_contribution = {
     .name = "contribution",
     .also = "heatmap map capa relevance measure probe",
@@ -172,6 +177,7 @@ const struct probe probe_contribution = {
         "restricts them to that layer. --token each gives one map for each token of the answer,\n"
         "--film shows them one after the other." PROBE_DETAILS,
     .answered = true,
+    .results = contribution_results,
     .start = contribution_start,
     .release = contribution_release,
     .wants = contribution_wants,

@@ -164,6 +164,12 @@ static int curvature_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static const struct result_kind curvature_results[] = {
+    { "curvature", .unit = "degrees" },
+    { "curvature.samples", "degrees", .columns = "value" },
+    { 0 },
+};
+
 const struct probe probe_curvature = {
     .name = "curvature",
     .also = "trajectory bend measure probe",
@@ -175,6 +181,7 @@ const struct probe probe_curvature = {
     .pictures = true,
     .scalar = "curvature.total",
     .series = { "curvature", { "minus layer 0" } },
+    .results = curvature_results,
     .start = curvature_start,
     .release = curvature_release,
     .wants = curvature_wants,

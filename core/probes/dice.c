@@ -243,6 +243,12 @@ static int dice_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static const struct result_kind dice_results[] = {
+    { "dice", "share of attention", .map = true, .on_request = true }, // of a box or mask
+    { "dice.samples", "soft Dice", .columns = "value" },
+    { 0 },
+};
+
 const struct probe probe_dice = {
     .name = "dice",
     .also = "overlap box mask grounding measure probe",
@@ -262,6 +268,7 @@ const struct probe probe_dice = {
     .pictures = true,
     .answered = true,
     .scalar = "dice",
+    .results = dice_results,
     .start = dice_start,
     .release = dice_release,
     .wants = dice_wants,

@@ -187,6 +187,12 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static const struct result_kind flops_results[] = {
+    { "flops.layers", "GFLOP", .columns = "GFLOP full|GFLOP now" },
+    { "flops.layers", "rows", .columns = "rows|FFN rows|keys of a step" },
+    { 0 },
+};
+
 const struct probe probe_flops = {
     .name = "flops",
     .also = "cost speed time operations measure probe",
@@ -197,6 +203,7 @@ const struct probe probe_flops = {
         "mixture of experts, the chosen ones'). Times are medians of three "
         "runs." PROBE_DETAILS,
     .times = true,
+    .results = flops_results,
     .start = flops_start,
     .release = flops_release,
     .wants = flops_wants,

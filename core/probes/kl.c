@@ -114,6 +114,16 @@ static int kl_finish(void *state, struct results *r, struct err *err)
                    settings_text(s->env->settings, "ira.layers"));
 }
 
+static bool has_ira(const struct settings *s, int layers, int layer)
+{
+    return settings_flag(s, "ira.on") && settings_has_layer(s, "ira.layers", layers, layer);
+}
+
+static const struct result_kind kl_results[] = {
+    { "kl", "KL divergence (nats)", "mean|max", .map = true, .each = EACH_LAYER, .has = has_ira },
+    { 0 },
+};
+
 const struct probe probe_kl = {
     .name = "kl",
     .also = "heatmap map divergence ira measure probe",
@@ -122,6 +132,7 @@ const struct probe probe_kl = {
             "maps.",
     .details = "Needs ira.on and an adapter with IRA parameters." PROBE_DETAILS,
     .pictures = true,
+    .results = kl_results,
     .start = kl_start,
     .release = kl_release,
     .wants = kl_wants,

@@ -256,6 +256,17 @@ static int check_needs(const struct probe *probe, const struct passing *p, struc
     return 0;
 }
 
+// A map of an unknown name would have no unit, and the screen could not step to it.
+static void check_described(const struct probe *probe, const struct results *r)
+{
+    for (size_t i = 0; i < r->map_count; i++) {
+        const struct result_kind *k = probe->results;
+        while (k && k->name && (!k->map || strcmp(k->name, r->maps[i].name) != 0)) k++;
+        if (!k || !k->name)
+            BUG("the results of /%s do not describe its maps %s", probe->name, r->maps[i].name);
+    }
+}
+
 int measure(const struct measuring *m, struct conversation *c, const struct probe *probe,
             struct results *r, struct err *err)
 {
@@ -282,6 +293,7 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
     }
     env.kept = p.kept;
     if (status == 0) status = probe->finish(listener.state, r, err);
+    if (status == 0) check_described(probe, r);
     if (listener.state) probe->release(listener.state);
     pass_end(&p);
     return status;

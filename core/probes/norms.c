@@ -404,6 +404,21 @@ static int norms_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static const struct result_kind norms_results[] = {
+    { "norms.layers", .unit = "L2 norm" },
+    { "norms.cosines", .unit = "cosine of layer l-1 and l" },
+    { "norms.alignment", .unit = "cosine of visual and text tokens" },
+    { "norms.attention", "attention logit", .columns = "text-visual logits" },
+    { "norms.attention", "product of inputs",
+      .columns = "input products|input products, all pairs" },
+    { "norms.theory", "L2 norm", .columns = "C|norm visual|norm text" },
+    { "norms.theory", "radians",
+      .columns = "phi|theta visual|measured visual|theta text|measured text" },
+    { "norms.theory", "ratio of alignment", .columns = "gamma|gamma measured|gamma balanced" },
+    { "norms.calibration", .unit = "L2 norm" },
+    { 0 },
+};
+
 const struct probe probe_norms = {
     .name = "norms",
     .also = "length scale angle measure probe",
@@ -418,6 +433,7 @@ const struct probe probe_norms = {
         "pictures." PROBE_DETAILS,
     .folder = interface_folder,
     .encoder = true,
+    .results = norms_results,
     .start = norms_start,
     .release = norms_release,
     .wants = norms_wants,

@@ -78,6 +78,7 @@ struct probe {
     const char *usage;   // "/NAME [--layer K]" PROBE_USAGE: the options named here are accepted
     const char *help;    // one sentence
     const char *details; // further lines for /help NAME, and PROBE_DETAILS
+    const struct result_kind *results; // what its tables and maps hold, ended by a row without name
     // Meaning of a word without an option: a folder to measure instead of the conversation. NULL:
     // not accepted.
     int (*folder)(const char *folder, const struct backend *backend,

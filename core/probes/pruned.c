@@ -74,6 +74,17 @@ static int pruned_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static bool is_pruned(const struct settings *s, int layers, int layer)
+{
+    return !settings_is(s, "prune.score", "off");
+}
+
+static const struct result_kind pruned_results[] = {
+    { "pruned", "visual tokens", .columns = "visual tokens" },
+    { "pruned.layers", "layers that compute the token", .map = true, .has = is_pruned },
+    { 0 },
+};
+
 const struct probe probe_pruned = {
     .name = "pruned",
     .also = "map pruning dropped kept capa measure probe",
@@ -81,6 +92,7 @@ const struct probe probe_pruned = {
     .help = "Which visual tokens pruning drops: the number of layers that compute each, as a map.",
     .details = "Needs prune.score. The table counts the visual tokens of each layer." PROBE_DETAILS,
     .pictures = true,
+    .results = pruned_results,
     .start = pruned_start,
     .release = pruned_release,
     .wants = pruned_wants,

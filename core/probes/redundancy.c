@@ -60,12 +60,18 @@ static int redundancy_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static const struct result_kind redundancy_results[] = {
+    { "redundancy", .unit = "cosine of FFN input and output" },
+    { 0 },
+};
+
 const struct probe probe_redundancy = {
     .name = "redundancy",
     .also = "skip ffn measure probe",
     .usage = "/redundancy" PROBE_USAGE,
     .help = "FFN redundancy by layer: how little an FFN changes visual and text tokens.",
     .details = "Mean of cos(x, x + FFN(x)). Near 1, ffn.approx loses little." PROBE_DETAILS,
+    .results = redundancy_results,
     .start = redundancy_start,
     .release = redundancy_release,
     .wants = redundancy_wants,

@@ -113,6 +113,9 @@ void results_release(struct results *r)
     for (size_t i = 0; i < r->map_count; i++) {
         free(r->maps[i].name);
         free(r->maps[i].tile);
+        for (int c = 0; r->maps[i].words && c < r->maps[i].rows * r->maps[i].cols; c++)
+            free(r->maps[i].words[c]);
+        free(r->maps[i].words);
         free(r->maps[i].values);
         free(r->maps[i].state);
     }

@@ -23,6 +23,38 @@
 #include "core/base/event.h"
 #include "core/base/mem.h"
 
+// What the rows or columns of a map count.
+enum map_axis {
+    MAP_PATCHES, // both: the map lies over the picture
+    MAP_LAYERS,
+    MAP_HEADS,
+    MAP_POSITIONS, // of the sequence
+    MAP_TOKENS,    // of the answer
+    MAP_CLASSES    // of tokens: visual, text
+};
+
+struct settings;
+
+// What the tables or maps of one name hold: a row of a probe's `results` (core/probes/probe.h).
+struct result_kind {
+    const char *name; // "stream", and all that continue it: "stream.std"
+    const char *unit; // of the numbers ("L2 norm")
+    // Of a table, the columns with this unit, separated by "|"; NULL: all. Of several rows of one
+    // name, the first is drawn first, and alone in figures.
+    const char *columns;
+    // Of maps. The screen steps through them by itself; the command is asked for one with --layer,
+    // --head and --token, as far as there is one map for each of these.
+    bool map;
+    enum map_axis rows, cols;
+    unsigned each;    // EACH_LAYER ...
+    double low, high; // what the colours span; both 0: from the map's least to its most
+    // Is there a map of this layer under these settings? NULL: of every layer.
+    bool (*has)(const struct settings *s, int layers, int layer);
+    bool on_request; // the command needs more, or much time: the screen does not ask for it
+};
+
+enum { EACH_LAYER = 1, EACH_HEAD = 2, EACH_TOKEN = 4 };
+
 struct result_row {
     char *key;
     double *value; // [column_count - 1]; NaN: none
@@ -47,6 +79,7 @@ struct result_map {
     int picture, layer, head, token; // as in struct event_heatmap
     int rows, cols;
     float *values;  // [rows * cols]; NaN: no token
+    char **words;   // [rows * cols] written over the cells; NULL: numbers only
     uint8_t *state; // [rows * cols] 1: pruning dropped the token; NULL: nothing is pruned
     double area[4]; // left, top, right, bottom in pixels of the picture: the area covered
 };
@@ -68,7 +101,7 @@ struct results {
 struct result_table *results_table(struct results *r, const char *name, const char *columns);
 double *result_row(struct result_table *t, const char *key, ...)
     __attribute__((format(printf, 2, 3)));
-// A map with all values NaN and nothing dropped.
+// A map with all values NaN and nothing dropped; a probe describes it in its `results`.
 struct result_map *results_map(struct results *r, const char *name, int rows, int cols);
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void results_texts(struct results *r, const char *const title[2], const char *const text[2]);
@@ -109,8 +142,14 @@ int results_write_csv(const struct results *r, const char *path, const struct si
 // A map as an event; borrows the map's values.
 struct event_heatmap results_heatmap(const struct result_map *m);
 
-// What the numbers of a table or map are ("cosine"), by its name (core/probes/units.c); NULL:
-// unknown, or of several units.
+// The first row of `results` of a probe or calibration for that name; NULL: unknown.
+const struct result_kind *result_kind(const char *name);
+// The kinds of maps that the screen steps through, and the command of each; NULL past the end.
+const struct result_kind *result_map_kind(int index, const char **command);
+// "layer"; NULL: patches.
+const char *map_axis_name(enum map_axis axis);
+// What the numbers of a table or map are ("cosine"), by its name; NULL: unknown, or of several
+// units.
 const char *results_unit(const char *name);
 // What the numbers of a column (from 1 on) are; NULL: unknown.
 const char *results_column_unit(const struct result_table *t, int column);

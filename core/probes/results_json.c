@@ -55,7 +55,12 @@ static void json_map(const struct result_map *m, struct buf *b)
     buf_puts(b, "]");
     for (int i = 0; m->state && i < m->rows * m->cols; i++)
         buf_printf(b, i ? ",%d" : ",\"dropped\":[%d", m->state[i]);
-    buf_puts(b, m->state ? "]}" : "}");
+    if (m->state) buf_putc(b, ']');
+    for (int i = 0; m->words && i < m->rows * m->cols; i++) {
+        buf_puts(b, i ? "," : ",\"words\":[");
+        json_put_text(b, m->words[i] ? m->words[i] : "");
+    }
+    buf_puts(b, m->words ? "]}" : "}");
 }
 
 void results_json(const struct results *r, struct buf *b)
@@ -134,6 +139,7 @@ static bool read_table(struct results *r, const cJSON *json)
 static bool read_map(struct results *r, const cJSON *json, struct err *err)
 {
     const cJSON *values = json_get(json, "values"), *dropped = json_get(json, "dropped"), *x;
+    const cJSON *words = json_get(json, "words");
     const char *name = cJSON_GetStringValue(json_get(json, "name")), *tile;
     static const char *const keys[] = { "picture", "layer", "head", "token", "rows", "cols" };
     int64_t n[6];
@@ -141,7 +147,8 @@ static bool read_map(struct results *r, const cJSON *json, struct err *err)
         if (json_int(json, keys[i], i < 4 ? -2 : 1, INT32_MAX, -1, &n[i], err) < 0) return false;
     if (!name || json_text(json, "tile", NULL, &tile, err) < 0 ||
         cJSON_GetArraySize(values) != n[4] * n[5] ||
-        (dropped && cJSON_GetArraySize(dropped) != n[4] * n[5]))
+        (dropped && cJSON_GetArraySize(dropped) != n[4] * n[5]) ||
+        (words && cJSON_GetArraySize(words) != n[4] * n[5]))
         return false;
     struct result_map *m = results_map(r, name, (int)n[4], (int)n[5]);
     m->tile = tile ? xstrdup(tile) : NULL;
@@ -150,6 +157,12 @@ static bool read_map(struct results *r, const cJSON *json, struct err *err)
     cJSON_ArrayForEach(x, values) *to++ = (float)read_number(x);
     uint8_t *state = m->state = dropped ? xcalloc((size_t)(n[4] * n[5]), 1) : NULL;
     cJSON_ArrayForEach(x, dropped) *state++ = cJSON_IsNumber(x) && x->valuedouble > 0;
+    char **word = m->words = words ? xcalloc((size_t)(n[4] * n[5]), sizeof *word) : NULL;
+    cJSON_ArrayForEach(x, words)
+    {
+        const char *text = cJSON_GetStringValue(x);
+        *word++ = text && *text ? xstrdup(text) : NULL;
+    }
     return true;
 }
 

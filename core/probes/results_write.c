@@ -67,7 +67,7 @@ void results_show(const struct results *r, const struct sinks *sinks)
     for (size_t i = 0; i < r->note_count; i++) sinks_notice(sinks, "%s", r->notes[i]);
 }
 
-static void csv_map(const struct result_map *m, struct buf *b)
+static void csv_map(const struct result_map *m, bool words, struct buf *b)
 {
     for (int r = 0; r < m->rows; r++)
         for (int c = 0; c < m->cols; c++) {
@@ -77,7 +77,10 @@ static void csv_map(const struct result_map *m, struct buf *b)
             csv_quote(b, m->tile ? m->tile : "");
             buf_printf(b, ",%d,%d,%d,%d,%d,", m->layer, m->head, m->token, r, c);
             if (isfinite(m->values[i])) buf_printf(b, "%.9g", (double)m->values[i]);
-            buf_printf(b, ",%d\n", m->state ? m->state[i] : 0);
+            buf_printf(b, ",%d", m->state ? m->state[i] : 0);
+            if (words) buf_putc(b, ',');
+            if (words) csv_quote(b, m->words && m->words[i] ? m->words[i] : "");
+            buf_putc(b, '\n');
         }
 }
 
@@ -98,8 +101,11 @@ static void table_csv(const struct result_table *t, struct buf *b)
 
 static void maps_csv(const struct results *r, struct buf *b)
 {
-    buf_puts(b, "map,picture,tile,layer,head,token,row,column,value,dropped\n");
-    for (size_t i = 0; i < r->map_count; i++) csv_map(&r->maps[i], b);
+    bool words = false;
+    for (size_t i = 0; i < r->map_count; i++) words |= r->maps[i].words != NULL;
+    buf_puts(b, "map,picture,tile,layer,head,token,row,column,value,dropped");
+    buf_puts(b, words ? ",word\n" : "\n");
+    for (size_t i = 0; i < r->map_count; i++) csv_map(&r->maps[i], words, b);
 }
 
 char *results_path(const char *path, const char *ending, const char *name, int number)
@@ -200,7 +206,9 @@ struct event_heatmap results_heatmap(const struct result_map *m)
                                .cols = m->cols,
                                .values = m->values,
                                .tile = m->tile,
+                               .words = (const char *const *)m->words,
                                .dropped = m->state };
+    const struct result_kind *kind = result_kind(m->name);
     bool any = false;
     for (int i = 0; i < m->rows * m->cols; i++) {
         const float v = m->values[i];
@@ -209,6 +217,7 @@ struct event_heatmap results_heatmap(const struct result_map *m)
         e.max = !any || v > e.max ? v : e.max;
         any = true;
     }
+    if (kind && kind->high > kind->low) e.min = (float)kind->low, e.max = (float)kind->high;
     memcpy(e.area, m->area, sizeof e.area);
     return e;
 }

@@ -353,16 +353,18 @@ static int64_t *cells_of(const struct probe_env *env, int picture, int64_t *toke
 
 static void tile_map(const struct probe_env *env, struct result_map *m,
                      const struct picture_tile *t, const int64_t *place, int64_t tokens,
-                     const float *values)
+                     const float *values, const char *const *words)
 {
     const double area[4] = { t->left, t->top, t->right, t->bottom };
     memcpy(m->area, area, sizeof area);
     if (env->kept) m->state = xcalloc((size_t)(t->rows * t->cols), 1);
+    if (words) m->words = xcalloc((size_t)(t->rows * t->cols), sizeof *m->words);
     for (int64_t r = 0; r < t->rows; r++)
         for (int64_t c = 0; c < t->cols; c++) {
             const int64_t cell = t->first + r * t->pitch + c, at = r * t->cols + c;
             if (cell < 0 || cell >= tokens || place[cell] < 0) continue;
             m->values[at] = values[place[cell]];
+            if (words && words[place[cell]]) m->words[at] = xstrdup(words[place[cell]]);
             if (env->kept) m->state[at] = !env->kept[place[cell]];
         }
 }
@@ -379,6 +381,12 @@ static bool shown(const struct probe_env *env, int picture)
 void probe_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                 int head, int token, const float *values)
 {
+    probe_word_maps(env, r, name, layer, head, token, values, NULL);
+}
+
+void probe_word_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
+                     int head, int token, const float *values, const char *const *words)
+{
     for (int p = 0; p < (int)env->picture_count; p++) {
         int count;
         int64_t tokens;
@@ -389,7 +397,7 @@ void probe_maps(const struct probe_env *env, struct results *r, const char *name
             struct result_map *m = results_map(r, name, (int)tiles[t].rows, (int)tiles[t].cols);
             m->picture = p, m->layer = layer, m->head = head, m->token = token;
             if (count > 1) m->tile = xasprintf("tile %d of %d", t + 1, count);
-            tile_map(env, m, &tiles[t], place, tokens, values);
+            tile_map(env, m, &tiles[t], place, tokens, values, words);
         }
         free(place);
         free(tiles);

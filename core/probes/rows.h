@@ -62,6 +62,9 @@ int32_t *probe_visual_numbers(const struct sequence *s, int64_t *visual);
 // Adds maps of values[S] over the selected pictures, tile by tile.
 void probe_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                 int head, int token, const float *values);
+// The same with words[S] written over the values; NULL in it: none.
+void probe_word_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
+                     int head, int token, const float *values, const char *const *words);
 // Tiles of a picture; the caller frees them.
 struct picture_tile *probe_tiles(const struct probe_env *env, int picture, int *count);
 

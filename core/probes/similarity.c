@@ -111,6 +111,13 @@ static int similarity_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static const struct result_kind similarity_results[] = {
+    // All rows of all layers are kept for it.
+    { "similarity", "cosine", .map = true, .rows = MAP_LAYERS, .cols = MAP_LAYERS,
+      .on_request = true },
+    { 0 },
+};
+
 const struct probe probe_similarity = {
     .name = "similarity",
     .also = "cosine layers residual measure probe",
@@ -118,6 +125,7 @@ const struct probe probe_similarity = {
     .help = "Similarity of the residual stream between layers.",
     .details = "Mean over tokens of cos(h[a], h[b]) as a matrix, and its mean over all layers but "
                "0." PROBE_DETAILS,
+    .results = similarity_results,
     .start = similarity_start,
     .release = similarity_release,
     .wants = similarity_wants,

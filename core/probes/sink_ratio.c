@@ -76,6 +76,11 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static const struct result_kind sink_ratio_results[] = {
+    { "sink_ratio", "share of attention", .columns = "strongest" },
+    { 0 },
+};
+
 const struct probe probe_sink_ratio = {
     .name = "sink-ratio",
     .also = "attention share measure probe",
@@ -92,6 +97,7 @@ const struct probe probe_sink_ratio = {
     .answered = true,
     .scalar = "sink_ratio.total",
     .series = { "sink_ratio", { "strongest", "curvature" } },
+    .results = sink_ratio_results,
     .start = sink_ratio_start,
     .release = sink_ratio_release,
     .wants = sink_ratio_wants,

@@ -304,6 +304,13 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static const struct result_kind sinks_results[] = {
+    { "sinks.phi", "phi", .map = true, .each = EACH_LAYER },
+    { "sinks.tokens", "largest normalised value in the sink dimensions", .columns = "phi" },
+    { "sinks.tokens", "attention contribution", .columns = "C" },
+    { 0 },
+};
+
 const struct probe probe_sinks = {
     .name = "sinks",
     .also = "attention outliers measure probe",
@@ -319,6 +326,7 @@ const struct probe probe_sinks = {
         "tokens\n"
         "are counted apart and have none. With --data the table of tokens has the rows of all\n"
         "samples. --figure also plots phi against C." PROBE_DETAILS,
+    .results = sinks_results,
     .start = sinks_start,
     .release = sinks_release,
     .wants = sinks_wants,

@@ -114,6 +114,14 @@ static int stream_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+static const struct result_kind stream_results[] = {
+    { "stream", "L2 norm", .columns = "norm|norm std" },
+    { "stream", "cosine", .columns = "similarity|similarity std" },
+    { "stream.norms", "L2 norm", .map = true, .each = EACH_LAYER },
+    { "stream.similarity", "cosine", .map = true, .each = EACH_LAYER },
+    { 0 },
+};
+
 const struct probe probe_stream = {
     .name = "stream",
     .also = "map norms length similarity cosine residual measure probe",
@@ -125,6 +133,7 @@ const struct probe probe_stream = {
         "stream.similarity the cosine of the layer's input and output. Over text tokens too, and\n"
         "between any two layers: /norms and /similarity." PROBE_DETAILS,
     .pictures = true,
+    .results = stream_results,
     .start = stream_start,
     .release = stream_release,
     .wants = stream_wants,

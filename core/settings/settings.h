@@ -104,6 +104,7 @@ bool settings_is(const struct settings *s, const char *key, const char *word);
 // number, or -1 with a message when a layer is outside the model or listed twice.
 int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
                     struct err *err);
+bool settings_has_layer(const struct settings *s, const char *key, int64_t layers, int64_t layer);
 // The numbers of a SETTING_REALS in the order typed; the caller frees them.
 double *settings_reals(const struct settings *s, const char *key, size_t *count);
 

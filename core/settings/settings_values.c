@@ -152,6 +152,15 @@ int settings_layers(const struct settings *s, const char *key, int64_t layers, b
     return list_layers(key, settings_text(s, key), layers, set, err);
 }
 
+bool settings_has_layer(const struct settings *s, const char *key, int64_t layers, int64_t layer)
+{
+    bool *set = xcalloc((size_t)layers + 1, sizeof *set);
+    const bool has = layer >= 0 && layer < layers &&
+                     settings_layers(s, key, layers, set, NULL) > 0 && set[layer];
+    free(set);
+    return has;
+}
+
 static double *reals_read(const struct setting *row, const char *text, size_t *count)
 {
     double *list = NULL;

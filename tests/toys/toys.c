@@ -104,6 +104,32 @@ static void a_toggle_equals_a_fresh_run(void **state)
     golden_close(&fresh);
 }
 
+// A matrix of layers by positions, and words over the picture: described by the probe alone.
+static void its_maps_are_shown(const struct results *r, int layers)
+{
+    const char *command;
+    struct results again = { 0 };
+    struct buf json = { 0 };
+    struct err err = { 0 };
+    int kinds = 0;
+    for (const struct result_kind *k; (k = result_map_kind(kinds, &command)); kinds++)
+        if (!strcmp(k->name, "toy.rows")) assert_string_equal(command, "toyprobe");
+    assert_int_equal(kinds, 7 + 2); // of the program, and the toy's
+    results_json(r, &json);
+    must(results_read(&again, json.data, &err), &err);
+    buf_release(&json);
+    assert_int_equal(again.map_count, 2);
+    const struct result_map *matrix = &again.maps[0], *words = &again.maps[1];
+    assert_int_equal(matrix->rows, layers);
+    assert_true(matrix->picture < 0 && !matrix->words);
+    assert_true(results_heatmap(matrix).min == 0 && results_heatmap(matrix).max == 2); // its range
+    assert_int_equal(words->picture, 0);
+    assert_null(words->words[0]);
+    assert_string_equal(words->words[1], "odd");
+    assert_string_equal(results_heatmap(words).words[3], "odd");
+    results_release(&again);
+}
+
 static void its_cost_is_counted(void **state)
 {
     struct golden g;
@@ -126,6 +152,7 @@ static void its_cost_is_counted(void **state)
     results_release(&r);
     run_probe(&g, &probe_toy, NULL, &r);
     assert_true(*results_value(&r, "toy", "all layers", "rows") > 0);
+    its_maps_are_shown(&r, m->decoder.config.layers);
     results_release(&r);
     golden_close(&g);
 }

@@ -317,6 +317,61 @@ static void test_looks(void **state)
     news_queue_free(q);
 }
 
+// Kinds of maps are stepped through as the probes describe them; words lie over their cells.
+static void test_kinds(void **state)
+{
+    struct news_queue *q = news_queue_new();
+    struct view *v = view_new();
+    const char *const words[] = { "left", "right" };
+    const float values[] = { 0, 1 };
+    struct snapshot *s = xcalloc(1, sizeof *s);
+    s->settings = settings_copy(NULL);
+    s->layers = 4, s->heads = 2;
+    say(q, "What?", (const char *const[]){ "A", NULL });
+    news_post(q, NEWS_SNAPSHOT, NULL, s, snapshot_free);
+    tell_map(news_sink(q), "live", 1, 0, 0.5F);
+    take_all(v, q);
+    maps_kind(v);
+    check_quiet(v, "/contribution --picture 0 --layer 1 --token 0");
+    maps_kind(v);
+    check_quiet(v, "/stream --picture 0 --layer 1");
+    settings_set(s->settings, "ira.on", "on", NULL);
+    settings_set(s->settings, "ira.layers", "3", NULL);
+    settings_set(s->settings, "prune.score", "cls", NULL);
+    for (int i = 0; i < 3; i++) maps_kind(v);
+    check_quiet(v, "/kl --picture 0 --layer 3");
+    maps_kind(v);
+    check_quiet(v, "/pruned --picture 0");
+    maps_kind(v);
+    check_quiet(v, "/attention --picture 0 --layer 3 --token 0 --head mean");
+
+    // A matrix lies over no picture.
+    const struct event_heatmap map = { .name = "similarity",
+                                       .picture = -1,
+                                       .layer = -1,
+                                       .head = -1,
+                                       .token = -1,
+                                       .rows = 1,
+                                       .cols = 2,
+                                       .values = values,
+                                       .words = words,
+                                       .max = 1 };
+    struct canvas c = { .mono = true };
+    struct buf text = { 0 };
+    canvas_resize(&c, 12, 60);
+    emit(q, (struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
+    take_all(v, q);
+    panel_at(PANEL_image)->draw(v, &c, (struct area){ 0, 0, 60, 12 }, true);
+    canvas_write(&c, &text);
+    if (!strstr(text.data, "left") || !strstr(text.data, "right") ||
+        !strstr(text.data, "similarity layer x layer"))
+        fail_msg("%s", text.data);
+    buf_release(&text);
+    canvas_release(&c);
+    view_free(v);
+    news_queue_free(q);
+}
+
 // Many maps of one answer: stepping over tokens and layers, the far ends, nothing beyond.
 static void test_maps(void **state)
 {
@@ -439,10 +494,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies),       cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_conversation), cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_all_sizes),    cmocka_unit_test(test_crowd),
-        cmocka_unit_test(test_keys),         cmocka_unit_test(test_attached),
-        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_conversation), cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_maps),         cmocka_unit_test(test_all_sizes),
+        cmocka_unit_test(test_crowd),        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_attached),     cmocka_unit_test(test_looks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
