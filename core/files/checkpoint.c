@@ -354,6 +354,7 @@ void checkpoint_close(struct checkpoint *c)
     cJSON_Delete(c->tokenizer_config);
     free(c->notice);
     free(c->chat_template);
+    free(c->template_file);
     for (int i = 0; i < c->gguf_count; i++) gguf_close(c->gguf[i]);
     for (int s = 0; s < c->shard_count; s++) safetensors_close(c->shards[s]);
     for (size_t i = 0; i < c->made_count; i++) free(c->made[i]);

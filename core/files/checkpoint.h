@@ -37,7 +37,7 @@ struct checkpoint {
     bool tokenizer_config_missing; // there is no tokenizer_config.json
     char *notice;                  // what the user should know about the files; NULL: nothing
     char *chat_template;           // the folder's chat template or NULL
-    const char *template_file;     // that has it
+    char *template_file;           // that has it
     struct safetensors **shards;
     int shard_count;
     const struct safetensor **tensors; // of all shards, sorted by name

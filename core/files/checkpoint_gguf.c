@@ -201,11 +201,27 @@ static int find_encoder(struct checkpoint *c, const char *model, struct gguf_bes
 
 // --- all of it -----------------------------------------------------------------------------------
 
+// tokenizer.chat_template, or the first of those with names ("tokenizer.chat_template.rag"), where
+// none is the usual one.
+static const char *find_template(struct checkpoint *c, const struct gguf *f)
+{
+    static const char key[] = "tokenizer.chat_template";
+    const char *usual = gguf_text(f, key);
+    for (uint64_t i = 0; !usual && i < f->entry_count; i++) {
+        const struct gguf_entry *e = &f->entries[i];
+        if (strncmp(e->key, key, strlen(key)) != 0 || e->key[strlen(key)] != '.' || !e->text)
+            continue;
+        checkpoint_tell(c, xasprintf("the file has no '%s': '%.80s' is used", key, e->key));
+        return e->text;
+    }
+    return usual;
+}
+
 static int read_text_model(struct checkpoint *c, struct err *err)
 {
     const struct gguf *f = c->gguf[0];
     c->config = cJSON_CreateObject();
-    const char *template = gguf_text(f, "tokenizer.chat_template");
+    const char *template = find_template(c, f);
     if (gguf_text_config(f, c->config, err) < 0 ||
         !(c->tokenizer_config = gguf_tokenizer_config(f, err)) ||
         !(c->generation = gguf_generation_config(f, &c->ends_named, err)))

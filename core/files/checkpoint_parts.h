@@ -12,6 +12,8 @@ enum {
 // A JSON file of the folder. *json stays NULL when it is absent.
 int checkpoint_read_json(const struct checkpoint *c, const char *name, cJSON **json,
                          struct err *err);
+// Adds to c->notice; takes the text over.
+void checkpoint_tell(struct checkpoint *c, char *text);
 // The folder's chat template, once its other configs are read.
 int checkpoint_read_template(struct checkpoint *c, struct err *err);
 // Opens the GGUF files of that name: configs and shards; c->folder becomes their whole path.

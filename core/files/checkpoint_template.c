@@ -2,6 +2,7 @@
 //
 // As in transformers: the processor of a model that sees and the tokenizer of another one look into
 // different files, in another order. (Version 4 looks into processor_config.json last.)
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +12,8 @@
 #include "core/base/text.h"
 #include "core/files/checkpoint_parts.h"
 
-#define MORE "additional_chat_templates/default.jinja"
+#define FOLDER "additional_chat_templates"
+#define MORE   FOLDER "/default.jinja"
 
 static const char *const orders[2][6] = {
     { MORE, "chat_template.jinja", "tokenizer_config.json", "chat_template.json",
@@ -82,12 +84,41 @@ bool checkpoint_same_template(const char *a, const char *b)
     return x == y && !memcmp(a, b, x);
 }
 
-static void tell(struct checkpoint *c, char *text)
+void checkpoint_tell(struct checkpoint *c, char *text)
 {
     char *both = c->notice ? xasprintf("%s; %s", c->notice, text) : xstrdup(text);
     free(c->notice);
     free(text);
     c->notice = both;
+}
+
+static void tell_other(struct checkpoint *c, const char *where, const char *name)
+{
+    checkpoint_tell(c, xasprintf("%s has chat templates, none with the name \"default\": \"%.40s\" "
+                                 "is used",
+                                 where, name));
+}
+
+// Without any other template: the first one, by its name, of the folder of named ones.
+static int use_first(struct checkpoint *c, struct err *err)
+{
+    char *folder = xasprintf("%s/" FOLDER, c->folder), *first = NULL, *other;
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (!text_ends(entry->d_name, ".jinja") || (first && strcmp(entry->d_name, first) > 0))
+            continue;
+        free(first);
+        first = xstrdup(entry->d_name);
+    }
+    if (dir) closedir(dir);
+    free(folder);
+    if (!first) return 0;
+    c->template_file = xasprintf(FOLDER "/%s", first);
+    const int status = read_one(c, c->template_file, &c->chat_template, &other, err);
+    first[strlen(first) - strlen(".jinja")] = 0;
+    if (status == 0) tell_other(c, FOLDER, first);
+    free(first);
+    return status;
 }
 
 int checkpoint_read_template(struct checkpoint *c, struct err *err)
@@ -103,22 +134,20 @@ int checkpoint_read_template(struct checkpoint *c, struct err *err)
         }
         if (text && !c->chat_template) {
             c->chat_template = text;
-            c->template_file = *order;
-            if (other)
-                tell(c, xasprintf("%s has several chat templates, none with the name \"default\": "
-                                  "\"%.40s\" is used",
-                                  *order, other));
+            c->template_file = xstrdup(*order);
+            if (other) tell_other(c, *order, other);
             text = NULL;
         } else if (text && !checkpoint_same_template(text, c->chat_template) &&
                    strcmp(*order, "tokenizer_config.json") != 0) { // there a file overrides it
-            tell(c, xasprintf("the chat templates of %s and %s differ: the first is used, as in "
-                              "transformers 5",
-                              c->template_file, *order));
+            checkpoint_tell(
+                c, xasprintf("the chat templates of %s and %s differ: the first is used, as in "
+                             "transformers 5",
+                             c->template_file, *order));
         }
         free(text);
         free(other);
     }
-    return 0;
+    return c->chat_template ? 0 : use_first(c, err);
 }
 
 char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
@@ -132,6 +161,7 @@ char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
                                 .tokenizer_config = tokenizer_config };
     checkpoint_read_template(&other, &err); // what cannot be read is none
     free(other.notice);
+    free(other.template_file);
     free(copy);
     return other.chat_template;
 }

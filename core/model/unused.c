@@ -146,10 +146,11 @@ static bool is_processor(const char *name)
 
 static bool same_pixels(const struct picture_config *a, const struct picture_config *b)
 {
+    for (int i = 0; i < 3; i++)
+        if (a->mean[i] != b->mean[i] || a->std[i] != b->std[i]) return false;
     return a->resize == b->resize && a->rescale == b->rescale && a->normalize == b->normalize &&
            a->flatten == b->flatten && a->resample == b->resample &&
-           a->rescale_factor == b->rescale_factor && !memcmp(a->mean, b->mean, sizeof a->mean) &&
-           !memcmp(a->std, b->std, sizeof a->std);
+           a->rescale_factor == b->rescale_factor;
 }
 
 // Does a key of picture_config_read_shared say what is done anyway?

@@ -254,6 +254,10 @@ for set in llama.expert_count=8 'llama.activation_sparsity_scale=[0.5, 0.0]' 'll
     says "$set" "$work/m.gguf" "--ignore-weights opens it all the same"
     opens "$set, ignored" "$work/m.gguf" "'${set%=*}' is" --mmproj none --ignore-weights
 done
+python3 tests/goldens/to_gguf.py $llama "$work/m.gguf" --set 'tokenizer.chat_template=null' --set 'tokenizer.chat_templates=["rag"]' \
+    --set 'tokenizer.chat_template.rag="{{ messages[0].content }}"'
+vlmsh "$work/m.gguf" --mmproj none -c /info >"$work/out" 2>&1
+grep -qF "the file has no 'tokenizer.chat_template': 'tokenizer.chat_template.rag' is used" "$work/out" || fail "a named template: $(cat "$work/out")"
 gguf "'llama.attention.value_length' is 8, the heads of keys are 16 numbers wide" --set llama.attention.value_length=8
 # Of encoders.
 eyes() { # FOLDER TEXT SET...: refused with that text, or with "TEXT" of a notice, or ""

@@ -437,6 +437,8 @@ static void finds_templates(void **state)
         const char *file, *text, *found;
     } steps[] = {
         { "tokenizer_config.json", "{\"chat_template\": null}", NULL },
+        { "additional_chat_templates/tool_use.jinja", "U", "U" },
+        { "additional_chat_templates/rag.jinja", "R", "R" },
         { "tokenizer_config.json", "{\"chat_template\": \"T\"}", "T" },
         { "tokenizer_config.json",
           "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, 5,"
@@ -477,6 +479,8 @@ static void differing_templates_are_named(void **state)
     static const struct {
         const char *file, *text, *notice;
     } steps[] = {
+        { "additional_chat_templates/rag.jinja", "R",
+          "additional_chat_templates has chat templates, none with the name \"default\": \"rag\"" },
         { "tokenizer_config.json", "{\"chat_template\": \"T\"}", NULL },
         { "chat_template.jinja", "T\n", NULL },
         { "chat_template.jinja", "N", NULL },
@@ -484,7 +488,7 @@ static void differing_templates_are_named(void **state)
         { "chat_template.json", "{\"chat_template\": \"J\"}",
           "chat_template.json and chat_template.jinja differ" },
         { "chat_template.json", "{\"chat_template\": [{\"name\": \"x\", \"template\": \"N\"}]}",
-          "chat_template.json has several chat templates, none with the name \"default\": \"x\"" },
+          "chat_template.json has chat templates, none with the name \"default\": \"x\"" },
     };
     scratch_text(folder, "config.json", "{}");
     write_weights(folder, "model.safetensors", names, 1);
