@@ -208,7 +208,7 @@ test-cluster: vlmsh
 bench: vlmsh $(UNPACKED) $(BENCH_BIN)
 	@tests/bench/run.sh $(B)
 
-# --- GPUs: a library of its own, which the program opens at run time (core/graph/device.h) -----------------
+# --- GPUs: a library of its own, which the program opens at run time (core/engine/device.h) -----------------
 # kernels/*.cu are compiled twice: by nvcc for GPUs, and by g++ with tests/cuda_host/ for tests on any
 # machine. `make test` does both where nvcc is found.
 CUDA_ARCH   ?= 90

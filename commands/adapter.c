@@ -5,6 +5,9 @@
 
 #include "commands/command.h"
 #include "commands/option_table.h"
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapters.h"
+#include "core/adapter/model_write.h"
 #include "core/base/names.h"
 #include "core/jobs/identity.h"
 #include "core/new/new_model.h"

@@ -6,12 +6,13 @@
 
 #include "commands/command.h"
 #include "commands/jobs.h"
+#include "core/text/message.h"
 
 static char *system_text(const struct engine *e)
 {
-    const struct conversation *c = engine_conversation(e);
-    if (!c->message_count || c->messages[0].role != ROLE_SYSTEM) return NULL;
-    return message_text(&c->messages[0]);
+    const struct engine_talk c = engine_talk(e);
+    if (!c.message_count || c.messages[0].role != ROLE_SYSTEM) return NULL;
+    return message_text(&c.messages[0]);
 }
 
 // --- here ----------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@
 #ifndef COMMANDS_COMMAND_H
 #define COMMANDS_COMMAND_H
 
+#include "core/base/event.h"
+#include "core/base/mem.h"
 #include "core/engine/engine.h"
 #include "sessions/store.h"
 

@@ -224,14 +224,14 @@ static struct compare_request request_of(struct asking *a)
 }
 
 // Without a question the last one is asked again.
-static int find_question(struct compare_request *r, struct err *err)
+static int find_question(const struct engine *e, struct compare_request *r, struct err *err)
 {
-    const struct conversation *c = r->from;
-    r->messages = c->message_count;
+    const struct engine_talk c = engine_talk(e);
+    r->messages = c.message_count;
     if (r->question) return 0;
-    while (r->messages && c->messages[r->messages - 1].role == ROLE_ASSISTANT) r->messages--;
-    if (r->messages && (c->messages[r->messages - 1].role == ROLE_USER ||
-                        c->messages[r->messages - 1].role == ROLE_RAW))
+    while (r->messages && c.messages[r->messages - 1].role == ROLE_ASSISTANT) r->messages--;
+    if (r->messages && (c.messages[r->messages - 1].role == ROLE_USER ||
+                        c.messages[r->messages - 1].role == ROLE_RAW))
         return 0;
     return err_set(err, "there is no last question: add a question after the settings");
 }
@@ -291,7 +291,8 @@ static int compare_question(struct asking *a, struct err *err)
     struct results r = { 0 };
     struct comparison c;
     if (engine_watched(a->shell->engine)) request.watch = a->shell->sinks;
-    if (find_question(&request, err) < 0 || compare_run(&request, &c, err) < 0) return -1;
+    if (find_question(a->shell->engine, &request, err) < 0 || compare_run(&request, &c, err) < 0)
+        return -1;
     compare_results(&r, (const char *const *)a->title, &c);
     results_show(&r, a->shell->sinks);
     show_steps(a, &c);

@@ -283,7 +283,7 @@ static int check(struct shell *shell, const struct data_options *o, struct err *
         .kinds = o->kinds,
         .kind_count = o->kind_count,
         .decode = o->decode,
-        .limit = conversation_limit(engine_model(e), engine_settings(e)),
+        .limit = engine_limit(e),
         .report = report,
         .self = &p,
     };

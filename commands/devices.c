@@ -1,6 +1,6 @@
 // commands/devices.c -- /devices: the devices available to --device, with their memory.
 #include "commands/command.h"
-#include "core/graph/device.h"
+#include "core/engine/device.h"
 
 // 0: not known.
 static void add_memory(struct table_builder *t, size_t bytes)

@@ -17,10 +17,11 @@ int film_take(const char **to, const char *value, struct err *err)
     return err_set(err, "cannot write '%s': the name of a film ends in .gif", value);
 }
 
-static const struct message *last_answer(const struct conversation *c)
+static const struct message *last_answer(const struct engine *e)
 {
-    for (size_t i = c->message_count; i-- > 0;)
-        if (c->messages[i].generated && c->messages[i].ids.count) return &c->messages[i];
+    const struct engine_talk c = engine_talk(e);
+    for (size_t i = c.message_count; i-- > 0;)
+        if (c.messages[i].generated && c.messages[i].ids.count) return &c.messages[i];
     return NULL;
 }
 
@@ -43,15 +44,15 @@ static char **split_words(const struct tokenizer *t, const struct ids *ids)
 static int add_token(const struct shell *shell, const struct results *r, size_t token,
                      struct film *film, struct err *err)
 {
-    const struct conversation *c = engine_conversation(shell->engine);
+    const struct engine_talk c = engine_talk(shell->engine);
     struct event_heatmap *maps = xreallocarray(NULL, r->map_count + 1, sizeof *maps);
     size_t count = 0;
     for (size_t i = 0; i < r->map_count; i++) {
         const int picture = r->maps[i].picture;
         if (r->maps[i].token != (int)token) continue;
         maps[count] = results_heatmap(&r->maps[i]);
-        if (picture >= 0 && (size_t)picture < c->picture_count)
-            maps[count].image = &c->pictures[picture].image;
+        if (picture >= 0 && (size_t)picture < c.picture_count)
+            maps[count].image = &c.pictures[picture].image;
         count++;
     }
     if (count) film->unit = results_unit(maps[0].name);
@@ -97,11 +98,11 @@ static void say_written(const struct shell *shell, size_t count, const char *pat
 int film_of_answer(const struct shell *shell, const struct measure_request *request,
                    const char *path, struct err *err)
 {
-    const struct message *answer = last_answer(engine_conversation(shell->engine));
+    const struct message *answer = last_answer(shell->engine);
     if (!answer) return err_set(err, "a film shows the tokens of an answer: ask a question first");
     const size_t count = answer->ids.count < FILM_FRAMES ? answer->ids.count : FILM_FRAMES;
     const struct figure_look look = figure_look(engine_settings(shell->engine));
-    char **words = split_words(engine_model(shell->engine)->tokenizer, &answer->ids);
+    char **words = split_words(engine_tokenizer(shell->engine), &answer->ids);
     struct film film = { .look = &look, .words = words, .count = answer->ids.count };
     int status = film_open(&film, path, err);
     if (status == 0) status = add_tokens(shell, request, count, &film, err);

@@ -24,9 +24,10 @@ const struct command command_forward = {
 
 static int raw_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const int64_t vocab = engine_model(shell->engine)->decoder.config.vocab;
+    struct event_info info;
     struct ids ids = { 0 };
-    int status = numbers_read(&ids, argc, argv, vocab, err);
+    engine_info(shell->engine, &info);
+    int status = numbers_read(&ids, argc, argv, info.vocabulary, err);
     if (status == 0 && !ids.count) status = err_set(err, "no token ids given");
     if (status == 0) status = engine_raw(shell->engine, ids.data, ids.count, err);
     ids_release(&ids);

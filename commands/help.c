@@ -7,6 +7,7 @@
 #include "core/metrics/metric.h"
 #include "core/probes/taps.h"
 #include "core/sets/set.h"
+#include "core/text/template.h"
 
 // The commands of a group, or all (NULL). False: there is no such group.
 static bool list_commands(const struct shell *shell, const char *group)

@@ -9,6 +9,7 @@
 #include "commands/clipboard.h"
 #include "commands/command.h"
 #include "commands/parse.h"
+#include "core/text/message.h"
 
 static const char clipboard_name[] = "clipboard";
 
@@ -18,7 +19,7 @@ static const char *picture_name(const struct picture *p)
 }
 
 // Which message has the picture; -1 when none has.
-static int64_t message_with(const struct conversation *c, int picture)
+static int64_t message_with(const struct engine_talk *c, int picture)
 {
     for (size_t i = 0; i < c->message_count; i++)
         for (size_t j = 0; j < c->messages[i].content_count; j++)
@@ -27,7 +28,7 @@ static int64_t message_with(const struct conversation *c, int picture)
     return -1;
 }
 
-static bool is_waiting(const struct conversation *c, int picture)
+static bool is_waiting(const struct engine_talk *c, int picture)
 {
     for (size_t i = 0; i < c->waiting_count; i++)
         if (c->waiting[i] == picture) return true;
@@ -39,18 +40,18 @@ static int images_run(struct shell *shell, int argc, char **argv, struct err *er
     static const char *const columns[] = { "picture", "width", "height", "tokens",
                                            "where",   "file",  "sha256" };
     static const bool numeric[] = { true, true, true, true, false, false, false };
-    const struct conversation *c = engine_conversation(shell->engine);
+    const struct engine_talk c = engine_talk(shell->engine);
     struct table_builder t;
     table_begin(&t, "images", 7, columns, numeric);
-    for (size_t i = 0; i < c->picture_count; i++) {
-        const struct picture *p = &c->pictures[i];
-        const int64_t message = message_with(c, (int)i);
+    for (size_t i = 0; i < c.picture_count; i++) {
+        const struct picture *p = &c.pictures[i];
+        const int64_t message = message_with(&c, (int)i);
         if (!p->path) continue; // taken back
         table_add(&t, "%zu", i);
         table_add(&t, "%" PRId64, p->image.width);
         table_add(&t, "%" PRId64, p->image.height);
         table_add(&t, "%" PRId64, p->tokens);
-        if (is_waiting(c, (int)i))
+        if (is_waiting(&c, (int)i))
             table_add(&t, "next message");
         else if (message >= 0)
             table_add(&t, "message %" PRId64, message);
@@ -85,15 +86,15 @@ static const char *room_left(const struct engine_context *x, char *text, size_t 
 // What the picture costs, before anything is sent.
 static void report_attached(const struct shell *shell)
 {
-    const struct conversation *c = engine_conversation(shell->engine);
-    const struct picture *p = &c->pictures[c->picture_count - 1];
+    const struct engine_talk c = engine_talk(shell->engine);
+    const struct picture *p = &c.pictures[c.picture_count - 1];
     struct engine_context x;
     char left[96];
     // A model counts the tokens; if none can be loaded, their number stays unknown.
     command_check_needs(shell, NEEDS_MODEL, NULL);
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_ATTACHED,
                                               .pictures = p,
-                                              .id = (int32_t)c->picture_count - 1 });
+                                              .id = (int32_t)c.picture_count - 1 });
     if (engine_model(shell->engine) && engine_context(shell->engine, &x, NULL) == 0)
         sinks_notice(shell->sinks,
                      "attached %s: %" PRId64 " x %" PRId64 " pixels, %" PRId64 " visual tokens; %s",
@@ -172,15 +173,15 @@ static int attach_clipboard(struct shell *shell, struct err *err)
 // --remove N: a picture of the next message, by its number in /images.
 static int remove_one(struct shell *shell, const char *number, struct err *err)
 {
-    const struct conversation *c = engine_conversation(shell->engine);
+    const struct engine_talk c = engine_talk(shell->engine);
     char *end;
     const long n = strtol(number, &end, 10);
-    if (!*number || *end || n < 0 || (size_t)n >= c->picture_count || !c->pictures[n].path)
+    if (!*number || *end || n < 0 || (size_t)n >= c.picture_count || !c.pictures[n].path)
         return err_set(err, "there is no picture %s: /images lists them", number);
-    if (!is_waiting(c, (int)n))
+    if (!is_waiting(&c, (int)n))
         return err_set(err, "picture %ld belongs to message %" PRId64 ": /undo takes messages back",
-                       n, message_with(c, (int)n));
-    char *name = xstrdup(picture_name(&c->pictures[n]));
+                       n, message_with(&c, (int)n));
+    char *name = xstrdup(picture_name(&c.pictures[n]));
     engine_detach_one(shell->engine, (int)n);
     sinks_notice(shell->sinks, "removed picture %ld, %s", n, name);
     free(name);

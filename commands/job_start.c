@@ -6,20 +6,21 @@
 
 #include "commands/job_parts.h"
 #include "commands/jobs.h"
+#include "core/engine/device.h"
 #include "sessions/job_queue.h"
 #include "sessions/job_ranks.h"
 
 struct job_order shell_job_order(const struct shell *shell, const char *kind, int argc, char **argv)
 {
-    const struct model *m = engine_model(shell->engine);
+    const struct checkpoint *c = engine_checkpoint(shell->engine);
     return (struct job_order){
         .kind = kind,
         .argc = argc,
         .argv = argv,
         .settings = engine_settings(shell->engine),
-        .model = m ? m->checkpoint->name : NULL,
-        .fingerprint = m ? m->checkpoint->identity : NULL,
-        .device = engine_backend(shell->engine)->name,
+        .model = c ? c->name : NULL,
+        .fingerprint = c ? c->identity : NULL,
+        .device = device_name(engine_backend(shell->engine)),
     };
 }
 

@@ -4,7 +4,6 @@
 
 #include "commands/command.h"
 #include "core/base/clock.h"
-#include "core/model/families/family.h"
 #include "core/model/unread.h"
 
 // MODEL and its options as one name; the caller frees it.
@@ -33,16 +32,13 @@ static char *model_name(int argc, char **argv, struct err *err)
 
 static int load_name(struct shell *shell, const char *name, struct err *err)
 {
-    struct model_part parts[MODEL_PARTS];
-    int64_t parameters = 0;
+    struct event_info info;
     const double begin = clock_seconds();
     if (engine_load_as_set(shell->engine, name, err) < 0) return -1;
-    const struct model *m = engine_model(shell->engine);
-    model_count(m, parts);
-    for (int i = 0; i < MODEL_PARTS; i++) parameters += parts[i].parameters;
+    engine_info(shell->engine, &info);
     sinks_notice(shell->sinks, "loaded '%s': %s, %.4g million parameters, %s, %.2f s", name,
-                 m->family->name, (double)parameters / 1e6,
-                 model_sees(m) ? "with vision" : "text only", clock_seconds() - begin);
+                 info.family, (double)info.parameters / 1e6,
+                 engine_sees(shell->engine) ? "with vision" : "text only", clock_seconds() - begin);
     return 0;
 }
 
@@ -80,11 +76,6 @@ const struct command command_load = {
 
 static int unload_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct err why;
-    // Messages keep their token ids for the same model, which only its fingerprint tells.
-    if (conversation_has_ids(engine_conversation(shell->engine)) &&
-        engine_identify(shell->engine, &why) < 0)
-        sinks_notice(shell->sinks, "the conversation loses its token ids: %s", why.text);
     engine_unload(shell->engine);
     return 0;
 }

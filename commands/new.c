@@ -169,8 +169,7 @@ static void show_counts(const struct sinks *sinks, const struct new_model_counts
 
 static int write_model(struct shell *shell, const struct new_options *o, struct err *err)
 {
-    struct engine_work work = { .engine = shell->engine, .what = "writing" };
-    const struct load_progress progress = engine_progress(&work);
+    const struct load_progress progress = engine_progress(shell->engine, "writing");
     struct buf text = { 0 };
     int status = 0;
     for (int i = 0; i < o->text_count && status == 0; i++)
@@ -199,8 +198,7 @@ static int new_like(struct shell *shell, const struct new_options *o, struct err
 
 static int new_joined(struct shell *shell, const struct new_options *o, struct err *err)
 {
-    struct engine_work work = { .engine = shell->engine, .what = "writing" };
-    const struct load_progress progress = engine_progress(&work);
+    const struct load_progress progress = engine_progress(shell->engine, "writing");
     struct new_model_counts counts;
     struct join *j = join_open(
         o->encoder, o->decoder,

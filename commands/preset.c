@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/methods/method.h"
 #include "core/probes/taps.h"
 #include "sessions/presets.h"
 

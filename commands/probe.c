@@ -275,10 +275,10 @@ static int read_request(struct wish *w, int argc, char **argv, struct err *err)
 static struct event_heatmap shown_map(const struct shell *shell, const struct wish *w,
                                       const struct result_map *m)
 {
-    const struct conversation *c = engine_conversation(shell->engine);
+    const struct engine_talk c = engine_talk(shell->engine);
     struct event_heatmap e = results_heatmap(m);
-    if (!w->request.data && m->picture >= 0 && (size_t)m->picture < c->picture_count)
-        e.image = &c->pictures[m->picture].image;
+    if (!w->request.data && m->picture >= 0 && (size_t)m->picture < c.picture_count)
+        e.image = &c.pictures[m->picture].image;
     return e;
 }
 
@@ -323,10 +323,10 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     struct results r = { 0 };
     int status = read_request(&w, argc, argv, err);
     if (status == 0 && w.folder) {
-        const struct conversation *c = engine_conversation(shell->engine);
+        const struct engine_talk c = engine_talk(shell->engine);
         status =
             probe->folder(w.folder, engine_backend(shell->engine), engine_settings(shell->engine),
-                          c->pictures, c->picture_count, &r, err);
+                          c.pictures, c.picture_count, &r, err);
     } else if (status == 0) {
         status = command_check_needs(shell, NEEDS_MODEL, err);
         if (status == 0) status = engine_measure(shell->engine, &w.request, &r, err);

@@ -138,8 +138,7 @@ static void say_misfits(const struct shell *shell, const struct gguf_kind *kind,
 static int write_encoder(struct shell *shell, const struct quantize_options *o, const char *path,
                          struct whole_file **file, struct gguf_summary *s, struct err *err)
 {
-    struct engine_work work = { .engine = shell->engine, .what = "writing" };
-    const struct load_progress progress = engine_progress(&work);
+    const struct load_progress progress = engine_progress(shell->engine, "writing");
     const struct model *m = engine_model(shell->engine);
     const enum dtype dtype = o->encoder ? gguf_kind_find(o->encoder)->matrix
                                         : model_mmproj_dtype(m, gguf_kind_find(o->type)->matrix);
@@ -149,8 +148,7 @@ static int write_encoder(struct shell *shell, const struct quantize_options *o, 
 static int write_model(struct shell *shell, const struct quantize_options *o,
                        struct whole_file **file, struct gguf_summary *s, struct err *err)
 {
-    struct engine_work work = { .engine = shell->engine, .what = "writing" };
-    const struct load_progress progress = engine_progress(&work);
+    const struct load_progress progress = engine_progress(shell->engine, "writing");
     const struct model *m = engine_model(shell->engine);
     return model_write_gguf(m, gguf_kind_find(o->type), o->path, &progress, s, file, err);
 }
@@ -255,8 +253,7 @@ static int compare(struct shell *shell, const char *path, const char *text, stru
     struct model *written = model_load(name, m->arena.backend, NULL, err);
     free(name);
     if (!written) return -1;
-    struct engine_work work = { .engine = shell->engine, .what = "comparing" };
-    const struct load_progress progress = engine_progress(&work);
+    const struct load_progress progress = engine_progress(shell->engine, "comparing");
     const int status =
         compare_text(m, written, text, &progress, engine_cancel_flag(shell->engine), &d, err);
     model_free(written);

@@ -132,8 +132,7 @@ static int scenes_run(struct shell *shell, int argc, char **argv, struct err *er
                                             .size = (int)o.size,
                                             .most = (int)o.most,
                                             .parts = o.parts };
-    struct engine_work work = { .engine = shell->engine, .what = "drawing" };
-    const struct load_progress progress = engine_progress(&work);
+    const struct load_progress progress = engine_progress(shell->engine, "drawing");
     struct scenes_report written;
     if (o.once && scenes_written(&request)) {
         sinks_notice(shell->sinks, "%s already holds this world: nothing to do", o.folder);

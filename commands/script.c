@@ -14,6 +14,7 @@
 #include "core/base/file_in.h"
 #include "core/base/text.h"
 #include "core/picture/source.h"
+#include "core/text/message.h"
 
 enum { RUN_DEPTH = 16, LINE_LIMIT = 64 << 20 };
 
@@ -108,10 +109,10 @@ static int check_words(const struct words *args, const char *line, struct err *e
 // The files that a command must not replace: so far, those of the conversation's pictures.
 static void note_read(struct shell *shell)
 {
-    const struct conversation *c = engine_conversation(shell->engine);
+    const struct engine_talk c = engine_talk(shell->engine);
     file_in_clear();
-    for (size_t i = 0; i < c->picture_count; i++)
-        if (c->pictures[i].path) file_in_note(c->pictures[i].path); // not taken back
+    for (size_t i = 0; i < c.picture_count; i++)
+        if (c.pictures[i].path) file_in_note(c.pictures[i].path); // not taken back
 }
 
 // `line` begins with the slash.
@@ -191,17 +192,16 @@ static size_t piece_length(const char *p)
 
 static bool is_attached(const struct shell *shell, const char *path)
 {
-    const struct conversation *c = engine_conversation(shell->engine);
-    for (size_t i = 0; i < c->picture_count; i++)
-        if (c->pictures[i].path && !strcmp(c->pictures[i].path, path)) return true;
+    const struct engine_talk c = engine_talk(shell->engine);
+    for (size_t i = 0; i < c.picture_count; i++)
+        if (c.pictures[i].path && !strcmp(c.pictures[i].path, path)) return true;
     return false;
 }
 
 // A file's name is only text to the model: people used to programs that attach it may not know.
 static void hint_picture(struct shell *shell, const char *text)
 {
-    const struct model *m = engine_model(shell->engine);
-    for (const char *p = skip_blanks(text); m && model_sees(m) && *p; p = skip_blanks(p)) {
+    for (const char *p = skip_blanks(text); engine_sees(shell->engine) && *p; p = skip_blanks(p)) {
         const size_t length = piece_length(p);
         char *path = picture_named(p, length);
         const bool hint = path && !is_attached(shell, path);

@@ -4,6 +4,7 @@
 
 #include "commands/command.h"
 #include "core/engine/presets.h"
+#include "core/methods/method.h"
 
 // X(command, preset, what is set besides where the preset alone is refused (NULL: nothing), help,
 // details). The command is listed in commands/list.h too.

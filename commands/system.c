@@ -2,15 +2,16 @@
 #include <stdlib.h>
 
 #include "commands/command.h"
+#include "core/text/message.h"
 
 static int show_system(const struct shell *shell)
 {
-    const struct conversation *c = engine_conversation(shell->engine);
-    if (!c->message_count || c->messages[0].role != ROLE_SYSTEM) {
+    const struct engine_talk c = engine_talk(shell->engine);
+    if (!c.message_count || c.messages[0].role != ROLE_SYSTEM) {
         sinks_text(shell->sinks, "no system message (the chat template may add its own)");
         return 0;
     }
-    char *text = message_text(&c->messages[0]);
+    char *text = message_text(&c.messages[0]);
     sinks_text(shell->sinks, "%s", text);
     free(text);
     return 0;

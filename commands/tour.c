@@ -109,8 +109,7 @@ char *tour_line(bool sees, int index)
 static int run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (shell->screen) return shell->screen->open(shell->screen->self, "tour", err);
-    const struct model *m = engine_model(shell->engine);
-    const bool sees = !m || model_sees(m);
+    const bool sees = !engine_model(shell->engine) || engine_sees(shell->engine);
     struct buf b = { 0 };
     for (int i = 0; i < tour_count(sees); i++) {
         char *line = tour_line(sees, i);

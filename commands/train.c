@@ -7,6 +7,7 @@
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "core/base/clock.h"
+#include "core/engine/device.h"
 #include "core/train/forecast.h"
 
 static const char *const words[] = { "plan", NULL };
@@ -190,7 +191,7 @@ static int show_all(struct plan *p, struct err *err)
                   (double)(of[MEMORY_MASTERS] + of[MEMORY_GRADIENTS] + of[MEMORY_OPTIMIZER]) / 1e6);
         table_add(&t, "%.1f", (double)(of[MEMORY_ACTIVATIONS] + of[MEMORY_WORKSPACE]) / 1e6);
         // On a device with memory of its own they are copies, and counted.
-        const bool copied = engine_backend(p->shell->engine)->own_memory;
+        const bool copied = device_has_memory(engine_backend(p->shell->engine));
         table_add(&t, "%.1f",
                   (double)(memory_own(&f.parts) + (copied ? 0 : of[MEMORY_MAPPED])) / 1e6);
     }

@@ -1,9 +1,10 @@
 // commands/version.c -- /version: the version and the device.
 #include "commands/command.h"
+#include "core/engine/device.h"
 
 static int version_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    sinks_text(shell->sinks, "vlmsh %s (%s)", VERSION, engine_backend(shell->engine)->describe());
+    sinks_text(shell->sinks, "vlmsh %s (%s)", VERSION, device_text(engine_backend(shell->engine)));
     return 0;
 }
 

@@ -13,6 +13,9 @@
 
 #include <sqlite3.h>
 
+#include "core/base/event.h"
+#include "core/base/mem.h"
+#include "core/text/message.h"
 #include "sessions/store.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include "core/base/cancel.h"
 #include "core/base/clock.h"
 #include "core/base/pace.h"
-#include "core/graph/device.h"
+#include "core/engine/device.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"
 #include "sessions/job_reports.h"
@@ -158,10 +158,10 @@ static void set_threads(const struct job *j)
 {
     cpu_set_t cores;
     if (!settings_is(j->settings, "job.threads", "auto")) {
-        backend_cpu()->set_threads((int)settings_integer(j->settings, "job.threads"));
+        device_set_threads((int)settings_integer(j->settings, "job.threads"));
     } else if (j->ranks && sched_getaffinity(0, sizeof cores, &cores) == 0) {
         const int share = CPU_COUNT(&cores) / j->ranks->beside;
-        backend_cpu()->set_threads(share > 1 ? share : 1);
+        device_set_threads(share > 1 ? share : 1);
     }
 }
 
@@ -181,7 +181,7 @@ static int open_device(struct runner *r, struct err *err)
         sinks_notice(j->sinks, "%s; computing on the CPU", why.text);
     free(name);
     if (!j->backend || missing) return -1;
-    if (!j->ranks || !j->backend->own_memory) return 0;
+    if (!j->ranks || !device_has_memory(j->backend)) return 0;
     if (ranks_gpu_open(j->ranks, device_stream, &why) < 0)
         sinks_notice(j->sinks, "sums over the ranks go through host memory: %s", why.text);
     return 0;

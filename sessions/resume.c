@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/files/checkpoint.h"
+#include "core/model/model.h"
+#include "core/settings/changes.h"
+#include "core/talk/conversation.h"
 #include "core/text/message.h"
 #include "sessions/internal.h"
 

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "core/base/json.h"
+#include "core/files/checkpoint.h"
 #include "core/text/message.h"
 #include "sessions/internal.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/files/checkpoint.h"
 #include "core/text/message.h"
 #include "sessions/internal.h"
 

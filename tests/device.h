@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/graph/device.h"
+#include "core/base/err.h"
+#include "core/engine/device.h"
+#include "kernels/backend.h"
 
 static inline const struct backend *test_device(void)
 {

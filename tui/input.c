@@ -39,10 +39,10 @@ static struct input *current;
 
 // --- the prompt ----------------------------------------------------------------------------------
 
-static void add_model(struct buf *prompt, const struct model *m)
+static void add_model(struct buf *prompt, const char *model)
 {
-    if (!m) return;
-    char *name = xstrdup(m->name);
+    if (!model) return;
+    char *name = xstrdup(model);
     size_t n = strlen(name);
     while (n > 1 && name[n - 1] == '/') name[--n] = '\0';
     const char *slash = strrchr(name, '/');
@@ -63,11 +63,11 @@ static char *make_prompt(const struct input *in)
         buf_puts(&prompt, "... ");
         return buf_take(&prompt);
     }
-    const struct conversation *c = engine_conversation(in->shell->engine);
-    if (c->waiting_count)
-        buf_printf(&prompt, "[%zu picture%s] ", c->waiting_count, c->waiting_count > 1 ? "s" : "");
+    const struct engine_talk c = engine_talk(in->shell->engine);
+    if (c.waiting_count)
+        buf_printf(&prompt, "[%zu picture%s] ", c.waiting_count, c.waiting_count > 1 ? "s" : "");
     buf_puts(&prompt, "vlmsh");
-    add_model(&prompt, engine_model(in->shell->engine));
+    add_model(&prompt, engine_model_name(in->shell->engine));
     buf_puts(&prompt, "> ");
     return buf_take(&prompt);
 }

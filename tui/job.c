@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "commands/command.h"
+#include "core/engine/device.h"
 #include "core/files/safetensors.h"
-#include "core/graph/device.h"
 #include "sessions/job_group.h"
 #include "tui/lines.h"
 #include "tui/options.h"
@@ -136,9 +136,7 @@ static int list_jobs(struct store *s, struct err *err)
     struct sinks sinks = { 0 };
     struct plain *p = plain_new(false);
     sinks_add(&sinks, plain_sink(p));
-    struct shell shell = { .engine = engine_new(backend_cpu(), &sinks),
-                           .store = s,
-                           .sinks = &sinks };
+    struct shell shell = { .engine = engine_new(NULL, &sinks), .store = s, .sinks = &sinks };
     const int status = command_execute(command_find("jobs"), &shell, 0, NULL, err);
     engine_free(shell.engine);
     plain_free(p);

@@ -17,7 +17,7 @@
 #include "commands/changed.h"
 #include "commands/jobs.h"
 #include "core/base/places.h"
-#include "core/graph/device.h"
+#include "core/engine/device.h"
 #include "core/lists.h"
 #include "sessions/jobs.h"
 #include "tui/default_model.h"
@@ -246,7 +246,7 @@ static int begin(struct program *p)
     const struct options *o = &p->options;
     struct err err = { 0 };
     // Not earlier: it applies only to the computing thread. Used on the host with a GPU too.
-    if (o->threads) backend_cpu()->set_threads(o->threads);
+    if (o->threads) device_set_threads(o->threads);
     if (!p->shell.store) sinks_notice(&p->sinks, "nothing will be saved: %s", p->no_store->text);
     run_config(p);
     if (o->model && engine_load(p->shell.engine, o->model, &err) < 0) {
@@ -267,17 +267,16 @@ static void welcome(struct program *p)
 {
     struct err err = { 0 };
     const struct engine *e = p->shell.engine;
-    if (!engine_model(e) && command_check_needs(&p->shell, NEEDS_MODEL, &err) < 0 &&
-        !p->options.model)
+    const char *model = engine_model_name(e);
+    if (!model && command_check_needs(&p->shell, NEEDS_MODEL, &err) < 0 && !p->options.model)
         lines_print_error(&p->lines, "", &err);
-    const struct model *m = engine_model(e);
-    sinks_text(&p->sinks, "vlmsh %s: %s on %s\n%s%s", VERSION, m ? m->name : "no model",
-               engine_backend(e)->describe(),
-               m ? "Type a question, /image FILE to attach a picture, /help for the commands."
-                 : "/load MODEL opens a model folder, /help lists the commands.",
+    sinks_text(&p->sinks, "vlmsh %s: %s on %s\n%s%s", VERSION, model ? model : "no model",
+               device_text(engine_backend(e)),
+               model ? "Type a question, /image FILE to attach a picture, /help for the commands."
+                     : "/load MODEL opens a model folder, /help lists the commands.",
                p->front->run ? "\nF1 shows the keys, Ctrl-P finds any command or setting." : "");
-    if (m && p->front->run && !p->options.model && !p->options.session &&
-        default_model_is_demo(m->name))
+    if (model && p->front->run && !p->options.model && !p->options.session &&
+        default_model_is_demo(model))
         sinks_text(&p->sinks,
                    "This is the demo model: it knows scenes of coloured shapes and letters. "
                    "/tour shows step by step what can be done with it.");

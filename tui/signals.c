@@ -6,10 +6,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "core/base/err.h"
+#include "core/engine/engine.h"
 
 // A handler has no argument of ours: the one place with state of the whole program.
 static struct {

@@ -17,7 +17,7 @@
 
 #include <stdbool.h>
 
-#include "core/engine/engine.h"
+struct engine;
 
 enum signals_how { SIGNALS_SCRIPT, SIGNALS_DIALOGUE, SIGNALS_PROMPT };
 

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include "core/base/file_in.h"
+#include "core/engine/device.h"
+#include "core/methods/method.h"
 #include "core/picture/resize.h"
+#include "core/text/message.h"
 #include "tui/text.h"
 
 enum { PREVIEW_SIDE = 768 };
@@ -38,20 +41,22 @@ struct snapshot *snapshot_make(const struct shell *shell)
     struct snapshot *s = xcalloc(1, sizeof *s);
     const struct engine *e = shell->engine;
     const struct model *m = engine_model(e);
+    struct event_info info;
     const char *session = shell->store ? store_session(shell->store) : NULL;
-    s->device = xstrdup(engine_backend(e)->name);
+    s->device = xstrdup(device_name(engine_backend(e)));
     s->session = session ? xstrdup(session) : NULL;
     s->settings = settings_copy(engine_settings(e));
-    s->waiting = engine_conversation(e)->waiting_count;
+    s->waiting = engine_talk(e).waiting_count;
     s->memory = process_memory();
     if (!m) return s;
-    s->model = short_name(m->name);
-    s->layers = m->decoder.config.layers;
-    s->heads = m->decoder.config.heads;
+    engine_info(e, &info);
+    s->model = short_name(engine_model_name(e));
+    s->layers = info.layers;
+    s->heads = info.heads;
     const struct method *method;
     for (int i = 0; (method = method_shown(i)); i++)
         s->place[i] = method->place ? method->place(m) : -1;
-    s->sees = model_sees(m);
+    s->sees = engine_sees(e);
     s->counted = engine_context(shell->engine, &s->context, NULL) == 0;
     return s;
 }
@@ -150,22 +155,22 @@ static void post_gone(struct told_pictures *told, size_t i, struct news_queue *q
 
 void post_pictures(struct told_pictures *told, const struct shell *shell, struct news_queue *q)
 {
-    const struct conversation *c = engine_conversation(shell->engine);
+    const struct engine_talk c = engine_talk(shell->engine);
     for (size_t i = 0; i < told->count; i++)
-        if (told->sha256[i][0] && (i >= c->picture_count || !c->pictures[i].path))
+        if (told->sha256[i][0] && (i >= c.picture_count || !c.pictures[i].path))
             post_gone(told, i, q);
-    told->sha256 = xreallocarray(told->sha256, c->picture_count + 1, sizeof *told->sha256);
-    if (told->count > c->picture_count) told->count = c->picture_count;
-    for (size_t i = 0; i < c->picture_count; i++) {
-        const struct picture *p = &c->pictures[i];
+    told->sha256 = xreallocarray(told->sha256, c.picture_count + 1, sizeof *told->sha256);
+    if (told->count > c.picture_count) told->count = c.picture_count;
+    for (size_t i = 0; i < c.picture_count; i++) {
+        const struct picture *p = &c.pictures[i];
         if (!p->path || !p->image.pixels) continue; // taken back
         if (i < told->count && !strcmp(told->sha256[i], p->sha256)) continue;
         memcpy(told->sha256[i], p->sha256, sizeof p->sha256);
         news_post(q, NEWS_PICTURE, NULL, preview_picture((int)i, p), preview_free);
     }
-    for (size_t i = told->count; i < c->picture_count; i++)
-        if (!c->pictures[i].path) told->sha256[i][0] = '\0';
-    told->count = c->picture_count;
+    for (size_t i = told->count; i < c.picture_count; i++)
+        if (!c.pictures[i].path) told->sha256[i][0] = '\0';
+    told->count = c.picture_count;
 }
 
 struct preview *preview_file(const char *path, int side)

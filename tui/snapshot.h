@@ -6,6 +6,7 @@
 #define TUI_SNAPSHOT_H
 
 #include "commands/command.h"
+#include "core/methods/method.h"
 #include "core/picture/image.h"
 #include "tui/screen_events.h"
 

@@ -37,7 +37,7 @@ static int run_with(const char *model, const char *name, int argc, char **argv, 
     struct sinks sinks = { 0 };
     struct plain *p = plain_new(false);
     sinks_add(&sinks, plain_sink(p));
-    struct shell shell = { .engine = engine_new(backend_cpu(), &sinks), .sinks = &sinks };
+    struct shell shell = { .engine = engine_new(NULL, &sinks), .sinks = &sinks };
     signals_start(shell.engine, SIGNALS_SCRIPT);
     int status = STATUS_OK;
     if ((model && engine_load(shell.engine, model, err) < 0) ||

@@ -23,10 +23,10 @@ static void report_reading(void *self, const char *what, uint64_t done, uint64_t
 struct engine *engine_new(const struct backend *backend, struct sinks *sinks)
 {
     struct engine *e = xcalloc(1, sizeof *e);
-    e->backend = backend;
+    e->backend = backend ? backend : backend_cpu();
     e->sinks = sinks;
     e->settings = settings_new();
-    conversation_init(&e->conversation, backend);
+    conversation_init(&e->conversation, e->backend);
     changes_init(&e->posted);
     cancel_watch(&e->cancel, &(struct cancel_watcher){ .progress = report_reading, .self = e });
     return e;
@@ -52,6 +52,21 @@ void engine_free(struct engine *e)
 const struct model *engine_model(const struct engine *e)
 {
     return e->model;
+}
+
+struct checkpoint *engine_checkpoint(const struct engine *e)
+{
+    return e->model ? e->model->checkpoint : NULL;
+}
+
+const char *engine_model_name(const struct engine *e)
+{
+    return e->model ? e->model->name : NULL;
+}
+
+bool engine_sees(const struct engine *e)
+{
+    return e->model && model_sees(e->model);
 }
 
 const struct tokenizer *engine_tokenizer(const struct engine *e)
@@ -121,14 +136,16 @@ struct method_env engine_env(const struct engine *e, const struct settings *s)
 
 static bool report_work(void *self, uint64_t done, uint64_t total)
 {
-    struct engine_work *work = self;
-    sinks_progress(work->engine->sinks, &work->pace, work->what, (double)done, (double)total);
-    return !engine_cancelled(work->engine);
+    struct engine *e = self;
+    sinks_progress(e->sinks, &e->pace, e->work, (double)done, (double)total);
+    return !engine_cancelled(e);
 }
 
-struct load_progress engine_progress(struct engine_work *work)
+struct load_progress engine_progress(struct engine *e, const char *what)
 {
-    return (struct load_progress){ .report = report_work, .self = work };
+    e->work = what;
+    e->pace = (struct pace){ 0 };
+    return (struct load_progress){ .report = report_work, .self = e };
 }
 
 // "f32 only": whatever compute.matmul says.
@@ -172,8 +189,7 @@ static void report_missing(struct engine *e, const struct model *m)
 
 int engine_identify(struct engine *e, struct err *err)
 {
-    struct engine_work work = { .engine = e, .what = "hashing" };
-    const struct load_progress progress = engine_progress(&work);
+    const struct load_progress progress = engine_progress(e, "hashing");
     if (e->model && checkpoint_identify(e->model->checkpoint, &progress, err) < 0)
         return err_in(err, "hashing the files of '%s'", e->model->name);
     engine_look_identity(e);
@@ -203,8 +219,7 @@ static void make_stand_in(struct engine *e)
 // Token ids of a conversation are kept if the model is the same, which only its fingerprint says.
 static int identify(struct engine *e, struct model *m, struct err *err)
 {
-    struct engine_work work = { .engine = e, .what = "hashing" };
-    const struct load_progress progress = engine_progress(&work);
+    const struct load_progress progress = engine_progress(e, "hashing");
     if (!conversation_has_ids(&e->conversation))
         return checkpoint_identify_behind(m->checkpoint, err);
     return engine_identify(e, err) < 0 ? -1 : checkpoint_identify(m->checkpoint, &progress, err);
@@ -212,8 +227,7 @@ static int identify(struct engine *e, struct model *m, struct err *err)
 
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
-    struct engine_work work = { .engine = e, .what = "loading" };
-    const struct load_progress progress = engine_progress(&work);
+    const struct load_progress progress = engine_progress(e, "loading");
     struct model *m = model_open(name, e->backend, NULL, &progress, err);
     if (m && identify(e, m, err) < 0) {
         model_free(m);
@@ -263,14 +277,7 @@ int engine_load_as_set(struct engine *e, const char *name, struct err *err)
     return status;
 }
 
-void engine_adopt(struct engine *e, struct model *model)
-{
-    engine_unload(e);
-    e->model = model;
-    conversation_set_model(&e->conversation, model);
-}
-
-void engine_unload(struct engine *e)
+static void drop_model(struct engine *e)
 {
     engine_look_identity(e);
     *e->stand_in = 0;
@@ -278,6 +285,22 @@ void engine_unload(struct engine *e)
     adapters_release(&e->adapters);
     model_free(e->model);
     e->model = NULL;
+}
+
+void engine_adopt(struct engine *e, struct model *model)
+{
+    drop_model(e);
+    e->model = model;
+    conversation_set_model(&e->conversation, model);
+}
+
+void engine_unload(struct engine *e)
+{
+    struct err why;
+    // Messages keep their token ids for the same model, which only its fingerprint tells.
+    if (conversation_has_ids(&e->conversation) && engine_identify(e, &why) < 0)
+        sinks_notice(e->sinks, "the conversation loses its token ids: %s", why.text);
+    drop_model(e);
 }
 
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err)

@@ -1,29 +1,48 @@
 // core/engine/engine.h -- the core as tui/ and commands/ see it: a model, a conversation, settings.
 //
-//   struct engine *e = engine_new(backend_cpu(), &sinks);
+//   struct engine *e = engine_new(NULL, &sinks);
 //   engine_load(e, "/models/llava-1.5-7b-hf", &err);
 //   engine_attach(e, "cat.png", &err);
 //   engine_ask(e, "What is this?", &err);      // emits EVENT_TOKEN..., EVENT_ANSWER
 //
-// Callers never read or compute with tensors. Everything that happens is reported to the sinks. A
-// failed call leaves model, conversation and settings unchanged. engine_cancel may be called from a
-// signal handler or another thread, engine_post from another thread; everything else belongs to one
-// thread.
+// Clients pass models, backends and adapters on, and never look into them. Everything that happens
+// is reported to the sinks. A failed call leaves model, conversation and settings unchanged.
+// engine_cancel may be called from a signal handler or another thread, engine_post from another
+// thread; everything else belongs to one thread.
 //
 // Room core/engine/: model, conversation and settings as commands and front ends see them; presets.
 // Uses adapter, probes, talk and what they use.
 #ifndef CORE_ENGINE_ENGINE_H
 #define CORE_ENGINE_ENGINE_H
 
-#include "core/adapter/adapters.h"
-#include "core/adapter/model_write.h"
-#include "core/base/pace.h"
-#include "core/settings/changes.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "core/settings/settings.h"
-#include "core/talk/conversation.h"
 
+struct adapters;
+struct backend;
+struct change;
+struct checkpoint;
+struct conversation;
 struct engine;
+struct err;
+struct event_info;
+struct load_progress;
+struct measure_request;
+struct merge_report;
+struct message;
+struct method_tensors;
+struct model;
+struct picture;
+struct provenance;
+struct results;
+struct sinks;
+struct tokenizer;
 
+// backend NULL: the CPU.
 struct engine *engine_new(const struct backend *backend, struct sinks *sinks);
 void engine_free(struct engine *e);
 
@@ -32,14 +51,21 @@ int engine_load(struct engine *e, const char *name, struct err *err);        // 
 int engine_load_as_set(struct engine *e, const char *name, struct err *err); // weights.dtype
 // Takes over a model that was loaded elsewhere, instead of the current one; reports nothing.
 void engine_adopt(struct engine *e, struct model *model);
-void engine_unload(struct engine *e);
+void engine_unload(struct engine *e); // a notice, if messages lose their token ids
 // A model that was not seen before is hashed behind the conversation. Waits for its fingerprint,
 // with progress: call it before reading it (checkpoint_identify). Without a model it does nothing.
 int engine_identify(struct engine *e, struct err *err);
 // Emits EVENT_IDENTITY if the fingerprint has become known since the load.
 void engine_look_identity(struct engine *e);
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
-const struct model *engine_model(const struct engine *e); // NULL when none is loaded
+const struct model *engine_model(const struct engine *e);     // NULL when none is loaded
+struct checkpoint *engine_checkpoint(const struct engine *e); // the model's, or NULL
+const char *engine_model_name(const struct engine *e);        // as it was loaded, or NULL
+bool engine_sees(const struct engine *e);                     // has it a vision encoder?
+// What there is to know of the model, which must be loaded.
+void engine_info(const struct engine *e, struct event_info *info);
+void engine_show(struct engine *e); // emits it, with parameters by part and memory
+void engine_memory(const struct engine *e, struct results *r); // of model and conversation
 // The model's tokenizer, or one loaded separately; NULL if there is none.
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct conversation *engine_conversation(const struct engine *e);
@@ -47,13 +73,9 @@ const struct backend *engine_backend(const struct engine *e);
 // Current precision of matrix products, "f32" or "bf16"; NULL without a model.
 const char *engine_arithmetic(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
-// Long work that emits its progress under that name, and stops where the engine is cancelled.
-struct engine_work {
-    struct engine *engine;
-    const char *what; // "loading"
-    struct pace pace; // zeroed at the start
-};
-struct load_progress engine_progress(struct engine_work *work);
+// For long work: emits its progress under that name ("loading"), and stops it where the engine is
+// cancelled. One at a time.
+struct load_progress engine_progress(struct engine *e, const char *what);
 
 // Settings. Every change is a proposal (core/engine/proposal.h): checked as a whole, then applied
 // or refused as a whole. Each new value emits EVENT_SETTING; invalidated results are dropped, with
@@ -87,7 +109,6 @@ int engine_lend(struct engine *e, const struct settings *s, struct method_tensor
 
 // Provenance of answers (STALE_NEXT) or measurements (STALE_MEASURED) in the engine's current state
 // (core/adapter/provenance.h); release it. -1: the model's fingerprint cannot be found.
-struct provenance;
 int engine_provenance(struct engine *e, enum setting_stale from, struct provenance *p,
                       struct err *err);
 
@@ -100,7 +121,14 @@ int engine_adapter_merge(struct engine *e, const char *folder, struct merge_repo
                          struct err *err);
 const struct adapters *engine_adapters(const struct engine *e);
 
-// Conversation.
+// The conversation's messages and pictures, borrowed until it changes.
+struct engine_talk {
+    const struct message *messages;
+    const struct picture *pictures; // path NULL: removed
+    const int *waiting;             // indices of the pending pictures
+    size_t message_count, picture_count, waiting_count;
+};
+struct engine_talk engine_talk(const struct engine *e);
 int engine_attach(struct engine *e, const char *path, struct err *err); // "-" = standard input
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err);
@@ -150,11 +178,10 @@ struct engine_context {
     int64_t limit;                        // ctx.max, resolved
 };
 int engine_context(struct engine *e, struct engine_context *context, struct err *err);
+int64_t engine_limit(const struct engine *e); // limit alone
 
 // Runs a probe over the current conversation or a data set, with the current settings. Conversation
 // and cache are unchanged.
-struct measure_request;
-struct results;
 int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,
                    struct err *err);
 

@@ -47,8 +47,7 @@ static int check_vocabulary(const struct engine *e, const struct model *m, struc
 static int measure_model(struct engine *e, struct measuring m, const char *folder,
                          const struct measure_request *request, struct results *r, struct err *err)
 {
-    struct engine_work work = { .engine = e, .what = "loading" };
-    const struct load_progress progress = engine_progress(&work);
+    const struct load_progress progress = engine_progress(e, "loading");
     struct conversation c;
     struct model *other = model_load(folder, e->backend, &progress, err);
     if (!other) return -1;

@@ -2,9 +2,13 @@
 #ifndef CORE_ENGINE_ENGINE_PARTS_H
 #define CORE_ENGINE_ENGINE_PARTS_H
 
+#include "core/adapter/adapters.h"
+#include "core/base/pace.h"
 #include "core/engine/engine.h"
 #include "core/probes/dump.h"
 #include "core/probes/live.h"
+#include "core/settings/changes.h"
+#include "core/talk/conversation.h"
 
 struct engine {
     const struct backend *backend;
@@ -27,6 +31,8 @@ struct engine {
     struct answer_now *answering; // NULL: no answer is running
     struct adapter *former;       // the adapter that engine_lend replaced, while lending
     bool lending;
+    const char *work; // its progress is emitted under this name
+    struct pace pace; // of it
     atomic_bool cancel;
     struct pace reading; // of files, by what does not know of the engine
 };

@@ -389,11 +389,23 @@ void engine_unstash(struct engine *e)
     e->stash = false;
 }
 
+struct engine_talk engine_talk(const struct engine *e)
+{
+    const struct conversation *c = &e->conversation;
+    return (struct engine_talk){ c->messages,      c->pictures,      c->waiting,
+                                 c->message_count, c->picture_count, c->waiting_count };
+}
+
+int64_t engine_limit(const struct engine *e)
+{
+    return conversation_limit(e->conversation.model, e->settings);
+}
+
 int engine_context(struct engine *e, struct engine_context *context, struct err *err)
 {
     struct conversation *c = &e->conversation;
     struct sequence s = { 0 };
-    *context = (struct engine_context){ .limit = conversation_limit(c->model, e->settings) };
+    *context = (struct engine_context){ .limit = engine_limit(e) };
     if (c->message_count &&
         conversation_sequence(c, c->message_count, e->settings, false, &s, err) < 0)
         return -1;

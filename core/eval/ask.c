@@ -9,8 +9,10 @@
 
 #include "core/adapter/provenance.h"
 #include "core/base/mem.h"
+#include "core/base/pace.h"
 #include "core/data/notices.h"
 #include "core/eval/ask_file.h"
+#include "core/talk/conversation.h"
 #include "core/text/tokenizer_parts.h"
 
 // Of so many samples in a row a rank has its share in a row.

@@ -13,6 +13,7 @@
 #include "core/jobs/job.h"
 #include "core/jobs/job_data.h"
 #include "core/model/model.h"
+#include "core/settings/changes.h"
 
 // --- words ---------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/data/dataset.h"
-#include "core/graph/device.h"
+#include "core/engine/device.h"
 #include "core/probes/hellinger.h"
 #include "core/talk/answer.h"
 #include "tests/bench/must.h"

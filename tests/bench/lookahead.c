@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/event.h"
 #include "core/engine/engine.h"
 #include "core/model/model.h"
+#include "core/talk/conversation.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"
 

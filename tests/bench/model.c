@@ -10,8 +10,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "core/base/event.h"
 #include "core/engine/engine.h"
+#include "core/model/decoder.h"
+#include "core/model/kv.h"
+#include "core/model/model.h"
 #include "core/new/new_model.h"
+#include "core/talk/conversation.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"
 

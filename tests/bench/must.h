@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/graph/device.h"
+#include "core/base/err.h"
+#include "core/engine/device.h"
+#include "kernels/backend.h"
 
 static inline void must(int status, const struct err *err)
 {

@@ -5,6 +5,8 @@
 #include "tests/sessions/fixture.h"
 
 #include "commands/command.h"
+#include "core/adapter/adapters.h"
+#include "core/talk/conversation.h"
 #include "kernels/backend.h"
 #include "sessions/presets.h"
 #include "tui/panel.h"

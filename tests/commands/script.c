@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "commands/command.h"
+#include "kernels/backend.h"
 
 // Logical lines of the physical ones, each in []; "..." when the last goes on.
 static void check_lines(const char *const *lines, const char *expected)

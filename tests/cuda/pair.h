@@ -13,7 +13,9 @@
 #include <dlfcn.h>
 
 #include "core/base/dtype.h"
-#include "core/graph/device.h"
+#include "core/base/err.h"
+#include "core/engine/device.h"
+#include "kernels/backend.h"
 #include "tests/kernels/close.h"
 
 enum { PAIRS = 64 };

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "core/base/file_in.h"
+#include "core/files/checkpoint.h"
 
 static char *export_text(struct store *s, const char *file)
 {

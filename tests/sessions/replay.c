@@ -4,6 +4,7 @@
 
 #include "commands/command.h"
 #include "core/base/file_in.h"
+#include "core/talk/conversation.h"
 #include "kernels/backend.h"
 
 #define PICTURE "tests/goldens/pictures/scene.png"

@@ -5,6 +5,8 @@
 // happen; the whole way with a model is tested in tests/sessions/replay.c.
 #include "core/base/file_in.h"
 #include "core/model/families/family.h"
+#include "core/settings/changes.h"
+#include "core/talk/conversation.h"
 #include "tests/sessions/fixture.h"
 
 static int64_t one(const struct model *m, struct picture_shape shape)

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 
 #include "core/base/clock.h"
-#include "core/graph/device.h"
+#include "core/base/err.h"
+#include "core/engine/device.h"
+#include "kernels/backend.h"
 #include "kernels/cuda_library.h"
 
 // Weights of a product that is repeated: more than any cache holds.

@@ -2,6 +2,7 @@
 // PEFT's folders give PEFT's logits, taking off gives the model back bit for bit, written folders
 // read the same.
 #include "tests/core/adapter/adapter.h"
+#include "core/adapter/adapters.h"
 #include "core/adapter/model_gguf.h"
 #include "core/adapter/model_write.h"
 #include "core/base/dtype.h"

@@ -1,6 +1,7 @@
 // tests/core/compare/compare.c -- core/compare/compare.c, core/compare/compare_data.c,
 // core/probes/hellinger.c: distances against the reference, what a comparison leaves alone,
 // statistics against numbers made by hand.
+#include "core/adapter/adapters.h"
 #include "core/compare/compare_data.h"
 #include "tests/core/model/families/golden.h"
 

@@ -9,7 +9,12 @@
 
 #include <cmocka.h>
 
+#include "core/base/event.h"
+#include "core/base/mem.h"
 #include "core/engine/engine.h"
+#include "core/model/model.h"
+#include "core/talk/conversation.h"
+#include "core/text/message.h"
 #include "tests/device.h"
 
 #define LLAVA   "tests/goldens/llava-1.5"

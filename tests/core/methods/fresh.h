@@ -5,6 +5,11 @@
 #ifndef TESTS_CORE_METHODS_FRESH_H
 #define TESTS_CORE_METHODS_FRESH_H
 
+#include "core/base/event.h"
+#include "core/model/kv.h"
+#include "core/model/model.h"
+#include "core/talk/conversation.h"
+#include "core/text/message.h"
 #include "tests/core/model/families/golden.h"
 
 static inline struct engine *engine_like(const struct golden *g)

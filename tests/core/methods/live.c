@@ -4,9 +4,11 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
+#include "core/adapter/adapters.h"
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
 #include "core/base/random.h"
+#include "core/settings/changes.h"
 #include "core/talk/answer.h"
 #include "tests/core/model/families/golden.h"
 

@@ -1,5 +1,6 @@
 // tests/core/methods/settings.c -- settings of the methods that cannot be: each a clear message and
 // the former value; and those that can be and change nothing: each a notice.
+#include "core/settings/changes.h"
 #include "tests/core/model/families/golden.h"
 
 struct heard {

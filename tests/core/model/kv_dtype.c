@@ -5,6 +5,7 @@
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
 #include "core/model/layer.h"
+#include "core/settings/changes.h"
 #include "tests/core/probes/probe.h"
 
 enum { TOKENS = 5 };

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "core/base/mem.h"
+#include "core/settings/changes.h"
 #include "core/talk/answer.h"
 #include "core/talk/lookahead.h"
 #include "tests/core/model/families/golden.h"

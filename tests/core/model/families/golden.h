@@ -21,11 +21,17 @@
 
 #include <cmocka.h>
 
+#include "core/base/event.h"
 #include "core/base/json.h"
 #include "core/engine/engine.h"
 #include "core/files/safetensors.h"
+#include "core/model/model.h"
+#include "core/talk/conversation.h"
+#include "core/text/message.h"
 #include "tests/core/model/families/models.h"
 #include "tests/device.h"
+
+struct event;
 
 struct golden {
     const char *name;

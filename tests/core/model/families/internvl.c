@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "core/base/dtype.h"
+#include "core/base/event.h"
 #include "core/engine/engine.h"
 #include "core/files/safetensors.h"
 #include "core/model/families/family.h"

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/event.h"
 #include "core/engine/engine.h"
 #include "core/model/families/family.h"
 #include "core/model/model.h"

@@ -1,18 +1,26 @@
-// core/graph/device.h -- the devices that --device selects.
+// core/engine/device.h -- the devices that --device selects.
 //
 // The CPU is built in. GPUs are in a separate library, libvlmsh_cuda.so (`make cuda`), searched in
 // this order: $VLMSH_CUDA; beside the program; build/cuda beside the program; ../lib/vlmsh from the
 // program's folder.
-#ifndef CORE_GRAPH_DEVICE_H
-#define CORE_GRAPH_DEVICE_H
+#ifndef CORE_ENGINE_DEVICE_H
+#define CORE_ENGINE_DEVICE_H
 
-#include "core/base/err.h"
-#include "kernels/backend.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct backend;
+struct err;
 
 // "cpu", "cuda", "cuda:1", "cuda:0,1" (splits the layers over both); NULL: the CPU. NULL with a
 // message for other names. If the GPU is not available, returns the CPU and err->text says why
 // (else it is "").
 const struct backend *device_find(const char *name, struct err *err);
+
+const char *device_name(const struct backend *b); // "cpu", "cuda"
+const char *device_text(const struct backend *b); // "AVX-512, 8 threads"
+bool device_has_memory(const struct backend *b);  // separate from the host's
+void device_set_threads(int count);               // CPU threads; 0: one per core
 
 // The CPU device with the instruction set of that name; NULL, and what this CPU has, if it lacks
 // it.

@@ -1,5 +1,5 @@
-// core/graph/device.c -- finds a backend by name; opens the GPU library on demand.
-#include "core/graph/device.h"
+// core/engine/device.c -- finds a backend by name; opens the GPU library on demand.
+#include "core/engine/device.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -8,7 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/err.h"
 #include "core/base/mem.h"
+#include "kernels/backend.h"
 #include "kernels/cuda_library.h"
 
 // --- the library ---------------------------------------------------------------------------------
@@ -172,6 +174,26 @@ const struct backend *device_find(const char *name, struct err *err)
             return devices[i].open(name[n] ? name + n + 1 : NULL, err);
     err_set(err, "unknown device '%s': use cpu or cuda[:N[,N...]]", name);
     return NULL;
+}
+
+const char *device_name(const struct backend *b)
+{
+    return b->name;
+}
+
+const char *device_text(const struct backend *b)
+{
+    return b->describe();
+}
+
+bool device_has_memory(const struct backend *b)
+{
+    return b->own_memory;
+}
+
+void device_set_threads(int count)
+{
+    backend_cpu()->set_threads(count);
 }
 
 // --- all of them ---------------------------------------------------------------------------------

@@ -1,0 +1,274 @@
+// core/engine/engine_info.c -- what the engine says of its model and its memory.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/device.h"
+#include "core/engine/engine_parts.h"
+#include "core/model/companions.h"
+#include "core/model/families/family.h"
+#include "core/model/unused.h"
+#include "core/probes/results.h"
+
+void engine_info(const struct engine *e, struct event_info *info)
+{
+    const struct model *m = e->model;
+    const struct decoder_config *d = &m->decoder.config;
+    const struct vision_config *c = &m->vision.config;
+    struct model_part parts[MODEL_PARTS];
+    *info = (struct event_info){ .family = m->family->name,
+                                 .path = m->checkpoint->gguf_count ? m->checkpoint->shards[0]->path
+                                                                   : m->checkpoint->name,
+                                 .fingerprint = m->checkpoint->fingerprint,
+                                 .device = device_text(e->backend),
+                                 .arithmetic = engine_arithmetic(e),
+                                 .layers = d->layers,
+                                 .width = d->hidden,
+                                 .heads = d->heads,
+                                 .kv_heads = d->kv_heads,
+                                 .ffn = d->ffn,
+                                 .vocabulary = d->vocab,
+                                 .positions = d->max_positions };
+    model_count(m, parts);
+    for (int i = 0; i < MODEL_PARTS; i++) info->parameters += parts[i].parameters;
+    if (model_sees(m)) {
+        info->visual_layers = vision_depth(c);
+        info->visual_width = c->hidden;
+        info->patch = c->patch;
+        info->side = c->image_size;
+    }
+    if (info->side) {
+        struct picture_shape usual = { 0 };
+        m->family->picture_usual(m, &usual.width, &usual.height);
+        info->visual_tokens = m->family->picture_tokens(m, usual);
+    }
+}
+
+static void add_row(struct table_builder *t, const char *name, const char *value)
+{
+    table_add(t, "%s", name);
+    table_add(t, "%s", value);
+}
+
+// Takes the value over.
+static void add_taken(struct table_builder *t, const char *name, char *value)
+{
+    add_row(t, name, value);
+    free(value);
+}
+
+static void add_number(struct table_builder *t, const char *name, int64_t value)
+{
+    table_add(t, "%s", name);
+    table_add(t, "%" PRId64, value);
+}
+
+static void add_vision(struct table_builder *t, const struct model *m)
+{
+    const struct vision_config *c = &m->vision.config;
+    table_add(t, "vision encoder");
+    table_add(t, "%d of %d layers, width %" PRId64 ", %" PRId64 " heads", vision_depth(c),
+              c->layers, c->hidden, c->heads);
+    table_add(t, "picture");
+    if (!c->image_size) {
+        table_add(t, "native resolution, patches of %" PRId64, c->patch);
+        return;
+    }
+    struct picture_shape usual = { 0 };
+    m->family->picture_usual(m, &usual.width, &usual.height);
+    const int64_t tokens = m->family->picture_tokens(m, usual);
+    if (usual.width == c->image_size && usual.height == c->image_size)
+        table_add(t, "%" PRId64 " pixels a side, patches of %" PRId64 ", %" PRId64 " visual tokens",
+                  c->image_size, c->patch, tokens);
+    else
+        table_add(t,
+                  "tiles of %" PRId64 " pixels a side, patches of %" PRId64 ", %" PRId64
+                  " visual tokens for %" PRId64 " x %" PRId64 " pixels",
+                  c->image_size, c->patch, tokens, usual.width, usual.height);
+}
+
+// The folder, or the GGUF files.
+static void add_files(struct table_builder *t, const struct checkpoint *c)
+{
+    if (!c->gguf_count) add_row(t, "folder", c->name);
+    for (int i = 0; i < c->gguf_count; i++) add_row(t, "file", c->shards[i]->path);
+}
+
+static void show_model(const struct engine *e)
+{
+    static const char *const columns[] = { "what", "value" };
+    static const bool numeric[] = { false, false };
+    const struct model *m = e->model;
+    const struct decoder_config *d = &m->decoder.config;
+    const cJSON *names = json_get(m->checkpoint->config, "architectures");
+    const cJSON *first = cJSON_IsArray(names) ? cJSON_GetArrayItem(names, 0) : NULL;
+    struct table_builder t;
+    table_begin(&t, "model", 2, columns, numeric);
+    add_row(&t, "family", m->family->name);
+    if (first && cJSON_IsString(first)) add_row(&t, "architecture", first->valuestring);
+    add_files(&t, m->checkpoint);
+    add_row(&t, "fingerprint", m->checkpoint->fingerprint);
+    if (m->unread) add_row(&t, "not read", m->unread);
+    if (model_sees(m)) add_vision(&t, m);
+    table_add(&t, "decoder");
+    table_add(&t,
+              "%d layers, width %" PRId64 ", %" PRId64 " heads, %" PRId64 " key-value heads, ffn "
+              "%" PRId64 "%s",
+              d->layers, d->hidden, d->heads, d->kv_heads, d->ffn, d->tied ? ", tied head" : "");
+    add_number(&t, "vocabulary", d->vocab);
+    add_number(&t, "positions", d->max_positions);
+    if (d->window) add_number(&t, "sliding window", d->window);
+    add_taken(&t, "chat template", companions_template(m));
+    add_taken(&t, "end of answers", companions_ends(m));
+    char *sampling = unused_generation(m);
+    if (sampling) add_row(&t, "sampling, not used", sampling);
+    free(sampling);
+    if (model_sees(m)) add_taken(&t, "preprocessor", companions_preprocessor(m));
+    add_row(&t, "device", device_text(e->backend));
+    table_add(&t, "arithmetic");
+    table_add(&t, "%s (compute.matmul %s)", engine_arithmetic(e),
+              settings_text(e->settings, "compute.matmul"));
+    table_emit(&t, e->sinks);
+}
+
+static void show_parts(const struct engine *e)
+{
+    static const char *const columns[] = { "part", "parameters", "dtype", "bytes" };
+    static const bool numeric[] = { false, true, false, true };
+    struct model_part parts[MODEL_PARTS];
+    int64_t parameters = 0;
+    uint64_t bytes = 0;
+    struct table_builder t;
+    model_count(e->model, parts);
+    table_begin(&t, "parameters", 4, columns, numeric);
+    for (int i = 0; i < MODEL_PARTS; i++) {
+        if (!parts[i].parameters) continue;
+        table_add(&t, "%s", parts[i].name);
+        table_add(&t, "%" PRId64, parts[i].parameters);
+        table_add(&t, "%s", dtype_form(parts[i].dtype).name);
+        table_add(&t, "%" PRIu64, parts[i].bytes);
+        parameters += parts[i].parameters;
+        bytes += parts[i].bytes;
+    }
+    table_add(&t, "total");
+    table_add(&t, "%" PRId64, parameters);
+    table_add(&t, "%s", "");
+    table_add(&t, "%" PRIu64, bytes);
+    table_emit(&t, e->sinks);
+}
+
+// Bytes of a line of /proc/self/status ("VmRSS"); 0 where there is none.
+static uint64_t process_bytes(const char *key)
+{
+    char line[256];
+    uint64_t kb = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':') {
+            kb = strtoull(line + strlen(key) + 1, NULL, 10);
+            break;
+        }
+    if (f) fclose(f);
+    return kb * 1024;
+}
+
+static void add_memory(struct table_builder *t, const char *what, uint64_t bytes)
+{
+    table_add(t, "%s", what);
+    table_add(t, "%" PRIu64, bytes);
+    table_add(t, "%.1f MiB", (double)bytes / (1 << 20));
+}
+
+static void show_memory(const struct engine *e)
+{
+    static const char *const columns[] = { "memory", "bytes", "size" };
+    static const bool numeric[] = { false, true, false };
+    const struct model *m = e->model;
+    struct table_builder t;
+    table_begin(&t, "memory", 3, columns, numeric);
+    if (m) {
+        add_memory(&t, "weights (mapped)", checkpoint_bytes(m->checkpoint));
+        add_memory(&t, "weights (converted)", m->arena.reserved);
+        add_memory(&t, "keys and values", kv_bytes(&e->conversation.kv));
+        add_memory(&t, "activations", e->conversation.step.reserved);
+    }
+    add_memory(&t, "resident", process_bytes("VmRSS"));
+    add_memory(&t, "peak resident", process_bytes("VmHWM"));
+    table_emit(&t, e->sinks);
+}
+
+void engine_show(struct engine *e)
+{
+    struct event_info info;
+    if (e->model) {
+        show_model(e);
+        engine_info(e, &info);
+        engine_emit(e, &(struct event){ .kind = EVENT_INFO, .info = &info });
+        show_parts(e);
+    } else {
+        sinks_text(e->sinks, "no model is loaded; device: %s", device_text(e->backend));
+    }
+    show_memory(e);
+}
+
+// --- memory, layer by layer ----------------------------------------------------------------------
+
+static void put_size(struct result_table *t, const char *what, double bytes)
+{
+    result_row(t, "%s", what)[0] = bytes / (1 << 20);
+}
+
+static void put_model(struct result_table *t, const struct model *m)
+{
+    double mapped = 0, resident = 0;
+    for (int i = 0; i < m->checkpoint->shard_count; i++) {
+        mapped += (double)m->checkpoint->shards[i]->size;
+        resident += (double)safetensors_resident(m->checkpoint->shards[i]);
+    }
+    put_size(t, "weights, mapped", mapped);
+    put_size(t, "weights, resident", resident);
+    put_size(t, "weights, converted", (double)m->arena.reserved);
+}
+
+static void put_conversation(struct result_table *t, const struct conversation *c)
+{
+    double visual = 0, files = 0;
+    for (size_t i = 0; i < c->picture_count; i++) {
+        const struct picture *p = &c->pictures[i];
+        if (p->visual.data) visual += (double)tensor_bytes(&p->visual);
+        files += (double)p->size;
+        if (p->image.pixels)
+            files += (double)p->image.width * (double)p->image.height * p->image.channels;
+    }
+    put_size(t, "pictures: files and pixels", files);
+    put_size(t, "visual tokens", visual);
+    put_size(t, "keys and values", (double)kv_bytes(&c->kv));
+    put_size(t, "state of methods (pruning's h[K+1])", (double)methods_bytes(&c->methods));
+    put_size(t, "activations, peak", (double)c->step.peak);
+    put_size(t, "activations, reserved", (double)c->step.reserved);
+}
+
+static void put_layers(struct results *r, const struct kv *kv)
+{
+    struct result_table *t =
+        results_table(r, "memory.layers", "layer|rows|MiB in use|MiB reserved");
+    for (int l = 0; l < kv->layers; l++) {
+        const struct kv_layer *k = &kv->layer[l];
+        const double row = (double)kv_row_bytes(kv, l);
+        double *v = result_row(t, "%d", l);
+        v[0] = (double)k->rows;
+        v[1] = (double)k->rows * row / (1 << 20);
+        v[2] = (double)(tensor_bytes(&k->k) + tensor_bytes(&k->v)) / (1 << 20);
+    }
+}
+
+void engine_memory(const struct engine *e, struct results *r)
+{
+    struct result_table *t = results_table(r, "memory", "what|MiB");
+    put_model(t, e->model);
+    put_conversation(t, &e->conversation);
+    put_size(t, "process, resident", (double)process_bytes("VmRSS"));
+    put_size(t, "process, peak", (double)process_bytes("VmHWM"));
+    put_layers(r, &e->conversation.kv);
+}
