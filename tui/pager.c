@@ -1,4 +1,4 @@
-// tui/pager.c -- reading long texts: wrapped at the width of the screen, scrolled, searched.
+// tui/pager.c -- long texts, wrapped at the width of the screen, scrolled and searched.
 #include "tui/pager.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ void pager_close(struct view *v)
     *p = (struct pager){ 0 };
 }
 
-// Pages that several lines opened at once are joined.
+// A page that begins while another is open is appended to it.
 void pager_begin(struct view *v, const char *title)
 {
     struct pager *p = &v->pager;
@@ -60,7 +60,7 @@ void pager_end(struct view *v)
 static void flow_at(struct pager *p, int width)
 {
     if (p->width == width) return;
-    // What is read stays at the top when the width changes.
+    // The reader keeps the place when the width changes.
     const double share = p->shown.count ? (double)p->top / (double)p->shown.count : 0;
     flow_release(&p->shown);
     for (size_t i = 0; i < p->count; i++)
@@ -70,6 +70,7 @@ static void flow_at(struct pager *p, int width)
             flow_add_text(&p->shown, p->parts[i].text, width);
     p->width = width;
     p->top = (int)(share * (double)p->shown.count + 0.5);
+    p->found = -1; // the number of its line has changed
 }
 
 // --- scrolling and searching ---------------------------------------------------------------------
@@ -78,6 +79,13 @@ static int last_top(const struct pager *p)
 {
     const int most = (int)p->shown.count - p->height;
     return most > 0 ? most : 0;
+}
+
+// The line after the last visible one.
+static int visible_end(const struct pager *p)
+{
+    const int count = (int)p->shown.count, end = p->top + p->height;
+    return end < count ? end : count;
 }
 
 static void go(struct pager *p, int top)
@@ -103,7 +111,7 @@ static bool begins_in(const struct pager *p, size_t line)
     return here;
 }
 
-// Goes to the next line with the pattern, from line `from` on.
+// Goes to the first line with the pattern from line `from` on.
 static void search(struct view *v, int from, bool backwards)
 {
     struct pager *p = &v->pager;
@@ -117,15 +125,15 @@ static void search(struct view *v, int from, bool backwards)
         if (i < p->top || i >= p->top + p->height) go(p, i - p->height / 3);
         return;
     }
-    view_hint(v, "no %s'%s'", p->found >= 0 ? "more matches of " : "match of ", pattern_of(p));
+    view_hint(v, "no match of '%s' %s", pattern_of(p), backwards ? "above" : "below");
 }
 
 static void search_on(struct view *v, bool backwards)
 {
     struct pager *p = &v->pager;
-    // From the visible lines if the last match is out of sight.
-    const bool seen = p->found >= p->top && p->found < p->top + p->height;
-    const int from = seen ? p->found : backwards ? p->top + p->height : p->top - 1;
+    // If the last match is out of sight, searches the visible lines first.
+    const bool seen = p->found >= p->top && p->found < visible_end(p);
+    const int from = seen ? p->found : backwards ? visible_end(p) : p->top - 1;
     search(v, from + (backwards ? -1 : 1), backwards);
 }
 
@@ -145,7 +153,7 @@ static void end_typing(struct view *v)
 {
     struct pager *p = &v->pager;
     p->typing = false;
-    if (p->typed.length) { // an empty one repeats the last
+    if (p->typed.length) { // an empty pattern repeats the last
         buf_clear(&p->pattern);
         buf_puts(&p->pattern, p->typed.data);
         p->found = -1;
@@ -237,12 +245,10 @@ static void draw_lines(const struct pager *p, struct canvas *c, struct area inne
     }
 }
 
-// Where the reader is, in the upper right corner: "13-36/120".
+// The visible lines, in the upper right corner: "13-36/120".
 static void draw_place(const struct pager *p, struct canvas *c, struct area area)
 {
-    const int last =
-        p->top + p->height < (int)p->shown.count ? p->top + p->height : (int)p->shown.count;
-    char *text = xasprintf(" %d-%d/%zu ", p->top + 1, last, p->shown.count);
+    char *text = xasprintf(" %d-%d/%zu ", p->top + 1, visible_end(p), p->shown.count);
     const int x = area.width - text_width(text) - 2;
     if (x > text_width(p->title) + 5) canvas_text(c, area, x, 0, STYLE_DIM, text);
     free(text);
@@ -263,7 +269,7 @@ void pager_draw(struct view *v, struct canvas *c, struct area area)
 {
     struct pager *p = &v->pager;
     canvas_fill(c, area, STYLE_TEXT, ' ');
-    c->hint_count = 0; // it takes all keys
+    c->hint_count = 0; // the keys of panels do nothing now
     struct area inner = canvas_box(c, area, p->title, true);
     if (inner.width > 20) inner.x++, inner.width -= 2;
     c->cursor_x = c->cursor_y = -1;

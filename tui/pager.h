@@ -15,7 +15,7 @@ void pager_close(struct view *v);
 void pager_draw(struct view *v, struct canvas *c, struct area area);
 // An action of the table of keys, context "pager"; false: unknown.
 bool pager_act(struct view *v, const char *action);
-// Letters go to the pattern that is typed.
+// True while a pattern is typed: keys go to pager_type().
 bool pager_typing(const struct view *v);
 void pager_type(struct view *v, const struct key *key);
 void pager_wheel(struct view *v, int button);

@@ -75,6 +75,17 @@ for size in '80 24' '40 15' '120 40'; do
 done
 
 start 100 30
+# A short page: all of it is seen, so searching upwards finds what stands below the first line too.
+line '/help changed'
+wait_for ' /help changed '
+keys '?'
+tmux send-keys -l 'B answers better'
+keys Enter
+wait_for "no match of 'B answers better' above"
+keys n
+wait_gone 'no match of'
+keys q
+wait_gone ' /help changed ─'
 # Help of a setting, a group, a topic; an error stays in the conversation.
 for topic in sample.top_p measuring metrics sets taps lines; do
     line "/help $topic"
