@@ -1,4 +1,4 @@
-// commands/help_text.c -- texts of help as parts, whatever the lengths of their lines.
+// commands/help_text.c -- splits help texts into paragraphs, items and examples.
 #include "commands/help_text.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static bool is_empty(const char *line)
     return strspn(line, " ") == line_length(line);
 }
 
-// Bytes of the term of a line that is an item; 0: it is none.
+// Length of the term if the line begins an item, else 0.
 static size_t term_length(const char *line)
 {
     const size_t length = line_length(line);
@@ -32,7 +32,7 @@ static size_t term_length(const char *line)
     return 0;
 }
 
-// Appends the line without the blanks around it.
+// Appends the line, trimmed, after a blank.
 static void add_line(struct buf *b, const char *line)
 {
     const char *begin = line + strspn(line, " ");
@@ -40,6 +40,12 @@ static void add_line(struct buf *b, const char *line)
     while (length && begin[length - 1] == ' ') length--;
     if (b->length) buf_putc(b, ' ');
     buf_add(b, begin, length);
+}
+
+static bool continues(enum help_kind kind, const char *line)
+{
+    if (is_empty(line) || kind == HELP_EXAMPLE) return false;
+    return kind == HELP_ITEM ? *line == ' ' : *line != ' ' && !term_length(line);
 }
 
 bool help_part_next(const char **at, struct help_part *part)
@@ -53,16 +59,8 @@ bool help_part_next(const char **at, struct help_part *part)
     part->kind = *line == ' ' ? HELP_EXAMPLE : term ? HELP_ITEM : HELP_PARAGRAPH;
     if (term) part->term = xstrndup(line, term);
     add_line(&text, line + term);
-    line = next_line(line);
-    while (part->kind == HELP_ITEM && *line == ' ' && !is_empty(line)) {
+    for (line = next_line(line); continues(part->kind, line); line = next_line(line))
         add_line(&text, line);
-        line = next_line(line);
-    }
-    while (part->kind == HELP_PARAGRAPH && *line && *line != ' ' && !is_empty(line) &&
-           !term_length(line)) {
-        add_line(&text, line);
-        line = next_line(line);
-    }
     part->text = buf_take(&text);
     *at = line;
     return true;

@@ -3,10 +3,9 @@
 //   struct help_part part;
 //   while (help_part_next(&text, &part)) { ...; help_part_release(&part); }
 //
-// The lines of a text may end anywhere; whoever shows it wraps it anew:
-//   a line "--data FILE  JSON list ..." (two blanks) is an item, continued by lines that begin with
-//   blanks; a line that begins with blanks is an example otherwise; all other lines are joined to a
-//   paragraph, which an empty line ends.
+// Where lines end does not matter; they are wrapped when shown. A line "--data FILE  JSON list ..."
+// (two blanks) begins an item, which indented lines continue. Other indented lines are examples.
+// All others are joined to paragraphs, which end at an empty line.
 #ifndef COMMANDS_HELP_TEXT_H
 #define COMMANDS_HELP_TEXT_H
 

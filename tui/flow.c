@@ -1,4 +1,4 @@
-// tui/flow.c -- wraps texts of help: paragraphs, items beside or below their terms, examples.
+// tui/flow.c -- wraps help texts: paragraphs, examples, items beside or below their terms.
 #include "tui/flow.h"
 
 #include <stdlib.h>
@@ -10,7 +10,11 @@
 #include "tui/text.h"
 #include "tui/wrap.h"
 
-enum { GAP = 2, STEP = 4, TERM_MOST = 24 }; // between term and text; of indented lines; beside it
+enum {
+    GAP = 2,       // columns between a term and its text
+    STEP = 4,      // indentation
+    TERM_MOST = 24 // width of a term that shares a line with its text
+};
 
 void flow_release(struct flow *f)
 {
@@ -32,8 +36,8 @@ static void add_gap(struct flow *f)
     if (f->count && *f->lines[f->count - 1].text) add(f, xstrdup(""), 0);
 }
 
-// Wraps the text; its first line begins at column `first`, the others at `rest`. `term`, if not
-// NULL, stands in front of the first.
+// Wraps the text with its first line at column `first`, after `term` if not NULL, and the others at
+// `rest`.
 static void add_wrapped(struct flow *f, const char *term, const char *text, int first, int rest,
                         int width)
 {
@@ -60,8 +64,8 @@ static void add_item(struct flow *f, const struct help_part *part, int column, i
     add_wrapped(f, NULL, part->text, column, column, width);
 }
 
-// The column where the texts of the items at `text` begin: behind the longest term that may stand
-// beside its text.
+// The column of the texts of the items at `text`: after the longest term that shares a line with
+// its text.
 static int item_column(const char *text, int width)
 {
     struct help_part part;
@@ -84,10 +88,11 @@ void flow_add_text(struct flow *f, const char *text, int width)
     int column = 0;
     add_gap(f);
     for (const char *at = text, *here = at; help_part_next(&at, &part); here = at) {
-        const bool turns = (before == HELP_ITEM) != (part.kind == HELP_ITEM);
-        if (part.apart || turns) add_gap(f);
-        if (part.kind == HELP_ITEM && (before != HELP_ITEM || part.apart || !column))
+        const bool changes = (before == HELP_ITEM) != (part.kind == HELP_ITEM);
+        if (part.apart || changes) {
+            add_gap(f);
             column = item_column(here, width);
+        }
         if (part.kind == HELP_ITEM)
             add_item(f, &part, column, width);
         else if (part.kind == HELP_EXAMPLE)

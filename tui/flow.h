@@ -15,7 +15,7 @@ struct table_copy;
 
 struct flow_line {
     char *text;
-    size_t term; // bytes at its beginning that name what the rest explains
+    size_t term; // bytes of the term or heading that begins it
 };
 
 struct flow {
@@ -23,9 +23,9 @@ struct flow {
     size_t count;
 };
 
-// A text as commands/help_text.h describes it. An empty line stands between it and what precedes.
+// Adds a text in the form of commands/help_text.h, after an empty line.
 void flow_add_text(struct flow *f, const char *text, int width);
-// Its columns of words are wrapped; where that is not enough, each row becomes an item.
+// Adds a table with its columns of words wrapped, or its rows as items if it is still too wide.
 void flow_add_table(struct flow *f, const struct table_copy *table, int width);
 void flow_release(struct flow *f);
 

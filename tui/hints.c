@@ -1,11 +1,13 @@
-// tui/hints.c -- which key a cell of a line of hints stands for.
+// tui/hints.c -- finds the key that words on the screen name.
 #include "tui/hints.h"
 
 #include <string.h>
 
 #include "tui/keys.h"
 
-// The words around column x: everything up to two blanks or a line of a frame. Their ends.
+enum { ROW = 1024 }; // columns of a row
+
+// Finds the ends of the words around column x: two blanks, or a frame ('\n' in the row).
 static void find_group(const char *row, int length, int x, int *begin, int *end)
 {
     *begin = *end = x;
@@ -16,8 +18,8 @@ static void find_group(const char *row, int length, int x, int *begin, int *end)
         ++*end;
 }
 
-// Is the word the name of a key, spelled as the table does? One letter only in front of a colon:
-// "n N: next".
+// Is the word the name of a key, spelled as in the table of keys? A single letter must stand before
+// a colon: "n N: next".
 static bool is_key(const char *word, int length, bool before_colon, char name[32])
 {
     char copy[32];
@@ -28,7 +30,7 @@ static bool is_key(const char *word, int length, bool before_colon, char name[32
     return key_spell(copy, name) && !strcmp(name, copy);
 }
 
-// The key named at x or before it, or else the first behind it.
+// The last key named up to x, else the first after it.
 static bool find_key(const char *row, int begin, int end, int x, char found[32])
 {
     const char *colon = memchr(row + begin, ':', (size_t)(end - begin));
@@ -47,23 +49,29 @@ static bool find_key(const char *row, int begin, int end, int x, char found[32])
     return any;
 }
 
+// Reads the area's row as text that ends with two blanks; '\n' where a cell is not ASCII, as in
+// frames.
+static void read_row(const struct canvas *c, struct area a, char row[ROW + 2])
+{
+    for (int k = 0; k < a.width; k++) {
+        const struct cell *cell = canvas_at(c, a.x + k, a.y);
+        const bool plain = cell && cell->code >= ' ' && cell->code < 0x7f;
+        row[k] = plain ? (char)cell->code : '\n';
+    }
+    row[a.width] = row[a.width + 1] = ' ';
+}
+
 bool hint_key(const struct canvas *c, int x, int y, char name[32])
 {
-    enum { MOST = 1024 };
-    char row[MOST + 2];
     for (int i = c->hint_count; i-- > 0;) {
-        const struct area a = c->hints[i];
-        const int width = a.width < MOST ? a.width : MOST;
-        if (y != a.y || x < a.x || x >= a.x + width) continue;
-        for (int k = 0; k < width; k++) {
-            const struct cell *cell = canvas_at(c, a.x + k, y);
-            row[k] = '\n';
-            if (cell && cell->code >= ' ' && cell->code < 0x7f) row[k] = (char)cell->code;
-        }
-        row[width] = row[width + 1] = ' ';
+        struct area a = c->hints[i];
+        char row[ROW + 2];
         int begin, end;
+        if (a.width > ROW) a.width = ROW;
+        if (y != a.y || x < a.x || x >= a.x + a.width) continue;
+        read_row(c, a, row);
         if (row[x - a.x] == '\n') return false;
-        find_group(row, width, x - a.x, &begin, &end);
+        find_group(row, a.width, x - a.x, &begin, &end);
         return find_key(row, begin, end, x - a.x, name);
     }
     return false;

@@ -1,4 +1,4 @@
-// tui/pen.c -- a style's look, and a cell's own colours, in the colours that the terminal has.
+// tui/pen.c -- looks and colours of cells, reduced to the colours of the terminal.
 #include "tui/pen.h"
 
 enum { BLACK = 0, WHITE = 7, PALETTE = 256 };
@@ -8,7 +8,7 @@ static bool is_grey(int index)
     return colour_hue(colour_of(index)) < 0;
 }
 
-// What can be read on one of the first sixteen: white on red and blue, black on the others.
+// A legible ink on one of the first eight colours: white on black, red and blue, else black.
 static int ink_on(int paper)
 {
     return paper == BLACK || paper == 1 || paper == 4 ? WHITE : BLACK;
@@ -16,8 +16,8 @@ static int ink_on(int paper)
 
 // --- eight colours -------------------------------------------------------------------------------
 
-// Greys are the terminal's own colour, or reverse video as paper; other colours are told by their
-// hue. Black paper stays: no boxes around the text of a black theme.
+// Grey ink becomes the terminal's own colour, grey paper reverse video; other colours keep their
+// hue. Black paper stays, or each text of a black theme would stand in a box.
 static void look_in_eight(const struct look *look, struct pen *pen)
 {
     const int hue = look->ink < 0 ? -1 : colour_hue(colour_of(look->ink));
@@ -34,7 +34,7 @@ static void look_in_eight(const struct look *look, struct pen *pen)
     }
 }
 
-// --- any number ----------------------------------------------------------------------------------
+// --- any number of colours -----------------------------------------------------------------------
 
 static void look_in_few(const struct theme *theme, const struct cell *cell, struct pen *pen)
 {

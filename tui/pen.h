@@ -1,4 +1,4 @@
-// tui/pen.h -- how a cell is written on a terminal of so many colours.
+// tui/pen.h -- how a cell is written on a terminal with a given number of colours.
 //
 //   const struct pen pen = pen_of(theme, &cell, 256, false);
 #ifndef TUI_PEN_H
@@ -15,7 +15,7 @@ struct pen {
     unsigned attributes; // LOOK_...
 };
 
-// colours: of the palette; below 8: attributes alone. exact: any colour can be written.
+// colours: size of the palette; below 8, only attributes are used. exact: RGB can be written.
 struct pen pen_of(const struct theme *theme, const struct cell *cell, int colours, bool exact);
 
 #endif

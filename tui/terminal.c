@@ -1,8 +1,7 @@
-// tui/terminal.c -- a canvas to the bytes of a terminal: what differs from what it shows is
-// written, cell by cell.
+// tui/terminal.c -- writes a canvas to the terminal: the cells that differ from those it shows.
 //
-// Lines are never scrolled, which ncurses does where rows look alike: colours, and pictures above
-// all, would go with them. Only terminfo is taken from ncurses.
+// Lines are never scrolled, as ncurses does where rows look alike: colours and pictures would move
+// along. Of ncurses, only terminfo is used.
 #include "tui/terminal.h"
 
 #include <errno.h>
@@ -24,8 +23,8 @@
 #include "tui/terminfo.h"
 
 enum {
-    REPLY_MS = 100, // a terminal answers within
-    PALETTE = 256   // one with more colours (xterm-direct) takes the numbers from 8 on as RGB
+    REPLY_MS = 100, // a terminal replies within
+    PALETTE = 256   // with more colours (xterm-direct), numbers from 8 on are RGB
 };
 
 struct terminal {
@@ -33,18 +32,18 @@ struct terminal {
     struct canvas shown; // what is on the terminal now
     const struct theme *theme;
     struct terminfo info;
-    struct termios before; // of the shell
+    struct termios before; // the shell's modes
     int colours;
     bool true_colour, ascii, mouse;
-    bool console; // Linux's: a font of at most 512 signs
-    bool entered; // its other screen is shown
-    bool fresh;   // it is cleared with the next show
+    bool console; // Linux console: a font of at most 512 glyphs
+    bool entered; // the alternate screen is shown
+    bool fresh;   // the next show clears it and draws everything
     int cursor_x, cursor_y;
     char *farewell;
 };
 
-// Bracketed paste, and Alt as an Esc in front of the key: xterm types other letters otherwise (±
-// for Alt-1). The shell gets back what it had.
+// Bracketed paste, and Alt as an Esc before the key: otherwise xterm sends another letter (± for
+// Alt-1). At the end, the latter becomes what it was.
 static const char modes_save[] = "\033[?1036s";
 static const char modes_on[] = "\033[?2004h\033[?1036h";
 static const char modes_off[] = "\033[?2004l\033[?1006l\033[?1000l\033[?1036r";
@@ -65,9 +64,10 @@ void terminal_write(const char *bytes, size_t length)
     }
 }
 
-static void say(const char *text)
+static void send(struct buf *b)
 {
-    terminal_write(text, strlen(text));
+    terminal_write(b->data, b->length);
+    buf_release(b);
 }
 
 bool terminal_possible(void)
@@ -79,6 +79,65 @@ bool terminal_possible(void)
     const bool possible = terminfo_read(&info) == 0;
     terminfo_release(&info);
     return possible;
+}
+
+// --- colours -------------------------------------------------------------------------------------
+
+static bool says(const char *variable, const char *value)
+{
+    const char *text = getenv(variable);
+    return text && !strcmp(text, value);
+}
+
+static bool is_set(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text && *text;
+}
+
+static void set_string(struct terminal *t, enum terminfo_string which, const char *text)
+{
+    free(t->info.strings[which]);
+    t->info.strings[which] = xstrdup(text);
+}
+
+// From terminfo, COLORTERM and the terminal's replies. A TERM without colours was chosen on purpose
+// and stays monochrome.
+static void find_colours(struct terminal *t)
+{
+    const struct graphics *g = &t->placed.graphics;
+    const bool inks = t->info.strings[TERMINFO_INK] && t->info.strings[TERMINFO_PAPER];
+    // GNU screen before 5.0 reads the parts of an RGB colour as attributes, such as blinking.
+    const bool trusted = !is_set("STY");
+    const bool told = says("COLORTERM", "truecolor") || says("COLORTERM", "24bit");
+    t->colours = inks && !is_set("NO_COLOR") && t->info.colours > 0 ? t->info.colours : 0;
+    if (t->colours >= 8 && t->colours < PALETTE && (g->colours == PALETTE || g->true_colour)) {
+        set_string(t, TERMINFO_INK, "\033[38;5;%p1%dm");
+        set_string(t, TERMINFO_PAPER, "\033[48;5;%p1%dm");
+        t->colours = t->info.colours = PALETTE;
+    }
+    t->true_colour =
+        trusted && (t->colours > PALETTE || (t->colours == PALETTE && (told || g->true_colour)));
+}
+
+void terminal_reply(struct terminal *t, const char *bytes, size_t length)
+{
+    const int colours = t->colours;
+    const bool true_colour = t->true_colour;
+    placed_reply(&t->placed, bytes, length);
+    find_colours(t);
+    if (t->colours != colours || t->true_colour != true_colour) terminal_redraw(t);
+}
+
+void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics)
+{
+    c->ascii = t->ascii;
+    c->mono = t->colours < 16;
+    c->colours = t->true_colour ? 0 : t->colours > 1 ? t->colours : 1;
+    c->graphics = graphics_choose(&t->placed.graphics, graphics);
+    if (is_set("NO_COLOR") && !strcmp(graphics, "auto")) c->graphics = GRAPHICS_ASCII;
+    c->tmux = t->placed.graphics.tmux;
+    graphics_cell(&t->placed.graphics, STDOUT_FILENO, &c->cell_width, &c->cell_height);
 }
 
 // --- start and end -------------------------------------------------------------------------------
@@ -96,7 +155,7 @@ bool terminal_locale(void)
 static char *make_farewell(const struct terminal *t)
 {
     struct buf b = { 0 };
-    buf_puts(&b, "\033\\"); // the end of a picture that was being sent
+    buf_puts(&b, "\033\\"); // ends a picture that was being sent
     buf_puts(&b, update_end);
     buf_puts(&b, modes_off);
     terminfo_add(&b, t->info.strings[TERMINFO_PLAIN]);
@@ -137,8 +196,7 @@ static void begin(struct terminal *t)
     terminfo_add(&b, t->info.strings[TERMINFO_KEYPAD]);
     buf_puts(&b, modes_on);
     if (t->mouse) buf_puts(&b, mouse_on);
-    terminal_write(b.data, b.length);
-    buf_release(&b);
+    send(&b);
     terminal_redraw(t);
 }
 
@@ -149,67 +207,6 @@ static void terminal_free(struct terminal *t)
     free(t->farewell);
     free(t);
 }
-
-// --- colours -------------------------------------------------------------------------------------
-
-static bool says(const char *variable, const char *value)
-{
-    const char *text = getenv(variable);
-    return text && !strcmp(text, value);
-}
-
-static bool is_set(const char *variable)
-{
-    const char *text = getenv(variable);
-    return text && *text;
-}
-
-static void set_string(struct terminal *t, enum terminfo_string which, const char *text)
-{
-    free(t->info.strings[which]);
-    t->info.strings[which] = xstrdup(text);
-}
-
-// By terminfo, COLORTERM and what the terminal said. One without colours by terminfo stays so:
-// somebody chose that.
-static void find_colours(struct terminal *t)
-{
-    const struct graphics *g = &t->placed.graphics;
-    const bool inks = t->info.strings[TERMINFO_INK] && t->info.strings[TERMINFO_PAPER];
-    // GNU screen before 5.0 takes the parts of such a colour for blinking and the like.
-    const bool trusted = !is_set("STY");
-    const bool told = says("COLORTERM", "truecolor") || says("COLORTERM", "24bit");
-    t->colours = inks && !is_set("NO_COLOR") && t->info.colours > 0 ? t->info.colours : 0;
-    if (t->colours >= 8 && t->colours < PALETTE && (g->colours == PALETTE || g->true_colour)) {
-        set_string(t, TERMINFO_INK, "\033[38;5;%p1%dm");
-        set_string(t, TERMINFO_PAPER, "\033[48;5;%p1%dm");
-        t->colours = t->info.colours = PALETTE;
-    }
-    t->true_colour =
-        trusted && (t->colours > PALETTE || (t->colours == PALETTE && (told || g->true_colour)));
-}
-
-void terminal_reply(struct terminal *t, const char *bytes, size_t length)
-{
-    const int colours = t->colours;
-    const bool true_colour = t->true_colour;
-    placed_reply(&t->placed, bytes, length);
-    find_colours(t);
-    if (t->colours != colours || t->true_colour != true_colour) terminal_redraw(t);
-}
-
-void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics)
-{
-    c->ascii = t->ascii;
-    c->mono = t->colours < 16;
-    c->colours = t->true_colour ? 0 : t->colours > 1 ? t->colours : 1;
-    c->graphics = graphics_choose(&t->placed.graphics, graphics);
-    if (is_set("NO_COLOR") && !strcmp(graphics, "auto")) c->graphics = GRAPHICS_ASCII;
-    c->tmux = t->placed.graphics.tmux;
-    graphics_cell(&t->placed.graphics, STDOUT_FILENO, &c->cell_width, &c->cell_height);
-}
-
-// --- start and end -------------------------------------------------------------------------------
 
 struct terminal *terminal_open(struct err *err)
 {
@@ -231,8 +228,7 @@ struct terminal *terminal_open(struct err *err)
     terminal_resize(t);
     struct buf question = { 0 };
     placed_ask(&t->placed, &question);
-    if (question.length) terminal_write(question.data, question.length);
-    buf_release(&question);
+    send(&question);
     return t;
 }
 
@@ -240,8 +236,7 @@ static void forget_pictures(struct terminal *t)
 {
     struct buf b = { 0 };
     placed_forget(&t->placed, &b);
-    if (b.length) terminal_write(b.data, b.length);
-    buf_release(&b);
+    send(&b);
 }
 
 double terminal_wait(const struct terminal *t, double now)
@@ -249,7 +244,7 @@ double terminal_wait(const struct terminal *t, double now)
     return placed_wait(&t->placed, now);
 }
 
-// What the terminal still says about pictures would be typed into the shell that follows.
+// Late replies about pictures would be typed into the shell.
 static void drop_replies(void)
 {
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -272,8 +267,7 @@ void terminal_leave(struct terminal *t)
     terminfo_add(&b, t->info.strings[TERMINFO_END]);
     terminfo_add(&b, t->info.strings[TERMINFO_END_KEYPAD]);
     buf_putc(&b, '\r');
-    terminal_write(b.data, b.length);
-    buf_release(&b);
+    send(&b);
     t->entered = false;
     tcsetattr(STDIN_FILENO, TCSADRAIN, &t->before);
     signals_set_farewell(NULL, STDOUT_FILENO);
@@ -295,7 +289,8 @@ void terminal_mouse(struct terminal *t, bool on)
 {
     if (!t->info.mouse || on == t->mouse) return;
     t->mouse = on;
-    say(on ? mouse_on : mouse_off);
+    const char *bytes = on ? mouse_on : mouse_off;
+    terminal_write(bytes, strlen(bytes));
 }
 
 // --- size ----------------------------------------------------------------------------------------
@@ -306,6 +301,7 @@ void terminal_size(struct terminal *t, int *lines, int *columns)
     *columns = t->shown.columns;
 }
 
+// A size that LINES or COLUMNS fixes, as for other programs.
 static int fixed(const char *variable)
 {
     const char *text = getenv(variable);
@@ -330,7 +326,7 @@ void terminal_resize(struct terminal *t)
 
 // --- cells ---------------------------------------------------------------------------------------
 
-// Output that is not written yet, the cursor after it, and the pen.
+// Output not yet sent, with the cursor and the pen after it.
 struct written {
     struct buf bytes;
     int x, y; // -1: unknown
@@ -368,7 +364,7 @@ static void add_number(struct buf *out, uint32_t n)
 static void add_colour(struct buf *out, const struct terminal *t, enum terminfo_string kind,
                        int colour)
 {
-    if (colour == COLOUR_DEFAULT) return; // as after TERMINFO_PLAIN
+    if (colour == COLOUR_DEFAULT) return; // TERMINFO_PLAIN has set it
     if (!(colour & (int)CELL_RGB)) {
         terminfo_add_numbers(out, t->info.strings[kind], colour, 0);
         return;
@@ -395,8 +391,8 @@ static void set_pen(struct written *w, const struct terminal *t, struct pen pen)
     w->has_pen = true;
 }
 
-// The console's fonts have lines and blocks, but neither braille nor fancy arrows.
-static wchar_t console_sign(const struct cell *cell)
+// The console's fonts have lines and blocks, but no braille or ornamental arrows.
+static wchar_t console_character(const struct cell *cell)
 {
     const uint32_t code = cell->code;
     if (code > 0x2800 && code < 0x2900) return cell->style == STYLE_GHOST ? L'.' : L'*';
@@ -411,8 +407,8 @@ static void add_character(struct buf *out, wchar_t character)
     if (n > 0) buf_add(out, bytes, (size_t)n);
 }
 
-// Reaches column x by writing again the few plain characters of the same style before it, which
-// takes fewer bytes than placing the cursor.
+// Moves to column x by rewriting the few plain characters of the same style before it: fewer bytes
+// than placing the cursor. False if that is impossible.
 static bool write_gap(struct written *w, const struct terminal *t, const struct cell *cell, int x,
                       int y)
 {
@@ -430,18 +426,18 @@ static bool write_gap(struct written *w, const struct terminal *t, const struct 
     return true;
 }
 
-// A character whose width the terminal counts differently becomes a question mark.
+// Replaces a character of another width by the C library's count with question marks.
 static void put_cell(struct written *w, const struct terminal *t, const struct cell *cell, int x,
                      int y)
 {
-    const wchar_t sign = t->console ? console_sign(cell) : (wchar_t)cell->code;
-    const bool agrees = wcwidth(sign) == cell->width && (!t->ascii || cell->code < 0x7f);
+    const wchar_t character = t->console ? console_character(cell) : (wchar_t)cell->code;
+    const bool agrees = wcwidth(character) == cell->width && (!t->ascii || cell->code < 0x7f);
     if (t->info.no_corner && x + cell->width == t->shown.columns && y == t->shown.lines - 1) return;
     if (!write_gap(w, t, cell, x, y))
         terminfo_add_numbers(&w->bytes, t->info.strings[TERMINFO_PLACE], y, x);
     set_pen(w, t, pen_of(t->theme, cell, t->colours, t->true_colour));
     for (int i = 0; !agrees && i < cell->width; i++) buf_putc(&w->bytes, '?');
-    if (agrees) add_character(&w->bytes, sign);
+    if (agrees) add_character(&w->bytes, character);
     for (int i = 0; agrees && i < CELL_MARKS && cell->marks[i]; i++)
         if (wcwidth((wchar_t)cell->marks[i]) == 0)
             add_character(&w->bytes, (wchar_t)cell->marks[i]);
@@ -456,9 +452,9 @@ static bool same_cell(const struct cell *a, const struct cell *b)
            !memcmp(a->marks, b->marks, sizeof a->marks);
 }
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- the whole screen ----------------------------------------------------------------------------
 
-// All cells are drawn, blanks too: a theme's paper is not that of the terminal.
+// Has all cells drawn, blanks too: the theme's paper may not be the terminal's.
 static void begin_anew(struct terminal *t, struct written *w)
 {
     t->fresh = false;
@@ -470,7 +466,7 @@ static void begin_anew(struct terminal *t, struct written *w)
     terminfo_add(&w->bytes, t->info.strings[TERMINFO_CLEAR]);
 }
 
-// What the terminal should hold there: under a picture nothing.
+// The cell as the terminal should hold it: blank under a picture.
 static struct cell wanted_cell(const struct cell *now, const bool shown[])
 {
     struct cell cell = *now;
@@ -480,7 +476,7 @@ static struct cell wanted_cell(const struct cell *now, const bool shown[])
     return cell;
 }
 
-// Something else was drawn on its cells.
+// True if something else has been drawn on the picture's cells.
 static bool is_touched(const struct terminal *t, const struct canvas *c, int number)
 {
     const struct area a = c->drawn[number].area;
@@ -533,8 +529,8 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
     placed_draw(&t->placed, c, shown, touched, &pictures);
     buf_add(&w.bytes, pictures.data, pictures.length);
     put_cursor(t, &w, c);
-    // All of it at once, where the terminal can. tmux draws its window anew then, and forgets the
-    // sixels that came meanwhile.
+    // A synchronized update, without flicker where the terminal knows it. tmux redraws its window
+    // after one and loses the sixels in it.
     const bool at_once = pictures.length && !(c->tmux && c->graphics == GRAPHICS_SIXEL);
     if (at_once) buf_puts(&all, update_begin);
     buf_add(&all, w.bytes.data, w.bytes.length);

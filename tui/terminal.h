@@ -1,4 +1,4 @@
-// tui/terminal.h -- the terminal: a canvas is put on it; keys come as bytes from standard input.
+// tui/terminal.h -- shows a canvas on the terminal; tui/keys.h reads its keys.
 //
 //   if (terminal_possible()) { struct terminal *t = terminal_open(&err); ... }
 //   terminal_size(t, &lines, &columns);
@@ -26,14 +26,14 @@ void terminal_close(struct terminal *t);
 void terminal_size(struct terminal *t, int *lines, int *columns);
 void terminal_resize(struct terminal *t); // after SIGWINCH
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme);
-// What it says of itself (KEY_REPLY).
+// Takes what the terminal replies about itself (KEY_REPLY).
 void terminal_reply(struct terminal *t, const char *bytes, size_t length);
-// Seconds until it should be shown again though nothing has changed; below 0: never.
+// Seconds until it must be shown again even without changes; below 0: never.
 double terminal_wait(const struct terminal *t, double now);
-// What a canvas for it must know: its limits, the way to draw pictures, by screen.graphics, and the
-// size of a cell.
+// Tells a canvas the terminal's limits, how to draw pictures (by screen.graphics), and the size of
+// a cell.
 void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics);
-void terminal_redraw(struct terminal *t); // redraws everything with the next show
+void terminal_redraw(struct terminal *t); // the next show draws everything
 void terminal_leave(struct terminal *t);
 void terminal_enter(struct terminal *t);
 void terminal_mouse(struct terminal *t, bool on);
