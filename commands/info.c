@@ -3,8 +3,10 @@
 
 static int info_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    if (engine_identify(shell->engine, err) < 0) return -1;
-    engine_show(shell->engine);
+    struct err why = { "" };
+    if (engine_identify(shell->engine, &why) < 0 && engine_cancelled(shell->engine))
+        err_set(&why, "hashing was stopped; /info continues it");
+    engine_show(shell->engine, why.text);
     return 0;
 }
 

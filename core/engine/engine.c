@@ -217,12 +217,18 @@ static void make_stand_in(struct engine *e)
 }
 
 // Token ids of a conversation are kept if the model is the same, which only its fingerprint says.
+// A former model whose files cannot be read any more does not keep the next one from being loaded.
 static int identify(struct engine *e, struct model *m, struct err *err)
 {
     const struct load_progress progress = engine_progress(e, "hashing");
     if (!conversation_has_ids(&e->conversation))
         return checkpoint_identify_behind(m->checkpoint, err);
-    return engine_identify(e, err) < 0 ? -1 : checkpoint_identify(m->checkpoint, &progress, err);
+    struct err why;
+    if (engine_identify(e, &why) == 0) return checkpoint_identify(m->checkpoint, &progress, err);
+    if (engine_cancelled(e)) return err_set(err, "%s", why.text);
+    if (checkpoint_identify_behind(m->checkpoint, err) < 0) return -1;
+    sinks_notice(e->sinks, "the conversation loses its token ids: %s", why.text);
+    return 0;
 }
 
 int engine_load(struct engine *e, const char *name, struct err *err)

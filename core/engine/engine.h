@@ -64,7 +64,8 @@ const char *engine_model_name(const struct engine *e);        // as it was loade
 bool engine_sees(const struct engine *e);                     // has it a vision encoder?
 // What there is to know of the model, which must be loaded.
 void engine_info(const struct engine *e, struct event_info *info);
-void engine_show(struct engine *e); // emits it, with parameters by part and memory
+// Emits it, with parameters by part and memory; `unknown`: why it has no fingerprint, if so.
+void engine_show(struct engine *e, const char *unknown);
 void engine_memory(const struct engine *e, struct results *r); // of model and conversation
 // The model's tokenizer, or one loaded separately; NULL if there is none.
 const struct tokenizer *engine_tokenizer(const struct engine *e);

@@ -95,7 +95,7 @@ static void add_files(struct table_builder *t, const struct checkpoint *c)
     for (int i = 0; i < c->gguf_count; i++) add_row(t, "file", c->shards[i]->path);
 }
 
-static void show_model(const struct engine *e)
+static void show_model(const struct engine *e, const char *unknown)
 {
     static const char *const columns[] = { "what", "value" };
     static const bool numeric[] = { false, false };
@@ -108,7 +108,10 @@ static void show_model(const struct engine *e)
     add_row(&t, "family", m->family->name);
     if (first && cJSON_IsString(first)) add_row(&t, "architecture", first->valuestring);
     add_files(&t, m->checkpoint);
-    add_row(&t, "fingerprint", m->checkpoint->fingerprint);
+    if (*m->checkpoint->fingerprint)
+        add_row(&t, "fingerprint", m->checkpoint->fingerprint);
+    else
+        add_taken(&t, "fingerprint", xasprintf("not known yet: %s", unknown));
     if (m->unread) add_row(&t, "not read", m->unread);
     if (model_sees(m)) add_vision(&t, m);
     table_add(&t, "decoder");
@@ -198,11 +201,11 @@ static void show_memory(const struct engine *e)
     table_emit(&t, e->sinks);
 }
 
-void engine_show(struct engine *e)
+void engine_show(struct engine *e, const char *unknown)
 {
     struct event_info info;
     if (e->model) {
-        show_model(e);
+        show_model(e, unknown);
         engine_info(e, &info);
         engine_emit(e, &(struct event){ .kind = EVENT_INFO, .info = &info });
         show_parts(e);

@@ -63,6 +63,58 @@ with open(sys.argv[1], "r+b") as f:
 P
 lines "/load $work/big" '/set sample.max_tokens 2' '/raw 5 6 7' /unload "/load $work/big" /undo
 check_has "ids" 'select(.event == "notice").text' "taken back: 3 token ids and its answer"
+# While the weights are hashed, Ctrl-C ends the wait alone; a model that cannot be read any more does not keep another
+# one from being loaded.
+python3 - "$work/big/model.safetensors" <<'P'
+import json, struct, sys
+with open(sys.argv[1], "r+b") as f:
+    length = struct.unpack("<Q", f.read(8))[0]
+    header, data = json.loads(f.read(length)), f.read(1 << 20)
+    tensor = header["v_head.weight"]
+    at = tensor["data_offsets"][0]
+    tensor["shape"], tensor["data_offsets"] = [1 << 39], [at, at + (2 << 40)] # nearly all a hole
+    text = json.dumps(header).encode()
+    f.seek(8 + length)
+    data = f.read(at)
+    f.seek(0)
+    f.write(struct.pack("<Q", len(text)) + text + data)
+    f.truncate(8 + len(text) + tensor["data_offsets"][1])
+P
+python3 - "$VLMSH" "$work" "$work/big" $llava >"$work/out" 2>&1 <<'P' || fail "waiting for a hash: $(tail -3 "$work/out")"
+import json, os, signal, subprocess, sys
+program, work, big, other = sys.argv[1:]
+p = subprocess.Popen([program, "--json", "--db", work + "/wait.db", big], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def say(line):
+    p.stdin.write(line + "\n")
+    p.stdin.flush()
+def until(wanted):
+    seen = []
+    for line in p.stdout:
+        seen.append(json.loads(line))
+        print(line[:300], end="")
+        if wanted(seen[-1]): return seen
+    sys.exit("it ended: " + str(p.wait()))
+def fingerprint(events):
+    return [r[1] for e in events if e.get("name") == "model" for r in e["rows"] if r[0] == "fingerprint"]
+say("/set sample.max_tokens 1")
+say("hi")
+until(lambda e: e["event"] == "answer")
+say("/info")
+until(lambda e: e["event"] == "progress" and e["what"] == "hashing")
+p.send_signal(signal.SIGINT)
+events = until(lambda e: e.get("name") == "memory")
+assert fingerprint(events) == ["not known yet: hashing was stopped; /info continues it"], events
+assert [e["fingerprint"] for e in events if e["event"] == "model" and "layers" in e] == [""], events
+os.truncate(big + "/model.safetensors", 200 << 20)
+say("/info")
+events = until(lambda e: e.get("name") == "memory")
+assert "the file was truncated" in fingerprint(events)[0], events
+say("/load " + other)
+events = until(lambda e: e["event"] == "notice" and "loaded '" in e["text"])
+assert any("the conversation loses its token ids" in e["text"] and "truncated" in e["text"] for e in events if e["event"] == "notice"), events
+p.stdin.close()
+p.wait()
+P
 # Ends of answers: what generation_config.json does not name ends nothing, which is said.
 cp -rL tests/goldens/qwen2 "$work/ends" && chmod -R u+w "$work/ends"
 jq '.eos_token_id = [9999, 520]' tests/goldens/qwen2/generation_config.json >"$work/ends/generation_config.json"
