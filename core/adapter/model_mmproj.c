@@ -30,7 +30,7 @@ struct export
 struct encoder {
     const char *type;      // clip.projector_type, and of one type
     bool newline;          // those with a newline behind rows of features, or those without
-    const char *pre;       // the norm before the first block, and
+    const char *pre;       // the norm before the first block or of patches, and
     const char *post;      // after the last one; NULL: it is not written
     bool whole_qkv;        // in one matrix
     const char *norm;      // of the projector, and
@@ -337,7 +337,7 @@ static void add_encoder(struct export *e)
     e->dtype = DTYPE_F32;
     add(e, "", "v.position_embd", ".weight", &v->position);
     e->dtype = dtype;
-    add_norm(e, "", e->encoder->pre, &v->pre);
+    add_norm(e, "", e->encoder->pre, v->pre.gain.data ? &v->pre : &v->patch_norm);
     for (int i = 0; i < vision_depth(&v->config); i++) add_block(e, &v->layer[i], i);
     add_norm(e, "", e->encoder->post, &v->post);
 }

@@ -5,10 +5,9 @@
 //   x = projector_forward(g, &m->projector, features);  // [S', D]
 //
 // A kind of encoder is one file with one constant struct vision_kind (vision_clip.c): its config,
-// its weights by the file's names, how pixels become the stream that enters the first block, and
-// what the projector reads. All kinds share the blocks (vision.c), whose parts are used where the
-// kind bound them: layer scale, norms of queries and keys, a gated FFN, queries, keys and values in
-// one matrix.
+// its weights by the file's names, which rows see which, and what the projector reads. All kinds
+// share one pass (vision.c), whose steps are taken where the kind bound their weights: class token,
+// learned positions, norms, layer scale, a gated FFN, queries, keys and values in one matrix.
 #ifndef CORE_MODEL_VISION_H
 #define CORE_MODEL_VISION_H
 
@@ -57,8 +56,8 @@ struct vision {
     struct linear patch;        // [Dv, numbers of a patch]
     struct tensor class_token;  // [1,Dv]
     struct tensor position;     // [S', Dv], S' = patches (+1 with a class token)
-    struct norm pre, post;      // before the first block; after the last one (SigLIP's is only
-                                // measured: its features are taken before it)
+    struct norm patch_norm;     // of the patches, before positions are added
+    struct norm pre, post;      // before the first block; after the last one (kind->post_norm)
     struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
     struct vision_layer *layer; // [config.layers]
 };
@@ -99,8 +98,6 @@ struct vision_kind {
         *patch_weight; // name of the patch embedding, by which the encoder is found in a file
     // Binds what the file has; v->layer is there.
     void (*bind)(struct vision *v, struct binder *b);
-    // Pixels to the stream that enters the first block [S', Dv].
-    struct tensor *(*embed)(struct graph *g, const struct vision_batch *b);
     // Rotary positions of queries and keys: cos and sin [S', d/2] (op_rope); NULL: none.
     void (*angles)(const struct vision_batch *b, float *cos, float *sin);
     bool adjacent_pairs; // they turn numbers 2j and 2j + 1 of a head; else j and j + d/2
@@ -110,10 +107,13 @@ struct vision_kind {
     bool (*windowed)(const struct vision_config *c, int block);
     // Then row i sees rows first[i] .. last[i]-1.
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *last);
-    // The order in which the projector's rows leave it: row i is token[i] of the picture, counted
-    // row by row of its grid. NULL: in sequence order.
+    // The order of cells in the stream, and so of the projector's rows: cell i is token[i] of the
+    // picture, counted row by row of its grid. NULL: in sequence order.
     void (*order)(const struct vision_config *c, const struct vision_picture *p, int32_t *token);
-    // The stream h after the last block that counts to what the projector reads [S, Dv'].
+    // Features are taken behind v->post; else it is only measured, if the file has it (SigLIP).
+    bool post_norm;
+    // The stream after the last block that counts to what the projector reads [S, Dv']. NULL: its
+    // rows as they are.
     struct tensor *(*features)(struct graph *g, const struct vision_batch *b, struct tensor *h);
     // S of a picture and Dv'. NULL: a row for each patch, as wide as the stream.
     int64_t (*feature_rows)(const struct vision_config *c, const struct vision_picture *p);
@@ -122,10 +122,6 @@ struct vision_kind {
 
 extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon, vision_glm;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors;
-
-// Row and column of patch i of a picture in its grid.
-typedef void vision_place_fn(const struct vision_config *c, const struct vision_picture *p,
-                             int64_t i, int64_t *row, int64_t *col);
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -228,34 +224,69 @@ struct projector {
 int projector_bind(struct projector *p, struct binder *b, int64_t in, int64_t out);
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
 
-// --- for kinds -----------------------------------------------------------------------------------
+// --- steps of the pass (vision_rows.c), where the kind has them
+// -----------------------------------
 
 // Rows of a tile in the encoder: its patches and the class token.
 int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p);
-// Square tiles to the stream [S', Dv]: patches, class token in front, learned positions, norm.
-struct tensor *vision_embed_tiles(struct graph *g, const struct vision_batch *b);
+// Patches in the order of the pixels [patches, numbers]: tiles are cut, others are patches already.
+struct tensor *vision_patches(struct graph *g, const struct vision_batch *b);
+// The patches x in the kind's order.
+struct tensor *vision_in_order(struct graph *g, const struct vision_batch *b, struct tensor *x);
+// x with the class token in front of each tile [S', Dv].
+struct tensor *vision_add_class(struct graph *g, const struct vision_batch *b, struct tensor *x);
+// h + the learned positions: a row for each of a tile, or a grid that is resampled.
+struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *b,
+                                    struct tensor *h);
+// The learned positions, a grid of table_rows x table_cols, resampled to each picture's grid of
+// patches (bicubic, a = -0.75, at pixel centres, the border repeated) [S', Dv] (vision_resample.c).
+struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b);
+
+// The rows that each row sees: i32 [S'], row i sees rows first[i] .. last[i]-1; NULL: all.
+struct vision_seen {
+    struct tensor *first, *last;
+};
+
+struct vision_seen vision_tiles(struct graph *g, const struct vision_batch *b);   // whole tiles
+struct vision_seen vision_windows(struct graph *g, const struct vision_batch *b); // the kind's
+// Of queries and keys [S', d/2]; left alone without rotary positions.
+void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor **cos,
+                   struct tensor **sin);
+
+// --- forms of a block on devices that have them (vision_forms.c)
+// ----------------------------------
+
+// Arguments of a block.
+struct vision_block {
+    const struct vision_config *config;
+    const struct vision_layer *w;
+    struct vision_seen seen;
+    struct tensor *cos, *sin;         // [S', d/2], or NULL
+    const struct vision_batch *focus; // whose attention is wanted; NULL: of none
+};
+
+// h += out(attention(norm1 h)), h += ffn(norm2 h) in place by fused kernels. false: not possible.
+bool vision_attention_fused(struct graph *g, const struct vision_block *block, struct tensor *h);
+bool vision_ffn_fused(struct graph *g, const struct vision_block *block, struct tensor *h);
+
+// --- for kinds -----------------------------------------------------------------------------------
+
+// Row and column of patch i of a picture in its grid, as kind->row_by_row says.
+void vision_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
+                  int64_t *row, int64_t *col);
+// cos and sin [S', d/2] of 2-D rotary positions: half of the pairs turn by the row, half by the
+// column (theta 10000).
+void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
+
 // The rows of every tile from row `from` on, [T * (rows of a tile - from), Dv].
 struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, struct tensor *h,
                                 int64_t from);
-
-// Instead of them, cells of merge x merge patches as one row each [S, merge*merge*Dv]
-// (vision_cells.c), for kinds whose patches go row by row; their number S of a picture, and width.
+// For kinds whose patches go row by row: the same without class tokens, cell by cell of merge x
+// merge [S*merge*merge, Dv].
+struct tensor *vision_gather_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);
+// The same, each cell as one row [S, merge*merge*Dv]; their number S of a picture, and width.
 struct tensor *vision_join_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);
 int64_t vision_cells(const struct vision_config *c, const struct vision_picture *p);
 int64_t vision_cell_width(const struct vision_config *c);
-
-// The pixels of pictures that are patches already, one after the other [S', numbers].
-struct tensor *vision_patch_rows(struct graph *g, const struct vision_batch *b);
-// cos and sin [S', d/2] of 2-D rotary positions of patches that go block by block of merge x merge:
-// half of the pairs turn by the row, half by the column (theta 10000).
-void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
-// The learned positions, a grid of rows x cols, resampled to each picture's grid of patches
-// (bicubic, a = -0.75, at pixel centres, the border repeated) [S', Dv]; `place` gives the row and
-// column of patch i.
-struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b, int64_t rows,
-                                int64_t cols, vision_place_fn *place);
-// Row and column of patch i of a picture in that order (a vision_place_fn).
-void vision_block_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
-                        int64_t *row, int64_t *col);
 
 #endif

@@ -91,10 +91,14 @@ static void bind(struct vision *v, struct binder *b)
     }
     if (c->pre_norm) bind_norm(b, &v->pre, Dv, true, "pre_layrnorm"); // spelled so in every file
     for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
-    if (c->kind == &vision_siglip && bind_has(b->checkpoint, b->prefix, "post_layernorm.weight")) {
-        bind_constant(b, &v->post.gain, Dv, "post_layernorm.weight");
-        bind_constant(b, &v->post.bias, Dv, "post_layernorm.bias");
-    }
+}
+
+static void siglip_bind(struct vision *v, struct binder *b)
+{
+    bind(v, b);
+    if (!bind_has(b->checkpoint, b->prefix, "post_layernorm.weight")) return;
+    bind_constant(b, &v->post.gain, v->config.hidden, "post_layernorm.weight");
+    bind_constant(b, &v->post.bias, v->config.hidden, "post_layernorm.bias");
 }
 
 static struct tensor *features(struct graph *g, const struct vision_batch *b, struct tensor *h)
@@ -118,7 +122,6 @@ const struct vision_kind vision_clip = {
     .read = clip_read,
     .patch_weight = "embeddings.patch_embedding.weight",
     .bind = bind,
-    .embed = vision_embed_tiles,
     .features = features,
     .feature_rows = feature_rows,
     .feature_width = feature_width,
@@ -128,8 +131,7 @@ const struct vision_kind vision_siglip = {
     .model_types = (const char *const[]){ "siglip_vision_model", NULL },
     .read = siglip_read,
     .patch_weight = "embeddings.patch_embedding.weight",
-    .bind = bind,
-    .embed = vision_embed_tiles,
+    .bind = siglip_bind,
     .features = features,
     .feature_rows = feature_rows,
     .feature_width = feature_width,

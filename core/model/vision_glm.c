@@ -9,7 +9,6 @@
 // intermediate_size is the inner width of the merger.
 #include "core/model/vision.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +57,7 @@ static void glm_bind(struct vision *v, struct binder *b)
     const int64_t Dv = c->hidden;
     bind_cubes(b, &v->patch.weight, Dv, c->times, c->patch, "patch_embed.proj.weight");
     bind_vector(b, &v->patch.bias, Dv, "patch_embed.proj.bias");
-    bind_norm(b, &v->pre, Dv, false, "post_conv_layernorm");
+    bind_norm(b, &v->patch_norm, Dv, false, "post_conv_layernorm");
     bind_matrix(b, &v->position, c->table_rows * c->table_cols, Dv,
                 "embeddings.position_embedding.weight");
     for (int l = 0; l < c->layers; l++) vision_bind_gated(b, &v->layer[l], c, l, false);
@@ -68,17 +67,6 @@ static void glm_bind(struct vision *v, struct binder *b)
 }
 
 // --- the pass ------------------------------------------------------------------------------------
-
-static struct tensor *glm_embed(struct graph *g, const struct vision_batch *b)
-{
-    const struct vision *v = b->vision;
-    struct tensor *x = vision_patch_rows(g, b); // [S', 3*times*p*p]
-    x = linear_forward(g, x, &v->patch);        // [S', Dv]
-    x = norm_forward(g, x, &v->pre, v->config.eps);
-    return op_add(
-        g, x,
-        vision_resampled(g, b, v->config.table_rows, v->config.table_cols, vision_block_place));
-}
 
 // The patches of a token [tokens, merge*merge, Dv] in the order of a convolution's weight, channel
 // by channel [tokens, Dv*merge*merge].
@@ -100,7 +88,6 @@ static struct tensor *channels_first(struct graph *g, struct tensor *h, int64_t 
 static struct tensor *glm_features(struct graph *g, const struct vision_batch *b, struct tensor *h)
 {
     const struct vision *v = b->vision;
-    h = norm_forward(g, h, &v->post, v->config.eps);
     h = channels_first(g, h, v->config.merge * v->config.merge);
     return linear_forward(g, h, &v->merge); // [tokens, out]
 }
@@ -120,8 +107,8 @@ const struct vision_kind vision_glm = {
     .read = glm_read,
     .patch_weight = "patch_embed.proj.weight",
     .bind = glm_bind,
-    .embed = glm_embed,
     .angles = vision_plane_angles,
+    .post_norm = true,
     .features = glm_features,
     .feature_rows = feature_rows,
     .feature_width = feature_width,

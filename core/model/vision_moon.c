@@ -10,11 +10,8 @@
 // the row where it is odd, at frequency j / 2 of d/4.
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "core/base/mem.h"
 #include "core/model/vision.h"
-#include "core/ops/ops.h"
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -166,22 +163,6 @@ static void moon_bind(struct vision *v, struct binder *b)
 
 // --- the pass ------------------------------------------------------------------------------------
 
-// Row and column of patch i of a picture whose patches go row by row.
-static void place_of(const struct vision_config *c, const struct vision_picture *p, int64_t i,
-                     int64_t *row, int64_t *col)
-{
-    *row = i / p->cols;
-    *col = i % p->cols;
-}
-
-static struct tensor *moon_embed(struct graph *g, const struct vision_batch *b)
-{
-    struct tensor *x = vision_patch_rows(g, b);  // [S', 3*p*p]
-    x = linear_forward(g, x, &b->vision->patch); // [S', Dv]
-    const struct vision_config *c = &b->vision->config;
-    return op_add(g, x, vision_resampled(g, b, c->table_rows, c->table_cols, place_of));
-}
-
 static void moon_angles(const struct vision_batch *b, float *cos_out, float *sin_out)
 {
     const struct vision_config *c = &b->vision->config;
@@ -200,22 +181,6 @@ static void moon_angles(const struct vision_batch *b, float *cos_out, float *sin
         }
 }
 
-static struct tensor *moon_features(struct graph *g, const struct vision_batch *b, struct tensor *h)
-{
-    const struct vision_config *c = &b->vision->config;
-    int32_t *place = xreallocarray(NULL, (size_t)b->rows, sizeof *place);
-    for (size_t k = 0; k < b->count; k++)
-        for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
-            int64_t row, col;
-            vision_block_place(c, &b->picture[k], i - b->at[k], &row, &col);
-            place[i] = (int32_t)(b->at[k] + row * b->picture[k].cols + col);
-        }
-    h = norm_forward(g, h, &b->vision->post, c->eps);
-    h = op_gather_rows(g, h, place, b->rows);
-    free(place);
-    return h;
-}
-
 const struct vision_kind vision_moon = {
     .model_types = (const char *const[]){ "moonvit", "kimi_k25_vision", NULL },
     .read = moon_read,
@@ -225,9 +190,9 @@ const struct vision_kind vision_moon = {
                                "patch_size", "pad_input", "merge_kernel_size", "merge_size", NULL },
     .patch_weight = "patch_embed.proj.weight",
     .bind = moon_bind,
-    .embed = moon_embed,
     .angles = moon_angles,
     .adjacent_pairs = true,
     .row_by_row = true,
-    .features = moon_features,
+    .post_norm = true,
+    .features = vision_gather_cells,
 };

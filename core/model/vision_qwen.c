@@ -11,12 +11,10 @@
 // by vision_in_sequence.
 #include "core/model/vision.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/ops/ops.h"
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -134,67 +132,13 @@ static void qwen_windows(const struct vision_batch *b, int32_t *first, int32_t *
     free(list);
 }
 
-// Of each row of the stream the patch it is, in the order of the pixels, where cells go row by row.
-static int32_t *window_patches(const struct vision_batch *b)
-{
-    const struct vision_config *c = &b->vision->config;
-    const int64_t size = c->merge * c->merge;
-    int32_t *patch = xreallocarray(NULL, (size_t)b->rows, sizeof *patch);
-    int32_t *cell = xreallocarray(NULL, (size_t)b->rows, sizeof *cell);
-    for (size_t k = 0; k < b->count; k++) {
-        const int64_t at = b->at[k], n = b->at[k + 1] - at;
-        window_cells(c, &b->picture[k], cell, NULL, NULL);
-        for (int64_t i = 0; i < n; i++)
-            patch[at + i] = (int32_t)(at + cell[i / size] * size + i % size);
-    }
-    free(cell);
-    return patch;
-}
-
-// --- the pass ------------------------------------------------------------------------------------
-
-static struct tensor *qwen_embed(struct graph *g, const struct vision_batch *b)
-{
-    struct tensor *x = vision_patch_rows(g, b);  // [S', 3*times*p*p]
-    x = linear_forward(g, x, &b->vision->patch); // [S', Dv]
-    int32_t *patch = window_patches(b);
-    x = op_gather_rows(g, x, patch, b->rows);
-    free(patch);
-    return x;
-}
-
-// Those of the patches where they stand now.
-static void qwen_angles(const struct vision_batch *b, float *cos_out, float *sin_out)
-{
-    const struct vision_config *c = &b->vision->config;
-    const size_t half = (size_t)(c->hidden / c->heads / 2), count = (size_t)b->rows * half;
-    float *cosines = xreallocarray(NULL, count, sizeof *cosines);
-    float *sines = xreallocarray(NULL, count, sizeof *sines);
-    int32_t *patch = window_patches(b);
-    vision_plane_angles(b, cosines, sines);
-    for (int64_t i = 0; i < b->rows; i++) {
-        memcpy(cos_out + (size_t)i * half, cosines + (size_t)patch[i] * half, half * sizeof *sines);
-        memcpy(sin_out + (size_t)i * half, sines + (size_t)patch[i] * half, half * sizeof *sines);
-    }
-    free(cosines);
-    free(sines);
-    free(patch);
-}
-
-static struct tensor *qwen_features(struct graph *g, const struct vision_batch *b, struct tensor *h)
-{
-    return h;
-}
-
 const struct vision_kind vision_qwen = {
     .model_types = (const char *const[]){ "qwen2_5_vl", "qwen2_5_vl_vision", NULL },
     .read = qwen_read,
     .patch_weight = "patch_embed.proj.weight",
     .bind = qwen_bind,
-    .embed = qwen_embed,
-    .angles = qwen_angles,
+    .angles = vision_plane_angles,
     .windowed = qwen_windowed,
     .windows = qwen_windows,
     .order = qwen_order,
-    .features = qwen_features,
 };

@@ -32,24 +32,23 @@ static int64_t neighbour(int64_t i, int64_t n, int64_t side, int k, double *weig
 }
 
 // The neighbours (k, l) of all patches: rows of the table and weights.
-static void neighbours(const struct vision_batch *b, int64_t rows, int64_t cols,
-                       vision_place_fn *place, int k, int l, int32_t *row, float *weight)
+static void neighbours(const struct vision_batch *b, int k, int l, int32_t *row, float *weight)
 {
+    const struct vision_config *c = &b->vision->config;
     for (size_t p = 0; p < b->count; p++)
         for (int64_t i = b->at[p]; i < b->at[p + 1]; i++) {
             const struct vision_picture *picture = &b->picture[p];
             int64_t y, x;
             double by_row, by_col;
-            place(&b->vision->config, picture, i - b->at[p], &y, &x);
-            y = neighbour(y, picture->rows, rows, k, &by_row);
-            x = neighbour(x, picture->cols, cols, l, &by_col);
-            row[i] = (int32_t)(y * cols + x);
+            vision_place(c, picture, i - b->at[p], &y, &x);
+            y = neighbour(y, picture->rows, c->table_rows, k, &by_row);
+            x = neighbour(x, picture->cols, c->table_cols, l, &by_col);
+            row[i] = (int32_t)(y * c->table_cols + x);
             weight[i] = (float)(by_row * by_col);
         }
 }
 
-struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b, int64_t rows,
-                                int64_t cols, vision_place_fn *place)
+struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b)
 {
     struct tensor *table = op_widen(g, graph_weight(&b->vision->position));
     const size_t n = (size_t)b->rows;
@@ -61,7 +60,7 @@ struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b, i
     for (size_t i = 0; i < n; i++) same[i] = (int32_t)i;
     for (int i = 0; i < 16 && sum && graph_ok(g); i++) {
         struct arena_mark scratch = graph_scratch_begin(g);
-        neighbours(b, rows, cols, place, i / 4, i % 4, row, weight);
+        neighbours(b, i / 4, i % 4, row, weight);
         struct tensor *by = graph_upload(g, DTYPE_F32, 1, &b->rows, weight);
         sum = op_add_weighted_rows(g, sum, op_gather_rows(g, table, row, b->rows), same, by);
         graph_scratch_end(g, scratch);

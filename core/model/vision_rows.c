@@ -1,0 +1,325 @@
+// core/model/vision_rows.c -- the rows of the encoder's stream: in which order patches stand, class
+// tokens, positions, what each row sees.
+//
+//   square tiles   of each tile the class token, then its patches row by row; a row sees its tile
+//   any size       patches row by row, or cell by cell of merge x merge, and cells as windows
+//                  follow each other where the kind has some; a row sees its picture or window
+//
+// Cells become one row each in the features or in the projector, which references call pixel
+// shuffle. The step easy to get wrong is the order: cells row by row; in a cell of 2 x 2 (2r, 2c),
+// (2r, 2c+1), (2r+1, 2c), (2r+1, 2c+1).
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/mem.h"
+#include "core/model/vision.h"
+#include "core/ops/ops.h"
+
+// --- counts --------------------------------------------------------------------------------------
+
+int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p)
+{
+    return p->rows * p->cols + c->class_token;
+}
+
+int64_t vision_features(const struct vision_config *c, const struct vision_picture *p)
+{
+    return c->kind->feature_rows ? c->kind->feature_rows(c, p) : p->rows * p->cols;
+}
+
+int64_t vision_feature_width(const struct vision_config *c)
+{
+    return c->kind->feature_width ? c->kind->feature_width(c) : c->hidden;
+}
+
+int64_t vision_cells(const struct vision_config *c, const struct vision_picture *p)
+{
+    return p->tiles * (p->rows / c->merge) * (p->cols / c->merge);
+}
+
+int64_t vision_cell_width(const struct vision_config *c)
+{
+    return c->merge * c->merge * c->hidden;
+}
+
+struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels)
+{
+    const int64_t side = c->image_size / c->patch;
+    return (struct vision_picture){ .pixels = pixels, .tiles = 1, .rows = side, .cols = side };
+}
+
+static int64_t tile_count(const struct vision_batch *b)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < b->count; i++) count += b->picture[i].tiles;
+    return count;
+}
+
+// --- rows of tiles -------------------------------------------------------------------------------
+
+// Indices of rows from..from+n of each tile (n -1: all from there) in the stream, or with `in_tile`
+// in their own tile. Returns their number.
+static int64_t row_places(const struct vision_batch *b, int64_t from, int64_t n, bool in_tile,
+                          int32_t *place)
+{
+    int64_t count = 0, tile = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const int64_t rows = vision_tile_rows(&b->vision->config, &b->picture[i]);
+        const int64_t end = n < 0 ? rows : from + n;
+        for (int64_t t = 0; t < b->picture[i].tiles; t++, tile += in_tile ? 0 : rows)
+            for (int64_t row = from; row < end; row++) place[count++] = (int32_t)(tile + row);
+    }
+    return count;
+}
+
+// op_gather_rows and op_scatter_rows at these indices.
+static struct tensor *gather(struct graph *g, struct tensor *x, const struct vision_batch *b,
+                             int64_t from, int64_t n, bool in_tile)
+{
+    int32_t *place = xreallocarray(NULL, (size_t)b->rows, sizeof *place);
+    x = op_gather_rows(g, x, place, row_places(b, from, n, in_tile, place));
+    free(place);
+    return x;
+}
+
+static struct tensor *scatter(struct graph *g, struct tensor *into, struct tensor *x,
+                              const struct vision_batch *b, int64_t from, int64_t n)
+{
+    int32_t *place = xreallocarray(NULL, (size_t)b->rows, sizeof *place);
+    row_places(b, from, n, false, place);
+    into = op_scatter_rows(g, into, x, place);
+    free(place);
+    return into;
+}
+
+// --- the stream that enters the first block ------------------------------------------------------
+
+// Tile t of a picture's pixels, [3,H,W] or [T,3,H,W], as [3,H,W].
+static struct tensor *tile_pixels(struct graph *g, struct tensor *pixels, int64_t t)
+{
+    if (!pixels || pixels->rank == 3) return pixels;
+    const int64_t *shape = pixels->shape;
+    return graph_view3(g, graph_rows(g, pixels, t, 1), shape[1], shape[2], shape[3]);
+}
+
+// All tiles cut into patches [patches, 3*p*p].
+static struct tensor *tile_patches(struct graph *g, const struct vision_batch *b)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t tiles = tile_count(b);
+    if (tiles == 1) return op_patches(g, tile_pixels(g, b->picture[0].pixels, 0), c->patch);
+    const int64_t patches = b->rows - tiles * c->class_token;
+    struct tensor *all = graph_new2(g, DTYPE_F32, patches, 3 * c->patch * c->patch);
+    int64_t at = 0;
+    for (size_t i = 0; i < b->count; i++)
+        for (int64_t t = 0; t < b->picture[i].tiles && graph_ok(g); t++) {
+            struct arena_mark scratch = graph_scratch_begin(g);
+            struct tensor *x = op_patches(g, tile_pixels(g, b->picture[i].pixels, t), c->patch);
+            op_copy_rows_into(g, all, at, x);
+            at += b->picture[i].rows * b->picture[i].cols;
+            graph_scratch_end(g, scratch);
+        }
+    return all;
+}
+
+struct tensor *vision_patches(struct graph *g, const struct vision_batch *b)
+{
+    if (b->vision->config.image_size) return tile_patches(g, b);
+    if (b->count == 1) return b->picture[0].pixels; // its patches
+    const int64_t width = b->picture[0].pixels->shape[1];
+    struct tensor *all = graph_new2(g, DTYPE_F32, b->rows, width);
+    for (size_t i = 0; i < b->count && graph_ok(g); i++)
+        op_copy_rows_into(g, all, b->at[i], b->picture[i].pixels);
+    return all;
+}
+
+// Of each row of the stream the patch it is, in the order of the pixels; NULL: in that order.
+static int32_t *patch_order(const struct vision_batch *b)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t size = c->merge * c->merge;
+    if (!c->kind->order) return NULL;
+    int32_t *patch = xreallocarray(NULL, (size_t)b->rows, sizeof *patch);
+    int32_t *cell = xreallocarray(NULL, (size_t)b->rows, sizeof *cell);
+    for (size_t k = 0; k < b->count; k++) {
+        const int64_t at = b->at[k], n = b->at[k + 1] - at;
+        c->kind->order(c, &b->picture[k], cell);
+        for (int64_t i = 0; i < n; i++)
+            patch[at + i] = (int32_t)(at + cell[i / size] * size + i % size);
+    }
+    free(cell);
+    return patch;
+}
+
+struct tensor *vision_in_order(struct graph *g, const struct vision_batch *b, struct tensor *x)
+{
+    int32_t *patch = patch_order(b);
+    if (patch) x = op_gather_rows(g, x, patch, b->rows);
+    free(patch);
+    return x;
+}
+
+struct tensor *vision_add_class(struct graph *g, const struct vision_batch *b, struct tensor *x)
+{
+    const struct vision_config *c = &b->vision->config;
+    if (!c->class_token) return x;
+    struct tensor *h = graph_new2(g, DTYPE_F32, b->rows, c->hidden);
+    struct tensor *token = op_widen(g, graph_weight(&b->vision->class_token));
+    h = scatter(g, h, gather(g, token, b, 0, 1, true), b, 0, 1);
+    return scatter(g, h, x, b, 1, -1);
+}
+
+struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *b, struct tensor *h)
+{
+    const struct vision *v = b->vision;
+    if (!v->position.data) return h;
+    if (v->config.table_rows) return op_add(g, h, vision_resampled(g, b));
+    struct tensor *position = op_widen(g, graph_weight(&v->position)); // [rows of a tile, Dv]
+    if (tile_count(b) > 1) position = gather(g, position, b, 0, -1, true);
+    return op_add(g, h, position);
+}
+
+// --- what a row sees, and its angles -------------------------------------------------------------
+
+static void whole_tiles(const struct vision_batch *b, int32_t *first, int32_t *last)
+{
+    int64_t row = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const int64_t rows = vision_tile_rows(&b->vision->config, &b->picture[i]);
+        for (int64_t n = 0; n < b->picture[i].tiles * rows; n++, row++) {
+            first[row] = (int32_t)(row - n % rows);
+            last[row] = (int32_t)(first[row] + rows);
+        }
+    }
+}
+
+static struct vision_seen upload_seen(struct graph *g, const struct vision_batch *b,
+                                      void (*fill)(const struct vision_batch *b, int32_t *first,
+                                                   int32_t *last))
+{
+    int32_t *first = xreallocarray(NULL, (size_t)b->rows, sizeof *first);
+    int32_t *last = xreallocarray(NULL, (size_t)b->rows, sizeof *last);
+    fill(b, first, last);
+    const struct vision_seen seen = { graph_upload(g, DTYPE_I32, 1, &b->rows, first),
+                                      graph_upload(g, DTYPE_I32, 1, &b->rows, last) };
+    free(first);
+    free(last);
+    return seen;
+}
+
+struct vision_seen vision_tiles(struct graph *g, const struct vision_batch *b)
+{
+    return tile_count(b) > 1 ? upload_seen(g, b, whole_tiles) : (struct vision_seen){ 0 };
+}
+
+struct vision_seen vision_windows(struct graph *g, const struct vision_batch *b)
+{
+    const struct vision_kind *kind = b->vision->config.kind;
+    return kind->windows ? upload_seen(g, b, kind->windows) : (struct vision_seen){ 0 };
+}
+
+void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor **cos,
+                   struct tensor **sin)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t shape[] = { b->rows, c->hidden / c->heads / 2 };
+    const size_t count = (size_t)(shape[0] * shape[1]);
+    if (!c->kind->angles) return;
+    float *cosines = xreallocarray(NULL, count, sizeof *cosines);
+    float *sines = xreallocarray(NULL, count, sizeof *sines);
+    c->kind->angles(b, cosines, sines);
+    *cos = graph_upload(g, DTYPE_F32, 2, shape, cosines);
+    *sin = graph_upload(g, DTYPE_F32, 2, shape, sines);
+    free(cosines);
+    free(sines);
+}
+
+void vision_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
+                  int64_t *row, int64_t *col)
+{
+    const int64_t merge = c->kind->row_by_row ? 1 : c->merge;
+    const int64_t cell = i / (merge * merge), in = i % (merge * merge), cells = p->cols / merge;
+    *row = cell / cells * merge + in / merge;
+    *col = cell % cells * merge + in % merge;
+}
+
+void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t half = c->hidden / c->heads / 2, quarter = half / 2;
+    int32_t *patch = patch_order(b);
+    float *frequency = xreallocarray(NULL, (size_t)quarter, sizeof *frequency);
+    for (int64_t j = 0; j < quarter; j++)
+        frequency[j] = (float)pow(10000, -2.0 * (double)j / (double)half);
+    for (size_t k = 0; k < b->count; k++)
+        for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
+            int64_t row, col;
+            vision_place(c, &b->picture[k], (patch ? patch[i] : i) - b->at[k], &row, &col);
+            for (int64_t j = 0; j < half; j++) {
+                const int64_t place = j < quarter ? row : col;
+                const float angle = (float)place * frequency[j % quarter];
+                cos_out[i * half + j] = (float)cos((double)angle);
+                sin_out[i * half + j] = (float)sin((double)angle);
+            }
+        }
+    free(frequency);
+    free(patch);
+}
+
+// --- features ------------------------------------------------------------------------------------
+
+struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, struct tensor *h,
+                                int64_t from)
+{
+    return gather(g, h, b, from, -1, false);
+}
+
+struct tensor *vision_gather_cells(struct graph *g, const struct vision_batch *b, struct tensor *h)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t k = c->merge;
+    int32_t *from = xreallocarray(NULL, (size_t)b->rows, sizeof *from);
+    int64_t n = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const struct vision_picture *p = &b->picture[i];
+        const int64_t rows = vision_tile_rows(c, p), cols = p->cols / k, cells = p->rows / k * cols;
+        for (int64_t at = b->at[i]; at < b->at[i + 1]; at += rows)
+            for (int64_t cell = 0; cell < cells; cell++)
+                for (int64_t in = 0; in < k * k; in++) {
+                    const int64_t row = cell / cols * k + in / k, col = cell % cols * k + in % k;
+                    from[n++] = (int32_t)(at + c->class_token + row * p->cols + col);
+                }
+    }
+    h = op_gather_rows(g, h, from, n);
+    free(from);
+    return h;
+}
+
+struct tensor *vision_join_cells(struct graph *g, const struct vision_batch *b, struct tensor *h)
+{
+    const struct vision_config *c = &b->vision->config;
+    const int64_t width = vision_cell_width(c);
+    h = vision_gather_cells(g, b, h); // [S*merge*merge, Dv]
+    return h ? graph_view(g, h, 2, (int64_t[]){ tensor_count(h) / width, width }) : NULL;
+}
+
+struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
+                                  const struct vision_picture *pictures, size_t count,
+                                  struct tensor *x)
+{
+    if (!v->config.kind->order || !x || !graph_ok(g)) return x;
+    const int64_t n = x->shape[0], cell = v->config.merge * v->config.merge;
+    int32_t *token = xreallocarray(NULL, (size_t)n, sizeof *token);
+    int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
+    int64_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t tokens = pictures[i].rows * pictures[i].cols / cell;
+        v->config.kind->order(&v->config, &pictures[i], token);
+        for (int64_t t = 0; t < tokens; t++) place[at + token[t]] = (int32_t)(at + t);
+        at += tokens;
+    }
+    x = op_gather_rows(g, x, place, n);
+    free(token);
+    free(place);
+    return x;
+}
