@@ -13,7 +13,7 @@
 #include "core/files/checkpoint_parts.h"
 
 #define FOLDER "additional_chat_templates"
-#define MORE   FOLDER "/default.jinja"
+#define MORE   "additional_chat_templates/default.jinja"
 
 static const char *const orders[2][6] = {
     { MORE, "chat_template.jinja", "tokenizer_config.json", "chat_template.json",

@@ -19,7 +19,8 @@ static const struct class_kind classes[] = {
       .pieces = true,
       .around = true,
       .bos = true,
-      .tokens = { "<s>", "</s>", "<unk>" } },
+      .tokens = { "<s>", "</s>", "<unk>" },
+      .infill = true },
     { .name = "GemmaTokenizer",
       .pieces = true,
       .around = true,
@@ -61,6 +62,11 @@ static const struct class_kind classes[] = {
 static const char *const token_keys[CLASS_TOKENS] = { "bos_token", "eos_token", "unk_token",
                                                       "pad_token" };
 
+const char *const companions_infill[] = { "prefix_token", "middle_token", "suffix_token",
+                                          "eot_token", NULL };
+static const char *const infill_texts[] = { "\u2581<PRE>", "\u2581<MID>", "\u2581<SUF>",
+                                            "\u2581<EOT>" };
+
 // Names that say nothing about what the tokenizer does.
 static bool is_general(const char *name)
 {
@@ -95,9 +101,65 @@ const struct class_kind *companions_kind(const cJSON *config)
     return NULL;
 }
 
+// In tokenizer.json, as a token of the model or an added one?
+static bool has_token(const cJSON *json, const char *text)
+{
+    const cJSON *item, *vocab = json_get(json_get(json, "model"), "vocab");
+    cJSON_ArrayForEach(item, json_get(json, "added_tokens"))
+    {
+        const cJSON *content = json_get(item, "content");
+        if (cJSON_IsString(content) && !strcmp(content->valuestring, text)) return true;
+    }
+    return cJSON_IsObject(vocab) && json_get(vocab, text);
+}
+
+static bool fits(const struct companions *c, const cJSON *json)
+{
+    const struct class_kind *kind = companions_kind(c->config);
+    for (int i = 0; json && kind && i < CLASS_TOKENS; i++)
+        if (kind->tokens[i] && !cJSON_GetObjectItemCaseSensitive(c->config, token_keys[i]) &&
+            !json_get(c->special, token_keys[i]) && !has_token(json, kind->tokens[i]))
+            return false;
+    return true;
+}
+
+// Has the folder code of its own for the tokenizer?
+static bool own_code(const cJSON *config)
+{
+    return json_get(json_get(config, "auto_map"), "AutoTokenizer") != NULL;
+}
+
+void companions_infer(struct companions *c, const cJSON *model, const cJSON *json)
+{
+    static const struct {
+        const char *model_type, *name;
+    } classes_of[] = {
+        { "llama", "LlamaTokenizer" },           { "mistral", "LlamaTokenizer" },
+        { "llava", "LlamaTokenizer" },           { "llava_next", "LlamaTokenizer" },
+        { "llava_onevision", "LlamaTokenizer" }, { "deepseek_v3", "LlamaTokenizer" },
+        { "code_llama", "CodeLlamaTokenizer" },  { "qwen2", "Qwen2Tokenizer" },
+        { "qwen2_vl", "Qwen2Tokenizer" },        { "qwen2_5_vl", "Qwen2Tokenizer" },
+        { "qwen3", "Qwen2Tokenizer" },           { "internvl", "Qwen2Tokenizer" },
+    };
+    const cJSON *type = json_get(model, "model_type"), *named = json_get(model, "tokenizer_class");
+    const char *name = cJSON_IsString(named) ? named->valuestring : NULL;
+    if (json_get(c->config, "tokenizer_class") || own_code(c->config) || own_code(model)) return;
+    for (size_t i = 0; !name && i < sizeof classes_of / sizeof *classes_of; i++)
+        if (cJSON_IsString(type) && !strcmp(type->valuestring, classes_of[i].model_type))
+            name = classes_of[i].name;
+    if (!name) return;
+    if (!c->config) c->config = cJSON_CreateObject();
+    cJSON_DeleteItemFromObjectCaseSensitive(c->config, "tokenizer_class"); // null
+    cJSON_AddStringToObject(c->config, "tokenizer_class", name);
+    if (!fits(c, json)) cJSON_DeleteItemFromObjectCaseSensitive(c->config, "tokenizer_class");
+}
+
 void companions_defaults(cJSON *config)
 {
     const struct class_kind *kind = companions_kind(config);
+    for (int i = 0; kind && kind->infill && companions_infill[i]; i++)
+        if (!cJSON_GetObjectItemCaseSensitive(config, companions_infill[i])) // null: none
+            cJSON_AddStringToObject(config, companions_infill[i], infill_texts[i]);
     for (int i = 0; kind && i < CLASS_TOKENS; i++)
         if (kind->tokens[i] &&
             !cJSON_GetObjectItemCaseSensitive(config, token_keys[i])) // null: none

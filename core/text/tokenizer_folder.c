@@ -174,15 +174,21 @@ static void companions_release(struct companions *c)
     cJSON_Delete(c->added);
 }
 
-static int companions_open(struct companions *c, const char *path, struct err *err)
+// `json`: the tokenizer.json; NULL: another file holds the tokenizer.
+static int companions_open(struct companions *c, const char *path, const cJSON *json,
+                           struct err *err)
 {
+    cJSON *model = NULL;
     const char *slash = strrchr(path, '/');
     char *folder = slash ? xstrndup(path, (size_t)(slash + 1 - path)) : xstrdup("");
     int status = -1;
     if (read_companion(folder, "tokenizer_config.json", &c->config, err) == 0 &&
         read_companion(folder, "special_tokens_map.json", &c->special, err) == 0)
         status = read_companion(folder, "added_tokens.json", &c->added, err);
+    if (status == 0) status = read_companion(folder, "config.json", &model, err);
+    if (status == 0) companions_infer(c, model, json);
     if (status == 0) tokenizer_config_complete(&c->config, c->special);
+    cJSON_Delete(model);
     char *pieces = xasprintf("%stokenizer.model", folder);
     c->pieces = access(pieces, F_OK) == 0;
     free(pieces);
@@ -211,7 +217,7 @@ static struct tokenizer *open_vocab(const char *path, struct err *err)
     char *merges_path = xasprintf("%.*smerges.txt", folder, path);
     cJSON *vocab = json_read(path, MODEL_LIMIT, err);
     char *merges = vocab ? file_read(merges_path, MODEL_LIMIT, &size, err) : NULL;
-    if (merges && companions_open(&c, path, err) == 0)
+    if (merges && companions_open(&c, path, NULL, err) == 0)
         t = tokenizer_parse_merges(vocab, merges, size, &c, path, err);
     companions_release(&c);
     cJSON_Delete(vocab);
@@ -228,7 +234,7 @@ static struct tokenizer *open_model(const char *path, const char *file, size_t s
     // A damaged one too, so that the message names what it should be.
     const bool ranks =
         is_ranks(file, size) || text_ends(path, "/tiktoken.model") || text_ends(path, ".tiktoken");
-    if (companions_open(&c, path, err) == 0)
+    if (companions_open(&c, path, NULL, err) == 0)
         t = ranks ? tokenizer_parse_ranks(file, size, &c, path, err)
                   : tokenizer_parse_pieces(file, size, &c, path, err);
     companions_release(&c);
@@ -243,7 +249,7 @@ static struct tokenizer *open_json(const char *path, const char *file, size_t si
     struct buf notice = { 0 };
     cJSON *json = json_parse(file, size, path, err);
     bool prefix = false;
-    if (json && companions_open(&c, path, err) == 0 &&
+    if (json && companions_open(&c, path, json, err) == 0 &&
         companions_merge(json, true, &c, &notice, err) == 0) {
         prefix = companions_prefix(json, &c);
         t = tokenizer_from_json(json, path, err);

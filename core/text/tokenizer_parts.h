@@ -370,10 +370,18 @@ struct class_kind {
     bool around;                      // puts BOS and EOS around texts, whatever tokenizer.json says
     bool bos, eos;                    // does so where add_bos_token and add_eos_token are not said
     const char *tokens[CLASS_TOKENS]; // bos, eos, unk, pad where none is said; NULL: none
+    bool infill;                      // has the tokens of companions_infill
 };
+
+// Keys of CodeLlama's special tokens for infilling, NULL-terminated.
+extern const char *const companions_infill[];
 
 // The class's name without "Fast", "" if none of its own is named.
 int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err);
+// Names the class that transformers 4 takes by the model's config.json where tokenizer_config.json
+// names none; not one with special tokens of its own that `json`, the tokenizer.json, lacks. NULL:
+// another file holds the tokenizer.
+void companions_infer(struct companions *c, const cJSON *model, const cJSON *json);
 // NULL: it is not of transformers, or none is named.
 const struct class_kind *companions_kind(const cJSON *config);
 // "add_bos_token" or "add_eos_token": null is false.

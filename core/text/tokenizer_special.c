@@ -220,6 +220,8 @@ static int visit(struct merging *m, const cJSON *value, bool five, bool add, str
 static int visit_all(struct merging *m, const cJSON *config, bool add, struct err *err)
 {
     const cJSON *item, *extra = json_get(config, lists[1]);
+    const struct class_kind *kind = companions_kind(config);
+    const bool infill = kind && kind->infill;
     int most = OTHERS_MOST;
     for (int i = 0; i < NAMES; i++)
         if (visit(m, json_get(config, names[i]), false, add, err) < 0) return -1;
@@ -231,6 +233,10 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
             return err_set(err, "tokenizer_config.json: more than %d special tokens with names",
                            OTHERS_MOST);
         if (json_get(extra, item->string)) continue; // that one counts
+        // CodeLlama's are visited below; a text is cut at its fill_token, which is no token.
+        if (infill &&
+            (text_listed(companions_infill, item->string) || !strcmp(item->string, "fill_token")))
+            continue;
         if (visit(m, item, true, add, err) < 0) return -1;
     }
     for (int i = 0; i < 2; i++)
@@ -238,6 +244,8 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
         {
             if (visit(m, item, false, add, err) < 0) return -1;
         }
+    for (int i = 0; infill && companions_infill[i]; i++)
+        if (visit(m, json_get(config, companions_infill[i]), false, add, err) < 0) return -1;
     return 0;
 }
 

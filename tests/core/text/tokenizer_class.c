@@ -240,6 +240,93 @@ static void prefix_of_byte_level(void **state)
     }
 }
 
+// CodeLlama's tokens for infilling are special, named or not; the mark of a gap is none.
+static void codellama_has_tokens_for_infilling(void **state)
+{
+    static const struct {
+        const char *fields, *ids, *notice;
+    } cases[] = {
+        { "{\"tokenizer_class\":\"CodeLlamaTokenizer\"}", "542 543 544 545",
+          "\u2581<PRE> (542), \u2581<MID> (543), \u2581<SUF> (544), \u2581<EOT> (545)" },
+        { "{\"tokenizer_class\":\"CodeLlamaTokenizerFast\",\"fill_token\":\"<FILL_ME>\","
+          "\"suffix_token\":\"\u2581<SUF>\",\"eot_token\":null,\"additional_special_tokens\":["
+          "\"<x>\"]}",
+          "543 544 545 -1", "<x> (542), \u2581<PRE> (543)" },
+    };
+    static const char *const texts[] = { "\u2581<PRE>", "\u2581<MID>", "\u2581<SUF>",
+                                         "\u2581<EOT>" };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *folder = scratch_new();
+        struct buf b = { 0 };
+        scratch_copy(folder, "tests/goldens/llava-1.5", "tokenizer.json");
+        scratch_json(folder, "tokenizer_config.json", "tests/goldens/llava-1.5", cases[i].fields);
+        struct tokenizer *t = open_file(folder);
+        for (int k = 0; k < 4; k++) buf_printf(&b, "%s%d", k ? " " : "", tokenizer_id(t, texts[k]));
+        assert_string_equal(b.data, cases[i].ids);
+        assert_int_equal(tokenizer_id(t, "<FILL_ME>"), -1);
+        assert_non_null(strstr(tokenizer_notice(t), cases[i].notice));
+        buf_release(&b);
+        tokenizer_free(t);
+        scratch_remove(folder);
+    }
+}
+
+// Where no class is named, the model's type gives it.
+static void class_of_the_model(void **state)
+{
+    static const struct {
+        const char *golden, *model, *config, *notice;
+    } cases[] = {
+        { "llava-1.5", "{\"model_type\":\"llama\"}", "{\"add_bos_token\":false}",
+          "as transformers 4 does for LlamaTokenizer" },
+        { "llava-1.5", "{\"model_type\":\"llava\"}", "{\"add_eos_token\":true}",
+          "as transformers 4 does for LlamaTokenizer" },
+        { "llava-1.5", "{\"model_type\":\"llava\",\"tokenizer_class\":\"GemmaTokenizer\"}",
+          "{\"add_bos_token\":false,\"bos_token\":\"<s>\",\"eos_token\":\"</"
+          "s>\",\"pad_token\":null}",
+          "for GemmaTokenizer" },
+        { "llava-1.5", "{\"model_type\":\"phi\"}", "{\"add_bos_token\":false}",
+          "file or class decides: add_bos_token" },
+        { "llava-1.5", "{\"model_type\":\"llama\"}",
+          "{\"add_bos_token\":false,\"auto_map\":{\"AutoTokenizer\":[\"a.B\",null]}}",
+          "file or class decides: add_bos_token" },
+        { "llava-1.5", "{\"model_type\":\"llama\"}", "{}", NULL },
+        // Its special tokens are not those of that class.
+        { "llama-3.2", "{\"model_type\":\"llama\"}", "{}", NULL },
+        { "llama-3.2", "{\"model_type\":\"qwen2\"}", "{}", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *folder = scratch_new(), *golden = xasprintf("tests/goldens/%s", cases[i].golden);
+        scratch_copy(folder, golden, "tokenizer.json");
+        scratch_text(folder, "config.json", cases[i].model);
+        scratch_text(folder, "tokenizer_config.json", cases[i].config);
+        struct tokenizer *t = open_file(folder);
+        const char *said = tokenizer_notice(t);
+        if (!cases[i].notice && said) fail_msg("it says \"%s\"", said);
+        if (cases[i].notice && (!said || !strstr(said, cases[i].notice)))
+            fail_msg("\"%s\" does not say \"%s\"", said ? said : "", cases[i].notice);
+        tokenizer_free(t);
+        free(golden);
+        scratch_remove(folder);
+    }
+}
+
+static void class_of_the_model_beside_merges(void **state)
+{
+    char *folder = scratch_new();
+    const int32_t ids[] = { 2 };
+    scratch_text(folder, "vocab.json", "{\"a\":0,\"b\":1,\"ab\":2}");
+    scratch_text(folder, "merges.txt", "a b\n");
+    scratch_text(folder, "config.json", "{\"model_type\":\"qwen2_5_vl\"}");
+    struct err err = { "" };
+    struct tokenizer *t = tokenizer_open_folder(folder, &err);
+    if (!t) fail_msg("%s", err.text);
+    check_ids(t, "ab", 2, 0, ids, 1);
+    assert_int_equal(tokenizer_id(t, "<|endoftext|>"), 3);
+    tokenizer_free(t);
+    scratch_remove(folder);
+}
+
 static void wrong_types_are_refused(void **state)
 {
     struct err err = { "" };
@@ -258,6 +345,9 @@ int main(void)
         cmocka_unit_test(beside_a_sentencepiece_model),
         cmocka_unit_test(beside_a_tokenizer_json),
         cmocka_unit_test(prefix_of_byte_level),
+        cmocka_unit_test(codellama_has_tokens_for_infilling),
+        cmocka_unit_test(class_of_the_model),
+        cmocka_unit_test(class_of_the_model_beside_merges),
         cmocka_unit_test(wrong_types_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
