@@ -63,6 +63,29 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
     return a;
 }
 
+// Each segment by itself: a copy of its keys and values follows the prefix meanwhile.
+struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *last,
+                               struct tensor *q, struct tensor *k, struct tensor *v)
+{
+    if (!q || !k || !v) return NULL;
+    struct tensor *a = graph_new3(g, DTYPE_F32, q->shape[0], q->shape[1], v->shape[2]);
+    for (int64_t i = 0, at = 0, n; i < s->count && graph_ok(g); i++, at += n) {
+        n = s->of[i].n;
+        if (!n) continue;
+        const int64_t own = s->of[i].cached + n, from = segment_row(s, (int)i);
+        struct arena_mark scratch = graph_scratch_begin(g);
+        op_copy_rows_into(g, k, s->prefix, graph_rows(g, k, from, own));
+        op_copy_rows_into(g, v, s->prefix, graph_rows(g, v, from, own));
+        struct tensor *rows = graph_rows(g, q, at, n), *ends = graph_rows(g, last, at, n);
+        struct tensor *keys = graph_rows(g, k, 0, s->prefix + own);
+        struct tensor *values = graph_rows(g, v, 0, s->prefix + own);
+        const float scale = attend_scale(q);
+        op_copy_rows_into(g, a, at, op_attention(g, rows, keys, values, NULL, ends, scale, NULL));
+        graph_scratch_end(g, scratch);
+    }
+    return a;
+}
+
 struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k)
 {
     if (!q || !k || !graph_ok(g)) return NULL;

@@ -15,6 +15,11 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
                       struct tensor *first, struct tensor *last, const struct seen_keys *seen,
                       struct tensor *probs);
 
+// The same of a pass with segments, whose rows end at `last` [n] while their segment is behind the
+// prefix.
+struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *last,
+                               struct tensor *q, struct tensor *k, struct tensor *v);
+
 // Probabilities [H,1,P] of one query row over its keys: q[1,H,d], k[P,Hkv,d].
 struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k);
 

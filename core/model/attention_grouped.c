@@ -145,33 +145,15 @@ static double grouped_pair_flops(const struct decoder_config *c)
 
 // --- forward pass --------------------------------------------------------------------------------
 
-// Queries [m, H*d], keys and values [m, Hkv*d] of x [m, D], not rotated yet.
-static void project(struct graph *g, const struct decoder_config *c, const struct linear *w,
-                    struct tensor *x, struct tensor *to[3])
-{
-    if (c->kind->attention != &attention_packed) {
-        for (int i = ATTENTION_Q; i <= ATTENTION_V; i++) to[i] = linear_forward(g, x, &w[i]);
-        return;
-    }
-    const int64_t d = c->dim, group = c->heads / c->kv_heads;
-    x = linear_forward(g, x, &w[PACKED_QKV]);
-    if (x) // a row for each key head
-        x = graph_view(g, x, 2, (int64_t[]){ x->shape[0] * c->kv_heads, (group + 2) * d });
-    to[ATTENTION_Q] = attend_columns(g, x, 0, group * d);
-    to[ATTENTION_K] = attend_columns(g, x, group * d, d);
-    to[ATTENTION_V] = attend_columns(g, x, (group + 1) * d, d);
-}
-
-// The same of norm(h) on the CPU, which norms and packs many rows of h once for all three.
+// Many rows of norm(h) on the CPU, which norms and packs them once for all three products.
 static bool project_at_once(struct graph *g, const struct layer *layer, struct tensor *h,
                             struct tensor *to[3])
 {
-    const struct decoder_config *c = layer->pass->config;
     const struct linear *w = layer->w->attention.weight;
-    const struct norm_gain norm = { graph_weight(&layer->w->attention.before), (float)c->eps };
+    const struct norm_gain norm = { graph_weight(&layer->w->attention.before),
+                                    (float)layer->pass->config->eps };
     const struct linear *const each[] = { &w[ATTENTION_Q], &w[ATTENTION_K], &w[ATTENTION_V] };
-    if (!g->backend->rows_products || g->tape || !h ||
-        h->shape[0] <= backend_few_rows(g->backend) || c->kind->attention == &attention_packed)
+    if (!g->backend->rows_products || g->tape || !h || h->shape[0] <= backend_few_rows(g->backend))
         return false;
     const struct arena_mark mark = arena_mark(g->arena);
     for (int i = 0; i < 3; i++)
@@ -181,38 +163,33 @@ static bool project_at_once(struct graph *g, const struct layer *layer, struct t
     return false;
 }
 
-// Each head of x [m, H, d] by itself.
-static struct tensor *normed(struct graph *g, const struct layer *layer, struct tensor *x,
-                             int which)
+static struct qkv grouped_project(struct graph *g, const struct layer *layer, struct tensor *h)
 {
-    const struct tensor *gain = &layer->w->attention.weight[which].weight;
-    return op_rmsnorm(g, x, graph_weight(gain), (float)layer->pass->config->eps);
-}
-
-// Queries, keys and values of rows i..i+m of h, rotated.
-static struct qkv project_rows(struct graph *g, const struct layer *layer, struct tensor *h,
-                               int64_t i, int64_t m)
-{
-    const struct pass *p = layer->pass;
-    const struct decoder_config *c = p->config;
-    struct tensor *cos = graph_rows(g, p->cos, i, m); // [m, d/2]
-    struct tensor *sin = graph_rows(g, p->sin, i, m), *three[3];
-
-    struct tensor *x = graph_rows(g, h, i, m); // [m, D]
-    if (!project_at_once(g, layer, x, three)) {
-        x = layer_before(g, layer, &layer->w->attention, x);
-        project(g, c, layer->w->attention.weight, x, three);
+    const struct decoder_config *c = layer->pass->config;
+    const struct attention_kind *kind = c->kind->attention;
+    const struct linear *w = layer->w->attention.weight;
+    const int64_t d = c->dim, group = c->heads / c->kv_heads, m = h ? h->shape[0] : 0;
+    struct tensor *to[3]; // [m, H*d] [m, Hkv*d] [m, Hkv*d]
+    if (kind->packed) {
+        struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
+        x = linear_forward(g, x, &w[PACKED_QKV]);
+        if (x) // a row for each key head
+            x = graph_view(g, x, 2, (int64_t[]){ m * c->kv_heads, (group + 2) * d });
+        to[ATTENTION_Q] = attend_columns(g, x, 0, group * d);
+        to[ATTENTION_K] = attend_columns(g, x, group * d, d);
+        to[ATTENTION_V] = attend_columns(g, x, (group + 1) * d, d);
+    } else if (!project_at_once(g, layer, h, to)) {
+        struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
+        for (int i = ATTENTION_Q; i <= ATTENTION_V; i++) to[i] = linear_forward(g, x, &w[i]);
     }
-    struct tensor *q = graph_view3(g, three[ATTENTION_Q], m, c->heads, c->dim);    // [m, H, d]
-    struct tensor *k = graph_view3(g, three[ATTENTION_K], m, c->kv_heads, c->dim); // [m, Hkv, d]
-    struct tensor *v = graph_view3(g, three[ATTENTION_V], m, c->kv_heads, c->dim);
-    if (c->kind->attention == &attention_normed) {
-        q = normed(g, layer, q, NORM_Q);
-        k = normed(g, layer, k, NORM_K);
+    struct qkv rows = { .q = graph_view3(g, to[ATTENTION_Q], m, c->heads, d),
+                        .k = graph_view3(g, to[ATTENTION_K], m, c->kv_heads, d),
+                        .v = graph_view3(g, to[ATTENTION_V], m, c->kv_heads, d) };
+    if (kind->head_norms) {
+        rows.q = op_rmsnorm(g, rows.q, graph_weight(&w[NORM_Q].weight), (float)c->eps);
+        rows.k = op_rmsnorm(g, rows.k, graph_weight(&w[NORM_K].weight), (float)c->eps);
     }
-    q = rope_arrange(g, &c->rope, q);
-    k = rope_arrange(g, &c->rope, k);
-    return (struct qkv){ op_rope(g, q, cos, sin), op_rope(g, k, cos, sin), v };
+    return rows;
 }
 
 // A part of Wqkv: the rows `first`.. of each key head.
@@ -226,14 +203,15 @@ static struct fused_linear packed_part(const struct linear *w, const struct deco
     return part;
 }
 
-// The fused form of rows i..i+m, but for its results; *count of the sublayer's weights are in it.
-static struct fused_qkv form_of(struct graph *g, const struct layer *layer, struct tensor *h,
-                                int64_t i, int64_t m, int *count)
+static bool grouped_fused(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
+                          int64_t m, struct qkv *all)
 {
     const struct pass *p = layer->pass;
     const struct decoder_config *c = p->config;
+    const struct attention_kind *kind = c->kind->attention;
     const struct linear *w = layer->w->attention.weight;
     const int64_t group = c->heads / c->kv_heads;
+    if (!g->backend->fused || !layer->w->attention.before.data || !graph_ok(g)) return false;
     struct fused_qkv form = { .h = graph_rows(g, h, i, m),
                               .gain = graph_weight(&layer->w->attention.before),
                               .eps = (float)c->eps,
@@ -242,82 +220,31 @@ static struct fused_qkv form_of(struct graph *g, const struct layer *layer, stru
                               .sin = graph_rows(g, p->sin, i, m),
                               .places = graph_rows(g, p->places, i, m),
                               .first = p->n > 1 ? p->past + i : -1 };
-    if (c->kind->attention == &attention_packed) {
-        *count = 1;
+    if (kind->packed) {
         form.wq = packed_part(&w[PACKED_QKV], c, 0, group);
         form.wk = packed_part(&w[PACKED_QKV], c, group, 1);
         form.wv = packed_part(&w[PACKED_QKV], c, group + 1, 1);
     } else {
-        *count = 3;
         form.wq = fused_whole(&w[ATTENTION_Q]);
         form.wk = fused_whole(&w[ATTENTION_K]);
         form.wv = fused_whole(&w[ATTENTION_V]);
     }
-    if (c->kind->attention == &attention_normed) {
+    if (kind->head_norms) {
         form.q_gain = &w[NORM_Q].weight;
         form.k_gain = &w[NORM_K].weight;
     }
-    return form;
-}
-
-static bool project_fused(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
-                          int64_t m, const struct qkv *all)
-{
-    int count;
-    if (!g->backend->fused || !layer->w->attention.before.data || !graph_ok(g)) return false;
-    struct fused_qkv form = form_of(g, layer, h, i, m, &count);
+    const int count = kind->packed ? 1 : 3;
+    if (g->tape) {
+        struct tensor *to[3];
+        form.first = 0;
+        if (!fused_qkv_taped(g, w, count, &form, c->heads, c->kv_heads, to)) return false;
+        *all = (struct qkv){ to[0], to[1], to[2] };
+        return true;
+    }
     form.q = graph_rows(g, all->q, i, m);
     form.k = all->k;
     form.v = all->v;
-    return fused_qkv(g, layer->w->attention.weight, count, &form);
-}
-
-// The same for all rows, block by block; copies queries, keys and values to their places.
-static void project_blocks(struct graph *g, const struct layer *layer, struct tensor *h,
-                           const struct qkv *all)
-{
-    const struct pass *p = layer->pass;
-    for (int64_t i = 0, m; i < p->n && graph_ok(g); i += m) {
-        m = layer_rows(g, p->n, i);
-        struct arena_mark scratch = graph_scratch_begin(g);
-        if (!project_fused(g, layer, h, i, m, all)) {
-            struct tensor *places = graph_rows(g, p->places, i, m); // [m]
-            struct qkv rows = project_rows(g, layer, h, i, m);
-            op_copy_rows_into(g, all->q, i, rows.q);
-            op_put_rows(g, all->k, rows.k, places);
-            op_put_rows(g, all->v, rows.v, places);
-        }
-        graph_scratch_end(g, scratch);
-    }
-}
-
-// With a tape, where nothing needs to be copied.
-static struct qkv project_taped(struct graph *g, const struct layer *layer, struct tensor *h)
-{
-    const struct pass *p = layer->pass;
-    const struct decoder_config *c = p->config;
-    struct tensor *three[3];
-    int count;
-    if (g->backend->fused && layer->w->attention.before.data) {
-        struct fused_qkv form = form_of(g, layer, h, 0, p->n, &count);
-        form.first = 0;
-        if (fused_qkv_taped(g, layer->w->attention.weight, count, &form, c->heads, c->kv_heads,
-                            three))
-            return (struct qkv){ three[0], three[1], three[2] };
-    }
-    return project_rows(g, layer, h, 0, p->n);
-}
-
-static struct tensor *grouped_forward(struct graph *g, const struct layer *layer, struct tensor *h)
-{
-    struct qkv all;
-    if (g->tape && !layer->cache) {
-        all = project_taped(g, layer, h);
-    } else {
-        all = layer_qkv(g, layer);
-        project_blocks(g, layer, h, &all);
-    }
-    return layer_attend(g, layer, h, &all);
+    return fused_qkv(g, w, count, &form);
 }
 
 const struct attention_kind attention_grouped = {
@@ -326,7 +253,8 @@ const struct attention_kind attention_grouped = {
     .cached = grouped_cached,
     .pair_flops = grouped_pair_flops,
     .segments = true,
-    .forward = grouped_forward,
+    .project = grouped_project,
+    .fused = grouped_fused,
 };
 
 const struct attention_kind attention_normed = {
@@ -335,7 +263,9 @@ const struct attention_kind attention_normed = {
     .cached = grouped_cached,
     .pair_flops = grouped_pair_flops,
     .segments = true,
-    .forward = grouped_forward,
+    .head_norms = true,
+    .project = grouped_project,
+    .fused = grouped_fused,
 };
 
 const struct attention_kind attention_packed = {
@@ -344,5 +274,7 @@ const struct attention_kind attention_packed = {
     .cached = grouped_cached,
     .pair_flops = grouped_pair_flops,
     .segments = true,
-    .forward = grouped_forward,
+    .packed = true,
+    .project = grouped_project,
+    .fused = grouped_fused,
 };

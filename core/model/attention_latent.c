@@ -519,46 +519,64 @@ static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor
     return graph_ok(g) && fused_latent(g, w, s->count, &form);
 }
 
-// Shows listeners the queries of the rows of h, and all keys and values.
+static bool listened(const struct graph *g, const struct layer *layer)
+{
+    return hooks_wanted(g, SITE_VALUES, layer->number) || hooks_wanted(g, SITE_ATTN, layer->number);
+}
+
+// Shows listeners the queries of the new rows, all keys and values, and the probabilities.
 static void show(struct graph *g, const struct layer *layer, struct tensor *q)
 {
     struct arena_mark shown = graph_scratch_begin(g);
     const struct qkv all = cached_qkv(g, layer, q);
-    if (graph_ok(g)) layer_attention_show(g, layer, &all);
+    if (graph_ok(g)) {
+        struct site_args args = layer_site(layer, all.v);
+        args.q = all.q, args.k = all.k, args.v = all.v;
+        hooks_run(g, SITE_VALUES, &args);
+        if (hooks_wanted(g, SITE_ATTN, layer->number) && graph_ok(g)) {
+            args.x = graph_new3(g, DTYPE_F32, q->shape[1], layer->pass->n, layer->pass->keys);
+            attend(g, args.q, args.k, args.v, NULL, layer->pass->last, &args.seen, args.x);
+            hooks_run(g, SITE_ATTN, &args);
+        }
+    }
     graph_scratch_end(g, shown);
 }
 
-// The same with listeners, who see what the ops compute.
-static bool rows_shown(struct graph *g, const struct layer *layer, struct tensor *h)
+// Of a recording: the ops need the host to know the keys.
+static struct tensor *unknown_keys(struct graph *g)
 {
-    const bool wanted = layer_attention_wanted(g, layer);
+    return graph_fail(g, "latent attention: only the device knows the keys");
+}
+
+// The absorbed form of a pass over cached latents. Listeners see what the ops compute.
+static bool latent_forward(struct graph *g, const struct layer *layer, struct tensor **h)
+{
+    const struct pass *p = layer->pass;
+    if (!layer->cache || !absorbs(g, layer)) return false;
+    const bool shown = listened(g, layer);
     struct tensor *q = NULL;
-    if (wanted) {
-        struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
-        q = ask(g, layer, x, layer->pass->n, layer->pass->cos, layer->pass->sin);
+    if (p->n <= backend_few_rows(g->backend)) {
+        if (shown) {
+            struct tensor *x = layer_before(g, layer, &layer->w->attention, *h);
+            q = ask(g, layer, x, p->n, p->cos, p->sin);
+        }
+        if (rows_fused(g, layer, *h)) {
+            if (shown) show(g, layer, q);
+            return true;
+        }
     }
-    if (!rows_fused(g, layer, h)) return false;
-    if (wanted) show(g, layer, q);
+    q = p->recorded ? unknown_keys(g) : project(g, layer, *h);
+    if (q && graph_ok(g) && shown) show(g, layer, q);
+    *h = q && graph_ok(g) ? attend_latents(g, layer, *h, q) : NULL;
     return true;
 }
 
-static struct tensor *latent_forward(struct graph *g, const struct layer *layer, struct tensor *h)
+// The expanded form.
+static struct qkv latent_qkv(struct graph *g, const struct layer *layer, struct tensor *h)
 {
-    const struct pass *p = layer->pass;
-    if (!layer->cache) {
-        const struct qkv all = project_all(g, layer, h);
-        return layer_attend(g, layer, h, &all);
-    }
-    const bool absorbed = absorbs(g, layer);
-    const bool few = p->n <= backend_few_rows(g->backend);
-    if (absorbed && few && rows_shown(g, layer, h)) return graph_ok(g) ? h : NULL;
-    if (p->recorded) return graph_fail(g, "latent attention: only the device knows the keys");
-    struct tensor *q = project(g, layer, h);
-    if (!q || !graph_ok(g)) return NULL;
-    if (absorbed && layer_attention_wanted(g, layer)) show(g, layer, q);
-    if (absorbed) return graph_ok(g) ? attend_latents(g, layer, h, q) : NULL;
-    const struct qkv all = cached_qkv(g, layer, q);
-    return layer_attend(g, layer, h, &all);
+    if (!layer->cache) return project_all(g, layer, h);
+    struct tensor *q = layer->pass->recorded ? unknown_keys(g) : project(g, layer, h);
+    return q && graph_ok(g) ? cached_qkv(g, layer, q) : (struct qkv){ 0 };
 }
 
 const struct attention_kind attention_latent = {
@@ -567,5 +585,6 @@ const struct attention_kind attention_latent = {
     .cached = latent_cached,
     .expanded = latent_expanded,
     .pair_flops = latent_pair_flops,
+    .qkv = latent_qkv,
     .forward = latent_forward,
 };

@@ -193,7 +193,7 @@ static int check_rope(const struct place *text, const struct decoder_config *d, 
 
 static int check_text(const struct place *p, const struct decoder_config *d, struct err *err)
 {
-    const bool normed = d->kind->attention == &attention_normed;
+    const bool normed = d->kind->attention->head_norms;
     if (check(p, text_keys, COUNT(text_keys), err) < 0 ||
         (!normed && check(p, plain_keys, COUNT(plain_keys), err) < 0) ||
         check_score_scale(p, d, err) < 0 || check_layers(p, err) < 0 ||

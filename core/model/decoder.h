@@ -140,6 +140,20 @@ bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c);
 // Initialises an empty KV cache.
 void decoder_cache(const struct decoder *d, const struct backend *backend, struct kv *kv);
 
+// The kinds of a layer: where layers differ, they are told apart here.
+static inline const struct attention_kind *decoder_attention(const struct decoder_config *c,
+                                                             int layer)
+{
+    (void)layer;
+    return c->kind->attention;
+}
+
+static inline const struct ffn_kind *decoder_ffn(const struct decoder_config *c, int layer)
+{
+    (void)layer;
+    return c->kind->ffn;
+}
+
 // The projection from a layer's attention back to the residual stream: the last weight.
 static inline const struct linear *attention_output(const struct decoder_layer *w)
 {

@@ -59,10 +59,10 @@ static void bind_layer(struct binder *b, struct decoder_layer *w, const struct d
 {
     const struct decoder_kind *kind = c->kind;
     bind_gain(b, &w->attention.before, c, l, kind->norms->attention.before);
-    bind_weights(b, &w->attention, c, l, kind->attention->weight);
+    bind_weights(b, &w->attention, c, l, decoder_attention(c, l)->weight);
     bind_gain(b, &w->attention.after, c, l, kind->norms->attention.after);
     bind_gain(b, &w->ffn.before, c, l, kind->norms->ffn.before);
-    bind_weights(b, &w->ffn, c, l, kind->ffn->weight);
+    bind_weights(b, &w->ffn, c, l, decoder_ffn(c, l)->weight);
     bind_gain(b, &w->ffn.after, c, l, kind->norms->ffn.after);
 }
 
@@ -70,7 +70,7 @@ bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c)
 {
     struct layer_weight w;
     for (; c->layer < d->config.layers; c->layer++, c->i = 0)
-        while (d->config.kind->ffn->weight(&d->config, c->layer, c->i++, &w)) {
+        while (decoder_ffn(&d->config, c->layer)->weight(&d->config, c->layer, c->i++, &w)) {
             if (!w.constant) continue;
             snprintf(c->name, sizeof c->name, "layers.%d.%s", c->layer, w.name);
             c->tensor = &d->layer[c->layer].ffn.weight[c->i - 1].weight;

@@ -223,6 +223,7 @@ bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const s
 bool fused_attend(struct graph *g, const struct linear *w, const struct fused_attend *p)
 {
     if (g->tape || !usable(g, p->h, w, 1) || !p->q || !p->k || !p->v) return false;
+    if (p->k->shape[2] != p->v->shape[2]) return false;
     struct fused_attend all = *p;
     all.scale = attend_scale(p->q);
     all.w = fused_whole(w);

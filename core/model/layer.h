@@ -9,35 +9,7 @@
 #ifndef CORE_MODEL_LAYER_H
 #define CORE_MODEL_LAYER_H
 
-#include "core/model/decoder.h"
-
-// Shared by every layer of a pass; in the step arena, constant once a layer uses it.
-struct pass {
-    const struct decoder_config *config;
-    const struct sequence *sequence;
-    struct kv *kv;            // NULL: the layers see only the rows of this pass
-    struct tensor *cos, *sin; // [n, d/2]
-    int64_t n;                // rows computed now
-    const int32_t *rows;      // [n] rows of the sequence, in the step arena; NULL: its last n
-    bool replaced;            // a method chose these rows: later layers hold only these
-    bool prefill;
-
-    // For layers with `past` valid rows in their cache; -1: not computed yet.
-    int64_t past;
-    struct tensor *places; // i32 [n] rows of the cache for the new keys and values
-    struct tensor *last;   // i32 [n] end of the keys that each row sees: itself + 1
-    int64_t keys;          // rows of the cache passed to attention: past + n, or more
-    bool recorded;         // only the device knows past, places and last: `past` is a bound
-};
-
-// A layer as graph_block runs it.
-struct layer {
-    const struct pass *pass;
-    int number;
-    int64_t past; // valid rows in its cache
-    const struct decoder_layer *w;
-    struct kv_layer *cache; // NULL: none
-};
+#include "core/model/pass.h"
 
 // A weight of a sublayer: NAME.weight [out,in] and, with `bias`, NAME.bias [out]; in 0: a gain
 // [out].
@@ -64,6 +36,11 @@ const char *layer_weight_name(const struct decoder_kind *kind, const struct laye
 typedef bool (*layer_weight_fn)(const struct decoder_config *c, int layer, int i,
                                 struct layer_weight *w);
 
+// Queries, keys and values.
+struct qkv {
+    struct tensor *q, *k, *v; // [n,H,d] [P,Hkv,d] [P,Hkv,d]
+};
+
 struct attention_kind {
     // Reads its part of the config.
     int (*read)(struct decoder_config *c, const cJSON *json, struct err *err);
@@ -74,10 +51,22 @@ struct attention_kind {
     // FLOPs per pair of a query and a key that it sees, all heads; FLOPs of weights follow from
     // their list.
     double (*pair_flops)(const struct decoder_config *c);
-    bool segments; // it attends by layer_attend alone, so that a pass may have segments
-    // Returns h [n, D] with the sublayer's output added; appends keys and values of the new rows to
-    // the cache.
-    struct tensor *(*forward)(struct graph *g, const struct layer *layer, struct tensor *h);
+    bool packed;     // Wq, Wk and Wv are one weight
+    bool head_norms; // an RMSNorm for each head of the queries and of the keys
+    bool segments;   // it computes nothing by `forward` or `qkv`, so that a pass may have segments
+
+    // Queries, keys and values of rows h [m, D], not rotated: norm, products, norms of heads.
+    struct qkv (*project)(struct graph *g, const struct layer *layer, struct tensor *h);
+    // The same of rows i..i+m of h, rotated and at their places in *all, in one call of the device
+    // (with a tape *all is set). False: not possible here. NULL: never.
+    bool (*fused)(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
+                  int64_t m, struct qkv *all);
+    // A kind that has no such projections gives all queries, keys and values by itself, rotated
+    // and in the cache. NULL: by `project`.
+    struct qkv (*qkv)(struct graph *g, const struct layer *layer, struct tensor *h);
+    // A kind that computes the sublayer in a way of its own: h [n, D] with the output added, and
+    // the new rows in the cache. False: by queries, keys and values. NULL: never.
+    bool (*forward)(struct graph *g, const struct layer *layer, struct tensor **h);
 };
 
 struct ffn_kind {
@@ -108,30 +97,8 @@ int64_t layer_rows(const struct graph *g, int64_t n, int64_t from);
 struct tensor *layer_before(struct graph *g, const struct layer *layer, const struct sublayer *w,
                             struct tensor *h);
 
-// Queries, keys and values.
-struct qkv {
-    struct tensor *q, *k, *v; // [n,H,d] [P,Hkv,d] [P,Hkv,d]
-};
-
-// Allocates those of a pass; keys and values follow the cached ones if there is a cache.
-struct qkv layer_qkv(struct graph *g, const struct layer *layer);
-// h += after(o(attention(q, k, v))), o the last weight; runs the listeners for values and
-// probabilities.
-struct tensor *layer_attend(struct graph *g, const struct layer *layer, struct tensor *h,
-                            const struct qkv *all);
-// For a kind that attends in a way of its own: whether listeners want to see queries, keys and
-// values; runs them; and h += after(o(a)), a [n, H*d].
-bool layer_attention_wanted(const struct graph *g, const struct layer *layer);
-void layer_attention_show(struct graph *g, const struct layer *layer, const struct qkv *all);
+// h [n, D] += after(o(a)), o the last weight, a [n, H*d].
 struct tensor *layer_output(struct graph *g, const struct layer *layer, struct tensor *h,
                             struct tensor *a);
-
-// --- sites ---------------------------------------------------------------------------------------
-
-// Arguments of a site of a pass, or in a layer.
-struct site_args pass_site(const struct pass *p, int layer, struct tensor *x);
-struct site_args layer_site(const struct layer *layer, struct tensor *x);
-// Runs the listeners of a site with x; returns x, which a method may have replaced.
-struct tensor *site_run(struct graph *g, const struct site *site, struct site_args args);
 
 #endif

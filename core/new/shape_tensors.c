@@ -103,9 +103,9 @@ static void list_decoder(const struct shape *s, struct listing *l)
     for (int i = 0; i < c.layers; i++) {
         snprintf(l->prefix, sizeof l->prefix, "%smodel.%s.%d.", top, decoder_name(kind, "layers"),
                  i);
-        list_sublayer(l, &c, i, norms->attention.before, kind->attention->weight,
+        list_sublayer(l, &c, i, norms->attention.before, decoder_attention(&c, i)->weight,
                       norms->attention.after);
-        list_sublayer(l, &c, i, norms->ffn.before, kind->ffn->weight, norms->ffn.after);
+        list_sublayer(l, &c, i, norms->ffn.before, decoder_ffn(&c, i)->weight, norms->ffn.after);
     }
     snprintf(l->prefix, sizeof l->prefix, "%smodel.", top);
     add(l, s->hidden, 0, "%s.weight", decoder_name(kind, "norm"));

@@ -5,7 +5,6 @@
 //   h += rmsnorm(Wo gelu(Wi h + b))
 #include <math.h>
 
-#include "core/graph/tape.h"
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
@@ -42,33 +41,25 @@ static double mix_pair_flops(const struct decoder_config *c)
     return 4 * (double)(c->heads * c->dim);
 }
 
-static struct tensor *mix_forward(struct graph *g, const struct layer *layer, struct tensor *h)
+static struct qkv mix_project(struct graph *g, const struct layer *layer, struct tensor *h)
 {
-    const struct pass *p = layer->pass;
-    const struct decoder_config *c = p->config;
+    const struct decoder_config *c = layer->pass->config;
     const struct linear *w = layer->w->attention.weight;
+    const int64_t m = h ? h->shape[0] : 0;
     struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
-    struct tensor *q = graph_view3(g, linear_forward(g, x, &w[ASK]), p->n, c->heads, c->dim);
-    struct tensor *m = graph_view3(g, linear_forward(g, x, &w[MEMORY]), p->n, c->kv_heads, c->dim);
-    struct qkv all = { .v = m };
-    if (!tape_on(g)) { // rope writes over what it is given
-        all = layer_qkv(g, layer);
-        op_put_rows(g, all.v, m, p->places);
-    }
-    struct tensor *k = op_rope(g, m, p->cos, p->sin);
-    if (tape_on(g))
-        all.k = k;
-    else
-        op_put_rows(g, all.k, k, p->places);
-    all.q = op_rope(g, q, p->cos, p->sin);
-    return layer_attend(g, layer, h, &all);
+    struct tensor *q = linear_forward(g, x, &w[ASK]);
+    struct tensor *k = linear_forward(g, x, &w[MEMORY]); // rotated in place: not v's memory
+    struct tensor *v = linear_forward(g, x, &w[MEMORY]);
+    return (struct qkv){ graph_view3(g, q, m, c->heads, c->dim),
+                         graph_view3(g, k, m, c->kv_heads, c->dim),
+                         graph_view3(g, v, m, c->kv_heads, c->dim) };
 }
 
 static const struct attention_kind mix = { .read = mix_read,
                                            .weight = mix_weight,
                                            .cached = mix_cached,
                                            .pair_flops = mix_pair_flops,
-                                           .forward = mix_forward };
+                                           .project = mix_project };
 
 // --- FFN -----------------------------------------------------------------------------------------
 

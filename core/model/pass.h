@@ -1,0 +1,57 @@
+// core/model/pass.h -- the state of a pass through the decoder: which rows of the sequence a layer
+// computes, where their keys and values go, and which keys each row sees.
+#ifndef CORE_MODEL_PASS_H
+#define CORE_MODEL_PASS_H
+
+#include "core/model/decoder.h"
+
+// Shared by every layer of a pass; in the step arena, constant once a layer uses it.
+struct pass {
+    const struct decoder_config *config;
+    const struct sequence *sequence;
+    struct kv *kv;            // NULL: the layers see only the rows of this pass
+    struct tensor *cos, *sin; // [n, d/2]
+    int64_t n;                // rows computed now
+    const int32_t *rows;      // [n] rows of the sequence, in the step arena; NULL: its last n
+    bool replaced;            // a method chose these rows: later layers hold only these
+    bool prefill;
+
+    // For layers with `past` valid rows in their cache; -1: not computed yet.
+    int64_t past;
+    struct tensor *places; // i32 [n] rows of the cache for the new keys and values
+    struct tensor *first;  // i32 [n] first key that each row sees: of its sample; NULL: key 0
+    struct tensor *last;   // i32 [n] end of the keys that each row sees: itself + 1
+    int64_t keys;          // rows of the cache passed to attention: past + n, or more
+    bool recorded;         // only the device knows past, places and last: `past` is a bound
+};
+
+// A layer as graph_block runs it.
+struct layer {
+    const struct pass *pass;
+    int number;
+    int64_t past; // valid rows in its cache
+    const struct decoder_layer *w;
+    struct kv_layer *cache; // NULL: none
+};
+
+// Starts a layer: reserves room in its cache for the new rows, after those that stay, notes which
+// rows of the sequence they are, and sets layer->pass to the pass for that cache. 0 or -1.
+int layer_begin(struct graph *g, struct layer *layer);
+// The pass for the rows of the sequence that a method has kept (ascending; copied); NULL after a
+// failure.
+const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,
+                                int64_t n);
+
+// --- sites ---------------------------------------------------------------------------------------
+
+// Arguments of a site of a pass, or in a layer.
+struct site_args pass_site(const struct pass *p, int layer, struct tensor *x);
+struct site_args layer_site(const struct layer *layer, struct tensor *x);
+// Runs the listeners of a site with x; returns x, which a method may have replaced.
+struct tensor *site_run(struct graph *g, const struct site *site, struct site_args args);
+// The same at a site where a method may drop rows: *p becomes the pass for those that are left,
+// NULL after a failure.
+struct tensor *site_drop_rows(struct graph *g, const struct site *site, struct site_args args,
+                              const struct pass **p);
+
+#endif
