@@ -50,19 +50,28 @@ static void draw_bar(const struct view *v, struct canvas *c, struct area line, i
     }
 }
 
-// "attention layer 3 head 0 token 12"; short: "attention L3 H0 t12".
-static void name_map(struct buf *b, const struct map *m, bool brief)
+// "attention layer 3 head 0 token 12", "attention L3 H0 t12" or "L3 H0 t12".
+enum naming { NAME_FULL, NAME_BRIEF, NAME_NUMBERS };
+
+static bool has_numbers(const struct map *m)
 {
-    buf_puts(b, m->name);
-    const struct result_kind *k = m->picture < 0 ? result_kind(m->name) : NULL;
-    if (k && k->map && k->rows && !brief)
-        buf_printf(b, " %s x %s", map_axis_name(k->rows), map_axis_name(k->cols));
-    if (m->layer >= 0) buf_printf(b, brief ? " L%d" : " layer %d", m->layer);
-    if (m->head >= 0) buf_printf(b, brief ? " H%d" : " head %d", m->head);
-    if (m->token >= 0) buf_printf(b, brief ? " t%d" : " token %d", m->token);
+    return m->layer >= 0 || m->head >= 0 || m->token >= 0;
 }
 
-// The words give way, then the bar; the scale keeps both ends.
+static void name_map(struct buf *b, const struct map *m, enum naming naming)
+{
+    const bool brief = naming != NAME_FULL;
+    const struct result_kind *k = m->picture < 0 ? result_kind(m->name) : NULL;
+    if (naming != NAME_NUMBERS || !has_numbers(m)) buf_printf(b, "%s ", m->name);
+    if (k && k->map && k->rows && !brief)
+        buf_printf(b, "%s x %s ", map_axis_name(k->rows), map_axis_name(k->cols));
+    if (m->layer >= 0) buf_printf(b, brief ? "L%d " : "layer %d ", m->layer);
+    if (m->head >= 0) buf_printf(b, brief ? "H%d " : "head %d ", m->head);
+    if (m->token >= 0) buf_printf(b, brief ? "t%d " : "token %d ", m->token);
+}
+
+// The words give way, then the bar; the scale keeps both ends. A number is never cut: "t1" is not
+// "t11".
 static void draw_map_legend(const struct view *v, struct canvas *c, struct area line,
                             const struct map *m)
 {
@@ -70,21 +79,23 @@ static void draw_map_legend(const struct view *v, struct canvas *c, struct area 
     struct buf b = { 0 };
     snprintf(low, sizeof low, "%.3g", (double)m->min);
     snprintf(high, sizeof high, "%.3g", (double)m->max);
-    const int numbers = (int)(strlen(low) + strlen(high)) + 3;
-    name_map(&b, m, false);
-    if ((int)b.length + numbers + BAR_LEAST > line.width) {
+    const int numbers = (int)(strlen(low) + strlen(high)) + 2;
+    const int least = few_colours(c) ? EIGHT : BAR_LEAST;
+    for (enum naming naming = NAME_FULL; naming <= NAME_NUMBERS; naming++) {
         buf_clear(&b);
-        name_map(&b, m, true);
+        name_map(&b, m, naming);
+        if ((int)b.length + numbers + least <= line.width) break;
     }
     int bar = few_colours(c) ? EIGHT : c->mono ? BAR_LEAST : line.width - (int)b.length - numbers;
     bar = bar < BAR_LEAST ? BAR_LEAST : bar > BAR_MOST ? BAR_MOST : bar;
-    const int width = numbers - 1 + bar;
+    const int width = numbers + bar;
     int x = line.width > width ? line.width - width : 0;
     x = canvas_text(c, line, x, 0, STYLE_DIM, low) + 1;
     draw_bar(v, c, line, x, bar);
     canvas_text(c, line, x + bar + 1, 0, STYLE_DIM, high);
-    line.width -= width + 1;
-    if (line.width > 0) canvas_text(c, line, 0, 0, STYLE_DIM, b.data);
+    line.width -= width;
+    if ((int)b.length <= line.width || (line.width > 0 && !has_numbers(m)))
+        canvas_text(c, line, 0, 0, STYLE_DIM, b.data);
     buf_release(&b);
 }
 

@@ -90,6 +90,21 @@ wait_for 'attention layer 6'
 keys F3
 wait_for 'o: view'
 
+# Where the legend is short of room, the numbers stay whole.
+keys Escape
+wait_gone 'o: view'
+line '/attention --layer 6 --token 11'
+line '/set screen.layout workbench'
+for width in 80 68; do
+    tmux resize-window -x $width -y 24
+    wait_for '─┐$'
+    wait_for '[│ ]L6 t11 '
+done
+tmux resize-window -x 140 -y 40
+wait_for 'attention layer 6 token 11'
+keys F3
+wait_for 'o: view'
+
 # A line that comes meanwhile is answered; a step with pictures gone says why.
 keys Up Escape
 line 'Where is the red circle?'
