@@ -54,9 +54,11 @@ static int restore_model(struct store *s, struct engine *e, const struct saved *
     if (!model) return 0;
     const struct model *now = engine_model(e);
     struct err why;
-    if (engine_identify(e, err) < 0) return -1;
-    if (is_loaded(e, model->value, NULL)) return 0;
-    bool loaded = now && s->folder && !strcmp(s->folder, model->key);
+    // A loaded model whose files cannot be read any more may be replaced.
+    const int known = engine_identify(e, err);
+    if (known < 0 && engine_cancelled(e)) return -1;
+    if (known == 0 && is_loaded(e, model->value, NULL)) return 0;
+    bool loaded = known == 0 && now && s->folder && !strcmp(s->folder, model->key);
     if (!loaded && engine_load(e, model->key, err) < 0)
         return err_in(
             err, "the model of session '%s' (if it has moved, /load it from its new path first)",

@@ -20,8 +20,8 @@ static struct checkpoint files = { .folder = "none", .name = "none" };
 
 struct engine {
     struct model model;
-    bool loaded, fails;
-    const char *identity; // that the next load finds
+    bool loaded, fails, lost; // lost: its files cannot be read any more
+    const char *identity;     // that the next load finds
     struct conversation c;
     struct settings *settings;
     struct buf calls;
@@ -32,6 +32,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     if (e->fails) return err_set(err, "load %s: no such folder", name);
     buf_printf(&e->calls, "load %s\n", name);
     e->loaded = true;
+    e->lost = false;
     const char *list = strchr(e->identity, ' ');
     snprintf(files.fingerprint, sizeof files.fingerprint, "%.*s", (int)strcspn(e->identity, " "),
              e->identity);
@@ -42,7 +43,12 @@ int engine_load(struct engine *e, const char *name, struct err *err)
 
 int engine_identify(struct engine *e, struct err *err)
 {
-    return 0;
+    return e->lost ? err_set(err, "cannot read 'model.safetensors'") : 0;
+}
+
+bool engine_cancelled(const struct engine *e)
+{
+    return false;
 }
 
 const struct model *engine_model(const struct engine *e)
@@ -229,6 +235,10 @@ static void test_models(void **state)
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
     assert_string_equal(e.calls.data, "load /moved\n");
     assert_null(notices.length ? notices.data : NULL);
+    // A model whose files cannot be read any more does not stand in the way.
+    e.lost = true;
+    assert_int_equal(store_resume(s, &e, "old", &err), 0);
+    assert_string_equal(e.calls.data, "load /moved\nload /moved\n");
     engine_end(&e);
     store_close(s);
 
