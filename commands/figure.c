@@ -15,15 +15,36 @@ int figure_take(const char **to, const char *value, struct err *err)
     return figure_check(value, err);
 }
 
-void figure_written(const struct shell *shell, const char *what, const char *path)
+void figure_check_font(const struct shell *shell)
 {
     static bool said;
+    static char *asked; // the last font that was looked for
+    const char *font = settings_text(engine_settings(shell->engine), "plot.font");
+    if (!figure_has_fonts()) {
+        if (!said)
+            sinks_notice(shell->sinks,
+                         "this machine has no fonts: letters of PNG and PDF figures are plain "
+                         "strokes (Debian, Ubuntu: apt-get install fonts-dejavu-core)");
+        said = true;
+        return;
+    }
+    if (asked && !strcmp(asked, font)) return;
+    free(asked);
+    asked = xstrdup(font);
+    char *instead = figure_font_instead(font);
+    if (instead)
+        sinks_notice(shell->sinks,
+                     "no font named '%s' is installed: figures have '%s'; plot.font takes %s", font,
+                     instead,
+                     strchr(font, '/') ? "a name, not a file (fc-list : family shows them)"
+                                       : "a name that fc-list : family shows");
+    free(instead);
+}
+
+void figure_written(const struct shell *shell, const char *what, const char *path)
+{
     sinks_written(shell->sinks, "figure", path, what);
-    if (said || figure_has_fonts()) return;
-    said = true;
-    sinks_notice(shell->sinks,
-                 "this machine has no fonts: letters of PNG and PDF figures are plain "
-                 "strokes (Debian, Ubuntu: apt-get install fonts-dejavu-core)");
+    figure_check_font(shell);
 }
 
 // --- a table as curves ---------------------------------------------------------------------------

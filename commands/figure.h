@@ -7,7 +7,9 @@
 
 // The file of --figure FILE: refused at once when its ending says no kind of figure.
 int figure_take(const char **to, const char *value, struct err *err);
-// "loss written to 'loss.pdf'", and once that the machine has no fonts.
+// Says once that the machine has no fonts, or not that of plot.font.
+void figure_check_font(const struct shell *shell);
+// "loss written to 'loss.pdf'", and figure_check_font.
 void figure_written(const struct shell *shell, const char *what, const char *path);
 // The maps and curves of a measurement: the first to `path`, the others beside it.
 // maps: those of r with their pictures.

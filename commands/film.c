@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "commands/figure.h"
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
 #include "core/draw/film.h"
@@ -92,6 +93,7 @@ static void say_written(const struct shell *shell, size_t count, const char *pat
 {
     char *said = xasprintf("film of %zu token%s", count, count == 1 ? "" : "s");
     sinks_written(shell->sinks, "film", path, said);
+    figure_check_font(shell);
     free(said);
 }
 

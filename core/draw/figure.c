@@ -44,7 +44,8 @@ const struct setting plot_settings[] = {
       .type = SETTING_TEXT,
       .def = "DejaVu Sans",
       .stale = STALE_NOTHING,
-      .help = "Font of figures written to files; an unknown one is replaced by a similar one." },
+      .help =
+          "Font of figures written to files; a similar one replaces one that is not installed." },
     { .key = "plot.scale",
       .type = SETTING_REAL,
       .min = 0.5,

@@ -1,7 +1,9 @@
 // core/draw/figure_text.c -- text of figures: made harmless, measured, shortened, drawn.
+#include <fontconfig/fontconfig.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <utf8proc.h>
 
 #include "core/draw/figure_parts.h"
@@ -228,4 +230,37 @@ bool figure_has_fonts(void)
     cairo_destroy(cr);
     cairo_surface_destroy(s);
     return any;
+}
+
+// These stand for whatever font the machine has for them.
+static bool is_generic(const char *font)
+{
+    static const char *const names[] = { "sans",      "sans-serif", "serif",   "mono",
+                                         "monospace", "cursive",    "fantasy", "system-ui" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcasecmp(font, names[i])) return true;
+    return false;
+}
+
+// As Cairo chooses it.
+char *figure_font_instead(const char *font)
+{
+    struct buf name = { 0 };
+    FcChar8 *family = NULL;
+    FcResult result;
+    char *instead = NULL;
+    figure_text_clean(&name, font);
+    FcPattern *asked = FcPatternBuild(NULL, FC_FAMILY, FcTypeString, name.data, (char *)NULL);
+    FcConfigSubstitute(NULL, asked, FcMatchPattern);
+    FcDefaultSubstitute(asked);
+    FcPattern *found = FcFontMatch(NULL, asked, &result);
+    bool same = !found || is_generic(name.data); // a font has a name in each of several languages
+    for (int i = 0; !same && FcPatternGetString(found, FC_FAMILY, i, &family) == FcResultMatch; i++)
+        same = !FcStrCmpIgnoreCase(family, (const FcChar8 *)name.data);
+    if (!same && FcPatternGetString(found, FC_FAMILY, 0, &family) == FcResultMatch)
+        instead = xstrdup((const char *)family);
+    if (found) FcPatternDestroy(found);
+    FcPatternDestroy(asked);
+    buf_release(&name);
+    return instead;
 }
